@@ -1,4 +1,4 @@
-"""Tests run against the package in the tree, or an installed one when there is no build here."""
+"""Tests run against the package in the tree, or an installed one if there is no build here."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from wave_lang import _wave
 
 
 class LeftOut(pytest.File):
-    """A file of tests that is not imported: one that was skipped."""
+    """A test file that is not imported: it counts as one skipped test."""
 
     reason = ""
 
@@ -32,8 +32,8 @@ class LeftOutItem(pytest.Item):
 
 
 def pytest_pycollect_makemodule(module_path, parent):
-    """Tests of a GPU run where there is one and `--run-e2e` asks for them. `make test-gpu` runs
-    them, too, without pytest."""
+    """GPU tests run if there is a GPU and `--run-e2e` is given. `make test-gpu` also runs them,
+    without pytest."""
     if not module_path.name.startswith("test_gpu_"):
         return None
     if not parent.config.getoption("--run-e2e"):

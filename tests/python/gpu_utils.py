@@ -1,4 +1,5 @@
-"""What tests with PyTorch's tensors share: guards around them, and checks that need nothing else."""
+"""Helpers for tests with PyTorch tensors: guards around them, and checks that do not need
+pytest."""
 
 import contextlib
 import os
@@ -11,14 +12,14 @@ import torch
 from number_formats import STORAGE, wave_type
 from wave_lang.kernel.wave.utils.general_utils import wave_dtype_to_torch
 
-GUARD = 64  # elements on both sides, of a pattern that is NaN or nonsense in every type
+GUARD = 64  # elements on both sides, of a pattern that is NaN or garbage in every type
 PATTERN = 0xFF
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the tests of these tests
 
 
 class Guarded:
-    """A tensor inside of a larger one: what is written outside of it is noticed, and what is read
-    there is not a number. `pad` elements lie between rows, `shift` before the first."""
+    """A tensor inside a larger one: writes outside it are detected, and reads there give NaN. `pad`
+    elements are between rows, `shift` before the first."""
 
     def __init__(self, dtype, array, pad=0, shift=0, device=DEVICE):
         size = array.itemsize
@@ -38,21 +39,21 @@ class Guarded:
         self.tensor = self.bits.view(wave_dtype_to_torch(wave_type(dtype)))
 
     def numpy(self, dtype):
-        """What it holds; AssertionError when the guards were written."""
+        """Its contents; AssertionError if the guards were written."""
         cells = self.whole.view(self.inside.numel(), -1)
         written = (cells != PATTERN).any(dim=1) & ~self.inside
         if written.any():
             first = int(written.nonzero()[0])
             raise AssertionError(
-                f"written outside of the tensor: {int(written.sum())} elements, the first "
-                f"{first - self.bits.storage_offset()} behind its start: {cells[first].tolist()}"
+                f"written outside the tensor: {int(written.sum())} elements, the first "
+                f"{first - self.bits.storage_offset()} after its start: {cells[first].tolist()}"
             )
         found = self.bits.contiguous().cpu().numpy()
         return np.frombuffer(found.tobytes(), STORAGE[dtype]).reshape(found.shape)
 
 
 def run_guarded(kernel, arguments, pad=0, shift=0, device=DEVICE):
-    """What a call leaves in copies of (dtype, array) arguments."""
+    """The contents of copies of the (dtype, array) arguments after a call."""
     guarded = [Guarded(dtype, array, pad, shift, device) for dtype, array in arguments]
     kernel(*(g.tensor for g in guarded))
     if device == "cuda":
@@ -62,7 +63,7 @@ def run_guarded(kernel, arguments, pad=0, shift=0, device=DEVICE):
 
 @contextlib.contextmanager
 def raises(error, *words):
-    """The block raises such an error, whose text has all the words."""
+    """The block must raise this error, with all the words in its text."""
     try:
         yield
     except error as found:
@@ -73,7 +74,7 @@ def raises(error, *words):
 
 
 def run_child(code, **env):
-    """A Python process with the same paths; its result."""
+    """Runs a Python process with the same paths; returns its result."""
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **env}
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=given, timeout=120

@@ -1,4 +1,4 @@
-"""Tensor copies that walk over pixels: texts of kernels, and what they must give."""
+"""Tensor copies in im2col mode: texts of kernels, and their expected results."""
 
 import os
 
@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def columns(x, at, taps, pixels, channels, lowest, highest, steps):
-    """The pixels from `at` = (image, ...) on, one after another; zeros outside of x."""
+    """The pixels from `at` = (image, ...) on, one after another; zeros outside x."""
     out = np.zeros((pixels, channels), x.dtype)
     at = list(at)
     for row in out:
@@ -32,7 +32,7 @@ def columns(x, at, taps, pixels, channels, lowest, highest, steps):
 
 
 def copy_text(x, at, taps, pixels, channels, lowest, highest, steps, swizzle=0):
-    """One lane brings the pixels, 32 lanes write them."""
+    """One lane copies the pixels to shared memory, 32 lanes write them."""
     dims = ", ".join(map(str, x.shape))
     numbers = list(at) + list(taps)
     scalars = "\n".join(f"  %i{i} = scalar {v} : i32" for i, v in enumerate(numbers))
@@ -75,7 +75,7 @@ WALKS = [
 
 
 def convolution(x, f, step, pad):
-    """x[n, h, w, c] by f[k, r, s, c], in float64."""
+    """The convolution of x[n, h, w, c] with f[k, r, s, c], in float64."""
     n, h, w, _ = x.shape
     k, r, s, _ = f.shape
     p, q = (h + 2 * pad - r) // step + 1, (w + 2 * pad - s) // step + 1
@@ -111,7 +111,8 @@ N, H, W, C, KF, R, S, P, Q = (getattr(tkl.sym, s) for s in "N H W C KF R S P Q".
 
 
 def conv_kernel(step, pad, tile):
-    """Images [N, H, W, C] by filters [KF, R, S, C], as one product: mappings do the rest."""
+    """Images [N, H, W, C] convolved with filters [KF, R, S, C], as one matmul with index
+    mappings."""
     bm, bn, bk = tile
     rows, depth = N * P * Q, R * S * C
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)

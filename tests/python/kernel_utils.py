@@ -1,4 +1,4 @@
-"""What kernel tests share: compile for the evaluator, check the round trip, run."""
+"""Helpers for kernel tests: compile for the evaluator, check the round trip, run."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def f64(x):
 
 
 def run_python(*args, **env):
-    """A Python process that finds the same packages; its result."""
+    """Runs a Python process that finds the same packages; returns its result."""
     base = {k: v for k, v in os.environ.items() if not k.startswith("WAVE_")}
     return subprocess.run(
         [sys.executable, *args],

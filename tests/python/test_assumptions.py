@@ -1,4 +1,5 @@
-"""Assumptions that hold and that do not: the result is right, and a remark says which code ran."""
+"""Assumptions that hold and that do not: the result is right in both cases, and a remark says which
+code ran."""
 
 
 import numpy as np
@@ -47,7 +48,7 @@ def numbers(*shape, dtype="f4", seed=0):
 
 
 def check_copy(kernel, m, n):
-    """The tensors stand in the middle of others, which stay as they are."""
+    """The tensors are inside larger ones, which must not change elsewhere."""
     room = np.full(m * n + 512, 99, "f4")
     a, b = numbers(m, n), room[256 : 256 + m * n].reshape(m, n)
     kernel(a, b)
@@ -76,7 +77,7 @@ def test_any_launch_is_right(target, claims):
     first = len(told(kernel))
     for m, n in SIZES:
         check_copy(kernel, m, n)
-    assert len(told(kernel)) == first  # it is not said again
+    assert len(told(kernel)) == first  # it is not repeated
     assert first == 1 or target == "eval" or target.startswith("sim")
 
 
@@ -89,11 +90,11 @@ def test_no_remark_where_all_hold(target):
 
 @everywhere
 def test_false_for_bound_sizes(target):
-    """Dropped when it is compiled; what else is assumed counts."""
+    """It is dropped at compile time; the other assumptions are used."""
     kernel = compiled(copy(M % 4 < 1, N % 64 < 1, N < 50), target, (), {M: 5, N: 40})
     remarks = told(kernel)
     check_copy(kernel, 5, 40)
-    if target != "eval":  # which learns of it when it runs
+    if target != "eval":  # which notices at run time
         assert [r.message.split("`")[1] for r in remarks] == ["Mod(M, 4) <= 0", "Mod(N, 64) <= 0"]
         assert len(told(kernel)) == len(remarks)
     assert {r.line for r in told(kernel)}  # of the assumption
@@ -158,7 +159,7 @@ def test_product(target, m, n, k):
 
 
 def set_length(strict_claim):
-    """LEN is the kernel's own: no launch can check what is assumed of it."""
+    """LEN is the kernel's own: no launch can check assumptions about it."""
 
     @tkw.wave(
         [
@@ -194,8 +195,8 @@ def test_what_the_kernel_sets_is_no_fact(target, claim):
 
 @pytest.mark.parametrize("target", TARGETS[1:])
 def test_kernel_that_needs_its_assumptions(target):
-    """A position of K/32 is a whole number only if that of K is a multiple of 32: the error says so, at
-    the line it is about."""
+    """A position of K/32 is an integer only if that of K is a multiple of 32: the error says so, at
+    the right line."""
     start = tkl.sym.START
 
     @tkw.wave(
@@ -221,7 +222,7 @@ def test_kernel_that_needs_its_assumptions(target):
         kernel(x, 65, y)
     (note,) = error.value.diagnostics[0].notes
     assert "E0605" in note.message and note.line
-    kernel(x, 32, y)  # others go on
+    kernel(x, 32, y)  # others continue
     if kernel.program:
         with pytest.raises(CompileError, match="E0709"):
             kernel.prepare()
@@ -229,7 +230,7 @@ def test_kernel_that_needs_its_assumptions(target):
 
 @everywhere
 def test_tile_that_an_assumption_knows(target):
-    """A tile of N elements has a size if N has; where it is another, it is compiled for that."""
+    """A tile of N elements has a size if N has one; for another size it is compiled again."""
 
     @tkw.wave(
         [
@@ -289,7 +290,7 @@ def parse(assume, extra=""):
 @pytest.mark.parametrize("claim", ["Eq($T0, 0)", "$WG0 < 1", "$T0 + M < 4", "LEN < 4"])
 @pytest.mark.parametrize("way", ["sim", "cpu"])
 def test_ids_are_no_facts(claim, way):
-    """What no launch says is not believed."""
+    """Assumptions that no launch can check are not used."""
     kernel = parse(claim)
     a, b = numbers(5, 200), np.zeros((5, 200), "f4")
     if way == "sim":
@@ -314,7 +315,7 @@ def test_required_is_kept_in_text():
 
 
 def test_one_lanes_program_needs_its_assumptions():
-    """Its author has made use of them: there is nothing to compile without."""
+    """The text already relies on them: there is no version without."""
     kernel = parse("Eq(Mod(M, 4), 0)")
     kernel.lower("sm_90a")
     lanes = _wave.parse(str(kernel), "lanes.wave")[0]

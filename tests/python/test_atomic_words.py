@@ -1,4 +1,5 @@
-"""Atomics beside atomic_add and atomic_min, on every target: once for each element, the old values."""
+"""Atomics other than atomic_add and atomic_min, on every target: performed once per element; they
+return the old values."""
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_each_element_once(target, word, dtype):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_rows_that_meet(target):
-    """All rows in one: the largest, the bits of any, and of an odd number of them."""
+    """All rows combined into one: by maximum, bitwise or, and exclusive or."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     one_row = tkw.IndexMapping(num_iterators=2, inputs={N: j}, outputs={M: i, N: j})
 

@@ -1,5 +1,5 @@
 """Attacks on the package that once worked: each gives an error or the right result, and the process
-goes on. Those on texts are in tests/diag and tests/oracle, on the C interface in test_api.c and
+continues. Those on texts are in tests/diag and tests/oracle, on the C interface in test_api.c and
 fuzz_calls.c, on the cache in test_cache_trust.c."""
 
 import ctypes
@@ -112,7 +112,8 @@ def test_exit_while_threads_compile(after):
 @needs_fork
 @pytest.mark.parametrize("after", [0.005, 0.015, 0.3])
 def test_fork_while_threads_compile(after):
-    """The child may not compile what its parent's threads left half done; it ends, or says so."""
+    """The child must not continue what its parent's threads left half done; it ends, or reports an
+    error."""
     child = (
         COMPILE
         + f"time.sleep({after})\n"
@@ -167,7 +168,7 @@ ENDLESS_TILE = """kernel @endless(%a: mem<M, f32>)
 
 
 def interrupted(run):
-    """How long a run goes on after the signal."""
+    """How long a run continues after the signal."""
     sent = []
 
     def later():
@@ -213,7 +214,7 @@ def test_ctrl_c_ends_one_op_of_the_evaluator(op):
     assert interrupted(lambda: kernel.eval((np.ones(1, "f4"),))) < 2
 
 
-# ---- as much as one likes of something ----
+# ---- very large inputs ----
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_too_many_of_something_is_said_at_once(text, code):
 # ---- memory ----
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory limits need Linux")
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="ASan reserves memory")
 def test_a_simulation_without_memory_is_an_error():
     script = """
@@ -263,7 +264,7 @@ print("alive")
     assert done.stdout == "LaunchError\nalive\n", done.stdout + done.stderr
 
 
-# ---- what a table of a tensor says ----
+# ---- indices from a tensor ----
 
 GATHER = """kernel @gather(%a: mem<N, i32>, %i: mem<M, i64>, %o: mem<M, i32>)
   workgroup M by 64 on 0
@@ -367,7 +368,7 @@ elif os.waitpid(child, 0)[1]:
 @needs_fork
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root only")
 def test_what_another_user_has_cached_is_compiled_anew():
-    """In a folder that both may write to: whoever comes second executes nothing of the first."""
+    """In a folder that both may write to: the second user does not execute code of the first."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
         import_first = "import numpy as np\nfrom wave_lang import _wave\n"

@@ -1,4 +1,4 @@
-"""Tensors are used where they lie: no copies, any strides, any same-width element type."""
+"""Tensors are used in place: no copies, any strides, any same-width element type."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Casts round once and mean the same on every target: integers of 64 bits, and truth values."""
+"""Casts round once and give the same result on every target: 64-bit integers, and booleans."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def converted(way, source, target, values):
 
 
 def beside_ties():
-    """Numbers half way between two floats of each format, and their neighbours."""
+    """Numbers halfway between two floats of each format, and their neighbours."""
     values = [0, 7, 2**63 - 1, -(2**63), 2**62 + 2**38 + 1, 65519, 65520, 464, 465]
     for bit in range(8, 63):
         for mantissa in (2, 3, 7, 10, 23, 52):
@@ -57,7 +57,7 @@ def beside_ties():
 
 
 def nearest(value, mantissa, bias):
-    """In integers: rounded once, half way to even."""
+    """In integer arithmetic: rounded once, ties to even."""
     size, sign = abs(value), -1.0 if value < 0 else 1.0
     shift = max(size.bit_length() - 1 - mantissa, 0)
     kept, rest = size >> shift, size & ((1 << shift) - 1)

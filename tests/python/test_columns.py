@@ -1,4 +1,5 @@
-"""Sums down columns on a processor: vectors of them, whole and cut, of known and unknown number."""
+"""Sums along columns on a CPU: in whole and partial vectors, with known and unknown numbers of
+columns."""
 
 import numpy as np
 import pytest

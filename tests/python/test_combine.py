@@ -28,13 +28,13 @@ def abs_max(a, b):
 
 
 def log_add_exp(a, b):
-    """Not symmetric: which of two comes first changes the last bits."""
+    """Not symmetric: the order of the operands changes the last bits."""
     high = tkw.maximum(a, b)
     return high + tkw.log(tkw.exp(a - high) + tkw.exp(b - high))
 
 
 def saturating_add(a, b):
-    """Associative where all elements have one sign."""
+    """Associative if all elements have the same sign."""
     return tkw.minimum(a + b, 1000)
 
 
@@ -85,7 +85,7 @@ def values(dtype, shape, seed=1):
 
 
 def rows(tile, waves=1, high=1):
-    """`high` rows a workgroup; waves share them."""
+    """`high` rows per workgroup; waves share them."""
     return [
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: tile // waves}),
         tkw.WorkgroupConstraint(M, high, 1),
@@ -136,7 +136,7 @@ def agree(a, b):
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("n, tile, waves, high", [(77, 80, 1, 1), (100, 512, 4, 2), (96, 96, 3, 4)])
 def test_a_reduction(target, name, n, tile, waves, high):
-    """The tile is longer than the row: what does not exist is never combined."""
+    """The tile is longer than the row: elements that do not exist are never combined."""
     dtype, combine, exact, init = REDUCTIONS[name]
     a = values(dtype, (5, n))
     y = reduced(target, dtype, combine, init, a, tile, waves, high)
@@ -164,8 +164,8 @@ def test_a_scan_keeps_the_order(target, n, tile):
 
 @pytest.mark.parametrize("waves", [1, 4])
 def test_nothing_to_combine(target, waves):
-    """The length of the rows is known at the launch: without elements `init`, and nothing of what
-    the tile holds instead. `a * 3 + b` has no neutral element."""
+    """The length of the rows is known at the launch: a row without elements gives `init`, and the
+    padding of the tile is not combined. `a * 3 + b` has no neutral element."""
 
     @tkw.wave(rows(64, waves, 2))
     def kernel(n: tkl.i32, y: tkl.Memory[M, G, tkl.i32], z: tkl.Memory[M, G, tkl.i32]):
@@ -212,7 +212,7 @@ def test_a_loop_carries_what_was_combined(target, tile):
 
 
 def test_columns(target):
-    """Along the first dimension, of a tile whose rows lie side by side."""
+    """Along the first dimension of a tile."""
 
     @tkw.wave([
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 40, N: 32}),
@@ -277,7 +277,7 @@ def test_sizes_of_the_launch(target):
 
 
 def gcd(a, b):
-    """Twelve rounds are enough for bytes."""
+    """Twelve iterations are enough for bytes."""
     for _ in range(12):
         some = tkw.select(b == 0, 1, b)
         a, b = tkw.select(b == 0, a, b), tkw.select(b == 0, b, a % some)

@@ -1,5 +1,5 @@
-"""atomic_compare_exchange on every target: what is expected is replaced, once for each element, and the
-old values say where that was so."""
+"""atomic_compare_exchange on every target: elements with the expected value are replaced, once
+each, and the old values show which."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_bits_are_compared(target):
 @everywhere
 @pytest.mark.parametrize("waves", [1, 4])
 def test_one_of_many_wins(target, waves):
-    """Who finds a free place takes it: of each column one row, and its old value says so."""
+    """A free slot is taken once: one row of each column gets it, and its old value says so."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     column = tkw.IndexMapping(num_iterators=2, inputs={N: j}, outputs={M: i, N: j})
 
@@ -95,7 +95,7 @@ def test_one_of_many_wins(target, waves):
 
 @everywhere
 def test_places_read_from_memory(target):
-    """A table with open addresses: keys go to the slot that their hash names, if it is free."""
+    """A hash table with open addressing: keys go to the slot given by their hash, if it is free."""
     i = tkw.IndexMapping.iterator(0)
     slot = tkw.IndexMapping(
         num_iterators=1,
@@ -123,7 +123,7 @@ def test_places_read_from_memory(target):
 
     keys = np.arange(1, 98, dtype="u8") << np.uint64(40)
     hashes = (np.arange(97) * 31 % 53).astype("i4")
-    hashes[[3, 50]] = -1, 53  # outside: nothing happens, and nothing was there
+    hashes[[3, 50]] = -1, 53  # outside: nothing is stored, and the old value is 0
     table, found = np.zeros(53, "u8"), np.full(97, 5, "u8")
     run(kernel, target, keys, hashes, table, found, dynamic=(N, B))
     inside = (hashes >= 0) & (hashes < 53)
@@ -140,7 +140,8 @@ def test_places_read_from_memory(target):
 @everywhere
 @pytest.mark.parametrize("waves", [1, 4])
 def test_what_all_threads_hold(target, waves):
-    """Of a row's sum one thread acts, and all are told what it found: over several waves, too."""
+    """For the sum of a row one thread performs the exchange, and all get the old value, across
+    several waves too."""
 
     @tkw.wave(tiles(1, 256, waves, threads=64))
     def kernel(

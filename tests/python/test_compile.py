@@ -159,7 +159,7 @@ def test_default_target_is_this_machine_and_says_so_once():
         "print(len([x for x in w if x.category is RuntimeWarning]), len(a.remarks), len(b.remarks))"
     )
     done = run_python("-c", code, __file__.rpartition("/")[0])
-    # Without a libLLVM the evaluator runs it, which is said.
+    # Without a libLLVM the evaluator runs it, with a warning.
     said = "0" if devices("cpu") else "1"
     assert done.stdout.split() == [said] * 3, done.stderr
 

@@ -1,5 +1,5 @@
-"""Code for processors as files: `wavec --emit=asm`, `--emit=obj`, also for those that are not here; and
-the names that `perf` is told."""
+"""Code for CPUs as files: `wavec --emit=asm`, `--emit=obj`, also for other CPUs; and the symbol map
+for `perf`."""
 
 import os
 import struct
@@ -37,7 +37,7 @@ def wavec(*words):
         ("cpu_amx_fp16", X86_64, "tdpfp16ps"),
     ],
 )
-def test_other_processors(target, machine, product, tmp_path):
+def test_other_cpus(target, machine, product, tmp_path):
     done = wavec(f"--target={target}", "--passes=all", "--emit=asm")
     if "unknown target" in done.stderr:
         pytest.skip("this libLLVM was built without that architecture")
@@ -50,7 +50,7 @@ def test_other_processors(target, machine, product, tmp_path):
 
 
 def test_same_code_everywhere():
-    """What a name of a processor gives depends on nothing else."""
+    """The code for a named CPU depends on nothing else."""
     first, second = (wavec("--target=cpu_neon", "--passes=all", "--emit=asm") for _ in range(2))
     assert first.stdout == second.stdout and first.stdout
 

@@ -1,5 +1,5 @@
-"""Kernels whose result depends on threads: this machine's processor against NumPy, beside the
-simulator. Each declares waves and lanes, and must find them as it declared them."""
+"""Kernels whose result depends on threads: the CPU of this machine compared with NumPy, as well as
+the simulator. Each declares waves and lanes, and must run with exactly those."""
 
 import numpy as np
 import pytest
@@ -43,13 +43,13 @@ def floats(*shape, seed=0):
 
 
 def wave_parts(a, width=64):
-    """The rows in parts of a wave each, zeros behind their ends."""
+    """The rows split into one part per wave, padded with zeros."""
     padded = np.zeros((len(a), -(-a.shape[1] // width) * width), a.dtype)
     padded[:, : a.shape[1]] = a
     return padded.reshape(len(a), -1, width)
 
 
-# ---- what each wave has for itself ---------------------------------------------------------------
+# ---- values per wave ---------------------------------------------------------------
 
 
 @TARGETS
@@ -70,7 +70,7 @@ def test_each_wave_reduces_its_part(target, op, combine, shape):
 @TARGETS
 @pytest.mark.parametrize("shape", [(3, 256), (2, 300), (1, 1), (2, 511)])
 def test_each_wave_combines_its_part(target, shape):
-    """With a function of its own; a wave without elements keeps the initial value."""
+    """With a combine function; a wave without elements keeps the initial value."""
 
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.i32], c: tkl.Memory[M, N, G, tkl.i32]):
@@ -144,7 +144,7 @@ def test_lanes_go_different_ways(target):
 
 @TARGETS
 def test_a_symbol_of_each_lane(target):
-    """Where a lane reads follows from what it has read."""
+    """The address that a lane reads depends on what it has read."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     moved = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: S}, outputs={M: i, N: j})
 
@@ -168,8 +168,8 @@ def test_a_symbol_of_each_lane(target):
 
 @TARGETS
 def test_every_thread_adds(target):
-    """All lanes of all waves hold the sum; told how many elements to act on, each of them adds it.
-    A remark says so."""
+    """All lanes of all waves hold the sum; with `elements_per_thread`, each of them adds it. A
+    remark says so."""
 
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
@@ -184,7 +184,7 @@ def test_every_thread_adds(target):
 
 @TARGETS
 def test_one_thread_adds(target):
-    """Without that one of them adds it, whatever else depends on threads."""
+    """Without it one of them adds it, even if other ops depend on threads."""
 
     @tkw.wave(rows())
     def kernel(
@@ -206,7 +206,7 @@ def test_one_thread_adds(target):
 
 @TARGETS
 def test_each_wave_adds_its_part(target):
-    """Each wave has a sum of its own and adds it once."""
+    """Each wave has its own sum and adds it once."""
 
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
@@ -220,7 +220,7 @@ def test_each_wave_adds_its_part(target):
 @TARGETS
 @pytest.mark.parametrize("count, experts", [(64, 4), (64, 60)])
 def test_each_thread_counts_its_index(target, count, experts):
-    """A register of `experts` ones, of which each thread adds one where its own index says."""
+    """A register of `experts` ones, of which each thread adds one, at its own index."""
     i = tkw.IndexMapping.iterator(0)
     counted = tkw.IndexMapping(
         num_iterators=1,
@@ -276,7 +276,7 @@ def test_logs(target):
 
 @TARGETS
 def test_products_between_threads(target):
-    """The matrix instruction of the declared wave, in a kernel that shows its threads."""
+    """The matrix instruction of the declared wave, in a kernel whose result depends on threads."""
 
     @tkw.wave(
         [
@@ -364,7 +364,7 @@ def flagged(grid):
 @needs_cpu
 @pytest.mark.parametrize("grid", [2, 40])
 def test_workgroups_wait_for_the_last(grid):
-    """More of them than processors: whoever waits does not keep the others from running."""
+    """More workgroups than CPU cores: one that waits does not keep the others from running."""
     data, flag, c = (np.zeros(n, np.int32) for n in (32, 1, 32))
     flagged(grid)(data, flag, c)
     assert np.array_equal(c, 3 * np.arange(32)) and flag[0] == 1
@@ -384,7 +384,7 @@ def test_more_workgroups_than_run_at_once():
 @pytest.mark.parametrize("target", [pytest.param("cpu", marks=needs_cpu), "sim:cpu"])
 @pytest.mark.parametrize("threads, waves", [(1, 2), (2, 3), (8, 2), (12, 2), (32, 4), (128, 2)])
 def test_waves_of_any_size(target, threads, waves):
-    """Of one lane; of 12; of more than any machine has, which are several waves to it."""
+    """Waves of one lane; of 12; of more than any machine has, which it runs as several waves."""
 
     @tkw.wave(
         [
@@ -482,14 +482,15 @@ def test_rounds_of_each_thread(target, dtype):
     assert np.array_equal(a, expected) and np.array_equal(b, expected[::-1])
 
 
-# ---- what workgroups tell each other -------------------------------------------------------------
+# ---- communication between workgroups
+# -------------------------------------------------------------
 
 
 @TARGETS
 @pytest.mark.parametrize("groups", [1, 2, 5])
 def test_a_plain_write_ends_a_wait(target, groups):
-    """Only the read that waits is volatile, as in the public stream-K kernel: the flag is set when
-    every thread has written, and the others see what it announces."""
+    """Only the read that waits is volatile, as in the public stream-K kernel: the flag is set after
+    every thread has written, and the others then see the data."""
     READY = tkl.sym.READY
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     last = tkw.IndexMapping(num_iterators=1, inputs={S: groups - 1 + 0 * i}, outputs={S: i})

@@ -1,5 +1,5 @@
-"""libLLVM, as it is found or not: every version from 16 on that is installed compiles right; without
-one kernels are evaluated, and it is said what to install."""
+"""How libLLVM is found: every installed version from 16 on compiles correctly; without one kernels
+are evaluated, and a warning says what to install."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ from wave_lang.kernel.wave.machine import devices
 ROOT = Path(__file__).resolve().parents[2]
 WAVEC = ROOT / os.environ.get("BUILD", "build") / "wavec"
 
-# A product and a softmax: matrix kernels, reductions, functions, masks.
+# A matmul and a softmax: matrix kernels, reductions, functions, masks.
 KERNELS = """
 import sys, warnings
 import numpy as np

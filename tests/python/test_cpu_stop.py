@@ -1,5 +1,5 @@
-"""Kernels on the processor that do not run to their end: deadlocks are found and said, Ctrl-C is
-heard, and the next launch knows nothing of it."""
+"""Kernels on the CPU that do not finish: deadlocks are detected and reported, Ctrl-C interrupts
+them, and the next launch is not affected."""
 
 import os
 import signal
@@ -28,14 +28,14 @@ HEAD = """thread kernel @k(%data: mem<32, f32>, %flag: mem<4, i32>)
   %zero = scalar 0 : index
   %at = expr Mod($T0, 32) : index
 """
-# Goes on until element 0 of %flag is not 0.
+# Loops until element 0 of %flag is not 0.
 WAIT = """  while F as signed(F.2) (%f) from %zero cond signed(F.2) < 1 {
     %v = load %flag, %zero {volatile} : i32
     %n = cast %v : index
     yield %n
   }
 """
-# The same, but it counts its rounds, so that no two of them are alike.
+# The same, but it counts its iterations, so that no two of them are alike.
 COUNT = """  %first = scalar 0 : i64
   %many = while F as signed(F.2) (%f) from %zero cond signed(F.2) < 1 carry %c = %first {
     %v = load %flag, %zero {volatile} : i32
@@ -45,7 +45,7 @@ COUNT = """  %first = scalar 0 : i64
     yield %n, %d
   }
 """
-# For ever, without a look at anything.
+# An endless loop that reads nothing.
 FOREVER = """  while F as signed(F.2) (%f) from %zero cond signed(F.2) < 1 {
     %n = expr signed(F.2)*0 : index
     yield %n
@@ -60,7 +60,7 @@ WORK = """  %x = load %data, %at : f32
   }
   store %r, %data, %at
 """
-# Minutes of it, in one workgroup: plain, inside of other loops, with a barrier in every round.
+# Minutes of it, in one workgroup: plain, inside other loops, with a barrier in every iteration.
 LONG = WORK.replace("60000", "40000000000")
 NESTED = """  %x = load %data, %at : f32
   %r = for K with {trips = 1000000} carry %p = %x {
@@ -127,7 +127,8 @@ def test_a_deadlock_is_said(grid, block):
 
 
 def test_workgroups_that_wait_for_one_that_is_stuck():
-    """Workgroup 0 would tell the others, but waits at a barrier that its second wave passes by."""
+    """Workgroup 0 would set the flag for the others, but waits at a barrier that its second wave
+    skips."""
     body = (
         "  if ($WG0 < 1) {\n  if ($T0 < 32) {\n    barrier workgroup\n    %one = scalar 1 : i32\n"
         "    store %one, %flag, %zero {volatile}\n  }\n  }\n  if ($WG0 > 0) {\n" + WAIT + "  }\n"
@@ -197,7 +198,7 @@ except KeyboardInterrupt:
          "workgroups long", "nested", "lanes nested", "meeting", "meeting apart"],
 )  # fmt: skip
 def test_control_c(body, grid, block, threads):
-    """Twice: the threads are there for the next launch, and it can be interrupted, too."""
+    """Twice: the threads are available for the next launch, which can also be interrupted."""
     code = INTERRUPTED.format(here=os.path.dirname(__file__), body=body, grid=grid, block=block)
     child = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -220,7 +221,7 @@ def test_control_c(body, grid, block, threads):
 
 
 def test_other_threads_do_not_hear_control_c():
-    """Python tells the main thread; a launch of another one runs to its end."""
+    """Python signals the main thread; a launch of another thread runs to its end."""
     kernel, done = built(WORK, 400, 1), []
     data, flag = tensors()
     thread = threading.Thread(target=lambda: done.append(kernel(data, flag)))
@@ -264,7 +265,7 @@ class Folding(_wave.Launchable):
 
 @pytest.mark.parametrize("lanes, most", [(1, 60_000_000), (64, 800_000)])
 def test_stretches_of_a_long_loop_join(lanes, most):
-    """Every round is run once, whatever the length of a stretch is."""
+    """Every iteration runs once, whatever the number of iterations between checks for Ctrl-C."""
     fold = Folding(lanes)
     for n in 0, 5, 6, 8, 9, most // 7 + 1, most // 3, most // 2 + 2, most:
         out = np.zeros(lanes, "i8")

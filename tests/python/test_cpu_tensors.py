@@ -1,5 +1,5 @@
-"""NumPy arrays and PyTorch's tensors on this machine's processor: used where they lie, by their
-strides; what cannot be used is refused by name, and nothing is written then."""
+"""NumPy arrays and PyTorch tensors on the CPU of this machine: used in place, with their strides;
+if one cannot be used the error names it, and nothing is written."""
 
 import mmap
 
@@ -74,7 +74,7 @@ def test_views(double, first, second):
     target = VIEWS[first](base) if second == "same" else np.full(source.shape, -1, np.float32)
     double(source, target)
     assert np.array_equal(target, 2 * source)
-    if second == "same":  # what lies between is left alone
+    if second == "same":  # the elements in between are not written
         VIEWS[first](base)[...] = -1
         assert (base == -1).all()
 
@@ -88,15 +88,15 @@ def test_a_row_for_all(double):
 
 
 def test_nothing_is_copied(double):
-    """Rows that lie 1 GB apart, in memory that is not there before it is touched: a copy of it would
-    not fit; results are seen through another view of the same pages."""
+    """Rows that are 1 GB apart, in memory that is allocated when it is touched: a copy of it would
+    not fit; results are read through another view of the same pages."""
     count, gap = 32, 1 << 30
     try:
         pages = mmap.mmap(
             -1, count * gap, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # NORESERVE
         )
     except OSError:
-        pytest.skip("so much address space is not to be had")
+        pytest.skip("there is not enough address space")
     whole = np.frombuffer(pages, np.float32)
     far = np.lib.stride_tricks.as_strided(whole, (count, 100), (gap, 4))
     far[:] = np.arange(100)
@@ -169,7 +169,7 @@ def test_ml_dtypes_that_do_not_fit(ml_dtypes):
         doubling(tkl.bf16)(a, b)
     with pytest.raises(CompileError, match="`a`.*bf16"):
         doubling(tkl.f16)(a, np.ones((2, 3), np.float16))
-    with pytest.raises(BufferError):  # one element a byte there, two here
+    with pytest.raises(BufferError):  # one element per byte there, two here
         doubling(tkl.f16)(np.ones((2, 3), ml_dtypes.float4_e2m1fn), np.ones((2, 3), np.float16))
 
 

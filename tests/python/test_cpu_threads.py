@@ -1,4 +1,5 @@
-"""Launches on the processor from several threads of Python at once, and how many threads they use."""
+"""Launches on the CPU from several Python threads at the same time, and the number of threads they
+use."""
 
 import os
 import threading
@@ -54,7 +55,7 @@ def matrix(*shape, seed=0):
 
 
 def run_at_once(work, n):
-    """work(0) ... work(n - 1), each in a thread of its own."""
+    """work(0) ... work(n - 1), each in its own thread."""
     threads = [threading.Thread(target=work, args=(number,)) for number in range(n)]
     for thread in threads:
         thread.start()
@@ -90,7 +91,8 @@ def test_panels_of_one_launch_are_not_those_of_the_next(form, k):
 
 
 def test_later_workgroups_need_more_panels():
-    """Workgroup i along M sums over i + 1 tiles of K: what it finds ready is not all it needs."""
+    """Workgroup i along M sums over i + 1 tiles of K: the panels that are ready are not all it
+    needs."""
     a, b, c = matrix(160, 320), matrix(110, 320, seed=1), np.zeros((160, 110), np.float32)
     compiled(iters=WORKGROUP_0 + 1)(a, b, c)
     for i in range(5):
@@ -171,7 +173,7 @@ def test_children_of_a_fork_launch():
 
 
 def test_a_fork_while_others_launch():
-    """None of them is in another library at that moment, which may not allow it."""
+    """The other threads only launch: none is inside another library, where a fork may be unsafe."""
     kernel, done = compiled(), []
     a, b, c = matrix(400, 70), matrix(90, 70, seed=1), np.zeros((400, 90), np.float32)
     expected = a @ b.T
@@ -247,6 +249,6 @@ for number in "3", "5":
 
 
 def test_the_number_of_threads_stays_while_programs_live():
-    """The pool is the process's: the variable is read when it is started."""
+    """The pool belongs to the process: the variable is read when it is started."""
     done = run_python("-c", NUMBERS.format(here=os.path.dirname(__file__)), WAVE_NUM_THREADS="3")
     assert done.stdout == "['3 threads']\n['3 threads']\n", done.stderr

@@ -1,4 +1,4 @@
-"""debug_log: every machine delivers what the evaluator delivers."""
+"""debug_log: every machine gives the same logs as the evaluator."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_values_of_several_types():
 
 
 def test_operands_of_a_product():
-    """Several workgroups log the same elements: that is no race."""
+    """Several workgroups log the same elements: that is not a race."""
 
     @tkw.wave([
         tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
@@ -138,7 +138,7 @@ def test_iterations(count):
 
 @pytest.mark.parametrize("count", [-1, M - 2, M // 2, 5 - M, 1 - M], ids=str)
 def test_iterations_as_many_as_an_expression_says(count):
-    """None where it is not positive."""
+    """None if it is not positive."""
     a, c = rng(2).integers(-9, 9, (5, 70)).astype("f4"), np.zeros(5, "f4")
     kernel = loop_kernel([(STEP, N, count)])
     expected = check(kernel, {M: 5, N: 70}, a, c)["total"]
@@ -280,7 +280,7 @@ def scaled(printer=None):
 
 @needs_cpu
 def test_every_launch_of_a_program_has_logs_of_its_own():
-    """Of other sizes, of tensors with gaps, of none: whichever variant is taken."""
+    """With other sizes, strided tensors, empty tensors: in every variant."""
     compiled = scaled()
     whole = floats(6, 144)
     for a in (whole, whole[::2, 1:130:2], whole[:, :67], whole[1:2, :1], whole[:0]):

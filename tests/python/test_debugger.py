@@ -1,4 +1,4 @@
-"""Lines of the user's source in a debugger, of code that was compiled in its process."""
+"""A debugger shows the user's source lines for code that was compiled in the process."""
 
 import os
 import re
@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM"),
     pytest.mark.skipif(not shutil.which("gdb"), reason="there is no gdb"),
     pytest.mark.skipif(
-        "asan" in os.environ.get("LD_PRELOAD", ""), reason="gdb takes minutes for the sanitizer"
+        "asan" in os.environ.get("LD_PRELOAD", ""), reason="gdb takes minutes with the sanitizer"
     ),
 ]
 

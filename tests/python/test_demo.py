@@ -1,4 +1,4 @@
-"""`make demo`: every kernel of it runs and is right, and its page holds all of them."""
+"""`make demo`: every kernel runs and gives the right result, and the page shows all of them."""
 
 import os
 import re
@@ -83,7 +83,7 @@ def test_a_kernel_that_does_not_exist(tmp_path):
     assert done.returncode == 2 and "there is no kernel `sofmax`" in done.stderr
 
 
-# ---- what the extension takes ----------------------------------------------------------------
+# ---- arguments of the extension ----------------------------------------------------------------
 
 
 def test_rows_are_checked():

@@ -1,4 +1,4 @@
-"""device_assert: which elements failed, where and with which values, alike on every target."""
+"""device_assert: which elements failed, where and with which values, the same on every target."""
 
 import re
 
@@ -139,7 +139,7 @@ def test_values_of_every_type(target, dtype, numpy, bad, shown):
 
 @everywhere
 def test_what_a_condition_looks_at(target):
-    """Both sides of comparisons, however they are joined; no numbers that stand in the source."""
+    """Both sides of comparisons, however they are joined; literals are not shown."""
 
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.i32], low: tkl.Memory[M, G, tkl.i32]):
@@ -153,7 +153,7 @@ def test_what_a_condition_looks_at(target):
     assert count == 66 and notes[0].startswith("at M = 1, N = 0: x = 5, ") and "6" in notes[0]
 
 
-# ---- what is no tile, and regions ------------------------------------------------------------
+# ---- scalars, and regions ------------------------------------------------------------
 
 
 @everywhere
@@ -237,7 +237,7 @@ def signs(check):
 
 @everywhere
 def test_left_out(target):
-    """An option drops every assertion: the kernel is then the one without."""
+    """An option drops every assertion: the kernel is then the same as without them."""
     a, c = np.ones((3, 70), "f4"), np.zeros((3, 70), "f4")
     run = built(signs(True), target, device_asserts=False)
     assert failures(run, a, c) == [] and np.array_equal(a, c)
@@ -308,7 +308,8 @@ def test_mistakes():
     refused(lambda x, b: tkw.device_assert(x > 0.0, x), "", "")
 
 
-# ---- assumptions of what a kernel sets -----------------------------------------------------------
+# ---- assumptions about symbols that a kernel sets
+# -----------------------------------------------------------
 
 
 def lengths_kernel(*claims):
@@ -354,7 +355,7 @@ def test_assumptions_are_checked_where_symbols_are_set(target):
 
 @everywhere
 def test_symbols_that_are_set_again(target):
-    """The assumption is about the version in force; one that has no value yet is not looked at."""
+    """The assumption is about the version in force; one that has no value yet is not checked."""
     OTHER = tkl.sym.OTHER
 
     @tkw.wave(rows(tkw.Assumption(LEN < OTHER), tkw.Assumption(LEN < 50), row=1))

@@ -2,14 +2,14 @@
 
 ```python    runs, in order, with one namespace per document; a block ```output that follows is
              what it prints. A first line `# name.py` is the file name shown in diagnostics.
-             Kernels for target `cpu` are compiled, not evaluated, where there is a libLLVM.
-```wave      must be accepted by wavec; tiles, and docs/*.wave, compute the same on this machine's
-             processor as on the reference evaluator
+             Kernels for target `cpu` are compiled, not evaluated, if there is a libLLVM.
+```wave      must be accepted by wavec; tile kernels, and docs/*.wave, compute the same on the CPU of
+             this machine as on the reference evaluator
 ```c         must compile against include/wave.h; with a main() it is linked and run, with the kernels
-             of tests/tools whose headers it includes, compiled for this machine's processor
-```console   lines `$ build/...` run, and print the lines below them; a line `…` stands for any lines,
-             `…` in a line for any text of it
-```mma       lines that stand in the tables of matrix instructions, but for blanks
+             of tests/tools whose headers it includes, compiled for the CPU of this machine
+```console   lines `$ build/...` run, and print the lines below them; a line `…` matches any lines,
+             `…` in a line any text
+```mma       lines of the tables of matrix instructions, ignoring blanks
 """
 
 import contextlib
@@ -78,7 +78,8 @@ def with_language(language):
 
 
 def run_python(block, number, namespace):
-    """What the block prints. It is written to a file, so that diagnostics can show its lines."""
+    """Returns what the block prints. The block is written to a file, so that diagnostics can show
+    its lines."""
     named = re.match(r"# (\w+\.py)\n", block.code)
     name = named.group(1) if named else f"listing{number}.py"
     with open(name, "w", encoding="utf-8") as file:
@@ -91,7 +92,7 @@ def run_python(block, number, namespace):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The kernels that were compiled for this machine's processor; none of them is evaluated."""
+    """The kernels that were compiled for the CPU of this machine; none of them is evaluated."""
     made, plain = [], WaveKernel.compile_for
 
     def compile_for(self, kind):
@@ -128,7 +129,7 @@ UNKNOWN_SIZE = re.compile(r"add --set (\w+)=N")
 
 
 def run_wave(path, target, folder):
-    """The tensors that `wavec run` leaves, by name. Sizes that nothing binds are made up."""
+    """The tensors that `wavec run` writes, by name. Sizes that nothing binds are made up."""
     sets, outs = [], []
     for name in re.findall(r"%(\w+): mem<", re.search(r"kernel @[^{]*", path.read_text())[0]):
         outs += ["--out", f"{name}={folder / name}.npy"]
@@ -143,7 +144,7 @@ def run_wave(path, target, folder):
     return {file.stem: np.load(file) for file in sorted(folder.glob("*.npy"))}
 
 
-def same_on_processor(path, folder):
+def same_on_cpu(path, folder):
     if re.search(r"^thread kernel", path.read_text(), re.M):
         pytest.skip("the program of a GPU's thread")
     results = []
@@ -162,16 +163,16 @@ needs_llvm = pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM"
 @pytest.mark.parametrize(
     "name", sorted(os.path.basename(p) for p in glob.glob(f"{ROOT}/docs/*.wave"))
 )
-def test_files_on_processor(name, tmp_path):
-    same_on_processor(Path(ROOT, "docs", name), tmp_path)
+def test_files_on_cpu(name, tmp_path):
+    same_on_cpu(Path(ROOT, "docs", name), tmp_path)
 
 
 @needs_llvm
 @pytest.mark.parametrize("block", all_blocks("wave"))
-def test_wave_on_processor(block, tmp_path):
+def test_wave_on_cpu(block, tmp_path):
     path = tmp_path / "listing.wave"
     path.write_text(block.code)
-    same_on_processor(path, tmp_path)
+    same_on_cpu(path, tmp_path)
 
 
 @pytest.mark.parametrize("block", all_blocks("wave"))
@@ -183,7 +184,7 @@ def test_wave(block, tmp_path):
 
 
 def compile_as_cpp(command, path):
-    """docs/c.md says that its program is one in C++, too."""
+    """docs/c.md says that its program is also valid C++."""
     if not shutil.which("c++"):
         return
     paths = [word for word in command if word.startswith("-I")]
@@ -223,7 +224,7 @@ def test_c(block, tmp_path):
 
 
 def is_excerpt(shown, printed):
-    """What is shown was printed, with `…` for what is left out."""
+    """Whether the text shown was printed, with `…` for omissions."""
     pattern = ""
     for line in shown.rstrip().splitlines():
         any_lines = line.strip() == "…"
@@ -232,7 +233,8 @@ def is_excerpt(shown, printed):
 
 
 def console(block):
-    """The block as its commands really print it, and whether all that show nothing succeeded."""
+    """The block with the real output of its commands, and whether all commands without output
+    succeeded."""
     text, problems = "", []
     for step in re.split(r"^(?=\$ )", block.code, flags=re.M):
         command, _, shown = step.partition("\n")
@@ -262,7 +264,7 @@ PASSES = re.compile(r"^(?:.*│  )?((?:[a-z_]+|…)(?: (?:[a-z_]+|…))*)  +\S.*
 
 
 def in_order(text, passes):
-    """Whether the pictures of a pipeline in `text` name its passes in order; `…` stands for any."""
+    """Whether the pictures of a pipeline in `text` name its passes in order; `…` matches any."""
     rows = [row.split() for row in PASSES.findall(text) if row.split()[0] in passes]
     words = [r"(?:\w+ )*" if word == "…" else word + " " for row in rows for word in row]
     return re.fullmatch("".join(words), "".join(name + " " for name in passes)) is not None
@@ -292,7 +294,7 @@ STEP = re.compile(r"^\d+\. `([^`]+)`: (.*?)(?=^\d+\. |^$)", re.M | re.S)
 
 
 def lost(walk):
-    """What is wrong with the steps of a walk: files visited twice, functions that are not there."""
+    """What is wrong with the steps of a walk: files visited twice, functions that do not exist."""
     visited = set()
     for path, text in STEP.findall(walk):
         if path in visited or not os.path.exists(os.path.join(ROOT, path)):
@@ -370,7 +372,7 @@ def sections(document):
 
 def strayed(text):
     """References to sections that no document has, and to documents that are not here."""
-    text = re.sub(r"\n[ \t]*(?:\*|#|//)?[ \t]*", " ", text)  # comments go on in the next line
+    text = re.sub(r"\n[ \t]*(?:\*|#|//)?[ \t]*", " ", text)  # comments continue on the next line
     found = [match[0] for match in UNCHECKED.finditer(text)]
     for match in TO_SECTION.finditer(text):
         document = f"docs/{match[1]}"
@@ -380,7 +382,7 @@ def strayed(text):
 
 
 def test_references_to_sections():
-    """What sources say of sections is true; docs/language.md is held to it, too."""
+    """References to sections in the sources are valid, and so are those in docs/language.md."""
     for folder in SOURCES:
         for path in sorted(Path(ROOT, folder).rglob("*")):
             if path.suffix in (".c", ".h", ".def", ".py", ".pyi", ".wave") and path != Path(__file__):

@@ -1,5 +1,5 @@
 """Elementwise ops on every target: accuracy as docs/numerics.md states it, special values, shifts by any
-amount, and types that an op does not take."""
+amount, and types that an op does not accept."""
 
 import math
 
@@ -19,7 +19,7 @@ INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 
 
 def each(target, dtype, op, *args, out=None):
-    """op of the elements of one or two arrays, 96 to a workgroup."""
+    """Applies op to the elements of one or two arrays, 96 per workgroup."""
     T, R = getattr(tkl, dtype), getattr(tkl, out or dtype)
     hardware = tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={N: 96})
     constraints = [hardware, tkw.WorkgroupConstraint(N, 96, 0)]
@@ -59,7 +59,7 @@ ENDS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, np.inf, -np.inf, np.nan, 6e4,
 
 
 def operands(dtype):
-    """Magnitudes from 2**-12 to 2**12 of both signs, values about 1, and the ends."""
+    """Magnitudes from 2**-12 to 2**12 of both signs, values near 1, and extreme values."""
     rng = np.random.default_rng(7)
     scale = rng.choice([-1, 1], 900) * 2.0 ** rng.uniform(-12, 12, 900)
     exact = np.concatenate([scale, 1 + rng.uniform(-0.1, 0.1, 100), ENDS])
@@ -68,7 +68,7 @@ def operands(dtype):
 
 
 def last_place(dtype, x):
-    """The distance of neighbours about x."""
+    """The distance between neighbouring floats at x."""
     if dtype == "bf16":
         return np.maximum(np.spacing(np.abs(x).astype("f4")).astype("f8") * 65536, 1e-38)
     return np.spacing(np.abs(x).astype(STORAGE[dtype])).astype("f8")
@@ -108,7 +108,7 @@ def test_no_numbers(target, dtype):
 
 
 def shifted(left, a, b, bits):
-    """What is left of a in so many bits: Python's integers, cut to the type."""
+    """a truncated to this many bits: Python's integers, reduced to the type."""
     gone = not 0 <= b < bits
     if not left:
         return (-1 if a < 0 else 0) if gone else a >> b

@@ -1,4 +1,4 @@
-"""Conditionals with an else, and index functions of our own, on every target."""
+"""Conditionals with an else, and Wave's own index functions, on every target."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def call(target, kernel, *args, subs=None):
 
 
 def test_values_of_two_branches(target):
-    """By an expression of the workgroup: other tiles are computed otherwise."""
+    """The condition is an expression of the workgroup id: tiles are computed in two ways."""
 
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
@@ -56,7 +56,8 @@ def test_values_of_two_branches(target):
 
 
 def test_effects_of_two_branches(target):
-    """By a value read from memory, whatever it is but 0; each branch writes another tensor."""
+    """The condition is a value read from memory, true if it is not 0; each branch writes another
+    tensor."""
 
     @tkw.wave(rows())
     def kernel(

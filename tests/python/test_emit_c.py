@@ -1,4 +1,4 @@
-"""`wavec --emit=c`: a pair of files that a C compiler takes, and a program that launches them."""
+"""`wavec --emit=c`: a pair of files that a C compiler accepts, and a program that launches them."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def run(program, **environment):
     return subprocess.run([program], capture_output=True, text=True, env=environment)
 
 
-def test_on_the_processor(tmp_path):
+def test_on_the_cpu(tmp_path):
     done = run(build(tmp_path, "cpu"))
     if "no libLLVM" in done.stderr:
         pytest.skip("there is no libLLVM")
@@ -46,7 +46,7 @@ def test_on_the_processor(tmp_path):
 
 
 def test_for_a_gpu(tmp_path):
-    """Without one it says what it lacks; the driver that is none takes every launch."""
+    """Without a GPU it says what is missing; the fake driver accepts every launch."""
     program = build(tmp_path, "sm_80")
     done = run(program, WAVE_CUDA_LIB="/no/such/libcuda.so")
     assert done.returncode == 1 and "E0901" in done.stderr

@@ -370,7 +370,7 @@ def test_operators_that_values_do_not_have(use, code, words, hint):
 
 
 def test_what_libraries_ask_a_value_is_answered():
-    """`__array__` and the like are looked for by name; that is not the kernel's mistake."""
+    """`__array__` and the like are looked up by name; that is not a mistake in the kernel."""
 
     def body(a, b, c):
         x = tkw.read(c)
@@ -697,7 +697,7 @@ def test_error_text_underlines_the_expression():
 
 
 def test_a_warning_is_seen():
-    """What means something else than it seems to is said at its line, and the kernel runs."""
+    """Code that does not mean what it seems to gives a warning at its line, and the kernel runs."""
     m, n = tkl.sym.M, tkl.sym.N
 
     @tkw.wave(

@@ -1,5 +1,5 @@
-"""Mistakes that Python itself would let pass or explain badly: what `@wave` is put on, what is done
-with values as if they were numbers, and how kernels are compiled and called."""
+"""Mistakes that Python itself would let pass or explain badly: what `@wave` decorates, uses of
+values as if they were numbers, and how kernels are compiled and called."""
 
 import functools
 import math
@@ -36,7 +36,7 @@ def copying(a: Matrix, b: Matrix):
 
 
 def copies(kernel, target="eval", **named):
-    """Whether it copies its first argument to its second."""
+    """Whether the kernel copies its first argument to its second."""
     a, b = np.arange(15, dtype="f4").reshape(3, 5), np.zeros((3, 5), "f4")
     if named:
         compiled(kernel, target)(a, **{name: b for name in named})
@@ -194,7 +194,7 @@ def test_arguments_of_wave_compile():
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [1 << 19, 1 << 62])
 def test_tiles_that_no_machine_holds(target, size):
-    """Neither memory nor a counter of elements runs over."""
+    """Neither memory nor an element count overflows."""
     a = np.ones((3, 5), "f4")
     with pytest.raises(CompileError) as e:
         compiled(tkw.wave(rows(size, size))(copying), target)(a, a)

@@ -195,7 +195,7 @@ def test_structure():
 
 @pytest.mark.parametrize("op", ["floordiv", "min", "xor"])
 def test_nesting_has_an_end(op):
-    """Deep expressions are refused where they are built; all that are not can be used."""
+    """Deep expressions are rejected when they are built; all others can be used."""
     x, y = _wave.symbol("M"), _wave.symbol("N")
     deep = [x]
     with pytest.raises(CompileError, match="nested too deeply"):

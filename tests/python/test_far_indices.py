@@ -1,4 +1,4 @@
-"""Indices from memory that are far away: whatever their value, an access outside of the tensor is masked."""
+"""Very large indices from memory: whatever their value, an access outside the tensor is masked."""
 
 import numpy as np
 import pytest
@@ -195,7 +195,7 @@ def test_read_by_symbol(row, dtype, way):
 @pytest.mark.parametrize("dtype", ["i64", "i32"])
 @pytest.mark.parametrize("row", ROW_OF)
 def test_loop_from_symbol(row, dtype, way):
-    """What lies behind the end does not exist; what lies before the start reads 0."""
+    """Elements after the end do not exist; reads before the start give 0."""
     skip_without(way)
     line, index = -np.arange(1, ROWS + 1, dtype="i4"), far(dtype.replace("i", "int"))
     sums, most = [], []
@@ -244,9 +244,9 @@ def test_products_of_symbols_are_refused(way):
         run(way, text, *args)
 
 
-# ---- values that are looked up at other places than the tile's own
+# ---- values that are looked up at other positions than the tile's own
 
-# Where the index of each element stands, in text and in NumPy; some of it outside of the table.
+# The position of each element's index, in text and in NumPy; some are outside the table.
 LOOKED_UP_AT = {
     "$index0 + 1": lambda i: i + 1,
     "$index0 - 3": lambda i: i - 3,
@@ -273,7 +273,8 @@ LOOKUP = """kernel @lookup(%a: mem<N, i32>, %i: mem<M, i32>, %o: mem<M, i32>)
 @pytest.mark.parametrize("rows", ["dynamic M; dynamic N", "bind M = 8; bind N = 5", "bind M = 6; bind N = 5"])
 @pytest.mark.parametrize("way", WAYS)
 def test_looked_up_outside_of_the_table(way, rows, place):
-    """No machine reads outside of the table; what it has is found, in other workgroups' tiles, too."""
+    """No machine reads outside the table; all its elements are found, in other workgroups' tiles
+    too."""
     if way == "cpu" and not HAS_CPU:
         pytest.skip("there is no libLLVM")
     n = {"dynamic M; dynamic N": 19}.get(rows, 8 if "M = 8" in rows else 6)

@@ -1,4 +1,4 @@
-"""device_assert on a GPU: what the evaluator reports, on any stream; not in a capture."""
+"""device_assert on a GPU: the same reports as the evaluator, on any stream; not in a capture."""
 
 import torch
 
@@ -66,7 +66,7 @@ def test_more_failures_than_rows():
 
 
 def test_captures():
-    """Refused; without assertions the same kernel is captured."""
+    """An error; without assertions the same kernel can be captured."""
     kernel, x = asserting(), torch.rand(4, 300, device="cuda")
     kernel(x, 1e6)
     with raises(LaunchError, "E0905", "has assertions"):

@@ -1,4 +1,4 @@
-"""Functions on a GPU over all of their operands: turns of any size, integers divided by known numbers."""
+"""Functions on a GPU over their whole range: angles of any size, integers divided by constants."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ N = tkl.sym.N
 
 
 def applied(function, dtype, x):
-    """What a kernel makes of every element."""
+    """The result of a kernel for every element."""
 
     @tkw.wave(
         [
@@ -30,7 +30,7 @@ def applied(function, dtype, x):
 
 
 def off_by(found, expected):
-    """Units of the last place of f32; expected is float64."""
+    """The error in units of the last place of f32; `expected` is float64."""
     assert (np.isnan(found) == np.isnan(expected)).all()
     known = ~np.isnan(expected)
     last = np.spacing(np.abs(expected[known]).astype("f4")).astype("f8")
@@ -38,7 +38,8 @@ def off_by(found, expected):
 
 
 def test_turns():
-    """Of every exponent, both signs, the multiples of pi/2 that f32 comes closest to, and no numbers."""
+    """Arguments of every exponent and both signs, the multiples of pi/2 that f32 comes closest to,
+    infinities and NaN."""
     rng = np.random.default_rng(9)
     bits = rng.integers(0, 1 << 32, 1 << 20, dtype=np.uint32).view("f4")
     near = (np.arange(1, 20001) * (np.pi / 2)).astype("f4")
@@ -52,7 +53,7 @@ def test_turns():
 
 
 def test_functions():
-    """The bounds of docs/numerics.md, in f32: of every exponent, about 1, and the ends."""
+    """The bounds of docs/numerics.md, in f32: for every exponent, near 1, and at the ends."""
     rng = np.random.default_rng(10)
     bits = rng.integers(0, 1 << 32, 1 << 18, dtype=np.uint32).view("f4")
     near = np.concatenate([rng.uniform(0.9, 1.1, 1 << 16), rng.uniform(-90, 90, 1 << 16)])
@@ -96,7 +97,7 @@ def test_bits():
 
 
 def test_unsigned():
-    """What differs without a sign, of u8, u32 and u64, at the ends; torch has few ops on them."""
+    """Ops that differ for unsigned u8, u32 and u64, at the ends; torch has few ops on them."""
     for dtype, name in ((tkl.u8, "u1"), (tkl.u32, "u4"), (tkl.u64, "u8")):
         most = np.iinfo(name).max
         x = np.array([1, 2, 3, 7, 100, most // 2, most // 2 + 1, most - 1, most] * 9, name)
@@ -118,7 +119,8 @@ def test_unsigned():
 
 
 def test_where_the_best_stands():
-    """argmax and argmin of rows that end inside of a tile, and products of them, by one and two waves."""
+    """argmax and argmin of rows that end inside a tile, and products along them, with one and two
+    waves."""
     M = tkl.sym.M
     for waves in (1, 2):
 
@@ -181,7 +183,7 @@ def test_atomics():
 
 
 def test_philox():
-    """The published answer for a counter and key of zeros, and the first words of others."""
+    """The published result for a counter and key of zeros, and the first words of others."""
     zero = lambda v: tkw.philox([v ^ v] * 4, [v ^ v] * 2)
     x = np.arange(200, dtype="u4")
     for word, known in enumerate((0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)):
@@ -192,7 +194,7 @@ DIVISORS = (1, 2, 3, 5, 7, 10, 12, 64, 100, 127, -1, -2, -3, -7, -64, -100)
 
 
 def test_known_divisors():
-    """Toward zero, and what is left; i8, i32 and i64, about zero and at the ends."""
+    """Division toward zero, and the remainder; i8, i32 and i64, near zero and at the ends."""
     for dtype, name in ((tkl.i8, "i1"), (tkl.i32, "i4"), (tkl.i64, "i8")):
         info = np.iinfo(name)
         far = DIVISORS if name == "i1" else (*DIVISORS, 1000, 65537, 2147483647)
@@ -211,7 +213,7 @@ def test_known_divisors():
 
 
 def test_many_parts_of_a_row():
-    """Sums that 2 to 32 waves make together."""
+    """Sums across 2 to 32 waves."""
     M = tkl.sym.M
     for waves in (2, 4, 8, 16, 32):
 

@@ -1,4 +1,4 @@
-"""Tensor copies that walk over pixels, on a GPU that has them."""
+"""Tensor copies in im2col mode, on a GPU that has them."""
 
 import torch
 
@@ -12,7 +12,7 @@ M = tkl.sym.M
 
 
 def run(text, arrays):
-    """What the last argument of the text's kernel holds; None on a machine without tensor copies."""
+    """The contents of the last argument of the kernel; None on a machine without tensor copies."""
     if torch.cuda.get_device_capability() != (9, 0):
         return None
     constraints = [tkw.HardwareConstraint(threads_per_wave=32), tkw.WorkgroupConstraint(M, 1, 0)]

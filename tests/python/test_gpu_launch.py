@@ -156,7 +156,7 @@ def test_current_stream():
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             slow(torch.randn(2048, 2048, device="cuda"))
-            x.fill_(3.0)  # behind the slow work: a kernel on another stream would not see it
+            x.fill_(3.0)  # after the slow work: a kernel on another stream would not see it
             kernel(x, 2.0, y)
         stream.synchronize()
         assert (y == 6).all(), exchange
@@ -213,7 +213,7 @@ def test_what_was_not_compiled_yet_cannot_be_captured():
 
 
 def test_debug_logs():
-    """As the evaluator's; on any stream, but not in a capture."""
+    """The same logs as the evaluator's; on any stream, but not in a capture."""
 
     @tkw.wave(
         [
@@ -282,7 +282,7 @@ def test_compiled_by_several_threads():
         check(kernel, *pair(rows, 77))
 
 
-# ---- what can be seen ----------------------------------------------------------------------------
+# ---- inspection ----------------------------------------------------------------------------
 
 
 def test_looking():
@@ -355,7 +355,7 @@ def test_assumptions_are_checked():
 
 
 def test_prepared_kernels_are_captured():
-    """Also for arguments that do not fulfil what is assumed, and lie otherwise than usual."""
+    """Also for arguments that violate the assumptions or have unusual strides."""
     kernel = dynamic(scaled(tkl.f32, tkw.Assumption(N > 100)))
     kernel.prepare()
     x, y = pair(3, 50)

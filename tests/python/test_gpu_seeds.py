@@ -1,4 +1,4 @@
-"""The listings of the talks, word by word, on a GPU through PyTorch."""
+"""The listings of the talks, verbatim, on a GPU through PyTorch."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from wave_lang import WaveCompileOptions, wave_compile
 
 
 def run_on_gpu(kernel, subs, *args, **options):
-    """In place of the evaluator: arrays go to the GPU and come back."""
+    """Instead of the evaluator: arrays are copied to the GPU and back."""
     compiled = wave_compile(WaveCompileOptions(subs=subs, **options), kernel)
     tensors = [torch.from_numpy(a).cuda() for a in args]
     compiled(*tensors)

@@ -1,4 +1,4 @@
-"""The GPU tests are tested themselves, where there is none: a wrong result is noticed."""
+"""Tests of the GPU tests on machines without a GPU: a wrong result is detected."""
 
 import importlib.util
 import types
@@ -43,7 +43,7 @@ def test_a_right_kernel_passes(tool):
 
 
 @pytest.mark.parametrize("target", ["cpu", "sim:cpu"])
-def test_a_processor_needs_no_gpu(tool, target):
+def test_a_cpu_needs_no_gpu(tool, target):
     item = next(i for i, c in enumerate(tool.every_case()) if c.name.startswith("copy_f32"))
     if target in ("sim:cpu", *(device.kind for device in _wave.devices())):
         assert tool.run_case((item, 2, target, 7, tool.PLACES))[3] is None

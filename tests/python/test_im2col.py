@@ -1,5 +1,4 @@
-"""Tensor copies that walk over pixels: what they bring is what NumPy gathers, and what cannot be
-walked over is found."""
+"""Tensor copies in im2col mode: they copy what NumPy gathers, and invalid ones are reported."""
 
 import numpy as np
 import pytest
@@ -68,7 +67,7 @@ def test_convolution():
 
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
 def test_convolutions_from_python(case):
-    """Patches and filters are copied by walks over pixels: the compiler finds that they are."""
+    """Patches and filters are copied in im2col mode: the compiler recognises them."""
     n, h, w, c, k, window, step, pad, tile = case
     sizes = conv_sizes(n, h, w, c, k, window, step, pad)
     options = WaveCompileOptions(subs=sizes, target="sim:sm_90a")

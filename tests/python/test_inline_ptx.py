@@ -1,4 +1,4 @@
-"""Instructions of PTX in a kernel: what they mean elsewhere, what is refused, what becomes of them.
+"""Inline PTX in a kernel: its meaning on other targets, what is rejected, the generated code.
 
 Kernels that run everywhere, also on a GPU, are rows of sim_list/cases_inline.py."""
 
@@ -165,13 +165,14 @@ def test_types_without_a_register(dtype):
         compiled(unary(lambda x: tkw.cast(tkw.inline_ptx(EX2, x, dtype), tkl.f32)))
 
 
-# ---- what becomes of it ----------------------------------------------------------------------------
+# ---- the generated code
+# ----------------------------------------------------------------------------
 
 
 def twice(volatile):
     def body(x):
         y, z = (tkw.inline_ptx(EX2, x, tkl.f32, tkw.exp2, volatile=volatile) for _ in range(2))
-        tkw.inline_ptx("sin.approx.f32 $0, $1;", x, tkl.f32, volatile=volatile)  # nobody uses it
+        tkw.inline_ptx("sin.approx.f32 $0, $1;", x, tkl.f32, volatile=volatile)  # it is not used
         return y + z
 
     return unary(body)
@@ -217,7 +218,7 @@ def test_the_text_form_is_read_back():
 
 
 def test_texts_are_part_of_what_is_cached():
-    """Kernels that differ in nothing but their instructions are two kernels."""
+    """Kernels that differ only in their instructions are two kernels."""
     one = compiled(unary(lambda x: tkw.inline_ptx(EX2, x, tkl.f32, tkw.exp2)))
     two = compiled(unary(lambda x: tkw.inline_ptx(EX2.replace(".ftz", ""), x, tkl.f32, tkw.exp2)))
     assert one.ir != two.ir and str(one.ir) != str(two.ir)

@@ -1,7 +1,8 @@
-"""A bug of the compiler is an exception: the process, what was compiled and later kernels go on.
+"""A bug in the compiler is an exception: the process, compiled kernels and later kernels are not
+affected.
 
-The compiler is made to fail on purpose (`_wave.test_fault`): memory of the system in every build, single
-allocations and assertions in those with WAVE_FAULTS (`make san`)."""
+The compiler is made to fail on purpose (`_wave.test_fault`): system memory in every build, single
+allocations and assertions in builds with WAVE_FAULTS (`make san`)."""
 
 import os
 import subprocess
@@ -68,7 +69,7 @@ def fails(target, kind, n):
 
 
 def faults(target, kind):
-    launches(compiled(target))  # what is only done once is done
+    launches(compiled(target))  # one-time initialisation is done
     _wave.test_fault(kind, 0)
     launches(compiled(target))
     return _wave.test_fault("malloc", 0)

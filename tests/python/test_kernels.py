@@ -1,4 +1,4 @@
-"""Kernels with the features that public templates use, against NumPy."""
+"""Kernels with the features that public templates use, compared with NumPy."""
 
 import numpy as np
 import pytest
@@ -278,8 +278,8 @@ def test_online_softmax():
 
 
 def test_second_phase_of_decode_attention():
-    """The splits of a sequence, one at a time: [B, N, M] meets [U, B, M], and what the body
-    returns has a dimension more than what is carried."""
+    """The splits of a sequence, one at a time: [B, N, M] is combined with [U, B, M], and the body
+    returns one dimension more than it carries."""
     U = tkl.sym.U
     header = [
         tkw.WorkgroupConstraint(M, BM, 0),
@@ -376,7 +376,7 @@ def test_conditional_writes_and_values():
 
 
 def test_while_loop_with_carried_values():
-    """Collatz steps of one number: the condition looks at a carried value."""
+    """Collatz steps of one number: the condition depends on a carried value."""
     I = tkl.sym.I
 
     @tkw.wave(
@@ -460,7 +460,7 @@ def test_ragged_rows_with_set_symbol():
 
 
 def test_grouped_query_heads():
-    """Several query heads share a key head: a secondary constraint rides on the same id."""
+    """Several query heads share a key head: a secondary constraint uses the same id."""
     HQ, HKV = tkl.sym.HQ, tkl.sym.HKV
     ratio = 3
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
@@ -575,7 +575,8 @@ def test_histogram_by_scatter_add(target):
 @pytest.mark.parametrize("each", [1, 2, 3])
 @pytest.mark.parametrize("target", ["eval", "cpu", "sim:gfx942", "sim:sm_90a"])
 def test_scatter_add_of_several_vectors(target, each):
-    """`elements_per_thread` counts those of one vector; a thread has several vectors of a tile."""
+    """`elements_per_thread` counts the elements of one vector; a thread has several vectors of a
+    tile."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     same = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: j}, outputs={M: i, N: j})
 
@@ -606,7 +607,7 @@ def test_scatter_add_of_several_vectors(target, each):
     x = np.arange(64 * 6, dtype=np.float32).reshape(64, 6)
     at, c = rng().integers(0, 64, x.shape).astype(np.int32), np.zeros_like(x)
     compiled = wave_compile(WaveCompileOptions(subs={M: 64, N: 6}, target=target), kernel)
-    if target == "eval":  # what a thread holds is not a property of tiles
+    if target == "eval":  # the elements of a thread are not a property of tiles
         with pytest.raises(tkw.CompileError, match="E0701"):
             compiled(x, at, c)
         return

@@ -176,7 +176,7 @@ def test_convolution(sizes, stride):
         we,
         out,
     )
-    # The listing walks H with the fast part of M and W with the slow one: inputs are square.
+    # The listing indexes H with the fast part of M and W with the slow one: inputs are square.
     expected = np.zeros(out.shape)
     for p in range(h_out):
         for q in range(w_out):

@@ -1,5 +1,5 @@
-"""Programs and launches with a driver that only pretends (tests/fake_cuda): in processes of their
-own, because a driver is loaded once."""
+"""Programs and launches with a fake driver (tests/fake_cuda): in separate processes, because a
+driver is loaded once."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -51,7 +51,7 @@ k = compile_scale(target="")
 assert k.machine.kind == "cuda" and k.target == "sm_90a" and k.machine.device == 0
 assert repr(k) == "<compiled kernel scale for sm_90a>"
 x = np.ones((4, 70), "f4"); y = np.zeros_like(x)
-k(x, y)                                      # host tensors: the processor
+k(x, y)                                      # host tensors: the CPU
 assert (y == 2).all()
 k(Array(4, 70), Array(4, 70))
 """,
@@ -162,7 +162,7 @@ k(Array(4, 70, stream=2), b)
 
 
 def test_debug_logs(tmp_path):
-    """Kernels do not run here: what is seen is the way of the logs, and that they are zeros."""
+    """Kernels do not run here: the test sees how logs are delivered, and that they are zeros."""
     check(
         """
 import wave_lang.kernel.lang as tkl, wave_lang.kernel.wave as tkw
@@ -204,4 +204,4 @@ assert ".entry scale" in k.ptx
         for done in [processes.submit(check, code, tmp_path) for _ in range(4)]:
             done.result()
     check(code + "assert k.program.variants[0].from_cache\n", tmp_path)
-    assert all(name.endswith(".wavebin") for name in os.listdir(tmp_path))  # nothing half written
+    assert all(name.endswith(".wavebin") for name in os.listdir(tmp_path))  # no partial files

@@ -1,6 +1,8 @@
-"""A call that does not fit a kernel raises LaunchError, the same on every target, and runs nothing.
+"""A call that does not match a kernel raises LaunchError, the same on every target, and runs
+nothing.
 
-What cannot be taken at all is an ArgumentError, which is also a TypeError and a ValueError."""
+An argument that cannot be used at all gives an ArgumentError, which is also a TypeError and a
+ValueError."""
 
 import numpy as np
 import pytest
@@ -40,7 +42,7 @@ def read_only(*shape):
 
 
 class Elsewhere:
-    """A tensor of a GPU, as its array interface describes it."""
+    """A GPU tensor, as described by its array interface."""
 
     __cuda_array_interface__ = {
         "typestr": "<f4", "shape": (6, 70), "data": (4096, False), "strides": None, "version": 3,
@@ -55,7 +57,7 @@ class Failing:
         raise KeyError("the producer's own")
 
 
-# what `a` is, what is said of it; whether it has a diagnostic (E0702) or cannot be taken at all
+# the value of `a`, the message; whether it has a diagnostic (E0702) or cannot be used at all
 TENSORS = {
     "rank 1": (ones(6), "E0702", "`a` has rank 1, expected 2"),
     "rank 3": (ones(1, 6, 70), "E0702", "`a` has rank 3, expected 2"),
@@ -135,7 +137,8 @@ def test_sizes_that_were_bound(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_symbol_without_a_value(target):
-    """Found when the kernel is compiled, where code for a machine is made, or at the launch."""
+    """Detected when the kernel is compiled, if code for a machine is generated, or at the
+    launch."""
 
     @tkw.wave(scaled.constraints)
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
@@ -147,7 +150,7 @@ def test_a_symbol_without_a_value(target):
         wave_compile(options, kernel)(ones(6, 70), ones(6, 70))
 
 
-# ---- integers that their type does not hold; symbols that nothing gives ----
+# ---- integers out of range for their type; symbols without a value ----
 
 RANGES = {
     "i8": (-128, 127),

@@ -1,4 +1,4 @@
-"""Which sizes a launch takes for symbols, and tensors that are larger or smaller than those."""
+"""Which sizes a launch uses for symbols, and tensors that are larger or smaller."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def free_last(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32, f
 @pytest.mark.parametrize("dynamic", [(M, N), (M,), ()])
 @pytest.mark.parametrize("larger", [(7, 77), (3, 77), (7, 45)])
 def test_free_operand_is_larger(target, dynamic, larger):
-    """Its symbols are those of the other tensor, whatever comes first."""
+    """Its symbols come from the other tensor, whichever is first."""
     bound = {s: v for s, v in ((M, 3), (N, 45)) if s not in dynamic}
     x, y = numbers(*larger), np.zeros((3, 45), "f4")
     compiled(free_first, target, dynamic, bound)(x, y)
@@ -67,7 +67,7 @@ def test_free_operand_is_larger(target, dynamic, larger):
 
 @everywhere
 def test_free_operand_is_smaller(target):
-    """Elements outside of it are 0 when read and are not written."""
+    """Elements outside it are 0 when read and are not written."""
     x, y = numbers(2, 40), np.full((3, 45), 9, "f4")
     compiled(free_first, target, (M, N))(x, y)
     assert np.array_equal(y, np.pad(x, ((0, 1), (0, 5))) + 1)
@@ -99,7 +99,8 @@ def test_only_free_tensors(target):
 @everywhere
 @pytest.mark.parametrize("which", ["a", "b", "c", "abc"])
 def test_free_operands_of_a_product(target, which):
-    """Scratch of the largest batch: rows behind the symbol's are neither read nor written."""
+    """Scratch memory for the largest batch: rows beyond the symbol's are neither read nor
+    written."""
 
     def memory(name, *dims):
         dtype = tkl.f32 if name == "c" else tkl.f16
@@ -127,7 +128,7 @@ def test_free_operands_of_a_product(target, which):
     pad = lambda name, *shape: [v + 8 * (name in which) for v in shape]  # noqa: E731
     a, b = numbers(*pad("a", m, k), dtype="f2"), numbers(*pad("b", n, k), dtype="f2", seed=1)
     c = np.full(pad("c", m, n), 9, "f4")
-    if which == "abc":  # nothing but free ones: the smallest
+    if which == "abc":  # only free layouts: the smallest
         m, n, k = (min(x) for x in ((len(a), len(c)), (len(b), c.shape[1]), (a.shape[1], b.shape[1])))
     compiled(gemm, target, (M, N, K))(a, b, c)
     want = np.full_like(c, 9)
@@ -137,7 +138,7 @@ def test_free_operands_of_a_product(target, which):
 
 @everywhere
 def test_element_behind_the_symbol(target):
-    """Offsets of S + 1 elements: the next one is read through a mapping, and is the real one."""
+    """Offsets with S + 1 elements: the next one is read through a mapping, and is valid."""
     i = tkw.IndexMapping.iterator(0)
     following = tkw.IndexMapping(num_iterators=1, inputs={S: i + 1}, outputs={S: i})
 
@@ -179,7 +180,7 @@ def test_a_symbol_has_one_value(target, options):
 
 @everywhere
 def test_a_symbol_that_is_not_negative(target):
-    """The compiler counts on it; a launch does not."""
+    """The compiler relies on it; a launch does not."""
 
     @tkw.wave(tiles())
     def kernel(L: tkl.SymbolBind[tkl.i32], y: tkl.Memory[M, N, G, tkl.i32]):
@@ -224,7 +225,7 @@ def test_a_symbol_that_may_be_negative(way, value):
 
 @everywhere
 def test_size_as_a_multiple(target):
-    """A tensor of 2*M rows says what M is, if no other does; an odd size is a mistake."""
+    """A tensor of 2*M rows defines M, if no other does; an odd size is an error."""
 
     @tkw.wave(tiles())
     def pairs(x: tkl.Memory[2 * M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32, free(2)]):
@@ -240,7 +241,7 @@ def test_size_as_a_multiple(target):
 
 @everywhere
 def test_symbols_that_are_set_have_no_size(target):
-    """What the kernel sets does not change how large the tensors are."""
+    """A symbol that the kernel sets does not change the sizes of the tensors."""
 
     @tkw.wave(tiles())
     def shorter(x: tkl.Memory[M, N, G, tkl.f32, free(2)], y: tkl.Memory[M, N, G, tkl.f32]):
@@ -270,7 +271,7 @@ def test_half_of_an_odd_size(target):
 
 
 def lengths(layout=()):
-    """Offsets of S + 1 elements, declared as S: the one behind the last is read by a mapping."""
+    """Offsets with S + 1 elements, declared as S: the one after the last is read by a mapping."""
     i = tkw.IndexMapping.iterator(0)
     following = tkw.IndexMapping(num_iterators=1, inputs={S: i + 1}, outputs={S: i})
 
@@ -295,10 +296,10 @@ def test_smallest_size_counts(target, size):
     got = np.full(size, -1, "i4")
     compiled(lengths(), target, (S,), sizes="smallest")(offsets, got)
     assert np.array_equal(got, np.diff(offsets))
-    room = np.full(size + 6, -1, "i4")  # the other way round: nothing behind S is written
+    room = np.full(size + 6, -1, "i4")  # the other way round: nothing after S is written
     compiled(lengths(), target, (S,), sizes="smallest")(offsets, room)
     want = np.full(size + 6, -1, "i4")
-    want[: size + 1] = np.diff(np.append(offsets, 0))  # behind its end a tensor is 0
+    want[: size + 1] = np.diff(np.append(offsets, 0))  # reads after the end of a tensor give 0
     assert np.array_equal(room, want)
 
 
@@ -357,7 +358,7 @@ def test_smallest_sizes_of_a_product(target):
 
 @everywhere
 def test_smallest_size_of_scales(target):
-    """A dimension of which one tensor has a 32nd part."""
+    """One tensor has a 32nd of a dimension."""
 
     @tkw.wave(tiles(4, 32))
     def scaled(x: tkl.Memory[M, N, G, tkl.f32], s: tkl.Memory[M, N / 32, G, tkl.f32]):
@@ -398,7 +399,7 @@ def test_mistakes_have_one_class(target):
 @everywhere
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_several_devices_are_refused(target, dynamic):
-    """A dimension of which one device has a part: nothing is computed by halves."""
+    """One device would have only a part of a dimension: that is an error, not half a result."""
     part = tkl.sym.PART
     constraints = [*tiles(), tkw.DeviceConstraint(M, part, 0)]
 

@@ -1,4 +1,4 @@
-"""Which machine a kernel is compiled for, and what can be seen of it."""
+"""Which machine a kernel is compiled for, and what the kernel shows about it."""
 
 import os
 import warnings
@@ -28,8 +28,8 @@ def gpus():
 @pytest.mark.skipif(not FAKE.exists(), reason="the fake driver is not built")
 @pytest.mark.parametrize("driver", [FAKE, "none"])
 def test_with_and_without_a_gpu(driver):
-    """The tests of what a name means, in a process of its own: a driver is loaded once."""
-    words = "default or simulated or processor or nvidia or cuda or amd"
+    """The tests of target names, in a separate process: a driver is loaded once."""
+    words = "default or simulated or host_cpu or nvidia or cuda or amd"
     done = run_python(
         "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", f"({words}) and not with_and",
         WAVE_CUDA_LIB=str(driver), EXPECT_GPU="" if driver == "none" else "sm_90a"
@@ -58,13 +58,13 @@ def test_simulated_and_evaluated(gpus):
 
 
 @pytest.mark.parametrize("target", ["cpu", "llvm-cpu", "local-task"])
-def test_processor(gpus, target):
+def test_host_cpu(gpus, target):
     assert of(target) == Machine("cpu") == of(device=target)
 
 
 @pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM")
-def test_processors_by_name():
-    """A kind of processor that is named is what the code is for, if this one has what that has."""
+def test_host_cpus_by_name():
+    """Code is compiled for the named CPU, if this one has its features."""
     here, ran = devices("cpu")[0].target, []
     for target in [row[0] for row in _wave.target_table if row[0].startswith("cpu_")]:
         assert of(target) == Machine("cpu", target)
@@ -183,7 +183,8 @@ def test_fed_back_ir_must_fit():
         compile_scale(target="eval", override_mlir=OTHER)
 
 
-# ---- what is replaced is seen --------------------------------------------------------------------
+# ---- replacements are reported
+# --------------------------------------------------------------------
 
 SCALARS = 260  # more than a launch takes
 

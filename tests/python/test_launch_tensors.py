@@ -1,5 +1,5 @@
-"""Every way of taking a tensor gives the same: DLPack's table of C functions, PyTorch's attributes,
-`__cuda_array_interface__`, the buffer protocol, `__dlpack__`."""
+"""Every interface to a tensor gives the same result: DLPack's table of C functions, PyTorch's
+attributes, `__cuda_array_interface__`, the buffer protocol, `__dlpack__`."""
 
 import ctypes
 import sys
@@ -83,7 +83,7 @@ def test_no_reference_is_kept(torch):
 
 
 class OnlyDLPack:
-    """An array that can be had by `__dlpack__` alone."""
+    """An array that has only `__dlpack__`."""
 
     def __init__(self, array):
         self.array, self.asked = array, []

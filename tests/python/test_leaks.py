@@ -1,4 +1,4 @@
-"""Scripts that must not leak, each in a process of its own."""
+"""Scripts that must not leak, each in a separate process."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Waves that share the tile of a loop: `WaveConstraint(K, ...)` beside `TilingConstraint(K, ...)`. They divide each
-tile of K among them, and combine together whatever is combined along K."""
+"""Waves that share the tile of a loop: `WaveConstraint(K, ...)` with `TilingConstraint(K, ...)`.
+They divide each tile of K among them, and combine their results along K."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def shared_sums(made):
 
 
 def whole(shape, seed=0, dtype="f2", most=4):
-    """Small integers, so that every order of adding gives the same."""
+    """Small integers, so that every order of addition gives the same result."""
     return rng(seed).integers(-most, most + 1, shape).astype(dtype)
 
 
@@ -128,7 +128,7 @@ def test_each_wave_multiplies_its_part(target):
 @TARGETS
 @EITHER_WAY
 def test_a_sum_that_begins_with_something(target, dynamic):
-    """A bias, and two products that a round adds to the same sum."""
+    """A bias, and two matmuls that add to the same accumulator in one iteration."""
 
     @tkw.wave(gemm_rows((16, 32, 64), (1, 1, 2)))
     def kernel(
@@ -153,7 +153,8 @@ def test_a_sum_that_begins_with_something(target, dynamic):
 
 @TARGETS
 def test_a_sum_that_is_needed_at_once(target):
-    """Rows of keys with a scale for each tile: the product of a round is scaled before it is added."""
+    """Rows of keys with a scale for each tile: the result of an iteration is scaled before it is
+    added."""
 
     @tkw.wave([*gemm_rows((16, 16, 64), (1, 1, 2)), tkw.WorkgroupConstraint(D, 1, 2)])
     def kernel(
@@ -186,7 +187,8 @@ def test_a_sum_that_is_needed_at_once(target):
 
 
 def attention(bm, bn, keys, waves, space=G, causal=False):
-    """Waves share the keys of a round: each has its part of the scores and of the sum over keys."""
+    """Waves share the keys of an iteration: each has its part of the scores and of the sum over
+    keys."""
 
     @tkw.wave(
         [
@@ -333,7 +335,8 @@ def test_reductions(target, dynamic, bm, bk, waves, m, k, block):
 @TARGETS
 @ROWS
 def test_scans_and_places(target, bm, bk, waves, m, k):
-    """Prefix sums that go on from tile to tile, and where the largest element of a tile is."""
+    """Prefix sums that continue from tile to tile, and the position of the largest element of a
+    tile."""
 
     @tkw.wave(row_rows(bm, bk, waves))
     def kernel(
@@ -358,7 +361,8 @@ def test_scans_and_places(target, bm, bk, waves, m, k):
 
 @TARGETS
 def test_two_loops_over_the_same_dimension(target):
-    """RMS norm: one loop sums up squares, another writes what is divided by their mean."""
+    """RMS norm: one loop sums the squares, another writes the elements divided by their root mean
+    square."""
 
     @tkw.wave(row_rows(2, 96, 3))
     def kernel(a: tkl.Memory[M, K, G, tkl.f32], b: tkl.Memory[M, K, G, tkl.f32]):
@@ -384,7 +388,7 @@ def test_two_loops_over_the_same_dimension(target):
 
 @pytest.mark.parametrize("target", ["cpu", *MACHINES])
 def test_waves_have_neighbouring_parts(target):
-    """Which thread has an element: the waves one after the other, and their lanes along K."""
+    """Which thread has an element: the waves one after another, and their lanes along K."""
     lanes = 64
 
     @tkw.wave(row_rows(1, 2 * lanes, 2, lanes))

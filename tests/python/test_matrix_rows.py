@@ -1,4 +1,4 @@
-"""Matrix registers load rows of the lhs from where they lie (tiles_rows.c), unless a tile is cut."""
+"""Matrix registers load rows of the lhs in place (tiles_rows.c), unless a tile is cut."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def any_size():
 @pytest.mark.parametrize("m", (1, 47, 48, 49, 96))
 @pytest.mark.parametrize("k", (1, 63, 64, 65, 128, 192, 200))
 def test_sizes(any_size, m, k):
-    """Nothing is read behind the last row, nor behind the last element of one."""
+    """Nothing is read after the last row, nor after the last element of one."""
     run(any_size, m, 33, k)
 
 

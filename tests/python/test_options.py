@@ -90,7 +90,7 @@ def without_effect(kernel):
 
 
 def another_value(option):
-    """One that the option's type allows and that is not the default."""
+    """A value that the option's type allows and that is not the default."""
     default = default_of(option)
     special = {
         "backend": "asm",
@@ -107,7 +107,7 @@ def another_value(option):
 
 
 def existing(option, tmp_path):
-    """The value; a file or folder that exists where the option names one."""
+    """The value; if the option names a file or folder, one that exists."""
     value = another_value(option)
     if row_of(option).file:
         (tmp_path / value).write_text("")
@@ -248,7 +248,7 @@ def test_a_folder_that_does_not_exist_is_an_error(name, tmp_path):
         compiled(**{name: str(tmp_path / "absent" / "file")})
 
 
-# ---- what is printed ---------------------------------------------------------------------------
+# ---- printed output ---------------------------------------------------------------------------
 
 
 def test_print_grid(capsys):
@@ -455,7 +455,7 @@ def test_calls_are_profiled(capsys):
         profile_python_cprofile=False,
     )
     kernel(x)
-    assert (x == 15).all() and "us of one call" in capsys.readouterr().out
+    assert (x == 15).all() and "us per call" in capsys.readouterr().out
 
 
 def test_options_of_older_kernels_reach_the_compile(tmp_path):
@@ -469,7 +469,7 @@ def test_options_of_older_kernels_reach_the_compile(tmp_path):
             increment(x)
 
 
-# ---- what a compile leaves behind --------------------------------------------------------------
+# ---- results of a compile --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target, ending", [("cpu", "o"), ("sm_90a", "ptx")])
@@ -516,7 +516,7 @@ def functions(
 
 
 @needs_llvm
-def test_fast_math_on_the_processor():
+def test_fast_math_on_the_cpu():
     x = np.random.default_rng(0).uniform(-9, 9, (37, 50)).astype(np.float32)
     w = x.astype(np.float64)
     exact = np.exp(w) + np.tanh(w) + np.sin(w) + np.log2(np.exp2(w) + w * w)
@@ -561,7 +561,7 @@ def product_and_rows(
 
 
 def places(kernel):
-    """(first byte, bytes behind the last) of each allocation."""
+    """(first byte, end) of each allocation."""
     found = []
     for line in kernel.ir_after("pack").splitlines():
         if " = alloc " not in line:

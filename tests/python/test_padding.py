@@ -1,7 +1,7 @@
 """Padding never reaches a result: what a kernel computes does not depend on its tiles.
 
 Random kernels whose reductions cover their dimension are compared with themselves in one tile that
-covers everything: integers, largest and smallest elements and places bit for bit, sums of floats
+covers everything: integers, largest and smallest elements and positions bit for bit, sums of floats
 within the bound of docs/numerics.md.
 """
 
@@ -25,7 +25,7 @@ EPSILON = 2.0**-23
 class Random:
     """A kernel over rows of a [M, N] and a vector v [N], with tiles of any size along N."""
 
-    STEPS = {  # of x, and what NumPy makes of it; padding is 0 after none of them
+    STEPS = {  # of x, and the same in NumPy; none of them maps the padding to 0
         "shift": (lambda x, t: x + tkl.Register[M, N, t](3), lambda x: x + 3),
         "turn": (lambda x, t: tkl.Register[M, N, t](1) - x, lambda x: 1 - x),
         "square": (lambda x, t: x * x - x, lambda x: x * x - x),
@@ -91,7 +91,7 @@ class Random:
         return (self.ops[0], self.ops[-1])
 
     def magnitude(self, a):
-        """What is added up, without signs."""
+        """The sum of the magnitudes."""
         x = a.astype("f8") + (np.arange(self.size) if self.by_place else 0)
         for step in self.steps:
             x = self.STEPS[step][1](x)
@@ -109,7 +109,7 @@ class Random:
         return b, c
 
     def tiles(self):
-        """Sizes of tiles, none of them whole; with `block` one tile covers the row."""
+        """Tile sizes that do not divide the row; with `block` one tile covers the row."""
         sizes = (1, 3, 8, 16, 24, 64, 128)
         fits = [t for t in sizes if not self.block or t >= self.size]
         return self.r.sample(fits, min(2, len(fits)))
@@ -134,7 +134,7 @@ def test_tiles_do_not_matter(seed):
 
 
 def search(op, dtype, block, tile):
-    """The place of the largest or smallest element, that element, and the product of all."""
+    """The position of the largest or smallest element, that element, and the product of all."""
     t = getattr(tkl, dtype)
     find = {"argmax": tkw.argmax, "argmin": tkw.argmin}[op]
     worst = {"argmax": -1000, "argmin": 1000}[op]
@@ -265,7 +265,7 @@ def test_nothing_is_left(target, dtype, least, most):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_constants_made_before_their_size_is_known(target):
-    """As the public prefill attention does: only `set_symbol` says how long a row is."""
+    """As in the public prefill attention: only `set_symbol` defines the length of a row."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     packed = tkw.IndexMapping(num_iterators=2, inputs={K: j + tkl.sym.AT}, outputs={M: i, N: j})
 
@@ -332,7 +332,7 @@ def test_both_operands_of_a_product(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_bounds_leave_out_counts(target):
-    """Elements that exist and lie behind `bounds` are `other`, or 0; padding is neither."""
+    """Elements that exist but are outside `bounds` are `other`, or 0; padding is neither."""
 
     @tkw.wave(rows(16))
     def kernel(

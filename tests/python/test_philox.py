@@ -41,7 +41,7 @@ def rows(n):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_known_answers(target):
-    """A vector in each row of four columns of the counter, two of the key."""
+    """One test vector per row: four columns of the counter, two of the key."""
 
     @tkw.wave([tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={N: 32}), tkw.WorkgroupConstraint(N, 32, 0)])
     def kernel(
@@ -69,7 +69,7 @@ def test_known_answers(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_dropout(target):
-    """By the place of an element and a seed of the caller's: a tile's size does not matter."""
+    """From the position of an element and a seed: the tile size does not matter."""
     for tile in 24, 70:
 
         @tkw.wave(rows(tile))

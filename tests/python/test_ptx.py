@@ -1,5 +1,5 @@
-"""Every PTX text that the tests emit is assembled by ptxas, where there is one; what it advises is
-read. A text is assembled once: tools/ptxas.py remembers it."""
+"""Every PTX text that the tests emit is assembled by ptxas, if there is one, and its advice is
+checked. A text is assembled once: tools/ptxas.py caches the result."""
 
 import glob
 import os
@@ -15,10 +15,10 @@ sys.path.append(os.path.join(ROOT, "tools"))
 
 import ptxas  # noqa: E402
 
-WANTED = "no ptxas: make setup installs one where it may"
+WANTED = "no ptxas: `make setup` installs one if it can"
 needs_ptxas = pytest.mark.skipif(not ptxas.find(), reason=WANTED)
 
-# What one lane does of tests/run is for machines with waves of its size.
+# The lane programs of tests/run are for machines with waves of their size.
 EMITTED = sorted(glob.glob(os.path.join(ROOT, "tests/ptx/*.wave")))
 RUN = sorted(glob.glob(os.path.join(ROOT, "tests/run/*.wave")))
 
@@ -50,7 +50,8 @@ def test_what_is_emitted_assembles(file):
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("file", RUN, ids=os.path.basename)
 def test_what_runs_assembles_or_is_refused(file, target):
-    """Refused is what the machine lacks, or an author's mistake: with a diagnostic."""
+    """A rejected kernel needs something the machine lacks, or has a mistake: there is a
+    diagnostic."""
     done = emit(file, target)
     if done.returncode:
         assert re.search(r"error\[E\d+\]", done.stderr), done.stderr
@@ -72,7 +73,7 @@ def test_lines_lead_back_to_the_source():
     assert re.search(rf"\.loc 1 {line} \d+\n(\t[^.].*\n)*\tex2\.approx\.ftz\.f32", text)
 
 
-# ---- what ptxas says ----
+# ---- the output of ptxas ----
 
 LOG = """\
 ptxas info    : 0 bytes gmem
@@ -109,7 +110,7 @@ def test_silence_and_errors_are_no_advice():
     assert ptxas.parse(wrong) == []
 
 
-# Two products of 64 x 256 do not fit into the registers of a thread.
+# Two 64 x 256 accumulators do not fit in the registers of a thread.
 SERIAL = """\
 thread kernel @full(%a: mem<64, 16, f16>, %c: mem<128, 256, f32>)
   launch grid (1) block (128) wave 32 shared 16384
@@ -151,7 +152,7 @@ thread kernel @many(%a: mem<4096, f32>)
 
 @needs_ptxas
 def test_ptxas_advises(tmp_path):
-    """What it says of texts that wait, that spill, and whose registers are not exchanged."""
+    """Its messages about serialised instructions, spills, and ignored setmaxnreg."""
     file = tmp_path / "full.wave"
     file.write_text(SERIAL)
     text = emit(str(file), "sm_90a").stdout

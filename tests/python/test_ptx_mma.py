@@ -1,5 +1,5 @@
-"""Every matrix instruction of NVIDIA's machines in src/target/mma.def as PTX: each is written, and
-assembles. `make test-full` assembles all, `make test` some of the widths of wgmma."""
+"""Every NVIDIA matrix instruction of src/target/mma.def as PTX: each is emitted, and assembles.
+`make test-full` assembles all, `make test` some of the widths of wgmma."""
 
 import itertools
 import os
@@ -71,7 +71,7 @@ def group_rows():
 
 
 def group_kernel(n, k, operands, acc, registers):
-    """Of a by its descriptor, or in registers."""
+    """With a given by its descriptor, or in registers."""
     name = f"wgmma_m64n{n}k{k}_{acc}_{'f8' if operands[0] in F8 else operands[0]}"
     operands = in_memory(operands)
     bits = BITS[operands[0]]

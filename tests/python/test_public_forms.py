@@ -1,4 +1,4 @@
-"""Forms that public Wave kernels are written in, on every kind of target."""
+"""Idioms of public Wave kernels, on every kind of target."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ TARGETS = ["eval", *MACHINES]
 
 
 def run_on(target, kernel, subs, *arguments, dynamic=()):
-    """The arguments as a run leaves them."""
+    """The arguments after a run."""
     options = WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic), target=target)
     made = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     wave_compile(options, kernel)(*made)
@@ -44,7 +44,7 @@ def rows(*more, vector_shapes=None, tile=64):
 
 
 def gather_by_symbol(index):
-    """Reads row S of `a`, which set_symbol chooses for each element; S is a dimension, too."""
+    """Reads row S of `a`, which set_symbol chooses for each element; S is also a dimension."""
     j = tkw.IndexMapping.iterator(1)
     row = tkw.IndexMapping(
         num_iterators=2, inputs={S: S, N: j}, outputs={S: tkw.IndexMapping.iterator(0), N: j}
@@ -92,14 +92,14 @@ def test_a_set_symbol_may_be_the_same_for_all(target):
     assert np.array_equal(b, np.repeat(a[:1], 3, 0))
 
 
-# ---- a dimension that rides on the workgroups of a longer one --------------------------------------
+# ---- a dimension that shares the workgroups of a longer one --------------------------------------
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("heads, shared_by", [(4, 2), (6, 3), (5, 4), (1, 1)])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_heads_share_keys(target, heads, shared_by, dynamic):
-    """`primary=False`: its coordinate goes as far as the heads do; the mapping brings it back."""
+    """`primary=False`: its coordinate has the range of the heads; the mapping reduces it."""
     H, H_KV = tkl.sym.H, tkl.sym.H_KV
     h, n, k = (tkw.IndexMapping.iterator(i) for i in range(3))
     share = tkw.IndexMapping(
@@ -145,7 +145,7 @@ def test_heads_share_keys(target, heads, shared_by, dynamic):
     assert np.abs(out - exact).max() < 1e-4
 
 
-# ---- constants of a loop's dimension, made in front of it ----------------------------------------
+# ---- constants over a loop's dimension, made before it ----------------------------------------
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -188,8 +188,8 @@ def test_constants_in_front_of_a_loop_of_unknown_size(target, columns):
 
 
 def split_attention(waves, block=64):
-    """Attention over parts of the keys: each wave along N has its own maximum, sum and product, and
-    writes them to a place of its own, which P counts."""
+    """Attention over parts of the keys: each wave along N has its own maximum, sum and accumulator,
+    and writes them to its own slot along P."""
     D, P = tkl.sym.D, tkl.sym.P
 
     @tkw.wave(
@@ -226,7 +226,8 @@ def split_attention(waves, block=64):
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize("waves", [1, 2])
 def test_waves_with_a_part_of_the_keys_each(target, waves):
-    """On sm_90a a wave of 64 threads is two warps, which keep what differs between waves."""
+    """On sm_90a a wave of 64 threads is two warps, which keep the values that differ between
+    waves."""
     kernel, sizes = split_attention(waves)
     q, k, v = halfs((32, 48), scale=0.2), halfs((128, 48), 1), halfs((32, 128), 2)
     parts = 2 * waves

@@ -1,7 +1,8 @@
-"""What the README tells a newcomer to type, typed in a copy of the tree and a fresh environment.
+"""Runs the commands that the README gives a newcomer, in a copy of the tree and a fresh
+environment.
 
-Packages come from PyPI; without it the tests are skipped. The compiler is built without optimisation
-and once for both ways to install it, which is a fraction of the time.
+Packages come from PyPI; without it the tests are skipped. The compiler is built without
+optimisation, and once for both ways to install it, to save time.
 """
 
 import os
@@ -39,7 +40,7 @@ print(tkw.__file__, (x == 2).all())
 
 
 class Shell:
-    """Types commands in a folder, with an environment's programs first on the PATH."""
+    """Runs commands in a folder, with an environment's programs first on the PATH."""
 
     def __init__(self, folder, venv):
         self.folder, self.bin = folder, venv / "bin"
@@ -68,7 +69,7 @@ class Shell:
 
 
 def copy_tree(to):
-    """The sources, without what was built of them."""
+    """The sources, without build outputs."""
     built = shutil.ignore_patterns("*.so", "__pycache__")
     to.mkdir()
     for name in COPIED:

@@ -19,7 +19,7 @@ def target(request):
 
 
 def rows(n, tile=None, waves=1):
-    """One row a workgroup, in `waves` parts."""
+    """One row per workgroup, in `waves` parts."""
     tile = tile or n
     return [
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: tile // waves}),
@@ -48,7 +48,8 @@ def best_of(target, dtype, a, least=False, tile=None, waves=1):
 
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_where_the_best_stands(target, dtype):
-    """Few different values, so that there are equal ones; all of them negative where they can be."""
+    """Few different values, so that some are equal; all negative if the type has negative
+    numbers."""
     rng = np.random.default_rng(1)
     low, high = (0, 5) if dtype[0] == "u" else (-9, -2)
     a = rng.integers(low, high, (5, 77)).astype(NUMPY[dtype])
@@ -74,7 +75,7 @@ def test_no_numbers_and_ends(target):
 
 
 def test_carried_through_a_loop(target):
-    """Of equal elements in several tiles the first stays."""
+    """Among equal elements in several tiles, the first one wins."""
     hardware = tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 2, K: 8})
     constraints = [hardware, tkw.WorkgroupConstraint(M, 2, 0), tkw.TilingConstraint(K, 8)]
 
@@ -100,7 +101,8 @@ def test_carried_through_a_loop(target):
 
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "i32", "u8"])
 def test_products(target, dtype):
-    """Rows that end inside of a tile, with and without waves that share one, times a start."""
+    """Rows that end inside a tile, with and without waves that share one, and with an initial
+    value."""
     T = getattr(tkl, dtype)
     rng = np.random.default_rng(4)
     a = rng.choice([1, 1, 1, 2, 3], (4, 45)).astype(NUMPY[dtype])

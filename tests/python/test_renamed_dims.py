@@ -50,7 +50,7 @@ def lines(bm, bn):
 @EITHER_WAY
 @pytest.mark.parametrize("rows, stored", [(7, 7), (7, 5), (5, 9), (5, 0)])
 def test_read_of_another_extent(target, dynamic, rows, stored):
-    """What the memory does not have reads as `other`; what the register lacks is not read."""
+    """Elements outside the memory read as `other`; elements outside the register are not read."""
     moved = tkw.IndexMapping(num_iterators=2, inputs={P: I, N: J}, outputs={M: I, N: J})
 
     @tkw.wave(lines(4, 32))
@@ -100,7 +100,7 @@ def test_diagonal(target, dynamic):
 @TARGETS
 @EITHER_WAY
 def test_atomics(target, dynamic):
-    """Columns of rows of every length are counted at their own number."""
+    """The columns of rows of every length are counted."""
     column = tkw.IndexMapping(num_iterators=2, inputs={P: J}, outputs={M: I, N: J})
 
     @tkw.wave(lines(4, 32))
@@ -116,7 +116,8 @@ def test_atomics(target, dynamic):
 @EITHER_WAY
 @pytest.mark.parametrize("space", [G, S], ids=["direct", "staged"])
 def test_gram_matrix(target, dynamic, space):
-    """x times its own transpose: the rows of one tensor are the rows and the columns of the product."""
+    """x times its own transpose: the rows of one tensor are the rows and the columns of the
+    result."""
     columns = tkw.IndexMapping(num_iterators=2, inputs={M: I, K: J}, outputs={N: I, K: J})
 
     @tkw.wave(
@@ -191,6 +192,6 @@ def test_attention_whose_groups_are_one_head(target, dynamic, space):
 
 
 def test_registers_have_one_iterator_for_each_dimension():
-    """No side of this mapping can be a register's."""
+    """Neither side of this mapping can be a register's."""
     with pytest.raises(_wave.CompileError, match="E0313"):
         tkw.IndexMapping(num_iterators=1, inputs={M: I, N: I}, outputs={P: I, K: I})

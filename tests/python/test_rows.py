@@ -1,7 +1,7 @@
-"""Rows of dynamic length that one workgroup reduces: nothing cuts N, and N is an argument.
+"""Rows of dynamic length that one workgroup reduces: nothing divides N, and N is an argument.
 
-Such a kernel is compiled when it is called: for each power of two of N, or for each N where the
-value itself decides how the kernel is divided. Results are compared with NumPy in float64.
+Such a kernel is compiled when it is called: for each power of two of N, or for each N if the
+division of the kernel depends on the value itself. Results are compared with NumPy in float64.
 """
 
 import threading
@@ -36,7 +36,7 @@ def said(kernel):
 
 
 def rows(*more, tile=2):
-    """Workgroups have `tile` whole rows."""
+    """Each workgroup has `tile` whole rows."""
     return [tkw.HardwareConstraint(threads_per_wave=64), tkw.WorkgroupConstraint(M, tile, 0), *more]
 
 
@@ -128,8 +128,8 @@ def test_rms_norm(target, dtype):
 
 @everywhere
 def test_layer_norm(target):
-    """The second reduction is over what depends on the first: what is padding for one is not zero
-    for the other."""
+    """The second reduction depends on the first: padding that is neutral for one is not for the
+    other."""
 
     @tkw.wave(rows())
     def layer_norm(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32]):
@@ -152,7 +152,7 @@ def test_layer_norm(target):
 @everywhere
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
 def test_argmax(target, dtype):
-    """Negative numbers: padding that is taken for 0 would be the largest."""
+    """Negative numbers: padding of 0 would be the largest element."""
     t = getattr(tkl, dtype)
 
     @tkw.wave(rows())
@@ -177,7 +177,7 @@ def test_argmax(target, dtype):
 @everywhere
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
 def test_nothing_to_combine(target, dtype):
-    """Every reduction of nothing gives its neutral element, and rows are written all the same."""
+    """Every reduction of an empty row gives its neutral element, and the result is written."""
     t = getattr(tkl, dtype)
 
     @tkw.wave(rows())
@@ -200,7 +200,7 @@ def test_nothing_to_combine(target, dtype):
         assert np.array_equal(c, (x + 1).min(1) if n else np.full(3, highest))
 
 
-# ---- kernels of all kinds
+# ---- all kinds of kernels
 
 
 def integers(*shape, seed=0):
@@ -274,7 +274,7 @@ def test_two_whole_dimensions(target):
 
 @everywhere
 def test_whole_outside_of_a_loop_over_it(target):
-    """Inside, the loop's tile is the one that counts."""
+    """Inside the loop, the loop's tile applies."""
 
     @tkw.wave(rows(tkw.TilingConstraint(N, 32)))
     def normalise(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32]):
@@ -295,7 +295,7 @@ def test_whole_outside_of_a_loop_over_it(target):
 
 @everywhere
 def test_waves_that_share_a_loop(target):
-    """The row is whole outside of the loop, and waves divide the tiles inside."""
+    """The row is whole outside the loop, and waves divide the tiles inside it."""
 
     @tkw.wave(rows(tkw.TilingConstraint(N, 64), tkw.WaveConstraint(N, 16)))
     def shifted(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, G, tkl.f32]):
@@ -313,7 +313,7 @@ def test_waves_that_share_a_loop(target):
 
 @everywhere
 def test_product_over_all_of_k(target):
-    """Operands end within an instruction; infinities stand behind them."""
+    """Operands end within an instruction, and infinities follow them."""
 
     @tkw.wave(
         [
@@ -352,7 +352,7 @@ def test_scan(target):
 
 @everywhere
 def test_writes_that_every_workgroup_agrees_on(target):
-    """A row that gives a whole dimension its tile makes no workgroups differ."""
+    """A constraint whose tile is the whole dimension does not make workgroups differ."""
 
     @tkw.wave(rows())
     def twice(
@@ -368,7 +368,7 @@ def test_writes_that_every_workgroup_agrees_on(target):
 
 @everywhere
 def test_count_that_is_an_argument(target):
-    """A symbol may also be a number that the call gives."""
+    """A symbol may also be a scalar argument."""
 
     count = tkl.sym.COUNT
 
@@ -415,7 +415,7 @@ def test_tensors_that_disagree(target):
 
 @everywhere
 def test_tile_of_another_dimension(target):
-    """Each workgroup adds up N rows: with another tile it would be other rows."""
+    """Each workgroup sums N rows: with another tile they would be other rows."""
 
     @tkw.wave(
         [
@@ -440,7 +440,7 @@ def test_tile_of_another_dimension(target):
 
 @compiles
 def test_threads_that_are_observed(target):
-    """What lanes hold is not to change with a larger tile."""
+    """The elements of a lane must not change with a larger tile."""
 
     @tkw.wave(
         [
@@ -493,7 +493,7 @@ def test_assumptions(target):
         with pytest.raises(LaunchError, match="E0709"):
             strict(integers(m, n), np.zeros(m, "f4"))
     x, y = integers(3, 8), np.zeros(3, "f4")
-    strict(x, y)  # as others of its power of two were refused
+    strict(x, y)  # as others of its power of two were rejected
     assert np.array_equal(y, x.sum(1))
 
 
@@ -521,7 +521,7 @@ def test_logs_and_assertions(target):
 @compiles
 @pytest.mark.parametrize("waves", ["declared", "free"])
 def test_long_rows(target, waves):
-    """One wave could not hold them: the workgroup gets more, also where it asks for one."""
+    """One wave could not hold them: the workgroup gets more, even if it declares one."""
     more = [tkw.WaveConstraint(M, 1)] if waves == "declared" else []
     made = compiled(softmax(tkl.f32, *more, tile=1), target)
     x, y = sample("f32", (2, 100_000), 1), np.zeros((2, 100_000), "f4")
@@ -531,7 +531,7 @@ def test_long_rows(target, waves):
 
 @compiles
 def test_rows_that_are_too_long(target):
-    """The error is that of the call, at the line it is about, and others go on."""
+    """The call raises the error, at the right line, and other calls still work."""
     made = compiled(softmax(tkl.f32), target)
     x = np.zeros((1, 3_000_000), "f4")
     for _ in range(2):
@@ -546,7 +546,7 @@ def test_rows_that_are_too_long(target):
 
 @on_cpu
 def test_the_value_where_the_power_of_two_is_too_large():
-    """4 rows of 2**18 elements need more memory than a processor's thread has; 4 of 140,000 do not."""
+    """4 rows of 2**18 elements need more memory than a CPU thread has; 4 of 140,000 do not."""
     made = compiled(softmax(tkl.f32, tile=4), "cpu")
     for n in (140_000, 140_001, 140_000):
         x, y = sample("f32", (4, n), n), np.zeros((4, n), "f4")
@@ -575,7 +575,7 @@ def test_mistakes_of_calls(target):
 
 
 def programs(kernel):
-    """How often it was compiled, by what variants of the program of the last call say."""
+    """How often it was compiled, according to the variants of the program of the last call."""
     return [v.compiled for v in kernel.program.variants].count(True)
 
 
@@ -594,7 +594,7 @@ def test_one_remark():
 
 @on_cpu
 def test_before_the_first_call():
-    made = compiled(softmax(tkl.f32, tile=7), "cpu")  # a kernel that nobody has called
+    made = compiled(softmax(tkl.f32, tile=7), "cpu")  # a kernel that has not been called
     x = sample("f32", (2, 100), 1)
     for look in (lambda: made.asm, lambda: made.prepare(), lambda: made.program.code()):
         with pytest.raises(CompileError, match="E0904.*`softmax` is compiled when it is called"):
@@ -643,7 +643,7 @@ def test_nothing_to_dump(target, tmp_path, capsys):
 
 
 def test_fitted_text():
-    """What a call compiles, to look at."""
+    """The code that a call compiles, for inspection."""
     kernel = compiled(softmax(tkl.f32, tile=1), "eval").ir
     assert kernel.is_open
     text = str(kernel.fit({N: 5000}))

@@ -1,7 +1,7 @@
 """Rows much shorter than their tile: on a CPU, loops end with the row and not with the tile.
 
-What lies beyond the end is never stored in the first place, so every way of using a value twice is
-here. Results are compared with NumPy in float64.
+Elements beyond the end are never stored, so these tests use a value twice in every possible way.
+Results are compared with NumPy in float64.
 """
 
 import time
@@ -19,7 +19,7 @@ TARGETS = ["eval", "cpu", "sim:cpu", "sim:sm_80"]
 if not any(device.kind == "cpu" for device in _wave.devices()):
     TARGETS.remove("cpu")
 everywhere = pytest.mark.parametrize("target", TARGETS)
-TILE = 96  # three vectors of 32 bytes or less, or one and a rest
+TILE = 96  # three vectors of 32 bytes or less, or one and a remainder
 SIZES = ((3, 1), (2, 15), (3, 17), (2, 33), (1, 95), (5, 96), (2, 0))
 
 
@@ -120,7 +120,7 @@ def test_reductions(target, name, rows, tile):
 @everywhere
 @pytest.mark.parametrize("outside", [0, 1])
 def test_nothing_of_the_row_is_read(target, outside):
-    """The sizes are known, and so is that no element of the row is in the memory."""
+    """The sizes are known, and with them that no element of the row is in the memory."""
 
     @tkw.wave(constraints(tile=3))
     def nothing(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, G, tkl.f32]):
@@ -148,7 +148,7 @@ def expected_exponentials(x):
 
 
 def centred(v, t):
-    """The kept value is reduced once as it is stored, and once more from its buffer."""
+    """The buffered value is reduced once when it is stored, and again from its buffer."""
     e = tkw.tanh(v)
     s = total(e)
     d = e - s
@@ -209,7 +209,7 @@ def test_half_precision(target):
 
 @everywhere
 def test_two_writes_that_end_elsewhere(target):
-    """One memory holds the row, the other one as many elements as it has."""
+    """One memory has the whole row, the other fewer elements."""
 
     @tkw.wave(constraints())
     def twice(
@@ -254,7 +254,8 @@ def test_best_of_short_rows(target):
 @pytest.mark.skipif("cpu" not in TARGETS, reason="there is no libLLVM")
 @pytest.mark.parametrize("name", ["softmax", "centred", "scan"])
 def test_time_follows_the_row(name):
-    """As many elements in short rows take about as long; they took 40 to 80 times as long."""
+    """The same number of elements in short rows takes about as long; it used to take 40 to 80 times
+    as long."""
     kernel = compiled(on_row(USED_AGAIN[name][0])(tkl.f32, constraints(tile=4096)), "cpu")
 
     def seconds(m, n):

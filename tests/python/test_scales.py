@@ -1,4 +1,4 @@
-"""Products with scales on every machine: element types, blocks, shapes, what is not a number."""
+"""Scaled matmuls on every machine: element types, blocks, shapes, NaN."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ E8 = tkl.f8e8m0fnu
 
 
 def small_float(exponent, mantissa, bias, specials):
-    """The values of all codes, from the definition; `specials`: codes that are none."""
+    """The values of all codes, from the definition; `specials`: codes that are not numbers."""
     code = np.arange(2 ** (1 + exponent + mantissa))
     e, f = code >> mantissa & 2**exponent - 1, code & 2**mantissa - 1
     normal, small = (1 + f / 2.0**mantissa) * 2.0 ** (e - bias), f * 2.0 ** (1 - bias - mantissa)
@@ -49,12 +49,12 @@ def finite_codes(dtype, shape, seed):
 
 
 def packed(codes):
-    """Elements of four bits: the first of two is the low half of their byte."""
+    """Four-bit elements: the first of two is the low half of their byte."""
     return codes[..., 0::2] | codes[..., 1::2] << 4
 
 
 class Operand:
-    """Codes of `rows` x `k` elements and their scales, as arguments, and what they mean."""
+    """Codes of `rows` x `k` elements and their scales, as arguments, and their values."""
 
     def __init__(self, dtype, rows, k, block, seed, scale="f8e8m0fnu", around=127):
         self.codes = finite_codes(dtype, (rows, k), seed)
@@ -78,7 +78,7 @@ def read_as(memory, dtype):
 
 
 def memory_of(row, dtype, space):
-    """Six-bit elements have a byte each and are not bytes' bits."""
+    """Six-bit elements have a byte each and are not the bits of a byte type."""
     k = K / 2 if dtype == "f4e2m1fn" else K
     return tkl.Memory[row, k, space, tkl.f6e2m3fn if dtype == "f6e2m3fn" else tkl.i8]
 
@@ -188,7 +188,7 @@ def test_operands_that_differ(target, left, right, blocks):
 
 @TARGETS
 def test_scales_with_mantissas(target):
-    """As NVFP4 has them: one f8e4m3fn for 16 elements."""
+    """As in NVFP4: one f8e4m3fn for 16 elements."""
     a = Operand("f4e2m1fn", 31, 160, 16, 7, scale="f8e4m3fn")
     b = Operand("f4e2m1fn", 19, 160, 16, 8, scale="f8e4m3fn")
     c, _ = run(gemm(a, b), target, a, b, (32, 32, 32))
@@ -199,7 +199,7 @@ def test_scales_with_mantissas(target):
 @pytest.mark.parametrize("k", [32, 96, 224, 320])
 @pytest.mark.parametrize("space", [G, SHARED], ids=["global", "shared"])
 def test_dynamic_sizes(target, k, space):
-    """Whole blocks, and tiles that stick out in all directions."""
+    """Whole blocks, and partial tiles in all dimensions."""
     a, b = Operand("f4e2m1fn", 35, k, 32, 9), Operand("f4e2m1fn", 21, k, 32, 10)
     c, _ = run(gemm(a, b, space), target, a, b, (32, 32, 128), dynamic=[M, N, K])
     check(c, a, b)
@@ -210,7 +210,7 @@ def test_scale_is_nan(target):
     a, b = Operand("f4e2m1fn", 20, 96, 32, 11), Operand("f8e5m2", 18, 96, 32, 12)
     a.scales[3, 1] = b.scales[17, 2] = 255
     a.scales[4, :] = 0
-    b.codes[5, 7], b.codes[6, 9] = 124, 126  # infinity, not a number
+    b.codes[5, 7], b.codes[6, 9] = 124, 126  # infinity, NaN
     c, _ = run(gemm(a, b), target, a, b, (32, 32, 64))
     check(c, a, b)
     assert np.isnan(c[3]).all() and np.isnan(c[:, 17]).all() and np.isnan(c[:, 6]).all()
@@ -219,7 +219,7 @@ def test_scale_is_nan(target):
 @TARGETS
 @pytest.mark.parametrize("around", [20, 234])
 def test_far_scales(target, around):
-    """Powers of two that f16 does not have; the sums are inside of f32."""
+    """Powers of two that f16 does not have; the sums are in the range of f32."""
     a = Operand("f8e4m3fn", 17, 64, 32, 13, around=around)
     b = Operand("f8e4m3fn", 17, 64, 32, 14, around=254 - around)
     c, _ = run(gemm(a, b), target, a, b, (32, 32, 64))
@@ -228,7 +228,7 @@ def test_far_scales(target, around):
 
 @TARGETS
 def test_columns_of_k(target):
-    """k is the outer dimension of the left operand, and its scales lie the other way round."""
+    """k is the outer dimension of the left operand, and its scales are transposed."""
 
     @tkw.wave(header())
     def kernel(
@@ -293,7 +293,7 @@ def test_batches_that_share_an_operand(target):
 
 @TARGETS
 def test_scales_computed_in_the_kernel(target):
-    """One scale of each row, and scales that are not a number where no element exists."""
+    """One scale per row, and NaN scales where no element exists."""
 
     @tkw.wave(header())
     def kernel(
@@ -306,7 +306,7 @@ def test_scales_computed_in_the_kernel(target):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             one_each = tkw.broadcast(tkw.read(xs), [M, K / 32])
-            computed = tkw.cast(tkw.read(ys) - 1.0, E8)  # what is not read is 0, and -1 is not a scale
+            computed = tkw.cast(tkw.read(ys) - 1.0, E8)  # -1 outside: not a scale
             return tkw.scaled_mma(tkw.read(x), one_each, tkw.read(y), computed, acc)
 
         tkw.write(loop, c)
@@ -324,7 +324,7 @@ def test_scales_computed_in_the_kernel(target):
 @TARGETS
 @pytest.mark.parametrize("block", [16, 32])
 def test_threads_can_tell(target, block):
-    """A kernel that asks for its threads keeps the waves that it declares."""
+    """A kernel that depends on its threads keeps the waves that it declares."""
     if target == "eval":
         pytest.skip("knows no threads")
 
@@ -400,7 +400,7 @@ def test_mistakes(left, scale, dim, code, words):
 
 @TARGETS
 def test_blocks_that_tiles_cut(target):
-    """A tile of 48 elements has no whole number of scales for 32."""
+    """A tile of 48 elements is not a whole number of blocks of 32."""
     a, b = Operand("f4e2m1fn", 16, 96, 32, 27), Operand("f4e2m1fn", 16, 96, 32, 28)
     with pytest.raises(CompileError, match="K/32"):
         run(gemm(a, b), target, a, b, (32, 32, 48))

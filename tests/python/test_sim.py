@@ -77,7 +77,7 @@ def test_findings_are_records(schedule):
 
 
 def test_a_pair_of_lines_is_one_finding_with_a_count():
-    """Whichever of the two lines comes second: 56 of 64 lanes race."""
+    """The second of the two lines gets the finding: 56 of 64 lanes race."""
     with pytest.raises(SimulationError) as e:
         simulate(RACE, *pair(), target="sim:sm_90a")
     race, unset = e.value.findings
@@ -98,7 +98,7 @@ def test_a_count_is_of_instances(extent):
 
 
 def test_lines_of_two_codes_are_two_findings():
-    """The same line reads outside of `s`, and a value nobody wrote."""
+    """The same line reads outside `s`, and an uninitialised value."""
     text = TURN.replace("%y = load %s, %at : f32", "%y = load %s, %at {imm = 8} : f32")
     with pytest.raises(SimulationError) as e:
         simulate(text.replace("store %x, %s, %from", ""), *pair())
@@ -177,7 +177,7 @@ def neighbour(by, dtype="i32"):
 
 @pytest.mark.parametrize("schedule", ["round", "reverse", "random:5"])
 def test_arrays_that_share_memory_are_one(schedule):
-    """An array passed twice, and two parts of one that overlap; in place is not a race."""
+    """An array passed twice, and two overlapping parts of one; in-place use is not a race."""
     whole = np.arange(40, dtype="i4")
     for a, b, by in ((whole[:32], whole[:32], 1), (whole[:32], whole[8:], 0)):
         with pytest.raises(SimulationError, match="E0803"):
@@ -188,7 +188,7 @@ def test_arrays_that_share_memory_are_one(schedule):
 
 
 def test_parts_of_elements_that_share_memory():
-    """Elements of other sizes, which begin in the middle of each other."""
+    """Elements of different sizes that partly overlap."""
     text = neighbour(0, "i32").replace("%b: mem<M, i32>", "%b: mem<M, i8>")
     text = text.replace("store %x", "%y = cast %x : i8\n  store %y")
     bytes_ = np.zeros(200, "i1")
@@ -255,7 +255,8 @@ def test_a_simulation_releases_the_lock():
 
 @pytest.fixture
 def interruptible():
-    """Whoever started the tests may ignore the signal, as shells do for what runs in the background."""
+    """The process that started the tests may ignore the signal, as shells do for background
+    jobs."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -409,7 +410,7 @@ def test_check_wants_a_kernel():
 
 
 class Page(HTMLParser):
-    """The ids and links of a page; AssertionError when its tags do not match."""
+    """The ids and links of a page; AssertionError if its tags do not match."""
 
     EMPTY = {"meta", "input", "path", "rect"}
 

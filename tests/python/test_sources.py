@@ -1,4 +1,4 @@
-"""Errors of code that is not a file: notebooks' cells, exec; and of files that change."""
+"""Errors in code that is not in a file: notebook cells, exec; and in files that change."""
 
 import linecache
 import signal

@@ -1,4 +1,4 @@
-"""The table of docs/numerics.md: NaN, zeros with a sign, and the ends of integers, on every target."""
+"""The table of docs/numerics.md: NaN, signed zeros, and the extreme integers, on every target."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def target(request):
 
 
 def each(target, dtype, op, a, b):
-    """op of every element of `a` with every one of `b`."""
+    """Applies op to every pair of elements of `a` and `b`."""
     T = getattr(tkl, dtype)
 
     @tkw.wave(
@@ -39,7 +39,7 @@ def each(target, dtype, op, a, b):
 
 
 def same(found, wanted):
-    """Also which zero it is; one NaN is as good as another."""
+    """Equality that distinguishes the zeros but not NaNs."""
     zeros = (wanted != 0) | (np.signbit(found) == np.signbit(wanted))
     return np.array_equal(found, wanted, equal_nan=True) and (zeros | np.isnan(wanted)).all()
 
@@ -49,7 +49,7 @@ def test_the_larger_and_the_smaller(target, dtype):
     values = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
     for op, better in (tkw.maximum, lambda p, q: p > q), (tkw.minimum, lambda p, q: p < q):
         x, y, z = each(target, dtype, op, values, values)
-        # Zeros are told apart by their signs: -0 is the smaller.
+        # Zeros differ by their signs: -0 is the smaller.
         below = lambda v: np.where(v == 0, np.where(np.signbit(v), -1e-7, 0), v)
         wanted = np.where(better(below(x), below(y)), x, y)
         wanted[np.isnan(x) | np.isnan(y)] = np.nan
@@ -77,7 +77,7 @@ def test_integers_at_their_ends(target, dtype):
 
 @pytest.mark.parametrize("dtype", ["i32", "i64"])
 def test_division_by_zero(target, dtype):
-    """An error where errors are looked for; a device goes on with some number."""
+    """An error where errors are detected; a device continues with some number."""
     for op in (lambda p, q: p // q), (lambda p, q: p / q), (lambda p, q: p % q):
         if target == "cpu":
             x, y, z = each(target, dtype, op, [7, -7], [0, 1])

@@ -1,4 +1,5 @@
-"""What workgroups have in common is made once on a processor: for these workgroups, of this launch."""
+"""Values that workgroups have in common are computed once on a CPU: for these workgroups and this
+launch."""
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def compiled(kernel, target="cpu", **subs):
 
 
 def rows_and_columns(first, rows=1, columns=48):
-    """Which of the two workgroups go along first."""
+    """Along which of the two dimensions workgroups are numbered first."""
     return [
         tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 16}),
         tkw.WorkgroupConstraint(M, rows, first),
@@ -46,7 +47,7 @@ def test_weights(first, rows, shape):
         tkw.write(tkw.read(x) * tkw.broadcast(columns, [M, N]) * tkw.broadcast(lines, [M, N]), y)
 
     kernel = compiled(scale)
-    for seed in range(3):  # what one launch kept is not found by the next
+    for seed in range(3):  # the next launch does not find what this one kept
         r = rng(seed)
         x = r.standard_normal(shape).astype("f4")
         v, w = (r.standard_normal(n).astype("f2") for n in shape)
@@ -79,7 +80,7 @@ def test_a_loop_does_not_add_to_what_is_kept(target):
 
 
 def test_what_does_not_fit_is_made_again():
-    """A million weights are more than there is room for."""
+    """A million weights do not fit."""
 
     @tkw.wave(rows_and_columns(0, columns=N))
     def scale(

@@ -1,5 +1,5 @@
-"""What does not exist is not stored: an element exists by the sizes that were in force where its tile was made,
-whatever `set_symbol` says later."""
+"""Elements that do not exist are not stored: the sizes at the point where a tile was made decide
+which elements exist, whatever `set_symbol` changes later."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,8 @@ def test_added(target, made, stored, dynamic):
 @EITHER_WAY
 @pytest.mark.parametrize("length", [0, 5, 11, 16, 20])
 def test_rows_of_the_entry_size_go_elsewhere(target, dynamic, length):
-    """What was read has the size of the tensor; a longer one, set later, has no more elements to store."""
+    """A tile that was read has the size of the tensor; a larger size, set later, does not add
+    elements to store."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     packed = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: j}, outputs={K: 20 * i + j})
 
@@ -85,7 +86,7 @@ def test_rows_of_the_entry_size_go_elsewhere(target, dynamic, length):
 @TARGETS
 @EITHER_WAY
 def test_lengths_from_memory(target, dynamic):
-    """A row is made with its own length and stored while the length is its neighbour's."""
+    """A row is made with its own length and stored after the length was set to its neighbour's."""
 
     @tkw.wave(rows())
     def kernel(
@@ -105,7 +106,7 @@ def test_lengths_from_memory(target, dynamic):
 
 @TARGETS
 def test_constants_made_before_any_size(target):
-    """Nothing says how long a row is until `set_symbol` does: the constant is as long as that."""
+    """Only `set_symbol` defines the length of a row: the constant has that length."""
 
     @tkw.wave(
         [
@@ -132,7 +133,7 @@ def test_constants_made_before_any_size(target):
 @TARGETS
 @pytest.mark.parametrize("made, stored", [(1, 3), (3, 1), (0, 4), (4, 4)])
 def test_a_size_by_way_of_another(target, made, stored):
-    """N is 4*L, and L is what is set."""
+    """N is 4*L, and L is set."""
     L = tkl.sym.L
 
     @tkw.wave(rows())
@@ -153,7 +154,7 @@ def test_a_size_by_way_of_another(target, made, stored):
 @EITHER_WAY
 @pytest.mark.parametrize("made, stored", [(None, 3), (None, 40), (5, 9), (9, 5), (0, 9)])
 def test_products(target, dynamic, made, stored):
-    """How much of a product is needed is not known before its size is set."""
+    """The part of a matmul that is needed is not known before its size is set."""
 
     @tkw.wave(
         [
@@ -192,7 +193,7 @@ def test_products(target, dynamic, made, stored):
 @TARGETS
 @EITHER_WAY
 def test_handed_to_a_loop(target, dynamic):
-    """What a region is handed is made there anew, with the sizes at its beginning."""
+    """The arguments of a region are made again there, with the sizes at its beginning."""
 
     @tkw.wave([*rows(), tkw.TilingConstraint(K, 1)])
     def kernel(
@@ -237,7 +238,7 @@ def test_logged(target, made, stored):
 @TARGETS
 @pytest.mark.parametrize("made, stored, fails", [(3, 10, False), (10, 3, False), (10, 9, True)])
 def test_asserted(target, made, stored, fails):
-    """An element that does not exist is not asserted."""
+    """Assertions do not apply to elements that do not exist."""
 
     @tkw.wave(rows())
     def kernel(n: tkl.i32, later: tkl.i32, c: tkl.Memory[M, N, G, tkl.i32]):

@@ -102,7 +102,7 @@ TKW = """
 """.split()
 
 
-# Seed kernels and the documentation write these without a prefix.
+# Seed kernels and the documentation use these without a prefix.
 FLAT = """
     wave iterate reduction conditional Memory Register SymbolBind MemoryLayout IndexMapping sym
     WorkgroupConstraint WaveConstraint TilingConstraint HardwareConstraint DeviceConstraint
@@ -127,7 +127,7 @@ PACKAGE = Path(wave_lang.__file__).parent
 
 
 def public_modules():
-    """The files of the folder public/, under the names that they are imported by."""
+    """The files of the folder public/, under the names by which they are imported."""
     for path in sorted((PACKAGE / "public").rglob("*.py")):
         inner = path.relative_to(PACKAGE / "public").with_suffix("")
         yield ".".join(("wave_lang", *inner.parts)).removesuffix(".__init__"), path
@@ -143,7 +143,8 @@ def test_public_modules_are_imported_by_their_public_names():
 
 
 def test_public_modules_hide_nothing():
-    """A module of the package has a name of its own: the folder public/ comes second in the path."""
+    """No module of public/ has the name of one of the package: that folder comes second in the
+    path."""
     for _, path in public_modules():
         own = PACKAGE / path.relative_to(PACKAGE / "public")
         assert not own.exists() and not own.with_suffix("").is_dir()

@@ -1,4 +1,4 @@
-"""Products with few rows or columns: the larger operand is read where it lies (tiles_thin.c)."""
+"""Matmuls with few rows or columns: the larger operand is read in place (tiles_thin.c)."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def gemm(target, form, tile, dtype=tkl.f32, out=tkl.f32, scale=None):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, out](1)])
         def loop(acc):
             left = tkw.read(a)
-            if scale:  # made once, not for every column
+            if scale:  # computed once, not for every column
                 left = tkw.cast(tkw.cast(left, tkl.f32) * scale, dtype)
             return tkw.mma(left, tkw.read(b, mapping=mapping), acc)
 
@@ -107,7 +107,7 @@ def test_small_types(target, form):
 
 
 def test_bytes_keep_their_panels():
-    """Instructions for bytes are quicker than 32-bit products, panels included."""
+    """Instructions for bytes are faster than 32-bit multiplication, panels included."""
     kernel = gemm("sim:cpu_neon_dot", "nt", (1, 80, 96), tkl.i8, tkl.i32)
     assert "`idot_" in said(kernel)
     a, b, expected = operands(1, 90, 100, "nt", "i1")
@@ -140,7 +140,7 @@ def test_any_strides(form):
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize("form", ("nt", "nn"))
 def test_batch(target, form):
-    """Several products in a tile, each with an accumulator of its own."""
+    """Several matmuls in a tile, each with its own accumulator."""
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
     turn = tkw.IndexMapping(num_iterators=3, inputs={B: i, K: k, N: j}, outputs={B: i, N: j, K: k})
     shape, mapping = ((B, N, K), None) if form == "nt" else ((B, K, N), turn)
@@ -178,7 +178,7 @@ def test_batch(target, form):
 
 @pytest.mark.parametrize("form", ("nt", "nn"))
 def test_variants_for_few(form):
-    """A kernel of large tiles has programs of their own for few rows, and for few columns."""
+    """A kernel with large tiles has separate programs for few rows, and for few columns."""
     kernel = gemm("cpu", form, (32, 48, 64))
     facts = [v.facts for v in kernel.program.variants]
     assert [f.rpartition(", ")[2] for f in facts[1:3]] == ["M at most 8", "N at most 8"]

@@ -1,4 +1,4 @@
-"""`topk` that asks for more than a tile, or a row, has: the rest is the type's least value at -1."""
+"""`topk` of more elements than a tile, or a row, has: the rest is the type's lowest value at -1."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_more_than_the_tile_has(target, dtype, size, k, tile):
 @TARGETS
 @pytest.mark.parametrize("rows", [1, 2])
 def test_more_than_a_row_that_nothing_cuts_has(target, rows):
-    """Asks for 10 of 6 experts."""
+    """The top 10 of 6 experts."""
     a = numbers("f32", 5, 6)
     v, at = run(target, a, 10, "f32", None, rows)
     values, places = expected(a, 10, "f32")
@@ -98,7 +98,7 @@ def test_real_infinities_come_before_what_does_not_exist(target):
 @TARGETS
 def test_a_row_without_elements(target):
     v, at = run(target, np.zeros((2, 0), "f4"), 3, "f32", 4)
-    # no workgroup stands along N: nothing is written
+    # there are no workgroups along N: nothing is written
     assert (v == 1).all() and (at == 0).all()
 
 

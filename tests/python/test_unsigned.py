@@ -28,7 +28,7 @@ def hardware(*dims, waves=1):
 
 
 def each(target, dtype, op, *args, out=None):
-    """op of the elements of one or two arrays, 48 to a workgroup."""
+    """Applies op to the elements of one or two arrays, 48 per workgroup."""
     T, R = getattr(tkl, dtype), getattr(tkl, out or dtype)
     constraints = [hardware((N, 48)), tkw.WorkgroupConstraint(N, 48, 0)]
     if len(args) == 1:
@@ -61,7 +61,7 @@ def pairs(dtype):
 
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_arithmetic(target, dtype):
-    """As Python's integers have it, modulo the width."""
+    """The result with Python's integers, modulo the width."""
     bits = np.iinfo(NUMPY[dtype]).bits
     x, y = pairs(dtype)
     nonzero = y != 0
@@ -105,7 +105,7 @@ def test_comparisons(target, dtype):
 
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_casts(target, dtype):
-    """To every type and back; what is too large for a float's range is the nearest end."""
+    """To every type and back; values out of range give the nearest end."""
     x = np.array(ends(dtype) * 3, NUMPY[dtype])
     for other, name in ALL.items():
         if other == dtype:
@@ -130,7 +130,7 @@ def test_casts(target, dtype):
 
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_reductions(target, dtype):
-    """Along a dimension that ends inside of a tile."""
+    """Along a dimension that ends inside a tile."""
     T = getattr(tkl, dtype)
 
     @tkw.wave([hardware((M, 1), (N, 40)), tkw.WorkgroupConstraint(M, 1, 0)])
@@ -159,7 +159,7 @@ def test_reductions(target, dtype):
 
 @pytest.mark.parametrize("dtype", ["u32", "u64"])
 def test_atomics(target, dtype):
-    """Sums wrap, and the largest is not a negative number."""
+    """Sums wrap, and the maximum does not treat large values as negative."""
     T = getattr(tkl, dtype)
 
     @tkw.wave([hardware((N, 48)), tkw.WorkgroupConstraint(N, 48, 0)])
@@ -179,7 +179,8 @@ def test_atomics(target, dtype):
 
 
 def test_values_in_expressions(target):
-    """A row's number, larger than any i32, is reduced to one of few: apply_expr, and a gather by it."""
+    """A row number larger than any i32 is reduced to a small range: apply_expr, and a gather with
+    it."""
     K = tkl.sym.K
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     at = tkw.IndexMapping.dynamic_val(0)
@@ -219,7 +220,7 @@ def test_numbers_of_the_kernel(target):
 
 
 def test_tensors_of_the_same_width(target):
-    """Integers of one width are taken as what the kernel says they are."""
+    """Integers of the same width are interpreted as the kernel declares them."""
     x = np.array([1, -1, 127, -128], "i1")
     found = each(target, "u8", lambda a: a >> 1, x, out="u8")
     assert np.array_equal(found, x.view("u1") >> 1)
@@ -229,7 +230,7 @@ def test_tensors_of_the_same_width(target):
 
 @pytest.mark.parametrize("number", [2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1])
 def test_numbers_above_the_expressions(target, number):
-    """The upper half of u64, which no index expression holds."""
+    """The upper half of u64, which index expressions cannot represent."""
     x = np.array([0, 1, 2**63, number], "u8")
     found = each(target, "u64", lambda a: tkw.select(a >= number, a, a ^ number), x)
     assert np.array_equal(found, np.where(x >= number, x, x ^ np.uint64(number)))

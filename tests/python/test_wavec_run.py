@@ -1,4 +1,5 @@
-"""`wavec run`: arguments from .npy files of every kind, or made up; what is wrong with them is said."""
+"""`wavec run`: arguments from .npy files of every kind, or made up; mistakes in them are
+reported."""
 
 import os
 import subprocess
@@ -48,7 +49,7 @@ def copied(target, **files):
     return np.load("out.npy")
 
 
-# Ours, and what NumPy holds it in.
+# Our type, and the NumPy type that stores it.
 TYPES = [
     ("f64", "f8"), ("f32", "f4"), ("f16", "f2"), ("bf16", "u2"), ("bf16", "i2"),
     ("f8e4m3fn", "u1"), ("f8e5m2", "i1"), ("f8e4m3fnuz", "u1"),
@@ -69,7 +70,7 @@ def test_types(here, target, dtype, held):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_orders(here, target):
-    """What lies column by column is read and written as what it is."""
+    """Column-major arrays are read and written correctly."""
     write("f32")
     a = np.arange(35, dtype="f4").reshape(5, 7)
     np.save("a.npy", np.asfortranarray(a))
@@ -119,8 +120,8 @@ def test_arguments_are_made_up_from_the_seed(here):
     )
 
 
-# How many values a type has at most among the made ones; where there are fewer than elements, each
-# run of as many elements holds all of them.
+# The largest number of different values that are made for a type; if there are more elements, each
+# run of that many elements contains all of them.
 MADE = [
     ("f64", "f8", 2**53), ("f32", "f4", 2**24), ("f16", "f2", 2**11), ("bf16", "u2", 2**8),
     ("f8e4m3fn", "u1", 2**4), ("f8e5m2", "u1", 2**3), ("f8e8m0fnu", "u1", 2), ("i64", "i8", 2**63),
@@ -190,7 +191,7 @@ def test_broken_files(here):
         Path("cut.npy").write_bytes(whole[:length])
         done = wavec("--arg", "a=cut.npy", "--set", "M=20", "--set", "N=30")
         assert done.returncode == 2 and "cut.npy" in done.stderr, (length, done.stderr)
-    for at in range(128):  # any wrong byte: it is read, or it is refused
+    for at in range(128):  # any wrong byte: the file is read or rejected
         Path("bad.npy").write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
         done = wavec("--arg", "a=bad.npy", "--set", "M=20", "--set", "N=30")
         assert done.returncode in (0, 1, 2), (at, done.returncode)
@@ -213,7 +214,7 @@ def test_help_says_it(here):
 
 
 def test_a_full_disk_is_an_error(here):
-    """What could not be written is not success."""
+    """A failed write is an error."""
     write("f32")
     with open("/dev/full", "w") as full:
         for words in (["--version"], ["--list=ops"], ["copy.wave"]):

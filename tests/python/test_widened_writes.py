@@ -65,7 +65,7 @@ def test_atomics_once_for_each_element(target, bm):
 @TARGETS
 @pytest.mark.parametrize("bk", [1, 3, 8])
 def test_tile_of_an_iteration(target, bk):
-    """Inside of a loop it is the iteration's tile; column k of the result is that of the loop."""
+    """Inside a loop it is the iteration's tile; column k of the result is that of the loop."""
 
     @tkw.wave(
         [
@@ -136,7 +136,7 @@ def test_two_dimensions_at_once_and_one_in_the_middle(target):
 @TARGETS
 @pytest.mark.parametrize("heads, bh", [(3, 1), (5, 2)])
 def test_product_without_the_heads(target, heads, bh):
-    """A product whose registers lack H: each workgroup writes its own heads."""
+    """A matmul whose registers lack H: each workgroup writes its own heads."""
 
     @tkw.wave(
         [
@@ -173,7 +173,7 @@ def test_product_without_the_heads(target, heads, bh):
 
 @TARGETS
 def test_scratch(target):
-    """The same for memory of the workgroup."""
+    """The same for shared memory."""
 
     @tkw.wave(tiles(4))
     def kernel(row: tkl.Memory[N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
@@ -190,7 +190,7 @@ def test_scratch(target):
 @TARGETS
 @pytest.mark.parametrize("bm", [1, 4])
 def test_old_values_need_a_tile_of_one(target, bm):
-    """One of several old values is no result: an error at the line, with a hint."""
+    """One of several old values is not a result: an error at the line, with a hint."""
 
     @tkw.wave(tiles(bm))
     def kernel(
@@ -252,7 +252,7 @@ def softmax(x):
 @TARGETS
 @pytest.mark.parametrize("sizes", [(1, 32, 2, 16, 16, 32), (2, 20, 3, 8, 12, 48)])
 def test_attention_whose_registers_lack_the_heads(target, sizes):
-    """As the overview talk prints it: tensors have a dimension H that no register names. Each
+    """As printed in the overview talk: tensors have a dimension H that no register names. Each
     workgroup has one head, reads it and writes it."""
     K1, K2 = tkl.sym.K1, tkl.sym.K2
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))

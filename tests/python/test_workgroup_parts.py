@@ -1,5 +1,5 @@
-"""What one workgroup or wave has of the whole: reductions that see a part say so (W0404), and the
-ids of workgroup dimensions that the grid folds."""
+"""Parts that one workgroup or wave has: reductions of a part give a warning (W0404), and the ids of
+workgroup dimensions that the grid folds."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""What fails leaves nothing behind: texts that are not read, kernels that are not compiled, launches
-that are refused, simulations that find something. FAILURES is how many of each (default 1500); arguments
-name those that are run (`bad_launch bad_program`), default all."""
+"""Failures do not leak: texts that do not parse, kernels that do not compile, launches that are
+rejected, simulations with findings. FAILURES is how many of each (default 1500); arguments name
+those that are run (`bad_launch bad_program`), default all."""
 
 import os
 import resource
@@ -58,11 +58,11 @@ def bad_program():
 
 
 def resident():
-    """What the process has in memory, in bytes."""
+    """The memory of the process, in bytes."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:  # not Linux: the most it ever had
+    except OSError:  # not Linux: the peak
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

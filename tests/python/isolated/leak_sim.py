@@ -1,4 +1,4 @@
-"""Run as a child process: simulating, failing and reporting keeps memory where it is."""
+"""Run as a child process: simulating, failing and reporting does not leak memory."""
 
 import gc
 import resource
@@ -65,8 +65,8 @@ def round_of(n):
 
 
 def main():
-    blocks, peak = round_of(100)  # caches of the interpreter settle
-    later_blocks, later_peak = round_of(150)  # one object a call would be 600
+    blocks, peak = round_of(100)  # fills the interpreter's caches
+    later_blocks, later_peak = round_of(150)  # one leaked object per call would be 600
     assert later_blocks - blocks < 400, f"{later_blocks - blocks} Python objects leaked"
     assert later_peak - peak < 4096, f"memory grew by {later_peak - peak} KiB over 150 rounds"
 

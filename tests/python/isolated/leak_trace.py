@@ -1,4 +1,4 @@
-"""Run as a child process: tracing, failing and running kernels keeps memory where it is."""
+"""Run as a child process: tracing, failing and running kernels does not leak memory."""
 
 import gc
 import resource
@@ -67,7 +67,7 @@ def round_of(n):
 
 
 def main():
-    blocks, peak = round_of(600)  # caches of the interpreter settle
+    blocks, peak = round_of(600)  # fills the interpreter's caches
     later_blocks, later_peak = round_of(400)
     assert later_blocks - blocks < 200, f"{later_blocks - blocks} Python objects leaked"
     assert later_peak - peak < 4096, f"memory grew by {later_peak - peak} KiB over 400 rounds"

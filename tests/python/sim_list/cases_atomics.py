@@ -1,6 +1,7 @@
-"""Kernels that add to memory atomically, at places that are known or read from memory.
+"""Kernels that add to memory atomically, at indices that are known or read from memory.
 
-What is added are integers, also in floats: the order of the additions does not change a result.
+All addends are integers, even in float types, so that the order of the additions does not change a
+result.
 """
 
 import numpy as np
@@ -25,11 +26,13 @@ def added_at(shape, index, values):
     return result
 
 
-# ---- places read from memory ---------------------------------------------------------------------
+# ---- indices read from memory
+# ---------------------------------------------------------------------
 
 
 def gradient(dtype, bm, bn, waves=1, dynamic=False):
-    """Of an embedding: row i is added to row w[i]. Several rows meet, some lie outside."""
+    """The gradient of an embedding: row i is added to row w[i]. Several rows share an index, some
+    indices are out of range."""
     t = wave_type(dtype)
     i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
     rows = tkw.IndexMapping(
@@ -103,8 +106,8 @@ def histogram(block, waves):
 
 
 def gathered_product(bm, bn, bk):
-    """As in a mixture of experts: rows of `a` are gathered, and the products added where they came
-    from, or somewhere else."""
+    """As in a mixture of experts: rows of `a` are gathered, and the results of the matmul are added
+    to the same rows, or to others."""
     i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
 
     def rows_by_table(column):
@@ -182,8 +185,8 @@ def row_tiles(bm, bn, waves):
 
 
 def sums(dtype, bm, bn, waves=1, block=False):
-    """Every workgroup sums its part of the rows, and adds what all of its threads hold. Without
-    `block` each wave has a sum of its own."""
+    """Every workgroup sums its part of the rows, and adds a value that all its threads hold.
+    Without `block` each wave has its own sum."""
     t = wave_type(dtype)
 
     def make():
@@ -205,7 +208,7 @@ def sums(dtype, bm, bn, waves=1, block=False):
 
 
 def old_values(bm, bn, waves):
-    """What was there before is told to everyone who holds the element, and computed with."""
+    """The old value is returned to every thread that holds the element, and is used afterwards."""
 
     def make():
         @tkw.wave(row_tiles(bm, bn, waves))
@@ -232,7 +235,8 @@ def old_values(bm, bn, waves):
 
 
 def taken(dtype, bm, bn, waves):
-    """What is free is taken, in memory of odd sizes, by whole tiles and by what all threads hold."""
+    """Compare-and-exchange of free elements, in memory of odd sizes, by whole tiles and by values
+    that all threads hold."""
     t = wave_type(dtype)
 
     def make():
@@ -266,8 +270,8 @@ def taken(dtype, bm, bn, waves):
 
 
 def asserted(dtype, bm, bn, waves):
-    """Of elements, of what each wave or workgroup knows, and of numbers: all of them hold, but not of
-    what sticks out of a tile."""
+    """Assertions about elements, about values of a wave or workgroup, and about numbers: all of
+    them hold, except in the padding of a tile."""
     t = wave_type(dtype)
 
     def make():

@@ -1,4 +1,4 @@
-"""Attention as the talks print it: plain, causal, and with the boundary mask of the listing."""
+"""Attention as printed in the talks: plain, causal, and with the boundary mask of the listing."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ LOW = -1e6
 
 
 def masked(x, mask):
-    """Scores of keys that do not count become very small, by an addition as in the listing."""
+    """Scores of masked keys become very small, by an addition as in the listing."""
     if mask == "none":
         return x
     zero, low = tkl.Register[M, K2, tkl.f32](0.0), tkl.Register[M, K2, tkl.f32](LOW)
@@ -29,7 +29,7 @@ def masked(x, mask):
 
 
 def attention(mask, mma, space, tile, waves=2, dynamic=False, machine=None, keys=1):
-    """`keys`: waves that share the keys of each round."""
+    """`keys`: the number of waves that share the keys of each iteration."""
     bm, bn, k1, bk2 = tile
     instruction, lanes, (m, n, _) = INSTRUCTIONS[mma]
 
@@ -126,7 +126,8 @@ CASES = [
     attention("causal", "16x16x16", "shared", (32, 16, 16, 16), dynamic=True),
     attention("causal", "16x16x16", "shared", (16, 32, 16, 64), 1, keys=2),
     attention("boundary", "16x16x16", "global", (32, 16, 16, 96), 2, True, keys=3),
-    # Instructions of several waves; heads that two groups of them share in parts of no whole spans.
+    # Instructions of several waves; heads that two warpgroups share in parts that are not whole
+    # swizzle spans.
     attention("causal", "16x16x16", "shared", (64, 48, 32, 64), 4, machine="sm_90a"),
     attention("boundary", "16x16x16", "shared", (64, 96, 32, 64), 4, True, machine="sm_90a"),
     attention("causal", "16x16x16", "global", (128, 80, 16, 32), 4, machine="sm_90a"),

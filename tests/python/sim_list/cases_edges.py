@@ -1,6 +1,7 @@
-"""Ragged edges: reductions and products of what is computed, over dims that no tile divides.
+"""Ragged edges: reductions and matmuls of computed values, over dims that no tile divides.
 
-None of these kernels masks anything: what does not exist is never combined (docs/tour.md, Padding).
+None of these kernels masks anything: elements that do not exist are never combined (docs/tour.md,
+Padding).
 """
 
 import numpy as np
@@ -51,7 +52,7 @@ def ragged_softmax(bn, dynamic=False):
 
 
 def ragged_moments(dtype, bn):
-    """The spread of what lies far from 0, and a variance around a constant."""
+    """The range of values far from 0, and a variance around a constant."""
     t = wave_type(dtype)
 
     def make():
@@ -125,7 +126,7 @@ def ragged_block(waves, per_wave):
 
 
 def ragged_product(space, bm, bn, bk, dynamic=False):
-    """Both operands are computed, and nowhere 0: without padding each has its K terms, no more."""
+    """Both operands are computed, and never 0: the sum has exactly K terms, none from padding."""
 
     def make():
         header = [
@@ -171,7 +172,8 @@ def ragged_product(space, bm, bn, bk, dynamic=False):
 
 
 def window(bn, dynamic=False):
-    """The largest of three neighbours, and over a row: outside of it there is the least number."""
+    """The largest of three neighbours, and over a row: elements outside it count as the lowest
+    value."""
 
     def make():
         i, j = (tkw.IndexMapping.iterator(d) for d in range(2))
@@ -216,7 +218,8 @@ def window(bn, dynamic=False):
 
 
 def largest(dtype, bn, k):
-    """The k largest of rows that may have fewer elements: what is left over is least, at -1."""
+    """The k largest of rows that may have fewer elements: the remaining results are the lowest
+    value, at index -1."""
     t = wave_type(dtype)
 
     def make():

@@ -71,7 +71,8 @@ def collatz(most):
 
 
 def first_match(tile):
-    """For each number the place of the first one that is at least as large: a flag ends the loop."""
+    """For each number the position of the first one that is at least as large: a flag ends the
+    loop."""
     i = tkw.IndexMapping.iterator(0)
     at = tkw.IndexMapping(num_iterators=1, inputs={N: J}, outputs={M: i})
 
@@ -163,7 +164,7 @@ def some_groups(bm, bn, condition, holds, name):
 
 
 def gather_rows(factor, bm, bn):
-    """Rows factor*(i + 1) of a table; half of the indices are outside of it."""
+    """Rows factor*(i + 1) of a table; half of the indices are out of range."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     row = factor * (tkw.IndexMapping.dynamic_val(0) + 1)
     there = tkw.IndexMapping(
@@ -205,12 +206,12 @@ def gather_rows(factor, bm, bn):
         outputs=(Tensor("f32", (M, N)),),
         reference=reference,
         exact=True,
-        roomy=True,  # numbers of 32 bits are far from the limits of an index
+        roomy=True,  # 32-bit numbers are far from the limits of an index
     )
 
 
 def rows_by_symbol(factor, bn):
-    """A row per workgroup, of a table whose row number becomes a symbol of 64 bits."""
+    """One row of a table per workgroup; the row number becomes a 64-bit symbol."""
     S = tkl.sym.S
     i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
     there = tkw.IndexMapping(2, {K: factor * S + 1, N: j}, {M: i, N: j})
@@ -251,11 +252,13 @@ def rows_by_symbol(factor, bn):
     )
 
 
-# ---- sizes that change between making and storing ------------------------------------------------
+# ---- sizes that change between computing and storing
+# ------------------------------------------------
 
 
 def resized_rows(bn, dynamic):
-    """Each row is made with one length from memory and written with another: the shorter one counts."""
+    """Each row is computed with one length from memory and written with another: the shorter one
+    counts."""
 
     def make():
         @tkw.wave(
@@ -294,7 +297,8 @@ def resized_rows(bn, dynamic):
 
 
 def resized_product(bm, dynamic):
-    """A product whose rows get another number before it is scaled, and one more before it is written."""
+    """A matmul; the number of its rows changes before it is scaled, and again before it is
+    written."""
 
     def make():
         @tkw.wave(
@@ -327,7 +331,7 @@ def resized_product(bm, dynamic):
         rows = np.arange(len(a))[:, None] < min(made[0], stored[0])
         return np.where(rows, 2 * (a @ b.T), 0), 2 * (np.abs(a) @ np.abs(b.T))
 
-    # Rows that were computed, at most: what lies behind them nobody has made.
+    # At most the rows that were computed: those after them do not exist.
     counts = Tensor("i32", (1,), span=(0, M + 1))
     return Case(
         f"resized_product_{bm}" + "_dynamic" * dynamic,
@@ -345,7 +349,8 @@ def resized_product(bm, dynamic):
 
 
 def folded_ids(bn, shape, dynamic):
-    """Every workgroup computes with its ids along dimensions 3 and 4, which z holds with 2."""
+    """Every workgroup computes with its ids along dimensions 3 and 4, which z holds together with
+    2."""
 
     def make():
         @tkw.wave(

@@ -1,4 +1,4 @@
-"""Matrix products: every form, element type and instruction; batches, chains, convolutions."""
+"""Matmuls: every form, element type and instruction; batches, chains, convolutions."""
 
 import itertools
 
@@ -45,7 +45,8 @@ INSTRUCTIONS = {
 
 
 def constraints(mma, waves, *more, vector=None):
-    """Waves along M and N and, if there is a third number, those that share each tile of K."""
+    """The numbers of waves along M and N and, if there is a third number, of waves that share each
+    tile of K."""
     instruction, lanes, _ = INSTRUCTIONS[mma]
     return [
         tkw.WorkgroupConstraint(M, BM, 0),
@@ -70,7 +71,7 @@ def swapped(a, b):
 
 
 def product(a, b):
-    """a bᵀ and the magnitudes that were added up."""
+    """a bᵀ and the sums of the magnitudes of its terms."""
     b = np.swapaxes(b, -1, -2)
     return a @ b, np.abs(a) @ np.abs(b)
 
@@ -122,12 +123,12 @@ def gemm(form, dtypes, mma, space, tile, waves=(1, 1), dynamic=False, full=False
 
 
 def wide(form, tile, waves, dtype="f16", mma="16x16x16", dynamic=False):
-    """For instructions of several waves, which read shared memory: rows of 64, many waves."""
+    """For instructions of several waves that read shared memory: rows of 64, many waves."""
     return gemm(form, dtype, mma, "shared", tile, waves, dynamic, machine="sm_90a")
 
 
 def gathered(side, dtype, mma, tile, waves=(1, 1), dynamic=False):
-    """Rows of an operand are picked by a table, as the tokens of an expert are."""
+    """Rows of an operand are gathered through a table, like the tokens of an expert."""
     T, acc = tkl.sym.T, accumulator(dtype)
     t, ta = wave_type(dtype), wave_type(acc)
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
@@ -162,7 +163,7 @@ def gathered(side, dtype, mma, tile, waves=(1, 1), dynamic=False):
 
     def reference(a, b, table, **_):
         source = a if side == "a" else b
-        inside = (table >= 0) & (table < len(source))  # what the tensor does not have is 0
+        inside = (table >= 0) & (table < len(source))  # out of bounds reads give 0
         rows = np.where(inside[:, None], source[np.where(inside, table, 0).astype(int)], 0)
         return product(rows, b) if side == "a" else product(a, rows)
 
@@ -215,7 +216,7 @@ def batched(mma, space, tile, waves=(1, 1)):
 
 
 def chained(first, second, space, tile, waves=2):
-    """c = (q kᵀ) vᵀ: the result of one product is an operand of the next."""
+    """c = (q kᵀ) vᵀ: the result of one matmul is an operand of the next."""
     K1, K2, BK2 = tkl.sym.K1, tkl.sym.K2, tkl.sym.BK2
 
     def make():
@@ -279,7 +280,7 @@ HO, WO = tkl.sym.HO, tkl.sym.WO
 
 
 def convolution(mma, space, tile, window, stride):
-    """NHWC times HWCF as [N*HO*WO, HF*WF*C] times [HF*WF*C, NF]: mappings do the rest."""
+    """NHWC times HWCF as [N*HO*WO, HF*WF*C] times [HF*WF*C, NF]: by index mappings."""
     h_out, w_out = (H - HF) // stride + 1, (W - WF) // stride + 1
     per_image, rows, depth = h_out * w_out, N * h_out * w_out, HF * WF * C
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
@@ -362,7 +363,7 @@ FP4_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4
 
 
 def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8m0fnu"):
-    """c = a bᵀ, where so many elements along k share a scale; two elements of f4 are a byte."""
+    """c = a bᵀ, where `block` elements along k share a scale; two elements of f4 are one byte."""
     types = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
     blocks = blocks if isinstance(blocks, tuple) else (blocks, blocks)
     powers = scale == "f8e8m0fnu"
@@ -441,7 +442,7 @@ def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8
 
 
 def _instruction_cases():
-    """Each instruction with its types, NT; operands in shared memory and not in turn."""
+    """Each instruction with its types, NT; operands alternately in shared memory and not."""
     spaces = itertools.cycle(("shared", "global"))
     for mma, dtype in [
         ("16x16x16", "f16"),
@@ -502,13 +503,14 @@ CASES = [
     gemm("TN", "f16", "sync_f16", "shared", (16, 16, 16)),
     gemm("NT", "f16", "16x16x16", "shared", (32, 32, 16), (2, 2), dynamic=True),
     gemm("NN", "f32", "16x16x4_f32", "global", (16, 16, 8), dynamic=True),
-    # Waves that share the tile of the loop; where it is not whole instructions for each, they do not.
+    # Waves that share the tile of the loop; if a wave's share is not a whole number of
+    # instructions, they do not share it.
     gemm("NT", "f16", "16x16x16", "shared", (16, 16, 64), (1, 1, 2)),
     gemm("NN", "bf16", "16x16x16", "global", (32, 16, 64), (2, 1, 2), dynamic=True),
     gemm("TN", "i8", "16x16x32_i8", "shared", (16, 16, 96), (1, 1, 3)),
     gemm("TN", "f32", "dot", "global", (4, 64, 16), (1, 1, 4)),
     gemm("NT", "f16", "sync_f16", "shared", (16, 24, 40), (1, 1, 2)),
-    # Tiles that are no powers of two.
+    # Tiles that are not powers of two.
     gemm("NT", "f16", "16x16x16", "shared", (48, 80, 32), (3, 1)),
     gemm("NT", "f16", "16x16x16", "global", (96, 48, 16), (2, 3)),
     gemm("NN", "bf16", "16x16x16", "shared", (80, 48, 48)),
@@ -516,7 +518,7 @@ CASES = [
     gemm("NT", "f16", "16x16x16", "shared", (64, 128, 64), (2, 2), full=True),
     gemm("NT", "f16", "32x32x8", "shared", (128, 128, 32), (2, 2), full=True),
     gemm("TN", "f16", "16x16x16", "shared", (96, 80, 48), (2, 1), full=True),
-    # Parts of a group of waves that are whole spans of a swizzle, and parts that are not.
+    # Parts per warpgroup that are whole swizzle spans, and parts that are not.
     wide("NN", (64, 64, 32), (4, 1)),
     wide("NN", (64, 48, 64), (4, 1)),
     wide("NN", (64, 96, 32), (2, 2), dynamic=True),
@@ -529,13 +531,13 @@ CASES = [
     wide("TT", (64, 40, 64), (4, 1), dynamic=True),
     wide("NN", (64, 48, 32), (4, 1), "f8e4m3fn", "16x16x32_f8"),
     wide("NT", (64, 48, 64), (2, 1), "i8", "16x16x32_i8"),
-    # Groups of waves that begin inside a box of the copy engine: at its half, at a third, in turns.
+    # Warpgroups that begin inside a box of the copy engine: at its half, at a third, in turns.
     wide("TN", (64, 128, 64), (2, 4)),
     wide("NN", (64, 128, 64), (2, 4), dynamic=True),
     wide("NN", (64, 192, 32), (2, 2), mma="wgmma_n32"),
     wide("TN", (64, 96, 48), (2, 2), mma="wgmma_n24", dtype="bf16", dynamic=True),
     wide("NN", (128, 160, 32), (2, 4)),
-    # Tiles that threads copy beside a ring.
+    # Tiles that threads copy, next to a ring.
     gathered("a", "f16", "16x16x16", (64, 128, 32), (2, 2)),
     gathered("a", "f16", "16x16x16", (64, 64, 64), (2, 1), dynamic=True),
     gathered("a", "bf16", "16x16x16", (128, 48, 32), (4, 1)),
@@ -543,7 +545,8 @@ CASES = [
     gathered("b", "f16", "16x16x16", (64, 64, 32), (2, 1)),
     gathered("b", "f16", "16x16x16", (128, 96, 32), (4, 1), dynamic=True),
     gathered("a", "f16", "16x16x16", (32, 16, 16), (2, 1)),
-    # Products with scales: packed f4 and f8, blocks that lanes share and blocks that they cut.
+    # Scaled matmuls: packed f4 and f8, blocks that several lanes share and blocks that are split
+    # between them.
     scaled("f4e2m1fn", 32, "shared", (32, 32, 128), (2, 2)),
     scaled("f4e2m1fn", 32, "global", (32, 32, 128), (2, 1), dynamic=True),
     scaled("f4e2m1fn", 32, "shared", (64, 32, 256), (2, 2), dynamic=True),

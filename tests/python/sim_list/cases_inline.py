@@ -1,5 +1,5 @@
-"""Kernels with instructions of PTX. On a GPU of NVIDIA the instructions run, everywhere else their
-meaning: both are compared with the same reference."""
+"""Kernels with inline PTX. On an NVIDIA GPU the instructions run, elsewhere their `meaning`: both
+are compared with the same reference."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def tiles(bm, bn, waves=1):
 
 
 def row_sums(bm, bn, volatile=False, dynamic=False):
-    """The sum of 2**(x/4) along rows, tile by tile: what sticks out of a row is not added."""
+    """The sum of 2**(x/4) along rows, tile by tile: elements beyond the row are not added."""
 
     def make():
         @tkw.wave(
@@ -64,7 +64,7 @@ def row_sums(bm, bn, volatile=False, dynamic=False):
 
 
 def half_fma(bm, bn):
-    """Of 16-bit floats, with operands that lack dimensions."""
+    """16-bit floats, with operands that lack dimensions."""
 
     def wide(x, scale, bias):
         x, scale, bias = (tkw.cast(v, tkl.f32) for v in (x, scale, bias))

@@ -1,4 +1,4 @@
-"""Kernels whose tensors, assumptions or sizes are not what the symbols alone would say."""
+"""Kernels with tensors, assumptions or sizes that differ from what the symbols alone imply."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def free(rank):
 
 
 def free_copy(dtype, bm, bn, more, dynamic):
-    """A tensor that has `more` rows and columns than its symbols say; fewer if negative."""
+    """A tensor with `more` rows and columns than its symbols say; fewer if negative."""
     t = wave_type(dtype)
 
     def make():
@@ -102,7 +102,7 @@ def free_gemm(bm, bn, bk, more, dynamic):
 
 
 def assumed_copy(bm, bn, claims, dynamic):
-    """What is assumed holds of some of the sizes; where it does not, other code is launched."""
+    """The assumption holds for some of the sizes; for the others, other code is launched."""
 
     def make():
         @tkw.wave(
@@ -135,7 +135,7 @@ def assumed_copy(bm, bn, claims, dynamic):
 
 
 def differences(bn, more):
-    """Offsets of `more` elements than there are rows: the one behind the last is real."""
+    """Offsets with `more` elements than there are rows: the one after the last is valid."""
     i = tkw.IndexMapping.iterator(0)
     following = tkw.IndexMapping(num_iterators=1, inputs={N: i + 1}, outputs={N: i})
 

@@ -16,7 +16,7 @@ def rows(bm, *more):
 
 
 def softmax(dtype, bm, bn, waves=1):
-    """Rows as long as they are; the waves divide them, or none are asked for."""
+    """The tile is a whole row; waves divide it, or none are declared."""
     t = wave_type(dtype)
     header = rows(bm)
     if waves > 1:
@@ -54,7 +54,8 @@ def softmax(dtype, bm, bn, waves=1):
 
 
 def columns(dtype, bm, bn):
-    """Both dimensions are whole: sums of rows and of columns, and the place of the largest."""
+    """Both dimensions are whole: sums of rows and of columns, and the position of the largest
+    element."""
     t = wave_type(dtype)
 
     def make():

@@ -1,4 +1,4 @@
-"""Kernels without a matrix product: copies, elementwise code, casts, transposes, rows."""
+"""Kernels without a matmul: copies, elementwise code, casts, transposes, rows."""
 
 import math
 
@@ -18,7 +18,7 @@ SPACES = {"global": GLOBAL_ADDRESS_SPACE, "shared": SHARED_ADDRESS_SPACE}
 
 
 def tiles(waves=1, threads=64, vector=True):
-    """Tiles of BM x BN; the waves stand side by side along N."""
+    """Tiles of BM x BN; the waves divide N."""
     shapes = {M: BM, N: BN / waves} if vector else None
     return [
         tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes=shapes),
@@ -92,7 +92,7 @@ def elementwise(dtype, bm, bn, waves=1):
 
 
 def functions(bm, bn):
-    """Each function of one operand that a row kernel may need."""
+    """The functions of one operand that a row kernel may need."""
 
     def make():
         @tkw.wave(tiles())
@@ -118,7 +118,7 @@ def functions(bm, bn):
 
 
 def activations(bm, bn, waves=1):
-    """GELU, SiLU and a logarithm; elements that are no numbers are left out."""
+    """GELU, SiLU and a logarithm; NaN elements are left out."""
     erf = np.vectorize(math.erf, otypes=["f8"])
 
     def make():
@@ -209,7 +209,7 @@ def counted(bm, bn, dtype):
 
 
 def broadcast(bm, bn, waves=1):
-    """A row and a column meet a matrix."""
+    """A row and a column are broadcast to a matrix."""
 
     def make():
         @tkw.wave(tiles(waves))
@@ -315,7 +315,7 @@ def transpose(dtype, bm, bn, side="read", space="global"):
 
 
 def renamed(dtype, bm, bn, dynamic=False):
-    """Rows of a tensor with a dimension of another name, which may have more or fewer of them."""
+    """Rows of a tensor whose dimension has another name, with more or fewer rows."""
     t = wave_type(dtype)
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     rows = tkw.IndexMapping(num_iterators=2, inputs={P: i, N: j}, outputs={M: i, N: j})
@@ -344,7 +344,8 @@ def renamed(dtype, bm, bn, dynamic=False):
     )
 
 
-# ---- rows: a workgroup has whole rows ------------------------------------------------------------
+# ---- rows: a workgroup holds whole rows
+# ------------------------------------------------------------
 
 
 def whole_rows(bm):
@@ -387,7 +388,7 @@ def softmax(dtype, bm, row):
 
 
 def best(bm, row):
-    """Where the largest and the smallest element of a row stand, and a product along it."""
+    """The positions of the largest and the smallest element of a row, and a product along it."""
 
     def make():
         @tkw.wave(whole_rows(bm))
@@ -449,7 +450,7 @@ def combined_rows(bm, row):
 
 
 def combined_block(dtype, waves, per_wave):
-    """The same by several waves, of integers: some of the waves have nothing to combine."""
+    """The same with several waves and integers: some of the waves have nothing to combine."""
     t, step = wave_type(dtype), waves * per_wave
 
     def make():
@@ -483,7 +484,7 @@ def combined_block(dtype, waves, per_wave):
 
 
 def rows_in_tiles(waves=1):
-    """Some rows per workgroup, N in tiles, each of which waves may share."""
+    """Some rows per workgroup, N in tiles, which waves may share."""
     return [
         tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
         tkw.WorkgroupConstraint(M, BM, 0),
@@ -493,7 +494,7 @@ def rows_in_tiles(waves=1):
 
 
 def online_softmax(bn, waves=1):
-    """One row per workgroup, N in tiles: what sticks out is masked by the kernel."""
+    """One row per workgroup, N in tiles: the kernel masks what is beyond the row."""
 
     def make():
         @tkw.wave(rows_in_tiles(waves))
@@ -568,7 +569,7 @@ def layer_norm(bm, row):
 
 
 def rms_norm(dtype, bn):
-    """N in tiles, read twice: elements outside of a row count as 0."""
+    """N in tiles, read twice: elements outside a row count as 0."""
     t = wave_type(dtype)
 
     def make():

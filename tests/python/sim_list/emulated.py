@@ -1,10 +1,11 @@
-"""Kernels of the list on processors that this machine is not: compiled here, run by qemu-aarch64.
+"""Kernels of the list on CPUs that this machine does not have: compiled here, run by qemu-aarch64.
 
     python emulated.py ROW [--every] [--only WORD] [--part I/N]
 
 Compiling is most of the work and emulated code is slow: so a process on this machine compiles for the
-row (targets.def) and keeps the objects in files, and an emulated one finds them there. That one
-must not compile anything but what a launch asks for beside it. Ends with `N passed, M failed`.
+row (targets.def) and keeps the objects in files, and an emulated process finds them there. The
+emulated process must not compile anything except what a launch needs in addition. Ends with `N
+passed, M failed`.
 """
 
 import argparse
@@ -20,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path[:0] = [os.path.join(ROOT, "python"), os.path.dirname(HERE), HERE]
 
 QEMU = shutil.which("qemu-aarch64")
-# Each row of targets.def with a processor that has what the row says, and nothing longer.
+# Each row of targets.def with a CPU that has its features, and no longer vectors.
 PROCESSORS = {
     "cpu_neon": "cortex-a72",
     "cpu_neon_dot": "neoverse-n1",
@@ -28,7 +29,8 @@ PROCESSORS = {
     "cpu_sve256": "max,sve256=on",
     "cpu_sve512": "a64fx",
 }
-# One size each of some of these in turn: every type, both ways operands lie, and what else is tiles.
+# One size each of some of these in turn: every type, both operand orders, and the other tile
+# kernels.
 SAMPLE = (
     *(
         "gemm_nt_f16_16x16x16_t48x80x32",
@@ -65,8 +67,8 @@ def is_tile(case):
 
 
 def items_of(row, every, only="", part="1/1"):
-    """(number of the case, number of its sizes). What is compiled when it is called would be compiled
-    there."""
+    """(number of the case, number of its sizes). Leaves out kernels that are compiled when called:
+    the emulated process would compile them."""
     import tile_cases
 
     turn = [*PROCESSORS].index(row)
@@ -86,7 +88,8 @@ def items_of(row, every, only="", part="1/1"):
 
 
 def compile_items(row, items):
-    """Into the cache: objects that this machine cannot run. Why one was not compiled, by item."""
+    """Compiles into the cache: objects that this machine cannot run. Returns why items were not
+    compiled."""
     from wave_lang.kernel.wave.compiled import compile_program
 
     failed = {}
@@ -104,7 +107,7 @@ def compile_items(row, items):
 
 
 def run_items(row):
-    """What the emulated process does: items on a line of its input, a line for each result."""
+    """The emulated process: items on a line of its input, a line for each result."""
     for number, shape in json.loads(sys.stdin.readline()):
         case = cases()[number]
         sizes, reason = case.shapes[shape], None
@@ -123,9 +126,9 @@ def run_items(row):
 
 
 def emulate(row, items, seconds):
-    """Results of the emulated process, and its last words where it gave fewer than it should."""
+    """Results of the emulated process, and the end of its output if results are missing."""
     python = os.path.realpath(sys.executable)
-    # A copy of Python finds its packages by the name it is called by.
+    # A copy of Python finds its packages by the name under which it is called.
     command = [QEMU, "-cpu", PROCESSORS[row], "-0", sys.executable, python, __file__, row, "--run"]
     environment = dict(os.environ, WAVE_NUM_THREADS="2", OPENBLAS_NUM_THREADS="1")
     text = json.dumps(items) + "\n"
@@ -141,7 +144,7 @@ def emulate(row, items, seconds):
 
 
 def check_row(row, items, seconds=600):
-    """(how many passed, why others did not)."""
+    """(the number that passed, why others failed)."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(WAVE_CACHE_DIR=folder, WAVE_CACHE_ON="1")
         refused = compile_items(row, items)

@@ -1,7 +1,7 @@
-"""Why a seeded fault changes nothing: reasons that are checked, by trying every thread.
+"""Why a seeded fault changes nothing: reasons that are checked by trying every thread.
 
-Masks, branches and offsets are evaluated for all workgroups, threads and rounds of a launch, so "no
-access becomes active by this" is found out and not believed.
+Masks, branches and offsets are evaluated for all workgroups, threads and iterations of a launch, so
+that "no access becomes active by this" is checked and not assumed.
 """
 
 import re
@@ -9,16 +9,16 @@ from functools import cached_property
 
 import numpy as np
 
-IMPLIED = "no access becomes active: the rest of its conditions says the same at these sizes"
-NEVER = "at these sizes no thread comes here, or its mask is false in all of them"
-AGAIN = "the masked copy of the body runs where the other one did, and writes the same again"
-UNUSED = "lanes load elements of the tensor that nobody uses"
+IMPLIED = "no access becomes active: the rest of its conditions imply the same at these sizes"
+NEVER = "at these sizes no thread reaches this line, or the mask is false in all of them"
+AGAIN = "the masked copy of the body runs where the other one did, and writes the same values again"
+UNUSED = "lanes load elements of the tensor that are not used"
 SAME_BITS = "several lanes hold the value, and all of them write it"
-LOCKSTEP = "lanes of a wave are in step on this machine"
+LOCKSTEP = "lanes of a wave run in lockstep on this machine"
 SAME_THREAD = "every thread reads only what it wrote itself"
-SAME_WAVE = "every wave reads only what it wrote itself, and its lanes are in step or wait for each other"
-GATHERED = "lanes load elements that nobody uses, from places that the run reads from memory"
-FIRST = "nothing was done in shared memory before, and its loop has no second round at these sizes"
+SAME_WAVE = "every wave reads only what it wrote itself, and its lanes run in lockstep or synchronise"
+GATHERED = "lanes load elements that are not used, from addresses that are read from memory"
+FIRST = "shared memory was not accessed before, and the loop has no second iteration at these sizes"
 
 _NAME = re.compile(r"`([^`]+)`|\$?\b[A-Za-z]\w*(?:\.\d+)?")
 _EXPR = re.compile(r"(%[\w.]+) = expr (.*?)((?: %[\w.]+(?:, %[\w.]+)*)?) : (?:index|i32|i64|i1)$")
@@ -107,7 +107,7 @@ class Program:
         return tuple(found[::-1])
 
     def space(self, line):
-        """Symbols of all threads and rounds around a line, and which of them reach it."""
+        """Symbols of all threads and iterations around a line, and which of them reach it."""
         regions = self.around(line)
         if regions not in self.spaces:
             symbols, reached = dict(self.threads), np.array(True)
@@ -128,12 +128,12 @@ class Program:
         return self.spaces[regions]
 
     def value(self, expression, symbols, operands=()):
-        """An expression of this program; its operands are values of the program."""
+        """Evaluates an expression of this program; its operands are values of the program."""
         given = {f"$APPLY_EXPR_ARG_{i}": self.named(v, symbols) for i, v in enumerate(operands)}
         return _value(expression, {**self.known, **symbols, **given})
 
     def named(self, name, symbols):
-        """The value `%name` in each thread and round."""
+        """The value `%name` in each thread and iteration."""
         if name not in self.definitions:
             raise NameError(name)
         found = self.definitions[name]
@@ -153,13 +153,13 @@ class Program:
                 yield i, found[1], operands[found[1] == "store" :]
 
     def active(self, line, operands):
-        """Which threads and rounds do this access."""
+        """Which threads and iterations perform this access."""
         symbols = self.space(line)
         mask = self.named(operands[2], symbols) if len(operands) > 2 else True
         return symbols["reached"] & np.asarray(mask, bool)
 
     def depends(self, operands, value):
-        """An operand is the value, or is made from it."""
+        """Whether an operand is the value, or is computed from it."""
         for name in operands:
             found = self.definitions.get(name)
             inner = re.findall(r"%[\w.]+", found[0].split(" = ")[1]) if found else []
@@ -168,7 +168,7 @@ class Program:
         return False
 
     def width(self, line):
-        """Elements that an access moves."""
+        """The number of elements that an access moves."""
         typed = self.lines[line]
         if typed.startswith("store"):
             typed = self.type_of(re.match(r"store (%[\w.]+)", typed)[1])
@@ -176,7 +176,7 @@ class Program:
         return int(wide[1]) if wide else 1
 
     def type_of(self, value):
-        """`: vec<2, i32>` of a value, which may be one of several that a region hands on."""
+        """`: vec<2, i32>` of a value, which may be one of several results of a region."""
         for line in self.lines:
             results = line.split(" = ")[0].split(", ")
             if value in results:
@@ -185,7 +185,8 @@ class Program:
         raise NameError(value)
 
     def within(self, threads=1):
-        """Every thread, or every group of so many, reads from shared memory only what it wrote itself."""
+        """Whether every thread, or every group of that many threads, reads from shared memory only
+        what it wrote itself."""
         shared = {m[1]: int(m[2]) for line in self.lines if (m := _ALLOC.match(line))}
         writers, readers = {}, []
         for line, kind, operands, width in self.shared_accesses(shared):
@@ -204,14 +205,14 @@ class Program:
         return all(writers.get(place) == {thread} for place, thread in readers)
 
     def rounds(self, line):
-        """How often the loop that opens on this line runs; 1 for a branch."""
+        """The number of iterations of the loop that opens on this line; 1 for a branch."""
         loop = _LOOP.search(self.lines[line])
         if not loop:
             return 1
         return int(np.max(self.value(loop[2], self.space(line)), initial=0))
 
     def comes_first(self, line):
-        """No access of shared memory is made before this line."""
+        """Whether shared memory is not accessed before this line."""
         shared = {m[1]: int(m[2]) for text in self.lines if (m := _ALLOC.match(text))}
         before = [at for at, *_ in self.shared_accesses(shared) if at < line]
         again = any(self.rounds(i) > 1 for i in self.around(line))
@@ -244,7 +245,7 @@ def _why_bound(fault, before, after):
 
 
 def _other_copy(program, line):
-    """A branch is taken exactly where the one before it was not."""
+    """Whether a branch is taken exactly if the one before it was not."""
     for i in range(line - 1, 0, -1):
         if program.lines[i].startswith("if ") and program.indents[i] == program.indents[line]:
             symbols = program.space(line)
@@ -255,7 +256,8 @@ def _other_copy(program, line):
 
 
 def _why_not_run(fault, program):
-    """An index that only accesses use which nobody does, or a barrier that nobody reaches."""
+    """An index that is used only by accesses that are never executed, or a barrier that no thread
+    reaches."""
     line = fault.line - 1
     if fault.kind != "index":
         return NEVER if not program.space(line)["reached"].any() else None
@@ -268,7 +270,7 @@ def _why_not_run(fault, program):
 
 
 def _why_dynamic(fault, program):
-    """A mask that takes a value from memory, of loads alone."""
+    """A mask of loads only, which depends on a value from memory."""
     defined = re.match(r"(%[\w.]+) = expr .*\$APPLY_EXPR_ARG_0", program.lines[fault.line - 1])
     if fault.kind != "bound" or not defined:
         return None
@@ -277,7 +279,7 @@ def _why_dynamic(fault, program):
 
 
 def reason(fault, text, sizes, target):
-    """The reason why a fault survived, or None: nobody knows."""
+    """The reason why a fault survived, or None if it is unknown."""
     program = Program(text, sizes)
     try:
         if fault.kind in ("bound", "condition"):
@@ -294,5 +296,5 @@ def reason(fault, text, sizes, target):
             return SAME_THREAD
         weaker = fault.what.endswith("(of the wave only)")
         return SAME_WAVE if (weaker or in_step) and program.within(program.wave) else None
-    except NameError:  # a value that only the run knows
+    except NameError:  # a value known only at run time
         return _why_dynamic(fault, program)

@@ -1,8 +1,9 @@
-"""The kernels that must be right, what they are run on, and what does not work yet.
+"""The kernels that must give the right result, the machines they run on, and what does not work
+yet.
 
-`make test` runs a sample: of each kernel a few sizes, which go round over the kernels of a family
-so that every position of the list of sizes and every machine has its turn. `make test-full`
-(TEST_FULL=1) runs the product.
+`make test` runs a sample: a few sizes of each kernel, rotated over the kernels of a family so that
+every position in the list of sizes and every machine is covered. `make test-full` (TEST_FULL=1)
+runs all combinations.
 """
 
 import itertools
@@ -38,9 +39,9 @@ EVERY_CASE = [
 ]
 CASES = [case for case in EVERY_CASE if FULL or not case.full]
 
-# What does not work: patterns of case and target, the diagnostic's code, the reason, and the sizes
-# where it is so, if not all. A row fails the test when what it names begins to pass.
-TOO_SMALL = "the tiles in shared memory are larger than that of the machine"
+# What does not work: patterns of case and target, the diagnostic's code, the reason, and the
+# affected sizes, if not all. A row fails the test if the case it names passes.
+TOO_SMALL = "the tiles are larger than the machine's shared memory"
 REFUSED_BY_PASSES = [
     ("gemm_nn_bf16_16x16x16_t80x48x48_shared", "toy8", "E0613", TOO_SMALL),
     ("gemm_nt_f16_16x16x16_t64x128x64_shared", "toy8", "E0613", TOO_SMALL),
@@ -78,7 +79,8 @@ def family(case):
 
 
 def sampled(per_case, shift=0, full=FULL):
-    """(case, sizes, target, schedule), `per_case` of each; in `make test-full` all of them."""
+    """(case, sizes, target, schedule), `per_case` of each kernel; all of them in `make
+    test-full`."""
     seen = {}
     for case in CASES:
         place = seen[family(case)] = seen.get(family(case), -1) + 1
@@ -93,7 +95,7 @@ def sampled(per_case, shift=0, full=FULL):
 
 
 def runs(per_case, *parts, shift=0, full=FULL):
-    """Parameters for pytest: "case", "sizes", and more `parts` of what `sampled` gives."""
+    """Parameters for pytest: "case", "sizes", and further `parts` of the rows of `sampled`."""
     made = {}
     for case, sizes, target, schedule in sampled(per_case, shift, full):
         run = {"case": case, "sizes": sizes, "target": target, "schedule": schedule}

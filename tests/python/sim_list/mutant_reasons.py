@@ -1,9 +1,9 @@
-"""Why a mutant survives: reasons that are found out by running the program with probes in it.
+"""Why a mutant survives: reasons that are checked by running the program with probes in it.
 
 A probe is a store far out of bounds under a condition: the simulator reports it when the condition
-holds in any lane. So it is seen, and not believed, that a line is never executed, that a mutation
-computes the same bits, or that lanes where it does not may hold anything. What probes do not explain
-fault_reasons.py may, from the expressions of the program.
+holds in any lane. So it is checked, not assumed, that a line is never executed, that a mutation
+computes the same bits, or that the lanes where it does not may hold any value. fault_reasons.py may
+explain what probes do not, from the expressions of the program.
 """
 
 import math
@@ -12,15 +12,15 @@ import re
 from fault_reasons import reason as reason_of_expressions
 from thread_faults import outcome
 
-NEVER = "never executed: no thread comes here, or only with a false mask"
-SAME = "same bits: in every lane that comes here the mutation computes what was there before"
+NEVER = "never executed: no thread reaches this line, or only with a false mask"
+SAME = "same bits: in every lane that reaches this line the mutation computes the original value"
 UNUSED = "not used: where the mutation computes another value, any value leads to the same results"
-STORED_ALIKE = "same bits: other threads store the same there, and another value would be reported"
+STORED_ALIKE = "same bits: other threads store the same value, and another one would be reported"
 UNREAD = "not used: any value could be stored there"
-LATER = "same bits: further on all lanes hold what they held before, and what differed is not used"
-UNUSED_LATER = "not used: further on the value differs only in lanes where any value may be"
-IDLE = "same bits: the round more, or less, changes nothing that the loop carries"
-ENDED = "not used: only mbarriers are given up, and nobody uses their memory afterwards"
+LATER = "same bits: later all lanes hold the original values, and those that differed are not used"
+UNUSED_LATER = "not used: later the value differs only in lanes where any value is allowed"
+IDLE = "same bits: the extra, or missing, iteration does not change what the loop carries"
+ENDED = "not used: only mbarriers are invalidated, and their memory is not used afterwards"
 
 _NAMES = re.compile(r"%[\w.]+")
 _TYPES = re.compile(r"vec<\d+, \w+>|\w+")
@@ -47,7 +47,7 @@ def _type(text):
 
 
 def _poison(dtype):
-    """Values that no kernel computes, so that a use of one of them shows."""
+    """Values that no kernel computes, so that a use of one of them is visible."""
     if dtype == "i1":
         return "1", "0"
     if dtype in ("i8", "u8", "i16", "u16"):
@@ -56,7 +56,7 @@ def _poison(dtype):
 
 
 class Program:
-    """A printed program, one of whose lines is looked at."""
+    """A printed program and the line under examination."""
 
     def __init__(self, text, line):
         self.lines = text.splitlines()
@@ -67,7 +67,7 @@ class Program:
         self.memory, self.dtype = param[1], param[2]
 
     def replaced(self, new):
-        """The text with other lines for this one."""
+        """The text with this line replaced by others."""
         return "\n".join([*self.lines[: self.at], *new, *self.lines[self.at + 1 :]]) + "\n"
 
     def type_of(self, name):
@@ -80,7 +80,7 @@ class Program:
         return None
 
     def end_of_region(self):
-        """The line that closes what this one opens."""
+        """The line that closes the region this one opens."""
         space = self.lines[self.at][: -len(self.bare)]
         closing = (i for i in range(self.at + 1, len(self.lines)) if self.lines[i] == f"{space}}}")
         return next(closing)
@@ -96,7 +96,8 @@ class Program:
         return range(0)
 
     def only_gives_up_barriers(self):
-        """This branch, outside of loops, invalidates mbarriers whose memory is not used behind it."""
+        """Whether this branch, outside loops, only invalidates mbarriers whose memory is not used
+        after it."""
         end, outermost = self.end_of_region(), self.lines[self.at].index(self.bare) == 2
         body = [line.strip() for line in self.lines[self.at + 1 : end]]
         if not outermost or not all(re.match(r"mbar_inval|%\S+ = scalar", line) for line in body):
@@ -107,7 +108,7 @@ class Program:
         return not any(set(a) & set(b) for a in given_up for b in used)
 
     def probe(self, *conditions):
-        """Lines that are reported if one of the conditions holds in a lane that comes here."""
+        """Lines that cause a report if one of the conditions holds in a lane that reaches them."""
         zero = "0.0" if self.dtype[0] in "fb" else "0"
         yield f"%probe.value = scalar {zero} : {self.dtype}"
         yield f"%probe.far = scalar {_FAR} : index"
@@ -147,14 +148,14 @@ def mask_of(line):
 
 
 def mutated_lines(text, fault):
-    """The lines that stand in a mutant for one of the program."""
+    """The lines of a mutant that replace one of the program."""
     new = fault.text.splitlines()
     more = len(new) - len(text.splitlines())
     return [line.strip() for line in new[fault.line - 1 : fault.line + more]]
 
 
 def _defines(name, lines):
-    """One of the lines, which opens no region, defines the value."""
+    """Whether one of the lines defines the value, and does not open a region."""
     return any(line.startswith(f"{name} = ") and line[-1] != "{" for line in lines)
 
 
@@ -178,7 +179,8 @@ class Judge:
         return why or reason_of_expressions(fault, self.text, self.sizes, self.target)
 
     def is_quiet(self, text):
-        """Nothing is reported, and the results are the same. Raises if the text is not a program."""
+        """Whether nothing is reported and the results are the same. Raises if the text is not a
+        program."""
         for arguments, expected in self.runs:
             found = outcome(text, arguments, expected, self.target)
             if found != "survived":
@@ -196,7 +198,7 @@ class Judge:
         return NEVER if self.is_quiet(program.replaced(lines)) else None
 
     def value(self, program, new, fault):
-        """The line defines a value, and so do those of the mutant."""
+        """For a line that defines a value, if those of the mutant do so too."""
         name = program.bare.split(" = ")[0]
         typed = program.type_of(name)
         if not typed or not _defines(name, new):
@@ -205,8 +207,8 @@ class Judge:
         return self.compared(program, twins, name, typed)
 
     def compared(self, program, twins, name, typed):
-        """Of a value that `twins` define twice, as %probe.one and as %probe.other: is it the same, or
-        not used where it is not?"""
+        """For a value that `twins` define twice, as %probe.one and as %probe.other: is it the same,
+        or unused where it differs?"""
         compared, registers = different("%probe.one", "%probe.other", *typed)
         lines, whole = [*twins, *compared], _typed(*typed)
         same = f"{name} = select %probe.ne, %probe.one, %probe.one : {whole}"
@@ -218,7 +220,7 @@ class Judge:
         return UNUSED if quiet else None
 
     def later(self, program, new, fault):
-        """Both programs go on side by side until one value is all that is left of the difference."""
+        """Both programs run side by side until they differ in only one value."""
         name = program.bare.split(" = ")[0]
         if not program.type_of(name) or not _defines(name, new):
             return None
@@ -245,7 +247,7 @@ class Judge:
         return None
 
     def mask(self, program, new, fault):
-        """A mask that is true in all lanes is missed by nobody."""
+        """A mask that is true in all lanes can be dropped."""
         mask = mask_of(program.bare)
         typed = mask and fault.kind == "mask" and program.type_of(mask)
         if not typed:
@@ -268,7 +270,7 @@ class Judge:
         return ENDED if program.only_gives_up_barriers() else None
 
     def store(self, program, new, fault):
-        """What the mutant stores more, or no more, becomes another value."""
+        """The extra, or missing, store of the mutant is given another value."""
         found = _STORE.match(program.bare)
         typed = found and program.type_of(found[1])
         if not typed:
@@ -280,7 +282,7 @@ class Judge:
         return UNREAD if quiet else STORED_ALIKE
 
     def loop(self, program, new, fault):
-        """In the round that the mutant adds or leaves out, what is handed on is what came in."""
+        """In the iteration that the mutant adds or leaves out, the carried values do not change."""
         found = fault.kind == "trips" and _LOOP.match(program.bare)
         if not found:
             return None

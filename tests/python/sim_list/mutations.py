@@ -1,8 +1,9 @@
-"""Mutations of one lane's program: a table of what is done to a line, beside the faults of
+"""Mutations of one lane's program: a table of changes to a line, in addition to the faults of
 thread_faults.py.
 
-Order between threads and copies is dropped or weakened, what a barrier counts is changed, phases are
-flipped, shuffles reach another lane, loops run once more or less, masks and bounds give way by one.
+Synchronisation of threads and copies is dropped or weakened, the counts of barriers are changed,
+phases are flipped, shuffles read another lane, loops run once more or less, masks and bounds are
+off by one.
 """
 
 import re
@@ -16,7 +17,7 @@ _FRESH = "%mutant"
 
 @dataclass(frozen=True)
 class Mutation:
-    """`become` makes, from a match of `pattern` in the bare line, the lines that replace it."""
+    """`become` turns a match of `pattern` in the stripped line into the lines that replace it."""
 
     kind: str
     what: str
@@ -29,7 +30,7 @@ def _gone(match):
 
 
 def _number(by):
-    """The second group is a number, which becomes `by` more."""
+    """The second group is a number, which is increased by `by`."""
     return lambda m: [f"{m[1]}{int(m[2]) + by}{m[3]}"]
 
 
@@ -44,7 +45,7 @@ def _operand(expression):
 
 
 def _unmoved(m):
-    """Instead of a shuffle, what the lane itself holds."""
+    """Replaces a shuffle by the lane's own value."""
     wide = re.search(r"vec<(\d+)", m[3])
     registers = ", ".join(str(i) for i in range(int(wide[1]) if wide else 1))
     return [f"{m[1]}pick [{registers}] {m[2]}{m[3]}"]

@@ -1,7 +1,7 @@
 """Element types as NumPy arrays: their storage, their exact values and their rounding.
 
-Written from the definitions of the formats and not from the compiler's tables, so that a reference
-does not repeat a mistake of ours. Types NumPy lacks are held as integers of the same width.
+Written from the definitions of the formats, not from the compiler's tables, so that a reference
+does not repeat the compiler's mistakes. Types NumPy lacks are held as integers of the same width.
 """
 
 import numpy as np
@@ -24,9 +24,9 @@ STORAGE = {
 }
 FP8 = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz")
 
-# How far a result may be from the exact one, relative to the magnitudes that were added up: half a
-# unit in the last place of the type it is stored in, and some roundings of f32 on the way. What is
-# stored in integers is exact.
+# How far a result may be from the exact one, relative to the sum of the magnitudes of its terms:
+# half a unit in the last place of the stored type, and some intermediate roundings of f32. Integers
+# are exact.
 TOLERANCE = {"f64": 1e-13, "f32": 4e-6, "f16": 2**-10, "bf16": 2**-7}
 
 
@@ -71,7 +71,7 @@ def _bf16(values):
 
 
 def _fp8(name, values):
-    """The nearest finite code; halves to the even one. For values inside of the format's range."""
+    """The nearest finite code; halves to the even one. For values inside the format's range."""
     table = FP8_VALUES[name]
     codes = np.flatnonzero(np.isfinite(table))
     if not name.endswith("fnuz"):
@@ -93,7 +93,7 @@ def encode(name, values):
 
 
 def sample(name, shape, rng):
-    """Stored values that tell elements apart: about ±2, or all bytes."""
+    """Stored values that distinguish elements: about ±2, or all bytes."""
     if name == "i8":
         return rng.integers(-128, 128, shape).astype(np.int8)
     if name in ("u32", "u8"):
@@ -108,7 +108,8 @@ def sample(name, shape, rng):
 
 
 def unwritten(name, shape):
-    """An output before the run: what is left of it in the result was not written."""
+    """The initial contents of an output: elements that still have them after the run were not
+    written."""
     if name in ("f64", "f32", "f16"):
         return np.full(shape, np.nan, STORAGE[name])
     return np.full(shape, 0x55 if name not in ("i32", "u32") else 0x55555555, STORAGE[name])

@@ -1,4 +1,4 @@
-"""What a row of the kernel list is, and the sizes it is run with."""
+"""The class of a row of the kernel list, and the sizes it runs with."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +16,7 @@ class Tensor:
     """An argument: its element type and its extents, expressions in the dimensions of the case.
 
     span    an input holds integers from span[0] up to, not including, span[1]
-    start   what an output holds before the run; without it, what no kernel writes
+    start   the contents of an output before the run; without it, a value that no kernel writes
     """
 
     dtype: str
@@ -43,19 +43,19 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A kernel, what its sizes go around, and what it should compute.
+    """A kernel, the tiles around which its sizes vary, and its expected result.
 
-    make        the kernel; traced anew for each compile
-    around      each dimension and the tile that its sizes go around
+    make        the kernel; traced again for each compile
+    around      each dimension and the tile around which its sizes vary
     inputs, outputs   tensors in the order of the parameters
     reference   from the inputs in float64 (and `sizes` by name): the outputs, each an array or
-                (array, magnitudes that were added up, for the tolerance)
+                (array, sums of magnitudes, for the tolerance)
     subs        values of the other symbols; `derived` gives those that depend on the sizes
     dynamic     dimensions whose sizes are taken from the tensors at the call
     fit         the nearest sizes that the kernel is written for
     exact       no rounding at all is expected
-    roomy       tensors go on behind the sizes: a read without its bound is no fault that shows
-    lanes_alone one lane's program runs alone; one that made use of assumptions may not
+    roomy       tensors extend beyond the sizes: a read without its bound is not a visible fault
+    lanes_alone one lane's program runs alone; one that uses assumptions may not
     open        it is compiled when it is called
     options     further fields of WaveCompileOptions
     """
@@ -77,11 +77,12 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float | None = None
     full: bool = False  # only in `make test-full`
-    machine: str | None = None  # whose instructions it is about: samples run it there
+    machine: str | None = None  # the target whose instructions it tests: samples run it there
 
     @cached_property
     def shapes(self):
-        """Each dimension in turn around its tile, the others one above theirs; three corners."""
+        """Each dimension in turn around its tile, the others one more than theirs; three corner
+        cases."""
         dims = list(self.around.items())
         above = {d: t + 1 for d, t in dims}
         sizes = [{d: 1 for d, _ in dims}, {d: t - 1 for d, t in dims}, above]
@@ -108,7 +109,7 @@ class Case:
         return wave_compile(options, self.make())
 
     def text(self, sizes):
-        """The kernel that passes run on: as it was traced, or fitted to a call with these sizes."""
+        """The kernel that passes run on: as traced, or specialised for a call with these sizes."""
         kernel = self.compile(sizes).ir
         return str(kernel.fit(sizes) if kernel.is_open else kernel)
 
@@ -136,7 +137,8 @@ class Case:
         return [f if isinstance(f, tuple) else (f, np.abs(f)) for f in found]
 
     def check(self, sizes, before, after, least=0.0):
-        """`after` a run holds what the kernel should compute from the inputs `before` it.
+        """Checks that `after` a run the outputs are what the kernel should compute from the inputs
+        `before` it.
 
         `least`: the tolerance of floats on a machine that rounds more than the language says."""
         n = len(self.inputs)

@@ -1,7 +1,7 @@
-"""The list of faults that survived, kept exact by runs that each see a part of it.
+"""The list of faults that survived, maintained by runs that each cover a part of it.
 
-A line says where and what, the next one why. A run replaces what it has tried itself, drops what
-its kernels no longer contain, and leaves the rest, so that processes may share the work.
+A line says where and what, the next one why. A run replaces the faults that it has tried, drops
+those that its kernels no longer contain, and keeps the rest, so that processes may share the work.
 """
 
 import fcntl
@@ -11,7 +11,7 @@ from pathlib import Path
 class Survivors:
     def __init__(self, path):
         self.path = Path(path)
-        self.tried = {}  # place -> titles of all faults of its kernel, of those that were tried
+        self.tried = {}  # place -> titles of all faults of its kernel, and of those that were tried
         self.found = {}  # title -> reason
 
     def take(self, place, every, tried):
@@ -24,7 +24,7 @@ class Survivors:
         self.found[f"{place}: {fault}"] = reason
 
     def keeps(self, title):
-        """What an earlier run wrote is still so, as far as this one knows."""
+        """Whether an earlier run's entry is still valid, as far as this run knows."""
         known, mine = self.tried.get(title.partition(": ")[0], (None, ()))
         return known is None or (title in known and title not in mine)
 

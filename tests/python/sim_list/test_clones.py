@@ -1,5 +1,5 @@
-"""Copies of the kernels of the list in another context are the same kernels: test_clone.c, whose
-own kernels are those of the tests in text, checks them."""
+"""Copies of the kernels of the list in another context are the same kernels: test_clone.c, which
+has its own kernels as text, checks them."""
 
 import os
 import subprocess

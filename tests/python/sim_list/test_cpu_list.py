@@ -1,4 +1,5 @@
-"""The list of kernels on this machine's processor: compiled by LLVM, against NumPy in float64."""
+"""The list of kernels on the CPU of this machine: compiled by LLVM, compared with NumPy in
+float64."""
 
 import pytest
 
@@ -8,11 +9,11 @@ from wave_lang import LaunchError, _wave
 from wave_lang.kernel.wave.machine import devices
 
 pytestmark = pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM")
-WITHOUT_ASYNC = ("toy8", "gfx1100", "gfx1201")  # a processor can do what their lanes do
+WITHOUT_ASYNC = ("toy8", "gfx1100", "gfx1201")  # a CPU can execute what their lanes do
 
 
 @runs(1, "case", "sizes")
-def test_processor(case, sizes):
+def test_cpu(case, sizes):
     arguments = case.arguments(sizes)
     after = copied(arguments)
     kernel = case.compile(sizes, "cpu")
@@ -32,7 +33,7 @@ class Program(_wave.Launchable):
 
 @pytest.mark.parametrize("place", range(0, len(CASES), 1 if FULL else 5))
 def test_lanes(place):
-    """What the lanes of a GPU would do, done by this processor, thread by thread."""
+    """The lanes of a GPU's program, executed by this CPU thread by thread."""
     case, target = CASES[place], WITHOUT_ASYNC[place % 3]
     sizes = case.shapes[(2 * place + 1) % len(case.shapes)]
     if refusal(NOT_LOWERED, case, sizes, target):

@@ -1,5 +1,5 @@
-"""A sample of the list on AArch64 processors that this machine is not, by qemu-aarch64: products with
-SMMLA and BFMMLA, and everything with SVE of both lengths. `emulated.py ROW --every` runs all of it.
+"""A sample of the list on other AArch64 CPUs, in qemu-aarch64: matmuls with SMMLA and BFMMLA, and
+everything with SVE of both lengths. `emulated.py ROW --every` runs all of it.
 """
 
 import platform
@@ -13,7 +13,7 @@ import emulated
 from wave_lang.kernel.wave.machine import devices
 
 TABLE = Path(__file__).parents[3] / "src/target/targets.def"
-NATIVE = ("cpu_neon", "cpu_neon_dot")  # every machine of today has these itself
+NATIVE = ("cpu_neon", "cpu_neon_dot")  # every current machine has these itself
 
 
 def why_not():

@@ -1,15 +1,15 @@
 """The invariants that the study of the reference compiler lists as worth testing, by number.
 
-    1  value edges have equal layouts or a conversion; operands of products lie as the table says
+    1  value edges have equal layouts or a conversion; matmul operands have those of the table
     2  each element of a written tile is owned by one (thread, register), or by declared copies
-    3  a copy loads the tile's elements; what is written to shared memory is what is read from it,
-       and writers do not overlap
+    3  a copy loads the tile's elements; what is read from shared memory was written to it, and
+       writers do not overlap
     5  pipelined loops: the same results for none to more iterations than there are stages
     6  no race, with aliases after packing and the wrap-around of loops
-    7  waits: each consumer's producer is done, and one less would fail
+    7  waits: each consumer's producer has finished, and one group fewer would fail
     8  the bank-conflict model equals a count lane by lane
     9  the simplifier: random expressions, idempotent, no growth
-   10  the cache: what changes the kernel changes the key
+   10  the cache: any change of the kernel changes the key
    11  reductions, scans, top-k: dims, rows, waves, types, ties, NaN
    12  short and ragged shapes
 
@@ -82,7 +82,7 @@ def with_other_layouts(text):
 
 
 def accepted_with_another(target, word, judge):
-    """The lines with `word` whose layout may be another, as `judge` sees it."""
+    """The lines with `word` whose layout may be changed without an error, according to `judge`."""
     case = next(c for c in CASES if c.name == "gemm_nt_f16_16x16x16_t16x16x16_shared")
     text = dict(after_each_pass(case.text(case.shapes[2]), target))["layouts"]
     kernel(text)
@@ -99,13 +99,14 @@ def accepted_with_another(target, word, judge):
 @pytest.mark.parametrize("target", TARGETS[:3])
 @pytest.mark.parametrize("word", ["fill", "for", "mma"])
 def test_values_meet_in_equal_layouts(word, target):
-    """The verifier holds it after every pass; here it is shown to, by spoiling layouts in turn."""
+    """The verifier checks this after every pass; here it is tested by spoiling layouts one by
+    one."""
     assert not list(accepted_with_another(target, word, lambda read: None))
 
 
 @pytest.mark.parametrize("target", TARGETS[:3])
 def test_operands_of_products_lie_as_the_table_says(target):
-    """Which machine it is for is known when it is lowered."""
+    """The machine is known when the kernel is lowered."""
     names = tile_passes()
     rest = [*names[names.index("layouts") + 1 :], "lower_threads"]
 
@@ -115,11 +116,12 @@ def test_operands_of_products_lie_as_the_table_says(target):
     assert not list(accepted_with_another(target, "read", lower))
 
 
-# ---- 2 and 3: who writes what --------------------------------------------------------------------
+# ---- 2 and 3: which thread writes what
+# --------------------------------------------------------------------
 
 
 def elements(program, line, operands):
-    """(thread, round, element) of each element that an access touches."""
+    """(thread, iteration, element) of each element that an access touches."""
     symbols, active = program.space(line), program.active(line, operands)
     imm = re.search(r"\bimm = (-?\d+)", program.lines[line])
     offset = np.broadcast_to(program.named(operands[1], symbols), active.shape)[active]
@@ -137,7 +139,7 @@ def lowered(case, sizes, target):
 
 
 def own_sizes(case, sizes, text):
-    """The sizes of tensors, of which a program speaks where they are not those of their symbols."""
+    """The sizes of tensors, which a program mentions if they differ from those of their symbols."""
     names = re.findall(r"%(\w+): mem<", text)
     arrays = [array for _, array in case.arguments(sizes)]
     found = {f"$SIZE_{n}_{d}": s for n, a in zip(names, arrays) for d, s in enumerate(a.shape)}
@@ -146,7 +148,7 @@ def own_sizes(case, sizes, text):
 
 @runs(1, "case", "sizes", "target", shift=3, full=False)
 def test_every_element_has_an_owner(case, sizes, target):
-    """Of each output that is not added to: every element is written, and by one thread, once."""
+    """Every element of each output that is not accumulated into is written once, by one thread."""
     text = lowered(case, sizes, target)
     program = Program(text, own_sizes(case, sizes, text))
     names = re.findall(r"%(\w+): mem<", text)[len(case.inputs) :]
@@ -165,11 +167,11 @@ def test_every_element_has_an_owner(case, sizes, target):
 
 @runs(1, "case", "sizes", "target", shift=4, full=False)
 def test_what_is_read_from_shared_memory_was_written(case, sizes, target):
-    """By one thread each round, in its own workgroup."""
+    """By one thread in each iteration, in its own workgroup."""
     text = lowered(case, sizes, target)
     program = Program(text, sizes)
     if re.search(r"\b(copy_async|tma_load|stmatrix|atomic)\b", text):
-        pytest.skip("written by more than stores")
+        pytest.skip("written not only by stores")
     for name in re.findall(r"(%[\w.]+) = alloc", text):
         written, read = {}, set()
         for line, kind, operands in program.accesses():

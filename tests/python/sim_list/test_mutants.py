@@ -130,7 +130,7 @@ def test_reasons(ring, words, what, expected):
 
 def test_what_is_found_has_no_reason(ring):
     """Probes do not explain away what the simulator or the results show. (That other threads store
-    the same follows from survival, too, and is asked of survivors only.)"""
+    the same value also follows from survival, and is checked for survivors only.)"""
     kinds = ("shuffle", "trips", "index", "offset")
     tried = [m for m in mutants(RING) if m.kind in kinds and ": store" not in str(m)]
     found = [m for m in tried if outcome(m.text, *ring.runs[0], "sm_90a") != "survived"]

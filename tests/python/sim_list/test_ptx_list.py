@@ -1,4 +1,4 @@
-"""The list of kernels as PTX: every text is assembled, for both kinds of NVIDIA's machines."""
+"""The list of kernels as PTX: every text is assembled, for both kinds of NVIDIA GPU."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ TARGETS = ("sm_80", "sm_90a")
 
 
 def runs():
-    """Of each kernel one size on each machine, the sizes going round; in `make test-full` all."""
+    """One size of each kernel on each machine, in rotation; in `make test-full` all."""
     for place, case in enumerate(CASES):
         for turn, target in enumerate(TARGETS):
             shapes = case.shapes if FULL else [case.shapes[(place + turn) % len(case.shapes)]]
@@ -27,7 +27,7 @@ def runs():
                 yield pytest.param(case, sizes, target, id=f"{case.name}-{case.label(sizes)}-{target}")
 
 
-@pytest.mark.skipif(not ptxas.find(), reason="no ptxas: make setup installs one where it may")
+@pytest.mark.skipif(not ptxas.find(), reason="no ptxas: `make setup` installs one if it can")
 @pytest.mark.parametrize("case,sizes,target", runs())
 def test_assembles(case, sizes, target):
     done = subprocess.run(

@@ -1,9 +1,9 @@
 """Seeded faults in the kernels of the list, as the compiler lowers them.
 
-Each barrier, wait and bound is taken away and each index shifted: a check reports it, the result
-changes, or there is a reason that is checked (fault_reasons.py). `make test` takes a few faults of
-each kernel on one machine; `make test-full` all of them on all, in parts of a few seconds, and lists
-what survived with its reason in $BUILD/survivors.txt.
+Each barrier, wait and bound is removed and each index shifted: a check reports it, the result
+changes, or there is a reason that is checked (fault_reasons.py). `make test` tries a few faults of
+each kernel on one machine; `make test-full` all of them on all machines, in parts of a few seconds,
+and lists the survivors with their reasons in $BUILD/survivors.txt.
 """
 
 import itertools
@@ -32,16 +32,16 @@ def chosen(every, turn, part, parts):
 
 
 def parts_of(sizes, target):
-    """How many tests share the faults of a kernel, so that each takes a few seconds: small waves
-    make longer programs of the same kernel, and more of them run."""
+    """How many tests share the faults of a kernel, so that each takes a few seconds: smaller waves
+    give longer programs, and more of them."""
     work = math.prod(sizes.values()) * (6 if target == "toy8" else 1)
     return min(1 + work // 60_000, 40) if FULL else 1
 
 
 def places():
-    """(turn, case, sizes, target, part, parts) of the kernels that are lowered. Sizes one above the
-    tiles reach most of a kernel: whole tiles, their edges and two rounds of loops. One below reaches
-    the rest. Where accesses depend on a table, what a fault changes cannot be told from expressions.
+    """(turn, case, sizes, target, part, parts) of the kernels that are lowered. Sizes one more than
+    the tiles reach most of a kernel: whole tiles, their edges and two iterations of loops. One less
+    reaches the rest. If accesses depend on a table, expressions do not show what a fault changes.
     """
     for turn, case in enumerate(CASES):
         if any(tensor.span for tensor in case.inputs):
@@ -96,7 +96,7 @@ def test_parts_are_a_whole():
 
 
 def test_the_list_of_survivors_is_exact(tmp_path):
-    """Two runs that share a kernel; a kernel that changes; one that nobody tries again."""
+    """Two runs that share a kernel; a kernel that changes; one that is not tried again."""
     path = tmp_path / "survivors.txt"
 
     def run(place, every, tried, found):
@@ -171,7 +171,7 @@ def test_reasons(kind, part, expected):
 
 
 def test_there_is_no_reason_for_what_should_be_found():
-    """What the simulator reports is not explained away, with a few exceptions for its own sake."""
+    """What the simulator reports is not explained away, with a few exceptions."""
     arguments = made_arguments(PROGRAM)
     results = simulated(PROGRAM, arguments, "toy8")
     found = [
@@ -179,7 +179,7 @@ def test_there_is_no_reason_for_what_should_be_found():
     ]
     assert {f.kind for f in found} == {"bound", "index"}
     for fault in found:
-        harmless = (why.SAME_BITS, why.UNUSED)  # said of masks only after a run without findings
+        harmless = (why.SAME_BITS, why.UNUSED)  # given for masks only after a run without findings
         assert reason(fault, PROGRAM, {}, "toy8") in (None, *harmless), str(fault)
 
 
@@ -218,7 +218,8 @@ def test_a_barrier_between_threads_has_no_reason():
 
 
 def test_a_barrier_within_waves():
-    """Lanes swap values inside of their wave: nothing on a machine in step, a barrier on others."""
+    """Lanes swap values inside their wave: this needs nothing on a machine that runs in lockstep, a
+    barrier on others."""
     text = PROGRAM.replace("%y = load %s, %own", "%y = load %s, %turned").replace(
         "  if ($WG0 <= 0) {",
         "  %turned = expr 8*floor($T0/8) + 7 - Mod($T0, 8) : index\n  if ($WG0 <= 0) {",

@@ -1,7 +1,7 @@
-"""The list of kernels that must be right, against NumPy in float64.
+"""The list of kernels, compared with NumPy in float64.
 
 On the reference evaluator; after every tile pass, for each machine, bit for bit; on the simulator,
-as lanes of a GPU and as the one thread that runs a workgroup on a processor.
+as lanes of a GPU and as the one thread that runs a workgroup on a CPU.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ def test_evaluator(case, sizes):
 
 
 def check_passes(case, sizes, target):
-    """The kernel computes the same after each tile pass, bit for bit; its last masks are right."""
+    """The kernel computes the same after each tile pass, bit for bit; its final masks are right."""
     arguments = case.arguments(sizes)
     text = case.text(sizes)
     first = evaluated(text, arguments)
@@ -50,7 +50,8 @@ def check_passes(case, sizes, target):
 
 
 def same_results(first, results, name):
-    """Bit by bit, until `exchange` adds up sums in parts: then floats may be rounded otherwise."""
+    """Bit for bit, until `exchange` computes sums in parts: then floats may be rounded
+    differently."""
     names = tile_passes()
     exact = name in names[: names.index("exchange")]
     for (_, expected), (_, result) in zip(first, results):
@@ -61,7 +62,7 @@ def same_results(first, results, name):
 
 
 def expect(table, case, sizes, target, check):
-    """`check` passes, or is refused as the table says."""
+    """`check` passes, or fails with the diagnostic of the table."""
     code = refusal(table, case, sizes, target)
     if code is None:
         check()
@@ -118,7 +119,7 @@ def test_every_chip_has_its_turn():
 
 @runs(2, "case", "sizes", shift=3)
 def test_one_thread(case, sizes):
-    """The same kernels as loops over tiles: the program of a processor, with every check."""
+    """The same kernels as loops over tiles: the program for a CPU, with every check."""
     check_simulated(case, sizes, "cpu", SCHEDULES[:1])
 
 
@@ -157,7 +158,7 @@ def test_a_wrong_result_is_noticed(fault):
 
 
 def test_tolerances_are_tight():
-    """A product that leaves out one step of K is not accepted."""
+    """A matmul that leaves out one step of K is not accepted."""
     case = next(c for c in CASES if c.name == "gemm_nt_bf16_16x16x16_t16x16x16_shared")
     short = dataclasses.replace(
         case, reference=lambda a, b, **s: case.reference(a[:, :-1], b[:, :-1], **s)

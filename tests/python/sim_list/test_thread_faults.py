@@ -1,8 +1,8 @@
 """Seeded faults in one lane's programs: the hand-written ones of tests/run/sim_*.wave.
 
 A missing barrier, wait or bound is reported by a check of the simulator; a shifted index is
-reported or changes the result. What survives is listed here with the reason. The right programs
-raise no alarm under any schedule.
+reported or changes the result. Survivors are listed here with the reason. The unchanged programs
+have no findings under any schedule.
 """
 
 import itertools
@@ -26,14 +26,14 @@ from wave_lang import SimulationError
 
 RUN = Path(__file__).resolve().parents[2] / "run"
 FILES = sorted(RUN.glob("sim_*.wave"))
-WRONG = "# RUN: not "  # programs that are to be found out
+WRONG = "# RUN: not "  # programs with intended faults
 PROGRAMS = [
     path.stem
     for path in FILES
     if "\nthread kernel" in path.read_text() and WRONG not in path.read_text()
 ]
 
-ONE_OWNER = "every lane stores the same bits, or reads what is there: the condition saves work only"
+ONE_OWNER = "every lane stores the same bits, or reads what is there: the condition only saves work"
 SURVIVORS = {
     ("sim_flag", "%first = expr $T0 <= 0 : i1"): ONE_OWNER,
     ("sim_reduce", "%first = expr Eq(Mod($T0, 32), 0) : i1"): ONE_OWNER,
@@ -78,7 +78,7 @@ def test_faults_are_found(name):
         elif not is_found(fault, found):
             unexpected.append(f"{found}: {fault}")
     assert not unexpected, "\n".join(unexpected)
-    assert survived == {key for key in SURVIVORS if key[0] == name}, "a survivor was found out"
+    assert survived == {key for key in SURVIVORS if key[0] == name}, "a survivor was detected"
 
 
 # ---- the engine itself ---------------------------------------------------------------------------

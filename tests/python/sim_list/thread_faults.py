@@ -1,15 +1,15 @@
 """Seeded faults: one lane's program with one mistake in it, as text.
 
-A kernel is printed, one line of it is spoilt, and it runs in the simulator. Kinds:
+A kernel is printed, one of its lines is changed, and it runs in the simulator. Kinds:
 
-    barrier   a barrier or a fence is taken away
-    wait      a wait is taken away, or waits for one group less
-    bound     one condition of a mask, or of a branch, is taken away
-    condition the same of a condition that no access depends on: data
-    index     an index, an offset or an immediate is one more
+    barrier   a barrier or a fence is removed
+    wait      a wait is removed, or waits for one group fewer
+    bound     one condition of a mask, or of a branch, is removed
+    condition the same for a condition that no access depends on
+    index     an index, an offset or an immediate is increased by one
 
-What comes out of a run is the findings of the simulator (`E0803 E0804`), `result` when the
-outputs differ, or `survived`. A text that the verifier refuses cannot be run and counts as found.
+The outcome of a run is the findings of the simulator (`E0803 E0804`), `result` if the outputs
+differ, or `survived`. A text that the verifier rejects cannot be run and counts as found.
 """
 
 import re
@@ -111,7 +111,7 @@ def masks(lines):
 
 
 def _line_faults(line, used, masking):
-    """(kind, what, the spoilt line; None: taken away)."""
+    """(kind, what, the changed line; None: removed)."""
     if _BARRIER.match(line):
         yield "barrier", "removed", None
     if _WAIT.match(line):
@@ -177,7 +177,7 @@ def parameters(text):
 
 
 def made_arguments(text, seed=0):
-    """Arguments for a kernel that stands alone: inputs at random, outputs zero."""
+    """Arguments for a kernel given as text: random inputs, zero outputs."""
     rng = np.random.default_rng(seed)
     return [
         (dtype, np.zeros(shape, STORAGE[dtype]) if written else sample(dtype, shape, rng))
@@ -186,7 +186,7 @@ def made_arguments(text, seed=0):
 
 
 def outcome(text, arguments, expected, target, schedule="round"):
-    """What becomes of a kernel: the codes of findings, "result", or "survived"."""
+    """The outcome of a run: the codes of findings, "result", or "survived"."""
     try:
         after = simulated(text, arguments, target, schedule)
     except CompileError as error:
@@ -195,13 +195,13 @@ def outcome(text, arguments, expected, target, schedule="round"):
     return "survived" if same else "result"
 
 
-# A race, what nobody wrote yet, a missing fence, registers of a wgmma in flight.
+# A race, a read of uninitialised memory, a missing fence, registers of a wgmma in flight.
 ORDER = {"E0803", "E0804", "E0810", "E0812"}
 
 
 def is_found(fault, found):
-    """Order that is missing is reported as such, a bound by any check; an index may show only in
-    the result, and so may the condition of an `if` and an atomic that one thread too many does."""
+    """Missing synchronisation must be reported as such, a missing bound by any check; a wrong index
+    may show only in the result, and so may the condition of an `if` and an extra atomic."""
     if fault.kind in ("barrier", "wait"):
         return bool(ORDER & set(found.split()))
     quietly = fault.kind in ("condition", "index") or " = atomic " in fault.text

@@ -1,5 +1,5 @@
-"""Register tiles as lower_tiles uses them, one after the other: a loop that adds products of panels to a
-block. Numbers are such that every sum is exact."""
+"""Register tiles as lower_tiles uses them, one after another: a loop that adds products of panels
+to a block. Values are chosen so that every sum is exact."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from number_formats import decode, encode
 from wave_lang import _wave
 
 STEPS = 3
-# Steps of k that a form takes at once, and the type of its sums.
+# Steps of k per instruction of a form, and the type of its sums.
 FORMS = {
     ("tile", "f32"): (1, "f32"),
     ("tile", "f64"): (1, "f64"),
@@ -92,7 +92,7 @@ class TileCase:
         assert np.array_equal(self.rows(sizes, decode(*after[2])), exact)
 
     def rows(self, sizes, sums):
-        """A block as it lies, as a matrix."""
+        """A block in its memory layout, as a matrix."""
         m, n = sizes
         if self.form not in SQUARES or m % 2 or n % 2:
             return sums.reshape(m, n)

@@ -1,5 +1,5 @@
-"""Run as a child process with the fake driver: compiling, launching and failing keeps memory where
-it is."""
+"""Run as a child process with the fake driver: compiling, launching and failing does not leak
+memory."""
 
 import gc
 import resource
@@ -51,7 +51,7 @@ def after(work, rounds):
 
 
 for work in (launches, mistakes, compiles):
-    blocks, peak = after(work, 500)  # caches of the interpreter settle
+    blocks, peak = after(work, 500)  # fills the interpreter's caches
     later_blocks, later_peak = after(work, 200)
     assert later_blocks - blocks < 100, f"{later_blocks - blocks} objects leaked by {work.__name__}"
     assert later_peak - peak < 2048, f"{work.__name__} made memory grow {later_peak - peak} KiB"
