@@ -1,4 +1,4 @@
-/* asm_kit.h: code for processors that this machine is not, as LLVM writes it down. */
+/* asm_kit.h: code for CPUs other than this machine's, as LLVM emits it. */
 #ifndef WV_ASM_KIT_H
 #define WV_ASM_KIT_H
 
@@ -10,11 +10,11 @@ typedef struct Chip {
   HostWords words;
   const char *cpu;
   const char *product; /* the instruction of a tile, as assembly spells it */
-  const char *spill;   /* what a register on the stack looks like */
+  const char *spill;   /* how assembly spells a stack slot */
 } Chip;
 
-/* What LLVM makes of the kernel: assembly, or an object. NULL after printing why; skipped where the
- * library has no such target. */
+/* The kernel compiled by LLVM: assembly, or an object. NULL after printing why; skipped if the
+ * library lacks the target. */
 static inline const char *code_of(Lab *l, const Chip *c, bool assembly, CpuCode *code,
                                   bool *skipped) {
   Arena *a = l->cx->arena;
@@ -43,7 +43,7 @@ static inline int count_of(const char *text, size_t n, const char *word) {
   return count;
 }
 
-/* The loop with the products: from the label in front of the first one to the jump behind. */
+/* The loop with the multiplications: from the label before the first one to the jump after them. */
 static inline size_t loop_at(const char *text, const char *product, const char **begin) {
   const char *first = strstr(text, product), *end = first;
   if (!first) return 0;
@@ -53,7 +53,7 @@ static inline size_t loop_at(const char *text, const char *product, const char *
   return (size_t)(end - first);
 }
 
-/* Functions that an object wants from outside, into `names`; how many. */
+/* External functions that an object needs, into `names`; returns how many. */
 static inline int undefined_of(const CpuCode *code, const char **names, int most) {
   const uint8_t *bytes = code->bytes;
   const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)bytes;
@@ -65,7 +65,7 @@ static inline int undefined_of(const CpuCode *code, const char **names, int most
     const char *text = (const char *)bytes + sections[sections[i].sh_link].sh_offset;
     for (size_t s = 1; s < sections[i].sh_size / sizeof *symbols; s++) {
       const char *name = text + symbols[s].st_name;
-      bool own = strncmp(name, "cpu_watch_", 10) == 0; /* what every kernel asks now and then */
+      bool own = strncmp(name, "cpu_watch_", 10) == 0; /* what every kernel calls now and then */
       if (symbols[s].st_shndx == SHN_UNDEF && !own && n < most) names[n++] = name;
     }
   }

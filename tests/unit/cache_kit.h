@@ -87,7 +87,7 @@ static inline void kit_close(Kit *k) {
 static inline Artefact *load(Kit *k) { return cache_load(k->a, &k->settings, key, &k->diags); }
 static inline void store(Kit *k) { cache_store(&k->settings, key, &k->art, 0, &k->diags); }
 
-/* Exactly what was stored. */
+/* Whether it is exactly what was stored. */
 static inline bool is_right(const Artefact *found) {
   const ArtVariant *v = found ? &found->variant[0] : NULL;
   return found && strcmp(found->name, "small") == 0 && found->nparams == 2 && v->code_bytes == 8 &&
@@ -108,7 +108,7 @@ static inline void write_file(const char *path, const char *bytes, size_t n) {
   fclose(f);
 }
 
-/* Files of the cache, and those that were left half written. */
+/* Files of the cache, and partly written ones. */
 static inline int files_in(const char *dir) {
   DIR *d = opendir(dir);
   int n = 0;

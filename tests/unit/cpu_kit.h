@@ -22,7 +22,7 @@ static inline const CpuLlvm *kit_llvm(Arena *a) {
   return l;
 }
 
-/* ---- what a launch computes ---- */
+/* ---- values that a launch computes ---- */
 
 typedef struct KitEnv {
   SymBinding at[128];
@@ -85,7 +85,7 @@ typedef struct CpuRun {
   const char *text; /* LLVM IR, in the context's arena; NULL: none */
 } CpuRun;
 
-/* In order by one thread, or all at once where somebody waits. */
+/* In order by one thread, or all at the same time if workgroups wait for each other. */
 static inline int kit_run_task(const CpuTask *task) {
   if (task->waves > 1 && task->count <= 16) return cpu_run_together(task, (int)task->count);
   CpuPool *pool = cpu_pool_new(1);
@@ -94,7 +94,7 @@ static inline int kit_run_task(const CpuTask *task) {
   return result;
 }
 
-/* For a processor, NULL: this one; as a host that is described otherwise, NULL: as it is. */
+/* For a CPU, NULL: this one; with another description of the host, NULL: the real one. */
 static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const LlvmHost *described) {
   Arena *a = l->cx->arena;
   const CpuLlvm *llvm = kit_llvm(a);
@@ -137,7 +137,7 @@ static inline bool kit_close(double x, double y, double tolerance) {
   return x == y || fabs(x - y) <= tolerance * fmax(fabs(x), fabs(y));
 }
 
-/* Both ways on the same arguments; `tolerance` is relative, 0: equal. */
+/* Runs both ways on the same arguments; `tolerance` is relative, 0: equal. */
 static inline bool cpu_agrees(const char *text, void (*fill)(Lab *l), double tolerance) {
   Lab sim = lab_open(text), cpu = lab_open(text);
   if (!sim.k || !cpu.k) return false;

@@ -101,7 +101,7 @@ static inline void lab_fill(Lab *l, int t, double v) {
   for (int64_t e = 0; e < lab_count(&l->tensors[t]); e++) put(l, t, e, v);
 }
 
-/* Tensors move with the Lab: their addresses are taken at the call. */
+/* Tensors move with the Lab: so their addresses are taken at the call. */
 static inline bool lab_try(Lab *l) {
   for (int i = 0; i < l->nargs; i++)
     if (l->args[i].buffer) l->args[i].buffer = &l->tensors[i];

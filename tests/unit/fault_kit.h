@@ -1,7 +1,7 @@
 /* fault_kit.h: calls of wave.h that fail on purpose: the n-th allocation or assertion of a piece of
- * work, while another thread launches. What must hold afterwards: the call said so, its context
- * says that it cannot be used any more, a new context does the same work, nothing is lost or still
- * open.
+ * work, while another thread launches. Afterwards the call must have reported it, its context must
+ * say that it can no longer be used, a new context must be able to do the same work, and nothing
+ * may be leaked or left open.
  *
  * A fault is set for one thread and happens once. */
 #ifndef WV_FAULT_KIT_H
@@ -95,7 +95,7 @@ static inline bool fault_launch(wv_program *p, wv_ctx *cx, int stride) {
   return wv_launch(p, cx, args, 3, NULL, 0) && fault_result(&x);
 }
 
-/* ---- pieces of work: true when nothing failed ---- */
+/* ---- pieces of work: true if nothing failed ---- */
 
 typedef struct FaultWork FaultWork;
 struct FaultWork {
@@ -115,7 +115,7 @@ static inline bool fault_internal(wv_ctx *cx) {
   return fault_said(cx, "I0002") || fault_said(cx, "I0003");
 }
 
-/* Of calls without a context, which only say that they failed. */
+/* For calls without a context, which only say that they failed. */
 static inline void fault_note(wv_ctx *cx) {
   wv_diag_report(cx, "I0003", (wv_place){0}, "elsewhere", NULL);
 }
@@ -256,7 +256,7 @@ static inline bool fault_program(wv_ctx *cx, const FaultWork *w) {
   return ok && wv_ctx_usable(cx);
 }
 
-/* The same of a program that is compiled when it is launched, and lowered when it is simulated. */
+/* The same for a program that is compiled when it is launched, and lowered when it is simulated. */
 static inline bool fault_open(wv_ctx *cx, const FaultWork *w) {
   (void)w;
   FaultArgs x;
@@ -295,7 +295,7 @@ static inline bool fault_saved(wv_ctx *cx, const FaultWork *w) {
   return ok;
 }
 
-/* All kernels of a text, for a machine; what is refused is refused. */
+/* Compiles all kernels of a text for a machine; errors are allowed. */
 static inline bool fault_lower(wv_ctx *cx, const FaultWork *w) {
   enum { MOST = 8 };
   wv_kernel *k[MOST] = {0};
@@ -337,7 +337,7 @@ static inline int fault_open_files(void) {
   return n;
 }
 
-/* How often it could happen; -1: it cannot in this build, or the work does not run here. */
+/* How often the fault can happen; -1: not at all in this build, or the work does not run here. */
 static inline long fault_count(const FaultWork *w, const char *kind) {
   wv_ctx *cx = wv_ctx_new();
   if (wv_test_fault(kind, 0) < 0) return wv_ctx_free(cx), -1;
@@ -352,7 +352,7 @@ static inline long fault_count(const FaultWork *w, const char *kind) {
   return ok ? n : -1;
 }
 
-/* The n-th fails. NULL: all is as it must be; else what is not. */
+/* Makes the n-th fail. NULL: everything is as expected; else what is not. */
 static inline const char *fault_try(const FaultWork *w, const char *kind, long n) {
   int files = fault_open_files();
   wv_ctx *cx = wv_ctx_new();
@@ -360,16 +360,16 @@ static inline const char *fault_try(const FaultWork *w, const char *kind, long n
   bool ok = w->run(cx, w);
   bool happened = wv_test_fault("malloc", 0) >= n;
   const char *wrong = NULL;
-  if (happened && !fault_internal(cx) && !ok) wrong = "it failed and nothing says why";
+  if (happened && !fault_internal(cx) && !ok) wrong = "it failed without a diagnostic";
   bool broken = !wv_ctx_usable(cx);
-  if (broken && (wv_int(cx, 1) || !fault_said(cx, "E0002"))) wrong = "the context does not refuse";
+  if (broken && (wv_int(cx, 1) || !fault_said(cx, "E0002"))) wrong = "the context is still usable";
   if (!happened && !ok) wrong = "it failed without a fault";
   wv_ctx_free(cx);
   if (!wrong && fault_open_files() != files) wrong = "a file is still open";
   return wrong;
 }
 
-/* ---- a cache of its own ---- */
+/* ---- a separate cache ---- */
 
 static inline int fault_unlink(const char *path, const struct stat *info, int kind,
                                struct FTW *at) {
@@ -402,7 +402,7 @@ static inline void *fault_launch_on(void *user) {
   while (!atomic_load(&m->stop)) {
     if (!fault_launch(m->p, m->cx, 1)) atomic_store(&m->wrong, true);
     atomic_fetch_add(&m->launches, 1);
-    usleep(200); /* the others want a processor, too */
+    usleep(200); /* the others need a CPU as well */
   }
   return NULL;
 }

@@ -3,7 +3,7 @@
  *     TEST(name) { CHECK(1 + 1 == 2); CHECK_STR(text, "expected"); }
  *     TESTS_MAIN(RUN(name) RUN(other))
  *
- * A failed check prints its place and values and the program goes on; the last line is
+ * A failed check prints its location and values and the program continues; the last line is
  * "N passed, M failed". */
 #ifndef WV_HARNESS_H
 #define WV_HARNESS_H

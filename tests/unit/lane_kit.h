@@ -1,8 +1,8 @@
-/* lane_kit.h: kernels lowered to one lane's program against the evaluator.
+/* lane_kit.h: kernels lowered to one lane's program, compared with the evaluator.
  *
  * A sample (tile_kit.h) is evaluated as it was written; then all passes run for a machine, and the
  * simulator executes the lanes with every check, under one of its schedules. Sums of the samples
- * are exact, so that results agree bit by bit. */
+ * are exact, so that results agree bit for bit. */
 #ifndef WV_LANE_KIT_H
 #define WV_LANE_KIT_H
 
@@ -28,7 +28,7 @@ static inline bool lane_run(Lab *l, const char *target, int schedule) {
   return sim_lab(l, &o, NULL);
 }
 
-/* What was compared, its errors, and the program that came out. */
+/* Prints what was compared, its errors, and the resulting program. */
 static inline void lane_report(const Sample *s, const SampleSizes *sizes, const char *target,
                                Lab *after) {
   StrBuf text = {.arena = after->cx->arena};
@@ -38,7 +38,7 @@ static inline void lane_report(const Sample *s, const SampleSizes *sizes, const 
          sizes->at[2], sizes->at[3], target, sb_text(&text));
 }
 
-/* One choice of sizes; false when anything is reported or the results differ. */
+/* One choice of sizes; false if anything is reported or the results differ. */
 static inline bool lane_agrees(const Sample *s, const SampleSizes *sizes, const char *target,
                                int schedule) {
   Lab before = sample_open(s, sizes), after = sample_open(s, sizes);
@@ -56,7 +56,7 @@ static inline bool has_code(const Context *cx, const char *code) {
   return false;
 }
 
-/* How many choices of sizes go wrong, up to the first. */
+/* The number of wrong choices of sizes: 0, or 1 after the first. */
 static inline int lane_differs(const Sample *s, const char *target) {
   SampleSizes sizes = {0};
   int wrong = 0;

@@ -1,11 +1,11 @@
-/* mma_kit.h: a matrix product computed densely in float64, beside the one an instruction computes
+/* mma_kit.h: a matmul computed densely in float64, to compare with the one an instruction computes
  * on fragments. Used by the tests that execute the rows of mma.def in the simulator.
  *
  * Operands are A[m][k], B[n][k], C[m][n], scales SA[m][k/32], SB[n][k/32], all in float64 and
  * quantised to their types. EXACT: small multiples of 1/2, whose products and sums every
- * accumulator holds, so that results must be equal. ROUGH: anything the type holds near 1; then a
- * result may be wrong by half a unit of the accumulator for each instruction that rounds, relative
- * to the sum of the products' magnitudes. */
+ * accumulator represents exactly, so that results must be equal. ROUGH: any values of the type near
+ * 1; then a result may be wrong by half a unit of the accumulator for each instruction that rounds,
+ * relative to the sum of the products' magnitudes. */
 #ifndef WV_MMA_KIT_H
 #define WV_MMA_KIT_H
 
@@ -21,7 +21,7 @@ typedef struct Dense {
   int m, n, k;
   DType type[MMA_OPERANDS];
   double *at[MMA_OPERANDS]; /* NULL: no such operand */
-  double *sum, *size;       /* what must come out; the sum of magnitudes */
+  double *sum, *size;       /* the expected result; the sum of magnitudes */
   Values values;
   bool tf32; /* operands are read without their last 13 bits */
   uint64_t seed;
@@ -103,14 +103,14 @@ static inline const char *vec_text(Arena *a, int n, DType t) {
   return n == 1 ? dtype_info[t].name : arena_printf(a, "vec<%d, %s>", n, dtype_info[t].name);
 }
 
-/* The dtypes of types.def that a row may be given; tf32 is an f32. */
+/* The dtypes of types.def that a row accepts; tf32 is an f32. */
 static inline unsigned mma_type_bits(const MmaInfo *row, DType t) {
   unsigned bits = (unsigned)dtype_mma(t);
   if (t == DTYPE_f32) bits |= (unsigned)MMA_tf32;
   return bits & row->operand_types;
 }
 
-/* Whether the machine has the row, and multiplies these types by it. */
+/* Whether the machine has the row, and multiplies these types with it. */
 static inline bool multiplies(const TargetInfo *t, const MmaInfo *row, DType a, DType b) {
   unsigned types = target_mma_types(t, row);
   return target_has_mma(t, row) && row->lanes % t->lanes == 0 && (row->mixed || a == b) &&

@@ -6,7 +6,7 @@
 
 enum { MAX_EVENTS = 256, MAX_CHOICES = 64, MAX_PATHS = 40000 };
 
-/* One run: every loop and conditional asks how often, in the order they are met. */
+/* One run: the choices of every loop and conditional, in the order in which they are reached. */
 typedef struct Path {
   const Op *events[MAX_EVENTS];
   int nevents;
@@ -38,7 +38,7 @@ static inline bool next_path(Path *p) {
   return p->nchoices > 0;
 }
 
-/* Calls `judge` on every path. 1: it was always true; 0: once it was not; -1: there are too many.
+/* Calls `judge` on every path. 1: it was always true; 0: it was false once; -1: there are too many.
  */
 typedef bool PathJudge(const Path *p, const void *user);
 
@@ -71,11 +71,11 @@ static inline int pick(Random *r, int n) {
 /* One op without a body, at random. */
 typedef void Writer(StrBuf *out, Random *r, int *names);
 
-/* Up to `most` ops, and loops and conditionals of them: of `kinds`, which are equally
- * frequent, the last three. */
+/* Up to `most` ops, loops and conditionals. All `kinds` are equally frequent; the last three are
+ * loops and conditionals. */
 static inline void write_region(StrBuf *out, Random *r, Writer *leaf, int most, int kinds,
                                 int depth, int *names) {
-  enum { NESTED = 3, DEEPEST = 3 }; /* of all kinds the last; two of them loops */
+  enum { NESTED = 3, DEEPEST = 3 }; /* the last kinds; two of them loops */
   for (int n = 1 + pick(r, most); n > 0; n--) {
     int kind = pick(r, depth < DEEPEST ? kinds : kinds - NESTED);
     if (kind < kinds - NESTED) {

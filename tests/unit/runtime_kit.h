@@ -17,7 +17,7 @@
 #include "unit/harness.h"
 #include "wave.h"
 
-/* The fake as it is at first. */
+/* Resets the fake. */
 static inline FakeCuda *fake_open(const char *path) {
   setenv("WAVE_CUDA_LIB", path, 1);
   setenv("WAVE_CACHE_ON", "0", 1);
@@ -53,7 +53,7 @@ static inline void bench_close(Bench *b) {
   wv_ctx_free(b->cx);
 }
 
-/* The first diagnostic with this code, with notes and hint; "" when there is none. */
+/* The first diagnostic with this code, with notes and hint; "" if there is none. */
 static inline const char *said(wv_ctx *cx, const char *code) {
   wv_diag d;
   for (int i = 0; i < wv_diag_count(cx); i++)
@@ -63,7 +63,7 @@ static inline const char *said(wv_ctx *cx, const char *code) {
 
 static inline bool has(const char *text, const char *part) { return text && strstr(text, part); }
 
-/* Tensors whose data nobody looks at. */
+/* Tensors whose data is not read. */
 typedef struct Tensor {
   wv_tensor t;
   int64_t shape[8], strides[8];

@@ -18,7 +18,7 @@ typedef struct Trial {
   char *text;
   void (*fill)(Lab *l);
   SimOptions options;
-  bool whole; /* the text was found and replaced as asked */
+  bool whole; /* the text was found and replaced */
 } Trial;
 
 static inline Trial trial_text(const char *text) {
@@ -41,7 +41,7 @@ static inline Trial trial_of(const char *name) {
   return t;
 }
 
-/* The first `from` behind the header becomes `to`. */
+/* Replaces the first `from` after the header by `to`. */
 static inline void trial_replace(Trial *t, const char *from, const char *to) {
   char *at = strstr(t->text, from);
   if (!at) {
@@ -52,7 +52,7 @@ static inline void trial_replace(Trial *t, const char *from, const char *to) {
   t->text = arena_printf(t->arena, "%.*s%s%s", (int)(at - t->text), t->text, to, at + strlen(from));
 }
 
-/* With its arguments made by `fill`, and `to` in place of `from`; NULL: as it is. */
+/* With its arguments made by `fill`, and `from` replaced by `to`; NULL: unchanged. */
 static inline Trial trial_edited(Trial t, void (*fill)(Lab *l), const char *from, const char *to) {
   t.fill = fill;
   if (from) trial_replace(&t, from, to);
@@ -72,7 +72,7 @@ static inline bool notes_have(Context *cx, const Diag *d, const char *words) {
 }
 
 /* A diagnostic with one of these codes on a line with these words, and a note on a line with those.
- * Which of two racing accesses comes second depends on the schedule. */
+ * The schedule decides which of two racing accesses comes second. */
 static inline bool has_finding(Context *cx, const char *codes, const char *blamed,
                                const char *noted) {
   for (const Diag *d = cx->diags.first; d; d = d->next) {
@@ -90,7 +90,7 @@ static inline bool sim_lab(Lab *l, const SimOptions *o, SimReport *out) {
   return l->k && sim_run(l->k, l->args, l->nargs, o, out);
 }
 
-/* True when every schedule reports it. */
+/* True if every schedule reports it. */
 static inline bool trial_finds(Trial *t, const char *codes, const char *blamed, const char *noted) {
   bool all = t->whole;
   for (int schedule = SIM_ROUND_ROBIN; t->whole && schedule <= SIM_RANDOM; schedule++) {
@@ -112,7 +112,7 @@ static inline bool trial_finds(Trial *t, const char *codes, const char *blamed, 
   return all;
 }
 
-/* True when no schedule reports anything and `check` is content with the results. */
+/* True if no schedule reports anything and `check` accepts the results. */
 static inline bool trial_passes(Trial *t, bool (*check)(const Lab *l)) {
   bool all = t->whole;
   for (int schedule = SIM_ROUND_ROBIN; t->whole && schedule <= SIM_RANDOM; schedule++) {

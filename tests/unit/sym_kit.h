@@ -1,4 +1,4 @@
-/* sym_kit.h: expressions and facts of a test of their own. */
+/* sym_kit.h: expressions and facts for one test. */
 #ifndef WV_SYM_KIT_H
 #define WV_SYM_KIT_H
 

@@ -1,5 +1,5 @@
-/* test_api.c: a GEMM through include/wave.h alone, equal to the same GEMM written as text; and what
- * the interface says to mistakes. */
+/* test_api.c: a GEMM through include/wave.h alone, equal to the same GEMM written as text; and the
+ * errors that the interface reports. */
 #include <stdlib.h>
 
 #include "unit/harness.h"
@@ -95,7 +95,8 @@ static const char else_text[] =
     "  %w = if (M <= 2) carry %f = %y { %r = abs %x\n    yield %r }\n"
     "  write %w, %c\n}\n";
 
-/* An else is a second `if`, of the opposite condition, that carries what the first one made. */
+/* An else is a second `if`, with the opposite condition, that carries the results of the first
+ * one. */
 TEST(else_in_c) {
   wv_ctx *cx = wv_ctx_new();
   Gemm g = gemm_begin(cx);
@@ -206,7 +207,7 @@ static bool says(wv_ctx *cx, const char *code) {
   return found;
 }
 
-/* NULL, or a handle of another kind, is refused by every function that takes one. */
+/* NULL, or a handle of another kind, is rejected by every function that takes one. */
 TEST(handles_are_looked_at) {
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *k = gemm_in_c(cx);
@@ -229,7 +230,7 @@ TEST(handles_are_looked_at) {
   CHECK(!wv_finish(NULL) && !wv_param(NULL, "a", NULL, NULL, (wv_place){0}));
   CHECK(wv_diag_count(NULL) == 0 && wv_diag_errors(NULL) == 0 && !wv_ctx_usable(NULL));
   CHECK(!wv_report_text(NULL) && !wv_proof_text(NULL));
-  wv_program_free(wrong); /* it is no program: nothing happens */
+  wv_program_free(wrong); /* it is not a program: nothing happens */
   wv_kernel_free((wv_kernel *)(void *)cx);
   wv_ctx_free((wv_ctx *)(void *)k);
   wv_abandon((wv_builder *)(void *)k);
@@ -272,7 +273,8 @@ TEST(lists_and_texts_are_looked_at) {
   wv_ctx_free(cx);
 }
 
-/* After an internal error a context refuses; what is whole moves to another one. */
+/* After an internal error a context rejects all calls; intact kernels can be moved to another
+ * one. */
 TEST(a_broken_context) {
   wv_ctx *cx = wv_ctx_new(), *other = wv_ctx_new();
   wv_kernel *k = gemm_in_c(cx), *half = wv_kernel_clone(k);
@@ -426,7 +428,7 @@ TEST(tables_end) {
   CHECK(wv_explain("E0203") != NULL && wv_explain("E9999") == NULL);
 }
 
-/* A chain of calls needs one check at its end. */
+/* A chain of calls needs only one check, at its end. */
 TEST(nothing_gives_nothing) {
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *k = NULL;

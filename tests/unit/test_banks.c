@@ -1,4 +1,4 @@
-/* The bank model against its definition, and layouts that are known to be good. */
+/* The bank model, compared with its definition, and layouts that are known to be good. */
 #include "harness.h"
 #include "target/banks.h"
 
@@ -90,14 +90,15 @@ TEST(plain_cases) {
 TEST(gfx942_pairs_lanes_in_wide_reads) {
   const TargetInfo *t = machine("gfx942");
   int a[BANK_LANES];
-  for (int l = 0; l < 64; l++) a[l] = 16 * (l < 8 ? l ^ 4 : l); /* 0-3 and 4-7 change places */
+  for (int l = 0; l < 64; l++) a[l] = 16 * (l < 8 ? l ^ 4 : l); /* 0-3 and 4-7 are swapped */
   CHECK_INT(bank_cost(t, a, 64, 16, false).conflicts, 0);
-  CHECK_INT(bank_cost(t, a, 64, 16, true).conflicts, 2); /* 0-3 meet 20-23, and 4-7 meet 16-19 */
+  CHECK_INT(bank_cost(t, a, 64, 16, true).conflicts, 2); /* 0-3 and 20-23, 4-7 and 16-19 */
 }
 
 /* ---- known layouts --------------------------------------------------------------------------- */
 
-/* ldmatrix: 8 lanes name the rows of an 8x8 matrix of 16 bits; step s is the s-th 16-byte column.
+/* ldmatrix: 8 lanes give the rows of an 8x8 matrix of 16-bit elements; step s is the s-th 16-byte
+ * column.
  */
 static int ldmatrix(const void *cx, int step, int lane) {
   int columns = *(const int *)cx;
@@ -180,7 +181,7 @@ TEST(wide_accesses_stay_whole) {
   CHECK(!bank_judge(t, &tile, &torn).found);
 }
 
-/* Whatever is chosen is a layout, fits, and is at least as good as plain rows. */
+/* The chosen layout is valid, fits, and is at least as good as plain rows. */
 TEST(choices_are_never_worse_than_rows) {
   Arena *a = arena_new();
   const char *names[] = {"sm_90a", "gfx942", "gfx950", "toy8"};
@@ -204,7 +205,7 @@ TEST(choices_are_never_worse_than_rows) {
     CHECK(plain.found && best.found && best.cycles <= plain.cycles);
     CHECK(mem_is_valid(&best.layout) && mem_is_injective(a, &best.layout));
     CHECK(best.bytes <= mem_bytes(&rows) * 2);
-    BankChoice again = bank_judge(t, &tile, &best.layout); /* the search counts as the judge does */
+    BankChoice again = bank_judge(t, &tile, &best.layout); /* the search agrees with the model */
     CHECK(again.found && again.cycles == best.cycles && again.conflicts == best.conflicts);
   }
   arena_free(a);

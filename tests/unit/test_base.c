@@ -1,4 +1,4 @@
-/* test_base.c: arenas, vectors, maps, text, places and diagnostics. */
+/* test_base.c: arenas, vectors, maps, text, source locations and diagnostics. */
 #include <stdlib.h>
 
 #include "base/diag.h"

@@ -1,4 +1,5 @@
-/* test_build.c: the builder, type inference and the verifier: what they accept and what they say.
+/* test_build.c: the builder, type inference and the verifier: what they accept and what they
+ * report.
  */
 #include "ir/attr.h"
 #include "ir/build/build.h"
@@ -103,7 +104,7 @@ TEST(gemm_builds_and_verifies) {
   op_set_attr(copy, copy->body->last, (Attr){.key = ATTR_ept, .sym = num(&f, 4)});
   CHECK(!ir_equal(k, copy));
   kernel_free(k);
-  CHECK(ir_verify(copy)); /* a clone owns all it needs */
+  CHECK(ir_verify(copy)); /* a clone owns everything it needs */
   kernel_free(copy);
   context_free(f.cx);
 }

@@ -1,4 +1,4 @@
-/* test_cache_trust.c: a file that somebody else could have written is never executed. */
+/* test_cache_trust.c: a file that another user could have written is never executed. */
 #define _XOPEN_SOURCE 700
 #include <sys/stat.h>
 
@@ -32,7 +32,7 @@ TEST(folders_and_files_are_private) {
   kit_close(k);
 }
 
-/* A compilation loads and stores: the folder is refused once, and nothing is written to it. */
+/* A compilation loads and stores: the folder is reported once, and nothing is written to it. */
 TEST(folder_that_others_write_to) {
   Kit *k = kit_open();
   store(k);
@@ -51,7 +51,7 @@ TEST(folder_that_others_write_to) {
     store(k);
     CHECK(is_right(load(k)));
   }
-  chmod(k->settings.dir, 0755); /* others may look: no harm */
+  chmod(k->settings.dir, 0755); /* others may read: no harm */
   CHECK(is_right(load(k)));
   chmod(k->settings.dir, 0777);
   CacheEntry *e;
@@ -72,7 +72,7 @@ TEST(file_that_others_write_to) {
   kit_close(k);
 }
 
-/* What another user left in a folder, or the other user's folder. */
+/* A file that another user left in a folder, or the other user's folder. */
 TEST(files_of_another_user) {
   Kit *k = kit_open();
   store(k);
@@ -113,7 +113,7 @@ TEST(links_are_not_followed) {
   kit_close(k);
 }
 
-/* A pipe without a writer would hold a reader that waits. */
+/* Opening a pipe without a writer would block the reader. */
 TEST(pipes_and_folders_in_place_of_files) {
   Kit *k = kit_open();
   store(k);

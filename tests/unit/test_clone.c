@@ -1,5 +1,5 @@
-/* test_clone.c: a copy of a kernel in another context is the same kernel, and needs nothing of the
- * original's.
+/* test_clone.c: a copy of a kernel in another context is the same kernel, and needs nothing from
+ * the original's context.
  *
  *     test_clone [FOLDER...]     folders of kernels as text; without one: those of the tests
  *
@@ -27,7 +27,7 @@ static bool same_place(const Context *a, Span x, const Context *b, Span y) {
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
-/* What text does not carry: source locations, and names that the printer makes up. */
+/* Properties that text does not carry: source locations, and names that the printer makes up. */
 static bool same_op(const Context *a, const Op *x, const Context *b, const Op *y) {
   if (x->kind != y->kind || !same_place(a, x->at, b, y->at)) return false;
   for (int i = 0; i < x->nresults; i++)
@@ -52,8 +52,8 @@ static bool same_places(const Kernel *a, const Kernel *b) {
   return !x && !y && same_header(a, b);
 }
 
-/* The copy's kernel, read from its text, is equal to it: expressions are what the context's own
- * constructors make. */
+/* The copy's kernel, read from its text, is equal to it: expressions are those that the context's
+ * own constructors make. */
 static void check_interned(Harness *harness, Kernel *copy, const char *text) {
   KernelList again = ir_parse(copy->cx, "<printed>", text, copy->cx->arena);
   CHECK_INT(again.n, 1);
@@ -61,7 +61,7 @@ static void check_interned(Harness *harness, Kernel *copy, const char *text) {
   for (int i = 0; i < again.n; i++) kernel_free(again.at[i]);
 }
 
-/* Takes the original. Its context is freed before the copy is used. */
+/* Consumes the original. Its context is freed before the copy is used. */
 static void check_copy(Harness *harness, Kernel *k) {
   Arena *a = arena_new();
   Context *other = context_new(), *cx = k->cx;

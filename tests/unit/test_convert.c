@@ -1,4 +1,4 @@
-/* Conversion plans, judged by carrying them out; and chained matrix products. */
+/* Conversion plans, checked by executing them; and chained matmuls. */
 #include "harness.h"
 #include "layout/convert.h"
 #include "target/chain.h"
@@ -11,7 +11,7 @@ static Layout parsed(Harness *harness, const char *text) {
   return l;
 }
 
-/* ---- carrying out a plan --------------------------------------------------------------------- */
+/* ---- executing a plan --------------------------------------------------------------------- */
 
 /* Values are element numbers; -2 marks a register that nothing was written to. */
 static void run_rounds(const ConvertPlan *p, int lanes, int xregs, int yregs, const int *x,
@@ -77,12 +77,12 @@ TEST(registers_are_renamed) {
                           "[4, 8] reg d0/2:2 d0/2:1 | lane d1/8:1 | wave ~/2", 32);
   CHECK_INT(p.kind, CONVERT_REGISTERS);
   CHECK(p.source[1] == 2 && p.source[2] == 1);
-  /* The same register in every lane, though each lane means another element by it. */
+  /* The same register in every lane, although it is a different element in each lane. */
   p = planned(harness, a, "[4, 8] reg d0/4:1 ~/2 | lane d1/8:1", "[4, 8] reg d0/4:1 | lane d1/8:1",
               32);
   CHECK_INT(p.kind, CONVERT_REGISTERS);
   p = planned(harness, a, "[8] reg d0/8:1 | lane ~/8", "[8] lane d0/8:1", 32);
-  CHECK_INT(p.kind, CONVERT_SHUFFLE); /* each lane needs another register of its own: selects */
+  CHECK_INT(p.kind, CONVERT_SHUFFLE); /* each lane needs a different register: selects */
   CHECK_INT(p.cost, 7);
   arena_free(a);
 }
@@ -95,7 +95,7 @@ TEST(butterflies_are_recognised) {
   p = planned(harness, a, "[8] lane d0/2:4 d0/2:2 d0/2:1", "[8] lane d0/2:4 d0/2:1 d0/2:2", 32);
   CHECK_INT(p.kind, CONVERT_SHUFFLE);
   CHECK_INT(p.nrounds, 1);
-  CHECK_INT(p.rounds[0].flip, -1); /* a permutation of lane bits is no butterfly */
+  CHECK_INT(p.rounds[0].flip, -1); /* a permutation of lane bits is not a butterfly */
   CHECK(p.rounds[0].whole);
   /* A 2x2 transpose: half of the values stay, the others come from the neighbour. */
   p = planned(harness, a, "[2, 2] reg d0/2:1 | lane d1/2:1", "[2, 2] reg d1/2:1 | lane d0/2:1", 32);
@@ -192,7 +192,7 @@ TEST(random_plans_are_right) {
 /* ---- chains
  * -------------------------------------------------------------------------------------- */
 
-/* Every register of the operand, in every thread, gets the row it wants and the K that pi says. */
+/* Every register of the operand, in every thread, gets the row it needs and the K given by pi. */
 static void check_chain(Harness *harness, const ChainUse *u, const Chain *c) {
   Layout have, want;
   mma_fragment(u->first, MMA_C, &have);
@@ -232,9 +232,9 @@ TEST(mfma_chains) {
   CHECK(c.found && c.identity); /* with copies */
   c = attention(harness, a, "F32_32x32x8_F16", "F32_32x32x8_F16", 32, 32);
   CHECK(c.found && c.identity && c.registers == 16);
-  for (int r = 0; r < 16; r++) CHECK_INT(c.source[r], r); /* run after run, as they lie */
+  for (int r = 0; r < 16; r++) CHECK_INT(c.source[r], r); /* run after run, in order */
   c = attention(harness, a, "F32_16x16x32_F8", "F32_16x16x32_K4_F8", 16, 32);
-  CHECK(c.found && c.identity); /* what the K4 rows are for */
+  CHECK(c.found && c.identity); /* this is the purpose of the K4 rows */
   c = attention(harness, a, "F32_16x16x32_F8", "F32_16x16x32_F8", 16, 32);
   CHECK(c.found && !c.identity); /* the same without them: V is read in that order */
   for (int g = 0; g < 4; g++)
@@ -283,7 +283,7 @@ TEST(wgmma_chains) {
   Chain c = chain_find(a, &u);
   CHECK(c.found && c.identity && !c.swap_first);
   check_chain(harness, &u, &c);
-  for (int r = 0; r < c.registers; r++) CHECK_INT(c.source[r], r); /* as they lie, 8 for each k16 */
+  for (int r = 0; r < c.registers; r++) CHECK_INT(c.source[r], r); /* in order, 8 for each k16 */
   u = (ChainUse){s, o, true, true, 64, 128}; /* as rhs it would be in shared memory: swap */
   c = chain_find(a, &u);
   CHECK(c.found && c.swap_first && c.swap_second);
@@ -301,8 +301,8 @@ TEST(wgmma_chains) {
 
 TEST(scales_bind_their_block) {
   Arena *a = arena_new();
-  /* The result's rows lie 4 by 4 over the lanes, the operand wants 32 in a row: the permutation
-   * would mix elements of different scales. */
+  /* The result has 4 consecutive rows per lane, the operand needs 32: the permutation would mix
+   * elements with different scales. */
   ChainUse u = {mma_find("F32_16x16x32_F8"), mma_find("F32_16x16x128_F6F4"), true, true, 16, 128};
   CHECK(!chain_find(a, &u).found);
   u.second = mma_find("F32_16x16x32_F8");

@@ -1,4 +1,4 @@
-/* test_copies.c: tiles in shared memory, wherever their elements lie there. */
+/* test_copies.c: tiles in shared memory, with every layout of their elements. */
 #include "unit/lane_kit.h"
 
 #define GEMM(dtype, block_m, block_n, block_k, vector, memory_a, memory_b)                         \
@@ -21,7 +21,8 @@
   "  write %r, %c\n"                                                                               \
   "}"
 
-/* By hand: padding, swizzles, boxes, columns in front of rows, a swizzle with holes in its mask. */
+/* Layouts given by hand: padding, swizzles, boxes, columns before rows, a swizzle with gaps in its
+ * mask. */
 static const Sample by_hand[] = {
     {"padded",
      GEMM("f16", "16", "16", "16", "4", "memory = [16, 16] d1/16:1 d0/16:20 : 16 bits",
@@ -51,7 +52,8 @@ TEST(layouts_by_hand) {
     EACH_TARGET(t) CHECK_INT(lane_differs(&by_hand[i], t), 0);
 }
 
-/* Read through shared memory: the compiler decides where the tiles lie and how they get there. */
+/* Read through shared memory: the compiler chooses the layout of the tiles and how they are
+ * copied. */
 #define STAGED(dtype, acc, block_m, block_n, block_k, vector)                                      \
   "kernel @gemm(%a: mem<M, K, " dtype ", shared>, %b: mem<N, K, " dtype ", shared>,"               \
   " %c: mem<M, N, " acc ">)\n"                                                                     \
@@ -73,7 +75,7 @@ TEST(layouts_by_hand) {
   "  dynamic M; dynamic N\n"                                                                       \
   "{ %x = read %a\n  write %x, %b }"
 
-/* Four-bit rows of odd length share bytes, so only whole elements are written. */
+/* Four-bit rows of odd length share bytes, so elements are written one by one. */
 #define STAGED_CAST(dtype, block, wide)                                                            \
   "kernel @copy(%a: mem<M, N, " dtype ", shared>, %b: mem<M, N, " wide ">)\n"                      \
   "  workgroup M by 4 on 0; workgroup N by " block " on 1\n"                                       \
@@ -135,7 +137,7 @@ TEST(no_bank_conflicts) {
   CHECK_INT(conflicts_of(STAGED_FULL("f16", "64", "128"), 128, "sm_80"), 0);
 }
 
-/* The same copies without their wait, or without the barrier behind it. */
+/* The same copies without their wait, or without the barrier after it. */
 static bool finds_without(const char *words, const char *codes) {
   const char *text = STAGED_FULL("f16", "32", "64");
   Lab l = lab_open(text);
@@ -160,7 +162,7 @@ TEST(missing_waits_are_found) {
   CHECK(finds_without("barrier", "E0803"));
 }
 
-/* A ring of `slots`: the tile `ahead` iterations on is fetched while this one is read. */
+/* A ring of `slots`: the tile of `ahead` iterations later is fetched while this one is read. */
 #define RING(slots, ahead, shift)                                                                  \
   "kernel @ring(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"                     \
   "  workgroup M by 16 on 0; workgroup N by 16 on 1; tile K by 16\n"                               \
@@ -196,7 +198,7 @@ TEST(rings_hold_several_tiles) {
     EACH_TARGET(t) CHECK_INT(lane_differs(&rings[i], t), 0);
 }
 
-/* Barriers of the lowered kernel whose absence nobody reports. */
+/* The number of barriers of the lowered kernel whose absence is not reported. */
 static int silent_barriers(const Sample *s, const char *target, int *barriers) {
   SampleSizes sizes = {{65, 40, 64}}; /* inner tiles, and edges */
   int silent = 0;
@@ -249,7 +251,8 @@ TEST(one_barrier_for_each_tile_of_a_ring) {
   }
 }
 
-/* In front of the first tile's copy stands a barrier too: that it runs once only is not seen. */
+/* There is also a barrier before the copy of the first tile: the pass does not see that it runs
+ * only once. */
 TEST(missing_barriers_of_rings_are_found) {
   static const char *const machines[] = {"sm_80", "toy8"};
   for (size_t i = 0; i < WV_LEN(machines); i++) {

@@ -1,9 +1,10 @@
-/* test_descriptor.c: descriptors of shared operands, against the layouts that tensor copies write.
+/* test_descriptor.c: descriptors of operands in shared memory, compared with the layouts that
+ * tensor copies write.
  */
 #include "target/descriptor.h"
 #include "unit/harness.h"
 
-/* The instruction's elements are where the layout has put them, flips and all. */
+/* The instruction finds its elements where the layout puts them, including swizzles. */
 static bool reads_each(const MemLayout *m, const DescriptorPart *p, const Descriptor *d,
                        int64_t first) {
   int bytes = m->bits / 8;
@@ -18,7 +19,7 @@ static bool reads_each(const MemLayout *m, const DescriptorPart *p, const Descri
   return true;
 }
 
-/* Every instruction of rows x k over the tile is read by some descriptor with these strides. */
+/* Every rows x k part of the tile is described by some descriptor with these strides. */
 static bool reads(const MemLayout *m, int row_dim, int rows, int k, Descriptor expected) {
   DescriptorPart p = {.tile = m, .row_dim = row_dim, .k_dim = 1 - row_dim, .rows = rows, .k = k};
   for (int i = 0; i < m->extent[row_dim]; i += rows)
@@ -74,7 +75,7 @@ static int span_for(DescriptorTile t) {
 }
 
 TEST(layouts_for_tiles) {
-  CHECK_INT(span_for((DescriptorTile){2, {128, 32}, 16, 0, 1, 0, 64, 16}), 128); /* as it lies */
+  CHECK_INT(span_for((DescriptorTile){2, {128, 32}, 16, 0, 1, 0, 64, 16}), 128); /* as it is */
   CHECK_INT(span_for((DescriptorTile){3, {1, 16, 64}, 16, 2, 1, 1, 64, 16}), 32);
   CHECK_INT(span_for((DescriptorTile){2, {128, 32}, 8, 0, 1, 0, 64, 32}), -1);
   CHECK_INT(span_for((DescriptorTile){2, {64, 64}, 16, 0, 1, 1, 64, 16}), 128);
@@ -89,7 +90,7 @@ TEST(layouts_for_tiles) {
             -1); /* neither is last */
 }
 
-/* Whatever layout is chosen for columns side by side, each instruction finds its part of them. */
+/* Whatever layout is chosen for adjacent columns, each instruction finds its part of them. */
 TEST(parts_that_are_no_whole_spans) {
   static const struct {
     int columns, each, span;
@@ -108,7 +109,7 @@ TEST(parts_that_are_no_whole_spans) {
   }
 }
 
-/* One product takes the tile's columns as k, another as its rows. */
+/* One matmul uses the tile's columns as k, another as its rows. */
 TEST(a_tile_of_two_products) {
   DescriptorTile along = {2, {64, 48}, 16, 0, 1, 1, 64, 16},
                  across = {2, {64, 48}, 16, 1, 0, 1, 24, 16};

@@ -1,5 +1,6 @@
-/* distribute.h against the evaluator: at every op of every kernel, for every workgroup and for some
- * iterations, the expressions give the numbers eval_place.c computes. Then random headers. */
+/* distribute.h, compared with the evaluator: at every op of every kernel, for every workgroup and
+ * for some iterations, the expressions give the numbers eval_place.c computes. Then random
+ * headers. */
 #include "analysis/analysis.h"
 #include "backend/eval/eval.h"
 #include "unit/eval_kit.h"
@@ -13,7 +14,7 @@ typedef struct Judge {
   int compared;
 } Judge;
 
-/* The evaluator as it is when it begins: symbols, rows, grid. */
+/* The initial state of the evaluator: symbols, rows, grid. */
 static bool open_eval(Judge *j, Kernel *k, const SymBinding *values, int n) {
   Eval *ev = &j->ev;
   *ev = (Eval){.k = k, .cx = k->cx, .at = k->at, .home = arena_new(), .group = arena_new()};
@@ -81,7 +82,7 @@ static void compare_loop(Judge *j, const Op *op, int iteration) {
   env_rewind(ev, mark);
 }
 
-/* A symbol is set to a number that no tile has: what uses the wrong version differs. */
+/* A symbol is set to a number that no tile has: a use of the wrong version gives another result. */
 static void set_symbol(Judge *j, const Op *op) {
   const Sym *symbol = op_attr(op, ATTR_symbol)->sym;
   int64_t v = 37 + op->id;
@@ -126,7 +127,7 @@ static void compare_groups(Judge *j) {
   }
 }
 
-/* How many positions were compared; sizes of symbols that the header leaves open are given. */
+/* The number of positions compared; symbols that the header does not bind get sizes. */
 static int compare(Harness *harness, const char *text, const char *const *names,
                    const int64_t *values, int n) {
   Lab l = lab_open(text);

@@ -1,5 +1,5 @@
-/* test_dtype.c: every float format of at most 16 bits exhaustively against a definition written
- * down independently (value tables and nearest-neighbour search), wider ones at their edges. */
+/* test_dtype.c: every float format of at most 16 bits, exhaustively compared with an independent
+ * definition (value tables and nearest-neighbour search), wider ones at their edges. */
 #include "ir/dtype.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static bool same(double a, double b) {
   return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
 }
 
-/* What the format says, by the book: sign, exponent and mantissa fields and the special codes. */
+/* The definition of the format: sign, exponent and mantissa fields and the special codes. */
 static double by_the_book(DType t, uint64_t code) {
   int m = dtype_info[t].mantissa, e = dtype_info[t].exponent;
   int field = (int)(code >> m & (((uint64_t)1 << e) - 1));
@@ -57,8 +57,8 @@ TEST(encode_gives_every_code_back) {
   }
 }
 
-/* Between two neighbouring values: the half way point goes to the even code, anything beside it to
- * the nearer one. */
+/* Between two neighbouring values: the halfway point rounds to the even code, anything else to the
+ * nearer one. */
 TEST(round_to_nearest_even) {
   for (size_t i = 0; i < WV_LEN(small_floats); i++) {
     DType t = small_floats[i];
@@ -143,7 +143,7 @@ TEST(overflow_nan_and_zero) {
     CHECK_INT((long long)dtype_encode(edges[i].t, edges[i].v), (long long)edges[i].code);
 }
 
-/* Wide formats against the machine's own conversions. */
+/* Wide formats, compared with the machine's own conversions. */
 TEST(f32_and_f64) {
   uint64_t seed = 1;
   int wrong = 0;

@@ -1,5 +1,5 @@
-/* test_eval.c: what a kernel means: elementwise ops, reductions and contractions of the tile
- * evaluator against plain loops. */
+/* test_eval.c: the meaning of a kernel: elementwise ops, reductions and contractions of the tile
+ * evaluator, compared with plain loops. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ TEST(every_tile_op_has_a_meaning) {
     }
 }
 
-/* What a rule lets an op take, scalar.c computes: floats, integers, or both. */
+/* scalar.c computes every type that an op's rule accepts: floats, integers, or both. */
 static bool has_functions(OpKind op, const char *kind, InferRule rule) {
   const ScalarFn *fn = &scalar_fn[op];
   bool floats = rule != RULE_binary_int && rule != RULE_unary_int && rule != RULE_shift;
@@ -31,7 +31,7 @@ TEST(every_elementwise_op_is_computed) {
 #define ELEMENTWISE(name, kind, flags, rule, cost, doc)                                            \
   if (!has_functions(OP_##name, #kind, RULE_##rule)) {                                             \
     printf("%s\n", #name);                                                                         \
-    CHECK(!"scalar.c has no function of what the op takes");                                       \
+    CHECK(!"scalar.c lacks a type that the op accepts");                                           \
   }
 #include "ir/elementwise.def"
 }
@@ -126,7 +126,7 @@ TEST(integer_arithmetic) {
     CHECK_INT((int)get(&l, t[5], e), (int8_t)(a * a * a * a));
     CHECK_INT((int)get(&l, t[6], e), a < b ? 1 : 0);
   }
-  put(&l, t[1], 44, 0); /* the masked divisors behind it were zero all the time */
+  put(&l, t[1], 44, 0); /* the masked divisors after it were zero all the time */
   CHECK_STR(lab_error(&l), "E0707");
   lab_close(&l);
 }

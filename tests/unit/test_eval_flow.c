@@ -1,5 +1,5 @@
-/* test_eval_flow.c: where a workgroup stands, loops, conditionals and symbols of the tile
- * evaluator, and what it refuses. */
+/* test_eval_flow.c: positions of workgroups, loops, conditionals and symbols of the tile evaluator,
+ * and its errors. */
 #include <math.h>
 
 #include "unit/eval_kit.h"
@@ -28,13 +28,14 @@ TEST(for_with_start_and_step) {
   for (int k = 0; k < 21; k++) want += k / 4 % 2 ? get(&l, a, k) : 0;
   CHECK(lab_run(&l));
   CHECK(get(&l, b, 0) == want);
-  l.args[n].integer = 6; /* no iteration: what was carried in comes out */
+  l.args[n].integer = 6; /* no iteration: the result is the initial value */
   CHECK(lab_run(&l));
   CHECK(get(&l, b, 0) == 0);
   lab_close(&l);
 }
 
-/* The same axis twice, with another size in between; a tile made outside serves every iteration. */
+/* The same axis twice, with another size in between; a tile made outside is used in every
+ * iteration. */
 TEST(two_loops_over_one_axis) {
   Lab l = lab_open("kernel @f(%a: mem<K, i32>, %b: mem<M, i32>)\n" ONE_GROUP
                    "  tile K by 4; dynamic K\n"
@@ -63,7 +64,7 @@ TEST(two_loops_over_one_axis) {
   lab_close(&l);
 }
 
-/* Carried values that pass through unchanged, and change places. */
+/* Carried values that stay unchanged, and that are swapped. */
 TEST(carried_values_change_places) {
   Lab l = lab_open("kernel @f(%b: mem<M, i32>, %c: mem<M, i32>)\n" ONE_GROUP
                    "  tile K by 1; bind K = 5\n"
@@ -87,7 +88,7 @@ TEST(carried_values_change_places) {
 }
 
 /* The axis of a while loop is a position in its dimension; its size stays. The carried value has
- * the axis as a batch dimension and goes along. */
+ * the axis as a batch dimension and moves with it. */
 TEST(while_over_batches) {
   Lab l =
       lab_open("kernel @w(%a: mem<B, N, i32>, %b: mem<B, N, i32>, %s: mem<N, i32>, %from: i32)\n"
@@ -205,7 +206,7 @@ TEST(conditionals) {
   lab_close(&l);
 }
 
-/* What a region sets is forgotten at its end. */
+/* A symbol set in a region reverts at its end. */
 TEST(symbols_have_scopes) {
   Lab l = lab_open("kernel @s(%b: mem<M, i32>, %c: mem<M, i32>)\n" ONE_GROUP "{\n"
                    "  %one = scalar 1 : i32\n  %two = scalar 2 : i32\n"
@@ -243,7 +244,7 @@ TEST(apply_expr_is_signed) {
   lab_close(&l);
 }
 
-/* ---- where a workgroup stands ---- */
+/* ---- positions of workgroups ---- */
 
 /* Each element of %b says which workgroup wrote it. */
 #define WHO_WROTE                                                                                  \
@@ -261,7 +262,7 @@ TEST(reordered_workgroups) {
   lab_close(&l);
 }
 
-/* Two query heads share a kv head: its position rides on the same id. */
+/* Two query heads share a kv head: its position uses the same id. */
 TEST(secondary_with_start) {
   Lab l =
       lab_open("kernel @p(%a: mem<H, i32>, %q: mem<Q, i32>)\n"
@@ -309,7 +310,7 @@ TEST(one_device) {
   lab_close(&l);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 typedef struct Refused {
   const char *code, *rows, *body;

@@ -1,4 +1,4 @@
-/* test_eval_kernels.c: whole kernels through the tile evaluator: attention, a persistent GEMM, a
+/* test_eval_kernels.c: whole kernels in the tile evaluator: attention, a persistent GEMM, a
  * ragged batch with bound scalars. */
 #include <math.h>
 
@@ -89,7 +89,7 @@ TEST(attention_with_unaligned_keys) {
 /* ---- persistent GEMM ---- */
 
 /* Three workgroups share the six tiles of C; offsets are symbols in the mappings, and the last tile
- * of each row sticks out. */
+ * of each row is partial. */
 TEST(persistent_gemm) {
   Lab l = lab_open("kernel @p(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"
                    "  grid 4\n"

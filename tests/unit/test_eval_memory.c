@@ -1,5 +1,5 @@
 /* test_eval_memory.c: mappings, masks, dynamic values, scratch memory, atomics and logs of the tile
- * evaluator against plain loops. */
+ * evaluator, compared with plain loops. */
 #include "unit/eval_kit.h"
 
 #define ROWS_MN                                                                                    \
@@ -29,8 +29,9 @@ TEST(transposed_read_and_write) {
   lab_close(&l);
 }
 
-/* Without a mapping coordinates go by name: into [N, M] memory a [M, N] register lands transposed,
- * and along a memory dimension that the register lacks it is broadcast over this tile of it. */
+/* Without a mapping coordinates are matched by name: an [M, N] register is stored transposed into
+ * [N, M] memory, and along a memory dimension that the register lacks it is broadcast over the
+ * current tile. */
 TEST(unmapped_write_goes_by_name) {
   Lab l = lab_open("kernel @t(%a: mem<M, N, i32>, %b: mem<N, B, M, i32>)\n"
                    "  workgroup M by 16 on 0; workgroup N by 16 on 1; workgroup B by 1 on 2\n"
@@ -84,7 +85,7 @@ TEST(paged_gather) {
       "}");
   int cache = lab_tensor(&l, DTYPE_f16, 2, 50, 10), table = lab_tensor(&l, DTYPE_i32, 1, 11);
   int b = lab_tensor(&l, DTYPE_f16, 2, 11, 10), wrong = 0;
-  for (int t = 0; t < 11; t++) put(&l, table, t, t * 37 % 53); /* 52 is no page: masked */
+  for (int t = 0; t < 11; t++) put(&l, table, t, t * 37 % 53); /* 52 is not a page: masked */
   CHECK(lab_run(&l));
   for (int t = 0; t < 11; t++)
     for (int d = 0; d < 10; d++) {
@@ -143,7 +144,7 @@ TEST(without_bounds_outside_is_an_error) {
   lab_close(&l);
 }
 
-/* Ragged rows: the length comes from memory and masks what lies behind it. */
+/* Ragged rows: the length comes from memory, and elements after it are masked. */
 TEST(set_symbol_makes_ragged_bounds) {
   Lab l = lab_open("kernel @r(%a: mem<S, N, i32>, %len: mem<S, i32>, %b: mem<S, i32>)\n"
                    "  workgroup S by 1 on 0; tile N by 8\n"
@@ -177,7 +178,7 @@ TEST(set_symbol_makes_ragged_bounds) {
   "  workgroup N by 4 on 0\n  hardware threads 64, vector {N: 4, D: 8}\n"                          \
   "  dynamic N; bind D = 3\n{ %x = read %a\n  write %x, %b }"
 
-/* Tensors may disagree on a symbol where their layout leaves the entry open. */
+/* Tensors may disagree about a symbol if their layout leaves the entry open. */
 TEST(sizes_of_open_layouts) {
   Lab l = lab_open(SIZED_COPY(", layout(_, D)"));
   int a = lab_tensor(&l, DTYPE_i32, 2, 6, 3), b = lab_tensor(&l, DTYPE_i32, 2, 4, 3);
@@ -260,7 +261,7 @@ TEST(split_k_atomic_add) {
   lab_close(&l);
 }
 
-/* A histogram: elements beyond the end count nowhere. */
+/* A histogram: elements beyond the end are not counted. */
 TEST(atomic_histogram) {
   Lab l = lab_open("kernel @h(%a: mem<N, i32>, %h: mem<E, i32>, %old: mem<N, i32>)\n"
                    "  workgroup N by 64 on 0\n  hardware threads 64, vector {N: 64, E: 16}\n"

@@ -1,7 +1,7 @@
 /* test_faults.c: no internal error ends the process. Each allocation and assertion of pieces of
- * work that touch all of the compiler fails in turn; the many that are evaluated again and again
- * are sampled here, and drawn by tests/fuzz/fuzz_faults.c. Builds without WAVE_FAULTS let memory of
- * the system fail only. */
+ * work that cover the whole compiler fails in turn; those that are evaluated many times are sampled
+ * here, and drawn by tests/fuzz/fuzz_faults.c. In builds without WAVE_FAULTS only system memory
+ * fails. */
 #include "unit/fault_kit.h"
 #include "unit/harness.h"
 
@@ -16,7 +16,7 @@ static void try_all(Harness *harness, const char *kind, long most) {
       if (wrong) printf("%s, %s %ld of %ld: %s\n", work->name, kind, i, n, wrong);
       CHECK(!wrong);
     }
-    CHECK(!fault_try(work, kind, n + 1000)); /* and without one all is as before */
+    CHECK(!fault_try(work, kind, n + 1000)); /* and without a fault everything is as before */
   }
 }
 

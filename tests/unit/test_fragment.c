@@ -1,4 +1,4 @@
-/* Matrix instructions: every row of mma.def, and rows made for lanes and processors.
+/* Matrix instructions: every row of mma.def, and rows made for lanes and CPUs.
  *
  * The formulas below are written from the public package's formulas and the PTX and wgmma
  * fragment tables, not from mma.def: two independent descriptions must agree lane by lane. */
@@ -70,7 +70,7 @@ F(wg_a32, 16 * w + G + 8 * (j / 4 % 2), 16 * (j / 8) + 4 * T + j % 4)
 F(wg_c, 16 * w + G + 8 * (j / 2 % 2), 8 * (j / 4) + 2 * T + j % 2) /* register 4i+2h+c */
 
 static const struct {
-  const char *names; /* of rows, separated by blanks; a final * stands for any rest */
+  const char *names; /* of rows, separated by blanks; a final * matches any rest */
   Formula *a, *b, *c, *scale;
 } formulas[] = {
     {"F32_16x16x16_F16 I32_16x16x16_I8", amd_16x4, amd_16x4, amd_c16, NULL},
@@ -105,7 +105,7 @@ static const struct {
     {"wgmma_*_f8 wgmma_*_i8", wg_a32, NULL, wg_c, NULL},
 };
 
-/* One `*` in a pattern stands for any text. */
+/* One `*` in a pattern matches any text. */
 static bool matches(const char *pattern, size_t n, const char *name) {
   const char *star = memchr(pattern, '*', n);
   if (!star) return strlen(name) == n && memcmp(name, pattern, n) == 0;
@@ -138,7 +138,7 @@ static void check_formula(Harness *harness, const MmaInfo *row, MmaOperand opera
         Rc want = f(lane, w, j);
         wrong += c[0] != want.row || c[1] != want.col;
       }
-  if (wrong) printf("%s operand %d: %d elements are elsewhere\n", row->name, operand, wrong);
+  if (wrong) printf("%s operand %d: %d elements are misplaced\n", row->name, operand, wrong);
   CHECK_INT(wrong, 0);
 }
 
@@ -213,7 +213,7 @@ static unsigned next_random(unsigned *state) {
   return *state >> 8;
 }
 
-/* What every holder of every element holds. */
+/* The value in every register that holds an element. */
 static int *scatter(Arena *a, const Layout *l, const int *tile) {
   const int *table = layout_table(a, l);
   int n = layout_positions(l), *held = ARENA_ARRAY(a, int, n);
@@ -221,7 +221,7 @@ static int *scatter(Arena *a, const Layout *l, const int *tile) {
   return held;
 }
 
-/* One native instruction on `regs_*` registers of each thread: elements meet by their K. */
+/* One native instruction on `regs_*` registers of each thread: elements are matched by their K. */
 static void execute(Arena *a, const MmaInfo *row, const int *ra, const int *rb, int *rc) {
   Layout la, lb, lc;
   int *ta = ARENA_ARRAY(a, int, row->m * row->k), *tb = ARENA_ARRAY(a, int, row->n * row->k);
@@ -232,13 +232,13 @@ static void execute(Arena *a, const MmaInfo *row, const int *ra, const int *rb, 
   if (mma_fragment(row, MMA_B, &lb)) {
     const int *bt = layout_table(a, &lb);
     for (int p = 0; p < layout_positions(&lb); p++) tb[bt[p]] = rb[p];
-  } else memcpy(tb, rb, sizeof *tb * (size_t)(row->n * row->k)); /* it lies in shared memory */
+  } else memcpy(tb, rb, sizeof *tb * (size_t)(row->n * row->k)); /* it is in shared memory */
   for (int p = 0; p < layout_positions(&lc); p++)
     for (int k = 0; k < row->k; k++)
       rc[p] += ta[ct[p] / row->n * row->k + k] * tb[ct[p] % row->n * row->k + k];
 }
 
-/* The native instruction a virtual row is made of. */
+/* The native instruction that a virtual row consists of. */
 static const MmaInfo *native_of(const MmaInfo *row) {
   for (int i = 0; row->form == MMA_VIRTUAL && i < mma_count(); i++)
     if (mma_at(i)->form == MMA_NATIVE && strcmp(mma_at(i)->emit, row->emit) == 0) return mma_at(i);
@@ -303,7 +303,7 @@ TEST(every_row_multiplies) {
 
 /* ---- made rows ------------------------------------------------------------------------------- */
 
-/* Each lane multiplies what it holds; lanes that share a result add up theirs. */
+/* Each lane multiplies its own elements; lanes that share a result add their sums. */
 static void execute_dot(Arena *a, const MmaInfo *row, int k_vec, int k_mult, const int *ra,
                         const int *rb, int *rc) {
   Layout la, lb;
@@ -395,7 +395,7 @@ TEST(register_tiles_have_names) {
   arena_free(a);
 }
 
-/* Three quarters of the registers at most, and what fits the tile. */
+/* At most three quarters of the registers, and no more than fits the tile. */
 TEST(register_tiles_suit_the_product) {
   TargetInfo wide = *target_find("cpu").machine, narrow = wide;
   wide.global_access = 64, wide.registers = 512;
@@ -417,7 +417,7 @@ TEST(register_tiles_suit_the_product) {
     }
 }
 
-/* The last form that fits is taken: by machine, type and grain. */
+/* The last form that fits is used: by machine, type and grain. */
 TEST(forms_suit_the_product) {
   const struct {
     const char *machine;

@@ -1,4 +1,4 @@
-/* test_im2col.c: the walk over pixels, beside one that takes every step. */
+/* test_im2col.c: the im2col walk over pixels, compared with one that takes every step. */
 #include "base/base.h"
 #include "target/im2col.h"
 #include "unit/harness.h"
@@ -35,7 +35,7 @@ TEST(walks) {
       {{1, {-2}, {1}, {3}}, {3, 7}, {1, 4}},
       {{2, {-1, -1}, {-1, -1}, {2, 2}}, {2, 9, 11}, {0, -1, -1}},
       {{2, {-1, 0}, {-1, -4}, {1, 2}}, {2, 5, 6}, {1, 3, 1}}, /* between the steps of other rows */
-      {{2, {3, 3}, {-1, 2}, {8, 1}}, {2, 5, 6}, {-4, 3, 7}},  /* in front of the first image */
+      {{2, {3, 3}, {-1, 2}, {8, 1}}, {2, 5, 6}, {-4, 3, 7}},  /* before the first image */
       {{3, {-1, -2, 0}, {0, -1, -2}, {1, 2, 3}}, {2, 4, 5, 6}, {0, 2, -2, 3}},
   };
   for (size_t i = 0; i < WV_LEN(cases); i++)

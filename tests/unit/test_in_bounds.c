@@ -1,15 +1,15 @@
-/* test_in_bounds.c: masks are exact, minimal and complete: the evaluator judges every element, and
- * each test that is left out is missed. */
+/* test_in_bounds.c: masks are exact, minimal and complete: the evaluator checks every element, and
+ * each test that is removed causes an error. */
 #include "unit/tile_samples.h"
 
 TEST(masks_are_exact) { EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "mask"), 0); }
 
-/* Bound symbols and simplified expressions give masks that are as right. */
+/* Masks are also right with bound symbols and simplified expressions. */
 TEST(masks_after_other_passes) {
   EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "bind,simplify,cse,licm,dce,mask"), 0);
 }
 
-/* The n-th test of a kernel's masks disappears; NULL: there are fewer. */
+/* Removes the n-th test of a kernel's masks; NULL: there are fewer. */
 static const Op *drop_test(Kernel *k, int n) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     const Attr *mask = op_attr(op, ATTR_mask);
@@ -28,7 +28,8 @@ static const Op *drop_test(Kernel *k, int n) {
   return NULL;
 }
 
-/* Whether the evaluator misses the n-th test at one of the sample's sizes; -1: there is none. */
+/* Whether the evaluator notices that the n-th test is missing at one of the sample's sizes; -1:
+ * there is none. */
 static int is_missed(const Sample *s, int n) {
   SampleSizes sizes = {0};
   for (int i = 0; sample_sizes(s, i, &sizes); i++) {
@@ -46,12 +47,12 @@ TEST(every_test_is_needed) {
   int tests = 0;
   EACH_SAMPLE(s) {
     for (int n = 0, missed; (missed = is_missed(s, n)) >= 0; n++, tests++)
-      if (!missed) printf("%s: test %d of its masks is never missed\n", s->name, n), CHECK(missed);
+      if (!missed) printf("%s: test %d of its masks has no effect\n", s->name, n), CHECK(missed);
   }
   CHECK(tests > 40);
 }
 
-/* A mask that stops an element that exists is a mistake as well. */
+/* A mask that excludes an element that exists is also a mistake. */
 TEST(too_strong_a_mask_is_reported) {
   Lab l = lab_open("kernel @k(%a: mem<M, i32>, %b: mem<M, i32>)\n"
                    "  workgroup M by 4 on 0; hardware threads 4, vector {M: 4}; bind M = 4\n"

@@ -75,7 +75,7 @@ static unsigned next_random(unsigned *state) {
   return *state >> 8;
 }
 
-/* Damaged text is refused, or means a layout that prints and parses to itself. */
+/* Damaged text is rejected, or is a layout that prints and parses to itself. */
 TEST(damaged_text) {
   const char *texts[] = {"[64, 256] reg d1/2:1 d0/2:8 | lane d1/4:2 ~/8 | wave d0/4:16",
                          "[64, 32] d1/32:1 d0/64:40 xor 0x18>>3 : 16 bits"};
@@ -147,7 +147,7 @@ TEST(table_owner_and_holder_agree) {
 TEST(cover_counts) {
   Arena *a = arena_new();
   Layout l = parsed(harness, "[6, 10] reg d1/5:1 | lane d0/4:1 ~/2 | wave d1/2:5 d0/2:4");
-  LayoutCover c = layout_cover(a, &l); /* rows 6 and 7 lie past the tile */
+  LayoutCover c = layout_cover(a, &l); /* rows 6 and 7 are beyond the tile */
   CHECK(c.exact);
   CHECK_INT(c.over, 2 * 10 * 2);
   CHECK_INT(c.most, 2);
@@ -266,7 +266,7 @@ TEST(fragments_tile_a_workgroup) {
   l = layout_tile(&c, &t);
   CHECK_STR(printed(a, &l), "[64, 64] reg d0/4:1 d1/2:16 d0/2:16 | lane d1/16:1 d0/4:4 | "
                             "wave d0/2:32 d1/2:32");
-  t = layout_tiling(2, (int[]){48, 40}, NULL); /* one wave, no multiple of 16 */
+  t = layout_tiling(2, (int[]){48, 40}, NULL); /* one wave, not a multiple of 16 */
   l = layout_tile(&c, &t);
   LayoutCover cover = layout_cover(a, &l);
   CHECK(cover.exact);
@@ -388,7 +388,7 @@ TEST(nvidia_swizzles) {
 /* ---- docs/layouts.md
  * ----------------------------------------------------------------------------- */
 
-/* The text of a block drawn from its first line; NULL: that line is no layout. */
+/* The text of a block drawn from its first line; NULL: that line is not a layout. */
 static const char *drawn(Arena *a, const char *line, bool memory) {
   StrBuf out = {.arena = a};
   Layout l;
@@ -422,7 +422,7 @@ TEST(pictures_of_the_documentation) {
   if (text) {
     CHECK_INT(check_pictures(harness, a, text, "```layout\n"), 3);
     CHECK_INT(check_pictures(harness, a, text, "```memory\n"), 2);
-  } else printf("docs/layouts.md is not here: its pictures are not checked\n");
+  } else printf("docs/layouts.md was not found: its pictures are not checked\n");
   arena_free(a);
 }
 

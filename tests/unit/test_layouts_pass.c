@@ -96,8 +96,8 @@ static uint64_t sum_of(const Lab *l) {
   return h;
 }
 
-/* Each element is held as often as its layout says, no more and no less; operands of products lie
- * as their instruction wants. */
+/* Each element is held as often as its layout says, no more and no less; operands of matmuls have
+ * the layouts of their instruction. */
 static void check_layouts(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
   const MachineSpec *row = kernel_machine(k);
@@ -220,7 +220,7 @@ TEST(scans_bitcasts_topk) {
                    "%i = cast %v : tile<M, T, i32>\n %j = add %i, %w\n write %j, %c }");
 }
 
-/* The product's layout meets a column of sums that a reduction wants otherwise. */
+/* The matmul's layout conflicts with that of a column of sums from a reduction. */
 TEST(conversions_are_small) {
   const char *text = "kernel @k(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %v: mem<N, L, f32>,\n"
                      "          %c: mem<M, N, f32>)\n"
@@ -277,7 +277,7 @@ static void add_op(Maker *m) {
     if (s < 2) return;
     sb_printf(&m->out, "%%v%d = broadcast %%v%d : %s\n", r, x, shapes[s = pick(m, 2)]);
     break;
-  case 4: { /* the last dim goes */
+  case 4: { /* the last dim is removed */
     if (s > 1) return;
     sb_printf(&m->out, "%%v%d = %s %%v%d {dim = %s}\n", r, pick(m, 2) ? "max" : "min", x,
               s ? "M" : "N");

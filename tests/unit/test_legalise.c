@@ -1,5 +1,5 @@
-/* test_legalise.c: a kernel that was fitted to a machine's ops computes what it computed before, as
- * nearly as legalise_math.c promises. The simulator runs both: it has every op. */
+/* test_legalise.c: a kernel legalised for a machine computes the same as before, within the bounds
+ * of legalise_math.c. The simulator runs both: it has every op. */
 #include <math.h>
 
 #include "transform/pass_manager.h"
@@ -100,7 +100,7 @@ TEST(functions_of_f64) {
   CHECK(error_of("powf %x, %y", DTYPE_f64, 8) <= 4 + 8 * 24);
 }
 
-/* What f64 has of its own stays. */
+/* Ops that exist for f64 stay. */
 TEST(remainders_of_f64) { CHECK(error_of("remf %x, %y", DTYPE_f64, 1e6) == 0); }
 
 TEST(smaller_floats_are_rounded_once) {

@@ -1,4 +1,4 @@
-/* test_llvm.c: machine code of one-lane kernels against the simulator. */
+/* test_llvm.c: machine code of one-lane kernels, compared with the simulator. */
 #include "unit/cpu_kit.h"
 
 /* ---- elementwise ops, every type ---- */
@@ -41,8 +41,8 @@ static const char *vec_text(char *out, size_t size, const char *type, int n) {
   return out;
 }
 
-/* `op` of one or two vectors of n elements, one in each of 16 workgroups. Elements of half a byte
- * come in pairs. */
+/* `op` on one or two vectors of n elements, one in each of 16 workgroups. Four-bit elements come in
+ * pairs. */
 static bool op_agrees(const char *op, int nargs, const char *type, const char *out, int n,
                       double tolerance) {
   char text[1024], in[64], result[64];

@@ -1,10 +1,10 @@
-/* test_llvm_dots.c: register tiles of every form, compiled for every processor of targets.def;
+/* test_llvm_dots.c: register tiles of every form, compiled for every CPU of targets.def;
  * test_llvm_rows.c runs them. */
 #include "target/register_tile.h"
 #include "unit/asm_kit.h"
 #include "unit/dot_kit.h"
 
-/* The instruction of a form on a processor, and how many results one of them adds to. */
+/* The instruction of a form on a CPU, and the number of results it accumulates. */
 typedef struct Expected {
   DotForm form;
   const char *target; /* on it and those that follow it in its family */
@@ -50,7 +50,7 @@ static const Expected expected[] = {
     {DOT_amx_f16, "cpu_amx_fp16", "tdpfp16ps", 256},
 };
 
-/* A processor of the kind, as hosts are: LLVM schedules, and so keeps in registers, by its name. */
+/* A real CPU of the kind: LLVM schedules, and allocates registers, according to its name. */
 static const char *cpu_of(const char *target) {
   static const struct {
     const char *target, *cpu;
@@ -70,8 +70,8 @@ static Chip chip_of(Arena *a, const Processor *p, const char *product) {
       {triple, p->features, p->vector_bytes}, cpu_of(p->target), product, arm ? "[sp" : "(%rsp)"};
 }
 
-/* The block that a large product is cut into: one instruction for as many results as it adds to,
- * nothing of it on the stack, nothing called. */
+/* The block that a large matmul is divided into: one instruction per group of results it
+ * accumulates, no spills, no calls. */
 static bool block_compiles(const Expected *e) {
   Arena *a = arena_new();
   const Processor *p = processor_named(e->target);
@@ -80,7 +80,7 @@ static bool block_compiles(const Expected *e) {
   wanted.sum = (unsigned)dtype_mma(sums), wanted.bits = 32;
   wanted.rows = 1024, wanted.columns = 960;
   RegisterTile t = register_tile(target_find(e->target).machine, &wanted);
-  wanted.a = wanted.b = 0; /* forms that it has better ones for: blocks of vectors */
+  wanted.a = wanted.b = 0; /* it has better forms for these: blocks of vectors */
   if (t.form != e->form) t = register_tile(target_find(e->target).machine, &wanted);
   const MmaInfo *row = mma_register_tile(a, e->form, t.m, t.n, 0);
   Lab l = lab_open(loop_text(a, row, type, sums, 8));
@@ -92,7 +92,7 @@ static bool block_compiles(const Expected *e) {
   int spills = loop ? count_of(loop, size, chip.spill) : 1;
   CpuCode code;
   const char *names[8];
-  /* Of 16 registers 12 sums, 3 columns, a row and a product that is added apart are one too many.
+  /* With 16 registers, 12 sums, 3 columns, a row and a separate product are one too many.
    */
   bool tight = e->results <= 8 && (e->form == DOT_wdot || e->product[0] == 'm');
   bool ok = skipped || (products == t.m * t.n / e->results && (tight || spills == 0));
@@ -111,7 +111,7 @@ TEST(blocks_are_the_instruction) {
   for (size_t i = 0; i < WV_LEN(expected); i++) CHECK(block_compiles(&expected[i]));
 }
 
-/* Every form of every processor is expected to be something. */
+/* Every form of every CPU has an expectation. */
 TEST(every_form_is_expected) {
   for (int i = 0; processor_at(i); i++)
     for (int f = 0; f < DOT_COUNT; f++) {
@@ -124,7 +124,7 @@ TEST(every_form_is_expected) {
     }
 }
 
-/* Edges of products, and forms on processors that lack them (text may say so): they compile. */
+/* Edges of matmuls, and forms on CPUs that lack them (text may request them): they compile. */
 TEST(every_shape_compiles) {
   static const int shapes[][2] = {{1, 1}, {3, 5}, {2, 16}, {4, 6}};
   static const char *const targets[] = {"cpu_neon",   "cpu_neon_mm", "cpu_sve256",

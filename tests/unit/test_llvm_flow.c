@@ -1,4 +1,4 @@
-/* test_llvm_flow.c: machine code against the simulator: masks, regions, expressions, moving
+/* test_llvm_flow.c: machine code, compared with the simulator: masks, regions, expressions, moving
  * elements, allocations, atomics, matrix tiles. */
 #include "unit/cpu_kit.h"
 
@@ -30,7 +30,7 @@ static bool agrees(const char *text, const char *type, int n) {
 static const char *const types[] = {"f64", "f32", "f16", "i64",      "i32",     "i16",
                                     "i8",  "i4",  "i1",  "f6e2m3fn", "f4e2m1fn"};
 
-/* Elements of half a byte: sizes are even, so that no two workgroups share a byte. */
+/* Four-bit elements: sizes are even, so that no two workgroups share a byte. */
 TEST(mask_of_the_whole) {
   static const char text[] = "thread kernel @k(%a: mem<N, $TYPE>, %b: mem<N, $TYPE>)\n"
                              "  launch grid (ceiling(N/8)) block (1) wave 1\n  dynamic N\n{\n"
@@ -57,7 +57,7 @@ TEST(mask_per_element) {
   }
 }
 
-/* An offset that is odd for all one can know; imm; volatile. */
+/* An offset that may be odd; imm; volatile. */
 TEST(odd_offsets) {
   static const char text[] = "thread kernel @k(%a: mem<N, $TYPE>, %b: mem<N, $TYPE>)\n"
                              "  launch grid (1) block (1) wave 1\n  dynamic N\n{\n"
@@ -79,7 +79,7 @@ TEST(odd_offsets) {
   arena_free(a);
 }
 
-/* Loops that exchange what they carry, with any number of rounds. */
+/* Loops that swap their carried values, with any number of iterations. */
 TEST(loops) {
   static const char text[] = "thread kernel @k(%a: mem<N, $TYPE>, %b: mem<N, $TYPE>)\n"
                              "  launch grid (3, 2, 2) block (1) wave 1\n  dynamic N\n{\n"
@@ -125,7 +125,7 @@ TEST(while_and_if) {
   CHECK(agrees(text, "i32", 16));
 }
 
-/* Divisions that round down, by constants and by what only the launch knows. */
+/* Divisions that round down, by constants and by values known only at the launch. */
 TEST(expressions) {
   static const char text[] =
       "thread kernel @k(%a: mem<N, i32>, %b: mem<N, i32>)\n"
@@ -195,8 +195,7 @@ TEST(allocations) {
   for (size_t t = 0; t < WV_LEN(types); t++) CHECK(agrees(text, types[t], 64));
 }
 
-/* Memories that change places in a loop are addresses that do; the simulator has no names for
- * them. */
+/* Swapping memories in a loop swaps addresses; the simulator has no names for them. */
 TEST(carried_memory) {
   static const char text[] =
       "thread kernel @k(%a: mem<N, f32>, %b: mem<N, f32>)\n"
@@ -271,8 +270,8 @@ TEST(matrix_tiles) {
   arena_free(a);
 }
 
-/* Ops of machines whose lanes copy and multiply in step; lower_threads writes them for no
- * processor, also for one that plays waves (target_playing). */
+/* Ops of machines whose lanes copy and multiply in lockstep; lower_threads never emits them for a
+ * CPU, nor for one that emulates waves (target_playing). */
 static bool is_of_gpus(OpKind kind) {
   static const OpKind kinds[] = {
       OP_ldmatrix,     OP_stmatrix,    OP_fence_proxy, OP_mbar_init,         OP_mbar_inval,
@@ -284,7 +283,7 @@ static bool is_of_gpus(OpKind kind) {
   return false;
 }
 
-/* Written with others on every machine: legal.def. */
+/* Expressed by other ops on every machine: legal.def. */
 static bool is_expanded(OpKind kind) {
   enum { GPU, OTHERS, ALL, EXPAND, EXPAND_F64, MEANING, ILLEGAL };
   static const struct {
@@ -311,7 +310,7 @@ TEST(every_op_is_written) {
   }
 }
 
-/* What cannot be written is refused by name. */
+/* The error for an op that cannot be emitted names it. */
 TEST(refusals) {
   Lab l = lab_open("thread kernel @k(%a: mem<N, f32>)\n"
                    "  launch grid (1) block (1) wave 1\n  bind N = 8\n{\n"

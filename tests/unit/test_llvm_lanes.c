@@ -1,5 +1,5 @@
-/* test_llvm_lanes.c: programs of many lanes as machine code, against the simulator: threads that
- * meet, that go different ways around a meeting, that exchange registers, that multiply. */
+/* test_llvm_lanes.c: programs of many lanes as machine code, compared with the simulator: barriers,
+ * barriers in divergent control flow, shuffles, matrix instructions. */
 #include "unit/cpu_kit.h"
 
 static int size_of_n;
@@ -48,7 +48,7 @@ TEST(shuffles) {
   arena_free(a);
 }
 
-/* Waves of any size; several registers; what was exchanged is exchanged again. */
+/* Waves of any size; several registers; shuffles of shuffled values. */
 TEST(sizes_of_waves) {
   static const int waves[] = {1, 2, 3, 8, 12, 32, 64};
   static const char body[] = "  %at = expr 4*($WG0*(N/8) + $T0) : index\n"
@@ -148,7 +148,7 @@ TEST(loops_from_different_starts) {
                      "  store %r, %b, %at\n"));
 }
 
-/* A loop in a loop, a branch in both; each wave as often as its number says. */
+/* A loop in a loop, a branch in both; each wave as often as its number. */
 TEST(loops_in_loops) {
   CHECK(runs("f32", "32", 8, 64,
              AT SELF "  %r = for K with {trips = floor($T0/8)} carry %p = %x {\n"
@@ -239,7 +239,7 @@ static bool waits(int block, const char *body) {
 
 #define OWN "  %at = expr $T0 : index\n  %x = load %a, %at : i32\n"
 
-/* Who waits comes first in the text: whoever sets the flag must overtake it. */
+/* The wait comes first in the text: the wave that sets the flag must overtake it. */
 TEST(a_wave_waits_for_one_behind) {
   static const char body[] = OWN "  if ($T0 < 8) {\n" WAIT(
       "1", "0", "1") "  %o = expr $T0 + 8 : index\n"
@@ -251,7 +251,7 @@ TEST(a_wave_waits_for_one_behind) {
   CHECK(waits(20, body)); /* the last wave has four lanes */
 }
 
-/* Two waves hand a number to and fro, a meeting of the workgroup behind it. */
+/* Two waves pass a number back and forth, with a workgroup barrier after it. */
 TEST(waves_take_turns) {
   static const char body[] =
       OWN "  if ($T0 < 8) {\n  for K with {trips = 9} {\n" WAIT("1", "0", "2*$ARGK")
@@ -267,7 +267,7 @@ TEST(waves_take_turns) {
   CHECK(waits(16, body));
 }
 
-/* Lanes exchange registers and meet in shared memory around a loop that waits. */
+/* Lanes shuffle registers and communicate through shared memory around a loop that waits. */
 TEST(meetings_of_waves_that_run_apart) {
   static const char body[] =
       "  %s = alloc {base = 0} : mem<64, i32, shared>\n" OWN
@@ -284,7 +284,7 @@ TEST(meetings_of_waves_that_run_apart) {
   CHECK(waits(32, body));
 }
 
-/* Each workgroup waits for the one behind it. */
+/* Each workgroup waits for the next one. */
 TEST(waves_of_several_workgroups) {
   Arena *a = arena_new();
   static const char body[] =
@@ -296,7 +296,7 @@ TEST(waves_of_several_workgroups) {
   arena_free(a);
 }
 
-/* What the compiled kernel waits for, and the line of it, when it can never come. */
+/* What the compiled kernel waits for in vain, and on which line. */
 static bool is_stuck(int grid, int block, const char *body, const char *what, unsigned line) {
   Arena *a = arena_new();
   size_of_n = 4 * block;
@@ -315,14 +315,14 @@ TEST(deadlocks) {
   CHECK(is_stuck(1, 8, WAIT("1", "0", "1"), "memory that no other thread changes", 7));
   CHECK(is_stuck(1, 32, WAIT("1", "0", "1"), "memory that no other thread changes", 7));
   CHECK(is_stuck(3, 32, WAIT("1", "$WG0", "1") SET("2", "$WG0", "1"), "memory that", 7));
-  /* One has ended, one waits for it at the barrier. */
+  /* One wave has ended, one waits for it at the barrier. */
   CHECK(is_stuck(
       1, 16,
       "  if ($T0 >= 8) {\n" SET("2", "0", "1") "  }\n"
                                                "  if ($T0 < 8) {\n" WAIT(
                                                    "1", "0", "1") "  barrier workgroup\n  }\n",
       "a barrier that not all", 19));
-  /* One waits at the barrier, the other for memory. */
+  /* One wave waits at the barrier, the other for memory. */
   CHECK(is_stuck(
       1, 16,
       "  if ($T0 < 8) {\n  barrier workgroup\n" SET(
@@ -331,14 +331,14 @@ TEST(deadlocks) {
       "a barrier that not all", 6));
 }
 
-/* ---- what does not fit ---- */
+/* ---- limits ---- */
 
 TEST(too_much_is_kept) {
   Arena *a = arena_new();
   StrBuf text = {.arena = a};
   sb_puts(&text, "thread kernel @k(%a: mem<N, f64>)\n  launch grid (1) block (1024) wave 64\n"
                  "  bind N = 8\n{\n  %i = expr $T0 : i64\n  %t = cast %i : f64\n"
-                 "  %x0 = splat %t : vec<4096, f64>\n"); /* 32 MB of all threads */
+                 "  %x0 = splat %t : vec<4096, f64>\n"); /* 32 MB for all threads */
   for (int i = 0; i < 9; i++) sb_printf(&text, "  %%x%d = shuffle xor %%x%d {by = 1}\n", i + 1, i);
   sb_puts(&text, "  %z = pick [0] %x9\n  %at = expr Mod($T0, 8) : index\n"
                  "  store %z, %a, %at\n}\n");

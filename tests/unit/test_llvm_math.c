@@ -1,4 +1,4 @@
-/* test_llvm_math.c: how accurate vector math is, in units of the last place, over whole ranges.
+/* test_llvm_math.c: the accuracy of vector math, in units of the last place, over whole ranges.
  *
  * The reference is the C library in the next wider type. llvm.def states these bounds. */
 #include <float.h>
@@ -89,7 +89,7 @@ static const char *kernel_text(Arena *a, const char *op, const char *type) {
                       type, type, type, op);
 }
 
-/* As processors do that round products apart from sums (SSE): by half a unit more. */
+/* As on CPUs that round products before sums (SSE): half a unit more. */
 static CpuRun run_apart(Lab *l) {
   const CpuLlvm *llvm = kit_llvm(l->cx->arena);
   if (!llvm) return (CpuRun){.skipped = true, .ok = true};
@@ -130,7 +130,7 @@ TEST(accuracy_f64) {
     for (int apart = 0; apart < 2; apart++) CHECK(is_accurate(&of_f64[i], "f64", apart));
 }
 
-/* What docs/numerics.md says of fast math: errors relative to the result, or absolute. */
+/* What docs/numerics.md says about fast math: errors relative to the result, or absolute. */
 typedef struct Fast {
   Function f; /* ulps: how many times 2^-bits */
   int bits;
@@ -187,7 +187,7 @@ TEST(fast_math) {
     for (int apart = 0; apart < 2; apart++) CHECK(is_near(&of_fast[i], apart));
 }
 
-/* The ends of the range: NaN stays, 0 and infinity come where they belong, nothing leaves [-1, 1].
+/* The ends of the range: NaN stays NaN, 0 and infinity are exact, nothing leaves [-1, 1].
  */
 static void fill_far(Lab *l) {
   static const double ends[] = {0.0,   INFINITY, -INFINITY, NAN,  0x1p-149, 3e38, -3e38, 127.75,
@@ -197,7 +197,7 @@ static void fill_far(Lab *l) {
   for (int e = 0; e < 16; e++) put(l, 0, e, ends[e]);
 }
 
-/* What fast math makes of the exact result `y` of `x`. */
+/* What fast math returns for the exact result `y` of `x`. */
 static double fast_result(const char *op, double x, double y) {
   if (strncmp(op, "log", 3) == 0 && x >= 0 && x < FLT_MIN) return -INFINITY;
   if (strncmp(op, "exp", 3) == 0 && y < 0x1p-125) return 0;
@@ -230,7 +230,7 @@ TEST(fast_math_at_the_ends) {
   CHECK(fast_ends("sin", sin) && fast_ends("cos", cos) && fast_ends("tanh", tanh));
 }
 
-/* Infinities, zeros, NaN, the least and the largest numbers: as the simulator has them. */
+/* Infinities, zeros, NaN, the smallest and the largest numbers: as in the simulator. */
 static void fill_ends(Lab *l) {
   static const double ends[] = {0.0, -0.0,     INFINITY, -INFINITY, NAN,     1,
                                 -1,  0x1p-149, 0x1p-126, -0x1p-149, FLT_MAX, -FLT_MAX,

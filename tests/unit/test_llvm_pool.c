@@ -1,5 +1,5 @@
-/* test_llvm_pool.c: the thread pool: every workgroup once, from several threads at once, with few
- * and many workgroups, after a fork, and what happens when one reports an error. */
+/* test_llvm_pool.c: the thread pool: every workgroup once, from several threads at the same time,
+ * with few and many workgroups, after a fork, and what happens if one reports an error. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ enum { MOST = 4096 };
 
 typedef struct Marks {
   atomic_int count[MOST];
-  atomic_int bad; /* scratch that another thread wrote, or is not aligned */
+  atomic_int bad; /* scratch memory that another thread wrote, or that is not aligned */
 } Marks;
 
 static int mark(const void *args, int64_t first, int64_t last, void *scratch, CpuWatch *watch) {
@@ -95,7 +95,8 @@ static int fail_at(const void *args, int64_t first, int64_t last, void *scratch,
   return first <= f->bad && f->bad < last ? 7 : 0;
 }
 
-/* What one reports ends the launch: others are not begun. The next launch knows nothing of it. */
+/* An error in one workgroup ends the launch: others are not started. The next launch is not
+ * affected. */
 TEST(an_error_stops_the_rest) {
   enum { COUNT = 1 << 20 };
   for (int threads = 1; threads <= 3; threads++) {
@@ -121,13 +122,13 @@ TEST(too_much_scratch) {
   cpu_pool_free(p);
 }
 
-/* ---- several at once ---- */
+/* ---- several launches at the same time ---- */
 
 typedef struct Beside {
   CpuPool *pool;
-  atomic_int running, done; /* the launch beside it has begun; may end */
+  atomic_int running, done; /* the concurrent launch has begun; may end */
   pthread_t self;
-  atomic_int others; /* workgroups that another thread than `self` ran */
+  atomic_int others; /* workgroups that a thread other than `self` ran */
 } Beside;
 
 static int wait_for_end(const void *args, int64_t first, int64_t last, void *scratch,
@@ -154,7 +155,7 @@ static int count_others(const void *args, int64_t first, int64_t last, void *scr
   return 0;
 }
 
-/* Two threads launch and there are two processors: nobody helps either of them. */
+/* Two threads launch and there are two CPU cores: neither gets a helper. */
 TEST(launches_are_processors) {
   Beside own = {.pool = cpu_pool_new(2), .self = pthread_self()}, *b = &own;
   CpuTask t = {.run = count_others, .args = &b, .count = 200, .scratch = 0};
@@ -187,7 +188,7 @@ TEST(after_a_fork) {
   cpu_pool_free(p);
 }
 
-/* A fork while another thread launches: in the child nobody does. */
+/* A fork while another thread launches: in the child no thread does. */
 TEST(fork_during_a_launch) {
   Beside own = {.pool = cpu_pool_new(3), .self = pthread_self()}, *b = &own;
   pthread_t thread;
@@ -209,9 +210,9 @@ TEST(fork_during_a_launch) {
   cpu_pool_free(b->pool);
 }
 
-/* ---- the end that somebody asks for ---- */
+/* ---- requests to stop ---- */
 
-/* As compiled code: a workgroup, and now and then a question. */
+/* Like compiled code: a workgroup that checks for a stop now and then. */
 static int ask_often(const void *args, int64_t first, int64_t last, void *scratch,
                      CpuWatch *watch) {
   Failing *f = *(Failing *const *)args;
@@ -242,7 +243,7 @@ TEST(interrupted) {
   }
 }
 
-/* The caller has done its part, and hears it while it waits for a helper. */
+/* The caller has done its part, and notices the request while it waits for a helper. */
 static int helper_is_slow(const void *args, int64_t first, int64_t last, void *scratch,
                           CpuWatch *watch) {
   Failing *f = *(Failing *const *)args;

@@ -1,5 +1,5 @@
-/* test_llvm_program.c: programs for this machine's processor through wave.h: compiled, launched on
- * the pool, cached, refused. */
+/* test_llvm_program.c: programs for the CPU of this machine through wave.h: compiled, launched on
+ * the pool, cached, rejected. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,7 +31,7 @@ static void print_diags(wv_ctx *cx) {
     if (wv_diag_get(cx, i, &d)) printf("%s", d.rendered);
 }
 
-/* No program without a libLLVM; tests have nothing to do then. */
+/* There is no program without a libLLVM; tests are skipped then. */
 static Bench open_bench(const char *text, const wv_compile_options *o) {
   Bench b = {.cx = wv_ctx_new()};
   static const wv_compile_options plain = {.target = "cpu", .cache = -1};
@@ -58,7 +58,7 @@ static bool scales(wv_program *p, wv_ctx *cx, int64_t m, int64_t n, float s) {
   wv_tensor x = {a, shape, NULL, 2, f32, host}, y = {b, shape, NULL, 2, f32, host};
   wv_launch_arg args[] = {{.tensor = &x}, {.tensor = &y}, {.number = (double)s}};
   for (int64_t i = 0; i < m * n; i++) a[i] = (float)(i % 1000);
-  b[m * n] = 7; /* nothing behind the end is written */
+  b[m * n] = 7; /* nothing after the end is written */
   bool ok = wv_launch(p, cx, args, 3, NULL, 0);
   for (int64_t i = 0; ok && i < m * n; i++) ok = b[i] == a[i] * s;
   ok = ok && b[m * n] == 7;
@@ -125,7 +125,7 @@ TEST(several_threads) {
   close_bench(&b);
 }
 
-/* The second program comes from the cache, and does the same. */
+/* The second program comes from the cache, and computes the same. */
 TEST(from_the_cache) {
   char dir[] = "/tmp/wave-test-XXXXXX";
   CHECK(mkdtemp(dir) != NULL);
@@ -186,7 +186,7 @@ TEST(nobody_compiles_in_a_process_that_ends) {
   pthread_create(&thread, NULL, compile_once, &compiled);
   usleep(50000);
   CHECK(!atomic_load(&compiled));
-  wv_exiting(false); /* it goes on after all */
+  wv_exiting(false); /* it continues after all */
   pthread_join(thread, NULL);
   CHECK(atomic_load(&compiled));
 }

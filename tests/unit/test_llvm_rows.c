@@ -1,7 +1,7 @@
-/* test_llvm_rows.c: register tiles of every form, run for every processor that this machine can
- * stand for: the same bits as in the simulator.
+/* test_llvm_rows.c: register tiles of every form, run for every CPU whose code this machine can
+ * execute: the same bits as in the simulator.
  *
- *     test_llvm_rows [ROW...]      only these, which must run: an emulated machine is asked so */
+ *     test_llvm_rows [ROW...]      only these, which must run: used on an emulated machine */
 #include "unit/dot_kit.h"
 
 static void fill_numbers(Lab *l, const MmaInfo *row, DType type, DType sums, int steps) {
@@ -10,7 +10,7 @@ static void fill_numbers(Lab *l, const MmaInfo *row, DType type, DType sums, int
     DType t = i < 2 ? type : sums;
     int at = lab_tensor(l, t, 1, count[i]);
     for (int e = 0; e < count[i]; e++) {
-      int number = (e * 7919 + i * 104729) % 256 - 128; /* the least byte is among them */
+      int number = (e * 7919 + i * 104729) % 256 - 128; /* the smallest byte is among them */
       double v = dtype_is_float(t) ? number / 16.0 : number;
       put(l, at, e, v);
     }
@@ -39,7 +39,7 @@ static bool block_runs(const CpuTarget *t, const Processor *p, const MmaInfo *ro
   return ok;
 }
 
-/* Whole blocks and edges: odd, and such as do not fill a register of any length. */
+/* Whole blocks and edges: odd sizes, and sizes that do not fill a register of any length. */
 static bool form_runs(const CpuTarget *t, const Processor *p, DotForm form, DType type) {
   static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {4, 32}, {2, 10}, {16, 31}, {32, 32}};
   Arena *a = arena_new();
@@ -51,7 +51,7 @@ static bool form_runs(const CpuTarget *t, const Processor *p, DotForm form, DTyp
   return ok;
 }
 
-/* With nothing but what the row has. */
+/* With only the features of the row. */
 static bool row_runs(const Processor *p) {
   Arena *a = arena_new();
   CpuTarget t = cpu_target_of(a, p);

@@ -1,4 +1,4 @@
-/* test_llvm_runtime.c: libLLVM by dlopen, its errors, and the loader of object code. */
+/* test_llvm_runtime.c: libLLVM through dlopen, its errors, and the loader of object code. */
 #define _GNU_SOURCE
 #include "unit/cpu_kit.h"
 
@@ -33,7 +33,7 @@ TEST(compile_and_call) {
   arena_free(a);
 }
 
-/* Constants, tables of jumps, calls within and of the C library. */
+/* Constants, jump tables, internal calls and calls of the C library. */
 TEST(relocations) {
   static const char ir[] =
       "@table = internal constant [4 x double] [double 1.0, double 2.0, double 4.0, double 8.0]\n"
@@ -86,7 +86,7 @@ TEST(mistakes) {
                 "`elsewhere`, which is not provided"));
 }
 
-/* An instruction that is not there is a fatal error inside of LLVM; the next compile works. */
+/* An instruction that does not exist is a fatal error inside LLVM; the next compile works. */
 TEST(fatal_errors) {
 #if defined(__aarch64__)
   static const char ir[] = "declare <2 x i64> @llvm.x86.sse42.crc32.64.64(i64, i64)\n"
@@ -110,7 +110,7 @@ TEST(fatal_errors) {
   arena_free(a);
 }
 
-/* Every byte of an object may be wrong: it loads, or it is refused. */
+/* Any byte of an object may be wrong: it loads, or it is rejected. */
 TEST(damaged_objects) {
   Arena *a = arena_new();
   const char *error = NULL;

@@ -1,5 +1,5 @@
-/* test_llvm_size.c: code does not grow with tiles: a product of 64 x 64 and one of 256 x 256, with
- * short and long steps of k, are as many ops and as many bytes, within a tenth. */
+/* test_llvm_size.c: code does not grow with tiles: a 64 x 64 matmul and a 256 x 256 one, with short
+ * and long steps of k, have the same number of ops and bytes, within a tenth. */
 #include <stdlib.h>
 #include <string.h>
 

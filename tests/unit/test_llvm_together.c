@@ -1,5 +1,5 @@
 /* test_llvm_together.c: waves and workgroups that wait for each other: barriers, memory, deadlocks,
- * the end that somebody else asks for. The kernels are written in C here. */
+ * requests to stop. The kernels are written in C here. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ enum { WAVES = 3, ROUNDS = 200, PLACE = 5 };
 typedef struct World {
   atomic_int flag[64];
   int plain[64];    /* written and read by different waves, ordered by barriers */
-  atomic_int wrong; /* what should not have been seen */
+  atomic_int wrong; /* values that should not have been seen */
   atomic_int ran;
 } World;
 
@@ -42,7 +42,7 @@ static int await(CpuWatch *watch, atomic_int *flag, int value, int place) {
 
 /* ---- barriers ---- */
 
-/* Everybody writes, meets, reads what the others wrote, meets again. */
+/* Every wave writes, waits at a barrier, reads what the others wrote, and waits again. */
 KERNEL(meet_often) {
   WORLD;
   int wave = (int)(first % WAVES), *own = scratch;
@@ -67,7 +67,7 @@ TEST(barriers) {
   }
 }
 
-/* The first arrives and goes on; the last waits for it. */
+/* The first arrives and continues; the last waits for it. */
 KERNEL(arrive_and_go_on) {
   WORLD;
   (void)scratch, (void)last;
@@ -91,7 +91,7 @@ TEST(arrivals) {
 
 /* ---- memory ---- */
 
-/* A number goes round: each waits for the one before it, the first for the last. */
+/* A number is passed around a ring: each waits for the one before it, the first for the last. */
 KERNEL(hand_on) {
   WORLD;
   int all = 12, me = (int)first;
@@ -130,7 +130,8 @@ KERNEL(one_never_comes) {
   return CPU_DONE;
 }
 
-/* One waits at the barrier for the other, who waits for memory that the first would write. */
+/* One wave waits at the barrier for the other, which waits for memory that the first would
+ * write. */
 KERNEL(each_waits_for_the_other) {
   WORLD;
   (void)scratch, (void)last;
@@ -143,7 +144,7 @@ KERNEL(each_waits_for_the_other) {
   return cpu_watch_meet(watch, 0, 2, 0, PLACE + 2);
 }
 
-/* The place is that of the first who waits, however the threads are scheduled. */
+/* The reported location is that of the first wave that waits, however the threads are scheduled. */
 TEST(deadlocks) {
   for (int i = 0; i < 30; i++) {
     World w = {0};
@@ -156,7 +157,7 @@ TEST(deadlocks) {
   }
 }
 
-/* Whoever is slow is not stuck: the flag comes late, after many rounds of the others. */
+/* A slow wave is not a deadlock: the flag is set late, after many iterations of the others. */
 KERNEL(wait_for_the_slow) {
   WORLD;
   (void)scratch, (void)last;
@@ -175,7 +176,7 @@ TEST(slow_is_not_stuck) {
 
 /* ---- the end ---- */
 
-/* Nobody is still: a counter changes in every round. */
+/* Not a deadlock: a counter changes in every iteration. */
 KERNEL(never_ends) {
   WORLD;
   (void)scratch, (void)last;
@@ -201,7 +202,7 @@ TEST(interrupted) {
   CHECK(w->ran > 0);
 }
 
-/* What one of them reports ends those that wait for it. */
+/* An error in one wave ends those that wait for it. */
 KERNEL(one_fails) {
   WORLD;
   (void)scratch, (void)last;

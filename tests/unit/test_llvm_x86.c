@@ -1,5 +1,5 @@
-/* test_llvm_x86.c: code for the processors that this machine is not: it compiles, and the loop of a
- * register tile holds its accumulators in registers. */
+/* test_llvm_x86.c: code for other CPUs: it compiles, and the loop of a register tile keeps its
+ * accumulators in registers. */
 #include "unit/asm_kit.h"
 
 static const Chip chips[] = {
@@ -83,8 +83,8 @@ TEST(every_type_compiles) {
   arena_free(a);
 }
 
-/* Functions on vectors are written out, on every processor: nothing is called, but for sines where
- * there is no FMA: they need an exact product. */
+/* Vector functions are inlined, on every CPU: nothing is called, except for sines without FMA,
+ * which need an exact product. */
 static bool calls_nothing(const Chip *c, const char *op, const char *type) {
   Arena *a = arena_new();
   Lab l = lab_open(arena_printf(a,

@@ -4,7 +4,7 @@
 #include "unit/lane_kit.h"
 
 static const Sample flow_samples[] = {
-    {"results", /* what atomics return, written and summed */
+    {"results", /* the results of atomics, written and summed */
      "kernel @results(%a: mem<M, N, i32>, %c: mem<M, N, i32>, %b: mem<M, N, i32>, %d: mem<M, "
      "i32>)\n"
      "  workgroup M by 8 on 0; workgroup N by 3 on 1; hardware threads 8, vector {M: 8, N: 3}\n"
@@ -88,7 +88,7 @@ TEST(the_same_after_passes_of_tiles) {
 
 TEST(on_all_machines) { EACH_FLOW(s) EACH_TARGET(t) CHECK_INT(lane_differs(s, t), 0); }
 
-/* ---- chains of products ---- */
+/* ---- chains of matmuls ---- */
 
 #define CHAIN(NAME, TYPE, MMA)                                                                     \
   {                                                                                                \
@@ -121,7 +121,7 @@ TEST(on_all_machines) { EACH_FLOW(s) EACH_TARGET(t) CHECK_INT(lane_differs(s, t)
 static const struct {
   Sample sample;
   const char *target;
-  int orders; /* products whose k lies in another order */
+  int orders; /* matmuls with k in another order */
 } chains[] = {
     {CHAIN("f16", "f16", "F32_16x16x16_F16"), "gfx942", 0},
     {CHAIN("f16 of 32", "f16", "F32_16x16x32_F16"), "gfx950", 1},
@@ -145,7 +145,8 @@ static void count_chain(const Sample *s, const char *target, int *orders, int *c
   lab_close(&l);
 }
 
-/* The first result is an operand of the second without moving, and the results are the same. */
+/* The first result is an operand of the second without a conversion, and the results are the
+ * same. */
 TEST(chains_move_nothing) {
   for (size_t i = 0; i < WV_LEN(chains); i++) {
     int orders, converts;

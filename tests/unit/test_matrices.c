@@ -1,4 +1,5 @@
-/* test_matrices.c: which tiles ldmatrix fills and stmatrix stores, and that they do it right. */
+/* test_matrices.c: which tiles ldmatrix loads and stmatrix stores, and that they do so
+ * correctly. */
 #include "target/matrices.h"
 #include "target/mma.h"
 #include "unit/lane_kit.h"
@@ -18,7 +19,7 @@ static int matrices_of(const char *text, int bits, int along) {
 }
 
 TEST(fragments_of_instructions) {
-  /* a and b of m16n8k16, of tf32 and of eight bits; columns of b where rows of memory run along n
+  /* a and b of m16n8k16, of tf32 and of eight bits; columns of b if rows of memory are along n
    */
   CHECK_INT(matrices_of("[16, 16] reg d1/2:1 d0/2:8 d1/2:8 | lane d1/4:2 d0/8:1", 16, 1), 4);
   CHECK_INT(matrices_of("[8, 16] reg d1/2:1 d1/2:8 | lane d1/4:2 d0/8:1", 16, 1), 2);
@@ -38,7 +39,7 @@ TEST(what_it_does_not_fill) {
   CHECK_INT(matrices_of("[8, 24] reg d1/2:1 d1/3:8 | lane d1/4:2 d0/8:1", 16, 1), 1);
 }
 
-/* Every fragment of the table that it fills is one of 8, 16 or 32 bits; those of 16 all are. */
+/* Every fragment of the table that it loads has 8, 16 or 32 bits; it loads all with 16. */
 TEST(all_rows_of_the_table) {
   int filled = 0;
   for (int i = 0; mma_at(i); i++) {
@@ -83,7 +84,7 @@ TEST(all_rows_of_the_table) {
 
 static const struct {
   Sample sample;
-  int ldmatrix, transposed; /* at least so many for inner tiles and the others */
+  int ldmatrix, transposed; /* at least this many for inner tiles and the others */
 } kernels[] = {
     {{"rows", GEMM("f16", "f32", "32", ROWS("32", "16"), ROWS("32", "16")), SIZES(32)}, 4, 0},
     {{"bf16", GEMM("bf16", "f32", "32", ROWS("32", "16"), ROWS("32", "16")), SIZES(32)}, 4, 0},
@@ -134,7 +135,8 @@ TEST(operands_in_shared_memory) {
   }
 }
 
-/* Products that are rounded, and leave through shared memory: `rows` x `cols` for each wave. */
+/* Matmuls whose rounded results are written through shared memory: `rows` x `cols` for each
+ * wave. */
 #define STAGED(dtype, rows, cols, tile, memory)                                                    \
   "kernel @staged(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, " dtype ">)\n"             \
   "  workgroup M by " tile " on 0; workgroup N by " tile " on 1; tile K by 16\n"                   \
@@ -156,7 +158,7 @@ TEST(operands_in_shared_memory) {
     {"M", n}, {"N", n}, { "K", 16 }                                                                \
   }
 
-/* What stmatrix stores: a matrix of 8x8 in four registers of a lane each, or transposed. */
+/* What stmatrix stores: an 8x8 matrix in each of four registers of a lane, or transposed. */
 static const struct {
   Sample sample;
   int stmatrix, transposed; /* for inner tiles and the others */

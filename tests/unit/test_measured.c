@@ -1,4 +1,5 @@
-/* test_measured.c: pages of measurements: what they hold, and that any text and number is fine. */
+/* test_measured.c: pages of measurements: their contents, and that any text and number is
+ * accepted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static int count(const char *text, const char *word) {
   return n;
 }
 
-/* Elements that must be closed are. */
+/* All elements are closed. */
 static bool is_balanced(const char *html) {
   static const char *const names[] = {"svg",     "table", "section", "article",
                                       "details", "text",  "tr"};
@@ -80,7 +81,7 @@ TEST(a_page_holds_what_was_measured) {
   wv_free(html);
 }
 
-/* Remarks of every target stand in the one listing; each target has figures and roofs of its own.
+/* Remarks for every target are in one listing; each target has its own figures and roofs.
  */
 TEST(targets_stand_side_by_side) {
   static const wv_diag other = {.code = "R0602", .text = "by tensor cores", .at = {.line = 12}};
@@ -134,7 +135,7 @@ TEST(times_are_readable) {
   arena_free(a);
 }
 
-/* Bars keep their proportions; what is tiny is still seen, what is no number is not. */
+/* Bars keep their proportions; tiny values are still visible, NaN is not drawn. */
 TEST(bars_are_to_scale) {
   Arena *a = arena_new();
   StrBuf out = {.arena = a};

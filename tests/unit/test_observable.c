@@ -1,5 +1,5 @@
-/* test_observable.c: kernels whose result depends on which thread holds what, lane by lane, against
- * docs/language.md, section 13. THREADS in a text is the declared wave. */
+/* test_observable.c: kernels whose result depends on which thread holds which element, lane by
+ * lane, as docs/language.md, section 13, defines it. THREADS in a text is the declared wave. */
 #include "unit/lane_kit.h"
 
 typedef struct Run {
@@ -29,7 +29,7 @@ static Run run_open(const char *text, const char *target) {
   return r;
 }
 
-/* Lowers and runs what has its tensors by now. */
+/* Lowers and runs a kernel that has its tensors. */
 static bool run_lanes(Run *r, const char *target, int schedule) {
   r->ok = lane_transform(&r->lab, target) && sample_reparses(&r->lab) &&
           lane_run(&r->lab, target, schedule);
@@ -49,10 +49,10 @@ static bool run_lanes(Run *r, const char *target, int schedule) {
 
 /* ---- thread ids ---- */
 
-/* b = a + what the thread that holds an element adds. */
+/* b = a + a value that depends on the thread that holds the element. */
 typedef struct Added {
   const char *header, *added;
-  int rows, waves, more; /* columns: so many declared waves, and more */
+  int rows, waves, more; /* columns: this many declared waves, and more */
   int (*expected)(int row, int column, int threads);
 } Added;
 
@@ -76,15 +76,15 @@ static int in_both(int row, int column, int threads) {
 }
 
 static const Added thread_ids[] = {
-    /* Lanes lie along what is cut on dimension 0. */
+    /* Lanes are along the dimension that workgroup dimension 0 divides. */
     {"  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
      "  hardware threads THREADS, vector {M: 1, N: THREADS}",
      "scalar 100 * $T0 : i32", 3, 3, 1, along_columns},
-    /* A thread holds neighbours. */
+    /* A thread holds adjacent elements. */
     {"  workgroup M by 1 on 1; workgroup N by 4*THREADS on 0\n"
      "  hardware threads THREADS, vector {M: 1, N: 4*THREADS}",
      "fill 100 * $T0 + $T1 : tile<M, N, i32>", 2, 5, 3, four_neighbours},
-    /* The rows lie on dimension 0, so lanes lie along them; those behind the fourth hold nothing.
+    /* The rows are on dimension 0, so lanes are along them; those after the fourth hold nothing.
      */
     {"  workgroup M by 4 on 0; workgroup N by 3 on 1\n"
      "  hardware threads THREADS, vector {M: 4, N: 3}",
@@ -140,7 +140,7 @@ TEST(symbols_differ_between_lanes) {
   }
 }
 
-/* Symbols of what each thread has read; the read element decides where another is read. */
+/* Symbols set to what each thread has read; the element decides where another is read. */
 TEST(symbols_from_memory) {
   EACH_RUN(r, t,
            "kernel @k(%i: mem<N, i32>, %a: mem<N, i32>, %b: mem<N, i32>)\n"
@@ -182,7 +182,7 @@ TEST(branches_differ_between_lanes) {
   }
 }
 
-/* What all lanes hold is stored by those that come there. */
+/* A value that all lanes hold is stored by those that reach the store. */
 TEST(copies_are_stored_by_whoever_comes) {
   EACH_RUN(r, t,
            "kernel @k(%a: mem<M, i32>, %b: mem<M, i32>)\n"
@@ -213,7 +213,7 @@ TEST(loops_differ_between_lanes) {
   }
 }
 
-/* Each lane starts where its own element says; before 0 is at 0. */
+/* Each lane starts at the position given by its own element; negative positions start at 0. */
 TEST(loops_start_apart) {
   EACH_RUN(r, t,
            "kernel @k(%a: mem<N, i32>, %b: mem<N, i32>)\n"
@@ -251,7 +251,7 @@ static int by_all_threads(int threads) { return 2 * threads; }
   "  %t = apply_expr %i {expr = $APPLY_EXPR_ARG_0 + 1000*$T0}\n" atomics                           \
   "  %u = broadcast %x : tile<M, N, i32>\n  %y = add %u, %t\n  write %y, %w }"
 
-/* How often each row is added, by what the kernel says about it. */
+/* How often each row is added, depending on what the kernel specifies. */
 static const struct Adding {
   const char *text;
   int (*times)(int threads);
@@ -277,7 +277,7 @@ TEST(held_rows_are_added) {
     }
 }
 
-/* Each wave has a sum of its own, and adds it once: together they add all. */
+/* Each wave has its own sum, and adds it once: together they add everything. */
 TEST(sums_of_waves_are_added) {
   EACH_RUN(r, t,
            "kernel @k(%a: mem<M, N, i32>, %c: mem<M, i32>)\n"
@@ -297,7 +297,7 @@ TEST(sums_of_waves_are_added) {
   }
 }
 
-/* One thread has acted; all others, also in the other wave, get what it was told. */
+/* One thread performs the atomic; all others, also in the other wave, get its result. */
 TEST(all_holders_are_told) {
   EACH_RUN(r, t,
            "kernel @k(%a: mem<M, i32>, %c: mem<M, i32>, %w: mem<M, N, i32>)\n"
@@ -319,7 +319,7 @@ TEST(all_holders_are_told) {
   }
 }
 
-/* Elements per thread limit how many of its elements a thread acts on. */
+/* `elements_per_thread` limits how many of its elements a thread applies an op to. */
 TEST(first_elements_are_added) {
   EACH_RUN(r, t,
            "kernel @k(%a: mem<N, i32>, %c: mem<N, i32>)\n"
@@ -393,7 +393,7 @@ TEST(split) {
   }
 }
 
-/* Two waves share N; each gets the sum of its own half, and writes it to a place of its own. */
+/* Two waves share N; each gets the sum of its own half, and writes it to its own position. */
 TEST(sums_of_waves) {
   EACH_RUN(
       r, t,

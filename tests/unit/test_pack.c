@@ -1,9 +1,9 @@
-/* test_pack.c: places in shared memory, judged by walking every path of small programs with the
- * bytes at hand: what was written to an allocation is still there when it is read. */
+/* test_pack.c: offsets in shared memory, checked by following every path of small programs byte by
+ * byte: data written to an allocation is still there when it is read. */
 #include "unit/path_kit.h"
 #include "unit/tile_samples.h"
 
-enum { UNIT = 16, MAX_UNITS = 1024 }; /* places are multiples of a unit */
+enum { UNIT = 16, MAX_UNITS = 1024 }; /* offsets are multiples of a unit */
 
 typedef struct Range {
   int64_t base, bytes;
@@ -29,8 +29,8 @@ static bool writes(const Op *op, const Value **memory) {
   return *memory && (*memory)->def;
 }
 
-/* Every unit knows the allocation it was last written for. What was never written holds nothing
- * that could be lost. */
+/* Every unit records the allocation it was last written for. Data that was never written cannot be
+ * lost. */
 static bool path_keeps_values(const Path *p, const void *unused) {
   const Value *owner[MAX_UNITS] = {NULL}, *memory;
   bool written[64] = {false};
@@ -127,7 +127,7 @@ TEST(values_are_kept_on_every_path) {
   CHECK(t.judged > 1000 && t.shared > 200);
 }
 
-/* Not all four fit, so that those of one loop share bytes as well, or are too much. */
+/* Not all four fit, so that those of one loop also share bytes, or do not fit at all. */
 TEST(a_small_machine_is_crowded) {
   Tally t = judge_programs(80, 600, "toy8");
   CHECK_INT(t.wrong, 0);

@@ -1,4 +1,4 @@
-/* test_pass_manager.c: what surrounds a pass: analyses, verification, dumps, times, options. */
+/* test_pass_manager.c: everything around a pass: analyses, verification, dumps, times, options. */
 #include "transform/pass_manager.h"
 #include "unit/harness.h"
 
@@ -68,7 +68,7 @@ TEST(stops_where_asked) {
   context_free(cx);
 }
 
-/* A name in several rows: those work that fit the level; the first such one is where to stop. */
+/* A name in several rows: those of the right level run; the pipeline stops at the first of them. */
 TEST(a_name_in_several_rows) {
   static const char *const lane = "thread kernel @k(%a: mem<M, f32>)\n"
                                   "  launch grid (1) block (1) wave 1\n"
@@ -107,7 +107,7 @@ TEST(unknown_passes_are_reported) {
   context_free(cx);
 }
 
-/* An op that uses what is made after it, as a careless pass might leave it. */
+/* An op that uses a value defined after it, as a careless pass might leave it. */
 static void break_order(Kernel *k) {
   Op *read = ir_first(k), *neg = read->next;
   ir_remove(read);
@@ -128,7 +128,7 @@ TEST(invalid_ir_names_the_pass) {
   context_free(cx);
 }
 
-/* Without verify_each only the last pass is judged. */
+/* Without verify_each only the result of the last pass is verified. */
 TEST(the_last_pass_is_always_verified) {
   Context *cx = context_new();
   Kernel *k = parse(cx, text);

@@ -1,5 +1,5 @@
-/* test_pipeline.c: loops whose copies run ahead: the same results with any number of iterations,
- * one barrier for each, and no wait that could be missing. */
+/* test_pipeline.c: loops whose copies are prefetched: the same results with any number of
+ * iterations, one barrier for each, and no redundant wait. */
 #include "ir/ops/alloc_layout.h"
 #include "unit/lane_kit.h"
 
@@ -21,7 +21,7 @@
   "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n"                      \
   "  dynamic M; dynamic N; dynamic K\n" rows BODY
 
-/* Four waves that multiply from shared memory, where a machine can. */
+/* Four waves that multiply from shared memory, if the machine can. */
 #define GEMM_SHARED(rows)                                                                          \
   "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"     \
   "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16\n"                               \
@@ -58,7 +58,7 @@ TEST(any_number_of_iterations) {
   }
 }
 
-/* Two bytes cannot be copied asynchronously, and some machines copy nothing so. */
+/* Two bytes cannot be copied asynchronously, and some machines have no asynchronous copies. */
 static const Sample by_registers[] = {
     {"unaligned", GEMM(""), {{"M", 32}, {"N", 32}, {"K", 16}}},
     {"unaligned, shared", GEMM_SHARED(""), {{"M", 64}, {"N", 32}, {"K", 16}}},
@@ -118,7 +118,7 @@ TEST(other_loops) {
     EACH_TARGET(t) CHECK_INT(lane_differs(&others[i], t), 0);
 }
 
-/* What is left of the copies must not land on top of the next outer iteration's tiles. */
+/* Outstanding copies must not overwrite the tiles of the next outer iteration. */
 TEST(missing_waits_behind_a_loop_are_found) {
   SampleSizes sizes = {{32, 32, 3 * 16, 2}};
   const Sample twice = {"twice",
@@ -137,11 +137,11 @@ TEST(missing_waits_behind_a_loop_are_found) {
     found += !lane_run(&l, "sm_80", which) && has_code(l.cx, "E0803");
     lab_close(&l);
   }
-  CHECK_INT(waits, 2); /* in the loop, and behind it */
+  CHECK_INT(waits, 2); /* in the loop, and after it */
   CHECK_INT(found, 2);
 }
 
-/* ---- what must not run ahead ---- */
+/* ---- what must not be prefetched ---- */
 
 static int rings_of(const char *text, const char *target) {
   Lab l = lab_open(text);
@@ -161,7 +161,7 @@ static int rings_of(const char *text, const char *target) {
 TEST(what_stays_where_it_is) {
   const char *plain = LOOP("bind M = 64; bind K = 64\n", "", "    write %x, %c\n");
   CHECK_INT(rings_of(plain, "sm_80"), 1);
-  CHECK_INT(rings_of(plain, "gfx942"), 0); /* nobody asked for it */
+  CHECK_INT(rings_of(plain, "gfx942"), 0); /* it was not requested */
   CHECK_INT(
       rings_of(LOOP("bind M = 64; bind K = 64; stages 0\n", "", "    write %x, %c\n"), "gfx942"),
       1);
@@ -207,7 +207,7 @@ static int count_kind(const Kernel *k, OpKind kind) {
   return n;
 }
 
-/* Of the ops of a kind in the lowered kernel those whose absence nobody reports. */
+/* The number of ops of a kind in the lowered kernel whose absence is not reported. */
 static int silent(const Sample *s, const char *target, OpKind kind, int *n) {
   SampleSizes sizes = {{s->dims[0].tile, s->dims[1].tile, 6 * 16}};
   if (s->dims[2].tile < 0) sizes = (SampleSizes){{64, 6 * 16, 16, 16}};
@@ -228,7 +228,7 @@ static int silent(const Sample *s, const char *target, OpKind kind, int *n) {
   return quiet;
 }
 
-/* Inner tiles only: each op stands there once. */
+/* Inner tiles only: each op occurs once. */
 #define INNER "bind M = 64; bind N = 32; bind K = 96\n"
 
 static const Sample mma_sync = {
@@ -270,8 +270,9 @@ TEST(missing_waits_and_barriers_are_found) {
   CHECK_INT(silent(&by_threads, "sm_90a", OP_wgmma_fence, &n), 0);
 }
 
-/* A ring of barriers is set up for every run of the inner loop, and given up behind it: bytes that
- * are left, phases of the run before, or a barrier that is set up twice would be reported. */
+/* A ring of barriers is initialised for every run of the inner loop, and invalidated after it:
+ * pending bytes, phases of the previous run, or a barrier that is initialised twice would be
+ * reported. */
 #define OUTER(rows)                                                                                \
   "kernel @twice(%a: mem<B, M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "        \
   "f32>)\n"                                                                                        \
@@ -300,7 +301,7 @@ TEST(boxes_of_a_loop_in_a_loop) {
   }
 }
 
-/* Two boxes for each of two iterations in front of the loop, and in it. */
+/* Two boxes for each of two iterations before the loop, and in it. */
 TEST(boxes_without_their_barriers_are_found) {
   int n;
   CHECK_INT(silent(&by_boxes, "sm_90a", OP_barrier, &n), 0);
@@ -318,7 +319,7 @@ TEST(boxes_without_their_barriers_are_found) {
   CHECK_INT(silent(&by_boxes, "sm_90a", OP_wgmma_fence, &n), 0);
 }
 
-/* ---- products that are computed early ---- */
+/* ---- matmuls that are computed early ---- */
 
 #define CHAIN(rows)                                                                                \
   "kernel @chain(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>,"                          \
@@ -340,7 +341,7 @@ TEST(boxes_without_their_barriers_are_found) {
     {"M", 64}, {"N", 16}, {"K", -16}, { "P", -16 }                                                 \
   }
 
-/* Whether a product stands in front of the loop, too. */
+/* Whether there is also a matmul before the loop. */
 static bool begins_early(const char *text, const char *target) {
   Lab l = lab_open(text);
   PassOptions o = {.target = target, .stop_after = "pipeline", .verify_each = true};
@@ -392,7 +393,7 @@ TEST(early_products_without_their_waits_are_found) {
   CHECK_INT(n, 2);
   CHECK_INT(silent(&early_threads, "sm_90a", OP_async_wait, &n), 2); /* two waits for iteration 0 */
   CHECK_INT(n, 3);
-  CHECK_INT(silent(&early_threads, "sm_90a", OP_barrier, &n), 1); /* that in front of the loop */
+  CHECK_INT(silent(&early_threads, "sm_90a", OP_barrier, &n), 1); /* the one before the loop */
   CHECK_INT(n, 3);
 }
 

@@ -17,7 +17,7 @@ static int count_ops(const Kernel *k, OpKind kind) {
   return n;
 }
 
-/* Copies made of the sample, and allocations for them. */
+/* The numbers of copies and allocations made for the sample. */
 static void count_copies(const char *name, int *copies, int *allocs) {
   *copies = *allocs = -1;
   EACH_SAMPLE(s) {
@@ -70,7 +70,7 @@ TEST(a_tile_of_any_size_stays) {
   lab_close(&l);
 }
 
-/* An allocation is copied out as well as in, with what a write would test. */
+/* An allocation is copied out as well as in, with the same bounds tests as a write. */
 TEST(copies_go_both_ways) {
   static const Sample out = {"copy out",
                              "kernel @k(%a: mem<M, N, f32>, %b: mem<N, M, f32>)\n"

@@ -1,9 +1,9 @@
-/* test_ptx_divide.c: products in place of divisions, as the emitter writes them. */
+/* test_ptx_divide.c: multiplications that replace divisions, as the emitter writes them. */
 #include "backend/ptx/ptx_divide.h"
 #include "base/base.h"
 #include "unit/harness.h"
 
-/* The upper half of a product of 64 bits, of halves. */
+/* The upper half of a 64-bit multiplication, computed from halves. */
 static int64_t high64(int64_t a, int64_t b) {
   uint64_t al = (uint32_t)a, bl = (uint32_t)b;
   int64_t ah = a >> 32, bh = b >> 32;
@@ -32,7 +32,7 @@ static const int64_t small[] = {
 static const int64_t large[] = {INT64_C(1) << 40, INT64_C(10000000000),        INT64_MAX,
                                 INT64_MAX - 1,    INT64_C(0x5555555555555556), INT64_C(1) << 62};
 
-/* About multiples of the divisor, zero, and both ends. */
+/* Near multiples of the divisor, near zero, and at both ends. */
 static int wrong_of(int64_t d, int bits) {
   int64_t most = bits == 64 ? INT64_MAX : INT32_MAX, least = -most - 1;
   int wrong = 0;
@@ -62,7 +62,7 @@ TEST(quotients) {
   }
 }
 
-/* All divisors of a few bits, by dividends that decide: multiples, and one less. */
+/* All divisors of a few bits, with the critical dividends: multiples, and one less. */
 TEST(many_divisors) {
   int wrong = 0;
   for (int64_t d = 2; d < 3000; d++)

@@ -1,5 +1,5 @@
-/* test_ptx_ops.c: every op of one lane's program has instructions, or `legalise` takes it away;
- * what a launch needs to know stands beside the text. */
+/* test_ptx_ops.c: every op of one lane's program has instructions, or `legalise` removes it; facts
+ * that a launch needs are stored with the text. */
 #include "backend/ptx/ptx.h"
 #include "ir/dtype.h"
 #include "transform/pass_manager.h"
@@ -36,7 +36,7 @@ static bool said(const Emitted *e, const char *words) {
 
 /* ---- ops ---- */
 
-/* Written with others on every GPU: legal.def. */
+/* Expressed by other ops on every GPU: legal.def. */
 static bool is_expanded(OpKind kind) {
   static const OpKind rows[] = {
 #define LEGAL(op, where, natively, otherwise) OP_##op,
@@ -76,7 +76,7 @@ TEST(arguments) {
   CHECK(e.ptx.args[0].kind == PTX_SCALAR && e.ptx.args[0].dtype == DTYPE_i1);
   CHECK(e.ptx.args[1].kind == PTX_POINTER && e.ptx.args[1].bytes == 8);
   CHECK(e.ptx.args[2].kind == PTX_SCALAR && e.ptx.args[2].dtype == DTYPE_f16);
-  const PtxArg *map = &e.ptx.args[3]; /* equal boxes have one */
+  const PtxArg *map = &e.ptx.args[3]; /* equal boxes share one */
   CHECK(map[0].kind == PTX_TENSOR_MAP && map[0].param == 1 && map[0].bytes == 128);
   CHECK(map[0].rank == 2 && map[0].box[0] == 32 && map[0].box[1] == 64 && map[0].swizzle == 128);
   CHECK(map[1].kind == PTX_TENSOR_MAP && map[1].box[0] == 64 && map[1].swizzle == 64);
@@ -99,7 +99,7 @@ TEST(lines_and_fast_math) {
   drop(&fast);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 #define LANES "  launch grid (1) block (32) wave 32 shared 1024\n{\n  %z = scalar 0 : i32\n"
 

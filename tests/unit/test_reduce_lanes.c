@@ -1,5 +1,5 @@
 /* test_reduce_lanes.c: reductions, scans and conversions between layouts, lane by lane on every
- * machine, against the evaluator. Integers and sums that are exact agree bit by bit; the others
+ * machine, compared with the evaluator. Integers and exact sums agree bit for bit; the others
  * within a tolerance, because the order of additions differs. */
 #include <math.h>
 
@@ -58,7 +58,7 @@ static int reduce_differs(const Reduce *r, const char *target) {
   return wrong;
 }
 
-/* A reduction of one tile, by dtype, op, tile and place of the dim. */
+/* A reduction of one tile, by dtype, op, tile and position of the dim. */
 #define ROWS(name, dtype, op, n, tolerance)                                                        \
   {                                                                                                \
     {name,                                                                                         \
@@ -211,13 +211,13 @@ static const Reduce across_waves[] = {
     WAVES("block sum of 8 waves", "f32", "sum", ", block", 256, 32, 0),
     WAVES("block max of 24 waves", "f16", "max", ", block", 192, 8, 0),
     WAVES("block sum of 64 waves", "f16", "sum", ", block", 1024, 16, 0),
-    {{"all of it, by blocks", /* nothing is left beside the dim */
+    {{"all of it, by blocks", /* there is no other dim */
       "kernel @all(%a: mem<N, i32>, %b: mem<N, i32>)\n"
       "  workgroup N by 64 on 0; wave N by 16; hardware threads 8, vector {N: 16}; dynamic N\n"
       "{ %x = read %a\n  %r = sum %x {dim = N, block}\n  %y = add %x, %r\n  write %y, %b }",
       {{"N", 64}}},
      0},
-    {{"in a loop", /* the next iteration must not overtake the readers of the last */
+    {{"in a loop", /* the next iteration must not overtake the readers of the previous one */
       "kernel @loop(%a: mem<M, N, i32>, %b: mem<M, i32>, %c: mem<M, i32>)\n"
       "  workgroup M by 2 on 1; tile N by 64; hardware threads 8, waves (4, 1, 1)\n"
       "  dynamic M; dynamic N\n"
@@ -378,7 +378,8 @@ static Op *nth_barrier(const Kernel *k, int n) {
 }
 
 /* Without barrier n: reported for some sizes, under every schedule. Inner and outer tiles run
- * different copies of the kernel, so that no sizes reach all barriers. -1: there is no such. */
+ * different copies of the kernel, so that no sizes reach all barriers. -1: there is no such
+ * barrier. */
 static int reports_missing(const Reduce *r, const char *target, int n) {
   SampleSizes sizes = {0};
   int reported[3] = {0};
@@ -435,7 +436,7 @@ static Layout random_layout(unsigned *seed, bool waves) {
   return l;
 }
 
-/* A layout that is not far from another: two digits have changed places. */
+/* A layout that is not far from another: two digits are swapped. */
 static Layout near_layout(unsigned *seed, const Layout *l) {
   Layout out = *l;
   int lane = (int)(next_random(seed) % 3);

@@ -1,4 +1,5 @@
-/* test_report.c: JSON and pages of any text; reports through include/wave.h, also of mistakes. */
+/* test_report.c: JSON and pages with any text; reports through include/wave.h, also about
+ * mistakes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +128,8 @@ TEST(findings) {
   close_lab(&l);
 }
 
-/* On a machine whose lanes run in step there is no race, and a wave of another size does not run.
+/* On a machine whose lanes run in lockstep there is no race, and a wave of another size does not
+ * run.
  */
 TEST(machines) {
   Lab l;
@@ -139,7 +141,7 @@ TEST(machines) {
   close_lab(&l);
 }
 
-/* A processor that plays a machine of many lanes: that machine is made for the run. */
+/* A CPU that emulates a machine of many lanes: that machine is created for the run. */
 TEST(played_machine) {
   Lab l;
   CHECK(!run(&l, "race.wave", race, &(wv_sim_options){.target = "sim:cpu_neon"}));
@@ -189,7 +191,7 @@ TEST(empty_kernels) {
   close_lab(&l);
 }
 
-/* A copy in another context shows the same places and says the same. */
+/* A copy in another context shows the same locations and messages. */
 TEST(copies) {
   Lab l;
   CHECK(!run(&l, "race.wave", race, NULL));

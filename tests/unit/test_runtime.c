@@ -93,7 +93,7 @@ TEST(devices) {
   CHECK(has(said(cx, "E0902"), "there is no CUDA device 2: 2 available"));
   CHECK(!wv_device_get(cx, (wv_device){77, 0}, &info));
   CHECK(has(said(cx, "E0906"), "there is no kind of device 77"));
-  CHECK_INT(fake->retains, 0); /* asking makes no context */
+  CHECK_INT(fake->retains, 0); /* querying does not create a context */
   wv_ctx_free(cx);
   check_target(harness, 9, 0, "sm_90a");
   check_target(harness, 8, 6, "sm_80");
@@ -160,7 +160,7 @@ TEST(launch_passes_arguments) {
   CHECK_INT(b.fake->pushes, 0);
 }
 
-/* What was computed for the last launch is used again; addresses and numbers are the new ones. */
+/* Values computed for the last launch are reused; addresses and numbers are the new ones. */
 TEST(launch_again) {
   Bench b = bench_open(scale_text, NULL);
   ScaleArgs s;
@@ -185,7 +185,7 @@ TEST(launch_on_another_device) {
   int here;
   scale_args(&s, 4, 64);
   s.a.t.device.index = s.b.t.device.index = 1;
-  b.fake->enter(&here); /* somebody else's context is pushed away and comes back */
+  b.fake->enter(&here); /* another library's context is pushed and restored */
   CHECK(launch(&b, &s));
   b.fake->enter(NULL);
   CHECK_INT(b.fake->last.device, 1);
@@ -205,7 +205,7 @@ TEST(nothing_to_launch) {
   Bench b = bench_open(scale_text, NULL);
   ScaleArgs s;
   scale_args(&s, 0, 64);
-  s.a.t.data = s.b.t.data = NULL; /* tensors of no elements have no memory */
+  s.a.t.data = s.b.t.data = NULL; /* tensors without elements have no memory */
   CHECK(launch(&b, &s));
   CHECK(launch(&b, scale_args(&s, 4, 0)));
   CHECK_INT(b.fake->launches, 0);
@@ -345,7 +345,7 @@ TEST(driver_refuses_code) {
   CHECK(has(said(cx, "E0902"), "`scale`: the driver cannot load its function: out of memory"));
   CHECK_INT(fake->loads, fake->unloads);
   fake->fail = NULL;
-  wv_program *p = wv_compile(k, NULL); /* the process goes on */
+  wv_program *p = wv_compile(k, NULL); /* the process continues */
   CHECK(p != NULL);
   wv_program_free(p);
   wv_kernel_free(k);
@@ -365,7 +365,7 @@ TEST(launch_fails) {
   bench_close(&b);
 }
 
-/* As ptxas 13 says it, of texts that do so. */
+/* Messages of ptxas 13. */
 static const char *const advices[] = {
     "(C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility across "
     "compilation units.",
@@ -435,7 +435,7 @@ TEST(overlapping_launches) {
   wv_ctx_free(cx);
 }
 
-/* Workgroups that wait for each other are launched so that all of them run. */
+/* Workgroups that wait for each other are launched so that all of them are resident. */
 TEST(workgroups_that_wait) {
   static const char text[] = "thread kernel @flag(%flag: mem<M, i32>)\n"
                              "  launch grid (M) block (32) wave 32\n"

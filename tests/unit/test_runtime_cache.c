@@ -1,4 +1,5 @@
-/* test_runtime_cache.c: whatever happens to the files of the cache, no wrong kernel comes out. */
+/* test_runtime_cache.c: whatever happens to the files of the cache, it never returns a wrong
+ * kernel. */
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ TEST(stored_and_loaded) {
   kit_close(k);
 }
 
-/* Another key with the same hash: the file of one is not taken for the other. */
+/* Another key with the same hash: the file of one is not mistaken for the other. */
 TEST(hashes_may_collide) {
   Kit *k = kit_open();
   store(k);
@@ -112,7 +113,7 @@ TEST(nonsense_inside) {
 
 /* ---- processes ---- */
 
-/* A writer that is killed at any moment leaves nothing that is taken for a file. */
+/* A writer that is killed at any moment leaves nothing that is mistaken for a valid file. */
 TEST(killed_writers) {
   Kit *k = kit_open();
   for (int i = 0; i < 40; i++) {
@@ -158,7 +159,7 @@ TEST(two_writers_and_a_reader) {
   kit_close(k);
 }
 
-/* In a child, whose limit is its own: a disk on which a file cannot grow. */
+/* In a child process, which has its own limit: a disk on which a file cannot grow. */
 TEST(full_disk) {
   Kit *k = kit_open();
   pid_t child = fork();
@@ -234,7 +235,7 @@ static int64_t bytes_in(Kit *k) {
 
 static const char *const four[] = {"key 0", "key 1", "key 2", "key 3"};
 
-/* Room for four: the fifth drives out the one that was used least recently, not first written. */
+/* Room for four: the fifth evicts the one used least recently, not the one written first. */
 TEST(least_recently_used) {
   Kit *k = kit_open();
   age_files(k, four, 4);
@@ -251,7 +252,8 @@ TEST(least_recently_used) {
   kit_close(k);
 }
 
-/* A limit that was lowered counts from the next file on; one below any file keeps none, quietly. */
+/* A lowered limit applies from the next file on; one smaller than any file keeps none, without a
+ * message. */
 TEST(small_limits) {
   Kit *k = kit_open();
   age_files(k, four, 4);
@@ -269,7 +271,7 @@ TEST(small_limits) {
   kit_close(k);
 }
 
-/* Other files in the folder are nobody's to remove; what a killed writer left long ago is ours. */
+/* Other files in the folder are never removed; what a killed writer left long ago is. */
 TEST(only_our_files) {
   Kit *k = kit_open();
   char *theirs = arena_printf(k->a, "%s/notes.txt", k->settings.dir);
@@ -342,7 +344,7 @@ TEST(sizes_as_text) {
   }
 }
 
-/* A limit that is none is said, and the usual one holds. */
+/* An invalid limit is reported, and the default applies. */
 TEST(limit_that_is_none) {
   Kit *k = kit_open();
   setenv("WAVE_CACHE_SIZE", "lots", 1);
@@ -398,7 +400,7 @@ static const char text[] = "kernel @copy(%a: mem<M, f32>, %b: mem<M, f32>)\n"
                            "  bind M = 1024; hardware threads 32; workgroup M by 64 on 0\n"
                            "{\n  %x = read %a\n  write %x, %b\n}\n";
 
-/* Compiles; whether it came from the cache, and its PTX into `ptx`. */
+/* Compiles; returns whether it came from the cache, and its PTX in `ptx`. */
 static bool from_cache(wv_ctx *cx, const char *source, const wv_compile_options *o, char *ptx) {
   wv_kernel *k = kit_parse(cx, source);
   wv_program *p = k ? wv_compile(k, o) : NULL;
@@ -435,7 +437,7 @@ TEST(programs_come_back) {
   kit_close(k);
 }
 
-/* What a program says when it is compiled, loaded, or a variant of it is needed. */
+/* The messages of a program when it is compiled, loaded, or a variant of it is needed. */
 static const char *remarks_of(Arena *a, const char *dir) {
   static const char dynamic[] = "kernel @copy(%a: mem<M, f32>, %b: mem<M, f32>)\n"
                                 "  dynamic M; hardware threads 32; workgroup M by 64 on 0\n"

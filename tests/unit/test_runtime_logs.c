@@ -1,5 +1,5 @@
-/* Debug logs of programs: their memory is the launch's own. On the fake CUDA driver, where kernels
- * do not run; what they write is tested on the processor (tests/python/test_debug_logs.py). */
+/* Debug logs of programs: each launch has its own memory for them. On the fake CUDA driver, where
+ * kernels do not run; what they write is tested on the CPU (tests/python/test_debug_logs.py). */
 #include "unit/runtime_kit.h"
 
 static const char text[] = "kernel @k(%a: mem<M, N, f32>)\n"
@@ -49,7 +49,7 @@ TEST(a_launch_brings_their_memory) {
   CHECK_INT(b.fake->launches, 1);
   CHECK(b.fake->last.nargs >= 3); /* three addresses, and what follows from the sizes */
   CHECK(b.fake->last.stream == (void *)7);
-  CHECK(wv_launch(b.p, b.cx, arg_of(&t, &arg, 2, 3), 1, NULL, 0)); /* nobody asks for them */
+  CHECK(wv_launch(b.p, b.cx, arg_of(&t, &arg, 2, 3), 1, NULL, 0)); /* they are not requested */
   CHECK(wv_program_warm(b.p, b.cx, arg_of(&t, &arg, 1, 1), 1));
   CHECK_INT(b.fake->launches, 2);
   CHECK_INT(seen.n, 2);
@@ -102,7 +102,7 @@ TEST(mistakes) {
   bench_close(&b);
 }
 
-/* Whatever fails on the way is said once, and memory goes back. */
+/* Any failure is reported once, and memory is freed. */
 TEST(failures_of_the_driver) {
   static const char *const calls[] = {"cuMemAlloc_v2", "cuMemcpy", "cuStreamSynchronize"};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

@@ -2,7 +2,7 @@
 #include "unit/runtime_kit.h"
 
 typedef struct Case {
-  const char *target, *device;           /* what options say */
+  const char *target, *device;           /* the options */
   const char *kind, *with_gpu, *without; /* the machine, and its target with and without a GPU */
   bool anywhere, replaced;
 } Case;
@@ -68,7 +68,7 @@ TEST(replaced) {
   CHECK(wv_machine_find(cx, &o, &m));
   CHECK_STR(m.remark,
             "there is no AMD device here to run `hip/gfx942`; compiled for this machine's CPU");
-  CHECK_STR(m.shown, "gfx942"); /* its passes, although another machine runs the kernel */
+  CHECK_STR(m.shown, "gfx942"); /* its passes are shown, although another machine runs the kernel */
   fake_open(FAKE_CUDA);
   CHECK(wv_machine_find(cx, &o, &m) && has(m.remark, "compiled for `sm_90a`"));
   o.target = "gfx1030"; /* there is no such row */

@@ -1,5 +1,5 @@
-/* test_runtime_maps.c: derived arguments: tensor maps, numbers for divisions; launches of several
- * threads at once. */
+/* test_runtime_maps.c: derived arguments: tensor maps, numbers for divisions; launches from several
+ * threads at the same time. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 
@@ -37,7 +37,7 @@ static Args *args_of(Args *s, int64_t m) {
   return s;
 }
 
-/* The words of the map that was passed; the fake wrote them. */
+/* The words of the map that was passed; the fake driver wrote them. */
 static const uint64_t *map_of(const FakeCuda *f, uint64_t *words) {
   for (int i = 0; i < f->last.nargs; i++)
     if (f->last.arg_bytes[i] == 128) memcpy(words, f->last.arg[i], 128);
@@ -70,7 +70,7 @@ TEST(tensor_maps) {
   CHECK(wv_launch(b.p, b.cx, args_of(&s, 80)->arg, 2, NULL, 0)); /* another size */
   CHECK_INT(b.fake->encodes, 2);
   CHECK_INT((int)map_of(b.fake, m)[5], 80 << 16 | 32);
-  args_of(&s, 1)->a.strides[0] = 65; /* of one row any stride is right; the driver wants 16 bytes */
+  args_of(&s, 1)->a.strides[0] = 65; /* any stride is valid; the driver needs 16 bytes */
   CHECK(wv_launch(b.p, b.cx, s.arg, 2, NULL, 0));
   CHECK_INT((int)map_of(b.fake, m)[5], 1 << 16 | 32);
   CHECK_INT((int)m[10], 16);
@@ -107,7 +107,7 @@ TEST(maps_over_pixels) {
   CHECK_INT((int)(m[6] >> 16), 9);
   CHECK_INT((int)(m[7] >> 16), 7);
   CHECK_INT((int)m[9], 48 << 16 | 64);
-  CHECK_INT((int)m[10], 0xfe0406); /* along columns from -2 to 4 behind the last, by 6 */
+  CHECK_INT((int)m[10], 0xfe0406); /* along columns from -2 to 4 after the last, by 6 */
   CHECK_INT((int)m[11], 0xfffd05);
   CHECK_INT((int)m[13], 128);
   x.t.data = (void *)0x50000;
@@ -178,8 +178,8 @@ static void *launch_often(void *user) {
   wv_ctx *cx = wv_ctx_new();
   Args s;
   for (int i = 0; i < 400; i++) {
-    args_of(&s, 4 * (1 + (i + w->number) % 5));  /* as others do, and otherwise */
-    if (i % 7 == w->number) s.a.strides[0] = 65; /* a variant that nobody has compiled yet */
+    args_of(&s, 4 * (1 + (i + w->number) % 5));  /* the same as others, and different */
+    if (i % 7 == w->number) s.a.strides[0] = 65; /* a variant that has not been compiled yet */
     w->failed += !wv_launch(w->p, cx, s.arg, 2, (void *)(uintptr_t)w->number, 0);
   }
   wv_ctx_free(cx);

@@ -1,5 +1,5 @@
-/* test_runtime_open.c: programs that are compiled when they are launched, because tiles are as
- * large as a tensor. */
+/* test_runtime_open.c: programs that are compiled when they are launched, because their tiles are
+ * as large as a tensor. */
 #include "unit/runtime_kit.h"
 
 #include <pthread.h>
@@ -114,7 +114,7 @@ TEST(nothing_to_look_at_before) {
   CHECK(wv_program_prepare(b.p, b.cx, 0));
   for (int i = 0; wv_program_variant(b.p, i, &v); i++) CHECK(v.compiled);
   CHECK(!wv_program_save(b.p, b.cx, &n) &&
-        has(said(b.cx, "E0606"), "is compiled when")); /* it would not take every call */
+        has(said(b.cx, "E0606"), "is compiled when")); /* it would not support every call */
   wv_diag_clear(b.cx);
   CHECK(!wv_program_emit_c(b.p, b.cx, "sums.h", &source, &header) &&
         has(said(b.cx, "E0606"), "is compiled when"));

@@ -1,4 +1,4 @@
-/* test_runtime_saved.c: programs as bytes: loaded without kernel and compiler, or refused. */
+/* test_runtime_saved.c: programs as bytes: loaded without kernel and compiler, or rejected. */
 #include "unit/runtime_kit.h"
 
 static const char text[] = "kernel @copy(%a: mem<M, N, f16>, %b: mem<M, N, f16>)\n"
@@ -36,7 +36,7 @@ TEST(every_variant_is_there) {
   CHECK(launch(p, cx, 0x10002, 8, 63));        /* not */
   CHECK(launch(p, cx, 0x10000, 800, 1000000)); /* beyond 32 bits */
   CHECK_INT(fake->launches, launches + 3);
-  CHECK(launch(p, cx, 0x10000, 1001, 64)); /* by code without the assumption, which is there, too */
+  CHECK(launch(p, cx, 0x10000, 1001, 64)); /* by code without the assumption, which is also saved */
   CHECK(has(said(cx, "R0701"), "the assumption `M < 1000` does not hold"));
   wv_diag_clear(cx);
   CHECK(has(wv_program_text(p, cx, 0, "ptx"), ".entry copy"));

@@ -1,4 +1,4 @@
-/* test_runtime_variants.c: which variant a launch takes, when it is compiled, and dumps fed back.
+/* test_runtime_variants.c: which variant a launch uses, when it is compiled, and recompiled dumps.
  */
 #include "unit/runtime_kit.h"
 
@@ -13,7 +13,7 @@ static const char copy_text[] = "kernel @copy(%a: mem<M, N, f16>, %b: mem<M, N, 
 
 enum { A = 0x10000, B = 0x20000 };
 
-/* In front of each the same for tensors with 32-bit offsets: NEAR(WHOLE), ... */
+/* Before each there is the same for tensors with 32-bit offsets: NEAR(WHOLE), ... */
 enum { WHOLE = 1, DENSE = 3, ROWS = 5, ANY = 7, VARIANTS = 8 };
 #define NEAR(variant) ((variant)-1)
 
@@ -40,7 +40,7 @@ static bool is_compiled(const Bench *b, int i) {
   return wv_program_variant(b->p, i, &v) && v.compiled;
 }
 
-/* The launch is made, and the variants up to now are those of the set. */
+/* The launch succeeds, and the variants so far are those of the set. */
 static void check_compiled(Harness *harness, Bench *b, const Args *s, unsigned set) {
   CHECK(launch(b, s));
   for (int i = 0; i < VARIANTS; i++) CHECK_INT(is_compiled(b, i), set >> i & 1);
@@ -55,7 +55,7 @@ TEST(first_that_fits) {
   CHECK(!wv_program_variant(b.p, VARIANTS, &v) && !wv_program_variant(b.p, -1, &v));
   unsigned rows = 1 << NEAR(ROWS), any = 1 << NEAR(ANY), dense = 1 << NEAR(DENSE);
   check_compiled(harness, &b, args_of(&s, 8, 64), 1);
-  s.a.strides[0] = 128; /* rows that lie apart */
+  s.a.strides[0] = 128; /* padded rows */
   check_compiled(harness, &b, &s, 1 | rows);
   s.a.strides[0] = 127;
   check_compiled(harness, &b, &s, 1 | rows | any);
@@ -83,29 +83,29 @@ TEST(facts_of_launches) {
   check_takes(harness, &s, NEAR(WHOLE));
   args_of(&s, 8, 64)->a.t.strides = NULL;
   check_takes(harness, &s, NEAR(WHOLE));
-  args_of(&s, 8, 1)->a.strides[0] = 16; /* single elements apart */
+  args_of(&s, 8, 1)->a.strides[0] = 16; /* strided elements */
   check_takes(harness, &s, NEAR(ANY));
 }
 
-/* Beyond what 32 bits address there is the same with 64. */
+/* Beyond the range of 32 bits there is the same variant with 64. */
 TEST(tensors_of_any_size) {
   enum { LARGE = 1 << 20 };
   Args s;
   check_takes(harness, args_of(&s, LARGE, 512), NEAR(WHOLE));
   check_takes(harness, args_of(&s, LARGE + 1, 512), WHOLE); /* 2**30 bytes and a row */
   check_takes(harness, args_of(&s, LARGE + 1, 513), DENSE);
-  check_takes(harness, args_of(&s, 1, LARGE), WHOLE); /* rows that would stick out too far */
+  check_takes(harness, args_of(&s, 1, LARGE), WHOLE); /* rows that would reach too far */
   args_of(&s, LARGE, 512)->a.strides[0] = 1024;
   check_takes(harness, &s, ROWS);
   args_of(&s, LARGE, 512)->a.strides[0] = 1025;
   check_takes(harness, &s, ANY);
-  args_of(&s, 8, 64)->a.strides[0] = -64; /* against the order of rows: offsets may be negative */
+  args_of(&s, 8, 64)->a.strides[0] = -64; /* in reverse order of rows: offsets may be negative */
   check_takes(harness, &s, ROWS);
-  args_of(&s, 8, 64)->a.strides[0] = INT64_MAX / 2; /* no number overflows unseen */
+  args_of(&s, 8, 64)->a.strides[0] = INT64_MAX / 2; /* no undetected overflow */
   check_takes(harness, &s, ANY);
 }
 
-/* What is computed in 32 bits. */
+/* The values computed in 32 bits. */
 static int wide_lines(const char *ptx) {
   int n = 0;
   for (const char *at = ptx; (at = strstr(at, ".s64")); at++) n++;
@@ -141,7 +141,7 @@ TEST(near_tensors_in_32_bits) {
   bench_close(&b);
 }
 
-/* Facts that the header states, or that numbers are, make no variant. */
+/* Facts stated in the header, or known from constants, do not create a variant. */
 TEST(sizes_that_are_known) {
   static const char text[] = "kernel @copy(%a: mem<M, N, f16>, %b: mem<M, N, f16>)\n"
                              "  bind M = 8; bind N = 64\n"
@@ -228,7 +228,7 @@ static void take_dump(void *user, const char *pass, const char *text) {
   d->n++;
 }
 
-/* The next line that is code: what follows where it comes from. */
+/* The next line that is code: the one after its source location. */
 static const char *code_line(const char *text) {
   while (strncmp(text, "\t.loc", 5) == 0 || strncmp(text, ".file", 5) == 0)
     text += strcspn(text, "\n") + 1;
@@ -267,7 +267,7 @@ TEST(dumps_go_back_in) {
   CHECK(has(said(b.cx, "E0905"), "only for these tensors: row-major"));
   wv_program_free(p);
   wv_kernel_free(k);
-  /* One lane's program as it is printed is a program, too. */
+  /* The printed form of one lane's program is itself a program. */
   k = kit_parse(b.cx, first);
   p = k ? wv_compile(k, &(wv_compile_options){0}) : NULL;
   CHECK(p && wv_launch(p, b.cx, args_of(&s, 8, 64)->arg, 2, NULL, 0));

@@ -1,4 +1,4 @@
-/* test_runtime_workspace.c: memory that kernels need beside their arguments: a block of zeros for
+/* test_runtime_workspace.c: memory that kernels need besides their arguments: a block of zeros for
  * each stream. */
 #define _XOPEN_SOURCE 700
 #include <pthread.h>
@@ -77,7 +77,7 @@ TEST(one_block_for_each_stream) {
   CHECK_INT(fake->allocated, 0);
 }
 
-/* The smaller block stays: kernels under way may use it. */
+/* The smaller block stays: kernels in flight may use it. */
 TEST(it_grows) {
   Bench b = bench_open(text, NULL);
   CHECK(launch(&b, 10, NULL));
@@ -86,7 +86,7 @@ TEST(it_grows) {
   int64_t large = arg_i64(b.fake, W);
   CHECK(large != small && is_zero((const char *)(intptr_t)large, 400000));
   CHECK_INT(b.fake->allocated, 2);
-  CHECK(launch(&b, 120000, NULL)); /* there was room to spare */
+  CHECK(launch(&b, 120000, NULL)); /* there was enough room */
   CHECK_INT(arg_i64(b.fake, W), large);
   CHECK_INT(b.fake->allocated, 2);
   CHECK(launch(&b, 0, NULL)); /* nothing is launched */
@@ -142,7 +142,7 @@ TEST(from_the_cache) {
   rmdir(dir);
 }
 
-/* ---- on the processor, where kernels run ---- */
+/* ---- on the CPU, where kernels run ---- */
 
 static const char counts[] = "thread kernel @counts(%a: mem<N, i32>, %w: mem<N, i32> workspace)\n"
                              "  launch grid (1) block (1) wave 1\n"
@@ -167,7 +167,7 @@ typedef struct Worker {
   int wrong;
 } Worker;
 
-/* Everybody doubles numbers of his own by the same program. */
+/* Each thread doubles its own numbers with the same program. */
 static void *work(void *user) {
   enum { N = 2000, ROUNDS = 200 };
   Worker *w = user;
@@ -186,7 +186,7 @@ static void *work(void *user) {
   return NULL;
 }
 
-TEST(threads_on_the_processor) {
+TEST(threads_on_the_cpu) {
   enum { THREADS = 4 };
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *k = kit_parse(cx, counts);
@@ -212,4 +212,4 @@ TEST(threads_on_the_processor) {
 }
 
 TESTS_MAIN(RUN(one_block_for_each_stream) RUN(it_grows) RUN(not_in_a_capture) RUN(no_memory)
-               RUN(from_the_cache) RUN(threads_on_the_processor))
+               RUN(from_the_cache) RUN(threads_on_the_cpu))

@@ -1,10 +1,10 @@
-/* test_sim.c: every op of one lane's program has a meaning, and every check of the simulator finds
- * its mistake in the smallest kernel that makes it. */
+/* test_sim.c: every op of one lane's program has a meaning, and every check of the simulator
+ * detects its mistake in the smallest kernel that has it. */
 #include "unit/sim_kit.h"
 
 #include "backend/sim/sim_state.h"
 
-/* An op of the THREAD level without a row cannot be run: a new op is not half added. */
+/* An op of the THREAD level without a row cannot be run: this detects a partly added op. */
 TEST(every_op_runs) {
   for (int i = 0; i < OP_COUNT; i++) {
     bool lane = (op_info[i].level & LEVEL_THREAD) != 0;
@@ -135,7 +135,7 @@ TEST(not_finite) {
 /* ---- races ---- */
 
 TEST(races) {
-  /* lanes of one op: the same bits are no race, different ones are */
+  /* lanes of one op: storing the same bits is not a race, different ones are */
   CHECK(passes(ONE "  %z = expr 0 : i32\n  store %z, %b, %z\n}\n"));
   CHECK(finds(ONE "  %z = expr 0 : i32\n  %i = expr $T0 : i32\n  store %i, %b, %z\n}\n", "E0803",
               "store %i", "store %i"));
@@ -143,17 +143,17 @@ TEST(races) {
   CHECK(passes(TWO "  %z = expr 0 : i32\n  store %z, %b, %z\n}\n"));
   CHECK(finds(TWO "  %z = expr 0 : i32\n  %i = expr floor($T0/32) : i32\n  store %i, %b, %z\n}\n",
               "E0803", "store %i", "store %i"));
-  /* reads do not race, atomics do not race with each other, but with others */
+  /* reads do not race; atomics race with other accesses, not with each other */
   CHECK(passes(TWO
                "  %z = expr 0 : i32\n  %x = load %a, %z : i32\n  %o = atomic add %z, %b, %z\n}\n"));
   CHECK(finds(TWO
               "  %z = expr 0 : i32\n  %o = atomic add %z, %b, %z\n  %x = load %b, %z : i32\n}\n",
               "E0803", "load %b", "atomic"));
-  /* an ordinary write behind other atomics is not forgotten */
+  /* an ordinary write after other atomics is not forgotten */
   CHECK(finds(TWO "  %z = expr 0 : i32\n  if ($T0 < 1) {\n    store %z, %b, %z\n  }\n"
                   "  %o = atomic add %z, %b, %z\n}\n",
               "E0803", "atomic", "store %z"));
-  /* nor is an atomic behind a later one, which the reader knows of */
+  /* nor is an atomic before a later one that is ordered with the reader */
   const char *later = "  if (Eq($T0, 1)) {\n    %p = atomic add %z, %b, %z\n";
   const char *earlier = ONE "  %z = expr 0 : i32\n  if ($T0 < 1) {\n    %o = atomic max %z, %b, "
                             "%z\n  }\n";
@@ -165,7 +165,7 @@ TEST(races) {
   CHECK(passes(arena_printf(arena, "%s%s  }\n  barrier wave\n  %%x = load %%b, %%z : i32\n}\n",
                             earlier, later)));
   arena_free(arena);
-  /* a workgroup barrier orders global memory too */
+  /* a workgroup barrier also orders global memory */
   CHECK(passes(
       TWO
       "  %i = expr $T0 : i32\n  %j = expr 63 - $T0 : i32\n  store %i, %b, %i\n  barrier workgroup\n"
@@ -185,7 +185,7 @@ TEST(workgroups) {
 
 static void fill_halves(Lab *l) { lab_tensor(l, DTYPE_i4, 1, 64); }
 
-/* Each lane stores a number of its own to the element `at`, then does `more`. */
+/* Each lane stores its own number to the element `at`, then executes `more`. */
 static Trial halves(const char *at, const char *more) {
   Trial t = trial_text("");
   t.text = arena_printf(t.arena,
@@ -197,7 +197,7 @@ static Trial halves(const char *at, const char *more) {
   return t;
 }
 
-/* A store of half a byte leaves the other half to others. */
+/* A store of half a byte does not conflict with the other half. */
 TEST(halves_of_bytes) {
   Trial t = halves("$T0", "");
   CHECK(trial_passes(&t, NULL));
@@ -359,7 +359,7 @@ static bool is_divergent_sum(const Lab *l) {
   return true;
 }
 
-/* Odd lanes loop as often as their number says; even ones keep what they carried. */
+/* Odd lanes loop as often as their number; even ones keep their carried value. */
 TEST(masks) {
   Trial t = trial_text(ONE "  %i = expr $T0 : i32\n  %z = expr 100*(1 - Mod($T0, 2)) : i32\n"
                            "  %odd = expr Eq(Mod($T0, 2), 1) : i1\n  %r = if %odd carry %p = %z {\n"

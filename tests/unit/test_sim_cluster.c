@@ -1,6 +1,6 @@
 /* test_sim_cluster.c: workgroups of a cluster access each other's shared memory: loads, stores,
- * atomics, arrivals, tensor copies to several; and every way to get it wrong is found under every
- * schedule, also that a peer may have ended. */
+ * atomics, arrivals, tensor copies to several; and every misuse is detected under every schedule,
+ * including access to a peer that may have ended. */
 #include "unit/sim_kit.h"
 
 static void fill(Lab *l) {
@@ -112,10 +112,10 @@ TEST(remote_arrivals) {
   CHECK(finds(arrive, "    store %x, %s, %i {peer = 0}\n    mbar_arrive %m, %z {peer = 0}\n",
               "    mbar_arrive %m, %z {peer = 0}\n    store %x, %s, %i {peer = 0}\n",
               "E0803 E0804 E0816", "", NULL));
-  /* before the peer has made its barrier */
+  /* before the peer has initialised its barrier */
   CHECK(
       finds(arrive, "  barrier cluster\n", "  barrier workgroup\n", "E0803 E0809", "mbar_", NULL));
-  /* nobody waits: the peer may be gone when the arrival comes */
+  /* no wave waits: the peer may have ended when the arrival comes */
   CHECK(finds(arrive,
               "    mbar_wait %m, %z, %z\n    %y = load %s, %i : i32\n    store %y, %b, %x\n",
               "    store %x, %b, %x\n", "E0816", "{peer = 0}", NULL));
@@ -155,7 +155,8 @@ TEST(multicasts) {
               "E0816", "tma_load", NULL));
 }
 
-/* All workgroups are live together when they talk through memory; clusters stay clusters. */
+/* All workgroups are resident together if they communicate through memory; clusters stay
+ * clusters. */
 TEST(clusters_of_a_live_grid) {
   Trial t = trial_text(swap);
   t.fill = fill;

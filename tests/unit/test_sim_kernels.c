@@ -1,5 +1,5 @@
-/* test_sim_kernels.c: the kernels of tests/run/sim_*.wave give the right numbers under every
- * schedule without a finding, and each fault put into them is found under every schedule. */
+/* test_sim_kernels.c: the kernels of tests/run/sim_*.wave give the right results under every
+ * schedule without a finding, and each fault put into them is detected under every schedule. */
 #include "unit/sim_kit.h"
 
 static const TargetInfo *machine(const char *name) { return target_find(name).machine; }
@@ -70,14 +70,14 @@ TEST(transpose) {
         "store %x");
   FAULT("sim_transpose", fill_transpose, "$T1*33 + $T0 : i32", "$T1*33 + $T0 + 1 : i32", "E0801",
         "store %x", NULL);
-  /* inside of the buffer, but past the end of a row */
+  /* inside the buffer, but past the end of a row */
   FAULT("sim_transpose", fill_transpose, "coords = [$WG0*32 + $T0, $WG1*8 + $T1]",
         "coords = [$WG0*32 + $T0 - 1, $WG1*8 + $T1 + 16]", "E0801", "load %a", NULL);
 }
 
 static void fill_lanes(Lab *l) { lab_tensor(l, DTYPE_i32, 1, 64); }
 
-/* A wave of a lock-step machine is one thread: between its lanes no barrier is needed. */
+/* A wave of a lockstep machine is one thread: its lanes do not need a barrier. */
 TEST(lockstep) {
   Trial t = trial_text(
       "thread kernel @k(%b: mem<64, i32>)\n  launch grid (1) block (64) wave 64 shared 256\n{\n"

@@ -1,8 +1,8 @@
-/* test_sim_matrix.c: ldmatrix and stmatrix move what the manual says, agree with the fragments of
- * mma.def, and every misuse is found; copies that arrive at mbarriers. */
+/* test_sim_matrix.c: ldmatrix and stmatrix behave as the manual says and agree with the fragments
+ * of mma.def, and every misuse is detected; copies that arrive at mbarriers. */
 #include "unit/sim_kit.h"
 
-/* ---- what moves where ---- */
+/* ---- element positions ---- */
 
 typedef struct Form {
   DType dtype;
@@ -11,19 +11,19 @@ typedef struct Form {
 } Form;
 
 /* The 16-bit unit of matrix `i` that half `h` of a lane's register belongs to, as the manual draws
- * it: lane 4*row + column holds two neighbours, or two below each other. */
+ * it: lane 4*row + column holds two neighbours in a row, or in a column. */
 static void unit_of(const Form *f, int lane, int h, int *row, int *column) {
   *row = f->transposed ? 2 * (lane % 4) + h : lane / 4;
   *column = f->transposed ? lane / 4 : 2 * (lane % 4) + h;
 }
 
-/* Rows of 16 bytes lie 48 bytes apart, matrices in reverse order. */
+/* Rows of 16 bytes are 48 bytes apart, matrices in reverse order. */
 static int row_place(const Form *f, int matrix, int row) {
   return 24 * (8 * (f->count - 1 - matrix) + row);
 }
 
-/* Shared memory filled from %a and the registers stored to %b, or the other way; lanes that name no
- * row hold nonsense. */
+/* Shared memory is filled from %a and the registers are stored to %b, or the reverse; lanes that do
+ * not give a row address hold garbage. */
 static const char *form_text(Arena *a, const Form *f, bool loads) {
   const DTypeInfo *t = &dtype_info[f->dtype];
   int n = f->count * 32 / t->bits, all = 24 * 8 * f->count * 16 / t->bits;
@@ -194,7 +194,7 @@ TEST(store) {
                     "stmatrix", NULL));
   CHECK(store_finds("16*(Mod($T0, 8) + 8*floor($T0/16)) + 8",
                     "16*(Mod($T0, 8) + 16*floor($T0/16)) + 8", "E0801", "stmatrix", NULL));
-  /* two rows at one place */
+  /* two rows at one address */
   CHECK(store_finds("%to = expr 16*(Mod($T0, 8) + 8*floor($T0/16))", "%to = expr 16*(Mod($T0, 8))",
                     "E0803", "stmatrix", "stmatrix"));
   CHECK(store_finds("  store %x, %s, %own\n", "", "E0804", "stmatrix", NULL));
@@ -207,7 +207,7 @@ TEST(store) {
   CHECK(trial_finds(&old, "E0813", "stmatrix", NULL));
 }
 
-/* Eight rows 16 bytes apart are one access; 128 bytes apart they meet in the same banks. */
+/* Eight rows 16 bytes apart are one access; 128 bytes apart they conflict. */
 TEST(costs) {
   Lab l = lab_open(
       "thread kernel @k(%b: mem<32, f16>)\n  launch grid (1) block (32) wave 32 shared 1024\n{\n"
@@ -252,7 +252,7 @@ TEST(copies_arrive) {
   /* an ordinary arrival does not wait for copies */
   CHECK(copies_find("mbar_arrive_async %full, %stage", "mbar_arrive %full, %stage", "E0803",
                     "load %ring", "copy_async"));
-  /* what is issued behind the arrival is not covered */
+  /* copies issued after the arrival are not covered */
   CHECK(copies_find("      copy_async %ring, %to, %a, %from {bytes = 16}\n      mbar_arrive_async "
                     "%full, %stage\n",
                     "      mbar_arrive_async %full, %stage\n      copy_async %ring, %to, %a, %from "
@@ -265,13 +265,13 @@ TEST(copies_arrive) {
                     "E0809", "mbar_init %full, %s0", NULL));
   CHECK(copies_find("mbar_init %full, %s0 {count = 32}", "mbar_init %full, %s0 {count = 33}",
                     "E0807", "mbar_wait", NULL));
-  /* ordinary stores beside the copies are not covered */
+  /* ordinary stores are not covered */
   CHECK(copies_find("      copy_async %ring, %to, %a, %from {bytes = 16}\n",
                     "      %v = load %a, %from : vec<4, f32>\n      store %v, %ring, %to\n",
                     "E0803", "load %ring", "store %v"));
 }
 
-/* Groups are counted as before when copies also arrive at mbarriers. */
+/* Groups are counted as before if copies also arrive at mbarriers. */
 TEST(groups_beside_arrivals) {
   const char *text =
       "thread kernel @k(%a: mem<5, 32, 4, f32>, %b: mem<32, 4, f32>)\n"

@@ -1,6 +1,6 @@
-/* test_sim_rows.c: every row of mma.def whose operands lie in registers, executed in the simulator
- * on every machine that has it, against a dense product: one instruction and copies along m, n and
- * k, in every pair of types the row admits. Rows of wgmma are test_sim_wgmma.c's. */
+/* test_sim_rows.c: every row of mma.def with operands in registers, executed in the simulator on
+ * every machine that has it, and compared with a dense matmul: one instruction and several along m,
+ * n and k, in every pair of types that the row accepts. Rows of wgmma are in test_sim_wgmma.c. */
 #include "unit/mma_kit.h"
 
 typedef struct Case {
@@ -31,7 +31,8 @@ static Part part_of(const Case *c, MmaOperand o) {
 
 static int part_regs(const Part *p) { return p->regs * p->outer * p->inner; }
 
-/* Elements from one lane to the next in memory: every lane's are aligned, four-bit ones too. */
+/* The distance between lanes in memory, in elements: the elements of every lane are aligned, even
+ * four-bit ones. */
 static int stride_of(const Part *p) { return (part_regs(p) + 15) / 16 * 16; }
 
 /* The element of the whole operand in a register of a lane; -1: none. */
@@ -131,8 +132,8 @@ static bool runs_all_ways(Case c) {
 
 /* ---- the table ---- */
 
-/* The machine multiplies by the row in every pair of types; those of A and B that were executed.
- * 0: it was wrong. */
+/* Executes the row on the machine in every pair of types; returns the types of A and B that were
+ * executed. 0: a result was wrong. */
 static unsigned run_row_on(const MmaInfo *row, const TargetInfo *machine, int *pairs) {
   unsigned types = 0;
   for (int a = 0; a < DTYPE_COUNT; a++)
@@ -147,8 +148,8 @@ static unsigned run_row_on(const MmaInfo *row, const TargetInfo *machine, int *p
   return types;
 }
 
-/* Nothing is left out: every row, on every machine that has it, in every type it names. A type that
- * no machine multiplies by the row is a mistake in the table. */
+/* Nothing is left out: every row, on every machine that has it, in every type it names. A type with
+ * which no machine executes the row is a mistake in the table. */
 TEST(every_row_in_registers) {
   int rows = 0, pairs = 0, wgmma = 0;
   for (int i = 0; i < mma_count(); i++) {
@@ -174,7 +175,7 @@ TEST(every_row_in_registers) {
 
 /* ---- register tiles ---- */
 
-/* A form on a processor in a type, small and general values. Sums of `tile` have several types. */
+/* A form on a CPU in a type, with small and general values. Sums of `tile` have several types. */
 static bool tile_runs(const MmaInfo *row, const TargetInfo *machine, DType t) {
   Case c = {.row = row, .machine = machine, .spelling = row->name, .a = t, .b = t};
   c.c = !dtype_is_float(t) ? DTYPE_i32 : t == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
@@ -199,8 +200,8 @@ static bool runs_in_all_types(const MmaInfo *row, const TargetInfo *machine) {
          false;
 }
 
-/* Every row of register_tile.def, on every processor that has it, in all its types, as a whole
- * block and at the edges of products; nowhere else. */
+/* Every row of register_tile.def, on every CPU that has it, in all its types, as a whole block and
+ * at the edges of matmuls; nowhere else. */
 TEST(every_register_tile) {
   static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {32, 32}, {16, 31}};
   for (int f = 0; f < DOT_COUNT; f++)
@@ -259,7 +260,7 @@ TEST(dot_products) {
   CHECK(dot_runs("gfx942", (MmaDot){2, 2, 64, MMA_ALONG_M}, types[5]));
 }
 
-/* ---- what does not fit ---- */
+/* ---- errors ---- */
 
 #define HEAD "thread kernel @k(%b: mem<4096, i32>)\n  launch grid (1) block (32) wave 32\n{\n"
 #define VECS(a, b, c)                                                                              \
@@ -307,7 +308,7 @@ TEST(misfits) {
               f, op)); /* scales */
 }
 
-/* Lanes that hold the same element must agree about it, and holes travel. */
+/* Lanes that hold the same element must agree about it, and undefined elements propagate. */
 TEST(copies_agree) {
   const char *text = HEAD "  %i = expr $T0 : i32\n  %x = cast %i : i8\n  %z = expr 0 : i32\n"
                           "  %d = wave_mma dot(1, 1, 1, N) %x, %x, %z\n}\n";
@@ -335,7 +336,7 @@ static bool wraps(const Lab *l) {
   return true;
 }
 
-/* Products of 32 bits are exact before they wrap. */
+/* 32-bit multiplications are exact before they wrap. */
 TEST(integers_wrap) {
   Trial t = trial_text(HEAD "  %x = expr 2147483647 : i32\n  %y = expr 2147483645 : i32\n"
                             "  %z = expr 0 : i32\n  %i = expr $T0 : i32\n"

@@ -1,9 +1,9 @@
 /* test_sim_wgmma.c: every row of wgmma, executed in the simulator by four waves: B in shared
- * memory, A there or in registers, in every form a descriptor may describe, against a dense
- * product.
+ * memory, A there or in registers, in every form that a descriptor can express, compared with a
+ * dense matmul.
  *
- * Where an element lies is computed here from the manual's canonical layouts (unswizzled) and from
- * mem_layout.h (swizzled), not from the simulator's own formula. */
+ * The address of an element is computed here from the manual's canonical layouts (unswizzled) and
+ * from mem_layout.h (swizzled), not from the simulator's own formula. */
 #include "unit/mma_kit.h"
 
 typedef struct Form {
@@ -22,7 +22,7 @@ typedef struct Case {
 
 /* ---- operands in shared memory ---- */
 
-/* A tile that is longer along k than the instruction, which takes its last slice. */
+/* A tile that is longer along k than the instruction, which reads its last slice. */
 typedef struct Tile {
   int rows, k, size; /* elements; bytes of one */
   Form form;
@@ -56,7 +56,7 @@ static Tile tile_of(const Case *c, int rows, DType t) {
   return x;
 }
 
-/* Element (row, e) of the slice that the instruction takes. */
+/* Element (row, e) of the slice that the instruction reads. */
 static int place_in(const Tile *x, int row, int e) {
   int piece = 16 / x->size;
   int skipped = x->deep - x->k, k = e + skipped;
@@ -206,8 +206,8 @@ static int run_forms(Case c) {
   return n;
 }
 
-/* How many kernels ran; 0: one was wrong. `types`: those that were multiplied. `all`: in every
- * form; otherwise each type in one. */
+/* The number of kernels that ran; 0: one was wrong. `types`: the types that were multiplied. `all`:
+ * in every form; otherwise each type in one. */
 static int run_row(const MmaInfo *row, const TargetInfo *machine, bool all, unsigned *types) {
   int n = 0;
   for (int a = 0; a < DTYPE_COUNT; a++)
@@ -225,8 +225,8 @@ static int run_row(const MmaInfo *row, const TargetInfo *machine, bool all, unsi
   return n;
 }
 
-/* In every form: few widths unless everything is asked for: the smallest, an odd number of eights,
- * the widest. */
+/* In every form; only some widths unless all tests run: the smallest, an odd multiple of eight, the
+ * widest. */
 static bool is_sample(const MmaInfo *row) { return row->n == 8 || row->n == 24 || row->n == 256; }
 
 TEST(every_row_of_wgmma) {
@@ -248,7 +248,7 @@ TEST(every_row_of_wgmma) {
          some);
 }
 
-/* ---- descriptors that cannot be ---- */
+/* ---- invalid descriptors ---- */
 
 static void fill(Lab *l) { lab_tensor(l, DTYPE_f16, 1, 64); }
 

@@ -163,7 +163,7 @@ TEST(free_symbols_in_order) {
   env_free(&e);
 }
 
-/* However many there are, and however large the expression is: shared parts are walked once. */
+/* However many there are, and however large the expression is: shared parts are visited once. */
 TEST(free_symbols_of_large_expressions) {
   Env e = env_new();
   const Sym *out[40], *s = sym_int(e.cx, 0);

@@ -130,7 +130,7 @@ TEST(narrowing_keeps_the_low_bits) {
   code = sym_lower(e.arena, e.cx, e.f, &quotient, 1);
   sym_narrow(e.arena, code);
   CHECK_INT(code->ops[code->results[0]].bits, 32);
-  for (int i = 0; i < code->nops; i++) /* what is divided is wanted whole, and the quotient too */
+  for (int i = 0; i < code->nops; i++) /* both the dividend and the quotient are needed */
     if (code->ops[i].kind == SYM_OP_div) {
       CHECK_INT(code->ops[i].bits, 64);
       CHECK_INT(code->ops[code->ops[i].a].bits, 64);

@@ -70,7 +70,7 @@ TEST(relations_are_transitive) {
   env_free(&e);
 }
 
-/* An element of a tensor lies before its end, which has a bound, though M and K have none. */
+/* An element of a tensor is before its end, which has a bound, although M and K have none. */
 TEST(products_that_have_a_bound) {
   Env e = env_new();
   CHECK(assume(&e, "M*K <= 1000000") && assume(&e, "K <= 5000"));
@@ -115,7 +115,7 @@ TEST(small_boxes_are_decided_exactly) {
   CHECK(prove(&e, "Mod($T0*$T0, 4) < 2") == SYM_ALWAYS);
   CHECK(prove(&e, "Mod($T0*$T0, 8) < 4") == SYM_UNKNOWN);
   CHECK(sym_equal(e.cx, e.f, parse(&e, "Mod($T0*($T0 + 1), 2)"), sym_int(e.cx, 0)) == SYM_ALWAYS);
-  CHECK(prove(&e, "Mod(M*M, 4) < 2") == SYM_UNKNOWN); /* M is not ranged: no guess */
+  CHECK(prove(&e, "Mod(M*M, 4) < 2") == SYM_UNKNOWN); /* M has no range: no guess */
   env_free(&e);
 }
 
@@ -174,7 +174,7 @@ TEST(histories_do_not_mix) {
   env_free(&e);
 }
 
-/* Ranges are learned, not kept, and an end that is open is another history than a closed one. */
+/* Ranges are learned, not kept, and an open end is a different history from a closed one. */
 TEST(histories_of_ranges) {
   Env e = env_new();
   const SymFacts *root = sym_facts_lasting(e.arena, e.cx);
@@ -191,7 +191,7 @@ TEST(histories_of_ranges) {
   env_free(&e);
 }
 
-/* What was assumed and proved once takes no memory the next time, and gives the same answers. */
+/* Repeating an assumption and its proofs takes no memory, and gives the same answers. */
 TEST(what_was_proved_is_remembered) {
   Env e = env_new();
   Arena *proofs = arena_new();

@@ -1,10 +1,10 @@
-/* test_sync.c: barriers, judged by walking every path of small programs: no two accesses that need
- * an order are without a barrier in between, and taking away any inserted barrier leaves such a
- * pair. Nothing here shares code with the pass. */
+/* test_sync.c: barriers, checked by following every path of small programs: any two accesses that
+ * need an order have a barrier between them, and removing any inserted barrier leaves such a pair
+ * without one. The test does not share code with the pass. */
 #include "unit/path_kit.h"
 #include "unit/tile_samples.h"
 
-/* ---- what needs an order ---- */
+/* ---- accesses that need an order ---- */
 
 typedef struct Touched {
   const Value *memory[2];

@@ -17,7 +17,7 @@ TEST(rows_are_sane) {
   CHECK(!target_at(-1) && !target_at(n));
 }
 
-/* A host is the best row all of whose features it has; words are whole. */
+/* A host gets the best row whose features it has; only whole words match. */
 TEST(processors_of_hosts) {
   const char *x86 = "x86_64-unknown-linux-gnu", *arm = "aarch64-unknown-linux-gnu";
   const char *avx512 = "+sse2,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl";
@@ -53,7 +53,7 @@ TEST(processors_of_hosts) {
   CHECK(!processor_of_host(&(HostWords){"riscv64-linux", "+v", 0}));
 }
 
-/* What is missing is said by name. */
+/* The error names what is missing. */
 TEST(what_processors_lack) {
   HostWords host = {"aarch64-unknown-linux-gnu", "+neon,+dotprod,-bf16,+sve", 64};
   const struct {

@@ -1,6 +1,6 @@
-/* test_text.c: every kernel of tests/ir/roundtrip survives print and parse, and together they hold
- * every op, attribute, element type and header clause there is: what is added to a table and not to
- * a test fails here. */
+/* test_text.c: every kernel of tests/ir/roundtrip survives print and parse, and together they
+ * contain every op, attribute, element type and header clause: the test fails if a table has a row
+ * that no kernel uses. */
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -115,7 +115,7 @@ TEST(every_row_of_the_tables) {
               constraint_clauses[i].at[j].word);
 }
 
-/* What follows the keyword, where it is a dimension or a symbol, is the row's `subject`. */
+/* If a dimension or a symbol follows the keyword, it is the row's `subject`. */
 TEST(subjects_come_first) {
   for (int i = 0; i < CONSTRAINT_COUNT; i++)
     EACH_CLAUSE(cl, i)

@@ -53,7 +53,8 @@ TEST(reductions) {
   check(harness, text, "x:varying s:wave b:workgroup ");
 }
 
-/* What a loop carries is as bad as its worst round; what leaves a region, as what decided on it. */
+/* A carried value is at best as uniform as in its worst iteration; the result of a region, as the
+ * condition. */
 TEST(regions) {
   check(harness,
         HEAD "{ %z = scalar 0 : i32\n"

@@ -1,10 +1,10 @@
-/* test_version.c: a body in two copies, for inner and for edge workgroups, means what it meant. */
+/* test_version.c: a body in two copies, for inner and for edge workgroups, computes the same. */
 #include "unit/tile_samples.h"
 
 TEST(results_stay) { EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "mask,version"), 0); }
 
-/* Masks say the same when they are found again, with the tests of the copies as facts: inside
- * nothing is left of those that were saved. */
+/* Masks are the same when they are computed again, with the tests of the copies as facts: inside,
+ * none of the hoisted tests is left. */
 TEST(copies_prove_their_own_masks) {
   EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "mask,version,mask"), 0);
 }
@@ -31,7 +31,7 @@ TEST(only_where_a_test_is_saved) {
   CHECK_INT(ifs_of(COPY_OF_M "  dynamic M\n" COPY_BODY), 2);
   CHECK_INT(ifs_of(COPY_OF_M "  bind M = 100\n" COPY_BODY), 2);
   CHECK_INT(ifs_of(COPY_OF_M "  bind M = 128\n" COPY_BODY), 0); /* proved: nothing to test */
-  CHECK_INT(ifs_of(COPY_OF_M "  bind M = 10\n" COPY_BODY), 0);  /* no workgroup lies inside */
+  CHECK_INT(ifs_of(COPY_OF_M "  bind M = 10\n" COPY_BODY), 0);  /* no workgroup is inside */
   CHECK_INT(ifs_of(COPY_OF_M "  dynamic M; assume Eq(Mod(M, 64), 0)\n" COPY_BODY), 0);
 }
 

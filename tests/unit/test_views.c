@@ -1,5 +1,5 @@
-/* test_views.c: a kernel that takes any view of a tensor reads and writes the elements that the
- * tile evaluator does, with wide accesses where the header says that they are possible. */
+/* test_views.c: a kernel that accepts any view of a tensor reads and writes the same elements as
+ * the tile evaluator, with wide accesses if the header says that they are possible. */
 #include <stdlib.h>
 
 #include "unit/harness.h"
@@ -41,7 +41,7 @@ static void view_make(View *v, int offset, int64_t m, int64_t n, int64_t row, in
       wv_data_set("f16", v->data + offset, i * row + j * column, (double)(i * 16 + j % 16) / 8);
 }
 
-/* Lowers for a machine and runs; false after printing what was said. */
+/* Lowers for a machine and runs; false after printing the diagnostics. */
 static bool simulate(wv_ctx *cx, const char *text, View *a, View *b) {
   wv_kernel *k;
   wv_arg args[2] = {{.buffer = &a->buffer}, {.buffer = &b->buffer}};
@@ -103,7 +103,7 @@ TEST(views_with_rows) {
   check_views(harness, rows_text, &a, &b);
 }
 
-/* One lane loads several elements at once. */
+/* One lane loads several elements with one access. */
 static bool has_wide(wv_ctx *cx, const char *text) {
   wv_kernel *k;
   if (wv_parse(cx, "test.wave", text, &k, 1) != 1) return false;

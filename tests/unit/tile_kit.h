@@ -1,4 +1,4 @@
-/* tile_kit.h: tile passes against the evaluator: a kernel means the same before and after.
+/* tile_kit.h: tile passes, checked with the evaluator: a kernel means the same before and after.
  *
  * A sample is a kernel over dynamic dimensions with the tile of each. It is run with every
  * dimension in turn over {1, tile - 1, tile, tile + 1, 2 tile + 3}, the others at tile + 1, and
@@ -15,7 +15,7 @@ typedef struct Sample {
   const char *name, *text;
   struct {
     const char *name; /* NULL: no more */
-    int tile;         /* negative: the size does not vary, and is this without the sign */
+    int tile;         /* negative: the size is fixed, at the absolute value */
   } dims[SAMPLE_DIMS];
 } Sample;
 
@@ -46,8 +46,8 @@ static inline bool sample_sizes(const Sample *s, int i, SampleSizes *out) {
   return corner < 3;
 }
 
-/* Elements of a memory's dimension: its expression at these sizes. The tensor's own extent, where
- * the layout leaves it open, is a little more than that. */
+/* Elements of a memory's dimension: its expression at these sizes. If the layout leaves it open,
+ * the tensor's own extent is a little larger. */
 static inline int64_t sample_extent(Lab *l, const Sample *s, const SampleSizes *sizes,
                                     const Type *t, int d) {
   SymBinding env[SAMPLE_DIMS];
@@ -106,7 +106,7 @@ static inline bool lab_equal(const Lab *a, const Lab *b) {
   return true;
 }
 
-/* One choice of sizes before and after the passes; false when the results differ. */
+/* One choice of sizes before and after the passes; false if the results differ. */
 static inline bool sample_agrees(const Sample *s, const SampleSizes *sizes, const char *passes) {
   Lab before = sample_open(s, sizes), after = sample_open(s, sizes);
   bool same = sample_transform(&after, passes) && sample_reparses(&after) && lab_run(&before) &&
@@ -122,7 +122,7 @@ static inline bool sample_agrees(const Sample *s, const SampleSizes *sizes, cons
   return same;
 }
 
-/* How many choices of sizes give another result after the passes. */
+/* The number of choices of sizes with another result after the passes. */
 static inline int sample_differs(const Sample *s, const char *passes) {
   SampleSizes sizes = {0};
   int wrong = 0;

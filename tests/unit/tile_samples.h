@@ -60,7 +60,7 @@ static const Sample tile_samples[] = {
      "  write %x, %b {mapping = map 2 {M: $index0, N: $index1} -> {M: $index0, N: $index1 + OFF}}\n"
      "}",
      {{"M", 4}, {"N", 4}}},
-    {"ragged", /* the size of N is what memory says, and may be negative */
+    {"ragged", /* the size of N is read from memory, and may be negative */
      "kernel @ragged(%len: mem<M, i32>, %a: mem<M, N, i32, shared>, %b: mem<M, N, i32>)\n"
      "  workgroup M by 1 on 0; tile N by 4; hardware threads 8, vector {M: 1, N: 4}\n"
      "  dynamic M; dynamic N\n"
@@ -139,7 +139,7 @@ static const Sample tile_samples[] = {
      "  hardware threads 8, vector {M: 4, K: 4, S: 0}; dynamic M; dynamic K; bind S = 2\n"
      "{ for K { %x = read %a\n  write %x, %c\n  yield } }",
      {{"M", 4}, {"K", 6}, {"S", -2}}},
-    {"own_ids", /* ids that a row mentions itself are reordered */
+    {"own_ids", /* ids that a row mentions are reordered */
      "kernel @own_ids(%a: mem<M, K, i32>, %c: mem<S, M, K, i32>)\n"
      "  workgroup M by 4 on 0; workgroup S by 1 on 1 iters 2\n"
      "  tile K by 4 from 8 * $WG1 iters 2; reorder 1 to 1 - $WG1\n"
@@ -204,7 +204,7 @@ static const Sample tile_samples[] = {
      "  write %y, %b\n"
      "}",
      {{"M", 4}, {"N", 4}}},
-    {"small_scratch", /* what does not fit is dropped */
+    {"small_scratch", /* elements that do not fit are dropped */
      "kernel @small(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
      "  workgroup M by 4 on 0; workgroup N by 4 on 1; hardware threads 8, vector {M: 4, N: 4}\n"
      "  dynamic M; dynamic N\n"
@@ -217,7 +217,7 @@ static const Sample tile_samples[] = {
      "  write %y, %b\n"
      "}",
      {{"M", 4}, {"N", 4}}},
-    {"constant_outside", /* over K, which has no size outside of its loop */
+    {"constant_outside", /* over K, which has no size outside its loop */
      "kernel @constant(%a: mem<M, K, i32>, %b: mem<M, i32>)\n"
      "  workgroup M by 4 on 0; tile K by 4; hardware threads 8, vector {M: 4, K: 4}\n"
      "  dynamic M; dynamic K\n"
