@@ -1,5 +1,5 @@
-"""Options of pytest that every folder of tests knows."""
+"""pytest options for every folder of tests."""
 
 
 def pytest_addoption(parser):
-    parser.addoption("--run-e2e", action="store_true", help="run the tests of devices, too: GPUs")
+    parser.addoption("--run-e2e", action="store_true", help="also run the tests that need a GPU")

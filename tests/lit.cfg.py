@@ -5,13 +5,13 @@ import os
 import sys
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, TESTS)  # workers import it, too
+sys.path.insert(0, TESTS)  # workers import it as well
 
 from lit_text_ir import TextIR, find_wavec  # noqa: E402
 
 wavec = find_wavec(lit_config.params)  # noqa: F821
 if wavec is None:
-    lit_config.fatal("there is no wavec: `make`, or `pip install .`")  # noqa: F821
+    lit_config.fatal("wavec was not found: run `make`, or `pip install .`")  # noqa: F821
 
 config.name = "wave"  # noqa: F821
 config.suffixes = [".wave"]  # noqa: F821

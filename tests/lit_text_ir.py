@@ -1,4 +1,4 @@
-"""How lit runs a test in text IR: by tools/wcheck.py, which knows the directives.
+"""How lit runs a test in text IR: with tools/wcheck.py, which describes the directives.
 
 wavec is the one built in the tree (BUILD names its folder), else the one on the PATH;
 `lit --param wavec=FILE` chooses another.

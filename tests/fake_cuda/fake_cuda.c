@@ -30,7 +30,7 @@ FakeCuda *fake_cuda(void) {
   return &state;
 }
 
-/* Whether the function is to fail now. */
+/* Whether the function must fail now. */
 static int fails(const char *name) {
   if (!state.fail || strcmp(state.fail, name) != 0) return 0;
   if (state.fail_after-- > 0) return 0;
@@ -288,7 +288,7 @@ int cuLaunchKernelEx(const CudaLaunchConfig *config, void *function, void **args
   return error;
 }
 
-/* A map says what it was made of: address, sizes, strides, box. */
+/* A map records its arguments: address, sizes, strides, box. */
 int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
                            const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
                            const uint32_t *steps, int interleave, int swizzle, int promotion,
@@ -308,7 +308,7 @@ int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
   return CUDA_OK;
 }
 
-/* The same, and: corners and steps of pixels, from the innermost dim. */
+/* The same, with corners and steps of pixels, from the innermost dim. */
 int cuTensorMapEncodeIm2col(void *map, int element, uint32_t rank, void *address,
                             const uint64_t *sizes, const uint64_t *strides, const int *lowest,
                             const int *highest, uint32_t channels, uint32_t pixels,
@@ -355,7 +355,7 @@ int cuStreamSynchronize(void *stream) {
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   IN_CONTEXT;
   void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (p) memset(p, 0xa5, bytes), state.allocated++; /* nobody promises zeros */
+  if (p) memset(p, 0xa5, bytes), state.allocated++; /* memory is not zeroed */
   return *address = (uint64_t)(uintptr_t)p, p ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 

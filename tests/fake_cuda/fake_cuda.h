@@ -1,6 +1,6 @@
-/* fake_cuda.h: a libcuda without a GPU, for tests. It keeps to the driver's rules as far as the
- * runtime relies on them (contexts, captures, attributes in front of launches), records launches,
- * and fails when it is told to. Memory is the host's; kernels do not run. */
+/* fake_cuda.h: a libcuda without a GPU, for tests. It follows the driver's rules as far as the
+ * runtime relies on them (contexts, captures, attributes before launches), records launches, and
+ * fails on request. Memory is the host's; kernels do not run. */
 #ifndef WV_FAKE_CUDA_H
 #define WV_FAKE_CUDA_H
 
@@ -20,16 +20,16 @@ typedef struct FakeLaunch {
 typedef struct FakeCuda {
   int launches, loads, unloads, encodes, moves, retains, releases;
   int allocated; /* blocks of memory that were not freed */
-  int pushes;    /* contexts that are pushed and not popped, by all threads */
+  int pushes;    /* contexts pushed and not popped, by all threads */
   FakeLaunch last;
   const char *fail;             /* the function that fails ... */
   int fail_error;               /* ... with this error ... */
-  int fail_after;               /* ... after so many calls that do not */
+  int fail_after;               /* ... after this many calls that succeed */
   void *captured;               /* the stream that is being captured */
   int major, minor;             /* of all devices */
-  int spilled;                  /* bytes that functions say */
-  const char *info_log;         /* what loading says; NULL: nothing */
-  void (*enter)(void *context); /* makes it the calling thread's; NULL: none */
+  int spilled;                  /* bytes that functions report */
+  const char *info_log;         /* the log of loading; NULL: none */
+  void (*enter)(void *context); /* the current context of the calling thread; NULL: none */
 } FakeCuda;
 
 /* `fake_cuda` of the library. */

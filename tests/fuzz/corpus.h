@@ -1,4 +1,4 @@
-/* corpus.h: random choices, the time a case takes, and the texts of the tests as a corpus, for
+/* corpus.h: random choices, the time a case takes, and the test files as a corpus, for
  * fuzzers. */
 #ifndef WV_TESTS_CORPUS_H
 #define WV_TESTS_CORPUS_H
@@ -47,7 +47,7 @@ static inline void add_file(Corpus *c, const char *path) {
   vec_push(c->arena, &c->keys, hash_bytes(text, len));
 }
 
-/* The text whose key wins a draw: a text that is added or changed takes cases only to itself, so
+/* The text whose key wins a draw: a text that is added or changed changes only its own cases, so
  * that all others keep their seeds. */
 static inline const char *any_of_corpus(const Corpus *c, Random *r) {
   uint64_t ticket = next(r), best = 0;
@@ -63,7 +63,7 @@ static inline int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* In order of names: the order of a directory differs between machines. */
+/* Sorted by name: the order of a directory differs between machines. */
 static inline void add_folder(Corpus *c, const char *folder) {
   Vec(const char *) names = {0};
   DIR *dir = opendir(folder);
@@ -79,7 +79,7 @@ static inline void add_folder(Corpus *c, const char *folder) {
   }
 }
 
-/* Folders of the tests folder; `file`: __FILE__ of a program in one of its folders. */
+/* Subfolders of tests/; `file`: __FILE__ of a program in one of them. */
 static inline void add_tests(Corpus *c, const char *file, const char *const *folders, size_t n) {
   char *tests = arena_strdup(c->arena, file);
   for (int up = 0; up < 2; up++) {

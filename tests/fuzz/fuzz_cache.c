@@ -1,11 +1,11 @@
-/* fuzz_cache.c: no file of the cache crashes who reads it, however it is damaged.
+/* fuzz_cache.c: no file of the cache crashes its reader, however it is damaged.
  *
  *     fuzz_cache [--seed N] [--count N]
  *
- * The contents of a cache file, and of a saved program with its checksum computed anew, are
- * damaged: bytes and whole words change, ranges are doubled, moved or cut out. The reader must
- * refuse them or give a program whose expressions run and which can be written again. The last line
- * is "N passed, M failed". */
+ * The contents of a cache file, and of a saved program with its checksum recomputed, are damaged:
+ * bytes and whole words change, ranges are duplicated, moved or removed. The reader must reject
+ * them or return a program whose expressions run and which can be written again. The last line is
+ * "N passed, M failed". */
 #define _XOPEN_SOURCE 700
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void damage_word(char *bytes, size_t n) {
   if (at + size <= n) memcpy(bytes + at, &value, size);
 }
 
-/* In place, in a buffer of twice as many bytes; returns how many there are now. */
+/* In place, in a buffer of twice the size; returns the new size. */
 static size_t damage(char *bytes, size_t n) {
   size_t at = below(n), size = below(n - at), to = below(n);
   switch (below(6)) {
@@ -41,7 +41,7 @@ static size_t damage(char *bytes, size_t n) {
   case 2: damage_word(bytes, n); break;
   case 3: return n - below(n); /* cut off */
   case 4: /* cut out */ memmove(bytes + at, bytes + at + size, n - at - size); return n - size;
-  default: /* once more, elsewhere */
+  default: /* copied elsewhere */
     if (to + size <= n) memmove(bytes + to, bytes + at, size);
   }
   return n;

@@ -5,9 +5,9 @@
  * A case is a context and forty random calls in random order: texts that are NULL, empty, long or
  * wrong, numbers at and beyond every limit, lists that are NULL or have a negative length, handles
  * that are NULL or that an earlier call failed to make. Each must return, and none may report an
- * internal error; what it returns goes into the pool that later calls draw from. Pointers to memory
- * that is not there are not tried: nobody can tell them from others. A crash names its case. The
- * last line is "N passed, M failed". */
+ * internal error; what it returns goes into the pool that later calls draw from. Invalid pointers
+ * are not tried: they cannot be told from valid ones. A crash names its case. The last line is "N
+ * passed, M failed". */
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -202,7 +202,7 @@ static void call_builder(Case *c) {
   keep(c, &c->values, wv_literal(b, 1e300, any_number(c), below(c, 2), NULL, any_place(c)));
 }
 
-/* Values are of the builder, which is gone. */
+/* Values belong to the builder, which has been freed. */
 static void call_finish(Case *c) {
   wv_kernel *k = below(c, 4) ? wv_finish(c->builder) : (wv_abandon(c->builder), NULL);
   c->builder = NULL;
@@ -286,7 +286,7 @@ static void call_tables(Case *c) {
   wv_launch(NULL, c->cx, NULL, any_count(c), NULL, 0);
 }
 
-/* ---- all of it ---- */
+/* ---- the main program ---- */
 
 static volatile sig_atomic_t at_case;
 static uint64_t first_case;
@@ -300,8 +300,8 @@ static void crashed(int number) {
   _Exit(1);
 }
 
-/* Whether a call ended in an internal error, which is said. From then on its context refuses
- * everything, so nothing else of the case would be tried. */
+/* Whether a call ended in an internal error, which is printed. From then on its context rejects
+ * everything, so the rest of the case would test nothing. */
 static bool internal_error(const Case *c, uint64_t seed) {
   wv_diag d;
   for (int i = 0; wv_diag_get(c->cx, i, &d); i++) {

@@ -1,6 +1,7 @@
 /* fuzz_faults.c: a random allocation or assertion of a random piece of work fails, while another
- * thread launches (fault_kit.h): half of the time of the kit's own, else a kernel of tests/ that is
- * compiled for a random machine. Worth most under AddressSanitizer, where WAVE_FAULTS is on.
+ * thread launches (fault_kit.h): half of the time one of the kit's own, else a kernel of tests/
+ * that is compiled for a random machine. Most useful under AddressSanitizer, where WAVE_FAULTS is
+ * on.
  *
  *     fuzz_faults --seed 1 --count 1000 */
 #define _GNU_SOURCE
@@ -79,7 +80,7 @@ int main(int argc, char **argv) {
   uint64_t seed = (uint64_t)number(argc, argv, "--seed", 1);
   long count = number(argc, argv, "--count", 200);
   int failures = fuzz(&texts, seed, count);
-  if (!fault_end(&meanwhile)) printf("a launch meanwhile gave another result\n"), failures++;
+  if (!fault_end(&meanwhile)) printf("a concurrent launch gave another result\n"), failures++;
   fault_close_cache(folder);
   globfree(&texts.files);
   free(texts.last);

@@ -10,37 +10,38 @@ a machine. It is computed in NumPy on whole padded tensors, and then in up to fo
 
     eval    by the reference evaluator, if its result does not depend on threads
     sim     by the simulator lane by lane with all its checks
-    cpu     by machine code for this processor, if there is a libLLVM
-    lanes   by machine code of the program that lanes of the machine would run, likewise
+    cpu     by machine code for this CPU, if there is a libLLVM
+    lanes   by machine code of the machine's lane program, if there is a libLLVM
 
-Reductions and products run over ragged edges, of operands whose padding is anything: NumPy takes only
-what exists, whatever the tiles are.
+Reductions and matmuls have ragged edges, and operands with arbitrary padding: NumPy uses only
+elements that exist, whatever the tiles are.
 
-Some tensors have a free layout: they are larger or smaller than their symbols say, and only what
-both have is read and written. In some kernels all tensors may disagree, and the smallest counts.
+Some tensors have a free layout: they are larger or smaller than their symbols say, and only common
+elements are read and written. In some kernels all tensors may disagree, and the smallest size
+counts.
 
-Some kernels make assumptions, true and false of the sizes they are run with: what is false must not
+Some kernels make assumptions, true and false for the sizes they run with: a false one must not
 change the result.
 
-Loops run while a condition holds, also one in another: as often as a number, the workgroup, memory or
-the loop itself says. Tables say which rows are read, written and combined, and hold anything.
-Memory may have a dimension of another name and extent in place of the tile's, or beside it.
+While loops, also nested ones, run as often as a number, the workgroup, memory or the loop itself
+says. Tables, with arbitrary contents, say which rows are read, written and combined. Memory may
+have a dimension of another name and extent instead of the tile's, or in addition to it.
 
-Results are written, also to tensors with dimensions that they lack, or combined with memory atomically,
-by name or where a table says; often all lanes hold what is added.
+Results are written, also to tensors with dimensions that they lack, or combined with memory
+atomically, by name or at indices from a table; often all lanes hold the value that is added.
 
-Numbers are small integers, so that every way of adding them up is exact and results must be equal.
+Numbers are small integers, so that sums are exact in any order and results must be equal.
 Some kernels add the number of a thread and take it away again: that makes threads observable, and
-the declared waves are run as they stand. Some have tiles for instructions of several waves, of all
-widths and divided in all ways; operands of products lie in any order, or rows of them are picked by
-a table.
+the declared waves run as written. Some have tiles for instructions of several waves, of all widths
+and divided in all ways; operands of matmuls are stored in any order, or their rows are gathered
+through a table.
 
 Cases run in a child process: one that crashes or hangs is a finding like any other. A failing case is
-shrunk, statement by statement and size by size, and printed as text that wavec runs. --stats says how
-often each feature of the language was drawn, and accepted by each way. The last line is
+shrunk, statement by statement and size by size, and printed as text that wavec runs. --stats prints
+how often each feature of the language was drawn, and accepted by each way. The last line is
 `N passed, M failed`.
 
-`kernels/` is how.
+The implementation is in `kernels/`.
 """
 
 import argparse
@@ -56,11 +57,11 @@ from kernels.shrink import shrink
 from kernels.text import text_of
 from kernels.ways import WAYS
 
-BATCH = 20  # cases of a child: LLVM is loaded once for them
+BATCH = 20  # cases per child: LLVM is loaded once for them
 
 
 def batches(args):
-    """Cases in lists, until the count or the time is reached; of a shard every N-th seed."""
+    """Cases in lists, until the count or the time is reached; a shard takes every N-th seed."""
     shard, shards = map(int, args.shard.split("/"))
     began, n = time.time(), shard
     while (time.time() - began < args.seconds) if args.seconds else n < args.count:
@@ -92,11 +93,11 @@ def main():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th seed, from the I-th")
-    parser.add_argument("--ways", default=",".join(WAYS), help="which of the ways to go")
-    parser.add_argument("--targets", help="simulate these machines, and not the one that is drawn")
+    parser.add_argument("--ways", default=",".join(WAYS), help="which of the ways to run")
+    parser.add_argument("--targets", help="simulate these machines, not the drawn one")
     parser.add_argument("--keep", help="write shrunk failures into this folder")
-    parser.add_argument("--stats", action="store_true", help="say how often each feature is drawn and run")
-    parser.add_argument("--only", choices=ROWS, metavar="FEATURE", help="leave out kernels without this one")
+    parser.add_argument("--stats", action="store_true", help="print how often features are drawn and run")
+    parser.add_argument("--only", choices=ROWS, metavar="FEATURE", help="only kernels with this feature")
     parser.add_argument("--json", help="write the counts into this file")
     args = parser.parse_args()
     if not set(args.ways.split(",")) <= set(WAYS):

@@ -1,14 +1,13 @@
-/* fuzz_numbers.c: no integer of a kernel or of its sizes crashes anything, nor runs away.
+/* fuzz_numbers.c: no integer of a kernel or of its sizes causes a crash or a hang.
  *
  *     fuzz_numbers [--seed N] [--count N] [--seconds N] [FILE.wave...]
  *
  * A case is a kernel of the tests in which up to three integers were replaced by others, most of
- * them at or beyond some limit: of 8 to 64 bits, of what machines have, of what the compiler
- * accepts. Sizes that the text leaves open are bound or chosen the same way. The kernel is then
- * evaluated, lowered for a machine and simulated, emitted, or compiled for this processor and
- * launched. Everything must return, within a second after it was told to stop, and without an
- * internal error; that memory has run out is no error of ours. A finding is printed with the options
- * that repeat it, in the form that `wavec again FILE` reads.
+ * them at or beyond some limit: of 8 to 64 bits, of machines, of the compiler. Sizes that the text
+ * leaves open are bound or chosen the same way. The kernel is then evaluated, lowered for a machine
+ * and simulated, emitted, or compiled for this CPU and launched. Every call must return, within a
+ * second after a request to stop, and without an internal error; running out of memory is allowed.
+ * A finding is printed with the options that repeat it, in the form that `wavec again FILE` reads.
  * With FUZZ_LOUD=1 each case is shown before it begins. The last line is "N passed, M failed". */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -25,11 +24,11 @@
 
 enum { SYMBOLS = 64, PARAMS = 32, RANK = 8, ELEMENTS = 1 << 16, CHANGES = 3 };
 #if defined(__SANITIZE_ADDRESS__)
-enum { PATIENCE = 240 }; /* seconds of the processor until a case is a hang */
+enum { PATIENCE = 240 }; /* seconds of CPU time after which a case counts as a hang */
 #else
 enum { PATIENCE = 60 };
 #endif
-static const double LONG = 0.25; /* seconds after which a run is told to stop */
+static const double LONG = 0.25; /* seconds after which a run is asked to stop */
 
 /* ---- numbers ---- */
 
@@ -89,7 +88,7 @@ typedef struct Case {
   wv_arg args[PARAMS];
   wv_launch_arg given[PARAMS];
   int nargs;
-  double until; /* when a run is told to stop */
+  double until; /* when a run is asked to stop */
 } Case;
 
 static bool told_to_stop(void *user) { return os_seconds() > ((const Case *)user)->until; }
@@ -106,7 +105,7 @@ static int64_t any_size(Case *c) {
   return below(&c->r, 4) ? (int64_t)below(&c->r, 200) : any_int(&c->r, c->arena);
 }
 
-/* Symbols of sizes that have no value get one: a row of the header, or what tensors say. */
+/* Gives size symbols without a value one: through a row of the header, or the sizes of tensors. */
 static void bind_symbols(Case *c, wv_expr e) {
   wv_expr symbols[RANK];
   int n = wv_expr_symbols(e, symbols, RANK);
@@ -134,7 +133,7 @@ static wv_expr extent_of(wv_type t, int i) {
   return extent ? extent : wv_type_dim(t, i);
 }
 
-/* False: it is too large to be made, or no size at all. */
+/* False: it is too large to be made, or not a size. */
 static bool make_tensor(Case *c, wv_type t, int number) {
   int rank = wv_type_rank(t);
   if (rank > RANK) return false;
@@ -215,7 +214,7 @@ static void note_options(const Case *c, const char *how) {
   if (getenv("FUZZ_LOUD")) fprintf(stderr, "# wavec again: %s\n", now_options);
 }
 
-/* ---- what is done with a kernel ---- */
+/* ---- what happens to a kernel ---- */
 
 static const char *any_target(Random *r, bool of_lanes) {
   static const char *const lanes[] = {"sm_80",   "sm_90a",  "gfx90a", "gfx942", "gfx950",
@@ -242,7 +241,7 @@ static void simulate(Case *c, const char *target) {
   wv_report_free(report);
 }
 
-/* Only tiles: what one lane's program accesses is its author's business. */
+/* Only tiles: the author of one lane's program is responsible for its accesses. */
 static void launch(Case *c) {
   wv_compile_options o = {.target = "cpu", .cache = -1};
   if (strcmp(wv_kernel_level(c->k), "tile") != 0) return;
@@ -299,7 +298,7 @@ static const char *run_case(Case *c, const char *text) {
   return problem_of(c);
 }
 
-/* ---- all of them ---- */
+/* ---- the main program ---- */
 
 static void ended_badly(int number) {
   bool hangs = number == SIGALRM || number == SIGPROF;
@@ -354,7 +353,7 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 #endif
 
-/* Memory is limited, so that a size that nobody checks runs out of it here and not elsewhere. */
+/* Memory is limited, so that an unchecked size exhausts it here and not on the whole machine. */
 static void guard(void) {
   static const int signals[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGALRM, SIGPROF};
   for (size_t i = 0; i < WV_LEN(signals); i++) signal(signals[i], ended_badly);

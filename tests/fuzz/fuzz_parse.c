@@ -1,4 +1,4 @@
-/* fuzz_parse.c: no text crashes the parser, and what parses is sound.
+/* fuzz_parse.c: no text crashes the parser, and every kernel that parses is valid.
  *
  *     fuzz_parse [--seed N] [--count N] [--seconds N] [FILE.wave...]
  *     fuzz_parse SEED COUNT
@@ -52,7 +52,7 @@ static size_t word_length(const char *at) {
   return n ? n : 1;
 }
 
-/* One change at `at`: what is taken away, and what is put there. */
+/* One change at `at`: what is removed, and what is inserted. */
 static void change_at(Random *r, const Corpus *c, const char *text, size_t at, StrBuf *out) {
   size_t len = strlen(text), rest = len - at;
   const char *here = text + at;
@@ -125,7 +125,7 @@ static void check_clone(Case *c, Kernel *k, const char *when) {
   context_free(other);
 }
 
-/* A pass may refuse a kernel (a bound value makes an expression overflow), but never break it. */
+/* A pass may reject a kernel (a bound value makes an expression overflow), but never break it. */
 static void check_passes(Case *c, Kernel *k) {
   PassOptions o = {.verify_each = true};
   bool ok = passes_run(k, &o);

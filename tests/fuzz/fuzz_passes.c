@@ -5,7 +5,7 @@
  * Random kernels over small integer tensors, with loops, conditionals, set symbols, repeated and
  * unused ops, are evaluated as written and after one to four random passes: every element stored
  * must be the same, and every mask exact. A quarter is lowered and runs in the simulator, which
- * must find nothing. Integers wrap, so there is no rounding to excuse a difference. A failing case
+ * must find nothing. Integers wrap, so rounding cannot explain a difference. A failing case
  * is printed with its number and its passes. The last line is "N passed, M failed". */
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int below(Random *r, int n) { return n > 0 ? (int)(next(r) % (uint32_t)n)
 
 /* ---- random kernels ---- */
 
-/* M is cut over workgroups, N and K are the axes of loops, W of while loops. */
+/* M is divided over workgroups, N and K are the axes of loops, W of while loops. */
 enum { SIZE_M = 5, SIZE_N = 7 };
 
 typedef enum Shape { SHAPE_M, SHAPE_MN, SHAPE_SCALAR, SHAPE_COUNT } Shape;
@@ -51,7 +51,7 @@ typedef struct Gen {
   Vec(Visible) values; /* in scope */
   int ids, depth;
   bool in_n, in_k;
-  int whiles; /* around what is being written: the first is over W, one inside it over V */
+  int whiles; /* around the current position: the first is over W, one inside it over V */
 } Gen;
 
 #define EMIT(g, ...) sb_printf((g)->out, __VA_ARGS__)
@@ -62,7 +62,7 @@ static int fresh(Gen *g, Shape shape) {
   return v.id;
 }
 
-/* A value of this shape; one is made when there is none. */
+/* A value of this shape; one is made if there is none. */
 static int pick(Gen *g, Shape shape) {
   int found = -1, seen = 0;
   for (int i = 0; i < g->values.n; i++)
@@ -149,8 +149,8 @@ static void gen_write(Gen *g) {
   else EMIT(g, "write %%v%d, %%d\n", pick(g, SHAPE_M));
 }
 
-/* By name, also along a dim that the register lacks, or where memory says; nobody asks for the
- * result, and nothing else touches %e and %f. */
+/* By name, also along a dim that the register lacks, or at indices from memory; the result is not
+ * used, and nothing else accesses %e and %f. */
 static void gen_atomic(Gen *g) {
   int kind = below(&g->r, 4), value = pick(g, kind == 0 ? SHAPE_MN : SHAPE_M), index = g->ids++;
   if (kind == 3) EMIT(g, "%%v%d = read %%b\n", index);
@@ -167,7 +167,7 @@ static void gen_set_symbol(Gen *g) { EMIT(g, "set_symbol S %%v%d\n", pick(g, SHA
 
 static void gen_statements(Gen *g, int n);
 
-/* What is made inside stays inside; the shape of one carried value. */
+/* Values made inside stay inside; the shape of one carried value. */
 static void gen_body(Gen *g, int arg, Shape shape, const char *last) {
   int outside = g->values.n;
   Visible carried = {arg, shape};
@@ -175,7 +175,7 @@ static void gen_body(Gen *g, int arg, Shape shape, const char *last) {
   g->depth++;
   gen_statements(g, 1 + below(&g->r, 6));
   int yielded = pick(g, shape);
-  if (below(&g->r, 2)) { /* a value that changes from round to round */
+  if (below(&g->r, 2)) { /* a value that changes in each iteration */
     int sum = fresh(g, shape);
     EMIT(g, "%%v%d = add %%v%d, %%v%d\n", sum, arg, yielded);
     yielded = sum;
@@ -185,8 +185,8 @@ static void gen_body(Gen *g, int arg, Shape shape, const char *last) {
   g->values.n = outside;
 }
 
-/* Enters a loop over N. Of a tile over N from outside it uses one tile of it; half of the loops use
- * none: what was read outside cannot be laid out for that. */
+/* Enters a loop over N. It uses one tile of a value over N from outside; half of the loops use
+ * none: values read outside cannot be laid out for that. */
 static void enter_n(Gen *g) {
   g->in_n = true;
   if (below(&g->r, 2)) return;
@@ -197,7 +197,7 @@ static void enter_n(Gen *g) {
       vec_push(g->out->arena, &g->values, before.values.at[i]);
 }
 
-/* A start that is not known: perhaps before the first iteration, never behind the second. */
+/* An unknown start: perhaps before the first iteration, never after the second. */
 static void gen_start(Gen *g, int id, char *out, size_t size) {
   int start = pick(g, SHAPE_SCALAR);
   EMIT(g, "%%one%d = scalar 1 : i32\n%%low%d = minimum %%v%d, %%one%d\n", id, id, start, id);
@@ -226,7 +226,7 @@ static void gen_loop(Gen *g) {
   vec_push(g->out->arena, &g->values, v);
 }
 
-/* What a while loop may test besides its axis: the number that it carries. */
+/* A while loop may test the number that it carries besides its axis. */
 static const char *any_condition(Gen *g, Shape shape) {
   static const char *const conditions[] = {"True", "(signed($GET_ITER_ARG_0) < 3)",
                                            "Eq(signed($GET_ITER_ARG_0), 0)",
@@ -279,7 +279,7 @@ static void gen_statements(Gen *g, int n) {
   }
 }
 
-/* Most of what was computed outside of regions, so that a difference anywhere is seen. */
+/* Stores most values computed outside regions, so that a difference anywhere is visible. */
 static int gen_total(Gen *g) {
   int n = g->values.n, total = pick(g, SHAPE_M);
   for (int i = 0; i < n; i++) {
@@ -315,7 +315,7 @@ typedef struct Stored {
   int32_t c[SIZE_M * SIZE_N], d[SIZE_M], f[SIZE_M * SIZE_N], e[SIZE_M];
 } Stored;
 
-/* Tiles by the evaluator; one lane's program by the simulator, which also judges it. */
+/* Tiles run in the evaluator; one lane's program in the simulator, which also checks it. */
 static bool evaluate(Kernel *k, const TargetInfo *machine, Stored *out) {
   int32_t a[SIZE_M * SIZE_N], b[SIZE_M];
   for (int i = 0; i < SIZE_M * SIZE_N; i++) a[i] = i * 7 % 13 - 5;
@@ -355,9 +355,9 @@ static int pass_number(const char *name) {
   return n;
 }
 
-/* Of those in front of lower_threads: it comes last, when all are done that it needs. Masks are
- * those of whole tiles: registers get the dims they lack first, and what reductions must not see is
- * gone. */
+/* From the passes before lower_threads, which comes last, after all that it needs. Masks are those
+ * of whole tiles: first registers get the dims they lack, and padding is removed from
+ * reductions. */
 static const char *random_passes(Random *r, Arena *a) {
   StrBuf out = {.arena = a};
   int n = pass_number("lower_threads");
@@ -366,7 +366,7 @@ static const char *random_passes(Random *r, Arena *a) {
   return sb_text(&out);
 }
 
-/* Half of the kernels are fitted to a machine, and half of these are lowered. */
+/* Half of the kernels are compiled for a machine, and half of these are lowered. */
 static const char *passes_for_target(Random *r, Arena *a, const char *passes) {
   StrBuf out = {.arena = a};
   sb_printf(&out, "%s,bind,retarget,layouts", passes);
@@ -386,7 +386,7 @@ static const char *random_target(Random *r) {
   return below(r, 2) ? targets[below(r, (int)WV_LEN(targets))] : NULL;
 }
 
-/* A kernel may be too much for a machine: its threads are declared and it has fewer, or it takes
+/* A machine may be unable to run a kernel: the kernel declares more threads than it has, or takes a
  * part of a tile by a loop's counter. */
 static bool may_be_refused(const Case *c) {
   const Diag *d = c->cx->diags.last;
@@ -407,7 +407,7 @@ static void check_passes(Case *c, Kernel *k) {
   Stored before, after;
   PassOptions o = {.passes = c->passes, .verify_each = true, .target = c->target};
   const TargetInfo *machine = c->target ? target_find(c->target).machine : NULL;
-  if (!evaluate(k, NULL, &before)) return; /* a kernel that means nothing: out of range, say */
+  if (!evaluate(k, NULL, &before)) return; /* no meaning: out of range, for example */
   c->ran = true;
   if (!passes_run(k, &o)) {
     if (!may_be_refused(c)) fail(c, "a pass refuses the kernel", k);
@@ -453,7 +453,7 @@ static int fuzz(const Settings *s) {
     lowered += c.lowered;
     context_free(cx);
   }
-  printf("%d of %d kernels were evaluated, %d fitted to a machine, %d of these lowered\n", ran,
+  printf("%d of %d kernels were evaluated, %d compiled for a machine, %d of these lowered\n", ran,
          passed + failed, fitted, lowered);
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

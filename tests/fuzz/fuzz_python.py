@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Every public name of the package, used wrongly: it raises, and the process goes on.
+"""Every public name of the package, used wrongly: it raises, and the process continues.
 
     tests/fuzz/fuzz_python.py [--seed N] [--count N] [--seconds N]
 
 A case is a few dozen calls of functions, classes, methods and operators of the package, in any order,
 with arguments of any kind: numbers at and beyond every limit, texts, containers, arrays, symbols,
-types, kernels, and what earlier calls returned. A third of the cases call inside of a kernel that is
+types, kernels, and what earlier calls returned. A third of the cases call inside a kernel that is
 being traced, which is compiled afterwards. Each call must return or raise an ordinary exception; an
 InternalError, a SystemError, a crash or a hang is a finding.
 
-Cases run in a child process, in a folder of their own. The last line is `N passed, M failed`.
+Cases run in a child process, in a separate folder. The last line is `N passed, M failed`.
 """
 
 import argparse
@@ -32,13 +32,13 @@ import warnings
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
-BATCH, CALLS, PATIENCE = 40, 30, 60  # cases of a child, calls of a case, seconds of a case
-MEMORY = 6 << 30  # bytes: what asks for more gets a MemoryError
-# They measure for long, start programs, draw, or end the test run by design.
+BATCH, CALLS, PATIENCE = 40, 30, 60  # cases per child, calls per case, seconds per case
+MEMORY = 6 << 30  # bytes: a larger allocation raises MemoryError
+# They measure for a long time, start programs, draw, or end the test run by design.
 LEFT_OUT = {"run_bench", "benchmark", "html_viewer", "visualize_graph", "run_test", "wave_sim", "main"}
 
 
-# ---- what is called, and with what ---------------------------------------------------------------
+# ---- functions and arguments ---------------------------------------------------------------
 
 
 def surface():
@@ -51,7 +51,7 @@ def surface():
             continue
         try:
             loaded = importlib.import_module(module.name)
-        except ImportError:  # of what is not installed, such as PyTorch
+        except ImportError:  # for packages that are not installed, such as PyTorch
             continue
         for name, value in vars(loaded).items():
             ours = (getattr(value, "__module__", None) or "").startswith("wave_lang")
@@ -61,11 +61,11 @@ def surface():
 
 
 def plain_values():
-    """Of Python and NumPy, and some that pretend."""
+    """Values of Python and NumPy, and some that imitate them."""
     import numpy as np
 
     class Odd:
-        """Asked for anything, it raises."""
+        """Raises on every attribute access."""
 
         def __getattr__(self, name):
             raise ValueError(name)
@@ -85,7 +85,7 @@ def plain_values():
 
 
 def own_values():
-    """Of the package: what calls expect."""
+    """Values of the package: what calls expect."""
     import wave_lang.kernel.lang as tkl
     import wave_lang.kernel.wave as tkw
     from wave_lang import WaveCompileOptions
@@ -130,10 +130,10 @@ class Case:
         return self.rng.choice(self.rng.choices(kinds, [3, 4, 3])[0])
 
     def arguments(self, function):
-        """Often as many as it takes, by position or by name."""
+        """Often the right number of arguments, by position or by name."""
         try:
             names = list(inspect.signature(function).parameters)
-        except Exception:  # it compares what it is given, and values of a kernel may refuse
+        except Exception:  # it compares its arguments, and values of a kernel may raise
             names = []
         count = self.rng.choice([len(names), len(names), 0, 1, 2, 3])
         by_name = self.rng.sample(names, self.rng.randint(0, len(names))) if names else []
@@ -185,7 +185,7 @@ class Case:
             self.call(function.__name__, function, [subject], {})
 
     def traced(self):
-        """The same inside of a kernel, with its values among the arguments."""
+        """The same inside a kernel, with its values among the arguments."""
         import wave_lang.kernel.wave as tkw
         from wave_lang import WaveCompileOptions, wave_compile
 
@@ -216,11 +216,12 @@ class Case:
             self.step()
 
 
-# ---- all of them ---------------------------------------------------------------------------------
+# ---- the main program
+# ---------------------------------------------------------------------------------
 
 
 def run_child(seed, count):
-    """In a folder of its own, where the file `case` says which one runs; 1 when one has failed."""
+    """In a separate folder, where the file `case` says which one runs; 1 if one has failed."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     faulthandler.enable()
     warnings.simplefilter("ignore")

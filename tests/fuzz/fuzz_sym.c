@@ -1,4 +1,5 @@
-/* fuzz_sym.c: random expressions and facts against an evaluator that shares no code with src/sym.
+/* fuzz_sym.c: random expressions and facts, compared with an evaluator that does not share code
+ * with src/sym.
  *
  *     fuzz_sym [--seed N] [--count N] [--seconds N]
  *
@@ -338,8 +339,8 @@ static bool eval_at(Case *c, const Sym *s, const int64_t *point, int64_t *out) {
   return sym_eval(s, env, VARS, out);
 }
 
-/* The value of s by this file's arithmetic, from nothing but its operands. Overflow of the limits
- * of Frac is told apart from a division by zero. */
+/* The value of s by this file's arithmetic, only from its operands. Overflow of Frac is
+ * distinguished from a division by zero. */
 typedef enum Outcome { DEFINED, UNDEFINED, TOO_LARGE } Outcome;
 
 static Outcome walk(Case *c, const Sym *s, const int64_t *point, Frac *out);
@@ -414,7 +415,7 @@ static Outcome walk(Case *c, const Sym *s, const int64_t *point, Frac *out) {
 
 /* ---- checks */
 
-/* Where the oracle has a value, s must have the same, and so must sym_eval where it has one. */
+/* If the oracle has a value, s must have the same, and so must sym_eval if it has one. */
 static void check_values(Case *c, const Tree *t, const Sym *s, const char *what) {
   for (int i = 0; i < c->npoints && !c->failed; i++) {
     Frac want, have;
@@ -540,14 +541,15 @@ static void check_program(Case *c, const Tree *t, const Sym *s) {
     Frac want;
     bool ok = sym_run(p, c->point[i], slots, &got);
     if (!evaluate(t, c->point[i], &want)) continue;
-    /* A program may overflow in a cross product where the fraction itself does not. */
+    /* A program may overflow in a cross product even if the fraction itself does not. */
     if (ok && (want.den != 1 || got != want.num)) report(c, "compiled program", s, c->point[i]);
   }
 }
 
 /* ---- an interpreter of SymCode */
 
-/* False: too large, which a launch reports. One that has no value is not used: 0 will do. */
+/* False: too large, which a launch reports. An expression without a value is not used: 0 will
+ * do. */
 static bool launch_value(Case *c, const SymOp *op, const int64_t *point, Wide *out) {
   int64_t v;
   Frac exact;
@@ -681,7 +683,7 @@ static void check_condition(Case *c) {
   if (!c->failed) check_lower(c, t, s);
 }
 
-/* A context serves many expressions, as in a compile; facts change now and then. */
+/* A context is used for many expressions, as in a compile; facts change now and then. */
 static bool run_group(uint64_t seed, int count, long long *compared) {
   Rng rng = {seed};
   Case c = {.rng = &rng, .arena = arena_new(), .cx = sym_ctx_new(), .seed = seed};

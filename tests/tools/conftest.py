@@ -1,4 +1,4 @@
-"""The tests of the tools need no pytest (tools/test.py runs them); with it they run as well."""
+"""The tests of the tools do not need pytest (tools/test.py runs them), but also run with it."""
 
 import pytest
 

@@ -11,7 +11,7 @@ import textwrap
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOOLS = os.path.join(ROOT, "tools")
 
-# Stands in for wavec: prints its input without comments, and reports what `!` lines ask for.
+# Replaces wavec: prints its input without comments, and reports the errors that `!` lines request.
 FAKE_WAVEC = """
 import os, sys
 errors = 0
@@ -27,7 +27,7 @@ sys.exit(errors != 0)
 
 
 def wcheck(folder, text, *options, golden=None):
-    """True when the test file `text` passes."""
+    """True if the test file `text` passes."""
     path = os.path.join(folder, "case.wave")
     fake = os.path.join(folder, "fake.py")
     open(fake, "w").write(FAKE_WAVEC)
@@ -111,7 +111,7 @@ def test_no_files_is_a_failure(folder):
 
 
 def check_tree(tool, folder, files):
-    """Runs a check on a tree of {path: text}; its output when something is wrong, else ''."""
+    """Runs a check on a tree of {path: text}; its output if something is wrong, else ''."""
     for path, text in files.items():
         os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
         open(os.path.join(folder, path), "w").write(text)
@@ -321,7 +321,7 @@ def test_phrases_know_what_is_right(folder):
 
 
 def test_every_tool_says_what_it_is_for(folder):
-    """But for those that need NumPy, or a package that is built."""
+    """Except for those that need NumPy, or the built package."""
     for name in sorted(os.listdir(TOOLS)):
         if not name.endswith(".py") or name.startswith("demo"):
             continue

@@ -1,5 +1,5 @@
-/* use_scale.c: a program without Python and compiler: links the pair that `wavec --emit=c` made of
- * scale.wave, and libwave. Says which device it used. */
+/* use_scale.c: a program without Python and compiler: links the pair of files that `wavec --emit=c`
+ * made from scale.wave, and libwave. Prints which device it used. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static int fail(wv_ctx *cx, const char *what) {
   return 1;
 }
 
-/* y = s * x for m x n numbers; elements that are wrong. */
+/* y = s * x for m x n numbers; returns the number of wrong elements. */
 static int wrong_elements(wv_ctx *cx, wv_program *p, int64_t m, int64_t n, double s) {
   wv_device device = {wv_program_kind(p), 0};
   size_t count = (size_t)(m * n), bytes = count * sizeof(float);

@@ -153,7 +153,8 @@ TEST(calls_with_tensors_elsewhere) {
 
 TEST(the_evaluator_replaces_a_cpu) {
   wv_ctx *cx = wv_ctx_new();
-  wv_kernel *k = kit_parse(cx, "kernel @f(%a: mem<M, f32>)\n  hardware threads 64; workgroup M by 64 on 0\n{\n}\n");
+  wv_kernel *k = kit_parse(
+      cx, "kernel @f(%a: mem<M, f32>)\n  hardware threads 64; workgroup M by 64 on 0\n{\n}\n");
   CHECK(k && !wv_compile_fallback(k, "cpu", false)); /* nothing failed */
   wv_diag_report(cx, "R0609", (wv_place){0}, "a remark", NULL);
   wv_diag_report(cx, "E0601", (wv_place){0}, "`topk` is not supported yet", NULL);

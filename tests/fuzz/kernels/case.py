@@ -1,4 +1,4 @@
-"""What a case is: a list of statements over tiles of M, N and K, and all that surrounds them."""
+"""A case: a list of statements over tiles of M, N and K, and everything around them."""
 
 import random
 import re
@@ -10,7 +10,7 @@ NUMPY |= {"u32": np.uint32, "u8": np.uint8, "i16": np.int16, "i64": np.int64}
 EXACT = {"i32": 2**30, "u32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
 EXACT |= {"u8": 2**7, "i16": 2**14, "i64": 2**52}
 
-SMALL = {"i8": 3, "f16": 3, "u8": 3, "i16": 5}  # what is read of them; of others 7
+SMALL = {"i8": 3, "f16": 3, "u8": 3, "i16": 5}  # the largest value read of these types; of others 7
 
 
 class Value:
@@ -31,23 +31,23 @@ class Statement:
 
 
 class Case:
-    """Filled by `draw`. Everything is made of `r`, so that a seed says what it is."""
+    """Filled by `draw`. Everything is drawn from `r`, so that a seed determines it."""
 
     def __init__(self, seed):
         self.seed = seed
         self.r = random.Random(seed)
-        self.tile, self.size = {}, {}  # of a dim: what a workgroup or an iteration has, and all of it
+        self.tile, self.size = {}, {}  # of a workgroup or an iteration; of the whole dim
         self.asserts = False  # results are asserted to be as small as they must be
-        self.cut_n = True  # by workgroups; else a workgroup holds all of N
-        self.open = False  # and N may be what a call says: the kernel is compiled then
+        self.cut_n = True  # divided over workgroups; else a workgroup holds all of N
+        self.open = False  # and N may be known only at the call: the kernel is compiled then
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
         self.waves_k = 1  # that share each tile of the loop over K
         self.dynamic = self.wide = self.observable = False
         self.target, self.schedule = "cpu", "round"
-        self.ways, self.targets = (), ()  # asked for; targets: instead of the one that is drawn
+        self.ways, self.targets = (), ()  # requested; targets: instead of the one that is drawn
         self.params, self.outputs, self.statements = [], [], []
-        self.tables = {}  # parameters whose elements number rows, and what they hold (draw_tables)
-        self.axes, self.loops = set(), []  # symbols of while loops; what ends these
+        self.tables = {}  # parameters with row numbers, and their contents (draw_tables)
+        self.axes, self.loops = set(), []  # symbols of while loops; their end conditions
         self.how = {}  # outputs that are not just written: an op, a table or None, and a Place
         self.resized = {}  # outputs between whose making and storing a dim gets another size (draw_stores)
         self.values, self.names, self.versions = [], 0, 0
@@ -55,7 +55,7 @@ class Case:
         self.spare = {}  # tensors with a free layout: by how much each dim is larger
         self.disagree = False  # without a free layout
         self.fast_math = False
-        self.views = {}  # arguments that do not lie row by row
+        self.views = {}  # arguments that are not row-major
 
     @property
     def used(self):
@@ -72,7 +72,7 @@ class Case:
         return self.params[-1][0]
 
     def version(self):
-        """A number for versions of symbols that nobody has."""
+        """A new number for versions of symbols."""
         self.versions += 10
         return self.versions
 
@@ -93,7 +93,7 @@ class Case:
         return [d for d in "MNKT" if self.dynamic and d not in whole and self.has(d)]
 
     def shape(self, name, order):
-        """Where only free layouts say how large a symbol is, the smallest of them has that size."""
+        """If only free layouts define the size of a symbol, the smallest of them has that size."""
         tensors = [(p[0], p[1]) for p in self.used] + [(o[0], o[1]) for o in self.outputs]
         sizes = []
         for d in order:

@@ -12,7 +12,8 @@ from .ways import problem_here
 
 
 def limit(seconds):
-    """Ends this process when it has computed for so long from now on, however busy the machine is."""
+    """Ends this process when it has used this much CPU time from now on, however busy the machine
+    is."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + seconds, most))
@@ -28,7 +29,7 @@ def child(cases, out, seconds):
 
 
 def read_results(pipe, timeout):
-    """What a child says, piece by piece; None when it has not said anything for too long."""
+    """The output of a child, piece by piece; None if it has not printed anything for too long."""
     while True:
         ready, _, _ = select.select([pipe], [], [], timeout)
         piece = os.read(pipe, 65536) if ready else None
@@ -38,8 +39,9 @@ def read_results(pipe, timeout):
 
 
 def problems(cases, seconds=120):
-    """problem_here of each, in a child process; after a crash the rest runs in another one. A case that computes for
-    so many seconds is a hang; so is one that computes nothing and says nothing for ten times as long."""
+    """problem_here of each, in a child process; after a crash the rest runs in another one. A case
+    that computes for this many seconds is a hang; so is one that computes and prints nothing for
+    ten times as long."""
     results = []
     while len(results) < len(cases):
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A case of a seed: sizes, tiles, waves, a machine, then statements, outputs and what a header may ask."""
+"""The case of a seed: sizes, tiles, waves, a machine, then statements, outputs and header rows."""
 
 from .case import Case
 from .draw_flow import branch, observe, some_groups
@@ -20,15 +20,15 @@ def draw(seed):
     statements(case)
     for _ in range(r.randint(1, 2)):
         store(case)
-    if r.random() < 0.3 and not case.resized:  # what is claimed of a symbol is checked wherever it is set
+    if r.random() < 0.3 and not case.resized:  # checked wherever the symbol is set
         case.assumed = [claim(case) for _ in range(r.randint(1, 3))]
     case.disagree = r.random() < 0.1
     if case.disagree or r.random() < 0.3:
         for name, order, *_ in (*case.params, *case.outputs):
-            if r.random() < 0.4 and case.tables.get(name) != "once":  # what a table lacks is 0, twice perhaps
+            if r.random() < 0.4 and case.tables.get(name) != "once":  # 0 outside, perhaps twice
                 case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
     wishes = (f"stages {r.randrange(5)}", "boxes 0", "swizzle 0", "overlap 0")
-    case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options ask
+    case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options request
     case.fast_math = r.random() < 0.1
     if r.random() < 0.2:
         for name, *_ in (*case.params, *case.outputs):
@@ -67,7 +67,7 @@ def draw_size(case, tile):
 
 
 def widen(case):
-    """Tiles that wgmma takes: 64 rows or more, any number of columns; one to four groups of waves."""
+    """Tiles for wgmma: 64 rows or more, any number of columns; one to four warpgroups."""
     r = case.r
     case.tile = {"M": r.choice((64, 64, 128)), "N": r.choice(WIDTHS), "K": r.choice((16, 32, 48, 64))}
     case.size = {d: draw_size(case, case.tile[d]) for d in "MNK"}

@@ -1,4 +1,4 @@
-"""What only some workgroups do, and what depends on threads."""
+"""Ops that only some workgroups execute, and ops that depend on threads."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .draw_values import pick
 
 
 def branch(case, into):
-    """A conditional with an else, as `build_else` writes it: workgroups differ."""
+    """A conditional with an else, as `build_else` writes it: it differs between workgroups."""
     a = pick(case, into, case.r.choice((("M",), ("M", "N"), ("N", "M"))))
     b = pick(case, into, a.dims, a.dtype)
     out = case.fresh(a.dims, a.dtype, max(a.most, b.most))
@@ -46,7 +46,7 @@ def some_groups(case, into):
 
 
 def observe(case, into):
-    """What is added and taken away again is the number of a thread."""
+    """Adds the number of a thread and subtracts it again."""
     a = pick(case, into, dtype=case.r.choice(("i32", "f32")), most=2**20)
     number = case.r.choice(("$T0", "Mod($T0, 8)", "floor($T0/64)"))
     text = f"@outt = scalar {number} : {a.dtype}\n@outs = add @0, @outt\n@out = sub @outs, @outt"

@@ -1,4 +1,4 @@
-"""Where results go: written, also to tensors with dims that they lack, or combined with memory."""
+"""Results: written, also to tensors with dims that they lack, or combined with memory."""
 
 from .case import EXACT
 from .draw_tables import Place, new_table
@@ -17,7 +17,7 @@ class Resize:
         self.stored = r.choice((0, size // 2, size, size + 1, 2 * size + case.tile[dim]))
 
     def text(self, case, name, v):
-        """Lines, and what is stored."""
+        """Lines, and the stored value."""
         made, lines = v.name, [f"{name}s = scalar {self.stored} : i32", f"set_symbol {self.dim} {name}s"]
         if self.made is not None:
             made, least = f"{name}v", min(self.made, case.size[self.dim])
@@ -53,7 +53,7 @@ def output(case):
 
 
 def scatter(case, v, cut):
-    """Rows are written where a table says, no two to the same place; False: it cannot be."""
+    """Rows are written to indices from a table, no two to the same one; False: not possible."""
     r, name = case.r, f"%o{len(case.outputs)}"
     if not set(cut) <= set(v.dims) or is_observed(case, v):
         return False
@@ -65,11 +65,11 @@ def scatter(case, v, cut):
 
 
 def combine(case, v):
-    """An output with other dimensions than the value, or an atomic; False: it cannot be."""
+    """An output with other dimensions than the value, or an atomic; False: not possible."""
     r, name = case.r, f"%o{len(case.outputs)}"
     lacks = [d for d in "MN" if d not in v.dims]
     if v.dtype not in ("i32", "f32") or is_observed(case, v):
-        return False  # each thread would act for itself
+        return False  # each thread would act on its own
     spread = bool(lacks) and r.random() < 0.5
     order = (*v.dims, *lacks) if spread else v.dims
     order = order if r.random() < 0.7 else tuple(reversed(order))
@@ -90,7 +90,7 @@ def combine(case, v):
 
 
 def is_observed(case, v):
-    """Made of something that mentions threads."""
+    """Whether it depends on something that mentions threads."""
     made = {s.out.name: s for s in case.statements}
     seen, left = set(), [v.name]
     while left:

@@ -1,6 +1,6 @@
-"""Reductions and products over ragged edges, and the loops around them.
+"""Reductions and matmuls over ragged edges, and the loops around them.
 
-What sticks out of a tile is spoiled before it is summed up: it must not count.
+Elements beyond the edge are spoiled before they are summed: they must not count.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ REDUCE = list(BOTH)
 
 
 def together(op, x, axis):
-    """All elements along an axis; where there are none the number that changes nothing."""
+    """Reduces all elements along an axis; if there are none, the neutral element."""
     if x.dtype.kind == "f":
         lowest, highest = -np.inf, np.inf
     else:
@@ -54,7 +54,7 @@ def reduce(case, into):
 
 
 def multiply(case, into):
-    """The product of elements along N: of integers, which wrap around alike everywhere."""
+    """The product of elements along N: of integers, which wrap in the same way everywhere."""
     if case.cut_n and case.size["N"] > case.tile["N"]:
         return
     a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M"))), "i32"))
@@ -68,7 +68,7 @@ def multiply(case, into):
 
 
 def place_of_best(case, into):
-    """argmax and argmin, as the front ends write them; -1 where nothing exists."""
+    """argmax and argmin, as the front ends write them; -1 if no element exists."""
     if case.cut_n and case.size["N"] > case.tile["N"]:
         return
     a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M")))))
@@ -98,7 +98,7 @@ def place_of_best(case, into):
 
 
 def some_sums(case, into):
-    """A reduction that only some workgroups do, of a value that others may need later."""
+    """A reduction in only some workgroups, of a value that others may need later."""
     r = case.r
     if case.cut_n and case.size["N"] > case.tile["N"]:
         return
@@ -146,7 +146,8 @@ KEEP_ORDER = {
 
 
 def combine(case, into):
-    """A reduction or a scan of i32, which wrap around alike everywhere, by a function of its own."""
+    """A reduction or a scan of i32, which wraps in the same way everywhere, with a combine
+    function."""
     if case.cut_n and case.size["N"] > case.tile["N"]:
         return
     a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M"))), "i32"))
@@ -171,7 +172,8 @@ def combine(case, into):
 
 
 def operand(case, before, into, dims, dtype):
-    """What a product takes: as it lies, turned by a mapping, or rows that a table picks."""
+    """An operand of a matmul: row-major, transposed by a mapping, or rows gathered through a
+    table."""
     r = case.r
     how = r.choice(("read", "read", "turned", "turned", "mapped", "gathered"))
     if how == "read":
@@ -204,8 +206,8 @@ def operand(case, before, into, dims, dtype):
 
 
 def scale_of(value, arg, name, row, block):
-    """Text that makes small floats of an operand, `x`, and scales, `s`: 2 and 1 in turn along K, one
-    for `block` elements."""
+    """Text that converts an operand to small floats, `x`, and makes scales, `s`: 2 and 1 in turn
+    along K, one for `block` elements."""
     k, e8 = f"K/{block}", "f8e8m0fnu"
     return f"""@out{name}x = cast {arg} : tile<{", ".join(value.dims)}, f8e4m3fn>
 @out{name}i = self_index {k} : tile<{k}, i32>
@@ -221,7 +223,7 @@ def scale_of(value, arg, name, row, block):
 
 
 def scaled_product(case, x, y, acc, new):
-    """The same with scales, if the tiles and sizes have whole blocks; None: they have not."""
+    """The same with scales, if the tiles and sizes are whole blocks; None: they are not."""
     whole = np.gcd(case.size["K"], case.tile["K"])
     blocks = [b for b in (2, 3, 4, 8, 12, 16, 32) if whole and whole % b == 0]
     if not blocks:
@@ -240,7 +242,7 @@ def scaled_product(case, x, y, acc, new):
 
 
 def product(case, into):
-    """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matrix product."""
+    """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matmul."""
     kinds = [("f16", "f32")] + ([("i8", "i32")] if case.r.random() < 0.3 else [])
     small, large = case.r.choice(kinds)
     start = pick(case, into, ("M", "N"), large, EXACT[large] // 4)
@@ -268,7 +270,7 @@ def product(case, into):
 
 
 def accumulate(case, into):
-    """A reduction over K of what is computed there, carried by the loop."""
+    """A reduction over K of computed values, carried by the loop."""
     dtype = case.r.choice(("i32", "f32"))
     start = pick(case, into, ("M",), dtype, EXACT[dtype] // 4)
     op = case.r.choice(REDUCE)

@@ -1,7 +1,7 @@
-"""Places that come from memory: elements of a table say which row is read, written or combined.
+"""Indices from memory: elements of a table say which row is read, written or combined.
 
-A table holds what is in range, what is not on either side, and the largest numbers there are: 2*v of
-these does not fit into any integer, and must not become a place that does.
+A table contains indices in range, out of range on either side, and the largest integers: 2*v of
+these overflows, and must not become an index in range.
 """
 
 import numpy as np
@@ -24,12 +24,13 @@ class Place:
         return f"{value} + {self.shift}".replace("+ -", "- ") if self.shift else value
 
     def of(self, table):
-        """As integers without limits."""
+        """As unbounded integers."""
         return np.array([self.factor * int(v) + self.shift for v in table], object)
 
 
 def new_table(case, dim, kind):
-    """A parameter of rows: `rows` are near the range, `wild` anywhere, `once` none twice in range."""
+    """A parameter with row numbers: `rows` are near the range, `wild` anywhere, `once` none twice
+    in range."""
     name = case.param((dim,), case.r.choice(("i32", "i32", "i64")))
     case.tables[name] = kind
     return name
@@ -71,8 +72,8 @@ def rename(case, into):
 
 
 def looked_up(case, row, index):
-    """Where in the table an element's row stands: mostly at its own place, else elsewhere in the tile. As text, and
-    as a function of coordinates."""
+    """The position in the table of an element's row number: mostly its own, else elsewhere in the
+    tile. As text, and as a function of coordinates."""
     t = case.tile[row]
     first = f"{t}*floor({index}/{t})"
     ways = [(index, lambda x: x)] * 4
@@ -82,7 +83,7 @@ def looked_up(case, row, index):
 
 
 def gather(case, into):
-    """Rows of memory that a table picks."""
+    """Rows of memory gathered through a table."""
     r = case.r
     dims = r.choice((("M",), ("N",), ("M", "N"), ("N", "M")))
     row, dtype = r.choice(dims), r.choice(("i32", "f32"))

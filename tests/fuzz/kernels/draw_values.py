@@ -13,7 +13,7 @@ BINARY = {
     "minimum": np.minimum,
 }
 BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-# Of whole numbers these are what they were; halves are taken apart in front.
+# These do not change integers; halves are split off before.
 ROUND = {
     "floor": np.floor,
     "ceil": np.ceil,
@@ -92,7 +92,7 @@ def binary(case, into):
 
 
 def mixed(case, into):
-    """Half a round of Philox: the upper half of a product of words, with another word."""
+    """Half a round of Philox: the upper half of a product of words, xored with another word."""
     a = pick(case, into, None, "u32")
     b = pick(case, into, a.dims, "u32")
     out = case.fresh(a.dims, "u32", 2**62)
@@ -113,7 +113,8 @@ def mixed(case, into):
 
 
 def limits(case, into):
-    """Constants at the ends of their type, combined by what wraps; its top byte, with a value's."""
+    """Constants at the ends of their type, combined by ops that wrap; the top byte of the result,
+    with a value's."""
     r, a = case.r, pick(case, into, dtype=case.r.choice(("i32", "u32", "i64", "i16", "u8")))
     width, signed = int(a.dtype[1:]), a.dtype[0] == "i"
     least = -(2 ** (width - 1)) if signed else 0
@@ -135,7 +136,7 @@ def limits(case, into):
 
 
 def bits(case, into):
-    """Of two integers, or one of them shifted by what fits."""
+    """Bitwise ops on two integers, or a shift of one by an amount that fits."""
     a = pick(case, into, dtype=case.r.choice(("i32", "u32", "i32", "u32", "i64", "i16", "u8")))
     if case.r.random() < 0.5:
         by, left = case.r.randint(0, 3), case.r.random() < 0.5
@@ -155,7 +156,7 @@ def bits(case, into):
 
 
 def rounded(case, into):
-    """Half of a float, to a whole number."""
+    """Half of a float, rounded to an integer."""
     a = pick(case, into, dtype="f32", most=2**20)
     op = case.r.choice(list(ROUND))
     out, fn = case.fresh(a.dims, a.dtype, a.most), ROUND[op]
@@ -165,7 +166,7 @@ def rounded(case, into):
 
 
 def inline(case, into):
-    """Instructions of PTX; everybody here runs their meaning, which is another operand."""
+    """Inline PTX; all machines here run its meaning, which is another operand."""
     a = pick(case, into, dtype=case.r.choice(("i32", "f32")))
     b = pick(case, into, a.dims, a.dtype)
     out = case.fresh(a.dims, a.dtype, max(a.most, b.most))
@@ -229,7 +230,7 @@ def spoil(case, into, v):
     for _ in range(r.choice((0, 1, 1, 2))):
         by, along = r.randint(1, 3), v.dims[-1]
         how = r.choice(("add", "sub", "neg", "index" if v.dtype in ("i32", "f32") else "add"))
-        how = "add" if v.dtype[0] == "u" else how  # below 0 it begins again
+        how = "add" if v.dtype[0] == "u" else how  # below 0 it wraps
         if how == "neg":
             most, text, fn = v.most, "@out = neg @0", lambda env, at, x: -x
         elif how == "index":

@@ -1,7 +1,8 @@
 """Loops that run while a condition holds, also one inside another.
 
-How often a loop runs is a number, depends on the workgroup, comes from memory, or is found out in the
-loop: a flag that it carries ends it. An inner loop may also run as often as the outer one says.
+The number of iterations is a constant, depends on the workgroup, comes from memory, or is
+determined in the loop: a flag that it carries ends it. An inner loop may also run as often as the
+outer one says.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ MOST = 4  # rounds
 
 
 class Loop:
-    """`axis` counts from `start`; `limit` says how often, as `how` says."""
+    """`axis` counts from `start`; `limit` is the number of iterations, as `how` defines it."""
 
     def __init__(self, case, axis, names, outer=None):
         r = case.r
@@ -27,7 +28,7 @@ class Loop:
             case.tables[self.table] = "small"
 
     def rounds(self, env, group, outer):
-        """How often the loop runs in a workgroup."""
+        """The number of iterations in a workgroup."""
         if self.how == "memory":
             table = env.data[self.table]
             return max(0, (int(table[group]) if group < len(table) else 0) - self.start)
@@ -72,7 +73,7 @@ class Loop:
 
 
 def steps(case, v):
-    """What a round does with the value: (text, NumPy), and how large it becomes."""
+    """What an iteration does with the value: (text, NumPy), and how large it becomes."""
     r, rounds = case.r, 2 * MOST * MOST
     found = [("maximum", 0), ("minimum", 0)]
     if v.most + rounds * 8 <= EXACT[v.dtype]:

@@ -1,5 +1,5 @@
-"""What a case has that a kernel may have: a row for each, so that `--stats` can say how often it is drawn
-and how often each way of running it is gone. A row that is drawn and always refused is not drawn."""
+"""The features of cases: a row for each, so that `--stats` can print how often it is drawn and how
+often each way runs it. A feature that is drawn and always rejected counts as not drawn."""
 
 import re
 from collections import Counter
@@ -10,13 +10,14 @@ ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_or", "atomic_xor", 
 
 
 def gathered_ring(case, text):
-    """A product of rows that a table picks, in a loop of several iterations that keeps tiles in shared memory."""
+    """A matmul of rows gathered through a table, in a loop of several iterations that keeps tiles
+    in shared memory."""
     rows = re.search(r"for K .*\$dynamic_val0.*= mma", text, re.S)
     return bool(rows) and case.size["K"] > case.tile["K"] and "stages 1" not in case.wishes
 
 
 def part_of_span(case, text):
-    """Columns of a group of waves that are not whole swizzle spans, of 64 elements of f16."""
+    """Columns of a warpgroup that are not whole swizzle spans, of 64 elements of f16."""
     return case.wide and case.tile["N"] // case.waves_n % 64 != 0
 
 
@@ -107,7 +108,7 @@ def features(case):
 
 
 class Stats:
-    """How often each feature was drawn, and in which ways it was run."""
+    """How often each feature was drawn, and by which ways it was run."""
 
     def __init__(self):
         self.drawn, self.ran = Counter(), Counter()

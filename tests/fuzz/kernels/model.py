@@ -6,19 +6,19 @@ from .case import NUMPY, SMALL
 from .draw_tables import numbers
 
 ATOMIC = {"atomic_add": np.add, "atomic_min": np.minimum, "atomic_max": np.maximum}
-SWAP = "atomic_compare_exchange"  # for the 0 that an output begins with: whoever comes first stores the same
+SWAP = "atomic_compare_exchange"  # on an output that is 0 at first: any order gives the same
 BITWISE = {"atomic_or": np.bitwise_or, "atomic_xor": np.bitwise_xor}  # of integers
 
 
 class Model:
-    """Tensors padded to whole tiles: what a tile holds past the end of a dim is 0 when read."""
+    """Tensors padded to whole tiles: reads past the end of a dim give 0."""
 
     def __init__(self, case, data):
         self.case, self.data, self.found = case, data, {}
         self.extent = {d: -(-case.size[d] // case.tile[d]) * case.tile[d] for d in "MNK"}
 
     def read(self, name, order, shift, at, bounds=(), other=0):
-        """`bounds` of dims: what lies behind them, or outside of the memory, is `other`."""
+        """`bounds` of dims: elements outside them, or outside the memory, are `other`."""
         x = self.data[name]
         start = [at if d == "K" else 0 for d in order]
         extent = [self.case.tile[d] if d == "K" else self.extent[d] for d in order]
@@ -32,7 +32,8 @@ class Model:
         return out
 
     def gather(self, name, memory, row, table, at):
-        """Rows of memory [T, K], or columns of [K, T], that the table picks; 0 where there is none."""
+        """Rows of memory [T, K], or columns of [K, T], gathered through the table; 0 out of
+        range."""
         x = self.data[name] if memory[0] == "T" else self.data[name].T
         k = np.arange(at, at + self.case.tile["K"])
         rows = (np.arange(len(table)) < self.case.size[row]) & (table >= 0) & (table < len(x))
@@ -42,7 +43,7 @@ class Model:
         return out
 
     def pick(self, name, memory, dims, row, rows):
-        """The same of a whole tensor, and rows that are integers without limits."""
+        """The same for a whole tensor, with row numbers that are unbounded integers."""
         x, size = self.data[name], self.case.size
         at = dict(zip(dims, np.indices([self.extent[d] for d in dims])))
         inside = np.ones([self.extent[d] for d in dims], bool)
@@ -56,7 +57,7 @@ class Model:
         return out
 
     def row(self, name, dims, i):
-        """Row i of memory [T, dims], 0 where there is none."""
+        """Row i of memory [T, dims], 0 out of range."""
         x = self.data[name]
         out = np.zeros([self.extent[d] for d in dims], x.dtype)
         if 0 <= i < len(x):
@@ -68,11 +69,11 @@ class Model:
         return np.arange(self.extent[dim], dtype=np.int32)
 
     def place(self, dim, at):
-        """The coordinates of a tile, which is all but for K."""
+        """The coordinates of a tile, which covers all dims except K."""
         return np.arange(at, at + self.case.tile["K"]) if dim == "K" else self.index(dim)
 
     def existing(self, x, axis, dim, at=0):
-        """The elements along a dimension that are inside of it."""
+        """The elements along a dimension that are inside it."""
         return x.take(range(min(x.shape[axis], self.case.size[dim] - at)), axis)
 
     def multiply(self, x, y, at):
@@ -111,15 +112,15 @@ def expected(case, data):
 
 
 def store(case, data, how, order, v, x, out, most):
-    """Every element that exists, which are `most` along each dim, once for each workgroup that has it; along dimensions that the
-    value lacks, everywhere."""
+    """Every element that exists, `most` along each dim, once for each workgroup that has it; along
+    dimensions that the value lacks, everywhere."""
     op, table, place = how
     dims = (*v.dims, *(d for d in order if d not in (*v.dims, "T")))
     at = dict(zip(dims, np.indices([most[d] for d in dims])))
     values = x[tuple(at[d] for d in v.dims)].astype(NUMPY[v.dtype])
     if table:
         row = next(p[1][0] for p in case.params if p[0] == table)
-        rows = np.array([*place.of(data[table]), *place.of([0])], object)  # what is not there reads as 0
+        rows = np.array([*place.of(data[table]), *place.of([0])], object)  # 0 out of range
         at["T"] = rows[np.minimum(at[row], len(rows) - 1)]
     inside = np.ones(values.shape, bool)
     for d, n in zip(order, out.shape):
@@ -149,7 +150,7 @@ def arguments(case):
 
 
 def lying(case, name, x):
-    """The same elements in another order in memory, or not side by side."""
+    """The same elements in another order in memory, or not contiguous."""
     how = case.views.get(name)
     if how == "apart":
         wide = np.zeros([2 * n for n in x.shape], x.dtype)

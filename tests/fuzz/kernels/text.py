@@ -1,4 +1,4 @@
-"""A case as text IR, that wavec runs as well."""
+"""A case as text IR, which wavec can run."""
 
 from .model import SWAP
 
@@ -25,7 +25,7 @@ def text_of(case):
 
 
 def assertion(i, v):
-    """What is known of every element that exists: it is not larger than it can be."""
+    """An assertion about every element that exists: it is within its bound."""
     most = f"{v.most}.0" if v.dtype[0] == "f" else v.most
     at = ", ".join(f"{d}: $index{n}" for n, d in enumerate(v.dims))
     return [
@@ -72,7 +72,7 @@ def store(case, name, order, v):
     at = {d: f"$index{i}" for i, d in enumerate(v.dims)}
     memory = ", ".join(f"{d}: {place.text() if d == 'T' else at[d]}" for d in order)
     tile = ", ".join(f"{d}: {i}" for d, i in at.items())
-    memory, tile = (tile, memory) if op == "write" else (memory, tile)  # atomics are written as reads are
+    memory, tile = (tile, memory) if op == "write" else (memory, tile)  # atomics: as for reads
     mapping = f"map {len(at)} {{{memory}}} -> {{{tile}}} with {{{row}: {at[row]}}}"
     return [*lines, f"  {name}t = read {table}", f"{result}, {name}t {{mapping = {mapping}}}"]
 

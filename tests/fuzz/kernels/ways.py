@@ -1,4 +1,4 @@
-"""A case run by us, in several ways, and compared with NumPy."""
+"""A case run by Wave, in several ways, and compared with NumPy."""
 
 import os
 import sys
@@ -14,13 +14,13 @@ from .model import arguments, expected, outputs  # noqa: E402
 from .text import text_of  # noqa: E402
 
 WAYS = ("eval", "sim", "cpu", "lanes")
-NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # what their lanes do a processor can do, too
+NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # a CPU can execute their lanes
 HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
-NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  # refused, and said so
+NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  # not supported
 
 
 def refused(case, error):
-    """It is said that this is not possible. Products of any width are."""
+    """Whether the error says that this is not supported. Matmuls of any width are."""
     codes = [code for code in NOT_LOWERED if code != "E0601" or not case.wide]
     return any(f"[{code}]" in str(error) for code in codes)
 
@@ -44,7 +44,7 @@ def run(way, case, text, args):
         simulate(text, *args, target=way, schedule=case.schedule, name="case.wave")
     else:
         if way == "lanes":
-            kernel.assume("ignore")  # lanes that made use of them need them
+            kernel.assume("ignore")  # lane programs that use assumptions need them
             kernel = kernel.fit({_wave.symbol(d): n for d, n in case.size.items()})
             kernel.lower(case.target if case.target in NO_ASYNC else NO_ASYNC[case.seed % 3])
             kernel = _wave.parse(str(kernel), "lanes.wave")[0]
@@ -53,8 +53,8 @@ def run(way, case, text, args):
 
 
 def ways_of(case):
-    """Those that can be gone here; whose threads are observable no tile evaluator runs. A lane's program
-    was lowered for tensors that lie row by row."""
+    """The ways that apply to the case; a tile evaluator cannot run kernels that observe threads. A
+    lane's program was lowered for row-major tensors."""
     here = {"eval": not case.observable, "sim": True, "cpu": HAS_CPU}
     here["lanes"] = HAS_CPU and not any(case.views.values())
     ways = [w for w in case.ways if here[w]]
@@ -63,7 +63,7 @@ def ways_of(case):
 
 
 def problem_here(case):
-    """What is wrong with the case, None if nothing is; and the ways that it was gone."""
+    """What is wrong with the case, None if nothing is; and the ways by which it was run."""
     text = text_of(case)
     data = arguments(case)
     right = expected(case, data)
@@ -73,7 +73,7 @@ def problem_here(case):
         out = outputs(case)
         try:
             run(way, case, text, (*args, *out))
-        except Exception as error:  # whatever it is, it is the finding
+        except Exception as error:  # any exception is a finding
             _wave.take_diagnostics()
             if way != "eval" and refused(case, error):
                 continue
@@ -82,5 +82,5 @@ def problem_here(case):
         for (name, _, _), got, want in zip(case.outputs, out, right):
             if not np.array_equal(got, want):
                 at = np.argwhere(got != want)[0]
-                return f"{way}: {name}{list(map(int, at))} is {got[tuple(at)]}, NumPy says {want[tuple(at)]}", gone
+                return f"{way}: {name}{list(map(int, at))} is {got[tuple(at)]}, NumPy has {want[tuple(at)]}", gone
     return None, gone
