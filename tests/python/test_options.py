@@ -148,6 +148,22 @@ def test_values_as_the_compiler_takes_them(tmp_path):
     assert given(options)[0][2] == "SchedulingType.MODULO" and given(WaveCompileOptions()) == []
 
 
+ODD = [None, -1, 2.5, "x", "", ["a"], ("a", 3), object(), True, b"x", 10**30, "a\0b", "\ud800", {1: 2}]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", OPTIONS)
+def test_odd_values_are_accepted_or_said_to_be_wrong(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for value in ODD:
+        if value is True and name == "print_mlir_file":
+            continue  # open(True) is the standard output
+        try:
+            compiled(**{name: value})
+        except (CompileError, TypeError, ValueError):
+            pass
+
+
 @pytest.mark.parametrize("count", ["two", 2.5])
 def test_a_count_must_be_a_number(count):
     with pytest.raises(ValueError, match="multi_buffer_count must be an integer, not "):

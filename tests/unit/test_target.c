@@ -138,6 +138,30 @@ TEST(kinds) {
   CHECK(target_kind_called("rocm") == TARGET_HIP && target_kind_called("gfx942") == TARGET_UNKNOWN);
 }
 
+/* Whatever a name is, what is found fits together. */
+TEST(random_names) {
+  static const char *const parts[] = {
+      "sim", ":",   "/", "cuda",  "hip",  "rocm", "cpu", "llvm-",    "sm_", "gfx",      "90",
+      "80",  "942", "a", "_neon", "toy8", "eval", "-1",  "\xc3\xa9", " ",   "999999999"};
+  uint64_t seed = 1;
+  int known = 0;
+  for (int i = 0; i < 200000; i++) {
+    char name[64] = "";
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    uint64_t bits = seed >> 20;
+    for (int n = 1 + (int)(bits % 4); n > 0; n--, bits /= WV_LEN(parts))
+      strcat(name, parts[bits % WV_LEN(parts)]);
+    TargetChoice c = target_find(name);
+    known += c.kind != TARGET_UNKNOWN;
+    CHECK(!c.machine || c.kind != TARGET_UNKNOWN);
+    CHECK(!c.simulated || (c.machine != NULL) == (c.kind == TARGET_SIM));
+    CHECK(!c.is_kind || c.kind != TARGET_UNKNOWN);
+    CHECK(!c.stand_in || (c.kind == TARGET_CUDA && !c.machine && !c.simulated));
+    CHECK(c.kind != TARGET_SIM || c.simulated);
+  }
+  CHECK(known > 1000);
+}
+
 TEST(capabilities) {
   const struct {
     int capability;
@@ -186,6 +210,6 @@ TEST(eight_bit_floats_follow_the_machine) {
 }
 
 TESTS_MAIN(RUN(rows_are_sane) RUN(processors_of_hosts) RUN(what_processors_lack) RUN(spellings)
-               RUN(kinds) RUN(capabilities) RUN(families)
+               RUN(kinds) RUN(random_names) RUN(capabilities) RUN(families)
                    RUN(machines_have_their_matrix_instructions)
                        RUN(eight_bit_floats_follow_the_machine))

@@ -14,7 +14,10 @@ def _names(*wanted: str | Sequence[str]) -> list[str]:
     """Names of passes: lists of them, or texts with commas."""
     names: list[str] = []
     for entry in wanted:
-        names += entry.split(",") if isinstance(entry, str) else list(entry)
+        listed = entry.split(",") if isinstance(entry, str) else list(entry)
+        if not all(isinstance(name, str) for name in listed):
+            raise TypeError(f"expected names of passes, got {entry!r}")
+        names += listed
     return [name.strip() for name in names if name and name.strip()]
 
 
