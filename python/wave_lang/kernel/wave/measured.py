@@ -9,6 +9,7 @@ from typing import Any
 
 from ...benchmark import bench, copied
 from .compiled import WaveKernel
+from .option_rows import ROWS
 
 
 def _zeros(value: Any) -> Any:
@@ -24,7 +25,7 @@ class MeasuredKernel(WaveKernel):
 
     def __call__(self, *args: Any, **named: Any) -> None:
         super().__call__(*args, **named)
-        if self.options.run_bench and self.machine.kind in ("cpu", "cuda"):
+        if self.options.run_bench and self.machine.kind in ROWS["run_bench"].on:
             self._write_results(self._measure(args, named))
         if self.options.profile_python_wrapper:
             self._profile(lambda: super(MeasuredKernel, self).__call__(*args, **named))
