@@ -56,7 +56,7 @@ static bool report_unused(wv_ctx *cx, const wv_options *o, const char *const *fo
 bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m) {
   API_CHANGES(cx, false);
   if (!is_list(cx, o) || !api_expected(cx, m && m->kind, "machine")) return false;
-  Arena *a = cx->cx->arena;
+  Arena *a = cx->cx->diags.arena; /* freed with the diagnostics */
   const char **found = ARENA_ARRAY(a, const char *, o->n + 1);
   return report_unused(cx, o, found, options_unused(a, o, m, found));
 }
@@ -68,7 +68,7 @@ bool wv_options_undumped(wv_kernel *k, const wv_options *o) {
   if (!is_list(k->cx, o)) return false;
   if (!wv_kernel_is_open(k)) return true;
   const char *text =
-      arena_printf(k->cx->cx->arena,
+      arena_printf(k->cx->cx->diags.arena,
                    "nothing is dumped: `%s` is compiled when it is called (R0613), unless the "
                    "symbols that its tiles depend on are bound",
                    k->k->name);
