@@ -815,6 +815,9 @@ WV_API long wv_test_fault(const char *what, long n);
 /* Rows of the compiler's tables, for help texts and front ends; false past the last one. */
 WV_API bool wv_op_info(int i, const char **name, const char **level, const char **doc);
 WV_API bool wv_pass_info(int i, const char **name, const char **doc);
+/* The machines that it works for: "lanes" (those that run waves of lanes), "loops" (those where one
+ * thread runs a workgroup), "both"; NULL past the last pass. */
+WV_API const char *wv_pass_machines(int i);
 WV_API bool wv_target_info(int i, const char **name, const char **doc);
 /* What runs kernels for a target: "eval", "sim" (for "sim:gfx942"), "cpu", "device"; NULL after
  * reporting a name that does not exist. */

@@ -18,9 +18,21 @@ static void list_ops(void) {
     printf("%-18s %-7s %s\n", name, level, doc);
 }
 
-static void list_passes(void) {
+/* One pipeline: the passes for these machines. Those of both are explained once. */
+static void list_pipeline(const char *machines, const char *title, bool explain) {
   const char *name, *doc;
-  for (int i = 0; wv_pass_info(i, &name, &doc); i++) printf("%-12s %s\n", name, doc);
+  printf("%s\n", title);
+  for (int i = 0; wv_pass_info(i, &name, &doc); i++) {
+    bool is_own = strcmp(wv_pass_machines(i), machines) == 0;
+    if (!is_own && strcmp(wv_pass_machines(i), "both") != 0) continue;
+    if (is_own || explain) printf("  %-14s %s\n", name, doc);
+    else printf("  %s\n", name);
+  }
+}
+
+static void list_passes(void) {
+  list_pipeline("lanes", "for machines with lanes:", true);
+  list_pipeline("loops", "for machines without lanes, as loops:", false);
 }
 
 static void list_targets(void) {

@@ -233,8 +233,7 @@ static Region *lower_kernel(Tiles *t) {
 
 /* First tries to keep panels for later workgroups, and does without if they do not fit. */
 bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
-  if (!cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES) || !has_masks(k))
-    return cx->idle = true;
+  if (!has_masks(k)) return cx->idle = true;
   if (!is_tile_pure(k, cx)) return false;
   Tiles t;
   Region *body = NULL;

@@ -14,16 +14,19 @@ typedef struct PassCtx {
                              * invalidated */
 } PassCtx;
 
+/* A pipeline of passes.def, or both. */
+typedef enum PassMachines { PASS_LANES = 1, PASS_LOOPS = 2, PASS_BOTH = 3 } PassMachines;
+
 /* The target, if any, runs waves of lanes; otherwise one thread runs a workgroup (lower_tiles), and
  * decisions about lanes are not made. */
-static inline bool pass_for_lanes(const PassCtx *cx) {
-  return !cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES);
+static inline PassMachines pass_machines(const TargetInfo *target) {
+  return target && target_has(target, FEATURE_REGISTER_TILES) ? PASS_LOOPS : PASS_LANES;
 }
 
 /* False after reporting a user's mistake; the kernel is then discarded. */
 typedef bool PassFn(Kernel *k, PassCtx *cx);
 
-#define PASS(name, level, needs, breaks, summary) PassFn pass_##name;
+#define PASS(name, level, machines, needs, breaks, summary) PassFn pass_##name;
 #include "transform/passes.def"
 
 #endif

@@ -23,8 +23,8 @@ enum {
   OPS = USES | UNIFORM | BOUNDS | MEMORY
 };
 static const PassInfo passes[] = {
-#define PASS(name, level, needs, breaks, summary)                                                  \
-  {#name, summary, pass_##name, LEVEL_##level, needs, breaks},
+#define PASS(name, level, machines, needs, breaks, summary)                                        \
+  {#name, summary, pass_##name, LEVEL_##level, PASS_##machines, needs, breaks},
 #include "transform/passes.def"
 };
 
@@ -153,10 +153,14 @@ static void dump(const Plan *plan, const PassInfo *pass, bool before, Arena *scr
   plan->o->write(plan->o->user, pass->name, sb_text(&text));
 }
 
+static bool works_on(const PassInfo *pass, const Kernel *k, const TargetInfo *target) {
+  return (pass->level & k->level) && (pass->machines & pass_machines(target));
+}
+
 /* No pass after number i works on the kernel at its current level. */
-static bool is_last_to_run(const Plan *plan, int i) {
+static bool is_last_to_run(const Plan *plan, int i, const TargetInfo *target) {
   for (int j = i + 1; j < plan->n; j++)
-    if (plan->run[j]->level & plan->k->level) return false;
+    if (works_on(plan->run[j], plan->k, target)) return false;
   return true;
 }
 
@@ -194,8 +198,8 @@ static bool was_idle(Kernel *k, const PassInfo *pass, const char *before, Arena 
 static bool run_pass(const Plan *plan, int i, PassCtx *cx, Facts *facts) {
   const PassInfo *pass = plan->run[i];
   Kernel *k = plan->k;
-  if (!(pass->level & k->level)) return true;
   cx->target = fitted_target(k, plan->target, cx->scratch);
+  if (!works_on(pass, k, cx->target)) return true;
   cx->machine = fitted_machine(k, cx->target, cx->scratch);
   facts_supply(facts, k, pass->needs);
   cx->facts = facts_only(facts, pass->needs);
@@ -208,7 +212,7 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx, Facts *facts) {
   if (!ok) return false;
   if (cx->idle && before && !was_idle(k, pass, before, cx->scratch)) return false;
   ir_renumber(k);
-  bool check = plan->o->verify_each || is_last_to_run(plan, i);
+  bool check = plan->o->verify_each || is_last_to_run(plan, i, cx->target);
   if (check && !(ir_verify_constraints(k) && ir_verify(k))) return report_invalid(k, pass->name);
   dump(plan, pass, false, cx->scratch);
   if (plan->o->after) plan->o->after(plan->o->user, k);

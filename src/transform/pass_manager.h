@@ -9,10 +9,11 @@ typedef struct PassInfo {
   const char *name, *summary;
   PassFn *run;
   Level level;            /* of the kernels it works on */
+  PassMachines machines;  /* it works for */
   unsigned needs, breaks; /* AnalysisSet */
 } PassInfo;
 
-const PassInfo *pass_at(int i); /* in pipeline order; NULL past the end */
+const PassInfo *pass_at(int i); /* in the order of the pipelines; NULL past the end */
 
 typedef struct PassOptions {
   const char *passes;      /* comma-separated, run in this order; NULL: all */

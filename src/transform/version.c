@@ -13,7 +13,7 @@
  * and of the loops. Tests of values from memory have no last element and stay in both copies. Does
  * nothing if no test can be saved or the kernel is large. Needs in_bounds, distribute and recorded
  * masks; keeps results; breaks all analyses. Allocations stay outside, since both copies use
- * them. */
+ * them. For machines with lanes: loops end at the edge, which costs less than the copy. */
 #include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
 #include "transform/pass.h"
@@ -225,7 +225,6 @@ static void split(Split *sp) {
 
 bool pass_version(Kernel *k, PassCtx *cx) {
   cx->idle = true;
-  if (!pass_for_lanes(cx)) return true; /* loops end at the edge, which costs less than the copy */
   Split sp = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = &cx->facts};
   sp.inner = ARENA_ARRAY(cx->scratch, Attr *, k->nops);
   if (is_worthwhile(&sp)) cx->idle = false, split(&sp);

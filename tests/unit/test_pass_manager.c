@@ -93,6 +93,25 @@ TEST(a_name_in_several_rows) {
   context_free(cx);
 }
 
+/* A row for other machines is skipped: it gives no dump, and the last that runs is verified. */
+TEST(two_pipelines) {
+  static const char *const both = "logs,bind,promote,layouts,mask,version,lower_tiles,sync,fold";
+  static const struct {
+    const char *target, *run;
+  } cases[] = {{NULL, "logs bind promote layouts mask version sync "},
+               {"sm_90a", "logs bind promote layouts mask version sync "},
+               {"cpu", "logs bind mask lower_tiles fold "}};
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Context *cx = context_new();
+    Kernel *k = parse(cx, text);
+    Written w;
+    CHECK(run(k, (PassOptions){.passes = both, .dump = "all", .target = cases[i].target}, &w));
+    CHECK_STR(sb_text(&w.passes), cases[i].run);
+    kernel_free(k);
+    context_free(cx);
+  }
+}
+
 TEST(unknown_passes_are_reported) {
   Context *cx = context_new();
   Kernel *k = parse(cx, text);
@@ -184,6 +203,6 @@ TEST(facts_depend_on_each_other) {
 }
 
 TESTS_MAIN(RUN(dumps_parse_again) RUN(stops_where_asked) RUN(a_name_in_several_rows)
-               RUN(unknown_passes_are_reported) RUN(invalid_ir_names_the_pass)
+               RUN(two_pipelines) RUN(unknown_passes_are_reported) RUN(invalid_ir_names_the_pass)
                    RUN(the_last_pass_is_always_verified) RUN(facts_are_kept_until_broken)
                        RUN(facts_depend_on_each_other))

@@ -467,6 +467,13 @@ bool wv_pass_info(int i, const char **name, const char **doc) {
   return true;
 }
 
+const char *wv_pass_machines(int i) {
+  API_PLAIN;
+  static const char *const names[] = {"", "lanes", "loops", "both"};
+  const PassInfo *p = pass_at(i);
+  return p ? names[p->machines] : NULL;
+}
+
 bool wv_target_info(int i, const char **name, const char **doc) {
   API_PLAIN;
   const TargetInfo *t = target_at(i);

@@ -13,7 +13,7 @@
  * and have the extents of the tile at the read; a tile without a known size is not staged, with a
  * remark. A copy that every iteration of a loop would repeat is moved before it. Volatile reads are
  * not staged. Allocations made by the author are left alone. Needs distribute; breaks all that
- * counts ops. */
+ * counts ops. For machines with lanes: `lower_tiles` packs operands itself. */
 #include <string.h>
 
 #include "ir/attr.h"
@@ -269,7 +269,6 @@ static void split_copies(Promote *p) {
 }
 
 bool pass_promote(Kernel *k, PassCtx *cx) {
-  if (!pass_for_lanes(cx)) return true; /* operands are packed by lower_tiles */
   Promote p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .first = k->body->first};
   p.made = k->nops;
   if (p.first) promote_region(&p, k->body, NULL);

@@ -557,7 +557,7 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   if (!cx->target || fitted) return true;
   Retarget r = {.k = k, .cx = cx, .target = cx->target};
   decide_contract(&r);
-  if (!pass_for_lanes(cx)) {
+  if (pass_machines(cx->target) == PASS_LOOPS) {
     if (!r.observable) return apply_all_scales(&r), true;
     play_lanes(&r);
   }
