@@ -113,12 +113,21 @@ static bool waits_for_others(const Kernel *k) {
   return false;
 }
 
+static const char last_of_signature[] = "logs";
+
+bool compile_signature(Kernel *k, const CompileOptions *o) {
+  PassOptions p = o->passes;
+  p.start_after = o->start_after, p.stop_after = last_of_signature;
+  p.time = false;
+  return passes_run(k, &p);
+}
+
 /* A lane's program is what its author wrote, in terms of what the machine has. */
 static bool lower(Kernel *k, const CompileOptions *o) {
   PassOptions p = o->passes;
   bool is_lowered = k->level == LEVEL_THREAD && !o->start_after;
   p.passes = is_lowered ? "legalise" : NULL, p.stop_after = NULL;
-  p.start_after = o->start_after;
+  p.start_after = is_lowered || o->start_after ? o->start_after : last_of_signature;
   p.target = o->machine->name;
   if (!passes_run(k, &p)) return false;
   if (k->level == LEVEL_THREAD) return true;

@@ -51,6 +51,8 @@ const char *remarks_text(Arena *a, const ArtVariant *v, Sources *sources);
 
 const Backend *backend_for(const TargetInfo *t); /* NULL: nothing runs programs for it */
 
+/* Runs the passes that add parameters, which all variants have; compile_variant runs the others. */
+bool compile_signature(Kernel *k, const CompileOptions *o);
 /* Fills in variant number `i` of the artefact, in the arena of the symbols. */
 bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOptions *o,
                      ArtVariant *out);

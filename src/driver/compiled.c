@@ -176,12 +176,6 @@ static bool open_locked(Launcher *l, Diags *diags) {
 
 _Static_assert((int)LAUNCH_LOG_MOST == (int)LOG_MOST, "logs are as large everywhere");
 
-/* Debug logs are parameters of every variant, so they are added before there are any. */
-static bool open_logs(wv_program *p) {
-  return p->kernel->k->level != LEVEL_TILE ||
-         passes_run(p->kernel->k, &(PassOptions){.passes = "logs"});
-}
-
 static void put_lines(StrBuf *out, const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     sb_printf(out, "%s:%u:%u\n", sources_name(&k->cx->sources, op->at.file), op->at.line,
@@ -266,7 +260,7 @@ static bool describe(wv_program *p) {
 bool program_describe(wv_program *p, bool may_open) {
   if (!kernel_settle_assumptions(p->kernel->k)) return false;
   if (may_open && !p->options.start_after) p->open = fit_open(p->kernel->k);
-  if (!p->open.n && !open_logs(p)) return false;
+  if (!p->open.n && !compile_signature(p->kernel->k, &p->options)) return false;
   if (!describe(p)) return false;
   p->key = make_key(p);
   return true;

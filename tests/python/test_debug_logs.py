@@ -321,3 +321,18 @@ def test_a_printer_that_raises():
 
     with pytest.raises(KeyError, match="square"):
         scaled(broken)(floats(3, 70), floats(3, 70))
+
+
+def test_logs_become_parameters_once():
+    """Before there are variants: compiling one does not look for logs again."""
+    (kernel,) = _wave.parse(
+        """kernel @k(%a: mem<M, f32>)
+             workgroup M by 64 on 0; hardware threads 64, vector {M: 64}; dynamic M
+           { %x = read %a
+             debug_log "x" %x }""",
+        "k.wave",
+    )
+    passes = []
+    write = lambda name, text: passes.append((name, "debug_log" in text, "%log0" in text))
+    kernel.compile(target="sm_90a", dump="logs,bind", write=write)
+    assert passes == [("logs", False, True), ("bind", False, True)]
