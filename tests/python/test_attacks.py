@@ -224,8 +224,9 @@ def test_ctrl_c_ends_one_op_of_the_evaluator(op):
         ("kernel @k(%p: mem<" + ", ".join(f"D{i}" for i in range(100_000)) + ", f32>)\n{\n}\n", "E0506"),
         ("kernel @k()\n" + "".join(f"  bind D{i} = 3\n" for i in range(100_000)) + "{\n}\n", "E0216"),
         (f"kernel @k()\n{{\n  %x = scalar {' + '.join(f'S{i}' for i in range(100_000, 0, -1))} : i32\n}}\n", "E0105"),
+        (f"kernel @k()\n{{\n  %s = alloc {{physical = {list(range(100_000))}}} : mem<M, f32, shared>\n}}\n", "E0304"),
     ],
-    ids=["parameters", "dimensions", "constraints", "terms"],
+    ids=["parameters", "dimensions", "constraints", "terms", "extents"],
 )  # fmt: skip
 def test_too_many_of_something_is_said_at_once(text, code):
     began = time.process_time()

@@ -8,7 +8,8 @@
 /* ---- expressions ---- */
 
 /* How much of the text an expression may cover: it ends before a brace, a value or a comment, and
- * outside parentheses at the end of the line. sym/ decides where it really ends. (`%` is never an
+ * outside parentheses at the end of the line, or with what separates the items of a list: a list
+ * is not read to its end for each of them. sym/ decides where it really ends. (`%` is never an
  * operator here: it begins a value. Names in backquotes may contain anything.) */
 static size_t expr_room(const char *text, const char *end) {
   int depth = 0;
@@ -20,6 +21,7 @@ static size_t expr_room(const char *text, const char *end) {
     depth += *c == '(';
     depth -= *c == ')';
     if (depth < 0 || (*c == '\n' && depth == 0)) break;
+    if (depth == 0 && strchr(",:]", *c)) return (size_t)(c + 1 - text);
   }
   return (size_t)(c - text);
 }
