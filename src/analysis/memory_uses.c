@@ -36,8 +36,6 @@ static bool is_memory(const Value *v) { /* and not one that stands for several *
 
 /* ---- uses ---- */
 
-static bool is_product(const Op *op) { return op->kind == OP_mma || op->kind == OP_scaled_mma; }
-
 static int number_of(Arena *a, MemoryUses *m, const Value *v) {
   for (int i = 0; i < m->memories.n; i++)
     if (m->memories.at[i] == v) return i;
@@ -59,7 +57,7 @@ static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const
   add_origins(a, &seen, memory);
   for (int i = 0; i < seen.n; i++) {
     if (!is_memory(seen.at[i]) || is_log(k, seen.at[i])) continue;
-    bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !is_product(op);
+    bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !op_is_product(op);
     MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot};
     vec_push(a, &m->uses, use);
   }

@@ -25,10 +25,11 @@ typedef struct Grid {
   } declared[3];
 } Grid;
 
-typedef struct Product {
+typedef struct Tiling {
+  Product of;
   const MmaInfo *row;
   const MmaChoice *choice;
-  MmaRoles roles;
+  MmaRoles roles;      /* the program's dims along the instruction's */
   int m, n;            /* extents of the workgroup's tile */
   int parts;           /* into which waves divide the sum over k */
   int k;               /* the k of one wave: the whole tile, or one such part */
@@ -36,7 +37,7 @@ typedef struct Product {
   const Digits *order; /* of k; NULL: unchanged */
   bool keep_m, keep_n; /* waves should not divide this dim if the other one is as good */
   Grid grid;
-} Product;
+} Tiling;
 
 static const MmaInfo *row_of(Arena *a, const MmaChoice *c, int lanes) {
   if (c->name) return mma_find(c->name);
@@ -50,7 +51,7 @@ static bool may_divide(const Distribution *d, const Sym *dim, const Sym *other) 
          !kernel_constraint(d->k, CONSTRAINT_wave, dim_base(other));
 }
 
-static Grid grid_of(const Product *p, int along_m, int along_n, int idle) {
+static Grid grid_of(const Tiling *p, int along_m, int along_n, int idle) {
   int m = ceil_div(ceil_div(p->m, p->row->m), along_m) * p->row->m;
   int n = ceil_div(ceil_div(p->n, p->row->n), along_n) * p->row->n;
   return (Grid){.along_m = along_m, .along_n = along_n, .idle = idle, .tile_m = m, .tile_n = n};
@@ -58,7 +59,7 @@ static Grid grid_of(const Product *p, int along_m, int along_n, int idle) {
 
 /* Prefers, in this order: dims that may be divided, the fewest products per wave, dims that should
  * be kept whole, the fewest operand elements per wave, more waves along m. */
-static int64_t grid_cost(const Distribution *d, const Product *p, const Grid *g) {
+static int64_t grid_cost(const Distribution *d, const Tiling *p, const Grid *g) {
   bool astray = (g->along_m > 1 && !may_divide(d, p->roles.m, p->roles.n)) ||
                 (g->along_n > 1 && !may_divide(d, p->roles.n, p->roles.m));
   int kept = (p->keep_m && g->along_m > 1) + (p->keep_n && g->along_n > 1);
@@ -67,7 +68,7 @@ static int64_t grid_cost(const Distribution *d, const Product *p, const Grid *g)
 }
 
 /* The best way to divide the groups; groups that would get no instruction stay idle. */
-static Grid choose_grid(const Distribution *d, const Product *p, int groups) {
+static Grid choose_grid(const Distribution *d, const Tiling *p, int groups) {
   Grid best = grid_of(p, 1, 1, groups);
   for (int along_n = 1; along_n <= groups; along_n++)
     for (int along_m = 1; groups % along_n == 0 && along_m <= groups / along_n; along_m++) {
@@ -80,7 +81,7 @@ static Grid choose_grid(const Distribution *d, const Product *p, int groups) {
 }
 
 /* The grid that the wave rows declare, if the machine's waves are the declared ones. */
-static bool declared_grid(const Distribution *d, const Product *p, int groups, Grid *out) {
+static bool declared_grid(const Distribution *d, const Tiling *p, int groups, Grid *out) {
   int64_t m, n;
   const Sym *along_m = distribute_waves(d, p->roles.m), *along_n = distribute_waves(d, p->roles.n);
   if (!along_m || !along_n || !sym_is_int(along_m, &m) || !sym_is_int(along_n, &n)) return false;
@@ -152,7 +153,7 @@ static bool order_k(Layout *l, int dim, const Digits *order) {
 }
 
 /* The order, if both operands, including copies along k, can be held in it. */
-static const Digits *usable_order(const Product *p, const Digits *order, int k) {
+static const Digits *usable_order(const Tiling *p, const Digits *order, int k) {
   int covered = 1;
   for (int i = 0; i < order->n; i++) covered *= order->at[i].radix;
   if (!order->n || covered != k || k % p->row->k) return NULL;
@@ -168,10 +169,8 @@ static const Digits *usable_order(const Product *p, const Digits *order, int k) 
 /* Some product contracts this dim, so its operands enumerate copies along it first. */
 static bool is_contracted(Kernel *k, const Sym *dim) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    MmaRoles roles;
-    if (op->kind != OP_mma) continue;
-    ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->args[2]->type, &roles);
-    if (roles.k == dim) return true;
+    Product p;
+    if (op->kind == OP_mma && !product_of(k, op, &p) && p.roles.k == dim) return true;
   }
   return false;
 }
@@ -188,11 +187,10 @@ static bool is_taken_whole(const Distribution *d, const Sym *dim) {
 /* Avoids exchanges between the machine's waves of one declared wave. They arise when a dim that
  * some op needs whole is divided, and when an operand that is computed is needed whole by several
  * waves. */
-static void keep_together(const Distribution *d, const Op *op, Product *p) {
-  int rhs = op->kind == OP_scaled_mma ? 2 : 1;
+static void keep_together(const Distribution *d, Tiling *p) {
   bool made[2]; /* [0]: the operand with m, [1]: the operand with n */
   for (int i = 0; i < 2; i++) {
-    const Value *v = op->args[i == (p->choice->swap ? 1 : 0) ? 0 : rhs];
+    const Value *v = i == (p->choice->swap ? 1 : 0) ? p->of.lhs : p->of.rhs;
     made[i] = !v->def || v->def->kind != OP_read;
   }
   p->keep_m = made[1] || is_taken_whole(d, p->roles.m);
@@ -200,11 +198,11 @@ static void keep_together(const Distribution *d, const Op *op, Product *p) {
 }
 
 /* Divides the part of a declared wave among the machine's waves that make it up. */
-static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
+static Grid grid_of_wave(const Distribution *d, const Machine *m, const Tiling *p) {
   int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
   int axis_k = p->parts > 1 ? anchor_wave_axis(d, p->roles.k) : -1;
   const HardwareSpec *hardware = kernel_hardware(d->k);
-  Product wave = *p;
+  Tiling wave = *p;
   if (axis_m >= 0) wave.m = ceil_div(p->m, anchor_waves_on(d, axis_m));
   if (axis_n >= 0) wave.n = ceil_div(p->n, anchor_waves_on(d, axis_n));
   Grid g = choose_grid(d, &wave, hardware->threads / m->lanes);
@@ -218,7 +216,7 @@ static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product 
 
 /* The number of parts into which waves divide the sum over k: what the op says, or in an observable
  * kernel the declared waves. Waves that share the tile of a loop divide it only if the op says so. */
-static int parts_of(const Distribution *d, const Machine *m, const Op *op, const Product *p) {
+static int parts_of(const Distribution *d, const Machine *m, const Op *op, const Tiling *p) {
   const Attr *into = op_attr(op, ATTR_into);
   int axis = anchor_wave_axis(d, p->roles.k);
   int64_t n;
@@ -228,7 +226,7 @@ static int parts_of(const Distribution *d, const Machine *m, const Op *op, const
 }
 
 /* The grid of a tile-pure kernel: each part of the sum gets the same number of waves. */
-static Grid grid_of_parts(const Distribution *d, const Product *p, int groups) {
+static Grid grid_of_parts(const Distribution *d, const Tiling *p, int groups) {
   Grid g;
   groups /= p->parts;
   if (p->together != 1 || !declared_grid(d, p, groups, &g)) g = choose_grid(d, p, groups);
@@ -238,41 +236,35 @@ static Grid grid_of_parts(const Distribution *d, const Product *p, int groups) {
 
 /* Whether the machine's waves form whole groups of the instruction's. Only a machine row in a text
  * has others. */
-static bool has_groups(const Machine *m, const Product *p) {
+static bool has_groups(const Machine *m, const Tiling *p) {
   Layout fragment;
   if (p->together == 1) return true;
   return p->together && m->waves % p->together == 0 && mma_fragment(p->row, MMA_C, &fragment) &&
          layout_size(&fragment, LAYOUT_WAVE) == p->together;
 }
 
-static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op,
-                         const MmaChoice *choice, Product *p) {
-  int acc = op->kind == OP_scaled_mma ? 4 : 2, rhs = acc / 2, extent[IR_MAX_RANK];
-  const Type *t = op->args[acc]->type;
+static bool open_tiling(const Distribution *d, const Machine *m, Arena *a, Op *op,
+                        const MmaChoice *choice, Tiling *p) {
+  int extent[IR_MAX_RANK];
   if (!choice) return false;
-  *p = (Product){.choice = choice, .row = row_of(a, choice, m->lanes)};
-  if (!p->row || ir_mma_roles(d->k, op->args[0]->type, op->args[rhs]->type, t, &p->roles))
-    return false;
+  *p = (Tiling){.choice = choice, .row = row_of(a, choice, m->lanes)};
+  if (!p->row || product_of(d->k, op, &p->of)) return false;
+  const Type *t = p->of.acc->type, *lhs = p->of.lhs->type;
   if (!distribute_extents(d, op, t, extent)) return false;
-  if (p->choice->swap) { /* the instruction's m runs along the program's n */
-    const Sym *m_role = p->roles.m;
-    p->roles.m = p->roles.n;
-    p->roles.n = m_role;
-  }
+  p->roles = p->of.roles;
+  if (choice->swap) p->roles.m = p->of.roles.n, p->roles.n = p->of.roles.m;
   p->m = extent[type_dim(t, p->roles.m)];
   p->n = extent[type_dim(t, p->roles.n)];
   p->together = p->row->lanes / m->lanes;
   if (!has_groups(m, p)) return false;
-  p->k = distribute_extents(d, op, op->args[0]->type, extent)
-             ? extent[type_base_dim(op->args[0]->type, p->roles.k)]
-             : 0;
+  p->k = distribute_extents(d, op, lhs, extent) ? extent[type_base_dim(lhs, p->roles.k)] : 0;
   p->parts = parts_of(d, m, op, p);
   /* Only whole instructions: k elements taken from the next part would be added twice. */
   if (p->parts > 1 && p->k % (p->parts * p->row->k)) return false;
   p->k /= p->parts;
   p->order = op->kind == OP_mma ? usable_order(p, &p->choice->order, p->k) : NULL;
   int groups = m->waves / p->together;
-  if (m->observable) keep_together(d, op, p), p->grid = grid_of_wave(d, m, p);
+  if (m->observable) keep_together(d, p), p->grid = grid_of_wave(d, m, p);
   else p->grid = grid_of_parts(d, p, groups);
   return true;
 }
@@ -322,17 +314,16 @@ static MmaOperand role_of(const Op *op, int operand, bool swap) {
 }
 
 static bool stays_shared(const Op *op, int operand, const MmaChoice *c) {
-  int rhs = op->kind == OP_scaled_mma ? 2 : 1;
-  return (operand == 0 && c->shared_lhs) || (operand == rhs && c->shared_rhs);
+  return (operand == 0 && c->shared_lhs) || (operand == product_rhs(op) && c->shared_rhs);
 }
 
 bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
                 Layout *out) {
-  Product p;
+  Tiling p;
   Layout fragment;
   int extent[IR_MAX_RANK];
   const Type *t = operand < 0 ? op->results[0].type : op->args[operand]->type;
-  if (!open_product(d, m, a, op, choice_of(op), &p) || stays_shared(op, operand, p.choice))
+  if (!open_tiling(d, m, a, op, choice_of(op), &p) || stays_shared(op, operand, p.choice))
     return false;
   MmaOperand role = role_of(op, operand, p.choice->swap);
   if (!mma_fragment(p.row, role, &fragment)) return false;
@@ -367,8 +358,8 @@ bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *
 
 bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, Op *op,
                             const MmaChoice *choice, MmaDivision *out) {
-  Product p;
-  if (!open_product(d, m, a, op, choice, &p)) return false;
+  Tiling p;
+  if (!open_tiling(d, m, a, op, choice, &p)) return false;
   *out = (MmaDivision){.row = p.row, .m = p.roles.m, .n = p.roles.n, .k = p.roles.k};
   out->along[0] = p.grid.along_m, out->along[1] = p.grid.along_n;
   out->tile[0] = p.grid.tile_m, out->tile[1] = p.grid.tile_n;

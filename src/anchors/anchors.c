@@ -159,8 +159,7 @@ static void add_reduction(Finder *f, Op *op) {
 static bool is_reduction(const Op *op) { return op_is_reduction(op) && !op_is_scan(op); }
 
 static void add_product(Finder *f, Op *op) {
-  int acc = op->kind == OP_scaled_mma ? 4 : 2;
-  for (int i = -1; i < acc; i++) {
+  for (int i = -1; i < product_acc(op); i++) {
     Layout l;
     if (anchor_mma(f->d, f->m, f->arena, op, i, &l))
       add_anchor(f, i < 0 ? ANCHOR_RESULT : ANCHOR_OPERAND, op, i, &l);
@@ -170,7 +169,7 @@ static void add_product(Finder *f, Op *op) {
 bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out) {
   Finder f = {.d = d, .m = m, .arena = a, .out = out, .ok = true};
   for (const Op *op = ir_first(d->k); op; op = ir_next(op)) {
-    f.has_products |= op->kind == OP_mma || op->kind == OP_scaled_mma;
+    f.has_products |= op_is_product(op);
     f.has_reductions |= is_reduction(op);
   }
   for (Op *op = ir_first(d->k); f.ok && op; op = ir_next(op)) {

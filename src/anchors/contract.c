@@ -40,13 +40,10 @@ static UniformLevel level_of_attrs(Query *q) {
 /* A product along a dim of the grid that waves divide: each wave computes a part of the sum. */
 static bool multiplies_within_waves(const Query *q) {
   const Op *op = q->op;
-  int acc = op->kind == OP_scaled_mma ? 4 : 2;
-  MmaRoles roles;
-  if (op->kind != OP_mma && op->kind != OP_scaled_mma) return false;
-  if (ir_mma_roles(q->k, op->args[0]->type, op->args[acc / 2]->type, op->args[acc]->type, &roles))
-    return false;
-  int axis = anchor_wave_axis(q->d, roles.k);
-  return axis >= 0 && !anchor_shares_loop(q->d, roles.k) && anchor_waves_on(q->d, axis) > 1;
+  Product p;
+  if (!op_is_product(op) || product_of(q->k, op, &p)) return false;
+  int axis = anchor_wave_axis(q->d, p.roles.k);
+  return axis >= 0 && !anchor_shares_loop(q->d, p.roles.k) && anchor_waves_on(q->d, axis) > 1;
 }
 
 static bool reduces_within_waves(const Query *q) {

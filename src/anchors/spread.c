@@ -32,10 +32,9 @@ static bool stays_in_memory(const Spread *s, const Value *v) {
   for (const Op *op = ir_first(s->d->k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) {
       if (op->args[i] != v) continue;
-      const Attr *a =
-          op->kind == OP_mma || op->kind == OP_scaled_mma ? op_attr(op, ATTR_mma) : NULL;
-      int rhs = op->kind == OP_scaled_mma ? 2 : 1;
-      bool shared = a && ((i == 0 && a->mma->shared_lhs) || (i == rhs && a->mma->shared_rhs));
+      const Attr *a = op_is_product(op) ? op_attr(op, ATTR_mma) : NULL;
+      bool shared =
+          a && ((i == 0 && a->mma->shared_lhs) || (i == product_rhs(op) && a->mma->shared_rhs));
       if (!shared) return false;
       used = true;
     }

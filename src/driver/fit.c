@@ -138,7 +138,7 @@ static void give_tile(const Tile *t) {
 /* The instruction determines how many waves an mma needs. */
 static bool has_products(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_mma || op->kind == OP_scaled_mma) return true;
+    if (op_is_product(op)) return true;
   return false;
 }
 

@@ -186,11 +186,9 @@ static int find_thin(const LaunchSymbols *s, const Sym **out) {
   Kernel *k = s->k;
   int n = 0;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    MmaRoles roles;
-    if (op->kind != OP_mma ||
-        ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->results[0].type, &roles))
-      continue;
-    const Sym *dims[] = {roles.m, roles.n};
+    Product p;
+    if (op->kind != OP_mma || product_of(k, op, &p)) continue;
+    const Sym *dims[] = {p.roles.m, p.roles.n};
     for (int i = 0; i < 2; i++) {
       const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dims[i]);
       int64_t size;

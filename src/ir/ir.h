@@ -522,11 +522,25 @@ void ir_warn(Kernel *k);
  * tile is 1. Such a dimension may be dropped. */
 bool ir_one_at_a_time(const Kernel *k, const Sym *dim);
 
-/* mma roles by set logic: m and n are the last two dims of acc, k is shared by lhs and rhs only.
- * Returns NULL or what is wrong. */
+/* An `mma` or a `scaled_mma`: lhs, rhs, acc; or lhs, its scales, rhs, its scales, acc. The roles of
+ * dims follow by set logic: m and n are the last two dims of acc, k is shared by lhs and rhs
+ * only. */
 typedef struct MmaRoles {
   const Sym *m, *n, *k;
 } MmaRoles;
+
+typedef struct Product {
+  Value *lhs, *rhs, *acc;
+  Value *lhs_scale, *rhs_scale; /* NULL: none */
+  MmaRoles roles;
+} Product;
+
+bool op_is_product(const Op *op);
+/* Operand numbers. */
+static inline int product_rhs(const Op *op) { return op->nargs / 2; }
+static inline int product_acc(const Op *op) { return op->nargs - 1; }
+/* Return NULL or what is wrong. */
+const char *product_of(Kernel *k, const Op *op, Product *out);
 const char *ir_mma_roles(Kernel *k, const Type *lhs, const Type *rhs, const Type *acc,
                          MmaRoles *out);
 

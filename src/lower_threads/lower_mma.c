@@ -14,7 +14,7 @@ static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
   return part == MMA_A || part == MMA_SA ? d->m : d->n;
 }
 
-int *product_registers(Product *p, MmaOperand part, const Value *v, int *n) {
+int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n) {
   Lower *l = p->l;
   const MmaInfo *row = p->div.row;
   const Type *acc = p->op->results[0].type;
@@ -46,7 +46,7 @@ int *product_registers(Product *p, MmaOperand part, const Value *v, int *n) {
   return list;
 }
 
-Value *product_operand(Product *p, MmaOperand part, const Value *v) {
+Value *product_operand(LaneProduct *p, MmaOperand part, const Value *v) {
   Lower *l = p->l;
   Value *lane = l->value[v->id];
   bool from_memory = v->def && v->def->kind == OP_read;
@@ -59,19 +59,18 @@ Value *product_operand(Product *p, MmaOperand part, const Value *v) {
 }
 
 /* One product; its results go to registers `to` of the whole. */
-static Value *multiply(Product *p, int **to, int *n) {
+static Value *multiply(LaneProduct *p, int **to, int *n) {
   Lower *l = p->l;
   const Op *op = p->op;
-  bool scaled = op->kind == OP_scaled_mma;
-  const Value *lhs = op->args[0], *rhs = op->args[scaled ? 2 : 1], *acc = op->args[scaled ? 4 : 2];
-  const Value *lhs_scale = scaled ? op->args[1] : NULL, *rhs_scale = scaled ? op->args[3] : NULL;
+  const Product *of = &p->of;
+  bool scaled = of->lhs_scale != NULL;
   Value *args[5];
-  args[0] = product_operand(p, MMA_A, p->swap ? rhs : lhs);
-  args[1] = product_operand(p, MMA_B, p->swap ? lhs : rhs);
-  *to = product_registers(p, MMA_C, acc, n);
-  args[2] = emit_pick(l, l->value[acc->id], *to, *n);
-  if (scaled) args[3] = product_operand(p, MMA_SA, p->swap ? rhs_scale : lhs_scale);
-  if (scaled) args[4] = product_operand(p, MMA_SB, p->swap ? lhs_scale : rhs_scale);
+  args[0] = product_operand(p, MMA_A, p->swap ? of->rhs : of->lhs);
+  args[1] = product_operand(p, MMA_B, p->swap ? of->lhs : of->rhs);
+  *to = product_registers(p, MMA_C, of->acc, n);
+  args[2] = emit_pick(l, l->value[of->acc->id], *to, *n);
+  if (scaled) args[3] = product_operand(p, MMA_SA, p->swap ? of->rhs_scale : of->lhs_scale);
+  if (scaled) args[4] = product_operand(p, MMA_SB, p->swap ? of->lhs_scale : of->rhs_scale);
   MmaChoice choice = *op_attr(op, ATTR_mma)->mma;
   choice.swap = false;
   choice.order.n = 0;
@@ -80,7 +79,7 @@ static Value *multiply(Product *p, int **to, int *n) {
   return emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }
 
-bool product_next(Product *p, const Value *out) {
+bool product_next(LaneProduct *p, const Value *out) {
   const Attr *into = op_attr(p->op, ATTR_into);
   const Sym *parts = into ? into->sym : NULL; /* each wave has one */
   for (int i = out->type->rank - 1; i >= 0; i--) {
@@ -117,10 +116,11 @@ static bool lies_right(Lower *l, const Op *op) {
 }
 
 bool lower_mma(Lower *l, const Op *op) {
-  Product p = {.l = l, .op = op};
+  LaneProduct p = {.l = l, .op = op};
   const Value *out = &op->results[0];
   const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
-  if (!choice || !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
+  if (!choice || product_of(l->k, op, &p.of) ||
+      !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
     return lower_refuse(l, op, "an mma without an instruction");
   if (!lies_right(l, op)) return false;
   p.swap = choice->swap;

@@ -4,24 +4,26 @@
 
 #include "lower_threads/lower.h"
 
-typedef struct Product {
+/* A product as instructions of one lane. */
+typedef struct LaneProduct {
   Lower *l;
   const Op *op;
+  Product of;
   MmaDivision div;
   bool swap;
   int point[LAYOUT_DIMS]; /* coordinates of the result along the batch dims */
-} Product;
+} LaneProduct;
 
 /* The registers of operand `part`, in the order the instructions take them. */
-int *product_registers(Product *p, MmaOperand part, const Value *v, int *n);
+int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n);
 
 /* Those registers. What an instruction over-covers along k must be 0 in both operands, and is. */
-Value *product_operand(Product *p, MmaOperand part, const Value *v);
+Value *product_operand(LaneProduct *p, MmaOperand part, const Value *v);
 
 /* Advances to the next coordinates along the batch dims; false past the last. */
-bool product_next(Product *p, const Value *out);
+bool product_next(LaneProduct *p, const Value *out);
 
 /* The product with instructions that read shared memory (lower_wgmma.c). */
-bool lower_wgmma(Product *p, const MmaChoice *choice);
+bool lower_wgmma(LaneProduct *p, const MmaChoice *choice);
 
 #endif

@@ -56,7 +56,7 @@ static bool reads_parts(Shared *s, int rows, int deep) {
 }
 
 /* Sets the coordinates of the batch to those of this product. */
-static void stand_at(const Product *p, const Type *t, int *at) {
+static void stand_at(const LaneProduct *p, const Type *t, int *at) {
   const Type *acc = p->op->results[0].type;
   for (int i = 0; i < t->rank; i++) {
     int same = type_base_dim(acc, t->dims[i]);
@@ -64,7 +64,7 @@ static void stand_at(const Product *p, const Type *t, int *at) {
   }
 }
 
-static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out) {
+static bool open_shared(LaneProduct *p, MmaOperand role, const Value *v, Shared *out) {
   Lower *l = p->l;
   const Op *read = v->def;
   bool rows_of_a = role == MMA_A;
@@ -91,7 +91,7 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
 
 /* The address at which the instruction begins to read. A group of waves may begin inside a span, so
  * the addresses of groups, and of the instructions of one, need not be equidistant. */
-static Value *offset_of(Product *p, const Shared *s, int row, int k) {
+static Value *offset_of(LaneProduct *p, const Shared *s, int row, int k) {
   Lower *l = p->l;
   const Sym *coords[LAYOUT_DIMS];
   for (int i = 0; i < s->layout.dims; i++) coords[i] = sym_int(l->sym, s->part.at[i]);
@@ -107,7 +107,7 @@ typedef struct Operands {
   Value **a_parts; /* for each copy of A, if it is in registers */
 } Operands;
 
-static Value *one_instruction(Product *p, Operands *o, Value *acc, int m, int n, int k) {
+static Value *one_instruction(LaneProduct *p, Operands *o, Value *acc, int m, int n, int k) {
   Lower *l = p->l;
   const MmaInfo *row = p->div.row;
   MmaChoice choice = {.name = row->name};
@@ -128,7 +128,7 @@ static Value *one_instruction(Product *p, Operands *o, Value *acc, int m, int n,
 }
 
 /* All instructions of a product; `parts` holds the accumulator of each copy along m and n. */
-static void all_instructions(Product *p, Operands *o, Value **parts) {
+static void all_instructions(LaneProduct *p, Operands *o, Value **parts) {
   Lower *l = p->l;
   const int *copies = p->div.copies;
   emit(l, OP_wgmma_fence, NULL, 0, NULL, 0, NULL);
@@ -148,9 +148,8 @@ void lower_wait_products(Lower *l, int most) {
   l->flying.n = most;
 }
 
-static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
-  const Value *lhs = p->op->args[0], *rhs = p->op->args[1];
-  const Value *a = p->swap ? rhs : lhs, *b = p->swap ? lhs : rhs;
+static bool open_operands(LaneProduct *p, const MmaChoice *choice, Operands *o) {
+  const Value *a = p->swap ? p->of.rhs : p->of.lhs, *b = p->swap ? p->of.lhs : p->of.rhs;
   o->a_shared = p->swap ? choice->shared_rhs : choice->shared_lhs;
   if (!open_shared(p, MMA_B, b, &o->b)) return false;
   if (o->a_shared) return open_shared(p, MMA_A, a, &o->a);
@@ -169,9 +168,9 @@ static bool is_whole(Value *const *parts, int nparts, const int *from, int regs)
   return nparts == 1 && parts[0]->type->n == regs;
 }
 
-bool lower_wgmma(Product *p, const MmaChoice *choice) {
+bool lower_wgmma(LaneProduct *p, const MmaChoice *choice) {
   Lower *l = p->l;
-  const Value *acc = p->op->args[2], *out = &p->op->results[0];
+  const Value *acc = p->of.acc, *out = &p->op->results[0];
   int copies = p->div.copies[0] * p->div.copies[1], regs = regs_of(out), nparts = 0, done = 0, n;
   int *from = ARENA_ARRAY(l->arena, int, regs);
   Value **parts = ARENA_ARRAY(l->arena, Value *, regs);

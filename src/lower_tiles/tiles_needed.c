@@ -16,11 +16,8 @@ static bool joins(const Op *op, Kernel *k, const Sym *dim) {
   if (along && op->kind != OP_self_index && op->kind != OP_exists &&
       dim_base(along->sym) == dim_base(dim))
     return true;
-  MmaRoles roles;
-  if (op->kind != OP_mma ||
-      ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->results[0].type, &roles))
-    return false;
-  return dim_base(roles.k) == dim_base(dim);
+  Product p;
+  return op->kind == OP_mma && !product_of(k, op, &p) && dim_base(p.roles.k) == dim_base(dim);
 }
 
 /* Values with this dim are looked up at coordinates that mappings compute. */

@@ -290,9 +290,8 @@ static void follow_operands(Layouts *l, Op *op) {
 /* ---- ops ------------------------------------------------------------------------------------- */
 
 static void fit_product(Layouts *l, Op *op) {
-  int acc = op->kind == OP_scaled_mma ? 4 : 2;
   Layout wanted;
-  for (int i = 0; i < acc; i++)
+  for (int i = 0; i < product_acc(op); i++)
     if (anchor_mma(l->d, l->machine, l->cx->scratch, op, i, &wanted)) {
       layout_normalise(&wanted);
       convert_operand(l, op, i, &wanted);
@@ -310,7 +309,7 @@ static void fit_yield(Layouts *l, Op *op) {
 }
 
 static void fit(Layouts *l, Op *op) {
-  if (op->kind == OP_mma || op->kind == OP_scaled_mma) fit_product(l, op);
+  if (op_is_product(op)) fit_product(l, op);
   follow_operands(l, op);
   if (op->kind == OP_yield) fit_yield(l, op);
   else fit_parts(l, op);

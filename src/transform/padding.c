@@ -150,8 +150,7 @@ static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
   case OP_permute:
   case OP_squeeze:
   case OP_convert: return holds(p, op->args[0], dim, want);
-  default:
-    return want == PADDING_ZERO && op_keeps_zeros(op) && operands_hold(p, op, dim, want);
+  default: return want == PADDING_ZERO && op_keeps_zeros(op) && operands_hold(p, op, dim, want);
   }
 }
 
@@ -253,12 +252,11 @@ static void pad_reduction(Pad *p, Op *op) {
 }
 
 /* All operands except the last, the accumulator. A scale that does not exist might be NaN. */
-static void pad_product(Pad *p, Op *op, int rhs, int acc) {
-  MmaRoles roles;
-  if (ir_mma_roles(p->k, op->args[0]->type, op->args[rhs]->type, op->args[acc]->type, &roles))
-    return;
-  for (int i = 0; i < acc; i++) {
-    const Sym *dim = entry_of(op->args[i]->type, roles.k);
+static void pad_product(Pad *p, Op *op) {
+  Product product;
+  if (product_of(p->k, op, &product)) return;
+  for (int i = 0; i < product_acc(op); i++) {
+    const Sym *dim = entry_of(op->args[i]->type, product.roles.k);
     if (dim) keep_operand(p, (Operand){op, i, dim, PADDING_ZERO});
   }
 }
@@ -342,8 +340,7 @@ static void pad_op(Pad *p, Op *op) {
   if (p->set.n) pad_store(p, op);
   if (op->kind == OP_read && op_has(op, ATTR_other)) expand_other(p, op);
   if (op_is_reduction(op)) pad_reduction(p, op);
-  if (op->kind == OP_mma) pad_product(p, op, 1, 2);
-  if (op->kind == OP_scaled_mma) pad_product(p, op, 2, 4);
+  if (op_is_product(op)) pad_product(p, op);
   if (op->kind == OP_if && op_condition(op)) pad_condition(p, op);
 }
 
@@ -394,20 +391,19 @@ static bool is_plain_read(const Value *v) {
          !memory_is_scratch(v->def->args[0]);
 }
 
-static bool product_may_need(Kernel *k, const Op *op, int rhs, int acc) {
-  MmaRoles roles;
+static bool product_may_need(Kernel *k, const Op *op) {
+  Product p;
   bool plain = true;
-  for (int i = 0; plain && i < acc; i++) plain = is_plain_read(op->args[i]);
+  for (int i = 0; plain && i < product_acc(op); i++) plain = is_plain_read(op->args[i]);
   if (plain) return false;
-  return ir_mma_roles(k, op->args[0]->type, op->args[rhs]->type, op->args[acc]->type, &roles) ||
-         !is_whole(k, roles.k);
+  return product_of(k, op, &p) || !is_whole(k, p.roles.k);
 }
 
 /* Most kernels can be seen at a glance to need nothing. */
 static bool may_need(Kernel *k, const Op *op) {
   switch (op->kind) {
-  case OP_mma: return product_may_need(k, op, 1, 2);
-  case OP_scaled_mma: return product_may_need(k, op, 2, 4);
+  case OP_mma:
+  case OP_scaled_mma: return product_may_need(k, op);
   case OP_if: return op_condition(op) != NULL;
   case OP_read: return op_has(op, ATTR_other);
   case OP_set_symbol: return true; /* of a dimension, after its tiles were made */

@@ -29,22 +29,20 @@ static Box operand_box(const Contraction *c, int own, Axis k) {
   return box_with(&b, k);
 }
 
-static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, Contraction *c) {
-  const Type *a = op->args[lhs]->type;
-  MmaRoles roles;
-  const char *wrong = ir_mma_roles(ev->k, a, op->args[rhs]->type, op->args[acc]->type, &roles);
+static bool open_contraction(Eval *ev, const Op *op, Contraction *c) {
+  Product p;
+  const char *wrong = product_of(ev->k, op, &p);
   if (wrong) return eval_fail(ev, DIAG_E0303, "%s", wrong);
-  *c = (Contraction){.batches = 1, .k_dim = roles.k};
+  *c = (Contraction){.batches = 1, .k_dim = p.roles.k};
   if (!place_box(ev, op->results[0].type, &c->out)) return false;
-  if (!place_axis(ev, entry_of(a, dim_base(roles.k)), &c->k_axis)) return false;
+  if (!place_axis(ev, entry_of(p.lhs->type, dim_base(p.roles.k)), &c->k_axis)) return false;
   int m = c->out.rank - 2, n = c->out.rank - 1;
   for (int i = 0; i < m; i++) c->batches *= c->out.axis[i].n;
   c->m = c->out.axis[m].n;
   c->n = c->out.axis[n].n;
   Box left = operand_box(c, m, c->k_axis), right = operand_box(c, n, c->k_axis);
-  if (!(c->lhs = tile_at(ev, op->args[lhs], &left)) ||
-      !(c->rhs = tile_at(ev, op->args[rhs], &right)) ||
-      !(c->acc = tile_at(ev, op->args[acc], &c->out)))
+  if (!(c->lhs = tile_at(ev, p.lhs, &left)) || !(c->rhs = tile_at(ev, p.rhs, &right)) ||
+      !(c->acc = tile_at(ev, p.acc, &c->out)))
     return false;
   int64_t in_lhs = axis_count(&c->lhs->box.axis[n]), in_rhs = axis_count(&c->rhs->box.axis[n]);
   c->k = c->k_axis.n;
@@ -97,7 +95,7 @@ static bool contract(Eval *ev, const Op *op, const Contraction *c) {
 
 bool run_mma(Eval *ev, Op *op) {
   Contraction c;
-  return open_contraction(ev, op, 0, 1, 2, &c) && contract(ev, op, &c);
+  return open_contraction(ev, op, &c) && contract(ev, op, &c);
 }
 
 /* ---- scales ---- */
@@ -122,7 +120,7 @@ static Tile *scaled(Eval *ev, const Contraction *c, Tile *t, int own, const Op *
 
 bool run_scaled_mma(Eval *ev, Op *op) {
   Contraction c;
-  if (!open_contraction(ev, op, 0, 2, 4, &c)) return false;
+  if (!open_contraction(ev, op, &c)) return false;
   int m = c.out.rank - 2, n = c.out.rank - 1;
   return (c.lhs = scaled(ev, &c, c.lhs, m, op, 0)) && (c.rhs = scaled(ev, &c, c.rhs, n, op, 2)) &&
          contract(ev, op, &c);

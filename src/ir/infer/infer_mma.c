@@ -47,6 +47,16 @@ const char *ir_mma_roles(Kernel *k, const Type *lhs, const Type *rhs, const Type
   return NULL;
 }
 
+bool op_is_product(const Op *op) { return op->kind == OP_mma || op->kind == OP_scaled_mma; }
+
+const char *product_of(Kernel *k, const Op *op, Product *out) {
+  int rhs = product_rhs(op);
+  bool scaled = op->kind == OP_scaled_mma;
+  *out = (Product){.lhs = op->args[0], .rhs = op->args[rhs], .acc = op->args[product_acc(op)]};
+  if (scaled) out->lhs_scale = op->args[1], out->rhs_scale = op->args[rhs + 1];
+  return ir_mma_roles(k, out->lhs->type, out->rhs->type, out->acc->type, &out->roles);
+}
+
 static bool check_roles(const Infer *in, int lhs, int rhs, int acc) {
   MmaRoles roles;
   const char *wrong =
@@ -91,10 +101,10 @@ bool rule_mma(Infer *in) {
 }
 
 int ir_scale_block(Kernel *k, const Op *op, int operand) {
-  MmaRoles roles;
+  Product p;
   const Type *t = op->args[operand]->type, *s = op->args[operand + 1]->type;
-  if (ir_mma_roles(k, op->args[0]->type, op->args[2]->type, op->args[4]->type, &roles)) return 0;
-  int fine = type_base_dim(t, roles.k), coarse = type_base_dim(s, roles.k);
+  if (product_of(k, op, &p)) return 0;
+  int fine = type_base_dim(t, p.roles.k), coarse = type_base_dim(s, p.roles.k);
   return fine < 0 || coarse < 0 ? 0 : dim_ratio(t->dims[fine], s->dims[coarse]);
 }
 

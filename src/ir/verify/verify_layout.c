@@ -35,14 +35,10 @@ bool ir_has_layouts(const Kernel *k) {
   return false;
 }
 
-static bool takes_memory(const Op *op) { return op->kind == OP_mma || op->kind == OP_scaled_mma; }
-
 static void find_uses_in_registers(Check *c) {
-  for (const Op *op = ir_first(c->k); op; op = ir_next(op)) {
-    int acc = op->kind == OP_scaled_mma ? 4 : 2;
+  for (const Op *op = ir_first(c->k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++)
-      if (!takes_memory(op) || i == acc) c->in_registers[op->args[i]->id] = true;
-  }
+      if (!op_is_product(op) || i == product_acc(op)) c->in_registers[op->args[i]->id] = true;
 }
 
 static bool check_value(Check *c, const Op *op, const Value *v) {

@@ -27,12 +27,8 @@ typedef struct Parts {
 /* The dimension along which an op combines elements; NULL: it does not. */
 static const Sym *combined_dim(Kernel *k, const Op *op) {
   if (op_is_reduction(op)) return op_attr(op, ATTR_dim)->sym;
-  if (op->kind != OP_mma && op->kind != OP_scaled_mma) return NULL;
-  int acc = op->kind == OP_scaled_mma ? 4 : 2;
-  MmaRoles roles;
-  if (ir_mma_roles(k, op->args[0]->type, op->args[acc / 2]->type, op->args[acc]->type, &roles))
-    return NULL;
-  return roles.k;
+  Product p;
+  return op_is_product(op) && !product_of(k, op, &p) ? p.roles.k : NULL;
 }
 
 static bool is_in_loop_over(const Op *op, const Sym *base) {

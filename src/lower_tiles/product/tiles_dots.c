@@ -13,7 +13,7 @@
 enum { MOST_STREAMS = 2 }; /* rows read at once: 4 and 8 were slower */
 
 typedef struct Dots {
-  const Product *p;
+  const TiledProduct *p;
   int width; /* of vectors along k */
   int step;  /* elements of k between tests: one cache line */
   Panels side[2];
@@ -25,7 +25,7 @@ typedef struct Dots {
  * sums. */
 static void choose_widths(Tiles *t, Dots *x) {
   enum { LEAST_LOAD = 16, LINE = 64 };
-  const Product *p = x->p;
+  const TiledProduct *p = x->p;
   int lanes = thin_lanes(t, p->dtype), bytes = tile_bytes(t, p->source[!x->few].of);
   x->width = lanes * bytes < LEAST_LOAD ? 2 * lanes : lanes;
   while (x->width > 1 && x->width > p->k) x->width /= 2;
@@ -214,7 +214,7 @@ static bool dots_all_few(Tiles *t, const Dots *x, const PanelRun *many) {
   return ok;
 }
 
-bool dots_multiply(Tiles *t, const Product *p) {
+bool dots_multiply(Tiles *t, const TiledProduct *p) {
   Dots x = {.p = p, .few = thin_few(t, p)};
   choose_widths(t, &x);
   choose_dots(t, &x);

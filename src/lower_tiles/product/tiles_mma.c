@@ -22,7 +22,7 @@ static bool is_made_in(const Value *v, const Region *r) {
   return v->def ? v->def->parent == r : v->owner == r;
 }
 
-static bool can_hold(const Product *p, const Tiles *t, const Value *v) {
+static bool can_hold(const TiledProduct *p, const Tiles *t, const Value *v) {
   const Tile *tile = &t->tile[v->id];
   bool same =
       tile->held == TILE_BUFFER && v->type == p->out->type && tile->buffer->stride[p->dim_n] == 1;
@@ -32,10 +32,10 @@ static bool can_hold(const Product *p, const Tiles *t, const Value *v) {
 }
 
 /* A buffer that the accumulator is computed from and that is not needed any more; NULL: none. */
-static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v) {
+static const Value *find_buffer(const Tiles *t, const TiledProduct *p, const Value *v) {
   if (can_hold(p, t, v)) {
     bool needed = !is_made_in(v, p->op->parent) || tiles_used_later(t, p->op, v) ||
-                  tiles_depends_elsewhere(t, p->acc, v);
+                  tiles_depends_elsewhere(t, p->of.acc, v);
     return needed ? NULL : v;
   }
   const Value *found = NULL;
@@ -45,21 +45,21 @@ static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v
 }
 
 /* All of it is one number, with which blocks start. */
-static bool is_filled(const Tiles *t, const Product *p) {
-  return t->tile[p->acc->id].held == TILE_INLINE && p->acc->def->kind == OP_fill;
+static bool is_filled(const Tiles *t, const TiledProduct *p) {
+  return t->tile[p->of.acc->id].held == TILE_INLINE && p->of.acc->def->kind == OP_fill;
 }
 
-static bool open_accumulator(Tiles *t, Product *p) {
+static bool open_accumulator(Tiles *t, TiledProduct *p) {
   Tile *out = &t->tile[p->out->id];
   *out = p->at[2];
   out->held = TILE_BUFFER;
   out->buffer = p->old ? t->tile[p->old->id].buffer
                        : buffer_new(t, p->out->type, &p->at[2], p->out->type->dims[p->dim_n]);
   if (!out->buffer->memory->name) out->buffer->memory->name = p->out->name;
-  if (p->old == p->acc) return true;
+  if (p->old == p->of.acc) return true;
   if (is_filled(t, p)) {
-    Point origin = tile_origin(t, p->acc);
-    return (p->fill = tiles_at(t, p->acc, &origin)) != NULL;
+    Point origin = tile_origin(t, p->of.acc);
+    return (p->fill = tiles_at(t, p->of.acc, &origin)) != NULL;
   }
   p->made = true;
   return true;
@@ -67,7 +67,7 @@ static bool open_accumulator(Tiles *t, Product *p) {
 
 /* ---- the block in registers ---- */
 
-Value *product_offset(Tiles *t, const Product *p, const Block *b) {
+Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b) {
   SymCtx *sym = t->l.sym;
   const Tile *out = &t->tile[p->out->id];
   const Sym *at = sym_int(sym, 0);
@@ -80,7 +80,7 @@ Value *product_offset(Tiles *t, const Product *p, const Block *b) {
 }
 
 /* The initial value of a row of the block, if it is not in the buffer: acc * scale, for example. */
-static Value *make_row(Tiles *t, const Product *p, const Block *b, int row) {
+static Value *make_row(Tiles *t, const TiledProduct *p, const Block *b, int row) {
   SymCtx *sym = t->l.sym;
   const Type *type = p->out->type;
   Point at = {.n = type->rank, .along = b->n > 1 ? p->dim_n : -1, .width = b->n};
@@ -91,7 +91,7 @@ static Value *make_row(Tiles *t, const Product *p, const Block *b, int row) {
     at.at[i] = product ? lower_sound(&t->l, sym_add(sym, p->at[2].start[i], x))
                        : point_get(&p->batch, type->dims[i]);
   }
-  return tiles_wide_at(t, p->acc, &at);
+  return tiles_wide_at(t, p->of.acc, &at);
 }
 
 /* Rows of the block, concatenated, in the order in which the instruction holds sums; or the
@@ -110,17 +110,17 @@ static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
 }
 
 /* Matrix registers load blocks from the buffer, and store them to it, directly. */
-static bool is_block(const Product *p, const Block *b) {
+static bool is_block(const TiledProduct *p, const Block *b) {
   return b->m % dot_info(p->tile.form)->grain == 0 && dot_info(p->tile.form)->grain > 2 &&
          p->dtype == p->out->type->dtype;
 }
 
-static Value *apart_of(Tiles *t, const Product *p) {
+static Value *apart_of(Tiles *t, const TiledProduct *p) {
   int64_t apart = t->tile[p->out->id].buffer->stride[p->dim_m];
   return emit_address(&t->l, sym_int(t->l.sym, apart), DTYPE_index);
 }
 
-Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset) {
+Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
   if (p->fill) return emit_splat(l, emit_cast(l, p->fill, p->dtype), b->m * b->n);
@@ -141,7 +141,7 @@ Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset) {
   return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
 }
 
-void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v) {
+void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
   if (is_block(p, b)) {
@@ -168,14 +168,14 @@ static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sy
 }
 
 /* The extent of k in whole steps. */
-static const Sym *steps_of(Tiles *t, const Product *p, int step) {
+static const Sym *steps_of(Tiles *t, const TiledProduct *p, int step) {
   SymCtx *sym = t->l.sym;
   const Sym *depth = pack_depth(t, &p->a->source), *by = sym_int(sym, step);
   depth = sym_mul(sym, by, sym_ceildiv(sym, depth, by));
   return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), depth));
 }
 
-static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
+static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   Lower *l = &t->l;
   const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
   Value *offset = product_offset(t, p, b), *acc = product_load(t, p, b, offset);
@@ -197,7 +197,7 @@ static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
 
 /* ---- all blocks ---- */
 
-static bool multiply(Tiles *t, const Product *p) {
+static bool multiply(Tiles *t, const TiledProduct *p) {
   bool ok = true;
   nest_open(t);
   for (int right = 0; right < 2; right++) {
@@ -223,11 +223,12 @@ static int dim_of(const Type *t, const Sym *dim) {
   return -1;
 }
 
-static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
-  const Value *v = rhs ? p->rhs : p->lhs;
+static PackSource source_of(const Tiles *t, const TiledProduct *p, bool rhs) {
+  const Value *v = rhs ? p->of.rhs : p->of.lhs;
   const Tile *tile = &p->at[rhs];
   const DotInfo *form = dot_info(p->tile.form);
-  int row = dim_of(v->type, rhs ? p->roles.n : p->roles.m), k = dim_of(v->type, p->roles.k);
+  int row = dim_of(v->type, rhs ? p->of.roles.n : p->of.roles.m),
+      k = dim_of(v->type, p->of.roles.k);
   PackSource s = {.of = v,
                   .row = v->type->dims[row],
                   .k = v->type->dims[k],
@@ -257,17 +258,17 @@ static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
 }
 
 /* The positions of the operands, and how much of them is needed. */
-static void open_sources(Tiles *t, Product *p) {
+static void open_sources(Tiles *t, TiledProduct *p) {
   PackSource *a = &p->source[0], *b = &p->source[1];
   *a = source_of(t, p, false), *b = source_of(t, p, true);
   if (p->old) { /* blocks that are skipped hold something */
-    a->end = tiles_needed(t, p->roles.m);
-    b->end = tiles_needed(t, p->roles.n);
+    a->end = tiles_needed(t, p->of.roles.m);
+    b->end = tiles_needed(t, p->of.roles.n);
   }
   leave_out_zeros(t, a, b);
 }
 
-static bool pack_operands(Tiles *t, Product *p) {
+static bool pack_operands(Tiles *t, TiledProduct *p) {
   bool in_place = rows_in_place(t, p);
   p->a = in_place ? &p->rows : pack_panels(t, &p->source[0], p->tile.m);
   p->b = p->a ? pack_panels(t, &p->source[1], p->tile.n) : NULL;
@@ -275,7 +276,7 @@ static bool pack_operands(Tiles *t, Product *p) {
 }
 
 /* The lhs in place, if all of it exists; otherwise packed. */
-static bool multiply_all(Tiles *t, Product *p) {
+static bool multiply_all(Tiles *t, TiledProduct *p) {
   SymCtx *sym = t->l.sym;
   if (!p->a->read || p->whole == sym_bool(sym, true)) return multiply(t, p);
   Branch there = branch_open(t, p->whole);
@@ -289,10 +290,10 @@ static bool multiply_all(Tiles *t, Product *p) {
 }
 
 /* The block in registers, and the type in which operands are packed. */
-static void choose_tile(const Tiles *t, Product *p) {
+static void choose_tile(const Tiles *t, TiledProduct *p) {
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype), .bits = dtype_info[p->dtype].bits};
-  wanted.a = (unsigned)dtype_mma(p->lhs->type->dtype);
-  wanted.b = (unsigned)dtype_mma(p->rhs->type->dtype);
+  wanted.a = (unsigned)dtype_mma(p->of.lhs->type->dtype);
+  wanted.b = (unsigned)dtype_mma(p->of.rhs->type->dtype);
   wanted.rows = p->m, wanted.columns = p->n;
   p->tile = register_tile(t->l.cx->target, &wanted);
   p->operands = p->dtype;
@@ -300,7 +301,7 @@ static void choose_tile(const Tiles *t, Product *p) {
     if (dot_info(p->tile.form)->types == (unsigned)dtype_mma((DType)i)) p->operands = (DType)i;
 }
 
-static void remark(const Tiles *t, const Product *p) {
+static void remark(const Tiles *t, const TiledProduct *p) {
   const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, p->tile.m, p->tile.n, 0);
   const char *how[] = {[THIN_NOT] = "", [THIN_ROWS] = ", rhs read in place"};
   bool dots = p->thin == THIN_DOTS;
@@ -309,36 +310,35 @@ static void remark(const Tiles *t, const Product *p) {
            dots ? "" : "`", dots ? "" : how[p->thin], t->l.cx->target->name);
 }
 
-static bool open_product(Tiles *t, const Op *op, Product *p) {
-  *p = (Product){.op = op, .lhs = op->args[0], .rhs = op->args[1], .acc = op->args[2]};
-  p->out = &op->results[0];
-  const Type *of[3] = {p->lhs->type, p->rhs->type, p->out->type};
-  if (ir_mma_roles(t->l.k, of[0], of[1], of[2], &p->roles)) return false;
+static bool open_product(Tiles *t, const Op *op, TiledProduct *p) {
+  *p = (TiledProduct){.op = op, .out = &op->results[0]};
+  if (product_of(t->l.k, op, &p->of)) return false;
+  const Type *of[3] = {p->of.lhs->type, p->of.rhs->type, p->out->type};
   for (int i = 0; i < 3; i++)
     if (!tile_place(t, op, of[i], &p->at[i])) return false;
-  p->dim_m = dim_of(of[2], p->roles.m);
-  p->dim_n = dim_of(of[2], p->roles.n);
+  p->dim_m = dim_of(of[2], p->of.roles.m);
+  p->dim_n = dim_of(of[2], p->of.roles.n);
   p->m = p->at[2].extent[p->dim_m];
   p->n = p->at[2].extent[p->dim_n];
-  p->k = p->at[0].extent[dim_of(of[0], p->roles.k)];
+  p->k = p->at[0].extent[dim_of(of[0], p->of.roles.k)];
   DType c = of[2]->dtype;
   bool narrow = dtype_is_float(c) && dtype_info[c].bits < 32;
   p->dtype = narrow ? DTYPE_f32 : c;
   if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
     return tiles_refuse(t, op, "an mma of floats with an integer accumulator");
-  p->old = find_buffer(t, p, p->acc);
+  p->old = find_buffer(t, p, p->of.acc);
   return true;
 }
 
 static bool multiply_at(Tiles *t, const Point *at, void *user) {
-  Product *p = user;
+  TiledProduct *p = user;
   p->batch = *at;
   open_sources(t, p);
   return p->thin ? thin_multiply(t, p) : pack_operands(t, p) && multiply_all(t, p);
 }
 
 /* The dims other than m and n: one product for each of their coordinates. */
-static NestBox batch_box(const Tiles *t, const Product *p) {
+static NestBox batch_box(const Tiles *t, const TiledProduct *p) {
   NestBox all = nest_box(t, p->out->type, &p->at[2]), b = {.along = -1, .width = 1};
   for (int i = 0; i < all.rank; i++) {
     if (i == p->dim_m || i == p->dim_n) continue;
@@ -357,12 +357,12 @@ static bool is_single(const NestBox *b) {
 
 /* Operands are packed first: they may be computed from what the accumulator's buffer holds until
  * then. */
-static bool multiply_single(Tiles *t, Product *p) {
+static bool multiply_single(Tiles *t, TiledProduct *p) {
   if (p->thin) return open_accumulator(t, p) && thin_open(t, p) && thin_multiply(t, p);
   return pack_operands(t, p) && open_accumulator(t, p) && multiply_all(t, p);
 }
 
-static void choose_way(Tiles *t, Product *p, const NestBox *b) {
+static void choose_way(Tiles *t, TiledProduct *p, const NestBox *b) {
   p->batch = (Point){.n = b->rank, .along = -1, .width = 1};
   for (int i = 0; i < b->rank; i++) p->batch.dim[i] = b->dim[i], p->batch.at[i] = b->start[i];
   choose_tile(t, p);
@@ -373,12 +373,12 @@ static void choose_way(Tiles *t, Product *p, const NestBox *b) {
 }
 
 bool tiles_mma(Tiles *t, const Op *op) {
-  Product p;
+  TiledProduct p;
   if (!open_product(t, op, &p)) return false;
   NestBox b = batch_box(t, &p);
   choose_way(t, &p, &b);
   if (is_single(&b)) return multiply_single(t, &p);
-  if (tiles_depends(t, p.lhs, p.acc) || tiles_depends(t, p.rhs, p.acc))
+  if (tiles_depends(t, p.of.lhs, p.of.acc) || tiles_depends(t, p.of.rhs, p.of.acc))
     return tiles_refuse(t, op, "several mma ops whose operands depend on the accumulator");
   return open_accumulator(t, &p) && thin_open(t, &p) && nest_run(t, &b, multiply_at, &p);
 }

@@ -12,10 +12,11 @@ typedef enum ThinForm {
   THIN_ROWS  /* the rhs along its rows; the lhs from panels */
 } ThinForm;
 
-typedef struct Product {
+/* A product as loops over blocks of the result. */
+typedef struct TiledProduct {
   const Op *op;
-  const Value *lhs, *rhs, *acc, *out;
-  MmaRoles roles;
+  Product of;
+  const Value *out;
   Tile at[3]; /* positions of lhs, rhs and the accumulator */
   int m, n, k, dim_m, dim_n;
   DType dtype, operands; /* the type of sums; the type of factors */
@@ -29,7 +30,7 @@ typedef struct Product {
   Value *fill;      /* the value of all of acc; NULL: acc is in the buffer */
   bool made;        /* acc is not in the buffer: blocks compute their initial value */
   Point batch;      /* coordinates of the other dims */
-} Product;
+} TiledProduct;
 
 /* A block of the result. */
 typedef struct Block {
@@ -39,32 +40,32 @@ typedef struct Block {
 } Block;
 
 /* The block of the accumulator, row by row; `offset` is product_offset. */
-Value *product_offset(Tiles *t, const Product *p, const Block *b);
-Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset);
-void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v);
+Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b);
+Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
+void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 
 /* ---- rows of the lhs in place (tiles_rows.c) ---- */
 
 /* Whether matrix registers can load the lhs in place; sets p->rows and p->whole. */
-bool rows_in_place(Tiles *t, Product *p);
+bool rows_in_place(Tiles *t, TiledProduct *p);
 /* A step of k of `rows` rows. */
 Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
 
 /* ---- products with few rows or columns (tiles_thin.c) ---- */
 
 /* Sets p->thin from p->source; the block then consists of plain elements. */
-void thin_choose(Tiles *t, Product *p);
-bool thin_open(Tiles *t, Product *p); /* after open_accumulator */
-bool thin_multiply(Tiles *t, Product *p);
+void thin_choose(Tiles *t, TiledProduct *p);
+bool thin_open(Tiles *t, TiledProduct *p); /* after open_accumulator */
+bool thin_multiply(Tiles *t, TiledProduct *p);
 
 /* Shared by both forms. */
 int thin_rows(Tiles *t, const PackSource *s);                 /* how many rows can be needed */
-int thin_few(Tiles *t, const Product *p);                     /* the operand with fewer rows */
+int thin_few(Tiles *t, const TiledProduct *p);                /* the operand with fewer rows */
 int thin_lanes(const Tiles *t, DType dtype);                  /* of a register */
 const Sym *thin_whole(Tiles *t, const Sym *depth, int piece); /* the part of it that consists of
                                                                * whole pieces */
 bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim);
 
-bool dots_multiply(Tiles *t, const Product *p); /* THIN_DOTS (tiles_dots.c) */
+bool dots_multiply(Tiles *t, const TiledProduct *p); /* THIN_DOTS (tiles_dots.c) */
 
 #endif

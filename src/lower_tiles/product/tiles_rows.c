@@ -36,7 +36,7 @@ static bool is_plain(Tiles *t, const Op *read, const PackSource *s, const Sym *e
   return !tested;
 }
 
-bool rows_in_place(Tiles *t, Product *p) {
+bool rows_in_place(Tiles *t, TiledProduct *p) {
   const PackSource *s = &p->source[0];
   const Op *read = pack_plain_read(t, s->of);
   SymCtx *sym = t->l.sym;

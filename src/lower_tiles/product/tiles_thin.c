@@ -46,17 +46,17 @@ bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim) {
 }
 
 /* The operand with fewer rows. */
-int thin_few(Tiles *t, const Product *p) {
+int thin_few(Tiles *t, const TiledProduct *p) {
   return thin_rows(t, &p->source[1]) < thin_rows(t, &p->source[0]);
 }
 
 /* The larger operand is recomputed for every few rows of the other, so it must be cheap. 32-bit
  * integer products are so slow that the instructions for small integers are worth their panels. */
-static ThinForm possible_form(Tiles *t, const Product *p) {
+static ThinForm possible_form(Tiles *t, const TiledProduct *p) {
   const PackSource *b = &p->source[1], *many = &p->source[!thin_few(t, p)];
   bool slow = !dtype_is_float(p->dtype) && p->tile.form != DOT_tile;
   if (slow || tile_has_function(t, many->of)) return THIN_NOT;
-  if (p->old && (tiles_depends(t, p->lhs, p->old) || tiles_depends(t, p->rhs, p->old)))
+  if (p->old && (tiles_depends(t, p->of.lhs, p->old) || tiles_depends(t, p->of.rhs, p->old)))
     return THIN_NOT;
   if (thin_lies_along(t, many, many->k)) return THIN_DOTS;
   return many == b && thin_lies_along(t, b, b->row) ? THIN_ROWS : THIN_NOT;
@@ -73,7 +73,7 @@ static int run_of(int64_t rows) { return rows > FEW_ROWS ? 2 * RUN : rows > 1 ? 
  * cycle per element (a whole one if vectors are short), summing the elements of a vector two; an
  * accumulator in the buffer is read and written for every RUN of k. Operands read in place cannot
  * use instructions for small types. */
-static ThinForm best_form(Tiles *t, const Product *p) {
+static ThinForm best_form(Tiles *t, const TiledProduct *p) {
   enum { ADD_UP = 4 };
   ThinForm form = possible_form(t, p);
   int64_t m = thin_rows(t, &p->source[0]), n = thin_rows(t, &p->source[1]), k = p->k, spared;
@@ -87,7 +87,7 @@ static ThinForm best_form(Tiles *t, const Product *p) {
 }
 
 /* If the number of rows is unknown, rows that do not fill a block are processed one at a time. */
-void thin_choose(Tiles *t, Product *p) {
+void thin_choose(Tiles *t, TiledProduct *p) {
   int rows = thin_rows(t, &p->source[0]);
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype),
                         .bits = dtype_info[p->dtype].bits,
@@ -101,17 +101,17 @@ void thin_choose(Tiles *t, Product *p) {
 
 /* ---- the rhs along its rows ---- */
 
-bool thin_open(Tiles *t, Product *p) {
+bool thin_open(Tiles *t, TiledProduct *p) {
   const Tile *out = &t->tile[p->out->id];
   if (p->thin != THIN_ROWS || !(p->fill || p->made)) return true;
   Tile needed = *out;
   needed.extent[p->dim_m] = thin_rows(t, &p->source[0]);
   p->fill = NULL, p->made = false;
-  return buffer_fill(t, p->acc, p->out->type, &needed, out->buffer);
+  return buffer_fill(t, p->of.acc, p->out->type, &needed, out->buffer);
 }
 
 /* A step of k of n columns from b->column on. */
-static Value *read_across(Tiles *t, const Product *p, const Block *b, const Sym *k) {
+static Value *read_across(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
   Point at = pack_point(s->others, s->k, lower_sound(&t->l, sym_add(sym, s->k_start, k)));
@@ -127,7 +127,7 @@ static Value *read_across(Tiles *t, const Product *p, const Block *b, const Sym 
 
 /* Prefetches the next rows: they are short, so hardware prefetchers do not find them. With several
  * rows of the lhs there is enough work to hide the latency. */
-static void ask_for(Tiles *t, const Product *p, const Block *b, const Sym *k) {
+static void ask_for(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
   Point at = pack_point(s->others, s->k, lower_sound(&t->l, sym_add(sym, s->k_start, k)));
@@ -136,7 +136,7 @@ static void ask_for(Tiles *t, const Product *p, const Block *b, const Sym *k) {
 }
 
 /* A step of k of m rows in a panel of `rows`. */
-static Value *read_panel(Tiles *t, const Product *p, const Block *b, int rows, const Sym *k) {
+static Value *read_panel(Tiles *t, const TiledProduct *p, const Block *b, int rows, const Sym *k) {
   Lower *l = &t->l;
   const Sym *at = sym_add(l->sym, b->a_base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
   Value *args[] = {p->a->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
@@ -144,7 +144,7 @@ static Value *read_panel(Tiles *t, const Product *p, const Block *b, int rows, c
 }
 
 /* A block of a panel of `rows`, for `run` elements of k from `k` on. */
-static bool rows_block(Tiles *t, const Product *p, const Block *b, int rows, const Sym *k,
+static bool rows_block(Tiles *t, const TiledProduct *p, const Block *b, int rows, const Sym *k,
                        int run) {
   Lower *l = &t->l;
   const MmaInfo *form = mma_register_tile(l->arena, DOT_tile, b->m, b->n, 0);
@@ -163,8 +163,8 @@ static bool rows_block(Tiles *t, const Product *p, const Block *b, int rows, con
 }
 
 /* Rows of a partly needed panel, one at a time. */
-static bool rows_single(Tiles *t, const Product *p, const PanelRun *rows, Block b, const Sym *k,
-                        int run) {
+static bool rows_single(Tiles *t, const TiledProduct *p, const PanelRun *rows, Block b,
+                        const Sym *k, int run) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[0];
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), rows->first);
@@ -178,7 +178,7 @@ static bool rows_single(Tiles *t, const Product *p, const PanelRun *rows, Block 
   return ok;
 }
 
-static bool rows_beside(Tiles *t, const Product *p, const Sym *column, int n, const Sym *k,
+static bool rows_beside(Tiles *t, const TiledProduct *p, const Sym *column, int n, const Sym *k,
                         int run) {
   bool ok = true;
   for (int i = 0; ok && i < 4; i++) {
@@ -193,7 +193,7 @@ static bool rows_beside(Tiles *t, const Product *p, const Sym *column, int n, co
   return ok;
 }
 
-static bool rows_cut(Tiles *t, const Product *p, const PanelRun *cut, const Sym *k, int run) {
+static bool rows_cut(Tiles *t, const TiledProduct *p, const PanelRun *cut, const Sym *k, int run) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), cut->first);
@@ -205,7 +205,7 @@ static bool rows_cut(Tiles *t, const Product *p, const PanelRun *cut, const Sym 
 }
 
 /* Elements [from, to) of k, a run at a time. */
-static bool rows_runs(Tiles *t, const Product *p, const Sym *from, const Sym *to, int run) {
+static bool rows_runs(Tiles *t, const TiledProduct *p, const Sym *from, const Sym *to, int run) {
   Panels b = {.source = p->source[1], .rows = p->tile.n, .base = sym_int(t->l.sym, 0)};
   bool ok = true;
   NestLoop runs = loop_open(t, from, to, p->k, run, NULL, 0);
@@ -223,7 +223,7 @@ static bool rows_runs(Tiles *t, const Product *p, const Sym *from, const Sym *to
   return ok;
 }
 
-static bool multiply_rows(Tiles *t, Product *p) {
+static bool multiply_rows(Tiles *t, TiledProduct *p) {
   int run = run_of(p->source[0].end ? FEW_ROWS : thin_rows(t, &p->source[0]));
   const Sym *depth = pack_depth(t, &p->source[1]), *whole = thin_whole(t, depth, run);
   if (!(p->a = pack_panels(t, &p->source[0], p->tile.m))) return false;
@@ -234,6 +234,6 @@ static bool multiply_rows(Tiles *t, Product *p) {
   return ok;
 }
 
-bool thin_multiply(Tiles *t, Product *p) {
+bool thin_multiply(Tiles *t, TiledProduct *p) {
   return p->thin == THIN_DOTS ? dots_multiply(t, p) : multiply_rows(t, p);
 }

@@ -206,8 +206,6 @@ static void name_slots(Rewrite *w) {
   }
 }
 
-static bool is_product(const Op *op) { return op->kind == OP_mma || op->kind == OP_scaled_mma; }
-
 static bool reads_memory(const Op *product) {
   const Attr *mma = op_attr(product, ATTR_mma);
   return mma && (mma->mma->shared_lhs || mma->mma->shared_rhs);
@@ -219,7 +217,7 @@ static bool reads_memory(const Op *product) {
 static Op *issue_before(const StagedLoop *l, Op *first) {
   Op *op = first;
   if (l->product && staged_flights(l)) return op;
-  while (op != l->loop->body->last && !is_product(op)) op = op->next;
+  while (op != l->loop->body->last && !op_is_product(op)) op = op->next;
   return op != l->loop->body->last && reads_memory(op) ? op->next : op;
 }
 

@@ -136,16 +136,15 @@ static void combine_together(Retarget *r, Op *op) {
 
 /* ---- instructions ---------------------------------------------------------------------------- */
 
-typedef struct Product {
+/* A product for which an instruction is sought. */
+typedef struct Search {
   Op *op;
-  bool scaled;
-  int lhs, rhs, acc; /* operand numbers */
-  MmaType a, b, c;   /* element types */
-  int m, n, k;       /* of the workgroup's tile */
-  MmaRoles roles;
+  Product of;
+  MmaType a, b, c;            /* element types */
+  int m, n, k;                /* of the workgroup's tile */
   int extent[2][IR_MAX_RANK]; /* of lhs and rhs */
   const MmaChoice *asked;     /* by the op or the hardware row; NULL: nothing */
-} Product;
+} Search;
 
 static int extent_of(const Type *t, const int *extent, const Sym *dim) {
   for (int i = 0; i < t->rank; i++)
@@ -153,36 +152,38 @@ static int extent_of(const Type *t, const int *extent, const Sym *dim) {
   return 1;
 }
 
-static bool open_product(Retarget *r, Op *op, Product *p) {
-  *p = (Product){.op = op, .scaled = op->kind == OP_scaled_mma, .rhs = 1, .acc = 2};
-  if (p->scaled) p->rhs = 2, p->acc = 4;
-  const Type *lhs = op->args[0]->type, *rhs = op->args[p->rhs]->type, *acc = op->args[p->acc]->type;
+static bool open_search(Retarget *r, Op *op, Search *p) {
+  *p = (Search){.op = op};
+  if (product_of(r->k, op, &p->of)) return false; /* the verifier has reported it */
+  const Type *lhs = p->of.lhs->type, *rhs = p->of.rhs->type;
   int *left = p->extent[0], *right = p->extent[1];
   const Distribution *d = r->cx->facts.distribute;
-  if (ir_mma_roles(r->k, lhs, rhs, acc, &p->roles)) return false; /* the verifier has reported it */
   if (!distribute_extents(d, op, lhs, left) || !distribute_extents(d, op, rhs, right)) return false;
-  p->m = extent_of(lhs, left, p->roles.m);
-  p->n = extent_of(rhs, right, p->roles.n);
-  p->k = extent_of(lhs, left, p->roles.k);
-  p->a = dtype_mma(lhs->dtype), p->b = dtype_mma(rhs->dtype), p->c = dtype_mma(acc->dtype);
+  p->m = extent_of(lhs, left, p->of.roles.m);
+  p->n = extent_of(rhs, right, p->of.roles.n);
+  p->k = extent_of(lhs, left, p->of.roles.k);
+  p->a = dtype_mma(lhs->dtype), p->b = dtype_mma(rhs->dtype);
+  p->c = dtype_mma(p->of.acc->type->dtype);
   const HardwareSpec *hardware = kernel_hardware(r->k);
   const Attr *given = op_attr(op, ATTR_mma);
   p->asked = given ? given->mma : mma_given(&hardware->mma) ? &hardware->mma : NULL;
   return true;
 }
 
+static bool is_scaled(const Search *p) { return p->of.lhs_scale != NULL; }
+
 /* An operand that comes directly from an argument can be laid out in shared memory as an
  * instruction of `rows` x `k` reads it, and stay there. */
-static bool can_stay(const Product *p, bool rhs, int rows, int k) {
-  const Value *v = p->op->args[rhs ? p->rhs : p->lhs];
-  const Sym *row = rhs ? p->roles.n : p->roles.m;
+static bool can_stay(const Search *p, bool rhs, int rows, int k) {
+  const Value *v = rhs ? p->of.rhs : p->of.lhs;
+  const Sym *row = rhs ? p->of.roles.n : p->of.roles.m;
   if (!v->def || v->def->kind != OP_read || memory_is_scratch(v->def->args[0])) return false;
   DescriptorTile t = {.dims = v->type->rank, .bits = dtype_info[v->type->dtype].bits};
   t.rows = rows, t.k = k, t.row_dim = t.k_dim = -1, t.inner = t.dims - 1;
   for (int i = 0; i < t.dims; i++) {
     t.extent[i] = p->extent[rhs][i];
     if (v->type->dims[i] == row) t.row_dim = i;
-    else if (v->type->dims[i] == p->roles.k) t.k_dim = i;
+    else if (v->type->dims[i] == p->of.roles.k) t.k_dim = i;
     else if (t.extent[i] != 1) return false; /* a batch: one product for each */
   }
   MemLayout m;
@@ -190,15 +191,15 @@ static bool can_stay(const Product *p, bool rhs, int rows, int k) {
 }
 
 /* The extent of the program's product along the instruction's m. */
-static int rows_of(const Product *p, bool swap) { return swap ? p->n : p->m; }
-static int columns_of(const Product *p, bool swap) { return swap ? p->m : p->n; }
+static int rows_of(const Search *p, bool swap) { return swap ? p->n : p->m; }
+static int columns_of(const Search *p, bool swap) { return swap ? p->m : p->n; }
 
 static Machine machine_of(const Retarget *r) {
   return (Machine){r->target, r->target->lanes, r->waves, r->observable};
 }
 
 /* How the waves divide the product among instructions of several waves. */
-static bool divide(const Retarget *r, const Product *p, const MmaInfo *row, bool swap,
+static bool divide(const Retarget *r, const Search *p, const MmaInfo *row, bool swap,
                    MmaDivision *out) {
   Machine machine = machine_of(r);
   MmaChoice choice = {.name = row->name, .swap = swap};
@@ -208,7 +209,7 @@ static bool divide(const Retarget *r, const Product *p, const MmaInfo *row, bool
 
 /* Every group of waves has the same number of instructions, and none computes anything superfluous:
  * what it would read past the tile is not in shared memory. */
-static bool divides_evenly(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
+static bool divides_evenly(const Retarget *r, const Search *p, const MmaInfo *row, bool swap) {
   MmaDivision div;
   return divide(r, p, row, swap, &div) && div.along[0] * div.tile[0] == rows_of(p, swap) &&
          div.along[1] * div.tile[1] == columns_of(p, swap);
@@ -216,7 +217,7 @@ static bool divides_evenly(const Retarget *r, const Product *p, const MmaInfo *r
 
 static bool is_wide(const Retarget *r, const MmaInfo *row) { return row->lanes > r->target->lanes; }
 
-static bool takes_scales(const Retarget *r, const Product *p, const MmaInfo *row) {
+static bool takes_scales(const Retarget *r, const Search *p, const MmaInfo *row) {
   for (int i = 0; i < 4; i += 2)
     if (p->op->args[i + 1]->type->dtype != DTYPE_f8e8m0fnu ||
         ir_scale_block(r->k, p->op, i) != mma_k_block(row))
@@ -226,9 +227,9 @@ static bool takes_scales(const Retarget *r, const Product *p, const MmaInfo *row
 
 /* Swapped, the instruction's B is the program's lhs. Instructions of several waves take their B
  * from shared memory, and only whole tiles. */
-static bool takes(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
-  if (!target_has_mma(r->target, row) || (row->form == MMA_SCALED) != p->scaled) return false;
-  if (p->scaled && !takes_scales(r, p, row)) return false;
+static bool takes(const Retarget *r, const Search *p, const MmaInfo *row, bool swap) {
+  if (!target_has_mma(r->target, row) || (row->form == MMA_SCALED) != is_scaled(p)) return false;
+  if (is_scaled(p) && !takes_scales(r, p, row)) return false;
   unsigned types = target_mma_types(r->target, row);
   if (!mma_allows(row, swap ? p->b : p->a, swap ? p->a : p->b, p->c)) return false;
   if (!(types & p->a) || !(types & p->b)) return false;
@@ -240,12 +241,12 @@ static bool takes(const Retarget *r, const Product *p, const MmaInfo *row, bool 
                            p->k % row->k == 0);
 }
 
-static bool fits(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
+static bool fits(const Retarget *r, const Search *p, const MmaInfo *row, bool swap) {
   return takes(r, p, row, swap) && (!is_wide(r, row) || divides_evenly(r, p, row, swap));
 }
 
 /* Products that one group of waves computes, including superfluous ones; then instructions. */
-static int64_t cost_of(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
+static int64_t cost_of(const Retarget *r, const Search *p, const MmaInfo *row, bool swap) {
   int copies = ceil_div(rows_of(p, swap), row->m) * ceil_div(columns_of(p, swap), row->n);
   int each = ceil_div(copies, r->waves);
   MmaDivision div;
@@ -260,7 +261,7 @@ typedef struct Instruction {
   Digits order; /* of k; n 0: unchanged */
 } Instruction;
 
-static bool is_better(const Retarget *r, const Product *p, Instruction x, Instruction y) {
+static bool is_better(const Retarget *r, const Search *p, Instruction x, Instruction y) {
   if (!y.row || x.row->lanes != y.row->lanes) return !y.row || x.row->lanes > y.row->lanes;
   return cost_of(r, p, x.row, x.swap) < cost_of(r, p, y.row, y.swap);
 }
@@ -268,10 +269,10 @@ static bool is_better(const Retarget *r, const Product *p, Instruction x, Instru
 /* The requested instruction if the machine has it, otherwise the cheapest. Instructions of several
  * waves, which read shared memory themselves, are preferred to those of one; unswapped to
  * swapped. */
-static Instruction choose_row(const Retarget *r, const Product *p) {
+static Instruction choose_row(const Retarget *r, const Search *p) {
   Instruction best = {0};
   const MmaInfo *asked = p->asked && p->asked->name ? mma_find(p->asked->name) : NULL;
-  if (asked && p->scaled) asked = mma_for_type(asked, p->a);
+  if (asked && is_scaled(p)) asked = mma_for_type(asked, p->a);
   if (asked && fits(r, p, asked, false)) return (Instruction){.row = asked};
   for (int swap = 0; swap < 2; swap++)
     for (int i = 0; i < mma_count(); i++) {
@@ -283,7 +284,7 @@ static Instruction choose_row(const Retarget *r, const Product *p) {
 }
 
 /* Without an instruction: dot products, with the lanes along the longer side of the result. */
-static MmaChoice choose_dot(const Retarget *r, const Product *p) {
+static MmaChoice choose_dot(const Retarget *r, const Search *p) {
   bool own = p->asked && !p->asked->name && r->target->lanes % p->asked->k_mult == 0;
   if (own) return *p->asked;
   MmaChoice dot = {.out_vec = 1, .k_vec = 1, .k_mult = 1, .along = p->n >= p->m ? 'N' : 'M'};
@@ -306,19 +307,20 @@ static void widen_operand(Retarget *r, Op *op, int i) {
 }
 
 /* Every value of a narrow float is a value of f16. */
-static Instruction widen(Retarget *r, Product *p) {
-  Product wide = *p;
+static Instruction widen(Retarget *r, Search *p) {
+  Search wide = *p;
   wide.a = is_narrow(p->a) ? MMA_f16 : p->a;
   wide.b = is_narrow(p->b) ? MMA_f16 : p->b;
-  if (p->scaled || (wide.a == p->a && wide.b == p->b)) return (Instruction){0};
+  if (is_scaled(p) || (wide.a == p->a && wide.b == p->b)) return (Instruction){0};
   if (!choose_row(r, &wide).row) return (Instruction){0};
-  if (wide.a != p->a) widen_operand(r, p->op, p->lhs);
-  if (wide.b != p->b) widen_operand(r, p->op, p->rhs);
+  if (wide.a != p->a) widen_operand(r, p->op, 0);
+  if (wide.b != p->b) widen_operand(r, p->op, product_rhs(p->op));
+  product_of(r->k, p->op, &wide.of);
   *p = wide;
   return choose_row(r, &wide); /* again: the operands are no longer what was read */
 }
 
-static void set_instruction(Retarget *r, const Product *p, Instruction i) {
+static void set_instruction(Retarget *r, const Search *p, Instruction i) {
   MmaChoice *choice = ARENA_NEW(r->k->arena, MmaChoice);
   if (i.row) {
     bool shared_b = !(i.row->place_b & MMA_REGISTERS),
@@ -352,15 +354,13 @@ static bool check_part(Retarget *r, const Op *op, const Sym *dim, int extent, in
   return false;
 }
 
-static bool check_parts(Retarget *r, const Product *p, Instruction i) {
+static bool check_parts(Retarget *r, const Search *p, Instruction i) {
   const Op *op = p->op;
-  MmaRoles roles;
+  const MmaRoles roles = p->of.roles;
   MmaChoice dot = choose_dot(r, p);
   MmaDot form = {dot.out_vec, dot.k_vec, dot.k_mult, dot.along == 'M' ? MMA_ALONG_M : MMA_ALONG_N};
   const MmaInfo *row = i.row ? i.row : mma_dot(r->cx->scratch, form, r->target->lanes);
-  if (!row || ir_mma_roles(r->k, op->args[p->lhs]->type, op->args[p->rhs]->type,
-                           op->args[p->acc]->type, &roles))
-    return false;
+  if (!row) return false;
   return check_part(r, op, roles.m, p->m, i.swap ? row->n : row->m) &&
          check_part(r, op, roles.n, p->n, i.swap ? row->m : row->n) &&
          (anchor_shares_loop(r->cx->facts.distribute, roles.k) ||
@@ -369,7 +369,7 @@ static bool check_parts(Retarget *r, const Product *p, Instruction i) {
 
 /* The type for operands multiplied by their scales: exact, and fast if there are instructions for
  * it. */
-static DType scaled_type(const Retarget *r, const Product *p) {
+static DType scaled_type(const Retarget *r, const Search *p) {
   for (int i = 0; i < mma_count(); i++) {
     const MmaInfo *row = mma_at(i);
     if (row->form != MMA_SCALED && row->lanes == r->target->lanes &&
@@ -381,18 +381,18 @@ static DType scaled_type(const Retarget *r, const Product *p) {
 }
 
 /* Replaces the op by a product of operands multiplied by their scales. */
-static Instruction multiply_scales(Retarget *r, Product *p) {
+static Instruction multiply_scales(Retarget *r, Search *p) {
   Op *op = p->op;
   int a = dtype_info[op->args[0]->type->dtype].bits, b = dtype_info[op->args[2]->type->dtype].bits;
   apply_scales(r->k, op, scaled_type(r, p), r->target);
-  if (!open_product(r, op, p)) return (Instruction){0};
+  if (!open_search(r, op, p)) return (Instruction){0};
   Instruction i = choose_row(r, p);
   if (i.row && !r->observable) i.order = order_in_runs(i.row, p->k, a < b ? a : b);
   return i;
 }
 
 /* Instructions of several waves would fit, but each of them leaves some waves without a part. */
-static bool is_uneven(const Retarget *r, const Product *p) {
+static bool is_uneven(const Retarget *r, const Search *p) {
   bool some = false;
   for (int i = 0; i < mma_count(); i++)
     for (int swap = 0; swap < 2; swap++) {
@@ -404,10 +404,10 @@ static bool is_uneven(const Retarget *r, const Product *p) {
 }
 
 static bool choose_instruction(Retarget *r, Op *op) {
-  Product p;
-  if (!open_product(r, op, &p)) return false;
+  Search p;
+  if (!open_search(r, op, &p)) return false;
   Instruction i = choose_row(r, &p);
-  if (!i.row) i = p.scaled ? multiply_scales(r, &p) : widen(r, &p);
+  if (!i.row) i = is_scaled(&p) ? multiply_scales(r, &p) : widen(r, &p);
   if (r->observable && !check_parts(r, &p, i)) return false;
   set_instruction(r, &p, i);
   Diag *d = diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
@@ -440,7 +440,7 @@ static const MmaInfo *row_of(const Op *op) {
 }
 
 typedef struct Pairing {
-  Product first, second;
+  Search first, second;
   const MmaInfo *a, *b;
   int operand;      /* of the second */
   bool contracts_m; /* the second contracts the first's m; else its n */
@@ -449,12 +449,10 @@ typedef struct Pairing {
 static bool open_pairing(Retarget *r, Op *first, Op *second, int operand, Pairing *p) {
   *p = (Pairing){.a = row_of(first), .b = row_of(second), .operand = operand};
   if (!p->a || !p->b || first->kind != OP_mma) return false;
-  if (!open_product(r, first, &p->first) || !open_product(r, second, &p->second)) return false;
-  MmaRoles f, s;
-  ir_mma_roles(r->k, first->args[0]->type, first->args[1]->type, first->args[2]->type, &f);
-  ir_mma_roles(r->k, second->args[0]->type, second->args[1]->type, second->args[2]->type, &s);
-  p->contracts_m = s.k == f.m;
-  return s.k == f.m || s.k == f.n;
+  if (!open_search(r, first, &p->first) || !open_search(r, second, &p->second)) return false;
+  const MmaRoles *f = &p->first.of.roles, *s = &p->second.of.roles;
+  p->contracts_m = s->k == f->m;
+  return s->k == f->m || s->k == f->n;
 }
 
 /* The elements of k after which both fragments repeat, so that a chain of that many serves all. k
@@ -563,9 +561,8 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   }
   if (!check_waves(&r) || !choose_waves(&r)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
-    bool is_product = op->kind == OP_mma || op->kind == OP_scaled_mma;
     if (r.observable) combine_together(&r, op);
-    if (!check_together(&r, op) || (is_product && !choose_instruction(&r, op))) return false;
+    if (!check_together(&r, op) || (op_is_product(op) && !choose_instruction(&r, op))) return false;
   }
   if (r.observable) mark_threads(k, cx);
   else match_chains(&r);

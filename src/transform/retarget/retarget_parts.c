@@ -19,11 +19,10 @@ typedef Vec(Op *) Ops;
 /* The number of declared waves that share the loop tile along the product's k; 1: none do. */
 static int waves_of(const Shared *s, const Op *op) {
   const Distribution *d = s->cx->facts.distribute;
-  MmaRoles roles;
+  Product p;
   int64_t n;
-  if (ir_mma_roles(s->k, op->args[0]->type, op->args[1]->type, op->args[2]->type, &roles)) return 1;
-  if (!anchor_shares_loop(d, roles.k)) return 1;
-  const Sym *waves = distribute_waves(d, roles.k);
+  if (product_of(s->k, op, &p) || !anchor_shares_loop(d, p.roles.k)) return 1;
+  const Sym *waves = distribute_waves(d, p.roles.k);
   return waves && sym_is_int(waves, &n) && n <= s->machine->waves ? (int)n : 1;
 }
 

@@ -39,20 +39,19 @@ static Value *scaled_operand(Kernel *k, Op *op, int i, DType type, const Sym *di
 }
 
 void apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target) {
-  MmaRoles roles;
+  Product p;
   Diags *diags = &k->cx->diags;
-  const Type *lhs = op->args[0]->type, *rhs = op->args[2]->type;
-  const char *wrong = ir_mma_roles(k, lhs, rhs, op->args[4]->type, &roles);
+  const char *wrong = product_of(k, op, &p);
   WV_ASSERT(!wrong); /* the verifier has checked this */
   diag_add(diags, DIAG_R0611, op->at,
            "%s has no mma of %s and %s with one scale per %d and %d elements: operands are "
            "multiplied by their scales first, as %s",
-           target->name, dtype_info[lhs->dtype].name, dtype_info[rhs->dtype].name,
+           target->name, dtype_info[p.lhs->type->dtype].name, dtype_info[p.rhs->type->dtype].name,
            ir_scale_block(k, op, 0), ir_scale_block(k, op, 2), dtype_info[type].name);
   Value **args = ARENA_ARRAY(k->arena, Value *, 3);
-  args[0] = scaled_operand(k, op, 0, type, roles.k);
-  args[1] = scaled_operand(k, op, 2, type, roles.k);
-  args[2] = op->args[4];
+  args[0] = scaled_operand(k, op, 0, type, p.roles.k);
+  args[1] = scaled_operand(k, op, product_rhs(op), type, p.roles.k);
+  args[2] = p.acc;
   op->kind = OP_mma, op->args = args, op->nargs = 3;
   op_drop_attr(op, ATTR_mma);
 }
