@@ -1,14 +1,14 @@
-/* bench_compile.c: how long a kernel takes from its traced form to one lane's program, pass by
- * pass, and how much work is left in its innermost loop.
+/* bench_compile.c: the time from a traced kernel to one lane's program, pass by pass, and the
+ * amount of work in its innermost loop.
  *
  *     bench_compile FOLDER [--rounds N] [--passes] [--kernel NAME] [--target NAME]
  *                   [--stop PASS]
  *
  * NAME of a kernel: its file, or a row (`gemm dynamic`).
  *
- * FOLDER holds gemm.wave and the others. The best of N rounds (20 unless told) is shown, each on a
- * fresh context: nothing is remembered from the round before. Parsing the text is not counted, and
- * verification is done once, behind the last pass, as a compile does it. */
+ * FOLDER holds gemm.wave and the others. The best of N rounds (default 20) is shown, each on a
+ * fresh context: nothing is reused from the round before. Parsing the text is not counted, and the
+ * kernel is verified once, after the last pass, as in a compile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

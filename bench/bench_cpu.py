@@ -1,12 +1,12 @@
-"""Kernels on this machine's processor beside NumPy (OpenBLAS) and PyTorch: `make bench-cpu`.
+"""Kernels on the CPU of this machine, compared with NumPy (OpenBLAS) and PyTorch: `make bench-cpu`.
 
     PYTHONPATH=python python bench/bench_cpu.py [--threads 1,2] [--only WORD] [--json FILE] [--quick]
 
-One process for each number of threads, in which all take turns; the best of several rounds is shown.
-With one thread times are those of the processor, so that what else runs on the machine counts
-little; with more they are by the clock on the wall. Every result is compared before it is timed. The
-kernels are not fitted to any size. Ratios are theirs / ours: above 1 we are faster. The goals at the
-end are those of the project, by ratio.
+There is one process for each number of threads, in which all take turns; the best of several rounds
+is shown. With one thread the time is CPU time, so that other load on the machine has little effect;
+with more it is wall-clock time. Every result is compared before it is timed. The kernels are not
+tuned for any size. Ratios are theirs / ours: above 1 we are faster. The goals at the end are those
+of the project, by ratio.
 """
 
 import argparse
@@ -20,14 +20,14 @@ import time
 import warnings
 
 ROUNDS, SECONDS = 9, 1.2  # at most, and for one kernel and its peers (at least two rounds)
-SLOW = 0.7  # seconds: what takes longer is measured once
+SLOW = 0.7  # seconds: a call that takes longer is measured once
 
 
-# ---- what goes on in the process of one number of threads ----------------------------------------
+# ---- the process for one number of threads ----------------------------------------
 
 
 class Worker:
-    """Measures, and hands each row to the parent as a line of JSON."""
+    """Measures, and passes each row to the parent as a line of JSON."""
 
     def __init__(self, threads, only, quick):
         self.threads, self.only, self.quick = threads, only, quick
@@ -46,7 +46,7 @@ class Worker:
         return self.clock() - start
 
     def best(self, calls):
-        """The least seconds of each, taken in turns. The first call of each warms up."""
+        """The fewest seconds of each, taken in turns. The first call of each warms up."""
         least = {name: self.timed(call) for name, call in calls.items()}
         again = {n: c for n, c in calls.items() if least[n] < SLOW}
         round_seconds = sum(least[n] for n in again) or 1
@@ -56,8 +56,8 @@ class Worker:
         return least
 
     def measure(self, name, make, args, expected, peers, work, unit, tolerance=1e-4):
-        """make() -> kernel, whose last argument is the result; expected(result) -> where it differs
-        most, relative to the largest; peers: calls by name."""
+        """make() -> kernel, whose last argument is the result; expected(result) -> the largest
+        difference, relative to the largest element; peers: calls by name."""
         if self.only not in name:
             return
         try:
@@ -67,7 +67,7 @@ class Worker:
             if not error <= tolerance:
                 raise AssertionError(f"wrong by {error:.1e}")
             seconds = self.best({"wave": lambda: kernel(*args)} | peers)
-        except Exception as failure:  # the others are still wanted
+        except Exception as failure:  # the others are still needed
             return self.emit(name=name, failed=str(failure).splitlines()[0])
         ours = seconds.pop("wave")
         beside = {peer: 1e3 * s for peer, s in seconds.items()}
@@ -94,7 +94,7 @@ GEMMS = (
     (17, 65, 129),
 )
 SKINNY = ((1, 4096, 1024), (8, 4096, 1024))
-# Few rows, with tiles that suit them: long pieces of memory.
+# Few rows, with tiles that suit them: long contiguous accesses.
 THIN = {"nt": lambda m, threads: (m, 64, 4096), "nn": lambda m, threads: (m, 4096 // threads, 64)}
 BATCHES = ((32, 256, 256, 256), (16, 512, 512, 512), (64, 128, 128, 64))
 
@@ -299,7 +299,7 @@ def bench_convolution(w):
 
 
 def bench_compile(w, name, make):
-    """Processor time of one thread: with an empty cache, and from the cache; best of several."""
+    """CPU time of one thread: with an empty cache, and from the cache; best of several."""
     if w.threads != 1 or w.only not in f"compile {name}":
         return
     cold, cached = [], []
@@ -325,7 +325,7 @@ def bench_launch(w):
 
 
 def work(options):
-    """Everything, with as many threads as the environment says."""
+    """Runs everything, with the number of threads set in the environment."""
     global np, torch, F, tkl, kernels, rows_of, cache
     from wave_lang import _wave
 
@@ -337,7 +337,7 @@ def work(options):
         return 1
     import numpy as np
 
-    warnings.simplefilter("ignore")  # PyTorch tells at length which of its ways it cannot take
+    warnings.simplefilter("ignore")  # PyTorch warns at length about its code paths
     try:
         import torch
         import torch.nn.functional as F
@@ -369,7 +369,7 @@ def work(options):
 
 # ---- the goals -----------------------------------------------------------------------------------
 
-# Kernels whose names begin so: at least so many times as fast as a peer.
+# Prefixes of kernel names: at least this many times as fast as a peer.
 RATIOS = (
     ("gemm f32 nt 1024x", "numpy", 0.9),
     ("gemm f32 nt 1024x", "torch", 0.9),
@@ -396,7 +396,7 @@ SCALED = ("gemm f32 nt 1024x", "gemm f32 nt 2048x", "attention", "convolution")
 SCALING = 1.8
 COMPILES = {"gemm f32": 60, "attention f32": 150}  # ms
 CACHED = 5  # ms
-LAUNCH = 2e-3  # ms, of a kernel that does nothing worth mentioning, from Python
+LAUNCH = 2e-3  # ms, of a kernel that does almost nothing, from Python
 
 
 class Goals:
@@ -470,9 +470,9 @@ def show(row):
 
 
 def run_worker(threads, options):
-    """Its rows, shown as they come."""
+    """Its rows, printed as they come."""
     count = str(threads)
-    # Threads of one must not wait busily while another's run: they would count as its time.
+    # Threads of one library must not spin while another one runs: that would count as its time.
     env = dict(os.environ, OPENBLAS_THREAD_TIMEOUT="4")
     env |= dict.fromkeys(("WAVE_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), count)
     command = [sys.executable, __file__, "--worker", count, "--only", options.only]

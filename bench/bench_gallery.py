@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The kernels of docs/gallery.md, as they stand there, beside NumPy and PyTorch: the page's numbers.
+"""The kernels of docs/gallery.md, as printed there, compared with NumPy and PyTorch: the page's
+numbers.
 
 PYTHONPATH=python bench/bench_gallery.py [--seconds N]
 """
@@ -32,7 +33,7 @@ def page():
 
 
 def run_listing(text, name, names):
-    """Kernels are traced from their sources: those of the listing are given to Python."""
+    """Kernels are traced from their sources: those of the listings are registered with Python."""
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     exec(compile(text, name, "exec"), names)
 

@@ -1,4 +1,4 @@
-"""Kernels on the GPU of this machine, beside PyTorch and its libraries: `make bench`.
+"""Kernels on the GPU of this machine, compared with PyTorch and its libraries: `make bench`.
 
     bench_gpu.py [--only WORD] [--target sm_80,sm_90a] [--json FILE] [--triton] [--quick]
 
@@ -28,7 +28,7 @@ def random(*shape, dtype=HALF, scale=1.0):
 
 
 class Table:
-    """Rows as they are measured, printed at once and kept for JSON."""
+    """Rows as they are measured, printed immediately and kept for JSON."""
 
     def __init__(self, only, triton):
         self.rows, self.only, self.failed, self.triton = [], only, 0, triton
@@ -66,7 +66,7 @@ def close(name, got, expected, tolerance):
 
 
 def generated(function):
-    """The same by PyTorch's own compiler, which writes Triton; None where there is none."""
+    """The same with PyTorch's own compiler, which generates Triton; None if there is none."""
     try:
         import triton  # noqa: F401
     except ImportError:
@@ -129,7 +129,7 @@ def bench_rows(table, targets, quick):
 
 # ---- products ------------------------------------------------------------------------------------
 
-# target: what it is called, tile, waves, instruction, options
+# target: its name, tile, waves, instruction, options
 BY_THREADS = {"use_global_to_shared": False}  # no boxes: every thread copies, by cp.async
 GEMM_FORMS = (
     ("sm_80", "mma.sync", (128, 128, 64), (2, 2), kernels.SYNC, {}),
@@ -195,12 +195,13 @@ def bench_convolution(table, targets, quick):
 
 
 def bench_compile(table):
-    """Until the kernel is loaded: nothing cached, the driver's cache aside; then from the cache."""
+    """The time until the kernel is loaded: with nothing cached, bypassing the driver's cache; then
+    from the cache."""
     import tempfile
 
     from wave_lang.kernel.wave import cache
 
-    unusual = 64 * (100 + time.time_ns() % 1000)  # the driver has not met it either
+    unusual = 64 * (100 + time.time_ns() % 1000)  # the driver has not seen it either
 
     def once(directory):
         cache.reset_cache_manager(directory)
@@ -227,7 +228,7 @@ def main():
     parser.add_argument("--only", default="", help="only kernels whose name contains this")
     parser.add_argument("--target", default="", help="comma-separated; default: that of the GPU")
     parser.add_argument("--json", help="writes all rows there")
-    parser.add_argument("--triton", action="store_true", help="also what torch.compile makes")
+    parser.add_argument("--triton", action="store_true", help="also measure torch.compile")
     parser.add_argument("--quick", action="store_true", help="one or two sizes of each")
     options = parser.parse_args()
     gpus = [d for d in _wave.devices() if d.kind == "cuda"]

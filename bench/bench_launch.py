@@ -1,8 +1,9 @@
-"""What a launch costs the host beyond the driver's own: 4 tensors, from Python.
+"""The host time of a launch beyond the driver's own: 4 tensors, from Python.
 
 The same tiny kernel is launched by cuLaunchKernel with everything prepared (from C, through ctypes'
-function pointer in a loop compiled on the fly, so that no Python is in it), and through Wave: with
-DLPack's table of C functions, and with PyTorch's attributes. Differences are what we add.
+function pointer in a loop compiled on the fly, so that no Python is involved), and through Wave:
+with DLPack's table of C functions, and with PyTorch's attributes. The differences are what Wave
+adds.
 """
 
 import ctypes
@@ -59,7 +60,7 @@ def add3():
 
 
 def seconds_each(runs, n):
-    """Of each of them the least of many batches, which take turns and do not fill the driver's
+    """For each of them the best of many batches, which take turns and do not fill the driver's
     queue."""
     best = [float("inf")] * len(runs)
     for _ in range(100):

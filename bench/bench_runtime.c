@@ -1,5 +1,5 @@
-/* bench_runtime.c: what launches cost beside the driver's own, and how long it takes until a kernel
- * is loaded. Needs a GPU.
+/* bench_runtime.c: the cost of launches beyond the driver's own, and the time until a kernel is
+ * loaded. Needs a GPU.
  *
  *     bench_runtime launch          ns of a launch with four tensors above the driver's alone
  *     bench_runtime maps            the same with two tensor maps
@@ -7,8 +7,8 @@
  *                                   CUDA_CACHE_DISABLE=1 make it cold
  *
  * Launches are measured in pairs of batches, one of the driver's function alone and one through
- * Wave, in turns, on one core; what is told is the median of their differences. What disturbs the
- * machine disturbs both, or a pair that the median leaves out. */
+ * Wave, in turns, on one core; the result is the median of their differences. A disturbance affects
+ * both batches, or a pair that the median ignores. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
@@ -49,7 +49,7 @@ static void bench_close(Bench *b) {
   wv_ctx_free(b->cx);
 }
 
-/* ---- the driver without us ---- */
+/* ---- the driver alone ---- */
 
 typedef int LaunchFn(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                      unsigned by, unsigned bz, unsigned shared, void *stream, void **args,
@@ -60,7 +60,7 @@ typedef int EncodeFn(void *map, int element, uint32_t rank, void *address, const
 
 enum { BARE_ARGS = 16 };
 
-/* The same code, loaded and launched without us. */
+/* The same code, loaded and launched without Wave. */
 typedef struct Bare {
   LaunchFn *launch;
   EncodeFn *encode;
@@ -97,7 +97,7 @@ static bool bare_open(Bare *b, const char *ptx, const char *entry) {
 
 /* ---- pairs of batches ---- */
 
-/* What a batch does; `step` says which launch of it this is. */
+/* The work of a batch; `step` is the number of the launch in it. */
 typedef struct Run {
   Bench *b;
   Bare *bare;
@@ -131,7 +131,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Which of a pair is first changes from pair to pair. `change` is part of both. */
+/* The order alternates from pair to pair. `change` is part of both. */
 static void compare(Run *r, const char *what, Change *change) {
   static double bare[PAIRS], above[PAIRS];
   for (int i = -20; i < PAIRS; i++) { /* the first ones warm up */
@@ -237,7 +237,7 @@ static int encode_bare(Bare *b, int i, const wv_tensor *t) {
                    0);
 }
 
-/* What the driver's own functions cost. */
+/* The cost of the driver's own functions. */
 static int bench_encode(Bare *b, const wv_tensor *t) {
   enum { CALLS = 100000 };
   int errors = 0;
@@ -261,7 +261,7 @@ static int bench_maps(void) {
   for (int i = 0; i < 2; i++) {
     if (encode_bare(&bare, i, &r.t[i])) return fail(b.cx, "a map");
     bare.values[i] = (uint64_t)(uintptr_t)r.t[i].data;
-    bare.args[i] = &bare.values[i]; /* addresses are handed over first, then maps */
+    bare.args[i] = &bare.values[i]; /* addresses are passed first, then maps */
     bare.args[2 + i] = bare.map[i];
   }
   if (bench_encode(&bare, &r.t[0])) return fail(b.cx, "a map");
@@ -280,7 +280,7 @@ static int bench_compile_one(const char *path) {
   Bench b;
   const char *text = os_read_file(a, path, &n);
   wv_ctx *cx = wv_ctx_new();
-  void *memory = wv_device_alloc(cx, gpu, 16); /* the context is there, as in a running program */
+  void *memory = wv_device_alloc(cx, gpu, 16); /* the context exists, as in a running program */
   if (!text || !memory) return fail(cx, path);
   double start = os_seconds();
   if (!bench_open(&b, text)) return fail(b.cx, "compile");

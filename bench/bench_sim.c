@@ -1,10 +1,10 @@
-/* bench_sim.c: how many lane-ops a second the simulator executes, every check on.
+/* bench_sim.c: how many lane-ops per second the simulator executes, with every check on.
  *
  *     bench_sim [--rounds N] [--only NAME]
  *
  * A lane-op is one op in one active lane, whatever its width: a load of eight elements is one, a
- * matrix instruction one per lane. Times are of the processor, not of the clock on the wall; the
- * best of N rounds is reported (3 unless told). */
+ * matrix instruction one per lane. Times are CPU time, not wall-clock time; the best of N rounds is
+ * reported (default 3). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +117,7 @@ static EvalBuffer tensor(Arena *a, DType t, int rows, int columns) {
   return b;
 }
 
-/* Seconds of the processor, and what was executed; exits when the simulator finds fault. */
+/* Seconds of CPU time, and what was executed; exits if the simulator reports a finding. */
 static double run(const Bench *b, uint64_t *lane_ops) {
   Context *cx = context_new();
   Arena *a = arena_new();

@@ -1,11 +1,10 @@
-/* bench_sym.c: how long it takes to build and simplify a file of expressions, and how small they
- * get.
+/* bench_sym.c: the time to build and simplify a file of expressions, and the size of the results.
  *
  *     bench_sym EXPRESSIONS FACTS [--print OUT] [--rounds N]
  *
  * One expression, one fact per line. "warm" is one pass over the file in one fresh context, the way
- * a compile uses it; "cold" makes a new context and its facts for every expression (the making of
- * context and facts is not timed). The best of N rounds is reported (10 unless told). */
+ * a compile uses it; "cold" makes a new context and its facts for every expression (creating the
+ * context and the facts is not timed). The best of N rounds is reported (default 10). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

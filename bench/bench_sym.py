@@ -2,7 +2,7 @@
 
     python3 bench/bench_sym.py BENCH_SYM EXPRESSIONS FACTS [--points N] [--sympy N]
 
-Each printed result is evaluated against its input at N random points that satisfy the facts, by an
+Each printed result is compared with its input at N random points that satisfy the facts, by an
 evaluator of this file (exact fractions, lazy Piecewise). With --sympy N every (count/N)-th expression
 is also given to sympy.cancel, in the same run on the same machine.
 """
@@ -136,7 +136,7 @@ def sympy_seconds(inputs):
             e = sympy.sympify(to_python(text), locals=local)
             start = time.perf_counter()
             sympy.cancel(e)
-        except Exception:  # a symbol used as a condition: SymPy refuses
+        except Exception:  # a symbol used as a condition: SymPy rejects it
             continue
         spent += time.perf_counter() - start
         used += 1

@@ -1,5 +1,5 @@
-"""The products that are measured on processors, as users write them for GPUs: tiles are chosen, nothing
-else. Kernels over rows are those of gpu_kernels.py."""
+"""The matmuls that are measured on CPUs, as users write them for GPUs: only the tiles are chosen.
+Kernels over rows are those of gpu_kernels.py."""
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
@@ -50,7 +50,7 @@ def gemm(dtype=tkl.f32, out=tkl.f32, form="nt", tile=(128, 192, 256)):
 
 
 def bmm(dtype=tkl.f32, form="nn", tile=(128, 192, 256)):
-    """A product for each of B pairs of matrices, of any size."""
+    """A matmul for each of B pairs of matrices, of any size."""
     bm, bn, bk = tile
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
     turned = tkw.IndexMapping(
@@ -84,8 +84,8 @@ def bmm(dtype=tkl.f32, form="nn", tile=(128, 192, 256)):
 
 
 def attention(heads, queries, keys, depth, causal=False, dtype=tkl.f32, tile=(128, 128)):
-    """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth). A causal one goes over the
-    keys up to the last query of its tile."""
+    """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth). The causal one loops
+    over the keys up to the last query of its tile."""
     bm, bk2 = tile
     steps = ((WORKGROUP_0 + 1) * bm + bk2 - 1) // bk2 if causal else None
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
@@ -147,7 +147,7 @@ def attention(heads, queries, keys, depth, causal=False, dtype=tkl.f32, tile=(12
 
 
 def convolution(n, h, w, c, hf, wf, nf, form="nhwc", dtype=tkl.f32, tile=(256, 128, 64)):
-    """Stride 1, no border. nhwc with filters hwcf, nchw with filters fchw."""
+    """Stride 1, no padding. nhwc with filters hwcf, nchw with filters fchw."""
     H, W, C, HF, WF, NF = (getattr(tkl.sym, s) for s in "H W C HF WF NF".split())
     bm, bn, bk = tile
     h_out, w_out = H - HF + 1, W - WF + 1
@@ -155,7 +155,7 @@ def convolution(n, h, w, c, hf, wf, nf, form="nhwc", dtype=tkl.f32, tile=(256, 1
     pixels, taps = N * size, HF * WF * C
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     image, row, column = i // size, i % size // w_out, i % size % w_out
-    # What the product sums over has the dim that is contiguous in the filters innermost.
+    # The innermost reduced dim is the one that is contiguous in the filters.
     tap = (j // (C * WF), j // C % WF, j % C) if last else (j // WF % HF, j % WF, j // (WF * HF))
     x_mapping = tkw.IndexMapping(
         num_iterators=2,

@@ -1,10 +1,10 @@
-"""Dumps the index expressions of our own kernels, for bench_sym.
+"""Dumps the index expressions of our kernels, for bench_sym.
 
     PYTHONPATH=python python bench/dump_corpus.py          writes bench/corpus/*.txt
 
-For each kernel family: where a thread stands along every dimension (workgroup, wave, lane, copy of
-the instruction, element), through the kernel's own constraints and index mappings, and the linear
-offset in each tensor it touches, before any simplification.
+For each kernel family: the position of a thread along every dimension (workgroup, wave, lane, copy
+of the instruction, element), through the kernel's own constraints and index mappings, and the
+linear offset in each tensor it touches, before any simplification.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Corpus:
         self.facts += [f for f in facts if f not in self.facts]
 
 
-# ---- where a thread stands ----------------------------------------------------------------------
+# ---- the position of a thread
+# ----------------------------------------------------------------------
 
 
 def counter(dim):
@@ -159,7 +160,7 @@ def conv(out: Corpus):
 
 
 def attention(out: Corpus):
-    """Queries by keys, then values read transposed; grouped heads on one workgroup dimension."""
+    """Queries times keys, then values read transposed; grouped heads on one workgroup dimension."""
     B, M, N, K1, K2, H = sym.B, sym.M, sym.N, sym.K1, sym.K2, sym.H
     cons = [tkw.WorkgroupConstraint(M, sym.BLOCK_M, 0), tkw.WorkgroupConstraint(N, sym.BLOCK_N, 1),
             tkw.WorkgroupConstraint(H, 1, 2), tkw.TilingConstraint(K2, sym.BLOCK_K2),
@@ -181,7 +182,7 @@ def attention(out: Corpus):
 
 
 def paged_attention(out: Corpus):
-    """Keys and values behind a page table; a split of the sequence per workgroup."""
+    """Keys and values through a page table; a split of the sequence per workgroup."""
     K2, D, H, PAGE = sym.K2, sym.D, sym.H, sym.PAGE
     SPLIT = sp.ceiling(K2 / 4)
     page = tkw.IndexMapping.dynamic_val(0)
@@ -197,7 +198,7 @@ def paged_attention(out: Corpus):
 
 
 def reordered(out: Corpus):
-    """GEMM whose workgroups walk the grid in groups of rows."""
+    """GEMM whose workgroups are ordered in groups of rows."""
     M, N, K = sym.M, sym.N, sym.K
     cons = gemm_constraints(M, N, K, sym.BLOCK_M, sym.BLOCK_N, sym.BLOCK_K)
     for (bm, bn, bk), group in itertools.product(((128, 256, 64), (256, 128, 64)), (4, 8, 16)):

@@ -1,4 +1,4 @@
-"""The kernels that are measured, as users write them: tiles and waves are chosen, nothing else."""
+"""The kernels that are measured, as users write them: only tiles and waves are chosen."""
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
@@ -15,11 +15,11 @@ def compiled(kernel, subs, target="", **options):
     return wave_compile(WaveCompileOptions(subs=subs, target=target, **options), kernel)
 
 
-# ---- rows: a workgroup has one, its waves stand side by side -------------------------------------
+# ---- rows: a workgroup has one, which its waves divide -------------------------------------
 
 
 def waves_of(columns, per_thread=16):
-    """As many waves as hold a row with about so many elements in each thread; they divide it."""
+    """As many waves as hold a row with about this many elements per thread; they divide it."""
     most = min(max(columns // (32 * per_thread), 1), 16)
     return next(waves for waves in range(most, 0, -1) if columns % waves == 0)
 
@@ -95,7 +95,7 @@ def layer_norm(rows, columns, dtype=tkl.f16, target=""):
 # ---- products ------------------------------------------------------------------------------------
 
 
-# Which instruction a product is written for: threads of its wave, its name (None: the machine's).
+# The instruction a matmul is written for: threads of its wave, its name (None: the machine's).
 SYNC = (32, "mma_m16n8k16_f32_f16")
 WGMMA = (128, None)
 
@@ -183,7 +183,7 @@ def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, t
 
 
 def convolution(n, h, w, c, hf, wf, nf, tile=(128, 64, 32), waves=(2, 2), target=""):
-    """NHWC with HWCF filters, stride 1, f16 in, f32 out: a product whose reads are mapped."""
+    """NHWC with HWCF filters, stride 1, f16 in, f32 out: a matmul whose reads are mapped."""
     H, W, C, HF, WF, NF = (getattr(tkl.sym, s) for s in "H W C HF WF NF".split())
     H_OUT, W_OUT = H - HF + 1, W - WF + 1
     SIZE = H_OUT * W_OUT
