@@ -83,7 +83,7 @@ static void put_ratios(StrBuf *out, const wv_measurements *m, const char *target
     double ratio = mean_ratio(m, target, names[i], &of);
     if (of)
       page_figure(out, arena_printf(a, "against %s%s", names[i], where),
-                  arena_printf(a, "as fast, the geometric mean of %d", of),
+                  arena_printf(a, "as fast, geometric mean of %d kernels", of),
                   arena_printf(a, "%.2f\xc3\x97", ratio), -1);
   }
 }
@@ -164,9 +164,9 @@ static void put_table(StrBuf *out, const wv_measurements *m, Arena *a) {
   }
   sb_puts(out, "<th>error</th><th></th></tr></thead>\n<tbody>\n");
   for (int i = 0; i < m->n; i++) put_row(out, &m->rows[i], names, n, a);
-  sb_puts(out, "</tbody></table></div>\n<p class=\"cap\">run: the quickest of many calls, taken in "
-               "turns with the others'; ratio: their time divided by Wave's; error: the largest "
-               "distance from the result in float64.</p>\n");
+  sb_puts(out, "</tbody></table></div>\n<p class=\"cap\">run: the fastest of many calls, taken in "
+               "turns with the others; ratio: their time divided by Wave's; error: the largest "
+               "difference from the result in float64.</p>\n");
   page_section_end(out);
 }
 

@@ -81,7 +81,7 @@ static void put_compiles(StrBuf *out, const wv_measurements *m, Arena *a) {
 /* ---- roofs ---- */
 
 typedef struct Roofs {
-  double bytes, operations; /* the highest rates reached by anyone, in units of 10⁹ per second */
+  double bytes, operations; /* the highest rates of any program, in units of 10⁹ per second */
 } Roofs;
 
 static void raise(Roofs *roofs, const wv_measured *row, double ms) {
@@ -118,16 +118,17 @@ static void put_roof(StrBuf *out, const wv_measurements *m, const char *target, 
   sb_puts(out, "<h3>");
   page_text(out, target);
   sb_puts(out, "</h3>\n");
-  plot_roofs(out, "operations in a second under roofs", roofs.bytes, roofs.operations, points, n);
-  sb_printf(out,
-            "<p class=\"cap\">The roofs are the highest rates that anybody reached in this run, "
-            "Wave or not: %.1f GB/s of arguments and %.1f Gop/s. They are measured, not taken from "
-            "a data sheet: the machine may be able to do more.</p>\n",
-            roofs.bytes, roofs.operations);
+  plot_roofs(out, "roofline: operations per second", roofs.bytes, roofs.operations, points, n);
+  sb_printf(
+      out,
+      "<p class=\"cap\">The roofs are the highest rates that any program reached in this run, "
+      "Wave or another: %.1f GB/s of arguments and %.1f Gop/s. They are measured, not from "
+      "a data sheet: the machine may be able to do more.</p>\n",
+      roofs.bytes, roofs.operations);
 }
 
 static void put_all_roofs(StrBuf *out, const wv_measurements *m, Arena *a) {
-  page_section(out, "roofs", "Under the roofs of this machine");
+  page_section(out, "roofs", "Roofline of this machine");
   for (int i = 0; i < m->n; i++)
     if (measured_first_of_target(m, i)) put_roof(out, m, m->rows[i].target, a);
   page_section_end(out);

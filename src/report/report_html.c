@@ -47,13 +47,12 @@ static void put_figures(StrBuf *out, const Report *r, Arena *a) {
   sb_puts(out, "<dl class=\"figures\">\n");
   page_figure(out, "instructions", "issued by waves", page_number_text(a, t->instructions), -1);
   uint64_t slots = t->instructions * (uint64_t)s->wave;
-  page_figure(out, "active lanes", "of those issued to",
+  page_figure(out, "active lanes", "of all lanes of issued waves",
               arena_printf(a, "%.0f%%", 100 * share_of(t->lane_ops, slots)),
               share_of(t->lane_ops, slots));
   page_figure(out, "shared memory", "accesses", page_number_text(a, t->shared), -1);
   page_figure(out, "bank conflicts", "extra cycles", page_number_text(a, t->conflicts), -1);
-  page_figure(out, "global memory", "sectors of 32 bytes moved", page_number_text(a, t->sectors),
-              -1);
+  page_figure(out, "global memory", "32-byte sectors moved", page_number_text(a, t->sectors), -1);
   page_figure(out, "coalescing", "of the sectors moved were requested",
               arena_printf(a, "%.0f%%", 100 * share_of(t->sectors_needed, t->sectors)),
               share_of(t->sectors_needed, t->sectors));

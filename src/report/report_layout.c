@@ -201,14 +201,16 @@ void section_layouts(StrBuf *out, const Report *r) {
   int n;
   LayoutGroup *groups = layout_groups(a, r->tiles, &n);
   page_section(out, "layouts", "Tiles and lanes");
-  sb_puts(out, "<p>Who holds which element. Rows and columns are the last two dimensions; colours "
-               "are lanes, darker ones are later waves; a box is what one lane holds side by side. "
-               "Point at an element to see its holders.</p>\n"
-               "<fieldset id=\"colour\"><legend>colour by</legend>"
-               "<label><input type=\"radio\" name=\"colour\" value=\"lane\" checked> lane</label> "
-               "<label><input type=\"radio\" name=\"colour\" value=\"reg\"> register</label> "
-               "<label><input type=\"radio\" name=\"colour\" value=\"wave\"> wave</label>"
-               "</fieldset>\n<div class=\"maps\">\n");
+  sb_puts(
+      out,
+      "<p>Which lane holds which element. Rows and columns are the last two dimensions; colours "
+      "are lanes, darker ones are later waves; a box is a run of elements in one lane. "
+      "Point at an element to see its holders.</p>\n"
+      "<fieldset id=\"colour\"><legend>colour by</legend>"
+      "<label><input type=\"radio\" name=\"colour\" value=\"lane\" checked> lane</label> "
+      "<label><input type=\"radio\" name=\"colour\" value=\"reg\"> register</label> "
+      "<label><input type=\"radio\" name=\"colour\" value=\"wave\"> wave</label>"
+      "</fieldset>\n<div class=\"maps\">\n");
   for (int i = 0; i < n && i < MOST_MAPS; i++) put_map(out, r, &groups[i], a);
   sb_puts(out, "</div>\n");
   if (n > MOST_MAPS)

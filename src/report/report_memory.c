@@ -133,8 +133,8 @@ static void put_stacks(StrBuf *out, const SimReport *s, const SimAccess *a) {
 
 /* ---- accesses ---- */
 
-/* The ops of one source line that access a buffer in the same way: lowering makes many of one
- * op. */
+/* The ops of one source line that access a buffer in the same way: lowering turns one op into
+ * many. */
 typedef struct Row {
   const Op *op; /* the most expensive */
   const SimAccess *access;
@@ -182,7 +182,7 @@ static void put_banks(StrBuf *out, const Report *r, const Row *row) {
   sb_puts(out, "</b>");
   if (op->at.line)
     sb_printf(out, ", <a href=\"#L%u-%u\">line %u</a>", op->at.file, op->at.line, op->at.line);
-  if (row->n > 1) sb_printf(out, ", the dearest of %d", row->n);
+  if (row->n > 1) sb_printf(out, ", the most expensive of %d", row->n);
   sb_printf(out, ": %d bytes per lane, %d extra cycle%s at worst%s</p></figcaption>\n", a->bytes,
             a->cost, a->cost == 1 ? "" : "s",
             a->bytes > 16 ? " (its first 16 bytes are drawn)" : "");
@@ -192,13 +192,14 @@ static void put_banks(StrBuf *out, const Report *r, const Row *row) {
 
 static void put_shared_accesses(StrBuf *out, const Report *r, const Row *rows, int n) {
   if (!n || !r->sim->machine->banks) return;
-  sb_puts(out, "<h3>Banks</h3>\n<p>The dearest execution of each access, in its busiest phase. A "
-               "column is a bank, a box a word of four bytes it must give, with the lane that asks "
-               "first. A column of <i>n</i> boxes takes <i>n</i> cycles: one row is right.</p>\n");
+  sb_puts(out,
+          "<h3>Banks</h3>\n<p>The most expensive execution of each access, in its busiest phase. A "
+          "column is a bank, a box a four-byte word that it serves, with the first lane that "
+          "requests it. A column of <i>n</i> boxes takes <i>n</i> cycles: one row is ideal.</p>\n");
   for (int i = 0; i < n && i < MOST_DRAWN; i++) put_banks(out, r, &rows[i]);
   if (n > MOST_DRAWN)
-    sb_printf(out, "<p class=\"cap\">The dearest %d of %d accesses are drawn.</p>\n", MOST_DRAWN,
-              n);
+    sb_printf(out, "<p class=\"cap\">The %d most expensive of %d accesses are drawn.</p>\n",
+              MOST_DRAWN, n);
 }
 
 static void put_global_row(StrBuf *out, const Row *row) {

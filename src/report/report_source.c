@@ -114,10 +114,10 @@ void section_source(StrBuf *out, const Report *r) {
   int rows = 0, from = 0;
   for (int i = 0; i < s->nlines; i++)
     if (s->line[i].instructions > most) most = s->line[i].instructions;
-  page_section(out, "source", "What each line did");
+  page_section(out, "source", "Cost of each line");
   choose_heat(out, "lines");
-  open_table(out, "lines", "line", "the whole grid together; hover over a column's name");
-  while (from < s->nlines && !s->line[from].at.line) from++; /* ops without a place */
+  open_table(out, "lines", "line", "totals of the whole grid; hover over a column's name");
+  while (from < s->nlines && !s->line[from].at.line) from++; /* ops without a source location */
   for (int i = from, end; i < s->nlines; i = end) {
     for (end = i; end < s->nlines && s->line[end].at.file == s->line[i].at.file; end++) {
     }
