@@ -129,9 +129,9 @@ void llvm_block(Llvm *p, const char *label); /* begins a block */
 
 /* Returns from the function if the launch was stopped. */
 void llvm_ask(Llvm *p);
-/* The same where a loop starts its next iteration, but only every so many iterations: at first
- * after `ask`, later often enough for a person not to notice. Counts the iterations of all runs of
- * the loop. */
+/* The same where a loop starts its next iteration, but only once per some number of iterations: at
+ * first after `ask`, later often enough for a person not to notice. Counts the iterations of all
+ * runs of the loop. */
 void llvm_round(Llvm *p, int ask);
 
 /* A while loop that continues until another thread changes memory. */

@@ -1,6 +1,6 @@
 /* llvm_watch.c: what a kernel asks its launch while it runs (runtime/cpu/cpu_watch.h): whether to
- * continue, every so many iterations of a loop; and, where it waits, whether any thread is left
- * that could end the wait. */
+ * continue, at intervals during a loop; and, where it waits, whether any thread is left that could
+ * end the wait. */
 #include "backend/llvm/llvm_state.h"
 #include "ir/dtype.h"
 

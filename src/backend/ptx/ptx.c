@@ -289,8 +289,8 @@ static void put_header(Ptx *p, StrBuf *out, const LaunchSpec *launch) {
   put_params(p, out);
   sb_printf(out, "\n)\n.maxntid %d, 1, 1\n", (int)threads);
   /* Without this directive ptxas may choose too few registers for kernels that need all of them,
-   * and ignores setmaxnreg. With it, kernels that only move data get so many registers that fewer
-   * workgroups run concurrently. */
+   * and ignores setmaxnreg. With it, kernels that only move data get more registers than they need,
+   * so that fewer workgroups run concurrently. */
   if (p->multiplies) sb_puts(out, ".minnctapersm 1\n");
   if (p->clustered) put_cluster(launch, out);
   sb_puts(out, "{\n");

@@ -1,6 +1,6 @@
 /* cpu_watch.h: what code running on the CPU asks of its launch.
  *
- * Compiled code calls the functions below by name (cpu_symbols.def). Every so many workgroups and
+ * Compiled code calls the functions below by name (cpu_symbols.def). At intervals of workgroups and
  * loop iterations it checks whether to continue; where it waits for other threads it says so, and
  * is told when no thread is left that could end the wait. */
 #ifndef WV_CPU_WATCH_H

@@ -83,7 +83,7 @@ static Value *insert_zero(const Shared *s, Op *before, const Type *type) {
 /* Replaces the parts by their sum in all uses. `more` is added once; it may be NULL. */
 static void sum_up(const Shared *s, Value *parts, Value *more, const Type *type) {
   Value *args[] = {parts, more};
-  if (!parts->def->next) return; /* the loop ends the kernel: nobody uses them */
+  if (!parts->def->next) return; /* the loop ends the kernel: they are unused */
   Op *sum =
       ir_insert(s->k, parts->def->next, OP_sum, parts->def->next->at, args, more ? 2 : 1, type);
   op_set_attr(s->k, sum, (Attr){.key = ATTR_dim, .sym = parts->type->dims[0]});
