@@ -215,7 +215,7 @@ static Value *meaning_at(Asked *a) {
   const Op *op = a->v->def;
   const Value *meaning = inline_meaning(op);
   if (meaning) return tiles_at(a->t, meaning, &a->p);
-  inline_unknown(a->t->l.k->cx, op, "a processor");
+  inline_unknown(a->t->l.k->cx, op, "a CPU");
   return NULL;
 }
 

@@ -23,7 +23,7 @@ static wv_machine on_cpu(wv_ctx *cx, const char *target) {
   if (wv_device_count(cx, WV_HOST) == 0)
     m.evaluated =
         "runs on the reference evaluator, which is slow: no libLLVM of version 16 or newer "
-        "can be loaded to compile for this processor (`apt-get install libllvm19`, or "
+        "can be loaded to compile for this CPU (`apt-get install libllvm19`, or "
         "WAVE_LLVM=/path/libLLVM.so)";
   return m;
 }
