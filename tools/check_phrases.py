@@ -16,7 +16,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOPS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs", "include", "src", "python", "tools")
-TOPS += ("tests", "bench")
+TOPS += ("tests", "bench", "Makefile", "CMakeLists.txt", "pyproject.toml")
+ENDINGS = (".c", ".h", ".def", ".py", ".md", ".wave", ".sym", ".sh", ".txt")
 SKIPPED = ("tools/check_phrases.py", "LICENSE")
 
 COMPARED = "longer|more|less|fewer|larger|smaller|greater|shorter|wider|earlier|later|better|worse|one"
@@ -43,6 +44,28 @@ PHRASES = [
     (1, "dear(?:er|est)", "most expensive"),
     (1, "in step", "in lockstep"),
     (1, "(?:makes?|comes?) of (?:it|them)", "turn into, become"),
+    (1, "li(?:e|es) side by side|(?:as|where) (?:it|they) lies?", "contiguous, adjacent, in place"),
+    (1, "what (?:lies|stands|sticks)", "name it: the elements, the text"),
+    (1, "st(?:ick|icks|icking) out", "is partial, is beyond the end"),
+    (1, "made again", "recomputed"),
+    (1, "(?:go|goes|went) on", "continue"),
+    (1, "(?:tell|tells|told) (?:\\w+ )?apart", "distinguish"),
+    (1, "chang(?:e|es|ed|ing) places", "are swapped"),
+    (1, "everybody|anybody|everyone|anyone", "name it: every thread, any caller"),
+    (1, "hand(?:s|ed)? (?:\\w+ )?(?:over|through|to and fro)", "pass, return"),
+    (1, "comes? (?:here|there)|came of", "reach, become"),
+    (1, "tak(?:e|es|en|ing) (?:\\w+ )?away", "remove"),
+    (1, "unless told|for as long as it is told", "by default"),
+    (1, "clock on the wall", "wall-clock time"),
+    (1, "found out", "detected, determined"),
+    (1, "matrix products?", "matmul or GEMM"),
+    (1, "rid(?:e|es|ing) on", "shares"),
+    (1, "bit by bit", "bit for bit, to compare"),
+    (1, "half way", "halfway"),
+    (2, "(?:is|are|was|were) (?:said|told)", "a diagnostic says; is reported"),
+    (2, "beside", "next to, besides, compared with"),
+    (2, "taken for", "mistaken for"),
+    (2, "against (?:NumPy|PyTorch|the (?:evaluator|simulator|definition))", "compared with"),
     (2, "(?:reasons?|scenes) behind|(behind)", "after"),
     (2, "(?:multi|pre)processors?|(processors?)", "CPU"),
     (2, "(?:stand|stands|stood) (?:in|at|behind|there|where|bare)", "is in, is written, comes after"),
@@ -54,6 +77,9 @@ PHRASES = [
     (2, "fitted to", "adapted to, compiled for"),
     (2, "place in the source|its place", "source location, its position"),
     (2, ", too", "too, also (no comma)"),
+    (3, "of (?:its|their|his) own", "its own, separate"),
+    (3, "whole numbers?", "integer"),
+    (3, "truth values?", "boolean"),
     (3, "wants?", "needs, requires, expects (things do not want)"),
     (3, "refus(?:e|es|ed)", "reject, for input that is not accepted"),
     (3, "quick(?:er|est|ly)?", "fast"),
@@ -61,10 +87,13 @@ PHRASES = [
     (3, "for good", "permanently"),
     (3, "judg(?:e|es|ed)", "check"),
     (3, "products?", "matmul or GEMM, if it is one"),
+    (3, "asks?|asked", "checks, requests (things do not ask)"),
+    (3, "meets?", "synchronise, conflict, are combined"),
+    (3, "look(?:s|ed)? at", "inspect, read, check"),
 ]
 
 C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
-PYTHON_TEXT = re.compile(r'"""(?:\\.|.)*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+HASH_TEXT = re.compile(r'"""(?:\\.|.)*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.M | re.S)
 CODE_SPAN = re.compile(r"`[^`\n]*`")
 SPACE = r"(?:[ \t]|\n[ \t]*[*#]?[ \t]*)+"
@@ -86,7 +115,7 @@ def prose(path, text):
         text = CODE_BLOCK.sub(lambda match: blank(match[0]), text)
     else:
         kept, end = [], 0
-        for match in (PYTHON_TEXT if path.endswith(".py") else C_TEXT).finditer(text):
+        for match in (C_TEXT if path.endswith((".c", ".h", ".def")) else HASH_TEXT).finditer(text):
             kept += [blank(text[end : match.start()]), match[0]]
             end = match.end()
         text = "".join(kept)
@@ -109,7 +138,7 @@ def files(paths):
         for folder, dirs, names in os.walk(path):
             dirs[:] = sorted(d for d in dirs if not d.startswith((".", "__pycache__")))
             for name in sorted(names):
-                if name.endswith((".c", ".h", ".def", ".py", ".md")):
+                if name.endswith(ENDINGS):
                     yield os.path.join(folder, name)
 
 
