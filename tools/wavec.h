@@ -48,7 +48,7 @@ int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind);
 bool sizes_of_files(const Options *o, const wv_kernel *k, WordList *set);
 /* The same without output: returns the contents of all tensors after the run. */
 typedef struct Outcome {
-  uint64_t sum;          /* distinguishes results bit by bit */
+  uint64_t sum;          /* a checksum of the bits of all results */
   double *value, *loose; /* of each element; how far rounding may move it */
   int64_t n;
 } Outcome;

@@ -279,7 +279,7 @@ static const Sym *waves_along(const Distribution *d, int axis) {
   return waves;
 }
 
-/* The threads of a wave lie along dimension 0; service waves extend dimension 1. */
+/* The threads of a wave are along dimension 0; service waves extend dimension 1. */
 static void find_threads(Distribution *d) {
   SymCtx *sym = sym_of(d);
   const HardwareSpec *hardware = kernel_hardware(d->k);

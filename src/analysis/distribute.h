@@ -48,8 +48,8 @@ typedef struct Distribution {
   const Sym *threads[3];            /* of a workgroup, as declared */
 } Distribution;
 
-/* Where the tiles of `op` lie along `dim`: its results, and what it accesses. False after reporting
- * (K/32 where a position of K is not known to be a multiple of 32; an overflow). */
+/* The positions of the tiles of `op` along `dim`: its results, and what it accesses. False after
+ * reporting (K/32 where a position of K is not known to be a multiple of 32; an overflow). */
 bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out);
 
 /* Extents as numbers; false after reporting the symbol that has no value yet. */

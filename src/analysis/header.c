@@ -110,7 +110,7 @@ static bool waves_along(const Header *h, const HardwareSpec *hardware, int axis,
   return true;
 }
 
-/* A wave lies along dimension 0; service waves extend dimension 1. A kernel whose tiles were
+/* A wave is along dimension 0; service waves extend dimension 1. A kernel whose tiles were
  * redistributed numbers the machine's threads along dimension 0. */
 static void assume_threads(const Header *h) {
   const MachineSpec *machine = kernel_machine(h->k);

@@ -4,10 +4,10 @@
  *     workgroup M by 1 on 1; workgroup N by 512 on 0; wave N by 256      threads 64
  *     read [M, N]:  lanes along N, 4 elements each; 2 waves, 256 apart
  *
- * If the kernel reduces, the lanes lie along the reduced dim of each reduction, whose vector shape
+ * If the kernel reduces, the lanes are along the reduced dim of each reduction, whose vector shape
  * is divided among them. Otherwise a read or write puts the lanes along its dim on workgroup
- * dimension 0 and gives each thread several elements of its contiguous dim. In kernels with matrix
- * products, only the products determine how tiles lie. Where no rule divides a tile over lanes,
+ * dimension 0 and gives each thread several elements of its contiguous dim. In kernels with
+ * matmuls, only the products determine how tiles lie. Where no rule divides a tile over lanes,
  * every lane of a wave holds the same elements. Lanes beyond the end of a tile hold none. A
  * declared wave that is wider than the machine's becomes several machine waves: the upper part of
  * the lane number is the innermost part of the wave number. */

@@ -251,7 +251,7 @@ bool fit_values(Kernel *k, const OpenSymbols *open, const EvalArg *args, int nar
   return ok;
 }
 
-/* ---- what is said ---- */
+/* ---- diagnostics ---- */
 
 /* "`M`, `N`": the open symbols of one kind. */
 static const char *names_of(Arena *a, const OpenSymbols *open, bool by_value) {

@@ -451,7 +451,7 @@ const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim);
 /* Threads of a workgroup, from a launch row; 0: unknown, or more than any machine has. */
 int launch_threads(const LaunchSpec *launch);
 /* A row that divides a dimension over workgroups or over the iterations of a loop; the twin that an
- * alias gives it is such a row, too. */
+ * alias gives it is also such a row. */
 typedef struct PlaceRow {
   ConstraintKind kind;
   Span at;

@@ -131,7 +131,7 @@ typedef struct LayoutTiling {
 LayoutTiling layout_tiling(int dims, const int *tile, const int *wave_tile);
 
 /* Replicates a fragment over the tile of a wave, and waves over the whole tile. Sizes need not be
- * multiples: what lies past the tile is over-covered. A wave tile that is not a multiple of the
+ * multiples: elements past the tile are over-covered. A wave tile that is not a multiple of the
  * fragment overlaps its neighbour, which layout_cover shows as least < most. */
 Layout layout_tile(const Layout *fragment, const LayoutTiling *t);
 

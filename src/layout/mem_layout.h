@@ -1,4 +1,4 @@
-/* mem_layout.h: where the elements of a tile lie in memory.
+/* mem_layout.h: the layout of a tile's elements in memory.
  *
  * The inverse direction of layout.h: each coordinate is written in mixed radix and each digit moves
  * the element offset by its stride; then some bits of the offset may be xored with higher bits (a

@@ -51,7 +51,7 @@ typedef struct Lower {
   Vec(LowerSymbol) symbols;
   const Region *tiles;        /* the body being lowered */
   Standing standing;          /* of the op being lowered */
-  Span at;                    /* its place in the source */
+  Span at;                    /* its source location */
   SetSymbols hidden;          /* symbols whose meaning at entry is hidden by some region */
   const char *refused;        /* why the op being lowered cannot be; NULL: it can */
   Vec(const Value *) copying; /* allocations that asynchronous copies in flight write to */

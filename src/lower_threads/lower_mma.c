@@ -1,4 +1,4 @@
-/* lower_mma.c: a matrix product as instructions of a wave.
+/* lower_mma.c: a matmul as instructions of a wave.
  *
  * A tile's registers hold the fragments of all its instructions; `wave_mma` takes them copy by
  * copy. If a layout keeps them in another order, the registers are renamed. Dims other than m, n

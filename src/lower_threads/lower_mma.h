@@ -1,4 +1,4 @@
-/* lower_mma.h: what the lowerings of matrix products share. */
+/* lower_mma.h: what the lowerings of matmuls share. */
 #ifndef WV_LOWER_MMA_H
 #define WV_LOWER_MMA_H
 

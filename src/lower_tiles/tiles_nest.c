@@ -145,7 +145,7 @@ NestBox nest_without(const NestBox *b, int dim) {
 }
 
 /* Several registers at a time if they are short: more independent work. An exponential has a dozen
- * constants, and more than two registers at a time do not fit beside them. */
+ * constants, and more than two registers at a time do not fit in addition. */
 enum { LOOP_BYTES = 64, LONG_LOOP_BYTES = 32 };
 
 static void choose(Tiles *t, NestBox *b, const Sym *along, int most, int bytes) {

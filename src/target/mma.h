@@ -74,7 +74,7 @@ bool mma_fragment(const MmaInfo *row, MmaOperand operand, Layout *out);
 void mma_extents(const MmaInfo *row, MmaOperand operand, int extent[2]);
 
 /* How far K may be permuted, provided that A and B (and the scales) are permuted alike: whole
- * blocks of this many elements may change places, and elements within a block. k: freely. */
+ * blocks of this many elements may be swapped, and elements within a block. k: freely. */
 int mma_k_block(const MmaInfo *row);
 
 bool mma_allows(const MmaInfo *row, MmaType a, MmaType b, MmaType acc);

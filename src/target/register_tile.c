@@ -3,7 +3,7 @@
  * The model is a machine with two multipliers, two load ports, and a latency of four cycles: a step
  * of a block of m rows and v vectors takes max(m*v, m + v, 8) half cycles. Blocks that reach m*v
  * run at the machine's peak; which of them do depends on the tile. A block uses at most three
- * quarters of the registers, and at most four vectors of B beside it: compilers spill when it is
+ * quarters of the registers, and at most four vectors of B next to it: compilers spill when it is
  * fuller (9 x 3 of 32 registers), and one spill costs more than the larger block gains. m is a
  * power of two, so that rows can be transposed in blocks when they are packed. */
 #include "target/register_tile.h"

@@ -47,7 +47,7 @@ TargetInfo target_playing(const TargetInfo *t, int lanes);
 /* The number of lanes it emulates for waves declared to have `threads`: all, as far as it can. */
 int target_played_lanes(int threads);
 
-/* The machine that a kernel was fitted to: its `machine` row. */
+/* The machine that a kernel was compiled for: its `machine` row. */
 typedef struct Machine {
   const TargetInfo *target;
   int lanes, waves; /* of a wave; of a workgroup */

@@ -28,7 +28,7 @@ static inline uint32_t next(Random *r) { /* splitmix64 */
 
 static inline size_t below(Random *r, size_t n) { return n ? next(r) % n : 0; }
 
-/* Of the processor: other programs on the machine do not make a case slow. */
+/* CPU time: other programs on the machine do not make a case slow. */
 static inline double cpu_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 /* ---- texts ---- */

@@ -31,7 +31,7 @@ Results are written, also to tensors with dimensions that they lack, or combined
 atomically, by name or at indices from a table; often all lanes hold the value that is added.
 
 Numbers are small integers, so that sums are exact in any order and results must be equal.
-Some kernels add the number of a thread and take it away again: that makes threads observable, and
+Some kernels add the number of a thread and subtract it again: that makes threads observable, and
 the declared waves run as written. Some have tiles for instructions of several waves, of all widths
 and divided in all ways; operands of matmuls are stored in any order, or their rows are gathered
 through a table.

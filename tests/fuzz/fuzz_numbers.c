@@ -307,7 +307,7 @@ static void ended_badly(int number) {
   _Exit(1);
 }
 
-/* A case that waits for ever takes no time of the processor. */
+/* A case that waits forever takes no CPU time. */
 static void set_alarms(int seconds) {
   struct itimerval t = {.it_value.tv_sec = seconds};
   setitimer(ITIMER_PROF, &t, NULL);

@@ -235,7 +235,8 @@ def test_a_log_that_is_too_large():
 
 
 def test_one_label_for_several_logs():
-    """Also in and after a loop, whose logs are delivered first, and beside a label that is numbered."""
+    """Also in and after a loop, whose logs are delivered first, and next to a label that is
+    numbered."""
     printed = []
 
     def checked(x, printer=None):

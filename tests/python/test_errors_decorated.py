@@ -120,7 +120,7 @@ def test_functions_that_are_no_kernels(fn, code, words, hint):
     assert words in d.message and hint in d.hint
 
 
-# ---- values that are taken for numbers -------------------------------------------------------
+# ---- values used as if they were numbers -------------------------------------------------------
 
 
 def loop_of(body):

@@ -193,7 +193,7 @@ def test_products(target, dynamic, made, stored):
 @TARGETS
 @EITHER_WAY
 def test_handed_to_a_loop(target, dynamic):
-    """The arguments of a region are made again there, with the sizes at its beginning."""
+    """The arguments of a region are recomputed there, with the sizes at its beginning."""
 
     @tkw.wave([*rows(), tkw.TilingConstraint(K, 1)])
     def kernel(

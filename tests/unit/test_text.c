@@ -72,7 +72,7 @@ static void check_file(Harness *harness, const char *path, Seen *seen) {
   context_free(cx);
 }
 
-/* The folder beside this file's own. */
+/* The folder next to this file's own. */
 static void corpus_folder(char *out, size_t cap) {
   snprintf(out, cap, "%s", __FILE__);
   char *end = strstr(out, "unit/test_text.c");

@@ -89,7 +89,7 @@ static Held to_half(Ptx *p, DType t, Reg f) {
 static Reg beyond(Ptx *p, DType t, Reg f, Reg *code) {
   Reg m = ptx_new(p, REG_F), big = ptx_new(p, REG_P), out = ptx_new(p, REG_F);
   ptx_line(p, "abs.f32 %s, %s", m.name, f.name);
-  if (t == DTYPE_f8e4m3fn) { /* 464 is half way to the next value, which does not exist */
+  if (t == DTYPE_f8e4m3fn) { /* 464 is halfway to the next value, which does not exist */
     ptx_line(p, "setp.gt.f32 %s, %s, 0f43E80000", big.name, m.name);
     ptx_line(p, "selp.f32 %s, 0f7FFFFFFF, %s, %s", out.name, f.name, big.name);
     return out;

@@ -1,4 +1,4 @@
-/* infer_mma.c: the rules of matrix products, and which dimensions are rows, columns and k. */
+/* infer_mma.c: the rules of matmuls, and which dimensions are rows, columns and k. */
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/infer/infer.h"

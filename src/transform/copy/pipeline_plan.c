@@ -43,7 +43,7 @@ static bool comes_before(const Op *a, const Op *b) { /* of one region */
   return b != NULL;
 }
 
-/* Reports once for each place in the source: `version` has made copies of loops. */
+/* Reports once for each source location: `version` has made copies of loops. */
 static bool is_said(const Planner *p, const Op *op) {
   for (const Diag *d = p->k->cx->diags.first; d; d = d->next)
     if (d->code == DIAG_R0608 && memcmp(&d->at, &op->at, sizeof op->at) == 0) return true;

@@ -139,7 +139,7 @@ static int carried_through(const Shared *s, Op *product, int waves, Ops *out) {
     bool here = false;
     out->n = 0;
     if (!leads_to(s, loop->body->args[i], yield->args[i], waves, out)) continue;
-    if (!is_zero(loop->args[i]) && !are_products(out)) continue; /* it would be scaled, too */
+    if (!is_zero(loop->args[i]) && !are_products(out)) continue; /* it would also be scaled */
     for (int j = 0; j < out->n; j++) here |= out->at[j] == product;
     if (here) return i;
   }

@@ -117,7 +117,7 @@ class Program:
 
 
 def different(one, other, width, dtype):
-    """Lines that compare two values bit by bit, as %probe.ne, and its registers."""
+    """Lines that compare two values bit for bit, as %probe.ne, and its registers."""
     lines, bits = [], [one, other]
     if dtype in _INTEGER:
         bits = ["%probe.one.bits", "%probe.other.bits"]
