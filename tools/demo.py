@@ -218,7 +218,7 @@ def machine_lines(targets, torch):
     peers = f"NumPy {np.__version__}" + (f", PyTorch {torch.__version__}" if torch else "")
     stamp = time.strftime("%Y-%m-%d %H:%M")
     lines = [f"{target}: {what}" for target, what in targets.items()]
-    return [*lines, f"beside {peers}, with as many threads; Wave {_wave.__version__}, {stamp}"]
+    return [*lines, f"compared with {peers}, with as many threads; Wave {_wave.__version__}, {stamp}"]
 
 
 def run_all(kernels, targets, torch, options):
