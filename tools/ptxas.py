@@ -41,6 +41,12 @@ def version():
     return done.stdout.strip().splitlines()[-1]
 
 
+def targets():
+    """The machines whose PTX it assembles: the NVIDIA rows of targets.def."""
+    with open(os.path.join(ROOT, "src/target/targets.def"), encoding="utf-8") as table:
+        return re.findall(r"^TARGET\((\w+), *NVIDIA,", table.read(), re.MULTILINE)
+
+
 # ---- its output ----
 
 

@@ -6,7 +6,7 @@ import pytest
 from wave_lang import _wave
 from wave_lang.testing import simulate
 
-WAYS = ("eval", "cpu", "sim:cpu", "sim:sm_90a", "sim:gfx942")
+WAYS = ("eval", "cpu", "sim:cpu", "sim:sm_89", "sim:sm_90a", "sim:gfx942")
 HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
 STORAGE = {"f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i1": "?", "i8": "i1", "i16": "i2"}
 STORAGE |= {"i32": "i4", "i64": "i8", "f8e4m3fn": "u1", "f8e5m2": "u1", "f8e5m2fnuz": "u1"}

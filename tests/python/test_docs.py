@@ -327,7 +327,7 @@ def test_walks_go_forward():
 
 @pytest.mark.parametrize("block", all_blocks("mma"))
 def test_mma(block):
-    tables = ("src/target/mma.def", "tests/unit/test_fragment.c")
+    tables = ("src/target/mma.def", "src/target/targets.def", "tests/unit/test_fragment.c")
     rows = {"".join(line.split()) for table in tables for line in read(table).splitlines()}
     done = subprocess.run([WAVEC, "--list=mma"], capture_output=True, text=True)
     names = {line.split()[0] for line in done.stdout.splitlines()}

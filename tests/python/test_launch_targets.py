@@ -86,7 +86,8 @@ def test_host_cpus_by_name():
         ("sm_90", "sm_90a"),
         ("cuda/sm_90", "sm_90a"),
         ("sm_86", "sm_80"),
-        ("sm_120", "sm_80"),
+        ("sm_89", "sm_89"),
+        ("sm_120", "sm_89"),
     ],
 )
 def test_nvidia(gpus, target, found):

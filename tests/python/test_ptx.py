@@ -49,7 +49,7 @@ def test_what_is_emitted_assembles(file):
 
 
 @needs_ptxas
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", ptxas.targets())
 @pytest.mark.parametrize("file", RUN, ids=os.path.basename)
 def test_what_runs_assembles_or_is_refused(file, target):
     """A rejected kernel needs something the machine lacks, or has a mistake: there is a

@@ -14,7 +14,7 @@ B, M, N, K = (getattr(tkl.sym, s) for s in "BMNK")
 BM, BN, BK = tkl.sym.BM, tkl.sym.BN, tkl.sym.BK
 G, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 TARGETS = pytest.mark.parametrize(
-    "target", ["eval", "cpu", "sim:cpu", "sim:sm_80", "sim:sm_90a", "sim:gfx942", "sim:gfx950"]
+    "target", ["eval", "cpu", "sim:cpu", "sim:sm_80", "sim:sm_89", "sim:sm_90a", "sim:gfx942", "sim:gfx950"]
 )
 E8 = tkl.f8e8m0fnu
 

@@ -97,7 +97,8 @@ TEST(devices) {
   wv_ctx_free(cx);
   check_target(harness, 9, 0, "sm_90a");
   check_target(harness, 8, 6, "sm_80");
-  check_target(harness, 10, 0, "sm_80"); /* sm_90a runs on 9.0 only */
+  check_target(harness, 8, 9, "sm_89");
+  check_target(harness, 10, 0, "sm_89"); /* sm_90a runs on 9.0 only */
   check_target(harness, 7, 5, NULL);
 }
 

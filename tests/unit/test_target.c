@@ -13,7 +13,7 @@ TEST(rows_are_sane) {
     if (t->banks && t->lanes > 1) CHECK_INT(t->phase8 * 8, t->banks * BANK_BYTES);
     CHECK(t->doc[0] && target_find(t->name).machine == t && !target_find(t->name).simulated);
   }
-  CHECK_INT(n, 23);
+  CHECK_INT(n, 24);
   CHECK(!target_at(-1) && !target_at(n));
 }
 
@@ -133,7 +133,8 @@ TEST(kinds) {
     CHECK(target_find(bad[i]).kind == TARGET_UNKNOWN && !target_find(bad[i]).machine);
   }
   CHECK_STR(target_find("sm_90").stand_in->name, "sm_90a");
-  CHECK_STR(target_find("cuda/sm_120a").stand_in->name, "sm_80");
+  CHECK_STR(target_find("sm_86").stand_in->name, "sm_80");
+  CHECK_STR(target_find("cuda/sm_120a").stand_in->name, "sm_89");
   CHECK(!target_find("sm_80").stand_in && !target_find("cuda").stand_in);
   CHECK(target_kind_called("rocm") == TARGET_HIP && target_kind_called("gfx942") == TARGET_UNKNOWN);
 }
@@ -166,7 +167,8 @@ TEST(capabilities) {
   const struct {
     int capability;
     const char *name;
-  } rows[] = {{75, ""}, {80, "sm_80"}, {89, "sm_80"}, {90, "sm_90a"}, {100, "sm_80"}};
+  } rows[] = {{75, ""},      {80, "sm_80"},  {86, "sm_80"},  {87, "sm_80"},
+              {89, "sm_89"}, {90, "sm_90a"}, {100, "sm_89"}, {120, "sm_89"}};
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     const TargetInfo *t = target_of_capability(rows[i].capability);
     CHECK_STR(t ? t->name : "", rows[i].name);
@@ -199,6 +201,7 @@ TEST(machines_have_their_matrix_instructions) {
   CHECK(!has("gfx1250", "RDNA4_WAVE32_F32_16x16x16_F16") &&
         !has("gfx1201", "GFX1250_F32_16x16x32_F16"));
   CHECK(has("sm_80", "mma_m16n8k16_f32_bf16") && !has("sm_80", "mma_m16n8k32_f32_f8"));
+  CHECK(has("sm_89", "mma_m16n8k32_f32_f8") && !has("sm_89", "wgmma_m64n256k16_f32_f16"));
   CHECK(has("sm_90a", "wgmma_m64n256k16_f32_f16") && !has("sm_80", "wgmma_m64n256k16_f32_f16"));
   CHECK(!has("cpu", "F32_16x16x16_F16") && !has("toy8", "mma_m16n8k8_f32_f16"));
 }

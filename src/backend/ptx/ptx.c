@@ -319,6 +319,12 @@ static bool is_clustered(const Ptx *p, const LaunchSpec *launch) {
   return false;
 }
 
+/* The first version of PTX that has the target. */
+static int first_version(const TargetInfo *t) {
+  if (target_has(t, FEATURE_WGMMA)) return 80;
+  return target_has(t, FEATURE_MMA_SYNC_F8) ? 78 : 70;
+}
+
 bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, PtxKernel *out) {
   const LaunchSpec *launch = kernel_launch(k);
   Ptx p = {.k = k, .target = t, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
@@ -330,7 +336,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   if (launch->lanes != t->lanes)
     return ptx_fail(&p, NULL, arena_printf(a, "a wave of %d lanes", launch->lanes));
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
-  p.version = target_has(t, FEATURE_WGMMA) ? 80 : 70;
+  p.version = first_version(t);
   p.clustered = is_clustered(&p, launch);
   p.uses = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))

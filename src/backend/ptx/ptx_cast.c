@@ -35,10 +35,16 @@ static void brains_to_f32(Ptx *p, Held *h, Reg *to) {
   }
 }
 
+/* What `cvt` calls a pair of 8-bit floats. For sm_89 this is newer than the target itself. */
+static const char *f8_pair_name(Ptx *p, DType t) {
+  if (!target_has(p->target, FEATURE_WGMMA)) ptx_needs(p, 81);
+  return t == DTYPE_f8e4m3fn ? "e4m3x2" : "e5m2x2";
+}
+
 /* Converts pairs of 8-bit floats to words of f16, which represents both formats exactly. */
 static const Reg *f8_to_halves(Ptx *p, Held *h) {
   const Reg *word = words_of(p, h);
-  const char *name = h->dtype == DTYPE_f8e4m3fn ? "e4m3x2" : "e5m2x2";
+  const char *name = f8_pair_name(p, h->dtype);
   Reg *pair = ARENA_ARRAY(p->arena, Reg, (h->n + 1) / 2), low, high = {0};
   for (int i = 0; i < (h->n + 1) / 2; i++) {
     pair[i] = ptx_new(p, REG_R);
@@ -103,8 +109,7 @@ static Reg beyond(Ptx *p, DType t, Reg f, Reg *code) {
 static Reg f8_pair(Ptx *p, DType t, Reg low, Reg high) {
   Reg out = ptx_new(p, REG_H), code[2] = {{0}}, x = beyond(p, t, low, &code[0]);
   Reg y = high.name == low.name ? x : beyond(p, t, high, &code[1]);
-  ptx_line(p, "cvt.rn.satfinite.%s.f32 %s, %s, %s", t == DTYPE_f8e4m3fn ? "e4m3x2" : "e5m2x2",
-           out.name, y.name, x.name);
+  ptx_line(p, "cvt.rn.satfinite.%s.f32 %s, %s, %s", f8_pair_name(p, t), out.name, y.name, x.name);
   if (code[0].name) ptx_line(p, "add.u16 %s, %s, %s", out.name, out.name, code[0].name);
   if (!code[1].name) return out;
   ptx_line(p, "shl.b16 %s, %s, 8", code[1].name, code[1].name);

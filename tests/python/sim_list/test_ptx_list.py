@@ -1,4 +1,4 @@
-"""The list of kernels as PTX: every text is assembled, for both kinds of NVIDIA GPU."""
+"""The list of kernels as PTX: every text is assembled, for each NVIDIA target."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ sys.path.append(str(ROOT / "tools"))
 
 import ptxas  # noqa: E402
 
-TARGETS = ("sm_80", "sm_90a")
+TARGETS = ptxas.targets()
 
 
 def runs():
