@@ -143,6 +143,8 @@ Value *emit_pick(Lower *l, Value *v, const int *regs, int n); /* v itself if all
 Value *emit_range(Lower *l, Value *v, int first, int n);      /* registers from `first` on */
 Value *emit_join(Lower *l, Value *const *parts, int n);
 Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b);
+/* Both of two truth values, or of vectors of them; NULL: always true. */
+Value *emit_both(Lower *l, Value *a, Value *b);
 Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no);
 Value *emit_cast(Lower *l, Value *v, DType dtype); /* v itself if it already has that dtype */
 Value *emit_shuffle(Lower *l, Value *v, int flip); /* from the lane whose number is ours xor flip */
@@ -299,9 +301,38 @@ void lower_publish(Lower *l, const Value *memory);
  * accessed by name. */
 int memory_width(Lower *l, const MemLayout *m, const Layout *layout);
 
-/* ---- accesses (lower_open.c, lower_access.c) ------------------------------------------------- */
+/* ---- one element of an access, over the coordinates $x of its tile (lower_element.c) --------- */
+
+typedef struct ElementTests {
+  const Sym *at[MAX_BOUNDS]; /* all must hold */
+  int n;
+} ElementTests;
+
+/* A test over $x, $y and $n, over the $x alone; NULL: a size is unknown. */
+const Sym *element_test(Lower *l, const AccessBounds *b, const Sym *test);
+/* Those of the mask. `elsewhere`: of single elements that may be outside the tile, so that what was
+ * proved for the tile is tested, too. False after refusing. */
+bool element_tests(Lower *l, const AccessBounds *b, bool elsewhere, ElementTests *out);
 
 enum { LANE_DYNAMIC = 5 }; /* values that coordinates take from registers */
+
+typedef struct ElementValues {
+  Value *value[LANE_DYNAMIC];
+  SymBinding name[LANE_DYNAMIC]; /* of the value in coordinates and tests: $APPLY_EXPR_ARG_i */
+  int n;
+  Value *near; /* truth values, one per element: the values are small enough for coordinates not to
+                * overflow; NULL: always */
+} ElementValues;
+
+/* Adds a value, which is replaced by 0 where it is not near. False after refusing. */
+bool element_take(Lower *l, const AccessBounds *b, const Sym *name, Value *v, ElementValues *to);
+/* The element's own coordinate along a dim; NULL: the tile has no such dim. */
+const Sym *element_own_coord(Lower *l, const AccessBounds *b, const Sym *dim);
+/* The coordinate along a dim of its type at which dynamic value i is looked up; NULL: neither the
+ * mapping nor the tile has one. False: it cannot be expressed. */
+bool element_lookup(Lower *l, const AccessBounds *b, int i, const Sym *dim, const Sym **out);
+
+/* ---- accesses (lower_open.c, lower_access.c) ------------------------------------------------- */
 
 /* Loads or stores of a tile with layout `layout`, `width` registers at a time. */
 typedef struct LaneAccess {
@@ -313,20 +344,11 @@ typedef struct LaneAccess {
   const Sym *x[IR_MAX_RANK];      /* tile coordinates of register 0 */
   const Sym *offset;              /* in elements over the $x, which are tile coordinates */
   const Sym *coords[IR_MAX_RANK]; /* of the memory, over the $x */
-  const Sym *tests[MAX_BOUNDS];   /* over the $x; all must hold */
-  int ntests;
-  Value
-      *dynamic[LANE_DYNAMIC]; /* $APPLY_EXPR_ARG_i in all of them: one register for each of ours */
-  int ndynamic;
-  Value *near; /* truth values, one per register: the dynamic values are small enough for
-                * coordinates not to overflow; NULL: always */
+  ElementTests tests;
+  ElementValues dynamic; /* one register for each of ours */
   int width;
   DType offset_dtype;
 } LaneAccess;
-
-/* Dynamic value `name` of an access, replaced by 0 where arithmetic on it might overflow; *near
- * says where it is not (NULL: nowhere replaced). NULL after refusing. */
-Value *lower_limited(Lower *l, const AccessBounds *b, const Sym *name, Value *v, Value **near);
 
 bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *layout,
                  LaneAccess *out);
@@ -353,7 +375,7 @@ bool lower_write_matrices(Lower *l, const Op *op); /* the reverse, with stmatrix
 
 /* Dynamic value i at the coordinates where the mapping looks it up, for every register; NULL after
  * reporting. */
-Value *lower_lookup(Lower *l, const LaneAccess *a, int i);
+Value *lower_lookup(Lower *l, const LaneAccess *a, const AccessBounds *b, int i);
 
 /* Within this many waves, the innermost, one thread acts for all that hold the same element of an
  * atomic; 0: each thread acts for itself. */

@@ -368,6 +368,13 @@ Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b) {
   return emit(l, kind, args, 2, NULL, 0, a->type);
 }
 
+Value *emit_both(Lower *l, Value *a, Value *b) {
+  if (!a || !b) return a ? a : b;
+  int n = a->type->n > b->type->n ? a->type->n : b->type->n;
+  return emit_binary(l, OP_and, emit_splat(l, a, a->type->n == n ? 1 : n),
+                     emit_splat(l, b, b->type->n == n ? 1 : n));
+}
+
 Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no) {
   Value *args[] = {condition, yes, no};
   return emit(l, OP_select, args, 3, NULL, 0, yes->type);

@@ -189,9 +189,7 @@ bool access_report(Tiles *t, const Op *op, const Point *p, Value *holds, Reporte
 /* Prefetches the first element at a point: a hint, omitted if it has no simple address. */
 void access_prefetch(Tiles *t, const Op *op, const Point *p);
 
-/* Masks. Both of two, NULL: always true; the first n of `width` elements; how many of them fit into
- * `left`. */
-Value *tile_both(Tiles *t, Value *a, Value *b);
+/* Masks: the first n of `width` elements; how many of them fit into `left`. */
 Value *tile_first(Tiles *t, Value *n, int width);
 const Sym *tile_room(Tiles *t, const Sym *left, int width);
 

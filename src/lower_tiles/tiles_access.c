@@ -20,23 +20,13 @@ typedef struct TileAccess {
   int width;
   SymBinding x[IR_MAX_RANK]; /* $xi: its coordinate */
   int rank;
-  Value *dynamic[LANE_DYNAMIC];
-  SymBinding names[LANE_DYNAMIC + 1];
-  int ndynamic;
-  Value *near;       /* as in LaneAccess */
+  ElementValues dynamic;
   bool scattered;    /* a dynamic value has one element per element of the access */
   const Sym *within; /* 0 .. width - 1, with that range in `facts` */
   const SymFacts *facts;
 } TileAccess;
 
 /* ---- tests ---- */
-
-Value *tile_both(Tiles *t, Value *a, Value *b) {
-  if (!a || !b) return a ? a : b;
-  int n = a->type->n > b->type->n ? a->type->n : b->type->n;
-  return emit_binary(&t->l, OP_and, emit_splat(&t->l, a, a->type->n == n ? 1 : n),
-                     emit_splat(&t->l, b, b->type->n == n ? 1 : n));
-}
 
 /* The limit of a test `$xi < limit`, however it is written; NULL: it is another test. */
 static const Sym *limit_of(SymCtx *sym, const Sym *test, int i) {
@@ -49,25 +39,9 @@ static const Sym *limit_of(SymCtx *sym, const Sym *test, int i) {
   return kind == SYM_lt ? rest : sym_add(sym, rest, sym_int(sym, 1));
 }
 
-/* A test of the op over $x; NULL: there is no expression for it. */
-static const Sym *test_over_x(Tiles *t, const Op *op, const Sym *test) {
-  const AccessBounds *b = t->l.bounds[op->id];
-  const Value *memory = b->access.memory;
-  SymBinding to[2 * IR_MAX_RANK];
-  int rank = memory ? memory->type->rank : 0;
-  for (int m = 0; m < rank; m++) {
-    const Sym *size = b->sizes[m];
-    if (!size && !memory_is_scratch(memory))
-      size = lower_param_symbol(&t->l, memory->index, "SIZE", m);
-    if (!size || !b->coords[m]) return NULL;
-    to[2 * m] = (SymBinding){access_y(t->l.sym, m), b->coords[m]};
-    to[2 * m + 1] = (SymBinding){access_n(t->l.sym, m), size};
-  }
-  return sym_subst(t->l.sym, test, to, 2 * rank);
-}
-
+/* Test i of the op over $x; NULL: there is no expression for it. */
 static const Sym *test_of(Tiles *t, const Op *op, int i) {
-  return test_over_x(t, op, op_attr(op, ATTR_mask)->exprs[i]);
+  return element_test(&t->l, t->l.bounds[op->id], op_attr(op, ATTR_mask)->exprs[i]);
 }
 
 /* A value computed before a loop along its dim d is used inside it, one iteration's tile at a time,
@@ -179,37 +153,8 @@ static const Sym *at_element(const TileAccess *a, const Sym *e, const Sym *withi
     if (within && i == a->along) to[n].to = sym_add(sym, to[n].to, within);
     n++;
   }
-  for (int i = 0; i < a->ndynamic; i++) to[n++] = a->names[i];
+  for (int i = 0; i < a->dynamic.n; i++) to[n++] = a->dynamic.name[i];
   return lower_sound(&a->t->l, sym_subst(sym, e, to, n));
-}
-
-/* The element's own coordinate along a dim; NULL: the tile has no such dim. */
-static const Sym *own_coord(const TileAccess *a, const Sym *dim, const Sym *within) {
-  const Type *t = a->b->access.tile;
-  int own = t->kind == TYPE_scalar ? -1 : type_base_dim(t, dim);
-  return own < 0 ? NULL : at_element(a, access_x(a->t->l.sym, own), within);
-}
-
-/* The coordinate along dim d of its type at which dynamic value i is looked up for element
- * `within`. */
-static const Sym *lookup_coord(const TileAccess *a, int i, const Sym *dim, const Sym *within) {
-  const MemAccess *m = &a->b->access;
-  Lower *l = &a->t->l;
-  SymBinding to[IR_MAX_RANK];
-  const Sym *e = NULL;
-  SymPairs where = {0};
-  if (m->mapping && i < m->mapping->ndynamic) where = m->mapping->dynamic[i];
-  for (int p = 0; p < where.n; p++)
-    if (dim_base(where.at[p].key) == dim_base(dim)) e = where.at[p].value;
-  if (!e) return own_coord(a, dim, within);
-  for (int j = 0; j < m->iterated.n; j++) {
-    int d = type_base_dim(m->tile, m->iterated.at[j].key);
-    if (d < 0) return NULL;
-    to[j] = (SymBinding){access_iterator(l->sym, j), access_x(l->sym, d)};
-  }
-  e = sym_subst(l->sym, distribute_expr(l->d, a->op, e), to, m->iterated.n);
-  e = e ? sym_floor(l->sym, e) : NULL;
-  return e ? at_element(a, e, within) : NULL;
 }
 
 /* The point of dynamic value i for one element; or, along its dim *along, for all of them. */
@@ -217,10 +162,11 @@ static Point lookup_point(const TileAccess *a, int i, const Sym *within) {
   const Value *v = a->b->access.dynamic[i];
   Point p = {.along = -1, .width = 1};
   for (int d = 0; v->type->kind == TYPE_tile && d < v->type->rank; d++) {
-    const Sym *e = lookup_coord(a, i, v->type->dims[d], within);
-    if (!e) continue; /* it has one element there */
-    p.elsewhere |= e != own_coord(a, v->type->dims[d], within);
-    p.dim[p.n] = v->type->dims[d];
+    const Sym *dim = v->type->dims[d], *e, *own = element_own_coord(&a->t->l, a->b, dim);
+    if (!element_lookup(&a->t->l, a->b, i, dim, &e) || !e) continue; /* it has one element there */
+    e = at_element(a, e, within);
+    p.elsewhere |= !own || e != at_element(a, own, within);
+    p.dim[p.n] = dim;
     p.at[p.n++] = sym_simplify(a->t->l.sym, a->facts, e);
   }
   return p;
@@ -256,15 +202,8 @@ static Value *lookup(TileAccess *a, int i) {
 }
 
 static bool take_dynamic(TileAccess *a, const Sym *name, Value *v) {
-  Lower *l = &a->t->l;
-  Value *near;
-  if (a->ndynamic == LANE_DYNAMIC) return tiles_refuse(a->t, a->op, "more than 4 dynamic values");
-  v = v ? lower_limited(l, a->b, name, v, &near) : NULL;
-  if (!v) return false;
-  a->near = tile_both(a->t, a->near, near);
-  a->names[a->ndynamic] = (SymBinding){name, emit_arg(l, a->ndynamic)};
-  a->dynamic[a->ndynamic++] = v;
-  a->scattered |= v->type->n > 1;
+  if (!element_take(&a->t->l, a->b, name, v, &a->dynamic)) return false;
+  a->scattered |= a->dynamic.value[a->dynamic.n - 1]->type->n > 1;
   return true;
 }
 
@@ -297,18 +236,19 @@ static bool open_at(Tiles *t, const Op *op, const Point *p, TileAccess *a) {
 
 /* The dynamic values of element e. */
 static void dynamic_at(const TileAccess *a, int e, Value **out) {
-  for (int i = 0; i < a->ndynamic; i++)
-    out[i] = a->dynamic[i]->type->n > 1 ? emit_pick(&a->t->l, a->dynamic[i], &e, 1) : a->dynamic[i];
+  for (int i = 0; i < a->dynamic.n; i++)
+    out[i] = a->dynamic.value[i]->type->n > 1 ? emit_pick(&a->t->l, a->dynamic.value[i], &e, 1)
+                                              : a->dynamic.value[i];
 }
 
 static Value *number_of(const TileAccess *a, const Sym *e, int element, DType dtype) {
   Lower *l = &a->t->l;
   Value *args[LANE_DYNAMIC];
   bool uses = false;
-  for (int i = 0; i < a->ndynamic; i++) uses |= sym_contains(e, a->names[i].to);
+  for (int i = 0; i < a->dynamic.n; i++) uses |= sym_contains(e, a->dynamic.name[i].to);
   if (!uses) return sym_is_bool(e) ? emit_expr(l, e, dtype) : emit_address(l, e, dtype);
   dynamic_at(a, element, args);
-  return emit_expr_of(l, e, dtype, args, a->ndynamic);
+  return emit_expr_of(l, e, dtype, args, a->dynamic.n);
 }
 
 /* The test for element `element`; NULL: it holds. */
@@ -355,8 +295,8 @@ static Value *test_all(const TileAccess *a, const Sym *test) {
   if (!a->p->elsewhere && is_test_granted(a, test)) return NULL;
   if (a->along < 0) return test_element(a, test, 0);
   bool scattered = false;
-  for (int i = 0; i < a->ndynamic; i++)
-    scattered |= a->dynamic[i]->type->n > 1 && sym_contains(test, a->names[i].from);
+  for (int i = 0; i < a->dynamic.n; i++)
+    scattered |= a->dynamic.value[i]->type->n > 1 && sym_contains(test, a->dynamic.name[i].from);
   const Sym *any = sym_simplify(sym, a->facts, at_element(a, test, a->within));
   if (any == sym_bool(sym, true)) return NULL;
   if (!scattered && any && !sym_contains(any, a->within)) return test_element(a, test, 0);
@@ -364,27 +304,16 @@ static Value *test_all(const TileAccess *a, const Sym *test) {
   return limit ? test_limit(a, limit) : test_each(a, test);
 }
 
-/* `all`, and what the test says; false after refusing it. */
-static bool add_test(const TileAccess *a, const Sym *test, Value **all) {
-  const Sym *over_x = test_over_x(a->t, a->op, test);
-  if (!over_x) return tiles_refuse(a->t, a->op, "a memory of unknown size");
-  *all = tile_both(a->t, *all, test_all(a, over_x));
-  return true;
-}
-
 /* NULL and *ok: no test is needed. Elsewhere even what holds of the tile is tested. */
 static Value *mask_of(const TileAccess *a, bool *ok) {
-  const Attr *mask = op_attr(a->op, ATTR_mask);
-  const Bound *bounds = a->b->bounds;
-  bool elsewhere = a->p->elsewhere;
-  Value *all = a->near;
-  *ok = true;
-  for (int i = 0; *ok && !elsewhere && i < mask->n; i++) *ok = add_test(a, mask->exprs[i], &all);
-  for (int i = 0; *ok && elsewhere && i < a->b->nbounds; i++)
-    if (bounds[i].verdict != BOUND_promised) *ok = add_test(a, bounds[i].test, &all);
+  Lower *l = &a->t->l;
+  ElementTests tests;
+  Value *all = a->dynamic.near;
+  *ok = element_tests(l, a->b, a->p->elsewhere, &tests);
+  for (int i = 0; *ok && i < tests.n; i++) all = emit_both(l, all, test_all(a, tests.at[i]));
   for (int d = 0; *ok && d < a->rank; d++) {
     const Sym *test = test_of_part(a->t, a->op, d);
-    if (test) all = tile_both(a->t, all, test_all(a, test));
+    if (test) all = emit_both(l, all, test_all(a, test));
   }
   return all;
 }
@@ -416,8 +345,8 @@ static bool spread_of(const TileAccess *a, Spread *out) {
   if (!out->offset) return tiles_refuse(a->t, a->op, "an address that cannot be expressed");
   if (a->along < 0) return true;
   out->kind = SPREAD_EACH;
-  for (int i = 0; i < a->ndynamic; i++)
-    if (a->dynamic[i]->type->n > 1) return true;
+  for (int i = 0; i < a->dynamic.n; i++)
+    if (a->dynamic.value[i]->type->n > 1) return true;
   const Sym *first = at_element(a, out->offset, NULL);
   const Sym *by = sym_sub(l->sym, at_element(a, out->offset, a->within), first);
   by = by ? sym_simplify(l->sym, a->facts, by) : NULL;
@@ -432,7 +361,7 @@ static bool spread_of(const TileAccess *a, Spread *out) {
 
 /* The coordinates along the vector are those of the memory's last dim, as checks expect. */
 static bool steps_along_last(const TileAccess *a, const Spread *s) {
-  if (a->scattered || a->ndynamic) return false;
+  if (a->scattered || a->dynamic.n) return false;
   if (s->kind != SPREAD_UNIT) return true;
   SymCtx *sym = a->t->l.sym;
   int last = a->b->access.memory->type->rank - 1;

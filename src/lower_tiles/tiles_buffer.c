@@ -109,7 +109,8 @@ Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *
                    const Point *p) {
   int64_t step = step_of(b, type, p);
   Value *offset = offset_of(t, b, type, tile, p), *mask = NULL;
-  for (int i = 0; i < type->rank; i++) mask = tile_both(t, mask, is_stored(t, type, tile, p, i));
+  for (int i = 0; i < type->rank; i++)
+    mask = emit_both(&t->l, mask, is_stored(t, type, tile, p, i));
   if (step <= 1) return load(t, b, offset, 0, step ? p->width : 1, mask);
   Value **parts = ARENA_ARRAY(t->l.arena, Value *, p->width);
   for (int i = 0; i < p->width; i++) {

@@ -10,7 +10,7 @@ static void open_scratch(Lower *l, const LaneAccess *global, const Value *scratc
                          const MemLayout *m, LaneAccess *out) {
   *out = *global;
   out->memory = l->value[scratch->id];
-  out->ntests = out->ndynamic = 0;
+  out->tests.n = out->dynamic.n = 0;
   out->offset_dtype = DTYPE_i32;
   out->width = memory_width(l, m, global->layout);
   int rank = scratch->type->rank, slot = m->dims - rank;
@@ -18,7 +18,8 @@ static void open_scratch(Lower *l, const LaneAccess *global, const Value *scratc
     out->coords[i] = sym_sub(l->sym, access_x(l->sym, i), global->start[i]);
     const Sym *extent = sym_int(l->sym, m->extent[slot + i]);
     if (m->extent[slot + i] >= global->layout->extent[i]) continue;
-    out->tests[out->ntests++] = sym_lt(l->sym, out->coords[i], extent); /* the rest is dropped */
+    out->tests.at[out->tests.n++] =
+        sym_lt(l->sym, out->coords[i], extent); /* the rest is dropped */
     while (m->extent[slot + i] % out->width) out->width /= 2;
   }
   out->offset = memory_offset(l, m, scratch, global->op, out->coords);
@@ -30,7 +31,7 @@ static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const Co
                        int width) {
   const Value *scratch = global->op->args[1];
   int bytes = width * dtype_memory_bits(global->memory->type->dtype) / 8;
-  if (!copy_is_in(global->op) || !plan->exact || local->ntests || bytes < 4)
+  if (!copy_is_in(global->op) || !plan->exact || local->tests.n || bytes < 4)
     return lower_refuse(l, global->op,
                         "an asynchronous copy of fewer than 4 bytes, or of part of a tile");
   global->width = local->width = width;

@@ -155,45 +155,39 @@ static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords) {
   return made;
 }
 
-/* The coordinates of dynamic value i of an access for the element at tile coordinates x. */
-static bool lookup_coords(Lower *l, const LaneAccess *a, int i, const SymBinding *iterators,
+/* The coordinates of dynamic value i of an access, over the $x. */
+static bool lookup_coords(Lower *l, const LaneAccess *a, const AccessBounds *b, int i,
                           const Sym **out) {
-  const MemAccess *m = a->access;
-  const Type *t = m->dynamic[i]->type;
-  SymPairs where = {0};
-  if (m->mapping && i < m->mapping->ndynamic) where = m->mapping->dynamic[i];
+  const Type *t = a->access->dynamic[i]->type;
   for (int d = 0; d < t->rank; d++) {
-    const Sym *e = NULL;
-    for (int p = 0; p < where.n; p++)
-      if (dim_base(where.at[p].key) == dim_base(t->dims[d])) e = where.at[p].value;
-    for (int j = 0; !e && j < m->iterated.n; j++)
-      if (dim_base(m->iterated.at[j].key) == dim_base(t->dims[d])) e = access_iterator(l->sym, j);
     DimRange here;
-    if (!e && !standing_range(&l->standing, a->op, t->dims[d], &here)) return false;
-    if (!e) e = here.start;
-    e = sym_subst(l->sym, distribute_expr(l->d, a->op, e), iterators, m->iterated.n);
-    out[d] = e ? sym_simplify(l->sym, lower_facts(l), sym_floor(l->sym, e)) : NULL;
-    if (!out[d]) return lower_refuse(l, a->op, "a coordinate that cannot be expressed");
+    if (!element_lookup(l, b, i, t->dims[d], &out[d]))
+      return lower_refuse(l, a->op, "a coordinate that cannot be expressed");
+    if (out[d]) continue;
+    if (!standing_range(&l->standing, a->op, t->dims[d], &here)) return false;
+    out[d] = distribute_expr(l->d, a->op, here.start);
   }
   return true;
 }
 
-Value *lower_lookup(Lower *l, const LaneAccess *a, int i) {
+Value *lower_lookup(Lower *l, const LaneAccess *a, const AccessBounds *b, int i) {
   const MemAccess *m = a->access;
-  int n = layout_size(a->layout, LAYOUT_REG), coord[LAYOUT_DIMS];
+  int n = layout_size(a->layout, LAYOUT_REG), coord[LAYOUT_DIMS], rank = m->tile->rank;
   Lookup u = {.l = l, .user = a->op};
   Value **parts = ARENA_ARRAY(l->arena, Value *, n);
+  const Sym *over_x[IR_MAX_RANK], *here[IR_MAX_RANK];
+  if (!lookup_coords(l, a, b, i, over_x)) return NULL;
   for (int r = 0; r < n; r++) {
     SymBinding to[IR_MAX_RANK];
     layout_at(a->layout, r, 0, 0, coord);
-    for (int j = 0; j < m->iterated.n; j++) {
-      int dim = type_base_dim(m->tile, m->iterated.at[j].key);
-      if (dim < 0) return refuse(&u, "an iterator over a dim the tile lacks");
-      to[j] = (SymBinding){access_iterator(l->sym, j),
-                           sym_add(l->sym, a->x[dim], sym_int(l->sym, coord[dim]))};
+    for (int d = 0; d < rank; d++)
+      to[d] =
+          (SymBinding){access_x(l->sym, d), sym_add(l->sym, a->x[d], sym_int(l->sym, coord[d]))};
+    for (int d = 0; d < m->dynamic[i]->type->rank; d++) {
+      const Sym *e = sym_subst(l->sym, over_x[d], to, rank);
+      here[d] = e ? sym_simplify(l->sym, lower_facts(l), e) : NULL;
+      if (!here[d]) return refuse(&u, "a coordinate that cannot be expressed");
     }
-    const Sym *here[IR_MAX_RANK];
-    if (!lookup_coords(l, a, i, to, here)) return NULL;
     if (!(parts[r] = value_at(&u, m->dynamic[i], here))) return NULL;
   }
   return emit_join(l, parts, n);

@@ -34,7 +34,7 @@ static bool open_matrices(Lower *l, const Op *op, const Value *tile, const Value
   if (along < 0 || !is_by_name(op, tile, memory, &m)) return false;
   if (uniform_around(l->uniform, op).level > UNIFORM_WAVE) return false;
   if (!matrix_plan(tile->layout, m.bits, along, plan)) return false;
-  return open_access(l, op, l->bounds[op->id], &plan->rows, rows) && !rows->ntests;
+  return open_access(l, op, l->bounds[op->id], &plan->rows, rows) && !rows->tests.n;
 }
 
 static int matrix_attrs(const LaneOffset *row, const MatrixPlan *plan, Attr *out) {

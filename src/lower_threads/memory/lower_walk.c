@@ -35,7 +35,7 @@ static bool only_adds(const TileForm *f) {
 
 static Test open_test(Lower *l, const LaneAccess *a, const Sym *test) {
   test = lower_sound(l, test);
-  bool repeated = !a->ndynamic && is_repeated(l, a, test);
+  bool repeated = !a->dynamic.n && is_repeated(l, a, test);
   const Sym *e = repeated ? below_zero(l, test) : NULL;
   TileForm *f = e ? form_of(l, e, a->layout) : NULL;
   bool compares = f && only_adds(f);
@@ -46,14 +46,15 @@ Walk walk_begin(Lower *l, const LaneAccess *a, int waves) {
   Walk w = {.l = l, .a = a};
   w.offset = form_of(l, a->offset, a->layout);
   for (int m = 0; m < a->memory->type->rank; m++) w.coords[m] = form_of(l, a->coords[m], a->layout);
-  for (int i = 0; i < a->ntests; i++) w.tests[i] = open_test(l, a, a->tests[i]);
+  for (int i = 0; i < a->tests.n; i++) w.tests[i] = open_test(l, a, a->tests.at[i]);
   if (waves) find_owner(&w, waves);
   return w;
 }
 
 void walk_to(Walk *w, int reg) {
   w->reg = reg;
-  for (int i = 0; i < w->a->ndynamic; i++) w->args[i] = emit_pick(w->l, w->a->dynamic[i], &reg, 1);
+  for (int i = 0; i < w->a->dynamic.n; i++)
+    w->args[i] = emit_pick(w->l, w->a->dynamic.value[i], &reg, 1);
 }
 
 static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x, w->reg); }
@@ -99,8 +100,8 @@ static const Base *base_of(Walk *w, FormPlace p, int reg) {
 Value *walk_offset(Walk *w, Attr *imm) {
   Lower *l = w->l;
   FormPlace p = form_place(l, w->offset, w->a->x, w->reg);
-  if (w->a->ndynamic)
-    return emit_expr_of(l, form_sum(l, p), w->a->offset_dtype, w->args, w->a->ndynamic);
+  if (w->a->dynamic.n)
+    return emit_expr_of(l, form_sum(l, p), w->a->offset_dtype, w->args, w->a->dynamic.n);
   const Base *b = base_of(w, p, w->reg);
   imm->integer = p.by - b->place.by;
   return b->value;
@@ -124,10 +125,6 @@ static Value *tested(Walk *w, int test) {
   return t.value;
 }
 
-static Value *both(Lower *l, Value *a, Value *b) {
-  return !a ? b : !b ? a : emit_binary(l, OP_and, a, b);
-}
-
 /* Whether this thread acts for the registers from `reg` on; NULL: always. */
 static const Sym *acts_for(Walk *w, int reg) {
   Lower *l = w->l;
@@ -146,18 +143,18 @@ Value *walk_mask(Walk *w, int reg) {
   const Sym *inside = lane_is_inside(l, w->a->layout, reg, ALL_DIMS), *all = sym_bool(l->sym, true);
   const Sym *owner = acts_for(w, reg);
   Value *v = NULL;
-  if (!w->a->ndynamic) {
-    for (int i = 0; i < w->a->ntests; i++) v = both(l, v, tested(w, i));
-    if (inside) v = both(l, v, emit_test(l, inside));
-    return owner ? both(l, v, emit_test(l, owner)) : v;
+  if (!w->a->dynamic.n) {
+    for (int i = 0; i < w->a->tests.n; i++) v = emit_both(l, v, tested(w, i));
+    if (inside) v = emit_both(l, v, emit_test(l, inside));
+    return owner ? emit_both(l, v, emit_test(l, owner)) : v;
   }
-  for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->tests[i].form));
+  for (int i = 0; i < w->a->tests.n; i++) all = sym_and(l->sym, all, there(w, w->tests[i].form));
   if (inside) all = sym_and(l->sym, all, inside);
   if (owner) all = sym_and(l->sym, all, owner);
   all = sym_simplify(l->sym, lower_facts(l), all);
-  Value *near = w->a->near ? emit_pick(l, w->a->near, &reg, 1) : NULL;
+  Value *near = w->a->dynamic.near ? emit_pick(l, w->a->dynamic.near, &reg, 1) : NULL;
   if (all == sym_bool(l->sym, true)) return near;
-  return both(l, near, emit_expr_of(l, all, DTYPE_i1, w->args, w->a->ndynamic));
+  return emit_both(l, near, emit_expr_of(l, all, DTYPE_i1, w->args, w->a->dynamic.n));
 }
 
 static void add_flag(WalkStep *s, const Op *op, AttrKey key) {
@@ -178,7 +175,7 @@ static bool steps_along_last(Walk *w, int reg) {
 
 bool walk_coords(Walk *w, int reg, Attr *out) {
   int rank = w->a->memory->type->rank;
-  if (w->a->ndynamic || !steps_along_last(w, reg)) return false;
+  if (w->a->dynamic.n || !steps_along_last(w, reg)) return false;
   const Sym **coords = ARENA_ARRAY(w->l->arena, const Sym *, rank);
   for (int m = 0; m < rank; m++) coords[m] = at_entry(w->l, there(w, w->coords[m]));
   *out = (Attr){.key = ATTR_coords, .n = rank, .exprs = coords};
