@@ -701,6 +701,9 @@ typedef struct wv_tensor {
   wv_device device;
 } wv_tensor;
 WV_API int wv_dtype_find(const char *name); /* -1: there is none */
+/* Whether an integer dtype has the value: wv_launch, wv_eval and wv_sim take no other (E0702). u64
+ * and index take any, as 64 bits. */
+WV_API bool wv_dtype_holds(int dtype, int64_t v);
 
 typedef struct wv_launch_arg {
   const wv_tensor *tensor; /* for memory parameters */

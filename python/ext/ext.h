@@ -251,7 +251,7 @@ typedef struct ParamInfo {
   const char *text;
   bool is_tensor, is_output, is_float;
   const char *dtype;
-  int64_t least, most; /* for an integer, unless it has 64 bits */
+  int dtype_number; /* of wv_dtype_name */
 } ParamInfo;
 
 typedef struct Params {

@@ -1,21 +1,9 @@
 /* py_args: the arguments of a call, checked for their kind and used in place.
  *
  * This is part of every launch: nothing is allocated for the usual number of arguments. */
-#include <stdlib.h>
-
 #include "ext.h"
 
 /* ---- parameters ---------------------------------------------------------------------------- */
-
-/* i8 holds -128 to 127, u8 0 to 255, i1 0 and 1. */
-static void set_range(ParamInfo *p) {
-  long bits = p->is_float ? 0 : strtol(p->dtype + 1, NULL, 10); /* 0: `index` */
-  bool is_signed = p->dtype[0] == 'i' && bits > 1;
-  p->least = INT64_MIN, p->most = INT64_MAX;
-  if (bits < 1 || bits > 63) return;
-  p->most = (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
-  p->least = is_signed ? -p->most - 1 : 0;
-}
 
 bool py_params_of(wv_kernel *k, Params *out) {
   *out = (Params){.kernel = wv_kernel_name(k), .n = wv_kernel_nparams(k)};
@@ -32,7 +20,7 @@ bool py_params_of(wv_kernel *k, Params *out) {
     p->is_tensor = strcmp(wv_type_kind(t), "mem") == 0;
     p->dtype = wv_type_dtype(t);
     p->is_float = p->dtype[0] == 'f' || p->dtype[0] == 'b';
-    set_range(p);
+    p->dtype_number = wv_dtype_find(p->dtype);
   }
   return true;
 }
@@ -81,7 +69,7 @@ static bool take_number(PyState *st, const ParamInfo *p, PyObject *o, wv_launch_
   else if (number) out->integer = PyLong_AsLongLong(number);
   Py_XDECREF(number);
   bool fits = taken && !PyErr_Occurred();
-  if (fits && !p->is_float) fits = out->integer >= p->least && out->integer <= p->most;
+  if (fits && !p->is_float) fits = wv_dtype_holds(p->dtype_number, out->integer);
   if (fits) return true;
   PyErr_Clear();
   if (taken && !p->is_float)

@@ -205,6 +205,8 @@ int64_t dtype_wrap(DType t, int64_t v) {
   return (int64_t)(((uint64_t)v & ones(bits)) ^ (uint64_t)sign) - sign;
 }
 
+bool dtype_holds_int(DType t, int64_t v) { return dtype_wrap(t, v) == v; }
+
 int64_t dtype_from_int(DType t, int64_t v) {
   return dtype_info[t].class == DTYPE_BOOL ? v != 0 : dtype_wrap(t, v);
 }

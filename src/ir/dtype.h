@@ -36,6 +36,7 @@ MmaType dtype_mma(DType t);
 /* The value of the low bits: two's complement for signed integers, 0 or 1 for i1, unchanged for
  * index. */
 int64_t dtype_wrap(DType t, int64_t v);
+bool dtype_holds_int(DType t, int64_t v); /* dtype_wrap does not change it */
 
 /* An integer converted to the type. An i1 is 1 if the integer is not 0; other integers wrap; floats
  * are rounded once. */

@@ -492,6 +492,74 @@ TEST(registers_are_spilled_until_all_fit) {
   }
 }
 
+/* ---- integers ---- */
+
+typedef struct Range {
+  const char *dtype;
+  int64_t least, most;
+} Range;
+
+static const Range ranges[] = {{"i8", INT8_MIN, INT8_MAX},    {"u8", 0, UINT8_MAX},
+                               {"i16", INT16_MIN, INT16_MAX}, {"u16", 0, UINT16_MAX},
+                               {"i32", INT32_MIN, INT32_MAX}, {"u32", 0, UINT32_MAX}};
+
+static const char *fill_text(const char *dtype) {
+  static char text[400];
+  snprintf(text, sizeof text,
+           "kernel @fill(%%s: %s, %%b: mem<N, %s>)\n  dynamic N\n"
+           "  workgroup N by 64 on 0; hardware threads 64\n"
+           "{\n  %%t = broadcast %%s : tile<N, %s>\n  write %%t, %%b\n}\n",
+           dtype, dtype, dtype);
+  return text;
+}
+
+/* The first launch checks its arguments; one like the last has a way of its own. */
+TEST(integers_beyond_their_type) {
+  for (size_t i = 0; i < WV_LEN(ranges); i++) {
+    const Range *r = &ranges[i];
+    Bench b = bench_open(fill_text(r->dtype), NULL);
+    Tensor to;
+    wv_launch_arg args[2] = {{0}, {.tensor = &tensor(&to, A, r->dtype, 1, (int64_t[]){5})->t}};
+    int64_t bad[] = {r->least - 1, r->most + 1, r->most + (INT64_C(1) << 32), INT64_MAX, INT64_MIN};
+    for (size_t j = 0; j < WV_LEN(bad); j++) {
+      args[0].integer = j % 2 ? r->most : r->least;
+      CHECK(b.p && wv_launch(b.p, b.cx, args, 2, NULL, 0));
+      CHECK(b.p && wv_launch(b.p, b.cx, args, 2, NULL, 0));
+      args[0].integer = bad[j];
+      CHECK(b.p && !wv_launch(b.p, b.cx, args, 2, NULL, 0));
+      CHECK(has(said(b.cx, "E0702"), "which is not a valid"));
+      CHECK(!wv_dtype_holds(wv_dtype_find(r->dtype), bad[j]));
+    }
+    bench_close(&b);
+  }
+  CHECK(wv_dtype_holds(wv_dtype_find("i64"), INT64_MIN) &&
+        wv_dtype_holds(wv_dtype_find("u64"), -1));
+  CHECK(wv_dtype_holds(wv_dtype_find("i1"), 1) && !wv_dtype_holds(wv_dtype_find("i1"), 2));
+  CHECK(!wv_dtype_holds(-1, 0) && !wv_dtype_holds(1000, 0) && !wv_dtype_holds(0, 0)); /* a float */
+}
+
+/* The evaluator and the simulator refuse the same. */
+TEST(integers_beyond_their_type_on_the_host) {
+  static unsigned char data[64];
+  static const int64_t five = 5;
+  for (size_t i = 0; i < 2 * WV_LEN(ranges); i++) {
+    const Range *r = &ranges[i / 2];
+    wv_ctx *cx = wv_ctx_new();
+    wv_kernel *k = NULL;
+    wv_buffer to = {data, r->dtype, 1, &five, NULL};
+    wv_arg args[2] = {{.integer = r->most}, {.buffer = &to}};
+    CHECK_INT(wv_parse(cx, "fill.wave", fill_text(r->dtype), &k, 1), 1);
+    if (i % 2) CHECK(wv_lower(k, &(wv_pass_options){.target = "gfx942"}));
+    for (int j = 0; j < 2; j++, args[0].integer++) {
+      bool ok = i % 2 ? wv_sim(k, args, 2, NULL, NULL) : wv_eval(k, args, 2, NULL);
+      CHECK(ok == (j == 0));
+    }
+    CHECK(has(said(cx, "E0702"), "which is not a valid"));
+    wv_kernel_free(k);
+    wv_ctx_free(cx);
+  }
+}
+
 /* ---- many numbers ---- */
 
 /* More expressions of sizes than a kernel can be given arguments, a division among them. */
@@ -521,4 +589,5 @@ TESTS_MAIN(RUN(driver_is_absent) RUN(library_is_no_driver) RUN(devices) RUN(devi
                        RUN(sizes_that_depend_on_each_other) RUN(driver_refuses_code)
                            RUN(launch_fails) RUN(advice_of_the_driver) RUN(overlapping_launches)
                                RUN(workgroups_that_wait) RUN(registers_are_spilled_until_all_fit)
-                                   RUN(more_numbers_than_arguments))
+                                   RUN(more_numbers_than_arguments) RUN(integers_beyond_their_type)
+                                       RUN(integers_beyond_their_type_on_the_host))

@@ -47,6 +47,13 @@ bool arg_size_is_broken(Kernel *k, int param, const EvalBuffer *b, int d) {
                sym_text(k->cx->diags.arena, t->dims[d]));
 }
 
+bool arg_is_value(Kernel *k, int param, int64_t v) {
+  DType t = k->body->args[param]->type->dtype;
+  return dtype_is_float(t) || dtype_holds_int(t, v) ||
+         WRONG(k, param, "argument `%s` is %lld, which is not a valid %s", k->params.at[param].name,
+               (long long)v, dtype_info[t].name);
+}
+
 bool arg_fits_symbol(Kernel *k, int param, int64_t v) {
   const Sym *symbol = k->params.at[param].binds;
   if (v >= 0 || !symbol || !sym_is_nonneg_symbol(symbol)) return true;

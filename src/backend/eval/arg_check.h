@@ -14,6 +14,9 @@ bool arg_has_size(Kernel *k, int param, const EvalBuffer *b, int d, int64_t expe
 /* Reports that no size is right along dim d: K/32 is not a whole number. Always false. */
 bool arg_size_is_broken(Kernel *k, int param, const EvalBuffer *b, int d);
 
+/* Reports E0702 and returns false if the argument is an integer that its type does not have. */
+bool arg_is_value(Kernel *k, int param, int64_t v);
+
 /* Reports E0702 and returns false if the argument gives a non-negative symbol the negative value
  * `v`. */
 bool arg_fits_symbol(Kernel *k, int param, int64_t v);

@@ -91,9 +91,10 @@ static bool bind_scalar(Eval *ev, int i) {
   if (ev->args[i].buffer)
     return eval_fail(ev, DIAG_E0702, "argument `%s` is a tensor, expected a %s", param_name(ev, i),
                      dtype_info[t->dtype].name);
+  if (!arg_is_value(ev->k, i, ev->args[i].integer)) return false;
   Tile *tile = tile_new(ev, t->dtype, &(Box){0});
   if (tile->f) tile->f[0] = dtype_round(t->dtype, ev->args[i].number);
-  else tile->i[0] = dtype_wrap(t->dtype, ev->args[i].integer);
+  else tile->i[0] = ev->args[i].integer;
   ev->values[ev->k->body->args[i]->id].tile = tile;
   const Sym *symbol = ev->k->params.at[i].binds;
   if (symbol && !tile->f && !arg_fits_symbol(ev->k, i, tile->i[0])) return false;

@@ -29,7 +29,7 @@ static void set_arguments(Wave *w) {
     if (v->type->kind == TYPE_mem) continue;
     DType t = v->type->dtype;
     Reg x = dtype_is_float(t) ? (Reg){.f = dtype_round(t, s->args[i].number)}
-                              : (Reg){.i = dtype_wrap(t, s->args[i].integer)};
+                              : (Reg){.i = s->args[i].integer};
     for (int l = 0; l < s->wave; l++) wave_regs(w, v)[l] = x;
     wave_undef(w, v)[0] = 0;
   }

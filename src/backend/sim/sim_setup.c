@@ -170,6 +170,8 @@ static bool open_logs(Sim *s, int given) {
 static bool bind_scalars(Sim *s) {
   for (int i = 0; i < s->k->params.n; i++) {
     const Sym *symbol = s->k->params.at[i].binds;
+    if (s->k->body->args[i]->type->kind == TYPE_mem) continue;
+    if (!arg_is_value(s->k, i, s->args[i].integer)) return false;
     if (!symbol) continue;
     if (!arg_fits_symbol(s->k, i, s->args[i].integer)) return false;
     define(s, sym_name(symbol), s->args[i].integer);

@@ -2,12 +2,19 @@
 #include <string.h>
 
 #include "driver/compiled.h"
+#include "ir/dtype.h"
 #include "runtime/cpu/cpu_gate.h"
 
 int wv_dtype_find(const char *name) {
   API_PLAIN;
   DType d;
   return name && dtype_parse(name, &d) ? (int)d : -1;
+}
+
+bool wv_dtype_holds(int dtype, int64_t v) {
+  API_PLAIN;
+  return dtype >= 0 && dtype < DTYPE_COUNT && !dtype_is_float((DType)dtype) &&
+         dtype_holds_int((DType)dtype, v);
 }
 
 static bool is_program(const wv_program *p) { return api_is(p, HANDLE_PROGRAM); }

@@ -138,6 +138,11 @@ static inline int64_t launch_scalar_slot(const ArtParam *p, const wv_launch_arg 
   return p->scalar == ART_I64 ? a->integer : p->scalar == ART_I32 ? (int32_t)a->integer : 0;
 }
 
+/* Any float is rounded; an integer must be a value of its type. */
+static inline bool launch_scalar_is_valid(const ArtParam *p, const wv_launch_arg *a) {
+  return (p->scalar != ART_I64 && p->scalar != ART_I32) || wv_dtype_holds(p->dtype, a->integer);
+}
+
 /* ---- launch_again.c: calls like the last one ---- */
 
 /* Launches as the last time, if the call differs only in addresses and floats. The driver's error

@@ -35,7 +35,8 @@ static inline bool tensor_is_like(const wv_tensor *t, const LaunchRow *row) {
 static bool take_scalar(const Launcher *l, int i, const LaunchRow *row, const wv_launch_arg *a,
                         unsigned char *args) {
   const ArtParam *p = &l->art->params[i];
-  if (a->tensor || launch_scalar_slot(p, a) != row->slot[0]) return false;
+  if (a->tensor || !launch_scalar_is_valid(p, a)) return false;
+  if (launch_scalar_slot(p, a) != row->slot[0]) return false;
   if (row->offset >= 0) launch_put_scalar(args + row->offset, p, a);
   return true;
 }

@@ -50,7 +50,8 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
     const wv_tensor *t = args[i].tensor;
     if (p->rank < 0) {
       slots[p->slot] = launch_scalar_slot(p, &args[i]);
-      if (t || (p->not_negative && slots[p->slot] < 0)) return false;
+      if (t || !launch_scalar_is_valid(p, &args[i])) return false;
+      if (p->not_negative && slots[p->slot] < 0) return false;
       continue;
     }
     if (!tensor_fits(l, p, t) || !fill_tensor(t, p, slots)) return false;
@@ -118,6 +119,9 @@ bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *a
     const ArtParam *p = &art->params[i];
     const wv_tensor *t = args[i].tensor;
     if (p->rank < 0 && t) return wrong(l, diags, i, "is a tensor, expected a number: %s", p->type);
+    if (p->rank < 0 && !launch_scalar_is_valid(p, &args[i]))
+      return wrong(l, diags, i, "is %" PRId64 ", which is not a valid %s", args[i].integer,
+                   p->type);
     if (p->rank < 0 && p->not_negative && launch_scalar_slot(p, &args[i]) < 0)
       return wrong(l, diags, i, "is %" PRId64 ", but the symbol that it defines is not negative",
                    launch_scalar_slot(p, &args[i]));
