@@ -190,7 +190,7 @@ static void show_finding(FILE *out, const char *problem) {
 /* Sizes that come from arguments are given only to a run: they would be constants otherwise. */
 static void add_sizes(const Case *c, StrBuf *out, bool runs) {
   for (int i = 0; i < c->nchosen; i++)
-    if (runs || !is_row(c, "dynamic", c->bound[i].from))
+    if (c->bound[i].to && (runs || !is_row(c, "dynamic", c->bound[i].from)))
       sb_printf(out, " --set %s=%s", wv_expr_name(c->bound[i].from),
                 wv_expr_text(c->cx, c->bound[i].to));
 }
