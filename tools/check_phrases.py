@@ -101,7 +101,8 @@ NOT_TEXT = "\0"
 
 
 def compiled(phrase):
-    return re.compile(rf"(?<!\w){phrase.replace(' ', SPACE)}(?!\w)" if phrase[0] != "," else phrase, re.I)
+    words = phrase.replace(" ", SPACE)
+    return re.compile(rf"(?<!\w)(?:{words})(?!\w)" if phrase[0] != "," else rf"{phrase}(?!\w)(?! \w)", re.I)
 
 
 def blank(text):

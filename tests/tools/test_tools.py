@@ -315,6 +315,7 @@ def test_phrases_are_looked_for_in_text_only(folder):
 
 def test_phrases_know_what_is_right(folder):
     right = "There is no tile. It is no longer there, and is no larger. The reasons behind it.\n"
+    right += "Too many rows are masked, too many for one tile.\n"
     assert phrases(folder, "a.md", right, "--level", "3") == []
     assert phrases(folder, "a.md", "wants\n") == []
     assert len(phrases(folder, "a.md", "wants\n", "--level", "3")) == 1
