@@ -1,10 +1,10 @@
 #!/bin/sh
-# Configures and builds one folder; configures again only when an option or the compiler changed.
+# Configures and builds one folder; configures again only if an option or the compiler changed.
 #
 #   tools/build.sh FOLDER [-DOPTION=VALUE...]
 #
-# WANTED names what is built: targets of CMake; without it everything. CC chooses the compiler. The
-# output of CMake's configuration is kept in FOLDER/configure.log.
+# WANTED lists the CMake targets to build; by default all. CC chooses the compiler. The output of
+# CMake's configuration is kept in FOLDER/configure.log.
 set -eu
 cd "$(dirname "$0")/.."
 tools/setup.sh

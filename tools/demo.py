@@ -249,7 +249,7 @@ def main():
     if not kernels:
         parser.error(f"there is no kernel `{args.kernel}`")
     torch = find_torch()
-    targets = {args.target: "asked for"} if args.target else devices_here(torch)
+    targets = {args.target: "requested"} if args.target else devices_here(torch)
     machine = machine_lines(targets, torch)
     print("\n".join(machine) + "\n")
     rows = run_all(kernels, targets, torch, args)

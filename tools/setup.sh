@@ -1,12 +1,12 @@
 #!/bin/sh
 # Finds or installs what a build needs, and writes what it found to .setup (CMAKE, GENERATOR,
-# PYTHON, HAVE_TESTS). Called by every make target; does nothing when .setup is still right
-# (`make setup` looks again).
+# PYTHON, HAVE_TESTS). Called by every make target; does nothing if .setup is still valid
+# (`make setup` searches again).
 #
-#   1. What is on the machine is used; if all is there, no network is touched.
-#   2. What is missing comes from apt when we may (root, or sudo without a password).
+#   1. Installed programs are used; if nothing is missing, the network is not used.
+#   2. Missing ones come from apt if that is allowed (root, or sudo without a password).
 #   3. Otherwise cmake comes from PyPI, into .venv.
-#   4. Otherwise it says what to install.
+#   4. Otherwise a message says what to install.
 #
 # SETUP_NO_APT=1: never call apt.   SETUP_NO_VENV=1: use the system's Python as it is.
 # SETUP_NO_NET=1: neither apt nor PyPI.   PYTHON=path: this interpreter.

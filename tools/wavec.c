@@ -10,7 +10,7 @@
 
 enum { MAX_KERNELS = 256 };
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static void list_ops(void) {
   const char *name, *level, *doc;

@@ -453,7 +453,7 @@ def test_an_element_of_each_thread(target, which):
 @TARGETS
 @pytest.mark.parametrize("dtype", [tkl.i32, tkl.i64])
 def test_rounds_of_each_thread(target, dtype):
-    """A loop whose counter is narrower than an index, in waves that meet at barriers."""
+    """A loop whose counter is narrower than an index, in waves that synchronise at barriers."""
     I = tkl.sym.I
     i = tkw.IndexMapping.iterator(0)
     turned = tkw.IndexMapping(num_iterators=1, inputs={N: 255 - i}, outputs={N: i})

@@ -107,7 +107,7 @@ static bool is_minimal(Lab *l, int *judged, int *barriers) {
   if (ordered && !needless) return true;
   StrBuf out = {.arena = l->cx->arena};
   ir_print(&out, l->k);
-  printf("%s:\n%s", needless ? "a barrier is needless" : "a pair meets", sb_text(&out));
+  printf("%s:\n%s", needless ? "a barrier is needless" : "a pair is not ordered", sb_text(&out));
   return false;
 }
 

@@ -50,7 +50,7 @@ def default_of(option: Field) -> Any:
 
 
 def _plain(value: Any) -> str | None:
-    """A value as text; None for one that the compiler does not look at."""
+    """A value as text; None for one that the compiler does not read."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, (str, os.PathLike)):
