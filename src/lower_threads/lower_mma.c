@@ -115,13 +115,31 @@ static bool lies_right(Lower *l, const Op *op) {
   return true;
 }
 
+/* Says which waves the instruction needs, if the machine row has others. */
+static bool fail_waves(Lower *l, const Op *op, const MmaChoice *choice) {
+  const MmaInfo *row = choice && choice->name ? mma_find(choice->name) : NULL;
+  const Machine *m = &l->machine;
+  int waves = row ? row->lanes / m->lanes : 0;
+  if (!row) return lower_refuse(l, op, "an mma without an instruction");
+  if (waves && row->lanes % m->lanes == 0 && m->waves % waves == 0)
+    return lower_refuse(l, op, "tiles that its instruction does not divide");
+  Diags *diags = &l->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0601, op->at,
+                     "`%s` runs on groups of %d lanes, and the machine has %d waves of %d",
+                     choice->name, row->lanes, m->waves, m->lanes);
+  const Constraint *machine = kernel_constraint(l->k, CONSTRAINT_machine, NULL);
+  if (machine) diag_note(diags, d, machine->at, "the machine row");
+  diag_hint(diags, d, "leave the row out, and the compiler chooses waves that fit the instruction");
+  return false;
+}
+
 bool lower_mma(Lower *l, const Op *op) {
   LaneProduct p = {.l = l, .op = op};
   const Value *out = &op->results[0];
   const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
   if (!choice || product_of(l->k, op, &p.of) ||
       !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
-    return lower_refuse(l, op, "an mma without an instruction");
+    return fail_waves(l, op, choice);
   if (!lies_right(l, op)) return false;
   p.swap = choice->swap;
   if (choice->shared_lhs || choice->shared_rhs) return lower_wgmma(&p, choice);

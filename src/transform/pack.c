@@ -75,8 +75,26 @@ static int alignment_of(const Pack *p, const Op *alloc, int memory) {
   return align;
 }
 
+/* A size that is not a number, or together too many elements. */
 static bool fail_size(const Pack *p, const Op *alloc) {
-  diag_add(&p->k->cx->diags, DIAG_E0606, alloc->at, "the allocation has no fixed size");
+  Diags *diags = &p->k->cx->diags;
+  const Type *t = alloc->results[0].type;
+  StrBuf shape = {.arena = diags->arena};
+  for (int i = 0; i < t->rank; i++) {
+    const Sym *e = op_attr(alloc, ATTR_physical)->exprs[i];
+    const char *text = sym_text(diags->arena, e);
+    int64_t n;
+    sb_printf(&shape, "%s%s", i ? " x " : "", text);
+    if (sym_is_int(e, &n)) continue;
+    Diag *d = diag_add(diags, DIAG_E0606, alloc->at, "the allocation has `%s` elements along `%s`",
+                       text, sym_text(diags->arena, t->dims[i]));
+    diag_hint(diags, d, "shared memory is allocated at compile time: bind the symbols of the size");
+    return false;
+  }
+  Diag *d = diag_add(diags, DIAG_E0613, alloc->at,
+                     "the allocation has %s elements, more than any shared memory holds",
+                     sb_text(&shape));
+  diag_hint(diags, d, "use smaller tiles, or do not stage the tile in shared memory");
   return false;
 }
 
