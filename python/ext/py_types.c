@@ -167,16 +167,16 @@ static const struct {
   const char *key;
   Kind kind;
 } attr_kinds[] = {
-    {"value", NUMBER},     {"cap", NUMBER},       {"expr", EXPR},      {"dim", EXPR},
-    {"k_dim", EXPR},       {"axis", EXPR},        {"symbol", EXPR},    {"ept", EXPR},
-    {"physical", DIMS},    {"offset", DIMS},      {"size", DIMS},      {"stride", DIMS},
-    {"target", DIMS},      {"step", INT},         {"pos", INT},        {"head", INT},
-    {"bar", INT},          {"prio", INT},         {"sync", INT},       {"from", FLAG},
-    {"volatile", FLAG},    {"nontemporal", FLAG}, {"block", FLAG},     {"wait_async", FLAG},
-    {"wait_tensor", FLAG}, {"no_ds_wait", FLAG},  {"label", TEXT},     {"ptx", TEXT},
-    {"meaning", FLAG},     {"tag", TEXTS},        {"bounds", BOUNDS},  {"mapping", MAPPING},
-    {"mma", MMA},          {"counters", COUNTS},  {"classes", COUNTS}, {"iters", ITERS},
-    {"other", NUMBER},
+    {"value", NUMBER},     {"cap", NUMBER},       {"expr", EXPR},    {"dim", EXPR},
+    {"k_dim", EXPR},       {"axis", EXPR},        {"symbol", EXPR},  {"ept", EXPR},
+    {"physical", DIMS},    {"offset", DIMS},      {"size", DIMS},    {"stride", DIMS},
+    {"target", DIMS},      {"step", INT},         {"pos", INT},      {"head", INT},
+    {"bar", INT},          {"prio", INT},         {"sync", INT},     {"from", FLAG},
+    {"volatile", FLAG},    {"nontemporal", FLAG}, {"block", FLAG},   {"wait_async", FLAG},
+    {"wait_tensor", FLAG}, {"no_ds_wait", FLAG},  {"label", TEXT},   {"ptx", TEXT},
+    {"meaning", FLAG},     {"types", TEXT},       {"which", INT},    {"tag", TEXTS},
+    {"bounds", BOUNDS},    {"mapping", MAPPING},  {"mma", MMA},      {"counters", COUNTS},
+    {"classes", COUNTS},   {"iters", ITERS},      {"other", NUMBER},
 };
 
 /* A float is a number; anything else is an expression, so that integers stay exact. */

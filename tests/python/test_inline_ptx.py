@@ -222,3 +222,99 @@ def test_texts_are_part_of_what_is_cached():
     one = compiled(unary(lambda x: tkw.inline_ptx(EX2, x, tkl.f32, tkw.exp2)))
     two = compiled(unary(lambda x: tkw.inline_ptx(EX2.replace(".ftz", ""), x, tkl.f32, tkw.exp2)))
     assert one.ir != two.ir and str(one.ir) != str(two.ir)
+
+
+# ---- several results -------------------------------------------------------------------------------
+
+DIVIDE = "div.s32 $0, $2, $3; rem.s32 $1, $2, $3;"
+
+
+def divided(use, volatile=False, meaning=lambda x, d: (x / d, x - (x / d) * d), times=1):
+    def body(x):
+        for _ in range(times):
+            q, r = tkw.inline_ptx(DIVIDE, (x, x + 3), (tkl.i32, tkl.i32), meaning, volatile=volatile)
+        return use(q, r)
+
+    return unary(body, tkl.i32, tkl.i32)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 75), (0, 9)])
+def test_meanings_of_several_results(target, shape):
+    a = np.random.default_rng(1).integers(1, 99, shape).astype("i4")
+    expected = a // (a + 3) * 1000 + a % (a + 3)
+    assert (run(divided(lambda q, r: q * 1000 + r), target, a, "i4") == expected).all()
+    assert (run(divided(lambda q, r: r), target, a, "i4") == a % (a + 3)).all()
+
+
+@pytest.mark.parametrize("target", ("sm_80", "sm_90a"))
+def test_one_text_for_all_results(target):
+    """Also if only one of them is used; of the meaning nothing is left."""
+    texts = {use: ptx(divided(f), target) for use, f in (("both", lambda q, r: q * r), ("last", lambda q, r: r))}
+    for text in texts.values():
+        assert text.count("div.s32") == text.count("rem.s32") > 0  # the meaning has divisions only
+    assert texts["both"].count("div.s32") == texts["last"].count("div.s32")
+    if ptxas.find():
+        assert all(ptxas.assemble(text).ok for text in texts.values())
+
+
+@pytest.mark.parametrize("target", ("sm_80", "sm_90a"))
+def test_volatile_texts_with_several_results(target):
+    once, pure, kept = (
+        ptx(divided(lambda q, r: q * r, volatile, times=times), target)
+        for volatile, times in ((True, 1), (False, 2), (True, 2))
+    )
+    assert kept.count("div.s32") == 2 * once.count("div.s32") == 2 * pure.count("div.s32") > 0
+    if ptxas.find():
+        assert ptxas.assemble(kept).ok
+
+
+def test_several_results_are_read_back():
+    kernel = compiled(divided(lambda q, r: q + r, volatile=True))
+    again = _wave.parse(str(kernel.ir))[0]
+    assert again == kernel.ir and 'types = "i32 i32"' in str(again)
+
+
+def test_several_results_without_a_meaning():
+    with pytest.raises(CompileError, match="E0619"):
+        run(divided(lambda q, r: q, meaning=None), "eval", np.ones((3, 4), "i4"), "i4")
+    assert "div.s32" in ptx(divided(lambda q, r: q, meaning=None))
+
+
+@pytest.mark.parametrize(
+    "text, types, words",
+    [
+        ("mov.f32 $0, $2;", [tkl.f32, tkl.f32], r"no `\$1` \(a result\)"),
+        ("mov.f32 $0, $3; mov.f32 $1, $2;", [tkl.f32, tkl.f32], r"`\$3`, but there is 1 operand beside 2 results"),
+        ("mov.f32 $0, $1;", [tkl.f32, tkl.i8], "up to 16 types of registers"),
+        ("mov.f32 $0, $1;", [tkl.f32] * 17, "up to 16 types of registers"),
+    ],
+)
+def test_mistakes_with_several_results(text, types, words):
+    with pytest.raises(CompileError, match=f"E0311|E0322.*{words}"):
+        compiled(unary(lambda x: tkw.inline_ptx(text, x, types)[0]))
+
+
+@pytest.mark.parametrize("meaning", [lambda x: x, lambda x: (x,), lambda x: (x, x, x)])
+def test_meanings_with_too_few_results(meaning):
+    with pytest.raises(TypeError, match="the meaning must return 2 values"):
+        compiled(unary(lambda x: tkw.inline_ptx("mov.f32 $0, $2; mov.f32 $1, $2;", x, [tkl.f32] * 2, meaning)[0]))
+
+
+def test_mistakes_of_the_text_form():
+    def parsed(attrs):
+        return _wave.parse(
+            f"""kernel @k(%a: mem<N, f32>)
+  workgroup N by 64 on 0; hardware threads 64
+{{
+  %x = read %a
+  %y = inline_ptx "mov.f32 $0, $2; mov.f32 $1, $2;" %x {attrs} : tile<N, f32>
+  write %y, %a
+}}"""
+        )
+
+    parsed('{types = "f32 i32", which = 0}')
+    for attrs in ('{types = "f32 i32", which = 1}', '{types = "f32 f32", which = 2}', '{types = "f32 f32"}',
+                  '{types = "f32,f32", which = 0}', '{types = "", which = 0}', '{which = 0}'):  # fmt: skip
+        with pytest.raises(CompileError, match="E0322"):
+            parsed(attrs)

@@ -15,7 +15,7 @@ static Reg in_register(Ptx *p, Reg r) {
   return to;
 }
 
-/* operand[0] is the result. */
+/* Results come first. */
 static const char *filled(Ptx *p, const char *text, const Reg *operand) {
   StrBuf out = {.arena = p->arena};
   for (const char *at = text; *at;) {
@@ -30,18 +30,59 @@ static const char *filled(Ptx *p, const char *text, const Reg *operand) {
   return sb_text(&out);
 }
 
-void ptx_inline(Ptx *p, const Op *op) {
-  const Type *t = op->results[0].type;
-  int inputs = inline_inputs(op), n = t->n;
+/* ---- one text ---- */
+
+/* Registers of all results, by element: result r of element i is reg[r * n + i]. */
+static Reg *write_text(Ptx *p, const Op *op, const InlineResults *results) {
+  int inputs = inline_inputs(op), n = op->results[0].type->n, count = results->n;
   const Reg **arg = ARENA_ARRAY(p->arena, const Reg *, inputs);
-  Reg *d = ARENA_ARRAY(p->arena, Reg, n), *operand = ARENA_ARRAY(p->arena, Reg, inputs + 1);
+  Reg *all = ARENA_ARRAY(p->arena, Reg, count * n);
+  Reg *operand = ARENA_ARRAY(p->arena, Reg, count + inputs);
   for (int j = 0; j < inputs; j++) arg[j] = elems_of(p, held_spread(p, op->args[j], n));
   for (int i = 0; i < n; i++) {
-    for (int j = 0; j < inputs; j++) operand[j + 1] = in_register(p, arg[j][i]);
-    operand[0] = d[i] = ptx_new(p, class_of(t->dtype));
+    for (int j = 0; j < inputs; j++) operand[count + j] = in_register(p, arg[j][i]);
+    for (int r = 0; r < count; r++)
+      operand[r] = all[r * n + i] = ptx_new(p, class_of(results->dtype[r]));
     ptx_text(p, arena_printf(p->arena, "{ %s }", filled(p, op_attr(op, ATTR_ptx)->text, operand)));
   }
-  ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = n, .elem = d, .own = true});
+  return all;
+}
+
+/* ---- several results ---- */
+
+/* Both are results of one execution of a text, if nothing else is between them. */
+static bool same_text(const Op *a, const Op *b) {
+  if (b->kind != OP_inline_ptx || op_attr(a, ATTR_ptx)->text != op_attr(b, ATTR_ptx)->text ||
+      !op_has(b, ATTR_types) || op_attr(a, ATTR_types)->text != op_attr(b, ATTR_types)->text ||
+      op_has(a, ATTR_volatile) != op_has(b, ATTR_volatile) ||
+      inline_inputs(a) != inline_inputs(b) || a->results[0].type->n != b->results[0].type->n)
+    return false;
+  for (int i = 0; i < inline_inputs(a); i++)
+    if (a->args[i] != b->args[i]) return false;
+  return true;
+}
+
+/* The op that writes the text of `op`: the first of those in a row whose numbers rise. */
+static const Op *writer_of(const Op *op) {
+  for (const Op *before = op->prev; before; before = before->prev) {
+    if (before->kind != OP_inline_ptx) continue; /* what computes a meaning */
+    int64_t number = op_attr(op, ATTR_which)->integer;
+    if (!same_text(op, before) || op_attr(before, ATTR_which)->integer >= number) break;
+    op = before;
+  }
+  return op;
+}
+
+void ptx_inline(Ptx *p, const Op *op) {
+  const Type *t = op->results[0].type;
+  InlineResults results;
+  inline_results(op, &results);
+  const Op *writer = results.n > 1 ? writer_of(op) : op;
+  Reg *all = map_get(&p->inline_regs, map_key(writer));
+  if (!all) all = write_text(p, op, &results);
+  if (results.n > 1) map_set(p->arena, &p->inline_regs, map_key(writer), all);
+  ptx_set(p, &op->results[0],
+          (Held){.dtype = t->dtype, .n = t->n, .elem = all + results.which * t->n, .own = true});
 }
 
 /* ---- values that only a meaning uses ---- */

@@ -54,6 +54,7 @@ typedef struct Ptx {
   int labels;
   Held **held;      /* by value id; memories: their base address in elem[0] */
   int *uses;        /* by value id: operands that mention it */
+  Map inline_regs;  /* inline_ptx with several results that wrote its text -> Reg of all */
   const Op **fused; /* by op id: the last step of the reduction that the op is a step of; NULL:
                      * none */
   Vec(PtxArg) args;

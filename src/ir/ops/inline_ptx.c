@@ -29,6 +29,28 @@ bool inline_takes(DType t) {
   return false;
 }
 
+bool inline_results(const Op *op, InlineResults *out) {
+  const Attr *types = op_attr(op, ATTR_types), *which = op_attr(op, ATTR_which);
+  *out = (InlineResults){.which = which ? (int)which->integer : 0};
+  if (!types) {
+    out->dtype[0] = op->nresults ? op->results[0].type->dtype : DTYPE_f32;
+    out->n = 1;
+    return !which;
+  }
+  for (const char *at = types->text; *at;) {
+    size_t n = strcspn(at, " ");
+    char name[16];
+    if (out->n == INLINE_RESULTS || n == 0 || n >= sizeof name) return false;
+    memcpy(name, at, n);
+    name[n] = 0;
+    DType t;
+    if (!dtype_parse(name, &t) || !inline_takes(t)) return false;
+    out->dtype[out->n++] = t;
+    at += n + (at[n] == ' ');
+  }
+  return which && which->integer >= 0 && which->integer < out->n;
+}
+
 /* ---- words ---- */
 
 static bool is_among(const char *word, size_t n, const char *const *list) {
@@ -111,23 +133,33 @@ static const char *character_mistake(Arena *a, const char *at, bool is_volatile)
 }
 
 typedef struct Seen {
-  bool begins, result; /* at the start of a statement; $0 was seen */
-  char last;           /* the last non-space character */
-  int open;            /* braces */
+  int results, inputs;
+  bool begins;                 /* at the start of a statement */
+  bool result[INLINE_RESULTS]; /* which of them were named */
+  char last;                   /* the last non-space character */
+  int open;                    /* braces */
 } Seen;
 
-static const char *take_operand(Arena *a, const char **at, int inputs, Seen *s) {
+static const char *take_operand(Arena *a, const char **at, Seen *s) {
   ++*at;
-  int n = operand_number(at);
-  s->result |= n == 0;
-  if (n >= 0 && n <= inputs) return NULL;
+  int n = operand_number(at), inputs = s->inputs;
+  if (n >= 0 && n < s->results) s->result[n] = true;
+  if (n >= 0 && n < s->results + inputs) return NULL;
   if (n < 0) return "a `$` without an operand number";
-  return arena_printf(a, "`$%d`, but there %s %d operand%s", n, inputs == 1 ? "is" : "are", inputs,
-                      inputs == 1 ? "" : "s");
+  const char *beside = s->results > 1 ? arena_printf(a, " beside %d results", s->results) : "";
+  return arena_printf(a, "`$%d`, but there %s %d operand%s%s", n, inputs == 1 ? "is" : "are",
+                      inputs, inputs == 1 ? "" : "s", beside);
 }
 
-const char *inline_mistake(Arena *a, const char *text, int inputs, bool is_volatile) {
-  Seen s = {.begins = true};
+static const char *missing_result(Arena *a, const Seen *s) {
+  for (int i = 0; i < s->results; i++)
+    if (!s->result[i])
+      return arena_printf(a, "no `$%d` (%s)", i, s->results > 1 ? "a result" : "the result");
+  return NULL;
+}
+
+const char *inline_mistake(Arena *a, const char *text, int results, int inputs, bool is_volatile) {
+  Seen s = {.begins = true, .results = results, .inputs = inputs};
   for (const char *at = text; *at;) {
     const char *wrong = character_mistake(a, at, is_volatile);
     bool space = isspace((unsigned char)*at);
@@ -138,11 +170,11 @@ const char *inline_mistake(Arena *a, const char *text, int inputs, bool is_volat
     s.open += (*at == '{') - (*at == '}');
     if (s.open < 0) return "an unmatched `}`";
     if (*at != '$') at++;
-    else if ((wrong = take_operand(a, &at, inputs, &s))) return wrong;
+    else if ((wrong = take_operand(a, &at, &s))) return wrong;
   }
   if (s.open) return "an unmatched `{`";
   if (s.last != ';' && s.last != '}') return "an instruction that does not end in `;`";
-  return s.result ? NULL : "no `$0` (the result)";
+  return missing_result(a, &s);
 }
 
 /* ---- its type ---- */
@@ -196,8 +228,18 @@ bool rule_inline(Infer *in) {
   if (!text || inline_inputs(op) < 1)
     return INFER_FAIL(in, E0322, "`inline_ptx` needs a text and at least one operand");
   if (!check_types(in)) return false;
-  const char *wrong = inline_mistake(in->k->cx->diags.arena, text->text, inline_inputs(op),
-                                     op_has(op, ATTR_volatile));
+  InlineResults results;
+  if (!inline_results(op, &results))
+    return INFER_FAIL(
+        in, E0322,
+        "`types` of `inline_ptx` lists up to %d types of registers, and `which` names "
+        "one of them by its number",
+        INLINE_RESULTS);
+  if (op_has(op, ATTR_types) && results.dtype[results.which] != in->given->dtype)
+    return INFER_FAIL(in, E0322, "result %d of the text of `inline_ptx` is not %s", results.which,
+                      infer_shown(in, in->given));
+  const char *wrong = inline_mistake(in->k->cx->diags.arena, text->text, results.n,
+                                     inline_inputs(op), op_has(op, ATTR_volatile));
   if (wrong) return INFER_FAIL(in, E0322, "the text of `inline_ptx` has %s", wrong);
   if (meaning && meaning->type != in->given)
     return INFER_FAIL(in, E0316, "the meaning of `inline_ptx` returns %s, but its result is %s",

@@ -3,8 +3,15 @@
  *     %y = inline_ptx "ex2.approx.ftz.f32 $0, $1;" %x, %m {meaning} : tile<M, f32>
  *
  * The text is about one element: $0 is its result, $1, $2, ... those of the operands. With
- * `meaning` the last operand is not one of them: it is the result wherever the text does not
- * run. */
+ * `meaning` the last operand is not one of them: it is the result wherever the text does not run.
+ *
+ * A text may have several results. Each is an op of its own, with the same text and operands:
+ *
+ *     %q = inline_ptx "div.s32 $0, $2, $3; rem.s32 $1, $2, $3;" %a, %b {types = "i32 i32", which = 0}
+ *     %r = inline_ptx "div.s32 $0, $2, $3; rem.s32 $1, $2, $3;" %a, %b {types = "i32 i32", which = 1}
+ *
+ * so that passes see ops with one result. The emitter of PTX writes the text once for such ops that
+ * follow each other. */
 #ifndef WV_INLINE_PTX_H
 #define WV_INLINE_PTX_H
 
@@ -18,13 +25,23 @@ static inline Value *inline_meaning(const Op *op) {
   return op_has(op, ATTR_meaning) ? op->args[op->nargs - 1] : NULL;
 }
 
+enum { INLINE_RESULTS = 16 };
+typedef struct InlineResults {
+  DType dtype[INLINE_RESULTS]; /* of $0, $1, ... */
+  int n, which;
+} InlineResults;
+
+/* False: `types` is not a list of types, or `which` does not name one of them. */
+bool inline_results(const Op *op, InlineResults *out);
+
 /* Reports that `who` (a machine, or "the evaluator") does not know what it computes; false. */
 bool inline_unknown(Context *cx, const Op *op, const char *who);
 
 /* Types that can be used in the text: those with a register class of their own in PTX. */
 bool inline_takes(DType t);
 
-/* What is wrong with a text that has this many operands; NULL: nothing that can be detected. */
-const char *inline_mistake(Arena *a, const char *text, int inputs, bool is_volatile);
+/* What is wrong with a text that has this many results and operands; NULL: nothing that can be
+ * detected. */
+const char *inline_mistake(Arena *a, const char *text, int results, int inputs, bool is_volatile);
 
 #endif

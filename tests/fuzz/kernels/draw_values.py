@@ -172,9 +172,14 @@ def inline(case, into):
     out = case.fresh(a.dims, a.dtype, max(a.most, b.most))
     kind = "s32" if a.dtype == "i32" else "f32"
     flags = "meaning, volatile" if case.r.random() < 0.3 else "meaning"
+    code = f"max.{kind} $0, $1, $2;"
+    if case.r.random() < 0.4:  # one of two results
+        which = case.r.randrange(2)
+        flags += f', types = "{a.dtype} {a.dtype}", which = {which}'
+        code = f"max.{kind} ${which}, $2, $3; min.{kind} ${1 - which}, $2, $3;"
     text = (
         f"@outm = maximum @0, @1\n"
-        f'@out = inline_ptx "max.{kind} $0, $1, $2;" @0, @1, @outm {{{flags}}} : {out.type()}'
+        f'@out = inline_ptx "{code}" @0, @1, @outm {{{flags}}} : {out.type()}'
     )
     case.add(into, Statement(out, [a, b], text, lambda env, at, x, y: np.maximum(x, y)))
 

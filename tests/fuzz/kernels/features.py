@@ -69,6 +69,8 @@ ROWS = {
     "place of the largest or smallest": lambda c, t: bool(re.search(r"= (max|min) .*\n.*= broadcast .*\n.*= eq ", t)),
     "assertion": lambda c, t: "report %fine" in t,
     "reduction of some workgroups": lambda c, t: bool(re.search(r"if .* carry %v\d+e = .*\n.*= sum", t)),
+    "inline PTX": lambda c, t: "inline_ptx" in t,
+    "inline PTX of several results": lambda c, t: ", which = " in t,
     "cumsum": lambda c, t: "cumsum" in t,
     "reduction with a function": lambda c, t: "= reduce " in t,
     "scan with a function": lambda c, t: "= scan " in t,

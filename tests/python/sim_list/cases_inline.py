@@ -219,7 +219,76 @@ def gemm_epilogue(bm, bn, bk, dynamic=False):
     )
 
 
+def quotient_and_rest(bm, bn, dynamic=False, volatile=False):
+    """Two results of one text, both used."""
+
+    def make():
+        @tkw.wave(tiles(bm, bn))
+        def divided(
+            x: tkl.Memory[M, N, G, tkl.i32],
+            d: tkl.Memory[N, G, tkl.i32],
+            q: tkl.Memory[M, N, G, tkl.i32],
+            r: tkl.Memory[M, N, G, tkl.i32],
+        ):
+            quotient, rest = tkw.inline_ptx(
+                "div.s32 $0, $2, $3; rem.s32 $1, $2, $3;",
+                (tkw.read(x), tkw.read(d)),
+                (tkl.i32, tkl.i32),
+                meaning=lambda x, d: (x / d, x - (x / d) * d),
+                volatile=volatile,
+            )
+            tkw.write(quotient, q)
+            tkw.write(rest + quotient, r)
+
+        return divided
+
+    return Case(
+        f"inline_quotient_{bm}x{bn}" + "_dynamic" * dynamic + "_volatile" * volatile,
+        make,
+        around={M: bm, N: bn},
+        dynamic=(M, N) if dynamic else (),
+        inputs=(Tensor("i32", (M, N), (0, 999)), Tensor("i32", (N,), (1, 9))),
+        outputs=(Tensor("i32", (M, N)), Tensor("i32", (M, N))),
+        reference=lambda x, d, **_: (x // d, x % d + x // d),
+        exact=True,
+    )
+
+
+def mixed_results(bm, bn):
+    """Three results of three types; one of them is not used."""
+
+    def make():
+        @tkw.wave(tiles(bm, bn))
+        def mixed(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32]):
+            whole, _, half = tkw.inline_ptx(
+                "cvt.rmi.s32.f32 $0, $3; cvt.s64.s32 $1, $0; mul.f32 $2, $3, 0f3F000000;",
+                tkw.read(x),
+                [tkl.i32, tkl.i64, tkl.f32],
+                meaning=lambda x: (
+                    tkw.cast(tkw.floor(x), tkl.i32),
+                    tkw.cast(tkw.floor(x), tkl.i64),
+                    x * 0.5,
+                ),
+            )
+            tkw.write(tkw.cast(whole, tkl.f32) + half, y)
+
+        return mixed
+
+    return Case(
+        f"inline_mixed_{bm}x{bn}",
+        make,
+        around={M: bm, N: bn},
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=lambda x, **_: (np.floor(x) + x / 2, np.abs(x) * 2 + 1),
+    )
+
+
 CASES = [
+    quotient_and_rest(4, 64),
+    quotient_and_rest(3, 50, dynamic=True),
+    quotient_and_rest(2, 33, volatile=True),
+    mixed_results(5, 40),
     row_sums(4, 64),
     row_sums(3, 40, dynamic=True),
     row_sums(2, 96, volatile=True),

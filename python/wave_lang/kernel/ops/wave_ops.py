@@ -374,25 +374,38 @@ def cast(arg: Value, dtype: DataType, *, tag: Tag = None) -> Value:
 def inline_ptx(
     text: str,
     inputs: Sequence[Value] | Value,
-    result: DataType,
+    result: DataType | Sequence[DataType],
     meaning: Callable[..., Any] | None = None,
     *,
     volatile: builtins.bool = False,
     tag: Tag = None,
-) -> Value:
+) -> Any:
     """What PTX instructions compute for each element. In `text`, `$0` is the element of the result,
     and `$1`, `$2`, ... are those of `inputs`; the text is enclosed in its own braces.
 
-    `meaning(*inputs)` computes the same result with ops; it runs on targets without PTX. `volatile`
-    keeps the instructions where they are and executes them as often as the kernel says.
+    If `result` is a list of types, there are as many results, `$0`, `$1`, ...; `inputs` follow, and a
+    tuple is returned. `meaning(*inputs)` computes the same result (or tuple) with ops; it runs on
+    targets without PTX. `volatile` keeps the instructions where they are and executes them as often
+    as the kernel says.
     """
     values = _values(inputs)
+    several = isinstance(result, (list, tuple))
+    types = tuple(result) if several else (result,)
     shape: list[Any] = []
     for value in sorted(values, key=lambda v: len(_need_value(v, "inline_ptx").shape), reverse=True):
         shape += [dim for dim in value.shape if dim not in shape]
     attrs = {"ptx": text, "volatile": volatile, "meaning": meaning is not None, "tag": tag}
-    said = (_as_shaped(meaning(*values), tuple(shape), result),) if meaning else ()
-    return _emit("inline_ptx", (*values, *said), attrs, (tuple(shape), result))
+    said = meaning(*values) if meaning else ()
+    said = said if several or not meaning else (said,)
+    if meaning and (not isinstance(said, (list, tuple)) or len(said) != len(types)):
+        raise TypeError(f"inline_ptx: the meaning must return {len(types)} values, one for each result")
+    shaped = [_as_shaped(one, tuple(shape), t) for one, t in zip(said, types)]
+    results = []
+    for i, t in enumerate(types):
+        own = {"types": " ".join(map(str, types)), "which": i} if several else {}
+        operands = (*values, *shaped[i : i + 1])
+        results.append(_emit("inline_ptx", operands, attrs | own, (tuple(shape), t)))
+    return tuple(results) if several else results[0]
 
 
 def _as_shaped(value: Any, shape: tuple, dtype: DataType) -> Value:
