@@ -215,7 +215,7 @@ TEST(costs) {
       "  %j = expr 64*Mod($T0, 8) : i32\n  %x = ldmatrix %s, %i : vec<2, f16>\n"
       "  %y = ldmatrix %s, %j : vec<2, f16>\n}\n");
   lab_tensor(&l, DTYPE_f16, 1, 32);
-  SimReport r;
+  SimReport r = {0};
   CHECK(sim_lab(&l, NULL, &r));
   CHECK_INT((long long)r.total.shared, 2);
   CHECK_INT((long long)r.total.conflicts, 7);
