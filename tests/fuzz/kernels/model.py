@@ -107,8 +107,15 @@ def expected(case, data):
             sizes[resized.dim] = resized.stored
             exist[resized.dim] = exist[resized.dim] if resized.made is None else resized.made
         most = {d: min(case.size[d], sizes[d], exist[d]) for d in "MN"}
+        most |= {d: min(sizes[d], covered(case, d)) for d in "MN" if d not in v.dims}
         store(case, data, how, order, v, env.found[v.name], out, most)
     return results
+
+
+def covered(case, dim):
+    """How far the tiles of all workgroups reach."""
+    size, tile = case.size[dim], case.tile[dim]
+    return -(-size // tile) * tile if dim in ("MN" if case.cut_n else "M") else size
 
 
 def store(case, data, how, order, v, x, out, most):
