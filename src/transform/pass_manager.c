@@ -41,6 +41,7 @@ typedef struct Plan {
   const PassInfo *run[64];
   int n;
   bool dump[NPASSES], dump_before[NPASSES];
+  bool has_run[NPASSES];
 } Plan;
 
 static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
@@ -195,11 +196,12 @@ static bool was_idle(Kernel *k, const PassInfo *pass, const char *before, Arena 
   return strcmp(before, text_of(k, a)) == 0 || report_invalid(k, pass->name);
 }
 
-static bool run_pass(const Plan *plan, int i, PassCtx *cx, Facts *facts) {
+static bool run_pass(Plan *plan, int i, PassCtx *cx, Facts *facts) {
   const PassInfo *pass = plan->run[i];
   Kernel *k = plan->k;
   cx->target = fitted_target(k, plan->target, cx->scratch);
   if (!works_on(pass, k, cx->target)) return true;
+  plan->has_run[pass - passes] = true;
   cx->machine = fitted_machine(k, cx->target, cx->scratch);
   facts_supply(facts, k, pass->needs);
   cx->facts = facts_only(facts, pass->needs);
@@ -218,6 +220,31 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx, Facts *facts) {
   if (plan->o->after) plan->o->after(plan->o->user, k);
   arena_reset(cx->scratch);
   return true;
+}
+
+static bool is_repeated(const Plan *plan, int i) {
+  for (int j = 0; j < i; j++)
+    if (strcmp(plan->run[j]->name, plan->run[i]->name) == 0) return true;
+  return false;
+}
+
+static bool has_run(const Plan *plan, const char *name) {
+  for (int i = 0; i < NPASSES; i++)
+    if (plan->has_run[i] && strcmp(passes[i].name, name) == 0) return true;
+  return false;
+}
+
+/* Says which passes of a list, if it names any, had nothing to print: they are not for the kernel's
+ * machine. */
+static void remark_undumped(const Plan *plan, const char *list, const bool *wanted) {
+  if (!list || strcmp(list, "all") == 0) return;
+  for (int i = 0; i < plan->n; i++) {
+    const PassInfo *pass = plan->run[i];
+    if (!wanted[pass - passes] || is_repeated(plan, i) || has_run(plan, pass->name)) continue;
+    diag_add(&plan->k->cx->diags, DIAG_R0609, plan->k->at,
+             "nothing is printed for the pass `%s`: it does not run for this kernel and target",
+             pass->name);
+  }
 }
 
 static void write_times(const Plan *plan, const double *seconds, Arena *scratch) {
@@ -247,7 +274,11 @@ bool passes_run(Kernel *k, const PassOptions *o) {
     ok = run_pass(&plan, i, &cx, &facts);
     seconds[i] = os_seconds() - start;
   }
-  if (ok) write_times(&plan, seconds, cx.scratch);
+  if (ok) {
+    write_times(&plan, seconds, cx.scratch);
+    remark_undumped(&plan, o->dump, plan.dump);
+    remark_undumped(&plan, o->dump_before, plan.dump_before);
+  }
   arena_free(facts.arena);
   arena_free(cx.scratch);
   return ok;

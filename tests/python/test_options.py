@@ -303,11 +303,19 @@ def lines_of(text, start):
 
 @pytest.mark.parametrize("target", ["cpu", "sim:sm_90a", "sm_90a"])
 def test_print_ir_before_and_after(target, capsys):
-    compiled(target=target, print_ir_before=["layouts"], print_ir_after="mask", strict=True)
+    compiled(target=target, print_ir_before=["widen"], print_ir_after="mask", strict=True)
     printed = capsys.readouterr().out
-    assert lines_of(printed, "# ----") == ["# ---- before layouts", "# ---- after mask"]
+    assert lines_of(printed, "# ----") == ["# ---- before widen", "# ---- after mask"]
     before, after = printed.split("# ---- after mask")
     assert "mask = " not in before and "mask = " in after
+
+
+def test_print_ir_of_a_pass_that_does_not_run(capsys):
+    """CPUs have no lanes: no pass decides layouts."""
+    kernel = compiled(target="cpu", print_ir_before=["layouts"], print_ir_after="mask")
+    assert lines_of(capsys.readouterr().out, "# ----") == ["# ---- after mask"]
+    remarks = [r.message for r in kernel.remarks if getattr(r, "code", "") == "R0609"]
+    assert remarks == ["nothing is printed for the pass `layouts`: it does not run for this kernel and target"]
 
 
 @pytest.mark.parametrize("target", ["cpu", "sim:sm_90a"])
