@@ -253,6 +253,8 @@ TEST(lists_and_texts_are_looked_at) {
   CHECK(!wv_sim(k, NULL, 3, NULL, NULL) && says(cx, "E0001"));
   CHECK(!wv_kernel_constrain(k, NULL, 2) && says(cx, "E0001"));
   CHECK(!wv_kernel_constrain(k, &row, 1) && says(cx, "E0212"));
+  CHECK(!wv_kernel_constrain(k, &(wv_constraint){.kind = "bind"}, 1) && wv_diag_count(cx) > 0);
+  wv_diag_clear(cx);
   CHECK(!wv_build(cx, NULL, at) && says(cx, "E0001"));
   CHECK(!wv_op(b, NULL, NULL, 0, NULL, 0, NULL, at, &result) && says(cx, "E0001"));
   CHECK(!wv_op(b, "add", NULL, 2, NULL, 0, NULL, at, &result) && says(cx, "E0001"));

@@ -58,7 +58,7 @@ wv_kernel *wv_finish(wv_builder *b) {
 
 /* Latencies and units of an instruction scheduler, which public kernels bind: nothing uses them. */
 static bool is_of_scheduler(const Sym *symbol) {
-  const char *name = sym_name(symbol), *last = name ? strrchr(name, '_') : NULL;
+  const char *name = symbol ? sym_name(symbol) : NULL, *last = name ? strrchr(name, '_') : NULL;
   return last && *name == '$' && (strcmp(last, "_DELAY") == 0 || strcmp(last, "_UNITS") == 0);
 }
 
