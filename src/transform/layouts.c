@@ -110,10 +110,11 @@ static bool can_be_made(Layouts *l, const Op *op, const Op *where) {
          op_same_before(l->d, op, where);
 }
 
-/* Coordinates of scratch memory are relative to the tile, which is another one inside the loop. */
+/* Coordinates of scratch memory are relative to the tile, which is another one inside the loop. So
+ * is a mask: it may leave out what the whole tile does not need. */
 static bool can_be_read_again(Layouts *l, const Op *op, const Op *where) {
-  return op->kind == OP_read && !memory_is_scratch(op->args[0]) && !needs_whole(l, op, where) &&
-         op_same_before(l->d, op, where) && !changed_after(l, op);
+  return op->kind == OP_read && !op_has(op, ATTR_mask) && !memory_is_scratch(op->args[0]) &&
+         !needs_whole(l, op, where) && op_same_before(l->d, op, where) && !changed_after(l, op);
 }
 
 /* The loop whose iterations each use a part of a dimension of v. */
