@@ -10,7 +10,7 @@
  *                                              store %x, %c, %2
  *
  * By now every tile has a layout and every access its mask, allocations have an address in shared
- * memory, and barriers are in place (layouts, mask, pack, sync). This pass makes no further
+ * memory, and barriers are in place (layouts, mask, allocs, sync). This pass makes no further
  * decisions: it writes down what each thread does. What it cannot express yet is E0601.
  *
  * Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. Does nothing without a target, or to a kernel

@@ -13,7 +13,7 @@
  * kernel over the waves of the declared wave, or over all with `block`. Sums of narrow floats are
  * exchanged in f32. Scans and topk get their operand without waves along their dim. The result of
  * an atomic is known only to the thread that acted: other waves that hold the element receive it.
- * Allocations go to the beginning of the kernel, for `pack` and `sync` to process; rows are padded
+ * Allocations go to the beginning of the kernel, for `allocs` and `sync` to process; rows are padded
  * where that saves bank conflicts.
  *
  * Needs DISTRIBUTE and UNIFORM: there will be a barrier where values are exchanged, so all waves

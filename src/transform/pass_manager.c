@@ -44,6 +44,24 @@ typedef struct Plan {
   bool has_run[NPASSES];
 } Plan;
 
+/* The row that had another name before, with a remark; NULL: none did. */
+static const PassInfo *find_renamed(Kernel *k, const char *word) {
+  static const struct {
+    const char *was, *name;
+  } renamed[] = {
+#define RENAMED(was, name) {#was, #name},
+#include "transform/passes.def"
+  };
+  for (size_t i = 0; i < WV_LEN(renamed); i++) {
+    if (strcmp(renamed[i].was, word) != 0) continue;
+    diag_add(&k->cx->diags, DIAG_R0614, (Span){0}, "the pass `%s` is now called `%s`", word,
+             renamed[i].name);
+    for (int row = 0; row < NPASSES; row++)
+      if (strcmp(passes[row].name, renamed[i].name) == 0) return &passes[row];
+  }
+  return NULL;
+}
+
 static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
   const char *names[NPASSES];
   for (int i = 0; i < NPASSES; i++) {
@@ -51,6 +69,8 @@ static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
     if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) return &passes[i];
   }
   const char *word = arena_strndup(k->cx->diags.arena, name, len);
+  const PassInfo *renamed = find_renamed(k, word);
+  if (renamed) return renamed;
   Diag *d = diag_add(&k->cx->diags, DIAG_E0604, (Span){0}, "unknown pass `%s`", word);
   const char *near = diag_nearest(word, names, NPASSES);
   if (near) diag_hint(&k->cx->diags, d, "did you mean `%s`?", near);

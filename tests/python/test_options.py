@@ -587,7 +587,7 @@ def product_and_rows(
 def places(kernel):
     """(first byte, end) of each allocation."""
     found = []
-    for line in kernel.ir_after("pack").splitlines():
+    for line in kernel.ir_after("allocs").splitlines():
         if " = alloc " not in line:
             continue
         base = int(re.search(r"base = (\d+)", line)[1])

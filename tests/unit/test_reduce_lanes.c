@@ -6,7 +6,7 @@
 #include "layout/convert.h"
 #include "unit/lane_kit.h"
 
-#define CONVERT_PASSES "exchange,mask,version,pack,sync,lower_threads"
+#define CONVERT_PASSES "exchange,mask,version,allocs,sync,lower_threads"
 
 typedef struct Reduce {
   Sample sample;

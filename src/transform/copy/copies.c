@@ -335,7 +335,7 @@ static void lay_out(Copies *c, int memory) {
   Operands operands = {0};
   if (!alloc || op_has(alloc, ATTR_memory) || !is_used_directly(c, memory)) return;
   if (!copy_slot_layout(c->d, alloc, &rows)) return;
-  if (mem_bytes(&rows) > c->machine->target->shared_most) return; /* `pack` will refuse it */
+  if (mem_bytes(&rows) > c->machine->target->shared_most) return; /* `allocs` will refuse it */
   if (!find_operands(c, memory, &rows, &operands)) return;
   if (operands.n) {
     if (lay_out_operand(c, &operands, memory, &swizzled)) set_operand(c, alloc, v, &swizzled);

@@ -33,16 +33,16 @@ TESTS = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
     1: ["unit/test_fragment.c: layouts_equal_the_published_formulas"],
     2: ["unit/test_layout.c: cover_counts", "unit/test_fragment.c: fragments_cover_their_tiles"],
-    5: ["unit/test_pipeline.c: any_number_of_iterations"],
+    5: ["unit/test_stages.c: any_number_of_iterations"],
     6: [
         "unit/test_sync.c: every_path_is_in_order_and_every_barrier_needed",
-        "unit/test_pack.c: values_are_kept_on_every_path",
+        "unit/test_allocs.c: values_are_kept_on_every_path",
         "python/sim_list/test_sim_list.py: test_schedules",
         "python/sim_list/test_seeded_faults.py: test_faults_are_found",
     ],
     7: [
         "python/sim_list/test_thread_faults.py: test_faults_are_found",
-        "unit/test_pipeline.c: missing_waits_and_barriers_are_found",
+        "unit/test_stages.c: missing_waits_and_barriers_are_found",
     ],
     8: ["unit/test_banks.c: model_equals_definition"],
     9: ["fuzz/fuzz_sym.c: idempotent"],

@@ -1,4 +1,4 @@
-/* pack: assigns addresses in shared memory to allocations; those that never hold values at the same
+/* allocs: assigns addresses in shared memory to allocations; those that never hold values at the same
  * time may share bytes.
  *
  *     %s = alloc : mem<M, K, f16, shared>      %s = alloc {physical = [64, 32], base = 0} : ...
@@ -29,7 +29,7 @@ typedef struct Block {
   bool placed;
 } Block;
 
-typedef struct Pack {
+typedef struct Allocs {
   Kernel *k;
   Arena *arena;
   const Distribution *d;
@@ -41,12 +41,12 @@ typedef struct Pack {
   bool *in_loop;  /* n * n: both are used in one loop */
   bool apart;     /* `overlap 0`: all are kept apart */
   bool crowded;   /* there is no room to keep those apart */
-} Pack;
+} Allocs;
 
 /* ---- blocks ---- */
 
 /* An allocation without extents takes those of the tile at its position. */
-static bool give_extents(Pack *p, Op *alloc) {
+static bool give_extents(Allocs *p, Op *alloc) {
   const Type *t = alloc->results[0].type;
   int extent[IR_MAX_RANK];
   if (op_has(alloc, ATTR_physical)) return true;
@@ -60,14 +60,14 @@ static bool give_extents(Pack *p, Op *alloc) {
   return true;
 }
 
-static int memory_of(const Pack *p, const Op *alloc) {
+static int memory_of(const Allocs *p, const Op *alloc) {
   for (int i = 0; i < p->m->memories.n; i++)
     if (p->m->memories.at[i] == &alloc->results[0]) return i;
   return -1;
 }
 
 /* Wide copies require aligned rows. */
-static int alignment_of(const Pack *p, const Op *alloc, int memory) {
+static int alignment_of(const Allocs *p, const Op *alloc, int memory) {
   int align = alloc_align(alloc);
   for (int i = 0; i < p->m->uses.n && align < ALIGN_COPY; i++)
     if (p->m->uses.at[i].memory == memory && p->m->uses.at[i].op->kind == OP_copy)
@@ -76,7 +76,7 @@ static int alignment_of(const Pack *p, const Op *alloc, int memory) {
 }
 
 /* A size that is not a number, or together too many elements. */
-static bool fail_size(const Pack *p, const Op *alloc) {
+static bool fail_size(const Allocs *p, const Op *alloc) {
   Diags *diags = &p->k->cx->diags;
   const Type *t = alloc->results[0].type;
   StrBuf shape = {.arena = diags->arena};
@@ -98,7 +98,7 @@ static bool fail_size(const Pack *p, const Op *alloc) {
   return false;
 }
 
-static bool gather_blocks(Pack *p) {
+static bool gather_blocks(Allocs *p) {
   p->blocks = ARENA_ARRAY(p->arena, Block, p->k->nops);
   for (Op *op = ir_first(p->k); op; op = ir_next(op)) {
     if (op->kind != OP_alloc) continue;
@@ -111,7 +111,7 @@ static bool gather_blocks(Pack *p) {
   return true;
 }
 
-static int block_of(const Pack *p, int memory) {
+static int block_of(const Allocs *p, int memory) {
   for (int i = 0; i < p->n; i++)
     if (p->blocks[i].memory == memory) return i;
   return -1;
@@ -120,7 +120,7 @@ static int block_of(const Pack *p, int memory) {
 /* ---- liveness ---- */
 
 /* The tile of a write or copy by name covers the allocation if it has the same extents. */
-static bool is_whole(const Pack *p, const MemoryUse *use) {
+static bool is_whole(const Allocs *p, const MemoryUse *use) {
   const Value *memory = p->m->memories.at[use->memory];
   if (use->how != TOUCH_WRITE || !use->by_name || !memory->def) return false;
   if (alloc_slots(memory->def) > 1) return false;
@@ -135,7 +135,7 @@ static bool is_whole(const Pack *p, const MemoryUse *use) {
   return true;
 }
 
-static void note_together(Pack *p, const bool *live) {
+static void note_together(Allocs *p, const bool *live) {
   for (int i = 0; i < p->n; i++)
     for (int j = 0; j < p->n; j++)
       if (live[i] && live[j]) p->together[i * p->n + j] = true;
@@ -143,7 +143,7 @@ static void note_together(Pack *p, const bool *live) {
 
 /* Backwards over one op: what it touches holds values while it runs, together with what is needed
  * later. */
-static void live_op(Pack *p, bool *live, const Op *op) {
+static void live_op(Allocs *p, bool *live, const Op *op) {
   bool *now = arena_copy(p->arena, live, sizeof *live * (size_t)p->n);
   bool touched = false;
   for (int i = 0; i < p->m->uses.n; i++) {
@@ -156,9 +156,9 @@ static void live_op(Pack *p, bool *live, const Op *op) {
   if (touched) note_together(p, now);
 }
 
-static void live_region(Pack *p, bool *live, const Region *r);
+static void live_region(Allocs *p, bool *live, const Region *r);
 
-static void live_body(Pack *p, bool *live, const Op *op) {
+static void live_body(Allocs *p, bool *live, const Op *op) {
   bool again;
   do {
     bool *inside = arena_copy(p->arena, live, sizeof *live * (size_t)p->n);
@@ -171,14 +171,14 @@ static void live_body(Pack *p, bool *live, const Op *op) {
   } while (again);
 }
 
-static void live_region(Pack *p, bool *live, const Region *r) {
+static void live_region(Allocs *p, bool *live, const Region *r) {
   for (const Op *op = r->last; op; op = op->prev) {
     if (op->body) live_body(p, live, op);
     else live_op(p, live, op);
   }
 }
 
-static void find_together(Pack *p) {
+static void find_together(Allocs *p) {
   p->together = ARENA_ARRAY(p->arena, bool, p->n * p->n);
   p->whole = ARENA_ARRAY(p->arena, bool, p->m->uses.n);
   for (int i = 0; i < p->m->uses.n; i++) p->whole[i] = is_whole(p, &p->m->uses.at[i]);
@@ -196,7 +196,7 @@ static bool have_common_loop(const Op *a, const Op *b) {
   return false;
 }
 
-static void find_in_loop(Pack *p) {
+static void find_in_loop(Allocs *p) {
   p->in_loop = ARENA_ARRAY(p->arena, bool, p->n * p->n);
   for (int i = 0; i < p->m->uses.n; i++)
     for (int j = 0; j < p->m->uses.n; j++) {
@@ -208,14 +208,14 @@ static void find_in_loop(Pack *p) {
 
 /* ---- places ---- */
 
-static bool are_apart(const Pack *p, int a, int b) {
+static bool are_apart(const Allocs *p, int a, int b) {
   return p->together[a * p->n + b] || (!p->crowded && (p->apart || p->in_loop[a * p->n + b]));
 }
 
 static int64_t align_up(int64_t v, int align) { return (v + align - 1) / align * align; }
 
 /* The end of a placed block that overlaps `b` at `base`; 0: none does. */
-static int64_t in_the_way(const Pack *p, int b, int64_t base) {
+static int64_t in_the_way(const Allocs *p, int b, int64_t base) {
   int64_t end = 0;
   for (int i = 0; i < p->n; i++) {
     const Block *other = &p->blocks[i];
@@ -226,14 +226,14 @@ static int64_t in_the_way(const Pack *p, int b, int64_t base) {
   return end;
 }
 
-static void place(Pack *p, int b) {
+static void place(Allocs *p, int b) {
   int64_t base = 0;
   for (int64_t end; (end = in_the_way(p, b, base));) base = align_up(end, p->blocks[b].align);
   p->blocks[b].base = base;
   p->blocks[b].placed = true;
 }
 
-static int largest_left(const Pack *p) {
+static int largest_left(const Allocs *p) {
   int best = -1;
   for (int i = 0; i < p->n; i++)
     if (!p->blocks[i].placed && (best < 0 || p->blocks[i].bytes > p->blocks[best].bytes)) best = i;
@@ -241,7 +241,7 @@ static int largest_left(const Pack *p) {
 }
 
 /* Places all blocks; returns the bytes they need. */
-static int64_t place_all(Pack *p) {
+static int64_t place_all(Allocs *p) {
   int64_t total = 0;
   for (int i = 0; i < p->n; i++) p->blocks[i].placed = false;
   for (int b; (b = largest_left(p)) >= 0;) {
@@ -252,7 +252,7 @@ static int64_t place_all(Pack *p) {
   return total;
 }
 
-static bool find_places(Pack *p, const TargetInfo *target) {
+static bool find_places(Allocs *p, const TargetInfo *target) {
   int64_t total = place_all(p);
   p->crowded = target && total > target->shared_most;
   if (p->crowded) total = place_all(p);
@@ -269,8 +269,8 @@ static bool find_places(Pack *p, const TargetInfo *target) {
   return false;
 }
 
-bool pass_pack(Kernel *k, PassCtx *cx) {
-  Pack p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .m = cx->facts.memory_uses};
+bool pass_allocs(Kernel *k, PassCtx *cx) {
+  Allocs p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .m = cx->facts.memory_uses};
   p.apart = distribute_is_off(p.d, CONSTRAINT_overlap);
   if (!gather_blocks(&p)) return false;
   find_together(&p);

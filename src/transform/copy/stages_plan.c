@@ -1,12 +1,12 @@
-/* pipeline_plan.c: see pipeline_plan.h. */
-#include "transform/copy/pipeline_plan.h"
+/* stages_plan.c: see stages_plan.h. */
+#include "transform/copy/stages_plan.h"
 
 #include <string.h>
 
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "transform/copy/copy_plan.h"
-#include "transform/copy/pipeline_early.h"
+#include "transform/copy/stages_early.h"
 
 enum {
   MOST_SLOTS = 4,
@@ -27,9 +27,9 @@ typedef struct Planner {
   const MemoryUses *m;
   const TargetInfo *target;
   int threads; /* of a workgroup */
-  bool wanted; /* the header requests a pipeline ... */
+  bool wanted; /* the header requests stages ... */
   int asked;   /* ... with this many slots; 0: left to the compiler */
-  PipelinePlan plan;
+  StagesPlan plan;
 } Planner;
 
 /* The op of region `r` that contains op, or op itself; NULL: it is elsewhere. */
@@ -394,7 +394,7 @@ static int asked_slots(const Planner *p, const Constraint *stages) {
   return sym_is_int(distribute_expr(p->d, NULL, stages->stages.count), &n) ? (int)n : 0;
 }
 
-PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx) {
+StagesPlan stages_plan(Kernel *k, PassCtx *cx) {
   const Constraint *stages = kernel_constraint(k, CONSTRAINT_stages, NULL);
   Planner p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
   p.m = cx->facts.memory_uses;

@@ -1,4 +1,4 @@
-/* test_pipeline.c: loops whose copies are prefetched: the same results with any number of
+/* test_stages.c: loops whose copies are prefetched: the same results with any number of
  * iterations, one barrier for each, and no redundant wait. */
 #include "ir/ops/alloc_layout.h"
 #include "unit/lane_kit.h"
@@ -145,7 +145,7 @@ TEST(missing_waits_behind_a_loop_are_found) {
 
 static int rings_of(const char *text, const char *target) {
   Lab l = lab_open(text);
-  PassOptions o = {.target = target, .stop_after = "pipeline", .verify_each = true};
+  PassOptions o = {.target = target, .stop_after = "stages", .verify_each = true};
   int rings = l.k && passes_run(l.k, &o) ? 0 : -1;
   for (const Op *op = ir_first(l.k); op; op = ir_next(op))
     rings += op->kind == OP_alloc && alloc_slots(op) > 1;
@@ -177,7 +177,7 @@ TEST(what_stays_where_it_is) {
 /* Shared memory decides: rings as deep as it allows, or none. */
 static int slots_of(const char *text, const char *target) {
   Lab l = lab_open(text);
-  PassOptions o = {.target = target, .stop_after = "pack", .verify_each = true};
+  PassOptions o = {.target = target, .stop_after = "allocs", .verify_each = true};
   int slots = l.k && passes_run(l.k, &o) ? 1 : -1;
   for (const Op *op = ir_first(l.k); op; op = ir_next(op))
     if (op->kind == OP_alloc && alloc_slots(op) > slots) slots = alloc_slots(op);
@@ -344,7 +344,7 @@ TEST(boxes_without_their_barriers_are_found) {
 /* Whether there is also a matmul before the loop. */
 static bool begins_early(const char *text, const char *target) {
   Lab l = lab_open(text);
-  PassOptions o = {.target = target, .stop_after = "pipeline", .verify_each = true};
+  PassOptions o = {.target = target, .stop_after = "stages", .verify_each = true};
   bool early = false;
   if (l.k && passes_run(l.k, &o))
     for (const Op *op = ir_first(l.k); op; op = op->next) early |= op->kind == OP_mma;

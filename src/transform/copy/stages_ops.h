@@ -1,8 +1,8 @@
-/* pipeline_ops.h: ops of a staged loop as they are in another iteration. */
-#ifndef WV_PIPELINE_OPS_H
-#define WV_PIPELINE_OPS_H
+/* stages_ops.h: ops of a staged loop as they are in another iteration. */
+#ifndef WV_STAGES_OPS_H
+#define WV_STAGES_OPS_H
 
-#include "transform/copy/pipeline_plan.h"
+#include "transform/copy/stages_plan.h"
 
 /* Makes `op` act for that iteration, which may not exist. */
 void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *iteration);

@@ -1,4 +1,4 @@
-/* pipeline_early.h: computes the product at the start of an iteration one iteration early.
+/* stages_early.h: computes the product at the start of an iteration one iteration early.
  *
  *     for K carry %acc = %a {              %first = mma %k.0, %q, %zero
  *       %s = mma %k.i, %q, %zero           for K carry %acc = %a, %s = %first {
@@ -11,10 +11,10 @@
  * Nothing in the loop depends on %next, so it is in flight while %s is being processed. Its tiles
  * must have arrived one iteration before the others. Past the last iteration it multiplies whatever
  * is in memory, and the result is not used. */
-#ifndef WV_PIPELINE_EARLY_H
-#define WV_PIPELINE_EARLY_H
+#ifndef WV_STAGES_EARLY_H
+#define WV_STAGES_EARLY_H
 
-#include "transform/copy/pipeline_plan.h"
+#include "transform/copy/stages_plan.h"
 
 /* The first product of the loop, if it reads both operands from shared memory, depends on nothing
  * that the loop computes, and its result is used in the loop; NULL: there is none. */

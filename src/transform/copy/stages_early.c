@@ -1,8 +1,8 @@
-/* pipeline_early.c: see pipeline_early.h. */
-#include "transform/copy/pipeline_early.h"
+/* stages_early.c: see stages_early.h. */
+#include "transform/copy/stages_early.h"
 
 #include "ir/ops/access.h"
-#include "transform/copy/pipeline_ops.h"
+#include "transform/copy/stages_ops.h"
 
 /* ---- which product ---- */
 

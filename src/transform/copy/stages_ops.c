@@ -1,5 +1,5 @@
-/* pipeline_ops.c: see pipeline_ops.h. */
-#include "transform/copy/pipeline_ops.h"
+/* stages_ops.c: see stages_ops.h. */
+#include "transform/copy/stages_ops.h"
 
 #include "ir/attr.h"
 

@@ -1,4 +1,4 @@
-/* pipeline: software pipelining: copies to shared memory run some iterations ahead of the reads.
+/* stages: software pipelining: copies to shared memory run some iterations ahead of the reads.
  *
  *                                       copy %a, %s {iteration = {K: 0}, slot = 0, ...}
  *                                       async_commit
@@ -37,22 +37,22 @@
  * iteration, and stored at its end. A product that reads shared memory itself may still be in
  * flight when the next iteration begins (`pending`); its slot is filled one iteration later.
  *
- * A product that depends only on such tiles is computed one iteration early (pipeline_early.h).
+ * A product that depends only on such tiles is computed one iteration early (stages_early.h).
  *
- * pipeline_plan decides what is prefetched, and how many slots there are. Only the innermost loop
+ * stages_plan decides what is prefetched, and how many slots there are. Only the innermost loop
  * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "transform/copy/copy_plan.h"
 #include "transform/copy/copy_way.h"
-#include "transform/copy/pipeline_early.h"
-#include "transform/copy/pipeline_ops.h"
+#include "transform/copy/stages_early.h"
+#include "transform/copy/stages_ops.h"
 
 typedef struct Rewrite {
   Kernel *k;
   SymCtx *sym;
   PassCtx *cx;
-  const PipelinePlan *plan;
+  const StagesPlan *plan;
   StagedLoop *l;
   Value *full; /* barriers of the loop on which boxes arrive, one per slot; NULL: none */
 } Rewrite;
@@ -322,7 +322,7 @@ static bool rewrite_loop(Rewrite *w) {
 }
 
 /* Loops that share an allocation, which `version` copied from one, agree on its slots. */
-static void make_rings(Kernel *k, const PipelinePlan *plan) {
+static void make_rings(Kernel *k, const StagesPlan *plan) {
   for (int i = 0; i < plan->loops.n; i++)
     for (int j = 0; j < plan->loops.at[i].copies.n; j++) {
       const StagedCopy *c = &plan->loops.at[i].copies.at[j];
@@ -332,7 +332,7 @@ static void make_rings(Kernel *k, const PipelinePlan *plan) {
 }
 
 /* Boxes are worthwhile only if they are prefetched. */
-static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
+static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     bool staged = false;
     if (!copy_goes_by(op, "tma") || copy_barriers(op)) continue;
@@ -345,8 +345,8 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
   return true;
 }
 
-bool pass_pipeline(Kernel *k, PassCtx *cx) {
-  PipelinePlan plan = pipeline_plan(k, cx);
+bool pass_stages(Kernel *k, PassCtx *cx) {
+  StagesPlan plan = stages_plan(k, cx);
   if (!cx->machine || !cx->target) return cx->idle = true;
   if (!unbox_others(k, cx, &plan)) return false;
   if (plan.slots < 2) return true;

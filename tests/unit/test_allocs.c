@@ -1,4 +1,4 @@
-/* test_pack.c: offsets in shared memory, checked by following every path of small programs byte by
+/* test_allocs.c: offsets in shared memory, checked by following every path of small programs byte by
  * byte: data written to an allocation is still there when it is read. */
 #include "unit/path_kit.h"
 #include "unit/tile_samples.h"
@@ -101,7 +101,7 @@ typedef struct Tally {
 /* Programs whose allocations have that many elements, packed for a machine (NULL: any). */
 static Tally judge_programs(int programs, int elements, const char *target) {
   Tally t = {0};
-  PassOptions o = {.passes = "pack", .verify_each = true, .target = target};
+  PassOptions o = {.passes = "allocs", .verify_each = true, .target = target};
   for (uint64_t seed = 1; seed <= (uint64_t)programs && t.wrong < 3; seed++) {
     Lab l = random_program(seed, elements);
     bool ok = l.k && passes_run(l.k, &o);
@@ -135,7 +135,7 @@ TEST(a_small_machine_is_crowded) {
 }
 
 TEST(results_stay) {
-  EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "promote,mask,version,pack,sync"), 0);
+  EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "promote,mask,version,allocs,sync"), 0);
 }
 
 TESTS_MAIN(RUN(values_are_kept_on_every_path) RUN(a_small_machine_is_crowded) RUN(results_stay))
