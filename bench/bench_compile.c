@@ -74,7 +74,7 @@ static void count_region(Times *t, Kernel *k, Arena *a, const Region *r, bool in
     const Attr *e = op->kind == OP_expr ? op_attr(op, ATTR_expr) : NULL;
     t->ops++;
     if (inner) t->inner++;
-    const SymCode *code = inner && e ? sym_lower(a, k->cx->sym, facts, &e->sym, 1) : NULL;
+    const SymCode *code = inner && e ? sym_code(a, k->cx->sym, facts, &e->sym, 1) : NULL;
     if (code) t->cost += code->cost;
     bool loop = op->kind == OP_for || op->kind == OP_while;
     if (op->body) count_region(t, k, a, op->body, inner || (loop && !holds_loop(op->body)));

@@ -13,7 +13,7 @@
 
 static int cost_of(Lower *l, const SymFacts *facts, const Sym *e) {
   Arena *own = arena_new(); /* keeps what the facts learn on the way */
-  const SymCode *code = sym_lower(own, l->sym, facts, &e, 1);
+  const SymCode *code = sym_code(own, l->sym, facts, &e, 1);
   int cost = code ? code->cost : INT32_MAX;
   if (!code) sym_take_error(l->sym);
   arena_free(own);

@@ -249,12 +249,12 @@ typedef struct SymCode {
   int cost;
 } SymCode;
 
-SymCode *sym_lower(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n);
+SymCode *sym_code(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n);
 
 /* The same, given the symbols that have one value per launch (dimensions, strides): what depends
  * only on them becomes `launch` operations, and division by it `divmagic`. NULL on overflow. */
-SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
-                          const Sym *const *uniform, int nuniform);
+SymCode *sym_code_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
+                         const Sym *const *uniform, int nuniform);
 
 /* For results of which only the low 32 bits are needed: operations that need no more become 32 bits
  * wide and wrap around. Constants are unchanged. */

@@ -608,7 +608,7 @@ static bool run_op(Case *c, const SymOp *op, const Wide *v, const int64_t *point
 static void check_lower(Case *c, const Tree *t, const Sym *s) {
   int uniform = rng_below(c->rng, 2) ? 2 : 0;
   const Sym *launch[2] = {c->var[1], c->var[3]};
-  SymCode *code = sym_lower_launch(c->arena, c->cx, c->facts, &s, 1, launch, uniform);
+  SymCode *code = sym_code_launch(c->arena, c->cx, c->facts, &s, 1, launch, uniform);
   if (!code && !strstr(sym_error(c->cx), "64 bits") && !strstr(sym_error(c->cx), "too large"))
     report(c, sym_error(c->cx), s, NULL);
   if (!code) return;
@@ -628,7 +628,7 @@ static void check_lower(Case *c, const Tree *t, const Sym *s) {
 
 /* The low 32 bits of what it computes are still right. */
 static void check_narrow(Case *c, const Tree *t, const Sym *s) {
-  SymCode *code = sym_lower(c->arena, c->cx, c->facts, &s, 1);
+  SymCode *code = sym_code(c->arena, c->cx, c->facts, &s, 1);
   if (!code) return;
   sym_narrow(c->arena, code);
   Wide *v = ARENA_ARRAY(c->arena, Wide, code->nops);

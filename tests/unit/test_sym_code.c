@@ -68,7 +68,7 @@ static const char *ops(Env *e, const char *text, const char *uniform) {
 #include "sym/sym_ops.def"
   };
   const Sym *s = sym_simplify(e->cx, e->f, parse(e, text)), *u = uniform ? parse(e, uniform) : NULL;
-  SymCode *code = sym_lower_launch(e->arena, e->cx, e->f, &s, 1, &u, u != NULL);
+  SymCode *code = sym_code_launch(e->arena, e->cx, e->f, &s, 1, &u, u != NULL);
   StrBuf out = {.arena = e->arena};
   for (int i = 0; code && i < code->nops; i++) {
     if (code->ops[i].kind == SYM_OP_const || code->ops[i].kind == SYM_OP_symbol) continue;
@@ -112,7 +112,7 @@ TEST(lowering_knows_widths) {
   Env e = env_new();
   CHECK(sym_assume(e.f, parse(&e, "$T0 < 256")));
   const Sym *s[] = {parse(&e, "4*$T0 + 3"), parse(&e, "4*$T0 + N")};
-  SymCode *code = sym_lower(e.arena, e.cx, e.f, s, 2);
+  SymCode *code = sym_code(e.arena, e.cx, e.f, s, 2);
   CHECK_INT(code->ops[code->results[0]].bits, 32);
   CHECK_INT(code->ops[code->results[1]].bits, 64);
   CHECK(code->cost > 0);
@@ -122,12 +122,12 @@ TEST(lowering_knows_widths) {
 TEST(narrowing_keeps_the_low_bits) {
   Env e = env_new();
   const Sym *sum = parse(&e, "4*x + y"), *quotient = parse(&e, "floor((x + y)/3) + x");
-  SymCode *code = sym_lower(e.arena, e.cx, e.f, &sum, 1);
+  SymCode *code = sym_code(e.arena, e.cx, e.f, &sum, 1);
   CHECK_INT(code->ops[code->results[0]].bits, 64);
   sym_narrow(e.arena, code);
   for (int i = 0; i < code->nops; i++)
     CHECK_INT(code->ops[i].bits, code->ops[i].kind == SYM_OP_symbol ? 64 : 32);
-  code = sym_lower(e.arena, e.cx, e.f, &quotient, 1);
+  code = sym_code(e.arena, e.cx, e.f, &quotient, 1);
   sym_narrow(e.arena, code);
   CHECK_INT(code->ops[code->results[0]].bits, 32);
   for (int i = 0; i < code->nops; i++) /* both the dividend and the quotient are needed */

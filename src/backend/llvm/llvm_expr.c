@@ -1,4 +1,4 @@
-/* llvm_expr.c: index expressions as integer instructions (sym_lower decides which).
+/* llvm_expr.c: index expressions as integer instructions (sym_code decides which).
  *
  * Everything is computed in 64 bits: registers are that wide anyway, and addresses need no
  * extension. Only divisions use 32 bits if both operands fit, because they are faster. */
@@ -156,11 +156,11 @@ enum { ENOUGH_ARGUMENTS = 128 };
 static const SymCode *lower(Llvm *p, const Op *op, const Sym *e) {
   const Sym **uniform;
   const SymCode *code = NULL;
-  if (p->slots.n >= ENOUGH_ARGUMENTS) code = sym_lower(p->arena, p->sym, p->facts, &e, 1);
+  if (p->slots.n >= ENOUGH_ARGUMENTS) code = sym_code(p->arena, p->sym, p->facts, &e, 1);
   if (code) return code;
   sym_take_error(p->sym);
   int n = uniform_symbols(p, op, e, &uniform);
-  return sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
 }
 
 const char *llvm_expr(Llvm *p, const Op *op, const Sym *e) {

@@ -1,4 +1,4 @@
-/* ptx_expr.c: index expressions as integer instructions (sym_lower decides which). */
+/* ptx_expr.c: index expressions as integer instructions (sym_code decides which). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -299,11 +299,11 @@ enum { ENOUGH_ARGUMENTS = 128 };
 static SymCode *lower(Ptx *p, const Sym *e) {
   const Sym **uniform = ARENA_ARRAY(p->arena, const Sym *, sym_free_symbols(e, NULL, 0) + 1);
   SymCode *code = NULL;
-  if (p->args.n >= ENOUGH_ARGUMENTS) code = sym_lower(p->arena, p->sym, p->facts, &e, 1);
+  if (p->args.n >= ENOUGH_ARGUMENTS) code = sym_code(p->arena, p->sym, p->facts, &e, 1);
   if (code) return code;
   sym_take_error(p->sym);
   int n = uniform_symbols(p, e, uniform);
-  return sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
 }
 
 Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {

@@ -1,4 +1,4 @@
-/* lower.c: lowers expressions to cheap straight-line integer operations.
+/* sym_code.c: lowers expressions to cheap straight-line integer operations.
  *
  *     (x + y)*K/8, 8 | K        shr(mul(add x y, K), 3)
  *     Mod(x, 64)                and x 63
@@ -575,8 +575,8 @@ static int lower(Lower *l, const Sym *s) {
   return r;
 }
 
-SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
-                          const Sym *const *uniform, int nuniform) {
+SymCode *sym_code_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
+                         const Sym *const *uniform, int nuniform) {
   ArenaMark mark = arena_mark(cx->scratch);
   Lower l = {.arena = a,
              .scratch = cx->scratch,
@@ -597,6 +597,6 @@ SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *co
   return cx->error[0] ? NULL : code;
 }
 
-SymCode *sym_lower(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n) {
-  return sym_lower_launch(a, cx, f, exprs, n, NULL, 0);
+SymCode *sym_code(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n) {
+  return sym_code_launch(a, cx, f, exprs, n, NULL, 0);
 }
