@@ -102,8 +102,8 @@ Value *lower_neutral(Lower *l, OpKind kind, DType t);
 /* ---- emission (lower_emit.c) ----------------------------------------------------------------- */
 
 /* Appends an op; returns its result, or NULL if it has none. */
-Value *emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs, int nattrs,
-            const Type *type);
+Value *lower_emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs,
+                  int nattrs, const Type *type);
 
 /* An integer expression of symbols, as `dtype` (i32 or index). Hoisted out of loops whose symbols
  * it does not mention, unless it may be undefined there. */

@@ -27,8 +27,8 @@ static Op *make_op(Lower *l, OpKind kind, Value *const *args, int nargs, const A
   return op;
 }
 
-Value *emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs, int nattrs,
-            const Type *type) {
+Value *lower_emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs,
+                  int nattrs, const Type *type) {
   return place_op(l, l->scope, make_op(l, kind, args, nargs, attrs, nattrs), type);
 }
 
@@ -332,12 +332,12 @@ Value *emit_bound(Lower *l, const Sym *condition) {
 Value *emit_number(Lower *l, DType dtype, double v) {
   Attr attr = {.key = ATTR_value, .number = v};
   if (!dtype_is_float(dtype)) attr = (Attr){.key = ATTR_value, .sym = sym_int(l->sym, (int64_t)v)};
-  return emit(l, OP_scalar, NULL, 0, &attr, 1, type_scalar(l->k->cx, dtype));
+  return lower_emit(l, OP_scalar, NULL, 0, &attr, 1, type_scalar(l->k->cx, dtype));
 }
 
 Value *emit_splat(Lower *l, Value *scalar, int n) {
   if (n == 1) return scalar;
-  return emit(l, OP_splat, &scalar, 1, NULL, 0, type_vec(l->k->cx, n, scalar->type->dtype));
+  return lower_emit(l, OP_splat, &scalar, 1, NULL, 0, type_vec(l->k->cx, n, scalar->type->dtype));
 }
 
 Value *emit_pick(Lower *l, Value *v, const int *regs, int n) {
@@ -347,7 +347,7 @@ Value *emit_pick(Lower *l, Value *v, const int *regs, int n) {
   if (v->type->n == 1) return emit_splat(l, v, n);
   if (equal && n > 1) return emit_splat(l, emit_pick(l, v, regs, 1), n);
   Attr attr = attr_ints(l->k, ATTR_regs, regs, n);
-  return emit(l, OP_pick, &v, 1, &attr, 1, type_vec(l->k->cx, n, v->type->dtype));
+  return lower_emit(l, OP_pick, &v, 1, &attr, 1, type_vec(l->k->cx, n, v->type->dtype));
 }
 
 Value *emit_range(Lower *l, Value *v, int first, int n) {
@@ -360,12 +360,12 @@ Value *emit_join(Lower *l, Value *const *parts, int n) {
   int regs = 0;
   for (int i = 0; i < n; i++) regs += parts[i]->type->n;
   if (n == 1) return parts[0];
-  return emit(l, OP_join, parts, n, NULL, 0, type_vec(l->k->cx, regs, parts[0]->type->dtype));
+  return lower_emit(l, OP_join, parts, n, NULL, 0, type_vec(l->k->cx, regs, parts[0]->type->dtype));
 }
 
 Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b) {
   Value *args[] = {a, b};
-  return emit(l, kind, args, 2, NULL, 0, a->type);
+  return lower_emit(l, kind, args, 2, NULL, 0, a->type);
 }
 
 Value *emit_both(Lower *l, Value *a, Value *b) {
@@ -377,22 +377,22 @@ Value *emit_both(Lower *l, Value *a, Value *b) {
 
 Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no) {
   Value *args[] = {condition, yes, no};
-  return emit(l, OP_select, args, 3, NULL, 0, yes->type);
+  return lower_emit(l, OP_select, args, 3, NULL, 0, yes->type);
 }
 
 Value *emit_cast(Lower *l, Value *v, DType dtype) {
   if (v->type->dtype == dtype) return v;
-  return emit(l, OP_cast, &v, 1, NULL, 0, type_with_dtype(l->k->cx, v->type, dtype));
+  return lower_emit(l, OP_cast, &v, 1, NULL, 0, type_with_dtype(l->k->cx, v->type, dtype));
 }
 
 Value *emit_shuffle(Lower *l, Value *v, int flip) {
   Attr attrs[] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "xor")},
                   {.key = ATTR_by, .integer = flip}};
-  return flip ? emit(l, OP_shuffle, &v, 1, attrs, 2, v->type) : v;
+  return flip ? lower_emit(l, OP_shuffle, &v, 1, attrs, 2, v->type) : v;
 }
 
 Value *emit_shuffle_idx(Lower *l, Value *v, const Sym *lane) {
   const Sym *e = sym_simplify(l->sym, lower_facts(l), lane);
   Value *args[] = {v, emit_expr(l, e ? e : lane, DTYPE_i32)};
-  return emit(l, OP_shuffle_idx, args, 2, NULL, 0, v->type);
+  return lower_emit(l, OP_shuffle_idx, args, 2, NULL, 0, v->type);
 }

@@ -76,7 +76,7 @@ static Value *multiply(LaneProduct *p, int **to, int *n) {
   choice.order.n = 0;
   Attr attrs[] = {{.key = ATTR_mma, .mma = &choice},
                   attr_ints(l->k, ATTR_copies, p->div.copies, 3)};
-  return emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
+  return lower_emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }
 
 bool product_next(LaneProduct *p, const Value *out) {

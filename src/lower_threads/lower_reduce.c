@@ -41,13 +41,13 @@ Value *lower_neutral(Lower *l, OpKind kind, DType t) {
   Attr value = {.key = ATTR_value};
   if (dtype_is_float(t)) {
     value.number = padding == PADDING_ZERO ? -0.0 : padding_number(padding, t);
-    return emit(l, OP_scalar, NULL, 0, &value, 1, type);
+    return lower_emit(l, OP_scalar, NULL, 0, &value, 1, type);
   }
   int64_t n = padding_integer(padding, t);
   bool complement = dtype_by_complement(t, n);
   value.sym = sym_int(l->sym, complement ? ~n : n);
-  Value *v = emit(l, OP_scalar, NULL, 0, &value, 1, type);
-  return complement ? emit(l, OP_not, &v, 1, NULL, 0, type) : v;
+  Value *v = lower_emit(l, OP_scalar, NULL, 0, &value, 1, type);
+  return complement ? lower_emit(l, OP_not, &v, 1, NULL, 0, type) : v;
 }
 
 static Value *neutral(Reduction *r) { return lower_neutral(r->l, r->op->kind, r->dtype); }

@@ -108,7 +108,7 @@ static void scan_registers(Scan *s, const Step *step) {
 static Value *from_below(Lower *l, Value *v, int lanes) {
   Attr attrs[] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "up")},
                   {.key = ATTR_by, .integer = lanes}};
-  return emit(l, OP_shuffle, &v, 1, attrs, 2, v->type);
+  return lower_emit(l, OP_shuffle, &v, 1, attrs, 2, v->type);
 }
 
 /* All leaders at once. Each round adds the sums of twice as many lower lanes. */

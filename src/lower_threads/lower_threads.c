@@ -69,7 +69,7 @@ void lower_open_if_true(Lower *l, Value *condition) {
 }
 
 void lower_close_if(Lower *l) {
-  emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  lower_emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
   close_scope(l);
 }
 
@@ -182,7 +182,7 @@ static bool lower_yield(Lower *l, const Op *op) {
   int axis = op->parent->owner->kind == OP_while ? 1 : 0;
   for (int i = 0; i < op->nargs; i++)
     args[i] = i < axis ? lower_scalar(l, op->args[i]) : carried(l, op->args[i]);
-  emit(l, OP_yield, args, op->nargs, NULL, 0, NULL);
+  lower_emit(l, OP_yield, args, op->nargs, NULL, 0, NULL);
   return true;
 }
 
@@ -190,13 +190,13 @@ static bool lower_yield(Lower *l, const Op *op) {
 
 static bool lower_set_symbol(Lower *l, const Op *op) {
   Value *v = lower_scalar(l, op->args[0]);
-  emit(l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
+  lower_emit(l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
   define_symbol(l, op_attr(op, ATTR_version)->sym);
   return true;
 }
 
 static bool lower_plain(Lower *l, const Op *op) {
-  emit(l, op->kind, NULL, 0, op->attrs, op->nattrs, NULL);
+  lower_emit(l, op->kind, NULL, 0, op->attrs, op->nattrs, NULL);
   return true;
 }
 
@@ -224,7 +224,7 @@ static void meet_declared_wave(Lower *l, int first, int threads) {
       {.key = ATTR_count, .sym = sym_int(l->sym, threads)},
       {.key = ATTR_member, .sym = which},
   };
-  emit(l, OP_barrier, NULL, 0, attrs, one ? 3 : 4, NULL);
+  lower_emit(l, OP_barrier, NULL, 0, attrs, one ? 3 : 4, NULL);
 }
 
 /* `barrier wave` means the declared wave: several of the machine's waves need a named barrier or,
@@ -246,7 +246,7 @@ static bool lower_barrier(Lower *l, const Op *op) {
     return lower_refuse(
         l, op, "a barrier, inside a branch, of a declared wave that spans several machine waves");
   Attr attr = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
-  emit(l, OP_barrier, NULL, 0, &attr, 1, NULL);
+  lower_emit(l, OP_barrier, NULL, 0, &attr, 1, NULL);
   return true;
 }
 

@@ -14,14 +14,14 @@ bool lower_elementwise(Lower *l, const Op *op) {
   for (int i = 0; i < op->nargs; i++)
     args[i] = lower_operand(l, op->args[i], out->type, out->layout);
   const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
-  set_value(l, out, emit(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type));
+  set_value(l, out, lower_emit(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type));
   return true;
 }
 
 bool lower_bitcast(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
-  set_value(l, out, emit(l, OP_bitcast, &l->value[op->args[0]->id], 1, NULL, 0, type));
+  set_value(l, out, lower_emit(l, OP_bitcast, &l->value[op->args[0]->id], 1, NULL, 0, type));
   return true;
 }
 
@@ -29,7 +29,8 @@ bool lower_fill(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   Attr value = *op_attr(op, ATTR_value);
   if (value.sym) value.sym = lower_sound(l, distribute_expr(l->d, op, value.sym));
-  Value *one = emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, out->type->dtype));
+  Value *one =
+      lower_emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, out->type->dtype));
   set_value(l, out, emit_splat(l, one, regs_of(out)));
   return true;
 }

@@ -33,7 +33,7 @@ typedef struct TopK {
 static Value *logic(TopK *t, OpKind kind, Value *a, Value *b) {
   Value *args[] = {a, b};
   const Type *type = type_vec(t->l->k->cx, a->type->n, DTYPE_i1);
-  return emit(t->l, kind, args, b ? 2 : 1, NULL, 0, type);
+  return lower_emit(t->l, kind, args, b ? 2 : 1, NULL, 0, type);
 }
 
 static bool has_nan(DType t) { return dtype_is_float(t) && isnan(dtype_round(t, NAN)); }
@@ -131,8 +131,8 @@ static Best make_nothing(TopK *t, DType dtype) {
   if (!dtype_is_float(dtype))
     value.sym = sym_int(l->sym, complement ? dtype_max_int(dtype) : dtype_min_int(dtype));
   const Type *type = type_scalar(l->k->cx, dtype);
-  Value *v = emit(l, OP_scalar, NULL, 0, &value, 1, type);
-  if (complement) v = emit(l, OP_not, &v, 1, NULL, 0, type);
+  Value *v = lower_emit(l, OP_scalar, NULL, 0, &value, 1, type);
+  if (complement) v = lower_emit(l, OP_not, &v, 1, NULL, 0, type);
   return (Best){v, emit_number(l, DTYPE_i32, INT32_MAX)};
 }
 

@@ -81,7 +81,7 @@ static bool skip(Tiles *t, const Op *op) {
 static bool lower_set_symbol(Tiles *t, const Op *op) {
   Value *v = tiles_scalar(t, op->args[0]);
   if (!v) return false;
-  emit(&t->l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
+  lower_emit(&t->l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
   tiles_define(t, op_attr(op, ATTR_version)->sym);
   return true;
 }

@@ -270,7 +270,7 @@ const Sym *tile_room(Tiles *t, const Sym *left, int width) {
 Value *tile_first(Tiles *t, Value *n, int width) {
   Lower *l = &t->l;
   Value *args[] = {tile_iota(t, width, DTYPE_i32), emit_splat(l, n, width)};
-  return emit(l, OP_lt, args, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i1));
+  return lower_emit(l, OP_lt, args, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i1));
 }
 
 static Value *test_limit(const TileAccess *a, const Sym *limit) {
@@ -435,14 +435,14 @@ Value *access_load(Tiles *t, const Op *op, const Point *p) {
   if (s.kind == SPREAD_UNIT || (s.kind == SPREAD_SAME && !vector_mask)) {
     Emitted e = access_at(&a, &s, 0, mask, named);
     const Type *type = type_vec(t->l.k->cx, s.kind == SPREAD_UNIT ? a.width : 1, dtype);
-    Value *v = emit(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs, type);
+    Value *v = lower_emit(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs, type);
     return emit_splat(&t->l, v, v->type->n < a.width ? a.width : 1);
   }
   Value **parts = ARENA_ARRAY(t->l.arena, Value *, a.width);
   for (int i = 0; i < a.width; i++) {
     Emitted e = access_at(&a, &s, i, mask_element(t, mask, i), named);
-    parts[i] = emit(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs,
-                    type_scalar(t->l.k->cx, dtype));
+    parts[i] = lower_emit(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs,
+                          type_scalar(t->l.k->cx, dtype));
   }
   return emit_join(&t->l, parts, a.width);
 }
@@ -458,7 +458,7 @@ bool access_store(Tiles *t, const Op *op, const Point *p, Value *v) {
   for (int i = 0; i < (together ? 1 : a.width); i++) {
     Emitted e = access_at(&a, &s, i, together ? mask : mask_element(t, mask, i), named);
     e.args[0] = together || v->type->n == 1 ? v : emit_pick(&t->l, v, &i, 1);
-    emit(&t->l, OP_store, e.args, e.nargs + 1, e.attrs, e.nattrs, NULL);
+    lower_emit(&t->l, OP_store, e.args, e.nargs + 1, e.attrs, e.nattrs, NULL);
   }
   return true;
 }
@@ -474,7 +474,7 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
   e.args[0] = v;
   e.attrs[e.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&t->l.k->cx->names, mode)};
   const Type *element = type_scalar(t->l.k->cx, v->type->dtype);
-  *old = emit(&t->l, OP_atomic, e.args, e.nargs + 1, e.attrs, e.nattrs, element);
+  *old = lower_emit(&t->l, OP_atomic, e.args, e.nargs + 1, e.attrs, e.nattrs, element);
   if (mask) *old = emit_select(&t->l, mask, *old, emit_number(&t->l, v->type->dtype, 0));
   return true;
 }
@@ -486,7 +486,7 @@ bool access_report(Tiles *t, const Op *op, const Point *p, Value *holds, Reporte
   WV_ASSERT(p->width == 1);
   if (!open_masked(t, op, p, &a, &s, &mask)) return false;
   Emitted e = access_at(&a, &s, 0, mask, false);
-  Value *failed = emit(&t->l, OP_not, &holds, 1, NULL, 0, holds->type);
+  Value *failed = lower_emit(&t->l, OP_not, &holds, 1, NULL, 0, holds->type);
   if (mask) failed = emit_binary(&t->l, OP_and, failed, mask);
   *out = (Reported){.memory = e.args[1], .offset = e.args[2], .failed = failed};
   return true;
@@ -500,7 +500,7 @@ void access_prefetch(Tiles *t, const Op *op, const Point *p) {
   if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return;
   Value *args[] = {t->l.value[m->memory->id],
                    number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index)};
-  emit(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
+  lower_emit(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
 }
 
 Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int rows, int width) {
@@ -513,7 +513,7 @@ Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int
                    emit_address(&t->l, apart, DTYPE_index)};
   Attr count = {.key = ATTR_rows, .integer = rows};
   const Type *type = type_vec(t->l.k->cx, rows * width, memory->type->dtype);
-  return emit(&t->l, OP_load_rows, args, 3, &count, 1, type);
+  return lower_emit(&t->l, OP_load_rows, args, 3, &count, 1, type);
 }
 
 /* ---- the dim that is contiguous ---- */

@@ -15,7 +15,7 @@ typedef struct Bitcast {
 
 static Value *as(const Bitcast *b, Value *v, int n) {
   const Type *type = type_vec(b->t->l.k->cx, n, b->to->type->dtype);
-  return emit(&b->t->l, OP_bitcast, &v, 1, NULL, 0, type);
+  return lower_emit(&b->t->l, OP_bitcast, &v, 1, NULL, 0, type);
 }
 
 /* The point in the source's dims: `at` along the dim that differs. */

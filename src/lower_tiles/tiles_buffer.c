@@ -24,7 +24,7 @@ Value *scratch_new(Tiles *t, DType dtype, int64_t elements, bool lasting) {
   const Type *type = type_mem(l->k->cx, &size, 1, dtype, l->k->cx->shared_space, NULL);
   LowerScope *here = l->scope;
   while (l->scope->outer) l->scope = l->scope->outer;
-  Value *v = emit(l, OP_alloc, NULL, 0, NULL, 0, type);
+  Value *v = lower_emit(l, OP_alloc, NULL, 0, NULL, 0, type);
   l->scope = here;
   scratch_place(t, v->def, (int64_t)dtype_bytes(dtype, elements), lasting);
   return v;
@@ -102,7 +102,7 @@ static Value *load(Tiles *t, const TileBuffer *b, Value *offset, int64_t imm, in
   Value *args[] = {b->memory, offset, mask ? emit_splat(&t->l, mask, n / mask->type->n) : NULL};
   Attr attr = {.key = ATTR_imm, .integer = imm};
   const Type *type = type_vec(t->l.k->cx, n, b->memory->type->dtype);
-  return emit(&t->l, OP_load, args, mask ? 3 : 2, &attr, imm ? 1 : 0, type);
+  return lower_emit(&t->l, OP_load, args, mask ? 3 : 2, &attr, imm ? 1 : 0, type);
 }
 
 Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile,
@@ -123,7 +123,7 @@ Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *
 static void store(Tiles *t, const TileBuffer *b, Value *v, Value *offset, int64_t imm) {
   Value *args[] = {v, b->memory, offset};
   Attr attr = {.key = ATTR_imm, .integer = imm};
-  emit(&t->l, OP_store, args, 3, &attr, imm ? 1 : 0, NULL);
+  lower_emit(&t->l, OP_store, args, 3, &attr, imm ? 1 : 0, NULL);
 }
 
 void buffer_store(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile, const Point *p,

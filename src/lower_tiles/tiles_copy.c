@@ -51,8 +51,10 @@ static Value *scratch_access(Tiles *t, const Copy *c, const Point *p, int elemen
   const Sym *at = scratch_offset(t, c, p, element ? sym_int(l->sym, element) : NULL);
   Value *memory = l->value[c->scratch->id];
   Value *args[] = {v, memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  if (v) emit(l, OP_store, args, 3, NULL, 0, NULL);
-  else v = emit(l, OP_load, args + 1, 2, NULL, 0, type_vec(l->k->cx, width, memory->type->dtype));
+  if (v) lower_emit(l, OP_store, args, 3, NULL, 0, NULL);
+  else
+    v = lower_emit(l, OP_load, args + 1, 2, NULL, 0,
+                   type_vec(l->k->cx, width, memory->type->dtype));
   return v;
 }
 

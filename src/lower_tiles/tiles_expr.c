@@ -60,7 +60,7 @@ static Value *compare_of(VectorExpr *x, const Sym *e, OpKind kind) {
   Value *args[2];
   for (int i = 0; i < 2; i++)
     if (!(args[i] = vector_of(x, sym_arg(l->sym, e, i)))) return NULL;
-  return emit(l, kind, args, 2, NULL, 0, type_vec(l->k->cx, x->s->width, DTYPE_i1));
+  return lower_emit(l, kind, args, 2, NULL, 0, type_vec(l->k->cx, x->s->width, DTYPE_i1));
 }
 
 static Value *select_of(VectorExpr *x, const Sym *e) {

@@ -90,7 +90,7 @@ NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int64_t most, in
 }
 
 void loop_close(Tiles *t, NestLoop *loop, Value *const *yields) {
-  emit(&t->l, OP_yield, yields, loop->op->nresults, NULL, 0, NULL);
+  lower_emit(&t->l, OP_yield, yields, loop->op->nresults, NULL, 0, NULL);
   tiles_close_scope(t, loop->saved);
   t->granted.n = loop->granted;
   t->level = t->level->outer;
@@ -112,7 +112,7 @@ Branch branch_open(Tiles *t, const Sym *condition) {
 }
 
 void branch_close(Tiles *t, Branch *b) {
-  emit(&t->l, OP_yield, NULL, 0, NULL, 0, NULL);
+  lower_emit(&t->l, OP_yield, NULL, 0, NULL, 0, NULL);
   tiles_close_scope(t, b->saved);
   t->level = b->level;
 }

@@ -279,7 +279,7 @@ static bool lower_yield(Carrying *c) {
     if (c->at[i].reg >= 0 && !(args[c->axis + c->at[i].reg] = tiles_scalar(c->t, c->at[i].yield)))
       return false;
   if (!hand_on_tiles(c)) return false;
-  emit(l, OP_yield, args, c->axis + c->nregs, NULL, 0, NULL);
+  lower_emit(l, OP_yield, args, c->axis + c->nregs, NULL, 0, NULL);
   return true;
 }
 

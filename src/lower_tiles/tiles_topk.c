@@ -27,10 +27,12 @@ typedef struct Best {
 
 static Value *compare(Tiles *t, OpKind kind, Value *a, Value *b) {
   Value *args[] = {a, b};
-  return emit(&t->l, kind, args, 2, NULL, 0, type_vec(t->l.k->cx, a->type->n, DTYPE_i1));
+  return lower_emit(&t->l, kind, args, 2, NULL, 0, type_vec(t->l.k->cx, a->type->n, DTYPE_i1));
 }
 
-static Value * not(Tiles * t, Value *v) { return emit(&t->l, OP_not, &v, 1, NULL, 0, v->type); }
+static Value * not(Tiles * t, Value *v) {
+  return lower_emit(&t->l, OP_not, &v, 1, NULL, 0, v->type);
+}
 
 static Value *is_better(Tiles *t, Value *v, Value *than) {
   Value *larger = compare(t, OP_gt, v, than);
@@ -89,7 +91,7 @@ static bool look_at(Tiles *t, const TopK *x, Point p, const Sym *at, int width, 
   Value *v = tiles_wide_at(t, x->op->args[0], &p);
   if (!v) return false;
   Value *place[] = {x->taken, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  Value *taken = emit(l, OP_load, place, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i32));
+  Value *taken = lower_emit(l, OP_load, place, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i32));
   Value *number = emit_splat(l, emit_expr(l, at, DTYPE_i32), width > 1 ? width : 1);
   if (width > 1) number = emit_binary(l, OP_add, number, tile_iota(t, width, DTYPE_i32));
   Value *zero = number_vec(t, 0, width);
@@ -133,7 +135,7 @@ static bool best_of_row(Tiles *t, const TopK *x, const Point *row, Best *out) {
 
 static void set_taken(Tiles *t, const TopK *x, Value *at, Value *v) {
   Value *args[] = {v, x->taken, at};
-  emit(&t->l, OP_store, args, 3, NULL, 0, NULL);
+  lower_emit(&t->l, OP_store, args, 3, NULL, 0, NULL);
 }
 
 static bool clear_at(Tiles *t, const Point *p, void *user) {
@@ -160,7 +162,7 @@ static bool topk_row(Tiles *t, const Point *p, void *user) {
   if (ok) {
     Point q = *p;
     Value *at = emit_cast(l, best.at, DTYPE_index), *none[] = {best.at, number_vec(t, 0, 1)};
-    Value *nowhere = emit(l, OP_lt, none, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i1));
+    Value *nowhere = lower_emit(l, OP_lt, none, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i1));
     Value *last = emit_number(l, DTYPE_index, x->extent); /* never looked at */
     q.dim[q.n] = x->k_dim;
     q.at[q.n++] = lower_sound(l, sym_add(l->sym, x->k_start, rounds.counter));

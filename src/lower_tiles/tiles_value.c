@@ -116,7 +116,7 @@ static Value *fill_at(Asked *a) {
   Lower *l = &a->t->l;
   Attr value = *op_attr(op, ATTR_value);
   if (value.sym) value.sym = at_entry(l, plain_expr(a, op, value.sym));
-  return emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, a->v->type->dtype));
+  return lower_emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, a->v->type->dtype));
 }
 
 static Value *index_at(Asked *a) {
@@ -168,7 +168,7 @@ static Value *elementwise_at(Asked *a) {
   int width = operands_at(a, op, args);
   if (!width) return NULL;
   const Type *type = type_vec(a->t->l.k->cx, width, a->v->type->dtype);
-  return emit(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
+  return lower_emit(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
 }
 
 /* If the surrounding loops end at the existing elements, existence need not be tested. */

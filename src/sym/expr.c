@@ -197,7 +197,7 @@ const Sym *op_remember(SymCtx *cx, SymKind op, const Sym *a, const Sym *b, const
 
 /* ---- leaves */
 
-const Sym *num(SymCtx *cx, Rat v) {
+const Sym *sym_num(SymCtx *cx, Rat v) {
   if (v.den == 1 && v.num >= 0 && v.num <= SMALL_INT && cx->small[v.num]) return cx->small[v.num];
   SymKind kind = rat_is_int(v) ? SYM_int : SYM_rational;
   Sym shape = {.kind = (uint8_t)kind, .flags = kind == SYM_int ? SYM_INTEGER : 0, .k = v};
@@ -207,13 +207,13 @@ const Sym *num(SymCtx *cx, Rat v) {
 }
 
 const Sym *sym_int(SymCtx *cx, int64_t v) {
-  return v == INT64_MIN ? sym_overflow(cx) : num(cx, rat_int(v));
+  return v == INT64_MIN ? sym_overflow(cx) : sym_num(cx, rat_int(v));
 }
 
 const Sym *sym_rational(SymCtx *cx, int64_t n, int64_t d) {
   Rat v;
   if (!d) return sym_zero_division(cx);
-  return rat_make(n, d, &v) ? num(cx, v) : sym_overflow(cx);
+  return rat_make(n, d, &v) ? sym_num(cx, v) : sym_overflow(cx);
 }
 
 const Sym *sym_bool(SymCtx *cx, bool v) {
@@ -222,7 +222,7 @@ const Sym *sym_bool(SymCtx *cx, bool v) {
 }
 
 /* Symbols have their own table, so that the name is hashed only once. */
-const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
+const Sym *sym_symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
   uint32_t hash = nonneg;
   for (size_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)name[i]) * 0x01000193u;
   hash ^= hash >> 15;
@@ -246,7 +246,7 @@ const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
 }
 
 const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg) {
-  return name ? symbol_n(cx, name, strlen(name), nonneg) : NULL;
+  return name ? sym_symbol_n(cx, name, strlen(name), nonneg) : NULL;
 }
 
 /* Called often, so the number is formatted without the C library. */
@@ -258,14 +258,14 @@ const Sym *sym_numbered(SymCtx *cx, const char *prefix, int i, bool nonneg) {
   memcpy(name, prefix, n);
   for (int more = i / 10; more; more /= 10) ndigits++;
   for (size_t at = n + ndigits; at > n; i /= 10) name[--at] = (char)('0' + i % 10);
-  return symbol_n(cx, name, n + ndigits, nonneg);
+  return sym_symbol_n(cx, name, n + ndigits, nonneg);
 }
 
-const Sym *as_number(SymCtx *cx, const Sym *s) {
+const Sym *sym_as_number(SymCtx *cx, const Sym *s) {
   return s && is_bool(s) ? sym_select(cx, s, cx->one, cx->zero) : s;
 }
 
-const Sym *as_bool(SymCtx *cx, const Sym *s) {
+const Sym *sym_as_bool(SymCtx *cx, const Sym *s) {
   return s && !is_bool(s) ? sym_ne(cx, s, cx->zero) : s;
 }
 
@@ -323,9 +323,9 @@ const Sym *sym_arg(SymCtx *cx, const Sym *s, int i) {
   WV_ASSERT(i >= 0 && i < sym_nargs(s));
   switch ((SymKind)s->kind) {
   case SYM_pow: return i ? sym_int(cx, s->factor->exp) : s->factor->base;
-  case SYM_add: return i < s->n ? term_sym(cx, s->term[i]) : num(cx, s->k);
+  case SYM_add: return i < s->n ? term_sym(cx, s->term[i]) : sym_num(cx, s->k);
   case SYM_mul:
-    if (!rat_is(s->k, 1) && i-- == 0) return num(cx, s->k);
+    if (!rat_is(s->k, 1) && i-- == 0) return sym_num(cx, s->k);
     return power_of(cx, s->factor[i]);
   default: return s->arg[i];
   }

@@ -90,12 +90,12 @@ const Sym *sym_zero_division(SymCtx *cx);
 enum { SYM_MAX_OPERANDS = 4096 };
 const Sym *node_intern(SymCtx *cx, const Sym *shape);
 const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n);
-const Sym *num(SymCtx *cx, Rat v);
-const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg);
+const Sym *sym_num(SymCtx *cx, Rat v);
+const Sym *sym_symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg);
 const Sym *op_cached(SymCtx *cx, SymKind op, const Sym *a, const Sym *b);
 const Sym *op_remember(SymCtx *cx, SymKind op, const Sym *a, const Sym *b, const Sym *result);
-const Sym *as_number(SymCtx *cx, const Sym *s); /* True is 1 */
-const Sym *as_bool(SymCtx *cx, const Sym *s);   /* a number is true when it is not 0 */
+const Sym *sym_as_number(SymCtx *cx, const Sym *s); /* True is 1 */
+const Sym *sym_as_bool(SymCtx *cx, const Sym *s);   /* a number is true when it is not 0 */
 
 static inline bool is_num(const Sym *s) { return s->kind == SYM_int || s->kind == SYM_rational; }
 static inline bool is_integer(const Sym *s) { return s->flags & SYM_INTEGER; }

@@ -6,7 +6,7 @@
 
 /* The last condition holds wherever the others do not. */
 static bool covers_all(SymCtx *cx, const Sym *const *parts, int n) {
-  const Sym *last = as_bool(cx, parts[n - 1]);
+  const Sym *last = sym_as_bool(cx, parts[n - 1]);
   if (last == sym_bool(cx, true)) return true;
   Arena *arena = arena_new();
   SymFacts *facts = sym_facts_new(arena, cx, NULL);

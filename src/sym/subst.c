@@ -9,8 +9,8 @@ const Sym *node_map(SymCtx *cx, const Sym *s, NodeFn *fn, void *data) {
   if (s->kind == SYM_add) {
     const Sym **terms = ARENA_ARRAY(cx->scratch, const Sym *, s->n + 1);
     for (int i = 0; i < s->n; i++)
-      terms[i] = sym_scale(cx, as_number(cx, fn(data, s->term[i].base)), s->term[i].coeff);
-    terms[s->n] = num(cx, s->k);
+      terms[i] = sym_scale(cx, sym_as_number(cx, fn(data, s->term[i].base)), s->term[i].coeff);
+    terms[s->n] = sym_num(cx, s->k);
     r = sym_sum(cx, terms, s->n + 1);
   } else if (s->kind == SYM_mul || s->kind == SYM_pow) {
     Product p = {.coeff = s->kind == SYM_mul ? s->k : RAT_ONE};
@@ -59,7 +59,7 @@ const Sym *sym_copy_with(SymCopies *c, const Sym *s) {
   const Sym *copy = map_get(&c->done, map_key(s));
   if (copy) return copy;
   if (s->kind == SYM_symbol) copy = sym_symbol(c->to, s->name, (s->flags & SYM_NONNEG) != 0);
-  else if (is_num(s)) copy = num(c->to, s->k);
+  else if (is_num(s)) copy = sym_num(c->to, s->k);
   else copy = copy_node(c, s);
   map_set(c->arena, &c->done, map_key(s), (void *)(uintptr_t)copy);
   return copy;

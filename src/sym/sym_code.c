@@ -174,7 +174,7 @@ static const Sym *shared_factor(const Sym *s) {
 /* s = factor*inner + rest */
 static int lower_factored(Lower *l, const Sym *s, const Sym *factor) {
   SymCtx *cx = l->cx;
-  const Sym *inner = cx->zero, *rest = num(cx, s->k);
+  const Sym *inner = cx->zero, *rest = sym_num(cx, s->k);
   for (int i = 0; i < s->n; i++) {
     Factor single;
     const Factor *fs;
@@ -347,11 +347,11 @@ static const Sym *with_names(Lower *l, const Sym *s, Divisors *d) {
   SymCtx *cx = l->cx;
   Sum sum;
   sum_of(s, &sum);
-  const Sym *all = num(cx, sum.k);
+  const Sym *all = sym_num(cx, sum.k);
   for (int i = 0; i < sum.n; i++) {
     Factor single;
     const Factor *f;
-    const Sym *term = num(cx, sum.term[i].coeff);
+    const Sym *term = sym_num(cx, sum.term[i].coeff);
     int n = factors_of(sum.term[i].base, &f, &single);
     for (int j = 0; j < n; j++) {
       bool divides = f[j].exp < 0 && f[j].base->kind == SYM_add;

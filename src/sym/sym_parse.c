@@ -107,7 +107,7 @@ static const Sym *parse_quoted(Parser *p, bool nonneg) {
     sb_putc(&name, *p->at);
   }
   p->at++;
-  return symbol_n(p->cx, sb_text(&name), name.n, nonneg);
+  return sym_symbol_n(p->cx, sb_text(&name), name.n, nonneg);
 }
 
 static const Sym *parse_signed(Parser *p) {
@@ -118,7 +118,7 @@ static const Sym *parse_signed(Parser *p) {
     s = parse_quoted(p, false);
   } else if (is_class(c, NAME)) {
     size_t n = name_length(p);
-    s = symbol_n(p->cx, p->at, n, false);
+    s = sym_symbol_n(p->cx, p->at, n, false);
     p->at += n;
   } else {
     return fail(p, p->at, "expected a name");
@@ -244,7 +244,7 @@ static const Sym *parse_name(Parser *p) {
   }
   if (*name == 'T' && is_word(name, n, "True")) return p->cx->yes;
   if (*name == 'F' && is_word(name, n, "False")) return p->cx->no;
-  return symbol_n(p->cx, name, n, true);
+  return sym_symbol_n(p->cx, name, n, true);
 }
 
 /* ---- arithmetic */
@@ -368,8 +368,8 @@ static const Sym *parse_sum(Parser *p) {
     if (minus) c = rat_neg(c);
     char next = peek(p);
     if (!n && !k.num && !minus && next != '+' && next != '-')
-      return rat_is(c, 1) ? s : sym_scale(cx, as_number(cx, s), c);
-    if (!sum_gather(cx, as_number(cx, s), c, &terms, &n, &cap, &k)) return NULL;
+      return rat_is(c, 1) ? s : sym_scale(cx, sym_as_number(cx, s), c);
+    if (!sum_gather(cx, sym_as_number(cx, s), c, &terms, &n, &cap, &k)) return NULL;
     if (next != '+' && next != '-') return sum_collect(cx, k, terms, n);
     minus = next == '-';
     p->at++;

@@ -148,9 +148,9 @@ static void run_wave(Wave *w, uint64_t steps) {
     Step step = wave_step(w);
     if (step == STEP_AGAIN || step == STEP_PARK || w->stuck) return;
     if (s->o->steps && w->steps >= s->o->steps) {
-      report(w, &s->ops[w->pc ? w->pc->id : 0], DIAG_E0814, NULL,
-             "wave %d did not finish within %llu instructions", w->index,
-             (unsigned long long)s->o->steps);
+      sim_report(w, &s->ops[w->pc ? w->pc->id : 0], DIAG_E0814, NULL,
+                 "wave %d did not finish within %llu instructions", w->index,
+                 (unsigned long long)s->o->steps);
       s->stop = true;
     }
   }
@@ -196,10 +196,10 @@ static void report_deadlock(Sim *s) {
   at = place_of(first);
   bool ended = first->group->live < s->nwaves && first->parked;
   DiagCode code = ended ? DIAG_E0805 : DIAG_E0807;
-  Diag *d = report(first, &s->ops[at->id], code, NULL,
-                   "deadlock: wave %d of workgroup (%lld, %lld, %lld) %s", first->index,
-                   (long long)first->group->id[0], (long long)first->group->id[1],
-                   (long long)first->group->id[2], why(first, at));
+  Diag *d = sim_report(first, &s->ops[at->id], code, NULL,
+                       "deadlock: wave %d of workgroup (%lld, %lld, %lld) %s", first->index,
+                       (long long)first->group->id[0], (long long)first->group->id[1],
+                       (long long)first->group->id[2], why(first, at));
   const Op *told = at;
   for (int i = 0; d && i < s->nwaves; i++) {
     Wave *w = &first->group->waves[i];
@@ -289,7 +289,7 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   s.random = s.o->seed;
   forget_subject(&s);
   ir_renumber(k);
-  bool ready = setup(&s, nargs);
+  bool ready = sim_setup(&s, nargs);
   bool empty = !s.grid[0] || !s.grid[1] || !s.grid[2] || !ir_first(k);
   if (ready && !empty) run_grid(&s);
   if (ready) deliver_logs(&s);

@@ -140,13 +140,13 @@ static bool check_pixels(Wave *w, SimOp *s, const Box *b, int l) {
   for (int d = 0; d < m->dims; d++) {
     int64_t most = 2 * im2col_reach(m->dims);
     if (b->tap[d] >= 0 && b->tap[d] < most) continue;
-    report(w, s, DIAG_E0806, NULL, "a tap of %lld pixels by %s: expected 0 to %lld",
-           (long long)b->tap[d], who(w, l), (long long)most - 1);
+    sim_report(w, s, DIAG_E0806, NULL, "a tap of %lld pixels by %s: expected 0 to %lld",
+               (long long)b->tap[d], sim_who(w, l), (long long)most - 1);
     return false;
   }
   if (!m->dims || im2col_is_inside(m, b->global->size, b->at)) return true;
-  report(w, s, DIAG_E0806, NULL, "a copy by %s starts at a pixel outside the im2col corners",
-         who(w, l));
+  sim_report(w, s, DIAG_E0806, NULL, "a copy by %s starts at a pixel outside the im2col corners",
+             sim_who(w, l));
   return false;
 }
 
@@ -157,20 +157,20 @@ static bool check_map(Wave *w, SimOp *s, const Box *b, int dims) {
   for (int d = 0; d < g->rank; d++) {
     int64_t apart = g->stride[d] * g->bytes;
     if (d == g->rank - 1 ? g->stride[d] == 1 : apart % 16 == 0) continue;
-    report(w, s, DIAG_E0806, NULL,
-           d == g->rank - 1
-               ? "the elements of a row of `%s` are %lld bytes apart: a tensor map "
-                 "needs dense rows"
-               : "rows of `%s` are %lld bytes apart: a tensor map needs multiples of 16",
-           g->name, (long long)apart);
+    sim_report(w, s, DIAG_E0806, NULL,
+               d == g->rank - 1
+                   ? "the elements of a row of `%s` are %lld bytes apart: a tensor map "
+                     "needs dense rows"
+                   : "rows of `%s` are %lld bytes apart: a tensor map needs multiples of 16",
+               g->name, (long long)apart);
     return false;
   }
   for (int d = 0; d < dims; d++) {
     int64_t most = b->pixels.dims && d == 0 ? 1024 : 256;
     if (b->extent[d] <= most) continue;
-    report(w, s, DIAG_E0806, NULL,
-           "a box has %lld elements along dimension %d, expected at most %lld",
-           (long long)b->extent[d], d, (long long)most);
+    sim_report(w, s, DIAG_E0806, NULL,
+               "a box has %lld elements along dimension %d, expected at most %lld",
+               (long long)b->extent[d], d, (long long)most);
     return false;
   }
   return true;
@@ -202,7 +202,7 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
     return false;
   if (!access_aligned(w, s, b.shared, offset, align, l)) return false;
   if (row % 16 == 0 && (!b.span || row <= b.span)) return true;
-  report(
+  sim_report(
       w, s, DIAG_E0806, NULL,
       "the rows of a box are %lld bytes long: expected a multiple of 16, at most the swizzle span",
       (long long)row);
@@ -271,9 +271,10 @@ static void load_box(Wave *w, SimOp *s, int l, const Box *b, Group *home) {
 /* Every workgroup of the mask gets the box at the same address. */
 static void multicast_box(Wave *w, SimOp *s, int l, const Box *b, int64_t mask) {
   if (mask < 0 || mask >> cluster_size(w->sim)) {
-    report(w, s, DIAG_E0801, NULL,
-           "the multicast mask 0x%llx used by %s is out of range for a cluster of %d workgroups",
-           (unsigned long long)mask, who(w, l), cluster_size(w->sim));
+    sim_report(
+        w, s, DIAG_E0801, NULL,
+        "the multicast mask 0x%llx used by %s is out of range for a cluster of %d workgroups",
+        (unsigned long long)mask, sim_who(w, l), cluster_size(w->sim));
     return;
   }
   for (int64_t rank = 0; mask >> rank; rank++) {
@@ -314,8 +315,8 @@ Step step_tma_store(Wave *w, SimOp *s) {
       int64_t target = box_global(&b, e), source = box_shared(&b, e);
       if (target < 0) continue;
       if (!is_written(w->group, b.shared, source))
-        report(w, s, DIAG_E0804, NULL, "`%s`%s, which is uninitialised, is stored by %s",
-               b.shared->name, buffer_index(w->sim, b.shared, source), who(w, l));
+        sim_report(w, s, DIAG_E0804, NULL, "`%s`%s, which is uninitialised, is stored by %s",
+                   b.shared->name, buffer_index(w->sim, b.shared, source), sim_who(w, l));
       copy_element(&from, b.shared, source, &to, b.global, target);
     }
     w->sim->events++;

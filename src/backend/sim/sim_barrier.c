@@ -52,9 +52,9 @@ static void open_gate(Sim *s, Rendezvous *r) {
 static bool agree(Wave *w, const SimOp *s, Rendezvous *r, int wanted) {
   if (!r->arrived) r->wanted = wanted;
   if (r->wanted == wanted) return true;
-  Diag *d = report(w, s, DIAG_E0805, r->op,
-                   "wave %d arrives at a barrier of %d threads, but other waves expect %d",
-                   w->index, wanted, r->wanted);
+  Diag *d = sim_report(w, s, DIAG_E0805, r->op,
+                       "wave %d arrives at a barrier of %d threads, but other waves expect %d",
+                       w->index, wanted, r->wanted);
   if (d) diag_note(&w->sim->cx->diags, d, r->op->at, "the other wave arrives here");
   return false;
 }
@@ -65,8 +65,8 @@ static Step meet(Wave *w, const SimOp *s, Rendezvous *r, int wanted, bool waits)
   arrive(w, s, r);
   if (waits) park(w, r);
   if (r->arrived > wanted)
-    report(w, s, DIAG_E0805, NULL, "%d threads have arrived at a barrier of %d", r->arrived,
-           wanted);
+    sim_report(w, s, DIAG_E0805, NULL, "%d threads have arrived at a barrier of %d", r->arrived,
+               wanted);
   if (r->arrived >= wanted) open_gate(w->sim, r);
   return w->parked ? STEP_PARK : STEP_NEXT;
 }
@@ -81,10 +81,11 @@ static Step meet_named(Wave *w, SimOp *s) {
   if (s->peer && !wave_uniform(w, s, s->peer, &member)) return STEP_NEXT;
   bar += member;
   if (bar < 1 || bar >= SIM_NAMED || count < 1 || count % w->sim->wave) { /* 0: the workgroup's */
-    report(w, s, DIAG_E0805, NULL,
-           "named barrier %lld of %lld threads: the id must be 1 to %d, and the count a multiple "
-           "of the wave size",
-           (long long)bar, (long long)count, SIM_NAMED - 1);
+    sim_report(
+        w, s, DIAG_E0805, NULL,
+        "named barrier %lld of %lld threads: the id must be 1 to %d, and the count a multiple "
+        "of the wave size",
+        (long long)bar, (long long)count, SIM_NAMED - 1);
     return STEP_NEXT;
   }
   return meet(w, s, &w->group->named[bar], (int)count, !op_has(s->op, ATTR_arrive));
@@ -114,10 +115,10 @@ static bool in_turn(Wave *w, const SimOp *s, bool signals) {
   w->signalled ^= bit;
   if (did != signals) return true;
   w->signalled ^= bit;
-  report(w, s, DIAG_E0805, NULL,
-         signals ? "wave %d signals a split barrier twice without waiting at it"
-                 : "wave %d waits at a split barrier that it has not signalled",
-         w->index);
+  sim_report(w, s, DIAG_E0805, NULL,
+             signals ? "wave %d signals a split barrier twice without waiting at it"
+                     : "wave %d waits at a split barrier that it has not signalled",
+             w->index);
   return false;
 }
 
@@ -219,8 +220,8 @@ static Mbar *make_mbar(Wave *w, int64_t address) {
 
 static bool check_place(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane) {
   if (buffer_inside(b, index)) return access_aligned(w, s, b, index, MBAR_BYTES, lane);
-  report(w, s, DIAG_E0801, NULL, "`%s`%s accessed by %s is out of bounds", b->name,
-         buffer_index(w->sim, b, index), who(w, lane));
+  sim_report(w, s, DIAG_E0801, NULL, "`%s`%s accessed by %s is out of bounds", b->name,
+             buffer_index(w->sim, b, index), sim_who(w, lane));
   return false;
 }
 
@@ -231,8 +232,8 @@ Mbar *mbar_at(const Actor *by, const Buffer *b, int64_t index) {
   if (!check_place(w, s, b, index, by->lane)) return NULL;
   Mbar *m = find_mbar(by->home, buffer_address(b, index));
   if (!m || !m->live) {
-    report(w, s, DIAG_E0809, NULL, "`%s`%s used by %s is not an initialised mbarrier", b->name,
-           buffer_index(w->sim, b, index), who(w, by->lane));
+    sim_report(w, s, DIAG_E0809, NULL, "`%s`%s used by %s is not an initialised mbarrier", b->name,
+               buffer_index(w->sim, b, index), sim_who(w, by->lane));
     return NULL;
   }
   Actor a = actor_lane(w, s, by->lane, true);
@@ -289,18 +290,18 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   mark_barrier(w->group, b, index, SIM_BYTE | SIM_BARRIER);
   Mbar *m = make_mbar(w, buffer_address(b, index));
   if (!m) {
-    report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers", SIM_MBARS);
+    sim_report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers", SIM_MBARS);
     return;
   }
   if (m->live) {
-    Diag *d = report(w, s, DIAG_E0809, m->init, "`%s`%s is initialised again by %s%s", b->name,
-                     buffer_index(w->sim, b, index), who(w, l),
-                     m->waiting ? " while threads wait at it" : "");
+    Diag *d = sim_report(w, s, DIAG_E0809, m->init, "`%s`%s is initialised again by %s%s", b->name,
+                         buffer_index(w->sim, b, index), sim_who(w, l),
+                         m->waiting ? " while threads wait at it" : "");
     if (d) diag_note(&w->sim->cx->diags, d, m->init->at, "it was initialised here");
   }
   if (count < 1 || count >= 1 << 20)
-    report(w, s, DIAG_E0809, NULL, "an mbarrier with %lld arrivals, which is out of range",
-           (long long)count);
+    sim_report(w, s, DIAG_E0809, NULL, "an mbarrier with %lld arrivals, which is out of range",
+               (long long)count);
   *m = (Mbar){.address = m->address,
               .live = true,
               .count = count,
@@ -324,15 +325,15 @@ Step step_mbar_inval(Wave *w, SimOp *s) {
     Mbar *m = own_mbar(w, s, l);
     if (!m) continue;
     if (m->waiting)
-      report(w, s, DIAG_E0809, NULL, "an mbarrier is invalidated by %s while threads wait at it",
-             who(w, l));
+      sim_report(w, s, DIAG_E0809, NULL,
+                 "an mbarrier is invalidated by %s while threads wait at it", sim_who(w, l));
     if (m->pending != m->count || m->bytes)
-      report(w, s, DIAG_E0809, NULL, "an mbarrier is invalidated by %s in the middle of a phase",
-             who(w, l));
+      sim_report(w, s, DIAG_E0809, NULL,
+                 "an mbarrier is invalidated by %s in the middle of a phase", sim_who(w, l));
     if (m->loading > m->observed)
-      report(w, s, DIAG_E0809, m->load->op,
-             "an mbarrier is invalidated by %s while a tensor copy may still arrive at it",
-             who(w, l));
+      sim_report(w, s, DIAG_E0809, m->load->op,
+                 "an mbarrier is invalidated by %s while a tensor copy may still arrive at it",
+                 sim_who(w, l));
     m->live = false;
     mark_barrier(w->group, bar_buffer(w, s), bar_index(w, s, l), 0);
   }
@@ -341,8 +342,9 @@ Step step_mbar_inval(Wave *w, SimOp *s) {
 
 static bool bytes_fit(Wave *w, const SimOp *s, int l, int64_t bytes) {
   if (bytes >= 0 && bytes <= MBAR_MOST_BYTES) return true;
-  report(w, s, DIAG_E0809, NULL, "%s expects %lld bytes at an mbarrier, more than the limit of %d",
-         who(w, l), (long long)bytes, MBAR_MOST_BYTES);
+  sim_report(w, s, DIAG_E0809, NULL,
+             "%s expects %lld bytes at an mbarrier, more than the limit of %d", sim_who(w, l),
+             (long long)bytes, MBAR_MOST_BYTES);
   return false;
 }
 
@@ -362,9 +364,9 @@ static Mbar *arrival_at(const Actor *a) {
   Wave *w = a->w;
   Mbar *m = mbar_at(a, bar_buffer(w, a->s), bar_index(w, a->s, a->lane));
   if (m && !m->pending) {
-    report(w, a->s, DIAG_E0809, m->init,
-           "%s arrives at an mbarrier whose %lld arrivals are complete", who(w, a->lane),
-           (long long)m->count);
+    sim_report(w, a->s, DIAG_E0809, m->init,
+               "%s arrives at an mbarrier whose %lld arrivals are complete", sim_who(w, a->lane),
+               (long long)m->count);
     return NULL;
   }
   if (m && !m->gathering) m->gathering = clock_new(w->sim);
@@ -425,9 +427,9 @@ static int try_wait(Wave *w, SimOp *s, int l) {
   if (!m) return -1;
   int64_t phase = awaited_phase(w, m, l, wave_regs(w, s->op->args[2])[l].i);
   if (m->phase >= phase + 2) {
-    report(w, s, DIAG_E0809, m->init,
-           "%s waits for phase %lld of an mbarrier that is two phases ahead", who(w, l),
-           (long long)phase);
+    sim_report(w, s, DIAG_E0809, m->init,
+               "%s waits for phase %lld of an mbarrier that is two phases ahead", sim_who(w, l),
+               (long long)phase);
     return -1;
   }
   return m->phase > phase;
@@ -463,10 +465,10 @@ Step step_mbar_wait(Wave *w, SimOp *s) {
 static void report_under_way(Wave *w, const SimOp *s, const char *what, const char *how) {
   const Group *g = w->group;
   Diag *d =
-      report(w, s, DIAG_E0818, NULL,
-             "workgroup (%lld, %lld, %lld) ends while this tensor copy may still %s its shared "
-             "memory",
-             (long long)g->id[0], (long long)g->id[1], (long long)g->id[2], what);
+      sim_report(w, s, DIAG_E0818, NULL,
+                 "workgroup (%lld, %lld, %lld) ends while this tensor copy may still %s its shared "
+                 "memory",
+                 (long long)g->id[0], (long long)g->id[1], (long long)g->id[2], what);
   if (d) diag_hint(&w->sim->cx->diags, d, "%s", how);
 }
 
@@ -482,8 +484,8 @@ static void check_stores_end(Wave *w) {
 void group_check_end(Group *g) {
   Wave *w = &g->waves[0];
   if (g->takes && !g->gives)
-    report(w, g->takes, DIAG_E0807, NULL,
-           "wave %d waits for registers, but no wave of its workgroup releases any", w->index);
+    sim_report(w, g->takes, DIAG_E0807, NULL,
+               "wave %d waits for registers, but no wave of its workgroup releases any", w->index);
   for (int i = 0; i < w->sim->nwaves; i++) check_stores_end(&g->waves[i]);
   for (int i = 0; i < g->mbars.n; i++)
     if (g->mbars.at[i].loading > g->mbars.at[i].observed)
@@ -491,10 +493,11 @@ void group_check_end(Group *g) {
   for (int i = 0; i < g->mbars.n; i++) {
     const Mbar *m = &g->mbars.at[i];
     if (!m->live || (m->pending == m->count && !m->bytes)) continue;
-    report(w, &w->sim->ops[m->init->id], DIAG_E0809, NULL,
-           "at the end of workgroup (%lld, %lld, %lld) this mbarrier still waits for %lld of %lld "
-           "arrivals and %lld bytes",
-           (long long)g->id[0], (long long)g->id[1], (long long)g->id[2], (long long)m->pending,
-           (long long)m->count, (long long)m->bytes);
+    sim_report(
+        w, &w->sim->ops[m->init->id], DIAG_E0809, NULL,
+        "at the end of workgroup (%lld, %lld, %lld) this mbarrier still waits for %lld of %lld "
+        "arrivals and %lld bytes",
+        (long long)g->id[0], (long long)g->id[1], (long long)g->id[2], (long long)m->pending,
+        (long long)m->count, (long long)m->bytes);
   }
 }

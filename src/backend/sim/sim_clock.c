@@ -263,11 +263,11 @@ static void report_race(const Actor *a, const Buffer *b, int64_t element, bool w
   bool groups = writes && c.wrote && !b->shared &&
                 (c.gang != s->gang.number || (int)c.unit / s->units.all != w->group->index);
   DiagCode code = groups ? DIAG_E0808 : DIAG_E0803;
-  Diag *d = report(w, a->s, code, other,
-                   "%s of `%s`%s at address %lld by %s is not ordered after the %s of %s",
-                   what_it_is(a, writes), b->name, buffer_index(s, b, element),
-                   (long long)buffer_address(b, element), who(w, a->lane),
-                   c.wrote ? "write" : "read", unit_text(w, c.unit, c.gang));
+  Diag *d = sim_report(w, a->s, code, other,
+                       "%s of `%s`%s at address %lld by %s is not ordered after the %s of %s",
+                       what_it_is(a, writes), b->name, buffer_index(s, b, element),
+                       (long long)buffer_address(b, element), sim_who(w, a->lane),
+                       c.wrote ? "write" : "read", unit_text(w, c.unit, c.gang));
   if (d) diag_note(&s->cx->diags, d, other->at, "the %s is here", c.wrote ? "write" : "read");
 }
 
@@ -322,9 +322,10 @@ static void report_unfenced(const Actor *a, const Buffer *b, int64_t element, bo
                             uint32_t op) {
   Sim *s = a->w->sim;
   const Op *other = s->ops[op].op;
-  Diag *d = report(a->w, a->s, DIAG_E0810, other,
-                   "%s of `%s`%s by %s: the write before it was not followed by `fence_proxy`",
-                   what_it_is(a, writes), b->name, buffer_index(s, b, element), who(a->w, a->lane));
+  Diag *d = sim_report(a->w, a->s, DIAG_E0810, other,
+                       "%s of `%s`%s by %s: the write before it was not followed by `fence_proxy`",
+                       what_it_is(a, writes), b->name, buffer_index(s, b, element),
+                       sim_who(a->w, a->lane));
   if (!d) return;
   diag_note(&s->cx->diags, d, other->at, "the write is here");
   diag_hint(&s->cx->diags, d,

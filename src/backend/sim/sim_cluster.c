@@ -32,10 +32,11 @@ Group *cluster_peer(const Group *g, int64_t rank) {
 static void report_gone(Wave *w, const SimOp *s, const Group *peer, const char *by) {
   Sim *sim = w->sim;
   const Op *end = sim->k->body->last;
-  Diag *d = report(w, s, DIAG_E0816, end,
-                   "%s accesses the shared memory of workgroup (%lld, %lld, %lld), which may have "
-                   "ended: the access is not ordered before its end",
-                   by, (long long)peer->id[0], (long long)peer->id[1], (long long)peer->id[2]);
+  Diag *d =
+      sim_report(w, s, DIAG_E0816, end,
+                 "%s accesses the shared memory of workgroup (%lld, %lld, %lld), which may have "
+                 "ended: the access is not ordered before its end",
+                 by, (long long)peer->id[0], (long long)peer->id[1], (long long)peer->id[2]);
   if (!d) return;
   diag_note(&sim->cx->diags, d, end->at, "the workgroup ends here");
   diag_hint(&sim->cx->diags, d, "execute `barrier cluster` before the end of the kernel");
@@ -43,7 +44,7 @@ static void report_gone(Wave *w, const SimOp *s, const Group *peer, const char *
 
 bool cluster_alive(Wave *w, const SimOp *s, const Group *peer, int lane) {
   if (peer->live) return true;
-  report_gone(w, s, peer, who(w, lane));
+  report_gone(w, s, peer, sim_who(w, lane));
   return false;
 }
 
@@ -54,9 +55,9 @@ uint64_t cluster_homes(Wave *w, const SimOp *s, uint64_t lanes, Group **home) {
   EACH_LANE(l, lanes) {
     home[l] = cluster_peer(w->group, rank[l]);
     if (!home[l])
-      report(w, s, DIAG_E0801, NULL,
-             "rank %lld used by %s is out of range for a cluster of %d workgroups",
-             (long long)rank[l], who(w, l), cluster_size(w->sim));
+      sim_report(w, s, DIAG_E0801, NULL,
+                 "rank %lld used by %s is out of range for a cluster of %d workgroups",
+                 (long long)rank[l], sim_who(w, l), cluster_size(w->sim));
     else if (cluster_alive(w, s, home[l], l)) there |= UINT64_C(1) << l;
   }
   return there;

@@ -147,8 +147,9 @@ bool is_written(const Group *g, const Buffer *b, int64_t element) {
 
 bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int l) {
   if (buffer_inside(b, element)) return true;
-  report(w, s, DIAG_E0801, NULL, "`%s`%s at address %lld accessed by %s is out of bounds", b->name,
-         buffer_index(w->sim, b, element), (long long)buffer_address(b, element), who(w, l));
+  sim_report(w, s, DIAG_E0801, NULL, "`%s`%s at address %lld accessed by %s is out of bounds",
+             b->name, buffer_index(w->sim, b, element), (long long)buffer_address(b, element),
+             sim_who(w, l));
   return false;
 }
 
@@ -156,9 +157,9 @@ bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, i
                     int l) {
   int64_t address = buffer_address(b, element);
   if (address % align == 0) return true;
-  report(w, s, DIAG_E0806, NULL,
-         "`%s`%s at address %lld accessed by %s is misaligned: not a multiple of %lld", b->name,
-         buffer_index(w->sim, b, element), (long long)address, who(w, l), (long long)align);
+  sim_report(w, s, DIAG_E0806, NULL,
+             "`%s`%s at address %lld accessed by %s is misaligned: not a multiple of %lld", b->name,
+             buffer_index(w->sim, b, element), (long long)address, sim_who(w, l), (long long)align);
   return false;
 }
 
@@ -168,8 +169,9 @@ void access_not_barrier(const Actor *a, const Buffer *b, int64_t element, bool w
   bool barrier = false;
   for (int i = 0; i < b->bytes; i++) barrier |= at[i] & SIM_BARRIER;
   if (!barrier) return;
-  report(a->w, a->s, DIAG_E0809, NULL, "%s %s `%s`%s, which holds an mbarrier", who(a->w, a->lane),
-         writes ? "overwrites" : "reads", b->name, buffer_index(a->w->sim, b, element));
+  sim_report(a->w, a->s, DIAG_E0809, NULL, "%s %s `%s`%s, which holds an mbarrier",
+             sim_who(a->w, a->lane), writes ? "overwrites" : "reads", b->name,
+             buffer_index(a->w->sim, b, element));
 }
 
 /* ---- an access of all lanes ---- */
@@ -211,11 +213,11 @@ static void check_alignment(Request *q, int l) {
   int64_t address = buffer_address(q->b, q->first[l]);
   if (align > 16) align = 16;
   if ((address & (align - 1)) == 0) return;
-  report(
+  sim_report(
       q->w, q->s, DIAG_E0806, NULL,
       "access of %lld bytes of `%s`%s at address %lld by %s is misaligned: not a multiple of %lld",
       (long long)bytes, q->b->name, buffer_index(q->w->sim, q->b, q->first[l]), (long long)address,
-      who(q->w, l), (long long)align);
+      sim_who(q->w, l), (long long)align);
 }
 
 static void fail_bounds(Request *q, int l, int64_t element, const char *index) {
@@ -225,9 +227,9 @@ static void fail_bounds(Request *q, int l, int64_t element, const char *index) {
   StrBuf shape = {.arena = q->w->sim->cx->diags.arena};
   for (int d = 0; d < q->b->rank; d++)
     sb_printf(&shape, "%s%lld", d ? ", " : "", (long long)q->b->size[d]);
-  report(q->w, q->s, DIAG_E0801, NULL,
-         "%s%s at address %lld accessed by %s is outside its shape (%s)", q->b->name, index,
-         (long long)buffer_address(q->b, element), who(q->w, l), sb_text(&shape));
+  sim_report(q->w, q->s, DIAG_E0801, NULL,
+             "%s%s at address %lld accessed by %s is outside its shape (%s)", q->b->name, index,
+             (long long)buffer_address(q->b, element), sim_who(q->w, l), sb_text(&shape));
 }
 
 /* -1: the coordinates lie outside. */
@@ -574,9 +576,9 @@ Step step_atomic(Wave *w, SimOp *s) {
       access_not_barrier(&a, q.b, element, true);
       shadow_write(&a, q.b, element, false);
       if (!is_written(a.home, q.b, element))
-        report(w, s, DIAG_E0804, NULL,
-               "`%s`%s, which is uninitialised, is an operand of `atomic` in %s", q.b->name,
-               buffer_index(w->sim, q.b, element), who(w, l));
+        sim_report(w, s, DIAG_E0804, NULL,
+                   "`%s`%s, which is uninitialised, is an operand of `atomic` in %s", q.b->name,
+                   buffer_index(w->sim, q.b, element), sim_who(w, l));
       uint64_t before = dtype_load(t, data, element);
       r[l] = reg_from_bits(t, before);
       uint64_t after = reg_bits(t, combine(mode, t, r[l], x[l]));

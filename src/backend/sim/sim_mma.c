@@ -160,7 +160,7 @@ double mma_number(const MmaPlan *p, DType t, Reg r) {
 
 static void check_copy(Wave *w, const SimOp *s, int arg, int lane, int other, double x, double y) {
   if (other < 0 || x == y || (x != x && y != y)) return;
-  report(
+  sim_report(
       w, s, DIAG_E0815, NULL,
       "operand %d of `%s`: lanes %d and %d hold the same element with different values, %g and %g",
       arg + 1, op_info[s->op->kind].name, other, lane, y, x);

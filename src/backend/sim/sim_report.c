@@ -31,7 +31,7 @@ static SimFinding *found_before(Sim *s, DiagCode code, const Op *op, const Op *o
   return NULL;
 }
 
-Diag *report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const char *fmt, ...) {
+Diag *sim_report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const char *fmt, ...) {
   Sim *s = w->sim;
   SimFinding found = s->subject;
   forget_subject(s);
@@ -74,7 +74,7 @@ void forget_subject(Sim *s) {
       (SimFinding){.wave = -1, .lane = -1, .other_wave = -1, .other_lane = -1, .address = -1};
 }
 
-const char *who(Wave *w, int lane) {
+const char *sim_who(Wave *w, int lane) {
   const Group *g = w->group;
   w->sim->subject.lane = lane;
   return arena_printf(w->sim->cx->diags.arena, "workgroup (%lld, %lld, %lld), wave %d, lane %d",

@@ -640,7 +640,7 @@ static bool check_room(Sim *s) {
                     groups, most / each);
 }
 
-bool setup(Sim *s, int nargs) {
+bool sim_setup(Sim *s, int nargs) {
   Kernel *k = s->k;
   if (k->level != LEVEL_THREAD)
     return fail_setup(s, DIAG_E0409, k->at,

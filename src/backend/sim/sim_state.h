@@ -292,7 +292,7 @@ struct Sim {
   int findings;
   Vec(SimFinding) found;
   SimFinding
-      subject; /* of the next finding: filled in by who() and buffer_index() as its text is made */
+      subject; /* of the next finding: filled in by sim_who() and buffer_index() as its text is made */
   bool stop, interrupted;
   unsigned turns; /* since the last check for an interrupt */
 };
@@ -319,7 +319,7 @@ static inline int mask_count(uint64_t mask) {
 
 /* ---- sim_setup.c ----------------------------------------------------------------------------- */
 
-bool setup(Sim *s, int nargs);
+bool sim_setup(Sim *s, int nargs);
 
 /* ---- sim_overlap.c --------------------------------------------------------------------------- */
 
@@ -475,10 +475,10 @@ void wgmma_check_end(Group *g); /* checks that all waves of a warpgroup executed
 
 /* A finding at an op: one diagnostic for each code and pair of lines. NULL if there is one already,
  * whose count is increased. */
-Diag *report(Wave *w, const SimOp *s, DiagCode code, const Op *other, const char *fmt, ...)
+Diag *sim_report(Wave *w, const SimOp *s, DiagCode code, const Op *other, const char *fmt, ...)
     WV_PRINTF(5, 6);
 bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
-const char *who(Wave *w, int lane); /* "workgroup (0, 1), wave 2, lane 5" */
+const char *sim_who(Wave *w, int lane); /* "workgroup (0, 1), wave 2, lane 5" */
 void note_counts(Sim *s); /* after the run: appends to each diagnostic how often it was found */
 void forget_subject(Sim *s);
 /* Counts an execution of a memory op: returns where to describe it, or NULL if a more expensive one

@@ -30,8 +30,8 @@ static const Value *result(const SimOp *s) { return &s->op->results[0]; }
 static void check_finite(Wave *w, const SimOp *s, const Reg *r, const Reg *a, const Reg *b) {
   EACH_LANE(l, w->mask) {
     if (!isfinite(r[l].f) && isfinite(a[l].f) && isfinite(b[l].f))
-      report(w, s, DIAG_E0811, NULL, "`%s` of %g and %g gives %g in %s", op_info[s->op->kind].name,
-             a[l].f, b[l].f, r[l].f, who(w, l));
+      sim_report(w, s, DIAG_E0811, NULL, "`%s` of %g and %g gives %g in %s",
+                 op_info[s->op->kind].name, a[l].f, b[l].f, r[l].f, sim_who(w, l));
   }
 }
 
@@ -290,9 +290,9 @@ Step step_expr(Wave *w, SimOp *s) {
   EACH_LANE(l, w->mask & ~undef) {
     r[l].i = value[l];
     if (dtype_wrap(t, value[l]) != value[l])
-      report(w, s, DIAG_E0802, NULL, "`%s` is %lld in %s, which does not fit in %s",
-             sym_text(w->sim->cx->diags.arena, s->expr->sym), (long long)value[l], who(w, l),
-             dtype_info[t].name);
+      sim_report(w, s, DIAG_E0802, NULL, "`%s` is %lld in %s, which does not fit in %s",
+                 sym_text(w->sim->cx->diags.arena, s->expr->sym), (long long)value[l],
+                 sim_who(w, l), dtype_info[t].name);
   }
   return STEP_NEXT;
 }

@@ -22,8 +22,9 @@ static void read_var(Wave *w, const SimOp *s, int var, uint64_t mask, int64_t *t
 }
 
 static void fail_expr(Wave *w, const SimOp *s, const SimExpr *e, int lane) {
-  report(w, s, DIAG_E0802, NULL, "`%s` has no value in %s: it overflows 64 bits or divides by zero",
-         sym_text(w->sim->cx->diags.arena, e->sym), who(w, lane));
+  sim_report(w, s, DIAG_E0802, NULL,
+             "`%s` has no value in %s: it overflows 64 bits or divides by zero",
+             sym_text(w->sim->cx->diags.arena, e->sym), sim_who(w, lane));
 }
 
 /* Evaluates for all lanes at once, or only for one if the result is the same in all. */
@@ -70,19 +71,20 @@ bool wave_uniform(Wave *w, const SimOp *s, const SimExpr *e, int64_t *out) {
 
 bool wave_whole(Wave *w, const SimOp *s) {
   if (w->mask == w->lanes) return true;
-  report(w, s, DIAG_E0805, NULL,
-         "`%s` is executed by only part of wave %d of workgroup (%lld, %lld, %lld): lane %d is "
-         "inactive",
-         op_info[s->op->kind].name, w->index, (long long)w->group->id[0],
-         (long long)w->group->id[1], (long long)w->group->id[2], lowest_bit(w->lanes & ~w->mask));
+  sim_report(w, s, DIAG_E0805, NULL,
+             "`%s` is executed by only part of wave %d of workgroup (%lld, %lld, %lld): lane %d is "
+             "inactive",
+             op_info[s->op->kind].name, w->index, (long long)w->group->id[0],
+             (long long)w->group->id[1], (long long)w->group->id[2],
+             lowest_bit(w->lanes & ~w->mask));
   return false;
 }
 
 bool wave_full(Wave *w, const SimOp *s) {
   if (!wave_whole(w, s)) return false;
   if (mask_count(w->lanes) == w->sim->wave) return true;
-  report(w, s, DIAG_E0805, NULL, "`%s` is executed by wave %d, which has only %d of %d lanes",
-         op_info[s->op->kind].name, w->index, mask_count(w->lanes), w->sim->wave);
+  sim_report(w, s, DIAG_E0805, NULL, "`%s` is executed by wave %d, which has only %d of %d lanes",
+             op_info[s->op->kind].name, w->index, mask_count(w->lanes), w->sim->wave);
   return false;
 }
 
@@ -91,12 +93,12 @@ void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, cons
     uint64_t wrong = wave_undef(w, v)[e] & mask;
     if (!wrong) continue;
     if (wrong & w->divided_lanes)
-      report(w, w->divided, DIAG_E0707, NULL, "%s depends on an integer divided by zero in %s",
-             what, who(w, lowest_bit(wrong & w->divided_lanes)));
+      sim_report(w, w->divided, DIAG_E0707, NULL, "%s depends on an integer divided by zero in %s",
+                 what, sim_who(w, lowest_bit(wrong & w->divided_lanes)));
     else
-      report(w, s, DIAG_E0804, NULL,
-             "%s depends on uninitialised memory or an uninitialised register, in %s", what,
-             who(w, lowest_bit(wrong)));
+      sim_report(w, s, DIAG_E0804, NULL,
+                 "%s depends on uninitialised memory or an uninitialised register, in %s", what,
+                 sim_who(w, lowest_bit(wrong)));
     return;
   }
 }
@@ -108,9 +110,9 @@ static void check_flight(Wave *w, const SimOp *s) {
   for (int i = 0; i < s->op->nargs; i++) {
     uint32_t group = w->flight[s->op->args[i]->id];
     if (group <= w->wgmma_done) continue;
-    Diag *d = report(w, s, DIAG_E0812, NULL,
-                     "operand %d of `%s` is the accumulator of a wgmma that is still in flight",
-                     i + 1, op_info[kind].name);
+    Diag *d = sim_report(w, s, DIAG_E0812, NULL,
+                         "operand %d of `%s` is the accumulator of a wgmma that is still in flight",
+                         i + 1, op_info[kind].name);
     if (d) diag_hint(&w->sim->cx->diags, d, "execute `wgmma_wait` first");
   }
 }
@@ -342,8 +344,8 @@ static void check_assumed(Wave *w, SimOp *s) {
   const Sym *all = kernel_assumed_of(sim->k, op_attr(s->op, ATTR_symbol)->sym, &required);
   const char *text = sym_text(sim->cx->diags.arena, all);
   if (required)
-    report(w, s, DIAG_E0709, NULL, "the assumption `%s` does not hold where the symbol is set",
-           text);
+    sim_report(w, s, DIAG_E0709, NULL, "the assumption `%s` does not hold where the symbol is set",
+               text);
   else
     diag_add(&sim->cx->diags, DIAG_R0701, s->op->at,
              "the assumption `%s` does not hold where the symbol is set", text);

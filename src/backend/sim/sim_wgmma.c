@@ -38,8 +38,8 @@ static int64_t same_in_all_lanes(Wave *w, const SimOp *s, const Value *v, const 
   int first = lowest_bit(w->mask);
   EACH_LANE(l, w->mask) {
     if (r[l].i != r[first].i)
-      report(w, s, DIAG_E0805, NULL, "%s of a wgmma differs between lanes: %lld in %s", what,
-             (long long)r[l].i, who(w, l));
+      sim_report(w, s, DIAG_E0805, NULL, "%s of a wgmma differs between lanes: %lld in %s", what,
+                 (long long)r[l].i, sim_who(w, l));
   }
   return r[first].i;
 }
@@ -50,9 +50,9 @@ static Operand open_operand(Wave *w, SimOp *s, int arg, AttrKey key) {
   o.first = buffer_address(
       o.b, same_in_all_lanes(w, s, s->op->args[arg + 1], "the offset of an operand"));
   if (o.first % 16)
-    report(w, s, DIAG_E0806, NULL,
-           "a wgmma operand in `%s` is at address %lld, which is not a multiple of 16", o.b->name,
-           (long long)o.first);
+    sim_report(w, s, DIAG_E0806, NULL,
+               "a wgmma operand in `%s` is at address %lld, which is not a multiple of 16",
+               o.b->name, (long long)o.first);
   return o;
 }
 
@@ -67,9 +67,9 @@ static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, 
           descriptor_swizzle(o->first + descriptor_offset(&o->d, o->b->bytes, i, e), o->d.span);
       int64_t element = (address - o->b->base) / o->b->bytes;
       if (address < o->b->base || !buffer_inside(o->b, element)) {
-        report(w, s, DIAG_E0801, NULL,
-               "element (%d, %d) of a wgmma operand is at address %lld, outside `%s`", i, e,
-               (long long)address, o->b->name);
+        sim_report(w, s, DIAG_E0801, NULL,
+                   "element (%d, %d) of a wgmma operand is at address %lld, outside `%s`", i, e,
+                   (long long)address, o->b->name);
         return;
       }
       shadow_read(&a, o->b, element);
@@ -122,9 +122,9 @@ static void forget_issues(Wave *w, Warpgroup *g) {
 }
 
 static void report_apart(Wave *w, const SimOp *s, const SimOp *other, const char *what) {
-  Diag *d = report(w, s, DIAG_E0805, other->op,
-                   "wave %d executes `%s` with %s than another wave of its warpgroup", w->index,
-                   op_info[s->op->kind].name, what);
+  Diag *d = sim_report(w, s, DIAG_E0805, other->op,
+                       "wave %d executes `%s` with %s than another wave of its warpgroup", w->index,
+                       op_info[s->op->kind].name, what);
   if (d && other != s) diag_note(&w->sim->cx->diags, d, other->op->at, "the other wave is here");
   w->wgmma_lost = true;
 }
@@ -135,9 +135,9 @@ static void execute_together(Wave *w, Issue mine) {
   uint64_t number = w->wgmma_steps++;
   if (!wave_full(w, mine.s) || w->wgmma_lost) return;
   if (end_wave(w) - first_wave(w) < WARPGROUP_WAVES) {
-    report(w, mine.s, DIAG_E0805, NULL,
-           "`%s` is executed by wave %d, whose warpgroup has only %d waves",
-           op_info[mine.s->op->kind].name, w->index, end_wave(w) - first_wave(w));
+    sim_report(w, mine.s, DIAG_E0805, NULL,
+               "`%s` is executed by wave %d, whose warpgroup has only %d waves",
+               op_info[mine.s->op->kind].name, w->index, end_wave(w) - first_wave(w));
     return;
   }
   if (number - g->first >= (uint64_t)g->issued.n) {
@@ -160,9 +160,9 @@ void wgmma_check_end(Group *g) {
     const Warpgroup *all = &g->warpgroups[i / WARPGROUP_WAVES];
     if (w->wgmma_lost || w->wgmma_steps - all->first >= (uint64_t)all->issued.n) continue;
     const SimOp *missing = all->issued.at[w->wgmma_steps - all->first].s;
-    report(w, missing, DIAG_E0805, NULL,
-           "`%s` is not executed by wave %d, but is by another wave of its warpgroup",
-           op_info[missing->op->kind].name, i);
+    sim_report(w, missing, DIAG_E0805, NULL,
+               "`%s` is not executed by wave %d, but is by another wave of its warpgroup",
+               op_info[missing->op->kind].name, i);
   }
 }
 
@@ -182,8 +182,8 @@ static void check_fence(Wave *w, SimOp *s) {
   bool late = (!chained && w->made[acc->id] > w->fence_step + 1) ||
               (a != acc && w->made[a->id] > w->fence_step + 1);
   if ((w->wgmma_fenced || chained) && !late) return;
-  Diag *d =
-      report(w, s, DIAG_E0812, NULL, "`wgmma` uses registers written after the last `wgmma_fence`");
+  Diag *d = sim_report(w, s, DIAG_E0812, NULL,
+                       "`wgmma` uses registers written after the last `wgmma_fence`");
   if (d)
     diag_hint(&w->sim->cx->diags, d, "execute `wgmma_fence` before the first wgmma of a batch");
 }

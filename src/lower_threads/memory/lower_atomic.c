@@ -57,7 +57,7 @@ static bool share_result(Lower *l, const Op *op, const Walk *w, int waves, Value
   if (!from) return true;
   if (!uniform_require(l->uniform, op, UNIFORM_WAVE)) return false;
   Value *args[] = {*v, emit_expr(l, from, DTYPE_i32)};
-  *v = emit(l, OP_shuffle_idx, args, 2, NULL, 0, (*v)->type);
+  *v = lower_emit(l, OP_shuffle_idx, args, 2, NULL, 0, (*v)->type);
   return true;
 }
 
@@ -71,7 +71,7 @@ static Value *act_on(Lower *l, Walk *w, int reg, Value *v) {
   }
   const char *mode = atomic_mode(op->kind).word;
   s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
-  return emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, v->type);
+  return lower_emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, v->type);
 }
 
 bool lower_atomic(Lower *l, const Op *op) {

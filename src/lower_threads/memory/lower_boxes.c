@@ -115,7 +115,7 @@ static void load_box(Boxes *x, const int *number) {
     attrs[2] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
     attrs[3] = numbers_attr(x, ATTR_steps, walk->step, NULL);
   }
-  emit(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
+  lower_emit(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
 }
 
 /* Advances to the next box; false after the last. */
@@ -146,7 +146,7 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
   x.index = slot_index(l, copy_barriers(op), op);
   Attr bytes = {.key = ATTR_bytes, .sym = sym_int(l->sym, x.box.bytes)};
   Value *bar[] = {x.full, x.index};
-  emit(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
+  lower_emit(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
   do load_box(&x, number);
   while (next_box(&x.box, number));
   lower_close_if(l);
@@ -168,7 +168,7 @@ bool lower_mbars(Lower *l, const Op *op) {
   for (int i = 0; i < n; i++) index[i] = emit_expr(l, sym_int(l->sym, i * stride), DTYPE_i32);
   for (int i = 0; i < n; i++) { /* consecutive: one fence makes them all visible */
     Value *args[] = {l->value[op->args[0]->id], index[i]};
-    emit(l, op->kind, args, 2, op->attrs, op->nattrs, NULL);
+    lower_emit(l, op->kind, args, 2, op->attrs, op->nattrs, NULL);
   }
   lower_close_if(l);
   return true;
@@ -179,6 +179,6 @@ bool lower_mbar_wait(Lower *l, const Op *op) {
   Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op),
                    emit_expr(l, lower_sound(l, parity), DTYPE_i32)};
   if (!args[1]) return lower_refuse(l, op, "loop-carried barriers");
-  emit(l, OP_mbar_wait, args, 3, NULL, 0, NULL);
+  lower_emit(l, OP_mbar_wait, args, 3, NULL, 0, NULL);
   return true;
 }

@@ -37,21 +37,21 @@ static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const Co
   global->width = local->width = width;
   lane_copy_async(l, local, global);
   if (op_has(global->op, ATTR_iteration)) return true; /* the kernel has its own wait for it */
-  emit(l, OP_async_commit, NULL, 0, NULL, 0, NULL);
+  lower_emit(l, OP_async_commit, NULL, 0, NULL, 0, NULL);
   vec_push(l->arena, &l->copying, scratch);
   return true;
 }
 
 void lower_wait(Lower *l) {
   if (!l->copying.n) return;
-  emit(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
+  lower_emit(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
   for (int i = 0; i < l->copying.n; i++) lower_publish(l, l->copying.at[i]);
   l->copying.n = 0;
 }
 
 /* Prefetched copies have arrived: those to operands of matrix instructions are published. */
 bool lower_async_wait(Lower *l, const Op *op) {
-  emit(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
+  lower_emit(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
   for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
     if (copy->kind == OP_copy && op_has(copy, ATTR_iteration) && copy_goes_by(copy, "async"))
       lower_publish(l, copy->args[1]);

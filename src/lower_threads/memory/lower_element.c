@@ -56,7 +56,7 @@ static Value *is_near(Lower *l, Value *v, const Sym *limit) {
   for (int i = 0; i < 2; i++) {
     const Sym *end = i ? limit : sym_neg(l->sym, limit);
     Value *args[] = {wide, emit_splat(l, emit_expr(l, end, DTYPE_index), v->type->n)};
-    truth[i] = emit(l, i ? OP_le : OP_ge, args, 2, NULL, 0, type);
+    truth[i] = lower_emit(l, i ? OP_le : OP_ge, args, 2, NULL, 0, type);
   }
   return emit_binary(l, OP_and, truth[0], truth[1]);
 }

@@ -91,8 +91,8 @@ static Value *elementwise_at(Lookup *u, const Op *op, const Sym *const *coords) 
   Value **args = ARENA_ARRAY(u->l->arena, Value *, op->nargs);
   for (int i = 0; i < op->nargs; i++)
     if (!(args[i] = operand_at(u, op->args[i], t, coords))) return NULL;
-  return emit(u->l, op->kind, args, op->nargs, op->attrs, op->nattrs,
-              type_scalar(u->l->k->cx, t->dtype));
+  return lower_emit(u->l, op->kind, args, op->nargs, op->attrs, op->nattrs,
+                    type_scalar(u->l->k->cx, t->dtype));
 }
 
 static Value *repeat_at(Lookup *u, const Op *op, const Sym *const *coords) {

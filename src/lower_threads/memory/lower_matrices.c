@@ -56,7 +56,8 @@ Value *lower_read_matrices(Lower *l, const Op *op) {
   for (int i = 0; i < n; i++) {
     Value *args[] = {a.memory, rows[i].base};
     Attr attrs[2];
-    parts[i] = emit(l, OP_ldmatrix, args, 2, attrs, matrix_attrs(&rows[i], plan, attrs), type);
+    parts[i] =
+        lower_emit(l, OP_ldmatrix, args, 2, attrs, matrix_attrs(&rows[i], plan, attrs), type);
   }
   return emit_join(l, parts, n);
 }
@@ -84,7 +85,7 @@ bool lower_write_matrices(Lower *l, const Op *op) {
   for (int i = 0; i < n; i++) {
     Value *args[] = {emit_range(l, l->value[tile->id], i * regs, regs), a.memory, rows[i].base};
     Attr attrs[2];
-    emit(l, OP_stmatrix, args, 3, attrs, matrix_attrs(&rows[i], plan, attrs), NULL);
+    lower_emit(l, OP_stmatrix, args, 3, attrs, matrix_attrs(&rows[i], plan, attrs), NULL);
   }
   return true;
 }

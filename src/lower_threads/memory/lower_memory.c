@@ -131,7 +131,7 @@ bool lower_alloc(Lower *l, const Op *op) {
   n = 1;
   if ((slots > 1 || op_has(op, ATTR_memory)) && alloc_layout(op, &m))
     attrs[n++] = (Attr){.key = ATTR_memory, .memory = &m};
-  Value *v = emit(l, OP_alloc, NULL, 0, attrs, n, type);
+  Value *v = lower_emit(l, OP_alloc, NULL, 0, attrs, n, type);
   v->name = op->results[0].name;
   l->value[op->results[0].id] = v;
   return true;

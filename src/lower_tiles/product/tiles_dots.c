@@ -74,7 +74,7 @@ static Value *read_held(Tiles *t, const Panels *from, const Sym *row, const Sym 
   const Sym *size = sym_int(l->sym, pack_padded(&from->source));
   const Sym *at = sym_add(l->sym, sym_add(l->sym, from->base, sym_mul(l->sym, row, size)), k);
   Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  return emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, width, from->source.dtype));
+  return lower_emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, width, from->source.dtype));
 }
 
 /* `width` elements along k of rows [first, first + n) of an operand. */
@@ -165,7 +165,7 @@ static Value *sum_rest(Tiles *t, const Dots *x, const Block *b, const Sym *from,
             read_along(t, x, 1, b->column, b->n, loop.counter, 1, column);
   Value *args[] = {ok ? emit_join(l, row, b->m) : NULL, ok ? emit_join(l, column, b->n) : NULL,
                    loop_arg(&loop, 0)};
-  Value *next = ok ? emit(l, OP_wave_mma, args, 3, &mma, 1, sum->type) : sum;
+  Value *next = ok ? lower_emit(l, OP_wave_mma, args, 3, &mma, 1, sum->type) : sum;
   loop_close(t, &loop, &next);
   return ok ? loop_result(&loop, 0) : NULL;
 }

@@ -142,8 +142,8 @@ static Value *cell(Tiles *t, const Kept *k, int number, Value *store) {
   Lower *l = &t->l;
   Value *at = emit_expr(l, sym_int(l->sym, number), DTYPE_index);
   Value *to[] = {store, k->cells, at}, *from[] = {k->cells, at};
-  if (store) return emit(l, OP_store, to, 3, NULL, 0, NULL);
-  return emit(l, OP_load, from, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
+  if (store) return lower_emit(l, OP_store, to, 3, NULL, 0, NULL);
+  return lower_emit(l, OP_load, from, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
 }
 
 /* The code that follows runs only if it has not run before for these workgroups and this tile. */
@@ -167,6 +167,6 @@ void keep_close(Tiles *t, Kept *k) {
   const Sym *done = sym_add(l->sym, k->tile, sym_int(l->sym, 1));
   cell(t, k, 0, emit_expr(l, k->key, DTYPE_i64));
   cell(t, k, 1, emit_expr(l, done, DTYPE_i64));
-  emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  lower_emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
   tiles_close_scope(t, k->saved);
 }

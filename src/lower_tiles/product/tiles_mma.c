@@ -130,12 +130,13 @@ Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offs
   if (!p->made && is_block(p, b)) {
     Attr count = {.key = ATTR_rows, .integer = b->m};
     args[2] = apart_of(t, p);
-    return emit(l, OP_load_rows, args, 3, &count, 1,
-                type_vec(l->k->cx, b->m * b->n, p->out->type->dtype));
+    return lower_emit(l, OP_load_rows, args, 3, &count, 1,
+                      type_vec(l->k->cx, b->m * b->n, p->out->type->dtype));
   }
   for (int i = 0; i < b->m; i++) {
     Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
-    rows[i] = p->made ? make_row(t, p, b, i) : emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
+    rows[i] =
+        p->made ? make_row(t, p, b, i) : lower_emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
     if (!rows[i]) return NULL;
   }
   return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
@@ -147,14 +148,14 @@ void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offse
   if (is_block(p, b)) {
     Attr count = {.key = ATTR_rows, .integer = b->m};
     Value *args[] = {v, buffer->memory, offset, apart_of(t, p)};
-    emit(l, OP_store_rows, args, 4, &count, 1, NULL);
+    lower_emit(l, OP_store_rows, args, 4, &count, 1, NULL);
     return;
   }
   v = emit_cast(l, v, p->out->type->dtype);
   for (int i = 0; i < b->m; i++) {
     Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
     Value *args[] = {emit_range(l, v, i * b->n, b->n), buffer->memory, offset};
-    emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+    lower_emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
 
@@ -164,7 +165,7 @@ static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sy
   const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
   Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
   const Type *type = type_vec(l->k->cx, rows * from->source.step, from->source.dtype);
-  return emit(l, OP_load, args, 2, NULL, 0, type);
+  return lower_emit(l, OP_load, args, 2, NULL, 0, type);
 }
 
 /* The extent of k in whole steps. */
@@ -189,7 +190,7 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
                         : load_panel(t, p->a, b->a_base, loop.counter, b->m);
   Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   if (!a) return false;
-  Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
+  Value *next = lower_emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);
   product_store(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
   return true;

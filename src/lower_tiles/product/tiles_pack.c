@@ -35,7 +35,7 @@ static void store_panel(Tiles *t, const Packing *x, const Sym *k, const Sym *row
   for (int i = 0; i < n; i++) {
     Value *args[] = {v[i], x->to->memory, address};
     Attr imm = {.key = ATTR_imm, .integer = i * x->rows};
-    emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+    lower_emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
 

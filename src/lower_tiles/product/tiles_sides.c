@@ -26,7 +26,7 @@ static void store_all(Tiles *t, const Packing *x, const Sym *at, int apart, Valu
   for (int i = 0; i < n; i++) {
     Value *args[] = {v[i], x->to->memory, address};
     Attr imm = {.key = ATTR_imm, .integer = (int64_t)i * apart};
-    emit(&t->l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+    lower_emit(&t->l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
 

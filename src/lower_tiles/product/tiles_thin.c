@@ -140,7 +140,7 @@ static Value *read_panel(Tiles *t, const TiledProduct *p, const Block *b, int ro
   Lower *l = &t->l;
   const Sym *at = sym_add(l->sym, b->a_base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
   Value *args[] = {p->a->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  return emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, b->m, p->dtype));
+  return lower_emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, b->m, p->dtype));
 }
 
 /* A block of a panel of `rows`, for `run` elements of k from `k` on. */
@@ -156,7 +156,7 @@ static bool rows_block(Tiles *t, const TiledProduct *p, const Block *b, int rows
     Value *right = read_across(t, p, b, at);
     if (run > 1 && b->m == 1) ask_for(t, p, b, sym_add(l->sym, at, sym_int(l->sym, run)));
     Value *args[] = {read_panel(t, p, b, rows, at), right, acc};
-    acc = right ? emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type) : NULL;
+    acc = right ? lower_emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type) : NULL;
   }
   if (acc) product_store(t, p, b, offset, acc);
   return acc != NULL;

@@ -36,7 +36,7 @@ static bool linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, c
                    const Sym **rest) {
   Sum sum;
   sum_of(s, &sum);
-  *rest = num(cx, sum.k);
+  *rest = sym_num(cx, sum.k);
   for (int i = 0; i < n; i++) coeff[i] = cx->zero;
   for (int i = 0; i < sum.n; i++) {
     Term t = sum.term[i];
@@ -53,7 +53,7 @@ static bool linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, c
 
 bool sym_linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff,
                 const Sym **rest) {
-  s = as_number(cx, s);
+  s = sym_as_number(cx, s);
   if (!s) return false;
   ArenaMark mark = arena_mark(cx->scratch);
   bool ok = linear(cx, s, symbols, n, coeff, rest);

@@ -132,7 +132,7 @@ const Sym *round_down(SymCtx *cx, const Sym *a) {
 }
 
 const Sym *sym_floor(SymCtx *cx, const Sym *a) {
-  a = as_number(cx, a);
+  a = sym_as_number(cx, a);
   if (!a || is_integer(a)) return a;
   const Sym *known = op_cached(cx, SYM_floor, a, NULL);
   if (known) return known;
@@ -143,7 +143,7 @@ const Sym *sym_floor(SymCtx *cx, const Sym *a) {
 }
 
 const Sym *sym_ceil(SymCtx *cx, const Sym *a) {
-  a = as_number(cx, a);
+  a = sym_as_number(cx, a);
   if (!a || is_integer(a)) return a;
   const Sym *known = op_cached(cx, SYM_ceil, a, NULL);
   if (known) return known;
@@ -223,14 +223,15 @@ static const Sym *mod_const(SymCtx *cx, const Sym *a, Rat m) {
   Sum s;
   int64_t den;
   Rat scaled;
-  if (m.num < 0) return sym_neg(cx, sym_mod(cx, sym_neg(cx, a), num(cx, rat_neg(m))));
-  if (is_num(a)) return rat_mod(a->k, m, &scaled) ? num(cx, scaled) : sym_overflow(cx);
+  if (m.num < 0) return sym_neg(cx, sym_mod(cx, sym_neg(cx, a), sym_num(cx, rat_neg(m))));
+  if (is_num(a)) return rat_mod(a->k, m, &scaled) ? sym_num(cx, scaled) : sym_overflow(cx);
   sum_of(a, &s);
   if (!sum_denominator(&s, &den) || !int_lcm(den, s.k.den, &den) || !int_lcm(den, m.den, &den))
     return sym_overflow(cx);
   if (den == 1) return mod_int(cx, a, m.num);
   if (!rat_mul(m, rat_int(den), &scaled)) return sym_overflow(cx);
-  return sym_scale(cx, sym_mod(cx, sym_scale(cx, a, rat_int(den)), num(cx, scaled)), (Rat){1, den});
+  return sym_scale(cx, sym_mod(cx, sym_scale(cx, a, rat_int(den)), sym_num(cx, scaled)),
+                   (Rat){1, den});
 }
 
 /* ---- Mod by an expression */
@@ -269,7 +270,7 @@ static const Sym *mod_symbolic(SymCtx *cx, const Sym *a, const Sym *m) {
 }
 
 const Sym *sym_mod(SymCtx *cx, const Sym *a, const Sym *m) {
-  a = as_number(cx, a), m = as_number(cx, m);
+  a = sym_as_number(cx, a), m = sym_as_number(cx, m);
   if (!a || !m) return NULL;
   if (m == cx->zero) return sym_zero_division(cx);
   const Sym *known = op_cached(cx, SYM_mod, a, m);

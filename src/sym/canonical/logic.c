@@ -55,7 +55,7 @@ static const Sym *equality_node(SymCtx *cx, SymKind kind, const Sum *s, const Sy
   const Sym *p, *q;
   split_signs(cx, s, &p, &q);
   Rat k = s->k;
-  if (p == cx->zero) return cmp_node(cx, kind, q, num(cx, k), e);
+  if (p == cx->zero) return cmp_node(cx, kind, q, sym_num(cx, k), e);
   const Sym *lhs = k.num > 0 && q != cx->zero ? sym_add_const(cx, p, k) : p;
   const Sym *rhs = k.num < 0 || q == cx->zero ? sym_add_const(cx, q, rat_neg(k)) : q;
   return cmp_node(cx, kind, lhs, rhs, e);
@@ -177,7 +177,7 @@ static bool has_complement(SymCtx *cx, const Sym *const *set, int n) {
 
 static const Sym *connect(SymCtx *cx, SymKind kind, const Sym *a, const Sym *b) {
   const Sym *unit = kind == SYM_and ? cx->yes : cx->no, *zero = kind == SYM_and ? cx->no : cx->yes;
-  a = as_bool(cx, a), b = as_bool(cx, b);
+  a = sym_as_bool(cx, a), b = sym_as_bool(cx, b);
   if (!a || !b) return NULL;
   if (a == unit || a == b) return b;
   if (b == unit) return a;
@@ -198,7 +198,7 @@ const Sym *sym_and(SymCtx *cx, const Sym *a, const Sym *b) { return connect(cx, 
 const Sym *sym_or(SymCtx *cx, const Sym *a, const Sym *b) { return connect(cx, SYM_or, a, b); }
 
 const Sym *sym_not(SymCtx *cx, const Sym *a) {
-  a = as_bool(cx, a);
+  a = sym_as_bool(cx, a);
   if (!a) return NULL;
   switch ((SymKind)a->kind) {
   case SYM_bool: return sym_bool(cx, !a->k.num);
@@ -234,13 +234,13 @@ static bool prefers_negation(const Sym *c) {
 }
 
 const Sym *sym_select(SymCtx *cx, const Sym *cond, const Sym *yes, const Sym *no) {
-  cond = as_bool(cx, cond);
+  cond = sym_as_bool(cx, cond);
   if (!cond || !yes || !no) return NULL;
   if (cond->kind == SYM_bool) return cond->k.num ? yes : no;
   if (yes == no) return yes;
   if (is_bool(yes) && is_bool(no))
     return sym_or(cx, sym_and(cx, cond, yes), sym_and(cx, sym_not(cx, cond), no));
-  yes = as_number(cx, yes), no = as_number(cx, no);
+  yes = sym_as_number(cx, yes), no = sym_as_number(cx, no);
   if (prefers_negation(cond)) {
     const Sym *t = yes;
     cond = sym_not(cx, cond), yes = no, no = t;

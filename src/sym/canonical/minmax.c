@@ -39,7 +39,7 @@ static const Sym *extreme_of(SymCtx *cx, SymKind kind, const Sym *a, const Sym *
 }
 
 static const Sym *extreme(SymCtx *cx, SymKind kind, const Sym *a, const Sym *b) {
-  a = as_number(cx, a), b = as_number(cx, b);
+  a = sym_as_number(cx, a), b = sym_as_number(cx, b);
   if (!a || !b) return NULL;
   if (a == b) return a;
   const Sym *known = op_cached(cx, kind, a, b);
@@ -86,7 +86,7 @@ static const Sym *xor_of(SymCtx *cx, const Sym *a, const Sym *b) {
 
 const Sym *sym_xor(SymCtx *cx, const Sym *a, const Sym *b) {
   if (a && b && is_bool(a) && is_bool(b)) return sym_ne(cx, a, b);
-  a = as_number(cx, a), b = as_number(cx, b);
+  a = sym_as_number(cx, a), b = sym_as_number(cx, b);
   if (!a || !b) return NULL;
   ArenaMark mark = arena_mark(cx->scratch);
   bool whole = (is_integer(a) || !is_num(a)) && (is_integer(b) || !is_num(b));

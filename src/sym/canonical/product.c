@@ -41,7 +41,7 @@ static bool scale_by(SymCtx *cx, Product *p, Rat v, int64_t exp) {
 }
 
 bool product_gather(SymCtx *cx, Product *p, const Sym *s, int64_t exp) {
-  s = as_number(cx, s);
+  s = sym_as_number(cx, s);
   if (!s) return false;
   if (is_num(s)) return scale_by(cx, p, s->k, exp);
   if (s->kind == SYM_mul && !scale_by(cx, p, s->k, exp)) return false;
@@ -177,7 +177,7 @@ static int expanded_terms(Product *p, int *sums) {
 }
 
 static const Sym *finish(SymCtx *cx, Product *p) {
-  if (!p->n || !p->coeff.num) return num(cx, p->coeff);
+  if (!p->n || !p->coeff.num) return sym_num(cx, p->coeff);
   const Sym *base = base_make(cx, product_at(p), p->n);
   return base->kind == SYM_add ? sym_scale(cx, base, p->coeff)
                                : term_sym(cx, (Term){p->coeff, base});
@@ -272,8 +272,8 @@ const Sym *sym_product(SymCtx *cx, const Sym *const *factors, int n) {
 
 const Sym *sym_mul(SymCtx *cx, const Sym *a, const Sym *b) {
   if (!a || !b) return NULL;
-  if (is_num(a)) return sym_scale(cx, as_number(cx, b), a->k);
-  if (is_num(b)) return sym_scale(cx, as_number(cx, a), b->k);
+  if (is_num(a)) return sym_scale(cx, sym_as_number(cx, b), a->k);
+  if (is_num(b)) return sym_scale(cx, sym_as_number(cx, a), b->k);
   const Sym *known = op_cached(cx, SYM_mul, a, b);
   if (known) return known;
   const Sym *s = sym_product(cx, (const Sym *const[]){a, b}, 2);
@@ -294,7 +294,7 @@ const Sym *sym_div(SymCtx *cx, const Sym *a, const Sym *b) {
   if (is_num(b)) {
     if (!b->k.num) return sym_zero_division(cx);
     Rat inverse = b->k.num < 0 ? (Rat){-b->k.den, -b->k.num} : (Rat){b->k.den, b->k.num};
-    return sym_scale(cx, as_number(cx, a), inverse);
+    return sym_scale(cx, sym_as_number(cx, a), inverse);
   }
   return sym_mul(cx, a, sym_pow(cx, b, -1));
 }

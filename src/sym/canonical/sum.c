@@ -18,7 +18,7 @@ const Sym *term_sym(SymCtx *cx, Term t) {
 }
 
 const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n) {
-  if (n == 0) return num(cx, k);
+  if (n == 0) return sym_num(cx, k);
   if (n == 1 && k.num == 0) return term_sym(cx, terms[0]);
   bool integer = rat_is_int(k);
   for (int i = 0; i < n && integer; i++)
@@ -86,7 +86,7 @@ enum { SMALL = 24 };
 static const Sym *add_or_sub(SymCtx *cx, const Sym *x, const Sym *y, bool negate) {
   Sum a, b;
   Term small[SMALL];
-  x = as_number(cx, x), y = as_number(cx, y);
+  x = sym_as_number(cx, x), y = sym_as_number(cx, y);
   if (!x || !y) return NULL;
   sum_of(x, &a), sum_of(y, &b);
   if (a.n + b.n <= SMALL) return merge(cx, &a, &b, negate, small);
@@ -99,7 +99,7 @@ static const Sym *add_or_sub(SymCtx *cx, const Sym *x, const Sym *y, bool negate
 const Sym *sym_add(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(cx, a, b, false); }
 const Sym *sym_sub(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(cx, a, b, true); }
 const Sym *sym_neg(SymCtx *cx, const Sym *a) {
-  return sym_scale(cx, as_number(cx, a), rat_int(-1));
+  return sym_scale(cx, sym_as_number(cx, a), rat_int(-1));
 }
 
 /* Grows the list of terms in scratch as needed. */
@@ -127,7 +127,7 @@ const Sym *sym_sum(SymCtx *cx, const Sym *const *args, int nargs) {
   Rat k = RAT_ZERO;
   bool ok = true;
   for (int i = 0; i < nargs && ok; i++)
-    ok = sum_gather(cx, as_number(cx, args[i]), RAT_ONE, &terms, &n, &cap, &k);
+    ok = sum_gather(cx, sym_as_number(cx, args[i]), RAT_ONE, &terms, &n, &cap, &k);
   const Sym *s = ok ? sum_collect(cx, k, terms, n) : NULL;
   arena_rewind(cx->scratch, mark);
   return s;

@@ -226,7 +226,7 @@ static void touch_related(SymFacts *f) {
 /* Learns the condition as written, and again as simplified by what was known before:
  * `ceiling(M/128)*floor(N/8) <= 0` with M >= 1 implies N < 8. */
 bool sym_assume(SymFacts *f, const Sym *cond) {
-  cond = as_bool(f->cx, cond);
+  cond = sym_as_bool(f->cx, cond);
   if (!cond) return false;
   if (recall(f, map_key(cond))) return !f->contradiction;
   const Sym *simple = sym_simplify(f->cx, f, cond);

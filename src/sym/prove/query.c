@@ -128,7 +128,7 @@ static SymTruth prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
 
 /* The answer is memoised in the facts that know something about the condition's symbols. */
 SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
-  cond = as_bool(cx, cond);
+  cond = sym_as_bool(cx, cond);
   if (!cond) return SYM_UNKNOWN;
   f = or_none(cx, f);
   if (f->contradiction || cond->kind == SYM_bool) return prove(cx, f, cond);
@@ -170,7 +170,7 @@ const Sym *sym_stride(SymCtx *cx, const SymFacts *f, const Sym *s, const Sym *sy
   if (!d || is_num(d)) return d;
   Rat v;
   Dom range = dom_of(f, d);
-  if (dom_is_const(&range, &v)) return num(cx, v);
+  if (dom_is_const(&range, &v)) return sym_num(cx, v);
   if (!sym_contains(d, symbol)) return d;
   return constant_by_enumeration(f, d);
 }

@@ -91,7 +91,7 @@ static const Sym *descend(Pass *p, const Sym *s) {
     if (!next || next == s || !is_better(next, s)) return s;
     Dom d = dom_of(p->f, next);
     Rat v;
-    if (!is_bool(next) && dom_is_const(&d, &v)) return num(p->f->cx, v);
+    if (!is_bool(next) && dom_is_const(&d, &v)) return sym_num(p->f->cx, v);
     if (next->kind == SYM_symbol || !sym_nargs(next)) return next;
     s = next;
   }
@@ -108,7 +108,7 @@ static const Sym *simplify_in(Pass *p, const SymFacts *f, const Sym *s) {
 static const Sym *simplify_atom(const SymFacts *f, const Sym *s) {
   Rat v;
   Dom d = dom_of(f, s);
-  return dom_is_const(&d, &v) ? num(f->cx, v) : s;
+  return dom_is_const(&d, &v) ? sym_num(f->cx, v) : s;
 }
 
 static const Sym *simplify(void *data, const Sym *s) {

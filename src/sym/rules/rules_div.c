@@ -14,7 +14,7 @@ static const Sym *closed(SymCtx *cx, const Sym *s, const Sym *r) {
 const Sym *rule_floor_by_range(const SymFacts *f, const Sym *s) {
   Dom d = dom_of(f, s);
   Rat v;
-  return dom_is_const(&d, &v) ? num(f->cx, v) : NULL;
+  return dom_is_const(&d, &v) ? sym_num(f->cx, v) : NULL;
 }
 
 /* Moves terms that the facts show to be integers out of the floor. */
@@ -56,7 +56,7 @@ static bool granularity(const Dom *d, Rat unit, Rat *g) {
 static bool split_at(const SymFacts *f, const Sum *sum, Rat g, Rat unit, Split *out) {
   SymCtx *cx = f->cx;
   Dom fine = dom_const(RAT_ZERO), coarse = dom_const(sum->k);
-  const Sym *a = num(cx, sum->k), *b = cx->zero;
+  const Sym *a = sym_num(cx, sum->k), *b = cx->zero;
   Rat low, o, q, h;
   for (int i = 0; i < sum->n; i++) {
     Dom d = dom_scale(dom_of(f, sum->term[i].base), sum->term[i].coeff);
@@ -222,14 +222,14 @@ const Sym *rule_mod_multiples(const SymFacts *f, const Sym *s) {
   Rat m = s->arg[1]->k, q, r;
   if (!is_num(s->arg[1])) return NULL;
   sum_of(s->arg[0], &sum);
-  const Sym *left = num(cx, sum.k);
+  const Sym *left = sym_num(cx, sum.k);
   bool changed = false;
   for (int i = 0; i < sum.n; i++) {
     Dom d = dom_scale(dom_of(f, sum.term[i].base), sum.term[i].coeff);
     bool multiple =
         d.lattice && rat_div(d.step, m, &q) && rat_is_int(q) && rat_mod(d.offset, m, &r);
     changed = changed || multiple;
-    left = sym_add(cx, left, multiple ? num(cx, r) : term_sym(cx, sum.term[i]));
+    left = sym_add(cx, left, multiple ? sym_num(cx, r) : term_sym(cx, sum.term[i]));
   }
   return changed ? sym_mod(cx, left, s->arg[1]) : NULL;
 }

@@ -86,7 +86,7 @@ const Sym *rule_select_common(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   Sum yes, no;
   sum_of(s->arg[1], &yes), sum_of(s->arg[2], &no);
-  const Sym *common = rat_eq(yes.k, no.k) ? num(cx, yes.k) : cx->zero;
+  const Sym *common = rat_eq(yes.k, no.k) ? sym_num(cx, yes.k) : cx->zero;
   for (int i = 0; i < yes.n; i++)
     for (int j = 0; j < no.n; j++)
       if (yes.term[i].base == no.term[j].base && rat_eq(yes.term[i].coeff, no.term[j].coeff))

@@ -23,7 +23,7 @@ Value *grow_as(Expansion *x, OpKind kind, Value *a, Value *b, DType dtype) {
   return &ir_insert(x->k, x->op, kind, x->op->at, args, b ? 2 : 1, type)->results[0];
 }
 
-Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c) {
+Value *legalise_grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c) {
   Value *v = grow_as(x, kind, a, b, x->dtype);
   if (!c) return v;
   Value *args[] = {a, b, c};

@@ -12,7 +12,7 @@ typedef struct Expansion {
 
 /* Appends an op of this kind; its type has the expansion's dtype in each of op's registers, unless
  * given. b, c may be NULL. */
-Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c);
+Value *legalise_grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c);
 Value *grow_as(Expansion *x, OpKind kind, Value *a, Value *b, DType dtype);
 Value *grow_number(Expansion *x, double v, DType dtype);
 Value *grow_expr(Expansion *x, const Sym *e, DType dtype); /* an expression of symbols */

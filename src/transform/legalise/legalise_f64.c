@@ -12,8 +12,8 @@ enum { MANTISSA = 52, BIAS = 1023 };
 static Value *integer(Expansion *x, double v) { return grow_number(x, v, DTYPE_i64); }
 
 static Value *clamp(Expansion *x, Value *a, double most) {
-  Value *low = grow(x, OP_maximum, a, number(x, -most), NULL);
-  return grow(x, OP_minimum, low, number(x, most), NULL);
+  Value *low = legalise_grow(x, OP_maximum, a, number(x, -most), NULL);
+  return legalise_grow(x, OP_minimum, low, number(x, most), NULL);
 }
 
 /* 2**k for an integer k that is a normal exponent. */

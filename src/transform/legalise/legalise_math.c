@@ -16,13 +16,13 @@ static void open_type(Expansion *x) {
 
 /* Functions that exist for f32 but not for f64. */
 static Value *exp2_of(Expansion *x, Value *a) {
-  return x->dtype == DTYPE_f64 ? f64_exp2(x, a) : grow(x, OP_exp2, a, NULL, NULL);
+  return x->dtype == DTYPE_f64 ? f64_exp2(x, a) : legalise_grow(x, OP_exp2, a, NULL, NULL);
 }
 static Value *exp_of(Expansion *x, Value *a) {
-  return x->dtype == DTYPE_f64 ? f64_exp(x, a) : grow(x, OP_exp, a, NULL, NULL);
+  return x->dtype == DTYPE_f64 ? f64_exp(x, a) : legalise_grow(x, OP_exp, a, NULL, NULL);
 }
 static Value *log2_of(Expansion *x, Value *a) {
-  return x->dtype == DTYPE_f64 ? f64_log2(x, a) : grow(x, OP_log2, a, NULL, NULL);
+  return x->dtype == DTYPE_f64 ? f64_log2(x, a) : legalise_grow(x, OP_log2, a, NULL, NULL);
 }
 
 /* ---- functions ---- */
@@ -43,7 +43,7 @@ Value *expand_remf(Expansion *x) {
   if (x->op->results[0].type->dtype == DTYPE_f64) return NULL;
   x->dtype = DTYPE_f64;
   Value *a = operand(x, 0), *b = operand(x, 1);
-  return result(x, grow(x, OP_remf, a, b, NULL));
+  return result(x, legalise_grow(x, OP_remf, a, b, NULL));
 }
 
 Value *expand_mod(Expansion *x) {
@@ -115,7 +115,7 @@ static Value *erf_left(Expansion *x, Value *m) {
       -0x1.37ed16c69929cp-11, 0x1.a60d3c3beb5d4p-15, 0x1.2ce5f83cab881p-14, -0x1.aabe7cf6bf090p-18,
       -0x1.b7d3b56c7e19ep-18};
   bool is_wide = x->dtype == DTYPE_f64;
-  Value *v = grow(x, OP_minimum, m, number(x, is_wide ? 6 : 4), NULL);
+  Value *v = legalise_grow(x, OP_minimum, m, number(x, is_wide ? 6 : 4), NULL);
   if (!is_wide) return exp2_of(x, polynomial(x, v, narrow, (int)WV_LEN(narrow)));
   Value *three = number(x, 3), *t = divide(x, sub(x, v, three), add(x, v, three));
   return mul(x, exp_of(x, negative(x, mul(x, v, v))), polynomial(x, t, wide, (int)WV_LEN(wide)));
@@ -159,7 +159,8 @@ Value *expand_atan2(Expansion *x) {
   int count = (int)(wide ? WV_LEN(taylor) : WV_LEN(series));
   Value *a = operand(x, 0), *b = operand(x, 1), *one = number(x, 1), *zero = number(x, 0);
   Value *up = magnitude(x, a), *right = magnitude(x, b);
-  Value *least = grow(x, OP_minimum, up, right, NULL), *most = grow(x, OP_maximum, up, right, NULL);
+  Value *least = legalise_grow(x, OP_minimum, up, right, NULL),
+        *most = legalise_grow(x, OP_maximum, up, right, NULL);
   Value *t = either(x, test(x, OP_eq, least, most), one, divide(x, least, most));
   t = either(x, test(x, OP_eq, most, zero), zero, t);
   Value *steep = test(x, OP_gt, t, number(x, 0.41421356237309503));

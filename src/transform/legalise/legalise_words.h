@@ -6,19 +6,29 @@
 #include "transform/legalise/legalise.h"
 
 static inline Value *number(Expansion *x, double v) { return grow_number(x, v, x->dtype); }
-static inline Value *add(Expansion *x, Value *a, Value *b) { return grow(x, OP_add, a, b, NULL); }
-static inline Value *sub(Expansion *x, Value *a, Value *b) { return grow(x, OP_sub, a, b, NULL); }
-static inline Value *mul(Expansion *x, Value *a, Value *b) { return grow(x, OP_mul, a, b, NULL); }
-static inline Value *divide(Expansion *x, Value *a, Value *b) {
-  return grow(x, OP_div, a, b, NULL);
+static inline Value *add(Expansion *x, Value *a, Value *b) {
+  return legalise_grow(x, OP_add, a, b, NULL);
 }
-static inline Value *magnitude(Expansion *x, Value *a) { return grow(x, OP_abs, a, NULL, NULL); }
-static inline Value *negative(Expansion *x, Value *a) { return grow(x, OP_neg, a, NULL, NULL); }
+static inline Value *sub(Expansion *x, Value *a, Value *b) {
+  return legalise_grow(x, OP_sub, a, b, NULL);
+}
+static inline Value *mul(Expansion *x, Value *a, Value *b) {
+  return legalise_grow(x, OP_mul, a, b, NULL);
+}
+static inline Value *divide(Expansion *x, Value *a, Value *b) {
+  return legalise_grow(x, OP_div, a, b, NULL);
+}
+static inline Value *magnitude(Expansion *x, Value *a) {
+  return legalise_grow(x, OP_abs, a, NULL, NULL);
+}
+static inline Value *negative(Expansion *x, Value *a) {
+  return legalise_grow(x, OP_neg, a, NULL, NULL);
+}
 static inline Value *nearest(Expansion *x, Value *a) {
-  return grow(x, OP_roundeven, a, NULL, NULL);
+  return legalise_grow(x, OP_roundeven, a, NULL, NULL);
 }
 static inline Value *either(Expansion *x, Value *test, Value *yes, Value *no) {
-  return grow(x, OP_select, test, yes, no);
+  return legalise_grow(x, OP_select, test, yes, no);
 }
 static inline Value *test(Expansion *x, OpKind kind, Value *a, Value *b) {
   return grow_as(x, kind, a, b, DTYPE_i1);
