@@ -174,17 +174,6 @@ static void dump(const Plan *plan, const PassInfo *pass, bool before, Arena *scr
   plan->o->write(plan->o->user, pass->name, sb_text(&text));
 }
 
-static bool works_on(const PassInfo *pass, const Kernel *k, const TargetInfo *target) {
-  return (pass->level & k->level) && (pass->machines & pass_machines(target));
-}
-
-/* No pass after number i works on the kernel at its current level. */
-static bool is_last_to_run(const Plan *plan, int i, const TargetInfo *target) {
-  for (int j = i + 1; j < plan->n; j++)
-    if (works_on(plan->run[j], plan->k, target)) return false;
-  return true;
-}
-
 /* The machine adapted to the kernel's own rows: a CPU that emulates waves of lanes
  * (ARCHITECTURE.md) does so from the row that says so to the last pass. */
 static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Arena *a) {
@@ -196,6 +185,18 @@ static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Are
   TargetInfo *played = ARENA_NEW(a, TargetInfo);
   *played = target_playing(t, machine ? machine->lanes : launch->lanes);
   return played;
+}
+
+static bool works_on(const PassInfo *pass, const Kernel *k, const TargetInfo *target) {
+  return (pass->level & k->level) && (pass->machines & pass_machines(target));
+}
+
+/* No pass after number i works on the kernel at its current level. */
+static bool is_last_to_run(const Plan *plan, int i, Arena *scratch) {
+  const TargetInfo *target = fitted_target(plan->k, plan->target, scratch);
+  for (int j = i + 1; j < plan->n; j++)
+    if (works_on(plan->run[j], plan->k, target)) return false;
+  return true;
 }
 
 static const Machine *fitted_machine(const Kernel *k, const TargetInfo *t, Arena *a) {
@@ -234,7 +235,7 @@ static bool run_pass(Plan *plan, int i, PassCtx *cx, Facts *facts) {
   if (!ok) return false;
   if (cx->idle && before && !was_idle(k, pass, before, cx->scratch)) return false;
   ir_renumber(k);
-  bool check = plan->o->verify_each || is_last_to_run(plan, i, cx->target);
+  bool check = plan->o->verify_each || is_last_to_run(plan, i, cx->scratch);
   if (check && !(ir_verify_constraints(k) && ir_verify(k))) return report_invalid(k, pass->name);
   dump(plan, pass, false, cx->scratch);
   if (plan->o->after) plan->o->after(plan->o->user, k);
