@@ -28,6 +28,7 @@ READS_MACHINE = {
     "pass_manager.c": "fills in PassCtx",
     "retarget.c": "makes the row",
     "layouts.c": "its source location, for a diagnostic",
+    "lower_mma.c": "its source location, for a diagnostic",
 }
 
 
