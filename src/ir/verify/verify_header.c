@@ -240,6 +240,19 @@ static bool check_machine(Header *h, const Constraint *c) {
          FAIL(h, c, E0212, "a machine has 1 to %d lanes and 1 to %d waves", LANES, WAVES);
 }
 
+/* Waves of a workgroup along each dimension, where they are known. */
+static bool check_waves(Header *h, const Constraint *c) {
+  enum { WAVES = 1024 };
+  for (int d = 0; d < 3; d++) {
+    const Sym *waves = c->hardware.waves[d] ? bound_value(h, c->hardware.waves[d]) : NULL;
+    int64_t n;
+    if (waves && sym_is_int(waves, &n) && (n < 1 || n > WAVES))
+      return FAIL(h, c, E0212, "a workgroup has 1 to %d waves along %d, not %lld", WAVES, d,
+                  (long long)n);
+  }
+  return true;
+}
+
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
   case CONSTRAINT_workgroup:
@@ -253,7 +266,8 @@ static bool check_fields(Header *h, const Constraint *c) {
     if (c->hardware.threads <= 0)
       return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number",
                   c->hardware.threads);
-    return check_outer3(h, c, c->hardware.waves) && check_outer3(h, c, c->hardware.cluster) &&
+    return check_outer3(h, c, c->hardware.waves) && check_waves(h, c) &&
+           check_outer3(h, c, c->hardware.cluster) &&
            check_mma_name(h->k->cx, c->hardware.mma.name, c->at);
   case CONSTRAINT_launch: return check_launch(h, c);
   case CONSTRAINT_machine: return check_machine(h, c);
