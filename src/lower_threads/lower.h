@@ -14,50 +14,7 @@
 #ifndef WV_LOWER_H
 #define WV_LOWER_H
 
-#include "analysis/access/in_bounds.h"
-#include "analysis/uniform.h"
-#include "anchors/anchors.h"
-#include "transform/pass.h"
-
-/* An open region of the lane's program. */
-typedef struct LowerScope {
-  Region *region;
-  Op *open;              /* its last op, whose body is being filled; NULL: it is the innermost */
-  const SymFacts *facts; /* facts that hold there, including those about thread ids */
-  Map exprs, wide;       /* expression -> its value there; wide: as `index` */
-  struct LowerScope *outer;
-} LowerScope;
-
-/* A symbol that has a value only inside a scope: a counter, a version. */
-typedef struct LowerSymbol {
-  const Sym *symbol;
-  LowerScope *scope;
-} LowerSymbol;
-
-typedef struct Lower {
-  Kernel *k;
-  PassCtx *cx;
-  Arena *arena; /* scratch */
-  SymCtx *sym;
-  const Distribution *d;
-  const AccessBounds *const *bounds; /* by op id of the tile kernel */
-  const Uniformity *uniform;
-  Machine machine;
-  struct Divisors *divisors; /* from the facts at entry; NULL: not created yet */
-  const Sym *lane, *wave;    /* of this thread, over $T0, $T1, $T2 */
-  const Sym *elected;        /* true in one thread of the workgroup */
-  Value **value;             /* by value id of the tile kernel: what a lane holds; NULL: nothing */
-  LowerScope *scope;         /* innermost: ops are appended to its region */
-  Vec(LowerSymbol) symbols;
-  const Region *tiles;        /* the body being lowered */
-  Standing standing;          /* of the op being lowered */
-  Span at;                    /* its source location */
-  SetSymbols hidden;          /* symbols whose meaning at entry is hidden by some region */
-  const char *refused;        /* why the op being lowered cannot be; NULL: it can */
-  Vec(const Value *) copying; /* allocations that asynchronous copies in flight write to */
-  Vec(const Value *) flying;  /* results of products in flight, oldest first */
-  int pending;                /* how many of them may stay in flight at a synchronisation */
-} Lower;
+#include "emit/emit.h"
 
 /* One file of lower_<family>.c each; false after reporting. */
 typedef bool LowerFn(Lower *l, const Op *op);
@@ -78,79 +35,6 @@ void lower_wait(Lower *l);
 
 /* Waits until at most `most` of the products that read shared memory are in flight. */
 void lower_wait_products(Lower *l, int most);
-
-/* Reports E0601 at the op: something that cannot be lowered yet. Always false. */
-bool lower_refuse(Lower *l, const Op *op, const char *what);
-
-/* Code emitted in between runs if the condition holds; consecutive code under the same condition
- * shares one region. */
-void lower_open_if(Lower *l, const Sym *condition);
-void lower_close_if(Lower *l);
-void lower_open_if_true(Lower *l, Value *condition); /* the same with a truth value */
-
-/* Shared with lower_tiles: the outermost scope, with the kernel's arguments; the header of the
- * lane's program. */
-void lower_open_kernel(Lower *l);
-void lower_replace_header(Lower *l, Constraint launch);
-
-/* a and b, vecs of the same length, combined by the user-defined function (lower_combine.c). */
-Value *emit_combine(Lower *l, const Op *op, Value *a, Value *b);
-
-/* The neutral element of a sum, maximum or minimum. */
-Value *lower_neutral(Lower *l, OpKind kind, DType t);
-
-/* ---- emission (lower_emit.c) ----------------------------------------------------------------- */
-
-/* Appends an op; returns its result, or NULL if it has none. */
-Value *lower_emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs,
-                  int nattrs, const Type *type);
-
-/* An integer expression of symbols, as `dtype` (i32 or index). Hoisted out of loops whose symbols
- * it does not mention, unless it may be undefined there. */
-Value *emit_expr(Lower *l, const Sym *e, DType dtype);
-
-/* The same with operands in registers: $APPLY_EXPR_ARG_i is args[i]. Not hoisted. */
-Value *emit_expr_of(Lower *l, const Sym *e, DType dtype, Value *const *args, int nargs);
-const Sym *emit_arg(Lower *l, int i); /* $APPLY_EXPR_ARG_i */
-
-/* An address: terms that are invariant in inner loops are summed before them, and terms that all
- * lanes share are summed separately from those of the lane. */
-Value *emit_address(Lower *l, const Sym *e, DType dtype);
-
-/* The address e, which is the address `from` plus `step`. */
-Value *emit_step(Lower *l, Value *from, const Sym *step, const Sym *e, DType dtype);
-
-/* e, or 0 if e is NULL after an overflow: the op is then refused once it has been lowered. */
-const Sym *lower_sound(Lower *l, const Sym *e);
-
-/* An expression with the meaning its symbols have at entry, for use where a region may hide them:
- * in text, `N` is the version in force. */
-const Sym *at_entry(Lower *l, const Sym *e);
-const Sym *lower_param_symbol(Lower *l, int param, const char *what, int dim); /* $SIZE_a_0 */
-
-/* A condition; NULL if it always holds. */
-Value *emit_test(Lower *l, const Sym *condition);
-
-/* The same for many conditions that differ by a constant, and e <= most. */
-Value *emit_bound(Lower *l, const Sym *condition);
-Value *emit_below(Lower *l, const Sym *e, int64_t most);
-const Sym *below_zero(Lower *l, const Sym *condition); /* e of `e <= 0`; NULL: it is not such a
-                                                        * test */
-
-Value *emit_number(Lower *l, DType dtype, double v);
-Value *emit_splat(Lower *l, Value *scalar, int n);
-Value *emit_pick(Lower *l, Value *v, const int *regs, int n); /* v itself if all of it is picked */
-Value *emit_range(Lower *l, Value *v, int first, int n);      /* registers from `first` on */
-Value *emit_join(Lower *l, Value *const *parts, int n);
-Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b);
-/* Both of two truth values, or of vectors of them; NULL: always true. */
-Value *emit_both(Lower *l, Value *a, Value *b);
-Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no);
-Value *emit_cast(Lower *l, Value *v, DType dtype); /* v itself if it already has that dtype */
-Value *emit_shuffle(Lower *l, Value *v, int flip); /* from the lane whose number is ours xor flip */
-Value *emit_shuffle_idx(Lower *l, Value *v, const Sym *lane);
-
-const SymFacts *lower_facts(const Lower *l); /* at the point where ops are being appended */
 
 /* ---- positions of elements (lower_place.c) --------------------------------------------------- */
 
@@ -271,27 +155,7 @@ int form_before(Lower *l, const TileForm *f, int reg, const Sym **adds);
 const Sym *form_sum(Lower *l, FormPlace p);                              /* NULL: overflow */
 const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg); /* both */
 
-/* e simplified, unless e as written takes fewer operations. */
-const Sym *cheaper(Lower *l, const Sym *e);
-
-/* ---- memory of the workgroup (lower_memory.c) ------------------------------------------------ */
-
-/* The layout of an allocation; false: it is not an allocation, or its layout is unknown. */
-bool memory_layout(const Value *memory, MemLayout *out);
-
-/* The slot of a ring that `op` names: its layout, and the number of elements before it. */
-bool memory_slot_layout(Lower *l, const Value *memory, const Op *op, MemLayout *out,
-                        const Sym **before);
-
-/* In elements, before the swizzle (mem_place). */
-const Sym *memory_place(Lower *l, const MemLayout *m, const Sym *const *coords);
-
-/* In elements, for coordinates relative to the tile, in the slot of a ring that `op` names. */
-const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, const Op *op,
-                         const Sym *const *coords);
-
-/* Prepends the slot that `op` names to the coordinates if the memory is a ring. */
-void memory_add_slot(Lower *l, const Value *memory, const Op *op, const Sym **coords);
+/* ---- memory of the workgroup (lower_alloc.c, lower_wgmma.c) ----------------------------------- */
 
 /* Makes what this thread has written visible to matrix instructions after the next barrier, if any
  * of them read it. */
@@ -300,37 +164,6 @@ void lower_publish(Lower *l, const Value *memory);
 /* The number of registers of the layout that are contiguous in memory, if the whole tile is
  * accessed by name. */
 int memory_width(Lower *l, const MemLayout *m, const Layout *layout);
-
-/* ---- one element of an access, over the coordinates $x of its tile (lower_element.c) --------- */
-
-typedef struct ElementTests {
-  const Sym *at[MAX_BOUNDS]; /* all must hold */
-  int n;
-} ElementTests;
-
-/* A test over $x, $y and $n, over the $x alone; NULL: a size is unknown. */
-const Sym *element_test(Lower *l, const AccessBounds *b, const Sym *test);
-/* Those of the mask. `elsewhere`: of single elements that may be outside the tile, so that what was
- * proved for the tile is tested, too. False after refusing. */
-bool element_tests(Lower *l, const AccessBounds *b, bool elsewhere, ElementTests *out);
-
-enum { LANE_DYNAMIC = 5 }; /* values that coordinates take from registers */
-
-typedef struct ElementValues {
-  Value *value[LANE_DYNAMIC];
-  SymBinding name[LANE_DYNAMIC]; /* of the value in coordinates and tests: $APPLY_EXPR_ARG_i */
-  int n;
-  Value *near; /* truth values, one per element: the values are small enough for coordinates not to
-                * overflow; NULL: always */
-} ElementValues;
-
-/* Adds a value, which is replaced by 0 where it is not near. False after refusing. */
-bool element_take(Lower *l, const AccessBounds *b, const Sym *name, Value *v, ElementValues *to);
-/* The element's own coordinate along a dim; NULL: the tile has no such dim. */
-const Sym *element_own_coord(Lower *l, const AccessBounds *b, const Sym *dim);
-/* The coordinate along a dim of its type at which dynamic value i is looked up; NULL: neither the
- * mapping nor the tile has one. False: it cannot be expressed. */
-bool element_lookup(Lower *l, const AccessBounds *b, int i, const Sym *dim, const Sym **out);
 
 /* ---- accesses (lower_open.c, lower_access.c) ------------------------------------------------- */
 
@@ -356,8 +189,6 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
  * tested. */
 bool open_elsewhere(Lower *l, LaneAccess *a, const AccessBounds *b);
 
-/* The offset of an element, in elements, over the $x; NULL: there is no expression for it. */
-const Sym *access_offset(Lower *l, const AccessBounds *b);
 Value *lane_load(Lower *l, const LaneAccess *a);
 
 /* The address of each register's element: a value, and a number of elements to add. */
@@ -380,14 +211,6 @@ Value *lower_lookup(Lower *l, const LaneAccess *a, const AccessBounds *b, int i)
 /* Within this many waves, the innermost, one thread acts for all that hold the same element of an
  * atomic; 0: each thread acts for itself. */
 int atomic_waves(const Lower *l, const Op *op);
-
-/* An element that may have failed: its table in memory, `imm` elements after `offset`. */
-typedef struct Reported {
-  Value *memory, *offset;
-  int64_t imm;
-  Value *failed; /* NULL: it has failed */
-} Reported;
-void emit_report(Lower *l, const Reported *r, Value *const *words, int n);
 
 void lane_store(Lower *l, const LaneAccess *a, Value *v);
 void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from); /* equal widths */

@@ -101,7 +101,7 @@ bool lower_convert(Lower *l, const Op *op) {
   case CONVERT_NOTHING:
   case CONVERT_REGISTERS: v = rename_registers(l, v, &p); break;
   case CONVERT_SHUFFLE: v = exchange_lanes(l, v, &p); break;
-  case CONVERT_SHARED: return lower_refuse(l, op, "a conversion through shared memory");
+  case CONVERT_SHARED: return emit_refuse(l, op, "a conversion through shared memory");
   }
   l->value[to->id] = v;
   return true;

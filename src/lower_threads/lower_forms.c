@@ -9,31 +9,6 @@
  * addition leads to. */
 #include "lower_threads/lower.h"
 
-/* ---- cheaper spellings ---- */
-
-static int cost_of(Lower *l, const SymFacts *facts, const Sym *e) {
-  Arena *own = arena_new(); /* keeps what the facts learn on the way */
-  const SymCode *code = sym_code(own, l->sym, facts, &e, 1);
-  int cost = code ? code->cost : INT32_MAX;
-  if (!code) sym_take_error(l->sym);
-  arena_free(own);
-  return cost;
-}
-
-static const Sym *simplified(Lower *l, const Sym *e) {
-  const Sym *s = sym_simplify(l->sym, lower_facts(l), e);
-  if (!s) sym_take_error(l->sym);
-  return s ? s : e;
-}
-
-/* The smallest expression is not always the one with the cheapest operations: (25*t - 9*Mod(t,
- * 4))/2 is 8*floor(t/4) + ... with shifts. */
-const Sym *cheaper(Lower *l, const Sym *e) {
-  const Sym *s = simplified(l, e);
-  if (s == e || sym_is_bool(e) || sym_nargs(s) == 0) return s;
-  return cost_of(l, lower_facts(l), e) < cost_of(l, lower_facts(l), s) ? e : s;
-}
-
 /* ---- forms ---- */
 
 static bool is_over_tile(Lower *l, const Sym *e, int rank) {
@@ -77,7 +52,7 @@ static bool adds_number(const FormStep *s, int64_t *by) {
 
 TileForm *form_of(Lower *l, const Sym *e, const Layout *layout) {
   TileForm *f = ARENA_NEW(l->arena, TileForm);
-  *f = (TileForm){.whole = lower_sound(l, e), .layout = layout};
+  *f = (TileForm){.whole = emit_sound(l, e), .layout = layout};
   const Digits *regs = &layout->part[LAYOUT_REG];
   int64_t by;
   int ways = 1;
@@ -91,9 +66,9 @@ TileForm *form_of(Lower *l, const Sym *e, const Layout *layout) {
 
 /* Whether to simplify is decided once per form, since its values are similar. */
 static const Sym *spelt(Lower *l, TileForm *f, const Sym *e) {
-  if (f->values.n) return f->plain ? e : simplified(l, e);
-  const Sym *s = cheaper(l, e);
-  f->plain = s == e && s != simplified(l, e);
+  if (f->values.n) return f->plain ? e : emit_simplified(l, e);
+  const Sym *s = emit_cheaper(l, e);
+  f->plain = s == e && s != emit_simplified(l, e);
   return s;
 }
 

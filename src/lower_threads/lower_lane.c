@@ -23,7 +23,7 @@ static bool refuse_count(Lower *l, const Op *op, int have, int want) {
 static const Sym *number_of(Lower *l, const Op *op, AttrKey key, int64_t otherwise) {
   const Attr *a = op_attr(op, key);
   if (!a || !a->n) return sym_int(l->sym, otherwise);
-  return lower_sound(l, distribute_expr(l->d, op, a->exprs[0]));
+  return emit_sound(l, distribute_expr(l->d, op, a->exprs[0]));
 }
 
 /* Register `at`, an expression, of the vector that begins at `first`. */
@@ -73,7 +73,7 @@ bool lower_extract_slice(Lower *l, const Op *op) {
   int64_t number[3];
   for (int i = 0; i < 3; i++)
     if (!sym_is_int(number_of(l, op, keys[i], i == 0 ? 0 : 1), &number[i]))
-      return lower_refuse(l, op, "a slice with a non-constant offset");
+      return emit_refuse(l, op, "a slice with a non-constant offset");
   if (number[1] != want) return refuse_count(l, op, (int)number[1], want);
   if (!check_element(l, op, number[0], have)) return false;
   int64_t last = want == 1 ? number[0] : have; /* the stride is past all of them */

@@ -76,7 +76,7 @@ static Value *multiply(LaneProduct *p, int **to, int *n) {
   choice.order.n = 0;
   Attr attrs[] = {{.key = ATTR_mma, .mma = &choice},
                   attr_ints(l->k, ATTR_copies, p->div.copies, 3)};
-  return lower_emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
+  return emit_op(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }
 
 bool product_next(LaneProduct *p, const Value *out) {
@@ -120,9 +120,9 @@ static bool fail_waves(Lower *l, const Op *op, const MmaChoice *choice) {
   const MmaInfo *row = choice && choice->name ? mma_find(choice->name) : NULL;
   const Machine *m = &l->machine;
   int waves = row ? row->lanes / m->lanes : 0;
-  if (!row) return lower_refuse(l, op, "an mma without an instruction");
+  if (!row) return emit_refuse(l, op, "an mma without an instruction");
   if (waves && row->lanes % m->lanes == 0 && m->waves % waves == 0)
-    return lower_refuse(l, op, "tiles that its instruction does not divide");
+    return emit_refuse(l, op, "tiles that its instruction does not divide");
   Diags *diags = &l->k->cx->diags;
   Diag *d = diag_add(diags, DIAG_E0601, op->at,
                      "`%s` runs on groups of %d lanes, and the machine has %d waves of %d",

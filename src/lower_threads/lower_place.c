@@ -16,7 +16,7 @@ static const Sym *number_of(const Lower *l, LayoutPart part) {
 }
 
 static const Sym *simpler(Lower *l, const Sym *e) {
-  const Sym *s = sym_simplify(l->sym, lower_facts(l), e);
+  const Sym *s = sym_simplify(l->sym, emit_facts(l), e);
   return s ? s : e;
 }
 
@@ -36,7 +36,7 @@ const Sym *lane_coord(Lower *l, const Layout *layout, int dim) {
       const Sym *digit = lane_digit(l, layout, (LayoutPart)p, i);
       sum = sym_add(l->sym, sum, sym_mul(l->sym, digit, sym_int(l->sym, g->stride)));
     }
-  return cheaper(l, sum);
+  return emit_cheaper(l, sum);
 }
 
 const Sym *lane_is_first(Lower *l, const Layout *layout, int waves) {

@@ -34,23 +34,7 @@ typedef struct Part {
 
 /* ---- what counts ---- */
 
-/* Minus zero leaves every sum unchanged, even one of minus zeros. */
-Value *lower_neutral(Lower *l, OpKind kind, DType t) {
-  const Type *type = type_scalar(l->k->cx, t);
-  Padding padding = reduction_info[kind].padding;
-  Attr value = {.key = ATTR_value};
-  if (dtype_is_float(t)) {
-    value.number = padding == PADDING_ZERO ? -0.0 : padding_number(padding, t);
-    return lower_emit(l, OP_scalar, NULL, 0, &value, 1, type);
-  }
-  int64_t n = padding_integer(padding, t);
-  bool complement = dtype_by_complement(t, n);
-  value.sym = sym_int(l->sym, complement ? ~n : n);
-  Value *v = lower_emit(l, OP_scalar, NULL, 0, &value, 1, type);
-  return complement ? lower_emit(l, OP_not, &v, 1, NULL, 0, type) : v;
-}
-
-static Value *neutral(Reduction *r) { return lower_neutral(r->l, r->op->kind, r->dtype); }
+static Value *neutral(Reduction *r) { return emit_neutral(r->l, r->op->kind, r->dtype); }
 
 /* Registers for which the test fails do not count; NULL: it holds for all. */
 static Part keep_where(Reduction *r, Part p, int reg, Value *test, Value *none) {
@@ -230,11 +214,11 @@ bool lower_reduce(Lower *l, const Op *op) {
   r.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
   r.dtype = narrow && reduction_accumulates(op->kind) ? DTYPE_f32 : dtype;
   bool parts = op_has(op, ATTR_into) || (l->machine.observable && !op_has(op, ATTR_block));
-  if (lies_on_waves(&r) && !parts) return lower_refuse(l, op, "a dim shared by several waves");
+  if (lies_on_waves(&r) && !parts) return emit_refuse(l, op, "a dim shared by several waves");
   Part p = {emit_cast(l, l->value[from->id], r.dtype), NULL};
   if (op_combines(op->kind)) p.any = elements_exist(&r);
   else p.v = lane_cover(l, p.v, r.from, 1u << r.dim, neutral(&r));
-  if (!count_once(&r, &p)) return lower_refuse(l, op, "a layout that replicates elements");
+  if (!count_once(&r, &p)) return emit_refuse(l, op, "a layout that replicates elements");
   p = combine_lanes(&r, combine_registers(&r, p));
   Value *v = op->nargs > 1 && !op_has(op, ATTR_into) ? with_init(&r, p) : p.v;
   v = emit_cast(l, v, dtype);

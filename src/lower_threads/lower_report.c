@@ -7,30 +7,6 @@
 #include "ir/attr.h"
 #include "lower_threads/memory/lower_walk.h"
 
-static void put_word(Lower *l, Value *memory, Value *offset, int64_t imm, Value *mask, Value *v) {
-  Value *args[] = {v, memory, offset, mask};
-  Attr by = {.key = ATTR_imm, .integer = imm};
-  lower_emit(l, OP_store, args, mask ? 4 : 3, &by, imm != 0, NULL);
-}
-
-void emit_report(Lower *l, const Reported *r, Value *const *words, int n) {
-  Value *args[] = {emit_number(l, DTYPE_i64, 1), r->memory, r->offset, r->failed};
-  Attr attrs[] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "add")},
-                  {.key = ATTR_imm, .integer = r->imm}};
-  int nattrs = r->imm ? 2 : 1;
-  Value *count = lower_emit(l, OP_atomic, args, r->failed ? 4 : 3, attrs, nattrs, args[0]->type);
-  if (r->failed) count = emit_select(l, r->failed, count, emit_number(l, DTYPE_i64, 0));
-  Value *left[] = {count, emit_number(l, DTYPE_i64, FAILURE_ROWS - 1)};
-  Value *mask = lower_emit(l, OP_lt, left, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i1));
-  if (r->failed) mask = emit_binary(l, OP_and, mask, r->failed);
-  Value *row = emit_binary(l, OP_mul, count, emit_number(l, DTYPE_i64, FAILURE_COLUMNS));
-  row = emit_binary(l, OP_add, r->offset, emit_cast(l, row, r->offset->type->dtype));
-  for (int i = 0; i < n; i++)
-    put_word(l, r->memory, row, r->imm + FAILURE_COLUMNS + i, mask, words[i]);
-}
-
-/* ---- lanes ---- */
-
 /* The registers that this thread reports, and whether each of them failed. */
 typedef struct Failed {
   int n, *reg;
@@ -48,7 +24,7 @@ static Failed find_failed(Lower *l, const Op *op, const LaneAccess *a, int waves
     if ((waves && first[r] < r) || walk_is_idle(&w, r)) continue;
     WalkStep s = walk_step(&w, r);
     Value *holds = emit_pick(l, l->value[op->args[0]->id], &r, 1);
-    Value *failed = lower_emit(l, OP_not, &holds, 1, NULL, 0, holds->type);
+    Value *failed = emit_op(l, OP_not, &holds, 1, NULL, 0, holds->type);
     if (s.nargs == 3) failed = emit_binary(l, OP_and, failed, s.args[3]);
     f.reg[f.n] = r, f.step[f.n] = s, f.value[f.n++] = failed;
   }
@@ -76,8 +52,8 @@ bool lower_report(Lower *l, const Op *op) {
   if (!f.n) return true;
   Value *any = f.value[0];
   for (int i = 1; i < f.n; i++) any = emit_binary(l, OP_or, any, f.value[i]);
-  lower_open_if_true(l, any);
+  emit_open_if_true(l, any);
   for (int i = 0; i < f.n; i++) report_register(l, op, &f, i);
-  lower_close_if(l);
+  emit_close_if(l);
   return true;
 }

@@ -108,7 +108,7 @@ static void scan_registers(Scan *s, const Step *step) {
 static Value *from_below(Lower *l, Value *v, int lanes) {
   Attr attrs[] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "up")},
                   {.key = ATTR_by, .integer = lanes}};
-  return lower_emit(l, OP_shuffle, &v, 1, attrs, 2, v->type);
+  return emit_op(l, OP_shuffle, &v, 1, attrs, 2, v->type);
 }
 
 /* All leaders at once. Each round adds the sums of twice as many lower lanes. */
@@ -161,7 +161,7 @@ bool lower_scan(Lower *l, const Op *op) {
   if (sums && dtype_is_float(dtype) && dtype_info[dtype].bits < 32) wide = DTYPE_f32;
   s.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
   if (!find_steps(&s, l->machine.observable && !op_has(op, ATTR_block), steps, &n))
-    return lower_refuse(l, op, "a scan over a layout with elements out of order");
+    return emit_refuse(l, op, "a scan over a layout with elements out of order");
   Value *v = emit_cast(l, l->value[from->id], wide);
   open_scan(&s, lane_cover(l, v, s.at, 1u << s.dim, emit_number(l, wide, 0)));
   for (int i = 0; i < n; i++) {

@@ -21,62 +21,6 @@
 #include "ir/attr.h"
 #include "lower_threads/lower.h"
 
-bool lower_refuse(Lower *l, const Op *op, const char *what) {
-  diag_add(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not supported yet",
-           op_info[op->kind].name, what);
-  return false;
-}
-
-/* ---- scopes ---- */
-
-static LowerScope *open_scope(Lower *l, Region *region, const SymFacts *facts) {
-  LowerScope *s = ARENA_NEW(l->arena, LowerScope);
-  *s = (LowerScope){.region = region, .facts = facts, .outer = l->scope};
-  if (l->scope) l->scope->open = region->owner;
-  return l->scope = s;
-}
-
-static void close_scope(Lower *l) {
-  while (l->symbols.n && l->symbols.at[l->symbols.n - 1].scope == l->scope) l->symbols.n--;
-  l->scope = l->scope->outer;
-  if (l->scope) l->scope->open = NULL;
-}
-
-/* The region that was closed last, if nothing has been emitted since. */
-static Op *reopened(const Lower *l, const Sym *condition) {
-  Op *last = l->scope->region->last;
-  if (!last || last->kind != OP_if || last->nargs || op_attr(last, ATTR_expr)->sym != condition)
-    return NULL;
-  ir_remove(last->body->last);
-  return last;
-}
-
-void lower_open_if(Lower *l, const Sym *condition) {
-  Op *op = reopened(l, condition);
-  if (!op) {
-    op = ir_op_new(l->k, OP_if, l->at, NULL, 0);
-    op_set_attr(l->k, op, (Attr){.key = ATTR_expr, .sym = condition});
-    ir_append(l->scope->region, op);
-    ir_region_new(l->k, op);
-  }
-  open_scope(l, op->body, l->scope->facts);
-}
-
-void lower_open_if_true(Lower *l, Value *condition) {
-  Op *op = ir_op_new(l->k, OP_if, l->at, &condition, 1);
-  ir_append(l->scope->region, op);
-  open_scope(l, ir_region_new(l->k, op), l->scope->facts);
-}
-
-void lower_close_if(Lower *l) {
-  lower_emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
-  close_scope(l);
-}
-
-static void define_symbol(Lower *l, const Sym *symbol) {
-  vec_push(l->arena, &l->symbols, ((LowerSymbol){symbol, l->scope}));
-}
-
 /* ---- regions ---- */
 
 static bool lower_region(Lower *l, const Region *from);
@@ -93,10 +37,10 @@ static void open_body(Lower *l, const Op *op, Op *made) {
     const Type *t = is_axis ? from->args[i]->type : carried(l, op->args[first + i - axis])->type;
     l->value[from->args[i]->id] = ir_add_arg(l->k, body, t, from->args[i]->name);
   }
-  open_scope(l, body, l->standing.facts);
+  emit_open_scope(l, body, l->standing.facts);
   const Attr *loop = op_attr(op, ATTR_axis), *version = op_attr(op, ATTR_version);
-  if (loop) define_symbol(l, ir_loop_counter(l->k, loop->sym));
-  if (version) define_symbol(l, version->sym);
+  if (loop) emit_define(l, ir_loop_counter(l->k, loop->sym));
+  if (version) emit_define(l, version->sym);
 }
 
 /* Whether this lane's first element of a carried tile exists; true if that is proved. */
@@ -112,7 +56,7 @@ static const Sym *first_exists(Lower *l, const Op *op, const Value *v) {
     const Sym *end = standing_extent(&l->standing, op, v->type->dims[d]);
     all = sym_and(l->sym, all, sym_lt(l->sym, sym_add(l->sym, here.start, first), end));
   }
-  const Sym *simple = all ? sym_simplify(l->sym, lower_facts(l), all) : NULL;
+  const Sym *simple = all ? sym_simplify(l->sym, emit_facts(l), all) : NULL;
   return simple ? simple : (sym_take_error(l->sym), sym_bool(l->sym, true));
 }
 
@@ -130,11 +74,12 @@ static void copy_attrs(Lower *l, const Op *op, Op *to) {
   for (int i = 0; i < op->nattrs; i++) {
     Attr a = attr_copy(l->k, &op->attrs[i]);
     if (a.key == ATTR_expr)
-      a.sym = at_entry(l, tested_condition(l, op, distribute_expr(l->d, op, a.sym)));
+      a.sym = emit_at_entry(l, tested_condition(l, op, distribute_expr(l->d, op, a.sym)));
     op_set_attr(l->k, to, a);
   }
   if (op->kind != OP_for) return;
-  op_set_attr(l->k, to, (Attr){.key = ATTR_trips, .sym = at_entry(l, distribute_trips(l->d, op))});
+  op_set_attr(l->k, to,
+              (Attr){.key = ATTR_trips, .sym = emit_at_entry(l, distribute_trips(l->d, op))});
 }
 
 static Op *make_region_op(Lower *l, const Op *op) {
@@ -161,12 +106,12 @@ static bool leaves_products(const Op *loop) {
 static bool lower_region_op(Lower *l, const Op *op) {
   Standing outside = l->standing;
   for (int i = op_carried(op); i < op->nargs; i++)
-    if (op->args[i]->type->kind == TYPE_mem) return lower_refuse(l, op, "loop-carried memory");
+    if (op->args[i]->type->kind == TYPE_mem) return emit_refuse(l, op, "loop-carried memory");
   Op *made = make_region_op(l, op);
   l->standing = standing_inside(&outside, op);
   open_body(l, op, made);
   bool ok = lower_region(l, op->body);
-  close_scope(l);
+  emit_close_scope(l);
   if (leaves_products(op)) vec_push(l->arena, &l->flying, &op->results[0]);
   lower_wait_products(l, l->pending = 0);
   l->standing = outside;
@@ -182,7 +127,7 @@ static bool lower_yield(Lower *l, const Op *op) {
   int axis = op->parent->owner->kind == OP_while ? 1 : 0;
   for (int i = 0; i < op->nargs; i++)
     args[i] = i < axis ? lower_scalar(l, op->args[i]) : carried(l, op->args[i]);
-  lower_emit(l, OP_yield, args, op->nargs, NULL, 0, NULL);
+  emit_op(l, OP_yield, args, op->nargs, NULL, 0, NULL);
   return true;
 }
 
@@ -190,13 +135,13 @@ static bool lower_yield(Lower *l, const Op *op) {
 
 static bool lower_set_symbol(Lower *l, const Op *op) {
   Value *v = lower_scalar(l, op->args[0]);
-  lower_emit(l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
-  define_symbol(l, op_attr(op, ATTR_version)->sym);
+  emit_op(l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
+  emit_define(l, op_attr(op, ATTR_version)->sym);
   return true;
 }
 
 static bool lower_plain(Lower *l, const Op *op) {
-  lower_emit(l, op->kind, NULL, 0, op->attrs, op->nattrs, NULL);
+  emit_op(l, op->kind, NULL, 0, op->attrs, op->nattrs, NULL);
   return true;
 }
 
@@ -215,7 +160,7 @@ static int free_barriers(const Lower *l, int64_t n) {
 /* A barrier for the machine's waves of each declared wave, one per declared wave. */
 static void meet_declared_wave(Lower *l, int first, int threads) {
   const Sym *within = sym_int(l->sym, threads / l->machine.lanes);
-  const Sym *which = cheaper(l, sym_floordiv(l->sym, l->wave, within));
+  const Sym *which = emit_cheaper(l, sym_floordiv(l->sym, l->wave, within));
   int64_t known = 0;
   bool one = sym_is_int(which, &known);
   Attr attrs[] = {
@@ -224,7 +169,7 @@ static void meet_declared_wave(Lower *l, int first, int threads) {
       {.key = ATTR_count, .sym = sym_int(l->sym, threads)},
       {.key = ATTR_member, .sym = which},
   };
-  lower_emit(l, OP_barrier, NULL, 0, attrs, one ? 3 : 4, NULL);
+  emit_op(l, OP_barrier, NULL, 0, attrs, one ? 3 : 4, NULL);
 }
 
 /* `barrier wave` means the declared wave: several of the machine's waves need a named barrier or,
@@ -243,10 +188,10 @@ static bool lower_barrier(Lower *l, const Op *op) {
   for (int i = 0; i < 3; i++) waves *= sym_is_int(l->d->waves[i], &n) ? n : 2;
   UniformLevel around = uniform_around(l->uniform, op).level;
   if (around > (waves == 1 ? UNIFORM_WAVE : UNIFORM_WORKGROUP))
-    return lower_refuse(
+    return emit_refuse(
         l, op, "a barrier, inside a branch, of a declared wave that spans several machine waves");
   Attr attr = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
-  lower_emit(l, OP_barrier, NULL, 0, &attr, 1, NULL);
+  emit_op(l, OP_barrier, NULL, 0, &attr, 1, NULL);
   return true;
 }
 
@@ -330,9 +275,9 @@ static bool lower_region(Lower *l, const Region *from) {
     l->at = op->at;
     end_products(l, op);
     if (ends_copies(op)) lower_wait(l);
-    if (!fn) return lower_refuse(l, op, "this op");
+    if (!fn) return emit_refuse(l, op, "this op");
     if (!fn(l, op)) return false;
-    if (l->refused) return lower_refuse(l, op, l->refused);
+    if (l->refused) return emit_refuse(l, op, l->refused);
     l->standing = standing_after(&l->standing, op);
   }
   lower_wait_products(l, l->pending);
@@ -380,46 +325,6 @@ static Constraint launch_row(Lower *l) {
   return (Constraint){.kind = CONSTRAINT_launch, .at = l->k->at, .launch = launch};
 }
 
-/* A value that is the same for all threads of a launch. */
-static bool is_of_launch(Lower *l, const Sym *s) {
-  int n = s ? sym_free_symbols(s, NULL, 0) : 0;
-  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
-  if (s) sym_free_symbols(s, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (sym_name(symbols[i])[0] == '$') return false;
-  return true;
-}
-
-/* Only the rows that say something about arguments remain: the others, and bindings to what differs
- * between threads, have been substituted into the expressions. */
-void lower_replace_header(Lower *l, Constraint launch) {
-  int n = 0;
-  for (int i = 0; i < l->k->constraints.n; i++) {
-    const Constraint *c = &l->k->constraints.at[i];
-    ConstraintKind kind = c->kind;
-    bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->bind.value));
-    bool stays = kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view;
-    if (binds || stays) l->k->constraints.at[n++] = l->k->constraints.at[i];
-  }
-  l->k->constraints.n = n;
-  vec_push(l->k->arena, &l->k->constraints, launch);
-}
-
-/* Arguments are in global memory, whatever was requested for their tiles. */
-static const Type *param_type(const Lower *l, const Type *t) {
-  if (t->kind != TYPE_mem) return t;
-  return type_mem(l->k->cx, t->dims, t->rank, t->dtype, l->k->cx->global_space, t->layout);
-}
-
-void lower_open_kernel(Lower *l) {
-  Region *from = l->k->body, *body = ir_region_new(l->k, NULL);
-  for (int i = 0; i < from->nargs; i++) {
-    const Value *v = from->args[i];
-    l->value[v->id] = ir_add_arg(l->k, body, param_type(l, v->type), v->name);
-  }
-  open_scope(l, body, l->standing.facts);
-}
-
 /* Every tile has a layout, every access its mask, every allocation its address. A tile that only
  * matrix instructions read may stay in memory: the verifier checks that. */
 static bool is_ready(const Kernel *k) {
@@ -458,10 +363,10 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.launch.block);
   const Region *from = l.tiles = k->body;
-  lower_open_kernel(&l);
+  emit_open_kernel(&l);
   Region *body = l.scope->region;
   if (!lower_region(&l, from)) return false;
-  lower_replace_header(&l, launch);
+  emit_replace_header(&l, launch);
   k->body = body;
   k->level = LEVEL_THREAD;
   return true;

@@ -14,23 +14,22 @@ bool lower_elementwise(Lower *l, const Op *op) {
   for (int i = 0; i < op->nargs; i++)
     args[i] = lower_operand(l, op->args[i], out->type, out->layout);
   const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
-  set_value(l, out, lower_emit(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type));
+  set_value(l, out, emit_op(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type));
   return true;
 }
 
 bool lower_bitcast(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
-  set_value(l, out, lower_emit(l, OP_bitcast, &l->value[op->args[0]->id], 1, NULL, 0, type));
+  set_value(l, out, emit_op(l, OP_bitcast, &l->value[op->args[0]->id], 1, NULL, 0, type));
   return true;
 }
 
 bool lower_fill(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   Attr value = *op_attr(op, ATTR_value);
-  if (value.sym) value.sym = lower_sound(l, distribute_expr(l->d, op, value.sym));
-  Value *one =
-      lower_emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, out->type->dtype));
+  if (value.sym) value.sym = emit_sound(l, distribute_expr(l->d, op, value.sym));
+  Value *one = emit_op(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, out->type->dtype));
   set_value(l, out, emit_splat(l, one, regs_of(out)));
   return true;
 }
@@ -78,7 +77,7 @@ bool lower_apply(Lower *l, const Op *op) {
   int n = regs_of(out);
   const Sym *e = distribute_expr(l->d, op, op_attr(op, ATTR_expr)->sym);
   Value **parts = ARENA_ARRAY(l->arena, Value *, n), *args[16], *at[16];
-  if (op->nargs > (int)WV_LEN(args)) return lower_refuse(l, op, "more than 16 operands");
+  if (op->nargs > (int)WV_LEN(args)) return emit_refuse(l, op, "more than 16 operands");
   for (int i = 0; i < op->nargs; i++)
     args[i] = lower_operand(l, op->args[i], out->type, out->layout);
   for (int r = 0; r < n; r++) {

@@ -33,7 +33,7 @@ typedef struct TopK {
 static Value *logic(TopK *t, OpKind kind, Value *a, Value *b) {
   Value *args[] = {a, b};
   const Type *type = type_vec(t->l->k->cx, a->type->n, DTYPE_i1);
-  return lower_emit(t->l, kind, args, b ? 2 : 1, NULL, 0, type);
+  return emit_op(t->l, kind, args, b ? 2 : 1, NULL, 0, type);
 }
 
 static bool has_nan(DType t) { return dtype_is_float(t) && isnan(dtype_round(t, NAN)); }
@@ -131,8 +131,8 @@ static Best make_nothing(TopK *t, DType dtype) {
   if (!dtype_is_float(dtype))
     value.sym = sym_int(l->sym, complement ? dtype_max_int(dtype) : dtype_min_int(dtype));
   const Type *type = type_scalar(l->k->cx, dtype);
-  Value *v = lower_emit(l, OP_scalar, NULL, 0, &value, 1, type);
-  if (complement) v = lower_emit(l, OP_not, &v, 1, NULL, 0, type);
+  Value *v = emit_op(l, OP_scalar, NULL, 0, &value, 1, type);
+  if (complement) v = emit_op(l, OP_not, &v, 1, NULL, 0, type);
   return (Best){v, emit_number(l, DTYPE_i32, INT32_MAX)};
 }
 
@@ -170,7 +170,7 @@ static bool open_registers(TopK *t) {
     const Sym *inside = lane_is_inside(l, t->from, r, 1u << t->dim);
     Value *test = inside ? emit_test(l, inside) : NULL;
     if (exists) test = both(t, test, emit_pick(l, exists, &r, 1));
-    Best b = {emit_pick(l, v, &r, 1), emit_expr(l, cheaper(l, place), DTYPE_i32)};
+    Best b = {emit_pick(l, v, &r, 1), emit_expr(l, emit_cheaper(l, place), DTYPE_i32)};
     if (test) b.value = emit_select(l, test, b.value, t->nothing.value);
     if (test) b.place = emit_select(l, test, b.place, t->nothing.place);
     t->held[r] = b;
@@ -200,7 +200,7 @@ static Value *arrange(TopK *t, const Value *out, Value *const *rounds, int n, in
 static Best missing(TopK *t) {
   Lower *l = t->l;
   DType dtype = t->op->args[0]->type->dtype;
-  return (Best){emit_splat(l, lower_neutral(l, OP_max, dtype), t->rows),
+  return (Best){emit_splat(l, emit_neutral(l, OP_max, dtype), t->rows),
                 emit_splat(l, emit_number(l, DTYPE_i32, -1), t->rows)};
 }
 

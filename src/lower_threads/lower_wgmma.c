@@ -97,7 +97,7 @@ static Value *offset_of(LaneProduct *p, const Shared *s, int row, int k) {
   for (int i = 0; i < s->layout.dims; i++) coords[i] = sym_int(l->sym, s->part.at[i]);
   coords[s->part.row_dim] = sym_add(l->sym, s->row, sym_int(l->sym, row));
   coords[s->part.k_dim] = sym_int(l->sym, k);
-  const Sym *at = cheaper(l, memory_place(l, &s->layout, coords));
+  const Sym *at = emit_cheaper(l, memory_place(l, &s->layout, coords));
   return emit_address(l, sym_add(l->sym, at, s->slot), DTYPE_i32);
 }
 
@@ -124,14 +124,14 @@ static Value *one_instruction(LaneProduct *p, Operands *o, Value *acc, int m, in
   args[nargs++] = l->value[o->b.memory->id];
   args[nargs++] = offset_of(p, &o->b, n * row->n, k * row->k);
   attrs[nattrs++] = (Attr){.key = ATTR_desc_b, .descriptor = &o->b.descriptor};
-  return lower_emit(l, OP_wgmma, args, nargs, attrs, nattrs, acc->type);
+  return emit_op(l, OP_wgmma, args, nargs, attrs, nattrs, acc->type);
 }
 
 /* All instructions of a product; `parts` holds the accumulator of each copy along m and n. */
 static void all_instructions(LaneProduct *p, Operands *o, Value **parts) {
   Lower *l = p->l;
   const int *copies = p->div.copies;
-  lower_emit(l, OP_wgmma_fence, NULL, 0, NULL, 0, NULL);
+  emit_op(l, OP_wgmma_fence, NULL, 0, NULL, 0, NULL);
   for (int m = 0; m < copies[0]; m++)
     for (int n = 0; n < copies[1]; n++)
       for (int k = 0; k < copies[2]; k++) {
@@ -143,7 +143,7 @@ static void all_instructions(LaneProduct *p, Operands *o, Value **parts) {
 void lower_wait_products(Lower *l, int most) {
   int done = l->flying.n - most;
   if (done <= 0) return;
-  lower_emit(l, OP_wgmma_wait, NULL, 0, &(Attr){.key = ATTR_pending, .integer = most}, 1, NULL);
+  emit_op(l, OP_wgmma_wait, NULL, 0, &(Attr){.key = ATTR_pending, .integer = most}, 1, NULL);
   for (int i = 0; i < most; i++) l->flying.at[i] = l->flying.at[done + i];
   l->flying.n = most;
 }
@@ -177,7 +177,7 @@ bool lower_wgmma(LaneProduct *p, const MmaChoice *choice) {
   do {
     Operands o = {0};
     if (p->op->kind != OP_mma || !open_operands(p, choice, &o))
-      return lower_refuse(l, p->op, "an mma of tiles with these shared-memory layouts");
+      return emit_refuse(l, p->op, "an mma of tiles with these shared-memory layouts");
     const int *to = product_registers(p, MMA_C, acc, &n);
     Value *all = emit_pick(l, l->value[acc->id], to, n), **mine = parts + nparts;
     for (int i = 0; i < copies; i++) mine[i] = emit_range(l, all, i * (n / copies), n / copies);
@@ -185,7 +185,7 @@ bool lower_wgmma(LaneProduct *p, const MmaChoice *choice) {
     for (int i = 0; i < n; i++) from[to[i]] = done + i;
     nparts += copies, done += n;
   } while (product_next(p, out));
-  lower_emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
+  emit_op(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
   const Attr *pending = op_attr(p->op, ATTR_pending);
   l->pending = pending ? (int)pending->integer : 0;
   for (int i = 0; i < l->pending; i++)
@@ -204,8 +204,7 @@ void lower_publish(Lower *l, const Value *memory) {
     bool stays = op->kind == OP_read && op->args[0] == memory && !op->results[0].layout;
     if (!stays || op->results[0].type->kind != TYPE_tile) continue;
     const Op *last = l->scope->region->last;
-    if (!last || last->kind != OP_fence_proxy)
-      lower_emit(l, OP_fence_proxy, NULL, 0, NULL, 0, NULL);
+    if (!last || last->kind != OP_fence_proxy) emit_op(l, OP_fence_proxy, NULL, 0, NULL, 0, NULL);
     return;
   }
 }

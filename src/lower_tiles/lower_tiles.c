@@ -19,9 +19,7 @@
 #include "lower_tiles/tiles.h"
 #include "lower_tiles/tiles_region.h"
 
-bool tiles_refuse(Tiles *t, const Op *op, const char *what) {
-  return lower_refuse(&t->l, op, what);
-}
+bool tiles_refuse(Tiles *t, const Op *op, const char *what) { return emit_refuse(&t->l, op, what); }
 
 /* ---- ops without an effect ---- */
 
@@ -81,7 +79,7 @@ static bool skip(Tiles *t, const Op *op) {
 static bool lower_set_symbol(Tiles *t, const Op *op) {
   Value *v = tiles_scalar(t, op->args[0]);
   if (!v) return false;
-  lower_emit(&t->l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
+  emit_op(&t->l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
   tiles_define(t, op_attr(op, ATTR_version)->sym);
   return true;
 }
@@ -225,7 +223,7 @@ static Region *lower_kernel(Tiles *t) {
   t->fetched = ARENA_ARRAY(l->arena, bool, k->nvalues + 1);
   tiles_plan(t);
   l->tiles = k->body;
-  lower_open_kernel(l);
+  emit_open_kernel(l);
   take_scalars(t);
   Region *body = l->scope->region;
   return tiles_lower_region(t, l->tiles) ? body : NULL;
@@ -243,7 +241,7 @@ bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
     if (!is_too_large(&t)) break;
   }
   if (!place_allocs(&t)) return false;
-  lower_replace_header(&t.l, launch_row(&t));
+  emit_replace_header(&t.l, launch_row(&t));
   k->body = body;
   k->level = LEVEL_THREAD;
   return true;

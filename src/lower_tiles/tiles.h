@@ -25,7 +25,7 @@
 #define WV_TILES_H
 
 #include "ir/ops/alloc_layout.h"
-#include "lower_threads/lower.h"
+#include "emit/emit.h"
 
 /* ---- how a value is held ------------------------------------------------------------------- */
 

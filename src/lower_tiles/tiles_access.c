@@ -56,7 +56,7 @@ static const Sym *test_of_part(Tiles *t, const Op *op, int d) {
   for (int i = 0; i < t->l.symbols.n; i++) open |= t->l.symbols.at[i].symbol == counter;
   if (!open || !own->start[d] || sym_contains(own->start[d], counter)) return NULL;
   const Sym *end = sym_add(t->l.sym, own->start[d], sym_int(t->l.sym, own->extent[d]));
-  return sym_lt(t->l.sym, access_x(t->l.sym, d), lower_sound(&t->l, end));
+  return sym_lt(t->l.sym, access_x(t->l.sym, d), emit_sound(&t->l, end));
 }
 
 /* It contains neither coordinates of the tile nor values from memory. */
@@ -145,7 +145,7 @@ bool access_is_tested(Tiles *t, const Op *op) {
 
 /* e at element number `within` (NULL: the first) of the vector. */
 static const Sym *at_element(const TileAccess *a, const Sym *e, const Sym *within) {
-  SymBinding to[IR_MAX_RANK + LANE_DYNAMIC + 1];
+  SymBinding to[IR_MAX_RANK + ELEMENT_VALUES + 1];
   SymCtx *sym = a->t->l.sym;
   int n = 0;
   for (int i = 0; i < a->rank; i++) {
@@ -154,7 +154,7 @@ static const Sym *at_element(const TileAccess *a, const Sym *e, const Sym *withi
     n++;
   }
   for (int i = 0; i < a->dynamic.n; i++) to[n++] = a->dynamic.name[i];
-  return lower_sound(&a->t->l, sym_subst(sym, e, to, n));
+  return emit_sound(&a->t->l, sym_subst(sym, e, to, n));
 }
 
 /* The point of dynamic value i for one element; or, along its dim *along, for all of them. */
@@ -213,7 +213,7 @@ static bool open_at(Tiles *t, const Op *op, const Point *p, TileAccess *a) {
   Lower *l = &t->l;
   *a = (TileAccess){.t = t, .op = op, .b = l->bounds[op->id], .p = p, .along = -1, .width = 1};
   const MemAccess *m = &a->b->access;
-  SymFacts *f = sym_facts_new(l->arena, l->sym, lower_facts(l));
+  SymFacts *f = sym_facts_new(l->arena, l->sym, emit_facts(l));
   a->rank = m->tile->kind == TYPE_scalar ? 0 : m->tile->rank;
   for (int i = 0; i < a->rank; i++) {
     const Sym *at = point_get(p, m->tile->dims[i]);
@@ -243,7 +243,7 @@ static void dynamic_at(const TileAccess *a, int e, Value **out) {
 
 static Value *number_of(const TileAccess *a, const Sym *e, int element, DType dtype) {
   Lower *l = &a->t->l;
-  Value *args[LANE_DYNAMIC];
+  Value *args[ELEMENT_VALUES];
   bool uses = false;
   for (int i = 0; i < a->dynamic.n; i++) uses |= sym_contains(e, a->dynamic.name[i].to);
   if (!uses) return sym_is_bool(e) ? emit_expr(l, e, dtype) : emit_address(l, e, dtype);
@@ -255,7 +255,7 @@ static Value *number_of(const TileAccess *a, const Sym *e, int element, DType dt
 static Value *test_element(const TileAccess *a, const Sym *test, int element) {
   Lower *l = &a->t->l;
   const Sym *e = at_element(a, test, element ? sym_int(l->sym, element) : NULL);
-  const Sym *simple = sym_simplify(l->sym, lower_facts(l), e);
+  const Sym *simple = sym_simplify(l->sym, emit_facts(l), e);
   if (simple) e = simple;
   if (e == sym_bool(l->sym, true)) return NULL;
   return number_of(a, e, element, DTYPE_i1);
@@ -264,13 +264,13 @@ static Value *test_element(const TileAccess *a, const Sym *test, int element) {
 const Sym *tile_room(Tiles *t, const Sym *left, int width) {
   SymCtx *sym = t->l.sym;
   left = sym_max(sym, sym_min(sym, left, sym_int(sym, width)), sym_int(sym, 0));
-  return lower_sound(&t->l, left);
+  return emit_sound(&t->l, left);
 }
 
 Value *tile_first(Tiles *t, Value *n, int width) {
   Lower *l = &t->l;
   Value *args[] = {tile_iota(t, width, DTYPE_i32), emit_splat(l, n, width)};
-  return lower_emit(l, OP_lt, args, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i1));
+  return emit_op(l, OP_lt, args, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i1));
 }
 
 static Value *test_limit(const TileAccess *a, const Sym *limit) {
@@ -341,7 +341,7 @@ static bool fits_immediate(int64_t stride, int n) {
 static bool spread_of(const TileAccess *a, Spread *out) {
   Lower *l = &a->t->l;
   const Sym *coeff, *rest;
-  *out = (Spread){.kind = SPREAD_SAME, .offset = access_offset(l, a->b)};
+  *out = (Spread){.kind = SPREAD_SAME, .offset = element_offset(l, a->b)};
   if (!out->offset) return tiles_refuse(a->t, a->op, "an address that cannot be expressed");
   if (a->along < 0) return true;
   out->kind = SPREAD_EACH;
@@ -386,7 +386,8 @@ static void add_coords(const TileAccess *a, int element, Emitted *out) {
   for (int m = 0; m < rank; m++)
     coords[m] = at_element(a, a->b->coords[m], element ? sym_int(l->sym, element) : NULL);
   memory_add_slot(l, memory, a->op, coords);
-  for (int m = 0; m < l->value[memory->id]->type->rank; m++) coords[m] = at_entry(l, coords[m]);
+  for (int m = 0; m < l->value[memory->id]->type->rank; m++)
+    coords[m] = emit_at_entry(l, coords[m]);
   out->attrs[out->nattrs++] =
       (Attr){.key = ATTR_coords, .n = l->value[memory->id]->type->rank, .exprs = coords};
 }
@@ -435,14 +436,14 @@ Value *access_load(Tiles *t, const Op *op, const Point *p) {
   if (s.kind == SPREAD_UNIT || (s.kind == SPREAD_SAME && !vector_mask)) {
     Emitted e = access_at(&a, &s, 0, mask, named);
     const Type *type = type_vec(t->l.k->cx, s.kind == SPREAD_UNIT ? a.width : 1, dtype);
-    Value *v = lower_emit(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs, type);
+    Value *v = emit_op(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs, type);
     return emit_splat(&t->l, v, v->type->n < a.width ? a.width : 1);
   }
   Value **parts = ARENA_ARRAY(t->l.arena, Value *, a.width);
   for (int i = 0; i < a.width; i++) {
     Emitted e = access_at(&a, &s, i, mask_element(t, mask, i), named);
-    parts[i] = lower_emit(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs,
-                          type_scalar(t->l.k->cx, dtype));
+    parts[i] = emit_op(&t->l, OP_load, e.args + 1, e.nargs, e.attrs, e.nattrs,
+                       type_scalar(t->l.k->cx, dtype));
   }
   return emit_join(&t->l, parts, a.width);
 }
@@ -458,7 +459,7 @@ bool access_store(Tiles *t, const Op *op, const Point *p, Value *v) {
   for (int i = 0; i < (together ? 1 : a.width); i++) {
     Emitted e = access_at(&a, &s, i, together ? mask : mask_element(t, mask, i), named);
     e.args[0] = together || v->type->n == 1 ? v : emit_pick(&t->l, v, &i, 1);
-    lower_emit(&t->l, OP_store, e.args, e.nargs + 1, e.attrs, e.nattrs, NULL);
+    emit_op(&t->l, OP_store, e.args, e.nargs + 1, e.attrs, e.nattrs, NULL);
   }
   return true;
 }
@@ -474,7 +475,7 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
   e.args[0] = v;
   e.attrs[e.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&t->l.k->cx->names, mode)};
   const Type *element = type_scalar(t->l.k->cx, v->type->dtype);
-  *old = lower_emit(&t->l, OP_atomic, e.args, e.nargs + 1, e.attrs, e.nattrs, element);
+  *old = emit_op(&t->l, OP_atomic, e.args, e.nargs + 1, e.attrs, e.nattrs, element);
   if (mask) *old = emit_select(&t->l, mask, *old, emit_number(&t->l, v->type->dtype, 0));
   return true;
 }
@@ -486,7 +487,7 @@ bool access_report(Tiles *t, const Op *op, const Point *p, Value *holds, Reporte
   WV_ASSERT(p->width == 1);
   if (!open_masked(t, op, p, &a, &s, &mask)) return false;
   Emitted e = access_at(&a, &s, 0, mask, false);
-  Value *failed = lower_emit(&t->l, OP_not, &holds, 1, NULL, 0, holds->type);
+  Value *failed = emit_op(&t->l, OP_not, &holds, 1, NULL, 0, holds->type);
   if (mask) failed = emit_binary(&t->l, OP_and, failed, mask);
   *out = (Reported){.memory = e.args[1], .offset = e.args[2], .failed = failed};
   return true;
@@ -500,7 +501,7 @@ void access_prefetch(Tiles *t, const Op *op, const Point *p) {
   if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return;
   Value *args[] = {t->l.value[m->memory->id],
                    number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index)};
-  lower_emit(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
+  emit_op(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
 }
 
 Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int rows, int width) {
@@ -513,7 +514,7 @@ Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int
                    emit_address(&t->l, apart, DTYPE_index)};
   Attr count = {.key = ATTR_rows, .integer = rows};
   const Type *type = type_vec(t->l.k->cx, rows * width, memory->type->dtype);
-  return lower_emit(&t->l, OP_load_rows, args, 3, &count, 1, type);
+  return emit_op(&t->l, OP_load_rows, args, 3, &count, 1, type);
 }
 
 /* ---- the dim that is contiguous ---- */
@@ -522,7 +523,7 @@ const Sym *access_contiguous(Tiles *t, const Op *op) {
   const AccessBounds *b = t->l.bounds[op->id];
   const Type *tile = b->access.tile;
   SymCtx *sym = t->l.sym;
-  const Sym *offset = access_offset(&t->l, b), *coeff, *rest;
+  const Sym *offset = element_offset(&t->l, b), *coeff, *rest;
   for (int i = 0; offset && tile->kind != TYPE_scalar && i < tile->rank; i++) {
     const Sym *x = access_x(sym, i);
     if (sym_linear(sym, offset, &x, 1, &coeff, &rest) && coeff == sym_int(sym, 1))

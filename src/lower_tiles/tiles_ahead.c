@@ -26,7 +26,7 @@ static int next_dim(const Tiles *t, const Value *read, int along) {
 static Point further(Tiles *t, Point p, const Sym *dim, int64_t elements) {
   for (int i = 0; i < p.n; i++)
     if (dim_base(p.dim[i]) == dim_base(dim))
-      p.at[i] = lower_sound(&t->l, sym_add(t->l.sym, p.at[i], sym_int(t->l.sym, elements)));
+      p.at[i] = emit_sound(&t->l, sym_add(t->l.sym, p.at[i], sym_int(t->l.sym, elements)));
   return p;
 }
 

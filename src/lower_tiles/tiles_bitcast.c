@@ -15,14 +15,14 @@ typedef struct Bitcast {
 
 static Value *as(const Bitcast *b, Value *v, int n) {
   const Type *type = type_vec(b->t->l.k->cx, n, b->to->type->dtype);
-  return lower_emit(&b->t->l, OP_bitcast, &v, 1, NULL, 0, type);
+  return emit_op(&b->t->l, OP_bitcast, &v, 1, NULL, 0, type);
 }
 
 /* The point in the source's dims: `at` along the dim that differs. */
 static Point source_point(const Bitcast *b, const Point *p, const Sym *at) {
   Point q = *p;
   for (int i = 0; i < q.n; i++) q.dim[i] = b->from->type->dims[i];
-  q.at[b->dim] = lower_sound(&b->t->l, sym_simplify(b->t->l.sym, lower_facts(&b->t->l), at));
+  q.at[b->dim] = emit_sound(&b->t->l, sym_simplify(b->t->l.sym, emit_facts(&b->t->l), at));
   return q;
 }
 
@@ -52,7 +52,7 @@ static Value *part_at(const void *user, const Point *p) {
 static Value *narrow_at(const Bitcast *b, const Point *p) {
   Lower *l = &b->t->l;
   if (p->along != b->dim) return part_at(b, p);
-  bool whole = p->width % b->per == 0 && sym_divides(l->sym, lower_facts(l), b->per, p->at[b->dim]);
+  bool whole = p->width % b->per == 0 && sym_divides(l->sym, emit_facts(l), b->per, p->at[b->dim]);
   if (whole) {
     const Sym *at = sym_floordiv(l->sym, p->at[b->dim], sym_int(l->sym, b->per));
     Point q = source_point(b, p, at);

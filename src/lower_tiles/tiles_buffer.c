@@ -24,7 +24,7 @@ Value *scratch_new(Tiles *t, DType dtype, int64_t elements, bool lasting) {
   const Type *type = type_mem(l->k->cx, &size, 1, dtype, l->k->cx->shared_space, NULL);
   LowerScope *here = l->scope;
   while (l->scope->outer) l->scope = l->scope->outer;
-  Value *v = lower_emit(l, OP_alloc, NULL, 0, NULL, 0, type);
+  Value *v = emit_op(l, OP_alloc, NULL, 0, NULL, 0, type);
   l->scope = here;
   scratch_place(t, v->def, (int64_t)dtype_bytes(dtype, elements), lasting);
   return v;
@@ -76,7 +76,7 @@ static Value *offset_of(Tiles *t, const TileBuffer *b, const Type *type, const T
     const Sym *inside = sym_sub(sym, at ? at : tile->start[i], tile->start[i]);
     offset = sym_add(sym, offset, sym_mul(sym, inside, sym_int(sym, b->stride[i])));
   }
-  return emit_address(&t->l, lower_sound(&t->l, offset), DTYPE_index);
+  return emit_address(&t->l, emit_sound(&t->l, offset), DTYPE_index);
 }
 
 /* The stride between the elements of the point; 0: it has only one in this tile. */
@@ -93,7 +93,7 @@ static Value *is_stored(Tiles *t, const Type *type, const Tile *tile, const Poin
   if (!end || is_granted(t, dim, end)) return NULL;
   if (!at) at = tile->start[i];
   bool along = p->along >= 0 && dim_base(dim) == dim_base(p->dim[p->along]);
-  if (!along) return emit_expr(&t->l, lower_sound(&t->l, sym_lt(t->l.sym, at, end)), DTYPE_i1);
+  if (!along) return emit_expr(&t->l, emit_sound(&t->l, sym_lt(t->l.sym, at, end)), DTYPE_i1);
   const Sym *left = tile_room(t, sym_sub(t->l.sym, end, at), p->width);
   return tile_first(t, emit_address(&t->l, left, DTYPE_i32), p->width);
 }
@@ -102,7 +102,7 @@ static Value *load(Tiles *t, const TileBuffer *b, Value *offset, int64_t imm, in
   Value *args[] = {b->memory, offset, mask ? emit_splat(&t->l, mask, n / mask->type->n) : NULL};
   Attr attr = {.key = ATTR_imm, .integer = imm};
   const Type *type = type_vec(t->l.k->cx, n, b->memory->type->dtype);
-  return lower_emit(&t->l, OP_load, args, mask ? 3 : 2, &attr, imm ? 1 : 0, type);
+  return emit_op(&t->l, OP_load, args, mask ? 3 : 2, &attr, imm ? 1 : 0, type);
 }
 
 Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile,
@@ -123,7 +123,7 @@ Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *
 static void store(Tiles *t, const TileBuffer *b, Value *v, Value *offset, int64_t imm) {
   Value *args[] = {v, b->memory, offset};
   Attr attr = {.key = ATTR_imm, .integer = imm};
-  lower_emit(&t->l, OP_store, args, 3, &attr, imm ? 1 : 0, NULL);
+  emit_op(&t->l, OP_store, args, 3, &attr, imm ? 1 : 0, NULL);
 }
 
 void buffer_store(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile, const Point *p,

@@ -23,7 +23,7 @@ static const Sym *scratch_offset(Tiles *t, const Copy *c, const Point *p, const 
   for (int i = 0; i < p->n; i++) {
     coords[i] = sym_sub(sym, p->at[i], c->tile.start[i]);
     if (within && i == p->along) coords[i] = sym_add(sym, coords[i], within);
-    coords[i] = sym_simplify(sym, lower_facts(&t->l), coords[i]);
+    coords[i] = sym_simplify(sym, emit_facts(&t->l), coords[i]);
   }
   if (c->laid_out) return memory_offset(&t->l, &c->m, c->scratch, c->op, coords);
   for (int i = p->n - 1; i >= 0; i--) {
@@ -37,7 +37,7 @@ static const Sym *scratch_offset(Tiles *t, const Copy *c, const Point *p, const 
 static bool is_together(Tiles *t, const Copy *c, const Point *p) {
   SymCtx *sym = t->l.sym;
   const Sym *within = sym_symbol(sym, "$within", true);
-  SymFacts *f = sym_facts_new(t->l.arena, sym, lower_facts(&t->l));
+  SymFacts *f = sym_facts_new(t->l.arena, sym, emit_facts(&t->l));
   sym_assume_range(f, within, 0, p->width - 1);
   const Sym *first = scratch_offset(t, c, p, NULL), *any = scratch_offset(t, c, p, within);
   const Sym *by = first && any ? sym_sub(sym, any, first) : NULL;
@@ -50,11 +50,10 @@ static Value *scratch_access(Tiles *t, const Copy *c, const Point *p, int elemen
   Lower *l = &t->l;
   const Sym *at = scratch_offset(t, c, p, element ? sym_int(l->sym, element) : NULL);
   Value *memory = l->value[c->scratch->id];
-  Value *args[] = {v, memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  if (v) lower_emit(l, OP_store, args, 3, NULL, 0, NULL);
+  Value *args[] = {v, memory, emit_address(l, emit_sound(l, at), DTYPE_index)};
+  if (v) emit_op(l, OP_store, args, 3, NULL, 0, NULL);
   else
-    v = lower_emit(l, OP_load, args + 1, 2, NULL, 0,
-                   type_vec(l->k->cx, width, memory->type->dtype));
+    v = emit_op(l, OP_load, args + 1, 2, NULL, 0, type_vec(l->k->cx, width, memory->type->dtype));
   return v;
 }
 

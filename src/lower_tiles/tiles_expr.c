@@ -60,7 +60,7 @@ static Value *compare_of(VectorExpr *x, const Sym *e, OpKind kind) {
   Value *args[2];
   for (int i = 0; i < 2; i++)
     if (!(args[i] = vector_of(x, sym_arg(l->sym, e, i)))) return NULL;
-  return lower_emit(l, kind, args, 2, NULL, 0, type_vec(l->k->cx, x->s->width, DTYPE_i1));
+  return emit_op(l, kind, args, 2, NULL, 0, type_vec(l->k->cx, x->s->width, DTYPE_i1));
 }
 
 static Value *select_of(VectorExpr *x, const Sym *e) {
@@ -121,7 +121,7 @@ static Value *each_element(VectorExpr *x, const Sym *e, DType dtype) {
   Value **parts = ARENA_ARRAY(l->arena, Value *, x->s->width);
   SymBinding to[WV_LEN(x->s->symbol)];
   for (int i = 0; i < x->s->n; i++) to[i] = (SymBinding){x->s->symbol[i], emit_arg(l, i)};
-  e = lower_sound(l, sym_subst(l->sym, e, to, x->s->n));
+  e = emit_sound(l, sym_subst(l->sym, e, to, x->s->n));
   for (int w = 0; w < x->s->width; w++) {
     Value *args[WV_LEN(x->s->symbol)];
     for (int i = 0; i < x->s->n; i++) args[i] = emit_pick(l, x->s->vec[i], &w, 1);

@@ -86,7 +86,7 @@ static bool report_at(Tiles *t, const Point *p, void *user) {
   for (int i = 2; ok && i < op->nargs; i++)
     ok = (words[i - 2] = tiles_at(t, op->args[i], p)) != NULL;
   if (ok) emit_report(l, &r, words, op->nargs - 2);
-  lower_emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  emit_op(l, OP_yield, NULL, 0, NULL, 0, NULL);
   tiles_close_scope(t, saved);
   return ok;
 }
@@ -115,7 +115,7 @@ bool tiles_alloc(Tiles *t, const Op *op) {
   bool laid_out = (slots > 1 || op_has(op, ATTR_memory)) && alloc_layout(op, &m);
   if (laid_out) memory = (Attr){.key = ATTR_memory, .memory = &m};
   const Type *made = type_mem(l->k->cx, dims, n, type->dtype, l->k->cx->shared_space, NULL);
-  Value *v = made ? lower_emit(l, OP_alloc, NULL, 0, &memory, laid_out, made) : NULL;
+  Value *v = made ? emit_op(l, OP_alloc, NULL, 0, &memory, laid_out, made) : NULL;
   int64_t bytes = v ? alloc_bytes(v->def) : -1;
   if (bytes < 0) return tiles_refuse(t, op, "an allocation of unknown size");
   v->name = op->results[0].name;

@@ -39,7 +39,7 @@ bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit) {
 static const SymFacts *loop_facts(Tiles *t, const Sym *counter, const Sym *trips, int64_t most,
                                   int step) {
   Lower *l = &t->l;
-  SymFacts *f = sym_facts_new(l->arena, l->sym, lower_facts(l));
+  SymFacts *f = sym_facts_new(l->arena, l->sym, emit_facts(l));
   const Sym *by = sym_int(l->sym, step);
   int64_t n;
   if (sym_is_int(trips, &n) || (n = most)) {
@@ -65,7 +65,7 @@ static Op *make_loop(Tiles *t, const Sym *axis, const Sym *from, const Sym *trip
   op_set_attr(l->k, op, (Attr){.key = ATTR_axis, .sym = axis});
   if (from) op_set_attr(l->k, op, (Attr){.key = ATTR_from});
   if (step > 1) op_set_attr(l->k, op, (Attr){.key = ATTR_step, .integer = step});
-  op_set_attr(l->k, op, (Attr){.key = ATTR_trips, .sym = at_entry(l, trips)});
+  op_set_attr(l->k, op, (Attr){.key = ATTR_trips, .sym = emit_at_entry(l, trips)});
   tiles_place(t, op);
   ir_set_results(l->k, op, types, n);
   return op;
@@ -90,7 +90,7 @@ NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int64_t most, in
 }
 
 void loop_close(Tiles *t, NestLoop *loop, Value *const *yields) {
-  lower_emit(&t->l, OP_yield, yields, loop->op->nresults, NULL, 0, NULL);
+  emit_op(&t->l, OP_yield, yields, loop->op->nresults, NULL, 0, NULL);
   tiles_close_scope(t, loop->saved);
   t->granted.n = loop->granted;
   t->level = t->level->outer;
@@ -103,7 +103,7 @@ Branch branch_open(Tiles *t, const Sym *condition) {
   Lower *l = &t->l;
   Value *test = emit_expr(l, condition, DTYPE_i1);
   Op *op = ir_op_new(l->k, OP_if, l->at, &test, 1);
-  SymFacts *facts = sym_facts_new(l->arena, l->sym, lower_facts(l));
+  SymFacts *facts = sym_facts_new(l->arena, l->sym, emit_facts(l));
   sym_assume(facts, condition);
   tiles_place(t, op);
   Branch b = {tiles_open_scope(t, ir_region_new(l->k, op), facts), t->level};
@@ -112,7 +112,7 @@ Branch branch_open(Tiles *t, const Sym *condition) {
 }
 
 void branch_close(Tiles *t, Branch *b) {
-  lower_emit(&t->l, OP_yield, NULL, 0, NULL, 0, NULL);
+  emit_op(&t->l, OP_yield, NULL, 0, NULL, 0, NULL);
   tiles_close_scope(t, b->saved);
   t->level = b->level;
 }
@@ -169,7 +169,7 @@ void nest_choose_moved(Tiles *t, NestBox *b, const Sym *along, int bytes) {
 /* ---- along one dim ---- */
 
 static const Sym *plus(Tiles *t, const Sym *a, const Sym *b) {
-  return lower_sound(&t->l, sym_add(t->l.sym, a, b));
+  return emit_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
 static bool run_at(Tiles *t, const NestBox *b, Point p, const Sym *offset, int width,
@@ -210,7 +210,7 @@ static bool run_whole(Tiles *t, const NestBox *b, Point p, NestBody *body, void 
 const Sym *nest_trips(Tiles *t, int extent, const Sym *start, const Sym *end) {
   SymCtx *sym = t->l.sym;
   const Sym *all = sym_int(sym, extent);
-  return end ? lower_sound(&t->l, sym_min(sym, all, sym_sub(sym, end, start))) : all;
+  return end ? emit_sound(&t->l, sym_min(sym, all, sym_sub(sym, end, start))) : all;
 }
 
 const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit) {
@@ -218,8 +218,8 @@ const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit) {
   const Sym *all = sym_int(sym, b->extent[dim]), *width = sym_int(sym, b->width);
   const Sym *below = sym_min(sym, all, sym_sub(sym, limit, b->start[dim]));
   const Sym *full = sym_mul(sym, width, sym_floordiv(sym, below, width));
-  full = sym_simplify(sym, lower_facts(&t->l), sym_max(sym, full, sym_int(sym, 0)));
-  return lower_sound(&t->l, full);
+  full = sym_simplify(sym, emit_facts(&t->l), sym_max(sym, full, sym_int(sym, 0)));
+  return emit_sound(&t->l, full);
 }
 
 bool nest_along(Tiles *t, const NestBox *b, Point p, NestBody *body, void *user) {

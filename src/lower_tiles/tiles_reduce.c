@@ -26,7 +26,7 @@ typedef struct Reduction {
 } Reduction;
 
 static Value *neutral(Tiles *t, const Reduction *r, int width) {
-  return emit_splat(&t->l, lower_neutral(&t->l, r->op->kind, r->dtype), width);
+  return emit_splat(&t->l, emit_neutral(&t->l, r->op->kind, r->dtype), width);
 }
 
 /* ---- vectors ---- */
@@ -102,7 +102,7 @@ static Value *combine_vectors(Tiles *t, Reduction *r, Part part, const Sym *offs
   p.width = part.width;
   const Sym *first = sym_add(l->sym, r->all.start[r->dim], offset);
   for (int i = 0; i < part.times; i++) {
-    p.at[at] = lower_sound(l, sym_add(l->sym, first, sym_int(l->sym, i * part.width)));
+    p.at[at] = emit_sound(l, sym_add(l->sym, first, sym_int(l->sym, i * part.width)));
     Value *v = term_at(t, r, &p);
     if (!v) return NULL;
     acc = acc ? emit_binary(l, r->combine, acc, v) : v;
@@ -172,7 +172,7 @@ static bool reduce_across(Tiles *t, const Point *p, void *user) {
   NestLoop loop =
       loop_open(t, NULL, existing(t, r, r->all.extent[r->dim]), r->all.extent[r->dim], 1, &acc, 1);
   if (r->all.end[r->dim]) grant(t, r->all.dim[r->dim], r->all.end[r->dim]);
-  q.at[q.n] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
+  q.at[q.n] = emit_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
   q.n++;
   Value *v = term_at(t, r, &q);
   Value *next = v ? emit_binary(l, r->combine, loop_arg(&loop, 0), v) : acc;

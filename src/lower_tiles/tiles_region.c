@@ -162,7 +162,7 @@ static const Sym *one_exists(Carrying *c, const Type *t) {
     const Sym *end = standing_extent(&l->standing, c->op, t->dims[d]);
     if (end) all = sym_and(l->sym, all, sym_lt(l->sym, here.start, end));
   }
-  const Sym *simple = all ? sym_simplify(l->sym, lower_facts(l), all) : NULL;
+  const Sym *simple = all ? sym_simplify(l->sym, emit_facts(l), all) : NULL;
   return simple ? simple : (sym_take_error(l->sym), sym_bool(l->sym, true));
 }
 
@@ -180,12 +180,12 @@ static void copy_attrs(Carrying *c, Op *to) {
   for (int i = 0; i < c->op->nattrs; i++) {
     Attr a = attr_copy(l->k, &c->op->attrs[i]);
     if (a.key == ATTR_expr)
-      a.sym =
-          at_entry(l, renumber_args(c, tested_condition(c, distribute_expr(l->d, c->op, a.sym))));
+      a.sym = emit_at_entry(
+          l, renumber_args(c, tested_condition(c, distribute_expr(l->d, c->op, a.sym))));
     op_set_attr(l->k, to, a);
   }
   if (c->op->kind != OP_for) return;
-  const Sym *trips = at_entry(l, distribute_trips(l->d, c->op));
+  const Sym *trips = emit_at_entry(l, distribute_trips(l->d, c->op));
   op_set_attr(l->k, to, (Attr){.key = ATTR_trips, .sym = trips});
 }
 
@@ -279,7 +279,7 @@ static bool lower_yield(Carrying *c) {
     if (c->at[i].reg >= 0 && !(args[c->axis + c->at[i].reg] = tiles_scalar(c->t, c->at[i].yield)))
       return false;
   if (!hand_on_tiles(c)) return false;
-  lower_emit(l, OP_yield, args, c->axis + c->nregs, NULL, 0, NULL);
+  emit_op(l, OP_yield, args, c->axis + c->nregs, NULL, 0, NULL);
   return true;
 }
 

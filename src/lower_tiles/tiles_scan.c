@@ -61,7 +61,7 @@ static bool scan_at(Tiles *t, const Point *p, void *user) {
   if (s->end) grant(t, s->dim, s->end);
   Point q = *p;
   q.dim[q.n] = s->dim;
-  q.at[q.n++] = lower_sound(l, sym_add(l->sym, s->start, loop.counter));
+  q.at[q.n++] = emit_sound(l, sym_add(l->sym, s->start, loop.counter));
   Value *v = next(t, s, &q, loop_arg(&loop, 0)), *sum = v ? v : acc;
   if (v && !reduces) keep(t, s, &q, v);
   loop_close(t, &loop, &sum);

@@ -27,12 +27,10 @@ typedef struct Best {
 
 static Value *compare(Tiles *t, OpKind kind, Value *a, Value *b) {
   Value *args[] = {a, b};
-  return lower_emit(&t->l, kind, args, 2, NULL, 0, type_vec(t->l.k->cx, a->type->n, DTYPE_i1));
+  return emit_op(&t->l, kind, args, 2, NULL, 0, type_vec(t->l.k->cx, a->type->n, DTYPE_i1));
 }
 
-static Value * not(Tiles * t, Value *v) {
-  return lower_emit(&t->l, OP_not, &v, 1, NULL, 0, v->type);
-}
+static Value * not(Tiles * t, Value *v) { return emit_op(&t->l, OP_not, &v, 1, NULL, 0, v->type); }
 
 static Value *is_better(Tiles *t, Value *v, Value *than) {
   Value *larger = compare(t, OP_gt, v, than);
@@ -84,14 +82,14 @@ static Best best_lane(Tiles *t, Best b) {
 static bool look_at(Tiles *t, const TopK *x, Point p, const Sym *at, int width, Best *best) {
   Lower *l = &t->l;
   p.dim[p.n] = x->dim;
-  p.at[p.n] = lower_sound(l, sym_add(l->sym, x->start, at));
+  p.at[p.n] = emit_sound(l, sym_add(l->sym, x->start, at));
   p.along = width > 1 ? p.n : -1;
   p.width = width;
   p.n++;
   Value *v = tiles_wide_at(t, x->op->args[0], &p);
   if (!v) return false;
-  Value *place[] = {x->taken, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  Value *taken = lower_emit(l, OP_load, place, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i32));
+  Value *place[] = {x->taken, emit_address(l, emit_sound(l, at), DTYPE_index)};
+  Value *taken = emit_op(l, OP_load, place, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i32));
   Value *number = emit_splat(l, emit_expr(l, at, DTYPE_i32), width > 1 ? width : 1);
   if (width > 1) number = emit_binary(l, OP_add, number, tile_iota(t, width, DTYPE_i32));
   Value *zero = number_vec(t, 0, width);
@@ -108,7 +106,7 @@ static bool look_at(Tiles *t, const TopK *x, Point p, const Sym *at, int width, 
 }
 
 static Best nothing(Tiles *t, const TopK *x, int width) {
-  Value *least = lower_neutral(&t->l, OP_max, x->op->args[0]->type->dtype);
+  Value *least = emit_neutral(&t->l, OP_max, x->op->args[0]->type->dtype);
   return (Best){emit_splat(&t->l, least, width), number_vec(t, -1, width)};
 }
 
@@ -135,7 +133,7 @@ static bool best_of_row(Tiles *t, const TopK *x, const Point *row, Best *out) {
 
 static void set_taken(Tiles *t, const TopK *x, Value *at, Value *v) {
   Value *args[] = {v, x->taken, at};
-  lower_emit(&t->l, OP_store, args, 3, NULL, 0, NULL);
+  emit_op(&t->l, OP_store, args, 3, NULL, 0, NULL);
 }
 
 static bool clear_at(Tiles *t, const Point *p, void *user) {
@@ -162,10 +160,10 @@ static bool topk_row(Tiles *t, const Point *p, void *user) {
   if (ok) {
     Point q = *p;
     Value *at = emit_cast(l, best.at, DTYPE_index), *none[] = {best.at, number_vec(t, 0, 1)};
-    Value *nowhere = lower_emit(l, OP_lt, none, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i1));
+    Value *nowhere = emit_op(l, OP_lt, none, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i1));
     Value *last = emit_number(l, DTYPE_index, x->extent); /* never looked at */
     q.dim[q.n] = x->k_dim;
-    q.at[q.n++] = lower_sound(l, sym_add(l->sym, x->k_start, rounds.counter));
+    q.at[q.n++] = emit_sound(l, sym_add(l->sym, x->k_start, rounds.counter));
     set_taken(t, x, emit_select(l, nowhere, last, at), emit_number(l, DTYPE_i32, 1));
     const Sym *where = sym_add(l->sym, x->start, emit_arg(l, 0));
     Value *place = emit_expr_of(l, where, DTYPE_i32, &at, 1);

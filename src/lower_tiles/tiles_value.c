@@ -108,15 +108,15 @@ Value *tiles_wide_at(Tiles *t, const Value *v, const Point *p) {
 }
 
 static const Sym *plain_expr(Asked *a, const Op *op, const Sym *e) {
-  return lower_sound(&a->t->l, distribute_expr(a->t->l.d, op, e));
+  return emit_sound(&a->t->l, distribute_expr(a->t->l.d, op, e));
 }
 
 static Value *fill_at(Asked *a) {
   const Op *op = a->v->def;
   Lower *l = &a->t->l;
   Attr value = *op_attr(op, ATTR_value);
-  if (value.sym) value.sym = at_entry(l, plain_expr(a, op, value.sym));
-  return lower_emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, a->v->type->dtype));
+  if (value.sym) value.sym = emit_at_entry(l, plain_expr(a, op, value.sym));
+  return emit_op(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, a->v->type->dtype));
 }
 
 static Value *index_at(Asked *a) {
@@ -168,7 +168,7 @@ static Value *elementwise_at(Asked *a) {
   int width = operands_at(a, op, args);
   if (!width) return NULL;
   const Type *type = type_vec(a->t->l.k->cx, width, a->v->type->dtype);
-  return lower_emit(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
+  return emit_op(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
 }
 
 /* If the surrounding loops end at the existing elements, existence need not be tested. */
@@ -186,7 +186,7 @@ Value *tiles_one_by_one(Tiles *t, const Point *p, Value *(*at)(const void *user,
   for (int i = 0; i < p->width; i++) {
     Point one = *p;
     one.along = -1, one.width = 1;
-    one.at[p->along] = lower_sound(l, sym_add(l->sym, p->at[p->along], sym_int(l->sym, i)));
+    one.at[p->along] = emit_sound(l, sym_add(l->sym, p->at[p->along], sym_int(l->sym, i)));
     if (!(parts[i] = at(user, &one))) return NULL;
   }
   return emit_join(l, parts, p->width);
@@ -200,13 +200,13 @@ static Value *repeat_at(const void *user, const Point *p) {
   int dim = type_repeated(from->type, a->v->type);
   int ratio = dim_ratio(a->v->type->dims[dim], from->type->dims[dim]);
   if (p->along == dim && p->width > 1 &&
-      (ratio % p->width || !sym_divides(l->sym, lower_facts(l), p->width, p->at[dim])))
+      (ratio % p->width || !sym_divides(l->sym, emit_facts(l), p->width, p->at[dim])))
     return tiles_one_by_one(a->t, p, repeat_at, a);
   Point q = *p;
   if (q.along == dim) q.along = -1, q.width = 1;
   q.dim[dim] = from->type->dims[dim];
   q.at[dim] = sym_floordiv(l->sym, p->at[dim], sym_int(l->sym, ratio));
-  q.at[dim] = lower_sound(l, sym_simplify(l->sym, lower_facts(l), q.at[dim]));
+  q.at[dim] = emit_sound(l, sym_simplify(l->sym, emit_facts(l), q.at[dim]));
   return tiles_at(a->t, from, &q);
 }
 
@@ -344,7 +344,7 @@ static bool is_held(const Tiles *t, const Value *v, const Point *p) {
     if (p->at[i] == tile->start[i] && width <= tile->extent[i]) continue;
     const Sym *inside = sym_sub(sym, p->at[i], tile->start[i]);
     if (!inside) return sym_take_error(sym), false;
-    SymRange r = sym_range(sym, lower_facts(&t->l), inside);
+    SymRange r = sym_range(sym, emit_facts(&t->l), inside);
     if (r.lo < 0 || r.hi > tile->extent[i] - width) return false;
   }
   return true;

@@ -20,8 +20,8 @@ Value *lane_load(Lower *l, const LaneAccess *a) {
       continue;
     }
     WalkStep s = walk_step(&w, i * a->width);
-    parts[i] = lower_emit(l, OP_load, s.args + 1, s.nargs, s.attrs, s.nattrs,
-                          type_vec(l->k->cx, a->width, dtype));
+    parts[i] = emit_op(l, OP_load, s.args + 1, s.nargs, s.attrs, s.nattrs,
+                       type_vec(l->k->cx, a->width, dtype));
   }
   return emit_join(l, parts, n);
 }
@@ -55,7 +55,7 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
     if (w.nseveral ? walk_is_idle(&w, r) : first[r] < r) continue;
     WalkStep s = walk_step(&w, r);
     s.args[0] = emit_range(l, v, r, a->width);
-    lower_emit(l, OP_store, s.args, s.nargs + 1, s.attrs, s.nattrs, NULL);
+    emit_op(l, OP_store, s.args, s.nargs + 1, s.attrs, s.nattrs, NULL);
   }
 }
 
@@ -75,7 +75,7 @@ void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
     if (out_of.integer) attrs[n++] = out_of;
     if (op_has(from->op, ATTR_nontemporal)) attrs[n++] = (Attr){.key = ATTR_nontemporal};
     if (walk_coords(&src, r, &attrs[n])) n++;
-    lower_emit(l, OP_copy_async, args, args[4] ? 5 : 4, attrs, n, NULL);
+    emit_op(l, OP_copy_async, args, args[4] ? 5 : 4, attrs, n, NULL);
   }
 }
 

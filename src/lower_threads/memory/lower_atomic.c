@@ -33,7 +33,7 @@ static const Sym *first_lane(Lower *l, const Layout *layout) {
       lane = sym_sub(l->sym, lane, sym_mul(l->sym, digit, sym_int(l->sym, weight)));
     weight *= radix;
   }
-  lane = sym_simplify(l->sym, lower_facts(l), lane);
+  lane = sym_simplify(l->sym, emit_facts(l), lane);
   return sym_sub(l->sym, lane, l->lane) == zero ? NULL : lane;
 }
 
@@ -52,12 +52,12 @@ int atomic_waves(const Lower *l, const Op *op) {
 static bool share_result(Lower *l, const Op *op, const Walk *w, int waves, Value **v) {
   if (!uniform_answer(l->uniform, op)) return true;
   if (w->nseveral || layout_wave_copies(w->a->layout, waves) > 1)
-    return lower_refuse(l, op, "the result of an element held by several threads");
+    return emit_refuse(l, op, "the result of an element held by several threads");
   const Sym *from = first_lane(l, w->a->layout);
   if (!from) return true;
   if (!uniform_require(l->uniform, op, UNIFORM_WAVE)) return false;
   Value *args[] = {*v, emit_expr(l, from, DTYPE_i32)};
-  *v = lower_emit(l, OP_shuffle_idx, args, 2, NULL, 0, (*v)->type);
+  *v = emit_op(l, OP_shuffle_idx, args, 2, NULL, 0, (*v)->type);
   return true;
 }
 
@@ -71,7 +71,7 @@ static Value *act_on(Lower *l, Walk *w, int reg, Value *v) {
   }
   const char *mode = atomic_mode(op->kind).word;
   s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
-  return lower_emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, v->type);
+  return emit_op(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, v->type);
 }
 
 bool lower_atomic(Lower *l, const Op *op) {

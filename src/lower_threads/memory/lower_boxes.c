@@ -40,7 +40,7 @@ static const Sym *issue_condition(Lower *l, const Op *op) {
     }
     if (!of_element) all = sym_and(l->sym, all, distribute_expr(l->d, op, mask->exprs[i]));
   }
-  return at_entry(l, sym_simplify(l->sym, lower_facts(l), all));
+  return emit_at_entry(l, sym_simplify(l->sym, emit_facts(l), all));
 }
 
 /* The barrier of the slot that the op names. */
@@ -60,8 +60,8 @@ static Value *first_coord(Boxes *x, int m, const int *number) {
   int axis = x->box.axis[m];
   if (axis >= 0)
     to[axis].to = sym_add(sym, x->start[axis], sym_int(sym, number[m] * x->box.extent[m]));
-  const Sym *e = sym_simplify(sym, lower_facts(x->l), sym_subst(sym, x->b->coords[m], to, rank));
-  return emit_expr(x->l, lower_sound(x->l, e), DTYPE_i32);
+  const Sym *e = sym_simplify(sym, emit_facts(x->l), sym_subst(sym, x->b->coords[m], to, rank));
+  return emit_expr(x->l, emit_sound(x->l, e), DTYPE_i32);
 }
 
 /* ---- walks over pixels ---- */
@@ -82,8 +82,8 @@ static Value *at_box(Boxes *x, const Sym *e, const int *number) {
     const Sym *first = sym_int(sym, number[m] * x->box.extent[m]);
     to[m] = (SymBinding){access_x(sym, axis), sym_add(sym, x->start[axis], first)};
   }
-  e = sym_simplify(sym, lower_facts(x->l), sym_subst(sym, e, to, 2));
-  return emit_expr(x->l, lower_sound(x->l, e), DTYPE_i32);
+  e = sym_simplify(sym, emit_facts(x->l), sym_subst(sym, e, to, 2));
+  return emit_expr(x->l, emit_sound(x->l, e), DTYPE_i32);
 }
 
 /* Image, pixel, channel, taps. */
@@ -115,7 +115,7 @@ static void load_box(Boxes *x, const int *number) {
     attrs[2] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
     attrs[3] = numbers_attr(x, ATTR_steps, walk->step, NULL);
   }
-  lower_emit(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
+  emit_op(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
 }
 
 /* Advances to the next box; false after the last. */
@@ -131,25 +131,25 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
   Boxes x = {.l = l, .op = op, .b = l->bounds[op->id]};
   const Type *t = x.b->access.tile;
   int number[IR_MAX_RANK] = {0};
-  if (!copy_barriers(op)) return lower_refuse(l, op, "a TMA copy without a wait");
+  if (!copy_barriers(op)) return emit_refuse(l, op, "a TMA copy without a wait");
   if (!memory_slot_layout(l, op->args[1], op, &x.slot, &x.before))
-    return lower_refuse(l, op, "a copy of a loop-carried allocation");
+    return emit_refuse(l, op, "a copy of a loop-carried allocation");
   const char *why = copy_box(l->d, x.b, &x.slot, &x.box);
-  if (why) return lower_refuse(l, op, arena_printf(l->arena, "a TMA copy (%s)", why));
+  if (why) return emit_refuse(l, op, arena_printf(l->arena, "a TMA copy (%s)", why));
   for (int i = 0; i < t->rank; i++) {
     DimRange here;
     if (!standing_range(&l->standing, op, t->dims[i], &here)) return false;
     x.start[i] = here.start;
   }
-  lower_open_if(l, issue_condition(l, op));
+  emit_open_if(l, issue_condition(l, op));
   x.full = l->value[copy_barriers(op)->id];
   x.index = slot_index(l, copy_barriers(op), op);
   Attr bytes = {.key = ATTR_bytes, .sym = sym_int(l->sym, x.box.bytes)};
   Value *bar[] = {x.full, x.index};
-  lower_emit(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
+  emit_op(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
   do load_box(&x, number);
   while (next_box(&x.box, number));
-  lower_close_if(l);
+  emit_close_if(l);
   return true;
 }
 
@@ -160,25 +160,25 @@ bool lower_mbars(Lower *l, const Op *op) {
   const Op *ring = op->args[0]->def;
   MemLayout m;
   if (!ring || ring->kind != OP_alloc || !alloc_layout(ring, &m))
-    return lower_refuse(l, op, "loop-carried barriers");
+    return emit_refuse(l, op, "loop-carried barriers");
   int stride = alloc_slots(ring) > 1 ? m.digits.at[m.digits.n - 1].stride : 0;
   int n = alloc_slots(ring);
   Value **index = ARENA_ARRAY(l->arena, Value *, n);
-  lower_open_if(l, l->elected);
+  emit_open_if(l, l->elected);
   for (int i = 0; i < n; i++) index[i] = emit_expr(l, sym_int(l->sym, i * stride), DTYPE_i32);
   for (int i = 0; i < n; i++) { /* consecutive: one fence makes them all visible */
     Value *args[] = {l->value[op->args[0]->id], index[i]};
-    lower_emit(l, op->kind, args, 2, op->attrs, op->nattrs, NULL);
+    emit_op(l, op->kind, args, 2, op->attrs, op->nattrs, NULL);
   }
-  lower_close_if(l);
+  emit_close_if(l);
   return true;
 }
 
 bool lower_mbar_wait(Lower *l, const Op *op) {
   const Sym *parity = distribute_expr(l->d, op, op_attr(op, ATTR_parity)->sym);
   Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op),
-                   emit_expr(l, lower_sound(l, parity), DTYPE_i32)};
-  if (!args[1]) return lower_refuse(l, op, "loop-carried barriers");
-  lower_emit(l, OP_mbar_wait, args, 3, NULL, 0, NULL);
+                   emit_expr(l, emit_sound(l, parity), DTYPE_i32)};
+  if (!args[1]) return emit_refuse(l, op, "loop-carried barriers");
+  emit_op(l, OP_mbar_wait, args, 3, NULL, 0, NULL);
   return true;
 }

@@ -32,26 +32,26 @@ static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const Co
   const Value *scratch = global->op->args[1];
   int bytes = width * dtype_memory_bits(global->memory->type->dtype) / 8;
   if (!copy_is_in(global->op) || !plan->exact || local->tests.n || bytes < 4)
-    return lower_refuse(l, global->op,
-                        "an asynchronous copy of fewer than 4 bytes, or of part of a tile");
+    return emit_refuse(l, global->op,
+                       "an asynchronous copy of fewer than 4 bytes, or of part of a tile");
   global->width = local->width = width;
   lane_copy_async(l, local, global);
   if (op_has(global->op, ATTR_iteration)) return true; /* the kernel has its own wait for it */
-  lower_emit(l, OP_async_commit, NULL, 0, NULL, 0, NULL);
+  emit_op(l, OP_async_commit, NULL, 0, NULL, 0, NULL);
   vec_push(l->arena, &l->copying, scratch);
   return true;
 }
 
 void lower_wait(Lower *l) {
   if (!l->copying.n) return;
-  lower_emit(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
+  emit_op(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
   for (int i = 0; i < l->copying.n; i++) lower_publish(l, l->copying.at[i]);
   l->copying.n = 0;
 }
 
 /* Prefetched copies have arrived: those to operands of matrix instructions are published. */
 bool lower_async_wait(Lower *l, const Op *op) {
-  lower_emit(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
+  emit_op(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
   for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
     if (copy->kind == OP_copy && op_has(copy, ATTR_iteration) && copy_goes_by(copy, "async"))
       lower_publish(l, copy->args[1]);
@@ -66,8 +66,7 @@ bool lower_copy(Lower *l, const Op *op) {
   LaneAccess global, local;
   MemLayout m;
   if (copy_goes_by(op, "tma")) return lower_copy_boxes(l, op);
-  if (!memory_layout(scratch, &m))
-    return lower_refuse(l, op, "a copy of a loop-carried allocation");
+  if (!memory_layout(scratch, &m)) return emit_refuse(l, op, "a copy of a loop-carried allocation");
   if (!copy_plan(l->d, &l->machine, b, plan)) return false;
   if (!open_access(l, op, b, &plan->layout, &global)) return false;
   open_scratch(l, &global, scratch, &m, &local);

@@ -28,7 +28,7 @@ typedef struct Lookup {
 static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords);
 
 static Value *refuse(Lookup *u, const char *what) {
-  lower_refuse(u->l, u->user, what);
+  emit_refuse(u->l, u->user, what);
   return NULL;
 }
 
@@ -91,8 +91,8 @@ static Value *elementwise_at(Lookup *u, const Op *op, const Sym *const *coords) 
   Value **args = ARENA_ARRAY(u->l->arena, Value *, op->nargs);
   for (int i = 0; i < op->nargs; i++)
     if (!(args[i] = operand_at(u, op->args[i], t, coords))) return NULL;
-  return lower_emit(u->l, op->kind, args, op->nargs, op->attrs, op->nattrs,
-                    type_scalar(u->l->k->cx, t->dtype));
+  return emit_op(u->l, op->kind, args, op->nargs, op->attrs, op->nattrs,
+                 type_scalar(u->l->k->cx, t->dtype));
 }
 
 static Value *repeat_at(Lookup *u, const Op *op, const Sym *const *coords) {
@@ -162,7 +162,7 @@ static bool lookup_coords(Lower *l, const LaneAccess *a, const AccessBounds *b, 
   for (int d = 0; d < t->rank; d++) {
     DimRange here;
     if (!element_lookup(l, b, i, t->dims[d], &out[d]))
-      return lower_refuse(l, a->op, "a coordinate that cannot be expressed");
+      return emit_refuse(l, a->op, "a coordinate that cannot be expressed");
     if (out[d]) continue;
     if (!standing_range(&l->standing, a->op, t->dims[d], &here)) return false;
     out[d] = distribute_expr(l->d, a->op, here.start);
@@ -185,7 +185,7 @@ Value *lower_lookup(Lower *l, const LaneAccess *a, const AccessBounds *b, int i)
           (SymBinding){access_x(l->sym, d), sym_add(l->sym, a->x[d], sym_int(l->sym, coord[d]))};
     for (int d = 0; d < m->dynamic[i]->type->rank; d++) {
       const Sym *e = sym_subst(l->sym, over_x[d], to, rank);
-      here[d] = e ? sym_simplify(l->sym, lower_facts(l), e) : NULL;
+      here[d] = e ? sym_simplify(l->sym, emit_facts(l), e) : NULL;
       if (!here[d]) return refuse(&u, "a coordinate that cannot be expressed");
     }
     if (!(parts[r] = value_at(&u, m->dynamic[i], here))) return NULL;

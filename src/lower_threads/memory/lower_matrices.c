@@ -56,8 +56,7 @@ Value *lower_read_matrices(Lower *l, const Op *op) {
   for (int i = 0; i < n; i++) {
     Value *args[] = {a.memory, rows[i].base};
     Attr attrs[2];
-    parts[i] =
-        lower_emit(l, OP_ldmatrix, args, 2, attrs, matrix_attrs(&rows[i], plan, attrs), type);
+    parts[i] = emit_op(l, OP_ldmatrix, args, 2, attrs, matrix_attrs(&rows[i], plan, attrs), type);
   }
   return emit_join(l, parts, n);
 }
@@ -85,7 +84,7 @@ bool lower_write_matrices(Lower *l, const Op *op) {
   for (int i = 0; i < n; i++) {
     Value *args[] = {emit_range(l, l->value[tile->id], i * regs, regs), a.memory, rows[i].base};
     Attr attrs[2];
-    lower_emit(l, OP_stmatrix, args, 3, attrs, matrix_attrs(&rows[i], plan, attrs), NULL);
+    emit_op(l, OP_stmatrix, args, 3, attrs, matrix_attrs(&rows[i], plan, attrs), NULL);
   }
   return true;
 }

@@ -8,27 +8,6 @@
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 
-/* ---- offsets ---- */
-
-/* An allocation has a layout. An argument is row-major, by its sizes; if only the tensor itself
- * knows them, or it is a view, it is addressed by its strides. */
-const Sym *access_offset(Lower *l, const AccessBounds *b) {
-  const Value *memory = b->access.memory;
-  const Sym *offset = sym_int(l->sym, 0), *stride = sym_int(l->sym, 1);
-  bool known = true;
-  MemLayout m;
-  if (memory_layout(memory, &m)) return memory_offset(l, &m, memory, b->access.op, b->coords);
-  for (int d = 1; d < memory->type->rank; d++) known = known && b->sizes[d];
-  if (memory_is_view(l->k, memory)) known = false;
-  if (!known && memory_is_scratch(memory)) return NULL;
-  for (int d = memory->type->rank - 1; d >= 0; d--) {
-    if (!known) stride = lower_param_symbol(l, memory->index, "STRIDE", d);
-    offset = sym_add(l->sym, offset, sym_mul(l->sym, b->coords[d], stride));
-    if (known && d) stride = sym_mul(l->sym, stride, b->sizes[d]);
-  }
-  return offset;
-}
-
 /* ---- values that coordinates take from registers ---- */
 
 /* Dynamic values, and the coordinate that an operand replaces. */
@@ -92,8 +71,8 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
   if (!open_place(l, a) || !open_dynamic(l, a, b)) return false;
   for (int m = 0; m < b->access.memory->type->rank; m++)
     a->coords[m] = with_dynamic(l, a, b->coords[m]);
-  a->offset = with_dynamic(l, a, access_offset(l, b));
-  if (!a->offset) return lower_refuse(l, op, "an address that cannot be expressed");
+  a->offset = with_dynamic(l, a, element_offset(l, b));
+  if (!a->offset) return emit_refuse(l, op, "an address that cannot be expressed");
   if (!open_tests(l, a, b, false)) return false;
   memory_add_slot(l, b->access.memory, op, a->coords);
   return true;

@@ -8,7 +8,7 @@ static void find_owner(Walk *w, int waves) {
   Lower *l = w->l;
   const Layout *layout = w->a->layout;
   w->owner = lane_is_first(l, layout, waves);
-  if (w->owner) w->owner = cheaper(l, w->owner);
+  if (w->owner) w->owner = emit_cheaper(l, w->owner);
   for (int d = 0; d < layout->dims; d++) {
     DimHolders h = dim_holders(l, layout, d);
     if (h.kind == HOLDERS_SINGLE) continue;
@@ -34,9 +34,9 @@ static bool only_adds(const TileForm *f) {
 }
 
 static Test open_test(Lower *l, const LaneAccess *a, const Sym *test) {
-  test = lower_sound(l, test);
+  test = emit_sound(l, test);
   bool repeated = !a->dynamic.n && is_repeated(l, a, test);
-  const Sym *e = repeated ? below_zero(l, test) : NULL;
+  const Sym *e = repeated ? emit_below_zero(l, test) : NULL;
   TileForm *f = e ? form_of(l, e, a->layout) : NULL;
   bool compares = f && only_adds(f);
   return (Test){compares ? f : form_of(l, test, a->layout), repeated, compares};
@@ -72,7 +72,7 @@ static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
   if (before < 0) return (Base){p, e, emit_address(l, e, w->a->offset_dtype)};
   Base b = *base_of(w, form_place(l, w->offset, w->a->x, before), before);
   b.place.known = p.known, b.place.more = p.more;
-  b.offset = lower_sound(l, sym_add(l->sym, b.offset, step));
+  b.offset = emit_sound(l, sym_add(l->sym, b.offset, step));
   b.value = emit_step(l, b.value, step, b.offset, w->a->offset_dtype);
   return b;
 }
@@ -134,7 +134,7 @@ static const Sym *acts_for(Walk *w, int reg) {
     const Sym *counts = holder_counts(l, w->several[i], reg);
     all = all ? sym_and(l->sym, all, counts) : counts;
   }
-  return cheaper(l, all);
+  return emit_cheaper(l, all);
 }
 
 /* NULL: it is always active. */
@@ -151,7 +151,7 @@ Value *walk_mask(Walk *w, int reg) {
   for (int i = 0; i < w->a->tests.n; i++) all = sym_and(l->sym, all, there(w, w->tests[i].form));
   if (inside) all = sym_and(l->sym, all, inside);
   if (owner) all = sym_and(l->sym, all, owner);
-  all = sym_simplify(l->sym, lower_facts(l), all);
+  all = sym_simplify(l->sym, emit_facts(l), all);
   Value *near = w->a->dynamic.near ? emit_pick(l, w->a->dynamic.near, &reg, 1) : NULL;
   if (all == sym_bool(l->sym, true)) return near;
   return emit_both(l, near, emit_expr_of(l, all, DTYPE_i1, w->args, w->a->dynamic.n));
@@ -177,7 +177,7 @@ bool walk_coords(Walk *w, int reg, Attr *out) {
   int rank = w->a->memory->type->rank;
   if (w->a->dynamic.n || !steps_along_last(w, reg)) return false;
   const Sym **coords = ARENA_ARRAY(w->l->arena, const Sym *, rank);
-  for (int m = 0; m < rank; m++) coords[m] = at_entry(w->l, there(w, w->coords[m]));
+  for (int m = 0; m < rank; m++) coords[m] = emit_at_entry(w->l, there(w, w->coords[m]));
   *out = (Attr){.key = ATTR_coords, .n = rank, .exprs = coords};
   return true;
 }

@@ -38,8 +38,8 @@ typedef struct Walk {
   int nseveral;
   Vec(Base) bases;
   Vec(Tested) tested;
-  int reg;                   /* the first of the registers being accessed */
-  Value *args[LANE_DYNAMIC]; /* dynamic values of `reg` */
+  int reg;                     /* the first of the registers being accessed */
+  Value *args[ELEMENT_VALUES]; /* dynamic values of `reg` */
 } Walk;
 
 /* offset, immediate, mask and coordinates of the registers from `reg` on. */

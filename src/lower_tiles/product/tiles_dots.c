@@ -62,7 +62,7 @@ static bool hold_few(Tiles *t, Dots *x) {
 
 /* A point of the operand's other dims and of k, `width` elements along k. */
 static Point point_along(Tiles *t, const PackSource *s, const Sym *k, int width) {
-  const Sym *at = lower_sound(&t->l, sym_add(t->l.sym, s->k_start, k));
+  const Sym *at = emit_sound(&t->l, sym_add(t->l.sym, s->k_start, k));
   Point p = pack_point(s->others, s->k, at);
   p.along = width > 1 ? p.n - 1 : -1;
   p.width = width;
@@ -73,8 +73,8 @@ static Value *read_held(Tiles *t, const Panels *from, const Sym *row, const Sym 
   Lower *l = &t->l;
   const Sym *size = sym_int(l->sym, pack_padded(&from->source));
   const Sym *at = sym_add(l->sym, sym_add(l->sym, from->base, sym_mul(l->sym, row, size)), k);
-  Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  return lower_emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, width, from->source.dtype));
+  Value *args[] = {from->memory, emit_address(l, emit_sound(l, at), DTYPE_index)};
+  return emit_op(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, width, from->source.dtype));
 }
 
 /* `width` elements along k of rows [first, first + n) of an operand. */
@@ -100,7 +100,7 @@ static void ask_ahead(Tiles *t, const PackSource *s, const Sym *first, int n, co
   SymCtx *sym = t->l.sym;
   for (int i = 0; i < n; i++) {
     const Sym *row = sym_add(sym, s->row_start, sym_add(sym, first, sym_int(sym, n + i)));
-    Point p = pack_point(point_along(t, s, k, 1), s->row, lower_sound(&t->l, row));
+    Point p = pack_point(point_along(t, s, k, 1), s->row, emit_sound(&t->l, row));
     tiles_prefetch(t, s->of, &p);
   }
 }
@@ -165,7 +165,7 @@ static Value *sum_rest(Tiles *t, const Dots *x, const Block *b, const Sym *from,
             read_along(t, x, 1, b->column, b->n, loop.counter, 1, column);
   Value *args[] = {ok ? emit_join(l, row, b->m) : NULL, ok ? emit_join(l, column, b->n) : NULL,
                    loop_arg(&loop, 0)};
-  Value *next = ok ? lower_emit(l, OP_wave_mma, args, 3, &mma, 1, sum->type) : sum;
+  Value *next = ok ? emit_op(l, OP_wave_mma, args, 3, &mma, 1, sum->type) : sum;
   loop_close(t, &loop, &next);
   return ok ? loop_result(&loop, 0) : NULL;
 }
@@ -193,7 +193,7 @@ static bool dots_cut(Tiles *t, const Dots *x, const PanelRun *many, const PanelR
   SymCtx *sym = t->l.sym;
   const PackSource *s = &x->side[x->few].source;
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), few->first);
-  left = lower_sound(&t->l, sym_min(sym, left, sym_int(sym, few->rows)));
+  left = emit_sound(&t->l, sym_min(sym, left, sym_int(sym, few->rows)));
   NestLoop loop = loop_open(t, NULL, left, few->rows, 1, NULL, 0);
   bool ok = dots_beside(t, x, many, sym_add(sym, few->first, loop.counter), 1);
   loop_close(t, &loop, NULL);

@@ -41,8 +41,8 @@ static const Sym *key_of(Tiles *t, int fastest) {
     key = sym_mul(sym, key, t->l.d->grid[i]);
     key = sym_add(sym, key, ir_numbered_symbol(t->l.k->cx, "$WG", i, true));
   }
-  key = sym_simplify(sym, lower_facts(&t->l), sym_add(sym, key, sym_int(sym, 1)));
-  return lower_sound(&t->l, key);
+  key = sym_simplify(sym, emit_facts(&t->l), sym_add(sym, key, sym_int(sym, 1)));
+  return emit_sound(&t->l, key);
 }
 
 typedef struct Steady {
@@ -142,8 +142,8 @@ static Value *cell(Tiles *t, const Kept *k, int number, Value *store) {
   Lower *l = &t->l;
   Value *at = emit_expr(l, sym_int(l->sym, number), DTYPE_index);
   Value *to[] = {store, k->cells, at}, *from[] = {k->cells, at};
-  if (store) return lower_emit(l, OP_store, to, 3, NULL, 0, NULL);
-  return lower_emit(l, OP_load, from, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
+  if (store) return emit_op(l, OP_store, to, 3, NULL, 0, NULL);
+  return emit_op(l, OP_load, from, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
 }
 
 /* The code that follows runs only if it has not run before for these workgroups and this tile. */
@@ -159,7 +159,7 @@ void keep_open(Tiles *t, Kept *k) {
   Value *needed = emit_expr_of(l, test, DTYPE_i1, args, 2);
   k->op = ir_op_new(l->k, OP_if, l->at, &needed, 1);
   tiles_place(t, k->op);
-  k->saved = tiles_open_scope(t, ir_region_new(l->k, k->op), lower_facts(l));
+  k->saved = tiles_open_scope(t, ir_region_new(l->k, k->op), emit_facts(l));
 }
 
 void keep_close(Tiles *t, Kept *k) {
@@ -167,6 +167,6 @@ void keep_close(Tiles *t, Kept *k) {
   const Sym *done = sym_add(l->sym, k->tile, sym_int(l->sym, 1));
   cell(t, k, 0, emit_expr(l, k->key, DTYPE_i64));
   cell(t, k, 1, emit_expr(l, done, DTYPE_i64));
-  lower_emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  emit_op(l, OP_yield, NULL, 0, NULL, 0, NULL);
   tiles_close_scope(t, k->saved);
 }

@@ -76,7 +76,7 @@ Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b) {
     if (!x) x = sym_sub(sym, point_get(&p->batch, p->out->type->dims[i]), out->start[i]);
     at = sym_add(sym, at, sym_mul(sym, x, sym_int(sym, out->buffer->stride[i])));
   }
-  return emit_address(&t->l, lower_sound(&t->l, at), DTYPE_index);
+  return emit_address(&t->l, emit_sound(&t->l, at), DTYPE_index);
 }
 
 /* The initial value of a row of the block, if it is not in the buffer: acc * scale, for example. */
@@ -88,7 +88,7 @@ static Value *make_row(Tiles *t, const TiledProduct *p, const Block *b, int row)
     const Sym *x = i == p->dim_n ? b->column : sym_add(sym, b->row, sym_int(sym, row));
     bool product = i == p->dim_m || i == p->dim_n;
     at.dim[i] = type->dims[i];
-    at.at[i] = product ? lower_sound(&t->l, sym_add(sym, p->at[2].start[i], x))
+    at.at[i] = product ? emit_sound(&t->l, sym_add(sym, p->at[2].start[i], x))
                        : point_get(&p->batch, type->dims[i]);
   }
   return tiles_wide_at(t, p->of.acc, &at);
@@ -130,13 +130,12 @@ Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offs
   if (!p->made && is_block(p, b)) {
     Attr count = {.key = ATTR_rows, .integer = b->m};
     args[2] = apart_of(t, p);
-    return lower_emit(l, OP_load_rows, args, 3, &count, 1,
-                      type_vec(l->k->cx, b->m * b->n, p->out->type->dtype));
+    return emit_op(l, OP_load_rows, args, 3, &count, 1,
+                   type_vec(l->k->cx, b->m * b->n, p->out->type->dtype));
   }
   for (int i = 0; i < b->m; i++) {
     Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
-    rows[i] =
-        p->made ? make_row(t, p, b, i) : lower_emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
+    rows[i] = p->made ? make_row(t, p, b, i) : emit_op(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
     if (!rows[i]) return NULL;
   }
   return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
@@ -148,14 +147,14 @@ void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offse
   if (is_block(p, b)) {
     Attr count = {.key = ATTR_rows, .integer = b->m};
     Value *args[] = {v, buffer->memory, offset, apart_of(t, p)};
-    lower_emit(l, OP_store_rows, args, 4, &count, 1, NULL);
+    emit_op(l, OP_store_rows, args, 4, &count, 1, NULL);
     return;
   }
   v = emit_cast(l, v, p->out->type->dtype);
   for (int i = 0; i < b->m; i++) {
     Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
     Value *args[] = {emit_range(l, v, i * b->n, b->n), buffer->memory, offset};
-    lower_emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+    emit_op(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
 
@@ -163,9 +162,9 @@ void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offse
 static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
   Lower *l = &t->l;
   const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
-  Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
+  Value *args[] = {from->memory, emit_address(l, emit_sound(l, at), DTYPE_index)};
   const Type *type = type_vec(l->k->cx, rows * from->source.step, from->source.dtype);
-  return lower_emit(l, OP_load, args, 2, NULL, 0, type);
+  return emit_op(l, OP_load, args, 2, NULL, 0, type);
 }
 
 /* The extent of k in whole steps. */
@@ -173,7 +172,7 @@ static const Sym *steps_of(Tiles *t, const TiledProduct *p, int step) {
   SymCtx *sym = t->l.sym;
   const Sym *depth = pack_depth(t, &p->a->source), *by = sym_int(sym, step);
   depth = sym_mul(sym, by, sym_ceildiv(sym, depth, by));
-  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), depth));
+  return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), depth));
 }
 
 static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
@@ -190,7 +189,7 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
                         : load_panel(t, p->a, b->a_base, loop.counter, b->m);
   Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   if (!a) return false;
-  Value *next = lower_emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
+  Value *next = emit_op(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);
   product_store(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
   return true;
@@ -283,7 +282,7 @@ static bool multiply_all(Tiles *t, TiledProduct *p) {
   Branch there = branch_open(t, p->whole);
   bool ok = multiply(t, p);
   branch_close(t, &there);
-  Branch cut = branch_open(t, lower_sound(&t->l, sym_not(sym, p->whole)));
+  Branch cut = branch_open(t, emit_sound(&t->l, sym_not(sym, p->whole)));
   p->source[0].tied = true;
   ok = ok && (p->a = pack_panels(t, &p->source[0], p->tile.m)) && multiply(t, p);
   branch_close(t, &cut);

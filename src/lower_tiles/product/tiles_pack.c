@@ -30,12 +30,12 @@ static void store_panel(Tiles *t, const Packing *x, const Sym *k, const Sym *row
                         int n) {
   Lower *l = &t->l;
   const Sym *at = sym_mul(l->sym, k, sym_int(l->sym, x->rows));
-  at = lower_sound(l, sym_add(l->sym, sym_add(l->sym, x->base, at), row));
+  at = emit_sound(l, sym_add(l->sym, sym_add(l->sym, x->base, at), row));
   Value *address = emit_address(l, at, DTYPE_index);
   for (int i = 0; i < n; i++) {
     Value *args[] = {v[i], x->to->memory, address};
     Attr imm = {.key = ATTR_imm, .integer = i * x->rows};
-    lower_emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+    emit_op(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
 
@@ -46,7 +46,7 @@ Point pack_point(Point p, const Sym *dim, const Sym *at) {
 }
 
 static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
-  return lower_sound(&t->l, sym_add(t->l.sym, a, b));
+  return emit_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
 const Op *pack_plain_read(const Tiles *t, const Value *v) {
@@ -66,7 +66,7 @@ const Sym *pack_row_at(Tiles *t, const PackSource *from, const Sym *row) {
   SymCtx *sym = t->l.sym;
   const Sym *at = sym_add(sym, from->row_start, row);
   if (may_repeat_rows(t, from)) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
-  return lower_sound(&t->l, at);
+  return emit_sound(&t->l, at);
 }
 
 const Sym *pack_depth(Tiles *t, const PackSource *from) {
@@ -75,7 +75,7 @@ const Sym *pack_depth(Tiles *t, const PackSource *from) {
   if (!from->k_end) return all;
   const Sym *left = sym_min(sym, all, sym_sub(sym, from->k_end, from->k_start));
   left = sym_max(sym, left, sym_int(sym, 0));
-  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
+  return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), left));
 }
 
 void pack_grant_rows(Tiles *t, const PackSource *from) {
@@ -95,7 +95,7 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   SymCtx *sym = t->l.sym;
   const PackSource *from = x->from;
   const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
-  stop = lower_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
+  stop = emit_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
   NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
   Point p = pack_point(from->others, from->k, sum(t, from->k_start, loop.counter));
   const Sym *first = sym_add(sym, x->first, row);
@@ -209,7 +209,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   SymCtx *sym = t->l.sym;
   const Sym *depth = pack_depth(t, x->from), *from = NULL, *by = sym_int(sym, width);
   const Sym *to = sym_mul(sym, by, sym_floordiv(sym, depth, by));
-  to = lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), to));
+  to = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), to));
   bool ok = true;
   for (; ok; width = 1, from = to, to = depth) {
     NestLoop loop = loop_open(t, from, to, x->from->depth, width, NULL, 0);
@@ -275,7 +275,7 @@ static const Sym *panels_of(Tiles *t, const PackSource *from, int64_t first, int
   left = sym_sub(sym, left, sym_int(sym, first));
   left = whole ? sym_floordiv(sym, left, by) : sym_ceildiv(sym, left, by);
   left = sym_max(sym, sym_min(sym, left, all), zero);
-  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
+  return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), left));
 }
 
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out) {

@@ -13,7 +13,7 @@ static const Sym *distance(Tiles *t, const Op *read, const Sym *dim) {
   const AccessBounds *b = t->l.bounds[read->id];
   const Type *tile = b->access.tile;
   SymCtx *sym = t->l.sym;
-  const Sym *offset = access_offset(&t->l, b), *coeff, *rest, *found = NULL;
+  const Sym *offset = element_offset(&t->l, b), *coeff, *rest, *found = NULL;
   for (int i = 0; offset && i < tile->rank; i++) {
     const Sym *x = access_x(sym, i);
     if (dim_base(tile->dims[i]) != dim_base(dim)) continue;
@@ -50,9 +50,9 @@ bool rows_in_place(Tiles *t, TiledProduct *p) {
   const Sym *step = sym_int(sym, s->step), *rows = sym_int(sym, s->extent);
   const Sym *whole = sym_eq(sym, sym_mod(sym, pack_depth(t, s), step), sym_int(sym, 0));
   if (end) whole = sym_and(sym, whole, sym_ge(sym, sym_sub(sym, end, s->row_start), rows));
-  p->whole = lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), whole));
+  p->whole = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), whole));
   p->rows = (Panels){.source = *s, .rows = p->tile.m, .base = sym_int(sym, 0), .read = read};
-  p->rows.apart = lower_sound(&t->l, apart);
+  p->rows.apart = emit_sound(&t->l, apart);
   p->rows.source.end = NULL; /* all of them exist */
   return p->whole && p->whole != sym_bool(sym, false);
 }
@@ -62,8 +62,8 @@ Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, 
   SymCtx *sym = t->l.sym;
   Point p = s->others;
   p.dim[p.n] = s->row;
-  p.at[p.n++] = lower_sound(&t->l, sym_add(sym, s->row_start, row));
+  p.at[p.n++] = emit_sound(&t->l, sym_add(sym, s->row_start, row));
   p.dim[p.n] = s->k;
-  p.at[p.n++] = lower_sound(&t->l, sym_add(sym, s->k_start, k));
+  p.at[p.n++] = emit_sound(&t->l, sym_add(sym, s->k_start, k));
   return access_rows(t, from->read, &p, from->apart, rows, s->step);
 }

@@ -16,7 +16,7 @@ static const Sym *offset_of(Tiles *t, const Packing *x, const Sym *k, const Sym 
   SymCtx *sym = t->l.sym;
   const Sym *at = sym_mul(sym, k, sym_int(sym, x->rows));
   at = sym_add(sym, at, sym_mul(sym, row, sym_int(sym, x->from->side)));
-  return lower_sound(&t->l, sym_add(sym, x->base, at));
+  return emit_sound(&t->l, sym_add(sym, x->base, at));
 }
 
 /* Stores v[i] at `at` + i * `apart`. */
@@ -26,12 +26,12 @@ static void store_all(Tiles *t, const Packing *x, const Sym *at, int apart, Valu
   for (int i = 0; i < n; i++) {
     Value *args[] = {v[i], x->to->memory, address};
     Attr imm = {.key = ATTR_imm, .integer = (int64_t)i * apart};
-    lower_emit(&t->l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+    emit_op(&t->l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
 
 static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
-  return lower_sound(&t->l, sym_add(t->l.sym, a, b));
+  return emit_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
 /* ---- rows contiguous along k ---- */
@@ -101,7 +101,7 @@ static const Sym *whole_of(Tiles *t, const Sym *e, int by, bool up) {
   SymCtx *sym = t->l.sym;
   const Sym *n = sym_int(sym, by);
   e = sym_mul(sym, n, up ? sym_ceildiv(sym, e, n) : sym_floordiv(sym, e, n));
-  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), e));
+  return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), e));
 }
 
 /* The end is determined when it is packed; otherwise the whole tile is packed. */

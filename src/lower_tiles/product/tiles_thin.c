@@ -27,7 +27,7 @@ enum {
 const Sym *thin_whole(Tiles *t, const Sym *depth, int piece) {
   SymCtx *sym = t->l.sym;
   const Sym *by = sym_int(sym, piece), *e = sym_mul(sym, by, sym_floordiv(sym, depth, by));
-  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), e));
+  return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), e));
 }
 
 /* ---- whether it is worthwhile ---- */
@@ -36,7 +36,7 @@ const Sym *thin_whole(Tiles *t, const Sym *depth, int piece) {
 int thin_rows(Tiles *t, const PackSource *s) {
   if (!s->end) return s->extent;
   const Sym *left = sym_sub(t->l.sym, s->end, s->row_start);
-  SymRange r = sym_range(t->l.sym, lower_facts(&t->l), left);
+  SymRange r = sym_range(t->l.sym, emit_facts(&t->l), left);
   return r.hi < 1 ? 1 : r.hi < s->extent ? (int)r.hi : s->extent;
 }
 
@@ -114,8 +114,8 @@ bool thin_open(Tiles *t, TiledProduct *p) {
 static Value *read_across(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
-  Point at = pack_point(s->others, s->k, lower_sound(&t->l, sym_add(sym, s->k_start, k)));
-  const Sym *row = b->n > 1 ? lower_sound(&t->l, sym_add(sym, s->row_start, b->column))
+  Point at = pack_point(s->others, s->k, emit_sound(&t->l, sym_add(sym, s->k_start, k)));
+  const Sym *row = b->n > 1 ? emit_sound(&t->l, sym_add(sym, s->row_start, b->column))
                             : pack_row_at(t, s, b->column);
   at = pack_point(at, s->row, row);
   at.along = b->n > 1 ? at.n - 1 : -1;
@@ -130,8 +130,8 @@ static Value *read_across(Tiles *t, const TiledProduct *p, const Block *b, const
 static void ask_for(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
-  Point at = pack_point(s->others, s->k, lower_sound(&t->l, sym_add(sym, s->k_start, k)));
-  at = pack_point(at, s->row, lower_sound(&t->l, sym_add(sym, s->row_start, b->column)));
+  Point at = pack_point(s->others, s->k, emit_sound(&t->l, sym_add(sym, s->k_start, k)));
+  at = pack_point(at, s->row, emit_sound(&t->l, sym_add(sym, s->row_start, b->column)));
   if (b->n > 1) tiles_prefetch(t, s->of, &at);
 }
 
@@ -139,8 +139,8 @@ static void ask_for(Tiles *t, const TiledProduct *p, const Block *b, const Sym *
 static Value *read_panel(Tiles *t, const TiledProduct *p, const Block *b, int rows, const Sym *k) {
   Lower *l = &t->l;
   const Sym *at = sym_add(l->sym, b->a_base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
-  Value *args[] = {p->a->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  return lower_emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, b->m, p->dtype));
+  Value *args[] = {p->a->memory, emit_address(l, emit_sound(l, at), DTYPE_index)};
+  return emit_op(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, b->m, p->dtype));
 }
 
 /* A block of a panel of `rows`, for `run` elements of k from `k` on. */
@@ -156,7 +156,7 @@ static bool rows_block(Tiles *t, const TiledProduct *p, const Block *b, int rows
     Value *right = read_across(t, p, b, at);
     if (run > 1 && b->m == 1) ask_for(t, p, b, sym_add(l->sym, at, sym_int(l->sym, run)));
     Value *args[] = {read_panel(t, p, b, rows, at), right, acc};
-    acc = right ? lower_emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type) : NULL;
+    acc = right ? emit_op(l, OP_wave_mma, args, 3, &mma, 1, acc->type) : NULL;
   }
   if (acc) product_store(t, p, b, offset, acc);
   return acc != NULL;
@@ -168,7 +168,7 @@ static bool rows_single(Tiles *t, const TiledProduct *p, const PanelRun *rows, B
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[0];
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), rows->first);
-  left = lower_sound(&t->l, sym_min(sym, left, sym_int(sym, rows->rows)));
+  left = emit_sound(&t->l, sym_min(sym, left, sym_int(sym, rows->rows)));
   NestLoop loop = loop_open(t, NULL, left, rows->rows, 1, NULL, 0);
   b.m = 1;
   b.row = sym_add(sym, b.row, loop.counter);
@@ -197,7 +197,7 @@ static bool rows_cut(Tiles *t, const TiledProduct *p, const PanelRun *cut, const
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), cut->first);
-  left = lower_sound(&t->l, sym_min(sym, left, sym_int(sym, cut->rows)));
+  left = emit_sound(&t->l, sym_min(sym, left, sym_int(sym, cut->rows)));
   NestLoop loop = loop_open(t, NULL, left, cut->rows, 1, NULL, 0);
   bool ok = rows_beside(t, p, sym_add(sym, cut->first, loop.counter), 1, k, run);
   loop_close(t, &loop, NULL);

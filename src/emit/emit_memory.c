@@ -1,4 +1,4 @@
-/* lower_memory.c: allocations, and the offsets of their elements.
+/* emit_memory.c: the offsets of the elements of allocations.
  *
  *     [64, 64] d1/64:1 d0/64:64 xor 0x38>>3    o = 64*y0 + y1
  *                                              o + 8*(xor(Mod(o/8, 8), Mod(o/64, 8)) - Mod(o/8, 8))
@@ -6,9 +6,8 @@
  * In this form, two offsets differ by a constant whenever they agree in the flipped bits and in
  * those that control the flip, and then share an address register: rows that are 8 apart, elements
  * of one vector. */
-#include "ir/attr.h"
+#include "emit/emit.h"
 #include "ir/ops/alloc_layout.h"
-#include "lower_threads/lower.h"
 
 const Sym *memory_place(Lower *l, const MemLayout *m, const Sym *const *coords) {
   const Sym *sum = sym_int(l->sym, 0);
@@ -98,41 +97,5 @@ bool memory_slot_layout(Lower *l, const Value *memory, const Op *op, MemLayout *
   if (alloc_slots(memory->def) < 2) return true;
   const Sym *slot = sym_int(l->sym, ring.digits.at[ring.digits.n - 1].stride);
   *before = sym_mul(l->sym, slot_of(l, op, memory), slot);
-  return true;
-}
-
-int memory_width(Lower *l, const MemLayout *m, const Layout *layout) {
-  int widest = 1;
-  for (int d = 0; d < layout->dims; d++) {
-    int v = layout_vector(layout, d, m->bits, l->machine.target->shared_access);
-    int most = mem_vector(m, d + m->dims - layout->dims);
-    if (most < v) v = most;
-    if (v > widest) widest = v;
-  }
-  return widest;
-}
-
-/* The dims of an allocation are numbers: it is as large as the tile it holds. A ring has the slot
- * as an additional dim from here on. */
-bool lower_alloc(Lower *l, const Op *op) {
-  const Type *t = op->results[0].type;
-  int extent[IR_MAX_RANK], slots = alloc_slots(op), n = 0;
-  const Sym *dims[IR_MAX_RANK + 1];
-  Attr attrs[2];
-  MemLayout m;
-  if (!alloc_extent(l->k, op, 0) && !distribute_extents(l->d, op, t, extent)) return false;
-  if (slots > 1) dims[n++] = sym_int(l->sym, slots);
-  for (int i = 0; i < t->rank; i++) {
-    const Sym *given = alloc_extent(l->k, op, i);
-    dims[n++] = given ? distribute_expr(l->d, op, given) : sym_int(l->sym, extent[i]);
-  }
-  const Type *type = type_mem(l->k->cx, dims, n, t->dtype, l->k->cx->shared_space, NULL);
-  attrs[0] = *op_attr(op, ATTR_base);
-  n = 1;
-  if ((slots > 1 || op_has(op, ATTR_memory)) && alloc_layout(op, &m))
-    attrs[n++] = (Attr){.key = ATTR_memory, .memory = &m};
-  Value *v = lower_emit(l, OP_alloc, NULL, 0, attrs, n, type);
-  v->name = op->results[0].name;
-  l->value[op->results[0].id] = v;
   return true;
 }

@@ -1,14 +1,15 @@
-/* lower_emit.c: appends ops to the lane's program, and finds the best scope for expressions. */
+/* emit.c: appends ops to the lane's program, and finds the best scope for expressions. */
 #include <string.h>
 
 #include "analysis/access/divisors.h"
 #include "analysis/analysis.h"
 #include "analysis/motion.h"
+#include "emit/emit.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
-#include "lower_threads/lower.h"
+#include "ir/ops/reductions.h"
 
-const SymFacts *lower_facts(const Lower *l) { return l->scope->facts; }
+const SymFacts *emit_facts(const Lower *l) { return l->scope->facts; }
 
 /* ---- ops ---- */
 
@@ -27,8 +28,8 @@ static Op *make_op(Lower *l, OpKind kind, Value *const *args, int nargs, const A
   return op;
 }
 
-Value *lower_emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs,
-                  int nattrs, const Type *type) {
+Value *emit_op(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs, int nattrs,
+               const Type *type) {
   return place_op(l, l->scope, make_op(l, kind, args, nargs, attrs, nattrs), type);
 }
 
@@ -84,15 +85,15 @@ static const Sym *entry_name(Lower *l, const Sym *symbol) {
   return size ? size : symbol;
 }
 
-const Sym *lower_sound(Lower *l, const Sym *e) {
+const Sym *emit_sound(Lower *l, const Sym *e) {
   if (e) return e;
   sym_take_error(l->sym);
   l->refused = "an expression beyond 64 bits";
   return sym_int(l->sym, 0);
 }
 
-const Sym *at_entry(Lower *l, const Sym *e) {
-  e = lower_sound(l, e);
+const Sym *emit_at_entry(Lower *l, const Sym *e) {
+  e = emit_sound(l, e);
   if (!l->hidden.n) return e;
   int n = sym_free_symbols(e, NULL, 0), hidden = 0;
   const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
@@ -104,7 +105,7 @@ const Sym *at_entry(Lower *l, const Sym *e) {
   return hidden ? sym_subst(l->sym, e, to, hidden) : e;
 }
 
-const Sym *lower_param_symbol(Lower *l, int param, const char *what, int dim) {
+const Sym *emit_param_symbol(Lower *l, int param, const char *what, int dim) {
   return ir_param_symbol(l->k, param, what, dim);
 }
 
@@ -134,13 +135,13 @@ static Value *remember(Lower *l, LowerScope *scope, const Sym *e, DType dtype, V
 static Value *place_expr(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *const *args,
                          int nargs) {
   const Sym *safe = scope == l->scope ? e : guarded(l, e);
-  Attr attr = {.key = ATTR_expr, .sym = at_entry(l, safe ? safe : e)};
+  Attr attr = {.key = ATTR_expr, .sym = emit_at_entry(l, safe ? safe : e)};
   Op *op = make_op(l, OP_expr, args, nargs, &attr, 1);
   return place_op(l, scope, op, type_scalar(l->k->cx, dtype));
 }
 
 Value *emit_expr(Lower *l, const Sym *e, DType dtype) {
-  e = lower_sound(l, e);
+  e = emit_sound(l, e);
   Value *v = known_expr(l, e, dtype);
   if (v) return v;
   LowerScope *home = home_of(l, e);
@@ -157,7 +158,7 @@ Value *emit_expr_of(Lower *l, const Sym *e, DType dtype, Value *const *args, int
 }
 
 Value *emit_test(Lower *l, const Sym *condition) {
-  const Sym *e = sym_simplify(l->sym, lower_facts(l), condition);
+  const Sym *e = sym_simplify(l->sym, emit_facts(l), condition);
   if (e == sym_bool(l->sym, true)) return NULL;
   return emit_expr(l, e ? e : condition, DTYPE_i1);
 }
@@ -265,7 +266,7 @@ static Value *emit_sum(Lower *l, LowerScope *scope, const Sym *e, DType dtype, V
 Value *emit_address(Lower *l, const Sym *e, DType dtype) {
   Address a = {.n = 0};
   const Sym *zero = sym_int(l->sym, 0), *so_far = zero;
-  e = lower_sound(l, e);
+  e = emit_sound(l, e);
   Value *v = known_expr(l, e, dtype);
   if (v) return v;
   if (!split_terms(l, e, &a) || !terms_fit(l, &a, dtype)) return emit_expr(l, e, dtype);
@@ -287,7 +288,7 @@ Value *emit_address(Lower *l, const Sym *e, DType dtype) {
 
 Value *emit_step(Lower *l, Value *from, const Sym *step, const Sym *e, DType dtype) {
   LowerScope *at = l->scope;
-  if (!from->def || !sym_is_integer(step) || !fits(l, lower_facts(l), step, dtype))
+  if (!from->def || !sym_is_integer(step) || !fits(l, emit_facts(l), step, dtype))
     return emit_address(l, e, dtype);
   Value *by = emit_expr(l, step, dtype);
   while (at->outer && at->region != from->def->parent && at->region != by->def->parent)
@@ -296,7 +297,7 @@ Value *emit_step(Lower *l, Value *from, const Sym *step, const Sym *e, DType dty
   return emit_sum(l, at, e, dtype, from, by);
 }
 
-const Sym *below_zero(Lower *l, const Sym *condition) {
+const Sym *emit_below_zero(Lower *l, const Sym *condition) {
   SymKind kind = sym_kind(condition);
   if (kind != SYM_le && kind != SYM_lt) return NULL;
   const Sym *e = sym_sub(l->sym, sym_arg(l->sym, condition, 0), sym_arg(l->sym, condition, 1));
@@ -306,24 +307,24 @@ const Sym *below_zero(Lower *l, const Sym *condition) {
 
 /* Such tests differ only by a constant: they share the value that it is compared with. */
 Value *emit_below(Lower *l, const Sym *e, int64_t most) {
-  e = lower_sound(l, e);
-  SymRange r = sym_range(l->sym, lower_facts(l), e);
+  e = emit_sound(l, e);
+  SymRange r = sym_range(l->sym, emit_facts(l), e);
   int64_t number, plus = 0;
   if (r.hi != SYM_MAX_INF && r.hi <= most) return NULL;
   if (r.lo != SYM_MIN_INF && r.lo > most) return emit_expr(l, sym_bool(l->sym, false), DTYPE_i1);
   for (int i = 0; sym_kind(e) == SYM_add && i < sym_nargs(e); i++)
     if (sym_is_int(sym_arg(l->sym, e, i), &number)) plus = number;
-  const Sym *d = lower_sound(l, sym_sub(l->sym, e, sym_int(l->sym, plus)));
-  const Sym *limit = lower_sound(l, sym_sub(l->sym, sym_int(l->sym, most), sym_int(l->sym, plus)));
-  DType dtype = fits(l, lower_facts(l), d, DTYPE_i32) ? DTYPE_i32 : DTYPE_index;
+  const Sym *d = emit_sound(l, sym_sub(l->sym, e, sym_int(l->sym, plus)));
+  const Sym *limit = emit_sound(l, sym_sub(l->sym, sym_int(l->sym, most), sym_int(l->sym, plus)));
+  DType dtype = fits(l, emit_facts(l), d, DTYPE_i32) ? DTYPE_i32 : DTYPE_index;
   Value *v = emit_address(l, d, dtype);
   return emit_expr_of(l, sym_le(l->sym, emit_arg(l, 0), limit), DTYPE_i1, &v, 1);
 }
 
 Value *emit_bound(Lower *l, const Sym *condition) {
-  const Sym *e = sym_simplify(l->sym, lower_facts(l), condition);
+  const Sym *e = sym_simplify(l->sym, emit_facts(l), condition);
   if (e == sym_bool(l->sym, true)) return NULL;
-  const Sym *below = e ? below_zero(l, e) : NULL;
+  const Sym *below = e ? emit_below_zero(l, e) : NULL;
   return below ? emit_below(l, below, 0) : emit_test(l, condition);
 }
 
@@ -332,12 +333,12 @@ Value *emit_bound(Lower *l, const Sym *condition) {
 Value *emit_number(Lower *l, DType dtype, double v) {
   Attr attr = {.key = ATTR_value, .number = v};
   if (!dtype_is_float(dtype)) attr = (Attr){.key = ATTR_value, .sym = sym_int(l->sym, (int64_t)v)};
-  return lower_emit(l, OP_scalar, NULL, 0, &attr, 1, type_scalar(l->k->cx, dtype));
+  return emit_op(l, OP_scalar, NULL, 0, &attr, 1, type_scalar(l->k->cx, dtype));
 }
 
 Value *emit_splat(Lower *l, Value *scalar, int n) {
   if (n == 1) return scalar;
-  return lower_emit(l, OP_splat, &scalar, 1, NULL, 0, type_vec(l->k->cx, n, scalar->type->dtype));
+  return emit_op(l, OP_splat, &scalar, 1, NULL, 0, type_vec(l->k->cx, n, scalar->type->dtype));
 }
 
 Value *emit_pick(Lower *l, Value *v, const int *regs, int n) {
@@ -347,7 +348,7 @@ Value *emit_pick(Lower *l, Value *v, const int *regs, int n) {
   if (v->type->n == 1) return emit_splat(l, v, n);
   if (equal && n > 1) return emit_splat(l, emit_pick(l, v, regs, 1), n);
   Attr attr = attr_ints(l->k, ATTR_regs, regs, n);
-  return lower_emit(l, OP_pick, &v, 1, &attr, 1, type_vec(l->k->cx, n, v->type->dtype));
+  return emit_op(l, OP_pick, &v, 1, &attr, 1, type_vec(l->k->cx, n, v->type->dtype));
 }
 
 Value *emit_range(Lower *l, Value *v, int first, int n) {
@@ -360,12 +361,12 @@ Value *emit_join(Lower *l, Value *const *parts, int n) {
   int regs = 0;
   for (int i = 0; i < n; i++) regs += parts[i]->type->n;
   if (n == 1) return parts[0];
-  return lower_emit(l, OP_join, parts, n, NULL, 0, type_vec(l->k->cx, regs, parts[0]->type->dtype));
+  return emit_op(l, OP_join, parts, n, NULL, 0, type_vec(l->k->cx, regs, parts[0]->type->dtype));
 }
 
 Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b) {
   Value *args[] = {a, b};
-  return lower_emit(l, kind, args, 2, NULL, 0, a->type);
+  return emit_op(l, kind, args, 2, NULL, 0, a->type);
 }
 
 Value *emit_both(Lower *l, Value *a, Value *b) {
@@ -377,22 +378,65 @@ Value *emit_both(Lower *l, Value *a, Value *b) {
 
 Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no) {
   Value *args[] = {condition, yes, no};
-  return lower_emit(l, OP_select, args, 3, NULL, 0, yes->type);
+  return emit_op(l, OP_select, args, 3, NULL, 0, yes->type);
 }
 
 Value *emit_cast(Lower *l, Value *v, DType dtype) {
   if (v->type->dtype == dtype) return v;
-  return lower_emit(l, OP_cast, &v, 1, NULL, 0, type_with_dtype(l->k->cx, v->type, dtype));
+  return emit_op(l, OP_cast, &v, 1, NULL, 0, type_with_dtype(l->k->cx, v->type, dtype));
 }
 
 Value *emit_shuffle(Lower *l, Value *v, int flip) {
   Attr attrs[] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "xor")},
                   {.key = ATTR_by, .integer = flip}};
-  return flip ? lower_emit(l, OP_shuffle, &v, 1, attrs, 2, v->type) : v;
+  return flip ? emit_op(l, OP_shuffle, &v, 1, attrs, 2, v->type) : v;
 }
 
 Value *emit_shuffle_idx(Lower *l, Value *v, const Sym *lane) {
-  const Sym *e = sym_simplify(l->sym, lower_facts(l), lane);
+  const Sym *e = sym_simplify(l->sym, emit_facts(l), lane);
   Value *args[] = {v, emit_expr(l, e ? e : lane, DTYPE_i32)};
-  return lower_emit(l, OP_shuffle_idx, args, 2, NULL, 0, v->type);
+  return emit_op(l, OP_shuffle_idx, args, 2, NULL, 0, v->type);
+}
+
+/* ---- cheaper spellings ---- */
+
+static int cost_of(Lower *l, const SymFacts *facts, const Sym *e) {
+  Arena *own = arena_new(); /* keeps what the facts learn on the way */
+  const SymCode *code = sym_code(own, l->sym, facts, &e, 1);
+  int cost = code ? code->cost : INT32_MAX;
+  if (!code) sym_take_error(l->sym);
+  arena_free(own);
+  return cost;
+}
+
+const Sym *emit_simplified(Lower *l, const Sym *e) {
+  const Sym *s = sym_simplify(l->sym, emit_facts(l), e);
+  if (!s) sym_take_error(l->sym);
+  return s ? s : e;
+}
+
+/* The smallest expression is not always the one with the cheapest operations: (25*t - 9*Mod(t,
+ * 4))/2 is 8*floor(t/4) + ... with shifts. */
+const Sym *emit_cheaper(Lower *l, const Sym *e) {
+  const Sym *s = emit_simplified(l, e);
+  if (s == e || sym_is_bool(e) || sym_nargs(s) == 0) return s;
+  return cost_of(l, emit_facts(l), e) < cost_of(l, emit_facts(l), s) ? e : s;
+}
+
+/* ---- neutral elements ---- */
+
+/* Minus zero leaves every sum unchanged, even one of minus zeros. */
+Value *emit_neutral(Lower *l, OpKind kind, DType t) {
+  const Type *type = type_scalar(l->k->cx, t);
+  Padding padding = reduction_info[kind].padding;
+  Attr value = {.key = ATTR_value};
+  if (dtype_is_float(t)) {
+    value.number = padding == PADDING_ZERO ? -0.0 : padding_number(padding, t);
+    return emit_op(l, OP_scalar, NULL, 0, &value, 1, type);
+  }
+  int64_t n = padding_integer(padding, t);
+  bool complement = dtype_by_complement(t, n);
+  value.sym = sym_int(l->sym, complement ? ~n : n);
+  Value *v = emit_op(l, OP_scalar, NULL, 0, &value, 1, type);
+  return complement ? emit_op(l, OP_not, &v, 1, NULL, 0, type) : v;
 }

@@ -1,6 +1,6 @@
-/* lower_combine.c: the user-defined function of `reduce` and `scan`. */
+/* emit_combine.c: the user-defined function of `reduce` and `scan`. */
+#include "emit/emit.h"
 #include "ir/ops/combine.h"
-#include "lower_threads/lower.h"
 
 typedef struct Application {
   Lower *l;
@@ -14,11 +14,11 @@ static void *emit_combine_step(void *user, const CombineStep *s, void *const *ar
   for (int i = 0; i < s->nargs; i++) values[i] = args[i];
   if (s->kind == OP_cast) return emit_cast(l, values[0], s->dtype);
   if (s->kind != OP_scalar)
-    return lower_emit(l, s->kind, values, s->nargs, NULL, 0, type_vec(l->k->cx, x->n, s->dtype));
+    return emit_op(l, s->kind, values, s->nargs, NULL, 0, type_vec(l->k->cx, x->n, s->dtype));
   Attr value = {.key = ATTR_value, .number = s->number};
   if (s->sym) value.sym = s->sym;
-  return emit_splat(
-      l, lower_emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, s->dtype)), x->n);
+  return emit_splat(l, emit_op(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, s->dtype)),
+                    x->n);
 }
 
 Value *emit_combine(Lower *l, const Op *op, Value *a, Value *b) {
