@@ -280,7 +280,8 @@ static PyMethodDef kernel_methods[] = {
      "and times\nwith '' as pass."},
     {"compile", (PyCFunction)(void (*)(void))kernel_compile, METH_VARARGS | METH_KEYWORDS,
      "compile(target=None, device=-1, cache=0, cache_dir=None, fast_math=False,\n "
-     "start_after=None, dump=None, dump_before=None, time=False, write=None,\n strict=False)\n-> Program. Releases "
+     "start_after=None, dump=None, dump_before=None, time=False, write=None,\n strict=False)\n-> "
+     "Program. Releases "
      "the GIL; write(pass, text) receives dumps, and times with '' as pass."},
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place.\n"
