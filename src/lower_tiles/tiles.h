@@ -24,8 +24,8 @@
 #ifndef WV_TILES_H
 #define WV_TILES_H
 
-#include "ir/ops/alloc_layout.h"
 #include "emit/emit.h"
+#include "ir/ops/alloc_layout.h"
 
 /* ---- how a value is held ------------------------------------------------------------------- */
 
@@ -53,7 +53,7 @@ typedef struct Tile {
 /* Decisions that tiles_plan makes before anything is emitted. */
 typedef struct TilePlan {
   bool *is_inline; /* by value id: recomputed where it is used */
-  bool *is_steady; /* kept for later workgroups (tiles_steady.c) */
+  bool *is_steady; /* kept for later workgroups (tiles_kept_values.c) */
   int *cost;       /* of computing it, in additions; 0: only loops of products use it */
 } TilePlan;
 
@@ -144,8 +144,9 @@ Value *tiles_wide_at(Tiles *t, const Value *v, const Point *p);
 /* Emits a prefetch of the memory that v is read from at a point, if v is just a read. */
 void tiles_prefetch(Tiles *t, const Value *v, const Point *p);
 /* Inside a nest: the same for everything that v is computed from, for the next rows, unless already
- * done; `sum`: also for what is read after this reduction; NULL: for everything (tiles_ahead.c). */
-void tiles_fetch_ahead(Tiles *t, const Op *sum, const Value *v, const Point *p);
+ * done; `sum`: also for what is read after this reduction; NULL: for everything
+ * (tiles_prefetch.c). */
+void tiles_prefetch_rows(Tiles *t, const Op *sum, const Value *v, const Point *p);
 /* The only element of a tile. */
 Value *tiles_scalar(Tiles *t, const Value *v);
 
@@ -339,7 +340,7 @@ typedef struct Panels {
   const Sym *base;   /* offset of the first panel in it */
   bool kept;         /* for later workgroups: packed rarely */
   LowerScope *scope; /* where it was packed */
-  const Op *read;    /* not packed: rows are loaded in place from this read (tiles_rows.c) */
+  const Op *read;    /* not packed: rows are loaded in place from this read (tiles_in_place.c) */
   const Sym *apart;  /* in that case: elements from one row to the next */
 } Panels;
 
@@ -365,7 +366,7 @@ typedef struct PanelRun {
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out);
 void panels_close(Tiles *t, PanelRun *r);
 
-/* ---- panels for several workgroups (tiles_keep.c) ------------------------------------------ */
+/* ---- panels for several workgroups (tiles_kept_panels.c) ------------------------------------ */
 
 /* Whether e differs between consecutive workgroups. */
 bool keep_differs(const Tiles *t, const Sym *e);
@@ -391,7 +392,7 @@ bool keep_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out);
 void keep_open(Tiles *t, Kept *k);
 void keep_close(Tiles *t, Kept *k);
 
-/* ---- values shared by workgroups (tiles_steady.c) ------------------------------------------ */
+/* ---- values shared by workgroups (tiles_kept_values.c) -------------------------------------- */
 
 /* Whether v, which could be recomputed where it is used, is such a value, is worth keeping, and
  * there is room. */

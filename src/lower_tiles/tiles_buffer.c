@@ -149,7 +149,7 @@ typedef struct Filling {
 static bool fill_at(Tiles *t, const Point *p, void *user) {
   const Filling *f = user;
   Value *v = tiles_wide_at(t, f->v, p);
-  tiles_fetch_ahead(t, NULL, f->v, p);
+  tiles_prefetch_rows(t, NULL, f->v, p);
   if (v) buffer_store(t, f->b, f->type, f->tile, p, v);
   return v != NULL;
 }

@@ -8,7 +8,7 @@
 static bool write_at(Tiles *t, const Point *p, void *user) {
   const Op *op = *(const Op **)user;
   Value *v = tiles_wide_at(t, op->args[0], p);
-  tiles_fetch_ahead(t, NULL, op->args[0], p);
+  tiles_prefetch_rows(t, NULL, op->args[0], p);
   return v && access_store(t, op, p, v);
 }
 

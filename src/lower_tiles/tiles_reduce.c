@@ -51,7 +51,7 @@ static Value *combine_elements(Tiles *t, OpKind combine, Value *v) {
 /* The operand at a point, in the dtype of the sum. */
 static Value *term_at(Tiles *t, const Reduction *r, const Point *p) {
   Value *v = tiles_wide_at(t, r->of, p);
-  tiles_fetch_ahead(t, r->all.along == r->dim ? r->op : NULL, r->of, p);
+  tiles_prefetch_rows(t, r->all.along == r->dim ? r->op : NULL, r->of, p);
   const Tile *of = &t->tile[r->of->id];
   if (v && of->later) buffer_store(t, of->later, r->of->type, of, p, v);
   return v ? emit_cast(&t->l, v, r->dtype) : NULL;

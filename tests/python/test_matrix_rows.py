@@ -1,4 +1,4 @@
-"""Matrix registers load rows of the lhs in place (tiles_rows.c), unless a tile is cut."""
+"""Matrix registers load rows of the lhs in place (tiles_in_place.c), unless a tile is cut."""
 
 import numpy as np
 import pytest

@@ -26,7 +26,7 @@ typedef struct Dots {
 static void choose_widths(Tiles *t, Dots *x) {
   enum { LEAST_LOAD = 16, LINE = 64 };
   const TiledProduct *p = x->p;
-  int lanes = thin_lanes(t, p->dtype), bytes = tile_bytes(t, p->source[!x->few].of);
+  int lanes = skinny_lanes(t, p->dtype), bytes = tile_bytes(t, p->source[!x->few].of);
   x->width = lanes * bytes < LEAST_LOAD ? 2 * lanes : lanes;
   while (x->width > 1 && x->width > p->k) x->width /= 2;
   x->step = x->width;
@@ -37,10 +37,11 @@ static void choose_widths(Tiles *t, Dots *x) {
  * least; if elements must be converted, each conversion should serve more rows. */
 static void choose_dots(Tiles *t, Dots *x) {
   const TargetInfo *target = t->l.cx->target;
-  int lanes = thin_lanes(t, x->p->dtype), registers = target->registers * 4 / target->global_access;
+  int lanes = skinny_lanes(t, x->p->dtype),
+      registers = target->registers * 4 / target->global_access;
   int each = x->width > lanes ? x->width / lanes : 1, sums = registers / 2 / each;
   int rows[2], few = 1;
-  for (int i = 0; i < 2; i++) rows[i] = thin_rows(t, &x->p->source[i]);
+  for (int i = 0; i < 2; i++) rows[i] = skinny_rows(t, &x->p->source[i]);
   bool converts = tile_bytes(t, x->p->source[!x->few].of) * 8 < dtype_info[x->p->dtype].bits;
   while ((converts ? 4 : 4 * few) * few <= sums && 2 * few <= rows[x->few]) few *= 2;
   int many = sums / few < MOST_STREAMS ? sums / few : MOST_STREAMS;
@@ -56,7 +57,7 @@ static void choose_dots(Tiles *t, Dots *x) {
 static bool hold_few(Tiles *t, Dots *x) {
   const PackSource *s = &x->p->source[x->few];
   const Op *read = pack_plain_read(t, s->of);
-  bool is_there = read && read->results[0].type->dtype == s->dtype && thin_lies_along(t, s, s->k);
+  bool is_there = read && read->results[0].type->dtype == s->dtype && skinny_lies_along(t, s, s->k);
   return is_there || (x->held = pack_panels(t, s, 1)) != NULL;
 }
 
@@ -171,7 +172,7 @@ static Value *sum_rest(Tiles *t, const Dots *x, const Block *b, const Sym *from,
 }
 
 static bool dots_block(Tiles *t, const Dots *x, const Block *b) {
-  const Sym *depth = pack_depth(t, &x->p->source[0]), *whole = thin_whole(t, depth, x->step);
+  const Sym *depth = pack_depth(t, &x->p->source[0]), *whole = skinny_whole(t, depth, x->step);
   Value *offset = product_offset(t, x->p, b), *sum = sum_vectors(t, x, b, whole);
   Value *acc = sum ? product_load(t, x->p, b, offset) : NULL;
   if (!acc) return false;
@@ -215,7 +216,7 @@ static bool dots_all_few(Tiles *t, const Dots *x, const PanelRun *many) {
 }
 
 bool dots_multiply(Tiles *t, const TiledProduct *p) {
-  Dots x = {.p = p, .few = thin_few(t, p)};
+  Dots x = {.p = p, .few = skinny_few(t, p)};
   choose_widths(t, &x);
   choose_dots(t, &x);
   bool ok = hold_few(t, &x);

@@ -303,11 +303,11 @@ static void choose_tile(const Tiles *t, TiledProduct *p) {
 
 static void remark(const Tiles *t, const TiledProduct *p) {
   const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, p->tile.m, p->tile.n, 0);
-  const char *how[] = {[THIN_NOT] = "", [THIN_ROWS] = ", rhs read in place"};
-  bool dots = p->thin == THIN_DOTS;
+  const char *how[] = {[SKINNY_NOT] = "", [SKINNY_ROWS] = ", rhs read in place"};
+  bool dots = p->skinny == SKINNY_DOTS;
   diag_add(&t->l.k->cx->diags, DIAG_R0602, p->op->at, "%dx%dx%d by %s%s%s%s on %s", p->m, p->n,
            p->k, dots ? "" : "`", dots ? "vectors along k, read in place" : row->name,
-           dots ? "" : "`", dots ? "" : how[p->thin], t->l.cx->target->name);
+           dots ? "" : "`", dots ? "" : how[p->skinny], t->l.cx->target->name);
 }
 
 static bool open_product(Tiles *t, const Op *op, TiledProduct *p) {
@@ -334,7 +334,7 @@ static bool multiply_at(Tiles *t, const Point *at, void *user) {
   TiledProduct *p = user;
   p->batch = *at;
   open_sources(t, p);
-  return p->thin ? thin_multiply(t, p) : pack_operands(t, p) && multiply_all(t, p);
+  return p->skinny ? skinny_multiply(t, p) : pack_operands(t, p) && multiply_all(t, p);
 }
 
 /* The dims other than m and n: one product for each of their coordinates. */
@@ -358,7 +358,7 @@ static bool is_single(const NestBox *b) {
 /* Operands are packed first: they may be computed from what the accumulator's buffer holds until
  * then. */
 static bool multiply_single(Tiles *t, TiledProduct *p) {
-  if (p->thin) return open_accumulator(t, p) && thin_open(t, p) && thin_multiply(t, p);
+  if (p->skinny) return open_accumulator(t, p) && skinny_open(t, p) && skinny_multiply(t, p);
   return pack_operands(t, p) && open_accumulator(t, p) && multiply_all(t, p);
 }
 
@@ -367,7 +367,7 @@ static void choose_way(Tiles *t, TiledProduct *p, const NestBox *b) {
   for (int i = 0; i < b->rank; i++) p->batch.dim[i] = b->dim[i], p->batch.at[i] = b->start[i];
   choose_tile(t, p);
   open_sources(t, p);
-  thin_choose(t, p);
+  skinny_choose(t, p);
   open_sources(t, p);
   remark(t, p);
 }
@@ -380,5 +380,5 @@ bool tiles_mma(Tiles *t, const Op *op) {
   if (is_single(&b)) return multiply_single(t, &p);
   if (tiles_depends(t, p.of.lhs, p.of.acc) || tiles_depends(t, p.of.rhs, p.of.acc))
     return tiles_refuse(t, op, "several mma ops whose operands depend on the accumulator");
-  return open_accumulator(t, &p) && thin_open(t, &p) && nest_run(t, &b, multiply_at, &p);
+  return open_accumulator(t, &p) && skinny_open(t, &p) && nest_run(t, &b, multiply_at, &p);
 }

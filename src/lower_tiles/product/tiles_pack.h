@@ -34,7 +34,7 @@ void pack_transpose(Tiles *t, Value **v, int n, int unit);
 enum { PACK_LEAST = 8, PACK_MOST = 16 };
 int pack_block(const Tiles *t);
 
-/* A panel in which several elements of k are contiguous (tiles_sides.c). */
+/* A panel in which several elements of k are contiguous (tiles_k_groups.c). */
 bool pack_sides(Tiles *t, Packing *x, bool along_rows);
 
 #endif

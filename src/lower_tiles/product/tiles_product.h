@@ -5,12 +5,12 @@
 #include "lower_tiles/tiles.h"
 #include "target/register_tile.h"
 
-/* Which operands are read in place instead of being packed (tiles_thin.c). */
-typedef enum ThinForm {
-  THIN_NOT,  /* none */
-  THIN_DOTS, /* both, along k */
-  THIN_ROWS  /* the rhs along its rows; the lhs from panels */
-} ThinForm;
+/* Which operands are read in place instead of being packed (tiles_skinny.c). */
+typedef enum SkinnyForm {
+  SKINNY_NOT,  /* none */
+  SKINNY_DOTS, /* both, along k */
+  SKINNY_ROWS  /* the rhs along its rows; the lhs from panels */
+} SkinnyForm;
 
 /* A product as loops over blocks of the result. */
 typedef struct TiledProduct {
@@ -21,7 +21,7 @@ typedef struct TiledProduct {
   int m, n, k, dim_m, dim_n;
   DType dtype, operands; /* the type of sums; the type of factors */
   RegisterTile tile;
-  ThinForm thin;
+  SkinnyForm skinny;
   PackSource source[2]; /* lhs and rhs */
   const Panels *a, *b;
   Panels rows;      /* of a, in place */
@@ -44,28 +44,28 @@ Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b);
 Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
 void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 
-/* ---- rows of the lhs in place (tiles_rows.c) ---- */
+/* ---- rows of the lhs in place (tiles_in_place.c) ---- */
 
 /* Whether matrix registers can load the lhs in place; sets p->rows and p->whole. */
 bool rows_in_place(Tiles *t, TiledProduct *p);
 /* A step of k of `rows` rows. */
 Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
 
-/* ---- products with few rows or columns (tiles_thin.c) ---- */
+/* ---- products with few rows or columns (tiles_skinny.c) ---- */
 
-/* Sets p->thin from p->source; the block then consists of plain elements. */
-void thin_choose(Tiles *t, TiledProduct *p);
-bool thin_open(Tiles *t, TiledProduct *p); /* after open_accumulator */
-bool thin_multiply(Tiles *t, TiledProduct *p);
+/* Sets p->skinny from p->source; the block then consists of plain elements. */
+void skinny_choose(Tiles *t, TiledProduct *p);
+bool skinny_open(Tiles *t, TiledProduct *p); /* after open_accumulator */
+bool skinny_multiply(Tiles *t, TiledProduct *p);
 
 /* Shared by both forms. */
-int thin_rows(Tiles *t, const PackSource *s);                 /* how many rows can be needed */
-int thin_few(Tiles *t, const TiledProduct *p);                /* the operand with fewer rows */
-int thin_lanes(const Tiles *t, DType dtype);                  /* of a register */
-const Sym *thin_whole(Tiles *t, const Sym *depth, int piece); /* the part of it that consists of
+int skinny_rows(Tiles *t, const PackSource *s);                 /* how many rows can be needed */
+int skinny_few(Tiles *t, const TiledProduct *p);                /* the operand with fewer rows */
+int skinny_lanes(const Tiles *t, DType dtype);                  /* of a register */
+const Sym *skinny_whole(Tiles *t, const Sym *depth, int piece); /* the part of it that consists of
                                                                * whole pieces */
-bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim);
+bool skinny_lies_along(Tiles *t, const PackSource *s, const Sym *dim);
 
-bool dots_multiply(Tiles *t, const TiledProduct *p); /* THIN_DOTS (tiles_dots.c) */
+bool dots_multiply(Tiles *t, const TiledProduct *p); /* SKINNY_DOTS (tiles_dots.c) */
 
 #endif

@@ -1,4 +1,4 @@
-"""Matmuls with few rows or columns: the larger operand is read in place (tiles_thin.c)."""
+"""Matmuls with few rows or columns: the larger operand is read in place (tiles_skinny.c)."""
 
 import numpy as np
 import pytest

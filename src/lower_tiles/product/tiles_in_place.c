@@ -1,4 +1,4 @@
-/* tiles_rows.c: operands whose rows matrix registers can load in place.
+/* tiles_in_place.c: operands whose rows matrix registers can load in place.
  *
  * A register of 16 rows loads 64 bytes from each of 16 addresses at equal distances. An operand
  * that is read along k, in the type of the factors, already has that form. It must be packed only

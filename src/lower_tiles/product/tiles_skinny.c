@@ -1,4 +1,4 @@
-/* tiles_thin.c: products with few rows or columns, such as a vector times a matrix.
+/* tiles_skinny.c: products with few rows or columns, such as a vector times a matrix.
  *
  * A panel that only one block reads is not worth packing. Instead the larger operand is read once,
  * in place, and its layout decides how sums are held. Contiguous along k: tiles_dots.c. If it is
@@ -24,7 +24,7 @@ enum {
 };
 
 /* The part of it that consists of whole pieces. */
-const Sym *thin_whole(Tiles *t, const Sym *depth, int piece) {
+const Sym *skinny_whole(Tiles *t, const Sym *depth, int piece) {
   SymCtx *sym = t->l.sym;
   const Sym *by = sym_int(sym, piece), *e = sym_mul(sym, by, sym_floordiv(sym, depth, by));
   return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), e));
@@ -33,36 +33,36 @@ const Sym *thin_whole(Tiles *t, const Sym *depth, int piece) {
 /* ---- whether it is worthwhile ---- */
 
 /* How many of its rows can be needed. */
-int thin_rows(Tiles *t, const PackSource *s) {
+int skinny_rows(Tiles *t, const PackSource *s) {
   if (!s->end) return s->extent;
   const Sym *left = sym_sub(t->l.sym, s->end, s->row_start);
   SymRange r = sym_range(t->l.sym, emit_facts(&t->l), left);
   return r.hi < 1 ? 1 : r.hi < s->extent ? (int)r.hi : s->extent;
 }
 
-bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim) {
+bool skinny_lies_along(Tiles *t, const PackSource *s, const Sym *dim) {
   const Sym *contiguous = tile_contiguous(t, s->of);
   return contiguous && dim_base(contiguous) == dim_base(dim);
 }
 
 /* The operand with fewer rows. */
-int thin_few(Tiles *t, const TiledProduct *p) {
-  return thin_rows(t, &p->source[1]) < thin_rows(t, &p->source[0]);
+int skinny_few(Tiles *t, const TiledProduct *p) {
+  return skinny_rows(t, &p->source[1]) < skinny_rows(t, &p->source[0]);
 }
 
 /* The larger operand is recomputed for every few rows of the other, so it must be cheap. 32-bit
  * integer products are so slow that the instructions for small integers are worth their panels. */
-static ThinForm possible_form(Tiles *t, const TiledProduct *p) {
-  const PackSource *b = &p->source[1], *many = &p->source[!thin_few(t, p)];
+static SkinnyForm possible_form(Tiles *t, const TiledProduct *p) {
+  const PackSource *b = &p->source[1], *many = &p->source[!skinny_few(t, p)];
   bool slow = !dtype_is_float(p->dtype) && p->tile.form != DOT_tile;
-  if (slow || tile_has_function(t, many->of)) return THIN_NOT;
+  if (slow || tile_has_function(t, many->of)) return SKINNY_NOT;
   if (p->old && (tiles_depends(t, p->of.lhs, p->old) || tiles_depends(t, p->of.rhs, p->old)))
-    return THIN_NOT;
-  if (thin_lies_along(t, many, many->k)) return THIN_DOTS;
-  return many == b && thin_lies_along(t, b, b->row) ? THIN_ROWS : THIN_NOT;
+    return SKINNY_NOT;
+  if (skinny_lies_along(t, many, many->k)) return SKINNY_DOTS;
+  return many == b && skinny_lies_along(t, b, b->row) ? SKINNY_ROWS : SKINNY_NOT;
 }
 
-int thin_lanes(const Tiles *t, DType dtype) {
+int skinny_lanes(const Tiles *t, DType dtype) {
   return t->l.cx->target->global_access * 8 / dtype_info[dtype].bits;
 }
 
@@ -73,39 +73,39 @@ static int run_of(int64_t rows) { return rows > FEW_ROWS ? 2 * RUN : rows > 1 ? 
  * cycle per element (a whole one if vectors are short), summing the elements of a vector two; an
  * accumulator in the buffer is read and written for every RUN of k. Operands read in place cannot
  * use instructions for small types. */
-static ThinForm best_form(Tiles *t, const TiledProduct *p) {
+static SkinnyForm best_form(Tiles *t, const TiledProduct *p) {
   enum { ADD_UP = 4 };
-  ThinForm form = possible_form(t, p);
-  int64_t m = thin_rows(t, &p->source[0]), n = thin_rows(t, &p->source[1]), k = p->k, spared;
-  int64_t products = m * n * k / thin_lanes(t, p->dtype), faster = dot_info(p->tile.form)->k;
+  SkinnyForm form = possible_form(t, p);
+  int64_t m = skinny_rows(t, &p->source[0]), n = skinny_rows(t, &p->source[1]), k = p->k, spared;
+  int64_t products = m * n * k / skinny_lanes(t, p->dtype), faster = dot_info(p->tile.form)->k;
   int64_t slower = products - products / faster;
-  if (form == THIN_NOT) return form;
+  if (form == SKINNY_NOT) return form;
   spared = m <= 2 * p->tile.m ? n * k : 0;
-  if (form == THIN_ROWS) return spared > slower + 2 * products / run_of(m) ? form : THIN_NOT;
+  if (form == SKINNY_ROWS) return spared > slower + 2 * products / run_of(m) ? form : SKINNY_NOT;
   spared += n <= p->tile.n ? m * k : 0;
-  return spared > slower + products / 4 + ADD_UP * m * n ? form : THIN_NOT;
+  return spared > slower + products / 4 + ADD_UP * m * n ? form : SKINNY_NOT;
 }
 
 /* If the number of rows is unknown, rows that do not fill a block are processed one at a time. */
-void thin_choose(Tiles *t, TiledProduct *p) {
-  int rows = thin_rows(t, &p->source[0]);
+void skinny_choose(Tiles *t, TiledProduct *p) {
+  int rows = skinny_rows(t, &p->source[0]);
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype),
                         .bits = dtype_info[p->dtype].bits,
                         .rows = p->source[0].end && rows > FEW_ROWS ? FEW_ROWS : rows,
                         .columns = p->n};
-  p->thin = best_form(t, p);
-  if (p->thin == THIN_NOT) return;
+  p->skinny = best_form(t, p);
+  if (p->skinny == SKINNY_NOT) return;
   p->tile = register_tile(t->l.cx->target, &wanted);
   p->operands = p->dtype;
 }
 
 /* ---- the rhs along its rows ---- */
 
-bool thin_open(Tiles *t, TiledProduct *p) {
+bool skinny_open(Tiles *t, TiledProduct *p) {
   const Tile *out = &t->tile[p->out->id];
-  if (p->thin != THIN_ROWS || !(p->fill || p->made)) return true;
+  if (p->skinny != SKINNY_ROWS || !(p->fill || p->made)) return true;
   Tile needed = *out;
-  needed.extent[p->dim_m] = thin_rows(t, &p->source[0]);
+  needed.extent[p->dim_m] = skinny_rows(t, &p->source[0]);
   p->fill = NULL, p->made = false;
   return buffer_fill(t, p->of.acc, p->out->type, &needed, out->buffer);
 }
@@ -224,8 +224,8 @@ static bool rows_runs(Tiles *t, const TiledProduct *p, const Sym *from, const Sy
 }
 
 static bool multiply_rows(Tiles *t, TiledProduct *p) {
-  int run = run_of(p->source[0].end ? FEW_ROWS : thin_rows(t, &p->source[0]));
-  const Sym *depth = pack_depth(t, &p->source[1]), *whole = thin_whole(t, depth, run);
+  int run = run_of(p->source[0].end ? FEW_ROWS : skinny_rows(t, &p->source[0]));
+  const Sym *depth = pack_depth(t, &p->source[1]), *whole = skinny_whole(t, depth, run);
   if (!(p->a = pack_panels(t, &p->source[0], p->tile.m))) return false;
   nest_open(t);
   bool ok =
@@ -234,6 +234,6 @@ static bool multiply_rows(Tiles *t, TiledProduct *p) {
   return ok;
 }
 
-bool thin_multiply(Tiles *t, TiledProduct *p) {
-  return p->thin == THIN_DOTS ? dots_multiply(t, p) : multiply_rows(t, p);
+bool skinny_multiply(Tiles *t, TiledProduct *p) {
+  return p->skinny == SKINNY_DOTS ? dots_multiply(t, p) : multiply_rows(t, p);
 }

@@ -1,5 +1,5 @@
-/* tiles_sides.c: panels in which several elements of k are contiguous, as dot products and matrix
- * registers read them.
+/* tiles_k_groups.c: panels in which several elements of k are contiguous, as dot products and
+ * matrix registers read them.
  *
  *     4 rows, sides of 2:   a0k0 a0k1 a1k0 a1k1 a2k0 a2k1 a3k0 a3k1, then the same of k2 and k3
  *

@@ -1,7 +1,7 @@
-/* tiles_steady.c: values that are the same in all workgroups.
+/* tiles_kept_values.c: values that are the same in all workgroups.
  *
- * A thread runs workgroups one after the other (tiles_keep.c). A value that costs more than a load
- * and is the same in all of them, such as f16 weights converted to f32, or the angles of a
+ * A thread runs workgroups one after the other (tiles_kept_panels.c). A value that costs more than
+ * a load and is the same in all of them, such as f16 weights converted to f32, or the angles of a
  * position, is computed by the first and reused by the others:
  *
  *     if kept[0] != 1 + $WG1 {

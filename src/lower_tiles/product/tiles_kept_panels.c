@@ -1,4 +1,4 @@
-/* tiles_keep.c: panels that outlive their workgroup.
+/* tiles_kept_panels.c: panels that outlive their workgroup.
  *
  * A thread runs workgroups one after the other, along the first dim of the grid, in the same
  * scratch memory. An operand that does not depend on that dim, such as B of a matmul or the keys of

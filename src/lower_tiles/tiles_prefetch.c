@@ -1,4 +1,4 @@
-/* tiles_ahead.c: prefetches what the next rows of a nest read while the current one is computed.
+/* tiles_prefetch.c: prefetches what the next rows of a nest read while the current one is computed.
  *
  * CPUs recognise a stream of addresses, but not the jump from the end of a tile's row to the
  * beginning of the next. Long rows are not prefetched: data fetched that early would have left the
@@ -45,9 +45,9 @@ static void fetch(Tiles *t, const Value *read, const Point *p) {
   }
 }
 
-void tiles_fetch_ahead(Tiles *t, const Op *sum, const Value *v, const Point *p) {
+void tiles_prefetch_rows(Tiles *t, const Op *sum, const Value *v, const Point *p) {
   if (p->along < 0 || t->tile[v->id].held != TILE_INLINE || !v->def || t->fetched[v->id]) return;
   t->fetched[v->id] = true;
   if (v->def->kind == OP_read && (!sum || tiles_used_later(t, sum, v))) fetch(t, v, p);
-  for (int i = 0; i < v->def->nargs; i++) tiles_fetch_ahead(t, sum, v->def->args[i], p);
+  for (int i = 0; i < v->def->nargs; i++) tiles_prefetch_rows(t, sum, v->def->args[i], p);
 }
