@@ -101,7 +101,7 @@ static void learn_counter(const Standing *s, SymFacts *f, const Op *op, const Sy
 static void learn_condition(const Standing *s, SymFacts *f, const Op *op) {
   const Attr *condition = op_attr(op, ATTR_expr);
   if (!condition) return;
-  const Sym *inside = condition_inside(syms(s), condition->sym);
+  const Sym *inside = region_condition_inside(syms(s), condition->sym);
   sym_assume(f, distribute_expr(s->d, op, inside));
 }
 

@@ -42,8 +42,8 @@ static bool add_arg(ArtVariant *v, LaunchValues *values, const PtxArg *from) {
       [PTX_MAGIC] = ART_MAGIC,     [PTX_SHIFT] = ART_SHIFT,   [PTX_TENSOR_MAP] = ART_MAP};
   ArtArg *a = &v->args[v->nargs++];
   *a = (ArtArg){.kind = kinds[from->kind], .param = from->param, .bytes = from->bytes};
-  if (from->kind == PTX_POINTER && is_workspace(values, from->param))
-    return add_workspace(values, from->param, v, a);
+  if (from->kind == PTX_POINTER && launch_is_workspace(values, from->param))
+    return launch_add_workspace(values, from->param, v, a);
   if (from->value) return (a->value = launch_value(values, from->value)) >= 0;
   if (a->kind != ART_MAP) return true;
   a->value = v->nmaps;
@@ -90,7 +90,7 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
 
 static const Backend backends[] = {
     {VENDOR_NVIDIA, FEATURE_NONE, DEVICE_CUDA, emit_ptx, NULL, NULL},
-    {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, emit_object, processor_key,
+    {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, compile_cpu_object, processor_key,
      processor_misfit},
 };
 

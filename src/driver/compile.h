@@ -32,7 +32,7 @@ typedef struct Backend {
 } Backend;
 
 /* ---- compile_cpu.c ---- */
-bool emit_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
+bool compile_cpu_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
 /* One lane's program for a row of targets.def, or `cpu`; false after reporting. */
 struct CpuCode;
 bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math, Arena *a,

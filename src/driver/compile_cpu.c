@@ -22,8 +22,8 @@ static bool add_slots(const LlvmKernel *code, LaunchValues *values, ArtVariant *
   for (int i = 0; i < code->nslots; i++) {
     const LlvmSlot *s = &code->slots[i];
     out->args[i] = (ArtArg){.kind = kind_of(s->kind), .param = s->param, .bytes = SLOT_BYTES};
-    if (s->kind == LLVM_POINTER && is_workspace(values, s->param) &&
-        !add_workspace(values, s->param, out, &out->args[i]))
+    if (s->kind == LLVM_POINTER && launch_is_workspace(values, s->param) &&
+        !launch_add_workspace(values, s->param, out, &out->args[i]))
       return false;
     if (s->value && (out->args[i].value = launch_value(values, s->value)) < 0) return false;
   }
@@ -96,7 +96,8 @@ bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math
   return compile_text(k, llvm, &o, fast_math, a, &(LlvmKernel){0}, out);
 }
 
-bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values, ArtVariant *out) {
+bool compile_cpu_object(Kernel *k, const CompileOptions *options, LaunchValues *values,
+                        ArtVariant *out) {
   Arena *a = values->symbols->arena;
   Diags *diags = &k->cx->diags;
   const CpuLlvm *llvm = open_llvm(k, a);

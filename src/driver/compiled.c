@@ -212,7 +212,7 @@ static void set_places(wv_program *p, const Span *assumptions) {
 static void describe_variants(wv_program *p, LaunchValues *values) {
   Artefact *art = &p->art;
   bool is_decided = p->kernel->k->level == LEVEL_THREAD || p->options.start_after;
-  p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
+  p->variants = variants_plan(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
   art->nvariants = p->variants.n;
   art->fallback = p->variants.fallback;
   p->launcher.has_logs = artefact_has_logs(art);

@@ -178,7 +178,7 @@ static void give_waves(Kernel *k) {
   const HardwareSpec *hardware = kernel_hardware(k);
   ir_renumber(k);
   int64_t declared = has_products(k) ? 0 : declared_threads(k, hardware), threads = declared;
-  int64_t tile = largest_tile(k), held = says_waves(k, hardware) ? HELD_AS_DECLARED : HELD;
+  int64_t tile = open_largest_tile(k), held = says_waves(k, hardware) ? HELD_AS_DECLARED : HELD;
   if (declared < hardware->threads || tile / declared <= held) return;
   while (2 * threads <= MOST && tile / threads > HELD) threads *= 2;
   if (threads > declared) set_waves(k, threads / hardware->threads);

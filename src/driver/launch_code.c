@@ -155,7 +155,7 @@ bool launch_values_program(const LaunchValues *v, LaunchExpr *out) {
 
 /* ---- workspace ---- */
 
-bool is_workspace(const LaunchValues *v, int param) {
+bool launch_is_workspace(const LaunchValues *v, int param) {
   return v->symbols->k->params.at[param].workspace;
 }
 
@@ -174,7 +174,7 @@ static const Sym *workspace_before(const LaunchSymbols *s, int param) {
   return sum;
 }
 
-bool add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a) {
+bool launch_add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a) {
   a->kind = ART_WORKSPACE;
   a->value = launch_value(v, workspace_before(v->symbols, param));
   to->workspace = launch_value(v, workspace_before(v->symbols, v->symbols->k->params.n));

@@ -36,8 +36,8 @@ bool launch_values_program(const LaunchValues *v, LaunchExpr *out); /* false aft
 
 /* Workspace: memories in one block, each at a multiple of ARTEFACT_ALIGN. `a` gives the offset of a
  * parameter's, the variant the size of the block. False after reporting. */
-bool is_workspace(const LaunchValues *v, int param);
-bool add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a);
+bool launch_is_workspace(const LaunchValues *v, int param);
+bool launch_add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a);
 
 /* What every launch must satisfy: sizes, assumptions. Places of the assumptions go to `at`. */
 bool launch_signature(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span **at);

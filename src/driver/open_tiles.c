@@ -160,7 +160,7 @@ static int64_t elements_of(const Distribution *d, const Op *op, const Type *t) {
   return all;
 }
 
-int64_t largest_tile(Kernel *k) {
+int64_t open_largest_tile(Kernel *k) {
   Arena *a = arena_new();
   const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
   int64_t most = 1;

@@ -29,6 +29,6 @@ typedef struct OpenSymbols {
 OpenSymbols open_symbols(Kernel *k);
 
 /* Elements of the largest tile of a workgroup; 0 if a size is not a number. Ids must be dense. */
-int64_t largest_tile(Kernel *k);
+int64_t open_largest_tile(Kernel *k);
 
 #endif

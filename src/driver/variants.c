@@ -272,7 +272,7 @@ static Variants plan_shapes(const LaunchSymbols *s, bool is_decided, bool narrow
   return out;
 }
 
-Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow) {
+Variants variants_plan(const LaunchSymbols *s, bool is_decided, bool narrow) {
   Variants out = plan_shapes(s, is_decided, narrow);
   out.fallback = out.n;
   if (!is_decided) add_fallback(s, &out);

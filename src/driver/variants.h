@@ -22,7 +22,7 @@ typedef struct Variants {
 /* Best first; the last accepts every launch. `is_decided`: passes that assumed row-major, aligned
  * tensors have run on the kernel; there is one variant, for such launches. `narrow`: the machine
  * computes faster in 32 bits, which CPUs do not. */
-Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow);
+Variants variants_plan(const LaunchSymbols *s, bool is_decided, bool narrow);
 
 /* A copy of the kernel with the variant's facts in its header. */
 Kernel *variant_kernel(Kernel *k, const Variant *v);

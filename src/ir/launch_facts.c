@@ -17,7 +17,7 @@ static void assume_some(SymCtx *cx, SymFacts *f, const Sym *count) {
       sym_assume(f, sym_ge(cx, sym_arg(cx, count, i), sym_int(cx, 1)));
 }
 
-SymFacts *size_facts(Arena *a, const Kernel *k) {
+SymFacts *launch_size_facts(Arena *a, const Kernel *k) {
   SymCtx *cx = k->cx->sym;
   SymFacts *f = sym_facts_new(a, cx, NULL);
   for (int i = 0; i < k->constraints.n; i++) {
@@ -32,7 +32,7 @@ SymFacts *size_facts(Arena *a, const Kernel *k) {
 
 SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch) {
   SymCtx *cx = k->cx->sym;
-  SymFacts *f = size_facts(a, k);
+  SymFacts *f = launch_size_facts(a, k);
   for (int i = 0; i < 3; i++) {
     assume_some(cx, f, launch->grid[i]);
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$T", i, true), launch->block[i]));

@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 
 /* The header's facts about sizes: bound symbols, and assumptions that a launch checks. */
-SymFacts *size_facts(Arena *a, const Kernel *k);
+SymFacts *launch_size_facts(Arena *a, const Kernel *k);
 
 /* The same, plus what `launch` says about ids. */
 SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch);

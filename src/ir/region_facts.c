@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-bool expr_mentions(const Sym *s, const char *prefix) {
+bool ir_expr_mentions(const Sym *s, const char *prefix) {
   const Sym *symbols[64];
   int n = sym_free_symbols(s, symbols, (int)WV_LEN(symbols));
   if (n > (int)WV_LEN(symbols)) return true; /* too many to look at: assume that it may */
@@ -12,12 +12,12 @@ bool expr_mentions(const Sym *s, const char *prefix) {
   return false;
 }
 
-const Sym *condition_inside(SymCtx *cx, const Sym *condition) {
+const Sym *region_condition_inside(SymCtx *cx, const Sym *condition) {
   const Sym *holds = sym_bool(cx, true);
   if (sym_kind(condition) != SYM_and)
-    return expr_mentions(condition, WV_ITER_ARG) ? holds : condition;
+    return ir_expr_mentions(condition, WV_ITER_ARG) ? holds : condition;
   for (int i = 0; i < sym_nargs(condition); i++)
-    holds = sym_and(cx, holds, condition_inside(cx, sym_arg(cx, condition, i)));
+    holds = sym_and(cx, holds, region_condition_inside(cx, sym_arg(cx, condition, i)));
   return holds;
 }
 
@@ -53,5 +53,5 @@ const SymFacts *region_facts(Kernel *k, Arena *a, const Op *op, const SymFacts *
   if (op_has(op, ATTR_axis) && loop_hides_counter(k, op)) around = entry;
   if (!condition) return around;
   SymFacts *f = sym_facts_new(a, cx, around);
-  return sym_assume(f, condition_inside(cx, condition->sym)) ? f : around;
+  return sym_assume(f, region_condition_inside(cx, condition->sym)) ? f : around;
 }

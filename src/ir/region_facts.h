@@ -9,12 +9,12 @@
 #include "ir/ir.h"
 
 /* True when s mentions a symbol whose name begins with `prefix`. */
-bool expr_mentions(const Sym *s, const char *prefix);
+bool ir_expr_mentions(const Sym *s, const char *prefix);
 
 /* The part of a region's condition that is true throughout the body: what it says about carried
  * values is left out, because no other expression can name them (E0410). `true` if nothing is
  * left. */
-const Sym *condition_inside(SymCtx *cx, const Sym *condition);
+const Sym *region_condition_inside(SymCtx *cx, const Sym *condition);
 
 /* True if an enclosing loop counts with the same symbol, which this loop hides. */
 bool loop_hides_counter(Kernel *k, const Op *loop);

@@ -67,7 +67,7 @@ static bool has_room(const DimHolders *h) {
   return digits <= LAYOUT_DIGITS;
 }
 
-DimHolders dim_holders(Lower *l, const Layout *layout, int dim) {
+DimHolders holders_of_dim(Lower *l, const Layout *layout, int dim) {
   DimHolders h = {.layout = layout, .dim = dim};
   find_movers(&h);
   if (are_nested(&h)) return h;

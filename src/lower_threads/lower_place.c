@@ -130,7 +130,7 @@ int register_at(const RegisterIndex *x, const int *coord) {
   return (int)(uintptr_t)map_get(&x->first, key) - 1;
 }
 
-const int *first_twins(Lower *l, const Layout *layout) {
+const int *lane_first_twins(Lower *l, const Layout *layout) {
   int n = layout_size(layout, LAYOUT_REG), coord[LAYOUT_DIMS];
   int *first = ARENA_ARRAY(l->arena, int, n);
   const RegisterIndex *x = register_index(l, layout, ALL_DIMS);
@@ -141,7 +141,7 @@ const int *first_twins(Lower *l, const Layout *layout) {
   return first;
 }
 
-const int *match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim) {
+const int *lane_match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim) {
   int n = layout_size(whole, LAYOUT_REG), *found = ARENA_ARRAY(l->arena, int, n);
   int here[LAYOUT_DIMS], there[LAYOUT_DIMS] = {0};
   unsigned dims = 0;
@@ -165,7 +165,7 @@ Value *lower_operand(Lower *l, const Value *v, const Type *type, const Layout *l
   int regs = layout ? layout_size(layout, LAYOUT_REG) : 1, dim[IR_MAX_RANK];
   if (!v->layout || !layout) return emit_splat(l, lane, regs);
   match_dims(type, v->type, dim);
-  return emit_pick(l, lane, match_registers(l, layout, v->layout, dim), regs);
+  return emit_pick(l, lane, lane_match_registers(l, layout, v->layout, dim), regs);
 }
 
 Value *lower_scalar(Lower *l, const Value *v) {

@@ -47,7 +47,7 @@ static Part keep_where(Reduction *r, Part p, int reg, Value *test, Value *none) 
 /* Elements that the layout holds twice along the dim are kept in one place only. */
 static bool count_once(Reduction *r, Part *p) {
   Lower *l = r->l;
-  DimHolders h = dim_holders(l, r->from, r->dim);
+  DimHolders h = holders_of_dim(l, r->from, r->dim);
   if (!reduction_takes_once(r->op->kind) || h.kind == HOLDERS_SINGLE) return true;
   if (h.kind == HOLDERS_TANGLED) return false;
   int n = p->v->type->n;
@@ -70,7 +70,7 @@ static Value *elements_exist(Reduction *r) {
   Value *yes = emit_splat(l, emit_number(l, DTYPE_i1, 1), regs_of(from));
   Value *v = exists ? lower_operand(l, exists, type, r->from) : yes;
   v = lane_cover(l, v, r->from, 1u << r->dim, emit_number(l, DTYPE_i1, 0));
-  bool single = dim_holders(l, r->from, r->dim).kind == HOLDERS_SINGLE;
+  bool single = holders_of_dim(l, r->from, r->dim).kind == HOLDERS_SINGLE;
   return v == yes && single ? NULL : v;
 }
 

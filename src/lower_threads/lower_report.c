@@ -19,7 +19,7 @@ static Failed find_failed(Lower *l, const Op *op, const LaneAccess *a, int waves
   Failed f = {0, ARENA_ARRAY(l->arena, int, n), ARENA_ARRAY(l->arena, WalkStep, n),
               ARENA_ARRAY(l->arena, Value *, n)};
   Walk w = walk_begin(l, a, waves);
-  const int *first = first_twins(l, a->layout);
+  const int *first = lane_first_twins(l, a->layout);
   for (int r = 0; r < n; r++) {
     if ((waves && first[r] < r) || walk_is_idle(&w, r)) continue;
     WalkStep s = walk_step(&w, r);

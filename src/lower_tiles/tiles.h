@@ -170,7 +170,7 @@ typedef struct VectorSymbols {
   Value *vec[16];
   int n, width;
 } VectorSymbols;
-Value *vector_expr(Tiles *t, const Sym *e, const VectorSymbols *s, DType dtype);
+Value *tiles_vector_expr(Tiles *t, const Sym *e, const VectorSymbols *s, DType dtype);
 
 /* A bitcast to elements of another size (tiles_bitcast.c). */
 Value *bitcast_at(Tiles *t, const Value *v, const Point *p);
@@ -205,12 +205,12 @@ const Sym *access_contiguous(Tiles *t, const Op *op);
  * NULL: no such test. */
 const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);
 /* The same if v (which may be NULL) is an `exists`; NULL: it is another value. */
-const Sym *exists_limit(Tiles *t, const Value *v, const Sym *dim);
+const Sym *access_exists_limit(Tiles *t, const Value *v, const Sym *dim);
 /* The coordinate along `dim` from which on v holds a neutral element, as the pass `padding`
  * arranged; NULL: it does not. */
-const Sym *kept_limit(Tiles *t, const Value *v, const Sym *dim);
+const Sym *access_kept_limit(Tiles *t, const Value *v, const Sym *dim);
 /* The coordinate along `dim` from which on v is 0; NULL: unknown. */
-const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim);
+const Sym *access_zeros_from(Tiles *t, const Value *v, const Sym *dim);
 
 /* ---- buffers (tiles_buffer.c) -------------------------------------------------------------- */
 
@@ -267,8 +267,8 @@ typedef struct Branch {
 Branch branch_open(Tiles *t, const Sym *condition);
 void branch_close(Tiles *t, Branch *b);
 
-void grant(Tiles *t, const Sym *dim, const Sym *limit);
-bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit);
+void nest_grant(Tiles *t, const Sym *dim, const Sym *limit);
+bool nest_is_granted(const Tiles *t, const Sym *dim, const Sym *limit);
 
 /* The box that a nest iterates over. */
 typedef struct NestBox {

@@ -82,21 +82,21 @@ const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim) {
   return NULL;
 }
 
-const Sym *exists_limit(Tiles *t, const Value *v, const Sym *dim) {
+const Sym *access_exists_limit(Tiles *t, const Value *v, const Sym *dim) {
   const Op *op = v ? v->def : NULL;
   return op && op->kind == OP_exists ? access_limit(t, op, dim) : NULL;
 }
 
-const Sym *kept_limit(Tiles *t, const Value *v, const Sym *dim) {
+const Sym *access_kept_limit(Tiles *t, const Value *v, const Sym *dim) {
   while (v->def && v->def->kind == OP_cast) v = v->def->args[0];
-  return v->def && v->def->kind == OP_select ? exists_limit(t, v->def->args[0], dim) : NULL;
+  return v->def && v->def->kind == OP_select ? access_exists_limit(t, v->def->args[0], dim) : NULL;
 }
 
 /* Each operand that has the dim is 0 from the same coordinate on. */
 static const Sym *zeros_of_operands(Tiles *t, const Op *op, const Sym *dim) {
   const Sym *from = NULL;
   for (int i = 0; i < op->nargs; i++) {
-    const Sym *own = zeros_from(t, op->args[i], dim);
+    const Sym *own = access_zeros_from(t, op->args[i], dim);
     if (!own || (from && own != from)) return NULL;
     from = own;
   }
@@ -109,19 +109,19 @@ static bool is_zero(const Value *v) {
   return value && (value->sym ? sym_is_int(value->sym, &n) && n == 0 : value->number == 0);
 }
 
-const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
+const Sym *access_zeros_from(Tiles *t, const Value *v, const Sym *dim) {
   const Op *op = v->def;
   if (!op || v->type->kind != TYPE_tile) return NULL;
   if (op->kind == OP_read) return op_has(op, ATTR_other) ? NULL : access_limit(t, op, dim);
-  if (op->kind == OP_select) return is_zero(op->args[2]) ? kept_limit(t, v, dim) : NULL;
-  if (op->kind == OP_permute) return zeros_from(t, op->args[0], dim);
+  if (op->kind == OP_select) return is_zero(op->args[2]) ? access_kept_limit(t, v, dim) : NULL;
+  if (op->kind == OP_permute) return access_zeros_from(t, op->args[0], dim);
   return op_keeps_zeros(op) ? zeros_of_operands(t, op, dim) : NULL;
 }
 
 static bool is_test_granted(const TileAccess *a, const Sym *test) {
   for (int d = 0; d < a->rank; d++) {
     const Sym *limit = limit_of(a->t->l.sym, test, d);
-    if (limit && is_granted(a->t, a->b->access.tile->dims[d], limit)) return true;
+    if (limit && nest_is_granted(a->t, a->b->access.tile->dims[d], limit)) return true;
   }
   return false;
 }

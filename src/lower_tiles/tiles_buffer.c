@@ -90,7 +90,7 @@ static int64_t step_of(const TileBuffer *b, const Type *type, const Point *p) {
  * do. */
 static Value *is_stored(Tiles *t, const Type *type, const Tile *tile, const Point *p, int i) {
   const Sym *dim = type->dims[i], *end = tile->end[i], *at = point_get(p, dim);
-  if (!end || is_granted(t, dim, end)) return NULL;
+  if (!end || nest_is_granted(t, dim, end)) return NULL;
   if (!at) at = tile->start[i];
   bool along = p->along >= 0 && dim_base(dim) == dim_base(p->dim[p->along]);
   if (!along) return emit_expr(&t->l, emit_sound(&t->l, sym_lt(t->l.sym, at, end)), DTYPE_i1);

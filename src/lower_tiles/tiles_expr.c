@@ -130,7 +130,7 @@ static Value *each_element(VectorExpr *x, const Sym *e, DType dtype) {
   return emit_join(l, parts, x->s->width);
 }
 
-Value *vector_expr(Tiles *t, const Sym *e, const VectorSymbols *s, DType dtype) {
+Value *tiles_vector_expr(Tiles *t, const Sym *e, const VectorSymbols *s, DType dtype) {
   VectorExpr x = {t, s};
   Value *v = vector_of(&x, e);
   return v ? emit_cast(&t->l, v, dtype) : each_element(&x, e, dtype);

@@ -68,7 +68,7 @@ static bool uses_below(Uses *u, const Value *v);
 /* The elements that the op uses of v, its operand number i, end at a coordinate. */
 static const Sym *end_of_use(Uses *u, const Op *op, int i) {
   if (op->kind == OP_write) return i == 0 ? access_limit(u->t, op, u->dim) : NULL;
-  if (op->kind == OP_select && i == 1) return kept_limit(u->t, &op->results[0], u->dim);
+  if (op->kind == OP_select && i == 1) return access_kept_limit(u->t, &op->results[0], u->dim);
   return NULL;
 }
 

@@ -25,11 +25,11 @@ void nest_close(Tiles *t) { t->level = t->level->outer; }
 
 /* ---- what holds in a loop ---- */
 
-void grant(Tiles *t, const Sym *dim, const Sym *limit) {
+void nest_grant(Tiles *t, const Sym *dim, const Sym *limit) {
   vec_push(t->l.arena, &t->granted, ((Granted){dim, limit}));
 }
 
-bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit) {
+bool nest_is_granted(const Tiles *t, const Sym *dim, const Sym *limit) {
   for (int i = 0; i < t->granted.n; i++)
     if (t->granted.at[i].dim == dim && t->granted.at[i].limit == limit) return true;
   return false;
@@ -187,14 +187,14 @@ static bool run_part(Tiles *t, const NestBox *b, Point p, const Sym *from, const
   bool known = (!from || sym_is_int(from, &first)) && sym_is_int(to, &n);
   if (known && n <= first) return true;
   if (known && n - first <= width) {
-    if (limit) grant(t, b->dim[b->along], limit);
+    if (limit) nest_grant(t, b->dim[b->along], limit);
     bool ok = run_at(t, b, p, sym_int(t->l.sym, first), width, body, user);
     t->granted.n = (int)granted;
     return ok;
   }
   NestLoop loop =
       loop_open(t, first || !known ? from : NULL, to, b->extent[b->along], width, NULL, 0);
-  if (limit) grant(t, b->dim[b->along], limit);
+  if (limit) nest_grant(t, b->dim[b->along], limit);
   bool ok = run_at(t, b, p, loop.counter, width, body, user);
   loop_close(t, &loop, NULL);
   return ok;
@@ -254,7 +254,7 @@ static bool run_from(NestRun *r, int i, Point p) {
   if (b->extent[i] == 1 && !b->end[i]) return run_from(r, i + 1, p);
   const Sym *trips = nest_trips(t, b->extent[i], b->start[i], b->end[i]);
   NestLoop loop = loop_open(t, NULL, trips, b->extent[i], 1, NULL, 0);
-  if (b->end[i]) grant(t, b->dim[i], b->end[i]);
+  if (b->end[i]) nest_grant(t, b->dim[i], b->end[i]);
   p.at[i] = plus(t, b->start[i], loop.counter);
   bool ok = run_from(r, i + 1, p);
   loop_close(t, &loop, NULL);

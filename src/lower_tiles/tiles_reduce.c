@@ -97,7 +97,7 @@ static Value *combine_vectors(Tiles *t, Reduction *r, Part part, const Sym *offs
   Lower *l = &t->l;
   Point p = r->row;
   int at = p.n - 1, granted = t->granted.n;
-  if (part.limit) grant(t, p.dim[at], part.limit);
+  if (part.limit) nest_grant(t, p.dim[at], part.limit);
   p.along = part.width > 1 ? at : -1;
   p.width = part.width;
   const Sym *first = sym_add(l->sym, r->all.start[r->dim], offset);
@@ -171,7 +171,7 @@ static bool reduce_across(Tiles *t, const Point *p, void *user) {
   q.dim[q.n] = r->all.dim[r->dim];
   NestLoop loop =
       loop_open(t, NULL, existing(t, r, r->all.extent[r->dim]), r->all.extent[r->dim], 1, &acc, 1);
-  if (r->all.end[r->dim]) grant(t, r->all.dim[r->dim], r->all.end[r->dim]);
+  if (r->all.end[r->dim]) nest_grant(t, r->all.dim[r->dim], r->all.end[r->dim]);
   q.at[q.n] = emit_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
   q.n++;
   Value *v = term_at(t, r, &q);
@@ -245,9 +245,10 @@ static NestBox box_of_result(Tiles *t, const Reduction *r) {
 /* Elements from which on the operand holds neutral elements are left out, unless it is stored in the
  * same loops and used there later. */
 static void end_with_row(Tiles *t, Reduction *r) {
-  const Sym *dim = r->all.dim[r->dim], *end = kept_limit(t, r->of, dim);
+  const Sym *dim = r->all.dim[r->dim], *end = access_kept_limit(t, r->of, dim);
   Tile *of = &t->tile[r->of->id];
-  if (!end && reduction_info[r->op->kind].padding == PADDING_ZERO) end = zeros_from(t, r->of, dim);
+  if (!end && reduction_info[r->op->kind].padding == PADDING_ZERO)
+    end = access_zeros_from(t, r->of, dim);
   if (of->later && end && tiles_used_below(t, r->of, dim, r->op) != end) end = NULL;
   if (of->later) of->end[r->dim] = end;
   r->all.end[r->dim] = end;

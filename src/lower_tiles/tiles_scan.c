@@ -46,7 +46,7 @@ static void keep(Tiles *t, Scan *s, const Point *p, Value *v) {
 
 /* A reduction ends with the elements that exist, a scan with those that are used. */
 static const Sym *end_of(Tiles *t, const Op *op, const Sym *dim) {
-  if (op->kind == OP_reduce) return exists_limit(t, reduction_exists(op), dim);
+  if (op->kind == OP_reduce) return access_exists_limit(t, reduction_exists(op), dim);
   return tiles_used_below(t, &op->results[0], dim, NULL);
 }
 
@@ -58,7 +58,7 @@ static bool scan_at(Tiles *t, const Point *p, void *user) {
   if (!acc) return false;
   NestLoop loop =
       loop_open(t, NULL, nest_trips(t, s->extent, s->start, s->end), s->extent, 1, &acc, 1);
-  if (s->end) grant(t, s->dim, s->end);
+  if (s->end) nest_grant(t, s->dim, s->end);
   Point q = *p;
   q.dim[q.n] = s->dim;
   q.at[q.n++] = emit_sound(l, sym_add(l->sym, s->start, loop.counter));

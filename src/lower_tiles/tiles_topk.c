@@ -188,7 +188,7 @@ bool tiles_topk(Tiles *t, const Op *op) {
   int k_dim = type_dim(out, op_attr(op, ATTR_k_dim)->sym);
   NestBox all = nest_box(t, of->type, &here), rest = nest_without(&all, dim);
   TopK x = {.op = op, .dim = all.dim[dim], .start = all.start[dim], .extent = all.extent[dim]};
-  x.end = exists_limit(t, reduction_exists(op), x.dim);
+  x.end = access_exists_limit(t, reduction_exists(op), x.dim);
   x.k_dim = out->dims[k_dim];
   x.k_start = found->start[k_dim];
   x.k = found->extent[k_dim];

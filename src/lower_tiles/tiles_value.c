@@ -158,7 +158,7 @@ static Value *apply_at(Asked *a) {
       s.vec[s.n++] = args[i];
     }
   }
-  return vector_expr(a->t, e, &s, a->v->type->dtype);
+  return tiles_vector_expr(a->t, e, &s, a->v->type->dtype);
 }
 
 static Value *elementwise_at(Asked *a) {

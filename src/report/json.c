@@ -31,7 +31,7 @@ void json_close(Json *j, char bracket) {
   sb_putc(j->out, bracket);
 }
 
-size_t utf8_length(const char *text, size_t n) {
+size_t json_utf8_length(const char *text, size_t n) {
   const unsigned char *s = (const unsigned char *)text;
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t len = *s < 0x80 ? 1 : *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : 2;
@@ -52,7 +52,7 @@ static void put_string(StrBuf *out, const char *s, size_t n) {
   sb_putc(out, '"');
   for (size_t i = 0, len; i < n; i += len) {
     unsigned char c = (unsigned char)s[i];
-    len = utf8_length(s + i, n - i);
+    len = json_utf8_length(s + i, n - i);
     if (!len) sb_puts(out, "\\ufffd"), len = 1;
     else if (c == '"' || c == '\\') sb_printf(out, "\\%c", c);
     else if (c < 0x20 || c == 0x7f || strchr("<>&", c)) sb_printf(out, "\\u%04x", c);

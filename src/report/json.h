@@ -24,6 +24,6 @@ void json_null(Json *j, const char *key);
 void json_ints(Json *j, const char *key, const int64_t *at, int n);
 
 /* The length of the UTF-8 character at the start of the n bytes at `s`; 0: there is none. */
-size_t utf8_length(const char *s, size_t n);
+size_t json_utf8_length(const char *s, size_t n);
 
 #endif

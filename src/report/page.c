@@ -19,7 +19,7 @@ static const char *entity(char c) {
 
 void page_text_n(StrBuf *out, const char *s, size_t n) {
   for (size_t i = 0, len; i < n; i += len) {
-    len = utf8_length(s + i, n - i);
+    len = json_utf8_length(s + i, n - i);
     const char *instead = len ? entity(s[i]) : "&#xfffd;";
     if (!len) len = 1;
     if (instead) sb_puts(out, instead);

@@ -41,7 +41,7 @@ typedef struct Counter {
 } Counter;
 enum { NCOUNTERS = 6 };
 extern const Counter counters[NCOUNTERS];
-uint64_t counter_of(const SimLine *c, int i);
+uint64_t report_counter_of(const SimLine *c, int i);
 
 /* ---- sections of the page -------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@ const Counter counters[NCOUNTERS] = {
     {"sectors_needed", "needed", "sectors that were requested", offsetof(SimLine, sectors_needed)},
 };
 
-uint64_t counter_of(const SimLine *c, int i) {
+uint64_t report_counter_of(const SimLine *c, int i) {
   uint64_t v;
   memcpy(&v, (const char *)c + counters[i].field, sizeof v);
   return v;
@@ -28,7 +28,7 @@ static void put_place(Json *j, const Report *r, Span at) {
 }
 
 static void put_counters(Json *j, const SimLine *c) {
-  for (int i = 0; i < NCOUNTERS; i++) json_uint(j, counters[i].key, counter_of(c, i));
+  for (int i = 0; i < NCOUNTERS; i++) json_uint(j, counters[i].key, report_counter_of(c, i));
 }
 
 static void put_maybe(Json *j, const char *key, int64_t v) {

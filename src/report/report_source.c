@@ -28,7 +28,7 @@ static void close_table(StrBuf *out) { sb_puts(out, "</tbody></table></div>\n");
 
 static void put_cells(StrBuf *out, const SimLine *c) {
   for (int i = 0; i < NCOUNTERS; i++) {
-    uint64_t v = c ? counter_of(c, i) : 0;
+    uint64_t v = c ? report_counter_of(c, i) : 0;
     if (!v) {
       sb_puts(out, "<td></td>");
       continue;

@@ -165,11 +165,12 @@ int factors_of(const Sym *base, const Factor **out, Factor *single); /* of a bas
 const Sym *power_of(SymCtx *cx, Factor f);                           /* of a canonical factor */
 
 /* ---- divmod.c */
-const Sym *round_down(SymCtx *cx, const Sym *a); /* floor, leaving its scratch to the caller */
+const Sym *sym_round_down(SymCtx *cx, const Sym *a); /* floor, leaving its scratch to the caller */
 
 /* ---- logic.c */
 const Sym *cmp_with(SymCtx *cx, SymKind kind, const Sym *e); /* e <= 0, e < 0, e == 0, e != 0 */
 SymKind cmp_kind(const Sym *s); /* how s->base compares with 0: le for all integer orders */
-int args_union(const Sym **set, int n, SymKind kind, const Sym *s); /* sorted; flattens `kind` */
+int sym_args_union(const Sym **set, int n, SymKind kind,
+                   const Sym *s); /* sorted; flattens `kind` */
 
 #endif

@@ -89,11 +89,11 @@ static bool has_word(const char *features, const char *word, size_t n) {
   return false;
 }
 
-bool has_feature_word(const char *features, const char *word) {
+bool processor_has_word(const char *features, const char *word) {
   return has_word(features, word, strlen(word));
 }
 
-bool processor_is_scalable(const Processor *p) { return has_feature_word(p->features, "sve"); }
+bool processor_is_scalable(const Processor *p) { return processor_has_word(p->features, "sve"); }
 
 /* The first missing feature from `at` on, and the length of its name; NULL: none is missing. */
 static const char *next_missing(const HostWords *host, const char *at, size_t *n) {

@@ -86,7 +86,7 @@ const Processor *processor_of_host(const HostWords *host);
 bool processor_is_scalable(const Processor *p);
 
 /* Whether "+x,-y,..." contains +word. */
-bool has_feature_word(const char *features, const char *word);
+bool processor_has_word(const char *features, const char *word);
 
 /* ---- target_names.c: what targets are called ---- */
 

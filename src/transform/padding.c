@@ -59,7 +59,7 @@ static const Sym *end_of(Pad *p, const Value *v, const Sym *dim) {
 
 /* A position without an expression was reported, or will be. */
 static bool all_exist(Pad *p, const Operand *o) {
-  const Sym *e = tile_position(p->sym, 0), *end = end_of(p, value_of(o), o->dim);
+  const Sym *e = access_tile_position(p->sym, 0), *end = end_of(p, value_of(o), o->dim);
   DimRange range;
   if (!end || !standing_range(&p->here, o->user, o->dim, &range)) return true;
   SymFacts *facts = sym_facts_new(p->arena, p->sym, p->here.facts);

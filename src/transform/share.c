@@ -56,7 +56,7 @@ static bool is_quotient(SymCtx *sym, const Sym *e) {
   return (kind == SYM_floor || kind == SYM_ceil) && has_denominator(sym, sym_arg(sym, e, 0));
 }
 
-static bool mentions_operand(const Sym *e) { return expr_mentions(e, "$APPLY_EXPR_ARG_"); }
+static bool mentions_operand(const Sym *e) { return ir_expr_mentions(e, "$APPLY_EXPR_ARG_"); }
 
 /* Whether e may be computed; if it is not `always` computed, only if it cannot fail. */
 static bool may_take(Share *s, const Sym *e, bool always) {

@@ -32,7 +32,7 @@ static const Sym *with_dynamic(SymCtx *sym, const Sym *s, bool given) {
 static const Sym *simpler(void *user, const Sym *s) {
   const Scope *scope = user;
   SymCtx *sym = scope->k->cx->sym;
-  bool dynamic = expr_mentions(s, "$dynamic_val");
+  bool dynamic = ir_expr_mentions(s, "$dynamic_val");
   const Sym *result = sym_simplify(sym, scope->facts, dynamic ? with_dynamic(sym, s, false) : s);
   if (result && dynamic) result = with_dynamic(sym, result, true);
   if (!result) sym_take_error(sym);

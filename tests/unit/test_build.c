@@ -554,10 +554,10 @@ TEST(mapping_iterators_may_rename_dimensions) {
   begin(&f, true);
   const Sym *i = sy(&f, "$index0"), *j = sy(&f, "$index1");
   SymPair in[] = {{f.m, i}, {f.k, j}}, out[] = {{f.n, i}, {f.k, j}};
-  CHECK(check_mapping(f.cx, &(Mapping){2, {in, 2}, {out, 2}, NULL, 0}, (Span){0}));
+  CHECK(build_check_mapping(f.cx, &(Mapping){2, {in, 2}, {out, 2}, NULL, 0}, (Span){0}));
   SymPair both[] = {{f.m, i}, {f.n, i}};
-  CHECK(check_mapping(f.cx, &(Mapping){1, {both, 2}, {out, 1}, NULL, 0}, (Span){0}));
-  CHECK(check_mapping(f.cx, &(Mapping){1, {out, 1}, {both, 2}, NULL, 0}, (Span){0}));
+  CHECK(build_check_mapping(f.cx, &(Mapping){1, {both, 2}, {out, 1}, NULL, 0}, (Span){0}));
+  CHECK(build_check_mapping(f.cx, &(Mapping){1, {out, 1}, {both, 2}, NULL, 0}, (Span){0}));
   CHECK_INT(f.cx->diags.errors, 0);
 }
 
@@ -566,7 +566,7 @@ TEST(mapping_iterators_are_one_dimension_of_the_register) {
   begin(&f, true);
   const Sym *i = sy(&f, "$index0");
   SymPair both[] = {{f.m, i}, {f.n, i}};
-  CHECK(!check_mapping(f.cx, &(Mapping){1, {both, 2}, {both, 2}, NULL, 0}, (Span){0}));
+  CHECK(!build_check_mapping(f.cx, &(Mapping){1, {both, 2}, {both, 2}, NULL, 0}, (Span){0}));
   EXPECT_ERROR(&f, E0313);
 }
 
@@ -576,7 +576,7 @@ TEST(mapping_iterator_without_extent) {
   const Sym *i = sy(&f, "$index0"), *j = sy(&f, "$index1");
   SymPair in[] = {{f.m, i}, {f.k, sym_add(f.cx->sym, j, num(&f, 1))}}, out[] = {{f.m, i}};
   Mapping m = {2, {in, 2}, {out, 1}, NULL, 0};
-  CHECK(!check_mapping(f.cx, &m, (Span){0}));
+  CHECK(!build_check_mapping(f.cx, &m, (Span){0}));
   EXPECT_ERROR(&f, E0313);
 }
 

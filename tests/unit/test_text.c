@@ -181,7 +181,7 @@ TEST(floats_keep_their_bits) {
     double v;
     memcpy(&v, &bits, sizeof v);
     StrBuf text = {.arena = cx->arena};
-    float_print(&text, v);
+    text_float_print(&text, v);
     CHECK(strpbrk(sb_text(&text), ".einf"));
     CHECK(bits_of(read_back(cx, sb_text(&text))) == bits);
   }
@@ -205,7 +205,7 @@ TEST(floats_look_like_floats) {
   Arena *a = arena_new();
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     StrBuf text = {.arena = a};
-    float_print(&text, rows[i].v);
+    text_float_print(&text, rows[i].v);
     CHECK_STR(sb_text(&text), rows[i].text);
   }
   arena_free(a);

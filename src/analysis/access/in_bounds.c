@@ -228,7 +228,7 @@ static void decide(Work *w) {
 
 /* ---- one access ---- */
 
-const Sym *tile_position(SymCtx *cx, int i) { return sym_numbered(cx, "$e", i, true); }
+const Sym *access_tile_position(SymCtx *cx, int i) { return sym_numbered(cx, "$e", i, true); }
 
 /* $xi is start + $ei with 0 <= $ei < size; a position without an expression may be anywhere. */
 static void open_tile(Work *w) {
@@ -236,7 +236,7 @@ static void open_tile(Work *w) {
   SymCtx *cx = w->f->sym;
   for (int i = 0; i < t->rank; i++) {
     DimRange here;
-    const Sym *e = tile_position(cx, i);
+    const Sym *e = access_tile_position(cx, i);
     if (!standing_range(w->s, w->b->access.op, t->dims[i], &here)) {
       w->b->unplaced = true;
       here = (DimRange){.start = sym_symbol(cx, "$somewhere", false)};

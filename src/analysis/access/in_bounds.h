@@ -49,10 +49,10 @@ typedef struct AccessBounds {
   int run_axis, run;
 } AccessBounds;
 
-const Sym *tile_position(SymCtx *cx, int i); /* $ei */
+const Sym *access_tile_position(SymCtx *cx, int i); /* $ei */
 
 /* Prints all of this for a kernel: wavec --proof. */
-void in_bounds_print(StrBuf *out, Kernel *k, const AccessBounds *const *all);
+void proof_print(StrBuf *out, Kernel *k, const AccessBounds *const *all);
 
 /* access_coord.c: $y along memory dim m over the $x, at the op; NULL: there is no expression. */
 const Sym *access_coord(const MemAccess *a, const Standing *s, int m);

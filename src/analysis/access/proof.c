@@ -47,7 +47,7 @@ static void print_addresses(StrBuf *out, Arena *a, const AccessBounds *b) {
   sb_putc(out, '\n');
 }
 
-void in_bounds_print(StrBuf *out, Kernel *k, const AccessBounds *const *all) {
+void proof_print(StrBuf *out, Kernel *k, const AccessBounds *const *all) {
   Arena *a = arena_new();
   for (int i = 0; i < k->nops; i++) {
     const AccessBounds *b = all[i];

@@ -22,8 +22,8 @@ LlvmHost llvm_host(const HostWords *words) {
   return (LlvmHost){.arch = arm ? LLVM_AARCH64 : LLVM_X86_64,
                     .vector_bits = row ? row->vector_bytes * 8 : 128,
                     .scalable = scalable,
-                    .f16 = arm || has_feature_word(features, "f16c"),
-                    .fma = arm || has_feature_word(features, "fma"),
+                    .f16 = arm || processor_has_word(features, "f16c"),
+                    .fma = arm || processor_has_word(features, "fma"),
                     .features = features,
                     .native_masks = scalable || (row && row->vector_bytes == 64)};
 }

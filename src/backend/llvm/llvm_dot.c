@@ -36,7 +36,7 @@ static bool host_has(const Llvm *p, const LlvmDot *d) {
   const LlvmHost *h = p->host;
   bool edges = h->scalable && d->kind == DOT_KIND_SQUARE && d->bits == LLVM_SEGMENT_BITS;
   bool length = d->bits ? d->bits == h->vector_bits : h->scalable;
-  return d->arch == h->arch && (length || edges) && has_feature_word(h->features, d->feature);
+  return d->arch == h->arch && (length || edges) && processor_has_word(h->features, d->feature);
 }
 
 static DType sums_of(DType operands) {

@@ -94,7 +94,7 @@ Reg ptx_argument(Ptx *p, PtxArg arg) {
   for (int i = 0; i < p->args.n; i++)
     if (same_argument(&p->args.at[i], &arg)) return p->arg_regs.at[i];
   RegClass class = arg.bytes >= 8 ? REG_RD : REG_R;
-  if (arg.kind == PTX_SCALAR && arg.dtype != DTYPE_i1) class = class_of(arg.dtype);
+  if (arg.kind == PTX_SCALAR && arg.dtype != DTYPE_i1) class = ptx_class_of(arg.dtype);
   Reg r = ptx_new(p, class);
   vec_push(p->arena, &p->args, arg);
   vec_push(p->arena, &p->arg_regs, r);
@@ -115,7 +115,7 @@ static void open_params(Ptx *p) {
       ptx_line(p, "cvta.to.global.u64 %s, %s", global.name, r->name);
       *r = global;
     }
-    if (!memory && !dtype_is_float(arg.dtype)) *r = wrap_integer(p, arg.dtype, *r);
+    if (!memory && !dtype_is_float(arg.dtype)) *r = ptx_wrap_integer(p, arg.dtype, *r);
     if (v->type->dtype == DTYPE_i1 && !memory) {
       Reg truth = ptx_new(p, REG_P);
       ptx_line(p, "setp.ne.s32 %s, %s, 0", truth.name, r->name);
@@ -169,7 +169,7 @@ static void emit_expr(Ptx *p, const Op *op) {
 }
 
 static void emit_set_symbol(Ptx *p, const Op *op) {
-  ptx_define(p, op_attr(op, ATTR_version)->sym, elems_of(p, ptx_get(p, op->args[0]))[0]);
+  ptx_define(p, op_attr(op, ATTR_version)->sym, ptx_elems_of(p, ptx_get(p, op->args[0]))[0]);
 }
 
 static void emit_nothing(Ptx *p, const Op *op) { (void)p, (void)op; }
@@ -231,7 +231,7 @@ static PtxFn *const writer[OP_COUNT] = {
 };
 
 bool ptx_writes(OpKind kind) {
-  return writer[kind] || has_elementwise(kind) || op_info[kind].flags & OPF_HINT;
+  return writer[kind] || ptx_has_elementwise(kind) || op_info[kind].flags & OPF_HINT;
 }
 
 void ptx_region(Ptx *p, const Region *r) {
@@ -241,7 +241,7 @@ void ptx_region(Ptx *p, const Region *r) {
     PtxFn *fn = writer[op->kind];
     bool divides = op->kind == OP_mod || op->kind == OP_remf;
     if (divides && op->results[0].type->dtype == DTYPE_f64) fn = ptx_remainder;
-    if (!fn && has_elementwise(op->kind)) fn = ptx_elementwise;
+    if (!fn && ptx_has_elementwise(op->kind)) fn = ptx_elementwise;
     if (fn) fn(p, op);
     else if (!ptx_writes(op->kind)) ptx_fail(p, op, "this op");
   }

@@ -68,7 +68,7 @@ Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size) {
 static bool is_sum(const Ptx *p, const Value *memory, const Value *offset) {
   const Op *op = offset->def;
   if (!op || op->kind != OP_expr || op->nargs != 2 || !size_of(memory)) return false;
-  if (!ptx_is_shared(p, memory) && class_of(offset->type->dtype) != REG_RD) return false;
+  if (!ptx_is_shared(p, memory) && ptx_class_of(offset->type->dtype) != REG_RD) return false;
   const Sym *sum = op_attr(op, ATTR_expr)->sym, *arg[2], *coeff[2], *rest;
   for (int i = 0; i < 2; i++) arg[i] = ir_numbered_symbol(p->k->cx, "$APPLY_EXPR_ARG_", i, false);
   const Sym *one = sym_int(p->sym, 1), *zero = sym_int(p->sym, 0);
@@ -80,7 +80,7 @@ static bool is_sum(const Ptx *p, const Value *memory, const Value *offset) {
 static Reg scaled(Ptx *p, const Value *memory, const Value *offset) {
   bool shared = ptx_is_shared(p, memory);
   int size = size_of(memory), scale = shared ? -size : size;
-  Reg r = elems_of(p, ptx_get(p, offset))[0], to = {0};
+  Reg r = ptx_elems_of(p, ptx_get(p, offset))[0], to = {0};
   if (is_known(p, NULL, offset, scale, &to)) return to;
   if (shared) r = low_word(p, r);
   to = ptx_new(p, shared ? REG_R : REG_RD);
@@ -106,7 +106,7 @@ Reg ptx_address(Ptx *p, const Value *memory, const Value *offset) {
   Reg to;
   if (is_known(p, memory, offset, 0, &to)) return to;
   if (!from_another(p, memory, offset, &to)) {
-    Reg from = byte_offset(p, memory, elems_of(p, ptx_get(p, offset))[0]);
+    Reg from = byte_offset(p, memory, ptx_elems_of(p, ptx_get(p, offset))[0]);
     to = ptx_address_of(p, memory, from, size_of(memory) ? size_of(memory) : 1);
   }
   return remember(p, (Address){memory, offset, to, 0});

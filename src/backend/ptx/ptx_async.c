@@ -18,7 +18,7 @@ static const char *pending(Ptx *p, const Op *op) {
 }
 
 const char *ptx_word(Ptx *p, const Value *v) {
-  Reg r = elems_of(p, ptx_get(p, v))[0], word;
+  Reg r = ptx_elems_of(p, ptx_get(p, v))[0], word;
   if (r.class != REG_RD) return r.name;
   word = ptx_new(p, REG_R);
   ptx_line(p, "cvt.u32.u64 %s, %s", word.name, r.name);
@@ -106,7 +106,7 @@ void ptx_copy_async(Ptx *p, const Op *op) {
   if (op->nargs > 4) { /* a predicate would become a branch; the byte count is free */
     Reg n = ptx_new(p, REG_R);
     ptx_line(p, "selp.b32 %s, %d, 0, %s", n.name, (int)bytes,
-             elems_of(p, ptx_get(p, op->args[4]))[0].name);
+             ptx_elems_of(p, ptx_get(p, op->args[4]))[0].name);
     size = arena_printf(p->arena, ", %s", n.name);
   }
   const char *policy = ptx_policy(p, op);

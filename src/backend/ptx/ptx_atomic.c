@@ -24,7 +24,7 @@ static const char *native(Ptx *p, Mode mode, DType t) {
   static const char *const doubles[] = {"add.u64", "min.s64", "max.s64",  "and.b64",
                                         "or.b64",  "xor.b64", "exch.b64", "cas.b64"};
   bool wide = dtype_info[t].bits == 64, is_float = dtype_is_float(t);
-  if (is_packed(t) || dtype_info[t].class == DTYPE_BOOL) {
+  if (ptx_is_packed(t) || dtype_info[t].class == DTYPE_BOOL) {
     if (mode == ADD && t == DTYPE_f16) return "add.noftz.f16";
     if (mode != ADD || t != DTYPE_bf16 || !target_has(p->target, FEATURE_WGMMA)) return NULL;
     return "add.noftz.bf16";
@@ -48,24 +48,24 @@ typedef struct Place {
 /* Bits as a register of the type's class, and the reverse. */
 static Reg from_bits(Ptx *p, DType t, Reg bits) {
   Held h = {.dtype = t, .n = 1, .word = arena_copy(p->arena, &bits, sizeof bits)};
-  return elems_of(p, &h)[0];
+  return ptx_elems_of(p, &h)[0];
 }
 
 static Reg to_bits(Ptx *p, DType t, Reg r) {
   Held h = {.dtype = t, .n = 1, .elem = arena_copy(p->arena, &r, sizeof r)};
-  return words_of(p, &h)[0];
+  return ptx_words_of(p, &h)[0];
 }
 
 /* The new value of the element. */
 static Reg combine(Ptx *p, Mode mode, DType t, Reg old, Reg value) {
   static const OpKind kinds[] = {OP_add, OP_minimum, OP_maximum, OP_and, OP_or, OP_xor};
   if (mode >= XCHG) return value;
-  if (!is_small_float(t)) return ptx_apply(p, kinds[mode], t, old, value);
+  if (!ptx_is_small_float(t)) return ptx_apply(p, kinds[mode], t, old, value);
   Held a = {.dtype = t, .n = 1, .elem = &old}, b = {.dtype = t, .n = 1, .elem = &value};
-  Reg x = floats_of(p, &a)[0], y = floats_of(p, &b)[0];
+  Reg x = ptx_floats_of(p, &a)[0], y = ptx_floats_of(p, &b)[0];
   Reg f = ptx_apply(p, kinds[mode], DTYPE_f32, x, y);
-  Held h = from_floats(p, t, &f, 1);
-  return elems_of(p, &h)[0];
+  Held h = ptx_from_floats(p, t, &f, 1);
+  return ptx_elems_of(p, &h)[0];
 }
 
 static Reg own_copy(Ptx *p, Reg r) {
@@ -85,7 +85,7 @@ static Reg swap_whole(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
   bool wide = dtype_info[t].bits == 64;
   const char *bits = wide ? "b64" : "b32";
   Reg seen = ptx_new(p, wide ? REG_RD : REG_R), got = ptx_new(p, seen.class);
-  Reg same = ptx_new(p, REG_P), old = ptx_new(p, class_of(t));
+  Reg same = ptx_new(p, REG_P), old = ptx_new(p, ptx_class_of(t));
   int n = p->labels++;
   ptx_line(p, "ld.volatile.%s.%s %s, [%s]", at->space, bits, seen.name, at->address.name);
   ptx_label(p, "swap", n);
@@ -148,7 +148,7 @@ static Reg swap_part(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
 static Reg one_atomic(Ptx *p, Mode mode, DType t, const Place *at, Reg value, bool wanted) {
   const char *name = native(p, mode, t);
   if (!name)
-    return is_packed(t) ? swap_part(p, mode, t, at, value) : swap_whole(p, mode, t, at, value);
+    return ptx_is_packed(t) ? swap_part(p, mode, t, at, value) : swap_whole(p, mode, t, at, value);
   if (!wanted && mode < XCHG) {
     ptx_line(p, "red%s.%s.%s [%s], %s", at->order, at->space, name, at->address.name, value.name);
     return (Reg){0};
@@ -183,7 +183,7 @@ void ptx_atomic(Ptx *p, const Op *op) {
     refuse(p, op, t);
     return;
   }
-  const Reg *value = elems_of(p, h), *on = mask ? elems_of(p, mask) : NULL;
+  const Reg *value = ptx_elems_of(p, h), *on = mask ? ptx_elems_of(p, mask) : NULL;
   int n = op->results[0].type->n; /* the expected value is the operand after it (CAS has one
                                    * element) */
   Held out = held_new(p, t, n, false);
@@ -199,7 +199,7 @@ void ptx_atomic(Ptx *p, const Op *op) {
     if (wanted) {
       Held from = {.dtype = t, .n = 1, .elem = &old},
            to = {.dtype = t, .n = 1, .elem = &out.elem[i]};
-      move_held(p, &to, &from);
+      ptx_move_held(p, &to, &from);
     }
     if (mask) ptx_label(p, "skip", skip);
   }

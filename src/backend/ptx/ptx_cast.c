@@ -9,7 +9,7 @@
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
-bool is_small_float(DType t) {
+bool ptx_is_small_float(DType t) {
   return dtype_info[t].class == DTYPE_FLOAT && dtype_info[t].bits < 32;
 }
 
@@ -20,13 +20,13 @@ static bool is_native_f8(const Ptx *p, DType t) {
 /* ---- as f32 ---- */
 
 static void halves_to_f32(Ptx *p, Held *h, Reg *to) {
-  const Reg *elem = elems_of(p, h);
+  const Reg *elem = ptx_elems_of(p, h);
   for (int i = 0; i < h->n; i++) ptx_line(p, "cvt.f32.f16 %s, %s", to[i].name, elem[i].name);
 }
 
 /* The upper half of an f32 is a bf16. */
 static void brains_to_f32(Ptx *p, Held *h, Reg *to) {
-  const Reg *word = words_of(p, h);
+  const Reg *word = ptx_words_of(p, h);
   for (int i = 0; i < h->n; i++) {
     Reg bits = ptx_new(p, REG_R);
     if (i % 2 == 0) ptx_line(p, "shl.b32 %s, %s, 16", bits.name, word[i / 2].name);
@@ -43,7 +43,7 @@ static const char *f8_pair_name(Ptx *p, DType t) {
 
 /* Converts pairs of 8-bit floats to words of f16, which represents both formats exactly. */
 static const Reg *f8_to_halves(Ptx *p, Held *h) {
-  const Reg *word = words_of(p, h);
+  const Reg *word = ptx_words_of(p, h);
   const char *name = f8_pair_name(p, h->dtype);
   Reg *pair = ARENA_ARRAY(p->arena, Reg, (h->n + 1) / 2), low, high = {0};
   for (int i = 0; i < (h->n + 1) / 2; i++) {
@@ -57,8 +57,8 @@ static const Reg *f8_to_halves(Ptx *p, Held *h) {
   return pair;
 }
 
-const Reg *floats_of(Ptx *p, Held *h) {
-  if (h->dtype == DTYPE_f32) return elems_of(p, h);
+const Reg *ptx_floats_of(Ptx *p, Held *h) {
+  if (h->dtype == DTYPE_f32) return ptx_elems_of(p, h);
   Reg *to = ARENA_ARRAY(p->arena, Reg, h->n);
   for (int i = 0; i < h->n; i++) to[i] = ptx_new(p, REG_F);
   if (h->dtype == DTYPE_f16) halves_to_f32(p, h, to);
@@ -67,7 +67,7 @@ const Reg *floats_of(Ptx *p, Held *h) {
     Held pairs = {.dtype = DTYPE_f16, .n = h->n, .word = f8_to_halves(p, h)};
     halves_to_f32(p, &pairs, to);
   } else {
-    for (int i = 0; i < h->n; i++) small_to_f32(p, h->dtype, elems_of(p, h)[i], to[i]);
+    for (int i = 0; i < h->n; i++) small_to_f32(p, h->dtype, ptx_elems_of(p, h)[i], to[i]);
   }
   return to;
 }
@@ -129,7 +129,7 @@ static Held to_f8(Ptx *p, DType t, const Reg *f, int n) {
   return out;
 }
 
-Held from_floats(Ptx *p, DType t, const Reg *f, int n) {
+Held ptx_from_floats(Ptx *p, DType t, const Reg *f, int n) {
   Held out = {.dtype = t, .n = n, .elem = f};
   if (t == DTYPE_f32) return out;
   if (t == DTYPE_f16 || t == DTYPE_bf16)
@@ -186,17 +186,17 @@ static Reg to_f64(Ptx *p, DType t, Reg r) {
 }
 
 Held cast_to_float(Ptx *p, Held *from, DType to) {
-  bool narrow = is_small_float(from->dtype) || from->dtype == DTYPE_f32;
+  bool narrow = ptx_is_small_float(from->dtype) || from->dtype == DTYPE_f32;
   Reg *out = ARENA_ARRAY(p->arena, Reg, from->n);
   if (narrow && to != DTYPE_f64) {
     if (is_native_f8(p, from->dtype) && to == DTYPE_f16)
       return (Held){.dtype = to, .n = from->n, .word = f8_to_halves(p, from)};
     bool half = to == DTYPE_f16 || to == DTYPE_bf16;
-    if (from->dtype == DTYPE_f4e2m1fn && half && from->n % 2 == 0 && has_words(p, from))
-      return f4_to_words(p, from, to);
-    return from_floats(p, to, floats_of(p, from), from->n);
+    if (from->dtype == DTYPE_f4e2m1fn && half && from->n % 2 == 0 && ptx_has_words(p, from))
+      return ptx_f4_to_words(p, from, to);
+    return ptx_from_floats(p, to, ptx_floats_of(p, from), from->n);
   }
-  const Reg *elem = narrow ? floats_of(p, from) : elems_of(p, from);
+  const Reg *elem = narrow ? ptx_floats_of(p, from) : ptx_elems_of(p, from);
   for (int i = 0; i < from->n; i++) {
     if (to != DTYPE_f64) out[i] = wide_to_f32(p, from->dtype, elem[i], to == DTYPE_f32);
     else if (!narrow) out[i] = to_f64(p, from->dtype, elem[i]);
@@ -205,14 +205,14 @@ Held cast_to_float(Ptx *p, Held *from, DType to) {
       ptx_line(p, "cvt.f64.f32 %s, %s", out[i].name, elem[i].name);
     }
   }
-  if (to != DTYPE_f64) return from_floats(p, to, out, from->n);
+  if (to != DTYPE_f64) return ptx_from_floats(p, to, out, from->n);
   return (Held){.dtype = to, .n = from->n, .elem = out};
 }
 
 /* ---- integers ---- */
 
 /* Small integers are held in 32 bits, sign-extended if they are signed. */
-Reg wrap_integer(Ptx *p, DType t, Reg r) {
+Reg ptx_wrap_integer(Ptx *p, DType t, Reg r) {
   int bits = dtype_info[t].bits;
   bool is_signed = dtype_info[t].class == DTYPE_INT;
   if ((!is_signed && !dtype_is_unsigned(t)) || bits >= 32) return r;
@@ -248,12 +248,12 @@ static Reg int_to_int(Ptx *p, DType from, DType to, Reg r) {
   Reg i = ptx_new(p, wide ? REG_RD : REG_R);
   if (dtype_info[from].class == DTYPE_BOOL) {
     ptx_line(p, "selp.b%d %s, 1, 0, %s", wide ? 64 : 32, i.name, r.name);
-    return wrap_integer(p, to, i); /* the 1 of a one-bit integer is its sign */
+    return ptx_wrap_integer(p, to, i); /* the 1 of a one-bit integer is its sign */
   }
-  if (was_wide == wide) return wrap_integer(p, to, r);
+  if (was_wide == wide) return ptx_wrap_integer(p, to, r);
   const char *how = !wide ? "u32.u64" : dtype_is_unsigned(from) ? "u64.u32" : "s64.s32";
   ptx_line(p, "cvt.%s %s, %s", how, i.name, r.name);
-  return wrap_integer(p, to, i);
+  return ptx_wrap_integer(p, to, i);
 }
 
 static Reg to_truth(Ptx *p, DType from, Reg r) {
@@ -268,7 +268,7 @@ static Reg to_truth(Ptx *p, DType from, Reg r) {
 
 static Held cast_to_integer(Ptx *p, Held *from, DType to) {
   bool is_float = dtype_is_float(from->dtype), is_double = from->dtype == DTYPE_f64;
-  const Reg *elem = is_float && !is_double ? floats_of(p, from) : elems_of(p, from);
+  const Reg *elem = is_float && !is_double ? ptx_floats_of(p, from) : ptx_elems_of(p, from);
   Reg *out = ARENA_ARRAY(p->arena, Reg, from->n);
   for (int i = 0; i < from->n; i++)
     out[i] = dtype_info[to].class == DTYPE_BOOL ? to_truth(p, from->dtype, elem[i])
@@ -279,7 +279,7 @@ static Held cast_to_integer(Ptx *p, Held *from, DType to) {
 
 Reg ptx_truth(Ptx *p, const Value *v) {
   Held *h = ptx_get(p, v);
-  return h->dtype == DTYPE_i1 ? elems_of(p, h)[0] : cast_to_integer(p, h, DTYPE_i1).elem[0];
+  return h->dtype == DTYPE_i1 ? ptx_elems_of(p, h)[0] : cast_to_integer(p, h, DTYPE_i1).elem[0];
 }
 
 void ptx_cast(Ptx *p, const Op *op) {
@@ -296,7 +296,7 @@ void ptx_cast(Ptx *p, const Op *op) {
 
 static void set_float(Ptx *p, DType t, double v, Reg to) {
   uint64_t bits = dtype_encode(t, v);
-  switch (class_of(t)) {
+  switch (ptx_class_of(t)) {
   case REG_F: ptx_line(p, "mov.f32 %s, 0f%08" PRIX64, to.name, bits); break;
   case REG_FD: ptx_line(p, "mov.f64 %s, 0d%016" PRIX64, to.name, bits); break;
   case REG_H: ptx_line(p, "mov.b16 %s, 0x%04" PRIX64, to.name, bits); break;
@@ -305,7 +305,7 @@ static void set_float(Ptx *p, DType t, double v, Reg to) {
 }
 
 static void set_integer(Ptx *p, DType t, int64_t v, Reg to) {
-  if (class_of(t) == REG_P) ptx_line(p, "setp.ne.s32 %s, %d, 0", to.name, v != 0);
+  if (ptx_class_of(t) == REG_P) ptx_line(p, "setp.ne.s32 %s, %d, 0", to.name, v != 0);
   else ptx_line(p, "mov.b%d %s, %" PRId64, to.class == REG_RD ? 64 : 32, to.name, v);
 }
 

@@ -79,13 +79,13 @@ bool ptx_divide(Ptx *p, const Op *op) {
   if ((class != DTYPE_INT && class != DTYPE_INDEX) || !constant_of(op->args[1], &d)) return false;
   int bits = dtype_info[t->dtype].bits == 64 ? 64 : 32;
   if (d == 0 || d == INT64_MIN || (bits == 32 && d != (int32_t)d)) return false;
-  const Reg *x = elems_of(p, held_spread(p, op->args[0], t->n));
+  const Reg *x = ptx_elems_of(p, held_spread(p, op->args[0], t->n));
   Reg *out = ARENA_ARRAY(p->arena, Reg, t->n);
   for (int i = 0; i < t->n; i++) {
     Reg q = quotient(p, x[i], d, bits);
     if (op->kind == OP_mod) q = rest(p, x[i], q, d, bits);
     if (op->kind == OP_floordiv) q = floored(p, x[i], q, d, bits);
-    out[i] = wrap_integer(p, t->dtype, q);
+    out[i] = ptx_wrap_integer(p, t->dtype, q);
   }
   ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = t->n, .elem = out, .own = true});
   return true;

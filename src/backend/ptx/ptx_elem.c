@@ -42,7 +42,7 @@ static const char *const unsigned_of[OP_COUNT][2] = {
 
 static const RegClass column_class[] = {REG_F, REG_FD, REG_R, REG_RD, REG_P, REG_R};
 
-bool has_elementwise(OpKind kind) {
+bool ptx_has_elementwise(OpKind kind) {
   for (int i = 0; i < COLUMNS; i++)
     if (template_of[kind][i]) return true;
   return false;
@@ -116,10 +116,10 @@ Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b) {
 static void by_pairs(Ptx *p, const Op *op, const char *text) {
   const Type *t = op->results[0].type;
   Held h = held_new(p, t->dtype, t->n, true);
-  for (int i = 0; i < word_count(t->dtype, t->n); i++) {
+  for (int i = 0; i < ptx_word_count(t->dtype, t->n); i++) {
     Fill f = {.col = COL_HALF, .d = h.word[i]};
     for (int j = 0; j < op->nargs; j++)
-      f.arg[j] = words_of(p, held_spread(p, op->args[j], t->n))[i];
+      f.arg[j] = ptx_words_of(p, held_spread(p, op->args[j], t->n))[i];
     expand(p, text, &f);
   }
   ptx_set(p, &op->results[0], h);
@@ -148,16 +148,16 @@ void ptx_elementwise(Ptx *p, const Op *op) {
   if (!text) ptx_fail(p, op, arena_printf(p->arena, "this op on %s", dtype_info[in].name));
   for (int j = 0; text && j < op->nargs; j++) {
     Held *h = held_spread(p, op->args[j], n);
-    arg[j] = is_small_float(in) ? floats_of(p, h) : elems_of(p, h);
+    arg[j] = ptx_is_small_float(in) ? ptx_floats_of(p, h) : ptx_elems_of(p, h);
   }
   for (int i = 0; text && i < n; i++) {
     Fill f = {.col = col, .d = ptx_new(p, truth ? REG_P : column_class[col])};
     for (int j = 0; j < op->nargs; j++) f.arg[j] = arg[j][i];
     expand(p, text, &f);
-    d[i] = is_small_float(in) || truth ? f.d : wrap_integer(p, out, f.d);
+    d[i] = ptx_is_small_float(in) || truth ? f.d : ptx_wrap_integer(p, out, f.d);
   }
   Held h = {.dtype = out, .n = n, .elem = d, .own = true};
-  if (is_small_float(out) && text) h = from_floats(p, out, d, n);
+  if (ptx_is_small_float(out) && text) h = ptx_from_floats(p, out, d, n);
   ptx_set(p, &op->results[0], h);
 }
 
@@ -175,12 +175,12 @@ void ptx_select(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
   Held *c = ptx_get(p, op->args[0]), *a = held_spread(p, op->args[1], t->n),
        *b = held_spread(p, op->args[2], t->n);
-  bool words = c->n == 1 && is_packed(t->dtype) && has_words(p, a) && has_words(p, b);
+  bool words = c->n == 1 && ptx_is_packed(t->dtype) && ptx_has_words(p, a) && ptx_has_words(p, b);
   Held h = held_new(p, t->dtype, t->n, words);
-  const Reg *x = words ? a->word : elems_of(p, a), *y = words ? b->word : elems_of(p, b);
+  const Reg *x = words ? a->word : ptx_elems_of(p, a), *y = words ? b->word : ptx_elems_of(p, b);
   const Reg *to = words ? h.word : h.elem;
-  for (int i = 0; i < (words ? word_count(t->dtype, t->n) : t->n); i++) {
-    Reg test = elems_of(p, c)[c->n == 1 ? 0 : i];
+  for (int i = 0; i < (words ? ptx_word_count(t->dtype, t->n) : t->n); i++) {
+    Reg test = ptx_elems_of(p, c)[c->n == 1 ? 0 : i];
     if (x[i].class == REG_P) select_truth(p, test, x[i], y[i], to[i]);
     else
       ptx_line(p, "selp.%s %s, %s, %s, %s", how[x[i].class], to[i].name, x[i].name, y[i].name,

@@ -55,7 +55,7 @@ static Reg symbol_value(Code *c, const SymOp *s) {
   if (strncmp(name, arg, n) == 0) {
     int i = 0;
     for (const char *at = name + n; *at; at++) i = i * 10 + (*at - '0');
-    return elems_of(p, ptx_get(p, c->args->args[i]))[0];
+    return ptx_elems_of(p, ptx_get(p, c->args->args[i]))[0];
   }
   const Reg *known = symbol_reg(p, name);
   if (known) return *known;

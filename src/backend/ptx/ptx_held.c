@@ -4,7 +4,7 @@
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
-RegClass class_of(DType t) {
+RegClass ptx_class_of(DType t) {
   const DTypeInfo *info = &dtype_info[t];
   if (info->class == DTYPE_BOOL) return REG_P;
   if (t == DTYPE_f32) return REG_F;
@@ -13,17 +13,17 @@ RegClass class_of(DType t) {
   return info->bits == 64 ? REG_RD : REG_R;
 }
 
-bool is_packed(DType t) { return dtype_info[t].bits < 32 && dtype_info[t].class != DTYPE_BOOL; }
+bool ptx_is_packed(DType t) { return dtype_info[t].bits < 32 && dtype_info[t].class != DTYPE_BOOL; }
 
 /* Bits of an element in a word: 6-bit floats take a byte. */
 static int width_of(DType t) { return dtype_info[t].bits == 6 ? 8 : dtype_info[t].bits; }
 
-int word_count(DType t, int n) { return (n * width_of(t) + 31) / 32; }
+int ptx_word_count(DType t, int n) { return (n * width_of(t) + 31) / 32; }
 
 Held held_new(Ptx *p, DType t, int n, bool words) {
-  int count = words ? word_count(t, n) : n;
+  int count = words ? ptx_word_count(t, n) : n;
   Reg *regs = ARENA_ARRAY(p->arena, Reg, count);
-  for (int i = 0; i < count; i++) regs[i] = ptx_new(p, words ? REG_R : class_of(t));
+  for (int i = 0; i < count; i++) regs[i] = ptx_new(p, words ? REG_R : ptx_class_of(t));
   Held h = {.dtype = t, .n = n, .own = true};
   if (words) h.word = regs;
   else h.elem = regs;
@@ -42,8 +42,8 @@ static int current_region(const Ptx *p) {
   return p->regions.n ? p->regions.at[p->regions.n - 1] : 0;
 }
 
-bool has_elems(const Ptx *p, const Held *h) { return h->elem && is_open(p, h->elem_in); }
-bool has_words(const Ptx *p, const Held *h) { return h->word && is_open(p, h->word_in); }
+bool ptx_has_elems(const Ptx *p, const Held *h) { return h->elem && is_open(p, h->elem_in); }
+bool ptx_has_words(const Ptx *p, const Held *h) { return h->word && is_open(p, h->word_in); }
 
 static const char *move_of(RegClass class) {
   static const char *const names[] = {"mov.pred", "mov.b16", "mov.b32",
@@ -61,7 +61,7 @@ static void unpack(Ptx *p, Held *h, Reg *elem) {
   int width = width_of(h->dtype), per = 32 / width;
   for (int i = 0; i < h->n; i++) {
     Reg word = h->word[i / per];
-    if (class_of(h->dtype) != REG_H) {
+    if (ptx_class_of(h->dtype) != REG_H) {
       ptx_line(p, "bfe.%s32 %s, %s, %d, %d", is_signed(h->dtype) ? "s" : "u", elem[i].name,
                word.name, i % per * width, width);
     } else if (i % 2 == 0) {
@@ -71,13 +71,13 @@ static void unpack(Ptx *p, Held *h, Reg *elem) {
   }
 }
 
-const Reg *elems_of(Ptx *p, Held *h) {
-  if (has_elems(p, h)) return h->elem;
+const Reg *ptx_elems_of(Ptx *p, Held *h) {
+  if (ptx_has_elems(p, h)) return h->elem;
   h->elem_in = current_region(p);
   Reg *elem = ARENA_ARRAY(p->arena, Reg, h->n);
-  for (int i = 0; i < h->n; i++) elem[i] = ptx_new(p, class_of(h->dtype));
-  if (is_packed(h->dtype)) unpack(p, h, elem);
-  for (int i = 0; !is_packed(h->dtype) && i < h->n; i++)
+  for (int i = 0; i < h->n; i++) elem[i] = ptx_new(p, ptx_class_of(h->dtype));
+  if (ptx_is_packed(h->dtype)) unpack(p, h, elem);
+  for (int i = 0; !ptx_is_packed(h->dtype) && i < h->n; i++)
     if (width_of(h->dtype) == 64)
       ptx_line(p, "mov.b64 %s, {%s, %s}", elem[i].name, h->word[2 * i].name,
                h->word[2 * i + 1].name);
@@ -137,10 +137,10 @@ static bool same_registers(const Reg *a, const Reg *b, int n) {
   return true;
 }
 
-const Reg *words_of(Ptx *p, Held *h) {
-  if (has_words(p, h)) return h->word;
+const Reg *ptx_words_of(Ptx *p, Held *h) {
+  if (ptx_has_words(p, h)) return h->word;
   h->word_in = current_region(p);
-  int n = word_count(h->dtype, h->n), per = 32 / width_of(h->dtype);
+  int n = ptx_word_count(h->dtype, h->n), per = 32 / width_of(h->dtype);
   Reg *word = ARENA_ARRAY(p->arena, Reg, n + 1);
   for (int i = 0; i < n && per; i++) {
     int left = h->n - i * per < per ? h->n - i * per : per;
@@ -159,15 +159,15 @@ Held *held_spread(Ptx *p, const Value *v, int n) {
   Held *h = ptx_get(p, v);
   if (h->n == n) return h;
   Reg *elem = ARENA_ARRAY(p->arena, Reg, n);
-  for (int i = 0; i < n; i++) elem[i] = elems_of(p, h)[0];
+  for (int i = 0; i < n; i++) elem[i] = ptx_elems_of(p, h)[0];
   Held all = {.dtype = h->dtype, .n = n, .elem = elem};
   return arena_copy(p->arena, &all, sizeof all);
 }
 
-void move_held(Ptx *p, const Held *to, Held *from) {
-  const Reg *source = to->word ? words_of(p, from) : elems_of(p, from);
+void ptx_move_held(Ptx *p, const Held *to, Held *from) {
+  const Reg *source = to->word ? ptx_words_of(p, from) : ptx_elems_of(p, from);
   const Reg *target = to->word ? to->word : to->elem;
-  int n = to->word ? word_count(to->dtype, to->n) : to->n;
+  int n = to->word ? ptx_word_count(to->dtype, to->n) : to->n;
   for (int i = 0; i < n; i++)
     if (target[i].name != source[i].name)
       ptx_line(p, "%s %s, %s", move_of(target[i].class), target[i].name, source[i].name);
@@ -195,7 +195,7 @@ static bool is_divided(Ptx *p, const Value *whole) {
   return users == p->uses[whole->id];
 }
 
-bool may_overwrite(Ptx *p, const Op *user, const Value *v) {
+bool ptx_may_overwrite(Ptx *p, const Op *user, const Value *v) {
   if (is_alone(p, user, v)) return true;
   const Op *pick = v->def;
   if (p->uses[v->id] != 1 || !pick || pick->kind != OP_pick || pick->parent != user->parent)
@@ -218,8 +218,8 @@ static bool join_words(Ptx *p, const Op *op) {
   Reg *word = ARENA_ARRAY(p->arena, Reg, op->results[0].type->n);
   for (int i = 0; i < op->nargs; i++) {
     Held *h = ptx_get(p, op->args[i]);
-    if (!has_words(p, h) || h->n % per) return false;
-    for (int j = 0; j < word_count(h->dtype, h->n); j++) word[n++] = h->word[j];
+    if (!ptx_has_words(p, h) || h->n % per) return false;
+    for (int j = 0; j < ptx_word_count(h->dtype, h->n); j++) word[n++] = h->word[j];
   }
   const Type *t = op->results[0].type;
   ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = t->n, .word = word});
@@ -228,12 +228,12 @@ static bool join_words(Ptx *p, const Op *op) {
 
 void ptx_join(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
-  if (is_packed(t->dtype) && join_words(p, op)) return;
+  if (ptx_is_packed(t->dtype) && join_words(p, op)) return;
   Reg *elem = ARENA_ARRAY(p->arena, Reg, t->n);
   int n = 0;
   for (int i = 0; i < op->nargs; i++) {
     Held *h = ptx_get(p, op->args[i]);
-    const Reg *from = elems_of(p, h);
+    const Reg *from = ptx_elems_of(p, h);
     for (int j = 0; j < h->n; j++) elem[n++] = from[j];
   }
   ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = t->n, .elem = elem});
@@ -243,7 +243,7 @@ void ptx_join(Ptx *p, const Op *op) {
 static bool pick_words(Ptx *p, const Op *op, const Attr *regs) {
   Held *h = ptx_get(p, op->args[0]);
   int per = 32 / width_of(h->dtype);
-  if (!has_words(p, h) || regs->n % per) return false;
+  if (!ptx_has_words(p, h) || regs->n % per) return false;
   Reg *word = ARENA_ARRAY(p->arena, Reg, regs->n);
   for (int i = 0; i < regs->n; i++) {
     int64_t first = regs->ints[i - i % per];
@@ -257,9 +257,9 @@ static bool pick_words(Ptx *p, const Op *op, const Attr *regs) {
 void ptx_pick(Ptx *p, const Op *op) {
   const Attr *regs = op_attr(op, ATTR_regs);
   Held *h = ptx_get(p, op->args[0]);
-  if (is_packed(h->dtype) && pick_words(p, op, regs)) return;
+  if (ptx_is_packed(h->dtype) && pick_words(p, op, regs)) return;
   Reg *elem = ARENA_ARRAY(p->arena, Reg, regs->n);
-  for (int i = 0; i < regs->n; i++) elem[i] = elems_of(p, h)[regs->ints[i]];
+  for (int i = 0; i < regs->n; i++) elem[i] = ptx_elems_of(p, h)[regs->ints[i]];
   ptx_set(p, &op->results[0], (Held){.dtype = h->dtype, .n = regs->n, .elem = elem});
 }
 
@@ -273,9 +273,9 @@ static Reg shuffle_word(Ptx *p, const char *mode, Reg word, const char *by, int 
 
 static void shuffle(Ptx *p, const Op *op, const char *mode, const char *by, int clamp) {
   Held *h = ptx_get(p, op->args[0]);
-  bool truth = class_of(h->dtype) == REG_P;
-  int n = truth ? h->n : word_count(h->dtype, h->n);
-  const Reg *from = truth ? elems_of(p, h) : words_of(p, h);
+  bool truth = ptx_class_of(h->dtype) == REG_P;
+  int n = truth ? h->n : ptx_word_count(h->dtype, h->n);
+  const Reg *from = truth ? ptx_elems_of(p, h) : ptx_words_of(p, h);
   Reg *to = ARENA_ARRAY(p->arena, Reg, n);
   for (int i = 0; i < n; i++) {
     to[i] = shuffle_word(p, mode, truth ? as_word(p, from[i]) : from[i], by, clamp);
@@ -299,7 +299,7 @@ void ptx_shuffle(Ptx *p, const Op *op) {
 
 void ptx_shuffle_idx(Ptx *p, const Op *op) {
   Held *lane = ptx_get(p, op->args[1]);
-  Reg from = elems_of(p, lane)[0], word = ptx_new(p, REG_R);
+  Reg from = ptx_elems_of(p, lane)[0], word = ptx_new(p, REG_R);
   if (from.class == REG_RD) ptx_line(p, "cvt.u32.u64 %s, %s", word.name, from.name);
   else word = from;
   shuffle(p, op, "idx", word.name, 31);
@@ -316,12 +316,12 @@ void ptx_bitcast(Ptx *p, const Op *op) {
     ptx_fail(p, op, "a bitcast of 1 or 6 bits to others");
     return;
   }
-  bool same = from == to && class_of(h->dtype) == class_of(t->dtype) &&
+  bool same = from == to && ptx_class_of(h->dtype) == ptx_class_of(t->dtype) &&
               is_signed(h->dtype) == is_signed(t->dtype);
   Held out = *h;
   out.dtype = t->dtype, out.n = t->n, out.own = false;
   if (!same) {
-    out.word = words_of(p, h);
+    out.word = ptx_words_of(p, h);
     out.elem = NULL;
     out.word_in = 0; /* valid wherever the value is */
   }

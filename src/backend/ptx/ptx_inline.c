@@ -38,11 +38,11 @@ static Reg *write_text(Ptx *p, const Op *op, const InlineResults *results) {
   const Reg **arg = ARENA_ARRAY(p->arena, const Reg *, inputs);
   Reg *all = ARENA_ARRAY(p->arena, Reg, count * n);
   Reg *operand = ARENA_ARRAY(p->arena, Reg, count + inputs);
-  for (int j = 0; j < inputs; j++) arg[j] = elems_of(p, held_spread(p, op->args[j], n));
+  for (int j = 0; j < inputs; j++) arg[j] = ptx_elems_of(p, held_spread(p, op->args[j], n));
   for (int i = 0; i < n; i++) {
     for (int j = 0; j < inputs; j++) operand[count + j] = in_register(p, arg[j][i]);
     for (int r = 0; r < count; r++)
-      operand[r] = all[r * n + i] = ptx_new(p, class_of(results->dtype[r]));
+      operand[r] = all[r * n + i] = ptx_new(p, ptx_class_of(results->dtype[r]));
     ptx_text(p, arena_printf(p->arena, "{ %s }", filled(p, op_attr(op, ATTR_ptx)->text, operand)));
   }
   return all;

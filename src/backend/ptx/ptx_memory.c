@@ -59,7 +59,7 @@ static bool is_nibble(const Value *memory) { return dtype_memory_bits(memory->ty
 
 /* Which half of its byte: the element's index may be odd. */
 static Reg half_of_byte(Ptx *p, const Op *op, int at, int64_t element) {
-  Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], half = ptx_new(p, REG_R);
+  Reg from = ptx_elems_of(p, ptx_get(p, op->args[at + 1]))[0], half = ptx_new(p, REG_R);
   if (from.class == REG_RD) ptx_line(p, "cvt.u32.u64 %s, %s", half.name, from.name);
   else ptx_line(p, "mov.b32 %s, %s", half.name, from.name);
   ptx_line(p, "add.s32 %s, %s, %" PRId64, half.name, half.name, op_imm(op, ATTR_imm) + element);
@@ -70,7 +70,7 @@ static Reg half_of_byte(Ptx *p, const Op *op, int at, int64_t element) {
 /* Two 4-bit elements share a byte: with an odd element and an odd immediate, the byte is known only
  * at run time. */
 static Reg nibble_address(Ptx *p, const Op *op, int at, int64_t element) {
-  Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], sum = ptx_new(p, from.class);
+  Reg from = ptx_elems_of(p, ptx_get(p, op->args[at + 1]))[0], sum = ptx_new(p, from.class);
   int bits = from.class == REG_RD ? 64 : 32;
   const Value *memory = op->args[at];
   ptx_line(p, "add.s%d %s, %s, %" PRId64, bits, sum.name, from.name,
@@ -103,7 +103,7 @@ static const char *guard_of(Ptx *p, const Op *op, int at) {
   if (op->nargs <= at) return "";
   Held *mask = ptx_get(p, op->args[at]);
   if (mask->n != 1) ptx_fail(p, op, "a mask for each element, which `legalise` takes apart,");
-  return arena_printf(p->arena, "@%s ", elems_of(p, mask)[0].name);
+  return arena_printf(p->arena, "@%s ", ptx_elems_of(p, mask)[0].name);
 }
 
 /* ---- shapes of accesses ---- */
@@ -142,14 +142,14 @@ static const char *hint_of(const Ptx *p, const Op *op, const Value *memory) {
 static int access_bytes(const Type *t) { return dtype_memory_bits(t->dtype) * t->n / 8; }
 
 static bool moves_words(const Type *t) {
-  return is_packed(t->dtype) && access_bytes(t) % 4 == 0 && access_bytes(t);
+  return ptx_is_packed(t->dtype) && access_bytes(t) % 4 == 0 && access_bytes(t);
 }
 
 /* Whether one instruction can do the access. */
 static bool check_width(Ptx *p, const Op *op, const Type *t) {
   int bytes = access_bytes(t);
   bool single = dtype_memory_bits(t->dtype) == 4 && t->n == 1;
-  if (single || class_of(t->dtype) == REG_P) return true;
+  if (single || ptx_class_of(t->dtype) == REG_P) return true;
   if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && bytes * 8 == dtype_memory_bits(t->dtype) * t->n)
     return true;
   ptx_fail(p, op,
@@ -211,7 +211,7 @@ static void load_small(Ptx *p, const Op *op) {
   } else {
     Reg half = ptx_new(p, REG_H);
     load_registers(p, op, &half, 1, "b16", place);
-    if (class_of(t->dtype) == REG_H)
+    if (ptx_class_of(t->dtype) == REG_H)
       h = (Held){.dtype = t->dtype, .n = 1, .elem = arena_copy(p->arena, &half, sizeof half)};
     else ptx_line(p, "cvt.u32.u16 %s, %s", h.word[0].name, half.name);
   }
@@ -222,14 +222,14 @@ void ptx_load(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
   bool words = moves_words(t);
   if (!check_width(p, op, t)) return;
-  if (class_of(t->dtype) == REG_P) load_truth(p, op);
+  if (ptx_class_of(t->dtype) == REG_P) load_truth(p, op);
   else if (dtype_memory_bits(t->dtype) == 4 && t->n == 1) load_nibble(p, op);
-  else if (is_packed(t->dtype) && !words) load_small(p, op);
+  else if (ptx_is_packed(t->dtype) && !words) load_small(p, op);
   else {
     Held h = held_new(p, t->dtype, t->n, words);
     const Reg *regs = words ? h.word : h.elem;
-    load_registers(p, op, regs, words ? word_count(t->dtype, t->n) : t->n, type_of(regs[0].class),
-                   place_of(p, op, 0, 0));
+    load_registers(p, op, regs, words ? ptx_word_count(t->dtype, t->n) : t->n,
+                   type_of(regs[0].class), place_of(p, op, 0, 0));
     ptx_set(p, &op->results[0], h);
   }
 }
@@ -247,7 +247,7 @@ static void store_registers(Ptx *p, const Op *op, const Reg *regs, int n, const 
 static void store_truth(Ptx *p, const Op *op, Held *h) {
   for (int i = 0; i < h->n; i++) {
     Reg byte = ptx_new(p, REG_R);
-    ptx_line(p, "selp.b32 %s, 1, 0, %s", byte.name, elems_of(p, h)[i].name);
+    ptx_line(p, "selp.b32 %s, 1, 0, %s", byte.name, ptx_elems_of(p, h)[i].name);
     store_registers(p, op, &byte, 1, "u8", i);
   }
 }
@@ -255,22 +255,22 @@ static void store_truth(Ptx *p, const Op *op, Held *h) {
 /* The other half of the byte may belong to another thread. */
 static void store_nibble(Ptx *p, const Op *op, Held *h) {
   Held *mask = op->nargs > 3 ? ptx_get(p, op->args[3]) : NULL;
-  Reg half, at = ptx_element_address(p, op, 1, 0, &half), value = elems_of(p, h)[0];
+  Reg half, at = ptx_element_address(p, op, 1, 0, &half), value = ptx_elems_of(p, h)[0];
   int skip = p->labels++;
-  if (mask) ptx_line(p, "@!%s bra $skip%d", elems_of(p, mask)[0].name, skip);
+  if (mask) ptx_line(p, "@!%s bra $skip%d", ptx_elems_of(p, mask)[0].name, skip);
   ptx_exchange(p, ptx_space(p, op, op->args[1]), at, half, h->dtype, value);
   if (mask) ptx_label(p, "skip", skip);
 }
 
 static void store_small(Ptx *p, const Op *op, Held *h) {
   int bytes = access_bytes(op->args[0]->type);
-  if (class_of(h->dtype) == REG_H) {
-    store_registers(p, op, elems_of(p, h), 1, "b16", 0);
+  if (ptx_class_of(h->dtype) == REG_H) {
+    store_registers(p, op, ptx_elems_of(p, h), 1, "b16", 0);
   } else if (bytes == 1) {
-    store_registers(p, op, words_of(p, h), 1, "u8", 0);
+    store_registers(p, op, ptx_words_of(p, h), 1, "u8", 0);
   } else {
     Reg half = ptx_new(p, REG_H);
-    ptx_line(p, "cvt.u16.u32 %s, %s", half.name, words_of(p, h)[0].name);
+    ptx_line(p, "cvt.u16.u32 %s, %s", half.name, ptx_words_of(p, h)[0].name);
     store_registers(p, op, &half, 1, "b16", 0);
   }
 }
@@ -280,13 +280,13 @@ void ptx_store(Ptx *p, const Op *op) {
   const Type *t = op->args[0]->type;
   bool words = moves_words(t);
   if (!check_width(p, op, t)) return;
-  if (class_of(t->dtype) == REG_P) store_truth(p, op, h);
+  if (ptx_class_of(t->dtype) == REG_P) store_truth(p, op, h);
   else if (dtype_memory_bits(t->dtype) == 4 && t->n == 1) store_nibble(p, op, h);
-  else if (is_packed(t->dtype) && !words) store_small(p, op, h);
+  else if (ptx_is_packed(t->dtype) && !words) store_small(p, op, h);
   else {
-    const Reg *regs = words ? words_of(p, h) : elems_of(p, h);
-    store_registers(p, op, regs, words ? word_count(t->dtype, t->n) : t->n, type_of(regs[0].class),
-                    0);
+    const Reg *regs = words ? ptx_words_of(p, h) : ptx_elems_of(p, h);
+    store_registers(p, op, regs, words ? ptx_word_count(t->dtype, t->n) : t->n,
+                    type_of(regs[0].class), 0);
   }
 }
 
@@ -302,7 +302,7 @@ static void move_matrices(Ptx *p, const Op *op, const Reg *words, int n, bool lo
 /* Transposing moves 16-bit units; smaller elements stay together within them. */
 void ptx_ldmatrix(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
-  int n = word_count(t->dtype, t->n);
+  int n = ptx_word_count(t->dtype, t->n);
   Held h = held_new(p, t->dtype, t->n, true);
   move_matrices(p, op, h.word, n, true);
   ptx_set(p, &op->results[0], h);
@@ -310,5 +310,5 @@ void ptx_ldmatrix(Ptx *p, const Op *op) {
 
 void ptx_stmatrix(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
-  move_matrices(p, op, words_of(p, h), word_count(h->dtype, h->n), false);
+  move_matrices(p, op, ptx_words_of(p, h), ptx_word_count(h->dtype, h->n), false);
 }

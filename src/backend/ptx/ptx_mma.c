@@ -47,10 +47,10 @@ static void put_list(StrBuf *out, const Reg *regs, int n) {
 
 /* Registers of an operand: words, or f64 elements. */
 static const Reg *registers(Ptx *p, Held *h) {
-  return h->dtype == DTYPE_f64 ? elems_of(p, h) : words_of(p, h);
+  return h->dtype == DTYPE_f64 ? ptx_elems_of(p, h) : ptx_words_of(p, h);
 }
 
-static int register_count(DType t, int n) { return t == DTYPE_f64 ? n : word_count(t, n); }
+static int register_count(DType t, int n) { return t == DTYPE_f64 ? n : ptx_word_count(t, n); }
 
 static int fragment_size(const MmaInfo *row, MmaOperand part) {
   Layout l;
@@ -64,8 +64,9 @@ static bool is_accumulated_in_words(DType t) { return t == DTYPE_f16; }
 static Held accumulator(Ptx *p, const Op *op, int arg) {
   p->multiplies = true;
   Held *from = ptx_get(p, op->args[arg]);
-  bool formed = is_accumulated_in_words(from->dtype) ? has_words(p, from) : has_elems(p, from);
-  if (formed && may_overwrite(p, op, op->args[arg])) {
+  bool formed =
+      is_accumulated_in_words(from->dtype) ? ptx_has_words(p, from) : ptx_has_elems(p, from);
+  if (formed && ptx_may_overwrite(p, op, op->args[arg])) {
     Held same = *from;
     if (same.word && same.elem)
       *(is_accumulated_in_words(same.dtype) ? &same.elem : &same.word) = NULL;
@@ -73,7 +74,7 @@ static Held accumulator(Ptx *p, const Op *op, int arg) {
     return same;
   }
   Held to = held_new(p, from->dtype, from->n, is_accumulated_in_words(from->dtype));
-  move_held(p, &to, from);
+  ptx_move_held(p, &to, from);
   return to;
 }
 
@@ -93,11 +94,11 @@ static const char *unknown_zero(Ptx *p) {
  * e4m3 that it knows to be 0 as numbers of 2^-7, so elements outside a tile would contribute. */
 static Held *hidden_zeros(Ptx *p, Held *h) {
   if (h->dtype != DTYPE_f8e4m3fn) return h;
-  const Reg *from = words_of(p, h);
+  const Reg *from = ptx_words_of(p, h);
   const char *zero = unknown_zero(p);
   Held *to = ARENA_ARRAY(p->arena, Held, 1);
   *to = held_new(p, h->dtype, h->n, true);
-  for (int i = 0; i < word_count(h->dtype, h->n); i++)
+  for (int i = 0; i < ptx_word_count(h->dtype, h->n); i++)
     ptx_line(p, "or.b32 %s, %s, %s", to->word[i].name, from[i].name, zero);
   return to;
 }
@@ -111,7 +112,7 @@ typedef struct WaveMma {
 
 static void one_instruction(Ptx *p, const WaveMma *w, int m, int n, int k) {
   const Reg *acc = w->acc.word ? w->acc.word : w->acc.elem;
-  int c = w->acc.word ? word_count(w->acc.dtype, w->each[2]) : w->each[2];
+  int c = w->acc.word ? ptx_word_count(w->acc.dtype, w->each[2]) : w->each[2];
   int a = register_count(w->a->dtype, w->each[0]), b = register_count(w->b->dtype, w->each[1]);
   const Reg *d = acc + (m * w->copies[1] + n) * c;
   StrBuf out = {.arena = p->arena};
@@ -186,7 +187,7 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
 void ptx_wgmma_fence(Ptx *p, const Op *op) {
   for (const Op *next = op->next; next && next->kind != OP_wgmma_commit; next = next->next) {
     const Value *a = next->kind == OP_wgmma ? next->args[1] : NULL;
-    if (a && a->type->kind != TYPE_mem && ptx_get(p, a)) words_of(p, ptx_get(p, a));
+    if (a && a->type->kind != TYPE_mem && ptx_get(p, a)) ptx_words_of(p, ptx_get(p, a));
   }
   ptx_line(p, "wgmma.fence.sync.aligned");
 }
@@ -232,16 +233,16 @@ void ptx_wgmma(Ptx *p, const Op *op) {
   Held acc = accumulator(p, op, 0);
   StrBuf out = {.arena = p->arena};
   Reg keep = {"1", REG_P};
-  if (op->nargs > b + 2) keep = elems_of(p, ptx_get(p, op->args[b + 2]))[0];
+  if (op->nargs > b + 2) keep = ptx_elems_of(p, ptx_get(p, op->args[b + 2]))[0];
   sb_printf(&out, "%s ",
             instruction(p, row, accumulator_type(ct), spelling(at, row), spelling(bt, row)));
-  put_list(&out, acc.word ? acc.word : acc.elem, acc.word ? word_count(ct, acc.n) : acc.n);
+  put_list(&out, acc.word ? acc.word : acc.elem, acc.word ? ptx_word_count(ct, acc.n) : acc.n);
   if (shared) {
     sb_printf(&out, ", %s", descriptor(p, op, 1, ATTR_desc_a).name);
   } else {
     Held *a = ptx_get(p, op->args[1]);
     sb_puts(&out, ", ");
-    put_list(&out, words_of(p, a), word_count(a->dtype, a->n));
+    put_list(&out, ptx_words_of(p, a), ptx_word_count(a->dtype, a->n));
   }
   sb_printf(&out, ", %s, %s", descriptor(p, op, b, ATTR_desc_b).name, keep.name);
   bool integer = ct == DTYPE_i32, half = at == DTYPE_f16 || at == DTYPE_bf16;

@@ -81,7 +81,7 @@ bool ptx_redux(Ptx *p, const Op *op) {
   Held *from = ptx_get(p, reduced_value(p, op)), to = held_new(p, DTYPE_i32, from->n, false);
   for (int i = 0; i < from->n; i++)
     ptx_line(p, "redux.sync.%s %s, %s, 0xffffffff", operation(op->kind), to.elem[i].name,
-             elems_of(p, from)[i].name);
+             ptx_elems_of(p, from)[i].name);
   ptx_set(p, &op->results[0], to);
   return true;
 }

@@ -24,9 +24,9 @@ static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int 
   c.homes = ARENA_ARRAY(p->arena, Held, c.n);
   for (int i = 0; i < c.n; i++) {
     const Type *t = from[i]->type;
-    bool words = is_packed(t->dtype) && t->n * dtype_info[t->dtype].bits % 32 == 0;
+    bool words = ptx_is_packed(t->dtype) && t->n * dtype_info[t->dtype].bits % 32 == 0;
     c.homes[i] = held_new(p, t->dtype, t->n, words);
-    move_held(p, &c.homes[i], ptx_get(p, from[i]));
+    ptx_move_held(p, &c.homes[i], ptx_get(p, from[i]));
     ptx_set(p, body->args[first + i], c.homes[i]);
   }
   return c;
@@ -35,15 +35,15 @@ static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int 
 /* The value is already in its home. */
 static bool is_home(Ptx *p, const Held *home, Held *v) {
   const Reg *to = home->word ? home->word : home->elem;
-  const Reg *from = home->word ? words_of(p, v) : elems_of(p, v);
-  int n = home->word ? word_count(home->dtype, home->n) : home->n;
+  const Reg *from = home->word ? ptx_words_of(p, v) : ptx_elems_of(p, v);
+  int n = home->word ? ptx_word_count(home->dtype, home->n) : home->n;
   for (int i = 0; i < n; i++)
     if (to[i].name != from[i].name) return false;
   return true;
 }
 
 static bool holds(const Held *h, Reg r) {
-  int words = h->word ? word_count(h->dtype, h->n) : 0;
+  int words = h->word ? ptx_word_count(h->dtype, h->n) : 0;
   for (int i = 0; i < words; i++)
     if (h->word[i].name == r.name) return true;
   for (int i = 0; h->elem && i < h->n; i++)
@@ -56,7 +56,7 @@ static bool is_in_homes(const Carried *c, const Held *v) {
   for (int i = 0; i < c->n; i++) {
     const Held *home = &c->homes[i];
     const Reg *regs = home->word ? home->word : home->elem;
-    int n = home->word ? word_count(home->dtype, home->n) : home->n;
+    int n = home->word ? ptx_word_count(home->dtype, home->n) : home->n;
     for (int r = 0; r < n; r++)
       if (holds(v, regs[r])) return true;
   }
@@ -76,10 +76,10 @@ static void yield_carried(Ptx *p, const Carried *c, const Op *yield, int first) 
     next[i] = *v;
     if (!is_in_homes(c, v)) continue;
     next[i] = held_new(p, home->dtype, home->n, home->word != NULL);
-    move_held(p, &next[i], v);
+    ptx_move_held(p, &next[i], v);
   }
   for (int i = 0; i < c->n; i++)
-    if (!stays[i]) move_held(p, &c->homes[i], &next[i]);
+    if (!stays[i]) ptx_move_held(p, &c->homes[i], &next[i]);
 }
 
 static void set_results(Ptx *p, const Op *op, const Carried *c) {
@@ -114,7 +114,7 @@ void ptx_for(Ptx *p, const Op *op) {
   Reg at = ptx_new(p, small ? REG_R : REG_RD), done = ptx_new(p, REG_P);
   Carried c = open_carried(p, op->args + first, op->body, 0);
   if (first)
-    ptx_line(p, "max.s64 %s, %s, 0", at.name, elems_of(p, ptx_get(p, op->args[0]))[0].name);
+    ptx_line(p, "max.s64 %s, %s, 0", at.name, ptx_elems_of(p, ptx_get(p, op->args[0]))[0].name);
   else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
   ptx_addresses_before(p, op->body);
   ptx_label(p, "loop", n);
@@ -160,7 +160,7 @@ void ptx_while(Ptx *p, const Op *op) {
   ptx_label(p, "loop", n);
   ptx_define(p, op_attr(op, ATTR_version)->sym, c.homes[0].elem[0]);
   for (int i = 1; i < c.n; i++) {
-    RegClass class = class_of(c.homes[i].dtype);
+    RegClass class = ptx_class_of(c.homes[i].dtype);
     if (c.homes[i].elem && (class == REG_R || class == REG_RD || class == REG_P))
       ptx_define(p, ir_iter_arg(p->k->cx, i - 1), c.homes[i].elem[0]);
   }

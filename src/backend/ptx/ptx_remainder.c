@@ -83,8 +83,8 @@ static Reg remainder_of(Ptx *p, Reg a, Reg b) {
 
 void ptx_remainder(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
-  const Reg *a = elems_of(p, held_spread(p, op->args[0], t->n));
-  const Reg *b = elems_of(p, held_spread(p, op->args[1], t->n));
+  const Reg *a = ptx_elems_of(p, held_spread(p, op->args[0], t->n));
+  const Reg *b = ptx_elems_of(p, held_spread(p, op->args[1], t->n));
   Reg *out = ARENA_ARRAY(p->arena, Reg, t->n);
   for (int i = 0; i < t->n; i++) out[i] = remainder_of(p, a[i], b[i]);
   ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = t->n, .elem = out, .own = true});

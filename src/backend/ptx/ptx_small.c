@@ -95,8 +95,8 @@ static Reg nibbles_apart(Ptx *p, Reg word, int i) {
   return apart;
 }
 
-Held f4_to_words(Ptx *p, Held *h, DType to) {
-  const Reg *word = words_of(p, h);
+Held ptx_f4_to_words(Ptx *p, Held *h, DType to) {
+  const Reg *word = ptx_words_of(p, h);
   Held out = held_new(p, to, h->n, true);
   const char *name = to == DTYPE_f16 ? "f16" : "bf16";
   int shift = dtype_info[to].mantissa - 1, bias = (1 << (dtype_info[to].exponent - 1)) - 1;

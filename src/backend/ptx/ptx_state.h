@@ -97,20 +97,21 @@ PtxFn ptx_for, ptx_while, ptx_if;
 
 /* ---- ptx_held.c ---- */
 
-RegClass class_of(DType t);
-bool is_packed(DType t); /* several elements per word */
+RegClass ptx_class_of(DType t);
+bool ptx_is_packed(DType t); /* several elements per word */
 Held held_new(Ptx *p, DType t, int n, bool words);
-const Reg *elems_of(Ptx *p, Held *h);
-const Reg *words_of(Ptx *p, Held *h);
-bool has_elems(const Ptx *p, const Held *h); /* without a conversion */
-bool has_words(const Ptx *p, const Held *h);
-int word_count(DType t, int n);
-Held *held_spread(Ptx *p, const Value *v, int n);   /* a scalar as n elements */
-void move_held(Ptx *p, const Held *to, Held *from); /* skips registers that are already the same */
+const Reg *ptx_elems_of(Ptx *p, Held *h);
+const Reg *ptx_words_of(Ptx *p, Held *h);
+bool ptx_has_elems(const Ptx *p, const Held *h); /* without a conversion */
+bool ptx_has_words(const Ptx *p, const Held *h);
+int ptx_word_count(DType t, int n);
+Held *held_spread(Ptx *p, const Value *v, int n); /* a scalar as n elements */
+void ptx_move_held(Ptx *p, const Held *to,
+                   Held *from); /* skips registers that are already the same */
 
 /* Whether the one user of `v` may overwrite its registers, because their contents are not needed
  * elsewhere. */
-bool may_overwrite(Ptx *p, const Op *user, const Value *v);
+bool ptx_may_overwrite(Ptx *p, const Op *user, const Value *v);
 PtxFn ptx_splat, ptx_join, ptx_pick, ptx_shuffle, ptx_shuffle_idx, ptx_bitcast;
 
 /* ---- ptx_expr.c ---- */
@@ -126,7 +127,7 @@ void ptx_define(Ptx *p, const Sym *symbol, Reg reg);
 /* ---- ptx_elem.c ---- */
 
 PtxFn ptx_elementwise, ptx_select;
-bool has_elementwise(OpKind kind);
+bool ptx_has_elementwise(OpKind kind);
 Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b); /* one element, by its template */
 
 /* ---- ptx_inline.c ---- */
@@ -142,12 +143,12 @@ bool ptx_divide(Ptx *p, const Op *op); /* true: it was a division by a constant 
 /* ---- ptx_cast.c ---- */
 
 PtxFn ptx_cast, ptx_scalar;
-bool is_small_float(DType t);          /* computed in f32 and rounded */
-const Reg *floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
-Held from_floats(Ptx *p, DType t, const Reg *f, int n);
+bool ptx_is_small_float(DType t);          /* computed in f32 and rounded */
+const Reg *ptx_floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
+Held ptx_from_floats(Ptx *p, DType t, const Reg *f, int n);
 Reg ptx_truth(Ptx *p, const Value *v); /* a predicate: the value, of one element, is not 0 */
 Held cast_to_float(Ptx *p, Held *from, DType to);
-Reg wrap_integer(Ptx *p, DType t, Reg r); /* wraps a 32-bit integer to the width of t */
+Reg ptx_wrap_integer(Ptx *p, DType t, Reg r); /* wraps a 32-bit integer to the width of t */
 
 /* ---- ptx_redux.c ---- */
 
@@ -163,7 +164,7 @@ PtxFn ptx_remainder; /* of f64 */
 
 void small_to_f32(Ptx *p, DType t, Reg code, Reg to);
 Reg small_from_f32(Ptx *p, DType t, Reg f);
-Held f4_to_words(Ptx *p, Held *h, DType to); /* to f16 or bf16, an even number */
+Held ptx_f4_to_words(Ptx *p, Held *h, DType to); /* to f16 or bf16, an even number */
 
 /* ---- ptx_address.c ---- */
 

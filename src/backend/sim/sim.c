@@ -127,7 +127,7 @@ static void end_wave(Wave *w) {
   s->gang.waves_live--;
   if (--w->group->live == 0) {
     cluster_check_end(w->group);
-    group_check_end(w->group);
+    sim_group_check_end(w->group);
     wgmma_check_end(w->group);
     s->gang.ended++;
   }
@@ -262,8 +262,8 @@ static bool check_workspace(Sim *s) {
   for (int i = kernel_given(s->k); !s->findings && !s->interrupted && i < s->k->params.n; i++) {
     const Param *p = &s->k->params.at[i];
     if (p->workspace && !log_is_zero(s->args[i].buffer))
-      return fail_setup(s, DIAG_E0817, p->at,
-                        "the workspace `%s` is not zero at the end of the kernel", p->name);
+      return sim_fail_setup(s, DIAG_E0817, p->at,
+                            "the workspace `%s` is not zero at the end of the kernel", p->name);
   }
   return true;
 }
@@ -287,16 +287,16 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   s.scratch = arena_new();
   s.machine = s.o->machine;
   s.random = s.o->seed;
-  forget_subject(&s);
+  sim_forget_subject(&s);
   ir_renumber(k);
   bool ready = sim_setup(&s, nargs);
   bool empty = !s.grid[0] || !s.grid[1] || !s.grid[2] || !ir_first(k);
   if (ready && !empty) run_grid(&s);
   if (ready) deliver_logs(&s);
   bool clean = ready && check_workspace(&s);
-  note_counts(&s);
+  sim_note_counts(&s);
   clean &= ready && check_report(&s);
-  if (ready && out) make_report(&s, out);
+  if (ready && out) sim_make_report(&s, out);
   arena_free(s.scratch);
   arena_free(s.gang_home);
   arena_free(s.home);

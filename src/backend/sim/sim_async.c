@@ -23,7 +23,7 @@ static void copy_element(const Actor *from, const Buffer *src, int64_t source, c
   access_not_barrier(to, dst, target, true);
   shadow_write(to, dst, target, false);
   dtype_store(dst->dtype, buffer_bytes(to->home, dst), target, bits);
-  mark_written(to->home, dst, target);
+  sim_mark_written(to->home, dst, target);
 }
 
 /* ---- copies of 4, 8, 16 bytes ---- */
@@ -35,16 +35,17 @@ static int local_lane(const Wave *w, int l) {
 static void copy_lane(Wave *w, SimOp *s, int l, int64_t bytes, bool on) {
   const Op *op = s->op;
   const Buffer *dst = w->sim->buffer[op->args[0]->id], *src = w->sim->buffer[op->args[2]->id];
-  int64_t to = element_after(wave_regs(w, op->args[1])[l].i, op_imm(op, ATTR_imm));
-  int64_t from = element_after(wave_regs(w, op->args[3])[l].i, op_imm(op, ATTR_imm_from));
+  int64_t to = sim_element_after(wave_regs(w, op->args[1])[l].i, op_imm(op, ATTR_imm));
+  int64_t from = sim_element_after(wave_regs(w, op->args[3])[l].i, op_imm(op, ATTR_imm_from));
   uint32_t clock = op_has(op, ATTR_counted) ? w->counted : w->lane[l].copying;
-  Actor a = actor_async(w, s, l, w->sim->units.copies + local_lane(w, l), clock);
+  Actor a = sim_actor_async(w, s, l, w->sim->units.copies + local_lane(w, l), clock);
   a.proxy = false; /* the same as ordinary accesses */
   int64_t n = bytes * 8 / dtype_memory_bits(dst->dtype);
-  if (!access_inside(w, s, dst, to, l) || !access_inside(w, s, dst, element_after(to, n - 1), l))
+  if (!access_inside(w, s, dst, to, l) ||
+      !access_inside(w, s, dst, sim_element_after(to, n - 1), l))
     return;
   if (on && (!access_inside(w, s, src, from, l) ||
-             !access_inside(w, s, src, element_after(from, n - 1), l)))
+             !access_inside(w, s, src, sim_element_after(from, n - 1), l)))
     return;
   if (!access_aligned(w, s, dst, to, bytes, l) ||
       (on && !access_aligned(w, s, src, from, bytes, l)))
@@ -57,7 +58,7 @@ static uint64_t sources_inside(Wave *w, SimOp *s, int64_t bytes, uint64_t lanes)
   const Buffer *src = w->sim->buffer[op->args[2]->id];
   int64_t first[64];
   EACH_LANE(l, lanes)
-  first[l] = element_after(wave_regs(w, op->args[3])[l].i, op_imm(op, ATTR_imm_from));
+  first[l] = sim_element_after(wave_regs(w, op->args[3])[l].i, op_imm(op, ATTR_imm_from));
   int n = (int)(bytes * 8 / dtype_memory_bits(src->dtype));
   return access_at_coords(w, s, src, first, n, lanes);
 }
@@ -104,7 +105,7 @@ Step step_async_wait(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-void wait_for_copies(Wave *w) {
+void sim_wait_for_copies(Wave *w) {
   EACH_LANE(l, w->lanes) {
     learn(&w->lane[l].done, w->lane[l].copying++);
     learn(&w->lane[l].done, w->counted);
@@ -198,7 +199,7 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   *out = b;
   if (!check_pixels(w, s, &b, l) || !check_map(w, s, &b, box->n)) return false;
   if (!access_inside(w, s, b.shared, offset, l) ||
-      !access_inside(w, s, b.shared, element_after(offset, b.elements - 1), l))
+      !access_inside(w, s, b.shared, sim_element_after(offset, b.elements - 1), l))
     return false;
   if (!access_aligned(w, s, b.shared, offset, align, l)) return false;
   if (row % 16 == 0 && (!b.span || row <= b.span)) return true;
@@ -228,8 +229,8 @@ static int64_t box_pixel(const Box *b, int64_t e) {
   int channel = b->pixels.dims + 1;
   memcpy(at, b->at, sizeof at);
   im2col_walk(&b->pixels, b->global->size, e / b->extent[1], at);
-  for (int d = 0; d < b->pixels.dims; d++) at[1 + d] = element_after(at[1 + d], b->tap[d]);
-  at[channel] = element_after(at[channel], e % b->extent[1]);
+  for (int d = 0; d < b->pixels.dims; d++) at[1 + d] = sim_element_after(at[1 + d], b->tap[d]);
+  at[channel] = sim_element_after(at[channel], e % b->extent[1]);
   return global_at(b->global, at);
 }
 
@@ -237,7 +238,7 @@ static int64_t box_global(const Box *b, int64_t e) {
   int64_t at[IR_MAX_RANK];
   if (b->pixels.dims) return box_pixel(b, e);
   for (int d = b->global->rank - 1; d >= 0; d--) {
-    at[d] = element_after(b->at[d], e % b->extent[d]);
+    at[d] = sim_element_after(b->at[d], e % b->extent[d]);
     e /= b->extent[d];
   }
   return global_at(b->global, at);
@@ -258,8 +259,8 @@ static void load_box(Wave *w, SimOp *s, int l, const Box *b, Group *home) {
   if (!m) return;
   m->loading = m->phase + 1;
   m->load = s;
-  Actor a = actor_async(w, s, l, 0, mbar_clock(m, m->loading));
-  a.unit = unit_in(home, mbar_unit(home, m));
+  Actor a = sim_actor_async(w, s, l, 0, mbar_clock(m, m->loading));
+  a.unit = sim_unit_in(home, mbar_unit(home, m));
   a.home = home;
   w->sim->stamp++;
   for (int64_t e = 0; e < b->elements; e++)
@@ -306,15 +307,15 @@ Step step_tma_store(Wave *w, SimOp *s) {
     Box b;
     if (!box_of(w, s, 2, l, &b)) continue;
     const Units *u = &w->sim->units;
-    Actor from = actor_async(w, s, l, u->reads + local_lane(w, l), w->lane[l].bulk);
-    Actor to = actor_async(w, s, l, u->writes + local_lane(w, l), w->lane[l].bulk);
+    Actor from = sim_actor_async(w, s, l, u->reads + local_lane(w, l), w->lane[l].bulk);
+    Actor to = sim_actor_async(w, s, l, u->writes + local_lane(w, l), w->lane[l].bulk);
     w->sim->stamp++;
     w->lane[l].stored = w->lane[l].bulk;
     w->lane[l].store = s;
     for (int64_t e = 0; e < b.elements; e++) {
       int64_t target = box_global(&b, e), source = box_shared(&b, e);
       if (target < 0) continue;
-      if (!is_written(w->group, b.shared, source))
+      if (!sim_is_written(w->group, b.shared, source))
         sim_report(w, s, DIAG_E0804, NULL, "`%s`%s, which is uninitialised, is stored by %s",
                    b.shared->name, buffer_index(w->sim, b.shared, source), sim_who(w, l));
       copy_element(&from, b.shared, source, &to, b.global, target);

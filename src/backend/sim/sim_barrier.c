@@ -138,7 +138,7 @@ Step step_barrier_wait(Wave *w, SimOp *s) {
 }
 
 Step step_shared_barrier(Wave *w, SimOp *s) {
-  if (op_has(s->op, ATTR_wait_async)) wait_for_copies(w);
+  if (op_has(s->op, ATTR_wait_async)) sim_wait_for_copies(w);
   return step_workgroup_barrier(w, s);
 }
 
@@ -263,7 +263,7 @@ static void complete_phase(Group *g, Mbar *m) {
   m->phase++;
   m->pending = m->count;
   if (!m->gathering) m->gathering = clock_new(s);
-  m->gathering->at[unit_in(g, mbar_unit(g, m))] = mbar_clock(m, m->phase);
+  m->gathering->at[sim_unit_in(g, mbar_unit(g, m))] = mbar_clock(m, m->phase);
   clock_join(s, m->gathering, m->complete); /* phases follow each other */
   clock_drop(s, m->complete);
   m->complete = m->gathering;
@@ -415,7 +415,7 @@ Step step_mbar_arrive_async(Wave *w, SimOp *s) {
  * it. Phase -1 is complete from the start, so that a producer may wait on a fresh barrier. */
 static int64_t awaited_phase(const Wave *w, const Mbar *m, int l, int64_t parity) {
   int64_t last = m->waited[w->index * w->sim->wave + l];
-  uint32_t clock = clock_known(w, l, unit_in(w->group, mbar_unit(w->group, m)));
+  uint32_t clock = clock_known(w, l, sim_unit_in(w->group, mbar_unit(w->group, m)));
   int64_t known = (int64_t)clock - m->earlier - 1;
   if (last < known) last = known;
   return ((last & 1) == (parity & 1)) ? last : last + 1;
@@ -481,7 +481,7 @@ static void check_stores_end(Wave *w) {
   }
 }
 
-void group_check_end(Group *g) {
+void sim_group_check_end(Group *g) {
   Wave *w = &g->waves[0];
   if (g->takes && !g->gives)
     sim_report(w, g->takes, DIAG_E0807, NULL,

@@ -71,7 +71,7 @@ void clock_finish(Sim *s, Clock *c) {
 
 /* ---- units ---- */
 
-uint32_t unit_in(const Group *g, int local) {
+uint32_t sim_unit_in(const Group *g, int local) {
   const Sim *s = g->waves[0].sim;
   return (uint32_t)(g->index * s->units.all + local);
 }
@@ -85,18 +85,18 @@ static void release_own(Wave *w, int l, Clock *c) {
   const Units *u = &w->sim->units;
   Lane *lane = &w->lane[l];
   int local = local_unit(w, l);
-  uint32_t self = unit_in(w->group, local);
+  uint32_t self = sim_unit_in(w->group, local);
   raise(&c->at[self], lane->own);
   raise(&c->fenced[self], lane->fenced);
   if (u->reads > u->copies) {
-    raise(&c->at[unit_in(w->group, u->copies + local)], lane->done);
-    raise(&c->fenced[unit_in(w->group, u->copies + local)], lane->fenced_copies);
+    raise(&c->at[sim_unit_in(w->group, u->copies + local)], lane->done);
+    raise(&c->fenced[sim_unit_in(w->group, u->copies + local)], lane->fenced_copies);
   }
   if (u->wgmma > u->reads) {
-    raise(&c->at[unit_in(w->group, u->reads + local)], lane->read);
-    raise(&c->at[unit_in(w->group, u->writes + local)], lane->written);
+    raise(&c->at[sim_unit_in(w->group, u->reads + local)], lane->read);
+    raise(&c->at[sim_unit_in(w->group, u->writes + local)], lane->written);
   }
-  if (u->mbars > u->wgmma) raise(&c->at[unit_in(w->group, u->wgmma + w->index)], w->wgmma_done);
+  if (u->mbars > u->wgmma) raise(&c->at[sim_unit_in(w->group, u->wgmma + w->index)], w->wgmma_done);
   lane->own++;
 }
 
@@ -140,7 +140,7 @@ void clock_release_settled(Wave *w, uint64_t lanes, Clock *c) {
 void clock_release_copies(Wave *w, int l, Clock *c) {
   const Units *u = &w->sim->units;
   if (u->reads > u->copies)
-    raise(&c->at[unit_in(w->group, u->copies + local_unit(w, l))], w->lane[l].copying++);
+    raise(&c->at[sim_unit_in(w->group, u->copies + local_unit(w, l))], w->lane[l].copying++);
 }
 
 /* Lanes that knew the same before know the same afterwards. */
@@ -167,12 +167,12 @@ void clock_acquire(Wave *w, uint64_t lanes, const Clock *c) {
 
 /* ---- what threads know ---- */
 
-Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
+Actor sim_actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
   return (Actor){.w = w,
                  .s = s,
                  .home = w->group,
                  .lane = lane,
-                 .unit = unit_in(w->group, unit),
+                 .unit = sim_unit_in(w->group, unit),
                  .clock = clock,
                  .async = true,
                  .proxy = true};
@@ -221,7 +221,7 @@ static bool fenced_before(const Actor *a, uint32_t unit, uint32_t clock) {
   if (!a->proxy || !(copied || is_lane_unit(w->sim, unit))) return true;
   const Lane *lane = &w->lane[a->lane];
   int self = local_unit(w, a->lane) + (copied ? w->sim->units.copies : 0);
-  if (unit == unit_in(w->group, self))
+  if (unit == sim_unit_in(w->group, self))
     return (copied ? lane->fenced_copies : lane->fenced) >= clock;
   return lane->known && lane->known->fenced[unit] >= clock;
 }

@@ -80,7 +80,7 @@ Step step_ldmatrix(Wave *w, SimOp *s) {
       if (element < 0) continue;
       Actor a = actor_lane(w, s, l, false);
       shadow_read(&a, m.b, element);
-      undef |= (uint64_t)!is_written(w->group, m.b, element) << l;
+      undef |= (uint64_t)!sim_is_written(w->group, m.b, element) << l;
     }
     wave_undef(w, v)[e] = undef;
   }
@@ -100,11 +100,11 @@ Step step_stmatrix(Wave *w, SimOp *s) {
       if (element < 0) continue;
       uint64_t bits = reg_bits(t, r[l]);
       Actor a = actor_lane(w, s, l, false);
-      bool same = is_written(w->group, m.b, element) && dtype_load(t, data, element) == bits;
+      bool same = sim_is_written(w->group, m.b, element) && dtype_load(t, data, element) == bits;
       shadow_write(&a, m.b, element, same);
       w->sim->events += !same;
       dtype_store(t, data, element, bits);
-      mark_written(w->group, m.b, element);
+      sim_mark_written(w->group, m.b, element);
     }
   }
   return STEP_NEXT;

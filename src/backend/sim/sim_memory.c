@@ -65,7 +65,7 @@ int64_t buffer_address(const Buffer *b, int64_t element) {
 }
 
 /* An element n further on; a result that would overflow stays far outside. */
-int64_t element_after(int64_t element, int64_t n) {
+int64_t sim_element_after(int64_t element, int64_t n) {
   int64_t sum;
   bool over = __builtin_add_overflow(element, n, &sum);
   return over ? (n < 0 ? INT64_MIN : INT64_MAX) : sum;
@@ -126,14 +126,14 @@ unsigned char *buffer_bytes(const Group *g, const Buffer *b) {
 /* The half of its byte that a 4-bit element occupies. */
 static unsigned char half_of(int64_t element) { return element % 2 ? SIM_HIGH : SIM_LOW; }
 
-void mark_written(const Group *g, const Buffer *b, int64_t element) {
+void sim_mark_written(const Group *g, const Buffer *b, int64_t element) {
   if (!b->shared) return;
   unsigned char *at = g->written + buffer_address(b, element);
   if (is_nibble(b->dtype)) *at |= half_of(element);
   else memset(at, SIM_BYTE, (size_t)b->bytes);
 }
 
-bool is_written(const Group *g, const Buffer *b, int64_t element) {
+bool sim_is_written(const Group *g, const Buffer *b, int64_t element) {
   if (!b->shared) return true;
   const unsigned char *at = g->written + buffer_address(b, element);
   if (is_nibble(b->dtype)) return *at & half_of(element);
@@ -241,7 +241,7 @@ static int64_t buffer_offset(const Buffer *b, int64_t value[][64], int l) {
     at[d] = (int)value[d][l];
     int64_t far;
     if (__builtin_mul_overflow(value[d][l], b->stride[d], &far)) return -1;
-    offset = element_after(offset, far);
+    offset = sim_element_after(offset, far);
   }
   return b->memory ? mem_offset(b->memory, at) : offset;
 }
@@ -255,7 +255,7 @@ static bool check_coords(Request *q, int64_t value[][64], int l) {
     if (!is_on(q, l, e)) continue;
     bool inside = offset == q->first[l];
     for (int d = 0; d < b->rank; d++) {
-      int64_t at = element_after(value[d][l], d == b->rank - 1 ? e : 0);
+      int64_t at = sim_element_after(value[d][l], d == b->rank - 1 ? e : 0);
       inside &= at >= 0 && at < b->size[d];
     }
     if (inside) continue;
@@ -263,11 +263,11 @@ static bool check_coords(Request *q, int64_t value[][64], int l) {
     SimFinding *subject = &q->w->sim->subject;
     subject->rank = b->rank;
     for (int d = 0; d < b->rank; d++) {
-      subject->index[d] = element_after(value[d][l], d == b->rank - 1 ? e : 0);
+      subject->index[d] = sim_element_after(value[d][l], d == b->rank - 1 ? e : 0);
       sb_printf(&index, "%s%lld", d ? ", " : "[", (long long)subject->index[d]);
     }
     sb_putc(&index, ']');
-    fail_bounds(q, l, element_after(q->first[l], e), sb_text(&index));
+    fail_bounds(q, l, sim_element_after(q->first[l], e), sb_text(&index));
     return false;
   }
   return true;
@@ -278,7 +278,7 @@ static bool lane_inside(Request *q, int l) {
   if (b->contiguous && !by_element(q) && q->first[l] >= 0 && q->first[l] <= b->elements - q->n)
     return true;
   for (int e = 0; e < q->n; e++) {
-    int64_t element = element_after(q->first[l], e);
+    int64_t element = sim_element_after(q->first[l], e);
     if (!is_on(q, l, e) || buffer_inside(b, element)) continue;
     fail_bounds(q, l, element, buffer_index(q->w->sim, b, element));
     return false;
@@ -317,7 +317,7 @@ static void check_bounds(Request *q) {
 /* ---- cost ---- */
 
 static void note_request(Request *q, bool is_read, int cost) {
-  SimAccess *a = note_access(q->s, q->w->sim->home, cost);
+  SimAccess *a = sim_note_access(q->s, q->w->sim->home, cost);
   if (!a) return;
   a->buffer = q->b->name;
   a->shared = q->b->shared;
@@ -417,13 +417,13 @@ static Request request_row(Wave *w, SimOp *s, int at, int n, int row) {
   if (q.mask) wave_check_use(w, s, q.mask, w->mask, "the mask of an access");
   const Reg *offset = wave_regs(w, op->args[at + 1]);
   int64_t more = imm ? imm->integer : 0;
-  EACH_LANE(l, w->mask) q.first[l] = element_after(offset[l].i, more);
+  EACH_LANE(l, w->mask) q.first[l] = sim_element_after(offset[l].i, more);
   if (rows) {
     wave_check_use(w, s, op->args[at + 2], w->mask, "the row stride");
     EACH_LANE(l, w->mask) {
       int64_t apart;
       bool over = __builtin_mul_overflow((int64_t)row, wave_regs(w, op->args[at + 2])[l].i, &apart);
-      q.first[l] = over ? INT64_MIN : element_after(q.first[l], apart);
+      q.first[l] = over ? INT64_MIN : sim_element_after(q.first[l], apart);
     }
   }
   if (q.mask) q.lanes = 0;
@@ -459,7 +459,7 @@ static void load_lane(Request *q, const Value *v, int l) {
     access_not_barrier(&a, b, element, false);
     if (shadowed) shadow_read(&a, b, element);
     *r = reg_from_bits(b->dtype, bits);
-    if (b->shared) undef[e] |= (uint64_t)!is_written(a.home, b, element) << l;
+    if (b->shared) undef[e] |= (uint64_t)!sim_is_written(a.home, b, element) << l;
   }
 }
 
@@ -498,11 +498,11 @@ static void store_element(Request *q, const Actor *a, int e, uint64_t bits) {
   int64_t element = q->first[a->lane] + e;
   access_not_barrier(a, q->b, element, true);
   uint64_t before = load_bits(q->b, data, element);
-  bool same = is_written(a->home, q->b, element) && before == bits;
+  bool same = sim_is_written(a->home, q->b, element) && before == bits;
   shadow_write(a, q->b, element, same);
   if (!same) w->sim->events++;
   store_bits(q->b, data, element, bits);
-  mark_written(a->home, q->b, element);
+  sim_mark_written(a->home, q->b, element);
   w->lane[a->lane].pending[q->b->shared] = true;
   if (a->atomic) flag_store(a, q->b, element, before, bits);
   else flag_change(a, q->b, element, bits);
@@ -575,7 +575,7 @@ Step step_atomic(Wave *w, SimOp *s) {
       unsigned char *data = buffer_bytes(a.home, q.b);
       access_not_barrier(&a, q.b, element, true);
       shadow_write(&a, q.b, element, false);
-      if (!is_written(a.home, q.b, element))
+      if (!sim_is_written(a.home, q.b, element))
         sim_report(w, s, DIAG_E0804, NULL,
                    "`%s`%s, which is uninitialised, is an operand of `atomic` in %s", q.b->name,
                    buffer_index(w->sim, q.b, element), sim_who(w, l));
@@ -584,7 +584,7 @@ Step step_atomic(Wave *w, SimOp *s) {
       uint64_t after = reg_bits(t, combine(mode, t, r[l], x[l]));
       if (expects && before != reg_bits(t, x[lanes + l])) after = before;
       dtype_store(t, data, element, after);
-      mark_written(a.home, q.b, element);
+      sim_mark_written(a.home, q.b, element);
       w->lane[l].pending[q.b->shared] = true;
       if (is_volatile) flag_atomic(&a, q.b, element, before, after);
       else flag_change(&a, q.b, element, after);

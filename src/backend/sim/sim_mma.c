@@ -18,10 +18,11 @@ static const MmaInfo *dot_row(Sim *s, const SimOp *x, const MmaChoice *m, int la
   MmaDot dot = {m->out_vec, m->k_vec, m->k_mult, m->along == 'M' ? MMA_ALONG_M : MMA_ALONG_N};
   const MmaInfo *row = small ? mma_dot(s->home, dot, lanes) : NULL;
   if (!row)
-    fail_setup(s, DIAG_E0813, x->op->at,
-               "`dot(%d, %d, %d, %c)` cannot run on %d lanes: vectors must have 1 to %d elements, "
-               "and the number of lanes that share a result must divide the wave",
-               m->out_vec, m->k_vec, m->k_mult, m->along, lanes, IR_MAX_VEC);
+    sim_fail_setup(
+        s, DIAG_E0813, x->op->at,
+        "`dot(%d, %d, %d, %c)` cannot run on %d lanes: vectors must have 1 to %d elements, "
+        "and the number of lanes that share a result must divide the wave",
+        m->out_vec, m->k_vec, m->k_mult, m->along, lanes, IR_MAX_VEC);
   return row;
 }
 
@@ -34,10 +35,11 @@ static const MmaInfo *find_row(Sim *s, const SimOp *x) {
   bool fits = row && row->lanes == lanes && (row->place_b == MMA_SHARED) == wg;
   if (fits && target_has_mma(s->machine, row)) return row;
   if (fits)
-    fail_setup(s, DIAG_E0813, x->op->at, "`%s` does not have `%s`", s->machine->name, row->name);
+    sim_fail_setup(s, DIAG_E0813, x->op->at, "`%s` does not have `%s`", s->machine->name,
+                   row->name);
   else
-    fail_setup(s, DIAG_E0813, x->op->at, "`%s` is not an instruction of `%s` on %d lanes",
-               row ? row->name : "dot", op_info[x->op->kind].name, lanes);
+    sim_fail_setup(s, DIAG_E0813, x->op->at, "`%s` is not an instruction of `%s` on %d lanes",
+                   row ? row->name : "dot", op_info[x->op->kind].name, lanes);
   return NULL;
 }
 
@@ -61,9 +63,9 @@ static bool check_types(Sim *s, const SimOp *x, const MmaInfo *row) {
   for (int i = 3; fits && !wg && i < x->op->nargs; i++)
     fits = x->op->args[i]->type->dtype == DTYPE_f8e8m0fnu;
   if (fits) return true;
-  return fail_setup(s, DIAG_E0813, x->op->at, "`%s` on `%s` cannot multiply %s by %s into %s%s",
-                    row->name, s->machine->name, dtype_info[a].name, dtype_info[b].name,
-                    dtype_info[c].name, x->op->nargs == 5 && !wg ? " with these scales" : "");
+  return sim_fail_setup(s, DIAG_E0813, x->op->at, "`%s` on `%s` cannot multiply %s by %s into %s%s",
+                        row->name, s->machine->name, dtype_info[a].name, dtype_info[b].name,
+                        dtype_info[c].name, x->op->nargs == 5 && !wg ? " with these scales" : "");
 }
 
 /* ---- preparation: fragments ---- */
@@ -104,12 +106,12 @@ static bool check_regs(Sim *s, const SimOp *x, int arg, int64_t copies, int64_t 
   int regs = x->mma->part[part].regs;
   bool small = copies <= IR_MAX_VEC && times <= IR_MAX_VEC; /* no overflow below */
   if (small && v->type->n == copies * times * regs) return true;
-  return fail_setup(s, DIAG_E0813, x->op->at,
-                    "operand %d of `%s` is %s; the instruction expects %d registers for each of "
-                    "%lld x %lld copies",
-                    arg + 1, op_info[x->op->kind].name,
-                    type_text(s->cx->diags.arena, s->cx, v->type), regs, (long long)copies,
-                    (long long)times);
+  return sim_fail_setup(
+      s, DIAG_E0813, x->op->at,
+      "operand %d of `%s` is %s; the instruction expects %d registers for each of "
+      "%lld x %lld copies",
+      arg + 1, op_info[x->op->kind].name, type_text(s->cx->diags.arena, s->cx, v->type), regs,
+      (long long)copies, (long long)times);
 }
 
 static bool read_copies(Sim *s, SimOp *x, MmaPlan *p) {
@@ -136,7 +138,7 @@ bool mma_plan(Sim *s, SimOp *x) {
   p->narrows = p->row && !(p->row->operand_types & MMA_f32);
   if (!p->row || !check_types(s, x, p->row)) return false;
   if (!read_parts(s, x, p))
-    return fail_setup(s, DIAG_E0813, x->op->at, "`%s` has no such fragments", p->row->name);
+    return sim_fail_setup(s, DIAG_E0813, x->op->at, "`%s` has no such fragments", p->row->name);
   if (!read_copies(s, x, p) || (wg && !wgmma_check(s, x))) return false;
   size_t m = (size_t)p->row->m, n = (size_t)p->row->n, k = (size_t)p->row->k;
   p->a = ARENA_ARRAY(s->home, double, m *k);

@@ -6,7 +6,7 @@
 
 /* ---- findings ---- */
 
-bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) {
+bool sim_fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   const char *text = arena_vprintf(s->cx->diags.arena, fmt, ap);
@@ -34,7 +34,7 @@ static SimFinding *found_before(Sim *s, DiagCode code, const Op *op, const Op *o
 Diag *sim_report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const char *fmt, ...) {
   Sim *s = w->sim;
   SimFinding found = s->subject;
-  forget_subject(s);
+  sim_forget_subject(s);
   if (s->stop) return NULL;
   SimFinding *before = found_before(s, code, op->op, other);
   if (before) {
@@ -59,7 +59,7 @@ Diag *sim_report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const
   return d;
 }
 
-void note_counts(Sim *s) {
+void sim_note_counts(Sim *s) {
   for (int i = 0; i < s->found.n; i++) {
     const SimFinding *f = &s->found.at[i];
     if (f->count > 1)
@@ -69,7 +69,7 @@ void note_counts(Sim *s) {
   }
 }
 
-void forget_subject(Sim *s) {
+void sim_forget_subject(Sim *s) {
   s->subject =
       (SimFinding){.wave = -1, .lane = -1, .other_wave = -1, .other_lane = -1, .address = -1};
 }
@@ -100,7 +100,7 @@ static int by_place(const void *a, const void *b) {
   return x->line == y->line ? 0 : x->line < y->line ? -1 : 1;
 }
 
-SimAccess *note_access(SimOp *s, Arena *a, int cost) {
+SimAccess *sim_note_access(SimOp *s, Arena *a, int cost) {
   bool first = !s->dearest;
   if (first) s->dearest = ARENA_NEW(a, SimAccess);
   s->dearest->executions++;
@@ -142,7 +142,7 @@ static void report_shared(Sim *s, SimReport *out) {
   }
 }
 
-void make_report(Sim *s, SimReport *out) {
+void sim_make_report(Sim *s, SimReport *out) {
   Arena *home = out->arena ? out->arena : s->k->arena;
   *out = (SimReport){.arena = home,
                      .findings = s->found.n,

@@ -47,12 +47,12 @@ static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
   sym_free_symbols(e, vars, n);
   for (int i = 0; i < n; i++) {
     const Symbol *symbol = symbol_called(s, sym_name(vars[i]));
-    if (!symbol->known) return fail_setup(s, DIAG_E0103, at, "`%s` has no value", symbol->name);
+    if (!symbol->known) return sim_fail_setup(s, DIAG_E0103, at, "`%s` has no value", symbol->name);
     env[i] = (SymBinding){vars[i], sym_int(s->cx->sym, symbol->value)};
   }
   if (sym_eval(e, env, n, out)) return true;
-  return fail_setup(s, DIAG_E0710, at, "the value of `%s` is not an integer",
-                    sym_text(s->cx->diags.arena, e));
+  return sim_fail_setup(s, DIAG_E0710, at, "the value of `%s` is not an integer",
+                        sym_text(s->cx->diags.arena, e));
 }
 
 /* NULL: it has not been used yet. */
@@ -83,7 +83,7 @@ static bool bind_rows(Sim *s, bool later) {
     if (c->kind == CONSTRAINT_bind) b[n++] = (SymBinding){c->bind.symbol, c->bind.value};
   }
   if (!sym_resolve_bindings(s->cx->sym, b, n))
-    return fail_setup(s, DIAG_E0104, k->at, "%s", sym_take_error(s->cx->sym));
+    return sim_fail_setup(s, DIAG_E0104, k->at, "%s", sym_take_error(s->cx->sym));
   for (int i = 0; i < n; i++) {
     int64_t v;
     /* An address space, which is part of types by now. */
@@ -158,9 +158,9 @@ static bool open_logs(Sim *s, int given) {
     for (int d = 0; d < t->rank; d++)
       if (!launch_value(s, t->dims[d], p->at, &b->shape[d])) return false;
     if (!log_allocate(s->home, b))
-      return fail_setup(s, DIAG_E0706, p->at, "the %s `%s` would have more than %lld elements",
-                        p->log ? "debug log" : "workspace", p->log ? p->log : p->name,
-                        (long long)LOG_MOST);
+      return sim_fail_setup(s, DIAG_E0706, p->at, "the %s `%s` would have more than %lld elements",
+                            p->log ? "debug log" : "workspace", p->log ? p->log : p->name,
+                            (long long)LOG_MOST);
     args[i].buffer = b;
     bind_shape(s, i);
   }
@@ -207,8 +207,8 @@ static bool check_assumptions(Sim *s) {
                "without assumptions",
                text, s->k->name);
     if (s->o->without) return *s->o->without = true, false;
-    return fail_setup(s, DIAG_E0709, c->at, "the assumption `%s` does not hold for these arguments",
-                      text);
+    return sim_fail_setup(s, DIAG_E0709, c->at,
+                          "the assumption `%s` does not hold for these arguments", text);
   }
   return true;
 }
@@ -239,12 +239,13 @@ static bool check_grid(Sim *s, const Constraint *c) {
   if (s->machine->vendor != VENDOR_NVIDIA) return true;
   for (int i = 1; i < 3; i++)
     if (s->grid[i] > MOST)
-      return fail_setup(s, DIAG_E0813, c->at,
-                        "the grid has %lld workgroups along %d, expected at most %d",
-                        (long long)s->grid[i], i, MOST);
+      return sim_fail_setup(s, DIAG_E0813, c->at,
+                            "the grid has %lld workgroups along %d, expected at most %d",
+                            (long long)s->grid[i], i, MOST);
   if (cluster > CLUSTER_MOST)
-    return fail_setup(s, DIAG_E0813, c->at, "a cluster has %lld workgroups, expected at most %d",
-                      (long long)cluster, CLUSTER_MOST);
+    return sim_fail_setup(s, DIAG_E0813, c->at,
+                          "a cluster has %lld workgroups, expected at most %d", (long long)cluster,
+                          CLUSTER_MOST);
   if (cluster > PORTABLE)
     diag_add(
         &s->cx->diags, DIAG_R0801, c->at,
@@ -279,7 +280,7 @@ static bool read_launch(Sim *s) {
       return false;
     if (s->block[i] < 1 || s->block[i] > 1024 || s->grid[i] < 0 || s->grid[i] > INT32_MAX ||
         s->cluster[i] < 1 || (s->grid[i] % s->cluster[i]))
-      return fail_setup(
+      return sim_fail_setup(
           s, DIAG_E0813, c->at,
           "invalid launch: %lld workgroups of %lld threads along %d, in clusters of %lld",
           (long long)s->grid[i], (long long)s->block[i], i, (long long)s->cluster[i]);
@@ -288,15 +289,16 @@ static bool read_launch(Sim *s) {
   s->nwaves = (s->threads + s->wave - 1) / s->wave;
   if (!check_grid(s, c)) return false;
   if (s->wave != s->machine->lanes)
-    return fail_setup(s, DIAG_E0813, c->at, "the wave has %d lanes, but those of `%s` have %d",
-                      s->wave, s->machine->name, s->machine->lanes);
+    return sim_fail_setup(s, DIAG_E0813, c->at, "the wave has %d lanes, but those of `%s` have %d",
+                          s->wave, s->machine->name, s->machine->lanes);
   if (s->threads > s->machine->threads)
-    return fail_setup(s, DIAG_E0813, c->at, "a workgroup has %d threads, but `%s` runs at most %d",
-                      s->threads, s->machine->name, s->machine->threads);
+    return sim_fail_setup(s, DIAG_E0813, c->at,
+                          "a workgroup has %d threads, but `%s` runs at most %d", s->threads,
+                          s->machine->name, s->machine->threads);
   if (s->shared_bytes > s->machine->shared_most)
-    return fail_setup(s, DIAG_E0813, c->at,
-                      "the kernel needs %lld bytes of shared memory, but `%s` has %d",
-                      (long long)s->shared_bytes, s->machine->name, s->machine->shared_most);
+    return sim_fail_setup(s, DIAG_E0813, c->at,
+                          "the kernel needs %lld bytes of shared memory, but `%s` has %d",
+                          (long long)s->shared_bytes, s->machine->name, s->machine->shared_most);
   return true;
 }
 
@@ -374,13 +376,13 @@ static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
     if (!launch_value(s, t->dims[d], op->at, &b->size[d])) return false;
     if (!launch_value(s, physical ? physical->exprs[d] : t->dims[d], op->at, &extent)) return false;
     if (memory && b->size[d] != memory->memory->extent[d])
-      return fail_setup(s, DIAG_E0813, op->at,
-                        "`memory` has different extents than the allocation");
+      return sim_fail_setup(s, DIAG_E0813, op->at,
+                            "`memory` has different extents than the allocation");
     b->stride[d] = *elements;
     if (extent < 0 || b->size[d] < 0 || extent > INT32_MAX || b->size[d] > INT32_MAX ||
         (*elements *= extent) > INT32_MAX)
-      return fail_setup(s, DIAG_E0813, op->at, "an allocation has more than %d elements",
-                        INT32_MAX);
+      return sim_fail_setup(s, DIAG_E0813, op->at, "an allocation has more than %d elements",
+                            INT32_MAX);
   }
   finish_geometry(b);
   b->elements = b->contiguous ? b->elements : *elements;
@@ -396,7 +398,7 @@ static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   Buffer *b = buffer_new(s, v->name ? v->name : "shared", v->type);
   int64_t elements;
   if (!b->shared)
-    return fail_setup(s, DIAG_E0813, op->at, "an allocation must be in shared memory");
+    return sim_fail_setup(s, DIAG_E0813, op->at, "an allocation must be in shared memory");
   if (!shape_alloc(s, op, b, &elements)) return false;
   int64_t bytes = (int64_t)dtype_bytes(b->dtype, elements);
   b->base = alloc_base(op, *end);
@@ -404,9 +406,9 @@ static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   if (s->shared_grain > buffer_halves(b)) s->shared_grain = buffer_halves(b);
   s->buffer[v->id] = b;
   if (b->base >= 0 && b->base + bytes <= s->shared_bytes) return true;
-  return fail_setup(s, DIAG_E0813, op->at,
-                    "an allocation ends at byte %lld, but shared memory has %lld bytes",
-                    (long long)(b->base + bytes), (long long)s->shared_bytes);
+  return sim_fail_setup(s, DIAG_E0813, op->at,
+                        "an allocation ends at byte %lld, but shared memory has %lld bytes",
+                        (long long)(b->base + bytes), (long long)s->shared_bytes);
 }
 
 /* ---- expressions ---- */
@@ -443,8 +445,8 @@ static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
   const Sym *whole = sym_is_bool(e) ? e : sym_floor(s->cx->sym, e);
   x->program = whole ? sym_compile(s->home, s->cx->sym, &whole, 1, vars, n) : NULL;
   if (!x->program)
-    *ok = fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be evaluated",
-                     sym_text(s->cx->diags.arena, e));
+    *ok = sim_fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be evaluated",
+                         sym_text(s->cx->diags.arena, e));
   if (depends_on_thread(s, x)) {
     x->fixed = ARENA_ARRAY(s->home, int64_t, s->nwaves * s->wave);
     x->known = ARENA_ARRAY(s->home, bool, s->nwaves);
@@ -516,11 +518,11 @@ static bool check_op(Sim *s, const Op *op) {
   if (op->kind == OP_inline_ptx && !inline_meaning(op))
     return inline_unknown(s->cx, op, "the simulator");
   if (!sim_step[op->kind])
-    return fail_setup(s, DIAG_E0409, op->at, "`%s` is not a thread-level op",
-                      op_info[op->kind].name);
+    return sim_fail_setup(s, DIAG_E0409, op->at, "`%s` is not a thread-level op",
+                          op_info[op->kind].name);
   if (!target_has(s->machine, needed_features(op)))
-    return fail_setup(s, DIAG_E0813, op->at, "`%s` does not have `%s`", s->machine->name,
-                      op_info[op->kind].name);
+    return sim_fail_setup(s, DIAG_E0813, op->at, "`%s` does not have `%s`", s->machine->name,
+                          op_info[op->kind].name);
   return true;
 }
 
@@ -555,8 +557,8 @@ static bool prepare_op(Sim *s, const Op *op) {
     x->coords[i] = compile(s, op, coords->exprs[i], &ok);
   for (int i = 0; op->body && i < op->body->nargs; i++)
     if (op->body->args[i]->type->kind == TYPE_mem)
-      return fail_setup(s, DIAG_E0813, op->at,
-                        "memory cannot be carried by a loop: carry an offset instead");
+      return sim_fail_setup(s, DIAG_E0813, op->at,
+                            "memory cannot be carried by a loop: carry an offset instead");
   if (op->kind == OP_wave_mma || op->kind == OP_wgmma) ok = ok && mma_plan(s, x);
   return ok;
 }
@@ -565,7 +567,7 @@ static bool check_symbols(Sim *s) {
   for (int i = 0; i < s->symbols.n; i++) {
     const Symbol *x = &s->symbols.at[i];
     if (!x->known && !x->varies)
-      return fail_setup(s, DIAG_E0103, s->k->at, "`%s` has no value", x->name);
+      return sim_fail_setup(s, DIAG_E0103, s->k->at, "`%s` has no value", x->name);
   }
   return true;
 }
@@ -634,22 +636,22 @@ static bool check_room(Sim *s) {
                 lanes * ((double)sizeof(Lane) + registers);
   if (!s->talks || groups * each <= most) return true;
   const Constraint *c = kernel_constraint(s->k, CONSTRAINT_launch, NULL);
-  return fail_setup(s, DIAG_E0813, c->at,
-                    "%.0f workgroups communicate through memory and must run together, but the "
-                    "simulator has room for %.0f of this size",
-                    groups, most / each);
+  return sim_fail_setup(s, DIAG_E0813, c->at,
+                        "%.0f workgroups communicate through memory and must run together, but the "
+                        "simulator has room for %.0f of this size",
+                        groups, most / each);
 }
 
 bool sim_setup(Sim *s, int nargs) {
   Kernel *k = s->k;
   if (k->level != LEVEL_THREAD)
-    return fail_setup(s, DIAG_E0409, k->at,
-                      "`%s` is not a thread kernel: the simulator runs kernels at THREAD level",
-                      k->name);
+    return sim_fail_setup(s, DIAG_E0409, k->at,
+                          "`%s` is not a thread kernel: the simulator runs kernels at THREAD level",
+                          k->name);
   int given = kernel_given(k);
   if (nargs != given)
-    return fail_setup(s, DIAG_E0702, k->at, "`%s` takes %d arguments, got %d", k->name, given,
-                      nargs);
+    return sim_fail_setup(s, DIAG_E0702, k->at, "`%s` takes %d arguments, got %d", k->name, given,
+                          nargs);
   s->ops = ARENA_ARRAY(s->home, SimOp, k->nops + 1);
   s->reg_of = ARENA_ARRAY(s->home, int, k->nvalues + 1);
   s->buffer = ARENA_ARRAY(s->home, Buffer *, k->nvalues + 1);

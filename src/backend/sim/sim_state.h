@@ -350,13 +350,13 @@ int buffer_halves(const Buffer *b); /* of an element: half bytes */
 int64_t buffer_address(const Buffer *b,
                        int64_t element); /* in bytes, from the buffer's or shared 0 */
 bool buffer_inside(const Buffer *b, int64_t element);
-int64_t element_after(int64_t element, int64_t n);                  /* never wraps */
+int64_t sim_element_after(int64_t element, int64_t n);              /* never wraps */
 const char *buffer_index(Sim *s, const Buffer *b, int64_t element); /* "(3, 4)" */
 Reg reg_from_bits(DType t, uint64_t bits);
 uint64_t reg_bits(DType t, Reg r);
 unsigned char *buffer_bytes(const Group *g, const Buffer *b); /* where element 0 lies */
-void mark_written(const Group *g, const Buffer *b, int64_t element);
-bool is_written(const Group *g, const Buffer *b, int64_t element);
+void sim_mark_written(const Group *g, const Buffer *b, int64_t element);
+bool sim_is_written(const Group *g, const Buffer *b, int64_t element);
 /* Reports an element outside its buffer, or an address that is not a multiple of `align`. */
 bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int lane);
 /* The lanes whose n elements from `first` on agree with the op's `coords`; all if it has none. The
@@ -413,10 +413,10 @@ static inline Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic) {
                  .clock = w->lane[lane].own,
                  .atomic = atomic};
 }
-Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock);
+Actor sim_actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock);
 /* Reports an element whose bytes are an mbarrier, which other accesses must not touch. */
 void access_not_barrier(const Actor *a, const Buffer *b, int64_t element, bool writes);
-uint32_t unit_in(const Group *g, int local);
+uint32_t sim_unit_in(const Group *g, int local);
 Shadow shadow_new(Arena *a, int64_t cells, int grain);
 void shadow_read(const Actor *a, const Buffer *b, int64_t element);
 /* same: the element already holds these bits. */
@@ -432,7 +432,7 @@ Mbar *mbar_at(const Actor *a, const Buffer *b, int64_t index);
 void mbar_complete_bytes(Group *g, Mbar *m, int64_t bytes);
 int mbar_unit(const Group *g, const Mbar *m);
 uint32_t mbar_clock(const Mbar *m, int64_t phase); /* of its unit */
-void group_check_end(Group *g);
+void sim_group_check_end(Group *g);
 
 /* ---- sim_cluster.c --------------------------------------------------------------------------- */
 
@@ -457,7 +457,7 @@ void flag_change(const Actor *a, const Buffer *b, int64_t element, uint64_t afte
 
 StepFn step_copy_async, step_async_commit, step_async_wait, step_tma_load, step_tma_store,
     step_bulk_commit, step_bulk_wait;
-void wait_for_copies(Wave *w); /* all copies issued by its lanes */
+void sim_wait_for_copies(Wave *w); /* all copies issued by its lanes */
 
 /* ---- sim_mma.c ------------------------------------------------------------------------------- */
 
@@ -477,13 +477,13 @@ void wgmma_check_end(Group *g); /* checks that all waves of a warpgroup executed
  * whose count is increased. */
 Diag *sim_report(Wave *w, const SimOp *s, DiagCode code, const Op *other, const char *fmt, ...)
     WV_PRINTF(5, 6);
-bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
+bool sim_fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
 const char *sim_who(Wave *w, int lane); /* "workgroup (0, 1), wave 2, lane 5" */
-void note_counts(Sim *s); /* after the run: appends to each diagnostic how often it was found */
-void forget_subject(Sim *s);
+void sim_note_counts(Sim *s); /* after the run: appends to each diagnostic how often it was found */
+void sim_forget_subject(Sim *s);
 /* Counts an execution of a memory op: returns where to describe it, or NULL if a more expensive one
  * is known. */
-SimAccess *note_access(SimOp *s, Arena *a, int cost);
-void make_report(Sim *s, SimReport *out);
+SimAccess *sim_note_access(SimOp *s, Arena *a, int cost);
+void sim_make_report(Sim *s, SimReport *out);
 
 #endif

@@ -25,10 +25,11 @@ bool wgmma_check(Sim *s, const SimOp *x) {
     bool fits = !d->transposed || dtype_info[memory->type->dtype].bits == 16;
     if (known && fits && d->transposed <= 1 && d->leading % 16 == 0 && d->stride % 16 == 0)
       continue;
-    return fail_setup(s, DIAG_E0813, x->op->at,
-                      "`%s` of %s is not a descriptor: offsets must be multiples of 16 bytes, the "
-                      "swizzle 0, 32, 64 or 128 bytes, and only 16-bit elements may be transposed",
-                      attr_info[keys[i]].name, type_text(s->cx->diags.arena, s->cx, memory->type));
+    return sim_fail_setup(
+        s, DIAG_E0813, x->op->at,
+        "`%s` of %s is not a descriptor: offsets must be multiples of 16 bytes, the "
+        "swizzle 0, 32, 64 or 128 bytes, and only 16-bit elements may be transposed",
+        attr_info[keys[i]].name, type_text(s->cx->diags.arena, s->cx, memory->type));
   }
   return true;
 }
@@ -60,7 +61,7 @@ static Operand open_operand(Wave *w, SimOp *s, int arg, AttrKey key) {
 static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, double *out,
                          int by_row, int by_k, bool *undef) {
   int k = s->mma->row->k;
-  Actor a = actor_async(w, s, 0, w->sim->units.wgmma + w->index, w->wgmma_group);
+  Actor a = sim_actor_async(w, s, 0, w->sim->units.wgmma + w->index, w->wgmma_group);
   for (int i = from; i < to; i++)
     for (int e = 0; e < k; e++) {
       int64_t address =
@@ -73,7 +74,7 @@ static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, 
         return;
       }
       shadow_read(&a, o->b, element);
-      undef[i] |= !is_written(w->group, o->b, element);
+      undef[i] |= !sim_is_written(w->group, o->b, element);
       Reg r = reg_from_bits(o->b->dtype,
                             dtype_load(o->b->dtype, buffer_bytes(w->group, o->b), element));
       out[(i - from) * by_row + e * by_k] = mma_number(s->mma, o->b->dtype, r);

@@ -47,7 +47,7 @@ bool wv_check_mapping(wv_ctx *cx, const wv_mapping *m, wv_place at) {
   if (!api_expected(cx, m != NULL, "a mapping")) return false;
   Arena *a = arena_new();
   Mapping mapping = api_mapping(a, m);
-  bool ok = check_mapping(cx->cx, &mapping, api_span(cx->cx, at));
+  bool ok = build_check_mapping(cx->cx, &mapping, api_span(cx->cx, at));
   arena_free(a);
   return ok;
 }

@@ -20,7 +20,7 @@ wv_proof *wv_prove(wv_kernel *handle) {
   *p = (wv_proof){HANDLE_PROOF, a, handle->k, facts_of(handle->k, a, FACT_in_bounds).in_bounds,
                   NULL};
   StrBuf text = {.arena = a};
-  in_bounds_print(&text, handle->k, p->all);
+  proof_print(&text, handle->k, p->all);
   p->text = sb_text(&text);
   return p;
 }

@@ -97,7 +97,7 @@ static bool has_value(const Attr *a) {
   }
 }
 
-bool check_mma_name(Context *cx, const char *name, Span at) {
+bool build_check_mma_name(Context *cx, const char *name, Span at) {
   if (!name || mma_named(cx->diags.arena, name)) return true;
   int n = mma_count();
   const char **names = ARENA_ARRAY(cx->diags.arena, const char *, n);
@@ -114,8 +114,8 @@ static bool check_attr(Builder *b, OpKind kind, Span at, const Attr *a) {
     return BUILD_FAIL(b, at, E0318, "`%s` has no attribute `%s`", op, name);
   if (!has_value(a))
     return BUILD_FAIL(b, at, E0318, "attribute `%s` of `%s` has no value", name, op);
-  if (a->key == ATTR_mapping) return check_mapping_entries(b->k->cx, a->mapping, at);
-  if (a->key == ATTR_mma) return check_mma_name(b->k->cx, a->mma->name, at);
+  if (a->key == ATTR_mapping) return build_check_mapping_entries(b->k->cx, a->mapping, at);
+  if (a->key == ATTR_mma) return build_check_mma_name(b->k->cx, a->mma->name, at);
   return true;
 }
 

@@ -70,9 +70,9 @@ Kernel *build_finish(Builder *b);
 void builder_free(Builder *b);
 
 /* Checks a mapping as its author wrote it: iterator conflicts, iterators without an extent. */
-bool check_mapping(Context *cx, const Mapping *m, Span at);
+bool build_check_mapping(Context *cx, const Mapping *m, Span at);
 /* Checks the mapping of an op: no entry may be missing. If a size is 1, `i // size` has become a
  * bare `i` next to another dimension's. */
-bool check_mapping_entries(Context *cx, const Mapping *m, Span at);
+bool build_check_mapping_entries(Context *cx, const Mapping *m, Span at);
 
 #endif

@@ -40,7 +40,7 @@ static bool has_null(SymPairs pairs) {
   return false;
 }
 
-bool check_mapping_entries(Context *cx, const Mapping *m, Span at) {
+bool build_check_mapping_entries(Context *cx, const Mapping *m, Span at) {
   bool incomplete = has_null(m->inputs) || has_null(m->outputs);
   for (int i = 0; i < m->ndynamic; i++) incomplete |= has_null(m->dynamic[i]);
   if (incomplete) {
@@ -50,8 +50,8 @@ bool check_mapping_entries(Context *cx, const Mapping *m, Span at) {
   return true;
 }
 
-bool check_mapping(Context *cx, const Mapping *m, Span at) {
-  if (!check_mapping_entries(cx, m, at)) return false;
+bool build_check_mapping(Context *cx, const Mapping *m, Span at) {
+  if (!build_check_mapping_entries(cx, m, at)) return false;
   for (int i = 0; i < m->niterators; i++)
     if (!check_iterator(cx, m, i, at)) return false;
   return true;

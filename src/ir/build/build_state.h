@@ -32,7 +32,7 @@ static inline Frame *build_frame(Builder *b) { return &b->frames.at[b->frames.n 
 #define BUILD_DIAG(b, at, code, ...) diag_add(&(b)->k->cx->diags, DIAG_##code, at, __VA_ARGS__)
 #define BUILD_FAIL(b, at, code, ...) (BUILD_DIAG(b, at, code, __VA_ARGS__) == NULL)
 
-bool check_mma_name(Context *cx, const char *name, Span at);
+bool build_check_mma_name(Context *cx, const char *name, Span at);
 
 /* build_symbols.c: makes the expressions of an op mention the versions in force. */
 bool build_instantiate(Builder *b, Op *op);

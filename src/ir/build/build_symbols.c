@@ -100,7 +100,7 @@ static void bind_loop_counter(Builder *b, Op *op) {
 
 static const Sym *without_iter_args(void *user, const Sym *s) {
   (void)user;
-  return expr_mentions(s, WV_ITER_ARG) ? NULL : s;
+  return ir_expr_mentions(s, WV_ITER_ARG) ? NULL : s;
 }
 
 static bool mentions_iter_arg(Builder *b, const Attr *attr) {
@@ -133,7 +133,7 @@ static bool check_condition(Builder *b, const Op *loop, const Sym *condition) {
   const Sym **symbols = ARENA_ARRAY(b->k->arena, const Sym *, n);
   sym_free_symbols(condition, symbols, n);
   for (int i = 0; i < n; i++)
-    if (expr_mentions(symbols[i], WV_ITER_ARG) && !check_iter_arg(b, loop, sym_name(symbols[i])))
+    if (ir_expr_mentions(symbols[i], WV_ITER_ARG) && !check_iter_arg(b, loop, sym_name(symbols[i])))
       return false;
   return true;
 }

@@ -30,7 +30,7 @@ static const Constraint *folded_row(const Kernel *k) {
 
 static const Sym *without_z(void *user, const Sym *s) {
   (void)user;
-  return expr_mentions(s, "$WG2") ? NULL : s;
+  return ir_expr_mentions(s, "$WG2") ? NULL : s;
 }
 
 static bool mentions_z(Kernel *k, const Op *op) {

@@ -24,8 +24,8 @@ typedef struct Reach {
 typedef const Sym *Factor;
 
 static bool is_from_memory(const Reach *r, const Sym *e) {
-  return sym_contains(e, r->value) || expr_mentions(e, "$dynamic_val") ||
-         expr_mentions(e, "$replaced");
+  return sym_contains(e, r->value) || ir_expr_mentions(e, "$dynamic_val") ||
+         ir_expr_mentions(e, "$replaced");
 }
 
 /* `of`: how many values from memory are multiplied with each other. */

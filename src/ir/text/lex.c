@@ -34,7 +34,7 @@ static void skip_blanks(Lexer *lx) {
 
 static size_t name_length(const Lexer *lx, size_t from) {
   size_t n = from;
-  while (is_name_char(peek(lx, n))) n++;
+  while (text_is_name_char(peek(lx, n))) n++;
   return n - from;
 }
 

@@ -58,9 +58,9 @@ static bool fail_undefined(Parser *p, const Token *t, const Definition *ended) {
 
 /* A use of a value. *out is NULL for one whose definition failed. */
 static bool parse_use(Parser *p, Value **out) {
-  if (p->tok.kind != TOK_value) return fail_expected(p, "a value");
+  if (p->tok.kind != TOK_value) return parse_fail_expected(p, "a value");
   Token t = p->tok;
-  advance(p);
+  parse_advance(p);
   const Definition *d = find_definition(p, t.text);
   if (!d || d->ended) return fail_undefined(p, &t, d);
   *out = d->value;
@@ -72,7 +72,7 @@ static bool parse_uses(Parser *p, ValueList *out) {
     Value *v;
     if (!parse_use(p, &v)) return false;
     vec_push(p->scratch, out, v);
-  } while (accept(p, ','));
+  } while (parse_accept(p, ','));
   return true;
 }
 
@@ -112,41 +112,41 @@ static bool fail_attr(Parser *p, const Statement *st, const Token *name) {
   int n = 0;
   for (int i = 0; i < ATTR_COUNT; i++)
     if (op_admits(st->kind, (AttrKey)i)) names[n++] = attr_info[i].name;
-  return fail_unknown(p, DIAG_E0504, name, "attribute", names, n);
+  return parse_fail_unknown(p, DIAG_E0504, name, "attribute", names, n);
 }
 
 static bool parse_attr(Parser *p, Statement *st) {
   Token name = p->tok;
-  if (name.kind != TOK_word) return fail_expected(p, "the name of an attribute");
+  if (name.kind != TOK_word) return parse_fail_expected(p, "the name of an attribute");
   AttrKey key = attr_find(name.text);
   if (key == ATTR_NONE) return fail_attr(p, st, &name);
-  advance(p);
+  parse_advance(p);
   bool has_value = attr_info[key].kind != ATTR_KIND_FLAG;
-  if (has_value && !expect(p, '=', "and a value")) return false;
+  if (has_value && !parse_expect(p, '=', "and a value")) return false;
   return add_attr(p, st, key, name.span);
 }
 
 static bool parse_attrs(Parser *p, Statement *st) {
-  if (!expect(p, '{', "to begin the attributes")) return false;
-  if (accept(p, '}')) return true;
+  if (!parse_expect(p, '{', "to begin the attributes")) return false;
+  if (parse_accept(p, '}')) return true;
   do {
     if (!parse_attr(p, st)) return false;
-  } while (accept(p, ','));
-  return expect(p, '}', "or `,`");
+  } while (parse_accept(p, ','));
+  return parse_expect(p, '}', "or `,`");
 }
 
 static bool parse_types(Parser *p, Statement *st) {
-  if (!accept(p, ':')) return true;
+  if (!parse_accept(p, ':')) return true;
   do {
-    bool varying = accept_word(p, "varying");
+    bool varying = parse_accept_word(p, "varying");
     const Type *t = parse_type(p);
     if (!t) return false;
     const Layout *layout = NULL;
-    if (at_punct(p, '@') && !(layout = parse_layout_of(p, t))) return false;
+    if (parse_at_punct(p, '@') && !(layout = parse_layout_of(p, t))) return false;
     vec_push(p->scratch, &st->types, t);
     vec_push(p->scratch, &st->varying, varying);
     vec_push(p->scratch, &st->layouts, layout);
-  } while (accept(p, ','));
+  } while (parse_accept(p, ','));
   return true;
 }
 
@@ -195,9 +195,9 @@ static bool parse_plain(Parser *p, Statement *st) {
   if (lead != ATTR_NONE && at_lead(p, attr_info[lead].kind) && !add_attr(p, st, lead, p->tok.span))
     return false;
   if (p->tok.kind == TOK_value && !p->tok.first && !parse_uses(p, &st->args)) return false;
-  if (at_punct(p, '{') && !parse_attrs(p, st)) return false;
+  if (parse_at_punct(p, '{') && !parse_attrs(p, st)) return false;
   if (!parse_types(p, st)) return false;
-  st->at = span_from(p, st->at);
+  st->at = parse_span_from(p, st->at);
   const Type *given = st->types.n ? st->types.at[0] : NULL;
   finish(
       p, st,
@@ -215,18 +215,18 @@ typedef struct Yield {
 static bool parse_body(Parser *p, Yield *yield);
 
 static bool parse_carry(Parser *p, Statement *st) {
-  if (!accept_word(p, "carry")) return true;
+  if (!parse_accept_word(p, "carry")) return true;
   do {
-    bool varying = accept_word(p, "varying");
+    bool varying = parse_accept_word(p, "varying");
     Token name = p->tok;
     Value *init;
-    if (name.kind != TOK_value) return fail_expected(p, "the name of a carried value");
-    advance(p);
-    if (!expect(p, '=', "and its initial value") || !parse_use(p, &init)) return false;
+    if (name.kind != TOK_value) return parse_fail_expected(p, "the name of a carried value");
+    parse_advance(p);
+    if (!parse_expect(p, '=', "and its initial value") || !parse_use(p, &init)) return false;
     vec_push(p->scratch, &st->carried, name);
     vec_push(p->scratch, &st->carried_varying, varying);
     vec_push(p->scratch, &st->args, init);
-  } while (accept(p, ','));
+  } while (parse_accept(p, ','));
   return true;
 }
 
@@ -239,11 +239,11 @@ static bool parse_use_arg(Parser *p, Statement *st) {
 
 static bool parse_for(Parser *p, Statement *st) {
   if (!add_attr(p, st, ATTR_axis, p->tok.span)) return false;
-  if (accept_word(p, "from")) {
+  if (parse_accept_word(p, "from")) {
     vec_push(p->scratch, &st->attrs, ((Attr){.key = ATTR_from}));
     if (!parse_use_arg(p, st)) return false;
   }
-  return !accept_word(p, "step") || add_attr(p, st, ATTR_step, p->tok.span);
+  return !parse_accept_word(p, "step") || add_attr(p, st, ATTR_step, p->tok.span);
 }
 
 static bool parse_version(Parser *p, Statement *st) {
@@ -255,14 +255,15 @@ static bool parse_version(Parser *p, Statement *st) {
 /* while K as K.2 (%k) from %start cond EXPR: the axis value is the region's first argument. */
 static bool parse_while(Parser *p, Statement *st) {
   if (!add_attr(p, st, ATTR_axis, p->tok.span)) return false;
-  if (accept_word(p, "as") && !parse_version(p, st)) return false;
-  if (!expect(p, '(', "and the name of the axis value")) return false;
-  vec_push(p->scratch, &st->carried_varying, accept_word(p, "varying"));
-  if (p->tok.kind != TOK_value) return fail_expected(p, "the name of the axis value");
+  if (parse_accept_word(p, "as") && !parse_version(p, st)) return false;
+  if (!parse_expect(p, '(', "and the name of the axis value")) return false;
+  vec_push(p->scratch, &st->carried_varying, parse_accept_word(p, "varying"));
+  if (p->tok.kind != TOK_value) return parse_fail_expected(p, "the name of the axis value");
   vec_push(p->scratch, &st->carried, p->tok);
-  advance(p);
-  if (!expect(p, ')', NULL) || !expect_word(p, "from") || !parse_use_arg(p, st)) return false;
-  return expect_word(p, "cond") && add_attr(p, st, ATTR_expr, p->tok.span);
+  parse_advance(p);
+  if (!parse_expect(p, ')', NULL) || !parse_expect_word(p, "from") || !parse_use_arg(p, st))
+    return false;
+  return parse_expect_word(p, "cond") && add_attr(p, st, ATTR_expr, p->tok.span);
 }
 
 static bool parse_if(Parser *p, Statement *st) {
@@ -275,11 +276,11 @@ static bool parse_region_head(Parser *p, Statement *st) {
             : st->kind == OP_while ? parse_while(p, st)
                                    : parse_if(p, st);
   if (!ok) return false;
-  if (accept_word(p, "with") && !parse_attrs(p, st)) return false;
+  if (parse_accept_word(p, "with") && !parse_attrs(p, st)) return false;
   if (!parse_carry(p, st) || !parse_types(p, st)) return false;
-  st->at = span_from(p, st->at);
-  if (at_punct(p, '{')) return true;
-  return fail_expected(p, "`{` to begin the body");
+  st->at = parse_span_from(p, st->at);
+  if (parse_at_punct(p, '{')) return true;
+  return parse_fail_expected(p, "`{` to begin the body");
 }
 
 /* A carried value has the layout of the result that it becomes. */
@@ -323,27 +324,28 @@ static const char *const *op_names(Parser *p) {
 static bool parse_result_names(Parser *p, Statement *st) {
   if (p->tok.kind != TOK_value) return true;
   do {
-    if (p->tok.kind != TOK_value) return fail_expected(p, "the name of a result");
+    if (p->tok.kind != TOK_value) return parse_fail_expected(p, "the name of a result");
     vec_push(p->scratch, &st->names, p->tok);
-    advance(p);
-  } while (accept(p, ','));
-  return expect(p, '=', "and an operation");
+    parse_advance(p);
+  } while (parse_accept(p, ','));
+  return parse_expect(p, '=', "and an operation");
 }
 
 static bool parse_op(Parser *p, Statement *st) {
   if (!parse_result_names(p, st)) return false;
   if (p->tok.kind != TOK_word)
-    return st->names.n ? fail_expected(p, "an operation") : fail_here(p, "an operation");
+    return st->names.n ? parse_fail_expected(p, "an operation")
+                       : parse_fail_here(p, "an operation");
   st->kind = op_find(p->tok.text);
   st->at = p->tok.span;
   if (st->kind == OP_COUNT)
-    return fail_unknown(p, DIAG_E0503, &p->tok, "operation", op_names(p), OP_COUNT);
-  advance(p);
+    return parse_fail_unknown(p, DIAG_E0503, &p->tok, "operation", op_names(p), OP_COUNT);
+  parse_advance(p);
   return op_info[st->kind].flags & OPF_REGION ? parse_region(p, st) : parse_plain(p, st);
 }
 
 static bool at_statement_end(const Parser *p) {
-  return p->tok.first || p->tok.kind == TOK_end || at_punct(p, ';') || at_punct(p, '}');
+  return p->tok.first || p->tok.kind == TOK_end || parse_at_punct(p, ';') || parse_at_punct(p, '}');
 }
 
 static void parse_statement(Parser *p) {
@@ -352,24 +354,24 @@ static void parse_statement(Parser *p) {
   const char *start = p->tok.at;
   bool ok = parse_op(p, &st);
   if (ok && at_statement_end(p)) return;
-  if (ok) fail_expected(p, "a new line or `;`");
+  if (ok) parse_fail_expected(p, "a new line or `;`");
   else if (p->visible.n == visible) finish(p, &st, NULL);
-  if (p->tok.at == start) advance(p);
-  skip_statement(p, braces);
+  if (p->tok.at == start) parse_advance(p);
+  parse_skip_statement(p, braces);
 }
 
 /* `yield` passes values on and ends a region; a kernel's body cannot yield any. */
 static void parse_yield(Parser *p, Yield *yield) {
   Span at = p->tok.span;
   int braces = p->braces;
-  advance(p);
+  parse_advance(p);
   bool ok = p->tok.kind != TOK_value || p->tok.first || parse_uses(p, &yield->values);
-  yield->at = span_from(p, at);
+  yield->at = parse_span_from(p, at);
   if (p->depth == 0)
     diag_add(&p->cx->diags, DIAG_E0509, yield->at, "`yield` outside a loop or conditional");
-  if (!ok) skip_statement(p, braces);
-  while (accept(p, ';')) continue;
-  if (at_punct(p, '}') || p->tok.kind == TOK_end) return;
+  if (!ok) parse_skip_statement(p, braces);
+  while (parse_accept(p, ';')) continue;
+  if (parse_at_punct(p, '}') || p->tok.kind == TOK_end) return;
   diag_add(&p->cx->diags, DIAG_E0509, p->tok.span, "nothing may follow `yield` in its region");
 }
 
@@ -378,16 +380,16 @@ static bool give_up(Parser *p) { return p->cx->diags.errors - p->errors > PARSE_
 /* { statements }. Without a yield, missing values are reported at the closing brace. */
 static bool parse_body(Parser *p, Yield *yield) {
   Span open = p->tok.span;
-  advance(p);
-  while (p->tok.kind != TOK_end && !at_punct(p, '}') && !give_up(p)) {
-    if (accept(p, ';')) continue;
-    if (at_word(p, "yield")) parse_yield(p, yield);
+  parse_advance(p);
+  while (p->tok.kind != TOK_end && !parse_at_punct(p, '}') && !give_up(p)) {
+    if (parse_accept(p, ';')) continue;
+    if (parse_at_word(p, "yield")) parse_yield(p, yield);
     else parse_statement(p);
   }
   if (!yield->at.line) yield->at = p->tok.span;
-  if (accept(p, '}')) return true;
+  if (parse_accept(p, '}')) return true;
   if (give_up(p)) return false;
-  fail_expected(p, "`}` to end the body");
+  parse_fail_expected(p, "`}` to end the body");
   diag_note(&p->cx->diags, p->cx->diags.last, open, "the body begins here");
   return false;
 }
@@ -398,15 +400,16 @@ static bool parse_param(Parser *p) {
   Token name = p->tok;
   const Sym *binds = NULL;
   const char *what = "the name of a parameter, such as `%a`", *log = NULL, *report = NULL;
-  if (name.kind != TOK_value) return fail_expected(p, what);
-  if (isdigit((unsigned char)*name.text)) return fail_here(p, what);
-  advance(p);
-  const Type *type = expect(p, ':', "and a type") ? parse_type(p) : NULL;
-  bool ok = type && (!accept_word(p, "binds") || (binds = parse_symbol(p)) != NULL);
-  bool workspace = ok && accept_word(p, "workspace");
-  ok = ok && (!accept_word(p, "log") || expect_text(p, TOK_string, "the label of a log", &log));
-  ok = ok && (!accept_word(p, "report") ||
-              expect_text(p, TOK_string, "the subject of the report", &report));
+  if (name.kind != TOK_value) return parse_fail_expected(p, what);
+  if (isdigit((unsigned char)*name.text)) return parse_fail_here(p, what);
+  parse_advance(p);
+  const Type *type = parse_expect(p, ':', "and a type") ? parse_type(p) : NULL;
+  bool ok = type && (!parse_accept_word(p, "binds") || (binds = parse_symbol(p)) != NULL);
+  bool workspace = ok && parse_accept_word(p, "workspace");
+  ok = ok && (!parse_accept_word(p, "log") ||
+              parse_expect_text(p, TOK_string, "the label of a log", &log));
+  ok = ok && (!parse_accept_word(p, "report") ||
+              parse_expect_text(p, TOK_string, "the subject of the report", &report));
   const Definition *first = find_definition(p, name.text);
   if (first) fail_twice(p, &name, first);
   bool full = builder_kernel(p->b)->params.n == IR_MAX_PARAMS;
@@ -422,34 +425,35 @@ static bool parse_param(Parser *p) {
 
 /* After a mistake, continues after the next comma that is followed by a value. */
 static void skip_param(Parser *p) {
-  while (p->tok.kind != TOK_end && !at_punct(p, ')') && !at_punct(p, '{')) {
-    if (at_punct(p, ',') && peek_token(p).kind == TOK_value) return;
-    advance(p);
+  while (p->tok.kind != TOK_end && !parse_at_punct(p, ')') && !parse_at_punct(p, '{')) {
+    if (parse_at_punct(p, ',') && parse_peek_token(p).kind == TOK_value) return;
+    parse_advance(p);
   }
 }
 
 static void parse_params(Parser *p) {
-  if (!expect(p, '(', "and the parameters")) return;
-  if (accept(p, ')')) return;
+  if (!parse_expect(p, '(', "and the parameters")) return;
+  if (parse_accept(p, ')')) return;
   do {
     if (!parse_param(p)) skip_param(p);
-  } while (accept(p, ','));
-  expect(p, ')', "or `,`");
+  } while (parse_accept(p, ','));
+  parse_expect(p, ')', "or `,`");
 }
 
 static void parse_kernel_body(Parser *p) {
   Yield none = {0};
-  if (at_punct(p, '{')) parse_body(p, &none);
-  else fail_expected(p, "`{` to begin the body");
+  if (parse_at_punct(p, '{')) parse_body(p, &none);
+  else parse_fail_expected(p, "`{` to begin the body");
 }
 
 static Kernel *parse_kernel(Parser *p) {
   int errors = p->cx->diags.errors;
-  Level level = accept_word(p, "thread") ? LEVEL_THREAD : LEVEL_TILE;
-  if (!accept_word(p, "kernel")) return fail_here(p, "`kernel`"), NULL;
+  Level level = parse_accept_word(p, "thread") ? LEVEL_THREAD : LEVEL_TILE;
+  if (!parse_accept_word(p, "kernel")) return parse_fail_here(p, "`kernel`"), NULL;
   Token name = p->tok;
-  if (name.kind != TOK_kernel) return fail_expected(p, "the kernel's name, such as `@gemm`"), NULL;
-  advance(p);
+  if (name.kind != TOK_kernel)
+    return parse_fail_expected(p, "the kernel's name, such as `@gemm`"), NULL;
+  parse_advance(p);
   p->b = builder_new(p->cx, name.text, name.span);
   builder_kernel(p->b)->level = level;
   p->by_name = (Map){0};
@@ -467,14 +471,16 @@ static Kernel *parse_kernel(Parser *p) {
   return NULL;
 }
 
-static bool at_kernel(const Parser *p) { return at_word(p, "kernel") || at_word(p, "thread"); }
+static bool at_kernel(const Parser *p) {
+  return parse_at_word(p, "kernel") || parse_at_word(p, "thread");
+}
 
 /* Skips to the next `kernel` at the start of a line, unless a kernel has just ended. */
 static void skip_kernel(Parser *p, const char *start) {
   bool ended = p->last.kind == TOK_punct && p->last.punct == '}';
-  if (p->tok.at == start) advance(p);
+  if (p->tok.at == start) parse_advance(p);
   else if (ended) return;
-  while (p->tok.kind != TOK_end && !(p->tok.first && at_kernel(p))) advance(p);
+  while (p->tok.kind != TOK_end && !(p->tok.first && at_kernel(p))) parse_advance(p);
 }
 
 KernelList ir_parse(Context *cx, const char *name, const char *text, Arena *a) {

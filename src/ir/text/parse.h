@@ -45,26 +45,26 @@ typedef struct Parser {
 } Parser;
 
 /* ---- parse_tokens.c */
-void advance(Parser *p);
-bool at_punct(const Parser *p, char c);
-bool at_word(const Parser *p, const char *word);
-Token peek_token(const Parser *p); /* the one after p->tok */
-bool accept(Parser *p, char c);
-bool accept_word(Parser *p, const char *word);
-bool expect(Parser *p, char c, const char *what); /* what: "to begin the body"; may be NULL */
-bool expect_word(Parser *p, const char *word);
-bool expect_int(Parser *p, int64_t least, int64_t most, const char *what, int64_t *out);
-bool expect_text(Parser *p, TokenKind kind, const char *what, const char **out);
+void parse_advance(Parser *p);
+bool parse_at_punct(const Parser *p, char c);
+bool parse_at_word(const Parser *p, const char *word);
+Token parse_peek_token(const Parser *p); /* the one after p->tok */
+bool parse_accept(Parser *p, char c);
+bool parse_accept_word(Parser *p, const char *word);
+bool parse_expect(Parser *p, char c, const char *what); /* what: "to begin the body"; may be NULL */
+bool parse_expect_word(Parser *p, const char *word);
+bool parse_expect_int(Parser *p, int64_t least, int64_t most, const char *what, int64_t *out);
+bool parse_expect_text(Parser *p, TokenKind kind, const char *what, const char **out);
 
-Span span_from(const Parser *p, Span start); /* up to the last token, on one line */
+Span parse_span_from(const Parser *p, Span start); /* up to the last token, on one line */
 /* Report the next token, where something should begin, and where something should continue. */
-bool fail_here(Parser *p, const char *what);
-bool fail_expected(Parser *p, const char *what);
+bool parse_fail_here(Parser *p, const char *what);
+bool parse_fail_expected(Parser *p, const char *what);
 /* Reports an unknown word, with the nearest known one as a hint. */
-bool fail_unknown(Parser *p, DiagCode code, const Token *t, const char *what,
-                  const char *const *known, int n);
+bool parse_fail_unknown(Parser *p, DiagCode code, const Token *t, const char *what,
+                        const char *const *known, int n);
 /* Skips to the end of a row or statement that began with `braces` open. */
-void skip_statement(Parser *p, int braces);
+void parse_skip_statement(Parser *p, int braces);
 
 /* ---- parse_value.c */
 const Sym *parse_expr(Parser *p);

@@ -18,13 +18,13 @@ static const Clause *find_clause(ConstraintKind row, const char *word) {
 }
 
 static bool parse_three(Parser *p, const Sym **out) {
-  if (!expect(p, '(', NULL)) return false;
+  if (!parse_expect(p, '(', NULL)) return false;
   for (int i = 0; i < 3; i++) {
-    bool more = i == 0 || accept(p, ',');
+    bool more = i == 0 || parse_accept(p, ',');
     out[i] = more ? parse_expr(p) : sym_int(p->cx->sym, 1);
     if (!out[i]) return false;
   }
-  return expect(p, ')', "after three numbers");
+  return parse_expect(p, ')', "after three numbers");
 }
 
 static const char *int_name(Parser *p, const Constraint *c, const Clause *cl) {
@@ -39,7 +39,7 @@ static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
   case CLAUSE_DIM:
   case CLAUSE_EXPR: return (*(const Sym **)field = parse_expr(p)) != NULL;
   case CLAUSE_INT:
-    if (!expect_int(p, 0, INT32_MAX, int_name(p, c, cl), &v)) return false;
+    if (!parse_expect_int(p, 0, INT32_MAX, int_name(p, c, cl), &v)) return false;
     *(int *)field = (int)v;
     return true;
   case CLAUSE_FLAG: return *(bool *)field = true;
@@ -55,21 +55,21 @@ static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
 static const Clause *take_clause(Parser *p, ConstraintKind row) {
   const Clause *cl = NULL;
   if (p->tok.kind == TOK_word) cl = find_clause(row, p->tok.text);
-  else if (at_punct(p, '=')) cl = find_clause(row, "=");
-  if (cl) advance(p);
+  else if (parse_at_punct(p, '=')) cl = find_clause(row, "=");
+  if (cl) parse_advance(p);
   return cl;
 }
 
 static bool at_row_end(const Parser *p) {
-  return p->tok.first || p->tok.kind == TOK_end || at_punct(p, ';') || at_punct(p, '{');
+  return p->tok.first || p->tok.kind == TOK_end || parse_at_punct(p, ';') || parse_at_punct(p, '{');
 }
 
 static bool fail_clause(Parser *p, ConstraintKind row) {
   int n;
   const char *const *words = clause_words(p, row, &n);
-  if (p->tok.kind != TOK_word || n == 0) return fail_expected(p, "`;`, a new line or `{`");
+  if (p->tok.kind != TOK_word || n == 0) return parse_fail_expected(p, "`;`, a new line or `{`");
   const char *what = arena_printf(p->scratch, "part of a `%s` row:", constraint_name[row]);
-  return fail_unknown(p, DIAG_E0505, &p->tok, what, words, n);
+  return parse_fail_unknown(p, DIAG_E0505, &p->tok, what, words, n);
 }
 
 static bool fail_repeated(Parser *p, const char *word) {
@@ -106,9 +106,9 @@ static bool parse_clauses(Parser *p, Constraint *c) {
     if (seen & clause_bit(c, cl)) return fail_repeated(p, cl->word);
     seen |= clause_bit(c, cl);
     if (!parse_clause_value(p, c, cl)) return false;
-    if (listed && !accept(p, ',')) break;
+    if (listed && !parse_accept(p, ',')) break;
   }
-  c->at = span_from(p, c->at);
+  c->at = parse_span_from(p, c->at);
   return check_complete(p, c, seen);
 }
 
@@ -121,31 +121,32 @@ static void add_row(Parser *p, Constraint c) {
 static bool parse_dynamics(Parser *p, Constraint c) {
   do {
     if (!(c.dynamic.symbol = parse_expr(p))) return false;
-    c.at = span_from(p, c.at);
+    c.at = parse_span_from(p, c.at);
     add_row(p, c);
-  } while (accept(p, ','));
+  } while (parse_accept(p, ','));
   return true;
 }
 
 static bool parse_row(Parser *p) {
   int kind = 0;
-  if (p->tok.kind != TOK_word) return fail_here(p, "a header row or `{`");
-  while (kind < CONSTRAINT_COUNT && !at_word(p, constraint_name[kind])) kind++;
+  if (p->tok.kind != TOK_word) return parse_fail_here(p, "a header row or `{`");
+  while (kind < CONSTRAINT_COUNT && !parse_at_word(p, constraint_name[kind])) kind++;
   if (kind == CONSTRAINT_COUNT)
-    return fail_unknown(p, DIAG_E0505, &p->tok, "header row", constraint_name, CONSTRAINT_COUNT);
+    return parse_fail_unknown(p, DIAG_E0505, &p->tok, "header row", constraint_name,
+                              CONSTRAINT_COUNT);
   Constraint c = constraint_empty((ConstraintKind)kind, p->tok.span);
-  advance(p);
+  parse_advance(p);
   if (c.kind == CONSTRAINT_dynamic) return parse_dynamics(p, c);
   if (!parse_clauses(p, &c)) return false;
   add_row(p, c);
-  return at_row_end(p) || fail_expected(p, "`;`, a new line or `{`");
+  return at_row_end(p) || parse_fail_expected(p, "`;`, a new line or `{`");
 }
 
 void parse_rows(Parser *p) {
-  while (p->tok.kind != TOK_end && !at_punct(p, '{')) {
+  while (p->tok.kind != TOK_end && !parse_at_punct(p, '{')) {
     const char *start = p->tok.at;
-    if (accept(p, ';') || parse_row(p)) continue;
-    if (p->tok.at == start) advance(p);
-    while (!at_row_end(p)) advance(p);
+    if (parse_accept(p, ';') || parse_row(p)) continue;
+    if (p->tok.at == start) parse_advance(p);
+    while (!at_row_end(p)) parse_advance(p);
   }
 }

@@ -44,7 +44,7 @@ static void move_behind(Parser *p, const char *to) {
 }
 
 static const Sym *parse_expr_until(Parser *p, bool comparisons) {
-  if (!begins_expr(&p->tok)) return fail_expected(p, "an expression"), NULL;
+  if (!begins_expr(&p->tok)) return parse_fail_expected(p, "an expression"), NULL;
   const char *text = p->tok.at;
   size_t used = 0;
   size_t room = expr_room(text, p->lx.end);
@@ -67,10 +67,10 @@ static const Sym *parse_dim(Parser *p) { return parse_expr_until(p, false); }
 
 /* A bare name is taken as it is: `K.2 (%k)` is not a call. */
 const Sym *parse_symbol(Parser *p) {
-  bool is_call = at_word(p, "signed") && peek_token(p).punct == '(';
+  bool is_call = parse_at_word(p, "signed") && parse_peek_token(p).punct == '(';
   Token t = p->tok;
   if (t.kind == TOK_word && !is_call) {
-    advance(p);
+    parse_advance(p);
     return sym_symbol(p->cx->sym, t.text, true);
   }
   const Sym *s = parse_expr(p);
@@ -84,12 +84,12 @@ const Sym *parse_symbol(Parser *p) {
 typedef bool ParseItem(Parser *p, void *list);
 
 static bool parse_list(Parser *p, char open, char close, ParseItem *item, void *list) {
-  if (!expect(p, open, NULL)) return false;
-  if (accept(p, close)) return true;
+  if (!parse_expect(p, open, NULL)) return false;
+  if (parse_accept(p, close)) return true;
   do {
     if (!item(p, list)) return false;
-  } while (accept(p, ','));
-  return expect(p, close, "or `,`");
+  } while (parse_accept(p, ','));
+  return parse_expect(p, close, "or `,`");
 }
 
 typedef Vec(SymPair) PairList;
@@ -97,7 +97,7 @@ typedef Vec(const Sym *) SymList;
 
 static bool parse_pair(Parser *p, void *list) {
   SymPair pair;
-  if (!(pair.key = parse_expr(p)) || !expect(p, ':', NULL)) return false;
+  if (!(pair.key = parse_expr(p)) || !parse_expect(p, ':', NULL)) return false;
   if (!(pair.value = parse_expr(p))) return false;
   vec_push(p->scratch, (PairList *)list, pair);
   return true;
@@ -121,7 +121,7 @@ static bool parse_sym_item(Parser *p, void *list) {
 /* A dtype ends the dimensions; a dimension with the name of a dtype must be in parentheses. */
 static bool at_dtype(const Parser *p, DType *out) {
   if (p->tok.kind != TOK_word || !dtype_parse(p->tok.text, out)) return false;
-  Token next = peek_token(p);
+  Token next = parse_peek_token(p);
   return next.kind == TOK_punct && (next.punct == ',' || next.punct == '>');
 }
 
@@ -131,12 +131,12 @@ static bool fail_type(Parser *p, const Token *t, const char *what) {
   const char *names[TENSORS + DTYPE_COUNT] = {"tile", "vec", "mem", "token"};
   for (int i = 0; i < DTYPE_COUNT; i++) names[TENSORS + i] = dtype_info[i].name;
   bool any = *what == 't';
-  return fail_unknown(p, DIAG_E0506, t, what, any ? names : names + TENSORS,
-                      any ? TENSORS + DTYPE_COUNT : DTYPE_COUNT);
+  return parse_fail_unknown(p, DIAG_E0506, t, what, any ? names : names + TENSORS,
+                            any ? TENSORS + DTYPE_COUNT : DTYPE_COUNT);
 }
 
 static bool fail_no_dtype(Parser *p, const Token *last) {
-  if (!at_punct(p, '>')) return fail_expected(p, "`,` or `>`");
+  if (!parse_at_punct(p, '>')) return parse_fail_expected(p, "`,` or `>`");
   return fail_type(p, last, "element type");
 }
 
@@ -152,9 +152,9 @@ static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
     if (!s) return false;
     vec_push(p->scratch, dims, s);
     if (dims->n > IR_MAX_RANK) return fail_rank(p, dim.span);
-    if (!accept(p, ',')) return fail_no_dtype(p, &dim);
+    if (!parse_accept(p, ',')) return fail_no_dtype(p, &dim);
   }
-  advance(p);
+  parse_advance(p);
   if (dims->n) return true;
   Diag *d = diag_add(&p->cx->diags, DIAG_E0506, p->last.span,
                      "a tensor type needs at least one dimension");
@@ -163,8 +163,8 @@ static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
 }
 
 static bool parse_layout_item(Parser *p, void *list) {
-  if (!at_word(p, "_")) return parse_sym_item(p, list);
-  advance(p);
+  if (!parse_at_word(p, "_")) return parse_sym_item(p, list);
+  parse_advance(p);
   vec_push(p->scratch, (SymList *)list, NULL);
   return true;
 }
@@ -186,20 +186,21 @@ static bool parse_layout(Parser *p, int rank, MemParts *out) {
 }
 
 static bool parse_mem_part(Parser *p, int rank, MemParts *out) {
-  if (accept_word(p, "shared")) return out->space = p->cx->shared_space, true;
-  if (accept_word(p, "layout")) return parse_layout(p, rank, out);
-  if (!accept_word(p, "space")) return fail_expected(p, "`shared`, `space` or `layout`");
-  return expect(p, '(', NULL) && (out->space = parse_expr(p)) && expect(p, ')', NULL);
+  if (parse_accept_word(p, "shared")) return out->space = p->cx->shared_space, true;
+  if (parse_accept_word(p, "layout")) return parse_layout(p, rank, out);
+  if (!parse_accept_word(p, "space"))
+    return parse_fail_expected(p, "`shared`, `space` or `layout`");
+  return parse_expect(p, '(', NULL) && (out->space = parse_expr(p)) && parse_expect(p, ')', NULL);
 }
 
 static const Type *parse_tensor(Parser *p, bool is_mem) {
   SymList dims = {0};
   DType dtype;
   MemParts parts = {0};
-  if (!expect(p, '<', NULL) || !parse_dims(p, &dims, &dtype)) return NULL;
-  while (is_mem && accept(p, ','))
+  if (!parse_expect(p, '<', NULL) || !parse_dims(p, &dims, &dtype)) return NULL;
+  while (is_mem && parse_accept(p, ','))
     if (!parse_mem_part(p, dims.n, &parts)) return NULL;
-  if (!expect(p, '>', is_mem ? "or `,`" : NULL)) return NULL;
+  if (!parse_expect(p, '>', is_mem ? "or `,`" : NULL)) return NULL;
   const Type *t = is_mem ? type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout)
                          : type_tile(p->cx, dims.at, dims.n, dtype);
   if (!t)
@@ -210,23 +211,24 @@ static const Type *parse_tensor(Parser *p, bool is_mem) {
 static const Type *parse_vec(Parser *p) {
   DType dtype;
   int64_t n;
-  if (!expect(p, '<', NULL) || !expect_int(p, 1, IR_MAX_VEC, "the number of registers", &n) ||
-      !expect(p, ',', NULL))
+  if (!parse_expect(p, '<', NULL) ||
+      !parse_expect_int(p, 1, IR_MAX_VEC, "the number of registers", &n) ||
+      !parse_expect(p, ',', NULL))
     return NULL;
   if (!at_dtype(p, &dtype)) return fail_type(p, &p->tok, "element type"), NULL;
-  advance(p);
-  return expect(p, '>', NULL) ? type_vec(p->cx, (int)n, dtype) : NULL;
+  parse_advance(p);
+  return parse_expect(p, '>', NULL) ? type_vec(p->cx, (int)n, dtype) : NULL;
 }
 
 const Type *parse_type(Parser *p) {
   DType dtype;
-  if (p->tok.kind != TOK_word) return fail_expected(p, "a type"), NULL;
-  if (accept_word(p, "tile")) return parse_tensor(p, false);
-  if (accept_word(p, "mem")) return parse_tensor(p, true);
-  if (accept_word(p, "vec")) return parse_vec(p);
-  if (accept_word(p, "token")) return type_token(p->cx);
+  if (p->tok.kind != TOK_word) return parse_fail_expected(p, "a type"), NULL;
+  if (parse_accept_word(p, "tile")) return parse_tensor(p, false);
+  if (parse_accept_word(p, "mem")) return parse_tensor(p, true);
+  if (parse_accept_word(p, "vec")) return parse_vec(p);
+  if (parse_accept_word(p, "token")) return type_token(p->cx);
   if (!dtype_parse(p->tok.text, &dtype)) return fail_type(p, &p->tok, "type"), NULL;
-  advance(p);
+  parse_advance(p);
   return type_scalar(p->cx, dtype);
 }
 
@@ -243,8 +245,8 @@ const Layout *parse_layout_of(Parser *p, const Type *t) {
   }
   move_behind(p, text);
   if (t->kind == TYPE_tile && l->dims == t->rank) return l;
-  diag_add(&p->cx->diags, DIAG_E0513, span_from(p, start), "a layout with %d dims for %s", l->dims,
-           type_text(p->scratch, p->cx, t));
+  diag_add(&p->cx->diags, DIAG_E0513, parse_span_from(p, start), "a layout with %d dims for %s",
+           l->dims, type_text(p->scratch, p->cx, t));
   return NULL;
 }
 
@@ -256,24 +258,24 @@ static bool is_float_word(const Token *t) {
 }
 
 static bool at_float(const Parser *p) {
-  if (!at_punct(p, '-')) return is_float_word(&p->tok);
-  Token next = peek_token(p);
+  if (!parse_at_punct(p, '-')) return is_float_word(&p->tok);
+  Token next = parse_peek_token(p);
   return is_float_word(&next);
 }
 
 static bool parse_nan(Parser *p, bool negative, double *out) {
   int64_t payload = 0, most = (INT64_C(1) << 52) - 1;
-  if (accept(p, '(') &&
-      (!expect_int(p, 1, most, "the payload of a NaN", &payload) || !expect(p, ')', NULL)))
+  if (parse_accept(p, '(') && (!parse_expect_int(p, 1, most, "the payload of a NaN", &payload) ||
+                               !parse_expect(p, ')', NULL)))
     return false;
-  *out = float_nan(negative, (uint64_t)payload);
+  *out = text_float_nan(negative, (uint64_t)payload);
   return true;
 }
 
 static bool parse_float(Parser *p, double *out) {
-  bool negative = accept(p, '-');
+  bool negative = parse_accept(p, '-');
   Token t = p->tok;
-  advance(p);
+  parse_advance(p);
   if (t.kind == TOK_word && strcmp(t.text, "nan") == 0) return parse_nan(p, negative, out);
   double v =
       t.kind == TOK_word ? (double)INFINITY : strtod(arena_strndup(p->scratch, t.at, t.len), NULL);
@@ -292,51 +294,52 @@ static bool parse_number(Parser *p, Attr *out) {
 
 static bool parse_dot_int(Parser *p, int *out) {
   int64_t v;
-  if (!expect_int(p, 0, INT32_MAX, "a vector size", &v)) return false;
+  if (!parse_expect_int(p, 0, INT32_MAX, "a vector size", &v)) return false;
   *out = (int)v;
   return true;
 }
 
 static bool parse_dot(Parser *p, MmaChoice *out) {
-  if (!parse_dot_int(p, &out->out_vec) || !expect(p, ',', NULL)) return false;
-  if (!parse_dot_int(p, &out->k_vec) || !expect(p, ',', NULL)) return false;
-  if (!parse_dot_int(p, &out->k_mult) || !expect(p, ',', NULL)) return false;
-  if (!at_word(p, "M") && !at_word(p, "N")) return fail_expected(p, "`M` or `N`");
+  if (!parse_dot_int(p, &out->out_vec) || !parse_expect(p, ',', NULL)) return false;
+  if (!parse_dot_int(p, &out->k_vec) || !parse_expect(p, ',', NULL)) return false;
+  if (!parse_dot_int(p, &out->k_mult) || !parse_expect(p, ',', NULL)) return false;
+  if (!parse_at_word(p, "M") && !parse_at_word(p, "N")) return parse_fail_expected(p, "`M` or `N`");
   out->along = *p->tok.text;
-  advance(p);
-  return expect(p, ')', NULL);
+  parse_advance(p);
+  return parse_expect(p, ')', NULL);
 }
 
 static bool expect_word_or_string(Parser *p, const char *what, const char **out) {
   TokenKind kind = p->tok.kind == TOK_string ? TOK_string : TOK_word;
-  return expect_text(p, kind, what, out);
+  return parse_expect_text(p, kind, what, out);
 }
 
 /* order(4, 1, 2, 16): pairs of radix and stride. */
 static bool parse_order(Parser *p, Digits *out) {
-  if (!at_word(p, "order") || peek_token(p).punct != '(') return true;
-  advance(p), advance(p);
+  if (!parse_at_word(p, "order") || parse_peek_token(p).punct != '(') return true;
+  parse_advance(p), parse_advance(p);
   do {
     int64_t radix, stride;
-    if (out->n == LAYOUT_DIGITS) return fail_expected(p, "`)`: there are too many digits");
-    if (!expect_int(p, 2, 1 << 16, "a radix", &radix) || !expect(p, ',', NULL)) return false;
-    if (!expect_int(p, 1, 1 << 16, "a stride", &stride)) return false;
+    if (out->n == LAYOUT_DIGITS) return parse_fail_expected(p, "`)`: there are too many digits");
+    if (!parse_expect_int(p, 2, 1 << 16, "a radix", &radix) || !parse_expect(p, ',', NULL))
+      return false;
+    if (!parse_expect_int(p, 1, 1 << 16, "a stride", &stride)) return false;
     out->at[out->n++] = (Digit){0, (int)radix, (int)stride};
-  } while (accept(p, ','));
-  return expect(p, ')', NULL);
+  } while (parse_accept(p, ','));
+  return parse_expect(p, ')', NULL);
 }
 
 static bool parse_mma_words(Parser *p, MmaChoice *out) {
-  out->swap = accept_word(p, "swap");
-  out->shared_lhs = accept_word(p, "shared_lhs");
-  out->shared_rhs = accept_word(p, "shared_rhs");
+  out->swap = parse_accept_word(p, "swap");
+  out->shared_lhs = parse_accept_word(p, "shared_lhs");
+  out->shared_rhs = parse_accept_word(p, "shared_rhs");
   return parse_order(p, &out->order);
 }
 
 bool parse_mma(Parser *p, MmaChoice *out) {
   *out = (MmaChoice){0};
-  bool is_dot = at_word(p, "dot") && peek_token(p).punct == '(';
-  if (is_dot) advance(p), advance(p);
+  bool is_dot = parse_at_word(p, "dot") && parse_peek_token(p).punct == '(';
+  if (is_dot) parse_advance(p), parse_advance(p);
   if (!(is_dot ? parse_dot(p, out) : expect_word_or_string(p, "a matrix instruction", &out->name)))
     return false;
   return parse_mma_words(p, out);
@@ -361,7 +364,7 @@ static bool parse_ints(Parser *p, Attr *out) {
   out->n = list.n;
   for (int i = 0; i < list.n; i++) {
     if (sym_is_int(list.at[i], &ints[i])) continue;
-    diag_add(&p->cx->diags, DIAG_E0318, span_from(p, start), "`%s` must be a list of numbers",
+    diag_add(&p->cx->diags, DIAG_E0318, parse_span_from(p, start), "`%s` must be a list of numbers",
              attr_info[out->key].name);
     return false;
   }
@@ -375,7 +378,7 @@ static bool parse_descriptor(Parser *p, Attr *out) {
   bool fits = out->n == 4;
   for (int i = 0; fits && i < 4; i++) fits = v[i] >= 0 && v[i] <= INT32_MAX;
   if (!fits) {
-    diag_add(&p->cx->diags, DIAG_E0318, span_from(p, start),
+    diag_add(&p->cx->diags, DIAG_E0318, parse_span_from(p, start),
              "`%s` must be a list of 4 numbers, each at least 0", attr_info[out->key].name);
     return false;
   }
@@ -389,7 +392,7 @@ typedef Vec(const char *) TextList;
 
 static bool parse_text_item(Parser *p, void *list) {
   const char *text;
-  if (!expect_text(p, TOK_string, "a string", &text)) return false;
+  if (!parse_expect_text(p, TOK_string, "a string", &text)) return false;
   vec_push(p->scratch, (TextList *)list, text);
   return true;
 }
@@ -414,8 +417,8 @@ typedef Vec(NamedCount) CountList;
 
 static bool parse_count(Parser *p, void *list) {
   NamedCount c;
-  if (!expect_word_or_string(p, "a name", &c.name) || !expect(p, ':', NULL)) return false;
-  if (!expect_int(p, INT32_MIN, INT32_MAX, "a count", &c.count)) return false;
+  if (!expect_word_or_string(p, "a name", &c.name) || !parse_expect(p, ':', NULL)) return false;
+  if (!parse_expect_int(p, INT32_MIN, INT32_MAX, "a count", &c.count)) return false;
   vec_push(p->scratch, (CountList *)list, c);
   return true;
 }
@@ -459,7 +462,7 @@ static bool parse_dynamic(Parser *p, Mapping *m) {
     SymPairs pairs;
     if (!parse_pairs(p, &pairs)) return false;
     vec_push(p->scratch, &list, pairs);
-  } while (at_punct(p, ',') && peek_token(p).punct == '{' && accept(p, ','));
+  } while (parse_at_punct(p, ',') && parse_peek_token(p).punct == '{' && parse_accept(p, ','));
   m->dynamic = list.at;
   m->ndynamic = list.n;
   return true;
@@ -468,14 +471,14 @@ static bool parse_dynamic(Parser *p, Mapping *m) {
 static bool parse_mapping(Parser *p, Attr *out) {
   Mapping *m = ARENA_NEW(p->scratch, Mapping);
   int64_t iterators;
-  if (!expect_word(p, "map")) return false;
-  if (!expect_int(p, 0, 64, "the number of iterators", &iterators)) return false;
+  if (!parse_expect_word(p, "map")) return false;
+  if (!parse_expect_int(p, 0, 64, "the number of iterators", &iterators)) return false;
   m->niterators = (int)iterators;
   if (!parse_pairs(p, &m->inputs)) return false;
-  if (p->tok.kind != TOK_arrow) return fail_expected(p, "`->`");
-  advance(p);
+  if (p->tok.kind != TOK_arrow) return parse_fail_expected(p, "`->`");
+  parse_advance(p);
   if (!parse_pairs(p, &m->outputs)) return false;
-  if (accept_word(p, "with") && !parse_dynamic(p, m)) return false;
+  if (parse_accept_word(p, "with") && !parse_dynamic(p, m)) return false;
   out->mapping = m;
   return true;
 }
@@ -508,7 +511,7 @@ static bool parse_step_args(Parser *p, CombineStep *out) {
     long n = strtol(p->tok.text + 1, &end, 10);
     if (end == p->tok.text + 1 || *end || n < 0 || n > INT32_MAX) break;
     out->args[out->nargs++] = (int)n;
-    advance(p);
+    parse_advance(p);
   }
   return true;
 }
@@ -518,7 +521,7 @@ static bool parse_step(Parser *p, void *list) {
   Token name = p->tok;
   const char *op, *dtype;
   Attr value = {.key = ATTR_value};
-  if (!expect_text(p, TOK_word, "an op", &op)) return false;
+  if (!parse_expect_text(p, TOK_word, "an op", &op)) return false;
   step.kind = op_find(op);
   if (step.kind == OP_COUNT) {
     diag_add(&p->cx->diags, DIAG_E0309, name.span, "there is no op `%s`", op);
@@ -527,9 +530,10 @@ static bool parse_step(Parser *p, void *list) {
   if (step.kind == OP_scalar && !parse_number(p, &value)) return false;
   step.sym = value.sym;
   if (!value.sym) step.number = value.number;
-  if (!parse_step_args(p, &step) || !expect(p, ':', "and the dtype of the step")) return false;
+  if (!parse_step_args(p, &step) || !parse_expect(p, ':', "and the dtype of the step"))
+    return false;
   name = p->tok;
-  if (!expect_text(p, TOK_word, "a dtype", &dtype)) return false;
+  if (!parse_expect_text(p, TOK_word, "a dtype", &dtype)) return false;
   if (!dtype_parse(dtype, &step.dtype)) return fail_type(p, &name, "element type");
   vec_push(p->scratch, (StepList *)list, step);
   return true;
@@ -550,11 +554,11 @@ bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   case ATTR_KIND_EXPR:
   case ATTR_KIND_DIM: return (out->sym = parse_expr(p)) != NULL;
   case ATTR_KIND_EXPRS: return parse_exprs(p, out);
-  case ATTR_KIND_INT: return expect_int(p, INT64_MIN, INT64_MAX, "an integer", &out->integer);
+  case ATTR_KIND_INT: return parse_expect_int(p, INT64_MIN, INT64_MAX, "an integer", &out->integer);
   case ATTR_KIND_INTS: return parse_ints(p, out);
   case ATTR_KIND_FLAG: return true;
-  case ATTR_KIND_TEXT: return expect_text(p, TOK_string, "a string", &out->text);
-  case ATTR_KIND_WORD: return expect_text(p, TOK_word, "a word", &out->text);
+  case ATTR_KIND_TEXT: return parse_expect_text(p, TOK_string, "a string", &out->text);
+  case ATTR_KIND_WORD: return parse_expect_text(p, TOK_word, "a word", &out->text);
   case ATTR_KIND_TEXTS: return parse_texts(p, out);
   case ATTR_KIND_BOUNDS: return parse_bounds(p, out);
   case ATTR_KIND_MAPPING: return parse_mapping(p, out);

@@ -24,7 +24,7 @@ typedef struct Printer {
 static const char *spelled(Printer *p, const char *hint) {
   StrBuf s = {.arena = p->scratch};
   if (isdigit((unsigned char)*hint)) sb_putc(&s, '_');
-  for (; *hint; hint++) sb_putc(&s, is_name_char(*hint) ? *hint : '_');
+  for (; *hint; hint++) sb_putc(&s, text_is_name_char(*hint) ? *hint : '_');
   return intern(&p->spellings, sb_text(&s));
 }
 
@@ -106,7 +106,7 @@ static void print_list(Printer *p, const Sym *const *list, int n) {
 /* Names given by the user are printed as words, or else as strings. */
 static void print_word(Printer *p, const char *word) {
   bool plain = *word && !isdigit((unsigned char)*word);
-  for (const char *c = word; *c; c++) plain &= is_name_char(*c);
+  for (const char *c = word; *c; c++) plain &= text_is_name_char(*c);
   if (plain) sb_puts(p->out, word);
   else sb_quote(p->out, word);
 }
@@ -138,7 +138,7 @@ static void print_mapping(Printer *p, const Mapping *m) {
 static void print_number(Printer *p, const Attr *a) {
   const char *name = a->sym ? sym_name(a->sym) : NULL;
   bool guard = name && (strcmp(name, "inf") == 0 || strcmp(name, "nan") == 0);
-  if (!a->sym) float_print(p->out, a->number);
+  if (!a->sym) text_float_print(p->out, a->number);
   else if (guard) sb_printf(p->out, "(%s)", sym_text(p->scratch, a->sym));
   else sym_print(p->out, a->sym);
 }
@@ -233,7 +233,7 @@ static void print_attrs(Printer *p, const Op *op, const char *before) {
   int written = 0;
   for (int i = 0; i < op->nattrs; i++) {
     const Attr *a = &op->attrs[i];
-    if (attr_is_in_head(op->kind, a->key)) continue;
+    if (text_attr_is_in_head(op->kind, a->key)) continue;
     sb_printf(p->out, "%s%s", written++ ? ", " : before, attr_info[a->key].name);
     if (attr_info[a->key].kind == ATTR_KIND_FLAG) continue;
     sb_puts(p->out, " = ");

@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool attr_is_in_head(OpKind kind, AttrKey key) {
+bool text_attr_is_in_head(OpKind kind, AttrKey key) {
   if (kind == OP_for) return key == ATTR_axis || key == ATTR_from || key == ATTR_step;
   if (kind == OP_while) return key == ATTR_axis || key == ATTR_version || key == ATTR_expr;
   return key == (kind == OP_if ? ATTR_expr : op_info[kind].lead);
 }
 
-bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.'; }
+bool text_is_name_char(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.';
+}
 
 /* ---- floats ---- */
 
@@ -27,7 +29,7 @@ static uint64_t bits_of(double v) {
   return bits;
 }
 
-double float_nan(bool negative, uint64_t payload) {
+double text_float_nan(bool negative, uint64_t payload) {
   uint64_t bits = NAN_EXPONENT | (payload ? payload & NAN_PAYLOAD : NAN_QUIET);
   if (negative) bits |= UINT64_C(1) << 63;
   double v;
@@ -41,7 +43,7 @@ static void nan_print(StrBuf *out, double v) {
   if (payload != NAN_QUIET) sb_printf(out, "(%llu)", (unsigned long long)payload);
 }
 
-void float_print(StrBuf *out, double v) {
+void text_float_print(StrBuf *out, double v) {
   if (isnan(v)) {
     nan_print(out, v);
     return;

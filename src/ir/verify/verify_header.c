@@ -268,7 +268,7 @@ static bool check_fields(Header *h, const Constraint *c) {
                   c->hardware.threads);
     return check_outer3(h, c, c->hardware.waves) && check_waves(h, c) &&
            check_outer3(h, c, c->hardware.cluster) &&
-           check_mma_name(h->k->cx, c->hardware.mma.name, c->at);
+           build_check_mma_name(h->k->cx, c->hardware.mma.name, c->at);
   case CONSTRAINT_launch: return check_launch(h, c);
   case CONSTRAINT_machine: return check_machine(h, c);
   case CONSTRAINT_assume:

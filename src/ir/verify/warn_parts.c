@@ -78,7 +78,7 @@ static const Sym *row_count(const Parts *p, const Constraint *row) {
 /* The number of workgroups with different tiles of the row's dimension; one that follows another's
  * id has as many. */
 static const Sym *workgroups_of(const Parts *p, const Constraint *row) {
-  if (row->workgroup.start && !expr_mentions(row->workgroup.start, "$WG")) return NULL;
+  if (row->workgroup.start && !ir_expr_mentions(row->workgroup.start, "$WG")) return NULL;
   for (int i = 0; row->workgroup.secondary && i < p->k->constraints.n; i++) {
     const Constraint *c = &p->k->constraints.at[i];
     if (c->kind == CONSTRAINT_workgroup && !c->workgroup.secondary &&
@@ -152,7 +152,7 @@ void ir_warn(Kernel *k) {
     return; /* a dump: its source was warned
                                                                * about */
   Parts p = {.k = k, .arena = arena_new(), .sym = k->cx->sym};
-  p.facts = size_facts(p.arena, k);
+  p.facts = launch_size_facts(p.arena, k);
   p.bound = ARENA_ARRAY(p.arena, SymBinding, k->constraints.n + 1);
   p.nbound = kernel_bindings(k, p.bound);
   if (!sym_resolve_bindings(p.sym, p.bound, p.nbound)) p.nbound = 0, sym_take_error(p.sym);

@@ -10,7 +10,7 @@
 Value *lane_load(Lower *l, const LaneAccess *a) {
   Walk w = walk_begin(l, a, 0);
   int regs = layout_size(a->layout, LAYOUT_REG), n = regs / a->width;
-  const int *first = first_twins(l, a->layout);
+  const int *first = lane_first_twins(l, a->layout);
   DType dtype = a->access->memory->type->dtype;
   Value **parts = ARENA_ARRAY(l->arena, Value *, n);
   for (int i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static bool first_may_store(const Lower *l, const Op *op) {
 void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   Walk w = walk_begin(l, a, first_may_store(l, a->op) ? l->machine.waves : 0);
   int regs = layout_size(a->layout, LAYOUT_REG);
-  const int *first = first_twins(l, a->layout);
+  const int *first = lane_first_twins(l, a->layout);
   for (int r = 0; r < regs; r += a->width) {
     if (w.nseveral ? walk_is_idle(&w, r) : first[r] < r) continue;
     WalkStep s = walk_step(&w, r);

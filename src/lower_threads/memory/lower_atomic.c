@@ -82,7 +82,7 @@ bool lower_atomic(Lower *l, const Op *op) {
   a.width = 1; /* an atomic acts on one element */
   int n = layout_size(a.layout, LAYOUT_REG), waves = atomic_waves(l, op);
   Walk w = walk_begin(l, &a, waves);
-  const int *first = first_twins(l, a.layout);
+  const int *first = lane_first_twins(l, a.layout);
   Value **old = ARENA_ARRAY(l->arena, Value *, n);
   for (int r = 0; r < n; r++) {
     bool again = waves && first[r] < r; /* this thread has already acted on the element */

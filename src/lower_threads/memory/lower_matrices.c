@@ -68,7 +68,7 @@ static bool is_held_once(Lower *l, const Layout *layout) {
   for (int i = 0; i < regs->n; i++)
     if (!regs->at[i].stride) return false;
   for (int d = 0; d < layout->dims; d++)
-    if (dim_holders(l, layout, d).kind != HOLDERS_SINGLE) return false;
+    if (holders_of_dim(l, layout, d).kind != HOLDERS_SINGLE) return false;
   return true;
 }
 

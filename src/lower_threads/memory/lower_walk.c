@@ -10,7 +10,7 @@ static void find_owner(Walk *w, int waves) {
   w->owner = lane_is_first(l, layout, waves);
   if (w->owner) w->owner = emit_cheaper(l, w->owner);
   for (int d = 0; d < layout->dims; d++) {
-    DimHolders h = dim_holders(l, layout, d);
+    DimHolders h = holders_of_dim(l, layout, d);
     if (h.kind == HOLDERS_SINGLE) continue;
     if (h.kind == HOLDERS_TANGLED) l->refused = "a layout that replicates elements";
     w->several[w->nseveral++] = arena_copy(l->arena, &h, sizeof h);

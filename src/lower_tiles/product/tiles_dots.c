@@ -85,7 +85,7 @@ static bool read_along(Tiles *t, const Dots *x, int side, const Sym *first, int 
   const PackSource *s = &x->p->source[side];
   Point at = point_along(t, s, k, width);
   pack_grant_rows(t, s);
-  if (s->k_end) grant(t, s->k, s->k_end);
+  if (s->k_end) nest_grant(t, s->k, s->k_end);
   for (int i = 0; i < n; i++) {
     const Sym *row = sym_add(sym, first, sym_int(sym, i));
     Point p = pack_point(at, s->row, pack_row_at(t, s, row));

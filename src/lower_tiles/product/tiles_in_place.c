@@ -29,14 +29,14 @@ static bool is_plain(Tiles *t, const Op *read, const PackSource *s, const Sym *e
   int granted = t->granted.n;
   const MemAccess *m = &t->l.bounds[read->id]->access;
   if (m->ndynamic || m->replaced >= 0 || memory_is_scratch(m->memory)) return false;
-  if (end) grant(t, s->row, end);
-  if (s->k_end) grant(t, s->k, s->k_end);
+  if (end) nest_grant(t, s->row, end);
+  if (s->k_end) nest_grant(t, s->k, s->k_end);
   bool tested = access_is_tested(t, read);
   t->granted.n = granted;
   return !tested;
 }
 
-bool rows_in_place(Tiles *t, TiledProduct *p) {
+bool in_place_rows(Tiles *t, TiledProduct *p) {
   const PackSource *s = &p->source[0];
   const Op *read = pack_plain_read(t, s->of);
   SymCtx *sym = t->l.sym;

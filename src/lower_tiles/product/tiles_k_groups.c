@@ -123,7 +123,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
     p.along = width > 1 ? p.n - 1 : -1;
     p.width = width;
     pack_grant_rows(t, from);
-    if (i == 0) grant(t, from->k, from->k_end);
+    if (i == 0) nest_grant(t, from->k, from->k_end);
     ok = pack_at(t, &p, x);
     loop_close(t, &loop, NULL);
   }
@@ -248,7 +248,7 @@ static bool pack_needed_sides(Tiles *t, const Packing *x) {
   for (int i = 0; ok && i < 2; i++) {
     if (bounds[i] == bounds[i + 1]) continue;
     NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), from->side, NULL, 0);
-    if (i == 0) grant(t, from->k, from->k_end);
+    if (i == 0) nest_grant(t, from->k, from->k_end);
     ok = pack_side(t, x, loop.counter, from->side);
     loop_close(t, &loop, NULL);
   }

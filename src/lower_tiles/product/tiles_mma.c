@@ -252,8 +252,8 @@ static PackSource source_of(const Tiles *t, const TiledProduct *p, bool rhs) {
 
 /* Where both operands are 0 nothing is added. */
 static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
-  const Sym *end = a->k != b->k ? NULL : zeros_from(t, a->of, a->k);
-  if (end && end == zeros_from(t, b->of, b->k) && a->k_start == b->k_start)
+  const Sym *end = a->k != b->k ? NULL : access_zeros_from(t, a->of, a->k);
+  if (end && end == access_zeros_from(t, b->of, b->k) && a->k_start == b->k_start)
     a->k_end = b->k_end = end;
 }
 
@@ -269,7 +269,7 @@ static void open_sources(Tiles *t, TiledProduct *p) {
 }
 
 static bool pack_operands(Tiles *t, TiledProduct *p) {
-  bool in_place = rows_in_place(t, p);
+  bool in_place = in_place_rows(t, p);
   p->a = in_place ? &p->rows : pack_panels(t, &p->source[0], p->tile.m);
   p->b = p->a ? pack_panels(t, &p->source[1], p->tile.n) : NULL;
   return p->b != NULL;

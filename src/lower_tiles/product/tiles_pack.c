@@ -79,13 +79,13 @@ const Sym *pack_depth(Tiles *t, const PackSource *from) {
 }
 
 void pack_grant_rows(Tiles *t, const PackSource *from) {
-  if (may_repeat_rows(t, from)) grant(t, from->row, from->end);
+  if (may_repeat_rows(t, from)) nest_grant(t, from->row, from->end);
 }
 
 /* What holds for every element that is packed now. */
 static void grant_source(Tiles *t, const PackSource *from) {
   pack_grant_rows(t, from);
-  if (from->k_end) grant(t, from->k, from->k_end);
+  if (from->k_end) nest_grant(t, from->k, from->k_end);
 }
 
 /* ---- rows that are contiguous ---- */
@@ -104,7 +104,7 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   p.along = width > 1 ? p.n - 1 : -1;
   p.width = width;
   grant_source(t, from);
-  if (width > 1 && from->end) grant(t, from->row, from->end); /* a whole panel */
+  if (width > 1 && from->end) nest_grant(t, from->row, from->end); /* a whole panel */
   Value *v = pack_source_at(t, from, &p);
   if (v) store_panel(t, x, loop.counter, row, &v, 1);
   loop_close(t, &loop, NULL);
@@ -326,7 +326,7 @@ static bool pack_sides_of_rows(Tiles *t, Packing *x) {
     x->rows = run.rows;
     x->base = run.base;
     x->first = run.first;
-    if (!cut && x->from->end) grant(t, x->from->row, x->from->end);
+    if (!cut && x->from->end) nest_grant(t, x->from->row, x->from->end);
     ok = pack_sides(t, x, true);
     t->granted.n = granted;
     panels_close(t, &run);

@@ -47,7 +47,7 @@ void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offse
 /* ---- rows of the lhs in place (tiles_in_place.c) ---- */
 
 /* Whether matrix registers can load the lhs in place; sets p->rows and p->whole. */
-bool rows_in_place(Tiles *t, TiledProduct *p);
+bool in_place_rows(Tiles *t, TiledProduct *p);
 /* A step of k of `rows` rows. */
 Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
 

@@ -120,8 +120,8 @@ static Value *read_across(Tiles *t, const TiledProduct *p, const Block *b, const
   at = pack_point(at, s->row, row);
   at.along = b->n > 1 ? at.n - 1 : -1;
   at.width = b->n;
-  if (s->end) grant(t, s->row, s->end); /* a whole run, or one that is needed */
-  if (s->k_end) grant(t, s->k, s->k_end);
+  if (s->end) nest_grant(t, s->row, s->end); /* a whole run, or one that is needed */
+  if (s->k_end) nest_grant(t, s->k, s->k_end);
   return pack_source_at(t, s, &at);
 }
 

@@ -62,7 +62,7 @@ static const Sym *unwrap(SymCtx *cx, const Rounding *r, bool up) {
       if (j != i) rest[n++] = r->kept[j];
     const Sym *sum = sum_make(cx, up ? RAT_ZERO : r->k, rest, n);
     sum = sym_add(cx, sum, sym_scale(cx, sym_add_const(cx, b->arg[0], whole), c));
-    return up ? sym_ceil(cx, sum) : round_down(cx, sum);
+    return up ? sym_ceil(cx, sum) : sym_round_down(cx, sum);
   }
   return NULL;
 }
@@ -120,7 +120,7 @@ static const Sym *split(SymCtx *cx, const Sum *s, Rounding *r) {
   return sum_make(cx, rat_int(k), whole, n);
 }
 
-const Sym *round_down(SymCtx *cx, const Sym *a) {
+const Sym *sym_round_down(SymCtx *cx, const Sym *a) {
   Sum s;
   Rounding r;
   if (!a) return NULL;
@@ -137,7 +137,7 @@ const Sym *sym_floor(SymCtx *cx, const Sym *a) {
   const Sym *known = op_cached(cx, SYM_floor, a, NULL);
   if (known) return known;
   ArenaMark mark = arena_mark(cx->scratch);
-  const Sym *s = round_down(cx, a);
+  const Sym *s = sym_round_down(cx, a);
   arena_rewind(cx->scratch, mark);
   return s ? op_remember(cx, SYM_floor, a, NULL, s) : NULL;
 }

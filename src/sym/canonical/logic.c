@@ -159,7 +159,7 @@ static int insert_sorted(const Sym **set, int n, const Sym *s) {
   return n + 1;
 }
 
-int args_union(const Sym **set, int n, SymKind kind, const Sym *s) {
+int sym_args_union(const Sym **set, int n, SymKind kind, const Sym *s) {
   if (s->kind != kind) return insert_sorted(set, n, s);
   for (int i = 0; i < s->n; i++) n = insert_sorted(set, n, s->arg[i]);
   return n;
@@ -186,7 +186,7 @@ static const Sym *connect(SymCtx *cx, SymKind kind, const Sym *a, const Sym *b) 
   if (known) return known;
   ArenaMark mark = arena_mark(cx->scratch);
   const Sym **set = ARENA_ARRAY(cx->scratch, const Sym *, a->n + b->n + 2);
-  int n = args_union(set, args_union(set, 0, kind, a), kind, b);
+  int n = sym_args_union(set, sym_args_union(set, 0, kind, a), kind, b);
   const Sym *s = n == 1                       ? set[0]
                  : has_complement(cx, set, n) ? zero
                                               : node_args(cx, kind, SYM_BOOLEAN, set, n);

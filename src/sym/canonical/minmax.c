@@ -28,7 +28,7 @@ static void sort_args(const Sym **set, int n) {
 
 static const Sym *extreme_of(SymCtx *cx, SymKind kind, const Sym *a, const Sym *b) {
   const Sym **set = ARENA_ARRAY(cx->scratch, const Sym *, a->n + b->n + 2);
-  int n = args_union(set, args_union(set, 0, kind, a), kind, b);
+  int n = sym_args_union(set, sym_args_union(set, 0, kind, a), kind, b);
   n = drop_beaten(cx, kind, set, n);
   if (n < 0) return NULL;
   if (n == 1) return set[0];

@@ -173,7 +173,7 @@ static Rat eliminate(const SymFacts *f, const Sym *e, int depth, int *budget) {
   return best;
 }
 
-Rat upper_bound(const SymFacts *f, const Sym *s) {
+Rat sym_upper_bound(const SymFacts *f, const Sym *s) {
   int budget = ELIMINATION_BUDGET;
   if (is_num(s)) return s->k;
   const Rat *known = map_get(&f->memo->upper, map_key(s));
@@ -211,8 +211,8 @@ static SymTruth prove_order(const SymFacts *f, const Sym *e, bool strict) {
   Rat hi = d.hi, lo = d.lo;
   if (has_relations(f)) {
     const Sym *opposite = sym_neg(f->cx, e);
-    hi = upper_bound(f, e);
-    if (opposite) lo = rat_neg(upper_bound(f, opposite));
+    hi = sym_upper_bound(f, e);
+    if (opposite) lo = rat_neg(sym_upper_bound(f, opposite));
   }
   if (strict ? hi.num < 0 : hi.num <= 0) return SYM_ALWAYS;
   if (strict ? lo.num >= 0 : lo.num > 0) return SYM_NEVER;
@@ -225,7 +225,8 @@ static SymTruth prove_zero(const SymFacts *f, const Sym *e) {
   if (d.lo.num == 0 && d.hi.num == 0 && rat_finite(d.lo) && rat_finite(d.hi)) return SYM_ALWAYS;
   if (!has_relations(f)) return SYM_UNKNOWN;
   const Sym *opposite = sym_neg(f->cx, e);
-  Rat hi = upper_bound(f, e), lo = opposite ? rat_neg(upper_bound(f, opposite)) : RAT_MINUS_INF;
+  Rat hi = sym_upper_bound(f, e),
+      lo = opposite ? rat_neg(sym_upper_bound(f, opposite)) : RAT_MINUS_INF;
   if (hi.num < 0 || lo.num > 0) return SYM_NEVER;
   return hi.num == 0 && lo.num == 0 ? SYM_ALWAYS : SYM_UNKNOWN;
 }

@@ -51,7 +51,7 @@ const SymFacts *facts_branch(const SymFacts *f, const Sym *cond);
 Dom dom_of(const SymFacts *f, const Sym *s);
 
 /* An upper bound of s (infinite: none), from intervals and from eliminating terms by relations. */
-Rat upper_bound(const SymFacts *f, const Sym *s);
+Rat sym_upper_bound(const SymFacts *f, const Sym *s);
 
 /* Uses rules only, never enumeration. */
 SymTruth prove_by_rule(const SymFacts *f, const Sym *cond);

@@ -14,8 +14,8 @@ SymRange sym_range(SymCtx *cx, const SymFacts *f, const Sym *s) {
   f = or_none(cx, f);
   const Sym *simple = sym_simplify(cx, f, s), *opposite = sym_neg(cx, simple);
   Dom d = dom_of(f, simple);
-  Rat hi = is_bool(s) ? d.hi : upper_bound(f, simple);
-  Rat lo = is_bool(s) || !opposite ? d.lo : rat_neg(upper_bound(f, opposite));
+  Rat hi = is_bool(s) ? d.hi : sym_upper_bound(f, simple);
+  Rat lo = is_bool(s) || !opposite ? d.lo : rat_neg(sym_upper_bound(f, opposite));
   return (SymRange){rat_finite(lo) ? rat_floor(lo) : SYM_MIN_INF,
                     rat_finite(hi) ? rat_ceil(hi) : SYM_MAX_INF};
 }

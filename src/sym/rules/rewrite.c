@@ -80,7 +80,7 @@ static const Sym *pass_node(Pass *p, const Sym *s) {
   if (s->kind == SYM_and || s->kind == SYM_or) return pass_junction(p, s);
   const Sym *r = s->kind == SYM_select ? pass_select(p, s) : node_map(cx, s, simplify, p);
   if (!r) return s;
-  const Sym *better = apply_rules(p->f, r);
+  const Sym *better = rules_apply(p->f, r);
   return better ? better : r;
 }
 

@@ -11,7 +11,7 @@ static const RuleRow rows[] = {
 #include "sym/rules/rules.def"
 };
 
-const Sym *apply_rules(const SymFacts *f, const Sym *s) {
+const Sym *rules_apply(const SymFacts *f, const Sym *s) {
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     if (rows[i].kind != s->kind) continue;
     const Sym *r = rows[i].apply(f, s);

@@ -6,7 +6,7 @@
 #include "sym/prove/facts.h"
 
 /* The first rule of the node's kind that applies and does not enlarge it. */
-const Sym *apply_rules(const SymFacts *f, const Sym *s);
+const Sym *rules_apply(const SymFacts *f, const Sym *s);
 
 typedef const Sym *Rule(const SymFacts *f, const Sym *s);
 

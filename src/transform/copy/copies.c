@@ -103,7 +103,7 @@ static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Vis
   if (op->kind == OP_copy) {
     if (!copy_plan(c->d, c->machine, c->bounds[op->id], &plan)) return false;
     out->layout = plan.layout;
-    if (!why_not_async(&c->ways, op, &plan)) out->issue = ISSUE_ASYNC;
+    if (!copy_why_not_async(&c->ways, op, &plan)) out->issue = ISSUE_ASYNC;
     tile = memory;
   } else {
     const Value *v = op->kind == OP_read ? &op->results[0] : op->args[0];
@@ -397,7 +397,7 @@ bool pass_copies(Kernel *k, PassCtx *cx) {
   c.ways = copy_ways(k, cx);
   for (int i = 0; i < c.m->memories.n; i++) lay_out(&c, i);
   for (Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !choose_copy_way(&c.ways, op, NULL))
+    if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !copy_choose_way(&c.ways, op, NULL))
       return false;
   bool roomy = alloc_bytes_beside(k, NULL) <= cx->target->shared_most;
   for (Op *op = ir_first(k), *next; op; op = next) {

@@ -33,7 +33,7 @@ bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
 
 /* ---- whether a way is possible ---- */
 
-const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan) {
+const char *copy_why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan) {
   if (!target_has(w->machine->target, FEATURE_CP_ASYNC))
     return "the machine has no asynchronous copies";
   if (!copy_is_in(copy)) return "only copies to shared memory can be asynchronous";
@@ -101,7 +101,7 @@ static void set_box(const CopyWays *w, Op *copy, Op *alloc, const MemLayout *slo
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_memory, .memory = memory});
 }
 
-bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box) {
+bool copy_choose_way(const CopyWays *w, Op *copy, const char *no_box) {
   const AccessBounds *b = w->bounds[copy->id];
   const Value *scratch = copy->args[copy_is_in(copy) ? 1 : 0];
   CopyPlan plan;
@@ -115,7 +115,7 @@ bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box) {
   if (!copy_plan(w->d, w->machine, b, &plan)) return false;
   int width = known ? copy_width(&plan, b, &slot) : 1;
   int bits = dtype_memory_bits(scratch->type->dtype);
-  const char *why = why_not_async(w, copy, &plan);
+  const char *why = copy_why_not_async(w, copy, &plan);
   if (!why && width * bits / 8 < 4) why = "4 contiguous bytes are not guaranteed";
   set_mode(w, copy, why ? "load" : "async");
   remark_threads(w, copy, why ? (plan.width * bits + 7) / 8 : width * bits / 8, why, no_box);

@@ -28,10 +28,10 @@ CopyWays copy_ways(Kernel *k, const PassCtx *cx);
 
 /* Sets `mode` of the copy, with a remark. no_box: why it is not tma; NULL: it may be. False after
  * reporting a mistake. */
-bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box);
+bool copy_choose_way(const CopyWays *w, Op *copy, const char *no_box);
 
 /* Why a copy is not asynchronous, whatever its width; NULL: it may be. */
-const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan);
+const char *copy_why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan);
 
 /* The layout of one slot; for an allocation without extents, that of its tile. False: unknown. */
 bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out);

@@ -243,7 +243,7 @@ static void begin_early(Rewrite *w, bool boxes) {
   Op *place = early_place(w->l);
   if (boxes) insert_mbar_wait(w, place, at_most_last(w, later(w, 1)));
   await_first(w);
-  make_early(w->k, w->l, place);
+  early_make(w->k, w->l, place);
 }
 
 static bool run_ahead(Rewrite *w) {
@@ -340,7 +340,7 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
       for (int j = 0; j < plan->loops.at[i].copies.n; j++)
         staged |= plan->loops.at[i].copies.at[j].copy == op;
     CopyWays ways = copy_ways(k, cx);
-    if (!staged && !choose_copy_way(&ways, op, "it is not prefetched by a loop")) return false;
+    if (!staged && !copy_choose_way(&ways, op, "it is not prefetched by a loop")) return false;
   }
   return true;
 }

@@ -43,7 +43,7 @@ static bool begins_anew(const Op *product) {
   return acc && acc->kind == OP_fill;
 }
 
-Op *find_early(const StagedLoop *l) {
+Op *early_find(const StagedLoop *l) {
   Op *op = l->loop->body->first;
   while (op && op->kind != OP_mma) op = op->next;
   if (!op || !reads_both(op) || !begins_anew(op) || op_takes(l->loop->body->last, &op->results[0]))
@@ -151,7 +151,7 @@ Op *early_place(const StagedLoop *l) {
   return last == body->last ? last : last->next;
 }
 
-void make_early(Kernel *k, StagedLoop *l, Op *first) {
+void early_make(Kernel *k, StagedLoop *l, Op *first) {
   SymCtx *sym = k->cx->sym;
   Op *old = l->early;
   const Sym *later = sym_add(sym, l->counter, sym_int(sym, 1));

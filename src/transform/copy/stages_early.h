@@ -18,7 +18,7 @@
 
 /* The first product of the loop, if it reads both operands from shared memory, depends on nothing
  * that the loop computes, and its result is used in the loop; NULL: there is none. */
-Op *find_early(const StagedLoop *l);
+Op *early_find(const StagedLoop *l);
 
 /* The op before which the next product begins: the result of the current one has been used by then,
  * so the next may reuse its registers. */
@@ -26,6 +26,6 @@ Op *early_place(const StagedLoop *l);
 
 /* Moves l->early one iteration ahead: the next one is computed before `first`, that of iteration 0
  * before the loop, which is replaced. */
-void make_early(Kernel *k, StagedLoop *l, Op *first);
+void early_make(Kernel *k, StagedLoop *l, Op *first);
 
 #endif

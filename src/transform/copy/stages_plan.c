@@ -364,7 +364,7 @@ static void plan_loop(Planner *p, Op *loop) {
     if (op->kind == OP_copy && copy_is_in(op)) plan_copy(p, &l, op);
   if (!l.copies.n) return;
   l.product = product_in_flight(p, &l);
-  l.early = find_early(&l);
+  l.early = early_find(&l);
   if (l.early && !has_room_for_early(p, &l)) l.early = NULL;
   vec_push(p->arena, &p->plan.loops, l);
 }

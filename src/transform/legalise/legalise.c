@@ -132,7 +132,7 @@ static bool take_meaning(Legal *l, Op *op) {
 
 static bool legalise_op(Legal *l, Op *op) {
   if (op->kind == OP_load || op->kind == OP_store)
-    return split_access(l->k, l->target, l->scratch, op), true;
+    return legalise_split_access(l->k, l->target, l->scratch, op), true;
   int what = verdict(l->target, op->kind);
   if (what == EXPAND) expand_op(l, op, expand[op->kind]);
   if (what == EXPAND_F64) expand_op(l, op, expand_f64);

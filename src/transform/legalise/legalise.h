@@ -30,6 +30,6 @@ Value *f64_log2(Expansion *x, Value *a);
 /* ---- legalise_access.c ---- */
 
 /* Splits a load or store that is too wide, or wider than its alignment. */
-void split_access(Kernel *k, const TargetInfo *target, Arena *scratch, Op *op);
+void legalise_split_access(Kernel *k, const TargetInfo *target, Arena *scratch, Op *op);
 
 #endif

@@ -60,7 +60,7 @@ static Op *part_of(const Split *s, int first, int n) {
   return part;
 }
 
-void split_access(Kernel *k, const TargetInfo *target, Arena *scratch, Op *op) {
+void legalise_split_access(Kernel *k, const TargetInfo *target, Arena *scratch, Op *op) {
   bool store = op->kind == OP_store;
   Split s = {k, op, store, store ? op->args[0]->type : op->results[0].type};
   int most = widest(&s, target), n = 0;

@@ -384,10 +384,10 @@ static DType scaled_type(const Retarget *r, const Search *p) {
 static Instruction multiply_scales(Retarget *r, Search *p) {
   Op *op = p->op;
   int a = dtype_info[op->args[0]->type->dtype].bits, b = dtype_info[op->args[2]->type->dtype].bits;
-  apply_scales(r->k, op, scaled_type(r, p), r->target);
+  retarget_apply_scales(r->k, op, scaled_type(r, p), r->target);
   if (!open_search(r, op, p)) return (Instruction){0};
   Instruction i = choose_row(r, p);
-  if (i.row && !r->observable) i.order = order_in_runs(i.row, p->k, a < b ? a : b);
+  if (i.row && !r->observable) i.order = retarget_order_in_runs(i.row, p->k, a < b ? a : b);
   return i;
 }
 
@@ -539,7 +539,7 @@ static void match_chains(Retarget *r) {
 /* CPUs compute in f32. */
 static void apply_all_scales(Retarget *r) {
   for (Op *op = ir_first(r->k); op; op = ir_next(op))
-    if (op->kind == OP_scaled_mma) apply_scales(r->k, op, DTYPE_f32, r->target);
+    if (op->kind == OP_scaled_mma) retarget_apply_scales(r->k, op, DTYPE_f32, r->target);
 }
 
 /* Loops over tiles have no lanes: a CPU emulates those that a kernel's result depends on. */
@@ -564,10 +564,10 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
     if (r.observable) combine_together(&r, op);
     if (!check_together(&r, op) || (op_is_product(op) && !choose_instruction(&r, op))) return false;
   }
-  if (r.observable) mark_threads(k, cx);
+  if (r.observable) retarget_mark_threads(k, cx);
   else match_chains(&r);
   Machine machine = machine_of(&r);
-  share_products(k, cx, &machine);
+  retarget_share_products(k, cx, &machine);
   add_machine(&r);
   return true;
 }

@@ -167,7 +167,7 @@ static void sum_at_once(const Shared *s, Op *product, int waves) {
   sum_up(s, result, acc, whole);
 }
 
-void share_products(Kernel *k, PassCtx *cx, const Machine *m) {
+void retarget_share_products(Kernel *k, PassCtx *cx, const Machine *m) {
   Shared s = {.k = k, .cx = cx, .machine = m};
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     if (!may_share(&s, op)) continue;

@@ -18,6 +18,6 @@
 
 /* Rewrites each mma whose k tile divides evenly among the waves that share it, if the parts fit into
  * shared memory. In the others all waves divide the rows and columns. Each rewrite is a remark. */
-void share_products(Kernel *k, PassCtx *cx, const Machine *m);
+void retarget_share_products(Kernel *k, PassCtx *cx, const Machine *m);
 
 #endif

@@ -38,7 +38,7 @@ static Value *scaled_operand(Kernel *k, Op *op, int i, DType type, const Sym *di
   return insert(k, op, OP_mul, args, 2, NULL);
 }
 
-void apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target) {
+void retarget_apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target) {
   Product p;
   Diags *diags = &k->cx->diags;
   const char *wrong = product_of(k, op, &p);
@@ -112,7 +112,7 @@ static Digits in_runs(Runs *r, int run) {
   return r->order;
 }
 
-Digits order_in_runs(const MmaInfo *row, int k, int bits) {
+Digits retarget_order_in_runs(const MmaInfo *row, int k, int bits) {
   enum { LOAD_BITS = 128 };
   for (int run = LOAD_BITS / bits; run > 1; run /= 2) {
     Runs r = {0};

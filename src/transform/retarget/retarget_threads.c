@@ -119,7 +119,7 @@ static void mark_atomics(Marks *m) {
   }
 }
 
-void mark_threads(Kernel *k, PassCtx *cx) {
+void retarget_mark_threads(Kernel *k, PassCtx *cx) {
   Marks m = {k, cx, ARENA_ARRAY(cx->scratch, UniformLevel, k->nvalues)};
   take_marks(&m);
   mark_varying(&m);

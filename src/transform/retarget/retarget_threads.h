@@ -10,6 +10,6 @@
 
 /* Marks values as `varying`, and records which threads do each atomic. Needs DISTRIBUTE and
  * UNIFORM. */
-void mark_threads(Kernel *k, PassCtx *cx);
+void retarget_mark_threads(Kernel *k, PassCtx *cx);
 
 #endif
