@@ -82,6 +82,7 @@ fmt: ## reformat C sources with clang-format (tables are aligned by hand and lef
 
 lint: ## layers of C and Python; a second compiler (clang -Werror); clang-tidy, sizes and phrases as advice
 	@$(RUN) "$$PYTHON" tools/check_layers.py
+	@$(RUN) "$$PYTHON" tools/check_names.py
 	@$(RUN) "$$PYTHON" tools/check_imports.py
 	@CC=clang tools/build.sh $(CLANG_BUILD)
 	@if command -v clang-tidy >/dev/null; then \

@@ -173,6 +173,7 @@ def groups(args):
         yield "layers", [tool("check_layers"), tool("check_imports")]
         yield "headers", [tool("check_headers")]
         yield "analyses", [tool("check_analyses")]
+        yield "names", [tool("check_names")]
         yield "sizes", [tool("check_sizes")]
         yield "entries", [tool("check_entries")]
         yield "exports", [tool("check_exports", library) for library in libraries()]

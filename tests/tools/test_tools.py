@@ -242,6 +242,25 @@ def test_imports_refuse_what_they_cannot_see(folder):
     assert "b.py:2: imports with a call" in imports(folder, {"support/b.py": hidden, "other/a.py": ""})
 
 
+def names(folder, files):
+    words = {"tools/names.txt": "src: op\nsrc/ir: loop  # a comment\n          value\n"}
+    return check_tree("check_names.py", folder, files | words)
+
+
+def test_names_begin_with_a_word_of_their_module(folder):
+    fine = "int nest_run(void) {\n}\nstatic int run(void) {\n}\nint tiles_at(int a,\n  int b) {\n}\n"
+    listed = "bool op_is(void) {\n}\nSym *loop_at(void) {\n}\nint value_of(int x) {\n}\n"
+    tree = {"src/lower/tiles_nest.c": fine, "src/ir/text/parse.c": listed}
+    assert names(folder, tree) == ""
+    said = names(folder, tree | {"src/lower/a.c": "int loop_at(void) {\n}\n/* int f(void) {} */\n"})
+    assert said == "src/lower/a.c: `loop_at` begins with no word of its module (tools/names.txt)\n"
+
+
+def test_words_that_no_name_needs_are_reported(folder):
+    said = names(folder, {"src/ir/a.c": "int op_at(void) {\n}\nint loop_at(void) {\n}\n"})
+    assert said == "tools/names.txt: no function begins with `value`\n"
+
+
 def test_sizes_accept_what_is_within_the_limits(folder):
     function = "int f(void) {\n" + "  ;\n" * 58 + "}\n"
     tree = {f"src/base/a{i}.c": function for i in range(22)}
