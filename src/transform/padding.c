@@ -372,6 +372,13 @@ static bool row_is_whole(const Kernel *k, const Constraint *c) {
          sym_is_int(bind->bind.value, &extent) && size > 0 && extent % size == 0;
 }
 
+/* The tile of a dimension that no row divides is the whole of it, but has at least one element. */
+static bool is_undivided_whole(const Kernel *k, const Sym *dim) {
+  const Constraint *bind = kernel_constraint(k, CONSTRAINT_bind, dim_base(dim));
+  int64_t size;
+  return bind && sym_is_int(bind->bind.value, &size) && size > 0;
+}
+
 static bool is_whole(const Kernel *k, const Sym *dim) {
   int cut = 0;
   for (int i = 0; i < k->constraints.n; i++) {
@@ -382,7 +389,7 @@ static bool is_whole(const Kernel *k, const Sym *dim) {
     if (derives || !row_is_whole(k, row)) return false;
     cut++;
   }
-  return cut <= 1; /* positions of several rows add up */
+  return cut ? cut == 1 : is_undivided_whole(k, dim); /* positions of several rows add up */
 }
 
 static bool is_plain_read(const Value *v) {
