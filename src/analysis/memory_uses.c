@@ -169,12 +169,5 @@ const MemoryUses *find_memory_uses(Kernel *k, const Facts *known) {
 /* ---- bytes ---- */
 
 bool memories_overlap(const MemoryUses *m, int a, int b) {
-  const Op *x = m->memories.at[a]->def, *y = m->memories.at[b]->def;
-  if (a == b) return true;
-  if (!x || !y) return false;
-  const Attr *p = op_attr(x, ATTR_base), *q = op_attr(y, ATTR_base);
-  if (!p || !q) return false;
-  int64_t m1 = alloc_bytes(x), m2 = alloc_bytes(y);
-  if (m1 < 0 || m2 < 0) return true;
-  return p->integer < q->integer + m2 && q->integer < p->integer + m1;
+  return a == b || alloc_overlaps(m->memories.at[a]->def, m->memories.at[b]->def);
 }

@@ -157,8 +157,8 @@ const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg); /* both
 
 /* ---- memory of the workgroup (lower_alloc.c, lower_wgmma.c) ----------------------------------- */
 
-/* Makes what this thread has written visible to matrix instructions after the next barrier, if any
- * of them read it. */
+/* Makes what this thread has written visible to matrix instructions and the copy engine after the
+ * next barrier, if any of them read or overwrite it. */
 void lower_publish(Lower *l, const Value *memory);
 
 /* The number of registers of the layout that are contiguous in memory, if the whole tile is

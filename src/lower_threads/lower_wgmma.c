@@ -15,6 +15,7 @@
  * of the allocation and checked (descriptor.h). The slot of a ring is a term of that address; each
  * coordinate of a batch is a separate product, and all are waited for together. Threads that write
  * such an allocation make it visible to the asynchronous reads before the next barrier. */
+#include "ir/ops/alloc_layout.h"
 #include "lower_threads/lower_mma.h"
 #include "target/descriptor.h"
 
@@ -199,10 +200,18 @@ bool lower_wgmma(LaneProduct *p, const MmaChoice *choice) {
 
 /* ---- writers ---- */
 
+/* Other hardware than the threads' loads and stores accesses what was written to `memory`: a matrix
+ * instruction reads it, or the copy engine overwrites it, perhaps as another allocation. */
+static bool is_beyond_threads(const Op *op, const Value *memory) {
+  if (op->kind == OP_copy && copy_goes_by(op, "tma"))
+    return alloc_overlaps(memory_root(op->args[1])->def, memory_root(memory)->def);
+  return op->kind == OP_read && op->args[0] == memory && !op->results[0].layout &&
+         op->results[0].type->kind == TYPE_tile;
+}
+
 void lower_publish(Lower *l, const Value *memory) {
   for (const Op *op = l->tiles->first; op; op = ir_next(op)) {
-    bool stays = op->kind == OP_read && op->args[0] == memory && !op->results[0].layout;
-    if (!stays || op->results[0].type->kind != TYPE_tile) continue;
+    if (!is_beyond_threads(op, memory)) continue;
     const Op *last = l->scope->region->last;
     if (!last || last->kind != OP_fence_proxy) emit_op(l, OP_fence_proxy, NULL, 0, NULL, 0, NULL);
     return;

@@ -105,3 +105,13 @@ const char *alloc_layout_mistake(const Op *alloc, const Type *type) {
   if (ring && type->rank == LAYOUT_DIMS) return "a ring has too many dims";
   return memory ? memory_mistake(alloc, type, memory->memory) : NULL;
 }
+
+bool alloc_overlaps(const Op *a, const Op *b) {
+  if (!a || !b) return false;
+  if (a == b) return true;
+  const Attr *p = op_attr(a, ATTR_base), *q = op_attr(b, ATTR_base);
+  if (!p || !q) return false;
+  int64_t m = alloc_bytes(a), n = alloc_bytes(b);
+  if (m < 0 || n < 0) return true;
+  return p->integer < q->integer + n && q->integer < p->integer + m;
+}

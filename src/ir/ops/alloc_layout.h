@@ -21,6 +21,8 @@ int alloc_slots(const Op *alloc); /* 1 without a ring */
 const Sym *alloc_extent(const Kernel *k, const Op *alloc, int i);
 
 int64_t alloc_bytes(const Op *alloc); /* -1: not a number */
+/* Whether two allocations that have addresses share bytes; NULL: not an allocation. */
+bool alloc_overlaps(const Op *a, const Op *b);
 
 /* Its address in shared memory: given by `base`, or after `end`, the end of the previous one. */
 int64_t alloc_base(const Op *alloc, int64_t end);
