@@ -190,9 +190,7 @@ PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type) {
 }
 
 PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type) {
-  if (!cx && !PyErr_Occurred())
-    return PyErr_NoMemory(); /* a context of its own could not be
-                                                          * created */
+  if (!cx && !PyErr_Occurred()) return PyErr_NoMemory(); /* a context could not be created */
   if (PyErr_Occurred()) return py_error_clear(st, cx), NULL;
   if (wv_diag_errors(cx) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without a diagnostic");

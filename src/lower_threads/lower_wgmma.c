@@ -189,9 +189,8 @@ bool lower_wgmma(LaneProduct *p, const MmaChoice *choice) {
   emit_op(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
   const Attr *pending = op_attr(p->op, ATTR_pending);
   l->pending = pending ? (int)pending->integer : 0;
-  for (int i = 0; i < l->pending; i++)
-    vec_push(l->arena, &l->flying, NULL); /* of previous
-                                                                              * iterations */
+  /* NULL: of previous iterations. */
+  for (int i = 0; i < l->pending; i++) vec_push(l->arena, &l->flying, NULL);
   vec_push(l->arena, &l->flying, out);
   if (!is_whole(parts, nparts, from, regs)) lower_wait_products(l, l->pending = 0);
   l->value[out->id] = emit_pick(l, emit_join(l, parts, nparts), from, regs);

@@ -10,9 +10,7 @@ enum { WORKSPACE_MOST = 1 << 30 }; /* bytes: more is a mistake */
 
 uint32_t launch_shift(int64_t divisor) {
   uint32_t n = 0;
-  if (divisor > INT64_C(1) << 32)
-    return 33; /* dividends are below 2**32: with magic 0 this
-                                              * gives 0 */
+  if (divisor > INT64_C(1) << 32) return 33; /* dividends are below 2**32: magic 0 gives 0 */
   while (n < 32 && (INT64_C(1) << n) < divisor) n++;
   return n;
 }
