@@ -1,5 +1,5 @@
 /* compile_cpu.c: one lane's program as object code for this machine's CPU. */
-#include "backend/llvm/llvm.h"
+#include "backend/cpu/cpu.h"
 #include "driver/compile.h"
 #include "runtime/cpu/cpu_watch.h"
 #include "runtime/llvm/cpu_llvm.h"
@@ -14,7 +14,7 @@ static ArtArgKind kind_of(LlvmSlotKind k) {
 }
 
 /* Slots are arguments of 8 bytes. */
-static bool add_slots(const LlvmKernel *code, LaunchValues *values, ArtVariant *out) {
+static bool add_slots(const CpuKernel *code, LaunchValues *values, ArtVariant *out) {
   enum { SLOT_BYTES = 8 };
   if (code->nslots > ARTEFACT_ARGS) return false;
   out->args = ARENA_ARRAY(values->symbols->arena, ArtArg, code->nslots + 1);
@@ -30,9 +30,9 @@ static bool add_slots(const LlvmKernel *code, LaunchValues *values, ArtVariant *
   return artefact_place_args(out);
 }
 
-_Static_assert((int)LLVM_GIVEN_UP == (int)CPU_GIVEN_UP, "what compiled code returns");
+_Static_assert((int)CPU_CODE_GIVEN_UP == (int)CPU_GIVEN_UP, "what compiled code returns");
 
-static void keep_waits(const LlvmKernel *code, LaunchValues *values, ArtVariant *out) {
+static void keep_waits(const CpuKernel *code, LaunchValues *values, ArtVariant *out) {
   const Sources *sources = &values->symbols->k->cx->sources;
   Arena *a = values->symbols->arena;
   out->nwaits = code->nwaits < ARTEFACT_WAITS ? code->nwaits : ARTEFACT_WAITS;
@@ -44,7 +44,7 @@ static void keep_waits(const LlvmKernel *code, LaunchValues *values, ArtVariant 
   }
 }
 
-static bool fill_variant(const LlvmKernel *code, LaunchValues *values, ArtVariant *out) {
+static bool fill_variant(const CpuKernel *code, LaunchValues *values, ArtVariant *out) {
   out->entry = code->entry;
   out->listing = code->text;
   out->shared = (int)code->scratch;
@@ -71,11 +71,11 @@ static const CpuLlvm *open_llvm(Kernel *k, Arena *a) {
 
 /* The text, and LLVM's output for it. */
 static bool compile_text(Kernel *k, const CpuLlvm *llvm, const CpuCompile *o, bool fast_math,
-                         Arena *a, LlvmKernel *code, CpuCode *object) {
+                         Arena *a, CpuKernel *code, CpuCode *object) {
   const char *error = NULL;
-  LlvmHost host = llvm_host(&o->target.words);
+  CpuHost host = cpu_host(&o->target.words);
   host.fast_math = fast_math;
-  if (!llvm_emit(k, &host, a, code)) return false;
+  if (!cpu_emit(k, &host, a, code)) return false;
   if (cpu_llvm_compile(llvm, a, code->text, o, object, &error)) return true;
   diag_add(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
   return false;
@@ -93,7 +93,7 @@ bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math
   if (!llvm) return false;
   CompileOptions options = {.machine = t.machine};
   CpuCompile o = {.target = target_of(llvm, a, &options), .assembly = assembly};
-  return compile_text(k, llvm, &o, fast_math, a, &(LlvmKernel){0}, out);
+  return compile_text(k, llvm, &o, fast_math, a, &(CpuKernel){0}, out);
 }
 
 bool compile_cpu_object(Kernel *k, const CompileOptions *options, LaunchValues *values,
@@ -103,7 +103,7 @@ bool compile_cpu_object(Kernel *k, const CompileOptions *options, LaunchValues *
   const CpuLlvm *llvm = open_llvm(k, a);
   if (!llvm) return false;
   CpuCompile o = {.target = target_of(llvm, a, options)};
-  LlvmKernel code;
+  CpuKernel code;
   CpuCode object;
   if (!compile_text(k, llvm, &o, options->fast_math, a, &code, &object)) return false;
   out->llvm_ms = (object.parse + object.optimise + object.emit) * 1e3;

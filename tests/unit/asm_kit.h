@@ -20,12 +20,12 @@ static inline const char *code_of(Lab *l, const Chip *c, bool assembly, CpuCode 
   Arena *a = l->cx->arena;
   const CpuLlvm *llvm = kit_llvm(a);
   CpuCompile o = {.target = {c->words, c->cpu}, .assembly = assembly};
-  LlvmHost host = llvm_host(&c->words);
-  LlvmKernel k;
+  CpuHost host = cpu_host(&c->words);
+  CpuKernel k;
   const char *error = NULL;
   *skipped = !llvm;
   if (!llvm) return NULL;
-  if (!l->k || !llvm_emit(l->k, &host, a, &k)) return lab_print_errors(l), NULL;
+  if (!l->k || !cpu_emit(l->k, &host, a, &k)) return lab_print_errors(l), NULL;
   if (cpu_llvm_compile(llvm, a, k.text, &o, code, &error)) return code->bytes;
   *skipped = strstr(error, "unknown target") != NULL;
   if (!*skipped) printf("%s: %s\n", c->cpu, error);

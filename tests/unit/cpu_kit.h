@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "backend/llvm/llvm.h"
+#include "backend/cpu/cpu.h"
 #include "runtime/cpu/cpu_together.h"
 #include "runtime/llvm/cpu_llvm.h"
 #include "runtime/llvm/cpu_object.h"
@@ -81,7 +81,7 @@ static inline uint64_t slot_value(Lab *l, const KitEnv *e, const LlvmSlot *s) {
 typedef struct CpuRun {
   bool skipped, ok;
   int result; /* as cpu_pool_run */
-  const LlvmWait *waits;
+  const CpuWait *waits;
   const char *text; /* LLVM IR, in the context's arena; NULL: none */
 } CpuRun;
 
@@ -95,16 +95,16 @@ static inline int kit_run_task(const CpuTask *task) {
 }
 
 /* For a CPU, NULL: this one; with another description of the host, NULL: the real one. */
-static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const LlvmHost *described) {
+static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const CpuHost *described) {
   Arena *a = l->cx->arena;
   const CpuLlvm *llvm = kit_llvm(a);
   CpuRun r = {.skipped = !llvm, .ok = true};
   if (!llvm) return r;
   r.ok = false;
   CpuCompile o = {.target = given ? *given : cpu_llvm_host(llvm, a)};
-  LlvmHost host = described ? *described : llvm_host(&o.target.words);
-  LlvmKernel k;
-  if (!l->k || !llvm_emit(l->k, &host, a, &k)) return lab_print_errors(l), r;
+  CpuHost host = described ? *described : cpu_host(&o.target.words);
+  CpuKernel k;
+  if (!l->k || !cpu_emit(l->k, &host, a, &k)) return lab_print_errors(l), r;
   r.text = k.text;
   CpuCode code;
   const char *error = NULL;

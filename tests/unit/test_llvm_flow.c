@@ -304,7 +304,7 @@ TEST(every_op_is_written) {
   for (int i = 0; i < OP_COUNT; i++) {
     bool lane = op_info[i].level & LEVEL_THREAD;
     bool absent = is_of_gpus((OpKind)i) || is_expanded((OpKind)i);
-    if (lane && llvm_writes((OpKind)i) == absent)
+    if (lane && cpu_writes((OpKind)i) == absent)
       printf("`%s` has no LLVM instructions, or is in the list\n", op_info[i].name),
           CHECK(!"written");
   }
@@ -316,9 +316,9 @@ TEST(refusals) {
                    "  launch grid (1) block (1) wave 1\n  bind N = 8\n{\n"
                    "  %at = expr $T0 : index\n  %x = load %a, %at : f32\n"
                    "  %y = shuffle xor %x {by = 1}\n  store %y, %a, %at\n}\n");
-  LlvmHost host = llvm_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
-  LlvmKernel k;
-  CHECK(l.k && !llvm_emit(l.k, &host, l.cx->arena, &k));
+  CpuHost host = cpu_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
+  CpuKernel k;
+  CHECK(l.k && !cpu_emit(l.k, &host, l.cx->arena, &k));
   CHECK(l.cx->diags.last && strcmp(diag_info[l.cx->diags.last->code].code, "E0601") == 0);
   lab_close(&l);
 }

@@ -303,7 +303,7 @@ static bool is_stuck(int grid, int block, const char *body, const char *what, un
   Lab l = lab_open(waiting_text(a, grid, block, body));
   if (l.k) fill_flags(&l);
   CpuRun r = cpu_run(&l);
-  const LlvmWait *w = r.result >= CPU_STUCK ? &r.waits[r.result - CPU_STUCK] : NULL;
+  const CpuWait *w = r.result >= CPU_STUCK ? &r.waits[r.result - CPU_STUCK] : NULL;
   bool ok = r.skipped || (w && strstr(w->what, what) && w->at.line == line);
   if (!ok) printf("result %d, line %u\n", r.result, w ? w->at.line : 0);
   lab_close(&l);
@@ -343,9 +343,9 @@ TEST(too_much_is_kept) {
   sb_puts(&text, "  %z = pick [0] %x9\n  %at = expr Mod($T0, 8) : index\n"
                  "  store %z, %a, %at\n}\n");
   Lab l = lab_open(sb_text(&text));
-  LlvmHost host = llvm_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
-  LlvmKernel k;
-  CHECK(l.k && !llvm_emit(l.k, &host, l.cx->arena, &k));
+  CpuHost host = cpu_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
+  CpuKernel k;
+  CHECK(l.k && !cpu_emit(l.k, &host, l.cx->arena, &k));
   CHECK(l.cx->diags.last && strstr(l.cx->diags.last->text, "this much per-thread memory"));
   lab_close(&l);
   arena_free(a);

@@ -94,7 +94,7 @@ static CpuRun run_apart(Lab *l) {
   const CpuLlvm *llvm = kit_llvm(l->cx->arena);
   if (!llvm) return (CpuRun){.skipped = true, .ok = true};
   CpuTarget here = cpu_llvm_host(llvm, l->cx->arena);
-  LlvmHost host = llvm_host(&here.words);
+  CpuHost host = cpu_host(&here.words);
   host.fma = false;
   return cpu_run_as(l, NULL, &host);
 }
@@ -154,7 +154,7 @@ static CpuRun run_fast(Lab *l, bool apart) {
   const CpuLlvm *llvm = kit_llvm(l->cx->arena);
   if (!llvm) return (CpuRun){.skipped = true, .ok = true};
   CpuTarget here = cpu_llvm_host(llvm, l->cx->arena);
-  LlvmHost host = llvm_host(&here.words);
+  CpuHost host = cpu_host(&here.words);
   host.fma &= !apart;
   host.fast_math = true;
   return cpu_run_as(l, NULL, &host);

@@ -168,7 +168,7 @@ static Ints ints_of(Llvm *p, int n) { return (Ints){p, n, llvm_vec_type(p, "i32"
 /* f32 -> a small float as it is held. */
 static const char *round_small(Llvm *p, DType t, int n, const char *x) {
   const char *type = llvm_vec_type(p, "float", n), *held = llvm_held_type(p, t, n);
-  if (t == DTYPE_f16 && p->host->f16) {
+  if (t == DTYPE_f16 && p->machine->f16) {
     const char *half = llvm_vec_type(p, "half", n);
     x = llvm_let(p, "fptrunc %s %s to %s", type, x, half);
     return llvm_let(p, "bitcast %s %s to %s", half, x, held);
@@ -183,7 +183,7 @@ static const char *round_small(Llvm *p, DType t, int n, const char *x) {
 
 static const char *widen_small(Llvm *p, DType t, int n, const char *x) {
   const char *type = llvm_vec_type(p, "float", n), *held = llvm_held_type(p, t, n);
-  if (t == DTYPE_f16 && p->host->f16) {
+  if (t == DTYPE_f16 && p->machine->f16) {
     const char *half = llvm_vec_type(p, "half", n);
     x = llvm_let(p, "bitcast %s %s to %s", held, x, half);
     return llvm_let(p, "fpext %s %s to %s", half, x, type);

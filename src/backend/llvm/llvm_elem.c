@@ -33,7 +33,7 @@ static const char *const fast_of[OP_COUNT] = {
 };
 
 /* One instruction where the general text takes several. */
-static const char *const arm_template[OP_COUNT] = {
+static const char *const nan_template[OP_COUNT] = {
     [OP_maximum] = "!llvm.maximum $a, $b", [OP_minimum] = "!llvm.minimum $a, $b"};
 
 bool llvm_has_elementwise(OpKind kind) {
@@ -51,8 +51,8 @@ static Column column_of(Lane l) {
 static const char *text_of(const Llvm *p, OpKind kind, Lane lane) {
   Column col = column_of(lane);
   bool is_float = col == COL_F32 || col == COL_F64;
-  if (p->host->fast_math && col == COL_F32 && fast_of[kind]) return fast_of[kind];
-  if (is_float && p->host->arch == LLVM_AARCH64 && arm_template[kind]) return arm_template[kind];
+  if (p->machine->fast_math && col == COL_F32 && fast_of[kind]) return fast_of[kind];
+  if (is_float && p->machine->keeps_nan && nan_template[kind]) return nan_template[kind];
   if (lane.is_unsigned && unsigned_template[kind]) return unsigned_template[kind];
   const char *text = template_of[kind][col];
   return text && !*text ? template_of[kind][COL_F32] : text;
@@ -142,8 +142,7 @@ static const char *call_limit(Fill *f, bool at_most, const char *rest) {
   int n = f->lane.n;
   const char *arg[4], *type = llvm_vec_type(p, f->lane.elem, n);
   read_operands(f, rest, arg);
-  if (p->host->arch == LLVM_AARCH64)
-    return llvm_apply(p, at_most ? OP_minimum : OP_maximum, f->lane, arg);
+  if (p->machine->keeps_nan) return llvm_apply(p, at_most ? OP_minimum : OP_maximum, f->lane, arg);
   const char *order = at_most ? "ogt" : "olt";
   const char *beyond = llvm_let(p, "fcmp %s %s %s, %s", order, type, arg[0], arg[1]);
   return llvm_let(p, "select %s %s, %s %s, %s %s", llvm_vec_type(p, "i1", n), beyond, type, arg[1],
@@ -153,7 +152,7 @@ static const char *call_limit(Fill *f, bool at_most, const char *rest) {
 const char *llvm_multiply_add(Llvm *p, const char *elem, int n, const char *a, const char *b,
                               const char *c) {
   const char *type = llvm_vec_type(p, elem, n);
-  if (!p->host->fma) { /* it would call a function for each element */
+  if (!p->machine->fma) { /* it would call a function for each element */
     const char *product = llvm_let(p, "fmul %s %s, %s", type, a, b);
     return llvm_let(p, "fadd %s %s, %s", type, product, c);
   }
@@ -262,7 +261,7 @@ const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args)
   if (*text == '=') return call_library(p, text + 1, lane, op_info[kind].least, args);
   Fill f = {.p = p, .lane = lane, .args = args};
   const char *result = expand(&f, text);
-  bool sine = (kind == OP_sin || kind == OP_cos) && lane.bits == 64;
+  bool sine = p->machine->library && (kind == OP_sin || kind == OP_cos) && lane.bits == 64;
   return sine ? guard_sine(p, kind, lane, args[0], result) : result;
 }
 

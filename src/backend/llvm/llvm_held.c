@@ -47,12 +47,12 @@ const char *llvm_suffix(Llvm *p, const char *elem, int n) {
 
 int llvm_memory_width(const Llvm *p, DType t) {
   int bits = llvm_elem_bits(t);
-  return p->host->vector_bits / (bits == 1 ? 8 : bits);
+  return p->machine->vector_bits / (bits == 1 ? 8 : bits);
 }
 
 int llvm_compute_width(const Llvm *p, DType t) {
   bool small = dtype_is_float(t) && llvm_elem_bits(t) < 32;
-  return small ? p->host->vector_bits / 32 : llvm_memory_width(p, t);
+  return small ? p->machine->vector_bits / 32 : llvm_memory_width(p, t);
 }
 
 /* ---- forms ---- */
@@ -60,7 +60,7 @@ int llvm_compute_width(const Llvm *p, DType t) {
 Held *llvm_held_new(Llvm *p, const Value *v) {
   Held *h = ARENA_NEW(p->arena, Held);
   *h = (Held){.dtype = v->type->dtype, .n = v->type->n, .memory = v->type->kind == TYPE_mem};
-  h->matrix = p->matrices[v->id];
+  if (p->matrices) h->matrix = p->matrices[v->id];
   return p->held[v->id] = h;
 }
 
@@ -76,7 +76,7 @@ void llvm_held_set(Llvm *p, Held *h, int width, const char *const *part) {
 }
 
 static void need_vectors(Llvm *p, Held *h) {
-  if (!h->forms && h->tiles) llvm_matrix_to_vectors(p, h);
+  if (!h->forms && h->tiles) p->machine->tiles->to_vectors(p, h);
 }
 
 const char *const *llvm_parts_of(Llvm *p, Held *h, int width) {

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "backend/llvm/lanes/llvm_lanes.h"
 #include "backend/llvm/llvm_state.h"
+#include "ir/dtype.h"
 #include "ir/region_facts.h"
 
 /* ---- carried values ---- */
@@ -14,7 +14,7 @@
  * address. */
 static const char *const *carried_parts(Llvm *p, Held *h, const Held *like) {
   if (h->memory) return &h->base;
-  if (like->matrix.rows) return llvm_tiles_of(p, h, &like->matrix);
+  if (like->matrix.rows) return p->machine->tiles->of(p, h, &like->matrix);
   return llvm_parts_of(p, h, llvm_memory_width(p, h->dtype));
 }
 
@@ -24,7 +24,7 @@ static int carried_width(const Llvm *p, const Held *h) {
 }
 
 static int carried_count(const Llvm *p, const Held *h) {
-  if (h->matrix.rows) return llvm_matrix_count(&h->matrix);
+  if (h->matrix.rows) return p->machine->tiles->count(&h->matrix);
   return h->memory ? 1 : part_count(h->n, carried_width(p, h));
 }
 
@@ -36,7 +36,7 @@ static const char *carried_type(Llvm *p, const Held *h, int i) {
 
 static void set_carried(Llvm *p, Held *h, const char *const *part) {
   if (h->memory) h->base = part[0];
-  else if (h->matrix.rows) llvm_matrix_set(p, h, &h->matrix, part);
+  else if (h->matrix.rows) p->machine->tiles->set(p, h, &h->matrix, part);
   else llvm_held_set(p, h, llvm_memory_width(p, h->dtype), part);
 }
 
@@ -158,7 +158,7 @@ static void ask_behind(Llvm *p, const Stretch *s, const char *next, const char *
   const char *more = llvm_let(p, "icmp slt i64 %s, %s", next, trips);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, asking, end);
   llvm_block(p, asking);
-  llvm_ask(p);
+  p->machine->watch->ask(p);
   llvm_line(p, "br label %%%s", s->head);
 }
 
@@ -180,6 +180,10 @@ static bool can_stretch(const Loop *l) {
   return true;
 }
 
+static int64_t rounds_of(const Llvm *p, const Op *op) {
+  return p->machine->watch ? p->machine->watch->rounds[op->id] : LLVM_NEVER_ASKS;
+}
+
 /* The body and the increment, with `stop` instead of the trip count; returns the back edge. */
 static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const char *stop,
                           const char *head, const char *behind) {
@@ -190,7 +194,7 @@ static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const 
   p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   llvm_region(p, op->body);
   yield_loop(p, l, op->body->last);
-  if (p->rounds[op->id] == LLVM_ROUNDS_DIFFER) llvm_round(p, 1);
+  if (rounds_of(p, op) == LLVM_ROUNDS_DIFFER) p->machine->watch->round(p);
   p->facts = facts;
   llvm_scope_close(p, mark);
   const char *next = llvm_let(p, "add nsw i64 %s, %" PRId64, at, op_step(op));
@@ -205,7 +209,7 @@ void llvm_for(Llvm *p, const Op *op) {
   const char *start = llvm_loop_start(p, op), *at = llvm_new(p);
   const char *head = llvm_label(p, "loop"), *end = llvm_label(p, "end");
   Loop l = open_loop(p, op->args + op_carried(op), op->body->args, op->body->nargs);
-  int64_t rounds = can_stretch(&l) ? p->rounds[op->id] : 0;
+  int64_t rounds = can_stretch(&l) ? rounds_of(p, op) : LLVM_NEVER_ASKS;
   Stretch s = rounds > 0 ? open_stretch(p, &l) : (Stretch){head, end, trips, {0}};
   const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", any, s.head, end);
@@ -227,6 +231,10 @@ void llvm_for(Llvm *p, const Op *op) {
   merge_results(p, op, &l, from.block, last);
 }
 
+bool llvm_is_integer(const Value *v) {
+  return v->type->kind == TYPE_scalar && !dtype_is_float(v->type->dtype);
+}
+
 /* Defines what the condition may mention. */
 static void define_carried(Llvm *p, const Op *op) {
   const Region *body = op->body;
@@ -243,23 +251,10 @@ static const char *const *position(Llvm *p, const Value *v) {
   return part;
 }
 
-/* For a loop that waits: the last iteration found something new. */
-static const char *has_changed(Llvm *p, const Op *op) {
-  const char *all = "false";
-  if (!llvm_only_looks(op)) return "true";
-  for (int i = 0; i < op->body->nargs; i++) {
-    const char *a = llvm_index_of(p, op->body->args[i]);
-    const char *b = llvm_index_of(p, op->body->last->args[i]);
-    all = llvm_let(p, "or i1 %s, %s", all, llvm_let(p, "icmp ne i64 %s, %s", a, b));
-  }
-  return all;
-}
-
 void llvm_while(Llvm *p, const Op *op) {
   const char *head = llvm_label(p, "while"), *body = llvm_label(p, "do"),
              *end = llvm_label(p, "end");
   Loop l = open_loop(p, op->args, op->body->args, op->body->nargs);
-  bool waits = llvm_is_waiting(op);
   l.in[0] = position(p, op->args[0]);
   const char *before = p->block;
   llvm_line(p, "br label %%%s", head);
@@ -273,8 +268,7 @@ void llvm_while(Llvm *p, const Op *op) {
   llvm_region(p, op->body);
   yield_loop(p, &l, op->body->last);
   if (!p->failed) l.out[0] = position(p, op->body->last->args[0]);
-  if (!p->failed && waits) llvm_wait(p, op, has_changed(p, op));
-  llvm_round(p, 16);
+  if (p->machine->watch) p->machine->watch->end_of_while(p, op);
   llvm_scope_close(p, mark);
   llvm_line(p, "br label %%%s", head);
   sb_printf(&outside, "%s:\n", head);
@@ -323,51 +317,22 @@ void llvm_if(Llvm *p, const Op *op) {
 
 /* ---- ops ---- */
 
-/* A workgroup is one thread, so it never waits for itself. */
-static void no_wait(Llvm *p, const Op *op) { (void)p, (void)op; }
+void llvm_nothing(Llvm *p, const Op *op) { (void)p, (void)op; }
 
 static LlvmFn *const writer[OP_COUNT] = {
-    [OP_alloc] = llvm_alloc,
-    [OP_scalar] = llvm_scalar,
-    [OP_expr] = llvm_expr_op,
-    [OP_set_symbol] = llvm_set_symbol,
-    [OP_splat] = llvm_splat,
-    [OP_join] = llvm_join,
-    [OP_pick] = llvm_pick,
-    [OP_bitcast] = llvm_bitcast,
-    [OP_cast] = llvm_cast,
-    [OP_select] = llvm_select,
-    [OP_load] = llvm_load,
-    [OP_store] = llvm_store,
-    [OP_load_rows] = llvm_load_rows,
-    [OP_store_rows] = llvm_store_rows,
-    [OP_prefetch] = llvm_prefetch,
-    [OP_atomic] = llvm_atomic,
-    [OP_wave_mma] = llvm_wave_mma,
-    [OP_barrier] = no_wait,
-    [OP_workgroup_barrier] = no_wait,
-    [OP_shared_barrier] = no_wait,
-    [OP_barrier_signal] = no_wait,
-    [OP_barrier_wait] = no_wait,
-    [OP_counter_wait] = no_wait, /* for copies, which are complete when they are issued */
-    [OP_counter_barrier] = no_wait,
-    [OP_for] = llvm_for,
-    [OP_while] = llvm_while,
-    [OP_if] = llvm_if,
-    [OP_yield] = no_wait,
+    [OP_scalar] = llvm_scalar,   [OP_expr] = llvm_expr_op, [OP_set_symbol] = llvm_set_symbol,
+    [OP_splat] = llvm_splat,     [OP_join] = llvm_join,    [OP_pick] = llvm_pick,
+    [OP_bitcast] = llvm_bitcast, [OP_cast] = llvm_cast,    [OP_select] = llvm_select,
+    [OP_for] = llvm_for,         [OP_while] = llvm_while,  [OP_if] = llvm_if,
+    [OP_yield] = llvm_nothing,
 };
 
-bool llvm_op_waits(const Op *op) {
-  return writer[op->kind] == no_wait || op_info[op->kind].flags & OPF_HINT;
-}
-
-bool llvm_writes(OpKind kind) {
-  return writer[kind] || llvm_has_elementwise(kind) || lanes_writes(kind) ||
-         op_info[kind].flags & OPF_HINT;
+bool llvm_writes_op(OpKind kind) {
+  return writer[kind] || llvm_has_elementwise(kind) || op_info[kind].flags & OPF_HINT;
 }
 
 void llvm_op(Llvm *p, const Op *op) {
-  LlvmFn *fn = writer[op->kind];
+  LlvmFn *fn = p->machine->writer[op->kind] ? p->machine->writer[op->kind] : writer[op->kind];
   const char *outer = p->place;
   if (!fn && llvm_has_elementwise(op->kind)) fn = llvm_elementwise;
   llvm_at(p, op);

@@ -25,7 +25,7 @@ typedef struct Splat {
   struct Splat *next;
 } Splat;
 
-/* A value as a matrix of rows, in registers of its own (llvm_matrix.c). */
+/* A value as a matrix of rows, in registers of its own: x86 tiles. */
 typedef struct MatrixShape {
   int rows, bytes; /* per row; rows 0: not a matrix */
 } MatrixShape;
@@ -53,7 +53,44 @@ typedef struct SymName {
   const char *symbol, *name; /* in i64 */
 } SymName;
 
-typedef struct Lanes Lanes; /* llvm_lanes.h */
+typedef struct Llvm Llvm;
+typedef void LlvmFn(Llvm *p, const Op *op);
+
+/* Values in matrix registers. */
+typedef struct LlvmTiles {
+  int (*count)(const MatrixShape *s); /* registers */
+  /* The value in matrix registers: as it is held, or through memory. */
+  const char *const *(*of)(Llvm *p, Held *h, const MatrixShape *s);
+  void (*set)(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile);
+  void (*to_vectors)(Llvm *p, Held *h); /* gives it a vector form */
+} LlvmTiles;
+
+enum { LLVM_NEVER_ASKS = 0, LLVM_ROUNDS_DIFFER = -1 };
+
+/* How loops check whether the launch was stopped. */
+typedef struct LlvmWatch {
+  /* By op id, for loops: the number of iterations after which to check; LLVM_NEVER_ASKS: the loop
+   * is short; LLVM_ROUNDS_DIFFER: it contains loops that check, and iterations are counted at run
+   * time. */
+  const int64_t *rounds;
+  void (*ask)(Llvm *p);   /* returns from the function if it was stopped */
+  void (*round)(Llvm *p); /* after an iteration of a loop of LLVM_ROUNDS_DIFFER */
+  void (*end_of_while)(Llvm *p, const Op *op); /* after an iteration of a while loop */
+} LlvmWatch;
+
+/* What the emitter must know about a machine. */
+typedef struct LlvmMachine {
+  const char *called;     /* in messages: "CPUs" */
+  int vector_bits;        /* of a register */
+  bool f16;               /* conversions of f16 */
+  bool fma;               /* fused multiply-add */
+  bool keeps_nan;         /* the maximum and minimum of IEEE 754-2019 are instructions */
+  bool library;           /* the C library can be called */
+  bool fast_math;         /* requested: docs/numerics.md */
+  LlvmFn *const *writer;  /* by op kind: of ops that not all machines have in common */
+  const LlvmTiles *tiles; /* NULL: there are no matrix registers */
+  const LlvmWatch *watch; /* NULL: loops run to their end */
+} LlvmMachine;
 
 typedef struct DebugFile {
   uint32_t file;
@@ -66,46 +103,29 @@ typedef struct DebugPlace {
   const char *text; /* appended to an instruction */
 } DebugPlace;
 
-typedef struct Llvm {
+struct Llvm {
   Kernel *k;
-  const LlvmHost *host;
+  const LlvmMachine *machine;
+  struct Cpu *cpu; /* cpu_state.h; NULL: for another machine */
   Arena *arena;
   SymCtx *sym;
   const SymFacts *entry; /* facts that hold throughout the kernel */
   const SymFacts *facts; /* facts that also hold here */
   StrBuf body;
   int names, labels;
-  const char *block; /* the label of the block being written */
-  Held **held;       /* by value id */
-  int *repeated; /* by value id: how many elements at a time are broadcast to a vector, if that is
-                  * the only use; 0: there are other uses */
-  MatrixShape *matrices; /* by value id: its shape if held in matrix registers */
-  int64_t *rounds;       /* by op id: as llvm_find_long says */
-  bool has_tiles;        /* uses LLVM_TILES */
+  const char *block;     /* the label of the block being written */
+  Held **held;           /* by value id */
+  MatrixShape *matrices; /* by value id: its shape if held in matrix registers; NULL: none is */
   Vec(LlvmSlot) slots;
   Vec(SymName) symbols;
   Vec(Made) made; /* forms and splats, in order of creation */
   Vec(const char *) declared;
-  int64_t scratch;
-  int counters; /* of llvm_round */
-  Vec(LlvmWait) waits;
-  StrBuf opening; /* emitted once, before all workgroups */
-  int nallocs;
   const char *place; /* ", !dbg !7" of the current op, or "" */
-  Lanes *lanes;      /* NULL: a workgroup is one thread */
   bool has_lines;
   Vec(DebugFile) files;
   Vec(DebugPlace) places;
   bool failed;
-} Llvm;
-
-typedef void LlvmFn(Llvm *p, const Op *op);
-
-/* Eight bytes that hold 0, and eight that may be overwritten. */
-#define LLVM_ZERO "@wave_zero"
-#define LLVM_NOWHERE "%nowhere"
-/* The stack block through which matrix registers are converted to and from vectors. */
-#define LLVM_TILES "%tiles"
+};
 
 /* ---- llvm.c ---- */
 
@@ -122,36 +142,10 @@ void llvm_call_void(Llvm *p, const char *name, const char *types, const char *ar
 void llvm_declare(Llvm *p, const char *text);  /* a line of the module; duplicates are dropped */
 const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name of the loaded slot, shared by equal
                                                 * slots */
+void llvm_open_params(Llvm *p);                /* makes slots for the parameters of the kernel */
+const char *llvm_entry_name(Llvm *p);
 const char *llvm_label(Llvm *p, const char *what);
 void llvm_block(Llvm *p, const char *label); /* begins a block */
-
-/* ---- llvm_watch.c: queries to the launch ---- */
-
-/* Returns from the function if the launch was stopped. */
-void llvm_ask(Llvm *p);
-/* The same where a loop starts its next iteration, but only once per some number of iterations: at
- * first after `ask`, later often enough for a person not to notice. Counts the iterations of all
- * runs of the loop. */
-void llvm_round(Llvm *p, int ask);
-
-/* A while loop that continues until another thread changes memory. */
-bool llvm_is_waiting(const Op *op);
-/* Whether its iterations only read: if the carried values do not change, nothing does. */
-bool llvm_only_looks(const Op *op);
-bool llvm_is_integer(const Value *v);                 /* a scalar that llvm_index_of takes */
-const char *llvm_loop_start(Llvm *p, const Op *loop); /* of a for loop */
-/* After an iteration of it; `changed`: an i1. */
-void llvm_wait(Llvm *p, const Op *op, const char *changed);
-/* All waves meet at barrier `bar` (an i64), `members` of them. */
-void llvm_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive);
-
-/* ---- llvm_long.c ---- */
-
-enum { LLVM_NEVER_ASKS = 0, LLVM_ROUNDS_DIFFER = -1 };
-/* By op id, for loops: the number of iterations after which to check whether the launch was
- * stopped; LLVM_NEVER_ASKS: the loop is short; LLVM_ROUNDS_DIFFER: it contains loops that check,
- * and llvm_round counts at run time. */
-int64_t *llvm_find_long(Llvm *p);
 
 /* ---- llvm_debug.c ---- */
 
@@ -237,32 +231,14 @@ const char *llvm_to_compute(Llvm *p, DType t, int n, const char *v);   /* small 
 const char *llvm_from_compute(Llvm *p, DType t, int n, const char *v); /* rounded, wrapped */
 LlvmFn llvm_cast;
 
-/* ---- llvm_memory.c ---- */
-
-LlvmFn llvm_alloc, llvm_load, llvm_store, llvm_prefetch, llvm_atomic;
-LlvmFn llvm_load_rows, llvm_store_rows; /* llvm_rows.c */
-
-/* ---- llvm_matrix.c ---- */
-
-MatrixShape *llvm_find_matrices(Llvm *p);    /* by value id */
-int llvm_matrix_count(const MatrixShape *s); /* registers */
-/* The value in matrix registers: as it is held, or through memory. */
-const char *const *llvm_tiles_of(Llvm *p, Held *h, const MatrixShape *s);
-void llvm_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile);
-/* Starting at `at`, with rows `apart` bytes from each other; NULL: contiguous. */
-void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at, const char *apart);
-void llvm_matrix_store(Llvm *p, const Held *h, const char *at, const char *apart);
-void llvm_matrix_to_vectors(Llvm *p, Held *h); /* gives it a vector form */
-
-/* ---- llvm_mma.c ---- */
-
-LlvmFn llvm_wave_mma;
-
 /* ---- llvm_region.c ---- */
 
 void llvm_region(Llvm *p, const Region *r);
 void llvm_op(Llvm *p, const Op *op);
-bool llvm_op_waits(const Op *op);          /* it waits for other threads and does nothing else */
+bool llvm_writes_op(OpKind kind);                     /* on all machines */
+void llvm_nothing(Llvm *p, const Op *op);             /* writes nothing */
+bool llvm_is_integer(const Value *v);                 /* a scalar that llvm_index_of takes */
+const char *llvm_loop_start(Llvm *p, const Op *loop); /* of a for loop */
 const char *llvm_is_set(Llvm *p, Held *h); /* of one element: in i1, whether it is not 0 */
 LlvmFn llvm_for, llvm_while, llvm_if;
 

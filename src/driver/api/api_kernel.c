@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/llvm/llvm.h"
+#include "backend/cpu/cpu.h"
 #include "backend/ptx/ptx.h"
 #include "driver/api/api.h"
 #include "driver/compile.h"
@@ -208,15 +208,15 @@ char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
   API_KERNEL(k, NULL);
   api_attempt_emit(k, "llvm", target, fast_math);
   Arena *a = arena_new();
-  LlvmHost host;
-  LlvmKernel out;
+  CpuHost host;
+  CpuKernel out;
   char *text = NULL;
-  if (!target || !llvm_host_named(target, &host))
+  if (!target || !cpu_host_named(target, &host))
     diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0},
              "LLVM IR needs a target, such as `--target cpu`");
   else {
     host.fast_math = fast_math;
-    if (llvm_emit(k->k, &host, a, &out)) text = given_away(out.text);
+    if (cpu_emit(k->k, &host, a, &out)) text = given_away(out.text);
   }
   arena_free(a);
   return text;

@@ -1,8 +1,8 @@
-/* llvm_rows.c: blocks in memory whose rows are strided. Matrix registers are loaded and stored
+/* cpu_rows.c: blocks in memory whose rows are strided. Matrix registers are loaded and stored
  * directly; anything else goes row by row. */
 #include <inttypes.h>
 
-#include "backend/llvm/llvm_state.h"
+#include "backend/cpu/cpu_state.h"
 #include "ir/dtype.h"
 
 typedef struct Rows {
@@ -43,12 +43,12 @@ static const char *place_of(Llvm *p, const Rows *r, int row, int width, int i) {
   return llvm_let(p, "getelementptr %s, ptr %s, i64 %d", llvm_elem_type(r->dtype), at, i * width);
 }
 
-void llvm_load_rows(Llvm *p, const Op *op) {
+void cpu_load_rows(Llvm *p, const Op *op) {
   Held *h = llvm_held_new(p, &op->results[0]);
   Rows r;
   if (!open_rows(p, op, 0, h->n, &r)) return;
   if (is_matrix(&r, &h->matrix)) {
-    llvm_matrix_load(p, h, &h->matrix, r.at, r.apart);
+    cpu_matrix_load(p, h, &h->matrix, r.at, r.apart);
     return;
   }
   int width = llvm_memory_width(p, r.dtype), count = part_count(r.per, width);
@@ -67,12 +67,12 @@ void llvm_load_rows(Llvm *p, const Op *op) {
   llvm_held_gather(p, h, from, width);
 }
 
-void llvm_store_rows(Llvm *p, const Op *op) {
+void cpu_store_rows(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]);
   Rows r;
   if (!open_rows(p, op, 1, h->n, &r)) return;
   if (h->tiles && is_matrix(&r, &h->matrix)) {
-    llvm_matrix_store(p, h, r.at, r.apart);
+    cpu_matrix_store(p, h, r.at, r.apart);
     return;
   }
   int width = llvm_memory_width(p, r.dtype), count = part_count(r.per, width);

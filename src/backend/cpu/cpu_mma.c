@@ -1,8 +1,8 @@
-/* llvm_mma.c: register tiles: acc[m, n] += sum over k of a[m, k] * b[n, k].
+/* cpu_mma.c: register tiles: acc[m, n] += sum over k of a[m, k] * b[n, k].
  *
  * If the host has no instruction for the operands' type, rows of the accumulator are vectors along
  * n; each is updated with a row's element, broadcast, times a vector of b. */
-#include "backend/llvm/llvm_dot.h"
+#include "backend/cpu/cpu_dot.h"
 #include "ir/dtype.h"
 
 /* An operand in the type of the accumulator, one vector per k: element i of vector k is (i, k). */
@@ -14,7 +14,7 @@ static Held **columns_of(TileMma *t, Held *h, int rows, int side) {
     *column = (Held){.dtype = h->dtype, .n = rows};
     *cast = (Held){.dtype = t->acc, .n = rows};
     Source *from = ARENA_ARRAY(p->arena, Source, rows);
-    for (int i = 0; i < rows; i++) from[i] = (Source){h, llvm_place_in(rows, side, i, k)};
+    for (int i = 0; i < rows; i++) from[i] = (Source){h, cpu_place_in(rows, side, i, k)};
     if (t->k == 1 && h->dtype == t->acc) {
       out[k] = h;
       continue;
@@ -103,24 +103,24 @@ static void outer_product(TileMma *t, const char ***rows) {
   }
 }
 
-static void multiply_rows(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
+static void multiply_rows(TileMma *t, const CpuDot *dot, Held *acc, Held *to) {
   Layout c;
   int *place = ARENA_ARRAY(t->p->arena, int, t->m * t->n);
   mma_fragment(t->row, MMA_C, &c);
   sum_at(t, &c, place);
   const char ***rows = open_rows(t, acc, place);
-  if (dot) llvm_dot_rows(t, dot, rows);
+  if (dot) cpu_dot_rows(t, dot, rows);
   else outer_product(t, rows);
   close_rows(t, rows, place, to);
 }
 
 /* Squares are registers as they are stored. */
-static void multiply_squares(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
+static void multiply_squares(TileMma *t, const CpuDot *dot, Held *acc, Held *to) {
   Llvm *p = t->p;
-  int width = llvm_square_sums(p, dot), count = part_count(acc->n, width);
+  int width = cpu_square_sums(p, dot), count = part_count(acc->n, width);
   const char **sums =
       arena_copy(p->arena, llvm_parts_of(p, acc, width), sizeof *sums * (size_t)count);
-  llvm_dot_squares(t, dot, sums);
+  cpu_dot_squares(t, dot, sums);
   llvm_held_set(p, to, width, sums);
 }
 
@@ -143,21 +143,21 @@ static bool open_tile(TileMma *t, const Op *op, const Held *acc) {
   return true;
 }
 
-const LlvmDot *llvm_dot_for(Llvm *p, const Op *op) {
+const CpuDot *cpu_dot_for(Llvm *p, const Op *op) {
   const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
   const MmaInfo *row = choice->name ? mma_named(p->arena, choice->name) : NULL;
   DType a = op->args[0]->type->dtype;
   if (!row || row->form != MMA_TILE || op->args[1]->type->dtype != a) return NULL;
-  return llvm_dot_of(p, row, a, op->args[2]->type->dtype);
+  return cpu_dot_of(p, row, a, op->args[2]->type->dtype);
 }
 
-void llvm_wave_mma(Llvm *p, const Op *op) {
+void cpu_wave_mma(Llvm *p, const Op *op) {
   Held *acc = llvm_held_get(p, op->args[2]);
   TileMma t = {.p = p, .a = llvm_held_get(p, op->args[0]), .b = llvm_held_get(p, op->args[1])};
   if (!open_tile(&t, op, acc)) return;
-  const LlvmDot *dot = llvm_dot_for(p, op);
+  const CpuDot *dot = cpu_dot_for(p, op);
   Held *to = llvm_held_new(p, &op->results[0]);
-  if (dot && dot->kind == DOT_KIND_MATRIX) llvm_matrix_product(&t, dot, acc, to);
+  if (dot && dot->kind == DOT_KIND_MATRIX) cpu_matrix_product(&t, dot, acc, to);
   else if (dot && dot->kind == DOT_KIND_SQUARE) multiply_squares(&t, dot, acc, to);
   else multiply_rows(&t, dot, acc, to);
 }

@@ -1,7 +1,7 @@
-/* llvm_lanes_plan.c: which ops run in one phase, what is alike in all threads, and what is kept. */
+/* cpu_lanes_plan.c: which ops run in one phase, what is alike in all threads, and what is kept. */
 #include <string.h>
 
-#include "backend/llvm/lanes/llvm_lanes.h"
+#include "backend/cpu/lanes/cpu_lanes.h"
 
 typedef struct Planner {
   Llvm *p;
@@ -16,13 +16,13 @@ typedef struct Planner {
 static bool is_meeting(const Op *op) {
   bool waits = op_info[op->kind].flags & OPF_SYNC && !(op_info[op->kind].flags & OPF_HINT);
   return waits || op->kind == OP_wave_mma || op->kind == OP_shuffle || op->kind == OP_shuffle_idx ||
-         llvm_is_waiting(op);
+         cpu_is_waiting(op);
 }
 
 /* Whether some thread waits in a loop for what another one does. */
 static bool somebody_waits(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (llvm_is_waiting(op)) return true;
+    if (cpu_is_waiting(op)) return true;
   return false;
 }
 

@@ -1,4 +1,4 @@
-/* llvm_dot.c: register tiles by instructions that multiply small elements and add neighbours.
+/* cpu_dot.c: register tiles by instructions that multiply small elements and add neighbours.
  *
  * A lane, as wide as a sum, holds a *unit*: as many elements of k as fit. Rows of the accumulator
  * are vectors along n; each is updated with a row's unit, broadcast, times a vector of units of b.
@@ -6,35 +6,35 @@
  * a that are repeated in every segment. LLVM has two types for such a register: one of known
  * length, which all other code here uses, and one that its instructions take. They have the same
  * contents. */
-#include "backend/llvm/llvm_dot.h"
+#include "backend/cpu/cpu_dot.h"
 
 #include "ir/dtype.h"
 #include "target/target.h"
 
-static const LlvmDot dots[] = {
-#define LLVM_DOT(kind, dtype, arch, feature, bits, name, type)                                     \
-  {DOT_KIND_##kind, DTYPE_##dtype, LLVM_##arch, feature, bits, name, type},
-#include "backend/llvm/llvm_dots.def"
+static const CpuDot dots[] = {
+#define CPU_DOT(kind, dtype, arch, feature, bits, name, type)                                      \
+  {DOT_KIND_##kind, DTYPE_##dtype, CPU_##arch, feature, bits, name, type},
+#include "backend/cpu/cpu_dots.def"
 };
 
-static int register_bits(const Llvm *p, const LlvmDot *d) {
-  return d->bits ? d->bits : p->host->vector_bits;
+static int register_bits(const Llvm *p, const CpuDot *d) {
+  return d->bits ? d->bits : p->cpu->host->vector_bits;
 }
 
 /* Whether the row's fragments have the form that the instruction reads. */
-static bool suits(const Llvm *p, const MmaInfo *row, const LlvmDot *d) {
+static bool suits(const Llvm *p, const MmaInfo *row, const CpuDot *d) {
   const DotInfo *form = dot_info(row->tile);
   bool even = row->m % 2 == 0 && row->n % 2 == 0, full = row->m % 16 == 0 && row->n % 16 == 0;
-  int segments = register_bits(p, d) / LLVM_SEGMENT_BITS;
+  int segments = register_bits(p, d) / CPU_SEGMENT_BITS;
   if (d->kind == DOT_KIND_MATRIX) return form->grain == 16 && full;
   if (d->kind == DOT_KIND_SQUARE) return form->squares && even && row->n / 2 % segments == 0;
   bool whole = d->dtype == DTYPE_f32 || d->dtype == DTYPE_f64;
   return (row->tile == DOT_tile) == whole && !(form->squares && even);
 }
 
-static bool host_has(const Llvm *p, const LlvmDot *d) {
-  const LlvmHost *h = p->host;
-  bool edges = h->scalable && d->kind == DOT_KIND_SQUARE && d->bits == LLVM_SEGMENT_BITS;
+static bool host_has(const Llvm *p, const CpuDot *d) {
+  const CpuHost *h = p->cpu->host;
+  bool edges = h->scalable && d->kind == DOT_KIND_SQUARE && d->bits == CPU_SEGMENT_BITS;
   bool length = d->bits ? d->bits == h->vector_bits : h->scalable;
   return d->arch == h->arch && (length || edges) && processor_has_word(h->features, d->feature);
 }
@@ -44,16 +44,16 @@ static DType sums_of(DType operands) {
   return operands == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
 }
 
-const LlvmDot *llvm_dot_of(const Llvm *p, const MmaInfo *row, DType operands, DType acc) {
+const CpuDot *cpu_dot_of(const Llvm *p, const MmaInfo *row, DType operands, DType acc) {
   for (size_t i = 0; acc == sums_of(operands) && i < WV_LEN(dots); i++)
     if (dots[i].dtype == operands && host_has(p, &dots[i]) && suits(p, row, &dots[i]))
       return &dots[i];
   return NULL;
 }
 
-int llvm_dot_repeats(const Llvm *p, const LlvmDot *dot) {
-  if (!dot) return p->host->scalable ? 0 : 1;
-  if (p->host->scalable) return LLVM_SEGMENT_BITS / llvm_elem_bits(dot->dtype);
+int cpu_dot_repeats(const Llvm *p, const CpuDot *dot) {
+  if (!dot) return p->cpu->host->scalable ? 0 : 1;
+  if (p->cpu->host->scalable) return CPU_SEGMENT_BITS / llvm_elem_bits(dot->dtype);
   if (dot->kind == DOT_KIND_SQUARE || dot->kind == DOT_KIND_MATRIX) return 0;
   return llvm_elem_bits(sums_of(dot->dtype)) / llvm_elem_bits(dot->dtype);
 }
@@ -82,7 +82,7 @@ static const char *bitcast(Llvm *p, const char *from, const char *v, const char 
 /* ---- the two types of a register ---- */
 
 static const char *scalable_type(Llvm *p, const char *elem, int bits) {
-  return arena_printf(p->arena, "<vscale x %d x %s>", LLVM_SEGMENT_BITS / bits, elem);
+  return arena_printf(p->arena, "<vscale x %d x %s>", CPU_SEGMENT_BITS / bits, elem);
 }
 
 /* n elements of `bits` each, starting with the first; the rest is undefined. */
@@ -90,7 +90,7 @@ static const char *to_scalable(Llvm *p, const char *elem, int bits, int n, const
   const char *type = scalable_type(p, elem, bits), *from = llvm_vec_type(p, elem, n);
   const char *name =
       arena_printf(p->arena, "llvm.vector.insert.nx%s.%s",
-                   llvm_suffix(p, elem, LLVM_SEGMENT_BITS / bits), llvm_suffix(p, elem, n));
+                   llvm_suffix(p, elem, CPU_SEGMENT_BITS / bits), llvm_suffix(p, elem, n));
   return llvm_call(p, type, name, arena_printf(p->arena, "%s, %s, i64", type, from),
                    arena_printf(p->arena, "%s poison, %s %s, i64 0", type, from, v));
 }
@@ -98,13 +98,13 @@ static const char *to_scalable(Llvm *p, const char *elem, int bits, int n, const
 static const char *from_scalable(Llvm *p, const char *elem, int bits, int n, const char *v) {
   const char *type = scalable_type(p, elem, bits);
   const char *name = arena_printf(p->arena, "llvm.vector.extract.%s.nx%s", llvm_suffix(p, elem, n),
-                                  llvm_suffix(p, elem, LLVM_SEGMENT_BITS / bits));
+                                  llvm_suffix(p, elem, CPU_SEGMENT_BITS / bits));
   return llvm_call(p, llvm_vec_type(p, elem, n), name, arena_printf(p->arena, "%s, i64", type),
                    arena_printf(p->arena, "%s %s, i64 0", type, v));
 }
 
 /* A register of n elements in the type that the instruction takes. */
-static const char *operand(Llvm *p, const LlvmDot *dot, const char *elem, int n, const char *v) {
+static const char *operand(Llvm *p, const CpuDot *dot, const char *elem, int n, const char *v) {
   const char *type = llvm_vec_type(p, elem, n);
   if (!dot->bits) {
     int bits = register_bits(p, dot) / n;
@@ -120,12 +120,12 @@ static int unit_of(const TileMma *t) {
   return llvm_elem_bits(t->acc) / llvm_elem_bits(t->a->dtype);
 }
 
-int llvm_place_in(int rows, int side, int row, int k) {
+int cpu_place_in(int rows, int side, int row, int k) {
   return k / side * rows * side + row * side + k % side;
 }
 
 /* The unit of A that begins at element `at`, broadcast to all lanes of a register. */
-static const char *unit_splat(TileMma *t, const LlvmDot *dot, int at) {
+static const char *unit_splat(TileMma *t, const CpuDot *dot, int at) {
   Llvm *p = t->p;
   int unit = unit_of(t), width = llvm_form_width(t->a);
   if (width % unit) width = llvm_memory_width(p, t->a->dtype);
@@ -146,10 +146,10 @@ static const char *unit_splat(TileMma *t, const LlvmDot *dot, int at) {
 }
 
 /* The 128 bits of A that contain element `at`, repeated in all segments of a register. */
-static const char *quad_of(TileMma *t, const LlvmDot *dot, int at) {
+static const char *quad_of(TileMma *t, const CpuDot *dot, int at) {
   Llvm *p = t->p;
   DType held = t->a->dtype;
-  int bits = llvm_elem_bits(held), width = LLVM_SEGMENT_BITS / bits, part = at / width;
+  int bits = llvm_elem_bits(held), width = CPU_SEGMENT_BITS / bits, part = at / width;
   const char *elem = llvm_elem_type(held), *type = scalable_type(p, elem, bits);
   const char *v = llvm_parts_of(p, t->a, width)[part];
   v = resize(p, elem, v, part_size(t->a->n, width, part), width);
@@ -162,7 +162,7 @@ static const char *quad_of(TileMma *t, const LlvmDot *dot, int at) {
 }
 
 /* Units of b from k on, as registers; the last one may contain undefined elements. */
-static const char **unit_columns(TileMma *t, const LlvmDot *dot, int k) {
+static const char **unit_columns(TileMma *t, const CpuDot *dot, int k) {
   Llvm *p = t->p;
   int unit = unit_of(t), width = t->width * unit, count = part_count(t->n * unit, width);
   Held *columns = ARENA_NEW(p->arena, Held);
@@ -171,7 +171,7 @@ static const char **unit_columns(TileMma *t, const LlvmDot *dot, int k) {
   *columns = (Held){.dtype = t->b->dtype, .n = t->n * unit};
   for (int j = 0; j < t->n; j++)
     for (int e = 0; e < unit; e++)
-      from[j * unit + e] = (Source){t->b, llvm_place_in(t->n, t->side[1], j, k + e)};
+      from[j * unit + e] = (Source){t->b, cpu_place_in(t->n, t->side[1], j, k + e)};
   llvm_held_gather(p, columns, from, width);
   const char *elem = llvm_elem_type(t->b->dtype);
   for (int i = 0; i < count; i++) {
@@ -185,7 +185,7 @@ static const char **unit_columns(TileMma *t, const LlvmDot *dot, int k) {
 /* ---- products ---- */
 
 /* On registers in the instruction's types; lane >= 0: it is passed after them. */
-static const char *call_product(Llvm *p, const LlvmDot *dot, const char *sums, const char *c,
+static const char *call_product(Llvm *p, const CpuDot *dot, const char *sums, const char *c,
                                 const char *x, const char *y, int lane) {
   const char *in = dot->type, *more = lane < 0 ? "" : ", i32";
   const char *index = lane < 0 ? "" : arena_printf(p->arena, ", i32 %d", lane);
@@ -194,7 +194,7 @@ static const char *call_product(Llvm *p, const LlvmDot *dot, const char *sums, c
 }
 
 /* c + a * b on whole registers, with c in the type used elsewhere; lane >= 0: by that lane of a. */
-static const char *multiply(TileMma *t, const LlvmDot *dot, const char *a, const char *b,
+static const char *multiply(TileMma *t, const CpuDot *dot, const char *a, const char *b,
                             const char *c, int lane) {
   Llvm *p = t->p;
   int bits = llvm_elem_bits(t->acc), n = register_bits(p, dot) / bits;
@@ -211,14 +211,14 @@ static const char *multiply(TileMma *t, const LlvmDot *dot, const char *a, const
   return from_scalable(p, t->elem, bits, n, c);
 }
 
-void llvm_dot_rows(TileMma *t, const LlvmDot *dot, const char ***rows) {
+void cpu_dot_rows(TileMma *t, const CpuDot *dot, const char ***rows) {
   int count = part_count(t->n, t->width), unit = unit_of(t);
-  int quad = LLVM_SEGMENT_BITS / llvm_elem_bits(t->a->dtype);
+  int quad = CPU_SEGMENT_BITS / llvm_elem_bits(t->a->dtype);
   bool by_lane = dot->kind == DOT_KIND_LANE;
   for (int k = 0; k < t->k; k += unit) {
     const char **columns = unit_columns(t, dot, k);
     for (int i = 0; i < t->m; i++) {
-      int at = llvm_place_in(t->m, t->side[0], i, k), lane = by_lane ? at % quad / unit : -1;
+      int at = cpu_place_in(t->m, t->side[0], i, k), lane = by_lane ? at % quad / unit : -1;
       const char *a = by_lane ? quad_of(t, dot, at) : unit_splat(t, dot, at);
       for (int j = 0; j < count; j++) {
         int n = part_size(t->n, t->width, j);
@@ -229,14 +229,14 @@ void llvm_dot_rows(TileMma *t, const LlvmDot *dot, const char ***rows) {
   }
 }
 
-int llvm_square_sums(const Llvm *p, const LlvmDot *dot) { return register_bits(p, dot) / 32; }
+int cpu_square_sums(const Llvm *p, const CpuDot *dot) { return register_bits(p, dot) / 32; }
 
 /* Two rows of a form a segment, and pairs of columns of b are the segments of a register, as
  * stored. */
-void llvm_dot_squares(TileMma *t, const LlvmDot *dot, const char **sums) {
+void cpu_dot_squares(TileMma *t, const CpuDot *dot, const char **sums) {
   Llvm *p = t->p;
   int bits = llvm_elem_bits(t->a->dtype), width = register_bits(p, dot) / bits;
-  int quad = LLVM_SEGMENT_BITS / bits, across = t->n / 2 / (width / quad);
+  int quad = CPU_SEGMENT_BITS / bits, across = t->n / 2 / (width / quad);
   const char *elem = llvm_elem_type(t->a->dtype);
   for (int i = 0; i < t->m / 2; i++)
     for (int j = 0; j < across; j++) {

@@ -1,5 +1,5 @@
-/* llvm_lanes.c: loops over the threads of a workgroup, what threads keep, and phases. */
-#include "backend/llvm/lanes/llvm_lanes.h"
+/* cpu_lanes.c: loops over the threads of a workgroup, what threads keep, and phases. */
+#include "backend/cpu/lanes/cpu_lanes.h"
 
 #include <inttypes.h>
 
@@ -36,7 +36,7 @@ void lanes_count_end(Llvm *p, const CountLoop *l) {
 
 /* The last wave may have fewer lanes. */
 const char *lanes_open_wave(Llvm *p, const char *number) {
-  Lanes *l = p->lanes;
+  Lanes *l = p->cpu->lanes;
   l->own = l->from = "0";
   l->size = arena_printf(p->arena, "%d", l->threads);
   if (l->apart == 1) return number;
@@ -53,7 +53,7 @@ const char *lanes_open_wave(Llvm *p, const char *number) {
 
 /* Splits the number of a thread into its three ids, the first fastest. */
 static void define_ids(Llvm *p) {
-  const Lanes *l = p->lanes;
+  const Lanes *l = p->cpu->lanes;
   const char *rest = l->thread;
   for (int i = 0; i < 3; i++) {
     const Sym *id = ir_numbered_symbol(p->k->cx, "$T", i, true);
@@ -70,7 +70,7 @@ static void define_ids(Llvm *p) {
 
 /* Unused ones are removed again by LLVM. */
 static void define_symbols(Llvm *p) {
-  const Lanes *l = p->lanes;
+  const Lanes *l = p->cpu->lanes;
   for (int i = 0; i < l->symbols.n; i++) {
     const LaneSymbol *s = &l->symbols.at[i];
     if (s->value) {
@@ -84,7 +84,7 @@ static void define_symbols(Llvm *p) {
 }
 
 LaneLoop lanes_open(Llvm *p) {
-  Lanes *l = p->lanes;
+  Lanes *l = p->cpu->lanes;
   LaneLoop loop = {.mark = llvm_scope_open(p)};
   loop.count = count_to(p, l->size);
   l->thread = loop.count.index;
@@ -111,8 +111,8 @@ void lanes_close(Llvm *p, const LaneLoop *l) {
 
 int64_t lanes_reserve(Llvm *p, int64_t bytes) {
   enum { ALIGN = 64 };
-  int64_t at = (p->scratch + ALIGN - 1) / ALIGN * ALIGN;
-  p->scratch = at + bytes;
+  int64_t at = (p->cpu->scratch + ALIGN - 1) / ALIGN * ALIGN;
+  p->cpu->scratch = at + bytes;
   return at;
 }
 
@@ -130,7 +130,7 @@ const char *lanes_at(Llvm *p, int64_t place, int64_t bytes, const char *who) {
 }
 
 void lanes_load(Llvm *p, Held *h, const Value *from, const char *who) {
-  const char *at = lanes_at(p, p->lanes->place[from->id], lanes_bytes(from->type), who);
+  const char *at = lanes_at(p, p->cpu->lanes->place[from->id], lanes_bytes(from->type), who);
   if (h->memory) {
     h->base = llvm_let(p, "load ptr, ptr %s, align 8", at);
     return;
@@ -149,7 +149,7 @@ void lanes_load(Llvm *p, Held *h, const Value *from, const char *who) {
 }
 
 Held *lanes_read(Llvm *p, const Value *v) {
-  Lanes *l = p->lanes;
+  Lanes *l = p->cpu->lanes;
   if (l->alike[v->id] || l->read_in[v->id] == l->loops) return llvm_held_get(p, v);
   l->read_in[v->id] = l->loops;
   Held *h = llvm_held_new(p, v);
@@ -159,7 +159,7 @@ Held *lanes_read(Llvm *p, const Value *v) {
 
 void lanes_keep(Llvm *p, Held *h, int64_t place) {
   int64_t all = h->memory ? 8 : (int64_t)h->n * kept_elem_bytes(h->dtype);
-  const char *at = lanes_at(p, place, all, p->lanes->thread);
+  const char *at = lanes_at(p, place, all, p->cpu->lanes->thread);
   if (h->memory) {
     llvm_line(p, "store ptr %s, ptr %s, align 8", h->base, at);
     return;
@@ -194,7 +194,7 @@ void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n) {
   if (!n) return;
   LaneLoop loop = lanes_open(p);
   for (int i = 0; i < n; i++) held[i] = read_for(p, to[i], from[i]);
-  for (int i = 0; i < n; i++) lanes_keep(p, held[i], p->lanes->place[to[i]->id]);
+  for (int i = 0; i < n; i++) lanes_keep(p, held[i], p->cpu->lanes->place[to[i]->id]);
   lanes_close(p, &loop);
 }
 
@@ -202,7 +202,7 @@ void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n) {
 
 /* Reads the operands of these ops that other phases made. */
 static void read_operands(Llvm *p, const Op *op, int phase) {
-  const Lanes *l = p->lanes;
+  const Lanes *l = p->cpu->lanes;
   bool shuffles = op->kind == OP_shuffle || op->kind == OP_shuffle_idx;
   for (int i = shuffles ? 1 : 0; i < op->nargs; i++) {
     const Value *v = op->args[i];
@@ -216,7 +216,7 @@ static void read_operands(Llvm *p, const Op *op, int phase) {
 static void keep_results(Llvm *p, const Op *op) {
   for (int i = 0; i < op->nresults; i++) {
     const Value *v = &op->results[i];
-    int64_t place = p->lanes->place[v->id];
+    int64_t place = p->cpu->lanes->place[v->id];
     if (place != LANES_NOWHERE) lanes_keep(p, llvm_held_get(p, v), place);
   }
 }
@@ -233,7 +233,7 @@ static void write_op(Llvm *p, const Op *op) {
 }
 
 static void run_phase(Llvm *p, const Op *first, const Op *end, int phase) {
-  Lanes *l = p->lanes;
+  Lanes *l = p->cpu->lanes;
   LaneLoop loop = lanes_open(p);
   for (const Op *op = first; op != end; op = op->next)
     if (l->phase[op->id] == phase) read_operands(p, op, phase);
@@ -250,7 +250,7 @@ static void run_phase(Llvm *p, const Op *first, const Op *end, int phase) {
 
 /* From `first` to the end of its phase, preceded by what is uniform; returns the next op. */
 static const Op *run_ops(Llvm *p, const Op *first) {
-  const Lanes *l = p->lanes;
+  const Lanes *l = p->cpu->lanes;
   const Op *end = first;
   int phase = 0;
   for (; end && l->phase[end->id] != LANES_ALONE; end = end->next) {
@@ -269,13 +269,13 @@ void lanes_region(Llvm *p, const Region *r) {
                                           [OP_if] = lanes_if,
                                           [OP_wave_mma] = lanes_mma};
   for (const Op *op = r->first; op && !p->failed;) {
-    if (p->lanes->phase[op->id] != LANES_ALONE) {
+    if (p->cpu->lanes->phase[op->id] != LANES_ALONE) {
       op = run_ops(p, op);
       continue;
     }
     if (alone[op->kind]) alone[op->kind](p, op);
-    else if (!llvm_op_waits(op)) llvm_fail(p, op, "this op");
-    else if (p->lanes->apart > 1) lanes_barrier(p, op);
+    else if (!cpu_op_waits(op)) llvm_fail(p, op, "this op");
+    else if (p->cpu->lanes->apart > 1) lanes_barrier(p, op);
     op = op->next;
   }
 }

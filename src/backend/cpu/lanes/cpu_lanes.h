@@ -1,4 +1,4 @@
-/* llvm_lanes.h: one lane's program for many lanes, run by one CPU thread.
+/* cpu_lanes.h: one lane's program for many lanes, run by one CPU thread.
  *
  * All threads of a workgroup are run by loops over them. Ops are grouped into *phases*: as long as
  * no thread depends on what another has done, one loop runs them all, thread by thread, whatever
@@ -26,10 +26,10 @@
  * after it: in kernels with such loops waves run *apart*, each on its own CPU thread, which runs
  * the program for its lanes. Barriers are then real (runtime/cpu/cpu_gang.h), and deadlocks are
  * detected. */
-#ifndef WV_LLVM_LANES_H
-#define WV_LLVM_LANES_H
+#ifndef WV_CPU_LANES_H
+#define WV_CPU_LANES_H
 
-#include "backend/llvm/llvm_state.h"
+#include "backend/cpu/cpu_state.h"
 
 enum {
   LANES_ALONE = -1, /* neither in a phase nor alike: split regions, and meetings */
@@ -70,12 +70,12 @@ struct Lanes {
   const char *thread;      /* the index of the thread, in the loop being emitted */
 };
 
-/* ---- llvm_lanes_plan.c ---- */
+/* ---- cpu_lanes_plan.c ---- */
 
 /* NULL after reporting that the launch row does not give the threads. */
 Lanes *lanes_plan(Llvm *p, const LaunchSpec *launch);
 
-/* ---- llvm_lanes.c ---- */
+/* ---- cpu_lanes.c ---- */
 
 /* Determines which wave runs, if waves run apart; `number`: of a wave, over all workgroups. Returns
  * the number of the workgroup. */
@@ -108,16 +108,16 @@ void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n);
 void lanes_region(Llvm *p, const Region *r);
 bool lanes_writes(OpKind kind); /* only in such programs */
 
-/* ---- llvm_lanes_region.c: split regions ---- */
+/* ---- cpu_lanes_region.c: split regions ---- */
 
 LlvmFn lanes_for, lanes_while, lanes_if;
 
-/* ---- llvm_lanes_meet.c: exchange between lanes ---- */
+/* ---- cpu_lanes_meet.c: exchange between lanes ---- */
 
 LlvmFn lanes_shuffle, lanes_shuffle_idx;
 LlvmFn lanes_barrier; /* if waves run apart; otherwise a meeting needs no code */
 
-/* ---- llvm_lanes_mma.c ---- */
+/* ---- cpu_lanes_mma.c ---- */
 
 LlvmFn lanes_mma;
 

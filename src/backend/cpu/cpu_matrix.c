@@ -1,4 +1,4 @@
-/* llvm_matrix.c: registers of 16 rows of 64 bytes (AMX).
+/* cpu_matrix.c: registers of 16 rows of 64 bytes (AMX).
  *
  * LLVM has a type for them, x86_amx, which only loads, stores, products and phi nodes support; it
  * allocates registers and configures them. A value that products read, or accumulate into, is held
@@ -12,7 +12,7 @@
  * that memory; otherwise a block on the stack. */
 #include <string.h>
 
-#include "backend/llvm/llvm_dot.h"
+#include "backend/cpu/cpu_dot.h"
 #include "ir/dtype.h"
 
 enum { ROWS = 16, BYTES = 64 };
@@ -22,7 +22,7 @@ static const char *zero_tile(Llvm *p) {
                    arena_printf(p->arena, "i16 %d, i16 %d", ROWS, BYTES));
 }
 
-int llvm_matrix_count(const MatrixShape *s) { return s->rows / ROWS * (s->bytes / BYTES); }
+int cpu_matrix_count(const MatrixShape *s) { return s->rows / ROWS * (s->bytes / BYTES); }
 
 /* A matrix in memory. */
 typedef struct Placed {
@@ -45,26 +45,26 @@ static const char *tile_place(Llvm *p, const Placed *m, int i) {
   return i % across ? llvm_let(p, "getelementptr i8, ptr %s, i64 %d", at, i % across * BYTES) : at;
 }
 
-void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at, const char *apart) {
-  int count = llvm_matrix_count(s);
+void cpu_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at, const char *apart) {
+  int count = cpu_matrix_count(s);
   Placed m = placed_at(p, s, at, apart);
   const char **tile = ARENA_ARRAY(p->arena, const char *, count);
   for (int i = 0; i < count; i++)
     tile[i] = llvm_call(p, "x86_amx", "llvm.x86.tileloadd64.internal", "i16, i16, ptr, i64",
                         arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %s", ROWS, BYTES,
                                      tile_place(p, &m, i), m.apart));
-  llvm_matrix_set(p, h, s, tile);
+  cpu_matrix_set(p, h, s, tile);
 }
 
-void llvm_matrix_store(Llvm *p, const Held *h, const char *at, const char *apart) {
+void cpu_matrix_store(Llvm *p, const Held *h, const char *at, const char *apart) {
   Placed m = placed_at(p, &h->matrix, at, apart);
-  for (int i = 0; i < llvm_matrix_count(&h->matrix); i++)
+  for (int i = 0; i < cpu_matrix_count(&h->matrix); i++)
     llvm_call_void(p, "llvm.x86.tilestored64.internal", "i16, i16, ptr, i64, x86_amx",
                    arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %s, x86_amx %s", ROWS, BYTES,
                                 tile_place(p, &m, i), m.apart, h->tiles[i]));
 }
 
-void llvm_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile) {
+void cpu_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile) {
   h->tiles = tile;
   h->matrix = *s;
   vec_push(p->arena, &p->made, ((Made){h, MADE_TILES}));
@@ -74,8 +74,8 @@ void llvm_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *
 
 static const char *stack_part(Llvm *p, const Held *h, int width, int i) {
   int bytes = i * width * llvm_elem_bits(h->dtype) / 8;
-  p->has_tiles = true;
-  return bytes ? llvm_let(p, "getelementptr i8, ptr %s, i64 %d", LLVM_TILES, bytes) : LLVM_TILES;
+  p->cpu->has_tiles = true;
+  return bytes ? llvm_let(p, "getelementptr i8, ptr %s, i64 %d", CPU_TILES, bytes) : CPU_TILES;
 }
 
 static bool is_zero(Llvm *p, Held *h, int width, const char *const *part) {
@@ -89,29 +89,29 @@ static bool is_zero(Llvm *p, Held *h, int width, const char *const *part) {
   return zero;
 }
 
-const char *const *llvm_tiles_of(Llvm *p, Held *h, const MatrixShape *s) {
-  int width = llvm_memory_width(p, h->dtype), count = llvm_matrix_count(s);
+const char *const *cpu_tiles_of(Llvm *p, Held *h, const MatrixShape *s) {
+  int width = llvm_memory_width(p, h->dtype), count = cpu_matrix_count(s);
   if (h->tiles && h->matrix.rows == s->rows && h->matrix.bytes == s->bytes) return h->tiles;
   const char *const *part = llvm_parts_of(p, h, width);
   if (is_zero(p, h, width, part)) {
     const char **tile = ARENA_ARRAY(p->arena, const char *, count);
     for (int i = 0; i < count; i++) tile[i] = zero_tile(p);
-    llvm_matrix_set(p, h, s, tile);
+    cpu_matrix_set(p, h, s, tile);
     return h->tiles;
   }
   for (int i = 0; i < part_count(h->n, width); i++)
     llvm_line(p, "store %s %s, ptr %s, align 64",
               llvm_held_type(p, h->dtype, part_size(h->n, width, i)), part[i],
               stack_part(p, h, width, i));
-  llvm_matrix_load(p, h, s, LLVM_TILES, NULL);
+  cpu_matrix_load(p, h, s, CPU_TILES, NULL);
   return h->tiles;
 }
 
-void llvm_matrix_to_vectors(Llvm *p, Held *h) {
+void cpu_matrix_to_vectors(Llvm *p, Held *h) {
   int width = llvm_memory_width(p, h->dtype), count = part_count(h->n, width);
   const char **part = ARENA_ARRAY(p->arena, const char *, count);
-  p->has_tiles = true;
-  llvm_matrix_store(p, h, LLVM_TILES, NULL);
+  p->cpu->has_tiles = true;
+  cpu_matrix_store(p, h, CPU_TILES, NULL);
   for (int i = 0; i < count; i++)
     part[i] = llvm_let(p, "load %s, ptr %s, align 64",
                        llvm_held_type(p, h->dtype, part_size(h->n, width, i)),
@@ -128,29 +128,29 @@ static MatrixShape matrix_shape(const MmaInfo *row, int i) {
                 : (MatrixShape){i == 1 ? ROWS : row->m, row->n * SUM_BYTES};
 }
 
-void llvm_matrix_product(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
+void cpu_matrix_product(TileMma *t, const CpuDot *dot, Held *acc, Held *to) {
   Llvm *p = t->p;
   MatrixShape shape[3];
   for (int i = 0; i < 3; i++) shape[i] = matrix_shape(t->row, i);
-  const char *const *a = llvm_tiles_of(p, t->a, &shape[0]), *const * b, *const * c;
-  b = llvm_tiles_of(p, t->b, &shape[1]);
-  c = llvm_tiles_of(p, acc, &shape[2]);
-  int count = llvm_matrix_count(&shape[2]), across = t->n / ROWS;
+  const char *const *a = cpu_tiles_of(p, t->a, &shape[0]), *const * b, *const * c;
+  b = cpu_tiles_of(p, t->b, &shape[1]);
+  c = cpu_tiles_of(p, acc, &shape[2]);
+  int count = cpu_matrix_count(&shape[2]), across = t->n / ROWS;
   const char **sums = ARENA_ARRAY(p->arena, const char *, count);
   for (int i = 0; i < count; i++)
     sums[i] = llvm_call(p, "x86_amx", dot->name, "i16, i16, i16, x86_amx, x86_amx, x86_amx",
                         arena_printf(p->arena,
                                      "i16 %d, i16 %d, i16 %d, x86_amx %s, x86_amx %s, x86_amx %s",
                                      ROWS, BYTES, BYTES, c[i], a[i / across], b[i % across]));
-  llvm_matrix_set(p, to, &shape[2], sums);
+  cpu_matrix_set(p, to, &shape[2], sums);
 }
 
 /* ---- which values are held in them ---- */
 
-MatrixShape *llvm_find_matrices(Llvm *p) {
+MatrixShape *cpu_find_matrices(Llvm *p) {
   MatrixShape *found = ARENA_ARRAY(p->arena, MatrixShape, p->k->nvalues);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
-    const LlvmDot *dot = op->kind == OP_wave_mma ? llvm_dot_for(p, op) : NULL;
+    const CpuDot *dot = op->kind == OP_wave_mma ? cpu_dot_for(p, op) : NULL;
     if (!dot || dot->kind != DOT_KIND_MATRIX) continue;
     const MmaInfo *row = mma_named(p->arena, op_attr(op, ATTR_mma)->mma->name);
     for (int i = 0; i < 3; i++) found[op->args[i]->id] = matrix_shape(row, i);

@@ -1,4 +1,4 @@
-/* llvm_long.c: which for loops may run so long that they must check whether the launch was stopped,
+/* cpu_long.c: which for loops may run so long that they must check whether the launch was stopped,
  * and after how many iterations.
  *
  * Work is counted in elements that ops consume and produce. Loops over a tile have few iterations
@@ -6,8 +6,8 @@
  * checking. */
 #include <math.h>
 
-#include "backend/llvm/lanes/llvm_lanes.h"
-#include "backend/llvm/llvm_state.h"
+#include "backend/cpu/cpu_state.h"
+#include "backend/cpu/lanes/cpu_lanes.h"
 #include "ir/region_facts.h"
 
 /* Elements between two checks: a few milliseconds of plain arithmetic, and less than a second of
@@ -34,7 +34,8 @@ static double most_rounds(Llvm *p, const Op *op, const SymFacts *facts) {
 
 static double work_of_loop(Llvm *p, const Op *op, const SymFacts *around, int64_t *rounds) {
   const SymFacts *inside = loop_facts(p->k, p->arena, op, p->entry, around);
-  double most = MOST / (p->lanes ? p->lanes->copies : 1); /* threads run one after the other */
+  double most =
+      MOST / (p->cpu->lanes ? p->cpu->lanes->copies : 1); /* threads run one after the other */
   double body = work_of_region(p, op->body, inside, rounds);
   double all = body * most_rounds(p, op, around), fit = floor(most / body);
   if (all <= most) return all;
@@ -54,7 +55,7 @@ static double work_of_region(Llvm *p, const Region *r, const SymFacts *facts, in
   return all;
 }
 
-int64_t *llvm_find_long(Llvm *p) {
+int64_t *cpu_find_long(Llvm *p) {
   int64_t *rounds = ARENA_ARRAY(p->arena, int64_t, p->k->nops);
   work_of_region(p, p->k->body, p->entry, rounds);
   return rounds;

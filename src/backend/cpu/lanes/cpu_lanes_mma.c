@@ -1,4 +1,4 @@
-/* llvm_lanes_mma.c: matrix instructions of the lanes of a wave.
+/* cpu_lanes_mma.c: matrix instructions of the lanes of a wave.
  *
  * What the lanes have kept is gathered into dense matrices by the layouts of the instruction's row
  * (mma.h) and multiplied, and each lane adds the products of the elements it holds to its own
@@ -7,7 +7,7 @@
  * not depend on the instruction. */
 #include <inttypes.h>
 
-#include "backend/llvm/lanes/llvm_lanes.h"
+#include "backend/cpu/lanes/cpu_lanes.h"
 #include "ir/dtype.h"
 #include "target/mma.h"
 
@@ -39,7 +39,7 @@ typedef struct Matrix {
 static const MmaInfo *find_row(const Matrix *m) {
   const MmaChoice *c = op_attr(m->op, ATTR_mma)->mma;
   Arena *a = m->p->arena;
-  int lanes = m->p->lanes->wave;
+  int lanes = m->p->cpu->lanes->wave;
   if (c->name) return mma_named(a, c->name);
   if (c->out_vec < 1 || c->k_vec < 1 || c->k_mult < 1 || lanes % c->k_mult) return NULL;
   MmaDot dot = {c->out_vec, c->k_vec, c->k_mult, c->along == 'M' ? MMA_ALONG_M : MMA_ALONG_N};
@@ -83,7 +83,7 @@ static bool open_fragments(Matrix *m) {
 
 /* One staging area serves all instructions of a program in turn. */
 static void open_staging(Matrix *m) {
-  Lanes *l = m->p->lanes;
+  Lanes *l = m->p->cpu->lanes;
   int64_t a = 8 * (int64_t)m->row->m * m->row->k, b = 8 * (int64_t)m->row->n * m->row->k;
   int64_t product = 8 * (int64_t)m->row->m * m->row->n, all = a + b + product + (a > b ? a : b);
   if (l->staging == LANES_NOWHERE || l->staged < all) {
@@ -104,9 +104,9 @@ static const char *sum_type(const Matrix *m) { return m->sum == DTYPE_f64 ? "dou
 /* Element `at` of a dense matrix. */
 static const char *dense(Matrix *m, int64_t matrix, const char *at) {
   const char *there = lanes_at(m->p, matrix, 8, at);
-  if (m->p->lanes->apart == 1) return there;
+  if (m->p->cpu->lanes->apart == 1) return there;
   return llvm_let(m->p, "getelementptr [%" PRId64 " x i8], ptr %s, i64 %s", m->all, there,
-                  m->p->lanes->own);
+                  m->p->cpu->lanes->own);
 }
 
 static const char *load_dense(Matrix *m, int64_t matrix, const char *at) {
@@ -140,7 +140,7 @@ typedef struct Elements {
 static Elements each_element(Matrix *m, MmaOperand operand, const char *copy) {
   Llvm *p = m->p;
   const Fragment *f = &m->part[operand];
-  int lanes = p->lanes->wave, bytes = llvm_elem_bits(f->type->dtype) / 8;
+  int lanes = p->cpu->lanes->wave, bytes = llvm_elem_bits(f->type->dtype) / 8;
   Elements e = {.loop = lanes_count(p, (int64_t)lanes * f->regs)};
   const char *lane = llvm_let(p, "udiv i64 %s, %d", e.loop.index, f->regs),
              *reg = llvm_let(p, "urem i64 %s, %d", e.loop.index, f->regs);
@@ -234,9 +234,9 @@ static void one_instruction(Matrix *m, const char *at_m, const char *at_n, const
 /* Waves that take no part compute results that are never read. */
 static void all_instructions(Matrix *m) {
   Llvm *p = m->p;
-  bool apart = p->lanes->apart > 1;
-  CountLoop wave = lanes_count(p, apart ? 1 : p->lanes->copies / p->lanes->wave);
-  m->wave = apart ? p->lanes->own : wave.index;
+  bool apart = p->cpu->lanes->apart > 1;
+  CountLoop wave = lanes_count(p, apart ? 1 : p->cpu->lanes->copies / p->cpu->lanes->wave);
+  m->wave = apart ? p->cpu->lanes->own : wave.index;
   CountLoop k = lanes_count(p, m->copies[2]), i = lanes_count(p, m->copies[0]),
             j = lanes_count(p, m->copies[1]);
   one_instruction(m, i.index, j.index, k.index);
@@ -250,9 +250,9 @@ static void all_instructions(Matrix *m) {
 static void keep_alike(Matrix *m, MmaOperand operand, const Value *v) {
   Llvm *p = m->p;
   Fragment *f = &m->part[operand];
-  f->place = p->lanes->place[v->id];
-  if (!p->lanes->alike[v->id] || operand == MMA_C) return;
-  f->place = lanes_reserve(p, p->lanes->copies * lanes_bytes(v->type));
+  f->place = p->cpu->lanes->place[v->id];
+  if (!p->cpu->lanes->alike[v->id] || operand == MMA_C) return;
+  f->place = lanes_reserve(p, p->cpu->lanes->copies * lanes_bytes(v->type));
   LaneLoop loop = lanes_open(p);
   lanes_keep(p, llvm_held_get(p, v), f->place);
   lanes_close(p, &loop);
@@ -268,7 +268,7 @@ void lanes_mma(Llvm *p, const Op *op) {
     int64_t n = copies->ints[i];
     m.copies[i] = n >= 1 && n <= IR_MAX_VEC ? (int)n : 1;
   }
-  if (!m.row || m.row->lanes != p->lanes->wave || !open_fragments(&m)) {
+  if (!m.row || m.row->lanes != p->cpu->lanes->wave || !open_fragments(&m)) {
     llvm_fail(p, op, "this matrix instruction");
     return;
   }
@@ -276,6 +276,6 @@ void lanes_mma(Llvm *p, const Op *op) {
   open_staging(&m);
   for (int i = 0; i < op->nargs; i++) keep_alike(&m, operands[i], op->args[i]);
   lanes_copy(p, &result, &op->args[2], 1);
-  m.part[MMA_C].place = p->lanes->place[result->id];
+  m.part[MMA_C].place = p->cpu->lanes->place[result->id];
   all_instructions(&m);
 }

@@ -1,13 +1,13 @@
-/* llvm_lanes_meet.c: lanes read what other lanes of their wave have kept; barriers of waves that
+/* cpu_lanes_meet.c: lanes read what other lanes of their wave have kept; barriers of waves that
  * run apart. */
 #include <string.h>
 
-#include "backend/llvm/lanes/llvm_lanes.h"
+#include "backend/cpu/lanes/cpu_lanes.h"
 
 /* Reads the operand of `op` in another lane, counted within the wave; values that are alike need no
  * exchange. */
 static void read_lane(Llvm *p, const Op *op, const char *own, const char *lane) {
-  const Lanes *l = p->lanes;
+  const Lanes *l = p->cpu->lanes;
   const Value *from = op->args[0];
   if (l->alike[from->id]) {
     p->held[op->results[0].id] = llvm_held_get(p, from);
@@ -19,7 +19,7 @@ static void read_lane(Llvm *p, const Op *op, const char *own, const char *lane) 
 }
 
 static const char *lane_of(Llvm *p) {
-  return llvm_let(p, "urem i64 %s, %d", p->lanes->thread, p->lanes->wave);
+  return llvm_let(p, "urem i64 %s, %d", p->cpu->lanes->thread, p->cpu->lanes->wave);
 }
 
 /* A lane without such a partner reads its own value. */
@@ -27,13 +27,13 @@ void lanes_shuffle(Llvm *p, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text, *own = lane_of(p);
   const char *how = *mode == 'x' ? "xor" : *mode == 'u' ? "sub" : "add";
   const char *lane = llvm_let(p, "%s i64 %s, %d", how, own, (int)op_attr(op, ATTR_by)->integer);
-  const char *there = llvm_let(p, "icmp ult i64 %s, %d", lane, p->lanes->wave);
+  const char *there = llvm_let(p, "icmp ult i64 %s, %d", lane, p->cpu->lanes->wave);
   read_lane(p, op, own, llvm_let(p, "select i1 %s, i64 %s, i64 %s", there, lane, own));
 }
 
 void lanes_shuffle_idx(Llvm *p, const Op *op) {
   const char *index = llvm_index_of(p, op->args[1]);
-  read_lane(p, op, lane_of(p), llvm_let(p, "urem i64 %s, %d", index, p->lanes->wave));
+  read_lane(p, op, lane_of(p), llvm_let(p, "urem i64 %s, %d", index, p->cpu->lanes->wave));
 }
 
 /* ---- barriers ---- */
@@ -50,8 +50,8 @@ static const char *barrier_number(Llvm *p, const Op *op) {
 static int barrier_members(const Llvm *p, const Op *op) {
   const Attr *count = op_attr(op, ATTR_count);
   int64_t threads;
-  if (!count) return p->lanes->apart;
-  return sym_is_int(count->sym, &threads) ? (int)(threads / p->lanes->wave) : 0;
+  if (!count) return p->cpu->lanes->apart;
+  return sym_is_int(count->sym, &threads) ? (int)(threads / p->cpu->lanes->wave) : 0;
 }
 
 /* A split barrier waits at its second half. */
@@ -60,10 +60,10 @@ void lanes_barrier(Llvm *p, const Op *op) {
   bool numbered = op->kind == OP_barrier_wait || (mode && strcmp(mode->text, "named") == 0);
   if (op->kind == OP_yield || op->kind == OP_counter_wait || op->kind == OP_barrier_signal) return;
   if (op_info[op->kind].flags & OPF_HINT || (mode && strcmp(mode->text, "wave") == 0)) return;
-  int members = numbered ? barrier_members(p, op) : p->lanes->apart;
+  int members = numbered ? barrier_members(p, op) : p->cpu->lanes->apart;
   if (!members) {
     llvm_fail(p, op, "a barrier with an unknown number of threads");
     return;
   }
-  llvm_meet(p, op, numbered ? barrier_number(p, op) : "0", members, op_has(op, ATTR_arrive));
+  cpu_meet(p, op, numbered ? barrier_number(p, op) : "0", members, op_has(op, ATTR_arrive));
 }

@@ -1,4 +1,4 @@
-/* llvm_memory.c: loads, stores and atomics.
+/* cpu_memory.c: loads, stores and atomics.
  *
  * Vectors are read and written as they are in memory, aligned or not, which CPUs support. An access
  * whose mask is one truth value is a branch. A mask per element is tested as a whole first if the
@@ -6,14 +6,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "backend/llvm/llvm_state.h"
+#include "backend/cpu/cpu_state.h"
 #include "ir/dtype.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/ops/atomics.h"
 
 /* ---- allocations ---- */
 
-void llvm_alloc(Llvm *p, const Op *op) {
+void cpu_alloc(Llvm *p, const Op *op) {
   const Attr *base = op_attr(op, ATTR_base);
   int64_t bytes = alloc_bytes(op), align = alloc_align(op);
   if (align < 64) align = 64;
@@ -21,14 +21,15 @@ void llvm_alloc(Llvm *p, const Op *op) {
     llvm_fail(p, op, "an allocation of unknown size");
     return;
   }
-  int64_t at = base ? base->integer : (p->scratch + align - 1) / align * align;
-  if (at + bytes > p->scratch) p->scratch = at + bytes;
+  int64_t at = base ? base->integer : (p->cpu->scratch + align - 1) / align * align;
+  if (at + bytes > p->cpu->scratch) p->cpu->scratch = at + bytes;
   llvm_held_new(p, &op->results[0])->base =
       llvm_let(p, "getelementptr i8, ptr %%scratch, i64 %" PRId64, at);
   if (!op_has(op, ATTR_kept)) return;
   const char *first = llvm_new(p);
-  sb_printf(&p->opening, "  %s = getelementptr i8, ptr %%scratch, i64 %" PRId64 "\n", first, at);
-  sb_printf(&p->opening, "  store [%" PRId64 " x i8] zeroinitializer, ptr %s\n", bytes, first);
+  sb_printf(&p->cpu->opening, "  %s = getelementptr i8, ptr %%scratch, i64 %" PRId64 "\n", first,
+            at);
+  sb_printf(&p->cpu->opening, "  store [%" PRId64 " x i8] zeroinitializer, ptr %s\n", bytes, first);
 }
 
 /* ---- blocks under a condition ---- */
@@ -106,7 +107,7 @@ static const char *place_of(const Access *a, int i) {
 
 static int elem_bytes(const Access *a) { return dtype_memory_bits(a->dtype) / 8; }
 
-static bool has_masks(const Access *a) { return a->p->host->native_masks; }
+static bool has_masks(const Access *a) { return a->p->cpu->host->native_masks; }
 
 /* Every element of every mask, as one truth value. */
 static const char *all_set(const Access *a) {
@@ -150,7 +151,7 @@ static const char *load_elements(const Access *a, int i) {
   int n = access_size(a, i);
   const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i), *all = "zeroinitializer";
   for (int e = 0; e < n; e++) {
-    const char *one = place_or(a, i, e, at, LLVM_ZERO);
+    const char *one = place_or(a, i, e, at, CPU_ZERO);
     one = llvm_let(p, "load %s, ptr %s, align %d", a->elem, one, elem_bytes(a));
     all = n == 1 ? one
                  : llvm_let(p, "insertelement %s %s, %s %s, i32 %d", type, all, a->elem, one, e);
@@ -175,12 +176,12 @@ static const char *load_masked(const Access *a, int i) {
  * needed, so a program of lanes is not split into thousands of basic blocks. */
 static bool is_small(const Access *a) {
   bool fits = a->n * elem_bytes(a) <= 8 && access_parts(a) == 1;
-  return a->p->lanes && a->test && fits && !op_has(a->op, ATTR_volatile);
+  return a->p->cpu->lanes && a->test && fits && !op_has(a->op, ATTR_volatile);
 }
 
 static const char *load_small(const Access *a) {
   Llvm *p = a->p;
-  const char *at = llvm_let(p, "select i1 %s, ptr %s, ptr " LLVM_ZERO, a->test, place_of(a, 0));
+  const char *at = llvm_let(p, "select i1 %s, ptr %s, ptr " CPU_ZERO, a->test, place_of(a, 0));
   return llvm_let(p, "load %s, ptr %s, align %d", llvm_vec_type(p, a->elem, a->n), at,
                   elem_bytes(a));
 }
@@ -325,7 +326,7 @@ static void order(Llvm *p, const Op *op, const char *how) {
   if (op_has(op, ATTR_volatile)) llvm_line(p, "fence %s", how);
 }
 
-void llvm_load(Llvm *p, const Op *op) {
+void cpu_load(Llvm *p, const Op *op) {
   int n = op->results[0].type->n;
   Access a = access_of(p, op, 0, n);
   Held *h = llvm_held_new(p, &op->results[0]);
@@ -333,10 +334,10 @@ void llvm_load(Llvm *p, const Op *op) {
     llvm_fail(p, op, "another workgroup's shared memory");
     return;
   }
-  if (p->repeated[op->results[0].id] && !a.mask) a.width = p->repeated[op->results[0].id];
+  if (p->cpu->repeated[op->results[0].id] && !a.mask) a.width = p->cpu->repeated[op->results[0].id];
   bool plain = !a.mask && !a.test && !op_has(op, ATTR_volatile);
   if (h->matrix.rows && plain) {
-    llvm_matrix_load(p, h, &h->matrix, place_of(&a, 0), NULL);
+    cpu_matrix_load(p, h, &h->matrix, place_of(&a, 0), NULL);
   } else if (is_nibble(a.dtype)) {
     load_nibbles(p, &a, h);
   } else {
@@ -362,7 +363,7 @@ static void store_elements(const Access *a, int i, const char *v) {
   const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i), *one = v;
   for (int e = 0; e < n; e++) {
     if (n > 1) one = llvm_let(p, "extractelement %s %s, i32 %d", type, v, e);
-    const char *to = place_or(a, i, e, at, LLVM_NOWHERE);
+    const char *to = place_or(a, i, e, at, CPU_NOWHERE);
     llvm_line(p, "store %s %s, ptr %s, align %d", a->elem, one, to, elem_bytes(a));
   }
 }
@@ -410,7 +411,7 @@ static void store_parts(const Access *a, const char *const *part) {
 }
 
 /* Other CPU threads may write there at the same time. */
-static bool is_for_all(const Access *a) { return a->p->lanes || !a->op->args[1]->def; }
+static bool is_for_all(const Access *a) { return a->p->cpu->lanes || !a->op->args[1]->def; }
 
 /* The other half of the byte may belong to another thread, so it must not be written back as it was
  * read. Only this thread writes this half, so the intermediate state is never observed. */
@@ -467,7 +468,7 @@ static void store_nibbles(Llvm *p, const Access *a, Held *h) {
   for (int e = 0; e < a->n; e++) store_nibble(a, e, part[e]);
 }
 
-void llvm_store(Llvm *p, const Op *op) {
+void cpu_store(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]);
   Access a = access_of(p, op, 1, h->n);
   if (op_has(op, ATTR_peer)) {
@@ -492,7 +493,7 @@ void llvm_store(Llvm *p, const Op *op) {
 }
 
 /* For reading, into every cache; a prefetch never faults, whatever the address. */
-void llvm_prefetch(Llvm *p, const Op *op) {
+void cpu_prefetch(Llvm *p, const Op *op) {
   Access a = access_of(p, op, 0, 1);
   if (is_nibble(a.dtype)) return;
   llvm_call_void(p, "llvm.prefetch.p0", "ptr, i32, i32, i32",
@@ -569,7 +570,7 @@ static const char *atomic_element(const Access *a, int e, const char *v, const c
   return guard_phi(p, g, a->elem, old, block, "zeroinitializer");
 }
 
-void llvm_atomic(Llvm *p, const Op *op) {
+void cpu_atomic(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]), *to;
   int n = op->results[0].type->n; /* an expected value is the operand after the one value */
   bool expects = strcmp(op_attr(op, ATTR_mode)->text, "cas") == 0;

@@ -1,9 +1,9 @@
-/* llvm_lanes_region.c: regions in which threads meet, around the loops over threads.
+/* cpu_lanes_region.c: regions in which threads meet, around the loops over threads.
  *
  * If all threads take the same path, branches and counters are the CPU's. Otherwise each thread has
  * a truth value that says whether it takes part; after the region, the one of the enclosing region
  * is restored. */
-#include "backend/llvm/lanes/llvm_lanes.h"
+#include "backend/cpu/lanes/cpu_lanes.h"
 
 #include <inttypes.h>
 
@@ -13,7 +13,7 @@
 
 /* Allocates truth values; no thread takes part yet. */
 static int64_t new_mask(Llvm *p) {
-  const Lanes *l = p->lanes;
+  const Lanes *l = p->cpu->lanes;
   int64_t mask = lanes_reserve(p, l->copies);
   const char *at = lanes_at(p, mask, 1, l->from);
   llvm_call_void(
@@ -30,11 +30,11 @@ static const char *load_byte(Llvm *p, int64_t place, const char *who) {
   return llvm_let(p, "load i8, ptr %s, align 1", lanes_at(p, place, 1, who));
 }
 
-static void open_vote(Llvm *p) { store_byte(p, p->lanes->any, p->lanes->own, "0"); }
+static void open_vote(Llvm *p) { store_byte(p, p->cpu->lanes->any, p->cpu->lanes->own, "0"); }
 
 /* In a loop over threads: records `byte` for this thread. */
 static void say(Llvm *p, const char *byte) {
-  const Lanes *l = p->lanes;
+  const Lanes *l = p->cpu->lanes;
   const char *any = load_byte(p, l->any, l->own);
   store_byte(p, l->any, l->own, llvm_let(p, "or i8 %s, %s", any, byte));
 }
@@ -42,12 +42,12 @@ static void say(Llvm *p, const char *byte) {
 /* Records whether this thread takes part. */
 static void vote(Llvm *p, int64_t mask, const char *test) {
   const char *byte = llvm_let(p, "zext i1 %s to i8", test);
-  store_byte(p, mask, p->lanes->thread, byte);
+  store_byte(p, mask, p->cpu->lanes->thread, byte);
   say(p, byte);
 }
 
 static const char *somebody(Llvm *p) {
-  return llvm_let(p, "icmp ne i8 %s, 0", load_byte(p, p->lanes->any, p->lanes->own));
+  return llvm_let(p, "icmp ne i8 %s, 0", load_byte(p, p->cpu->lanes->any, p->cpu->lanes->own));
 }
 
 /* ---- symbols inside ---- */
@@ -60,7 +60,7 @@ typedef struct Inside {
 } Inside;
 
 static Inside go_inside(Llvm *p, int64_t mask) {
-  Lanes *l = p->lanes;
+  Lanes *l = p->cpu->lanes;
   Inside in = {llvm_scope_open(p), l->symbols.n, l->mask, p->facts};
   l->mask = mask;
   return in;
@@ -68,13 +68,13 @@ static Inside go_inside(Llvm *p, int64_t mask) {
 
 static void come_out(Llvm *p, const Inside *in) {
   llvm_scope_close(p, in->mark);
-  p->lanes->symbols.n = in->symbols;
-  p->lanes->mask = in->mask;
+  p->cpu->lanes->symbols.n = in->symbols;
+  p->cpu->lanes->mask = in->mask;
   p->facts = in->facts;
 }
 
 static void see(Llvm *p, const Sym *symbol, const Value *value, int64_t place) {
-  vec_push(p->arena, &p->lanes->symbols, ((LaneSymbol){symbol, value, place}));
+  vec_push(p->arena, &p->cpu->lanes->symbols, ((LaneSymbol){symbol, value, place}));
 }
 
 /* ---- for ---- */
@@ -87,7 +87,7 @@ static void body_of_for(Llvm *p, const Op *op) {
   p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   lanes_region(p, op->body);
   if (!p->failed) lanes_copy(p, op->body->args, op->body->last->args, op->body->nargs);
-  if (p->rounds[op->id] != LLVM_NEVER_ASKS) llvm_round(p, 1);
+  if (p->machine->watch->rounds[op->id] != LLVM_NEVER_ASKS) cpu_round(p, 1);
 }
 
 static void counted_for(Llvm *p, const Op *op) {
@@ -99,7 +99,7 @@ static void counted_for(Llvm *p, const Op *op) {
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", any, head, end);
   llvm_block(p, head);
   llvm_line(p, "%s = phi i64 [ %s, %%%s ], [ %s, %%%s ]", at, start, before, next, latch);
-  Inside in = go_inside(p, p->lanes->mask);
+  Inside in = go_inside(p, p->cpu->lanes->mask);
   llvm_define(p, counter_of(p, op), at);
   body_of_for(p, op);
   come_out(p, &in);
@@ -117,21 +117,21 @@ typedef struct OwnCount {
 } OwnCount;
 
 static const char *load_index(Llvm *p, int64_t place) {
-  return llvm_let(p, "load i64, ptr %s, align 8", lanes_at(p, place, 8, p->lanes->thread));
+  return llvm_let(p, "load i64, ptr %s, align 8", lanes_at(p, place, 8, p->cpu->lanes->thread));
 }
 
 static void store_index(Llvm *p, int64_t place, const char *v) {
-  llvm_line(p, "store i64 %s, ptr %s, align 8", v, lanes_at(p, place, 8, p->lanes->thread));
+  llvm_line(p, "store i64 %s, ptr %s, align 8", v, lanes_at(p, place, 8, p->cpu->lanes->thread));
 }
 
 static OwnCount open_counts(Llvm *p, const Op *op) {
-  int64_t bytes = 8 * (int64_t)p->lanes->copies;
+  int64_t bytes = 8 * (int64_t)p->cpu->lanes->copies;
   OwnCount c = {new_mask(p), lanes_reserve(p, bytes), lanes_reserve(p, bytes)};
   LaneLoop loop = lanes_open(p);
   if (op_carried(op)) lanes_read(p, op->args[0]);
   store_index(p, c.count, llvm_loop_start(p, op));
   store_index(p, c.trips, llvm_expr(p, op, op_attr(op, ATTR_trips)->sym));
-  store_byte(p, c.mask, p->lanes->thread, "1");
+  store_byte(p, c.mask, p->cpu->lanes->thread, "1");
   lanes_close(p, &loop);
   return c;
 }
@@ -187,7 +187,7 @@ static void own_for(Llvm *p, const Op *op) {
 
 void lanes_for(Llvm *p, const Op *op) {
   lanes_copy(p, op->body->args, op->args + op_carried(op), op->body->nargs);
-  if (p->lanes->one_way[op->id]) counted_for(p, op);
+  if (p->cpu->lanes->one_way[op->id]) counted_for(p, op);
   else own_for(p, op);
 }
 
@@ -203,14 +203,14 @@ static void see_carried(Llvm *p, const Op *op) {
 
 static void take_all(Llvm *p, int64_t mask) {
   LaneLoop loop = lanes_open(p);
-  store_byte(p, mask, p->lanes->thread, "1");
+  store_byte(p, mask, p->cpu->lanes->thread, "1");
   lanes_close(p, &loop);
 }
 
 /* For a loop that waits: some thread found something new in this iteration. */
 static const char *has_changed(Llvm *p, const Op *op) {
   const Region *body = op->body;
-  if (!llvm_only_looks(op)) return "true";
+  if (!cpu_only_looks(op)) return "true";
   open_vote(p);
   LaneLoop loop = lanes_open(p);
   for (int i = 0; i < body->nargs; i++) {
@@ -224,10 +224,10 @@ static const char *has_changed(Llvm *p, const Op *op) {
 
 static void end_of_round(Llvm *p, const Op *op) {
   const Region *body = op->body;
-  bool waits = llvm_is_waiting(op);
+  bool waits = cpu_is_waiting(op);
   const char *changed = waits ? has_changed(p, op) : NULL;
   lanes_copy(p, body->args, body->last->args, body->nargs);
-  if (waits) llvm_wait(p, op, changed);
+  if (waits) cpu_wait(p, op, changed);
 }
 
 void lanes_while(Llvm *p, const Op *op) {
@@ -246,7 +246,7 @@ void lanes_while(Llvm *p, const Op *op) {
   lanes_region(p, body);
   if (!p->failed) end_of_round(p, op);
   come_out(p, &in);
-  llvm_round(p, 16);
+  cpu_round(p, 16);
   end_rounds(p, &r);
 }
 
@@ -275,9 +275,9 @@ static const char *vote_condition(Llvm *p, const Op *op, int64_t mask) {
 
 void lanes_if(Llvm *p, const Op *op) {
   Value **results = results_of(p, op);
-  bool one_way = p->lanes->one_way[op->id];
+  bool one_way = p->cpu->lanes->one_way[op->id];
   const char *then = llvm_label(p, "then"), *end = llvm_label(p, "end"), *test;
-  int64_t mask = one_way ? p->lanes->mask : new_mask(p);
+  int64_t mask = one_way ? p->cpu->lanes->mask : new_mask(p);
   lanes_copy(p, results, op->args + op_carried(op), op->nresults);
   test = one_way ? condition(p, op) : vote_condition(p, op, mask);
   for (int i = 0; i < op->body->nargs; i++) /* those that are alike are the same as outside */

@@ -1,0 +1,235 @@
+/* cpu.c: the text of a kernel for CPUs: its function, arguments, ids. The other files of this folder
+ * and of backend/llvm emit the ops. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_dot.h"
+#include "backend/cpu/lanes/cpu_lanes.h"
+#include "ir/dtype.h"
+#include "ir/launch_facts.h"
+
+/* ---- hosts ---- */
+
+CpuHost cpu_host(const HostWords *words) {
+  const char *triple = words->triple, *features = words->features;
+  bool arm = strncmp(triple, "aarch64", 7) == 0 || strncmp(triple, "arm64", 5) == 0;
+  const Processor *row = processor_of_host(words);
+  bool scalable = row && processor_is_scalable(row);
+  return (CpuHost){.arch = arm ? CPU_AARCH64 : CPU_X86_64,
+                   .vector_bits = row ? row->vector_bytes * 8 : 128,
+                   .scalable = scalable,
+                   .f16 = arm || processor_has_word(features, "f16c"),
+                   .fma = arm || processor_has_word(features, "fma"),
+                   .features = features,
+                   .native_masks = scalable || (row && row->vector_bytes == 64)};
+}
+
+bool cpu_host_named(const char *target, CpuHost *out) {
+#if defined(__aarch64__)
+  const char *here = "cpu_neon";
+#else
+  const char *here = "cpu_avx2";
+#endif
+  const Processor *p = processor_named(target);
+  if (p && !*p->arch) p = processor_named(here);
+  if (p) *out = cpu_host(&(HostWords){p->arch, p->features, p->vector_bytes});
+  return p != NULL;
+}
+
+/* ---- arguments ---- */
+
+static const char *slot_type(const LlvmSlot *s) {
+  return s->kind == LLVM_POINTER  ? "ptr"
+         : s->kind == LLVM_SCALAR ? llvm_elem_type(s->dtype)
+                                  : "i64";
+}
+
+/* All slots are read at entry: they do not change while the kernel runs. */
+static void put_slots(const Llvm *p, StrBuf *out) {
+  for (int i = 0; i < p->slots.n; i++) {
+    const LlvmSlot *s = &p->slots.at[i];
+    const char *type = slot_type(s);
+    bool truth = strcmp(type, "i1") == 0;
+    sb_printf(out, "  %%slot%d = getelementptr i64, ptr %%slots, i64 %d\n", i, i);
+    sb_printf(out, "  %%arg%d%s = load %s, ptr %%slot%d, align 8\n", i, truth ? ".byte" : "",
+              truth ? "i8" : type, i);
+    if (truth) sb_printf(out, "  %%arg%d = trunc i8 %%arg%d.byte to i1\n", i, i);
+  }
+}
+
+/* ---- ids ---- */
+
+/* Splits the number of a workgroup into its three ids. */
+static void open_ids(Llvm *p, const LaunchSpec *launch) {
+  const char *rest = p->cpu->lanes ? lanes_open_wave(p, "%group") : "%group";
+  int last = 2;
+  while (last > 0 && sym_is_int(launch->grid[last], &(int64_t){0}) &&
+         launch->grid[last] == sym_int(p->sym, 1))
+    last--;
+  for (int i = 0; i < 3; i++) {
+    const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", i, true);
+    llvm_define(p, ir_numbered_symbol(p->k->cx, "$T", i, true), "0");
+    if (i >= last) {
+      llvm_define(p, id, i == last ? rest : "0");
+      continue;
+    }
+    const char *size = llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = launch->grid[i]});
+    llvm_define(p, id, llvm_let(p, "urem i64 %s, %s", rest, size));
+    rest = llvm_let(p, "udiv i64 %s, %s", rest, size);
+  }
+}
+
+/* ---- uses ---- */
+
+/* Rows of a register tile are loaded piecewise where broadcasting is free: x86 and SVE do it in the
+ * load, while NEON multiplies by an element of a vector. */
+static int *find_repeated(Llvm *p) {
+  int *repeated = ARENA_ARRAY(p->arena, int, p->k->nvalues);
+  bool *otherwise = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) {
+      bool rows = op->kind == OP_wave_mma && i == 0;
+      int id = op->args[i]->id, n = rows ? cpu_dot_repeats(p, cpu_dot_for(p, op)) : 0;
+      otherwise[id] |= !n || (repeated[id] && repeated[id] != n);
+      repeated[id] = n;
+    }
+  bool free = p->cpu->host->arch == CPU_X86_64 || p->cpu->host->scalable;
+  for (int i = 0; i < p->k->nvalues; i++)
+    if (otherwise[i] || !free || p->cpu->lanes) repeated[i] = 0;
+  return repeated;
+}
+
+/* ---- ops ---- */
+
+/* A workgroup is one thread, so it never waits for itself. */
+static void no_wait(Llvm *p, const Op *op) { llvm_nothing(p, op); }
+
+static LlvmFn *const writer[OP_COUNT] = {
+    [OP_alloc] = cpu_alloc,
+    [OP_load] = cpu_load,
+    [OP_store] = cpu_store,
+    [OP_load_rows] = cpu_load_rows,
+    [OP_store_rows] = cpu_store_rows,
+    [OP_prefetch] = cpu_prefetch,
+    [OP_atomic] = cpu_atomic,
+    [OP_wave_mma] = cpu_wave_mma,
+    [OP_barrier] = no_wait,
+    [OP_workgroup_barrier] = no_wait,
+    [OP_shared_barrier] = no_wait,
+    [OP_barrier_signal] = no_wait,
+    [OP_barrier_wait] = no_wait,
+    [OP_counter_wait] = no_wait, /* for copies, which are complete when they are issued */
+    [OP_counter_barrier] = no_wait,
+    [OP_yield] = no_wait,
+};
+
+bool cpu_op_waits(const Op *op) {
+  return writer[op->kind] == no_wait || op_info[op->kind].flags & OPF_HINT;
+}
+
+bool cpu_writes(OpKind kind) { return writer[kind] || llvm_writes_op(kind) || lanes_writes(kind); }
+
+/* ---- the whole ---- */
+
+/* Vectors of the SVE length use SVE registers if the length is known. */
+static const char *length_words(const Llvm *p) {
+  int n = p->cpu->host->vector_bits / CPU_SEGMENT_BITS;
+  return p->cpu->host->scalable ? arena_printf(p->arena, " vscale_range(%d,%d)", n, n) : "";
+}
+
+static void put_function(Llvm *p, StrBuf *out) {
+  sb_printf(out,
+            "define i32 @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
+            "nocapture %%scratch, ptr %%watch) nounwind%s%s {\nentry:\n",
+            llvm_entry_name(p), length_words(p), llvm_debug_function(p));
+  sb_puts(out, "  " CPU_NOWHERE " = alloca i64, align 8\n");
+  if (p->cpu->has_tiles) sb_puts(out, "  " CPU_TILES " = alloca [16384 x i8], align 64\n");
+  put_slots(p, out);
+  sb_puts(out, sb_text(&p->cpu->opening));
+  sb_puts(out, "  %some = icmp slt i64 %first, %last\n"
+               "  br i1 %some, label %groups, label %done\n");
+  sb_printf(out, "groups:\n  %%group = phi i64 [ %%first, %%entry ], [ %%group.next, %%%s ]\n",
+            p->block);
+  sb_puts(out, sb_text(&p->body));
+  sb_puts(out, "done:\n  ret i32 0\n}\n");
+}
+
+/* Continues with the next workgroup, if there is one and the launch has not been stopped. */
+static void close_groups(Llvm *p) {
+  llvm_line(p, "%%group.next = add i64 %%group, 1");
+  llvm_line(p, "%%more = icmp slt i64 %%group.next, %%last");
+  llvm_line(p, "br i1 %%more, label %%another, label %%done");
+  llvm_block(p, "another");
+  cpu_round(p, 1);
+  llvm_line(p, "br label %%groups");
+}
+
+static const char *module_text(Llvm *p) {
+  StrBuf out = {.arena = p->arena};
+  sb_puts(&out, CPU_ZERO " = internal constant i64 0, align 8\n");
+  put_function(p, &out);
+  for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
+  llvm_debug_close(p, &out);
+  return sb_text(&out);
+}
+
+enum { MOST_SCRATCH = 1 << 28 }; /* bytes of a workgroup */
+
+static const LlvmTiles tiles = {cpu_matrix_count, cpu_tiles_of, cpu_matrix_set,
+                                cpu_matrix_to_vectors};
+
+static LlvmMachine machine_of(const CpuHost *host, const LlvmWatch *watch) {
+  return (LlvmMachine){.called = "CPUs",
+                       .vector_bits = host->vector_bits,
+                       .f16 = host->f16,
+                       .fma = host->fma,
+                       .keeps_nan = host->arch == CPU_AARCH64,
+                       .library = true,
+                       .fast_math = host->fast_math,
+                       .writer = writer,
+                       .tiles = &tiles,
+                       .watch = watch};
+}
+
+static void one_round(Llvm *p) { cpu_round(p, 1); }
+
+bool cpu_emit(Kernel *k, const CpuHost *host, Arena *a, CpuKernel *out) {
+  const LaunchSpec *launch = kernel_launch(k);
+  Cpu cpu = {.host = host, .opening = {.arena = a}};
+  LlvmWatch watch = {.ask = cpu_ask, .round = one_round, .end_of_while = cpu_end_of_while};
+  LlvmMachine machine = machine_of(host, &watch);
+  Llvm p = {.k = k, .machine = &machine, .cpu = &cpu, .arena = a, .sym = k->cx->sym};
+  p.body = (StrBuf){.arena = a};
+  p.place = "";
+  if (k->level != LEVEL_THREAD || !launch)
+    return llvm_fail(&p, NULL, "a kernel that is not lowered to THREAD level");
+  p.held = ARENA_ARRAY(a, Held *, k->nvalues);
+  cpu.scratch = launch->shared;
+  bool alone = launch->lanes == 1 && launch_threads(launch) == 1;
+  if (!alone && !(cpu.lanes = lanes_plan(&p, launch)))
+    return llvm_fail(&p, NULL, "a workgroup of this many threads");
+  cpu.repeated = find_repeated(&p);
+  p.matrices = cpu_find_matrices(&p);
+  p.entry = p.facts = launch_facts(p.arena, p.k, launch);
+  watch.rounds = cpu_find_long(&p);
+  p.block = "groups";
+  llvm_debug_open(&p);
+  llvm_open_params(&p);
+  open_ids(&p, launch);
+  if (alone) llvm_region(&p, k->body);
+  else lanes_region(&p, k->body);
+  if (!p.failed && cpu.scratch > MOST_SCRATCH)
+    return llvm_fail(&p, NULL, "this much per-thread memory");
+  if (p.failed) return false;
+  close_groups(&p);
+  *out = (CpuKernel){.text = module_text(&p),
+                     .entry = llvm_entry_name(&p),
+                     .slots = p.slots.at,
+                     .nslots = p.slots.n,
+                     .scratch = cpu.scratch,
+                     .waves = cpu.lanes ? cpu.lanes->apart : 1,
+                     .waits = cpu.waits.at,
+                     .nwaits = cpu.waits.n};
+  for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i];
+  return true;
+}
