@@ -508,6 +508,8 @@ const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required)
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out);
 /* True if the elements per thread, where they are a number, are one that a thread can hold. */
 bool ir_check_ept(const Kernel *k, const Op *op);
+/* True if the slot, where it is a number, is one of the ring that the access reaches. */
+bool ir_check_slot(const Kernel *k, const Op *op);
 
 bool ir_verify(Kernel *k);             /* structure, levels, types, attributes, dominance */
 bool ir_has_layouts(const Kernel *k);  /* some result has one */

@@ -62,7 +62,7 @@ static bool bind_op(Kernel *k, const Distribution *d, Op *op) {
     if (!attr_rewrite(k, &op->attrs[i], fn, &at)) return fail(k, DIAG_E0105, op->at);
   }
   op_fold_value(k, op);
-  return ir_check_ept(k, op);
+  return ir_check_ept(k, op) && ir_check_slot(k, op);
 }
 
 static bool bind_row(Kernel *k, const Distribution *d, Constraint *c) {

@@ -23,22 +23,22 @@ typedef struct Verify {
   Arena *scratch;
 } Verify;
 
-#define FAIL(v, op, code, ...)                                                                     \
-  (diag_add(&(v)->k->cx->diags, DIAG_##code, (op)->at, __VA_ARGS__) == NULL)
+#define FAIL(k, op, code, ...)                                                                     \
+  (diag_add(&(k)->cx->diags, DIAG_##code, (op)->at, __VA_ARGS__) == NULL)
 
 static bool verify_region(Verify *v, const Region *r);
 
 static bool verify_shape(Verify *v, const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   if (!(info->level & v->k->level))
-    return FAIL(v, op, E0409, "`%s` is not allowed at %s level", info->name,
+    return FAIL(v->k, op, E0409, "`%s` is not allowed at %s level", info->name,
                 v->k->level == LEVEL_TILE ? "TILE" : "THREAD");
   if (op->nargs < info->least || (info->most != OP_ANY && op->nargs > info->most))
-    return FAIL(v, op, E0309, "`%s` has %d operands", info->name, op->nargs);
+    return FAIL(v->k, op, E0309, "`%s` has %d operands", info->name, op->nargs);
   if (!op->body != !(info->flags & OPF_REGION))
-    return FAIL(v, op, E0408, "`%s` %s a body", info->name, op->body ? "has" : "lacks");
+    return FAIL(v->k, op, E0408, "`%s` %s a body", info->name, op->body ? "has" : "lacks");
   if ((info->flags & OPF_ENDS) && (op->next || !op->parent->owner))
-    return FAIL(v, op, E0408, "`%s` must end a region", info->name);
+    return FAIL(v->k, op, E0408, "`%s` must end a region", info->name);
   return true;
 }
 
@@ -46,13 +46,13 @@ static bool verify_attrs(Verify *v, const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   for (int i = 0; i < op->nattrs; i++) {
     if (!op_admits(op->kind, op->attrs[i].key))
-      return FAIL(v, op, E0318, "`%s` has no attribute `%s`", info->name,
+      return FAIL(v->k, op, E0318, "`%s` has no attribute `%s`", info->name,
                   attr_info[op->attrs[i].key].name);
     if (i && op->attrs[i - 1].key >= op->attrs[i].key)
-      return FAIL(v, op, E0318, "attributes of `%s` are out of order", info->name);
+      return FAIL(v->k, op, E0318, "attributes of `%s` are out of order", info->name);
   }
   if (info->lead != ATTR_NONE && !op_has(op, info->lead))
-    return FAIL(v, op, E0318, "`%s` needs `%s`", info->name, attr_info[info->lead].name);
+    return FAIL(v->k, op, E0318, "`%s` needs `%s`", info->name, attr_info[info->lead].name);
   return true;
 }
 
@@ -69,7 +69,7 @@ static bool verify_numbers(Verify *v, const Op *op) {
   for (size_t i = 0; i < WV_LEN(ranges); i++) {
     const Attr *a = op_attr(op, ranges[i].key);
     if (!a || (a->integer >= ranges[i].least && a->integer <= ranges[i].most)) continue;
-    return FAIL(v, op, E0318, "`%s` of `%s` is %lld, expected %lld to %lld",
+    return FAIL(v->k, op, E0318, "`%s` of `%s` is %lld, expected %lld to %lld",
                 attr_info[ranges[i].key].name, op_info[op->kind].name, (long long)a->integer,
                 (long long)ranges[i].least, (long long)ranges[i].most);
   }
@@ -79,7 +79,7 @@ static bool verify_numbers(Verify *v, const Op *op) {
 static bool verify_operands(Verify *v, const Op *op) {
   for (int i = 0; i < op->nargs; i++)
     if (!op->args[i] || op->args[i]->id >= v->k->nvalues || !v->defined[op->args[i]->id])
-      return FAIL(v, op, E0402, "operand %d of `%s` is not defined here", i + 1,
+      return FAIL(v->k, op, E0402, "operand %d of `%s` is not defined here", i + 1,
                   op_info[op->kind].name);
   return true;
 }
@@ -92,8 +92,9 @@ static bool verify_types(Verify *v, const Op *op) {
   int n = results == OP_MANY ? op->nargs - op_carried(op) : results;
   bool same = n == op->nresults;
   for (int i = 0; same && i < n; i++) same = op->results[i].type == types[i];
-  return same || FAIL(v, op, E0316, "`%s` has a result type that does not follow from its operands",
-                      op_info[op->kind].name);
+  return same ||
+         FAIL(v->k, op, E0316, "`%s` has a result type that does not follow from its operands",
+              op_info[op->kind].name);
 }
 
 /* Tests are conditions, and mention only those of $x, $y and $n that the access has. */
@@ -104,9 +105,10 @@ static bool verify_mask(Verify *v, const Op *op) {
   for (int i = 0; i < mask->n; i++) {
     const char *text = sym_text(v->k->cx->diags.arena, mask->exprs[i]);
     if (!sym_is_bool(mask->exprs[i]))
-      return FAIL(v, op, E0321, "the mask tests `%s`, which is not a condition", text);
+      return FAIL(v->k, op, E0321, "the mask tests `%s`, which is not a condition", text);
     const char *stray = access_stray(&a, mask->exprs[i]);
-    if (stray) return FAIL(v, op, E0321, "the mask tests `%s`, but there is no `%s`", text, stray);
+    if (stray)
+      return FAIL(v->k, op, E0321, "the mask tests `%s`, but there is no `%s`", text, stray);
   }
   return true;
 }
@@ -125,7 +127,7 @@ static bool verify_versions(Verify *v, const Op *op) {
     ok = a.key == ATTR_mask || attr_rewrite(v->k, &a, no_old_symbol, v); /* sizes at entry */
   }
   arena_rewind(v->k->arena, mark);
-  return ok || FAIL(v, op, E0408, "`%s` refers to a symbol that was set, instead of its version",
+  return ok || FAIL(v->k, op, E0408, "`%s` refers to a symbol that was set, instead of its version",
                     op_info[op->kind].name);
 }
 
@@ -135,8 +137,7 @@ static void open_version(Verify *v, const Op *op, AttrKey symbol) {
   if (version) vec_push(v->scratch, &v->versions, b);
 }
 
-/* A slot is one of a ring that the access reaches. */
-static bool verify_slot(Verify *v, const Op *op) {
+bool ir_check_slot(const Kernel *k, const Op *op) {
   const Attr *slot = op_attr(op, ATTR_slot);
   MemAccess a;
   int64_t n;
@@ -147,10 +148,10 @@ static bool verify_slot(Verify *v, const Op *op) {
                                               : a.memory;
   const Op *alloc = memory_root(memory)->def;
   if (!alloc || !op_has(alloc, ATTR_ring))
-    return FAIL(v, op, E0318, "`slot` of a memory that is not a ring");
+    return FAIL(k, op, E0318, "`slot` of a memory that is not a ring");
   if (sym_is_bool(slot->sym) || (sym_is_int(slot->sym, &n) && (n < 0 || n >= alloc_slots(alloc))))
-    return FAIL(v, op, E0318, "slot `%s` is out of range for a ring of %d",
-                sym_text(v->k->cx->diags.arena, slot->sym), alloc_slots(alloc));
+    return FAIL(k, op, E0318, "slot `%s` is out of range for a ring of %d",
+                sym_text(k->cx->diags.arena, slot->sym), alloc_slots(alloc));
   return true;
 }
 
@@ -161,11 +162,11 @@ static bool verify_iteration(Verify *v, const Op *op) {
     const Sym *axis = at->pairs[i].key;
     const char *name = sym_text(v->k->cx->diags.arena, axis);
     if (!kernel_constraint(v->k, CONSTRAINT_tile, axis))
-      return FAIL(v, op, E0211, "`iteration` names a loop over `%s`, which is not tiled", name);
+      return FAIL(v->k, op, E0211, "`iteration` names a loop over `%s`, which is not tiled", name);
     if (pairs_get((SymPairs){at->pairs, i}, axis) || i == IR_MAX_RANK)
-      return FAIL(v, op, E0318, "`iteration` names `%s` twice, or names too many loops", name);
+      return FAIL(v->k, op, E0318, "`iteration` names `%s` twice, or names too many loops", name);
     if (sym_is_bool(at->pairs[i].value))
-      return FAIL(v, op, E0318, "iteration `%s` of a loop is not an integer",
+      return FAIL(v->k, op, E0318, "iteration `%s` of a loop is not an integer",
                   sym_text(v->k->cx->diags.arena, at->pairs[i].value));
   }
   return true;
@@ -177,20 +178,21 @@ static bool verify_body(Verify *v, const Op *op) {
   const Region *r = op->body;
   int axis = op->kind == OP_while ? 1 : 0, carried = op_carried(op);
   if (r->nargs != op->nargs - carried + axis)
-    return FAIL(v, op, E0404,
+    return FAIL(v->k, op, E0404,
                 "the body of `%s` has %d arguments, which does not match its operands",
                 op_info[op->kind].name, r->nargs);
   for (int i = axis; i < r->nargs; i++)
     if (r->args[i]->type != op->args[carried + i - axis]->type)
-      return FAIL(v, op, E0401, "argument %d of the body has a different type than its operand",
+      return FAIL(v->k, op, E0401, "argument %d of the body has a different type than its operand",
                   i + 1);
   const Op *end = r->last;
   if (!end || end->kind != OP_yield || end->nargs != r->nargs)
-    return FAIL(v, op, E0404, "the body of `%s` does not end by yielding %d values",
+    return FAIL(v->k, op, E0404, "the body of `%s` does not end by yielding %d values",
                 op_info[op->kind].name, r->nargs);
   for (int i = axis; i < r->nargs; i++)
     if (end->args[i]->type != r->args[i]->type)
-      return FAIL(v, end, E0401, "yielded value %d has a different type than its argument", i + 1);
+      return FAIL(v->k, end, E0401, "yielded value %d has a different type than its argument",
+                  i + 1);
   return verify_region(v, r);
 }
 
@@ -199,13 +201,13 @@ static bool verify_loop(Verify *v, const Op *op) {
   const Sym *axis = op_attr(op, ATTR_axis)->sym;
   const Attr *step = op_attr(op, ATTR_step);
   if (step && step->integer <= 0)
-    return FAIL(v, op, E0406, "the step of a loop must be positive, not %lld",
+    return FAIL(v->k, op, E0406, "the step of a loop must be positive, not %lld",
                 (long long)step->integer);
   bool counted = op->kind == OP_while || op_has(op, ATTR_trips);
   if (v->k->level == LEVEL_THREAD)
-    return counted || FAIL(v, op, E0406, "a loop in a thread kernel needs `with {trips = ...}`");
+    return counted || FAIL(v->k, op, E0406, "a loop in a thread kernel needs `with {trips = ...}`");
   if (op_has(op, ATTR_trips))
-    return FAIL(v, op, E0318,
+    return FAIL(v->k, op, E0318,
                 "`trips` is not allowed at TILE level: the tile row of the loop's axis gives the "
                 "number of iterations");
   if (kernel_constraint(v->k, CONSTRAINT_tile, axis)) return true;
@@ -219,7 +221,7 @@ static bool verify_loop(Verify *v, const Op *op) {
 static bool verify_op(Verify *v, const Op *op) {
   bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_numbers(v, op) &&
             verify_operands(v, op) && verify_loop(v, op) && verify_types(v, op) &&
-            verify_mask(v, op) && verify_slot(v, op) && verify_iteration(v, op) &&
+            verify_mask(v, op) && ir_check_slot(v->k, op) && verify_iteration(v, op) &&
             verify_versions(v, op) && (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
   if (ok && op->kind == OP_set_symbol) open_version(v, op, ATTR_symbol);
