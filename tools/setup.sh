@@ -149,7 +149,7 @@ if [ $have = yes ] && ! has_ptxas; then
 fi
 
 # ---- libLLVM, loaded at run time: for kernels on this machine's CPU ----
-has_llvm() { # any version from 16 on, as src/runtime/llvm/cpu_llvm.c looks for it
+has_llvm() { # any version from 16 on, as src/runtime/llvm/llvm_library.c looks for it
   "$python" - <<'END' 2>/dev/null
 import ctypes, glob, os, sys
 names = [os.environ["WAVE_LLVM"]] if os.environ.get("WAVE_LLVM") else [

@@ -34,9 +34,9 @@ typedef struct Backend {
 /* ---- compile_cpu.c ---- */
 bool compile_cpu_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
 /* One lane's program for a row of targets.def, or `cpu`; false after reporting. */
-struct CpuCode;
+struct LlvmCode;
 bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math, Arena *a,
-                    struct CpuCode *out);
+                    struct LlvmCode *out);
 const char *processor_key(Arena *a, const CompileOptions *o);
 const char *processor_misfit(Arena *a, const TargetInfo *machine);
 extern const char

@@ -2,7 +2,7 @@
 #include "backend/cpu/cpu.h"
 #include "driver/compile.h"
 #include "runtime/cpu/cpu_watch.h"
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/cpu_host.h"
 
 static ArtArgKind kind_of(LlvmSlotKind k) {
   static const ArtArgKind kinds[] = {[LLVM_POINTER] = ART_POINTER,
@@ -57,42 +57,42 @@ static bool fill_variant(const CpuKernel *code, LaunchValues *values, ArtVariant
 }
 
 /* A target that was named gives the same code on every machine. */
-static CpuTarget target_of(const CpuLlvm *l, Arena *a, const CompileOptions *o) {
+static LlvmTarget target_of(const LlvmLibrary *l, Arena *a, const CompileOptions *o) {
   const Processor *row = processor_named(o->machine->name);
-  return o->native || !row || !*row->arch ? cpu_llvm_host(l, a) : cpu_target_of(a, row);
+  return o->native || !row || !*row->arch ? cpu_host_target(l, a) : cpu_target_of(a, row);
 }
 
-static const CpuLlvm *open_llvm(Kernel *k, Arena *a) {
+static const LlvmLibrary *open_llvm(Kernel *k, Arena *a) {
   const char *error = NULL;
-  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
+  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
   if (!llvm) diag_add(&k->cx->diags, DIAG_E0901, k->at, "%s", error);
   return llvm;
 }
 
 /* The text, and LLVM's output for it. */
-static bool compile_text(Kernel *k, const CpuLlvm *llvm, const CpuCompile *o, bool fast_math,
-                         Arena *a, CpuKernel *code, CpuCode *object) {
+static bool compile_text(Kernel *k, const LlvmLibrary *llvm, const LlvmCompile *o, bool fast_math,
+                         Arena *a, CpuKernel *code, LlvmCode *object) {
   const char *error = NULL;
   CpuHost host = cpu_host(&o->target.words);
   host.fast_math = fast_math;
   if (!cpu_emit(k, &host, a, code)) return false;
-  if (cpu_llvm_compile(llvm, a, code->text, o, object, &error)) return true;
+  if (llvm_compile(llvm, a, code->text, o, object, &error)) return true;
   diag_add(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
   return false;
 }
 
 bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math, Arena *a,
-                    CpuCode *out) {
+                    LlvmCode *out) {
   TargetChoice t = target_resolve(&k->cx->diags, target);
   if (!t.machine) return false;
   if (t.simulated || !processor_named(t.machine->name)) {
     diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is not a CPU target", target);
     return false;
   }
-  const CpuLlvm *llvm = open_llvm(k, a);
+  const LlvmLibrary *llvm = open_llvm(k, a);
   if (!llvm) return false;
   CompileOptions options = {.machine = t.machine};
-  CpuCompile o = {.target = target_of(llvm, a, &options), .assembly = assembly};
+  LlvmCompile o = {.target = target_of(llvm, a, &options), .assembly = assembly};
   return compile_text(k, llvm, &o, fast_math, a, &(CpuKernel){0}, out);
 }
 
@@ -100,11 +100,11 @@ bool compile_cpu_object(Kernel *k, const CompileOptions *options, LaunchValues *
                         ArtVariant *out) {
   Arena *a = values->symbols->arena;
   Diags *diags = &k->cx->diags;
-  const CpuLlvm *llvm = open_llvm(k, a);
+  const LlvmLibrary *llvm = open_llvm(k, a);
   if (!llvm) return false;
-  CpuCompile o = {.target = target_of(llvm, a, options)};
+  LlvmCompile o = {.target = target_of(llvm, a, options)};
   CpuKernel code;
-  CpuCode object;
+  LlvmCode object;
   if (!compile_text(k, llvm, &o, options->fast_math, a, &code, &object)) return false;
   out->llvm_ms = (object.parse + object.optimise + object.emit) * 1e3;
   out->code = object.bytes;
@@ -119,19 +119,19 @@ const char processor_words[] = " processor ";
 
 const char *processor_key(Arena *a, const CompileOptions *o) {
   const char *error = NULL;
-  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
+  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
   if (!llvm) return "no LLVM";
-  CpuTarget t = target_of(llvm, a, o);
+  LlvmTarget t = target_of(llvm, a, o);
   return arena_printf(a, "LLVM %u%s%s %s %s %d", llvm->version, processor_words, t.words.triple,
                       t.cpu, t.words.features, t.words.scalable_bytes);
 }
 
 const char *processor_misfit(Arena *a, const TargetInfo *machine) {
   const char *error = NULL;
-  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
+  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
   const Processor *p = processor_named(machine->name);
   if (!llvm || !p || !*p->arch) return NULL; /* the problem is reported elsewhere */
-  CpuTarget host = cpu_llvm_host(llvm, a);
+  LlvmTarget host = cpu_host_target(llvm, a);
   const char *lacks = processor_lacks(a, &host.words, p);
   if (!lacks) return NULL;
   return arena_printf(a, "this CPU (%s) lacks %s", host.cpu, lacks);

@@ -15,25 +15,25 @@ typedef struct Chip {
 
 /* The kernel compiled by LLVM: assembly, or an object. NULL after printing why; skipped if the
  * library lacks the target. */
-static inline const char *code_of(Lab *l, const Chip *c, bool assembly, CpuCode *code,
+static inline const char *code_of(Lab *l, const Chip *c, bool assembly, LlvmCode *code,
                                   bool *skipped) {
   Arena *a = l->cx->arena;
-  const CpuLlvm *llvm = kit_llvm(a);
-  CpuCompile o = {.target = {c->words, c->cpu}, .assembly = assembly};
+  const LlvmLibrary *llvm = kit_llvm(a);
+  LlvmCompile o = {.target = {c->words, c->cpu}, .assembly = assembly};
   CpuHost host = cpu_host(&c->words);
   CpuKernel k;
   const char *error = NULL;
   *skipped = !llvm;
   if (!llvm) return NULL;
   if (!l->k || !cpu_emit(l->k, &host, a, &k)) return lab_print_errors(l), NULL;
-  if (cpu_llvm_compile(llvm, a, k.text, &o, code, &error)) return code->bytes;
+  if (llvm_compile(llvm, a, k.text, &o, code, &error)) return code->bytes;
   *skipped = strstr(error, "unknown target") != NULL;
   if (!*skipped) printf("%s: %s\n", c->cpu, error);
   return NULL;
 }
 
 static inline const char *assembly_of(Lab *l, const Chip *c, bool *skipped) {
-  CpuCode code;
+  LlvmCode code;
   return code_of(l, c, true, &code, skipped);
 }
 
@@ -54,7 +54,7 @@ static inline size_t loop_at(const char *text, const char *product, const char *
 }
 
 /* External functions that an object needs, into `names`; returns how many. */
-static inline int undefined_of(const CpuCode *code, const char **names, int most) {
+static inline int undefined_of(const LlvmCode *code, const char **names, int most) {
   const uint8_t *bytes = code->bytes;
   const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)bytes;
   const Elf64_Shdr *sections = (const Elf64_Shdr *)(const void *)(bytes + head->e_shoff);

@@ -11,13 +11,13 @@
 
 #include "backend/cpu/cpu.h"
 #include "runtime/cpu/cpu_together.h"
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/cpu_host.h"
 #include "runtime/llvm/cpu_object.h"
 #include "unit/sim_kit.h"
 
-static inline const CpuLlvm *kit_llvm(Arena *a) {
+static inline const LlvmLibrary *kit_llvm(Arena *a) {
   const char *error = NULL;
-  const CpuLlvm *l = cpu_llvm_open(a, &error);
+  const LlvmLibrary *l = llvm_library_open(a, "CPU targets need", &error);
   if (!l) printf("skipped: %s\n", error);
   return l;
 }
@@ -95,21 +95,21 @@ static inline int kit_run_task(const CpuTask *task) {
 }
 
 /* For a CPU, NULL: this one; with another description of the host, NULL: the real one. */
-static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const CpuHost *described) {
+static inline CpuRun cpu_run_as(Lab *l, const LlvmTarget *given, const CpuHost *described) {
   Arena *a = l->cx->arena;
-  const CpuLlvm *llvm = kit_llvm(a);
+  const LlvmLibrary *llvm = kit_llvm(a);
   CpuRun r = {.skipped = !llvm, .ok = true};
   if (!llvm) return r;
   r.ok = false;
-  CpuCompile o = {.target = given ? *given : cpu_llvm_host(llvm, a)};
+  LlvmCompile o = {.target = given ? *given : cpu_host_target(llvm, a)};
   CpuHost host = described ? *described : cpu_host(&o.target.words);
   CpuKernel k;
   if (!l->k || !cpu_emit(l->k, &host, a, &k)) return lab_print_errors(l), r;
   r.text = k.text;
-  CpuCode code;
+  LlvmCode code;
   const char *error = NULL;
   CpuImage *image = NULL;
-  if (!cpu_llvm_compile(llvm, a, k.text, &o, &code, &error) ||
+  if (!llvm_compile(llvm, a, k.text, &o, &code, &error) ||
       !(image = cpu_object_load(code.bytes, code.size, a, &error))) {
     printf("%s\n%s\n", error, k.text);
     return r;
@@ -128,7 +128,7 @@ static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const CpuHost *d
   return r;
 }
 
-static inline CpuRun cpu_run_for(Lab *l, const CpuTarget *t) { return cpu_run_as(l, t, NULL); }
+static inline CpuRun cpu_run_for(Lab *l, const LlvmTarget *t) { return cpu_run_as(l, t, NULL); }
 static inline CpuRun cpu_run(Lab *l) { return cpu_run_as(l, NULL, NULL); }
 
 /* Equal bits, or both NaN, or within `ulps` steps of the type of f32. */

@@ -90,7 +90,7 @@ static bool block_compiles(const Expected *e) {
   size_t size = text ? loop_at(text, e->product, &loop) : 0;
   int products = loop ? count_of(loop, size + 1, e->product) : 0;
   int spills = loop ? count_of(loop, size, chip.spill) : 1;
-  CpuCode code;
+  LlvmCode code;
   const char *names[8];
   /* With 16 registers, 12 sums, 3 columns, a row and a separate product are one too many.
    */

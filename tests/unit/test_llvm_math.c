@@ -91,9 +91,9 @@ static const char *kernel_text(Arena *a, const char *op, const char *type) {
 
 /* As on CPUs that round products before sums (SSE): half a unit more. */
 static CpuRun run_apart(Lab *l) {
-  const CpuLlvm *llvm = kit_llvm(l->cx->arena);
+  const LlvmLibrary *llvm = kit_llvm(l->cx->arena);
   if (!llvm) return (CpuRun){.skipped = true, .ok = true};
-  CpuTarget here = cpu_llvm_host(llvm, l->cx->arena);
+  LlvmTarget here = cpu_host_target(llvm, l->cx->arena);
   CpuHost host = cpu_host(&here.words);
   host.fma = false;
   return cpu_run_as(l, NULL, &host);
@@ -151,9 +151,9 @@ static const Fast of_fast[] = {
 };
 
 static CpuRun run_fast(Lab *l, bool apart) {
-  const CpuLlvm *llvm = kit_llvm(l->cx->arena);
+  const LlvmLibrary *llvm = kit_llvm(l->cx->arena);
   if (!llvm) return (CpuRun){.skipped = true, .ok = true};
-  CpuTarget here = cpu_llvm_host(llvm, l->cx->arena);
+  LlvmTarget here = cpu_host_target(llvm, l->cx->arena);
   CpuHost host = cpu_host(&here.words);
   host.fma &= !apart;
   host.fast_math = true;

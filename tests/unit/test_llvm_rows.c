@@ -18,7 +18,7 @@ static void fill_numbers(Lab *l, const MmaInfo *row, DType type, DType sums, int
 }
 
 /* All sums are exact. */
-static bool block_runs(const CpuTarget *t, const Processor *p, const MmaInfo *row, DType type) {
+static bool block_runs(const LlvmTarget *t, const Processor *p, const MmaInfo *row, DType type) {
   enum { STEPS = 3 };
   Arena *a = arena_new();
   DType sums = sums_of(type);
@@ -40,7 +40,7 @@ static bool block_runs(const CpuTarget *t, const Processor *p, const MmaInfo *ro
 }
 
 /* Whole blocks and edges: odd sizes, and sizes that do not fill a register of any length. */
-static bool form_runs(const CpuTarget *t, const Processor *p, DotForm form, DType type) {
+static bool form_runs(const LlvmTarget *t, const Processor *p, DotForm form, DType type) {
   static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {4, 32}, {2, 10}, {16, 31}, {32, 32}};
   Arena *a = arena_new();
   bool ok = true, matrices = dot_info(form)->grain == 16; /* for others such blocks are too large */
@@ -54,7 +54,7 @@ static bool form_runs(const CpuTarget *t, const Processor *p, DotForm form, DTyp
 /* With only the features of the row. */
 static bool row_runs(const Processor *p) {
   Arena *a = arena_new();
-  CpuTarget t = cpu_target_of(a, p);
+  LlvmTarget t = cpu_target_of(a, p);
   bool ok = form_runs(&t, p, DOT_tile, DTYPE_f64) && form_runs(&t, p, DOT_tile, DTYPE_i32);
   for (int f = 0; f < DOT_COUNT; f++)
     if (p->tiles >> f & 1) ok &= form_runs(&t, p, (DotForm)f, operands_of((DotForm)f));
@@ -70,8 +70,8 @@ static bool is_asked(int argc, char **argv, const Processor *p) {
 
 int main(int argc, char **argv) {
   Arena *a = arena_new();
-  const CpuLlvm *llvm = kit_llvm(a);
-  CpuTarget host = llvm ? cpu_llvm_host(llvm, a) : (CpuTarget){0};
+  const LlvmLibrary *llvm = kit_llvm(a);
+  LlvmTarget host = llvm ? cpu_host_target(llvm, a) : (LlvmTarget){0};
   int passed = 0, failed = 0;
   for (int i = 0; llvm && processor_at(i); i++) {
     const Processor *p = processor_at(i);

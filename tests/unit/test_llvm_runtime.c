@@ -6,21 +6,21 @@ static const char good[] = "define i64 @twice(i64 %x) nounwind {\n"
                            "  %y = add i64 %x, %x\n  ret i64 %y\n}\n";
 
 /* Compiles for this machine; NULL: *error. */
-static const CpuCode *compiled(Arena *a, const CpuLlvm *l, const char *ir, const char **error) {
-  CpuCode *code = ARENA_NEW(a, CpuCode);
-  CpuCompile o = {.target = cpu_llvm_host(l, a)};
-  return cpu_llvm_compile(l, a, ir, &o, code, error) ? code : NULL;
+static const LlvmCode *compiled(Arena *a, const LlvmLibrary *l, const char *ir, const char **error) {
+  LlvmCode *code = ARENA_NEW(a, LlvmCode);
+  LlvmCompile o = {.target = cpu_host_target(l, a)};
+  return llvm_compile(l, a, ir, &o, code, error) ? code : NULL;
 }
 
-static CpuImage *loaded(Arena *a, const CpuLlvm *l, const char *ir, const char **error) {
-  const CpuCode *code = compiled(a, l, ir, error);
+static CpuImage *loaded(Arena *a, const LlvmLibrary *l, const char *ir, const char **error) {
+  const LlvmCode *code = compiled(a, l, ir, error);
   return code ? cpu_object_load(code->bytes, code->size, a, error) : NULL;
 }
 
 TEST(compile_and_call) {
   Arena *a = arena_new();
   const char *error = NULL;
-  const CpuLlvm *l = kit_llvm(a);
+  const LlvmLibrary *l = kit_llvm(a);
   CpuImage *image = l ? loaded(a, l, good, &error) : NULL;
   if (l) CHECK(image && l->version >= 16 && strchr(l->path, '/'));
   if (image) {
@@ -49,7 +49,7 @@ TEST(relocations) {
       "  %y = call double @pow(double %x, double %f)\n  ret double %y\n}\n";
   Arena *a = arena_new();
   const char *error = NULL;
-  const CpuLlvm *l = kit_llvm(a);
+  const LlvmLibrary *l = kit_llvm(a);
   CpuImage *image = l ? loaded(a, l, ir, &error) : NULL;
   if (l && !image) printf("%s\n", error);
   if (image) {
@@ -66,7 +66,7 @@ TEST(relocations) {
 static bool refused(const char *ir, const char *words) {
   Arena *a = arena_new();
   const char *error = NULL;
-  const CpuLlvm *l = kit_llvm(a);
+  const LlvmLibrary *l = kit_llvm(a);
   CpuImage *image = l ? loaded(a, l, ir, &error) : NULL;
   bool ok = !l || (!image && error && strstr(error, words));
   if (!ok) printf("not `%s` but `%s`\n", words, error ? error : "no error");
@@ -100,7 +100,7 @@ TEST(fatal_errors) {
                            "!0 = !{!\"no such register\"}";
 #endif
   Arena *a = arena_new();
-  const CpuLlvm *l = kit_llvm(a);
+  const LlvmLibrary *l = kit_llvm(a);
   for (int i = 0; l && i < 3; i++) {
     const char *error = NULL;
     CHECK(!compiled(a, l, ir, &error));
@@ -114,8 +114,8 @@ TEST(fatal_errors) {
 TEST(damaged_objects) {
   Arena *a = arena_new();
   const char *error = NULL;
-  const CpuLlvm *l = kit_llvm(a);
-  const CpuCode *code = l ? compiled(a, l, good, &error) : NULL;
+  const LlvmLibrary *l = kit_llvm(a);
+  const LlvmCode *code = l ? compiled(a, l, good, &error) : NULL;
   for (size_t i = 0; code && i < 64; i++) {
     unsigned char *copy = arena_copy(a, code->bytes, code->size);
     copy[i] ^= 0x55;
@@ -130,10 +130,10 @@ TEST(library_by_name) {
   Arena *a = arena_new();
   const char *error = NULL;
   setenv("WAVE_LLVM", "/nowhere/libLLVM.so", 1);
-  CHECK(!cpu_llvm_open(a, &error));
+  CHECK(!llvm_library_open(a, "CPU targets need", &error));
   CHECK(error && strstr(error, "WAVE_LLVM") && strstr(error, "/nowhere/libLLVM.so"));
   setenv("WAVE_LLVM", "libm.so.6", 1);
-  CHECK(!cpu_llvm_open(a, &error));
+  CHECK(!llvm_library_open(a, "CPU targets need", &error));
   CHECK(error && strstr(error, "older than version 16"));
   unsetenv("WAVE_LLVM");
   arena_free(a);

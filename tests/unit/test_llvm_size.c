@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/cpu_host.h"
 #include "unit/harness.h"
 #include "wave.h"
 
@@ -30,11 +30,11 @@ static long lines_of(const char *text) {
 
 static long bytes_of(Arena *a, const char *llvm) {
   const char *error = NULL;
-  const CpuLlvm *l = cpu_llvm_open(a, &error);
-  CpuCode code;
+  const LlvmLibrary *l = llvm_library_open(a, "CPU targets need", &error);
+  LlvmCode code;
   if (!l) return 0;
-  CpuCompile o = {.target = cpu_llvm_host(l, a)};
-  return cpu_llvm_compile(l, a, llvm, &o, &code, &error) ? (long)code.size : 0;
+  LlvmCompile o = {.target = cpu_host_target(l, a)};
+  return llvm_compile(l, a, llvm, &o, &code, &error) ? (long)code.size : 0;
 }
 
 static CodeSize size_of(const char *type, int m, int n, int k) {

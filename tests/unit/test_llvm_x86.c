@@ -94,7 +94,7 @@ static bool calls_nothing(const Chip *c, const char *op, const char *type) {
                                 "  %%x = load %%a, %%at : vec<16, %s>\n  %%y = %s %%x\n"
                                 "  store %%y, %%a, %%at\n}\n",
                                 type, type, op));
-  CpuCode code;
+  LlvmCode code;
   bool skipped, ok = true;
   const char *names[4];
   if (code_of(&l, c, false, &code, &skipped))

@@ -9,7 +9,7 @@
 #include "ir/ops/access.h"
 #include "ir/ops/reports.h"
 #include "runtime/device.h"
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/llvm_library.h"
 #include "target/target.h"
 #include "transform/pass_manager.h"
 
@@ -226,7 +226,7 @@ char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_
   API_KERNEL(k, NULL);
   api_attempt_emit(k, "asm", target, fast_math);
   Arena *a = arena_new();
-  CpuCode code;
+  LlvmCode code;
   char *bytes = NULL;
   if (k->k->level != LEVEL_THREAD)
     diag_add(&k->k->cx->diags, DIAG_E0601, k->k->at,

@@ -13,11 +13,11 @@
 #include "runtime/cpu/cpu_pool.h"
 #include "runtime/cpu/cpu_together.h"
 #include "runtime/device.h"
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/cpu_host.h"
 #include "runtime/llvm/cpu_object.h"
 
 typedef struct CpuState {
-  const CpuLlvm *llvm;
+  const LlvmLibrary *llvm;
   CpuPool *pool;
 } CpuState;
 
@@ -74,7 +74,7 @@ static bool cpu_open(Device *d, const DeviceReport *r) {
   CpuState *s = ARENA_NEW(d->arena, CpuState);
   const char *error = NULL;
   d->state = s;
-  s->llvm = cpu_llvm_open(d->arena, &error);
+  s->llvm = llvm_library_open(d->arena, "CPU targets need", &error);
   if (!s->llvm) return diag_add(r->diags, DIAG_E0901, r->at, "%s", error), false;
   s->pool = take_pool();
   if (!s->pool) diag_add(r->diags, DIAG_E0902, r->at, "out of memory for threads");
@@ -101,7 +101,7 @@ static bool check_index(int index, const DeviceReport *r) {
 static bool cpu_facts(Device *d, int index, DeviceFacts *out, const DeviceReport *r) {
   CpuState *s = state_of(d);
   if (!check_index(index, r)) return false;
-  CpuTarget host = cpu_llvm_host(s->llvm, d->arena);
+  LlvmTarget host = cpu_host_target(s->llvm, d->arena);
   *out = (DeviceFacts){.target = cpu_target_row(&host),
                        .memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
                        .units = cpu_pool_threads(s->pool),

@@ -17,10 +17,10 @@
 
 #include "base/landing.h"
 #include "base/strbuf.h"
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/cpu_host.h"
 
 typedef struct Message {
-  const CpuLlvm *l;
+  const LlvmLibrary *l;
   char *text;
 } Message;
 
@@ -30,7 +30,7 @@ static void dispose(void *message) {
 }
 
 /* A copy of LLVM's text, which is freed. */
-static char *keep_message(const CpuLlvm *l, Arena *a, char *text) {
+static char *keep_message(const LlvmLibrary *l, Arena *a, char *text) {
   Message m = {l, text};
   Held held;
   landing_hold(&held, dispose, &m);
@@ -54,7 +54,7 @@ static const HwcapBit hwcap_bits[] = {
     {1, 1, "sve2"},     {1, 13, "i8mm"},      {1, 14, "bf16"},     {1, 23, "sme"},
 };
 
-static const char *features_of(const CpuLlvm *l, Arena *a) {
+static const char *features_of(const LlvmLibrary *l, Arena *a) {
   unsigned long words[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
   StrBuf out = {.arena = a};
   (void)l;
@@ -85,7 +85,7 @@ static bool may_use_amx(void) {
 #endif
 }
 
-static const char *features_of(const CpuLlvm *l, Arena *a) {
+static const char *features_of(const LlvmLibrary *l, Arena *a) {
   char *kept = keep_message(l, a, l->GetHostCPUFeatures());
   bool asks = strstr(kept, "+amx") != NULL;
   if (asks && !may_use_amx())
@@ -94,19 +94,19 @@ static const char *features_of(const CpuLlvm *l, Arena *a) {
 }
 #endif
 
-CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a) {
+LlvmTarget cpu_host_target(const LlvmLibrary *l, Arena *a) {
   const char *triple = keep_message(l, a, l->GetDefaultTargetTriple());
   const char *cpu = keep_message(l, a, l->GetHostCPUName());
-  return (CpuTarget){{triple, features_of(l, a), scalable_bytes()}, cpu};
+  return (LlvmTarget){{triple, features_of(l, a), scalable_bytes()}, cpu};
 }
 
-const char *cpu_target_row(const CpuTarget *t) {
+const char *cpu_target_row(const LlvmTarget *t) {
   const Processor *p = processor_of_host(&t->words);
   return p ? p->target : "cpu";
 }
 
-CpuTarget cpu_target_of(Arena *a, const Processor *p) {
+LlvmTarget cpu_target_of(Arena *a, const Processor *p) {
   const char *triple = arena_printf(a, "%s-unknown-linux-gnu", p->arch);
-  return (CpuTarget){{triple, p->features, processor_is_scalable(p) ? p->vector_bytes : 0},
-                     "generic"};
+  return (LlvmTarget){{triple, p->features, processor_is_scalable(p) ? p->vector_bytes : 0},
+                      "generic"};
 }

@@ -1,6 +1,6 @@
-/* cpu_llvm.c: see cpu_llvm.h. */
+/* llvm_library.c: see llvm_library.h. */
 #define _GNU_SOURCE
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/llvm_library.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -24,12 +24,12 @@ static void *symbol_of(void *library, const char *name, StrBuf *why) {
 }
 
 /* Binds every function of the table. Versions before 16 lack LLVMGetVersion. */
-static bool bind_all(CpuLlvm *l, StrBuf *why) {
+static bool bind_all(LlvmLibrary *l, StrBuf *why) {
   if (!dlsym(l->library, "LLVMGetVersion"))
     return sb_puts(why, "it is older than version 16"), false;
 #define LLVM_FN(result, name, parameters)                                                          \
   if (!(*(void **)&l->name = symbol_of(l->library, "LLVM" #name, why))) return false;
-#include "runtime/llvm/cpu_llvm.def"
+#include "runtime/llvm/llvm_library.def"
   unsigned minor, patch;
   l->GetVersion(&l->version, &minor, &patch);
   if (l->version >= OLDEST) return true;
@@ -38,21 +38,23 @@ static bool bind_all(CpuLlvm *l, StrBuf *why) {
 }
 
 /* The functions of the C header for this are inline and not in the library. */
-static bool init_target(const CpuLlvm *l, const char *target, StrBuf *why) {
-  static const char *const parts[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter"};
+static bool init_target(const LlvmLibrary *l, const char *target, StrBuf *why) {
+  static const char *const parts[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter",
+                                      "Disassembler"};
+  enum { NEEDED = 4 };
   for (size_t i = 0; i < WV_LEN(parts); i++) {
     void (*init)(void);
     const char *name = arena_printf(why->arena, "LLVMInitialize%s%s", target, parts[i]);
     *(void **)&init = symbol_of(l->library, name, why);
-    if (!init) return false;
+    if (!init) return i >= NEEDED;
     init();
   }
   return true;
 }
 
-/* This machine's architecture; and the other one, which libraries usually contain, for inspecting
- * code. */
-static bool init_targets(const CpuLlvm *l, StrBuf *why) {
+/* This machine's architecture; and others, which libraries usually contain: AMD GPUs, and CPUs of
+ * another kind, for inspecting code. */
+static bool init_targets(LlvmLibrary *l, StrBuf *why) {
 #if defined(__aarch64__)
   const char *own = "AArch64", *other = "X86";
 #else
@@ -60,10 +62,11 @@ static bool init_targets(const CpuLlvm *l, StrBuf *why) {
 #endif
   StrBuf unheard = {.arena = why->arena};
   init_target(l, other, &unheard);
+  l->amdgpu = init_target(l, "AMDGPU", &unheard);
   return init_target(l, own, why);
 }
 
-static bool try_open(CpuLlvm *l, Arena *a, const char *path, StrBuf *tried) {
+static bool try_open(LlvmLibrary *l, Arena *a, const char *path, StrBuf *tried) {
   l->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!l->library) {
     if (strchr(path, '/')) sb_printf(tried, "\n  %s: %s", path, dlerror());
@@ -81,7 +84,7 @@ static bool try_open(CpuLlvm *l, Arena *a, const char *path, StrBuf *tried) {
 }
 
 /* By the names that distributions use, newest first. */
-static bool try_names(CpuLlvm *l, Arena *a, StrBuf *tried) {
+static bool try_names(LlvmLibrary *l, Arena *a, StrBuf *tried) {
   static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so"};
   for (int version = NEWEST; version >= OLDEST; version--)
     for (size_t i = 0; i < WV_LEN(forms); i++) {
@@ -95,7 +98,7 @@ static bool try_names(CpuLlvm *l, Arena *a, StrBuf *tried) {
 
 static void free_files(void *files) { globfree(files); }
 
-static bool try_folders(CpuLlvm *l, Arena *a, StrBuf *tried) {
+static bool try_folders(LlvmLibrary *l, Arena *a, StrBuf *tried) {
   static const char *const patterns[] = {
       "/usr/lib/llvm-*/lib/libLLVM*.so*", "/usr/lib64/llvm*/lib*/libLLVM*.so*",
       "/opt/rocm*/lib/llvm/lib/libLLVM*.so*", "/usr/local/lib/libLLVM*.so*"};
@@ -125,7 +128,7 @@ static Remembered *remembered(void) {
   return &last;
 }
 
-static bool try_remembered(CpuLlvm *l, Arena *a) {
+static bool try_remembered(LlvmLibrary *l, Arena *a) {
   Remembered *r = remembered();
   StrBuf unheard = {.arena = a};
   char path[sizeof r->path];
@@ -135,7 +138,7 @@ static bool try_remembered(CpuLlvm *l, Arena *a) {
   return *path && try_open(l, a, path, &unheard);
 }
 
-static const CpuLlvm *remember(const CpuLlvm *l) {
+static const LlvmLibrary *remember(const LlvmLibrary *l) {
   Remembered *r = remembered();
   pthread_mutex_lock(&r->lock);
   if (strlen(l->path) < sizeof r->path) strcpy(r->path, l->path);
@@ -143,8 +146,8 @@ static const CpuLlvm *remember(const CpuLlvm *l) {
   return l;
 }
 
-static const CpuLlvm *find(Arena *a, const char **error) {
-  CpuLlvm *l = ARENA_NEW(a, CpuLlvm);
+static const LlvmLibrary *find(Arena *a, const char *user, const char **error) {
+  LlvmLibrary *l = ARENA_NEW(a, LlvmLibrary);
   StrBuf tried = {.arena = a};
   const char *given = getenv("WAVE_LLVM");
   if (given && *given) { /* an explicit choice has no fallback */
@@ -156,10 +159,11 @@ static const CpuLlvm *find(Arena *a, const char **error) {
   }
   if (try_remembered(l, a)) return l;
   if (try_names(l, a, &tried) || try_folders(l, a, &tried)) return remember(l);
-  *error = arena_printf(a,
-                        "CPU targets need libLLVM %d or newer, which was not found (`apt-get "
-                        "install libllvm19`, or set WAVE_LLVM=/path/libLLVM.so)%s%s",
-                        OLDEST, tried.n ? "; tried:" : "", sb_text(&tried));
+  *error =
+      arena_printf(a,
+                   "%s libLLVM %d or newer, which was not found (`apt-get install libllvm19`, or "
+                   "set WAVE_LLVM=/path/libLLVM.so)%s%s",
+                   user, OLDEST, tried.n ? "; tried:" : "", sb_text(&tried));
   return NULL;
 }
 
@@ -168,11 +172,11 @@ static void leave_gate(void *unused) {
   cpu_gate_out();
 }
 
-const CpuLlvm *cpu_llvm_open(Arena *a, const char **error) {
+const LlvmLibrary *llvm_library_open(Arena *a, const char *user, const char **error) {
   Held inside;
   cpu_gate_in(false);
   landing_hold(&inside, leave_gate, NULL);
-  const CpuLlvm *l = find(a, error);
+  const LlvmLibrary *l = find(a, user, error);
   landing_let_go(&inside);
   cpu_gate_out();
   return l;

@@ -1,4 +1,4 @@
-/* cpu_compile.c: IR text -> module -> passes -> object code, through libLLVM.
+/* llvm_compile.c: IR text -> module -> passes -> object code, through libLLVM.
  *
  * LLVM may report what it cannot compile as a *fatal* error: it calls a handler that must not
  * return, and ends the process if there is none. No jump may cross LLVM's frames, so each
@@ -16,14 +16,14 @@
 #include "base/landing.h"
 #include "base/os.h"
 #include "runtime/cpu/cpu_gate.h"
-#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/llvm_library.h"
 
 enum { STACK = 16 << 20 };
 
 /* The state of a compilation; from malloc, since its thread may never end. */
 typedef struct Compile {
-  const CpuLlvm *l;
-  const CpuCompile *o;
+  const LlvmLibrary *l;
+  const LlvmCompile *o;
   const char *ir;
   LlvmRef context, module, machine, code;
   double parse, optimise, emit; /* seconds */
@@ -60,7 +60,7 @@ static void on_fatal(const char *reason) {
 }
 
 /* Each library has one handler; it is installed by the first compilation with that library. */
-static void set_handler(const CpuLlvm *l) {
+static void set_handler(const LlvmLibrary *l) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static const void *handled;
   pthread_mutex_lock(&lock);
@@ -102,7 +102,7 @@ static bool parse(Compile *c) {
 }
 
 static bool open_machine(Compile *c) {
-  const CpuTarget *t = &c->o->target;
+  const LlvmTarget *t = &c->o->target;
   enum { AGGRESSIVE = 3, PIC = 2, DEFAULT_MODEL = 0 };
   char *message = NULL;
   LlvmRef target;
@@ -130,7 +130,7 @@ static bool verify(Compile *c) {
 /* Loops, vectors and registers have been decided before, so little is left to do: repeated address
  * arithmetic, and loop invariants. Combining instructions takes 4 ms for a GEMM; without it a
  * convolution is slower by a twelfth. */
-static const char *own_passes(const CpuLlvm *l) {
+static const char *own_passes(const LlvmLibrary *l) {
   /* From LLVM 18 on, it makes one pass over a function, and aborts if that was not enough. */
   return l->version >= 18 ? "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
                             "early-cse,simplifycfg)"
@@ -221,16 +221,16 @@ static void close_compile(void *compile) {
   cpu_gate_out();
 }
 
-static void take_code(const Compile *c, Arena *a, CpuCode *out) {
+static void take_code(const Compile *c, Arena *a, LlvmCode *out) {
   size_t n = c->l->GetBufferSize(c->code);
   char *bytes = arena_alloc(a, n + 1);
   memcpy(bytes, c->l->GetBufferStart(c->code), n);
-  *out = (CpuCode){.bytes = bytes, .size = n};
+  *out = (LlvmCode){.bytes = bytes, .size = n};
   out->parse = c->parse, out->optimise = c->optimise, out->emit = c->emit;
 }
 
-bool cpu_llvm_compile(const CpuLlvm *l, Arena *a, const char *ir, const CpuCompile *o, CpuCode *out,
-                      const char **error) {
+bool llvm_compile(const LlvmLibrary *l, Arena *a, const char *ir, const LlvmCompile *o,
+                  LlvmCode *out, const char **error) {
   Compile *c = calloc(1, sizeof *c);
   if (!c) landing_no_memory(sizeof *c);
   c->l = l, c->o = o, c->ir = ir;
