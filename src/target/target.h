@@ -58,6 +58,21 @@ static inline int target_waves(const TargetInfo *t) { return t->threads / t->lan
 
 const TargetInfo *target_at(int i); /* NULL past the end */
 
+/* ---- AMD's chips ---- */
+
+/* A row of chips.def. */
+typedef struct AmdChip {
+  const char *name, *target;
+  unsigned llvm; /* the first version that knows it */
+  unsigned elf;  /* its number in a code object */
+} AmdChip;
+
+const AmdChip *chip_at(int i);               /* NULL past the end */
+const AmdChip *chip_named(const char *name); /* NULL: not in the table */
+const AmdChip *chip_numbered(unsigned elf);  /* NULL: not in the table */
+
+/* ---- CPUs ---- */
+
 /* What describes a CPU beyond TargetInfo: the columns of CPU rows. */
 typedef struct Processor {
   const char *target;

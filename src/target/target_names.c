@@ -131,3 +131,24 @@ const char *target_family(const char *name) {
   if (begins(rest, "gfx1250")) return "GFX1250";
   return begins(rest, "gfx10") || begins(rest, "gfx11") || begins(rest, "gfx12") ? "RDNA" : "CDNA";
 }
+
+/* ---- AMD's chips ---- */
+
+static const AmdChip chips[] = {
+#define CHIP(name, target, llvm, elf) {#name, #target, llvm, elf},
+#include "target/chips.def"
+};
+
+const AmdChip *chip_at(int i) { return (size_t)i < WV_LEN(chips) ? &chips[i] : NULL; }
+
+const AmdChip *chip_named(const char *name) {
+  for (size_t i = 0; i < WV_LEN(chips); i++)
+    if (strcmp(chips[i].name, name) == 0) return &chips[i];
+  return NULL;
+}
+
+const AmdChip *chip_numbered(unsigned elf) {
+  for (size_t i = 0; i < WV_LEN(chips); i++)
+    if (chips[i].elf == elf) return &chips[i];
+  return NULL;
+}
