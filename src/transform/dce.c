@@ -9,10 +9,12 @@
  *     }                                              write %r, %c
  *     write %r, %c
  *
- * Marks what is needed, from effects to operands, and removes the rest: pure ops, allocations,
- * loops and conditionals in which nothing has an effect, and carried values that only feed
- * themselves. A while loop stays, since it may be meant to wait. A read of a tile stays, because
- * `copies` owns that decision; in one lane's program a load is removed unless it is volatile. */
+ * Marks what is needed, from effects to operands, and removes the rest: pure ops, reads,
+ * allocations that nothing reads and what is written to them, loops and conditionals in which
+ * nothing has an effect, and carried values that only feed themselves. A while loop stays, since it
+ * may be meant to wait. In one lane's program a load is removed unless it is volatile; stores to
+ * shared memory stay, because barriers were inserted for them. */
+#include "ir/ops/access.h"
 #include "transform/pass.h"
 
 typedef struct Dce {
@@ -25,12 +27,24 @@ typedef struct Dce {
 
 /* ---- marking ---- */
 
+/* The allocation that a tile is written to; NULL: the op writes to an argument, or it is another. */
+static const Op *written_alloc(const Op *op) {
+  if (op->kind != OP_write && op->kind != OP_copy) return NULL;
+  return memory_root(op->args[1])->def;
+}
+
 static bool may_go(const Op *op) {
-  if (op->kind == OP_alloc || op->kind == OP_ldmatrix || op->kind == OP_load_rows ||
-      op->kind == OP_yield)
-    return true;
-  if (op->kind == OP_load) return !op_has(op, ATTR_volatile);
-  return op_is_pure(op) || op->kind == OP_for || op->kind == OP_if;
+  switch (op->kind) {
+  case OP_alloc:
+  case OP_read:
+  case OP_ldmatrix:
+  case OP_load_rows:
+  case OP_yield:
+  case OP_for:
+  case OP_if: return true;
+  case OP_load: return !op_has(op, ATTR_volatile);
+  default: return op_is_pure(op) || written_alloc(op);
+  }
 }
 
 static void mark_value(Dce *d, const Value *v) {
@@ -58,6 +72,12 @@ static void mark_carried(Dce *d, const Op *op, int i) {
   mark_value(d, op->body->last->args[i]);
 }
 
+/* An allocation that is read needs what is written to it. */
+static void mark_writers(Dce *d, Kernel *k, const Op *alloc) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (written_alloc(op) == alloc) need(d, op);
+}
+
 static void mark(Dce *d, Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!may_go(op)) need(d, op);
@@ -66,6 +86,7 @@ static void mark(Dce *d, Kernel *k) {
     const Op *op = v->def ? v->def : v->owner->owner;
     if (op && op->body) mark_carried(d, op, v->index);
     else if (op) need(d, op);
+    if (op && op->kind == OP_alloc) mark_writers(d, k, op);
   }
 }
 
