@@ -801,6 +801,27 @@ typedef struct wv_measurements {
  * wv_free. */
 WV_API char *wv_measurements_html(const wv_measurements *m);
 
+/* ---- environment variables ----------------------------------------------------------------- */
+
+/* Variables are read when they are needed; docs/environment.md lists them. */
+typedef struct wv_variable_info {
+  const char *name;   /* "WAVE_CACHE_ON" */
+  const char *reader; /* "any" program that uses this interface; only the "Python" package, only the
+                       * project's own "tools"; "none": it has no effect */
+  const char *kind;   /* "text"; "switch": 0, off, no, false or 1, on, yes, true; "count": from 0;
+                       * "some": from 1; "size": bytes, or with K, M, G multiples of 1024 */
+  const char *text;   /* what it does */
+} wv_variable_info;
+WV_API bool wv_variable_row(int i, wv_variable_info *out); /* false past the last */
+/* The value of a variable of the list; NULL: it is not set, or empty. Valid until the environment
+ * changes. */
+WV_API const char *wv_variable_text(const char *name);
+/* The value of one that is not a text; `otherwise` if it is not set, or not valid. */
+WV_API int64_t wv_variable_number(const char *name, int64_t otherwise);
+/* Reports, as warnings (W0902), variables whose names begin with WAVE_ and are unknown, and those
+ * with values that are not valid. */
+WV_API void wv_variables_check(wv_ctx *cx);
+
 /* ---- tests of what happens when the compiler fails ------------------------------------------ */
 
 /* In this thread, the n-th of these from now on fails, once; n 0: none does.
@@ -827,6 +848,10 @@ WV_API bool wv_target_info(int i, const char **name, const char **doc);
 WV_API const char *wv_target_kind(wv_ctx *cx, const char *name);
 /* The kind of device that it names: "eval", "sim", "cpu", "cuda", "hip"; NULL: there is none. */
 WV_API const char *wv_target_device(const char *name);
+/* The target of this machine, for front ends that always name one: WAVE_DEFAULT_ARCH; `gpu`, a GPU
+ * that the caller knows of and this interface may not (NULL: none); the one that wv_machine_find
+ * finds; or "cpu". It lives as long as the context. */
+WV_API const char *wv_target_default(wv_ctx *cx, const char *gpu);
 /* The family of AMD GPUs by which public code chooses kernels: "CDNA" (also for machines of other
  * vendors), "RDNA", "GFX1250". */
 WV_API const char *wv_target_family(const char *name);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/compatibility.md: the compile options, from WaveCompileOptions itself, and
-the modules for public code, from the first lines of their files.
+the modules for public code, from the first lines of their files; and that of docs/environment.md,
+from src/base/environment/environment.def.
 
 tools/gen_options.py            rewrites the text between <!-- table NAME --> and <!-- end -->
-tools/gen_options.py --check    fails when docs/compatibility.md is not current
+tools/gen_options.py --check    fails when a document is not current
 """
 
 import ast
@@ -16,9 +17,11 @@ from pathlib import Path
 from gen_ir import head, main, rewrite, row
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DOCUMENT = os.path.join(ROOT, "docs/compatibility.md")
-TABLE = re.compile(r"(<!-- table (options|modules) -->\n).*?(<!-- end -->)", re.S)
+DOCUMENTS = [os.path.join(ROOT, "docs", name) for name in ("compatibility.md", "environment.md")]
+TABLE = re.compile(r"(<!-- table (options|modules|variables) -->\n).*?(<!-- end -->)", re.S)
 MACHINES = {"cpu": "CPUs", "cuda": "NVIDIA GPUs", "sim": "simulated machines"}
+READERS = {"any": "all", "Python": "Python", "tools": "tests", "none": ""}
+VALUES = {"text": "", "switch": "a switch", "count": "0, 1, ...", "some": "1, 2, ...", "size": "bytes, K, M, G"}
 LEADS = {"idle": "no effect: ", "holds": "always so: ", "result": "filled in: "}
 
 sys.path.insert(0, os.path.join(ROOT, "python"))
@@ -57,9 +60,18 @@ def module_table():
     return text
 
 
+def variable_table():
+    from wave_lang import _wave
+
+    text = head("variable", "value", "read by", "what it does")
+    for name, reader, kind, purpose in _wave.variable_table:
+        text += row(f"`{name}`", VALUES[kind], READERS[reader], purpose)
+    return text
+
+
 def table(name):
-    return option_table() if name == "options" else module_table()
+    return {"options": option_table, "modules": module_table, "variables": variable_table}[name]()
 
 
 if __name__ == "__main__":
-    main(lambda: rewrite(DOCUMENT, TABLE, table))
+    main(lambda: max([rewrite(document, TABLE, table) for document in DOCUMENTS]))

@@ -62,11 +62,22 @@ static void list_dtypes(void) {
   }
 }
 
+static void list_environment(void) {
+  wv_variable_info v;
+  for (int i = 0; wv_variable_row(i, &v); i++)
+    if (strcmp(v.reader, "none") != 0) printf("%-24s %s\n", v.name, v.text);
+}
+
 static const struct {
   const char *name;
   void (*print)(void);
-} lists[] = {{"ops", list_ops},         {"passes", list_passes}, {"mma", list_mma},
-             {"targets", list_targets}, {"dtypes", list_dtypes}, {"diagnostics", list_diagnostics}};
+} lists[] = {{"ops", list_ops},
+             {"passes", list_passes},
+             {"mma", list_mma},
+             {"targets", list_targets},
+             {"dtypes", list_dtypes},
+             {"diagnostics", list_diagnostics},
+             {"environment", list_environment}};
 
 static int print_list(const char *name) {
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -310,7 +321,15 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
   return status;
 }
 
+static void check_environment(const Options *o) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_variables_check(cx);
+  report(o, cx);
+  wv_ctx_free(cx);
+}
+
 static int compile_files(const Options *o) {
+  check_environment(o);
   if (!o->files.n) return complain("no input file: run wavec --help"), STATUS_USAGE;
   bool to_file = o->output && !emits_c(o); /* which opens its files itself */
   if (o->emit && strcmp(o->emit, "obj") == 0 && (!o->output || o->files.n > 1))

@@ -27,10 +27,10 @@ static PyStructSequence_Field note_fields[] = {{"file", "the user's file, or Non
 static PyStructSequence_Desc note_desc = {
     "wave_lang.Note", "Another place that a diagnostic refers to.", note_fields, 4};
 
-/* None for NULL. */
+/* None for NULL. Names of files and the environment may hold bytes that are not UTF-8. */
 PyObject *py_text_or_none(const char *s) {
   if (!s) Py_RETURN_NONE;
-  return PyUnicode_FromString(s);
+  return PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "backslashreplace");
 }
 
 PyObject *py_record(PyTypeObject *type, PyObject **items, int n) {

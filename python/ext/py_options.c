@@ -62,6 +62,41 @@ static PyObject *target_family(PyObject *Py_UNUSED(module), PyObject *args) {
                                                           : NULL;
 }
 
+static PyObject *target_default(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  const char *gpu = NULL;
+  if (!PyArg_ParseTuple(args, "|z:target_default", &gpu)) return NULL;
+  const char *name = wv_target_default(st->cx, gpu);
+  return name ? PyUnicode_DecodeFSDefault(name) : py_error_raise(st);
+}
+
+/* ---- environment variables ----------------------------------------------------------------- */
+
+static PyObject *variable_text(PyObject *Py_UNUSED(module), PyObject *args) {
+  const char *name;
+  if (!PyArg_ParseTuple(args, "s:variable_text", &name)) return NULL;
+  const char *text = wv_variable_text(name);
+  return text ? PyUnicode_DecodeFSDefault(text) : py_text_or_none(NULL);
+}
+
+static PyObject *variable_number(PyObject *Py_UNUSED(module), PyObject *args) {
+  const char *name;
+  long long otherwise;
+  if (!PyArg_ParseTuple(args, "sL:variable_number", &name, &otherwise)) return NULL;
+  return PyLong_FromLongLong(wv_variable_number(name, otherwise));
+}
+
+static PyObject *check_variables(PyObject *module, PyObject *Py_UNUSED(none)) {
+  PyState *st = py_state(module);
+  wv_variables_check(st->cx);
+  return py_error_take_from(st, st->cx);
+}
+
+static PyObject *cache_dir(PyObject *module, PyObject *Py_UNUSED(none)) {
+  const char *dir = wv_cache_dir(py_state(module)->cx);
+  return dir ? PyUnicode_DecodeFSDefault(dir) : py_text_or_none(NULL);
+}
+
 /* ---- options by name ----------------------------------------------------------------------- */
 
 /* Options of Python; freed with close_options. */
@@ -160,6 +195,17 @@ static PyMethodDef methods[] = {
      "kind of device, or None."},
     {"check_target", check_target, METH_VARARGS,
      "check_target(name, place=None): CompileError if there is no such target."},
+    {"target_default", target_default, METH_VARARGS,
+     "target_default(gpu=None): the target of this machine; `gpu` is one that the caller knows "
+     "of."},
+    {"variable_text", variable_text, METH_VARARGS,
+     "variable_text(name): the value of an environment variable, or None."},
+    {"variable_number", variable_number, METH_VARARGS,
+     "variable_number(name, otherwise): the number that an environment variable holds."},
+    {"check_variables", check_variables, METH_NOARGS,
+     "check_variables(): a Diagnostic for each environment variable that is ignored."},
+    {"cache_dir", cache_dir, METH_NOARGS,
+     "cache_dir(): the folder of compiled kernels, or None if there is none."},
     {"target_device", target_device, METH_VARARGS,
      "target_device(name): 'eval', 'sim', 'cpu', 'cuda' or 'hip'; None if there is no such "
      "target."},

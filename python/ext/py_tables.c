@@ -40,6 +40,14 @@ static PyObject *option_table(void) {
   return list;
 }
 
+static PyObject *variable_table(void) {
+  PyObject *list = PyList_New(0);
+  wv_variable_info v;
+  for (int i = 0; list && wv_variable_row(i, &v); i++)
+    append(&list, Py_BuildValue("(ssss)", v.name, v.reader, v.kind, v.text));
+  return list;
+}
+
 static PyObject *op_table(void) {
   PyObject *list = PyList_New(0);
   const char *name, *level, *doc;
@@ -61,5 +69,6 @@ int py_tables_init(PyObject *module) {
   if (add_list(module, "target_table", target_table()) < 0) return -1;
   if (add_list(module, "op_table", op_table()) < 0) return -1;
   if (add_list(module, "option_table", option_table()) < 0) return -1;
+  if (add_list(module, "variable_table", variable_table()) < 0) return -1;
   return add_list(module, "diagnostic_table", diagnostic_table());
 }

@@ -11,6 +11,7 @@ brings in everything a kernel needs. The module tree of the public `wave_lang` p
 """
 
 import os.path as _path
+from warnings import warn as _warn
 
 _here = _path.dirname(_path.abspath(__file__))
 __path__.append(_path.join(_here, "public"))  # modules that only public code imports
@@ -32,13 +33,13 @@ from .kernel.wave.compile import WaveCompileOptions, WaveKernel, wave_compile
 from .kernel.wave.option_types import SchedulingType
 from .kernel.wave.utils.general_utils import get_default_scheduling_params
 from .kernel.wave.utils.run_utils import get_default_arch, set_default_run_config
-from .support import environment as _environment
 from .support.builtin_names import or_builtin as _or_builtin
 
 # `from wave_lang import *` hides these builtins: on ordinary objects they behave as before.
 abs, max, min, round, sum = map(_or_builtin, (abs, max, min, round, sum))  # type: ignore[arg-type]
 
-_environment.check()
+for _found in _wave.check_variables():
+    _warn(f"{_found.message}; {_found.hint}" if _found.hint else _found.message, stacklevel=2)
 
 # `bool` and the submodules would hide builtins and modules of the importing file.
 __all__ = [

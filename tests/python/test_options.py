@@ -13,7 +13,7 @@ import pytest
 import wave_lang.kernel as tk
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
-from wave_lang import CompileError, SchedulingType, WaveCompileOptions, wave_compile
+from wave_lang import CompileError, SchedulingType, _wave, WaveCompileOptions, wave_compile
 from wave_lang.benchmark import bench
 from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave import wave_schedule
@@ -21,7 +21,6 @@ from wave_lang.kernel.wave.machine import devices
 from wave_lang.kernel.wave.measured import _zeros
 from wave_lang.kernel.wave.option_rows import ROWS, default_of, given, row_of
 from wave_lang.kernel.wave.utils.classes import CoalescingType
-from wave_lang.support import environment
 from wave_lang.support.location_config import LocationCaptureConfig, LocationCaptureLevel
 
 M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
@@ -377,8 +376,8 @@ def test_override_stage_on_every_target(target, stage):
 # ---- environment variables ---------------------------------------------------------------------
 
 ROOT = Path(__file__).resolve().parents[2]
-READ_IN_C = re.compile(r'getenv\("(WAVE_\w+)"\)')
-READ_IN_PYTHON = re.compile(r'environ(?:\.get\(|\[)"(WAVE_\w+)"')
+READ = re.compile(r'(?:getenv\(|environ(?:\.get\(|\[))"(WAVE_\w+)"')
+READ_BY_NAME = re.compile(r'variable_(?:text|number)\("(\w+)"')
 DOCUMENTED = re.compile(r"`(WAVE_[A-Z_]+)(?:=[^`]*)?`")
 
 
@@ -386,13 +385,24 @@ def sources(folder, *endings):
     return [p.read_text() for p in sorted((ROOT / folder).rglob("*")) if p.suffix in endings]
 
 
-def test_every_variable_that_is_read_or_documented_is_known():
-    texts = "\n".join(sources("src", ".c") + sources("tools", ".c"))
-    read = set(READ_IN_C.findall(texts))
-    read |= set(READ_IN_PYTHON.findall("\n".join(sources("python", ".py"))))
+def test_variables_are_read_through_the_table():
+    """Their values mean the same everywhere, and each is documented."""
+    texts = "\n".join(sources("src", ".c") + sources("tools", ".c") + sources("python", ".py", ".c"))
+    assert READ.findall(texts) == []
+    assert READ.findall('getenv("WAVE_A") os.environ["WAVE_B"]') == ["WAVE_A", "WAVE_B"]
+    table = {name: (reader, kind) for name, reader, kind, _ in _wave.variable_table}
+    by_name = set(READ_BY_NAME.findall(texts))
+    assert "WAVE_CACHE_LIMIT" in by_name and by_name <= set(table)
+    only = {name for name, (reader, _) in table.items() if reader == "Python"}
+    assert only <= by_name, "a variable of Python that Python does not read"
+    in_c = set(re.findall(r"\bVARIABLE_([A-Z_]+)\b", texts)) - {"COUNT"}
+    both = {name for name, (reader, _) in table.items() if reader == "any"}
+    assert both == {f"WAVE_{name}" for name in in_c}
+
+
+def test_every_variable_in_the_documents_is_known():
     named = set(DOCUMENTED.findall("\n".join(sources("docs", ".md"))))
-    assert "WAVE_PERF" in read & named
-    assert not (read | named) - set(environment.KNOWN)
+    assert "WAVE_PERF" in named and not named - {row[0] for row in _wave.variable_table}
 
 
 # ---- measuring ---------------------------------------------------------------------------------

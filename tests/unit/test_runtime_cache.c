@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment/environment.h"
 #include "base/os.h"
 #include "unit/cache_kit.h"
 
@@ -338,7 +339,7 @@ TEST(sizes_as_text) {
               {"99999999999999999999", -1}};
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     int64_t bytes = -1;
-    bool ok = cache_parse_size(rows[i].text, &bytes);
+    bool ok = environment_parse_size(rows[i].text, &bytes);
     CHECK_INT(ok, rows[i].bytes >= 0);
     CHECK_INT(bytes, rows[i].bytes);
   }

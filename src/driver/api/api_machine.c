@@ -1,6 +1,7 @@
 /* api_machine.c: which machine runs a kernel: the one that options name, or one that is here. */
 #include <string.h>
 
+#include "base/environment/environment.h"
 #include "driver/api/api.h"
 #include "runtime/device.h"
 
@@ -146,6 +147,15 @@ const char *wv_target_device(const char *name) {
       [TARGET_EVAL] = "eval", [TARGET_SIM] = "sim", [TARGET_CPU] = "cpu",
       [TARGET_CUDA] = "cuda", [TARGET_HIP] = "hip", [TARGET_TOY] = NULL};
   return names[target_find(name ? name : "").kind];
+}
+
+const char *wv_target_default(wv_ctx *cx, const char *gpu) {
+  API_CHANGES(cx, NULL);
+  const char *named = environment_text(VARIABLE_DEFAULT_ARCH);
+  if (!named && gpu && *gpu) named = gpu;
+  if (named) return arena_strdup(cx->cx->arena, named);
+  wv_machine here = on_this(cx);
+  return here.target ? here.target : "cpu";
 }
 
 const char *wv_target_family(const char *name) {

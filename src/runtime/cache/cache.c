@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/environment/environment.h"
 #include "base/landing.h"
 #include "base/map.h"
 #include "base/os.h"
@@ -24,21 +25,17 @@ static const char magic[8] = "WAVEKRNL";
 
 /* ---- where ---- */
 
-static bool is_on(const char *name, bool otherwise) {
-  const char *value = getenv(name);
-  return value && *value ? strcmp(value, "0") != 0 : otherwise;
-}
-
 CacheSettings cache_settings(Arena *a, int use, const char *dir) {
-  const char *given = getenv("WAVE_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
+  const char *given = environment_text(VARIABLE_CACHE_DIR), *xdg = getenv("XDG_CACHE_HOME");
   const char *home = getenv("HOME");
-  if (!dir && given && *given) dir = arena_strdup(a, given);
+  if (!dir && given) dir = arena_strdup(a, given);
   else if (!dir && xdg && *xdg == '/') dir = arena_printf(a, "%s/wave", xdg);
   else if (!dir && home && *home) dir = arena_printf(a, "%s/.cache/wave", home);
-  bool on = dir && (use ? use > 0 : is_on("WAVE_CACHE_ON", true));
-  CacheSettings s = {on && !is_on("WAVE_ALWAYS_COMPILE", false), on, dir, LIMIT, NULL};
-  const char *limit = getenv("WAVE_CACHE_SIZE");
-  if (limit && *limit && !cache_parse_size(limit, &s.limit)) s.nonsense = arena_strdup(a, limit);
+  bool on = dir && (use ? use > 0 : environment_number(VARIABLE_CACHE_ON, 1) != 0);
+  bool again = environment_number(VARIABLE_ALWAYS_COMPILE, 0) != 0;
+  CacheSettings s = {on && !again, on, dir, environment_number(VARIABLE_CACHE_SIZE, LIMIT), NULL};
+  if (!environment_is_valid(VARIABLE_CACHE_SIZE))
+    s.nonsense = arena_strdup(a, environment_text(VARIABLE_CACHE_SIZE));
   return s;
 }
 

@@ -43,9 +43,6 @@ int cache_clear(const char *dir); /* number of files removed, including those le
 
 /* ---- cache_limit.c ---- */
 
-/* "200M": an integer number of bytes, or of K, M or G (1024, ...). False: not a size. */
-bool cache_parse_size(const char *text, int64_t *bytes);
-
 /* Removes the least recently used files until the total is within the limit (0: unlimited); never
  * the one named `keep`. Several processes may do so at once, and may read and write meanwhile. */
 void cache_evict(int folder, int64_t limit, const char *keep);

@@ -28,19 +28,6 @@ bool cache_is_temporary(const char *name) {
   return strncmp(name, CACHE_TEMPORARY, strlen(CACHE_TEMPORARY)) == 0;
 }
 
-bool cache_parse_size(const char *text, int64_t *bytes) {
-  static const char units[] = "KMG";
-  char *end;
-  errno = 0;
-  long long n = strtoll(text, &end, 10);
-  const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end) : NULL;
-  int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-  if (end == text || errno || n < 0 || (*end && !unit) || (unit && end[1])) return false;
-  if (n > INT64_MAX >> shift) return false;
-  *bytes = (int64_t)n << shift;
-  return true;
-}
-
 /* If this is not permitted, the file merely appears older than it is. */
 void cache_touch(int folder, const char *name) {
   (void)utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW);

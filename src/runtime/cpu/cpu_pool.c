@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment/environment.h"
+
 enum { ALIGN = 64, LARGE_PAGE = 2 << 20, MOST_THREADS = 1024, SPINS = 2000 };
 
 /* What a thread keeps between launches. */
@@ -41,11 +43,6 @@ struct CpuPool {
 
 /* ---- how many ---- */
 
-static int number_in(const char *name) {
-  const char *text = getenv(name);
-  return text ? atoi(text) : 0;
-}
-
 static int processors(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
@@ -54,10 +51,11 @@ static int processors(void) {
 }
 
 static int threads_wanted(int asked) {
-  int n = asked > 0 ? asked : number_in("WAVE_NUM_THREADS");
-  if (n <= 0) n = number_in("OMP_NUM_THREADS");
+  int64_t n = asked > 0 ? asked : environment_number(VARIABLE_NUM_THREADS, 0);
+  const char *omp = getenv("OMP_NUM_THREADS");
+  if (n <= 0 && omp) n = atoi(omp);
   if (n <= 0) n = processors();
-  return n > MOST_THREADS ? MOST_THREADS : n;
+  return n > MOST_THREADS ? MOST_THREADS : (int)n;
 }
 
 /* ---- work ---- */

@@ -3,8 +3,9 @@
 #include "runtime/cuda/cuda_driver.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/environment/environment.h"
 
 typedef struct Function {
   const char *symbol;
@@ -30,9 +31,9 @@ static bool report_absent(const DeviceReport *r, const char *why[], const char *
 }
 
 static void *open_library(Arena *a, const char **opened, const DeviceReport *r) {
-  const char *given = getenv("WAVE_CUDA_LIB"), *why[2];
-  const char *const names[2] = {given && *given ? given : "libcuda.so.1", "libcuda.so"};
-  int n = given && *given ? 1 : 2;
+  const char *given = environment_text(VARIABLE_CUDA_LIB), *why[2];
+  const char *const names[2] = {given ? given : "libcuda.so.1", "libcuda.so"};
+  int n = given ? 1 : 2;
   for (int i = 0; i < n; i++) {
     void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (library) return *opened = arena_strdup(a, names[i]), library;

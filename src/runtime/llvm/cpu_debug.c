@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/environment/environment.h"
 #include "runtime/llvm/cpu_gdb.h"
 
 struct CpuDebug {
@@ -80,9 +81,8 @@ static FILE *open_own(const char *path) {
 }
 
 void cpu_perf_note(const void *at, uint64_t size, const char *name) {
-  const char *wanted = getenv("WAVE_PERF");
   char path[64];
-  if (!wanted || !*wanted || strcmp(wanted, "0") == 0) return;
+  if (!environment_number(VARIABLE_PERF, 0)) return;
   snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
   FILE *f = open_own(path);
   if (!f) return;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment/environment.h"
 #include "base/landing.h"
 #include "base/os.h"
 #include "base/strbuf.h"
@@ -149,8 +150,8 @@ static const LlvmLibrary *remember(const LlvmLibrary *l) {
 static const LlvmLibrary *find(Arena *a, const char *user, const char **error) {
   LlvmLibrary *l = ARENA_NEW(a, LlvmLibrary);
   StrBuf tried = {.arena = a};
-  const char *given = getenv("WAVE_LLVM");
-  if (given && *given) { /* an explicit choice has no fallback */
+  const char *given = environment_text(VARIABLE_LLVM);
+  if (given) { /* an explicit choice has no fallback */
     if (try_open(l, a, given, &tried)) return l;
     *error = arena_printf(a, "the libLLVM set by WAVE_LLVM cannot be used:%s%s%s",
                           strchr(given, '/') ? "" : "\n  ", strchr(given, '/') ? "" : given,

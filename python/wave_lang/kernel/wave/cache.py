@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ... import _wave
 from ..._wave import Kernel, Program
-from ...support import environment
 from .compile_options import WaveCompileOptions
 from .option_rows import ROWS
 
-WAVE_CACHE_ON = environment.number("WAVE_CACHE_ON", 1)
-WAVE_ALWAYS_COMPILE = environment.number("WAVE_ALWAYS_COMPILE", 0)
-WAVE_CACHE_LIMIT = environment.number("WAVE_CACHE_LIMIT", 16)
-CACHE_BASE_DIR = Path(os.environ.get("WAVE_CACHE_DIR") or environment.home() / ".wave")
+WAVE_CACHE_ON = _wave.variable_number("WAVE_CACHE_ON", 1)
+WAVE_ALWAYS_COMPILE = _wave.variable_number("WAVE_ALWAYS_COMPILE", 0)
+WAVE_CACHE_LIMIT = _wave.variable_number("WAVE_CACHE_LIMIT", 16)
+CACHE_BASE_DIR = Path(_wave.cache_dir())
 
 # What a program depends on besides the kernel's text.
 _KEYS = [row.name for row in ROWS.values() if row.is_key]

@@ -335,7 +335,7 @@ def compile_program(
         program = kernel.compile(
             target=target,
             device=-1 if options.compile_to_asm else device,
-            cache=1 if cache.is_cache_enabled() and not cache.WAVE_ALWAYS_COMPILE else -1,
+            cache=1 if cache.is_cache_enabled() else -1,
             cache_dir=cache.get_cache_manager().directory,
             fast_math=options.use_fast_math,
             start_after=options.override_stage,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -39,7 +38,7 @@ class Dumps:
 
     def __init__(self, options: WaveCompileOptions):
         everything = "all" if options.mlir_print_ir_after_all else ""
-        self._after = _names(options.print_ir_after, everything, os.environ.get("WAVE_DUMP", ""))
+        self._after = _names(options.print_ir_after, everything, _wave.variable_text("WAVE_DUMP") or "")
         self._times = ["all"] if options.print_pass_times else _names(options.profile_pass)
         self._options = options
         self._folder = options.dump_intermediates and Path(options.dump_intermediates)

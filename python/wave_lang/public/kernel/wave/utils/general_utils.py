@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import math
-import os
 from typing import Any, Callable, Sequence
 
 from wave_lang.kernel._support.tensor_types import torch_dtype_to_wave, torch_table, wave_dtype_to_torch
 from wave_lang.kernel.lang import global_symbols as _g
+from wave_lang import _wave
 from wave_lang._wave import Expr
 
 DEFAULT_GPU_DEVICE: int | None = None
@@ -81,7 +81,7 @@ def get_default_scheduling_params() -> dict[Expr, int]:
 
 def check_leaks(fn: Callable[..., Any]) -> Callable[..., Any]:
     """With WAVE_CHECK_LEAKS=1: fails if the function leaves uncollectable objects."""
-    if os.environ.get("WAVE_CHECK_LEAKS") != "1":
+    if not _wave.variable_number("WAVE_CHECK_LEAKS", 0):
         return fn
 
     @functools.wraps(fn)

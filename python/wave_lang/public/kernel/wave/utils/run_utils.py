@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from wave_lang import _wave
 from wave_lang.kernel.wave.compile_options import WaveCompileOptions
-from wave_lang.kernel.wave.machine import machine_of
-from wave_lang.support import environment
 
-dump_generated_mlir = environment.number("WAVE_DUMP_MLIR", 0)
-dump_generated_mlir_file = os.environ.get("WAVE_DUMP_MLIR_FILE")
-check_individual_kernels = os.environ.get("WAVE_CHECK_INDIV_KERNS")
-enable_scheduling_barriers = os.environ.get("WAVE_USE_SCHED_BARRIERS")
+dump_generated_mlir = _wave.variable_number("WAVE_DUMP_MLIR", 0)
+dump_generated_mlir_file = _wave.variable_text("WAVE_DUMP_MLIR_FILE")
+check_individual_kernels = _wave.variable_number("WAVE_CHECK_INDIV_KERNS", 0)
+enable_scheduling_barriers = _wave.variable_number("WAVE_USE_SCHED_BARRIERS", 0)
 
 
 def get_default_arch() -> str:
     """The target of this machine: WAVE_DEFAULT_ARCH, the AMD GPU that PyTorch sees, the NVIDIA GPU
     here, or "cpu"."""
-    arch = os.environ.get("WAVE_DEFAULT_ARCH")
-    if arch:
-        return arch
+    gpu = None
     torch = sys.modules.get("torch")  # kernels that use PyTorch have imported it
     if torch is not None and torch.cuda.is_available():
         name = getattr(torch.cuda.get_device_properties(0), "gcnArchName", "").split(":")[0]
-        if "gfx" in name:
-            return name
-    return machine_of(WaveCompileOptions()).target or "cpu"
+        gpu = name if "gfx" in name else None
+    return _wave.target_default(gpu)
 
 
 def get_arch_family(arch: str | None = None) -> str:
