@@ -105,7 +105,7 @@ static void add_rows(Distribution *d, Arena *a) {
     const Constraint *c = &d->k->constraints.at[i];
     if (c->kind == CONSTRAINT_grid) d->explicit_grid = true;
     if (c->kind != CONSTRAINT_workgroup && c->kind != CONSTRAINT_tile) continue;
-    vec_push(a, &d->rows, kernel_place_row(d->k, c));
+    vec_push(a, &d->rows, kernel_division_row(d->k, c));
   }
 }
 
@@ -114,7 +114,7 @@ static void add_rows(Distribution *d, Arena *a) {
 static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
   int own = d->rows.n;
   for (int i = 0; i < own; i++) {
-    PlaceRow twin = d->rows.at[i];
+    DivisionRow twin = d->rows.at[i];
     if (twin.dim != alias->alias.of) continue;
     twin.dim = alias->alias.dim;
     twin.size = alias_apply(d, alias, twin.size);
@@ -142,7 +142,7 @@ static void add_bindings(Distribution *d, Arena *a) {
   }
 }
 
-static const Sym *row_count(const Distribution *d, const Op *op, const PlaceRow *r) {
+static const Sym *row_count(const Distribution *d, const Op *op, const DivisionRow *r) {
   SymCtx *sym = sym_of(d);
   const Sym *tiles =
       r->count ? instantiate(d, op, r->count, MEAN_VALUE)
@@ -160,7 +160,7 @@ static const Sym *product3(const Distribution *d, const Sym *a, const Sym *b, co
 static void find_grid(Distribution *d) {
   for (int i = 0; i < WORKGROUP_DIMS; i++) d->count[i] = sym_int(sym_of(d), 1);
   for (int i = 0; i < d->rows.n; i++) {
-    const PlaceRow *r = &d->rows.at[i];
+    const DivisionRow *r = &d->rows.at[i];
     if (r->kind == CONSTRAINT_workgroup && !r->secondary) d->count[r->axis] = row_count(d, NULL, r);
   }
   d->grid[0] = d->count[0];
@@ -174,7 +174,7 @@ static void find_grid(Distribution *d) {
 
 static bool is_folded(const Distribution *d) {
   for (int i = 0; i < d->rows.n; i++) {
-    const PlaceRow *r = &d->rows.at[i];
+    const DivisionRow *r = &d->rows.at[i];
     if (r->kind == CONSTRAINT_workgroup && !r->secondary && r->axis > 2) return true;
   }
   return false;
@@ -368,7 +368,7 @@ static bool is_coordinate(const Distribution *d, const Op *op, const Sym *base) 
 }
 
 /* What one row adds to the position of its dimension; NULL: it does not apply here. */
-static const Sym *row_start(const Distribution *d, const Op *op, const PlaceRow *r,
+static const Sym *row_start(const Distribution *d, const Op *op, const DivisionRow *r,
                             const Sym *size) {
   SymCtx *sym = sym_of(d);
   const Sym *start = r->start ? instantiate(d, op, r->start, MEAN_VALUE) : NULL;
@@ -414,13 +414,13 @@ static bool fail_overflow(const Distribution *d, const Op *op) {
 }
 
 /* Start and extent of a whole dimension; extent NULL: nothing divides it here. */
-static void place_base(const Distribution *d, const Op *op, const Sym *base, const Sym **start,
+static void base_range(const Distribution *d, const Op *op, const Sym *base, const Sym **start,
                        const Sym **extent) {
   SymCtx *sym = sym_of(d);
   *start = sym_int(sym, 0);
   *extent = NULL;
   for (int i = 0; i < d->rows.n; i++) {
-    const PlaceRow *r = &d->rows.at[i];
+    const DivisionRow *r = &d->rows.at[i];
     if (r->dim != base) continue;
     const Sym *size = instantiate(d, op, r->size, MEAN_VALUE);
     const Sym *at = row_start(d, op, r, size);
@@ -435,7 +435,7 @@ static void place_base(const Distribution *d, const Op *op, const Sym *base, con
 static bool rides(const Distribution *d, const Sym *base) {
   bool found = false;
   for (int i = 0; i < d->rows.n; i++) {
-    const PlaceRow *r = &d->rows.at[i];
+    const DivisionRow *r = &d->rows.at[i];
     if (r->dim != base) continue;
     const Sym *size = instantiate(d, NULL, r->size, MEAN_VALUE);
     int64_t n;
@@ -461,13 +461,13 @@ static const Sym *uncut(const Distribution *d, const Sym *whole) {
   return whole && sym_is_int(whole, &n) && n == 0 ? sym_int(sym_of(d), 1) : whole;
 }
 
-bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
+bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, TileRange *out) {
   const Sym *base = dim_base(dim), *start, *extent, *whole = size_of(d, op, base);
-  place_base(d, op, base, &start, &extent);
+  base_range(d, op, base, &start, &extent);
   if (!extent && is_coordinate(d, op, base)) whole = sym_int(sym_of(d), 1);
   start = nearest(d, start, extent, whole);
   if (rides(d, base)) whole = sym_add(sym_of(d), start, extent);
-  *out = (Place){.batch = is_batch(d, base)};
+  *out = (TileRange){.batch = is_batch(d, base)};
   bool ok = scale(d, op, dim, "position", start, &out->start) &&
             scale(d, op, dim, NULL, whole, &out->size);
   if (ok && out->batch) out->extent = sym_int(sym_of(d), 1);
@@ -481,7 +481,7 @@ bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *
 const Sym *distribute_reach(const Distribution *d, const Op *op, const Sym *dim) {
   const Sym *base = dim_base(dim), *start, *extent;
   if (is_batch(d, base)) return sym_int(sym_of(d), 1);
-  place_base(d, op, base, &start, &extent);
+  base_range(d, op, base, &start, &extent);
   if (extent) return extent;
   return is_coordinate(d, op, base) ? sym_int(sym_of(d), 1) : uncut(d, size_of(d, op, base));
 }
@@ -489,7 +489,7 @@ const Sym *distribute_reach(const Distribution *d, const Op *op, const Sym *dim)
 bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim) {
   const Sym *base = dim_base(dim), *start, *extent;
   if (is_batch(d, base)) return true;
-  place_base(d, op, base, &start, &extent);
+  base_range(d, op, base, &start, &extent);
   if (!extent && is_coordinate(d, op, base)) return true;
   int64_t n;
   if (!extent) extent = size_of(d, op, base);
@@ -532,10 +532,10 @@ static bool fail_extent(const Distribution *d, const Op *op, const Sym *dim, int
 bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent) {
   int64_t all = 1;
   for (int i = 0; i < t->rank; i++) {
-    Place place;
+    TileRange range;
     int64_t n;
-    if (!distribute_dim(d, op, t->dims[i], &place)) return false;
-    if (!sym_is_int(place.extent, &n)) return fail_symbolic(d, op, t->dims[i], place.extent);
+    if (!distribute_dim(d, op, t->dims[i], &range)) return false;
+    if (!sym_is_int(range.extent, &n)) return fail_symbolic(d, op, t->dims[i], range.extent);
     if (n < 1 || n > MOST) return fail_extent(d, op, t->dims[i], n);
     extent[i] = (int)n;
     all *= n;

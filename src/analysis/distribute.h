@@ -13,8 +13,8 @@
  *
  * Starts mention workgroup ids, loop counters and symbols that are uniform over the workgroup.
  * Symbols changed by set_symbol appear in the version in force at the op. Waves and lanes do not
- * appear: the division of a tile among them is a layout. eval_tile places its tiles by the same
- * rules, op by op with numbers; tests compare the two. */
+ * appear: the division of a tile among them is a layout. eval_tile applies the same rules to
+ * numbers, op by op; tests compare the two. */
 #ifndef WV_DISTRIBUTE_H
 #define WV_DISTRIBUTE_H
 
@@ -22,10 +22,11 @@
 
 enum { WORKGROUP_DIMS = 5 }; /* that rows may name; dimensions from 2 on share $WG2 */
 
-typedef struct Place {
+/* The coordinates of a tile along one dimension. */
+typedef struct TileRange {
   const Sym *start, *extent, *size; /* in units of the dimension: of K/32, not of K */
   bool batch;                       /* vector shape 0: one coordinate at a time */
-} Place;
+} TileRange;
 
 /* Symbols that may hold any 64-bit number: versions of values from memory. */
 typedef Vec(const Sym *) FarSymbols;
@@ -34,7 +35,7 @@ typedef struct Distribution {
   Kernel *k;
   Arena *arena;
   const SymFacts *facts; /* of the header */
-  Vec(PlaceRow) rows;
+  Vec(DivisionRow) rows;
   SymBinding *bound; /* the bind rows, resolved, starting with symbols that keep their value */
   int nfixed, nbound;
   bool has_versions; /* some op sets a symbol */
@@ -50,7 +51,7 @@ typedef struct Distribution {
 
 /* The positions of the tiles of `op` along `dim`: its results, and what it accesses. False after
  * reporting (K/32 where a position of K is not known to be a multiple of 32; an overflow). */
-bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out);
+bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, TileRange *out);
 
 /* Extents as numbers; false after reporting the symbol that has no value yet. */
 bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent);

@@ -24,7 +24,7 @@ static void assume_positive(const Standing *s, SymFacts *f, const Sym *e) {
 }
 
 /* An alias may derive the size 0, and then its row does not exist. All other tiles are positive. */
-static bool is_own_row(const Kernel *k, const PlaceRow *r) {
+static bool is_own_row(const Kernel *k, const DivisionRow *r) {
   return !kernel_constraint(k, CONSTRAINT_alias, r->dim);
 }
 
@@ -126,7 +126,7 @@ Standing standing_inside(const Standing *s, const Op *op) {
   return inner;
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 /* Positions count a while loop by a symbol that cannot be negative, but its axis can be. */
 static const Sym *with_values(const Standing *s, const Sym *e) {
@@ -136,10 +136,10 @@ static const Sym *with_values(const Standing *s, const Sym *e) {
 }
 
 bool standing_range(const Standing *s, const Op *op, const Sym *dim, DimRange *out) {
-  Place place;
-  if (!distribute_dim(s->d, op, dim, &place)) return false;
-  out->start = sym_simplify(syms(s), s->facts, with_values(s, place.start));
-  out->size = sym_simplify(syms(s), s->facts, place.extent);
+  TileRange range;
+  if (!distribute_dim(s->d, op, dim, &range)) return false;
+  out->start = sym_simplify(syms(s), s->facts, with_values(s, range.start));
+  out->size = sym_simplify(syms(s), s->facts, range.extent);
   return out->start && out->size;
 }
 
@@ -151,7 +151,7 @@ static const Sym *scaled(const Standing *s, const Sym *dim, const Sym *size) {
 }
 
 const Sym *standing_extent(const Standing *s, const Op *op, const Sym *dim) {
-  Place whole;
+  TileRange whole;
   return distribute_dim(s->d, op, dim_base(dim), &whole) ? scaled(s, dim, whole.size) : NULL;
 }
 

@@ -266,11 +266,11 @@ const Uniformity *find_uniform(Kernel *k, const Facts *known) {
     w.changed = false;
     visit_region(&w, k->body);
   } while (w.changed);
-  UniformLevel *places = ARENA_ARRAY(a, UniformLevel, k->nops);
+  UniformLevel *addresses = ARENA_ARRAY(a, UniformLevel, k->nops);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_write) places[op->id] = attrs_fact(&w, op).level;
+    if (op->kind == OP_write) addresses[op->id] = attrs_fact(&w, op).level;
   Uniformity *u = ARENA_NEW(a, Uniformity);
-  *u = (Uniformity){k, w.values, w.regions, places};
+  *u = (Uniformity){k, w.values, w.regions, addresses};
   return u;
 }
 
@@ -287,7 +287,7 @@ UniformFact uniform_around(const Uniformity *u, const Op *op) {
 }
 
 bool uniform_store(const Uniformity *u, const Op *write) {
-  return !write->args[0]->varying && u->places[write->id] <= UNIFORM_WORKGROUP &&
+  return !write->args[0]->varying && u->addresses[write->id] <= UNIFORM_WORKGROUP &&
          uniform_around(u, write).level <= UNIFORM_WORKGROUP;
 }
 

@@ -33,9 +33,9 @@ typedef struct UniformFact {
 
 typedef struct Uniformity {
   Kernel *k;
-  const UniformFact *values;  /* by value id */
-  const UniformFact *regions; /* by op id: of the op's body, including enclosing regions */
-  const UniformLevel *places; /* by op id: of the address that a write stores to */
+  const UniformFact *values;     /* by value id */
+  const UniformFact *regions;    /* by op id: of the op's body, including enclosing regions */
+  const UniformLevel *addresses; /* by op id: of the address that a write stores to */
 } Uniformity;
 
 /* The level of an expression, judged by the thread ids it mentions. */

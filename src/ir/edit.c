@@ -285,8 +285,8 @@ int launch_threads(const LaunchSpec *launch) {
   return (int)all;
 }
 
-PlaceRow kernel_place_row(const Kernel *k, const Constraint *c) {
-  PlaceRow row = {.kind = c->kind, .at = c->at, .dim = c->divided.dim, .loop = c->divided.dim};
+DivisionRow kernel_division_row(const Kernel *k, const Constraint *c) {
+  DivisionRow row = {.kind = c->kind, .at = c->at, .dim = c->divided.dim, .loop = c->divided.dim};
   row.size = c->divided.size ? c->divided.size : sym_int(k->cx->sym, 1);
   if (c->kind == CONSTRAINT_tile) {
     row.start = c->tile.start;

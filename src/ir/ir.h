@@ -452,15 +452,15 @@ const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim);
 int launch_threads(const LaunchSpec *launch);
 /* A row that divides a dimension over workgroups or over the iterations of a loop; the twin that an
  * alias gives it is also such a row. */
-typedef struct PlaceRow {
+typedef struct DivisionRow {
   ConstraintKind kind;
   Span at;
   const Sym *dim, *size, *start, *count;
   const Sym *loop; /* tile: the axis whose loop moves it */
   int axis;        /* workgroup */
   bool secondary;
-} PlaceRow;
-PlaceRow kernel_place_row(const Kernel *k, const Constraint *c);
+} DivisionRow;
+DivisionRow kernel_division_row(const Kernel *k, const Constraint *c);
 /* What an alias row derives from `x`: its expression with x for $ALIAS. */
 const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
 /* The values that the header gives to symbols, not yet resolved: bind rows, and alias rows of

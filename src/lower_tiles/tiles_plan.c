@@ -118,9 +118,9 @@ static int repeats(const Plan *p, const Op *op, const Value *v) {
   const Type *nest = op->nargs ? op->args[0]->type : NULL;
   int64_t times = 1, around = 1, n;
   for (int i = 0; nest && nest->kind == TYPE_tile && i < nest->rank; i++) {
-    Place place;
+    TileRange range;
     if (type_base_dim(v->type, nest->dims[i]) >= 0) times *= around, around = 1;
-    else if (distribute_dim(p->t->l.d, op, nest->dims[i], &place) && sym_is_int(place.extent, &n))
+    else if (distribute_dim(p->t->l.d, op, nest->dims[i], &range) && sym_is_int(range.extent, &n))
       around *= n < MANY ? n : MANY;
   }
   return times < MANY ? (int)times : MANY;

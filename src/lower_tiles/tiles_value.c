@@ -31,10 +31,10 @@ Point tile_origin(const Tiles *t, const Value *v) {
 
 bool tile_has_size(const Tiles *t, const Op *op, const Type *type) {
   for (int i = 0; type->kind == TYPE_tile && i < type->rank; i++) {
-    Place place;
+    TileRange range;
     int64_t n;
-    if (!distribute_dim(t->l.d, op, type->dims[i], &place)) return true; /* which was reported */
-    if (!sym_is_int(place.extent, &n)) return false;
+    if (!distribute_dim(t->l.d, op, type->dims[i], &range)) return true; /* which was reported */
+    if (!sym_is_int(range.extent, &n)) return false;
   }
   return true;
 }

@@ -127,10 +127,10 @@ static bool is_whole(const Allocs *p, const MemoryUse *use) {
   const Type *t = memory->type, *tile = use->op->kind == OP_write ? use->op->args[0]->type : t;
   const Attr *physical = op_attr(memory->def, ATTR_physical);
   for (int i = 0; i < t->rank; i++) {
-    Place place;
+    TileRange range;
     if (!type_has_dim(tile, t->dims[i])) return false;
-    if (!distribute_dim(p->d, use->op, t->dims[i], &place)) return false;
-    if (place.extent != physical->exprs[i]) return false;
+    if (!distribute_dim(p->d, use->op, t->dims[i], &range)) return false;
+    if (range.extent != physical->exprs[i]) return false;
   }
   return true;
 }

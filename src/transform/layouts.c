@@ -47,22 +47,22 @@ static Op *insert_like(Layouts *l, const Op *op, Op *before) {
 
 /* ---- tiles that are larger outside a loop than inside ---------------------------------------- */
 
-static bool same_place(Layouts *l, const Op *a, const Op *b, const Sym *dim) {
-  Place x, y;
+static bool same_range(Layouts *l, const Op *a, const Op *b, const Sym *dim) {
+  TileRange x, y;
   return distribute_dim(l->d, a, dim, &x) && distribute_dim(l->d, b, dim, &y) &&
          x.start == y.start && x.extent == y.extent;
 }
 
-static bool same_places(Layouts *l, const Op *a, const Op *b, const Type *t) {
+static bool same_ranges(Layouts *l, const Op *a, const Op *b, const Type *t) {
   for (int i = 0; i < t->rank; i++)
-    if (!same_place(l, a, b, t->dims[i])) return false;
+    if (!same_range(l, a, b, t->dims[i])) return false;
   return true;
 }
 
 static bool same_extents(Layouts *l, const Op *a, const Op *b, const Type *t, bool *same) {
   *same = true;
   for (int i = 0; i < t->rank; i++) {
-    Place x, y;
+    TileRange x, y;
     if (!distribute_dim(l->d, a, t->dims[i], &x) || !distribute_dim(l->d, b, t->dims[i], &y))
       return false;
     *same = *same && x.extent == y.extent;
@@ -79,7 +79,7 @@ static bool needs_whole(Layouts *l, const Op *op, const Op *where) {
     for (int j = 0; j < op->args[i]->type->rank; j++) {
       const Sym *dim = op->args[i]->type->dims[j];
       bool stays = type_has_dim(op->results[0].type, dim) && !(along && along->sym == dim);
-      if (!stays && !same_place(l, op, where, dim)) return true;
+      if (!stays && !same_range(l, op, where, dim)) return true;
     }
   return holds;
 }
@@ -164,7 +164,7 @@ static bool localise_operand(Layouts *l, Op *op, int i) {
   if (v->type->kind != TYPE_tile || !v->def || v->def->parent == op->parent) return true;
   if (!same_extents(l, op, v->def, v->type, &same)) return false;
   bool can = can_be_made(l, v->def, op);
-  if (same && (!can || same_places(l, v->def, op, v->type))) return true;
+  if (same && (!can || same_ranges(l, v->def, op, v->type))) return true;
   if (!can && !can_be_read_again(l, v->def, op)) return fail_part(l, op, v->def);
   Op *copy = insert_like(l, v->def, op);
   op->args[i] = &copy->results[0];

@@ -30,7 +30,7 @@ static bool fail_wide(Kernel *k, const Op *op, const Sym *dim) {
 }
 
 static bool record(Kernel *k, Op *op, const AccessBounds *b) {
-  if (b->unplaced) return false;
+  if (b->no_position) return false;
   if (b->far && !is_promised(op)) return fail_far(k, op, b->far);
   const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, b->nbounds);
   Attr mask = {.key = ATTR_mask, .exprs = tests};

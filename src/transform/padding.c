@@ -363,7 +363,7 @@ static void pad_region(Pad *p, Region *r) {
 
 /* Whether a row divides its dimension into whole tiles, judged from numbers alone. */
 static bool row_is_whole(const Kernel *k, const Constraint *c) {
-  PlaceRow row = kernel_place_row(k, c);
+  DivisionRow row = kernel_division_row(k, c);
   const Constraint *bind = kernel_constraint(k, CONSTRAINT_bind, row.dim);
   int64_t size, extent;
   if (row.start || row.count) return false;

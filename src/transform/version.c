@@ -55,9 +55,9 @@ static bool find_counters(Split *sp, const MemAccess *a, Counters *c) {
   const Distribution *d = sp->facts->distribute;
   *c = (Counters){0};
   for (int i = 0; i < a->tile->rank; i++) {
-    Place place;
-    if (!distribute_dim(d, a->op, a->tile->dims[i], &place)) return false;
-    add_counter(sp, c, access_tile_position(sp->sym, i), place.extent);
+    TileRange range;
+    if (!distribute_dim(d, a->op, a->tile->dims[i], &range)) return false;
+    add_counter(sp, c, access_tile_position(sp->sym, i), range.extent);
   }
   for (const Op *loop = a->op->parent->owner; loop; loop = loop->parent->owner)
     if (loop->kind == OP_for && c->n < (int)WV_LEN(c->symbol))

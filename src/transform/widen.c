@@ -53,7 +53,7 @@ static void widen(Kernel *k, Op *op, const Type *spread) {
 }
 
 /* Whether workgroups differ along `axis` because of the row: not if all start at the same place. */
-static bool is_cut_along(const PlaceRow *r, int axis) {
+static bool is_cut_along(const DivisionRow *r, int axis) {
   int64_t start;
   bool stands = r->secondary && r->start && sym_is_int(r->start, &start);
   return r->kind == CONSTRAINT_workgroup && r->axis == axis && !stands;
@@ -63,7 +63,7 @@ static bool is_cut_along(const PlaceRow *r, int axis) {
 static bool is_repeated_along(const Distribution *d, const Op *op, int axis) {
   bool divided = false;
   for (int i = 0; i < d->rows.n; i++) {
-    const PlaceRow *r = &d->rows.at[i];
+    const DivisionRow *r = &d->rows.at[i];
     if (!is_cut_along(r, axis)) continue;
     if (type_has_dim(op->args[0]->type, r->dim) || type_has_dim(op->args[1]->type, r->dim))
       return false;

@@ -1,5 +1,5 @@
 /* distribute.h, compared with the evaluator: at every op of every kernel, for every workgroup and
- * for some iterations, the expressions give the numbers eval_place.c computes. Then random
+ * for some iterations, the expressions give the numbers eval_position.c computes. Then random
  * headers. */
 #include "analysis/analysis.h"
 #include "backend/eval/eval.h"
@@ -28,8 +28,8 @@ static bool open_eval(Judge *j, Kernel *k, const SymBinding *values, int n) {
     sym_is_int(values[i].to, &v);
     env_set(ev, env_slot(ev, sym_name(values[i].from)), v);
   }
-  place_aliases(ev);
-  return place_setup(ev);
+  position_aliases(ev);
+  return position_setup(ev);
 }
 
 static void close_eval(Judge *j) {
@@ -41,17 +41,17 @@ static void close_eval(Judge *j) {
 static void compare_dim(Judge *j, const Op *op, const Sym *dim) {
   Harness *harness = j->harness;
   Axis axis;
-  Place place;
+  TileRange range;
   int64_t start, extent, size, whole;
   j->ev.at = op->at;
-  if (!place_axis(&j->ev, dim, &axis) || !place_dim_size(&j->ev, dim, &whole)) return;
-  if (!distribute_dim(j->d, op, dim, &place)) { /* a position that is even here, not everywhere */
+  if (!position_axis(&j->ev, dim, &axis) || !position_dim_size(&j->ev, dim, &whole)) return;
+  if (!distribute_dim(j->d, op, dim, &range)) { /* a position that is even here, not everywhere */
     CHECK(dim != axis.base && j->ev.cx->diags.last->code == DIAG_E0605);
     return;
   }
-  CHECK(expr_value(&j->ev, place.start, &start));
-  CHECK(expr_value(&j->ev, place.extent, &extent));
-  CHECK(expr_extent(&j->ev, place.size, &size)); /* `N` in a size is never a loop's position */
+  CHECK(expr_value(&j->ev, range.start, &start));
+  CHECK(expr_value(&j->ev, range.extent, &extent));
+  CHECK(expr_extent(&j->ev, range.size, &size)); /* `N` in a size is never a loop's position */
   CHECK_INT(start, axis.lo);
   CHECK_INT(extent < 0 ? 0 : extent, axis.n);
   CHECK_INT(size, whole);
@@ -70,7 +70,7 @@ static void compare_loop(Judge *j, const Op *op, int iteration) {
   } else {
     Harness *harness = j->harness;
     int64_t trips, counted;
-    if (place_trips(ev, loop.axis, &trips)) {
+    if (position_trips(ev, loop.axis, &trips)) {
       CHECK(expr_value(ev, distribute_trips(j->d, op), &counted));
       CHECK_INT(counted, trips);
     }
@@ -120,7 +120,7 @@ static void compare_groups(Judge *j) {
   int64_t all = grid[0] * grid[1] * grid[2], step = all / GROUPS + 1;
   for (int64_t g = 0; g < all; g += step) {
     int mark = env_mark(&j->ev);
-    if (place_enter_group(&j->ev, g % grid[0], g / grid[0] % grid[1], g / grid[0] / grid[1]))
+    if (position_enter_group(&j->ev, g % grid[0], g / grid[0] % grid[1], g / grid[0] / grid[1]))
       for (int iteration = 0; iteration < 3; iteration += 2)
         compare_region(j, j->ev.k->body, iteration);
     env_rewind(&j->ev, mark);

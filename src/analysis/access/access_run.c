@@ -17,7 +17,7 @@ typedef struct Address {
   const Standing *s;
   const SymFacts *facts;
   const Sym *const *coords, *const *sizes;
-  const SymBinding *place;
+  const SymBinding *position;
   SymCtx *sym;
   const Sym *offset;       /* in elements, over the $x; NULL: unknown */
   const MemLayout *memory; /* of an allocation, or NULL: row-major */
@@ -60,8 +60,9 @@ static void find_offset_bits(const Address *ad) {
   const Sym *all = sym_int(ad->sym, 1);
   for (int m = 0; m < t->rank; m++) all = sym_mul(ad->sym, all, ad->sizes[m]);
   ad->b->bytes = in_bytes(ad, all);
-  SymRange used = sym_range(ad->sym, ad->facts,
-                            in_bytes(ad, sym_subst(ad->sym, ad->offset, ad->place, a->tile->rank)));
+  SymRange used =
+      sym_range(ad->sym, ad->facts,
+                in_bytes(ad, sym_subst(ad->sym, ad->offset, ad->position, a->tile->rank)));
   if (used.lo >= INT32_MIN && used.hi <= INT32_MAX - RUN_BITS / 8) ad->b->offset_bits = 32;
 }
 
@@ -71,7 +72,7 @@ static void find_offset_bits(const Address *ad) {
 static const Sym *at_run(const Address *ad, const Sym *e, int axis, int run, int r) {
   SymBinding to[IR_MAX_RANK];
   int rank = ad->b->access.tile->rank;
-  for (int i = 0; i < rank; i++) to[i] = ad->place[i];
+  for (int i = 0; i < rank; i++) to[i] = ad->position[i];
   const Sym *q = sym_symbol(ad->sym, "$q", false);
   to[axis].to = sym_add(ad->sym, sym_mul(ad->sym, q, sym_int(ad->sym, run)), sym_int(ad->sym, r));
   return sym_subst(ad->sym, e, to, rank);
@@ -89,7 +90,7 @@ static bool moves_by(const Address *ad, const Sym *e, int axis, int run, int r, 
 
 /* Whether e moves by `each` from every element of a run to the next. */
 static bool moves_evenly(const Address *ad, const Sym *e, int axis, int run, int each) {
-  const Sym *x = ad->place[axis].from, *coeff, *rest;
+  const Sym *x = ad->position[axis].from, *coeff, *rest;
   int64_t by;
   if (sym_linear(ad->sym, e, &x, 1, &coeff, &rest) && sym_is_int(coeff, &by)) return by == each;
   for (int r = 1; r < run; r++)
@@ -167,8 +168,8 @@ static void find_run(const Address *ad) {
 }
 
 void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
-                    const Sym *const *coords, const Sym *const *sizes, const SymBinding *place) {
-  Address ad = {b, s, inside, coords, sizes, place, s->d->k->cx->sym, NULL, NULL, false};
+                    const Sym *const *coords, const Sym *const *sizes, const SymBinding *position) {
+  Address ad = {b, s, inside, coords, sizes, position, s->d->k->cx->sym, NULL, NULL, false};
   const Op *alloc = b->access.memory->def;
   MemLayout memory;
   if (alloc && alloc->kind == OP_alloc && alloc_slot_layout(alloc, &memory)) ad.memory = &memory;

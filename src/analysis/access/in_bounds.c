@@ -54,14 +54,14 @@ typedef struct Work {
   Finder *f;
   const Standing *s;
   AccessBounds *b;
-  SymFacts *facts;                /* facts at the op, plus those about the $e */
-  SymBinding place[IR_MAX_RANK];  /* $xi is start + $ei */
-  const Sym *coords[IR_MAX_RANK]; /* $yi over the $x */
-  const Sym *sizes[IR_MAX_RANK];  /* of the memory; NULL: not known */
+  SymFacts *facts;                  /* facts at the op, plus those about the $e */
+  SymBinding position[IR_MAX_RANK]; /* $xi is start + $ei */
+  const Sym *coords[IR_MAX_RANK];   /* $yi over the $x */
+  const Sym *sizes[IR_MAX_RANK];    /* of the memory; NULL: not known */
 } Work;
 
-static const Sym *at_place(const Work *w, const Sym *e) {
-  return sym_subst(w->f->sym, e, w->place, w->b->access.tile->rank);
+static const Sym *at_position(const Work *w, const Sym *e) {
+  return sym_subst(w->f->sym, e, w->position, w->b->access.tile->rank);
 }
 
 /* Adds that b.coord is below b.limit, or not negative; `name` and `named` are how a test spells
@@ -71,7 +71,7 @@ static void add_bound(Work *w, Bound b, const Sym *name, const Sym *named) {
   const Sym *zero = sym_int(cx, 0);
   WV_ASSERT(w->b->nbounds < MAX_BOUNDS);
   b.test = named ? sym_lt(cx, name, named) : sym_ge(cx, name, zero);
-  b.at = at_place(w, b.coord);
+  b.at = at_position(w, b.coord);
   b.meaning = named ? sym_lt(cx, b.at, b.limit) : sym_ge(cx, b.at, zero);
   w->b->bounds[w->b->nbounds++] = b;
 }
@@ -238,12 +238,12 @@ static void open_tile(Work *w) {
     DimRange here;
     const Sym *e = access_tile_position(cx, i);
     if (!standing_range(w->s, w->b->access.op, t->dims[i], &here)) {
-      w->b->unplaced = true;
+      w->b->no_position = true;
       here = (DimRange){.start = sym_symbol(cx, "$somewhere", false)};
     }
     if (here.size) sym_assume(w->facts, sym_le(cx, e, sym_sub(cx, here.size, sym_int(cx, 1))));
     if (here.size == sym_int(cx, 1)) e = sym_int(cx, 0);
-    w->place[i] = (SymBinding){access_x(cx, i), sym_add(cx, here.start, e)};
+    w->position[i] = (SymBinding){access_x(cx, i), sym_add(cx, here.start, e)};
     standing_learn_remainders(cx, w->facts, here.start);
   }
 }
@@ -283,7 +283,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
     w.coords[m] = access_coord(a, s, m);
     w.sizes[m] = memory_size(f, s, a, m);
     b->sizes[m] = w.sizes[m];
-    standing_learn_remainders(f->sym, w.facts, at_place(&w, w.coords[m]));
+    standing_learn_remainders(f->sym, w.facts, at_position(&w, w.coords[m]));
   }
   bound_symbols(&w);
   bound_iteration(&w);
@@ -291,7 +291,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   bound_memory(&w);
   decide(&w);
   b->inhabited = is_inhabited(&w);
-  find_addresses(b, s, w.facts, w.coords, w.sizes, w.place);
+  find_addresses(b, s, w.facts, w.coords, w.sizes, w.position);
   sym_take_error(f->sym); /* an overflow above only means that no proof was found */
   f->found[a->op->id] = b;
 }

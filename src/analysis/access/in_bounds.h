@@ -35,7 +35,7 @@ typedef struct AccessBounds {
   MemAccess access;
   Bound bounds[MAX_BOUNDS];
   int nbounds;
-  bool unplaced;                  /* its tile has no position, which was reported */
+  bool no_position;               /* its tile has no position, which was reported */
   const Sym *far;                 /* a symbol whose value cannot be tested; NULL: none */
   bool inhabited;                 /* copies only: the memory is known to have elements there */
   const Sym *bytes;               /* of the whole memory; NULL: unknown */
@@ -62,8 +62,8 @@ const Sym *access_coord(const MemAccess *a, const Standing *s, int m);
 bool access_dynamic_is_even(const MemAccess *a, const Standing *s, int i, int axis, int run);
 
 /* access_run.c: fills in the fields about addresses. `inside` holds the facts of `s` and of the $e;
- * `coords` the $y over the $x; `place` the value of $xi at the op. */
+ * `coords` the $y over the $x; `position` the value of $xi at the op. */
 void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
-                    const Sym *const *coords, const Sym *const *sizes, const SymBinding *place);
+                    const Sym *const *coords, const Sym *const *sizes, const SymBinding *position);
 
 #endif

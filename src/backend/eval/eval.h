@@ -133,7 +133,7 @@ typedef struct Eval {
   Vec(Undo) undo;
   int back; /* how many of them, the latest, are undone temporarily */
 
-  Vec(PlaceRow) rows;
+  Vec(DivisionRow) rows;
   bool explicit_grid;        /* there is a grid row: workgroup ids do not determine positions */
   int64_t counts[EVAL_GRID]; /* workgroups per constraint dimension */
   int64_t grid[3];
@@ -202,19 +202,18 @@ bool expr_point(ExprRun *run, int64_t *out); /* false: no value at this point; r
 
 bool args_bind(Eval *ev, int nargs); /* bind and dynamic rows, parameters, their geometry */
 
-/* ---- eval_place.c --------------------------------------------------------------------------- */
+/* ---- eval_position.c ------------------------------------------------------------------------ */
 
-void place_aliases(Eval *ev); /* sizes of aliased dimensions */
-bool place_setup(Eval *ev);   /* rows, aliases, grid */
-bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
-Axis axis_of(const Sym *dim);                         /* without a range */
-bool place_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */
-bool place_box(Eval *ev, const Type *t, Box *out);
-bool place_end(Eval *ev, Axis *a); /* sets the end of an axis to the current size of its
-                                    * dimension */
-bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out); /* also of K/32; exact */
-bool place_trips(Eval *ev, const Sym *axis, int64_t *out);
-bool place_waves(Eval *ev, const Sym *base, int64_t *out); /* waves that share the dimension */
+void position_aliases(Eval *ev); /* sizes of aliased dimensions */
+bool position_setup(Eval *ev);   /* rows, aliases, grid */
+bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
+Axis axis_of(const Sym *dim);                            /* without a range */
+bool position_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */
+bool position_box(Eval *ev, const Type *t, Box *out);
+bool position_end(Eval *ev, Axis *a); /* sets its end to the current size of its dimension */
+bool position_dim_size(Eval *ev, const Sym *dim, int64_t *out); /* also of K/32; exact */
+bool position_trips(Eval *ev, const Sym *axis, int64_t *out);
+bool position_waves(Eval *ev, const Sym *base, int64_t *out); /* waves that share the dimension */
 
 /* ---- eval_value.c --------------------------------------------------------------------------- */
 

@@ -20,18 +20,18 @@ typedef struct Coord {
   int64_t stride[EVAL_AXES];
 } Coord;
 
-static int64_t coord_place(const Coord *c, const Box *box, const int64_t *index) {
+static int64_t coord_index(const Coord *c, const Box *box, const int64_t *index) {
   int64_t e = 0;
   for (int i = 0; i < box->rank; i++) e += index[i] * c->stride[i];
   return e;
 }
 
 static int64_t coord_at(const Coord *c, const Box *box, const int64_t *index) {
-  return c->at[coord_place(c, box, index)];
+  return c->at[coord_index(c, box, index)];
 }
 
 static bool coord_known(const Coord *c, const Box *box, const int64_t *index) {
-  int64_t e = coord_place(c, box, index);
+  int64_t e = coord_index(c, box, index);
   return c->none ? !c->none[e] : c->at[e] != NO_VALUE;
 }
 
@@ -56,7 +56,7 @@ static bool origin_of(Eval *ev, const Sym *dim, bool local, int64_t *out) {
   Axis here;
   *out = 0;
   if (!local) return true;
-  if (!place_axis(ev, dim, &here)) return false;
+  if (!position_axis(ev, dim, &here)) return false;
   *out = here.lo;
   return true;
 }
@@ -68,7 +68,7 @@ static bool coord_by_name(Eval *ev, const Access *a, const Sym *dim, Coord *out)
   int axis = box_find(a->box, here.base);
   int64_t origin;
   if (axis < 0) {
-    if (!place_axis(ev, dim, &here)) return false;
+    if (!position_axis(ev, dim, &here)) return false;
     *out = coord_constant(ev, a->local ? 0 : here.lo);
     return true;
   }

@@ -69,7 +69,7 @@ static bool check_size(Eval *ev, int i, int d) {
   if (!t->layout && !is_whole(ev, t->dims[d]))
     return arg_size_is_broken(ev->k, i, ev->args[i].buffer, d);
   if (t->layout ? !expr_value(ev, t->layout[d], &expected)
-                : !place_dim_size(ev, t->dims[d], &expected))
+                : !position_dim_size(ev, t->dims[d], &expected))
     return false;
   return arg_has_size(ev->k, i, ev->args[i].buffer, d, expected);
 }
@@ -130,7 +130,7 @@ static bool bind_symbols(Eval *ev) {
     const Constraint *c = &ev->k->constraints.at[i];
     if (c->kind == CONSTRAINT_dynamic && !bind_dynamic(ev, c->dynamic.symbol, c->at)) return false;
   }
-  place_aliases(ev);
+  position_aliases(ev);
   return bind_shapes(ev);
 }
 

@@ -79,7 +79,7 @@ static void put_column(const Combining *c, Tile *out, const Tile *t, int64_t i) 
 /* The whole in the first part. The other parts are empty: their elements have no meaning. */
 static Tile *in_first_part(Combining *c, const Tile *whole) {
   Axis parts;
-  if (!place_axis(c->ev, op_attr(c->op, ATTR_into)->sym, &parts)) return NULL;
+  if (!position_axis(c->ev, op_attr(c->op, ATTR_into)->sym, &parts)) return NULL;
   Box box = box_with(&c->rest, parts);
   Tile *out = tile_new(c->ev, c->rows->dtype, &box);
   c->along = parts;
@@ -106,7 +106,7 @@ bool run_combine(Eval *ev, Op *op) {
     if (!eval_goes_on(ev, 0) || !(acc = combine_column(&c, acc, i))) return false;
     if (scans) put_column(&c, out, acc, i);
   }
-  if (scans && !place_box(ev, op->results[0].type, &box)) return false;
+  if (scans && !position_box(ev, op->results[0].type, &box)) return false;
   if (scans) out = tile_on(ev, out, &box);
   else out = parts ? in_first_part(&c, acc) : acc;
   ev->values[op->results[0].id].tile = out;

@@ -42,7 +42,7 @@ static bool open_op(Eval *ev, const DebugLog *log) {
     dims[i] = slot ? log->slots[i].symbol : debug_log_dim(log, i - log->nslots);
     m.size[i] = 1;
     if (slot ? !expr_value(ev, log->slots[i].count, &m.size[i])
-             : dims[i] && !place_dim_size(ev, dims[i], &m.size[i]))
+             : dims[i] && !position_dim_size(ev, dims[i], &m.size[i]))
       return false;
   }
   return open_log(ev, log->op, log->label, m);
@@ -55,7 +55,7 @@ static bool open_param(Eval *ev, int i) {
   m.rank = v->type->rank;
   ev->at = p->at;
   for (int d = 0; d < m.rank; d++)
-    if (!place_dim_size(ev, m.dims[d], &m.size[d])) return false;
+    if (!position_dim_size(ev, m.dims[d], &m.size[d])) return false;
   if (!open_log(ev, NULL, p->log, m)) return false;
   Log *log = &ev->logs.at[ev->logs.n - 1];
   log->report = p->report;
@@ -146,7 +146,7 @@ bool run_debug_log(Eval *ev, Op *op) {
   for (int i = 0; i < slice.rank; i++)
     slice.size[i] = log->memory.size[i + slots], slice.stride[i] = log->memory.stride[i + slots];
   Box box;
-  if (!place_box(ev, op->args[0]->type, &box)) return false;
+  if (!position_box(ev, op->args[0]->type, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
   Access a = {.op = op, .box = &box, .memory = &slice, .test_extents = true, .replaced = -1};

@@ -93,7 +93,7 @@ static Tile *outside(Eval *ev, const Op *op, const Box *box) {
 
 bool run_read(Eval *ev, Op *op) {
   Box box;
-  if (!place_box(ev, op->results[0].type, &box)) return false;
+  if (!position_box(ev, op->results[0].type, &box)) return false;
   Access a = open_access(ev, op, 0, &box, MEMORY_IS_INPUT);
   const Memory *m = memory_arg(ev, op, 0);
   const int64_t *offsets = m ? access_offsets(ev, &a) : NULL;
@@ -107,7 +107,7 @@ bool run_read(Eval *ev, Op *op) {
 
 bool run_inside(Eval *ev, Op *op) {
   Box box;
-  if (!place_box(ev, op->results[0].type, &box)) return false;
+  if (!position_box(ev, op->results[0].type, &box)) return false;
   Access a = open_access(ev, op, 0, &box, MEMORY_IS_INPUT);
   const int64_t *offsets = access_offsets(ev, &a);
   if (!offsets) return false;
@@ -119,14 +119,14 @@ bool run_inside(Eval *ev, Op *op) {
 
 /* The elements that a write or an atomic covers: this workgroup's tile along dims that its register
  * lacks. */
-static bool place_spread(Eval *ev, const Op *op, Box *out) {
-  return place_box(ev, access_spread(ev->cx, op), out);
+static bool spread_box(Eval *ev, const Op *op, Box *out) {
+  return position_box(ev, access_spread(ev->cx, op), out);
 }
 
 bool run_write(Eval *ev, Op *op) {
   Box box;
   Memory *m = memory_arg(ev, op, 1);
-  if (!m || !place_spread(ev, op, &box)) return false;
+  if (!m || !spread_box(ev, op, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_OUTPUT);
@@ -141,7 +141,7 @@ static bool tile_of_memory(Eval *ev, const Memory *m, Box *out) {
   int64_t all = 1;
   out->rank = m->rank;
   for (int i = 0; i < m->rank; i++) {
-    if (!place_axis(ev, m->dims[i], &out->axis[i])) return false;
+    if (!position_axis(ev, m->dims[i], &out->axis[i])) return false;
     int64_t n = out->axis[i].n;
     if (n > 0 && all > TILE_MOST / n)
       return eval_fail(ev, DIAG_E0706, "a workgroup's tile of `%s` has more than %d elements",
@@ -237,7 +237,7 @@ static bool has_one_result(Eval *ev, const Op *op, const Box *box) {
 bool run_atomic(Eval *ev, Op *op) {
   Box box;
   if (!acts_by_tile(ev, op)) return false;
-  if (!place_spread(ev, op, &box) || !has_one_result(ev, op, &box)) return false;
+  if (!spread_box(ev, op, &box) || !has_one_result(ev, op, &box)) return false;
   int first = atomic_operands(op->kind);
   Tile *value = tile_at(ev, op->args[0], &box);
   Tile *expected = value && first > 2 ? tile_at(ev, op->args[2], &box) : NULL;
@@ -258,7 +258,7 @@ bool run_atomic(Eval *ev, Op *op) {
 bool run_scatter(Eval *ev, Op *op) {
   Box box;
   if (!acts_by_tile(ev, op)) return false;
-  if (!place_box(ev, op->args[0]->type, &box)) return false;
+  if (!position_box(ev, op->args[0]->type, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   Tile *index = value ? tile_at(ev, op->args[1], &box) : NULL;
   if (!index) return false;
@@ -285,7 +285,7 @@ static void report_one(const Memory *m, int64_t table, Tile *const *words, int n
 bool run_report(Eval *ev, Op *op) {
   Box box;
   Tile *words[FAILURE_COLUMNS];
-  if (!acts_by_tile(ev, op) || !place_box(ev, op->args[0]->type, &box)) return false;
+  if (!acts_by_tile(ev, op) || !position_box(ev, op->args[0]->type, &box)) return false;
   Tile *cond = tile_at(ev, op->args[0], &box);
   for (int i = 2; cond && i < op->nargs; i++)
     if (!(words[i - 2] = tile_at(ev, op->args[i], &box))) return false;
@@ -312,7 +312,7 @@ static bool scratch_sizes(Eval *ev, const Op *op, Memory *m) {
   for (int i = 0; i < t->rank; i++) {
     const Sym *given = alloc_extent(ev->k, op, i);
     Axis here;
-    if (given ? !expr_value(ev, given, &m->size[i]) : !place_axis(ev, t->dims[i], &here))
+    if (given ? !expr_value(ev, given, &m->size[i]) : !position_axis(ev, t->dims[i], &here))
       return false;
     if (!given) m->size[i] = here.n;
     if (m->size[i] < 0)

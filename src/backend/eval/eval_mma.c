@@ -34,8 +34,8 @@ static bool open_contraction(Eval *ev, const Op *op, Contraction *c) {
   const char *wrong = product_of(ev->k, op, &p);
   if (wrong) return eval_fail(ev, DIAG_E0303, "%s", wrong);
   *c = (Contraction){.batches = 1, .k_dim = p.roles.k};
-  if (!place_box(ev, op->results[0].type, &c->out)) return false;
-  if (!place_axis(ev, entry_of(p.lhs->type, dim_base(p.roles.k)), &c->k_axis)) return false;
+  if (!position_box(ev, op->results[0].type, &c->out)) return false;
+  if (!position_axis(ev, entry_of(p.lhs->type, dim_base(p.roles.k)), &c->k_axis)) return false;
   int m = c->out.rank - 2, n = c->out.rank - 1;
   for (int i = 0; i < m; i++) c->batches *= c->out.axis[i].n;
   c->m = c->out.axis[m].n;

@@ -11,7 +11,7 @@
 static bool check_scope(Eval *ev, const Op *op, const Sym *dim) {
   int64_t waves;
   if (op_has(op, ATTR_block)) return true;
-  if (!place_waves(ev, dim_base(dim), &waves)) return false;
+  if (!position_waves(ev, dim_base(dim), &waves)) return false;
   if (waves <= 1) return true;
   eval_fail(ev, DIAG_E0701,
             "`%s` along `%s`, which %lld waves share, gives each wave its own result",
@@ -24,7 +24,7 @@ Tile *reduction_rows(Eval *ev, const Op *op, Box *rest, Axis *along) {
   const Sym *dim = op_attr(op, ATTR_dim)->sym;
   Box box;
   if (!check_scope(ev, op, dim)) return NULL;
-  if (!place_axis(ev, dim, along) || !place_box(ev, op->args[0]->type, &box)) return NULL;
+  if (!position_axis(ev, dim, along) || !position_box(ev, op->args[0]->type, &box)) return NULL;
   *rest = box_without(&box, dim);
   Box box_of_rows = box_with(rest, *along);
   Tile *rows = tile_at(ev, op->args[0], &box_of_rows);
@@ -71,7 +71,7 @@ static void reduce_row(Eval *ev, OpKind kind, const Tile *rows, int64_t row, con
 /* The whole in the first part, the neutral element in the others. */
 static Tile *in_parts(Eval *ev, const Op *op, const Tile *whole) {
   Axis parts;
-  if (!place_axis(ev, op_attr(op, ATTR_into)->sym, &parts)) return NULL;
+  if (!position_axis(ev, op_attr(op, ATTR_into)->sym, &parts)) return NULL;
   Box box = box_with(&whole->box, parts);
   Tile *out = tile_new(ev, whole->dtype, &box);
   EACH_ELEMENT(ev, e, 0, box_count(&box)) {
@@ -109,7 +109,7 @@ bool run_cumsum(Eval *ev, Op *op) {
   Tile *rows = reduction_rows(ev, op, &rest, &along);
   Tile *init = rows && op->nargs > 1 ? tile_at(ev, op->args[1], &rest) : NULL;
   if (!rows || (op->nargs > 1 && !init)) return false;
-  if (!place_box(ev, op->results[0].type, &box)) return false;
+  if (!position_box(ev, op->results[0].type, &box)) return false;
   Tile *sums = tile_new(ev, rows->dtype, &rows->box);
   for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
     if (!eval_goes_on(ev, along.n)) return false;
@@ -166,8 +166,8 @@ bool run_topk(Eval *ev, Op *op) {
   Box rest, box;
   Axis along, found;
   Tile *rows = reduction_rows(ev, op, &rest, &along);
-  if (!rows || !place_axis(ev, op_attr(op, ATTR_k_dim)->sym, &found) ||
-      !place_box(ev, op->results[0].type, &box))
+  if (!rows || !position_axis(ev, op_attr(op, ATTR_k_dim)->sym, &found) ||
+      !position_box(ev, op->results[0].type, &box))
     return false;
   Box picked = box_with(&rest, found);
   Tile *values = tile_new(ev, rows->dtype, &picked), *where = tile_new(ev, DTYPE_i32, &picked);

@@ -43,7 +43,7 @@ static Tile *follow_axis(Eval *ev, Tile *t, const Sym *axis) {
   int i = box_find(&t->box, axis);
   if (i < 0) return t;
   Axis here;
-  if (!place_axis(ev, t->box.axis[i].dim, &here)) return NULL;
+  if (!position_axis(ev, t->box.axis[i].dim, &here)) return NULL;
   if (here.n != t->box.axis[i].n) {
     eval_fail(ev, DIAG_E0705,
               "the carried value has %lld elements along `%s`, but an iteration has %lld",
@@ -63,7 +63,7 @@ static bool bind_carried(Eval *ev, const Op *op, Carried *c, int first, const Sy
     Tile *t = c->at[i].tile;
     Box box;
     if (t && axis && box_find(&t->box, axis) >= 0) {
-      if (!c->started && !place_box(ev, op->args[c->first + i]->type, &box)) return false;
+      if (!c->started && !position_box(ev, op->args[c->first + i]->type, &box)) return false;
       t = c->started ? follow_axis(ev, t, axis) : tile_at(ev, op->args[c->first + i], &box);
       if (!t) return false;
     }
@@ -98,7 +98,7 @@ static bool leave_loop(Eval *ev, const Op *op, Carried *c, const Sym *axis) {
     int at = t ? box_find(&t->box, axis) : -1;
     Axis here;
     if (at < 0 || t->box.axis[at].n != 1) continue;
-    if (!place_axis(ev, t->box.axis[at].dim, &here)) return false;
+    if (!position_axis(ev, t->box.axis[at].dim, &here)) return false;
     if (here.n == 1) c->at[i].tile = follow_axis(ev, t, axis);
   }
   return set_results(ev, op, c);
@@ -160,7 +160,7 @@ static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *
 bool run_for(Eval *ev, Op *op) {
   Loop loop = {.axis = op_attr(op, ATTR_axis)->sym, .outer = ev->loops};
   int64_t trips;
-  if (!place_trips(ev, loop.axis, &trips)) return false;
+  if (!position_trips(ev, loop.axis, &trips)) return false;
   if (op_has(op, ATTR_from) && !uniform(ev, op->args[0], "the start of the loop", &loop.counter))
     return false;
   if (loop.counter < 0) loop.counter = 0;

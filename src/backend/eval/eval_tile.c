@@ -16,7 +16,7 @@ bool run_lane_op(Eval *ev, Op *op) {
   if (box_count(&t->box) != 1 || op->nargs != 1)
     return eval_fail(ev, DIAG_E0701, "`%s` depends on which elements a thread holds",
                      op_info[op->kind].name);
-  if (!place_box(ev, op->results[0].type, &box)) return false;
+  if (!position_box(ev, op->results[0].type, &box)) return false;
   t = tile_at(ev, op->args[0], &box);
   ev->values[op->results[0].id].tile = t;
   return t != NULL;
@@ -104,7 +104,7 @@ static bool run_op(Eval *ev, Op *op) {
                      "`%s` is not a tile op: the evaluator runs tile-level kernels only",
                      op_info[op->kind].name);
   Box box;
-  if (!place_box(ev, op->results[0].type, &box)) return false;
+  if (!position_box(ev, op->results[0].type, &box)) return false;
   Tile *t = how->compute(ev, op, &box);
   if (t && op->nargs) t = tile_made(ev, t); /* it may be the operand itself */
   ev->values[op->results[0].id] = (Binding){.tile = t, .made = env_mark(ev)};
@@ -118,7 +118,7 @@ static bool enter_iterations(Eval *ev, const Attr *named, Loop *loops) {
     int64_t trips;
     *loop = (Loop){.axis = named->pairs[i].key, .outer = ev->loops};
     if (!expr_value(ev, named->pairs[i].value, &loop->counter)) return false;
-    if (!place_trips(ev, loop->axis, &trips)) return false;
+    if (!position_trips(ev, loop->axis, &trips)) return false;
     ev->beyond |= loop->counter < 0 || loop->counter >= trips;
     ev->loops = loop;
   }
@@ -145,7 +145,7 @@ static bool run_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
   arena_reset(ev->group);
   ev->scratch = ARENA_ARRAY(ev->group, Memory *, ev->k->nops);
   ev->arena = ev->group;
-  bool ok = place_enter_group(ev, x, y, z) && eval_region(ev, ev->k->body);
+  bool ok = position_enter_group(ev, x, y, z) && eval_region(ev, ev->k->body);
   env_rewind(ev, mark);
   return ok;
 }
@@ -161,7 +161,8 @@ static bool run_grid(Eval *ev) {
 static bool launch(Eval *ev, int nargs) {
   if (ev->k->level != LEVEL_TILE)
     return eval_fail(ev, DIAG_E0409, "`%s` is not a tile-level kernel", ev->k->name);
-  if (!args_bind(ev, nargs) || !place_setup(ev) || !logs_setup(ev) || !run_grid(ev)) return false;
+  if (!args_bind(ev, nargs) || !position_setup(ev) || !logs_setup(ev) || !run_grid(ev))
+    return false;
   logs_deliver(ev);
   return logs_check_workspace(ev) && logs_check_report(ev);
 }

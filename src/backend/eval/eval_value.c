@@ -182,7 +182,7 @@ Tile *tile_made(Eval *ev, Tile *t) {
   Box box = t->box;
   bool same = true;
   for (int i = 0; i < box.rank; i++) {
-    if (!place_end(ev, &box.axis[i])) return NULL;
+    if (!position_end(ev, &box.axis[i])) return NULL;
     same &= box.axis[i].end == t->box.axis[i].end;
   }
   if (same) return t;

@@ -147,16 +147,16 @@ static bool find_axes(Finder *f) {
 /* Tiles begin at multiples of their extent along the channels. */
 static bool open_tile(Finder *f, const Distribution *d, const int *extent) {
   const MemAccess *a = &f->b->access;
-  Place place;
+  TileRange range;
   SymFacts *facts = sym_facts_new(d->arena, f->sym, d->facts);
   f->extent = extent[f->out->channel];
-  if (!distribute_dim(d, a->op, a->tile->dims[f->out->channel], &place)) return false;
-  if (!sym_divides(f->sym, d->facts, f->extent, place.start)) return false;
+  if (!distribute_dim(d, a->op, a->tile->dims[f->out->channel], &range)) return false;
+  if (!sym_divides(f->sym, d->facts, f->extent, range.start)) return false;
   f->tile = sym_symbol(f->sym, "$tile", true);
   f->in = sym_symbol(f->sym, "$in", true);
   const Sym *start = sym_mul(f->sym, f->tile, sym_int(f->sym, f->extent));
   sym_assume(facts, sym_lt(f->sym, f->in, sym_int(f->sym, f->extent)));
-  if (place.size) sym_assume(facts, sym_lt(f->sym, start, place.size));
+  if (range.size) sym_assume(facts, sym_lt(f->sym, start, range.size));
   f->facts = facts;
   return true;
 }

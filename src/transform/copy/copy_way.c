@@ -20,10 +20,10 @@ bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
   if (alloc_slot_layout(alloc, out)) return true;
   if (op_has(alloc, ATTR_physical)) return false;
   for (int i = 0; i < t->rank; i++) {
-    Place place;
+    TileRange range;
     int64_t n;
-    if (!distribute_dim(d, alloc, t->dims[i], &place)) return false;
-    const Sym *e = sym_simplify(d->k->cx->sym, d->facts, place.extent);
+    if (!distribute_dim(d, alloc, t->dims[i], &range)) return false;
+    const Sym *e = sym_simplify(d->k->cx->sym, d->facts, range.extent);
     if (!e || !sym_is_int(e, &n) || n < 1 || n > 1 << 16) return false;
     extent[i] = (int)n;
   }

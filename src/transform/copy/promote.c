@@ -62,10 +62,10 @@ static bool wants_shared(const Promote *p, const Op *op) {
 static const char *find_extents(const Promote *p, const Op *op, const Sym **out) {
   const Type *t = op->results[0].type;
   for (int i = 0; i < t->rank; i++) {
-    Place place;
+    TileRange range;
     int64_t n;
-    if (!distribute_dim(p->d, op, t->dims[i], &place)) return "";
-    out[i] = sym_simplify(p->k->cx->sym, p->d->facts, place.extent);
+    if (!distribute_dim(p->d, op, t->dims[i], &range)) return "";
+    out[i] = sym_simplify(p->k->cx->sym, p->d->facts, range.extent);
     if (!out[i] || !sym_is_int(out[i], &n))
       return arena_printf(p->arena, "its tile along `%s` has no fixed size",
                           sym_text(p->arena, t->dims[i]));
@@ -75,9 +75,9 @@ static const char *find_extents(const Promote *p, const Op *op, const Sym **out)
 
 /* ---- sharing ---- */
 
-static bool same_places(const Promote *p, const Op *a, const Op *b, const Type *t) {
+static bool same_ranges(const Promote *p, const Op *a, const Op *b, const Type *t) {
   for (int i = 0; i < t->rank; i++) {
-    Place x, y;
+    TileRange x, y;
     if (!distribute_dim(p->d, a, t->dims[i], &x) || !distribute_dim(p->d, b, t->dims[i], &y))
       return false;
     if (x.start != y.start || x.extent != y.extent || x.size != y.size) return false;
@@ -96,7 +96,7 @@ static bool same_read(const Promote *p, const Op *a, const Op *b) {
   for (int i = 0; i < a->nargs; i++)
     if (a->args[i] != b->args[i]) return false;
   return same_attr(a, b, ATTR_mapping) && same_attr(a, b, ATTR_bounds) &&
-         same_places(p, a, b, a->results[0].type) && same_places(p, a, b, a->args[0]->type);
+         same_ranges(p, a, b, a->results[0].type) && same_ranges(p, a, b, a->args[0]->type);
 }
 
 static bool stores_to(const Op *op, const Value *argument) {
@@ -217,8 +217,8 @@ static bool mentions(const Promote *p, const Op *op, const Sym *counter) {
 static bool is_repeated(const Promote *p, const Op *loop, const Op *copy) {
   const Sym *counter = ir_loop_counter(p->k, op_attr(loop, ATTR_axis)->sym);
   return copy->nargs == 2 && copy->args[1]->def && !mentions(p, copy, counter) &&
-         same_places(p, copy, loop, copy->args[0]->type) &&
-         same_places(p, copy, loop, copy->args[1]->type) && !stores_to(loop, copy->args[0]);
+         same_ranges(p, copy, loop, copy->args[0]->type) &&
+         same_ranges(p, copy, loop, copy->args[1]->type) && !stores_to(loop, copy->args[0]);
 }
 
 /* Only for allocations made by this pass, which have no other copies. From the inside out. */

@@ -1,4 +1,4 @@
-/* place.c: would an op, or a symbol, mean something else at another position? */
+/* invariant.c: whether an op or a symbol means the same at another position of the kernel. */
 #include "analysis/analysis.h"
 #include "ir/attr.h"
 

@@ -1,4 +1,4 @@
-/* eval_place.c: the position of a workgroup. Grid, workgroup ids, loop counters and the header's
+/* eval_position.c: the position of a workgroup. Grid, workgroup ids, loop counters and the header's
  * rows give every dimension its position and extent at the op under evaluation (docs/language.md,
  * section 4.8):
  *
@@ -11,7 +11,7 @@
 #include "backend/eval/eval.h"
 
 /* No memory has this many elements: any larger distance makes no difference. */
-static const int64_t PLACE_FAR = INT64_C(1) << 60;
+static const int64_t POSITION_FAR = INT64_C(1) << 60;
 
 #define ROW_FAIL(ev, row, ...) ((ev)->at = (row)->at, eval_fail((ev), DIAG_E0706, __VA_ARGS__))
 
@@ -33,7 +33,7 @@ static bool scale_exactly(Eval *ev, const Axis *a, const char *what, int64_t v, 
   return true;
 }
 
-bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out) {
+bool position_dim_size(Eval *ev, const Sym *dim, int64_t *out) {
   Axis a = axis_of(dim);
   int64_t n;
   return expr_extent(ev, a.base, &n) && scale_exactly(ev, &a, "size", n, out);
@@ -58,8 +58,8 @@ static const Sym *position_expr(Eval *ev, const Sym *s) {
   return sym_subst(ev->cx->sym, s, to, 2 * EVAL_GRID);
 }
 
-static PlaceRow row_of(Eval *ev, const Constraint *c) {
-  PlaceRow row = kernel_place_row(ev->k, c);
+static DivisionRow row_of(Eval *ev, const Constraint *c) {
+  DivisionRow row = kernel_division_row(ev->k, c);
   row.start = position_expr(ev, row.start);
   return row;
 }
@@ -69,7 +69,7 @@ static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
 }
 
 /* An aliased dimension without a size of its own gets the derived one. */
-void place_aliases(Eval *ev) {
+void position_aliases(Eval *ev) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
     if (c->kind != CONSTRAINT_alias) continue;
@@ -84,7 +84,7 @@ void place_aliases(Eval *ev) {
 static bool add_twins(Eval *ev, const Constraint *alias) {
   int own = ev->rows.n;
   for (int i = 0; i < own; i++) {
-    PlaceRow twin = ev->rows.at[i];
+    DivisionRow twin = ev->rows.at[i];
     if (twin.dim != alias->alias.of) continue;
     twin.dim = alias->alias.dim;
     twin.size = alias_apply(ev, alias, twin.size);
@@ -115,14 +115,14 @@ static bool build_rows(Eval *ev) {
   return true;
 }
 
-static bool row_size(Eval *ev, const PlaceRow *r, int64_t *out) {
+static bool row_size(Eval *ev, const DivisionRow *r, int64_t *out) {
   if (!expr_value(ev, r->size, out)) return false;
   if (*out > 0) return true;
   return ROW_FAIL(ev, r, "the tile of `%s` is %lld", eval_text(ev, r->dim), (long long)*out);
 }
 
 /* The number of tiles into which a row divides its dimension, with the symbols in force now. */
-static bool row_count(Eval *ev, const PlaceRow *r, int64_t *out) {
+static bool row_count(Eval *ev, const DivisionRow *r, int64_t *out) {
   int64_t extent, size;
   if (r->count) {
     if (!expr_value(ev, r->count, out)) return false;
@@ -136,19 +136,19 @@ static bool row_count(Eval *ev, const PlaceRow *r, int64_t *out) {
   return true;
 }
 
-bool place_trips(Eval *ev, const Sym *axis, int64_t *out) {
+bool position_trips(Eval *ev, const Sym *axis, int64_t *out) {
   for (int i = 0; i < ev->rows.n; i++) {
-    const PlaceRow *r = &ev->rows.at[i];
+    const DivisionRow *r = &ev->rows.at[i];
     if (r->kind == CONSTRAINT_tile && r->dim == axis) return row_count(ev, r, out);
   }
   return eval_fail(ev, DIAG_E0211, "`%s` has no tile", eval_text(ev, axis));
 }
 
-bool place_waves(Eval *ev, const Sym *base, int64_t *out) {
+bool position_waves(Eval *ev, const Sym *base, int64_t *out) {
   const Constraint *wave = kernel_constraint(ev->k, CONSTRAINT_wave, base);
   *out = 1;
   for (int i = 0; wave && i < ev->rows.n; i++) {
-    const PlaceRow *r = &ev->rows.at[i];
+    const DivisionRow *r = &ev->rows.at[i];
     int64_t tile, part;
     if (r->kind != CONSTRAINT_workgroup || r->dim != base) continue;
     if (!row_size(ev, r, &tile) || !expr_value(ev, wave->wave.size, &part)) return false;
@@ -162,7 +162,7 @@ bool place_waves(Eval *ev, const Sym *base, int64_t *out) {
 static bool grid_of_rows(Eval *ev) {
   for (int i = 0; i < EVAL_GRID; i++) ev->counts[i] = 1;
   for (int i = 0; i < ev->rows.n; i++) {
-    const PlaceRow *r = &ev->rows.at[i];
+    const DivisionRow *r = &ev->rows.at[i];
     if (r->kind != CONSTRAINT_workgroup || r->secondary) continue;
     ev->at = r->at;
     if (!row_count(ev, r, &ev->counts[r->axis])) return false;
@@ -174,7 +174,7 @@ static bool grid_of_rows(Eval *ev) {
   return true;
 }
 
-bool place_setup(Eval *ev) {
+bool position_setup(Eval *ev) {
   if (!build_rows(ev)) return false;
   for (int i = 0; i < 3; i++) env_set(ev, env_numbered_slot(ev, "$DD", i), 0);
   for (int i = 0; i < EVAL_GRID; i++) {
@@ -213,7 +213,7 @@ static void unfold(const Eval *ev, const int64_t ids[3], int64_t out[EVAL_GRID])
 }
 
 /* Expressions see the ids of the launch: $WG2 is the folded one, $WG3 and $WG4 are not. */
-bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
+bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
   const int64_t raw[3] = {x, y, z};
   int64_t ids[3], own[EVAL_GRID];
   unfold(ev, raw, own);
@@ -251,11 +251,12 @@ static bool vector_shape(Eval *ev, const Sym *base, int64_t *out) {
 static int64_t within(int64_t v, int64_t most) { return v > most ? most : v < -most ? -most : v; }
 
 static int64_t position_of(int64_t start, int64_t counter, int64_t size) {
-  return within(within(start, PLACE_FAR) + within(counter, PLACE_FAR / size) * size, PLACE_FAR);
+  return within(within(start, POSITION_FAR) + within(counter, POSITION_FAR / size) * size,
+                POSITION_FAR);
 }
 
 /* What one row adds to the position of its dimension; *applies: it also sets the extent. */
-static bool row_position(Eval *ev, const PlaceRow *r, bool *applies, int64_t *position,
+static bool row_position(Eval *ev, const DivisionRow *r, bool *applies, int64_t *position,
                          int64_t *size) {
   const Loop *loop = r->kind == CONSTRAINT_tile ? loop_over(ev, r->loop) : NULL;
   *applies = r->kind == CONSTRAINT_workgroup || loop;
@@ -285,11 +286,11 @@ static bool is_set_later(Eval *ev, const Sym *base) {
   return false;
 }
 
-static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
+static bool position_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   bool cut = false, rides = !kernel_constraint(ev->k, CONSTRAINT_alias, base);
   out->lo = 0;
   for (int i = 0; i < ev->rows.n; i++) {
-    const PlaceRow *r = &ev->rows.at[i];
+    const DivisionRow *r = &ev->rows.at[i];
     bool applies;
     int64_t position;
     if (r->dim != base) continue;
@@ -311,7 +312,7 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
 }
 
 /* A dimension of unknown size ends with its tile. */
-bool place_end(Eval *ev, Axis *a) {
+bool position_end(Eval *ev, Axis *a) {
   int64_t size;
   a->end = INT64_MAX;
   if (a->coordinate || !expr_is_known(ev, a->base)) return true;
@@ -320,14 +321,14 @@ bool place_end(Eval *ev, Axis *a) {
   return true;
 }
 
-bool place_axis(Eval *ev, const Sym *dim, Axis *out) {
+bool position_axis(Eval *ev, const Sym *dim, Axis *out) {
   Axis a = axis_of(dim);
   int64_t n;
-  if (!place_base(ev, a.base, &a, &n)) return false;
+  if (!position_base(ev, a.base, &a, &n)) return false;
   if (!scale_exactly(ev, &a, "position", a.lo, &a.lo)) return false;
   a.n = n;
   if (!a.batch && !scale_exactly(ev, &a, "extent", n, &a.n)) return false;
-  if (!place_end(ev, &a)) return false;
+  if (!position_end(ev, &a)) return false;
   *out = a;
   return true;
 }
@@ -339,11 +340,11 @@ static bool fail_large(Eval *ev, const Type *t) {
   return false;
 }
 
-bool place_box(Eval *ev, const Type *t, Box *out) {
+bool position_box(Eval *ev, const Type *t, Box *out) {
   int64_t all = 1;
   out->rank = t->rank;
   for (int i = 0; i < t->rank; i++) {
-    if (!place_axis(ev, t->dims[i], &out->axis[i])) return false;
+    if (!position_axis(ev, t->dims[i], &out->axis[i])) return false;
     int64_t n = out->axis[i].n;
     if (n > 0 && all > TILE_MOST / n) return fail_large(ev, t);
     all *= n;
