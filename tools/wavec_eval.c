@@ -230,7 +230,7 @@ static void print_summary(const char *name, const wv_buffer *b, int64_t n) {
 }
 
 /* The offset of element `i` in row-major order. */
-static int64_t place_of(const wv_buffer *b, int64_t i) {
+static int64_t strided_offset(const wv_buffer *b, int64_t i) {
   int64_t at = 0;
   if (!b->strides) return i;
   for (int d = b->rank - 1; d >= 0; i /= b->shape[d--]) at += i % b->shape[d] * b->strides[d];
@@ -241,7 +241,7 @@ static int64_t place_of(const wv_buffer *b, int64_t i) {
 static void show(const wv_buffer *b, int64_t n) {
   int64_t row = b->rank ? b->shape[b->rank - 1] : 1;
   for (int64_t i = 0; i < n; i++)
-    printf("%s%.9g%s", i % row ? " " : "  ", wv_data_get(b->dtype, b->data, place_of(b, i)),
+    printf("%s%.9g%s", i % row ? " " : "  ", wv_data_get(b->dtype, b->data, strided_offset(b, i)),
            i % row == row - 1 ? "\n" : "");
 }
 

@@ -72,11 +72,11 @@ static void put_word(StrBuf *out, char type, int64_t word) {
   }
 }
 
-static bool is_place(char type) { return type == FAILURE_COORD || type == FAILURE_GROUP; }
+static bool is_position(char type) { return type == FAILURE_COORD || type == FAILURE_GROUP; }
 
 /* The text before a word; `before` is the type of the previous word, 0 at the beginning. */
 static const char *separator(char before, char type) {
-  if (before && is_place(before) == is_place(type)) return ", ";
+  if (before && is_position(before) == is_position(type)) return ", ";
   if (before) return before == FAILURE_GROUP ? "): " : ": ";
   return type == FAILURE_GROUP ? "in workgroup (" : type == FAILURE_COORD ? "at " : "";
 }

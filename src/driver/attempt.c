@@ -1,7 +1,7 @@
 /* attempt.c: records what a call is about to do, as a file that `wavec again` replays.
  *
  *     # wavec again: --passes=all --target=sm_90a
- *     # internal error at src/lower_threads/lower_place.c:97: found[r] >= 0
+ *     # internal error at src/lower_threads/lower_coords.c:97: found[r] >= 0
  *     kernel @gemm(...
  *
  * The text is taken before anything changes the kernel. It is written only after an internal error,

@@ -13,7 +13,7 @@ const SymFacts *emit_facts(const Lower *l) { return l->scope->facts; }
 
 /* ---- ops ---- */
 
-static Value *place_op(Lower *l, LowerScope *scope, Op *op, const Type *type) {
+static Value *append_op(Lower *l, LowerScope *scope, Op *op, const Type *type) {
   if (scope->open) ir_insert_before(scope->open, op);
   else ir_append(scope->region, op);
   if (!type) return NULL;
@@ -30,7 +30,7 @@ static Op *make_op(Lower *l, OpKind kind, Value *const *args, int nargs, const A
 
 Value *emit_op(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs, int nattrs,
                const Type *type) {
-  return place_op(l, l->scope, make_op(l, kind, args, nargs, attrs, nattrs), type);
+  return append_op(l, l->scope, make_op(l, kind, args, nargs, attrs, nattrs), type);
 }
 
 /* ---- scopes of expressions ---- */
@@ -132,12 +132,12 @@ static Value *remember(Lower *l, LowerScope *scope, const Sym *e, DType dtype, V
   return v;
 }
 
-static Value *place_expr(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *const *args,
-                         int nargs) {
+static Value *append_expr(Lower *l, LowerScope *scope, const Sym *e, DType dtype,
+                          Value *const *args, int nargs) {
   const Sym *safe = scope == l->scope ? e : guarded(l, e);
   Attr attr = {.key = ATTR_expr, .sym = emit_at_entry(l, safe ? safe : e)};
   Op *op = make_op(l, OP_expr, args, nargs, &attr, 1);
-  return place_op(l, scope, op, type_scalar(l->k->cx, dtype));
+  return append_op(l, scope, op, type_scalar(l->k->cx, dtype));
 }
 
 Value *emit_expr(Lower *l, const Sym *e, DType dtype) {
@@ -146,7 +146,7 @@ Value *emit_expr(Lower *l, const Sym *e, DType dtype) {
   if (v) return v;
   LowerScope *home = home_of(l, e);
   if (!fits(l, home->facts, e, dtype)) home = l->scope;
-  return remember(l, home, e, dtype, place_expr(l, home, e, dtype, NULL, 0));
+  return remember(l, home, e, dtype, append_expr(l, home, e, dtype, NULL, 0));
 }
 
 const Sym *emit_arg(Lower *l, int i) {
@@ -154,7 +154,7 @@ const Sym *emit_arg(Lower *l, int i) {
 }
 
 Value *emit_expr_of(Lower *l, const Sym *e, DType dtype, Value *const *args, int nargs) {
-  return place_expr(l, l->scope, e, dtype, args, nargs);
+  return append_expr(l, l->scope, e, dtype, args, nargs);
 }
 
 Value *emit_test(Lower *l, const Sym *condition) {
@@ -252,7 +252,7 @@ static Value *emit_part(Lower *l, LowerScope *scope, const Sym *part, DType dtyp
   if (part == sym_int(l->sym, 0)) return NULL;
   Value *known = known_from(l, scope, part, dtype);
   return known ? known
-               : remember(l, scope, part, dtype, place_expr(l, scope, part, dtype, NULL, 0));
+               : remember(l, scope, part, dtype, append_expr(l, scope, part, dtype, NULL, 0));
 }
 
 /* The sum of two values, whose expression is e. */
@@ -260,7 +260,7 @@ static Value *emit_sum(Lower *l, LowerScope *scope, const Sym *e, DType dtype, V
   Value *sides[] = {a, b}, *known = known_from(l, scope, e, dtype);
   if (known || !a || !b) return known ? known : a ? a : b;
   const Sym *sum = sym_add(l->sym, emit_arg(l, 0), emit_arg(l, 1));
-  return remember(l, scope, e, dtype, place_expr(l, scope, sum, dtype, sides, 2));
+  return remember(l, scope, e, dtype, append_expr(l, scope, sum, dtype, sides, 2));
 }
 
 Value *emit_address(Lower *l, const Sym *e, DType dtype) {

@@ -144,8 +144,8 @@ bool memory_layout(const Value *memory, MemLayout *out);
 bool memory_slot_layout(Lower *l, const Value *memory, const Op *op, MemLayout *out,
                         const Sym **before);
 
-/* In elements, before the swizzle (mem_place). */
-const Sym *memory_place(Lower *l, const MemLayout *m, const Sym *const *coords);
+/* In elements, before the swizzle (mem_linear_offset). */
+const Sym *memory_linear_offset(Lower *l, const MemLayout *m, const Sym *const *coords);
 
 /* In elements, for coordinates relative to the tile, in the slot of a ring that `op` names. */
 const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, const Op *op,

@@ -9,7 +9,7 @@
 #include "emit/emit.h"
 #include "ir/ops/alloc_layout.h"
 
-const Sym *memory_place(Lower *l, const MemLayout *m, const Sym *const *coords) {
+const Sym *memory_linear_offset(Lower *l, const MemLayout *m, const Sym *const *coords) {
   const Sym *sum = sym_int(l->sym, 0);
   for (int d = 0; d < m->dims; d++) {
     int weight = 1, left = m->digits.n;
@@ -75,13 +75,13 @@ const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, cons
   const Sym *all[IR_MAX_RANK + 1];
   int rank = memory->type->rank, slot = m->dims - rank;
   for (int i = 0; i < rank; i++) all[slot + i] = coords[i];
-  if (!slot) return swizzled(l, m, memory_place(l, m, all));
+  if (!slot) return swizzled(l, m, memory_linear_offset(l, m, all));
   all[0] = slot_of(l, op, memory);
-  if (!is_slot_whole(m)) return swizzled(l, m, memory_place(l, m, all));
+  if (!is_slot_whole(m)) return swizzled(l, m, memory_linear_offset(l, m, all));
   const Sym *stride = sym_int(l->sym, m->digits.at[m->digits.n - 1].stride);
   const Sym *before = sym_mul(l->sym, all[0], stride);
   all[0] = sym_int(l->sym, 0);
-  return sym_add(l->sym, before, swizzled(l, m, memory_place(l, m, all)));
+  return sym_add(l->sym, before, swizzled(l, m, memory_linear_offset(l, m, all)));
 }
 
 bool memory_layout(const Value *memory, MemLayout *out) {

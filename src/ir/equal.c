@@ -1,5 +1,5 @@
-/* equal.c: structural equality of kernels, ignoring names and places. Values correspond if they are
- * defined at the same point of the walk. */
+/* equal.c: structural equality of kernels, ignoring names and source locations. Values correspond
+ * if they are defined at the same point of the walk. */
 #include "ir/attr.h"
 
 typedef struct Pairing {

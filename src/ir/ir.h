@@ -467,7 +467,7 @@ const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
  * dimensions without a size of their own. Writes at most one per row; returns how many. */
 int kernel_bindings(const Kernel *k, SymBinding *out);
 
-bool ir_equal(const Kernel *a, const Kernel *b); /* ignoring names and places */
+bool ir_equal(const Kernel *a, const Kernel *b); /* ignoring names and source locations */
 
 /* ---- clone.c ------------------------------------------------------------------------------- */
 

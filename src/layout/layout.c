@@ -121,19 +121,19 @@ const int *layout_owners(Arena *a, const Layout *l) {
   return owner;
 }
 
-LayoutPlace layout_place(const Layout *l, int position) {
+LayoutHolder layout_holder_at(const Layout *l, int position) {
   int regs = layout_size(l, LAYOUT_REG), lanes = layout_size(l, LAYOUT_LANE);
-  return (LayoutPlace){position % regs, position / regs % lanes, position / regs / lanes};
+  return (LayoutHolder){position % regs, position / regs % lanes, position / regs / lanes};
 }
 
-bool layout_holder(const Layout *l, const int coord[LAYOUT_DIMS], int nth, LayoutPlace *out) {
+bool layout_holder(const Layout *l, const int coord[LAYOUT_DIMS], int nth, LayoutHolder *out) {
   int wanted = layout_number(l, coord), n = layout_positions(l);
   for (int p = 0; wanted >= 0 && p < n; p++) {
     int at[LAYOUT_DIMS];
-    LayoutPlace place = layout_place(l, p);
-    layout_at(l, place.reg, place.lane, place.wave, at);
+    LayoutHolder holder = layout_holder_at(l, p);
+    layout_at(l, holder.reg, holder.lane, holder.wave, at);
     if (layout_number(l, at) != wanted || nth-- > 0) continue;
-    *out = place;
+    *out = holder;
     return true;
   }
   return false;

@@ -67,15 +67,16 @@ const int *layout_table(Arena *a, const Layout *l);
 /* The first position of every element, -1 where it is not held. */
 const int *layout_owners(Arena *a, const Layout *l);
 
-typedef struct LayoutPlace {
+/* A register that holds an element. */
+typedef struct LayoutHolder {
   int reg, lane, wave;
-} LayoutPlace;
+} LayoutHolder;
 
-LayoutPlace layout_place(const Layout *l, int position);
+LayoutHolder layout_holder_at(const Layout *l, int position);
 
 /* The `nth` holder of an element, counting from 0 in the order of positions; false: there are
  * fewer. */
-bool layout_holder(const Layout *l, const int coord[LAYOUT_DIMS], int nth, LayoutPlace *out);
+bool layout_holder(const Layout *l, const int coord[LAYOUT_DIMS], int nth, LayoutHolder *out);
 
 /* ---- checking -------------------------------------------------------------------------------- */
 

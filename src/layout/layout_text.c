@@ -58,7 +58,7 @@ void layout_draw(StrBuf *out, const Layout *l) {
   Arena *a = out->arena;
   const int *owner = layout_owners(a, l);
   for (int e = 0; e < l->extent[0] * l->extent[1]; e++) {
-    LayoutPlace at = layout_place(l, owner[e] < 0 ? 0 : owner[e]);
+    LayoutHolder at = layout_holder_at(l, owner[e] < 0 ? 0 : owner[e]);
     const char *wave = l->part[LAYOUT_WAVE].n ? arena_printf(a, "%d:", at.wave) : "";
     const char *cell = owner[e] < 0 ? "-" : arena_printf(a, "%s%d.%d", wave, at.lane, at.reg);
     draw_cell(out, e % l->extent[1], cell);

@@ -67,7 +67,7 @@ int mem_swizzle(Swizzle s, int offset) {
   return (int)((unsigned)offset ^ ((unsigned)offset >> s.shift & s.mask));
 }
 
-int mem_place(const MemLayout *m, const int coord[LAYOUT_DIMS]) {
+int mem_linear_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]) {
   int rest[LAYOUT_DIMS], offset = 0;
   for (int d = 0; d < m->dims; d++) rest[d] = coord[d];
   for (int i = 0; i < m->digits.n; i++) {
@@ -79,7 +79,7 @@ int mem_place(const MemLayout *m, const int coord[LAYOUT_DIMS]) {
 }
 
 int mem_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]) {
-  return mem_swizzle(m->swizzle, mem_place(m, coord));
+  return mem_swizzle(m->swizzle, mem_linear_offset(m, coord));
 }
 
 int mem_offset_of(const MemLayout *m, int element) {

@@ -51,9 +51,9 @@ MemLayout mem_nvidia(int dims, const int *extent, int bits, int span);
 MemLayout mem_ring(const MemLayout *m, int stages, int align);
 
 int mem_swizzle(Swizzle s, int offset);
-int mem_place(const MemLayout *m, const int coord[LAYOUT_DIMS]);  /* before the swizzle */
-int mem_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]); /* in elements */
-int mem_offset_of(const MemLayout *m, int element);               /* by its row-major number */
+int mem_linear_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]); /* before the swizzle */
+int mem_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]);        /* in elements */
+int mem_offset_of(const MemLayout *m, int element); /* by its row-major number */
 int mem_size(const MemLayout *m); /* number of elements from 0 through the last one */
 int64_t mem_bytes(const MemLayout *m);
 

@@ -36,7 +36,7 @@ void lower_wait(Lower *l);
 /* Waits until at most `most` of the products that read shared memory are in flight. */
 void lower_wait_products(Lower *l, int most);
 
-/* ---- positions of elements (lower_place.c) --------------------------------------------------- */
+/* ---- coordinates of elements (lower_coords.c) ------------------------------------------------ */
 
 /* What lane and wave contribute to the coordinate along `dim`, relative to the tile. */
 const Sym *lane_coord(Lower *l, const Layout *layout, int dim);
@@ -137,22 +137,22 @@ typedef struct TileForm {
   const Sym **more;             /* by how often each symbolic step is taken */
 } TileForm;
 
-/* known + more + by; two places with the same `known` and `more` differ by a number. */
-typedef struct FormPlace {
+/* known + more + by; two values with the same `known` and `more` differ by a number. */
+typedef struct FormParts {
   const Sym *known; /* NULL: overflow */
   const Sym *more;  /* a symbolic sum */
   int64_t by;
-} FormPlace;
+} FormParts;
 
 TileForm *form_of(Lower *l, const Sym *e, const Layout *layout);
 
 /* The value at a register; x: the position of register 0. */
-FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg);
+FormParts form_parts(Lower *l, TileForm *f, const Sym *const *x, int reg);
 
 /* An earlier register from which the symbolic step `adds` leads to reg; -1: none. Few different
  * steps are used: 1, 2, 4, ... leaps. */
 int form_before(Lower *l, const TileForm *f, int reg, const Sym **adds);
-const Sym *form_sum(Lower *l, FormPlace p);                              /* NULL: overflow */
+const Sym *form_sum(Lower *l, FormParts p);                              /* NULL: overflow */
 const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg); /* both */
 
 /* ---- memory of the workgroup (lower_alloc.c, lower_wgmma.c) ----------------------------------- */

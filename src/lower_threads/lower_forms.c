@@ -1,7 +1,7 @@
 /* lower_forms.c: expressions over the coordinates of a tile, decomposed once for all registers.
  *
  *     200*$x0 + $x1 at (3, 8)              its value at register 0, plus 3 steps of 200 and 8 of 1
- *     Mod($x0, W)*8 + $x1                  not an addition along $x0: computed at each place there
+ *     Mod($x0, W)*8 + $x1                  not an addition along $x0: computed at each $x0
  *     64*$x0 + xor(Mod($x0, 8), $x1)       rows that are 8 apart: 512 more
  *
  * Simplification is the expensive part of lowering an access. A register's number has a digit for
@@ -101,9 +101,9 @@ static const Sym *more_at(Lower *l, const TileForm *f, int reg) {
   return more;
 }
 
-FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg) {
+FormParts form_parts(Lower *l, TileForm *f, const Sym *const *x, int reg) {
   const Digits *regs = &f->layout->part[LAYOUT_REG];
-  FormPlace p = {0};
+  FormParts p = {0};
   int first = 0, weight = 1, rest = reg, way = 0, ways = 1;
   for (int i = 0; i < regs->n; weight *= regs->at[i++].radix) {
     int radix = regs->at[i].radix, digit = rest % radix, leaps = digit / f->step[i].of;
@@ -133,11 +133,11 @@ int form_before(Lower *l, const TileForm *f, int reg, const Sym **adds) {
   return -1;
 }
 
-const Sym *form_sum(Lower *l, FormPlace p) {
+const Sym *form_sum(Lower *l, FormParts p) {
   const Sym *terms[] = {p.known, p.more, sym_int(l->sym, p.by)};
   return p.known && sym_is_bool(p.known) ? p.known : sym_sum(l->sym, terms, (int)WV_LEN(terms));
 }
 
 const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg) {
-  return form_sum(l, form_place(l, f, x, reg));
+  return form_sum(l, form_parts(l, f, x, reg));
 }

@@ -20,7 +20,7 @@ int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n) 
   const Type *acc = p->op->results[0].type;
   Layout fragment;
   int coord[LAYOUT_DIMS] = {0}, in[LAYOUT_DIMS];
-  const RegisterIndex *places = register_index(l, v->layout, ALL_DIMS);
+  const RegisterIndex *index = register_index(l, v->layout, ALL_DIMS);
   mma_fragment(row, part, &fragment);
   int axis[2] = {type_base_dim(v->type, dim_along(&p->div, part, 0)),
                  type_base_dim(v->type, dim_along(&p->div, part, 1))};
@@ -39,7 +39,7 @@ int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n) 
       coord[axis[1]] = i % inner * fragment.extent[1] + in[1];
       if (part == MMA_A || part == MMA_B)
         coord[axis[1]] = mma_order_at(p->div.order, coord[axis[1]]);
-      int found = register_at(places, coord);
+      int found = register_at(index, coord);
       WV_ASSERT(found >= 0); /* the layout of a matrix operand has every element */
       list[(*n)++] = found;
     }

@@ -13,7 +13,7 @@
 
 /* An element of each row of the result. */
 typedef struct Best {
-  Value *value, *place;
+  Value *value, *index;
 } Best;
 
 typedef struct TopK {
@@ -41,7 +41,7 @@ static bool has_nan(DType t) { return dtype_is_float(t) && isnan(dtype_round(t, 
 /* Where a ranks before b; indices are equal only for copies of the same element. */
 static Value *is_before(TopK *t, Best a, Best b) {
   Value *larger = logic(t, OP_gt, a.value, b.value), *equal = logic(t, OP_eq, a.value, b.value);
-  Value *earlier = logic(t, OP_lt, a.place, b.place);
+  Value *earlier = logic(t, OP_lt, a.index, b.index);
   if (has_nan(a.value->type->dtype)) {
     Value *x = logic(t, OP_eq, a.value, a.value), *y = logic(t, OP_eq, b.value, b.value);
     Value *neither = logic(t, OP_not, logic(t, OP_or, x, y), NULL);
@@ -54,7 +54,7 @@ static Value *is_before(TopK *t, Best a, Best b) {
 static Best better(TopK *t, Best a, Best b) {
   Value *first = is_before(t, a, b);
   return (Best){emit_select(t->l, first, a.value, b.value),
-                emit_select(t->l, first, a.place, b.place)};
+                emit_select(t->l, first, a.index, b.index)};
 }
 
 /* ---- one round ---- */
@@ -62,7 +62,7 @@ static Best better(TopK *t, Best a, Best b) {
 static Best best_of_registers(TopK *t) {
   Lower *l = t->l;
   Value **values = ARENA_ARRAY(l->arena, Value *, t->rows);
-  Value **places = ARENA_ARRAY(l->arena, Value *, t->rows);
+  Value **indices = ARENA_ARRAY(l->arena, Value *, t->rows);
   Best so_far = {0};
   int *taken = ARENA_ARRAY(l->arena, int, t->rows);
   for (int done = 0; done < t->regs; done += t->rows) { /* one register of every row at a time */
@@ -70,17 +70,17 @@ static Best best_of_registers(TopK *t) {
       int r = taken[o];
       while (t->row[r] != o) r++;
       values[o] = t->held[r].value;
-      places[o] = t->held[r].place;
+      indices[o] = t->held[r].index;
       taken[o] = r + 1;
     }
-    Best next = {emit_join(l, values, t->rows), emit_join(l, places, t->rows)};
+    Best next = {emit_join(l, values, t->rows), emit_join(l, indices, t->rows)};
     so_far = done ? better(t, next, so_far) : next;
   }
   return so_far;
 }
 
 static Best of_lane(TopK *t, Best b, const Sym *lane) {
-  return (Best){emit_shuffle_idx(t->l, b.value, lane), emit_shuffle_idx(t->l, b.place, lane)};
+  return (Best){emit_shuffle_idx(t->l, b.value, lane), emit_shuffle_idx(t->l, b.index, lane)};
 }
 
 /* The lanes of this digit in turn, beginning with the next: each sees all, and all agree. */
@@ -105,7 +105,7 @@ static Best best_of_lanes(TopK *t, Best b) {
     }
     for (int bit = 1; bit < radix; bit *= 2) {
       int flip = weight * bit;
-      Best other = {emit_shuffle(t->l, b.value, flip), emit_shuffle(t->l, b.place, flip)};
+      Best other = {emit_shuffle(t->l, b.value, flip), emit_shuffle(t->l, b.index, flip)};
       b = better(t, other, b);
     }
   }
@@ -115,9 +115,9 @@ static Best best_of_lanes(TopK *t, Best b) {
 static void take_out(TopK *t, Best b) {
   for (int r = 0; r < t->regs; r++) {
     Best *h = &t->held[r];
-    Value *gone = logic(t, OP_eq, h->place, emit_pick(t->l, b.place, &t->row[r], 1));
+    Value *gone = logic(t, OP_eq, h->index, emit_pick(t->l, b.index, &t->row[r], 1));
     h->value = emit_select(t->l, gone, t->nothing.value, h->value);
-    h->place = emit_select(t->l, gone, t->nothing.place, h->place);
+    h->index = emit_select(t->l, gone, t->nothing.index, h->index);
   }
 }
 
@@ -166,13 +166,13 @@ static bool open_registers(TopK *t) {
   for (int r = 0; r < t->regs; r++) {
     layout_at(t->from, r, 0, 0, coord);
     row[r] = row_of(t, r);
-    const Sym *place = sym_add(l->sym, base, sym_int(l->sym, coord[t->dim]));
+    const Sym *index = sym_add(l->sym, base, sym_int(l->sym, coord[t->dim]));
     const Sym *inside = lane_is_inside(l, t->from, r, 1u << t->dim);
     Value *test = inside ? emit_test(l, inside) : NULL;
     if (exists) test = both(t, test, emit_pick(l, exists, &r, 1));
-    Best b = {emit_pick(l, v, &r, 1), emit_expr(l, emit_cheaper(l, place), DTYPE_i32)};
+    Best b = {emit_pick(l, v, &r, 1), emit_expr(l, emit_cheaper(l, index), DTYPE_i32)};
     if (test) b.value = emit_select(l, test, b.value, t->nothing.value);
-    if (test) b.place = emit_select(l, test, b.place, t->nothing.place);
+    if (test) b.index = emit_select(l, test, b.index, t->nothing.index);
     t->held[r] = b;
   }
   t->row = row;
@@ -207,10 +207,10 @@ static Best missing(TopK *t) {
 static Best found(TopK *t, Best b) {
   Lower *l = t->l;
   if (!t->may_run_out) return b;
-  Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, t->rows));
+  Value *none = logic(t, OP_eq, b.index, emit_splat(l, t->nothing.index, t->rows));
   Best rest = missing(t);
   return (Best){emit_select(l, none, rest.value, b.value),
-                emit_select(l, none, rest.place, b.place)};
+                emit_select(l, none, rest.index, b.index)};
 }
 
 /* All rounds are in the program, and each visits every register. */
@@ -237,17 +237,17 @@ bool lower_topk(Lower *l, const Op *op) {
   t.rows = layout_size(&t.beside, LAYOUT_REG);
   t.nothing = make_nothing(&t, from->type->dtype);
   if (!check_rounds(&t, rounds) || !open_registers(&t)) return false;
-  Value **values = ARENA_ARRAY(l->arena, Value *, n), **places = ARENA_ARRAY(l->arena, Value *, n);
+  Value **values = ARENA_ARRAY(l->arena, Value *, n), **indices = ARENA_ARRAY(l->arena, Value *, n);
   for (int i = 0; i < rounds; i++) {
     Best b = best_of_lanes(&t, best_of_registers(&t));
     if (i < rounds - 1) take_out(&t, b);
     b = found(&t, b);
     values[i] = b.value;
-    places[i] = b.place;
+    indices[i] = b.index;
   }
   Best rest = rounds < n ? missing(&t) : (Best){0};
-  for (int i = rounds; i < n; i++) values[i] = rest.value, places[i] = rest.place;
+  for (int i = rounds; i < n; i++) values[i] = rest.value, indices[i] = rest.index;
   l->value[out[0].id] = arrange(&t, &out[0], values, n, k_dim);
-  l->value[out[1].id] = arrange(&t, &out[1], places, n, k_dim);
+  l->value[out[1].id] = arrange(&t, &out[1], indices, n, k_dim);
   return true;
 }

@@ -98,7 +98,7 @@ static Value *offset_of(LaneProduct *p, const Shared *s, int row, int k) {
   for (int i = 0; i < s->layout.dims; i++) coords[i] = sym_int(l->sym, s->part.at[i]);
   coords[s->part.row_dim] = sym_add(l->sym, s->row, sym_int(l->sym, row));
   coords[s->part.k_dim] = sym_int(l->sym, k);
-  const Sym *at = emit_cheaper(l, memory_place(l, &s->layout, coords));
+  const Sym *at = emit_cheaper(l, memory_linear_offset(l, &s->layout, coords));
   return emit_address(l, sym_add(l->sym, at, s->slot), DTYPE_i32);
 }
 

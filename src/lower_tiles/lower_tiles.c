@@ -50,7 +50,7 @@ static bool keep(Tiles *t, const Op *op) {
   const Value *v = &op->results[0];
   Tile *tile = &t->tile[v->id];
   if (t->plan.is_inline[v->id] && !tile_has_size(t, op, v->type)) return leave_unsized(t, op, tile);
-  if (!tile_place(t, op, v->type, tile)) return false;
+  if (!tile_set_ranges(t, op, v->type, tile)) return false;
   if (tile_elements(v->type, tile) == 1) return keep_scalar(t, v);
   tile->held = TILE_INLINE;
   if (steady_is_kept(t, v)) return steady_keep(t, v);
@@ -172,7 +172,7 @@ static Constraint launch_row(Tiles *t) {
 static bool is_too_large(const Tiles *t) { return scratch_bytes(t) > t->l.cx->target->shared_most; }
 
 /* Lasting allocations come before those that regions release. */
-static bool place_allocs(Tiles *t) {
+static bool set_bases(Tiles *t) {
   Kernel *k = t->l.k;
   const TargetInfo *target = t->l.cx->target;
   for (int i = 0; i < t->allocs.n; i++) {
@@ -240,7 +240,7 @@ bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
     if (!(body = lower_kernel(&t))) return false;
     if (!is_too_large(&t)) break;
   }
-  if (!place_allocs(&t)) return false;
+  if (!set_bases(&t)) return false;
   emit_replace_header(&t.l, launch_row(&t));
   k->body = body;
   k->level = LEVEL_THREAD;

@@ -157,7 +157,7 @@ Point tile_origin(const Tiles *t, const Value *v);    /* of its first element; a
  * has one inside the loop that divides it. */
 bool tile_has_size(const Tiles *t, const Op *op, const Type *type);
 /* The position of v at an op; false after reporting. */
-bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out);
+bool tile_set_ranges(Tiles *t, const Op *op, const Type *type, Tile *out);
 /* The outermost scope to which an op that is recomputed at each point could move; not outside a
  * conditional. */
 LowerScope *tile_home(const Tiles *t, const Op *op);
@@ -217,7 +217,7 @@ const Sym *access_zeros_from(Tiles *t, const Value *v, const Sym *dim);
 /* `last`: the contiguous dim; NULL: the last. */
 const TileBuffer *buffer_new(Tiles *t, const Type *type, const Tile *tile, const Sym *last);
 const TileBuffer *buffer_new_kept(Tiles *t, const Type *type, const Tile *tile, const Sym *last);
-void scratch_place(Tiles *t, Op *alloc, int64_t bytes, bool lasting);
+void scratch_reserve(Tiles *t, Op *alloc, int64_t bytes, bool lasting);
 Value *scratch_new(Tiles *t, DType dtype, int64_t elements, bool lasting);
 Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile,
                    const Point *p);

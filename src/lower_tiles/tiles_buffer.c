@@ -10,7 +10,7 @@ enum { SCRATCH_ALIGN = 64 };
 
 /* ---- memory ---- */
 
-void scratch_place(Tiles *t, Op *alloc, int64_t bytes, bool lasting) {
+void scratch_reserve(Tiles *t, Op *alloc, int64_t bytes, bool lasting) {
   int64_t *top = lasting ? &t->lasting : &t->top;
   bytes = (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
   vec_push(t->l.arena, &t->allocs, ((TileAlloc){alloc, *top, bytes, lasting}));
@@ -26,7 +26,7 @@ Value *scratch_new(Tiles *t, DType dtype, int64_t elements, bool lasting) {
   while (l->scope->outer) l->scope = l->scope->outer;
   Value *v = emit_op(l, OP_alloc, NULL, 0, NULL, 0, type);
   l->scope = here;
-  scratch_place(t, v->def, (int64_t)dtype_bytes(dtype, elements), lasting);
+  scratch_reserve(t, v->def, (int64_t)dtype_bytes(dtype, elements), lasting);
   return v;
 }
 

@@ -86,7 +86,7 @@ static bool open_copy(Tiles *t, Copy *c, NestBox *b) {
   const Type *memory = c->scratch->type, *made = t->l.value[c->scratch->id]->type;
   const Type *type = type_tile(t->l.k->cx, memory->dims, memory->rank, memory->dtype);
   c->laid_out = memory_layout(c->scratch, &c->m);
-  if (!type || !tile_place(t, c->op, type, &c->tile)) return false;
+  if (!type || !tile_set_ranges(t, c->op, type, &c->tile)) return false;
   *b = nest_box(t, type, &c->tile);
   for (int i = 0; i < b->rank; i++) {
     int64_t room;

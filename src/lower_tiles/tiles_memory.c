@@ -15,7 +15,7 @@ static bool write_at(Tiles *t, const Point *p, void *user) {
 static bool box_of_access(Tiles *t, const Op *op, NestBox *b) {
   Tile here = {0};
   const Type *type = op->args[0]->type;
-  if (!tile_place(t, op, type, &here)) return false;
+  if (!tile_set_ranges(t, op, type, &here)) return false;
   *b = nest_box(t, type, &here);
   for (int i = 0; i < b->rank; i++) b->end[i] = access_limit(t, op, b->dim[i]);
   return true;
@@ -61,7 +61,7 @@ bool tiles_atomic(Tiles *t, const Op *op) {
   if (op->nresults && value_is_used(t->l.k, &op->results[0])) x.result = &op->results[0];
   Tile *tile = x.result ? &t->tile[x.result->id] : NULL;
   for (int i = 0; x.result && i < b.rank; i++) b.end[i] = NULL;
-  if (tile && !tile_place(t, op, x.result->type, tile)) return false;
+  if (tile && !tile_set_ranges(t, op, x.result->type, tile)) return false;
   bool single = tile && tile_elements(x.result->type, tile) == 1;
   if (tile && !single) tile_new_buffer(t, x.result);
   if (!nest_run(t, &b, atomic_at, &x)) return false;
@@ -79,7 +79,7 @@ static bool report_at(Tiles *t, const Point *p, void *user) {
   Reported r;
   if (!holds || !access_report(t, op, p, holds, &r)) return false;
   Op *open = ir_op_new(l->k, OP_if, l->at, &r.failed, 1);
-  tiles_place(t, open);
+  tiles_insert(t, open);
   SavedScope saved = tiles_open_scope(t, ir_region_new(l->k, open), l->scope->facts);
   bool ok = true;
   r.failed = NULL;
@@ -120,6 +120,6 @@ bool tiles_alloc(Tiles *t, const Op *op) {
   if (bytes < 0) return tiles_refuse(t, op, "an allocation of unknown size");
   v->name = op->results[0].name;
   l->value[op->results[0].id] = v;
-  scratch_place(t, v->def, bytes, true);
+  scratch_reserve(t, v->def, bytes, true);
   return true;
 }

@@ -73,14 +73,14 @@ static const Sym *end_of_use(Uses *u, const Op *op, int i) {
 }
 
 /* An element of its result depends on no later element of its operand. */
-static bool keeps_places(const Op *op, int i) {
+static bool keeps_order(const Op *op, int i) {
   return op_is_elementwise(op) || (op_is_scan(op) && i == 0);
 }
 
 static bool use_is_below(Uses *u, const Op *op, int i) {
   if (op == u->except) return true;
   const Sym *own = end_of_use(u, op, i);
-  if (!own) return keeps_places(op, i) && uses_below(u, &op->results[0]);
+  if (!own) return keeps_order(op, i) && uses_below(u, &op->results[0]);
   bool same = !u->limit || u->limit == own;
   u->limit = own;
   return same;

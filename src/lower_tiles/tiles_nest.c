@@ -66,7 +66,7 @@ static Op *make_loop(Tiles *t, const Sym *axis, const Sym *from, const Sym *trip
   if (from) op_set_attr(l->k, op, (Attr){.key = ATTR_from});
   if (step > 1) op_set_attr(l->k, op, (Attr){.key = ATTR_step, .integer = step});
   op_set_attr(l->k, op, (Attr){.key = ATTR_trips, .sym = emit_at_entry(l, trips)});
-  tiles_place(t, op);
+  tiles_insert(t, op);
   ir_set_results(l->k, op, types, n);
   return op;
 }
@@ -105,7 +105,7 @@ Branch branch_open(Tiles *t, const Sym *condition) {
   Op *op = ir_op_new(l->k, OP_if, l->at, &test, 1);
   SymFacts *facts = sym_facts_new(l->arena, l->sym, emit_facts(l));
   sym_assume(facts, condition);
-  tiles_place(t, op);
+  tiles_insert(t, op);
   Branch b = {tiles_open_scope(t, ir_region_new(l->k, op), facts), t->level};
   t->level = NULL; /* earlier values can still be used, but nothing is added there */
   return b;

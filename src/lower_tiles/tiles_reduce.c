@@ -264,7 +264,8 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a partial reduction");
   r.dtype = narrow && reduction_accumulates(op->kind) ? DTYPE_f32 : dtype;
-  if (!tile_place(t, op, r.of->type, &here) || !tile_place(t, op, r.out->type, tile)) return false;
+  if (!tile_set_ranges(t, op, r.of->type, &here) || !tile_set_ranges(t, op, r.out->type, tile))
+    return false;
   r.all = nest_box(t, r.of->type, &here);
   r.dim = type_dim(r.of->type, op_attr(op, ATTR_dim)->sym);
   nest_choose_width(t, &r.all, tile_contiguous(t, r.of), r.of);

@@ -35,7 +35,7 @@ void tiles_define(Tiles *t, const Sym *symbol) {
   vec_push(t->l.arena, &t->l.symbols, ((LowerSymbol){symbol, t->l.scope}));
 }
 
-void tiles_place(Tiles *t, Op *op) {
+void tiles_insert(Tiles *t, Op *op) {
   LowerScope *s = t->l.scope;
   if (s->open) ir_insert_before(s->open, op);
   else ir_append(s->region, op);
@@ -88,7 +88,7 @@ static bool open_buffer(Carrying *c, Carried *x) {
   Tiles *t = c->t;
   const Attr *axis = op_attr(c->op, ATTR_axis);
   Tile outside = {0};
-  if (!tile_place(t, c->op, x->arg->type, &outside)) return false;
+  if (!tile_set_ranges(t, c->op, x->arg->type, &outside)) return false;
   bool along = axis && type_has_dim(x->arg->type, axis->sym);
   if (along || !same_extents(x->arg->type, &outside, &x->tile))
     return tiles_refuse(t, c->op, "a loop-carried tile along the loop's own axis");
@@ -107,9 +107,9 @@ static bool open_one(Carrying *c, Carried *x, const Standing *inside) {
   x->reg = -1;
   if (x->arg->type->kind == TYPE_mem) return tiles_refuse(t, c->op, "loop-carried memory");
   t->l.standing = *inside;
-  bool placed = tile_place(t, first, x->arg->type, &x->tile);
+  bool known = tile_set_ranges(t, first, x->arg->type, &x->tile);
   t->l.standing = here;
-  if (!placed) return false;
+  if (!known) return false;
   if (tile_elements(x->arg->type, &x->tile) != 1) return open_buffer(c, x);
   if (tile_elements(x->init->type, &t->tile[x->init->id]) != 1)
     return tiles_refuse(t, c->op, "one element of a larger loop-carried tile");
@@ -203,7 +203,7 @@ static Op *make_op(Carrying *c) {
   }
   Op *made = ir_op_new(l->k, c->op->kind, c->op->at, args, n);
   copy_attrs(c, made);
-  tiles_place(c->t, made);
+  tiles_insert(c->t, made);
   ir_set_results(l->k, made, types, c->nregs);
   return made;
 }
@@ -288,7 +288,7 @@ static bool set_results(Carrying *c, Op *made) {
   for (int i = 0; i < c->n; i++) {
     const Carried *x = &c->at[i];
     Tile *tile = &t->tile[x->result->id];
-    if (!tile_place(t, c->op, x->result->type, tile)) return false;
+    if (!tile_set_ranges(t, c->op, x->result->type, tile)) return false;
     tile->held = x->tile.held;
     tile->buffer = x->tile.buffer;
     if (x->reg < 0) continue;

@@ -76,7 +76,8 @@ bool tiles_scan(Tiles *t, const Op *op) {
   DType dtype = of->type->dtype;
   Tile here = {0}, *tile = &t->tile[s.out->id];
   if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a partial reduction");
-  if (!tile_place(t, op, of->type, &here) || !tile_place(t, op, s.out->type, tile)) return false;
+  if (!tile_set_ranges(t, op, of->type, &here) || !tile_set_ranges(t, op, s.out->type, tile))
+    return false;
   int dim = type_dim(of->type, op_attr(op, ATTR_dim)->sym);
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   NestBox all = nest_box(t, of->type, &here), rest = nest_without(&all, dim);

@@ -88,8 +88,8 @@ static bool look_at(Tiles *t, const TopK *x, Point p, const Sym *at, int width, 
   p.n++;
   Value *v = tiles_wide_at(t, x->op->args[0], &p);
   if (!v) return false;
-  Value *place[] = {x->taken, emit_address(l, emit_sound(l, at), DTYPE_index)};
-  Value *taken = emit_op(l, OP_load, place, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i32));
+  Value *address[] = {x->taken, emit_address(l, emit_sound(l, at), DTYPE_index)};
+  Value *taken = emit_op(l, OP_load, address, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i32));
   Value *number = emit_splat(l, emit_expr(l, at, DTYPE_i32), width > 1 ? width : 1);
   if (width > 1) number = emit_binary(l, OP_add, number, tile_iota(t, width, DTYPE_i32));
   Value *zero = number_vec(t, 0, width);
@@ -166,9 +166,9 @@ static bool topk_row(Tiles *t, const Point *p, void *user) {
     q.at[q.n++] = emit_sound(l, sym_add(l->sym, x->k_start, rounds.counter));
     set_taken(t, x, emit_select(l, nowhere, last, at), emit_number(l, DTYPE_i32, 1));
     const Sym *where = sym_add(l->sym, x->start, emit_arg(l, 0));
-    Value *place = emit_expr_of(l, where, DTYPE_i32, &at, 1);
+    Value *index = emit_expr_of(l, where, DTYPE_i32, &at, 1);
     store_result(t, &x->op->results[0], &q, best.value);
-    store_result(t, &x->op->results[1], &q, emit_select(l, nowhere, best.at, place));
+    store_result(t, &x->op->results[1], &q, emit_select(l, nowhere, best.at, index));
   }
   loop_close(t, &rounds, NULL);
   return ok;
@@ -178,9 +178,9 @@ bool tiles_topk(Tiles *t, const Op *op) {
   const Value *of = op->args[0];
   const Type *out = op->results[0].type;
   Tile here = {0};
-  if (!tile_place(t, op, of->type, &here)) return false;
+  if (!tile_set_ranges(t, op, of->type, &here)) return false;
   for (int i = 0; i < 2; i++) {
-    if (!tile_place(t, op, op->results[i].type, &t->tile[op->results[i].id])) return false;
+    if (!tile_set_ranges(t, op, op->results[i].type, &t->tile[op->results[i].id])) return false;
     tile_new_buffer(t, &op->results[i]);
   }
   const Tile *found = &t->tile[op->results[0].id];

@@ -39,7 +39,7 @@ bool tile_has_size(const Tiles *t, const Op *op, const Type *type) {
   return true;
 }
 
-bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out) {
+bool tile_set_ranges(Tiles *t, const Op *op, const Type *type, Tile *out) {
   out->scope = t->l.scope;
   if (type->kind != TYPE_tile) return true;
   if (!distribute_extents(t->l.d, op, type, out->extent)) return false;

@@ -95,7 +95,7 @@ static void put_labels(StrBuf *out, const Drawing *m) {
     for (int x = 0; x < m->cols; x++) {
       int p = position_at(m, y, x);
       if (p < 0) continue;
-      LayoutPlace at = layout_place(m->l, p);
+      LayoutHolder at = layout_holder_at(m->l, p);
       sb_printf(out, "<text x=\"%d.5\" y=\"%d.6\">", x, y);
       if (m->waves > 1) sb_printf(out, "%d:", at.wave);
       sb_printf(out, "%d.%d</text>", at.lane, at.reg);

@@ -40,7 +40,7 @@ static int64_t byte_of(const DescriptorPart *p, int row, int k) {
   for (int i = 0; i < LAYOUT_DIMS; i++) coord[i] = p->at[i];
   coord[p->row_dim] += row;
   coord[p->k_dim] += k;
-  return (int64_t)mem_place(p->tile, coord) * (p->tile->bits / 8);
+  return (int64_t)mem_linear_offset(p->tile, coord) * (p->tile->bits / 8);
 }
 
 /* The distance between two elements of the operand; 0 if it has only one such group. */

@@ -58,12 +58,12 @@ static void add_matrices(MatrixPlan *p, Digits *regs) {
 }
 
 /* Where the lanes are, and where the rows that they address begin, at register 0. */
-typedef struct LanePlaces {
+typedef struct LaneCoords {
   int element[MATRIX_LANES][LAYOUT_DIMS], row[MATRIX_LANES][LAYOUT_DIMS];
-} LanePlaces;
+} LaneCoords;
 
 static bool gets_elements(const MatrixPlan *p, const Layout *l, int along, int bits,
-                          const LanePlaces *lanes, int reg) {
+                          const LaneCoords *lanes, int reg) {
   int within = reg % p->each, matrix = reg / p->each % p->count;
   int begin[LAYOUT_DIMS], at[LAYOUT_DIMS];
   layout_at(&p->rows, reg / p->each / p->count, 0, 0, begin);
@@ -81,7 +81,7 @@ static bool gets_elements(const MatrixPlan *p, const Layout *l, int along, int b
 }
 
 static bool gets_all(const MatrixPlan *p, const Layout *l, int along, int bits) {
-  LanePlaces lanes;
+  LaneCoords lanes;
   for (int lane = 0; lane < MATRIX_LANES; lane++) {
     layout_at(l, 0, lane, 0, lanes.element[lane]);
     layout_at(&p->rows, 0, lane, 0, lanes.row[lane]);

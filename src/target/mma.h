@@ -44,7 +44,10 @@ typedef enum DotForm {
   DOT_COUNT
 } DotForm;
 
-typedef enum MmaPlace { MMA_REGISTERS = 1, MMA_SHARED = 2 } MmaPlace; /* where an operand may be */
+typedef enum MmaStorage {
+  MMA_REGISTERS = 1,
+  MMA_SHARED = 2
+} MmaStorage; /* where an operand may be */
 
 typedef struct MmaInfo {
   const char *name;
@@ -55,7 +58,7 @@ typedef struct MmaInfo {
   int operand_elems, acc_elems;      /* of A and C per lane, as the public package reports them */
   unsigned operand_types, acc_types; /* MmaType */
   bool mixed;                        /* A and B may have different types from the set */
-  unsigned place_a, place_b;         /* MmaPlace */
+  unsigned storage_a, storage_b;     /* MmaStorage */
   unsigned needs;                    /* of features.def */
   DotForm tile;                      /* of MMA_TILE */
   const char *layout[MMA_OPERANDS];  /* digits; NULL: the operand does not exist or is never in

@@ -10,7 +10,7 @@
  * Liveness is computed backwards over the regions: a read or atomic needs the content, a write or
  * copy of the whole allocation redefines it, one of a part does neither. A loop's body may follow
  * itself, and any body may not run. Two allocations interfere if one is written or needed while the
- * other is still needed. Large ones are placed first, each at the lowest address free of those it
+ * other is still needed. Large ones come first, each at the lowest address free of those it
  * interferes with. Allocations of one loop are kept apart as long as there is room, since sharing
  * would cost barriers in every iteration; with `overlap 0` all are. The addresses are recorded
  * (`base`), so that `sync` orders accesses that share bytes. Needs memory_uses, distribute. */
@@ -26,7 +26,7 @@ typedef struct Block {
   int memory; /* in MemoryUses; -1: never used */
   int64_t bytes, base;
   int align;
-  bool placed;
+  bool assigned; /* `base` is known */
 } Block;
 
 typedef struct Allocs {
@@ -206,7 +206,7 @@ static void find_in_loop(Allocs *p) {
     }
 }
 
-/* ---- places ---- */
+/* ---- addresses ---- */
 
 static bool are_apart(const Allocs *p, int a, int b) {
   return p->together[a * p->n + b] || (!p->crowded && (p->apart || p->in_loop[a * p->n + b]));
@@ -214,48 +214,49 @@ static bool are_apart(const Allocs *p, int a, int b) {
 
 static int64_t align_up(int64_t v, int align) { return (v + align - 1) / align * align; }
 
-/* The end of a placed block that overlaps `b` at `base`; 0: none does. */
+/* The end of a block with an address that overlaps `b` at `base`; 0: none does. */
 static int64_t in_the_way(const Allocs *p, int b, int64_t base) {
   int64_t end = 0;
   for (int i = 0; i < p->n; i++) {
     const Block *other = &p->blocks[i];
-    if (!other->placed || !are_apart(p, b, i)) continue;
+    if (!other->assigned || !are_apart(p, b, i)) continue;
     bool meet = base < other->base + other->bytes && other->base < base + p->blocks[b].bytes;
     if (meet && (!end || other->base + other->bytes < end)) end = other->base + other->bytes;
   }
   return end;
 }
 
-static void place(Allocs *p, int b) {
+static void assign(Allocs *p, int b) {
   int64_t base = 0;
   for (int64_t end; (end = in_the_way(p, b, base));) base = align_up(end, p->blocks[b].align);
   p->blocks[b].base = base;
-  p->blocks[b].placed = true;
+  p->blocks[b].assigned = true;
 }
 
 static int largest_left(const Allocs *p) {
   int best = -1;
   for (int i = 0; i < p->n; i++)
-    if (!p->blocks[i].placed && (best < 0 || p->blocks[i].bytes > p->blocks[best].bytes)) best = i;
+    if (!p->blocks[i].assigned && (best < 0 || p->blocks[i].bytes > p->blocks[best].bytes))
+      best = i;
   return best;
 }
 
-/* Places all blocks; returns the bytes they need. */
-static int64_t place_all(Allocs *p) {
+/* Assigns an address to every block; returns the bytes they need. */
+static int64_t assign_all(Allocs *p) {
   int64_t total = 0;
-  for (int i = 0; i < p->n; i++) p->blocks[i].placed = false;
+  for (int i = 0; i < p->n; i++) p->blocks[i].assigned = false;
   for (int b; (b = largest_left(p)) >= 0;) {
-    place(p, b);
+    assign(p, b);
     int64_t end = p->blocks[b].base + p->blocks[b].bytes;
     total = end > total ? end : total;
   }
   return total;
 }
 
-static bool find_places(Allocs *p, const TargetInfo *target) {
-  int64_t total = place_all(p);
+static bool find_bases(Allocs *p, const TargetInfo *target) {
+  int64_t total = assign_all(p);
   p->crowded = target && total > target->shared_most;
-  if (p->crowded) total = place_all(p);
+  if (p->crowded) total = assign_all(p);
   if (!target || total <= target->shared_most) return true;
   Diags *diags = &p->k->cx->diags;
   Diag *d =
@@ -275,7 +276,7 @@ bool pass_allocs(Kernel *k, PassCtx *cx) {
   if (!gather_blocks(&p)) return false;
   find_together(&p);
   find_in_loop(&p);
-  if (!find_places(&p, cx->target)) return false;
+  if (!find_bases(&p, cx->target)) return false;
   for (int i = 0; i < p.n; i++)
     op_set_attr(k, p.blocks[i].alloc, (Attr){.key = ATTR_base, .integer = p.blocks[i].base});
   return true;

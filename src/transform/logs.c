@@ -6,8 +6,8 @@
  *       bind log_slot0 = 3
  *     write %t, %log0 {mapping = map 1 {M: $index0} -> {log_slot0: Min(STEP, 2), M: $index0}}
  *
- * From here on a log is an access like any other: it is placed, masked and lowered. Whatever runs
- * the kernel supplies a tensor of zeros for each such parameter, and passes it on under its label.
+ * From here on a log is an access like any other: it gets a layout, is masked and lowered. Whatever
+ * runs the kernel supplies a tensor of zeros for each such parameter, and passes it on under its label.
  * Breaks all: the header has new rows. */
 #include <string.h>
 
@@ -63,7 +63,7 @@ static const Sym *slot_dim(Logs *x, const Op *op, const Sym *count) {
 }
 
 /* Maps the value's coordinates to those of the log, `dims`; NULL: by name. */
-static const Mapping *place_in(Logs *x, const DebugLog *log, const Sym *const *dims) {
+static const Mapping *log_mapping(Logs *x, const DebugLog *log, const Sym *const *dims) {
   Arena *a = x->k->arena;
   const Attr *given = op_attr(log->op, ATTR_mapping);
   const Type *t = log->op->args[0]->type;
@@ -119,7 +119,7 @@ static bool replace_log(Logs *x, const DebugLog *log) {
   args[0] = op->args[0], args[1] = memory;
   for (int i = 1; i < op->nargs; i++) args[i + 1] = op->args[i];
   Op *write = ir_op_new(x->k, OP_write, op->at, args, op->nargs + 1);
-  const Mapping *m = place_in(x, log, dims);
+  const Mapping *m = log_mapping(x, log, dims);
   if (m) op_set_attr(x->k, write, (Attr){.key = ATTR_mapping, .mapping = m});
   const Attr *tag = op_attr(op, ATTR_tag);
   if (tag) op_set_attr(x->k, write, *tag);

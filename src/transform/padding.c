@@ -197,7 +197,7 @@ static Value *insert_select(Pad *p, Op *before, Value *v, const Sym *dim, Paddin
 
 /* Where to insert `exists` so that it matches the user: right after the op that made v if symbols
  * have changed since. A tile that is larger outside a loop is divided inside it. */
-static Op *place_for(Pad *p, const Operand *o, const Value *v) {
+static Op *insertion_point(Pad *p, const Operand *o, const Value *v) {
   const Op *maker = maker_of(v);
   if (end_of(p, v, o->dim) == standing_extent(&p->here, o->user, o->dim)) return o->user;
   return v->def ? maker->next : v->owner->first;
@@ -222,7 +222,7 @@ static Value *kept(Pad *p, const Operand *o, Value *v) {
     Value *of = kept(p, o, def->args[0]);
     return &insert(p, o->user, OP_cast, &of, 1, v->type)->results[0];
   }
-  Value *to = insert_select(p, place_for(p, o, v), v, o->dim, o->padding);
+  Value *to = insert_select(p, insertion_point(p, o, v), v, o->dim, o->padding);
   use_instead(v, to);
   return to;
 }
@@ -248,7 +248,7 @@ static void pad_reduction(Pad *p, Op *op) {
   if (o.padding == PADDING_BEHIND) return;
   if (o.padding != PADDING_PREDICATE) keep_operand(p, o);
   else if (!reduction_exists(op) && !v->varying && !all_exist(p, &o))
-    add_operand(p, op, insert_exists(p, place_for(p, &o, v), v, o.dim));
+    add_operand(p, op, insert_exists(p, insertion_point(p, &o, v), v, o.dim));
 }
 
 /* All operands except the last, the accumulator. A scale that does not exist might be NaN. */

@@ -52,7 +52,7 @@ static void widen(Kernel *k, Op *op, const Type *spread) {
   if (op->nresults) ir_set_results(k, op, &spread, 1);
 }
 
-/* Whether workgroups differ along `axis` because of the row: not if all start at the same place. */
+/* Whether workgroups differ along `axis` because of the row: not if all have the same start. */
 static bool is_cut_along(const DivisionRow *r, int axis) {
   int64_t start;
   bool stands = r->secondary && r->start && sym_is_int(r->start, &start);

@@ -127,7 +127,7 @@ TEST(table_owner_and_holder_agree) {
   Layout l = parsed(harness, "[6, 10] reg d1/5:1 | lane d0/4:1 ~/2 | wave d1/2:5 d0/2:4");
   const int *table = layout_table(a, &l), *owner = layout_owners(a, &l);
   for (int p = 0; p < layout_positions(&l); p++) {
-    LayoutPlace at = layout_place(&l, p);
+    LayoutHolder at = layout_holder_at(&l, p);
     int c[LAYOUT_DIMS];
     layout_at(&l, at.reg, at.lane, at.wave, c);
     CHECK_INT(table[p], layout_number(&l, c));
@@ -135,7 +135,7 @@ TEST(table_owner_and_holder_agree) {
   }
   for (int e = 0; e < 60; e++) {
     int c[LAYOUT_DIMS] = {e / 10, e % 10};
-    LayoutPlace first, second;
+    LayoutHolder first, second;
     CHECK(layout_holder(&l, c, 0, &first) && layout_holder(&l, c, 1, &second));
     CHECK(!layout_holder(&l, c, 2, &second));
     CHECK_INT((first.wave * 8 + first.lane) * 5 + first.reg, owner[e]);

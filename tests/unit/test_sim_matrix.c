@@ -18,7 +18,7 @@ static void unit_of(const Form *f, int lane, int h, int *row, int *column) {
 }
 
 /* Rows of 16 bytes are 48 bytes apart, matrices in reverse order. */
-static int row_place(const Form *f, int matrix, int row) {
+static int row_unit(const Form *f, int matrix, int row) {
   return 24 * (8 * (f->count - 1 - matrix) + row);
 }
 
@@ -65,7 +65,7 @@ static bool units_agree(const Lab *l, const Form *f, bool loads) {
         for (int e = 0; e < (per16 ? per16 : 1); e++) {
           int row, column;
           unit_of(f, lane, h, &row, &column);
-          int unit = row_place(f, i, row) + column; /* in units of 16 bits */
+          int unit = row_unit(f, i, row) + column; /* in units of 16 bits */
           int memory = per16 ? unit * per16 + e : unit / 2;
           int reg = per16 ? (2 * i + h) * per16 + e : i;
           int a = loads ? memory : lane * n + reg, b = loads ? lane * n + reg : memory;

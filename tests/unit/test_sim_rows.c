@@ -155,8 +155,8 @@ TEST(every_row_in_registers) {
   for (int i = 0; i < mma_count(); i++) {
     const MmaInfo *row = mma_at(i);
     unsigned types = 0;
-    wgmma += row->place_b == MMA_SHARED;
-    if (row->place_b == MMA_SHARED) continue;
+    wgmma += row->storage_b == MMA_SHARED;
+    if (row->storage_b == MMA_SHARED) continue;
     for (int t = 0; target_at(t); t++) {
       if (!target_has_mma(target_at(t), row)) continue;
       unsigned ran = run_row_on(row, target_at(t), &pairs);

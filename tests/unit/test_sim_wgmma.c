@@ -57,7 +57,7 @@ static Tile tile_of(const Case *c, int rows, DType t) {
 }
 
 /* Element (row, e) of the slice that the instruction reads. */
-static int place_in(const Tile *x, int row, int e) {
+static int index_in(const Tile *x, int row, int e) {
   int piece = 16 / x->size;
   int skipped = x->deep - x->k, k = e + skipped;
   if (x->form.span) {
@@ -75,7 +75,7 @@ static void add_tile(Lab *l, const Dense *d, MmaOperand o, const Tile *x) {
   int t = lab_tensor(l, d->type[o], 1, x->elements);
   lab_fill(l, t, 77); /* what no instruction may read */
   for (int i = 0; i < x->rows; i++)
-    for (int e = 0; e < x->k; e++) put(l, t, place_in(x, i, e), d->at[o][i * d->k + e]);
+    for (int e = 0; e < x->k; e++) put(l, t, index_in(x, i, e), d->at[o][i * d->k + e]);
 }
 
 /* ---- operands in registers ---- */
@@ -234,7 +234,7 @@ TEST(every_row_of_wgmma) {
   const TargetInfo *machine = target_find("sm_90a").machine; /* the only one that has them */
   for (int i = 0; i < mma_count(); i++) {
     const MmaInfo *row = mma_at(i);
-    if (row->place_b != MMA_SHARED) continue;
+    if (row->storage_b != MMA_SHARED) continue;
     bool all = full_test() || is_sample(row);
     unsigned types = 0;
     int n = run_row(row, machine, all, &types);

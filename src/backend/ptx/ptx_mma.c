@@ -132,7 +132,7 @@ static bool check_row(Ptx *p, const Op *op, const MmaInfo *row, DType a, DType b
   unsigned types = row ? target_mma_types(p->target, row) : 0;
   unsigned ta = (unsigned)dtype_mma(a) | (a == DTYPE_f32 ? (unsigned)MMA_tf32 : 0);
   unsigned tb = (unsigned)dtype_mma(b) | (b == DTYPE_f32 ? (unsigned)MMA_tf32 : 0);
-  bool fits = row && (row->place_b == MMA_SHARED) == (op->kind == OP_wgmma) &&
+  bool fits = row && (row->storage_b == MMA_SHARED) == (op->kind == OP_wgmma) &&
               target_has_mma(p->target, row) && (types & ta) && (types & tb) &&
               (row->mixed || a == b) && (row->acc_types & (unsigned)dtype_mma(acc));
   if (fits && accumulator_type(acc) && spelling(a, row) && spelling(b, row)) return true;

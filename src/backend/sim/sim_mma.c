@@ -32,7 +32,7 @@ static const MmaInfo *find_row(Sim *s, const SimOp *x) {
   int lanes = wg ? 4 * s->wave : s->wave;
   if (!m->name && !wg) return dot_row(s, x, m, lanes);
   const MmaInfo *row = m->name ? mma_named(s->home, m->name) : NULL;
-  bool fits = row && row->lanes == lanes && (row->place_b == MMA_SHARED) == wg;
+  bool fits = row && row->lanes == lanes && (row->storage_b == MMA_SHARED) == wg;
   if (fits && target_has_mma(s->machine, row)) return row;
   if (fits)
     sim_fail_setup(s, DIAG_E0813, x->op->at, "`%s` does not have `%s`", s->machine->name,

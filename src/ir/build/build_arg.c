@@ -42,7 +42,7 @@ static Value *reduce(Arg *g, OpKind kind, Value *v) {
 }
 
 /* The index of the first of the best elements along `dim`. */
-static Value *place_of(Arg *g, Value *x, Value *best, const Sym *dim) {
+static Value *index_of(Arg *g, Value *x, Value *best, const Sym *dim) {
   Attr along = {.key = ATTR_dim, .sym = dim};
   const Type *type = type_tile(g->b->k->cx, &dim, 1, DTYPE_i32);
   Value *here = put(g, OP_self_index, NULL, 0, &along, 1, type), *none = number(g, INT32_MAX);
@@ -75,7 +75,7 @@ bool build_arg(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, 
                       op_info[kind].name);
   out[0] = reduce(&g, kind, args[0]);
   if (g.failed) return false;
-  out[1] = place_of(&g, args[0], out[0], dim);
+  out[1] = index_of(&g, args[0], out[0], dim);
   if (nargs == 3 && !g.failed) go_on(&g, kind, args + 1, out);
   return !g.failed;
 }

@@ -36,7 +36,7 @@ static void add_word(Assert *s, Value *v, FailureType type, const char *name) {
 
 /* ---- where ---- */
 
-static void add_place(Assert *s) {
+static void add_position(Assert *s) {
   Context *cx = s->b->k->cx;
   for (int i = 0; i < s->words->rank; i++) {
     const Sym *dim = s->words->dims[i];
@@ -126,7 +126,7 @@ bool build_assert(Builder *b, Span at, Value *const *args, int nargs, const Attr
   Assert s = {.b = b, .at = at, .n = 2, .columns = {.arena = k->arena}};
   s.words = type_with_dtype(k->cx, args[0]->type, DTYPE_i64);
   s.args[0] = args[0];
-  add_place(&s);
+  add_position(&s);
   for (int i = 0; i < n; i++) add_value(&s, values[i]);
   if (s.failed) return false;
   ReportSite site = {FAILURE_ASSERT, sb_text(&s.columns), "", at};

@@ -11,7 +11,7 @@
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 
-/* A value that was recomputed at some place. */
+/* A value that was recomputed at other coordinates. */
 typedef struct Made {
   const Value *of;
   const Sym *const *coords;
@@ -22,7 +22,7 @@ typedef struct Made {
 typedef struct Lookup {
   Lower *l;
   const Op *user;
-  Map made; /* hash of value and place -> Made: operands often share operands */
+  Map made; /* hash of value and coordinates -> Made: operands often share operands */
 } Lookup;
 
 static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords);
@@ -130,7 +130,7 @@ static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   return refuse(u, "a lookup at other coordinates of a value computed from several elements");
 }
 
-static bool same_place(const Made *m, const Value *v, const Sym *const *coords) {
+static bool is_made_at(const Made *m, const Value *v, const Sym *const *coords) {
   if (m->of != v) return false;
   for (int i = 0; i < v->type->rank; i++)
     if (m->coords[i] != coords[i]) return false;
@@ -145,7 +145,7 @@ static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords) {
   key = key ? key : 1;
   const Made *first = map_get(&u->made, key);
   for (const Made *m = first; m; m = m->next)
-    if (same_place(m, v, coords)) return m->value;
+    if (is_made_at(m, v, coords)) return m->value;
   Value *made = make_at(u, v, coords);
   if (!made) return NULL;
   const Sym **kept = rank ? arena_copy(a, coords, rank * sizeof *coords) : NULL;

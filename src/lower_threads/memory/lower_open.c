@@ -25,7 +25,7 @@ static bool open_dynamic(Lower *l, LaneAccess *a, const AccessBounds *b) {
 
 /* ---- opening ---- */
 
-static bool open_place(Lower *l, LaneAccess *a) {
+static bool open_tile(Lower *l, LaneAccess *a) {
   const Type *t = a->access->tile;
   for (int i = 0; i < t->rank; i++) {
     DimRange here;
@@ -68,7 +68,7 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
   a->memory = l->value[b->access.memory->id];
   a->width = access_width(l, b, layout);
   a->offset_dtype = b->offset_bits == 32 ? DTYPE_i32 : DTYPE_index;
-  if (!open_place(l, a) || !open_dynamic(l, a, b)) return false;
+  if (!open_tile(l, a) || !open_dynamic(l, a, b)) return false;
   for (int m = 0; m < b->access.memory->type->rank; m++)
     a->coords[m] = with_dynamic(l, a, b->coords[m]);
   a->offset = with_dynamic(l, a, element_offset(l, b));

@@ -62,35 +62,35 @@ static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x,
 /* An immediate in bytes fits in 32 bits, whatever the element size. */
 static bool fits_immediate(int64_t by) { return by > INT32_MIN / 16 && by < INT32_MAX / 16; }
 
-static const Base *base_of(Walk *w, FormPlace p, int reg);
+static const Base *base_of(Walk *w, FormParts p, int reg);
 
 /* A new address: rows of unknown length are reached by adding, not by a multiplication for each. */
-static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
+static Base step_from(Walk *w, FormParts p, const Sym *e, int reg) {
   Lower *l = w->l;
   const Sym *step;
   int before = form_before(l, w->offset, reg, &step);
   if (before < 0) return (Base){p, e, emit_address(l, e, w->a->offset_dtype)};
-  Base b = *base_of(w, form_place(l, w->offset, w->a->x, before), before);
-  b.place.known = p.known, b.place.more = p.more;
+  Base b = *base_of(w, form_parts(l, w->offset, w->a->x, before), before);
+  b.parts.known = p.known, b.parts.more = p.more;
   b.offset = emit_sound(l, sym_add(l->sym, b.offset, step));
   b.value = emit_step(l, b.value, step, b.offset, w->a->offset_dtype);
   return b;
 }
 
-/* An address that differs by a number; it is then recorded for this place too. */
-static const Base *base_of(Walk *w, FormPlace p, int reg) {
+/* An address that differs by a number; it is then recorded with these parts too. */
+static const Base *base_of(Walk *w, FormParts p, int reg) {
   int64_t by;
   for (int i = 0; i < w->bases.n; i++) {
     const Base *b = &w->bases.at[i];
-    bool same = b->place.known == p.known && b->place.more == p.more;
-    if (same && fits_immediate(p.by - b->place.by)) return b;
+    bool same = b->parts.known == p.known && b->parts.more == p.more;
+    if (same && fits_immediate(p.by - b->parts.by)) return b;
   }
   const Sym *e = form_sum(w->l, p);
   for (int i = 0; i < w->bases.n; i++) {
     Base b = w->bases.at[i];
-    if (b.place.known == p.known || !sym_differ_by(e, b.offset, &by) || !fits_immediate(by))
+    if (b.parts.known == p.known || !sym_differ_by(e, b.offset, &by) || !fits_immediate(by))
       continue;
-    b.place = (FormPlace){p.known, p.more, p.by - by};
+    b.parts = (FormParts){p.known, p.more, p.by - by};
     return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
   }
   Base b = step_from(w, p, e, reg);
@@ -99,11 +99,11 @@ static const Base *base_of(Walk *w, FormPlace p, int reg) {
 
 Value *walk_offset(Walk *w, Attr *imm) {
   Lower *l = w->l;
-  FormPlace p = form_place(l, w->offset, w->a->x, w->reg);
+  FormParts p = form_parts(l, w->offset, w->a->x, w->reg);
   if (w->a->dynamic.n)
     return emit_expr_of(l, form_sum(l, p), w->a->offset_dtype, w->args, w->a->dynamic.n);
   const Base *b = base_of(w, p, w->reg);
-  imm->integer = p.by - b->place.by;
+  imm->integer = p.by - b->parts.by;
   return b->value;
 }
 
@@ -111,14 +111,14 @@ Value *walk_offset(Walk *w, Attr *imm) {
 static Value *tested(Walk *w, int test) {
   Lower *l = w->l;
   const Test *how = &w->tests[test];
-  FormPlace p = form_place(l, how->form, w->a->x, w->reg);
+  FormParts p = form_parts(l, how->form, w->a->x, w->reg);
   for (int i = 0; i < w->tested.n; i++) {
     const Tested *t = &w->tested.at[i];
-    if (t->test == test && t->place.known == p.known && t->place.more == p.more &&
-        t->place.by == p.by)
+    if (t->test == test && t->parts.known == p.known && t->parts.more == p.more &&
+        t->parts.by == p.by)
       return t->value;
   }
-  Tested t = {.test = test, .place = p};
+  Tested t = {.test = test, .parts = p};
   if (how->compares) t.value = emit_below(l, sym_add(l->sym, p.known, p.more), -p.by);
   else t.value = how->repeated ? emit_bound(l, form_sum(l, p)) : emit_test(l, form_sum(l, p));
   vec_push(l->arena, &w->tested, t);
@@ -166,8 +166,8 @@ static void add_flag(WalkStep *s, const Op *op, AttrKey key) {
 static bool steps_along_last(Walk *w, int reg) {
   if (w->a->width == 1) return true;
   TileForm *last = w->coords[w->a->memory->type->rank - 1];
-  FormPlace first = form_place(w->l, last, w->a->x, reg);
-  FormPlace second = form_place(w->l, last, w->a->x, reg + 1);
+  FormParts first = form_parts(w->l, last, w->a->x, reg);
+  FormParts second = form_parts(w->l, last, w->a->x, reg + 1);
   if (first.known == second.known && first.more == second.more) return second.by - first.by == 1;
   int64_t by;
   return sym_differ_by(form_sum(w->l, second), form_sum(w->l, first), &by) && by == 1;

@@ -9,12 +9,12 @@
 
 /* An emitted address; others are this one plus a constant. */
 typedef struct Base {
-  FormPlace place; /* its place */
+  FormParts parts; /* of its offset */
   const Sym *offset;
   Value *value;
 } Base;
 
-/* A test of a walk: a condition, or `whole` <= 0 if many places are compared with a number. */
+/* A test of a walk: a condition, or `whole` <= 0 if many offsets are compared with a number. */
 typedef struct Test {
   TileForm *form;
   bool repeated; /* it has several positions */
@@ -24,7 +24,7 @@ typedef struct Test {
 /* A test at one position. */
 typedef struct Tested {
   int test;
-  FormPlace place;
+  FormParts parts;
   Value *value; /* NULL: it always holds */
 } Tested;
 

@@ -158,7 +158,7 @@ void keep_open(Tiles *t, Kept *k) {
       sym_or(l->sym, sym_ne(l->sym, emit_arg(l, 0), k->key), sym_ge(l->sym, k->tile, done));
   Value *needed = emit_expr_of(l, test, DTYPE_i1, args, 2);
   k->op = ir_op_new(l->k, OP_if, l->at, &needed, 1);
-  tiles_place(t, k->op);
+  tiles_insert(t, k->op);
   k->saved = tiles_open_scope(t, ir_region_new(l->k, k->op), emit_facts(l));
 }
 

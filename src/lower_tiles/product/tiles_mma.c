@@ -102,9 +102,9 @@ static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
   mma_fragment(row, MMA_C, &c);
   for (int i = 0; i < n; i++) {
     layout_at(&c, i, 0, 0, at);
-    int place = at[0] * row->n + at[1];
-    if (back) regs[place] = i;
-    else regs[i] = place;
+    int sum = at[0] * row->n + at[1];
+    if (back) regs[sum] = i;
+    else regs[i] = sum;
   }
   return emit_pick(&t->l, v, regs, n);
 }
@@ -315,7 +315,7 @@ static bool open_product(Tiles *t, const Op *op, TiledProduct *p) {
   if (product_of(t->l.k, op, &p->of)) return false;
   const Type *of[3] = {p->of.lhs->type, p->of.rhs->type, p->out->type};
   for (int i = 0; i < 3; i++)
-    if (!tile_place(t, op, of[i], &p->at[i])) return false;
+    if (!tile_set_ranges(t, op, of[i], &p->at[i])) return false;
   p->dim_m = dim_of(of[2], p->of.roles.m);
   p->dim_n = dim_of(of[2], p->of.roles.n);
   p->m = p->at[2].extent[p->dim_m];

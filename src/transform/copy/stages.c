@@ -240,10 +240,10 @@ static void await_first(Rewrite *w) {
 }
 
 static void begin_early(Rewrite *w, bool boxes) {
-  Op *place = early_place(w->l);
-  if (boxes) insert_mbar_wait(w, place, at_most_last(w, later(w, 1)));
+  Op *point = early_point(w->l);
+  if (boxes) insert_mbar_wait(w, point, at_most_last(w, later(w, 1)));
   await_first(w);
-  early_make(w->k, w->l, place);
+  early_make(w->k, w->l, point);
 }
 
 static bool run_ahead(Rewrite *w) {

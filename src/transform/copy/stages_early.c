@@ -53,7 +53,7 @@ Op *early_find(const StagedLoop *l) {
   return there && staged ? op : NULL;
 }
 
-/* ---- its place ---- */
+/* ---- where it begins ---- */
 
 /* A copy of `from` with other operands, for that iteration. */
 static Op *insert_like(Kernel *k, const StagedLoop *l, Op *before, const Op *from,
@@ -144,7 +144,7 @@ static Op *last_use(const Region *body, const Value *v) {
   return last;
 }
 
-Op *early_place(const StagedLoop *l) {
+Op *early_point(const StagedLoop *l) {
   const Region *body = l->loop->body;
   Op *last = last_use(body, &l->early->results[0]);
   if (!last) return body->first;

@@ -22,7 +22,7 @@ Op *early_find(const StagedLoop *l);
 
 /* The op before which the next product begins: the result of the current one has been used by then,
  * so the next may reuse its registers. */
-Op *early_place(const StagedLoop *l);
+Op *early_point(const StagedLoop *l);
 
 /* Moves l->early one iteration ahead: the next one is computed before `first`, that of iteration 0
  * before the loop, which is replaced. */

@@ -235,7 +235,7 @@ static bool takes(const Retarget *r, const Search *p, const MmaInfo *row, bool s
   if (!(types & p->a) || !(types & p->b)) return false;
   int together = row->lanes / r->target->lanes;
   if (together == 0 || row->lanes % r->target->lanes || r->waves % together) return false;
-  if (!(row->place_b & MMA_REGISTERS) && (r->observable || !can_stay(p, !swap, row->n, row->k)))
+  if (!(row->storage_b & MMA_REGISTERS) && (r->observable || !can_stay(p, !swap, row->n, row->k)))
     return false;
   return together == 1 || (rows_of(p, swap) % row->m == 0 && columns_of(p, swap) % row->n == 0 &&
                            p->k % row->k == 0);
@@ -323,7 +323,7 @@ static Instruction widen(Retarget *r, Search *p) {
 static void set_instruction(Retarget *r, const Search *p, Instruction i) {
   MmaChoice *choice = ARENA_NEW(r->k->arena, MmaChoice);
   if (i.row) {
-    bool shared_b = !(i.row->place_b & MMA_REGISTERS),
+    bool shared_b = !(i.row->storage_b & MMA_REGISTERS),
          shared_a = shared_b && can_stay(p, i.swap, i.row->m, i.row->k);
     choice->name = i.row->name;
     choice->swap = i.swap;
@@ -498,7 +498,7 @@ static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *sw
   Chain chain = chain_find(r->cx->scratch, &use);
   *swap_first = chain.swap_first;
   *order = (Digits){0};
-  bool ordered = chain.found && !chain.identity && (p->b->place_b & MMA_REGISTERS) &&
+  bool ordered = chain.found && !chain.identity && (p->b->storage_b & MMA_REGISTERS) &&
                  p->second.k % p->b->k == 0 && find_order(chain.pi, period, p->second.k, order);
   return chain.found && (chain.identity || ordered) && !chain.swap_second &&
          fits(r, &p->first, p->a, chain.swap_first) && fits(r, &p->second, p->b, swap_second);

@@ -1,4 +1,4 @@
-/* lower_place.c: which element each register of this lane holds, as expressions of the lane. */
+/* lower_coords.c: coordinates of the elements that a lane holds, as expressions of its ids. */
 #include "ir/layout_links.h"
 #include "lower_threads/lower.h"
 
