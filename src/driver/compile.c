@@ -81,7 +81,7 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
   }
   for (int i = 0; i < ptx.nargs && ok; i++)
     ok = ptx.nargs <= ARTEFACT_ARGS && add_arg(out, values, &ptx.args[i]);
-  if (ok && artefact_place_args(out)) return true;
+  if (ok && artefact_set_offsets(out)) return true;
   if (!k->cx->diags.errors)
     diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than a launch supports",
              k->name);

@@ -27,7 +27,7 @@ static bool add_slots(const CpuKernel *code, LaunchValues *values, ArtVariant *o
       return false;
     if (s->value && (out->args[i].value = launch_value(values, s->value)) < 0) return false;
   }
-  return artefact_place_args(out);
+  return artefact_set_offsets(out);
 }
 
 _Static_assert((int)CPU_CODE_GIVEN_UP == (int)CPU_GIVEN_UP, "what compiled code returns");

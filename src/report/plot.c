@@ -101,7 +101,7 @@ static void include(Decades *d, double v) {
   d->last = above > d->last ? above : d->last;
 }
 
-static double place(const Decades *d, double v) {
+static double pixel(const Decades *d, double v) {
   double at = v > 0 && isfinite(v) ? (log10(v) - d->first) / (d->last - d->first) : 0;
   return d->from + (d->to - d->from) * (at < 0 ? 0 : at > 1 ? 1 : at);
 }
@@ -123,7 +123,7 @@ static int step_of(const Decades *d) { return (d->last - d->first + 7) / 8; }
 
 static void put_columns(StrBuf *out, const Decades *d, double top, double bottom) {
   for (int e = d->first; e <= d->last; e++) {
-    double x = place(d, pow(10, e));
+    double x = pixel(d, pow(10, e));
     sb_printf(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>", x, top, bottom);
     if ((e - d->first) % step_of(d)) continue;
     sb_printf(out, "<text class=\"tick mid\" x=\"%.1f\" y=\"%.1f\">", x, bottom + 16);
@@ -137,12 +137,12 @@ static void put_columns(StrBuf *out, const Decades *d, double top, double bottom
 static bool is_zero(const PlotMark *m) { return !(m->at > 0) && !isnan(m->at); }
 
 static void put_mark(StrBuf *out, const Decades *d, const PlotMark *m, double y, double zero) {
-  double x = is_zero(m) ? zero : isfinite(m->at) ? place(d, m->at) : d->to;
+  double x = is_zero(m) ? zero : isfinite(m->at) ? pixel(d, m->at) : d->to;
   put_label(out, LABEL - 10, y + 5, "end", m->name);
   sb_printf(out, "<path class=\"row\" d=\"M%d %.1fH%.1f\"/>", LABEL, y, d->to);
   if (m->limit > 0)
     sb_printf(out, "<path class=\"limit\" d=\"M%.1f %.1fv14\"><title>allowed: %.1e</title></path>",
-              place(d, m->limit), y - 7, m->limit);
+              pixel(d, m->limit), y - 7, m->limit);
   bool bad = isnan(m->at) || m->at > m->limit;
   sb_printf(out, "<circle class=\"%s%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\">", bad ? "wrong s" : "s",
             m->series % PLOT_SERIES, x, y);
@@ -174,7 +174,7 @@ void plot_marks(StrBuf *out, const char *title, const PlotMark *marks, int n) {
 
 static void put_rows(StrBuf *out, const Decades *d, double left, double right) {
   for (int e = d->first; e <= d->last; e++) {
-    double y = place(d, pow(10, e));
+    double y = pixel(d, pow(10, e));
     sb_printf(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", left, y, right);
     sb_printf(out, "<text class=\"tick end\" x=\"%.1f\" y=\"%.1f\">", left - 8, y + 4);
     put_power(out, e);
@@ -186,12 +186,12 @@ static void put_rows(StrBuf *out, const Decades *d, double left, double right) {
 static void put_roof(StrBuf *out, const Decades *x, const Decades *y, double slope, double top) {
   double left = pow(10, x->first), knee = top / slope;
   sb_printf(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", x->from,
-            place(y, slope * left), place(x, knee), place(y, top), x->to);
+            pixel(y, slope * left), pixel(x, knee), pixel(y, top), x->to);
   sb_printf(out, "<text class=\"tick end\" x=\"%.1f\" y=\"%.1f\">%.3g Gop/s</text>\n", x->to - 6,
-            place(y, top) - 7, top);
-  double low = place(x, sqrt(left * knee));
+            pixel(y, top) - 7, top);
+  double low = pixel(x, sqrt(left * knee));
   sb_printf(out, "<text class=\"tick start\" x=\"%.1f\" y=\"%.1f\">%.3g GB/s</text>\n", low + 8,
-            place(y, slope * sqrt(left * knee)) + 12, slope);
+            pixel(y, slope * sqrt(left * knee)) + 12, slope);
 }
 
 /* The row in which the label of the last of `n` points fits: below the labels of earlier nearby
@@ -199,9 +199,9 @@ static void put_roof(StrBuf *out, const Decades *x, const Decades *y, double slo
 static double label_row(const PlotPoint *points, int n, const Decades *x, const Decades *y,
                         const double *rows) {
   enum { LINE = 14, NEAR = 110 };
-  double at = place(x, points[n - 1].x), row = place(y, points[n - 1].y) + 4;
+  double at = pixel(x, points[n - 1].x), row = pixel(y, points[n - 1].y) + 4;
   for (int j = 0; j < n - 1; j++) {
-    if (fabs(place(x, points[j].x) - at) >= NEAR || fabs(rows[j] - row) >= LINE) continue;
+    if (fabs(pixel(x, points[j].x) - at) >= NEAR || fabs(rows[j] - row) >= LINE) continue;
     row = rows[j] + LINE;
     j = -1; /* it may now overlap another */
   }
@@ -224,7 +224,7 @@ void plot_roofs(StrBuf *out, const char *title, double slope, double top, const 
   put_roof(out, &x, &y, slope, top);
   for (int i = 0; i < n; i++) {
     const PlotPoint *p = &points[i];
-    double px = place(&x, p->x), py = place(&y, p->y);
+    double px = pixel(&x, p->x), py = pixel(&y, p->y);
     bool left = px > WIDTH - 160;
     sb_printf(out, "<circle class=\"s%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\">",
               p->series % PLOT_SERIES, px, py);

@@ -31,10 +31,10 @@ static int run(CpuRange *kernel, World *w, int64_t count, int waves, int groups)
   } while (0)
 
 /* Until `flag` is `value`. */
-static int await(CpuWatch *watch, atomic_int *flag, int value, int place) {
+static int await(CpuWatch *watch, atomic_int *flag, int value, int wait) {
   for (int seen = -1; seen != value;) {
     int now = atomic_load(flag);
-    LEAVE_IF(cpu_watch_wait(watch, now != seen, place));
+    LEAVE_IF(cpu_watch_wait(watch, now != seen, wait));
     seen = now;
   }
   return CPU_DONE;

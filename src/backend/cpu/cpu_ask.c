@@ -30,10 +30,10 @@ void cpu_ask(Llvm *p) { ask_after(p, "1"); }
 
 /* A stack slot initialised to `value`, which LLVM promotes to a register. */
 static const char *new_counter(Llvm *p, const char *name, int value) {
-  const char *place = arena_printf(p->arena, "%%%s%d", name, p->cpu->counters);
-  sb_printf(&p->cpu->opening, "  %s = alloca i64, align 8\n  store i64 %d, ptr %s, align 8\n",
-            place, value, place);
-  return place;
+  const char *slot = arena_printf(p->arena, "%%%s%d", name, p->cpu->counters);
+  sb_printf(&p->cpu->opening, "  %s = alloca i64, align 8\n  store i64 %d, ptr %s, align 8\n", slot,
+            value, slot);
+  return slot;
 }
 
 void cpu_round(Llvm *p, int ask) {
@@ -90,7 +90,7 @@ bool cpu_only_looks(const Op *op) {
   return changes_nothing(op->body);
 }
 
-static int new_place(Llvm *p, const Op *op, const char *what) {
+static int new_wait(Llvm *p, const Op *op, const char *what) {
   vec_push(p->arena, &p->cpu->waits, ((CpuWait){op->at, what}));
   return p->cpu->waits.n - 1;
 }
@@ -100,20 +100,19 @@ static void go_on_unless(Llvm *p, const char *result) {
 }
 
 void cpu_wait(Llvm *p, const Op *op, const char *changed) {
-  int place = new_place(p, op, "waits for memory that no other thread changes");
+  int wait = new_wait(p, op, "waits for memory that no other thread changes");
   llvm_declare(p, "declare i32 @cpu_watch_wait(ptr, i32, i32) nounwind");
   const char *flag = llvm_let(p, "zext i1 %s to i32", changed);
-  go_on_unless(p,
-               llvm_let(p, "call i32 @cpu_watch_wait(ptr %%watch, i32 %s, i32 %d)", flag, place));
+  go_on_unless(p, llvm_let(p, "call i32 @cpu_watch_wait(ptr %%watch, i32 %s, i32 %d)", flag, wait));
 }
 
 void cpu_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive) {
-  int place = new_place(p, op, "waits at a barrier that not all waves reach");
+  int wait = new_wait(p, op, "waits at a barrier that not all waves reach");
   llvm_declare(p, "declare i32 @cpu_watch_meet(ptr, i32, i32, i32, i32) nounwind");
   const char *which = llvm_let(p, "trunc i64 %s to i32", bar);
   go_on_unless(p,
                llvm_let(p, "call i32 @cpu_watch_meet(ptr %%watch, i32 %s, i32 %d, i32 %d, i32 %d)",
-                        which, members, arrive, place));
+                        which, members, arrive, wait));
 }
 
 /* For a loop that waits: the last iteration found something new. */

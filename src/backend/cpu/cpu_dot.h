@@ -50,7 +50,7 @@ const CpuDot *cpu_dot_for(Llvm *p, const Op *op);
 int cpu_dot_repeats(const Llvm *p, const CpuDot *dot);
 
 /* The index of (row, k) in a fragment of `rows` rows. */
-int cpu_place_in(int rows, int side, int row, int k);
+int cpu_index_in(int rows, int side, int row, int k);
 
 /* ---- matrix registers (cpu_matrix.c) ---- */
 

@@ -25,17 +25,17 @@ static const char *zero_tile(Llvm *p) {
 int cpu_matrix_count(const MatrixShape *s) { return s->rows / ROWS * (s->bytes / BYTES); }
 
 /* A matrix in memory. */
-typedef struct Placed {
+typedef struct TileMemory {
   const MatrixShape *shape;
   const char *at, *apart; /* its first byte; bytes from one row to the next */
-} Placed;
+} TileMemory;
 
-static Placed placed_at(Llvm *p, const MatrixShape *s, const char *at, const char *apart) {
-  return (Placed){s, at, apart ? apart : arena_printf(p->arena, "%d", s->bytes)};
+static TileMemory memory_at(Llvm *p, const MatrixShape *s, const char *at, const char *apart) {
+  return (TileMemory){s, at, apart ? apart : arena_printf(p->arena, "%d", s->bytes)};
 }
 
 /* The address of tile i. */
-static const char *tile_place(Llvm *p, const Placed *m, int i) {
+static const char *tile_address(Llvm *p, const TileMemory *m, int i) {
   int across = m->shape->bytes / BYTES, down = i / across * ROWS;
   const char *at = m->at;
   if (down) {
@@ -47,21 +47,21 @@ static const char *tile_place(Llvm *p, const Placed *m, int i) {
 
 void cpu_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at, const char *apart) {
   int count = cpu_matrix_count(s);
-  Placed m = placed_at(p, s, at, apart);
+  TileMemory m = memory_at(p, s, at, apart);
   const char **tile = ARENA_ARRAY(p->arena, const char *, count);
   for (int i = 0; i < count; i++)
     tile[i] = llvm_call(p, "x86_amx", "llvm.x86.tileloadd64.internal", "i16, i16, ptr, i64",
                         arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %s", ROWS, BYTES,
-                                     tile_place(p, &m, i), m.apart));
+                                     tile_address(p, &m, i), m.apart));
   cpu_matrix_set(p, h, s, tile);
 }
 
 void cpu_matrix_store(Llvm *p, const Held *h, const char *at, const char *apart) {
-  Placed m = placed_at(p, &h->matrix, at, apart);
+  TileMemory m = memory_at(p, &h->matrix, at, apart);
   for (int i = 0; i < cpu_matrix_count(&h->matrix); i++)
     llvm_call_void(p, "llvm.x86.tilestored64.internal", "i16, i16, ptr, i64, x86_amx",
                    arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %s, x86_amx %s", ROWS, BYTES,
-                                tile_place(p, &m, i), m.apart, h->tiles[i]));
+                                tile_address(p, &m, i), m.apart, h->tiles[i]));
 }
 
 void cpu_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile) {

@@ -99,7 +99,7 @@ static int access_parts(const Access *a) {
 }
 static int access_size(const Access *a, int i) { return part_size(a->n, a->width, i); }
 
-static const char *place_of(const Access *a, int i) {
+static const char *address_of(const Access *a, int i) {
   const char *at = llvm_let(a->p, "getelementptr %s, ptr %s, i64 %s", a->elem, a->base, a->index);
   if (!i) return at;
   return llvm_let(a->p, "getelementptr %s, ptr %s, i64 %d", a->elem, at, i * a->width);
@@ -132,11 +132,12 @@ static const char *volatile_word(const Access *a) {
 
 static const char *load_plain(const Access *a, int i) {
   return llvm_let(a->p, "load %s%s, ptr %s, align %d", volatile_word(a),
-                  llvm_vec_type(a->p, a->elem, access_size(a, i)), place_of(a, i), elem_bytes(a));
+                  llvm_vec_type(a->p, a->elem, access_size(a, i)), address_of(a, i), elem_bytes(a));
 }
 
 /* The address of element e of vector i if it is active, otherwise `elsewhere`: avoids a branch. */
-static const char *place_or(const Access *a, int i, int e, const char *at, const char *elsewhere) {
+static const char *address_or(const Access *a, int i, int e, const char *at,
+                              const char *elsewhere) {
   Llvm *p = a->p;
   int n = access_size(a, i);
   const char *test = a->mask[i];
@@ -149,9 +150,9 @@ static const char *place_or(const Access *a, int i, int e, const char *at, const
 static const char *load_elements(const Access *a, int i) {
   Llvm *p = a->p;
   int n = access_size(a, i);
-  const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i), *all = "zeroinitializer";
+  const char *type = llvm_vec_type(p, a->elem, n), *at = address_of(a, i), *all = "zeroinitializer";
   for (int e = 0; e < n; e++) {
-    const char *one = place_or(a, i, e, at, CPU_ZERO);
+    const char *one = address_or(a, i, e, at, CPU_ZERO);
     one = llvm_let(p, "load %s, ptr %s, align %d", a->elem, one, elem_bytes(a));
     all = n == 1 ? one
                  : llvm_let(p, "insertelement %s %s, %s %s, i32 %d", type, all, a->elem, one, e);
@@ -163,7 +164,7 @@ static const char *load_masked(const Access *a, int i) {
   Llvm *p = a->p;
   int n = access_size(a, i);
   if (n == 1 || !has_masks(a)) return load_elements(a, i);
-  const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i);
+  const char *type = llvm_vec_type(p, a->elem, n), *at = address_of(a, i);
   const char *truth = llvm_vec_type(p, "i1", n);
   return llvm_call(p, type,
                    arena_printf(p->arena, "llvm.masked.load.%s.p0", llvm_suffix(p, a->elem, n)),
@@ -181,7 +182,7 @@ static bool is_small(const Access *a) {
 
 static const char *load_small(const Access *a) {
   Llvm *p = a->p;
-  const char *at = llvm_let(p, "select i1 %s, ptr %s, ptr " CPU_ZERO, a->test, place_of(a, 0));
+  const char *at = llvm_let(p, "select i1 %s, ptr %s, ptr " CPU_ZERO, a->test, address_of(a, 0));
   return llvm_let(p, "load %s, ptr %s, align %d", llvm_vec_type(p, a->elem, a->n), at,
                   elem_bytes(a));
 }
@@ -337,7 +338,7 @@ void cpu_load(Llvm *p, const Op *op) {
   if (p->cpu->repeated[op->results[0].id] && !a.mask) a.width = p->cpu->repeated[op->results[0].id];
   bool plain = !a.mask && !a.test && !op_has(op, ATTR_volatile);
   if (h->matrix.rows && plain) {
-    cpu_matrix_load(p, h, &h->matrix, place_of(&a, 0), NULL);
+    cpu_matrix_load(p, h, &h->matrix, address_of(&a, 0), NULL);
   } else if (is_nibble(a.dtype)) {
     load_nibbles(p, &a, h);
   } else {
@@ -353,17 +354,17 @@ void cpu_load(Llvm *p, const Op *op) {
 
 static void store_plain(const Access *a, int i, const char *v) {
   llvm_line(a->p, "store %s%s %s, ptr %s, align %d", volatile_word(a),
-            llvm_vec_type(a->p, a->elem, access_size(a, i)), v, place_of(a, i), elem_bytes(a));
+            llvm_vec_type(a->p, a->elem, access_size(a, i)), v, address_of(a, i), elem_bytes(a));
 }
 
 /* Element by element; inactive ones are stored to an unused address. */
 static void store_elements(const Access *a, int i, const char *v) {
   Llvm *p = a->p;
   int n = access_size(a, i);
-  const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i), *one = v;
+  const char *type = llvm_vec_type(p, a->elem, n), *at = address_of(a, i), *one = v;
   for (int e = 0; e < n; e++) {
     if (n > 1) one = llvm_let(p, "extractelement %s %s, i32 %d", type, v, e);
-    const char *to = place_or(a, i, e, at, CPU_NOWHERE);
+    const char *to = address_or(a, i, e, at, CPU_NOWHERE);
     llvm_line(p, "store %s %s, ptr %s, align %d", a->elem, one, to, elem_bytes(a));
   }
 }
@@ -378,7 +379,7 @@ static void store_masked(const Access *a, int i, const char *v) {
   const char *type = llvm_vec_type(p, a->elem, n), *truth = llvm_vec_type(p, "i1", n);
   llvm_call_void(p, arena_printf(p->arena, "llvm.masked.store.%s.p0", llvm_suffix(p, a->elem, n)),
                  arena_printf(p->arena, "%s, ptr, i32, %s", type, truth),
-                 arena_printf(p->arena, "%s %s, ptr %s, i32 %d, %s %s", type, v, place_of(a, i),
+                 arena_printf(p->arena, "%s %s, ptr %s, i32 %d, %s %s", type, v, address_of(a, i),
                               elem_bytes(a), truth, a->mask[i]));
 }
 
@@ -497,7 +498,7 @@ void cpu_prefetch(Llvm *p, const Op *op) {
   Access a = access_of(p, op, 0, 1);
   if (is_nibble(a.dtype)) return;
   llvm_call_void(p, "llvm.prefetch.p0", "ptr, i32, i32, i32",
-                 arena_printf(p->arena, "ptr %s, i32 0, i32 3, i32 1", place_of(&a, 0)));
+                 arena_printf(p->arena, "ptr %s, i32 0, i32 3, i32 1", address_of(&a, 0)));
 }
 
 /* ---- atomics ---- */

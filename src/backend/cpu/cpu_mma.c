@@ -14,7 +14,7 @@ static Held **columns_of(TileMma *t, Held *h, int rows, int side) {
     *column = (Held){.dtype = h->dtype, .n = rows};
     *cast = (Held){.dtype = t->acc, .n = rows};
     Source *from = ARENA_ARRAY(p->arena, Source, rows);
-    for (int i = 0; i < rows; i++) from[i] = (Source){h, cpu_place_in(rows, side, i, k)};
+    for (int i = 0; i < rows; i++) from[i] = (Source){h, cpu_index_in(rows, side, i, k)};
     if (t->k == 1 && h->dtype == t->acc) {
       out[k] = h;
       continue;
@@ -55,16 +55,16 @@ static const char *lane_splat(TileMma *t, Held *column, int i, int n) {
 }
 
 /* The positions of the sums (i, j). */
-static void sum_at(const TileMma *t, const Layout *c, int *place) {
+static void sum_at(const TileMma *t, const Layout *c, int *regs) {
   int at[LAYOUT_DIMS];
   for (int r = 0; r < t->m * t->n; r++) {
     layout_at(c, r, 0, 0, at);
-    place[at[0] * t->n + at[1]] = r;
+    regs[at[0] * t->n + at[1]] = r;
   }
 }
 
 /* The accumulator as rows, each in vectors of `width`. */
-static const char ***open_rows(TileMma *t, Held *acc, const int *place) {
+static const char ***open_rows(TileMma *t, Held *acc, const int *regs) {
   Llvm *p = t->p;
   int count = part_count(t->n, t->width);
   const char ***rows = ARENA_ARRAY(p->arena, const char **, t->m);
@@ -72,21 +72,21 @@ static const char ***open_rows(TileMma *t, Held *acc, const int *place) {
     Held *row = ARENA_NEW(p->arena, Held);
     *row = (Held){.dtype = acc->dtype, .n = t->n};
     Source *from = ARENA_ARRAY(p->arena, Source, t->n);
-    for (int j = 0; j < t->n; j++) from[j] = (Source){acc, place[i * t->n + j]};
+    for (int j = 0; j < t->n; j++) from[j] = (Source){acc, regs[i * t->n + j]};
     llvm_held_gather(p, row, from, t->width);
     rows[i] = arena_copy(p->arena, row->forms->part, sizeof(char *) * (size_t)count);
   }
   return rows;
 }
 
-static void close_rows(TileMma *t, const char ***rows, const int *place, Held *to) {
+static void close_rows(TileMma *t, const char ***rows, const int *regs, Held *to) {
   Llvm *p = t->p;
   Source *from = ARENA_ARRAY(p->arena, Source, to->n);
   for (int i = 0; i < t->m; i++) {
     Held *row = ARENA_NEW(p->arena, Held);
     *row = (Held){.dtype = to->dtype, .n = t->n};
     llvm_held_set(p, row, t->width, rows[i]);
-    for (int j = 0; j < t->n; j++) from[place[i * t->n + j]] = (Source){row, j};
+    for (int j = 0; j < t->n; j++) from[regs[i * t->n + j]] = (Source){row, j};
   }
   llvm_held_gather(p, to, from, llvm_memory_width(p, to->dtype));
 }
@@ -105,13 +105,13 @@ static void outer_product(TileMma *t, const char ***rows) {
 
 static void multiply_rows(TileMma *t, const CpuDot *dot, Held *acc, Held *to) {
   Layout c;
-  int *place = ARENA_ARRAY(t->p->arena, int, t->m * t->n);
+  int *regs = ARENA_ARRAY(t->p->arena, int, t->m * t->n);
   mma_fragment(t->row, MMA_C, &c);
-  sum_at(t, &c, place);
-  const char ***rows = open_rows(t, acc, place);
+  sum_at(t, &c, regs);
+  const char ***rows = open_rows(t, acc, regs);
   if (dot) cpu_dot_rows(t, dot, rows);
   else outer_product(t, rows);
-  close_rows(t, rows, place, to);
+  close_rows(t, rows, regs, to);
 }
 
 /* Squares are registers as they are stored. */

@@ -33,7 +33,7 @@ static bool is_matrix(const Rows *r, const MatrixShape *s) {
 }
 
 /* The address of part i of a row. */
-static const char *place_of(Llvm *p, const Rows *r, int row, int width, int i) {
+static const char *address_of(Llvm *p, const Rows *r, int row, int width, int i) {
   const char *at = r->at;
   if (row) {
     const char *bytes = llvm_let(p, "mul i64 %s, %d", r->apart, row);
@@ -60,7 +60,7 @@ void cpu_load_rows(Llvm *p, const Op *op) {
     for (int i = 0; i < count; i++)
       part[i] = llvm_let(p, "load %s, ptr %s, align %d",
                          llvm_held_type(p, r.dtype, part_size(r.per, width, i)),
-                         place_of(p, &r, row, width, i), llvm_elem_bits(r.dtype) / 8);
+                         address_of(p, &r, row, width, i), llvm_elem_bits(r.dtype) / 8);
     llvm_held_set(p, one, width, part);
     for (int i = 0; i < r.per; i++) from[row * r.per + i] = (Source){one, i};
   }
@@ -85,7 +85,7 @@ void cpu_store_rows(Llvm *p, const Op *op) {
     for (int i = 0; i < count; i++)
       llvm_line(p, "store %s %s, ptr %s, align %d",
                 llvm_held_type(p, r.dtype, part_size(r.per, width, i)),
-                llvm_parts_of(p, one, width)[i], place_of(p, &r, row, width, i),
+                llvm_parts_of(p, one, width)[i], address_of(p, &r, row, width, i),
                 llvm_elem_bits(r.dtype) / 8);
   }
 }

@@ -98,8 +98,8 @@ void ptx_copy_async(Ptx *p, const Op *op) {
     ptx_fail(p, op, "a copy counted per wave");
     return;
   }
-  const char *to = ptx_place_at(p, op->args[0], op->args[1], op_imm(op, ATTR_imm));
-  const char *from = ptx_place_at(p, op->args[2], op->args[3], op_imm(op, ATTR_imm_from));
+  const char *to = ptx_operand_at(p, op->args[0], op->args[1], op_imm(op, ATTR_imm));
+  const char *from = ptx_operand_at(p, op->args[2], op->args[3], op_imm(op, ATTR_imm_from));
   const char *how = bytes == 16 ? "cg" : "ca"; /* .cg bypasses the L1 cache and supports 16 bytes
                                                 * only */
   const char *size = "";
@@ -123,39 +123,39 @@ void ptx_async_wait(Ptx *p, const Op *op) { ptx_line(p, "cp.async.wait_group %s"
 /* The fence makes a sequence of new barriers visible to asynchronous copies and to the cluster. */
 void ptx_mbar_init(Ptx *p, const Op *op) {
   const char *count = amount(p, op, ATTR_count);
-  ptx_line(p, "mbarrier.init.shared::cta.b64 %s, %s", ptx_place(p, op->args[0], op->args[1]),
+  ptx_line(p, "mbarrier.init.shared::cta.b64 %s, %s", ptx_operand(p, op->args[0], op->args[1]),
            count);
   if (!op->next || op->next->kind != OP_mbar_init)
     ptx_line(p, "fence.mbarrier_init.release.cluster");
 }
 
 void ptx_mbar_inval(Ptx *p, const Op *op) {
-  ptx_line(p, "mbarrier.inval.shared::cta.b64 %s", ptx_place(p, op->args[0], op->args[1]));
+  ptx_line(p, "mbarrier.inval.shared::cta.b64 %s", ptx_operand(p, op->args[0], op->args[1]));
 }
 
 void ptx_mbar_expect(Ptx *p, const Op *op) {
   const char *bytes = amount(p, op, ATTR_bytes);
   ptx_line(p, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 %s, %s",
-           ptx_place(p, op->args[0], op->args[1]), bytes);
+           ptx_operand(p, op->args[0], op->args[1]), bytes);
 }
 
 void ptx_mbar_arrive(Ptx *p, const Op *op) {
   bool counts = op_has(op, ATTR_bytes), remote = op_has(op, ATTR_peer);
   const char *bytes = counts ? arena_printf(p->arena, ", %s", amount(p, op, ATTR_bytes)) : "";
-  const char *at = remote ? ptx_peer_place(p, op, op->args[0], op->args[1])
-                          : ptx_place(p, op->args[0], op->args[1]);
+  const char *at = remote ? ptx_peer_operand(p, op, op->args[0], op->args[1])
+                          : ptx_operand(p, op->args[0], op->args[1]);
   ptx_line(p, "mbarrier.arrive%s.release.%s.b64 _, %s%s", counts ? ".expect_tx" : "",
            remote ? "cluster.shared::cluster" : "cta.shared::cta", at, bytes);
 }
 
 void ptx_mbar_arrive_async(Ptx *p, const Op *op) {
   ptx_line(p, "cp.async.mbarrier.arrive.noinc.shared::cta.b64 %s",
-           ptx_place(p, op->args[0], op->args[1]));
+           ptx_operand(p, op->args[0], op->args[1]));
 }
 
 /* try_wait suspends the thread for a while; it is repeated until the phase is complete. */
 void ptx_mbar_wait(Ptx *p, const Op *op) {
-  const char *at = ptx_place(p, op->args[0], op->args[1]), *parity = ptx_word(p, op->args[2]);
+  const char *at = ptx_operand(p, op->args[0], op->args[1]), *parity = ptx_word(p, op->args[2]);
   Reg done = ptx_new(p, REG_P);
   int n = p->labels++;
   ptx_label(p, "wait", n);

@@ -38,12 +38,12 @@ static const char *native(Ptx *p, Mode mode, DType t) {
 
 /* ---- one element ---- */
 
-typedef struct Place {
+typedef struct AtomicTarget {
   const char *space, *order;
   Reg address;  /* of the element's first byte */
   Reg nibble;   /* 4-bit elements: which half of the byte */
   Reg expected; /* for CAS */
-} Place;
+} AtomicTarget;
 
 /* Bits as a register of the type's class, and the reverse. */
 static Reg from_bits(Ptx *p, DType t, Reg bits) {
@@ -81,7 +81,7 @@ static Reg own_copy(Ptx *p, Reg r) {
 }
 
 /* An element of 32 or 64 bits. */
-static Reg swap_whole(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
+static Reg swap_whole(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg value) {
   bool wide = dtype_info[t].bits == 64;
   const char *bits = wide ? "b64" : "b32";
   Reg seen = ptx_new(p, wide ? REG_RD : REG_R), got = ptx_new(p, seen.class);
@@ -101,7 +101,7 @@ static Reg swap_whole(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
 }
 
 /* The word that holds the element, and the element's first bit in it. */
-static Reg containing(Ptx *p, const Place *at, Reg *first) {
+static Reg containing(Ptx *p, const AtomicTarget *at, Reg *first) {
   bool wide = at->address.class == REG_RD;
   Reg word = ptx_new(p, at->address.class), low = at->address;
   *first = ptx_new(p, REG_R);
@@ -126,7 +126,7 @@ static Reg if_expected(Ptx *p, Reg found, Reg expected, Reg bits) {
 }
 
 /* An element narrower than a word. */
-static Reg swap_part(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
+static Reg swap_part(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg value) {
   int width = dtype_memory_bits(t), n = p->labels++;
   Reg first, word = containing(p, at, &first), seen = ptx_new(p, REG_R), got = ptx_new(p, REG_R);
   Reg part = ptx_new(p, REG_R), next = ptx_new(p, REG_R), same = ptx_new(p, REG_P);
@@ -145,7 +145,7 @@ static Reg swap_part(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
   return own_copy(p, old);
 }
 
-static Reg one_atomic(Ptx *p, Mode mode, DType t, const Place *at, Reg value, bool wanted) {
+static Reg one_atomic(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg value, bool wanted) {
   const char *name = native(p, mode, t);
   if (!name)
     return ptx_is_packed(t) ? swap_part(p, mode, t, at, value) : swap_whole(p, mode, t, at, value);
@@ -163,7 +163,7 @@ static Reg one_atomic(Ptx *p, Mode mode, DType t, const Place *at, Reg value, bo
 /* ---- the op ---- */
 
 void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, Reg value) {
-  Place at = {.space = space, .order = "", .address = address, .nibble = nibble};
+  AtomicTarget at = {.space = space, .order = "", .address = address, .nibble = nibble};
   swap_part(p, XCHG, t, &at, value);
 }
 
@@ -188,7 +188,7 @@ void ptx_atomic(Ptx *p, const Op *op) {
                                    * element) */
   Held out = held_new(p, t, n, false);
   for (int i = 0; i < n; i++) {
-    Place at = {.space = ptx_space(p, op, op->args[1])};
+    AtomicTarget at = {.space = ptx_space(p, op, op->args[1])};
     if (mode == CAS) at.expected = value[n + i];
     at.order = op_has(op, ATTR_volatile) ? ".acq_rel.gpu" : "";
     at.address = ptx_element_address(p, op, 1, i, &at.nibble);

@@ -21,14 +21,14 @@ static int64_t bytes_of(const Value *memory, int64_t elements) {
   return elements * dtype_memory_bits(memory->type->dtype) / 8;
 }
 
-const char *ptx_place_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements) {
+const char *ptx_operand_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements) {
   Reg address = ptx_address(p, memory, offset);
   return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name,
                       ptx_alloc_base(memory) + bytes_of(memory, elements));
 }
 
-const char *ptx_place(Ptx *p, const Value *memory, const Value *offset) {
-  return ptx_place_at(p, memory, offset, 0);
+const char *ptx_operand(Ptx *p, const Value *memory, const Value *offset) {
+  return ptx_operand_at(p, memory, offset, 0);
 }
 
 /* The address plus `bytes`, in the shared memory of the op's `peer`. */
@@ -41,13 +41,13 @@ static Reg peer_address(Ptx *p, const Op *op, Reg address, int64_t bytes) {
   return there;
 }
 
-const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset) {
+const char *ptx_peer_operand(Ptx *p, const Op *op, const Value *memory, const Value *offset) {
   Reg there = peer_address(p, op, ptx_address(p, memory, offset), ptx_alloc_base(memory));
   return arena_printf(p->arena, "[%s]", there.name);
 }
 
 /* [address + immediate] for an access whose memory is operand `at`. */
-static const char *place_of(Ptx *p, const Op *op, int at, int64_t more) {
+static const char *operand_of(Ptx *p, const Op *op, int at, int64_t more) {
   int64_t bytes = bytes_of(op->args[at], op_imm(op, ATTR_imm)) + ptx_alloc_base(op->args[at]);
   Reg address = ptx_address(p, op->args[at], op->args[at + 1]);
   if (bytes + more != (int32_t)(bytes + more)) ptx_fail(p, op, "an immediate beyond 32 bits");
@@ -171,12 +171,12 @@ void ptx_clear(Ptx *p, Reg r) {
 }
 
 static void load_registers(Ptx *p, const Op *op, const Reg *regs, int n, const char *type,
-                           const char *place) {
+                           const char *operand) {
   const char *guard = guard_of(p, op, 2);
   const Value *memory = op->args[0];
   for (int i = 0; *guard && i < n; i++) ptx_clear(p, regs[i]);
   ptx_line(p, "%sld%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
-           hint_of(p, op, memory), vector_of(n), type, list_of(p, regs, n), place);
+           hint_of(p, op, memory), vector_of(n), type, list_of(p, regs, n), operand);
 }
 
 /* One byte per element. */
@@ -185,7 +185,7 @@ static void load_truth(Ptx *p, const Op *op) {
   Held h = held_new(p, t->dtype, t->n, false);
   for (int i = 0; i < t->n; i++) {
     Reg byte = ptx_new(p, REG_R);
-    load_registers(p, op, &byte, 1, "u8", place_of(p, op, 0, i));
+    load_registers(p, op, &byte, 1, "u8", operand_of(p, op, 0, i));
     ptx_line(p, "setp.ne.s32 %s, %s, 0", h.elem[i].name, byte.name);
   }
   ptx_set(p, &op->results[0], h);
@@ -204,13 +204,13 @@ static void load_nibble(Ptx *p, const Op *op) {
 /* Less than a word. */
 static void load_small(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
-  const char *place = place_of(p, op, 0, 0);
+  const char *operand = operand_of(p, op, 0, 0);
   Held h = held_new(p, t->dtype, t->n, true);
   if (access_bytes(t) == 1) {
-    load_registers(p, op, h.word, 1, "u8", place);
+    load_registers(p, op, h.word, 1, "u8", operand);
   } else {
     Reg half = ptx_new(p, REG_H);
-    load_registers(p, op, &half, 1, "b16", place);
+    load_registers(p, op, &half, 1, "b16", operand);
     if (ptx_class_of(t->dtype) == REG_H)
       h = (Held){.dtype = t->dtype, .n = 1, .elem = arena_copy(p->arena, &half, sizeof half)};
     else ptx_line(p, "cvt.u32.u16 %s, %s", h.word[0].name, half.name);
@@ -229,7 +229,7 @@ void ptx_load(Ptx *p, const Op *op) {
     Held h = held_new(p, t->dtype, t->n, words);
     const Reg *regs = words ? h.word : h.elem;
     load_registers(p, op, regs, words ? ptx_word_count(t->dtype, t->n) : t->n,
-                   type_of(regs[0].class), place_of(p, op, 0, 0));
+                   type_of(regs[0].class), operand_of(p, op, 0, 0));
     ptx_set(p, &op->results[0], h);
   }
 }
@@ -238,10 +238,10 @@ void ptx_load(Ptx *p, const Op *op) {
 
 static void store_registers(Ptx *p, const Op *op, const Reg *regs, int n, const char *type,
                             int64_t at) {
-  const char *guard = guard_of(p, op, 3), *place = place_of(p, op, 1, at);
+  const char *guard = guard_of(p, op, 3), *operand = operand_of(p, op, 1, at);
   const Value *memory = op->args[1];
   ptx_line(p, "%sst%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
-           hint_of(p, op, memory), vector_of(n), type, place, list_of(p, regs, n));
+           hint_of(p, op, memory), vector_of(n), type, operand, list_of(p, regs, n));
 }
 
 static void store_truth(Ptx *p, const Op *op, Held *h) {
@@ -294,7 +294,7 @@ void ptx_store(Ptx *p, const Op *op) {
 
 static void move_matrices(Ptx *p, const Op *op, const Reg *words, int n, bool load) {
   const char *list = arena_printf(p->arena, n == 1 ? "{%s}" : "%s", list_of(p, words, n));
-  const char *at = place_of(p, op, load ? 0 : 1, 0);
+  const char *at = operand_of(p, op, load ? 0 : 1, 0);
   ptx_line(p, "%smatrix.sync.aligned.m8n8.x%d%s.shared.b16 %s, %s", load ? "ld" : "st", n,
            op_has(op, ATTR_transposed) ? ".trans" : "", load ? list : at, load ? at : list);
 }

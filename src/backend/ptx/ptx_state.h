@@ -67,8 +67,8 @@ typedef struct Ptx {
   Reg policy;          /* for copies whose data is not reused soon; no name: there are none */
   Reg wave;            /* $T0 / 32, known to be uniform over the lanes; no name: not computed */
   Vec(uint32_t) files; /* source files of instructions, numbered from 1 in the text */
-  Span at, last;       /* place of the current op; place of the last .loc */
-  bool lines;          /* emit places */
+  Span at, last;       /* source locations: of the current op, of the last .loc */
+  bool lines;          /* emit source locations */
   int version;         /* required PTX version: 78 is 7.8 */
   bool fast;           /* PTX_FAST of ptx.def */
   bool clustered;      /* workgroups access each other's shared memory */
@@ -180,10 +180,10 @@ void ptx_addresses_before(Ptx *p, const Region *body); /* emits address parts th
 
 PtxFn ptx_load, ptx_store, ptx_ldmatrix, ptx_stmatrix;
 int64_t ptx_alloc_base(const Value *memory);
-const char *ptx_place(Ptx *p, const Value *memory, const Value *offset); /* [register+bytes] */
-const char *ptx_place_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements);
+const char *ptx_operand(Ptx *p, const Value *memory, const Value *offset); /* [register+bytes] */
+const char *ptx_operand_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements);
 /* The same in the shared memory of the op's `peer`. */
-const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset);
+const char *ptx_peer_operand(Ptx *p, const Op *op, const Value *memory, const Value *offset);
 
 const char *ptx_space(const Ptx *p, const Op *op, const Value *memory); /* of an access */
 /* The address of one element of an access whose memory is operand `at`; *nibble: its half of the

@@ -72,8 +72,8 @@ static const char *multicast_of(Ptx *p, const Op *op) {
 
 void ptx_tma_load(Ptx *p, const Op *op) {
   enum { TENSOR = 4 };
-  const char *from = box_of(p, op, TENSOR), *to = ptx_place(p, op->args[0], op->args[1]);
-  const char *bar = ptx_place(p, op->args[2], op->args[3]), *taps = taps_of(p, op, TENSOR);
+  const char *from = box_of(p, op, TENSOR), *to = ptx_operand(p, op->args[0], op->args[1]);
+  const char *bar = ptx_operand(p, op->args[2], op->args[3]), *taps = taps_of(p, op, TENSOR);
   const char *ranks = multicast_of(p, op), *policy = ptx_policy(p, op);
   ptx_line(p,
            "cp.async.bulk.tensor.%dd.shared::cluster.global.%s.mbarrier::complete_tx::bytes%s%s "
@@ -84,7 +84,7 @@ void ptx_tma_load(Ptx *p, const Op *op) {
 }
 
 void ptx_tma_store(Ptx *p, const Op *op) {
-  const char *to = box_of(p, op, 2), *from = ptx_place(p, op->args[0], op->args[1]);
+  const char *to = box_of(p, op, 2), *from = ptx_operand(p, op->args[0], op->args[1]);
   const char *policy = ptx_policy(p, op);
   ptx_line(p, "cp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group%s %s, %s%s",
            op->args[2]->type->rank, *policy ? ".L2::cache_hint" : "", to, from, policy);

@@ -179,7 +179,7 @@ static const Op *parked_at(const Wave *w) {
 }
 
 /* The op at which a wave is blocked; NULL: it has ended. */
-static const Op *place_of(const Wave *w) {
+static const Op *blocked_at(const Wave *w) {
   if (w->ended) return NULL;
   if (w->parked) return parked_at(w);
   return w->depth && w->pc->kind != OP_mbar_wait ? w->frames[w->depth - 1].op : w->pc;
@@ -193,7 +193,7 @@ static void report_deadlock(Sim *s) {
     for (int i = 0; i < s->nwaves && !first; i++)
       if (!s->gang.groups[g].waves[i].ended) first = &s->gang.groups[g].waves[i];
   WV_ASSERT(first);
-  at = place_of(first);
+  at = blocked_at(first);
   bool ended = first->group->live < s->nwaves && first->parked;
   DiagCode code = ended ? DIAG_E0805 : DIAG_E0807;
   Diag *d = sim_report(first, &s->ops[at->id], code, NULL,
@@ -203,7 +203,7 @@ static void report_deadlock(Sim *s) {
   const Op *told = at;
   for (int i = 0; d && i < s->nwaves; i++) {
     Wave *w = &first->group->waves[i];
-    const Op *here = place_of(w);
+    const Op *here = blocked_at(w);
     if (here == told) continue;
     told = here;
     diag_note(&s->cx->diags, d, here ? here->at : (Span){0}, "wave %d %s", i, why(w, here));

@@ -218,7 +218,7 @@ static Mbar *make_mbar(Wave *w, int64_t address) {
   return m;
 }
 
-static bool check_place(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane) {
+static bool check_mbar(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane) {
   if (buffer_inside(b, index)) return access_aligned(w, s, b, index, MBAR_BYTES, lane);
   sim_report(w, s, DIAG_E0801, NULL, "`%s`%s accessed by %s is out of bounds", b->name,
              buffer_index(w->sim, b, index), sim_who(w, lane));
@@ -229,7 +229,7 @@ static bool check_place(Wave *w, const SimOp *s, const Buffer *b, int64_t index,
 Mbar *mbar_at(const Actor *by, const Buffer *b, int64_t index) {
   Wave *w = by->w;
   const SimOp *s = by->s;
-  if (!check_place(w, s, b, index, by->lane)) return NULL;
+  if (!check_mbar(w, s, b, index, by->lane)) return NULL;
   Mbar *m = find_mbar(by->home, buffer_address(b, index));
   if (!m || !m->live) {
     sim_report(w, s, DIAG_E0809, NULL, "`%s`%s used by %s is not an initialised mbarrier", b->name,
@@ -283,7 +283,7 @@ static void mark_barrier(const Group *g, const Buffer *b, int64_t index, int how
 static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   const Buffer *b = bar_buffer(w, s);
   int64_t index = bar_index(w, s, l);
-  if (!check_place(w, s, b, index, l)) return;
+  if (!check_mbar(w, s, b, index, l)) return;
   Actor a = actor_lane(w, s, l, false);
   w->sim->stamp++;
   shadow_write(&a, b, index, false);

@@ -77,15 +77,15 @@ static bool read_fragment(Sim *s, const MmaInfo *row, MmaOperand operand, Fragme
   int n = layout_positions(&l), rows = l.extent[0], columns = l.extent[1];
   int regs = layout_size(&l, LAYOUT_REG), lanes = s->wave;
   const int *table = layout_table(s->home, &l);
-  int *place = ARENA_ARRAY(s->home, int, n), *line = ARENA_ARRAY(s->home, int, n);
+  int *index = ARENA_ARRAY(s->home, int, n), *line = ARENA_ARRAY(s->home, int, n);
   bool all = true;
   for (int i = 0; i < n; i++) {
     int wave = i / regs / lanes, at = (wave * regs + i % regs) * lanes + i / regs % lanes;
     line[at] = table[i] < 0 ? 0 : table[i] / columns;
-    place[at] = operand != MMA_B || table[i] < 0 ? table[i] : table[i] % columns * rows + line[at];
+    index[at] = operand != MMA_B || table[i] < 0 ? table[i] : table[i] % columns * rows + line[at];
     all &= table[i] >= 0;
   }
-  *out = (Fragment){place, line, regs, rows * columns, layout_replication(&l) > 1, all};
+  *out = (Fragment){index, line, regs, rows * columns, layout_replication(&l) > 1, all};
   return true;
 }
 
@@ -123,7 +123,7 @@ static bool read_copies(Sim *s, SimOp *x, MmaPlan *p) {
           ? check_regs(s, x, 0, 1, 1, MMA_C) && (p->a_shared || check_regs(s, x, 1, 1, 1, MMA_A))
           : check_regs(s, x, 0, c[0], c[2], MMA_A) && check_regs(s, x, 1, c[1], c[2], MMA_B) &&
                 check_regs(s, x, 2, c[0], c[1], MMA_C);
-  if (ok && p->part[MMA_SA].place)
+  if (ok && p->part[MMA_SA].index)
     ok = check_regs(s, x, 3, c[0], c[2], MMA_SA) && check_regs(s, x, 4, c[1], c[2], MMA_SB);
   for (int i = 0; ok && i < 3; i++) p->copies[i] = (int)c[i];
   return ok;
@@ -178,15 +178,15 @@ static void gather_checked(Wave *w, const SimOp *s, const Fragment *f, int arg, 
   const Reg *x = wave_regs(w, v) + (size_t)reg * (size_t)lanes;
   uint64_t holes = wave_undef(w, v)[reg];
   for (int l = 0; l < lanes; l++) {
-    int place = f->place[at + l];
-    if (place < 0) continue;
+    int index = f->index[at + l];
+    if (index < 0) continue;
     double number = mma_number(p, v->type->dtype, x[l]);
     if (holes >> l & 1) undef[f->line[at + l]] = true;
     else if (f->copied) {
-      check_copy(w, s, arg, l, p->holder[place] - 1, number, to[place]);
-      p->holder[place] = l + 1;
+      check_copy(w, s, arg, l, p->holder[index] - 1, number, to[index]);
+      p->holder[index] = l + 1;
     }
-    to[place] = number;
+    to[index] = number;
   }
 }
 
@@ -204,7 +204,7 @@ void mma_gather(Wave *w, const SimOp *s, MmaOperand part, int arg, int first, in
     if (!plain || wave_undef(w, v)[first + r])
       gather_checked(w, s, f, arg, first + r, at, to, undef);
     else
-      for (int l = 0; l < lanes; l++) to[f->place[at + l]] = x[l].f;
+      for (int l = 0; l < lanes; l++) to[f->index[at + l]] = x[l].f;
   }
 }
 
@@ -266,12 +266,12 @@ void mma_scatter(Wave *w, const SimOp *s, const Value *acc, int first, int wave)
     Reg *x = wave_regs(w, v) + at;
     const Reg *old = acc ? wave_regs(w, acc) + at : NULL;
     uint64_t holes = acc ? wave_undef(w, acc)[first + r] : 0;
-    const int *places = f->place + (wave * f->regs + r) * lanes;
+    const int *indices = f->index + (wave * f->regs + r) * lanes;
     for (int l = 0; l < lanes; l++) {
-      int place = places[l];
-      if (place < 0) continue;
-      x[l] = accumulate(v->type->dtype, p->is_float, old ? old[l] : (Reg){0}, p->product[place]);
-      if (any_holes) holes |= (uint64_t)(p->a_undef[place / n] || p->b_undef[place % n]) << l;
+      int index = indices[l];
+      if (index < 0) continue;
+      x[l] = accumulate(v->type->dtype, p->is_float, old ? old[l] : (Reg){0}, p->product[index]);
+      if (any_holes) holes |= (uint64_t)(p->a_undef[index / n] || p->b_undef[index % n]) << l;
     }
     wave_undef(w, v)[first + r] = holes;
   }
@@ -302,7 +302,7 @@ static void one_instruction(Wave *w, SimOp *s, int m, int n, int k) {
   mma_forget_holes(p);
   mma_gather(w, s, MMA_A, 0, (m * ck + k) * p->part[MMA_A].regs, 0, p->a, p->a_undef);
   mma_gather(w, s, MMA_B, 1, (n * ck + k) * p->part[MMA_B].regs, 0, p->b, p->b_undef);
-  if (p->part[MMA_SA].place) {
+  if (p->part[MMA_SA].index) {
     scale_rows(w, s, (m * ck + k) * p->part[MMA_SA].regs);
     scale_columns(w, s, (n * ck + k) * p->part[MMA_SB].regs);
   }

@@ -5,7 +5,7 @@
 #include "backend/sim/sim_state.h"
 
 typedef struct Fragment {
-  const int *place; /* [(wave * regs + reg) * lanes + lane]: index in the dense matrix; -1: none */
+  const int *index; /* [(wave * regs + reg) * lanes + lane]: index in the dense matrix; -1: none */
   const int *line;  /* the same: its row of A or C, its column of B */
   int regs, size;   /* per lane; of the dense matrix */
   bool copied;      /* several lanes hold an element */

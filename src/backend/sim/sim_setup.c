@@ -393,7 +393,7 @@ static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
 }
 
 /* A shared allocation; without `base` it follows the previous one. */
-static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
+static bool address_alloc(Sim *s, const Op *op, int64_t *end) {
   const Value *v = &op->results[0];
   Buffer *b = buffer_new(s, v->name ? v->name : "shared", v->type);
   int64_t elements;
@@ -574,7 +574,7 @@ static bool check_symbols(Sim *s) {
 
 /* ---- registers ---- */
 
-static void place_value(Sim *s, const Value *v) {
+static void number_value(Sim *s, const Value *v) {
   s->reg_of[v->id] = s->nregs;
   s->nregs += v->type->kind == TYPE_mem ? 0 : v->type->n;
 }
@@ -585,12 +585,12 @@ static int depth_of(const Op *op) {
   return depth;
 }
 
-static void place_registers(Sim *s) {
-  for (int i = 0; i < s->k->body->nargs; i++) place_value(s, s->k->body->args[i]);
+static void number_registers(Sim *s) {
+  for (int i = 0; i < s->k->body->nargs; i++) number_value(s, s->k->body->args[i]);
   for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
     if (op->body && s->depth < depth_of(op)) s->depth = depth_of(op);
-    for (int i = 0; i < op->nresults; i++) place_value(s, &op->results[i]);
-    for (int i = 0; op->body && i < op->body->nargs; i++) place_value(s, op->body->args[i]);
+    for (int i = 0; i < op->nresults; i++) number_value(s, &op->results[i]);
+    for (int i = 0; op->body && i < op->body->nargs; i++) number_value(s, op->body->args[i]);
   }
 }
 
@@ -602,7 +602,7 @@ static bool has_op(const Kernel *k, OpKind a, OpKind b) {
   return false;
 }
 
-static void place_units(Sim *s) {
+static void number_units(Sim *s) {
   s->per_unit = s->machine->lockstep ? s->wave : 1;
   int threads = s->nwaves * s->wave / s->per_unit;
   Units *u = &s->units;
@@ -665,9 +665,9 @@ bool sim_setup(Sim *s, int nargs) {
   overlap_open(s);
   int64_t end = 0;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_alloc && !place_alloc(s, op, &end)) return false;
-  place_registers(s);
-  place_units(s);
+    if (op->kind == OP_alloc && !address_alloc(s, op, &end)) return false;
+  number_registers(s);
+  number_units(s);
   open_symbols(s);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!prepare_op(s, op)) return false;

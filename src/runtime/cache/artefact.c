@@ -221,7 +221,7 @@ static bool arg_is_sound(const Artefact *art, const ArtVariant *v, const ArtArg 
 }
 
 static bool variant_is_sound(const Artefact *art, ArtVariant *v) {
-  if (!launch_expr_is_sound(&v->program, art->nslots) || !artefact_place_args(v)) return false;
+  if (!launch_expr_is_sound(&v->program, art->nslots) || !artefact_set_offsets(v)) return false;
   for (int i = 0; i < 3; i++)
     if (!is_below(v->grid[i], v->program.nresults) || v->block[i] < 1) return false;
   if (v->workspace >= v->program.nresults) return false;
@@ -234,7 +234,7 @@ static bool variant_is_sound(const Artefact *art, ArtVariant *v) {
 
 /* ---- the whole ---- */
 
-bool artefact_place_args(ArtVariant *v) {
+bool artefact_set_offsets(ArtVariant *v) {
   int at = 0;
   for (int i = 0; i < v->nargs; i++) {
     ArtArg *a = &v->args[i];

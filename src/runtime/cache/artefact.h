@@ -75,7 +75,7 @@ typedef enum ArtArgKind {
 typedef struct ArtArg {
   ArtArgKind kind;
   int param, value, bytes;
-  int offset; /* in the argument block; set by artefact_place_args */
+  int offset; /* in the argument block; set by artefact_set_offsets */
 } ArtArg;
 
 /* A box of a tensor that bulk copies move; dims from the innermost outwards. */
@@ -156,7 +156,7 @@ static inline bool artefact_has_logs(const Artefact *art) {
 }
 
 /* Computes the offsets of arguments: each at a multiple of its size. False: too many. */
-bool artefact_place_args(ArtVariant *v);
+bool artefact_set_offsets(ArtVariant *v);
 
 /* The signature and one variant, or none (-1): one file per variant. */
 void artefact_write(StrBuf *out, const Artefact *art, int variant);

@@ -185,8 +185,8 @@ static int cpu_launch(Device *d, const DeviceLaunch *l) {
 /* Why the kernel itself ended early. */
 static void explain_stop(int why, const ArtVariant *v, const DeviceReport *r) {
   static const ArtNote somewhere = {.file = "", .text = "waits for something that never happens"};
-  int place = why - CPU_STUCK;
-  const ArtNote *n = place < v->nwaits ? &v->waits[place] : &somewhere;
+  int wait = why - CPU_STUCK;
+  const ArtNote *n = wait < v->nwaits ? &v->waits[wait] : &somewhere;
   if (why == CPU_GIVEN_UP) {
     diag_add(r->diags, DIAG_E0712, r->at, "`%s` was interrupted", r->kernel);
     return;

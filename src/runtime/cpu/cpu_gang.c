@@ -43,18 +43,18 @@ static void something_happened(CpuGang *g) {
   for (int i = 0; i < g->members; i++) g->member[i].agreed = false;
 }
 
-/* Reports the place of the first waiting member, so that the result is deterministic. */
+/* Reports the wait of the first waiting member, so that the result is deterministic. */
 static void stop_if_stuck(CpuGang *g) {
   if (g->live == 0 || g->agreed + g->meeting < g->live) return;
   const CpuMember *m = g->member;
   while (m->state == MEMBER_ENDED) m++;
-  cpu_orders_stop(g->orders, CPU_STUCK + m->place);
+  cpu_orders_stop(g->orders, CPU_STUCK + m->wait);
   pthread_cond_broadcast(&g->moved);
 }
 
-static void stop_running(CpuGang *g, CpuMember *m, CpuMemberState state, int place) {
+static void stop_running(CpuGang *g, CpuMember *m, CpuMemberState state, int wait) {
   m->state = state;
-  m->place = place;
+  m->wait = wait;
   something_happened(g);
 }
 
@@ -80,15 +80,15 @@ static void agree(CpuGang *g, CpuMember *m) {
   m->since = g->events;
 }
 
-int cpu_watch_wait(CpuWatch *w, int changed, int place) {
+int cpu_watch_wait(CpuWatch *w, int changed, int wait) {
   CpuGang *g = w->gang;
-  if (!g) return changed ? CPU_DONE : CPU_STUCK + place; /* there are no other members */
+  if (!g) return changed ? CPU_DONE : CPU_STUCK + wait; /* there are no other members */
   CpuMember *m = &g->member[w->member];
   if (!changed || m->state == MEMBER_IS_STILL) {
     pthread_mutex_lock(&g->lock);
     if (changed) m->state = MEMBER_RUNS, something_happened(g);
-    else if (m->state == MEMBER_RUNS) stop_running(g, m, MEMBER_IS_STILL, place);
-    else m->place = place;
+    else if (m->state == MEMBER_RUNS) stop_running(g, m, MEMBER_IS_STILL, wait);
+    else m->wait = wait;
     if (!changed) agree(g, m);
     stop_if_stuck(g);
     pthread_mutex_unlock(&g->lock);
@@ -106,9 +106,9 @@ static void complete(CpuGang *g, CpuBarrier *b) {
   pthread_cond_broadcast(&g->moved);
 }
 
-static void sleep_at(CpuGang *g, CpuMember *m, CpuBarrier *b, int place) {
+static void sleep_at(CpuGang *g, CpuMember *m, CpuBarrier *b, int wait) {
   uint64_t turn = b->turn;
-  stop_running(g, m, MEMBER_MEETS, place);
+  stop_running(g, m, MEMBER_MEETS, wait);
   g->meeting++;
   b->asleep++;
   stop_if_stuck(g);
@@ -116,7 +116,7 @@ static void sleep_at(CpuGang *g, CpuMember *m, CpuBarrier *b, int place) {
   m->state = MEMBER_RUNS;
 }
 
-int cpu_watch_meet(CpuWatch *w, int bar, int members, int arrive, int place) {
+int cpu_watch_meet(CpuWatch *w, int bar, int members, int arrive, int wait) {
   CpuGang *g = w->gang;
   if (!g || members < 2) return CPU_DONE;
   CpuMember *m = &g->member[w->member];
@@ -124,7 +124,7 @@ int cpu_watch_meet(CpuWatch *w, int bar, int members, int arrive, int place) {
   CpuBarrier *b = &g->barrier[w->member / g->waves][(unsigned)bar % CPU_BARRIERS];
   b->arrived++;
   if (b->arrived == members) complete(g, b);
-  else if (!arrive) sleep_at(g, m, b, place);
+  else if (!arrive) sleep_at(g, m, b, wait);
   pthread_mutex_unlock(&g->lock);
   return is_stopped(g) ? CPU_GIVEN_UP : CPU_DONE;
 }

@@ -22,7 +22,7 @@ typedef enum CpuMemberState {
 
 typedef struct CpuMember {
   CpuMemberState state;
-  int place;      /* where it waits */
+  int wait;       /* what it waits for: an index into the waits of the kernel */
   uint64_t since; /* event count when its last iteration began */
   bool agreed;    /* it has iterated since the last event and found nothing new */
 } CpuMember;

@@ -44,12 +44,12 @@ bool cpu_orders_interrupted(CpuOrders *o);
 int64_t cpu_watch_ask(CpuWatch *w, int64_t rounds);
 
 /* After an iteration of a loop that waits for memory to change. `changed`: a value that the loop
- * carries did. Returns 0, or what the kernel's function must return. `place` identifies the
+ * carries did. Returns 0, or what the kernel's function must return. `wait` identifies the
  * wait. */
-int cpu_watch_wait(CpuWatch *w, int changed, int place);
+int cpu_watch_wait(CpuWatch *w, int changed, int wait);
 
 /* All `members` of the workgroup that arrive at barrier `bar` continue when the last of them
  * arrives; `arrive`: without waiting for that. The result as above. */
-int cpu_watch_meet(CpuWatch *w, int bar, int members, int arrive, int place);
+int cpu_watch_meet(CpuWatch *w, int bar, int members, int arrive, int wait);
 
 #endif

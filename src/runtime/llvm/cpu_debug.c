@@ -45,7 +45,7 @@ static void change(CpuDebug *d, bool shown) {
   pthread_mutex_unlock(&lock);
 }
 
-CpuDebug *cpu_debug_show(const void *object, size_t size, const uint64_t *placed) {
+CpuDebug *cpu_debug_show(const void *object, size_t size, const uint64_t *section_at) {
   CpuDebug *d = calloc(1, sizeof *d);
   uint8_t *copy = d ? malloc(size) : NULL;
   if (!copy) return free(d), NULL;
@@ -53,7 +53,7 @@ CpuDebug *cpu_debug_show(const void *object, size_t size, const uint64_t *placed
   const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)copy;
   Elf64_Shdr *sections = (Elf64_Shdr *)(void *)(copy + head->e_shoff);
   for (int i = 0; i < head->e_shnum; i++)
-    if (placed[i]) sections[i].sh_addr = placed[i];
+    if (section_at[i]) sections[i].sh_addr = section_at[i];
   *d = (CpuDebug){.entry = {.object = copy, .size = size}, .object = copy};
   change(d, true);
   return d;

@@ -8,9 +8,9 @@
 
 typedef struct CpuDebug CpuDebug;
 
-/* An ELF object whose section i is at placed[i]; 0: not loaded. The object is copied. NULL: out of
+/* An ELF object whose section i is at section_at[i]; 0: not loaded. It is copied. NULL: out of
  * memory, which affects only debuggers. */
-CpuDebug *cpu_debug_show(const void *object, size_t size, const uint64_t *placed);
+CpuDebug *cpu_debug_show(const void *object, size_t size, const uint64_t *section_at);
 void cpu_debug_hide(CpuDebug *d); /* NULL: nothing */
 
 /* With WAVE_PERF set, appends a line to /tmp/perf-PID.map, where `perf report` looks for the names

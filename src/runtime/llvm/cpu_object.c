@@ -18,16 +18,16 @@
 
 enum { PAGE = 65536, STUB = 16 }; /* the largest page size of AArch64 kernels */
 
-typedef struct NamedPlace {
+typedef struct NamedAddress {
   const char *name;
   void *at;
-} NamedPlace;
+} NamedAddress;
 
 struct CpuImage {
   uint8_t *map;
   size_t size, executable; /* of the mapping; of its part that is not written */
   char *names;
-  NamedPlace *symbols;
+  NamedAddress *symbols;
   int nsymbols;
   CpuDebug *debug;
 };
@@ -41,7 +41,7 @@ typedef struct Object {
   size_t nsymbols;
   const char *names; /* of symbols */
   size_t names_size;
-  uint64_t *placed; /* by section: its address; 0: not loaded */
+  uint64_t *section_at; /* by section: its address; 0: not loaded */
   Arena *arena;
   const char *error;
 } Object;
@@ -118,7 +118,7 @@ static size_t count_relocations(const Object *o) {
   return n;
 }
 
-/* Stores the offsets of the loaded sections, plus one, in `placed`; the start of the stubs in
+/* Stores the offsets of the loaded sections, plus one, in `section_at`; the start of the stubs in
  * *stubs. */
 static void lay_out(Object *o, CpuImage *image, uint64_t *stubs) {
   uint64_t at = 0;
@@ -128,7 +128,7 @@ static void lay_out(Object *o, CpuImage *image, uint64_t *stubs) {
       bool here = s->sh_flags & SHF_ALLOC && !!(s->sh_flags & SHF_WRITE) == writable;
       if (!here) continue;
       at = round_up(at, s->sh_addralign);
-      o->placed[i] = at + 1;
+      o->section_at[i] = at + 1;
       at += s->sh_size;
     }
     if (writable) continue;
@@ -139,16 +139,16 @@ static void lay_out(Object *o, CpuImage *image, uint64_t *stubs) {
   image->size = round_up(at, PAGE);
 }
 
-static bool place(Object *o, CpuImage *image, uint64_t *stubs) {
+static bool load_sections(Object *o, CpuImage *image, uint64_t *stubs) {
   lay_out(o, image, stubs);
   void *map = mmap(NULL, image->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return fail(o, "out of memory");
   image->map = map;
   for (int i = 0; i < o->head->e_shnum; i++) {
     const Elf64_Shdr *s = &o->sections[i];
-    if (!o->placed[i]) continue;
-    uint8_t *to = image->map + o->placed[i] - 1;
-    o->placed[i] = (uint64_t)(uintptr_t)to;
+    if (!o->section_at[i]) continue;
+    uint8_t *to = image->map + o->section_at[i] - 1;
+    o->section_at[i] = (uint64_t)(uintptr_t)to;
     if (s->sh_type != SHT_NOBITS) memcpy(to, o->bytes + s->sh_offset, s->sh_size);
   }
   return true;
@@ -178,9 +178,9 @@ static bool address_of(Object *o, const Elf64_Sym *s, CpuReloc *r) {
     return fail(o, arena_printf(o->arena, "it calls `%s`, which is not provided", name_of(o, s)));
   }
   if (s->st_shndx == SHN_ABS) return r->symbol = s->st_value, true;
-  if (s->st_shndx >= o->head->e_shnum || !o->placed[s->st_shndx])
+  if (s->st_shndx >= o->head->e_shnum || !o->section_at[s->st_shndx])
     return fail(o, "it refers to a section that is not loaded");
-  r->symbol = o->placed[s->st_shndx] + s->st_value;
+  r->symbol = o->section_at[s->st_shndx] + s->st_value;
   return true;
 }
 
@@ -190,7 +190,7 @@ static bool relocate_section(Object *o, const Elf64_Shdr *s, uint64_t *stubs) {
     size_t symbol = ELF64_R_SYM(rows[i].r_info);
     CpuReloc r = {.kind = (unsigned)ELF64_R_TYPE(rows[i].r_info),
                   .addend = rows[i].r_addend,
-                  .place = o->placed[s->sh_info] + rows[i].r_offset,
+                  .patch = o->section_at[s->sh_info] + rows[i].r_offset,
                   .stub = *stubs};
     if (symbol >= o->nsymbols || rows[i].r_offset >= o->sections[s->sh_info].sh_size)
       return fail(o, "a relocation is out of range");
@@ -212,7 +212,7 @@ static bool is_unwinding(const Object *o, const Elf64_Shdr *s) {
 static bool relocate(Object *o, uint64_t stubs) {
   for (int i = 0; i < o->head->e_shnum; i++) {
     const Elf64_Shdr *s = &o->sections[i];
-    if (s->sh_type != SHT_RELA || s->sh_info >= o->head->e_shnum || !o->placed[s->sh_info] ||
+    if (s->sh_type != SHT_RELA || s->sh_info >= o->head->e_shnum || !o->section_at[s->sh_info] ||
         is_unwinding(o, &o->sections[s->sh_info]))
       continue;
     if (!relocate_section(o, s, &stubs)) return false;
@@ -232,12 +232,12 @@ static void keep_symbols(const Object *o, CpuImage *image) {
   for (size_t i = 0; i < o->nsymbols; i++) {
     const Elf64_Sym *s = &o->symbols[i];
     if (ELF64_ST_BIND(s->st_info) != STB_GLOBAL || s->st_shndx == SHN_UNDEF ||
-        s->st_shndx >= o->head->e_shnum || !o->placed[s->st_shndx])
+        s->st_shndx >= o->head->e_shnum || !o->section_at[s->st_shndx])
       continue;
-    void *at = (void *)(uintptr_t)(o->placed[s->st_shndx] + s->st_value);
+    void *at = (void *)(uintptr_t)(o->section_at[s->st_shndx] + s->st_value);
     if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
       cpu_perf_note(at, s->st_size, image->names + s->st_name);
-    image->symbols[image->nsymbols++] = (NamedPlace){image->names + s->st_name, at};
+    image->symbols[image->nsymbols++] = (NamedAddress){image->names + s->st_name, at};
   }
 }
 
@@ -261,12 +261,12 @@ CpuImage *cpu_object_load(const void *bytes, size_t size, Arena *a, const char *
     o.bytes = arena_copy(a, bytes, size); /* it came from the middle of a
                                                                  * file */
   bool ok = read_object(&o);
-  if (ok) o.placed = ARENA_ARRAY(a, uint64_t, o.head->e_shnum);
-  ok = ok && place(&o, image, &stubs) && relocate(&o, (uint64_t)(uintptr_t)image->map + stubs) &&
-       make_executable(&o, image);
+  if (ok) o.section_at = ARENA_ARRAY(a, uint64_t, o.head->e_shnum);
+  ok = ok && load_sections(&o, image, &stubs) &&
+       relocate(&o, (uint64_t)(uintptr_t)image->map + stubs) && make_executable(&o, image);
   if (ok) {
     keep_symbols(&o, image);
-    image->debug = cpu_debug_show(o.bytes, o.size, o.placed);
+    image->debug = cpu_debug_show(o.bytes, o.size, o.section_at);
     landing_let_go(&held);
     return image;
   }

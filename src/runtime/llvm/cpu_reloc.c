@@ -18,29 +18,29 @@ static uint32_t get32(uint64_t at) {
 
 /* The low 12 bits of an address, scaled by the access size. */
 static bool put_low12(const CpuReloc *r, uint64_t value, int shift) {
-  put32(r->place, get32(r->place) | (uint32_t)((value & 0xfff) >> shift) << 10);
+  put32(r->patch, get32(r->patch) | (uint32_t)((value & 0xfff) >> shift) << 10);
   return true;
 }
 
 static bool put_page(const CpuReloc *r, uint64_t value) {
-  int64_t pages = (int64_t)((value & ~UINT64_C(0xfff)) - (r->place & ~UINT64_C(0xfff))) >> 12;
+  int64_t pages = (int64_t)((value & ~UINT64_C(0xfff)) - (r->patch & ~UINT64_C(0xfff))) >> 12;
   uint32_t low = (uint32_t)pages & 3, high = (uint32_t)(pages >> 2) & 0x7ffff;
-  put32(r->place, (get32(r->place) & 0x9f00001f) | low << 29 | high << 5);
+  put32(r->patch, (get32(r->patch) & 0x9f00001f) | low << 29 | high << 5);
   return true;
 }
 
 /* Calls reach 128 MB; beyond that they go through a stub: ldr x16, [pc, 8]; br x16; address. */
 static bool put_call(CpuReloc *r, uint64_t value) {
-  int64_t distance = (int64_t)(value - r->place), reach = INT64_C(1) << 27;
+  int64_t distance = (int64_t)(value - r->patch), reach = INT64_C(1) << 27;
   if (distance < -reach || distance >= reach) {
     if (!r->outside) return false;
     put32(r->stub, 0x58000050);
     put32(r->stub + 4, 0xd61f0200);
     put64(r->stub + 8, value);
     r->used_stub = true;
-    distance = (int64_t)(r->stub - r->place);
+    distance = (int64_t)(r->stub - r->patch);
   }
-  put32(r->place, (get32(r->place) & 0xfc000000) | ((uint32_t)(distance >> 2) & 0x3ffffff));
+  put32(r->patch, (get32(r->patch) & 0xfc000000) | ((uint32_t)(distance >> 2) & 0x3ffffff));
   return true;
 }
 
@@ -48,9 +48,9 @@ bool cpu_relocate(CpuReloc *r) {
   uint64_t value = r->symbol + (uint64_t)r->addend;
   switch (r->kind) {
   case R_AARCH64_NONE: return true;
-  case R_AARCH64_ABS64: return put64(r->place, value), true;
-  case R_AARCH64_PREL32: return put32(r->place, (uint32_t)(value - r->place)), true;
-  case R_AARCH64_PREL64: return put64(r->place, value - r->place), true;
+  case R_AARCH64_ABS64: return put64(r->patch, value), true;
+  case R_AARCH64_PREL32: return put32(r->patch, (uint32_t)(value - r->patch)), true;
+  case R_AARCH64_PREL64: return put64(r->patch, value - r->patch), true;
   case R_AARCH64_ADR_PREL_PG_HI21: return put_page(r, value);
   case R_AARCH64_ADD_ABS_LO12_NC:
   case R_AARCH64_LDST8_ABS_LO12_NC: return put_low12(r, value, 0);
@@ -72,22 +72,22 @@ static bool is_near(int64_t distance) { return distance == (int32_t)distance; }
  * the instruction. */
 static bool put_call(CpuReloc *r) {
   static const uint8_t jump[6] = {0xff, 0x25};
-  int64_t distance = (int64_t)(r->symbol - r->place) + r->addend;
+  int64_t distance = (int64_t)(r->symbol - r->patch) + r->addend;
   if (!is_near(distance)) {
     if (!r->outside) return false;
     memcpy((void *)(uintptr_t)r->stub, jump, sizeof jump);
     put64(r->stub + sizeof jump, r->symbol);
     r->used_stub = true;
-    distance = (int64_t)(r->stub - r->place) + r->addend;
+    distance = (int64_t)(r->stub - r->patch) + r->addend;
   }
-  return put32(r->place, (uint32_t)distance), true;
+  return put32(r->patch, (uint32_t)distance), true;
 }
 
 /* The address is loaded from the stub. */
 static bool put_indirect(CpuReloc *r) {
   put64(r->stub, r->symbol);
   r->used_stub = true;
-  put32(r->place, (uint32_t)((int64_t)(r->stub - r->place) + r->addend));
+  put32(r->patch, (uint32_t)((int64_t)(r->stub - r->patch) + r->addend));
   return true;
 }
 
@@ -95,11 +95,11 @@ bool cpu_relocate(CpuReloc *r) {
   uint64_t value = r->symbol + (uint64_t)r->addend;
   switch (r->kind) {
   case R_X86_64_NONE: return true;
-  case R_X86_64_64: return put64(r->place, value), true;
-  case R_X86_64_PC64: return put64(r->place, value - r->place), true;
+  case R_X86_64_64: return put64(r->patch, value), true;
+  case R_X86_64_PC64: return put64(r->patch, value - r->patch), true;
   case R_X86_64_PC32:
-    if (!is_near((int64_t)(value - r->place))) return false;
-    return put32(r->place, (uint32_t)(value - r->place)), true;
+    if (!is_near((int64_t)(value - r->patch))) return false;
+    return put32(r->patch, (uint32_t)(value - r->patch)), true;
   case R_X86_64_PLT32: return put_call(r);
   case R_X86_64_GOTPCREL:
   case R_X86_64_GOTPCRELX:

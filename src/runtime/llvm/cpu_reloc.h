@@ -6,7 +6,7 @@
 
 typedef struct CpuReloc {
   unsigned kind;          /* R_AARCH64_... or R_X86_64_... */
-  uint64_t symbol, place; /* addresses: the target, and the place to patch */
+  uint64_t symbol, patch; /* addresses: the target, and what is patched */
   int64_t addend;
   bool outside;  /* the symbol is outside the object: it may be far */
   uint64_t stub; /* 16 bytes that may be used for it */

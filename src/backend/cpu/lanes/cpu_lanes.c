@@ -77,7 +77,7 @@ static void define_symbols(Llvm *p) {
       lanes_read(p, s->value);
       llvm_define(p, s->symbol, llvm_index_of(p, s->value));
     } else {
-      const char *at = lanes_at(p, s->place, 8, l->thread);
+      const char *at = lanes_at(p, s->offset, 8, l->thread);
       llvm_define(p, s->symbol, llvm_let(p, "load i64, ptr %s, align 8", at));
     }
   }
@@ -124,13 +124,13 @@ int64_t lanes_bytes(const Type *t) {
   return t->kind == TYPE_mem ? 8 : (int64_t)t->n * kept_elem_bytes(t->dtype);
 }
 
-const char *lanes_at(Llvm *p, int64_t place, int64_t bytes, const char *who) {
-  const char *all = llvm_let(p, "getelementptr i8, ptr %%scratch, i64 %" PRId64, place);
+const char *lanes_at(Llvm *p, int64_t offset, int64_t bytes, const char *who) {
+  const char *all = llvm_let(p, "getelementptr i8, ptr %%scratch, i64 %" PRId64, offset);
   return llvm_let(p, "getelementptr [%" PRId64 " x i8], ptr %s, i64 %s", bytes, all, who);
 }
 
 void lanes_load(Llvm *p, Held *h, const Value *from, const char *who) {
-  const char *at = lanes_at(p, p->cpu->lanes->place[from->id], lanes_bytes(from->type), who);
+  const char *at = lanes_at(p, p->cpu->lanes->offset[from->id], lanes_bytes(from->type), who);
   if (h->memory) {
     h->base = llvm_let(p, "load ptr, ptr %s, align 8", at);
     return;
@@ -157,9 +157,9 @@ Held *lanes_read(Llvm *p, const Value *v) {
   return h;
 }
 
-void lanes_keep(Llvm *p, Held *h, int64_t place) {
+void lanes_keep(Llvm *p, Held *h, int64_t offset) {
   int64_t all = h->memory ? 8 : (int64_t)h->n * kept_elem_bytes(h->dtype);
-  const char *at = lanes_at(p, place, all, p->cpu->lanes->thread);
+  const char *at = lanes_at(p, offset, all, p->cpu->lanes->thread);
   if (h->memory) {
     llvm_line(p, "store ptr %s, ptr %s, align 8", h->base, at);
     return;
@@ -194,7 +194,7 @@ void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n) {
   if (!n) return;
   LaneLoop loop = lanes_open(p);
   for (int i = 0; i < n; i++) held[i] = read_for(p, to[i], from[i]);
-  for (int i = 0; i < n; i++) lanes_keep(p, held[i], p->cpu->lanes->place[to[i]->id]);
+  for (int i = 0; i < n; i++) lanes_keep(p, held[i], p->cpu->lanes->offset[to[i]->id]);
   lanes_close(p, &loop);
 }
 
@@ -207,7 +207,7 @@ static void read_operands(Llvm *p, const Op *op, int phase) {
   for (int i = shuffles ? 1 : 0; i < op->nargs; i++) {
     const Value *v = op->args[i];
     bool own = v->def && l->phase[v->def->id] == phase;
-    if (!own && l->place[v->id] != LANES_NOWHERE) lanes_read(p, v);
+    if (!own && l->offset[v->id] != LANES_NOWHERE) lanes_read(p, v);
   }
   for (const Op *in = op->body ? op->body->first : NULL; in; in = in->next)
     read_operands(p, in, phase);
@@ -216,8 +216,8 @@ static void read_operands(Llvm *p, const Op *op, int phase) {
 static void keep_results(Llvm *p, const Op *op) {
   for (int i = 0; i < op->nresults; i++) {
     const Value *v = &op->results[i];
-    int64_t place = p->cpu->lanes->place[v->id];
-    if (place != LANES_NOWHERE) lanes_keep(p, llvm_held_get(p, v), place);
+    int64_t offset = p->cpu->lanes->offset[v->id];
+    if (offset != LANES_NOWHERE) lanes_keep(p, llvm_held_get(p, v), offset);
   }
 }
 

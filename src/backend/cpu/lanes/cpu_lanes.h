@@ -38,11 +38,11 @@ enum {
 
 enum { LANES_NOWHERE = -1 }; /* no address in scratch */
 
-/* A symbol that differs between threads: the value of an op, or an i64 kept at `place`. */
+/* A symbol that differs between threads: the value of an op, or an i64 kept at `offset`. */
 typedef struct LaneSymbol {
   const Sym *symbol;
-  const Value *value; /* NULL: at `place` */
-  int64_t place;
+  const Value *value; /* NULL: at `offset` */
+  int64_t offset;     /* in scratch memory */
 } LaneSymbol;
 
 struct Lanes {
@@ -59,7 +59,7 @@ struct Lanes {
   bool *one_way;    /* by op id, for split regions: all threads take the same path */
   bool *alike;      /* by value id */
   bool *is_kept;    /* by value id */
-  int64_t *place;   /* by value id: the address of its copies */
+  int64_t *offset;  /* by value id: of its copies in scratch memory */
   int *read_in;     /* by value id: the last loop that read it */
   int loops;        /* loops over threads emitted so far */
   int64_t mask;     /* participating threads, a byte each; LANES_NOWHERE: all */
@@ -98,11 +98,11 @@ void lanes_close(Llvm *p, const LaneLoop *l);
 
 int64_t lanes_reserve(Llvm *p, int64_t bytes); /* scratch of this size */
 int64_t lanes_bytes(const Type *t);            /* of one thread's value */
-/* The address of thread `who`'s `bytes` of what is kept at `place`. */
-const char *lanes_at(Llvm *p, int64_t place, int64_t bytes, const char *who);
+/* The address of thread `who`'s `bytes` of what is kept at `offset`. */
+const char *lanes_at(Llvm *p, int64_t offset, int64_t bytes, const char *who);
 Held *lanes_read(Llvm *p, const Value *v); /* this thread's */
 void lanes_load(Llvm *p, Held *h, const Value *from, const char *who);
-void lanes_keep(Llvm *p, Held *h, int64_t place); /* this thread's */
+void lanes_keep(Llvm *p, Held *h, int64_t offset); /* this thread's */
 /* In a loop over threads of its own, sets to[i] to from[i]. */
 void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n);
 void lanes_region(Llvm *p, const Region *r);

@@ -17,7 +17,7 @@ enum { SCALE_GROUP = 32 }; /* elements of K that share a scale */
  * matrix. */
 typedef struct Fragment {
   const Type *type;
-  int64_t place;     /* address of what lanes keep */
+  int64_t offset;    /* in scratch memory, of what lanes keep */
   int regs;          /* of one instance of the instruction */
   const char *table; /* of i32, by lane and register; -1: no element */
 } Fragment;
@@ -46,14 +46,14 @@ static const MmaInfo *find_row(const Matrix *m) {
   return mma_dot(a, dot, lanes);
 }
 
-static const char *place_table(Matrix *m, MmaOperand operand, const Layout *l) {
+static const char *index_table(Matrix *m, MmaOperand operand, const Layout *l) {
   Llvm *p = m->p;
-  const int *place = layout_table(p->arena, l);
+  const int *index = layout_table(p->arena, l);
   int n = layout_positions(l);
   const char *name = arena_printf(p->arena, "@\"place.%s.%d\"", m->row->name, (int)operand);
   StrBuf out = {.arena = p->arena};
   sb_printf(&out, "%s = private unnamed_addr constant [%d x i32] [", name, n);
-  for (int i = 0; i < n; i++) sb_printf(&out, "%si32 %d", i ? ", " : "", place[i]);
+  for (int i = 0; i < n; i++) sb_printf(&out, "%si32 %d", i ? ", " : "", index[i]);
   sb_putc(&out, ']');
   llvm_declare(p, sb_text(&out));
   return name;
@@ -66,7 +66,7 @@ static bool open_fragment(Matrix *m, MmaOperand operand, int arg, int copies) {
   f->type = m->op->args[arg]->type;
   f->regs = layout_size(&l, LAYOUT_REG);
   if (f->type->n != (int64_t)f->regs * copies) return false;
-  f->table = place_table(m, operand, &l);
+  f->table = index_table(m, operand, &l);
   return true;
 }
 
@@ -134,7 +134,7 @@ static const char *narrowed(Matrix *m, DType t, const char *v) {
  * the position in the matrix. */
 typedef struct Elements {
   CountLoop loop;
-  const char *kept, *place;
+  const char *kept, *index;
 } Elements;
 
 static Elements each_element(Matrix *m, MmaOperand operand, const char *copy) {
@@ -145,15 +145,15 @@ static Elements each_element(Matrix *m, MmaOperand operand, const char *copy) {
   const char *lane = llvm_let(p, "udiv i64 %s, %d", e.loop.index, f->regs),
              *reg = llvm_let(p, "urem i64 %s, %d", e.loop.index, f->regs);
   const char *who = index_in(p, m->wave, lanes, lane);
-  const char *kept = lanes_at(p, f->place, lanes_bytes(f->type), who);
+  const char *kept = lanes_at(p, f->offset, lanes_bytes(f->type), who);
   e.kept = llvm_let(p, "getelementptr [%d x i8], ptr %s, i64 %s", bytes, kept,
                     index_in(p, copy, f->regs, reg));
   const char *entry = llvm_let(p, "getelementptr i32, ptr %s, i64 %s", f->table, e.loop.index);
-  const char *place = llvm_let(p, "load i32, ptr %s, align 4", entry);
-  const char *is_there = llvm_let(p, "icmp sge i32 %s, 0", place), *then = llvm_label(p, "some");
+  const char *index = llvm_let(p, "load i32, ptr %s, align 4", entry);
+  const char *is_there = llvm_let(p, "icmp sge i32 %s, 0", index), *then = llvm_label(p, "some");
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", is_there, then, e.loop.latch);
   llvm_block(p, then);
-  e.place = llvm_let(p, "zext i32 %s to i64", place);
+  e.index = llvm_let(p, "zext i32 %s to i64", index);
   return e;
 }
 
@@ -163,7 +163,7 @@ static void gather(Matrix *m, MmaOperand operand, const char *copy, int64_t to) 
   Elements e = each_element(m, operand, copy);
   const char *x =
       llvm_let(p, "load %s, ptr %s, align %d", llvm_elem_type(t), e.kept, llvm_elem_bits(t) / 8);
-  store_dense(m, to, e.place, llvm_cast_vector(p, t, m->sum, 1, narrowed(m, t, x)));
+  store_dense(m, to, e.index, llvm_cast_vector(p, t, m->sum, 1, narrowed(m, t, x)));
   lanes_count_end(p, &e.loop);
 }
 
@@ -208,7 +208,7 @@ static void scatter(Matrix *m, const char *copy) {
   const char *old = llvm_let(p, "load %s, ptr %s, align %d", elem, e.kept, llvm_elem_bits(t) / 8);
   const char *sum =
       llvm_let(p, "%s %s %s, %s", m->sum == DTYPE_f64 ? "fadd" : "add", type,
-               llvm_cast_vector(p, t, m->sum, 1, old), load_dense(m, m->product, e.place));
+               llvm_cast_vector(p, t, m->sum, 1, old), load_dense(m, m->product, e.index));
   llvm_line(p, "store %s %s, ptr %s, align %d", elem, llvm_cast_vector(p, m->sum, t, 1, sum),
             e.kept, llvm_elem_bits(t) / 8);
   lanes_count_end(p, &e.loop);
@@ -250,11 +250,11 @@ static void all_instructions(Matrix *m) {
 static void keep_alike(Matrix *m, MmaOperand operand, const Value *v) {
   Llvm *p = m->p;
   Fragment *f = &m->part[operand];
-  f->place = p->cpu->lanes->place[v->id];
+  f->offset = p->cpu->lanes->offset[v->id];
   if (!p->cpu->lanes->alike[v->id] || operand == MMA_C) return;
-  f->place = lanes_reserve(p, p->cpu->lanes->copies * lanes_bytes(v->type));
+  f->offset = lanes_reserve(p, p->cpu->lanes->copies * lanes_bytes(v->type));
   LaneLoop loop = lanes_open(p);
-  lanes_keep(p, llvm_held_get(p, v), f->place);
+  lanes_keep(p, llvm_held_get(p, v), f->offset);
   lanes_close(p, &loop);
 }
 
@@ -276,6 +276,6 @@ void lanes_mma(Llvm *p, const Op *op) {
   open_staging(&m);
   for (int i = 0; i < op->nargs; i++) keep_alike(&m, operands[i], op->args[i]);
   lanes_copy(p, &result, &op->args[2], 1);
-  m.part[MMA_C].place = p->cpu->lanes->place[result->id];
+  m.part[MMA_C].offset = p->cpu->lanes->offset[result->id];
   all_instructions(&m);
 }

@@ -171,36 +171,37 @@ static void keep_operands(Planner *n, const Region *r, int within) {
   }
 }
 
-static void place_value(Planner *n, const Value *v) {
+static void reserve_value(Planner *n, const Value *v) {
   Lanes *l = n->l;
-  if (l->alike[v->id] || l->place[v->id] != LANES_NOWHERE) return;
-  l->place[v->id] = lanes_reserve(n->p, l->copies * lanes_bytes(v->type));
+  if (l->alike[v->id] || l->offset[v->id] != LANES_NOWHERE) return;
+  l->offset[v->id] = lanes_reserve(n->p, l->copies * lanes_bytes(v->type));
 }
 
 /* The results of a loop are stored where it carries them. */
-static void place_carried(Planner *n, const Op *op) {
+static void reserve_carried(Planner *n, const Op *op) {
   Lanes *l = n->l;
   int first = op_carried(op), axis = op->kind == OP_while ? 1 : 0;
   for (int i = 0; i < op->body->nargs; i++) {
     const Value *arg = op->body->args[i];
-    if (op->kind == OP_if) l->place[arg->id] = l->place[op->args[first + i]->id];
-    else place_value(n, arg);
+    if (op->kind == OP_if) l->offset[arg->id] = l->offset[op->args[first + i]->id];
+    else reserve_value(n, arg);
   }
   for (int i = 0; i < op->nresults; i++)
-    if (op->kind == OP_if) place_value(n, &op->results[i]);
-    else l->place[op->results[i].id] = l->place[op->body->args[axis + i]->id];
+    if (op->kind == OP_if) reserve_value(n, &op->results[i]);
+    else l->offset[op->results[i].id] = l->offset[op->body->args[axis + i]->id];
 }
 
-static void place_region(Planner *n, const Region *r) {
+static void reserve_region(Planner *n, const Region *r) {
   Lanes *l = n->l;
   for (const Op *op = r->first; op; op = op->next) {
     if (is_split(l, op)) {
-      place_carried(n, op);
-      place_region(n, op->body);
+      reserve_carried(n, op);
+      reserve_region(n, op->body);
       continue;
     }
     for (int i = 0; i < op->nresults; i++)
-      if (l->is_kept[op->results[i].id] || op->kind == OP_wave_mma) place_value(n, &op->results[i]);
+      if (l->is_kept[op->results[i].id] || op->kind == OP_wave_mma)
+        reserve_value(n, &op->results[i]);
   }
 }
 
@@ -221,14 +222,14 @@ Lanes *lanes_plan(Llvm *p, const LaunchSpec *launch) {
   l->phase = ARENA_ARRAY(p->arena, int, k->nops);
   l->alike = ARENA_ARRAY(p->arena, bool, k->nvalues);
   l->is_kept = ARENA_ARRAY(p->arena, bool, k->nvalues);
-  l->place = ARENA_ARRAY(p->arena, int64_t, k->nvalues);
+  l->offset = ARENA_ARRAY(p->arena, int64_t, k->nvalues);
   l->read_in = ARENA_ARRAY(p->arena, int, k->nvalues);
-  for (int i = 0; i < k->nvalues; i++) l->place[i] = LANES_NOWHERE;
+  for (int i = 0; i < k->nvalues; i++) l->offset[i] = LANES_NOWHERE;
   for (int i = 0; i < k->body->nargs; i++) l->alike[k->body->args[i]->id] = true;
   find_meetings(l, k->body);
   plan_region(&n, k->body);
   keep_operands(&n, k->body, 0);
   l->any = lanes_reserve(p, l->apart);
-  place_region(&n, k->body);
+  reserve_region(&n, k->body);
   return l;
 }

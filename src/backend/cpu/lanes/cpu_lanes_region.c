@@ -22,12 +22,12 @@ static int64_t new_mask(Llvm *p) {
   return mask;
 }
 
-static void store_byte(Llvm *p, int64_t place, const char *who, const char *byte) {
-  llvm_line(p, "store i8 %s, ptr %s, align 1", byte, lanes_at(p, place, 1, who));
+static void store_byte(Llvm *p, int64_t offset, const char *who, const char *byte) {
+  llvm_line(p, "store i8 %s, ptr %s, align 1", byte, lanes_at(p, offset, 1, who));
 }
 
-static const char *load_byte(Llvm *p, int64_t place, const char *who) {
-  return llvm_let(p, "load i8, ptr %s, align 1", lanes_at(p, place, 1, who));
+static const char *load_byte(Llvm *p, int64_t offset, const char *who) {
+  return llvm_let(p, "load i8, ptr %s, align 1", lanes_at(p, offset, 1, who));
 }
 
 static void open_vote(Llvm *p) { store_byte(p, p->cpu->lanes->any, p->cpu->lanes->own, "0"); }
@@ -73,8 +73,8 @@ static void come_out(Llvm *p, const Inside *in) {
   p->facts = in->facts;
 }
 
-static void see(Llvm *p, const Sym *symbol, const Value *value, int64_t place) {
-  vec_push(p->arena, &p->cpu->lanes->symbols, ((LaneSymbol){symbol, value, place}));
+static void see(Llvm *p, const Sym *symbol, const Value *value, int64_t offset) {
+  vec_push(p->arena, &p->cpu->lanes->symbols, ((LaneSymbol){symbol, value, offset}));
 }
 
 /* ---- for ---- */
@@ -116,12 +116,12 @@ typedef struct OwnCount {
   int64_t mask, count, trips;
 } OwnCount;
 
-static const char *load_index(Llvm *p, int64_t place) {
-  return llvm_let(p, "load i64, ptr %s, align 8", lanes_at(p, place, 8, p->cpu->lanes->thread));
+static const char *load_index(Llvm *p, int64_t offset) {
+  return llvm_let(p, "load i64, ptr %s, align 8", lanes_at(p, offset, 8, p->cpu->lanes->thread));
 }
 
-static void store_index(Llvm *p, int64_t place, const char *v) {
-  llvm_line(p, "store i64 %s, ptr %s, align 8", v, lanes_at(p, place, 8, p->cpu->lanes->thread));
+static void store_index(Llvm *p, int64_t offset, const char *v) {
+  llvm_line(p, "store i64 %s, ptr %s, align 8", v, lanes_at(p, offset, 8, p->cpu->lanes->thread));
 }
 
 static OwnCount open_counts(Llvm *p, const Op *op) {
