@@ -11,6 +11,8 @@
  * every lane of a wave holds the same elements. Lanes beyond the end of a tile hold none. A
  * declared wave that is wider than the machine's becomes several machine waves: the upper part of
  * the lane number is the innermost part of the wave number. */
+#include <limits.h>
+
 #include "anchors/anchors.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
@@ -42,7 +44,8 @@ bool anchor_shares_loop(const Distribution *d, const Sym *dim) {
 int anchor_waves_on(const Distribution *d, int axis) {
   const Sym *waves = d->waves[axis] ? distribute_fixed(d, d->waves[axis]) : NULL;
   int64_t n;
-  return waves && sym_is_int(waves, &n) && n > 0 ? (int)n : 1;
+  if (!waves || !sym_is_int(waves, &n) || n < 1) return 1;
+  return n < INT_MAX ? (int)n : INT_MAX; /* more than any machine has */
 }
 
 static int wave_axis(const Declared *c, const Sym *dim) { return anchor_wave_axis(c->d, dim); }
