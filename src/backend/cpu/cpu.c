@@ -68,13 +68,14 @@ static void open_ids(Llvm *p, const LaunchSpec *launch) {
     last--;
   for (int i = 0; i < 3; i++) {
     const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", i, true);
-    llvm_define(p, ir_numbered_symbol(p->k->cx, "$T", i, true), "0");
+    llvm_define(p, ir_numbered_symbol(p->k->cx, "$T", i, true), index_named("0"));
     if (i >= last) {
-      llvm_define(p, id, i == last ? rest : "0");
+      llvm_define(p, id, index_named(i == last ? rest : "0"));
       continue;
     }
-    const char *size = llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = launch->grid[i]});
-    llvm_define(p, id, llvm_let(p, "urem i64 %s, %s", rest, size));
+    const char *size =
+        llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = launch->grid[i], .bytes = 8});
+    llvm_define(p, id, index_named(llvm_let(p, "urem i64 %s, %s", rest, size)));
     rest = llvm_let(p, "udiv i64 %s, %s", rest, size);
   }
 }

@@ -73,7 +73,7 @@ void llvm_block(Llvm *p, const char *label) {
 /* ---- arguments ---- */
 
 static bool same_slot(const LlvmSlot *a, const LlvmSlot *b) {
-  return a->kind == b->kind && a->param == b->param && a->value == b->value;
+  return a->kind == b->kind && a->param == b->param && a->value == b->value && a->bytes == b->bytes;
 }
 
 const char *llvm_slot(Llvm *p, LlvmSlot slot) {
@@ -89,13 +89,16 @@ void llvm_open_params(Llvm *p) {
     const Value *v = body->args[i];
     Held *h = llvm_held_new(p, v);
     if (v->type->kind == TYPE_mem) {
-      h->base = llvm_slot(p, (LlvmSlot){.kind = LLVM_POINTER, .param = i});
+      h->space = p->machine->global;
+      h->base = llvm_slot(p, (LlvmSlot){.kind = LLVM_POINTER, .param = i, .bytes = 8});
       continue;
     }
+    DType t = v->type->dtype;
+    int bytes = p->machine->narrow && llvm_elem_bits(t) <= 32 ? 4 : 8;
     const char *name =
-        llvm_slot(p, (LlvmSlot){.kind = LLVM_SCALAR, .param = i, .dtype = v->type->dtype});
+        llvm_slot(p, (LlvmSlot){.kind = LLVM_SCALAR, .param = i, .dtype = t, .bytes = bytes});
     llvm_held_set(p, h, 1, arena_copy(p->arena, &name, sizeof name));
-    if (p->k->params.at[i].binds) llvm_define(p, p->k->params.at[i].binds, llvm_index_of(p, v));
+    if (p->k->params.at[i].binds) llvm_define(p, p->k->params.at[i].binds, llvm_number_of(p, v));
   }
 }
 

@@ -22,6 +22,7 @@ typedef struct LlvmSlot {
   int param;
   const Sym *value;
   DType dtype; /* of a scalar */
+  int bytes;   /* 4 or 8 */
 } LlvmSlot;
 
 #endif

@@ -58,10 +58,21 @@ const char *llvm_debug_function(Llvm *p) {
   return p->has_lines ? arena_printf(p->arena, " !dbg !%d", FUNCTION) : "";
 }
 
+/* The flags of the module, with that of the machine, whose number is the next. */
+static void put_flags(const Llvm *p, StrBuf *out) {
+  int own = p->has_lines ? next_number(p) : 0;
+  if (p->has_lines) sb_printf(out, "!llvm.module.flags = !{!%d, !%d", VERSION, DWARF);
+  else if (p->machine->flag) sb_puts(out, "!llvm.module.flags = !{");
+  if (p->machine->flag) sb_printf(out, "%s!%d", p->has_lines ? ", " : "", own);
+  if (p->has_lines || p->machine->flag) sb_puts(out, "}\n");
+  if (p->machine->flag) sb_printf(out, "!%d = %s\n", own, p->machine->flag);
+}
+
 void llvm_debug_close(Llvm *p, StrBuf *out) {
+  int file = p->has_lines ? file_number(p, p->k->at.file) : 0;
+  if (p->has_lines) sb_printf(out, "!llvm.dbg.cu = !{!%d}\n", UNIT);
+  put_flags(p, out);
   if (!p->has_lines) return;
-  int file = file_number(p, p->k->at.file);
-  sb_printf(out, "!llvm.dbg.cu = !{!%d}\n!llvm.module.flags = !{!%d, !%d}\n", UNIT, VERSION, DWARF);
   sb_printf(out,
             "!%d = distinct !DICompileUnit(language: DW_LANG_C99, file: !%d, producer: \"wave\", "
             "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)\n",

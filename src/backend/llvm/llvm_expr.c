@@ -1,7 +1,8 @@
 /* llvm_expr.c: index expressions as integer instructions (sym_code decides which).
  *
- * Everything is computed in 64 bits: registers are that wide anyway, and addresses need no
- * extension. Only divisions use 32 bits if both operands fit, because they are faster. */
+ * On CPUs everything is computed in 64 bits: registers are that wide anyway, and addresses need no
+ * extension. Only divisions use 32 bits if both operands fit, because they are faster. On GPUs
+ * 64-bit arithmetic takes several instructions, and is used only where numbers do not fit. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,13 +11,13 @@
 #include "backend/llvm/llvm_state.h"
 #include "ir/dtype.h"
 
-void llvm_define(Llvm *p, const Sym *symbol, const char *name) {
-  vec_push(p->arena, &p->symbols, ((SymName){sym_name(symbol), name}));
+void llvm_define(Llvm *p, const Sym *symbol, LlvmNumber number) {
+  vec_push(p->arena, &p->symbols, ((SymName){sym_name(symbol), number}));
 }
 
-static const char *symbol_known(const Llvm *p, const char *symbol) {
+static const LlvmNumber *symbol_known(const Llvm *p, const char *symbol) {
   for (int i = p->symbols.n - 1; i >= 0; i--)
-    if (strcmp(p->symbols.at[i].symbol, symbol) == 0) return p->symbols.at[i].name;
+    if (strcmp(p->symbols.at[i].symbol, symbol) == 0) return &p->symbols.at[i].number;
   return NULL;
 }
 
@@ -24,10 +25,19 @@ typedef struct Code {
   Llvm *p;
   const Op *op;
   const SymCode *code;
-  const char **name; /* by operation */
+  LlvmNumber *number; /* by operation */
 } Code;
 
 static const char *constant(Llvm *p, int64_t v) { return arena_printf(p->arena, "%" PRId64, v); }
+
+static bool is_constant(const Code *c, int i) { return c->code->ops[i].kind == SYM_OP_const; }
+
+/* Operand i in `bits`; a constant is cut off. */
+static const char *in(Code *c, int i, int bits) {
+  int64_t value = c->code->ops[i].value;
+  if (is_constant(c, i)) return constant(c->p, bits == 32 ? (int32_t)(uint32_t)value : value);
+  return llvm_in_bits(c->p, c->number[i], bits);
+}
 
 /* The operand that $APPLY_EXPR_ARG_i stands for; NULL: it is another symbol. */
 static const Value *operand_called(const Op *op, const char *name) {
@@ -37,35 +47,88 @@ static const Value *operand_called(const Op *op, const char *name) {
   return i >= 0 && i < op->nargs ? op->args[i] : NULL;
 }
 
-static const char *symbol_value(Code *c, const SymOp *s) {
+/* What an operation needs: 64 bits, except on machines where 32 are cheaper. */
+static int bits_of(const Code *c, const SymOp *s) { return c->p->machine->narrow ? s->bits : 64; }
+
+static LlvmNumber launch_value(Code *c, const SymOp *s, LlvmSlotKind kind) {
+  int bits = bits_of(c, s);
+  LlvmSlot slot = {.kind = kind, .value = s->sym, .bytes = bits / 8};
+  return (LlvmNumber){llvm_slot(c->p, slot), bits};
+}
+
+static LlvmNumber symbol_value(Code *c, const SymOp *s) {
   const Value *operand = operand_called(c->op, sym_name(s->sym));
-  if (operand) return llvm_index_of(c->p, operand);
-  const char *known = symbol_known(c->p, sym_name(s->sym));
-  return known ? known : llvm_slot(c->p, (LlvmSlot){.kind = LLVM_VALUE, .value = s->sym});
+  if (operand) return llvm_number_of(c->p, operand);
+  const LlvmNumber *known = symbol_known(c->p, sym_name(s->sym));
+  return known ? *known : launch_value(c, s, LLVM_VALUE);
 }
 
-static const char *binary(Code *c, const SymOp *s, const char *name) {
-  return llvm_let(c->p, "%s i64 %s, %s", name, c->name[s->a], c->name[s->b]);
+static LlvmNumber let(Code *c, int bits, const char *name, const char *a, const char *b) {
+  return (LlvmNumber){llvm_let(c->p, "%s i%d %s, %s", name, bits, a, b), bits};
 }
 
-static const char *compare(Code *c, const SymOp *s, const char *how) {
-  const char *t = llvm_let(c->p, "icmp %s i64 %s, %s", how, c->name[s->a], c->name[s->b]);
-  return llvm_let(c->p, "zext i1 %s to i64", t);
+/* The width of an operand as it is; the result may be narrower. */
+static int operand_bits(const Code *c, int i) {
+  int64_t value = c->code->ops[i].value;
+  if (!c->p->machine->narrow) return 64;
+  if (is_constant(c, i)) return value == (int32_t)value ? 32 : 64;
+  return c->number[i].bits == 64 ? 64 : 32;
 }
 
-static const char *pick_of(Code *c, const SymOp *s, const char *how) {
-  const char *t = llvm_let(c->p, "icmp %s i64 %s, %s", how, c->name[s->a], c->name[s->b]);
-  return llvm_let(c->p, "select i1 %s, i64 %s, i64 %s", t, c->name[s->a], c->name[s->b]);
+static int common_bits(const Code *c, const SymOp *s) {
+  return operand_bits(c, s->a) == 64 || operand_bits(c, s->b) == 64 ? 64 : 32;
 }
 
-static const char *choose(Code *c, const SymOp *s) {
-  const char *t = llvm_let(c->p, "icmp ne i64 %s, 0", c->name[s->a]);
-  return llvm_let(c->p, "select i1 %s, i64 %s, i64 %s", t, c->name[s->b], c->name[s->c]);
+static LlvmNumber binary(Code *c, const SymOp *s, const char *name) {
+  int bits = bits_of(c, s);
+  return let(c, bits, name, in(c, s->a, bits), in(c, s->b, bits));
 }
 
-static const char *in_bits(Llvm *p, const char *name, int bits) {
-  if (bits == 64 || *name != '%') return name;
-  return llvm_let(p, "trunc i64 %s to i%d", name, bits);
+static bool is_truth(const Code *c, int i) { return !is_constant(c, i) && c->number[i].bits == 1; }
+
+/* Also of two comparisons. */
+static LlvmNumber bitwise(Code *c, const SymOp *s, const char *name) {
+  bool truths = is_truth(c, s->a) && is_truth(c, s->b);
+  if (truths) return let(c, 1, name, c->number[s->a].name, c->number[s->b].name);
+  return binary(c, s, name);
+}
+
+/* $T0 divided by the lanes of a wave, or more, follows from the number of the wave. */
+static bool is_of_wave(const Code *c, const SymOp *s, int *by) {
+  const SymOp *a = &c->code->ops[s->a];
+  if (!c->p->wave.name || a->kind != SYM_OP_symbol || !is_constant(c, s->b)) return false;
+  *by = (int)c->code->ops[s->b].value - c->p->wave_log;
+  return *by >= 0 && a->sym == ir_numbered_symbol(c->p->k->cx, "$T", 0, true);
+}
+
+static LlvmNumber shift_right(Code *c, const SymOp *s) {
+  int bits = operand_bits(c, s->a), by;
+  if (is_of_wave(c, s, &by))
+    return by ? let(c, 32, "lshr", c->p->wave.name, constant(c->p, by)) : c->p->wave;
+  return let(c, bits, "ashr", in(c, s->a, bits), in(c, s->b, bits));
+}
+
+static LlvmNumber compare(Code *c, const SymOp *s, const char *how) {
+  int bits = common_bits(c, s);
+  const char *a = in(c, s->a, bits), *b = in(c, s->b, bits);
+  const char *t = llvm_let(c->p, "icmp %s i%d %s, %s", how, bits, a, b);
+  if (c->p->machine->narrow) return (LlvmNumber){t, 1};
+  return (LlvmNumber){llvm_let(c->p, "zext i1 %s to i64", t), 64};
+}
+
+static LlvmNumber pick_of(Code *c, const SymOp *s, const char *how) {
+  int bits = common_bits(c, s);
+  const char *a = in(c, s->a, bits), *b = in(c, s->b, bits);
+  const char *t = llvm_let(c->p, "icmp %s i%d %s, %s", how, bits, a, b);
+  return (LlvmNumber){llvm_let(c->p, "select i1 %s, i%d %s, i%d %s", t, bits, a, bits, b), bits};
+}
+
+static LlvmNumber choose(Code *c, const SymOp *s) {
+  int bits = bits_of(c, s), of = operand_bits(c, s->a);
+  const char *t = is_truth(c, s->a) ? c->number[s->a].name
+                                    : llvm_let(c->p, "icmp ne i%d %s, 0", of, in(c, s->a, of));
+  const char *yes = in(c, s->b, bits), *no = in(c, s->c, bits);
+  return (LlvmNumber){llvm_let(c->p, "select i1 %s, i%d %s, i%d %s", t, bits, yes, bits, no), bits};
 }
 
 /* Symbols of a launch may be 0 unexpectedly, and x86-64 would trap. */
@@ -75,13 +138,18 @@ static const char *never_zero(Llvm *p, const char *divisor, int bits) {
   return llvm_let(p, "select i1 %s, i%d 1, i%d %s", zero, bits, bits, divisor);
 }
 
-/* Rounds down; the divisor is positive. */
-static const char *divide(Code *c, const SymOp *s, bool rest) {
-  Llvm *p = c->p;
+static int division_bits(const Code *c, const SymOp *s) {
   const SymOp *ops = c->code->ops;
-  int bits = s->bits == 32 && ops[s->a].bits == 32 && ops[s->b].bits == 32 ? 32 : 64;
-  const char *a = in_bits(p, c->name[s->a], bits);
-  const char *b = never_zero(p, in_bits(p, c->name[s->b], bits), bits);
+  if (c->p->machine->narrow) return common_bits(c, s);
+  return s->bits == 32 && ops[s->a].bits == 32 && ops[s->b].bits == 32 ? 32 : 64;
+}
+
+/* Rounds down; the divisor is positive. */
+static LlvmNumber divide(Code *c, const SymOp *s, bool rest) {
+  Llvm *p = c->p;
+  int bits = division_bits(c, s);
+  const char *a = in(c, s->a, bits);
+  const char *b = never_zero(p, in(c, s->b, bits), bits);
   const char *r = llvm_let(p, "srem i%d %s, %s", bits, a, b), *out;
   const char *below = llvm_let(p, "icmp slt i%d %s, 0", bits, r);
   if (rest) {
@@ -92,35 +160,42 @@ static const char *divide(Code *c, const SymOp *s, bool rest) {
     const char *down = llvm_let(p, "sext i1 %s to i%d", below, bits);
     out = llvm_let(p, "add i%d %s, %s", bits, q, down);
   }
-  return bits == 64 ? out : llvm_let(p, "sext i32 %s to i64", out);
+  LlvmNumber result = {out, bits};
+  return p->machine->narrow ? result : (LlvmNumber){llvm_in_bits(p, result, 64), 64};
+}
+
+/* Operand i, which is not negative, in i64. */
+static const char *counted(Code *c, int i) {
+  LlvmNumber n = c->number[i];
+  if (is_constant(c, i) || n.bits == 64) return in(c, i, 64);
+  return llvm_let(c->p, "zext i%d %s to i64", n.bits, n.name);
 }
 
 /* floor(a / d) = (mulhi(a, magic) + a) >> shift; all are below 2^32, so 64 bits suffice. */
-static const char *divide_by_magic(Code *c, const SymOp *s) {
+static LlvmNumber divide_by_magic(Code *c, const SymOp *s) {
   Llvm *p = c->p;
-  const char *a = c->name[s->a];
-  const char *product = llvm_let(p, "mul i64 %s, %s", a, c->name[s->b]);
+  const char *a = counted(c, s->a);
+  const char *product = llvm_let(p, "mul i64 %s, %s", a, counted(c, s->b));
   const char *high = llvm_let(p, "lshr i64 %s, 32", product);
   const char *sum = llvm_let(p, "add i64 %s, %s", high, a);
-  return llvm_let(p, "lshr i64 %s, %s", sum, c->name[s->c]);
+  return (LlvmNumber){llvm_let(p, "lshr i64 %s, %s", sum, counted(c, s->c)), 64};
 }
 
-static const char *operation(Code *c, const SymOp *s) {
-  Llvm *p = c->p;
+static LlvmNumber operation(Code *c, const SymOp *s) {
   switch (s->kind) {
-  case SYM_OP_const: return constant(p, s->value);
+  case SYM_OP_const: return (LlvmNumber){constant(c->p, s->value), 64};
   case SYM_OP_symbol: return symbol_value(c, s);
-  case SYM_OP_launch: return llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = s->sym});
-  case SYM_OP_magic: return llvm_slot(p, (LlvmSlot){.kind = LLVM_MAGIC, .value = s->sym});
-  case SYM_OP_shift: return llvm_slot(p, (LlvmSlot){.kind = LLVM_SHIFT, .value = s->sym});
+  case SYM_OP_launch: return launch_value(c, s, LLVM_VALUE);
+  case SYM_OP_magic: return launch_value(c, s, LLVM_MAGIC);
+  case SYM_OP_shift: return launch_value(c, s, LLVM_SHIFT);
   case SYM_OP_add: return binary(c, s, "add");
   case SYM_OP_sub: return binary(c, s, "sub");
   case SYM_OP_mul: return binary(c, s, "mul");
   case SYM_OP_shl: return binary(c, s, "shl");
-  case SYM_OP_shr: return binary(c, s, "ashr");
-  case SYM_OP_and: return binary(c, s, "and");
-  case SYM_OP_or: return binary(c, s, "or");
-  case SYM_OP_xor: return binary(c, s, "xor");
+  case SYM_OP_shr: return shift_right(c, s);
+  case SYM_OP_and: return bitwise(c, s, "and");
+  case SYM_OP_or: return bitwise(c, s, "or");
+  case SYM_OP_xor: return bitwise(c, s, "xor");
   case SYM_OP_div: return divide(c, s, false);
   case SYM_OP_rem: return divide(c, s, true);
   case SYM_OP_divmagic: return divide_by_magic(c, s);
@@ -133,7 +208,7 @@ static const char *operation(Code *c, const SymOp *s) {
   case SYM_OP_select: return choose(c, s);
   case SYM_OP_COUNT: break;
   }
-  return "0";
+  return (LlvmNumber){"0", 64};
 }
 
 /* Symbols with one value per launch: not a counter, version, id or operand. */
@@ -153,9 +228,9 @@ static int uniform_symbols(Llvm *p, const Op *op, const Sym *e, const Sym ***out
  * are passed, and everything else is computed here where possible. */
 enum { ENOUGH_ARGUMENTS = 128 };
 
-static const SymCode *lower(Llvm *p, const Op *op, const Sym *e) {
+static SymCode *lower(Llvm *p, const Op *op, const Sym *e) {
   const Sym **uniform;
-  const SymCode *code = NULL;
+  SymCode *code = NULL;
   if (p->slots.n >= ENOUGH_ARGUMENTS) code = sym_code(p->arena, p->sym, p->facts, &e, 1);
   if (code) return code;
   sym_take_error(p->sym);
@@ -163,18 +238,27 @@ static const SymCode *lower(Llvm *p, const Op *op, const Sym *e) {
   return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
 }
 
+/* `cut`: only the low 32 bits are needed. */
+static LlvmNumber number_of(Llvm *p, const Op *op, const Sym *e, bool cut) {
+  SymCode *code = lower(p, op, e);
+  Code c = {.p = p, .op = op, .code = code};
+  if (!code) return llvm_fail(p, op, "an expression that overflows"), (LlvmNumber){"0", 64};
+  if (cut && p->machine->narrow) sym_narrow(p->arena, code);
+  c.number = ARENA_ARRAY(p->arena, LlvmNumber, code->nops);
+  for (int i = 0; i < code->nops; i++) c.number[i] = operation(&c, &code->ops[i]);
+  return c.number[code->results[0]];
+}
+
+LlvmNumber llvm_number(Llvm *p, const Op *op, const Sym *e) { return number_of(p, op, e, false); }
+
 const char *llvm_expr(Llvm *p, const Op *op, const Sym *e) {
-  Code c = {.p = p, .op = op, .code = lower(p, op, e)};
-  if (!c.code) return llvm_fail(p, op, "an expression that overflows"), "0";
-  c.name = ARENA_ARRAY(p->arena, const char *, c.code->nops);
-  for (int i = 0; i < c.code->nops; i++) c.name[i] = operation(&c, &c.code->ops[i]);
-  return c.name[c.code->results[0]];
+  return llvm_in_bits(p, llvm_number(p, op, e), 64);
 }
 
 const char *llvm_truth(Llvm *p, const Op *op, const Sym *e) {
-  const char *value = llvm_expr(p, op, e);
-  if (*value != '%') return strcmp(value, "0") == 0 ? "false" : "true";
-  return llvm_let(p, "icmp ne i64 %s, 0", value);
+  LlvmNumber n = llvm_number(p, op, e);
+  if (*n.name != '%') return strcmp(n.name, "0") == 0 ? "false" : "true";
+  return n.bits == 1 ? n.name : llvm_let(p, "icmp ne i%d %s, 0", n.bits, n.name);
 }
 
 /* ---- ops ---- */
@@ -183,22 +267,23 @@ static void set_scalar(Llvm *p, Held *h, const char *name) {
   llvm_held_set(p, h, 1, arena_copy(p->arena, &name, sizeof name));
 }
 
-/* An integer in i64 as a value of its dtype, which can represent it. */
-static void set_integer(Llvm *p, Held *h, const char *value) {
-  h->wide = value;
+/* An integer as a value of its dtype, which can represent it. */
+static void set_integer(Llvm *p, Held *h, LlvmNumber n) {
   int bits = llvm_elem_bits(h->dtype);
-  set_scalar(p, h, in_bits(p, value, bits));
+  if (n.bits == 1) n = (LlvmNumber){llvm_in_bits(p, n, 32), 32};
+  h->wide = n;
+  if (!p->machine->narrow || bits == n.bits) set_scalar(p, h, llvm_in_bits(p, n, bits));
 }
 
 void llvm_expr_op(Llvm *p, const Op *op) {
   Held *h = llvm_held_new(p, &op->results[0]);
   const Sym *e = op_attr(op, ATTR_expr)->sym;
   if (h->dtype == DTYPE_i1) set_scalar(p, h, llvm_truth(p, op, e));
-  else set_integer(p, h, llvm_expr(p, op, e));
+  else set_integer(p, h, number_of(p, op, e, llvm_elem_bits(h->dtype) <= 32));
 }
 
 void llvm_set_symbol(Llvm *p, const Op *op) {
-  llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_index_of(p, op->args[0]));
+  llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_number_of(p, op->args[0]));
 }
 
 /* LLVM writes an f32 as the double of the same value. */

@@ -34,6 +34,12 @@ const char *llvm_vec_type(Llvm *p, const char *elem, int n) {
   return n == 1 ? elem : arena_printf(p->arena, "<%d x %s>", n, elem);
 }
 
+const char *llvm_pointer_type(int space) {
+  static const char *const types[] = {"ptr", "ptr addrspace(1)", "ptr addrspace(2)",
+                                      "ptr addrspace(3)"};
+  return types[space];
+}
+
 const char *llvm_held_type(Llvm *p, DType t, int n) {
   return llvm_vec_type(p, llvm_elem_type(t), n);
 }
@@ -75,8 +81,12 @@ void llvm_held_set(Llvm *p, Held *h, int width, const char *const *part) {
   vec_push(p->arena, &p->made, ((Made){h, MADE_FORM}));
 }
 
+/* The only form of a number is made when it is needed as a value. */
 static void need_vectors(Llvm *p, Held *h) {
   if (!h->forms && h->tiles) p->machine->tiles->to_vectors(p, h);
+  if (h->forms || !h->wide.name) return;
+  const char *name = llvm_in_bits(p, h->wide, llvm_elem_bits(h->dtype));
+  llvm_held_set(p, h, 1, arena_copy(p->arena, &name, sizeof name));
 }
 
 const char *const *llvm_parts_of(Llvm *p, Held *h, int width) {
@@ -138,13 +148,34 @@ const char *llvm_slice_of(Llvm *p, Held *h, int at, int n, int width) {
   return s->name;
 }
 
+const char *llvm_in_bits(Llvm *p, LlvmNumber n, int bits) {
+  if (n.bits == bits || is_constant(n.name)) return n.name;
+  const char *how = n.bits > bits ? "trunc" : n.bits == 1 ? "zext" : "sext";
+  return llvm_let(p, "%s i%d %s to i%d", how, n.bits, n.name, bits);
+}
+
+/* The bits of a scalar as a number; true is 1. */
+static LlvmNumber extended(Llvm *p, Held *h, int bits) {
+  const char *name = llvm_scalar_of(p, h);
+  if (llvm_elem_bits(h->dtype) == bits || is_constant(name)) return (LlvmNumber){name, bits};
+  bool counts = h->dtype == DTYPE_i1 || dtype_is_unsigned(h->dtype);
+  return (LlvmNumber){llvm_let(p, "%s %s %s to i%d", counts ? "zext" : "sext",
+                               llvm_elem_type(h->dtype), name, bits),
+                      bits};
+}
+
+LlvmNumber llvm_number_of(Llvm *p, const Value *v) {
+  Held *h = llvm_held_get(p, v);
+  if (h->wide.name) return h->wide;
+  bool is_signed = h->dtype == DTYPE_i1 || !dtype_is_unsigned(h->dtype);
+  int most = is_signed ? 32 : 16; /* bits of types that a signed i32 can represent */
+  return extended(p, h, p->machine->narrow && llvm_elem_bits(h->dtype) <= most ? 32 : 64);
+}
+
 const char *llvm_index_of(Llvm *p, const Value *v) {
   Held *h = llvm_held_get(p, v);
-  if (h->wide) return h->wide;
-  const char *name = llvm_scalar_of(p, h);
-  if (llvm_elem_bits(h->dtype) == 64 || is_constant(name)) return name;
-  bool counts = h->dtype == DTYPE_i1 || dtype_is_unsigned(h->dtype); /* true is 1 */
-  return llvm_let(p, "%s %s %s to i64", counts ? "zext" : "sext", llvm_elem_type(h->dtype), name);
+  if (h->wide.name) return llvm_in_bits(p, h->wide, 64);
+  return extended(p, h, 64).name;
 }
 
 ScopeMark llvm_scope_open(const Llvm *p) { return (ScopeMark){p->symbols.n, p->made.n}; }

@@ -29,7 +29,7 @@ static int carried_count(const Llvm *p, const Held *h) {
 }
 
 static const char *carried_type(Llvm *p, const Held *h, int i) {
-  if (h->memory) return "ptr";
+  if (h->memory) return llvm_pointer_type(h->space);
   if (h->matrix.rows) return "x86_amx";
   return llvm_held_type(p, h->dtype, part_size(h->n, carried_width(p, h), i));
 }
@@ -65,6 +65,7 @@ static void put_phis(Llvm *p, StrBuf *out, const Held *like, const char *const *
 /* Values that a region carries: n of them, with their initial operands. */
 typedef struct Loop {
   int n;
+  int bits;                /* of the counter of a for loop */
   Held **body;             /* the arguments of the body */
   const char *const **in;  /* parts of the initial values */
   const char *const **out; /* parts of the yielded values */
@@ -118,18 +119,28 @@ static StrBuf divert(Llvm *p) {
 }
 
 /* The first iteration of a loop; none has a negative number. */
-const char *llvm_loop_start(Llvm *p, const Op *loop) {
+const char *llvm_loop_start(Llvm *p, const Op *loop, int bits) {
   if (!op_carried(loop)) return "0";
-  const char *from = llvm_index_of(p, loop->args[0]);
-  const char *early = llvm_let(p, "icmp slt i64 %s, 0", from);
-  return llvm_let(p, "select i1 %s, i64 0, i64 %s", early, from);
+  const char *from = llvm_in_bits(p, llvm_number_of(p, loop->args[0]), bits);
+  const char *early = llvm_let(p, "icmp slt i%d %s, 0", bits, from);
+  return llvm_let(p, "select i1 %s, i%d 0, i%d %s", early, bits, bits, from);
+}
+
+/* The width of a loop's counter: the number after the last iteration must fit too. A start beyond
+ * the end is not cut off. */
+static int counter_bits(Llvm *p, const Op *op) {
+  if (!p->machine->narrow) return 64;
+  SymRange trips = sym_range(p->sym, p->facts, op_attr(op, ATTR_trips)->sym);
+  sym_take_error(p->sym);
+  if (op_carried(op) && llvm_number_of(p, op->args[0]).bits == 64) return 64;
+  return trips.hi <= INT32_MAX - op_step(op) && trips.lo >= INT32_MIN ? 32 : 64;
 }
 
 /* The head of a for loop. */
 static void put_head(Llvm *p, StrBuf *out, const Loop *l, const char *head, Entry name, Entry a,
                      Entry b) {
-  sb_printf(out, "%s:\n  %s = phi i64 [ %s, %%%s ], [ %s, %%%s ]\n", head, name.number, a.number,
-            a.block, b.number, b.block);
+  sb_printf(out, "%s:\n  %s = phi i%d [ %s, %%%s ], [ %s, %%%s ]\n", head, name.number, l->bits,
+            a.number, a.block, b.number, b.block);
   for (int i = 0; i < l->n && !p->failed; i++)
     put_phis(p, out, l->body[i], name.part[i], (Side){a.block, a.part[i]},
              (Side){b.block, b.part[i]});
@@ -190,28 +201,30 @@ static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const 
   const SymFacts *facts = p->facts;
   ScopeMark mark = llvm_scope_open(p);
   p->block = head;
-  llvm_define(p, ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym), at);
+  llvm_define(p, ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym), (LlvmNumber){at, l->bits});
   p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   llvm_region(p, op->body);
   yield_loop(p, l, op->body->last);
   if (rounds_of(p, op) == LLVM_ROUNDS_DIFFER) p->machine->watch->round(p);
   p->facts = facts;
   llvm_scope_close(p, mark);
-  const char *next = llvm_let(p, "add nsw i64 %s, %" PRId64, at, op_step(op));
-  const char *more = llvm_let(p, "icmp slt i64 %s, %s", next, stop);
+  const char *next = llvm_let(p, "add nsw i%d %s, %" PRId64, l->bits, at, op_step(op));
+  const char *more = llvm_let(p, "icmp slt i%d %s, %s", l->bits, next, stop);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, head, behind);
   return (Entry){p->block, next, l->out};
 }
 
 /* Tested before the first iteration and after each: the form that LLVM handles best. */
 void llvm_for(Llvm *p, const Op *op) {
-  const char *trips = llvm_expr(p, op, op_attr(op, ATTR_trips)->sym);
-  const char *start = llvm_loop_start(p, op), *at = llvm_new(p);
+  int bits = counter_bits(p, op);
+  const char *trips = llvm_in_bits(p, llvm_number(p, op, op_attr(op, ATTR_trips)->sym), bits);
+  const char *start = llvm_loop_start(p, op, bits), *at = llvm_new(p);
   const char *head = llvm_label(p, "loop"), *end = llvm_label(p, "end");
   Loop l = open_loop(p, op->args + op_carried(op), op->body->args, op->body->nargs);
+  l.bits = bits;
   int64_t rounds = can_stretch(&l) ? rounds_of(p, op) : LLVM_NEVER_ASKS;
   Stretch s = rounds > 0 ? open_stretch(p, &l) : (Stretch){head, end, trips, {0}};
-  const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips);
+  const char *any = llvm_let(p, "icmp slt i%d %s, %s", bits, start, trips);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", any, s.head, end);
   Entry from = {p->block, start, l.in}, name = {head, at, l.phi};
   StrBuf outside = divert(p);
@@ -238,10 +251,10 @@ bool llvm_is_integer(const Value *v) {
 /* Defines what the condition may mention. */
 static void define_carried(Llvm *p, const Op *op) {
   const Region *body = op->body;
-  llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_index_of(p, body->args[0]));
+  llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_number_of(p, body->args[0]));
   for (int i = 1; i < body->nargs; i++)
     if (llvm_is_integer(body->args[i]))
-      llvm_define(p, ir_iter_arg(p->k->cx, i - 1), llvm_index_of(p, body->args[i]));
+      llvm_define(p, ir_iter_arg(p->k->cx, i - 1), llvm_number_of(p, body->args[i]));
 }
 
 /* The position of a while loop is an index, whatever the width of its values. */

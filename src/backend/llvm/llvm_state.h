@@ -13,6 +13,12 @@
 #include "backend/llvm/llvm.h"
 #include "base/vec.h"
 
+/* An integer, in i1, i32 or i64; constants fit everywhere. */
+typedef struct LlvmNumber {
+  const char *name;
+  int bits;
+} LlvmNumber;
+
 typedef struct Form {
   int width;
   const char *const *part; /* names or constants */
@@ -37,8 +43,9 @@ typedef struct Held {
   Splat *splats;            /* of a single element: repeated n times */
   const char *const *tiles; /* matrix registers; or NULL */
   MatrixShape matrix;       /* of those */
-  const char *wide;         /* of an integer scalar: its value in i64; or NULL */
+  LlvmNumber wide;          /* of an integer scalar: its value, not cut off; or no name */
   bool memory;
+  int space;        /* of a memory: its address space */
   const char *base; /* of a memory: a pointer to its first element */
 } Held;
 
@@ -50,7 +57,8 @@ typedef struct Made {
 } Made;
 
 typedef struct SymName {
-  const char *symbol, *name; /* in i64 */
+  const char *symbol;
+  LlvmNumber number;
 } SymName;
 
 typedef struct Llvm Llvm;
@@ -86,6 +94,9 @@ typedef struct LlvmMachine {
   bool fma;               /* fused multiply-add */
   bool keeps_nan;         /* the maximum and minimum of IEEE 754-2019 are instructions */
   bool library;           /* the C library can be called */
+  bool narrow;            /* integers that fit are computed in 32 bits, not in 64 */
+  int global;             /* the address space of tensors */
+  const char *flag;       /* of the module, besides those of debug information; or NULL */
   bool fast_math;         /* requested: docs/numerics.md */
   LlvmFn *const *writer;  /* by op kind: of ops that not all machines have in common */
   const LlvmTiles *tiles; /* NULL: there are no matrix registers */
@@ -113,6 +124,8 @@ struct Llvm {
   const SymFacts *facts; /* facts that also hold here */
   StrBuf body;
   int names, labels;
+  LlvmNumber wave;       /* the number of the wave, known to be uniform; or no name */
+  int wave_log;          /* a wave has two to this power of lanes */
   const char *block;     /* the label of the block being written */
   Held **held;           /* by value id */
   MatrixShape *matrices; /* by value id: its shape if held in matrix registers; NULL: none is */
@@ -160,12 +173,14 @@ const char *llvm_elem_type(DType t);                         /* the type in whic
                                                               * float */
 int llvm_elem_bits(DType t);                                 /* width of that type */
 const char *llvm_vec_type(Llvm *p, const char *elem, int n); /* float, <4 x float> */
+const char *llvm_pointer_type(int space);                    /* ptr, ptr addrspace(1) */
 const char *llvm_held_type(Llvm *p, DType t, int n);
 const char *llvm_suffix(Llvm *p, const char *elem, int n); /* of intrinsics: f32, v4f32 */
 int llvm_memory_width(const Llvm *p, DType t);             /* elements per register in memory */
 int llvm_compute_width(const Llvm *p, DType t);            /* elements per register in arithmetic */
 int llvm_form_width(const Held *h);                        /* of one of its forms */
 
+static inline LlvmNumber index_named(const char *name) { return (LlvmNumber){name, 64}; }
 static inline int part_count(int n, int width) { return (n + width - 1) / width; }
 static inline int part_size(int n, int width, int i) {
   return n - i * width < width ? n - i * width : width;
@@ -180,6 +195,8 @@ const char *llvm_slice_of(Llvm *p, Held *h, int at, int n, int width);
 const char *llvm_scalar_of(Llvm *p, Held *h); /* of one element */
 const char *llvm_element_of(Llvm *p, Held *h, int i);
 const char *llvm_index_of(Llvm *p, const Value *v); /* an integer scalar in i64 */
+LlvmNumber llvm_number_of(Llvm *p, const Value *v); /* as wide as it is held, at least 32 bits */
+const char *llvm_in_bits(Llvm *p, LlvmNumber n, int bits);
 const char *llvm_splat_of(Llvm *p, const char *elem, const char *name, int n);
 
 typedef struct Source {
@@ -201,7 +218,8 @@ LlvmFn llvm_splat, llvm_join, llvm_pick, llvm_bitcast;
 
 const char *llvm_expr(Llvm *p, const Op *op, const Sym *e);  /* in i64; truth values are 0 or 1 */
 const char *llvm_truth(Llvm *p, const Op *op, const Sym *e); /* in i1 */
-void llvm_define(Llvm *p, const Sym *symbol, const char *name);
+LlvmNumber llvm_number(Llvm *p, const Op *op, const Sym *e); /* as wide as necessary */
+void llvm_define(Llvm *p, const Sym *symbol, LlvmNumber number);
 LlvmFn llvm_expr_op, llvm_set_symbol, llvm_scalar;
 const char *llvm_float_literal(Llvm *p, DType t, double v);
 
@@ -235,10 +253,10 @@ LlvmFn llvm_cast;
 
 void llvm_region(Llvm *p, const Region *r);
 void llvm_op(Llvm *p, const Op *op);
-bool llvm_writes_op(OpKind kind);                     /* on all machines */
-void llvm_nothing(Llvm *p, const Op *op);             /* writes nothing */
-bool llvm_is_integer(const Value *v);                 /* a scalar that llvm_index_of takes */
-const char *llvm_loop_start(Llvm *p, const Op *loop); /* of a for loop */
+bool llvm_writes_op(OpKind kind);         /* on all machines */
+void llvm_nothing(Llvm *p, const Op *op); /* writes nothing */
+bool llvm_is_integer(const Value *v);     /* a scalar that llvm_index_of takes */
+const char *llvm_loop_start(Llvm *p, const Op *loop, int bits); /* of a for loop */
 const char *llvm_is_set(Llvm *p, Held *h); /* of one element: in i1, whether it is not 0 */
 LlvmFn llvm_for, llvm_while, llvm_if;
 

@@ -58,11 +58,11 @@ static void define_ids(Llvm *p) {
   for (int i = 0; i < 3; i++) {
     const Sym *id = ir_numbered_symbol(p->k->cx, "$T", i, true);
     if (l->block[i] == 1) {
-      llvm_define(p, id, "0");
+      llvm_define(p, id, index_named("0"));
     } else if (l->block[i] == l->threads) {
-      llvm_define(p, id, l->thread);
+      llvm_define(p, id, index_named(l->thread));
     } else {
-      llvm_define(p, id, llvm_let(p, "urem i64 %s, %" PRId64, rest, l->block[i]));
+      llvm_define(p, id, index_named(llvm_let(p, "urem i64 %s, %" PRId64, rest, l->block[i])));
       rest = llvm_let(p, "udiv i64 %s, %" PRId64, rest, l->block[i]);
     }
   }
@@ -75,10 +75,10 @@ static void define_symbols(Llvm *p) {
     const LaneSymbol *s = &l->symbols.at[i];
     if (s->value) {
       lanes_read(p, s->value);
-      llvm_define(p, s->symbol, llvm_index_of(p, s->value));
+      llvm_define(p, s->symbol, llvm_number_of(p, s->value));
     } else {
       const char *at = lanes_at(p, s->offset, 8, l->thread);
-      llvm_define(p, s->symbol, llvm_let(p, "load i64, ptr %s, align 8", at));
+      llvm_define(p, s->symbol, index_named(llvm_let(p, "load i64, ptr %s, align 8", at)));
     }
   }
 }

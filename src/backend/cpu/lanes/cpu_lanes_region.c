@@ -92,7 +92,7 @@ static void body_of_for(Llvm *p, const Op *op) {
 
 static void counted_for(Llvm *p, const Op *op) {
   const char *trips = llvm_expr(p, op, op_attr(op, ATTR_trips)->sym), *at = llvm_new(p);
-  const char *start = llvm_loop_start(p, op), *next = llvm_new(p);
+  const char *start = llvm_loop_start(p, op, 64), *next = llvm_new(p);
   const char *head = llvm_label(p, "loop"), *latch = llvm_label(p, "again"),
              *end = llvm_label(p, "end");
   const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips), *before = p->block;
@@ -100,7 +100,7 @@ static void counted_for(Llvm *p, const Op *op) {
   llvm_block(p, head);
   llvm_line(p, "%s = phi i64 [ %s, %%%s ], [ %s, %%%s ]", at, start, before, next, latch);
   Inside in = go_inside(p, p->cpu->lanes->mask);
-  llvm_define(p, counter_of(p, op), at);
+  llvm_define(p, counter_of(p, op), index_named(at));
   body_of_for(p, op);
   come_out(p, &in);
   llvm_line(p, "br label %%%s", latch);
@@ -129,7 +129,7 @@ static OwnCount open_counts(Llvm *p, const Op *op) {
   OwnCount c = {new_mask(p), lanes_reserve(p, bytes), lanes_reserve(p, bytes)};
   LaneLoop loop = lanes_open(p);
   if (op_carried(op)) lanes_read(p, op->args[0]);
-  store_index(p, c.count, llvm_loop_start(p, op));
+  store_index(p, c.count, llvm_loop_start(p, op, 64));
   store_index(p, c.trips, llvm_expr(p, op, op_attr(op, ATTR_trips)->sym));
   store_byte(p, c.mask, p->cpu->lanes->thread, "1");
   lanes_close(p, &loop);
