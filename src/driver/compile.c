@@ -90,8 +90,7 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
 
 static const Backend backends[] = {
     {VENDOR_NVIDIA, FEATURE_NONE, DEVICE_CUDA, emit_ptx, NULL, NULL},
-    {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, compile_cpu_object, processor_key,
-     processor_misfit},
+    {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, compile_cpu_object, cpu_key, cpu_misfit},
 };
 
 const Backend *backend_for(const TargetInfo *t) {

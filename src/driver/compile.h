@@ -37,10 +37,10 @@ bool compile_cpu_object(Kernel *k, const CompileOptions *o, LaunchValues *values
 struct LlvmCode;
 bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math, Arena *a,
                     struct LlvmCode *out);
-const char *processor_key(Arena *a, const CompileOptions *o);
-const char *processor_misfit(Arena *a, const TargetInfo *machine);
-extern const char
-    processor_words[]; /* in the key, the CPU follows it and the library precedes it */
+const char *cpu_key(Arena *a, const CompileOptions *o);
+const char *cpu_misfit(Arena *a, const TargetInfo *machine);
+/* In the key, the CPU follows it and the library precedes it. */
+extern const char cpu_key_word[];
 
 /* ---- remarks.c: diagnostics of compilation, kept with the code ---- */
 

@@ -58,7 +58,7 @@ static bool fill_variant(const CpuKernel *code, LaunchValues *values, ArtVariant
 
 /* A target that was named gives the same code on every machine. */
 static LlvmTarget target_of(const LlvmLibrary *l, Arena *a, const CompileOptions *o) {
-  const Processor *row = processor_named(o->machine->name);
+  const CpuInfo *row = cpu_named(o->machine->name);
   return o->native || !row || !*row->arch ? cpu_host_target(l, a) : cpu_target_of(a, row);
 }
 
@@ -85,7 +85,7 @@ bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math
                     LlvmCode *out) {
   TargetChoice t = target_resolve(&k->cx->diags, target);
   if (!t.machine) return false;
-  if (t.simulated || !processor_named(t.machine->name)) {
+  if (t.simulated || !cpu_named(t.machine->name)) {
     diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is not a CPU target", target);
     return false;
   }
@@ -115,24 +115,24 @@ bool compile_cpu_object(Kernel *k, const CompileOptions *options, LaunchValues *
   return false;
 }
 
-const char processor_words[] = " processor ";
+const char cpu_key_word[] = " processor ";
 
-const char *processor_key(Arena *a, const CompileOptions *o) {
+const char *cpu_key(Arena *a, const CompileOptions *o) {
   const char *error = NULL;
   const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
   if (!llvm) return "no LLVM";
   LlvmTarget t = target_of(llvm, a, o);
-  return arena_printf(a, "LLVM %u%s%s %s %s %d", llvm->version, processor_words, t.words.triple,
-                      t.cpu, t.words.features, t.words.scalable_bytes);
+  return arena_printf(a, "LLVM %u%s%s %s %s %d", llvm->version, cpu_key_word, t.words.triple, t.cpu,
+                      t.words.features, t.words.scalable_bytes);
 }
 
-const char *processor_misfit(Arena *a, const TargetInfo *machine) {
+const char *cpu_misfit(Arena *a, const TargetInfo *machine) {
   const char *error = NULL;
   const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
-  const Processor *p = processor_named(machine->name);
+  const CpuInfo *p = cpu_named(machine->name);
   if (!llvm || !p || !*p->arch) return NULL; /* the problem is reported elsewhere */
   LlvmTarget host = cpu_host_target(llvm, a);
-  const char *lacks = processor_lacks(a, &host.words, p);
+  const char *lacks = cpu_lacks(a, &host.words, p);
   if (!lacks) return NULL;
   return arena_printf(a, "this CPU (%s) lacks %s", host.cpu, lacks);
 }

@@ -36,7 +36,7 @@ static StepCost cost_of(int rows, int columns, int m, int v, int lanes) {
 
 static bool fits(const TargetInfo *t, const TileProduct *p, DotForm form) {
   const DotInfo *row = dot_info(form);
-  const Processor *here = processor_named(t->name);
+  const CpuInfo *here = cpu_named(t->name);
   unsigned types = row->types | row->from;
   return here && here->tiles >> form & 1 && types & p->a && types & p->b && row->sums & p->sum &&
          p->rows % row->grain == 0 && p->columns % row->grain == 0;

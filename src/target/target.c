@@ -27,7 +27,7 @@ static const TargetInfo target_rows[] = {
 #define X86_64 "x86_64"
 #define ANY ""
 
-static const Processor processor_rows[] = {
+static const CpuInfo cpu_rows[] = {
 #define TARGET(...)
 #define CPU(name, registers, bytes, arch, words, tiles, doc) {#name, arch, words, bytes, tiles},
 #include "target/targets.def"
@@ -71,13 +71,13 @@ unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row) {
 
 /* ---- CPUs ---- */
 
-const Processor *processor_at(int i) {
-  return i >= 0 && (size_t)i < WV_LEN(processor_rows) ? &processor_rows[i] : NULL;
+const CpuInfo *cpu_at(int i) {
+  return i >= 0 && (size_t)i < WV_LEN(cpu_rows) ? &cpu_rows[i] : NULL;
 }
 
-const Processor *processor_named(const char *target) {
-  for (size_t i = 0; i < WV_LEN(processor_rows); i++)
-    if (strcmp(processor_rows[i].target, target) == 0) return &processor_rows[i];
+const CpuInfo *cpu_named(const char *target) {
+  for (size_t i = 0; i < WV_LEN(cpu_rows); i++)
+    if (strcmp(cpu_rows[i].target, target) == 0) return &cpu_rows[i];
   return NULL;
 }
 
@@ -89,11 +89,11 @@ static bool has_word(const char *features, const char *word, size_t n) {
   return false;
 }
 
-bool processor_has_word(const char *features, const char *word) {
+bool cpu_has_feature(const char *features, const char *word) {
   return has_word(features, word, strlen(word));
 }
 
-bool processor_is_scalable(const Processor *p) { return processor_has_word(p->features, "sve"); }
+bool cpu_is_scalable(const CpuInfo *p) { return cpu_has_feature(p->features, "sve"); }
 
 /* The first missing feature from `at` on, and the length of its name; NULL: none is missing. */
 static const char *next_missing(const HostWords *host, const char *at, size_t *n) {
@@ -104,15 +104,15 @@ static const char *next_missing(const HostWords *host, const char *at, size_t *n
   return NULL;
 }
 
-static bool has_arch(const HostWords *host, const Processor *p) {
+static bool has_arch(const HostWords *host, const CpuInfo *p) {
   return *p->arch && without(host->triple, p->arch) != host->triple;
 }
 
-static bool has_length(const HostWords *host, const Processor *p) {
-  return !processor_is_scalable(p) || host->scalable_bytes == p->vector_bytes;
+static bool has_length(const HostWords *host, const CpuInfo *p) {
+  return !cpu_is_scalable(p) || host->scalable_bytes == p->vector_bytes;
 }
 
-const char *processor_lacks(Arena *a, const HostWords *host, const Processor *p) {
+const char *cpu_lacks(Arena *a, const HostWords *host, const CpuInfo *p) {
   StrBuf out = {.arena = a};
   size_t n = 0;
   if (!has_arch(host, p)) return arena_printf(a, "the architecture %s", *p->arch ? p->arch : "any");
@@ -123,10 +123,10 @@ const char *processor_lacks(Arena *a, const HostWords *host, const Processor *p)
   return out.n ? sb_text(&out) : NULL;
 }
 
-const Processor *processor_of_host(const HostWords *host) {
-  const Processor *best = NULL;
-  for (size_t i = 0; i < WV_LEN(processor_rows); i++) {
-    const Processor *p = &processor_rows[i];
+const CpuInfo *cpu_of_host(const HostWords *host) {
+  const CpuInfo *best = NULL;
+  for (size_t i = 0; i < WV_LEN(cpu_rows); i++) {
+    const CpuInfo *p = &cpu_rows[i];
     if (has_arch(host, p) && has_length(host, p) && !next_missing(host, p->features, &(size_t){0}))
       best = p;
   }
@@ -134,6 +134,6 @@ const Processor *processor_of_host(const HostWords *host) {
 }
 
 bool target_has_mma(const TargetInfo *t, const MmaInfo *row) {
-  const Processor *p = row->form == MMA_TILE ? processor_named(t->name) : NULL;
+  const CpuInfo *p = row->form == MMA_TILE ? cpu_named(t->name) : NULL;
   return target_has(t, row->needs) && (!p || p->tiles >> row->tile & 1);
 }

@@ -73,17 +73,17 @@ const AmdChip *chip_numbered(unsigned elf);  /* NULL: not in the table */
 
 /* ---- CPUs ---- */
 
-/* What describes a CPU beyond TargetInfo: the columns of CPU rows. */
-typedef struct Processor {
+/* A CPU row of targets.def: what describes a CPU beyond TargetInfo. */
+typedef struct CpuInfo {
   const char *target;
   const char *arch;     /* first part of the triple; "": any */
   const char *features; /* as LLVM spells them: "+neon,+dotprod" */
   int vector_bytes;     /* of a register */
   unsigned tiles;       /* bits, by DotForm */
-} Processor;
+} CpuInfo;
 
-const Processor *processor_at(int i);                 /* NULL past the end */
-const Processor *processor_named(const char *target); /* NULL: not a CPU */
+const CpuInfo *cpu_at(int i);                 /* NULL past the end */
+const CpuInfo *cpu_named(const char *target); /* NULL: not a CPU */
 
 /* A CPU as libLLVM describes it. */
 typedef struct HostWords {
@@ -92,16 +92,16 @@ typedef struct HostWords {
 } HostWords;
 
 /* The features that a host lacks to run code for a row: "avx512f, avx512bw"; NULL: none. */
-const char *processor_lacks(Arena *a, const HostWords *host, const Processor *p);
+const char *cpu_lacks(Arena *a, const HostWords *host, const CpuInfo *p);
 
 /* The last row of which the host lacks nothing; NULL: none. */
-const Processor *processor_of_host(const HostWords *host);
+const CpuInfo *cpu_of_host(const HostWords *host);
 
 /* Its vectors are SVE's, whose length differs between CPUs. */
-bool processor_is_scalable(const Processor *p);
+bool cpu_is_scalable(const CpuInfo *p);
 
 /* Whether "+x,-y,..." contains +word. */
-bool processor_has_word(const char *features, const char *word);
+bool cpu_has_feature(const char *features, const char *word);
 
 /* ---- target_names.c: what targets are called ---- */
 

@@ -77,12 +77,12 @@ static bool target_is_not_here(wv_ctx *cx) {
   return k && !p;
 }
 
-static bool other_processor_is_not_here(wv_ctx *cx) {
-  static const char *const processors[] = {"cpu_neon", "cpu_avx512"};
+static bool other_cpu_is_not_here(wv_ctx *cx) {
+  static const char *const cpus[] = {"cpu_neon", "cpu_avx512"};
   int refused = 0;
-  for (size_t i = 0; i < WV_LEN(processors); i++) {
+  for (size_t i = 0; i < WV_LEN(cpus); i++) {
     wv_kernel *k = parsed(cx, COPY);
-    wv_compile_options o = {.target = processors[i], .cache = -1};
+    wv_compile_options o = {.target = cpus[i], .cache = -1};
     wv_program *p = k ? wv_compile(k, &o) : NULL;
     refused += k && !p;
     wv_program_free(p);
@@ -140,11 +140,11 @@ FLAT(kernel_is_not_lowered)
 FLAT(call_is_refused)
 FLAT(simulation_finds_a_race)
 FLAT(target_is_not_here)
-FLAT(other_processor_is_not_here)
+FLAT(other_cpu_is_not_here)
 FLAT(launch_is_refused)
 FLAT(texts_are_shown)
 FLAT(cache_is_found)
 
 TESTS_MAIN(RUN(text_is_read) RUN(text_is_refused) RUN(kernel_is_not_lowered) RUN(call_is_refused)
-               RUN(simulation_finds_a_race) RUN(target_is_not_here) RUN(other_processor_is_not_here)
+               RUN(simulation_finds_a_race) RUN(target_is_not_here) RUN(other_cpu_is_not_here)
                    RUN(launch_is_refused) RUN(texts_are_shown) RUN(cache_is_found))

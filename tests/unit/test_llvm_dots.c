@@ -63,7 +63,7 @@ static const char *cpu_of(const char *target) {
   return "generic";
 }
 
-static Chip chip_of(Arena *a, const Processor *p, const char *product) {
+static Chip chip_of(Arena *a, const CpuInfo *p, const char *product) {
   bool arm = strcmp(p->arch, "aarch64") == 0;
   const char *triple = arena_printf(a, "%s-unknown-linux-gnu", p->arch);
   return (Chip){
@@ -74,7 +74,7 @@ static Chip chip_of(Arena *a, const Processor *p, const char *product) {
  * accumulates, no spills, no calls. */
 static bool block_compiles(const Expected *e) {
   Arena *a = arena_new();
-  const Processor *p = processor_named(e->target);
+  const CpuInfo *p = cpu_named(e->target);
   DType type = operands_of(e->form), sums = sums_of(type);
   TileProduct wanted = {.a = (unsigned)dtype_mma(type), .b = (unsigned)dtype_mma(type)};
   wanted.sum = (unsigned)dtype_mma(sums), wanted.bits = 32;
@@ -113,9 +113,9 @@ TEST(blocks_are_the_instruction) {
 
 /* Every form of every CPU has an expectation. */
 TEST(every_form_is_expected) {
-  for (int i = 0; processor_at(i); i++)
+  for (int i = 0; cpu_at(i); i++)
     for (int f = 0; f < DOT_COUNT; f++) {
-      const Processor *p = processor_at(i);
+      const CpuInfo *p = cpu_at(i);
       bool found = !*p->arch || !(p->tiles >> f & 1);
       for (size_t e = 0; e < WV_LEN(expected); e++)
         found |= (int)expected[e].form == f && strcmp(expected[e].target, p->target) == 0;
@@ -136,7 +136,7 @@ TEST(every_shape_compiles) {
         DType type = operands_of((DotForm)f);
         const MmaInfo *row = mma_register_tile(a, (DotForm)f, shapes[s][0], shapes[s][1], 0);
         Lab l = lab_open(loop_text(a, row, type, sums_of(type), 2));
-        Chip chip = chip_of(a, processor_named(targets[t]), "");
+        Chip chip = chip_of(a, cpu_named(targets[t]), "");
         bool skipped;
         const char *text = assembly_of(&l, &chip, &skipped);
         if (!skipped && !text) printf("%s on %s\n", row->name, targets[t]);

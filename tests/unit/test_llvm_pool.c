@@ -156,7 +156,7 @@ static int count_others(const void *args, int64_t first, int64_t last, void *scr
 }
 
 /* Two threads launch and there are two CPU cores: neither gets a helper. */
-TEST(launches_are_processors) {
+TEST(launching_threads_use_cpus) {
   Beside own = {.pool = cpu_pool_new(2), .self = pthread_self()}, *b = &own;
   CpuTask t = {.run = count_others, .args = &b, .count = 200, .scratch = 0};
   pthread_t thread;
@@ -282,6 +282,6 @@ TEST(number_of_threads) {
 }
 
 TESTS_MAIN(RUN(every_workgroup_once) RUN(several_launches) RUN(launch_in_a_launch)
-               RUN(an_error_stops_the_rest) RUN(too_much_scratch) RUN(launches_are_processors)
+               RUN(an_error_stops_the_rest) RUN(too_much_scratch) RUN(launching_threads_use_cpus)
                    RUN(after_a_fork) RUN(fork_during_a_launch) RUN(interrupted)
                        RUN(interrupted_while_it_waits) RUN(number_of_threads))

@@ -18,7 +18,7 @@ static void fill_numbers(Lab *l, const MmaInfo *row, DType type, DType sums, int
 }
 
 /* All sums are exact. */
-static bool block_runs(const LlvmTarget *t, const Processor *p, const MmaInfo *row, DType type) {
+static bool block_runs(const LlvmTarget *t, const CpuInfo *p, const MmaInfo *row, DType type) {
   enum { STEPS = 3 };
   Arena *a = arena_new();
   DType sums = sums_of(type);
@@ -40,7 +40,7 @@ static bool block_runs(const LlvmTarget *t, const Processor *p, const MmaInfo *r
 }
 
 /* Whole blocks and edges: odd sizes, and sizes that do not fill a register of any length. */
-static bool form_runs(const LlvmTarget *t, const Processor *p, DotForm form, DType type) {
+static bool form_runs(const LlvmTarget *t, const CpuInfo *p, DotForm form, DType type) {
   static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {4, 32}, {2, 10}, {16, 31}, {32, 32}};
   Arena *a = arena_new();
   bool ok = true, matrices = dot_info(form)->grain == 16; /* for others such blocks are too large */
@@ -52,7 +52,7 @@ static bool form_runs(const LlvmTarget *t, const Processor *p, DotForm form, DTy
 }
 
 /* With only the features of the row. */
-static bool row_runs(const Processor *p) {
+static bool row_runs(const CpuInfo *p) {
   Arena *a = arena_new();
   LlvmTarget t = cpu_target_of(a, p);
   bool ok = form_runs(&t, p, DOT_tile, DTYPE_f64) && form_runs(&t, p, DOT_tile, DTYPE_i32);
@@ -62,7 +62,7 @@ static bool row_runs(const Processor *p) {
   return ok;
 }
 
-static bool is_asked(int argc, char **argv, const Processor *p) {
+static bool is_asked(int argc, char **argv, const CpuInfo *p) {
   for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], p->target) == 0) return true;
   return argc <= 1;
@@ -73,10 +73,10 @@ int main(int argc, char **argv) {
   const LlvmLibrary *llvm = kit_llvm(a);
   LlvmTarget host = llvm ? cpu_host_target(llvm, a) : (LlvmTarget){0};
   int passed = 0, failed = 0;
-  for (int i = 0; llvm && processor_at(i); i++) {
-    const Processor *p = processor_at(i);
+  for (int i = 0; llvm && cpu_at(i); i++) {
+    const CpuInfo *p = cpu_at(i);
     if (!is_asked(argc, argv, p)) continue;
-    const char *lacks = processor_lacks(a, &host.words, p);
+    const char *lacks = cpu_lacks(a, &host.words, p);
     if (lacks && argc <= 1) continue;
     if (lacks) printf("%s: %s lacks %s\n", p->target, host.cpu, lacks);
     bool ok = !lacks && row_runs(p);

@@ -209,9 +209,9 @@ TEST(every_register_tile) {
       Arena *a = arena_new();
       const MmaInfo *row = mma_register_tile(a, (DotForm)f, shapes[s][0], shapes[s][1], 0);
       int machines = 0;
-      for (int i = 0; processor_at(i); i++) {
-        const TargetInfo *t = target_find(processor_at(i)->target).machine;
-        CHECK_INT(target_has_mma(t, row), processor_at(i)->tiles >> f & 1);
+      for (int i = 0; cpu_at(i); i++) {
+        const TargetInfo *t = target_find(cpu_at(i)->target).machine;
+        CHECK_INT(target_has_mma(t, row), cpu_at(i)->tiles >> f & 1);
         if (!target_has_mma(t, row)) continue;
         if (s == 0 || machines == 0) CHECK(runs_in_all_types(row, t));
         machines++;

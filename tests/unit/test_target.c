@@ -18,7 +18,7 @@ TEST(rows_are_sane) {
 }
 
 /* A host gets the best row whose features it has; only whole words match. */
-TEST(processors_of_hosts) {
+TEST(cpus_of_hosts) {
   const char *x86 = "x86_64-unknown-linux-gnu", *arm = "aarch64-unknown-linux-gnu";
   const char *avx512 = "+sse2,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl";
   const char *amx = "+sse2,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512vnni,"
@@ -39,22 +39,22 @@ TEST(processors_of_hosts) {
                {{x86, avx512, 0}, "cpu_avx512"},
                {{x86, amx, 0}, "cpu_amx"}};
   for (size_t i = 0; i < WV_LEN(hosts); i++) {
-    const Processor *p = processor_of_host(&hosts[i].host);
+    const CpuInfo *p = cpu_of_host(&hosts[i].host);
     CHECK_STR(p ? p->target : NULL, hosts[i].target);
   }
-  for (int i = 0; processor_at(i); i++) {
-    const Processor *p = processor_at(i);
-    CHECK(processor_named(p->target) == p && target_find(p->target).machine);
+  for (int i = 0; cpu_at(i); i++) {
+    const CpuInfo *p = cpu_at(i);
+    CHECK(cpu_named(p->target) == p && target_find(p->target).machine);
     CHECK(p->tiles >> DOT_tile & 1);
     HostWords host = {p->arch, p->features, p->vector_bytes};
-    if (*p->arch) CHECK(processor_of_host(&host) == p);
+    if (*p->arch) CHECK(cpu_of_host(&host) == p);
   }
-  CHECK(!processor_named("sm_90a") && !processor_at(-1));
-  CHECK(!processor_of_host(&(HostWords){"riscv64-linux", "+v", 0}));
+  CHECK(!cpu_named("sm_90a") && !cpu_at(-1));
+  CHECK(!cpu_of_host(&(HostWords){"riscv64-linux", "+v", 0}));
 }
 
 /* The error names what is missing. */
-TEST(what_processors_lack) {
+TEST(what_cpus_lack) {
   HostWords host = {"aarch64-unknown-linux-gnu", "+neon,+dotprod,-bf16,+sve", 64};
   const struct {
     const char *target, *lacks;
@@ -63,12 +63,11 @@ TEST(what_processors_lack) {
               {"cpu_avx2", "the architecture x86_64"}};
   Arena *a = arena_new();
   for (size_t i = 0; i < WV_LEN(rows); i++)
-    CHECK_STR(processor_lacks(a, &host, processor_named(rows[i].target)), rows[i].lacks);
-  CHECK(!processor_lacks(a, &host, processor_named("cpu_neon_dot")));
-  CHECK(!processor_lacks(a, &host, processor_named("cpu_sve512")));
+    CHECK_STR(cpu_lacks(a, &host, cpu_named(rows[i].target)), rows[i].lacks);
+  CHECK(!cpu_lacks(a, &host, cpu_named("cpu_neon_dot")));
+  CHECK(!cpu_lacks(a, &host, cpu_named("cpu_sve512")));
   host.scalable_bytes = 16;
-  CHECK_STR(processor_lacks(a, &host, processor_named("cpu_sve512")),
-            "vectors of 64 bytes (it has 16)");
+  CHECK_STR(cpu_lacks(a, &host, cpu_named("cpu_sve512")), "vectors of 64 bytes (it has 16)");
   arena_free(a);
 }
 
@@ -212,7 +211,7 @@ TEST(eight_bit_floats_follow_the_machine) {
   CHECK_INT(target_mma_types(target_find("gfx950").machine, row), MMA_f8e4m3fn | MMA_f8e5m2);
 }
 
-TESTS_MAIN(RUN(rows_are_sane) RUN(processors_of_hosts) RUN(what_processors_lack) RUN(spellings)
-               RUN(kinds) RUN(random_names) RUN(capabilities) RUN(families)
+TESTS_MAIN(RUN(rows_are_sane) RUN(cpus_of_hosts) RUN(what_cpus_lack) RUN(spellings) RUN(kinds)
+               RUN(random_names) RUN(capabilities) RUN(families)
                    RUN(machines_have_their_matrix_instructions)
                        RUN(eight_bit_floats_follow_the_machine))

@@ -13,13 +13,13 @@
 CpuHost cpu_host(const HostWords *words) {
   const char *triple = words->triple, *features = words->features;
   bool arm = strncmp(triple, "aarch64", 7) == 0 || strncmp(triple, "arm64", 5) == 0;
-  const Processor *row = processor_of_host(words);
-  bool scalable = row && processor_is_scalable(row);
+  const CpuInfo *row = cpu_of_host(words);
+  bool scalable = row && cpu_is_scalable(row);
   return (CpuHost){.arch = arm ? CPU_AARCH64 : CPU_X86_64,
                    .vector_bits = row ? row->vector_bytes * 8 : 128,
                    .scalable = scalable,
-                   .f16 = arm || processor_has_word(features, "f16c"),
-                   .fma = arm || processor_has_word(features, "fma"),
+                   .f16 = arm || cpu_has_feature(features, "f16c"),
+                   .fma = arm || cpu_has_feature(features, "fma"),
                    .features = features,
                    .native_masks = scalable || (row && row->vector_bytes == 64)};
 }
@@ -30,8 +30,8 @@ bool cpu_host_named(const char *target, CpuHost *out) {
 #else
   const char *here = "cpu_avx2";
 #endif
-  const Processor *p = processor_named(target);
-  if (p && !*p->arch) p = processor_named(here);
+  const CpuInfo *p = cpu_named(target);
+  if (p && !*p->arch) p = cpu_named(here);
   if (p) *out = cpu_host(&(HostWords){p->arch, p->features, p->vector_bytes});
   return p != NULL;
 }

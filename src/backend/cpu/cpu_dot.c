@@ -36,7 +36,7 @@ static bool host_has(const Llvm *p, const CpuDot *d) {
   const CpuHost *h = p->cpu->host;
   bool edges = h->scalable && d->kind == DOT_KIND_SQUARE && d->bits == CPU_SEGMENT_BITS;
   bool length = d->bits ? d->bits == h->vector_bits : h->scalable;
-  return d->arch == h->arch && (length || edges) && processor_has_word(h->features, d->feature);
+  return d->arch == h->arch && (length || edges) && cpu_has_feature(h->features, d->feature);
 }
 
 static DType sums_of(DType operands) {

@@ -79,8 +79,8 @@ static bool refuse(wv_ctx *cx, const char *name, const char *why) {
 }
 
 static bool has_key(const Artefact *art, const Backend *b, Arena *a, const CompileOptions *o) {
-  const char *here = strstr(b->key(a, o), processor_words);
-  const char *there = strstr(art->needs, processor_words);
+  const char *here = strstr(b->key(a, o), cpu_key_word);
+  const char *there = strstr(art->needs, cpu_key_word);
   return here && there && strcmp(here, there) == 0;
 }
 

@@ -43,7 +43,7 @@ struct CpuPool {
 
 /* ---- how many ---- */
 
-static int processors(void) {
+static int usable_cpus(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
   long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -54,7 +54,7 @@ static int threads_wanted(int asked) {
   int64_t n = asked > 0 ? asked : environment_number(VARIABLE_NUM_THREADS, 0);
   const char *omp = getenv("OMP_NUM_THREADS");
   if (n <= 0 && omp) n = atoi(omp);
-  if (n <= 0) n = processors();
+  if (n <= 0) n = usable_cpus();
   return n > MOST_THREADS ? MOST_THREADS : (int)n;
 }
 

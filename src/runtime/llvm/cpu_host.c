@@ -101,12 +101,11 @@ LlvmTarget cpu_host_target(const LlvmLibrary *l, Arena *a) {
 }
 
 const char *cpu_target_row(const LlvmTarget *t) {
-  const Processor *p = processor_of_host(&t->words);
+  const CpuInfo *p = cpu_of_host(&t->words);
   return p ? p->target : "cpu";
 }
 
-LlvmTarget cpu_target_of(Arena *a, const Processor *p) {
+LlvmTarget cpu_target_of(Arena *a, const CpuInfo *p) {
   const char *triple = arena_printf(a, "%s-unknown-linux-gnu", p->arch);
-  return (LlvmTarget){{triple, p->features, processor_is_scalable(p) ? p->vector_bytes : 0},
-                      "generic"};
+  return (LlvmTarget){{triple, p->features, cpu_is_scalable(p) ? p->vector_bytes : 0}, "generic"};
 }

@@ -11,6 +11,6 @@ const char *cpu_target_row(const LlvmTarget *t);
 LlvmTarget cpu_host_target(const LlvmLibrary *l, Arena *a);
 
 /* Any CPU of a row, with only the features that all of them have. */
-LlvmTarget cpu_target_of(Arena *a, const Processor *row);
+LlvmTarget cpu_target_of(Arena *a, const CpuInfo *row);
 
 #endif

@@ -22,7 +22,7 @@ sys.path[:0] = [os.path.join(ROOT, "python"), os.path.dirname(HERE), HERE]
 
 QEMU = shutil.which("qemu-aarch64")
 # Each row of targets.def with a CPU that has its features, and no longer vectors.
-PROCESSORS = {
+QEMU_CPUS = {
     "cpu_neon": "cortex-a72",
     "cpu_neon_dot": "neoverse-n1",
     "cpu_neon_mm": "max,sve=off",
@@ -71,7 +71,7 @@ def items_of(row, every, only="", part="1/1"):
     the emulated process would compile them."""
     import tile_cases
 
-    turn = [*PROCESSORS].index(row)
+    turn = [*QEMU_CPUS].index(row)
     items = []
     for number, case in enumerate(cases()):
         count = len(case.shapes)
@@ -129,7 +129,7 @@ def emulate(row, items, seconds):
     """Results of the emulated process, and the end of its output if results are missing."""
     python = os.path.realpath(sys.executable)
     # A copy of Python finds its packages by the name under which it is called.
-    command = [QEMU, "-cpu", PROCESSORS[row], "-0", sys.executable, python, __file__, row, "--run"]
+    command = [QEMU, "-cpu", QEMU_CPUS[row], "-0", sys.executable, python, __file__, row, "--run"]
     environment = dict(os.environ, WAVE_NUM_THREADS="2", OPENBLAS_NUM_THREADS="1")
     text = json.dumps(items) + "\n"
     try:
@@ -160,7 +160,7 @@ def check_row(row, items, seconds=600):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("row", choices=[*PROCESSORS])
+    parser.add_argument("row", choices=[*QEMU_CPUS])
     parser.add_argument("--every", action="store_true", help="every case with all its sizes")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--part", default="1/1", metavar="I/N")

@@ -25,7 +25,7 @@ def why_not():
 
 
 @pytest.mark.skipif(bool(why_not()), reason=str(why_not()))
-@pytest.mark.parametrize("row", [row for row in emulated.PROCESSORS if row not in NATIVE])
+@pytest.mark.parametrize("row", [row for row in emulated.QEMU_CPUS if row not in NATIVE])
 def test_emulated(row):
     items = emulated.items_of(row, every=False)
     passed, wrong = emulated.check_row(row, items)
@@ -35,4 +35,4 @@ def test_emulated(row):
 
 def test_every_row_is_emulated():
     rows = re.findall(r"^CPU\((\w+),.*AARCH64", TABLE.read_text(), re.MULTILINE)
-    assert rows == [*emulated.PROCESSORS]
+    assert rows == [*emulated.QEMU_CPUS]
