@@ -121,7 +121,7 @@ const bool *find_written(Kernel *k, Arena *a) {
   return written;
 }
 
-bool motion_is_steady_load(const Op *op, const bool *written) {
+bool motion_is_invariant_load(const Op *op, const bool *written) {
   return op->kind == OP_load && !op_has(op, ATTR_volatile) && !memory_is_scratch(op->args[0]) &&
          !written[memory_root(op->args[0])->id];
 }

@@ -29,6 +29,6 @@ bool op_is_tied(const Op *op, const RegionSymbols *symbols);
 const bool *find_written(Kernel *k, Arena *a);
 
 /* A load, not volatile, from an argument that is never written: it always gives the same value. */
-bool motion_is_steady_load(const Op *op, const bool *written);
+bool motion_is_invariant_load(const Op *op, const bool *written);
 
 #endif

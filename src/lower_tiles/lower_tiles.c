@@ -23,7 +23,7 @@ bool tiles_refuse(Tiles *t, const Op *op, const char *what) { return emit_refuse
 
 /* ---- ops without an effect ---- */
 
-static bool keep_scalar(Tiles *t, const Value *v) {
+static bool hold_scalar(Tiles *t, const Value *v) {
   Tile *tile = &t->tile[v->id];
   tile->held = TILE_INLINE;
   Point p = tile_origin(t, v);
@@ -46,14 +46,14 @@ static bool leave_unsized(Tiles *t, const Op *op, Tile *tile) {
 }
 
 /* A single element is computed now; a larger tile where it is used, or now into a buffer. */
-static bool keep(Tiles *t, const Op *op) {
+static bool hold(Tiles *t, const Op *op) {
   const Value *v = &op->results[0];
   Tile *tile = &t->tile[v->id];
   if (t->plan.is_inline[v->id] && !tile_has_size(t, op, v->type)) return leave_unsized(t, op, tile);
   if (!tile_set_ranges(t, op, v->type, tile)) return false;
-  if (tile_elements(v->type, tile) == 1) return keep_scalar(t, v);
+  if (tile_elements(v->type, tile) == 1) return hold_scalar(t, v);
   tile->held = TILE_INLINE;
-  if (steady_is_kept(t, v)) return steady_keep(t, v);
+  if (kept_is_worthwhile(t, v)) return kept_compute(t, v);
   if (t->plan.is_inline[v->id]) {
     tile->scope = tile_home(t, op);
     return true;
@@ -87,15 +87,15 @@ static bool lower_set_symbol(Tiles *t, const Op *op) {
 /* ---- the walk ---- */
 
 static TilesFn *const family[OP_COUNT] = {
-    [OP_fill] = keep,
-    [OP_scalar] = keep,
+    [OP_fill] = hold,
+    [OP_scalar] = hold,
     [OP_alloc] = tiles_alloc,
-    [OP_self_index] = keep,
-    [OP_exists] = keep,
-    [OP_inside] = keep,
-    [OP_apply_expr] = keep,
+    [OP_self_index] = hold,
+    [OP_exists] = hold,
+    [OP_inside] = hold,
+    [OP_apply_expr] = hold,
     [OP_set_symbol] = lower_set_symbol,
-    [OP_read] = keep,
+    [OP_read] = hold,
     [OP_write] = tiles_write,
 #define ATOMIC(op, word, combine) [OP_##op] = tiles_atomic,
 #include "ir/ops/atomics.def"
@@ -111,11 +111,11 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_topk] = tiles_topk,
     [OP_reduce] = tiles_scan,
     [OP_scan] = tiles_scan,
-    [OP_broadcast] = keep,
-    [OP_repeat] = keep,
-    [OP_permute] = keep,
-    [OP_squeeze] = keep,
-    [OP_convert] = keep,
+    [OP_broadcast] = hold,
+    [OP_repeat] = hold,
+    [OP_permute] = hold,
+    [OP_squeeze] = hold,
+    [OP_convert] = hold,
     [OP_for] = tiles_region_op,
     [OP_while] = tiles_region_op,
     [OP_if] = tiles_region_op,
@@ -127,7 +127,7 @@ static TilesFn *family_of(const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   if (family[op->kind]) return family[op->kind];
   if (info->level != LEVEL_BOTH) return NULL;
-  return info->flags & OPF_SYNC ? skip : keep;
+  return info->flags & OPF_SYNC ? skip : hold;
 }
 
 bool tiles_lower_region(Tiles *t, const Region *r) {

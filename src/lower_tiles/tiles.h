@@ -53,7 +53,7 @@ typedef struct Tile {
 /* Decisions that tiles_plan makes before anything is emitted. */
 typedef struct TilePlan {
   bool *is_inline; /* by value id: recomputed where it is used */
-  bool *is_steady; /* kept for later workgroups (tiles_kept_values.c) */
+  bool *is_kept;   /* kept for later workgroups (tiles_kept_values.c) */
   int *cost;       /* of computing it, in additions; 0: only loops of products use it */
 } TilePlan;
 
@@ -314,12 +314,12 @@ typedef struct PackSource {
   const Value *of;
   const Sym *row, *k, *row_start, *k_start;
   int extent, depth;
-  const Sym *end;   /* rows from this coordinate on are not needed; NULL: all are */
-  const Sym *k_end; /* elements from this coordinate on are skipped; NULL: none */
-  Point others;     /* coordinates of its other dims */
-  DType dtype;      /* the type that the product is computed in */
-  int side, step;   /* elements of k that are contiguous; that one step of the product reads */
-  bool tied;        /* packed where it is used, not before loops */
+  const Sym *end;    /* rows from this coordinate on are not needed; NULL: all are */
+  const Sym *k_end;  /* elements from this coordinate on are skipped; NULL: none */
+  Point others;      /* coordinates of its other dims */
+  DType dtype;       /* the type that the product is computed in */
+  int k_group, step; /* elements of k that are contiguous; that one step of the product reads */
+  bool tied;         /* packed where it is used, not before loops */
 } PackSource;
 
 /* The number of elements along k that panels have room for: whole steps. */
@@ -332,7 +332,8 @@ static inline int64_t pack_elements(const PackSource *s) {
 }
 
 /* The operand in panels of `rows`: element (k, r) of panel p at base + p*rows*depth + k*(rows of p)
- * + r, where k counts sides, and elements are sides. The last panel may have fewer rows. */
+ * + r, where k counts groups of k_group elements, and an element is such a group. The last panel may
+ * have fewer rows. */
 typedef struct Panels {
   PackSource source;
   int rows;
@@ -345,8 +346,8 @@ typedef struct Panels {
 } Panels;
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
-/* Whether it would be packed before the loop in which it is used. */
-bool pack_is_steady(const Tiles *t, const PackSource *from);
+/* Whether it is packed before the loop in which it is used. */
+bool pack_is_hoisted(const Tiles *t, const PackSource *from);
 /* The read that v is, up to order and type; NULL: it is something else. */
 const Op *pack_plain_read(const Tiles *t, const Value *v);
 /* The current number of elements of a row along k: `depth`, or up to `k_end`. */
@@ -369,10 +370,10 @@ void panels_close(Tiles *t, PanelRun *r);
 /* ---- panels for several workgroups (tiles_kept_panels.c) ------------------------------------ */
 
 /* Whether e differs between consecutive workgroups. */
-bool keep_differs(const Tiles *t, const Sym *e);
+bool kept_differs(const Tiles *t, const Sym *e);
 /* Whether e, or what is read, is the same in all workgroups and all iterations. */
-bool keep_is_steady(Tiles *t, const Sym *e);
-bool keep_is_read_steady(Tiles *t, const Op *read);
+bool kept_is_invariant(Tiles *t, const Sym *e);
+bool kept_is_read_invariant(Tiles *t, const Op *read);
 
 typedef struct Kept {
   const Sym *key, *tile; /* identifies these workgroups; the tile of the loop in which it is
@@ -386,17 +387,18 @@ typedef struct Kept {
 } Kept;
 
 /* Whether the source, packed in `home`, is the same in consecutive workgroups. */
-bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out);
+bool kept_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out);
 /* For this many elements that are computed once, wherever they are computed. */
-bool keep_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out);
-void keep_open(Tiles *t, Kept *k);
-void keep_close(Tiles *t, Kept *k);
+bool kept_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out);
+void kept_open(Tiles *t, Kept *k);
+void kept_close(Tiles *t, Kept *k);
 
 /* ---- values shared by workgroups (tiles_kept_values.c) -------------------------------------- */
 
-/* Whether v, which could be recomputed where it is used, is such a value, is worth keeping, and
- * there is room. */
-bool steady_is_kept(Tiles *t, const Value *v);
-bool steady_keep(Tiles *t, const Value *v);
+/* Whether v, which could be recomputed where it is used, is the same in all workgroups and worth
+ * keeping, and there is room for it. */
+bool kept_is_worthwhile(Tiles *t, const Value *v);
+/* Computes it into a buffer, in the first workgroup only. */
+bool kept_compute(Tiles *t, const Value *v);
 
 #endif

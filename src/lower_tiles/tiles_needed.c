@@ -31,7 +31,7 @@ static bool looks_up(const Op *op, const Sym *dim) {
 
 /* The limit is constant throughout the kernel: no loop or set_symbol, not even a later one, changes
  * it. */
-static bool is_steady(const Tiles *t, const Sym *limit) {
+static bool is_invariant(const Tiles *t, const Sym *limit) {
   for (const Op *op = ir_first(t->l.k); op; op = ir_next(op)) {
     const Attr *axis = op_attr(op, ATTR_axis), *version = op_attr(op, ATTR_version);
     if (version && sym_contains(limit, version->sym)) return false;
@@ -51,7 +51,7 @@ const Sym *tiles_needed(Tiles *t, const Sym *dim) {
     if (!own || (limit && own != limit)) return NULL;
     limit = own;
   }
-  return limit && is_steady(t, limit) ? limit : NULL;
+  return limit && is_invariant(t, limit) ? limit : NULL;
 }
 
 /* ---- one value ---- */
@@ -99,5 +99,5 @@ static bool uses_below(Uses *u, const Value *v) {
 const Sym *tiles_used_below(Tiles *t, const Value *v, const Sym *dim, const Op *except) {
   Uses u = {.t = t, .dim = dim, .except = except};
   u.seen = ARENA_ARRAY(t->l.arena, bool, t->l.k->nvalues + 1);
-  return uses_below(&u, v) && u.limit && is_steady(t, u.limit) ? u.limit : NULL;
+  return uses_below(&u, v) && u.limit && is_invariant(t, u.limit) ? u.limit : NULL;
 }

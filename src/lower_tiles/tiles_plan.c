@@ -172,7 +172,7 @@ void tiles_plan(Tiles *t) {
   Arena *a = t->l.arena;
   Plan p = {.t = t, .words = k->nops / 64 + 1, .written = find_written(k, a)};
   t->plan.is_inline = ARENA_ARRAY(a, bool, k->nvalues + 1);
-  t->plan.is_steady = ARENA_ARRAY(a, bool, k->nvalues + 1);
+  t->plan.is_kept = ARENA_ARRAY(a, bool, k->nvalues + 1);
   t->plan.cost = ARENA_ARRAY(a, int, k->nvalues + 1);
   p.ops = ARENA_ARRAY(a, const Op *, k->nops + 1);
   p.cost = ARENA_ARRAY(a, int, k->nvalues + 1);
@@ -228,7 +228,7 @@ bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of) {
 }
 
 bool tiles_used_later(const Tiles *t, const Op *op, const Value *v) {
-  if (t->plan.is_steady[v->id]) return true;
+  if (t->plan.is_kept[v->id]) return true;
   Depends d = ask(t, v);
   const Op *end = op->parent->owner;
   while (end && !end->next) end = end->parent->owner;

@@ -7,7 +7,11 @@
 #include "ir/dtype.h"
 #include "lower_tiles/tiles.h"
 
-enum { AHEAD = 1024, FAR = 16384, LINE = 64 }; /* bytes: distance, longest row, line */
+enum {
+  DISTANCE = 1024,
+  LONGEST = 16384,
+  LINE = 64
+}; /* bytes: of the prefetch, of a row, of a line */
 
 /* The dim along which the read's next row lies: a loop of the nest, or the next workgroup; -1:
  * there is none. */
@@ -17,7 +21,7 @@ static int next_dim(const Tiles *t, const Value *read, int along) {
   for (int i = read->type->rank - 1; i >= 0; i--) {
     if (i == along) continue;
     if (tile->extent[i] > 1) return i;
-    if (groups < 0 && keep_differs(t, tile->start[i])) groups = i;
+    if (groups < 0 && kept_differs(t, tile->start[i])) groups = i;
   }
   return groups;
 }
@@ -36,8 +40,8 @@ static void fetch(Tiles *t, const Value *read, const Point *p) {
   if (along < 0 || access_contiguous(t, read->def) != type->dims[along]) return;
   int next = next_dim(t, read, along);
   int64_t row = (int64_t)dtype_bytes(type->dtype, t->tile[read->id].extent[along]);
-  if (next < 0 || row < 1 || row > FAR) return;
-  Point q = further(t, *p, type->dims[next], row < AHEAD ? AHEAD / row : 1);
+  if (next < 0 || row < 1 || row > LONGEST) return;
+  Point q = further(t, *p, type->dims[next], row < DISTANCE ? DISTANCE / row : 1);
   int line = LINE * 8 / dtype_memory_bits(type->dtype);
   for (int i = 0; i < p->width; i += line) {
     Point at = further(t, q, type->dims[along], i);

@@ -35,7 +35,7 @@ static Value *next(Tiles *t, const Scan *s, const Point *p, Value *acc) {
   return there ? emit_select(l, there, v, acc) : v;
 }
 
-static void keep(Tiles *t, Scan *s, const Point *p, Value *v) {
+static void take_result(Tiles *t, Scan *s, const Point *p, Value *v) {
   const Tile *tile = &t->tile[s->out->id];
   v = emit_cast(&t->l, v, s->out->type->dtype);
   if (tile->held == TILE_BUFFER) buffer_store(t, tile->buffer, s->out->type, tile, p, v);
@@ -63,9 +63,9 @@ static bool scan_at(Tiles *t, const Point *p, void *user) {
   q.dim[q.n] = s->dim;
   q.at[q.n++] = emit_sound(l, sym_add(l->sym, s->start, loop.counter));
   Value *v = next(t, s, &q, loop_arg(&loop, 0)), *sum = v ? v : acc;
-  if (v && !reduces) keep(t, s, &q, v);
+  if (v && !reduces) take_result(t, s, &q, v);
   loop_close(t, &loop, &sum);
-  if (v && reduces) keep(t, s, p, loop_result(&loop, 0));
+  if (v && reduces) take_result(t, s, p, loop_result(&loop, 0));
   return v != NULL;
 }
 

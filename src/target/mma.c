@@ -177,10 +177,10 @@ const DotInfo *dot_info(DotForm form) {
   return &rows[form];
 }
 
-/* `side` elements of K, then rows, then the rest of K. */
-static const char *side_layout(Arena *a, int rows, int k, int side) {
-  if (side == k) return arena_printf(a, "reg d1/%d:1 d0/%d:1", k, rows);
-  return arena_printf(a, "reg d1/%d:1 d0/%d:1 d1/%d:%d", side, rows, k / side, side);
+/* `k_group` elements of K, then rows, then the rest of K. */
+static const char *k_group_layout(Arena *a, int rows, int k, int k_group) {
+  if (k_group == k) return arena_printf(a, "reg d1/%d:1 d0/%d:1", k, rows);
+  return arena_printf(a, "reg d1/%d:1 d0/%d:1 d1/%d:%d", k_group, rows, k / k_group, k_group);
 }
 
 static const char *sums_layout(Arena *a, const DotInfo *t, int m, int n) {
@@ -208,8 +208,8 @@ const MmaInfo *mma_register_tile(Arena *a, DotForm form, int m, int n, int k) {
       .storage_b = MMA_REGISTERS,
       .needs = FEATURE_REGISTER_TILES,
       .tile = form,
-      .layout = {side_layout(a, m, k, any_k ? k : t->side_a),
-                 side_layout(a, n, k, any_k ? k : t->side_b), sums_layout(a, t, m, n)},
+      .layout = {k_group_layout(a, m, k, any_k ? k : t->k_group_a),
+                 k_group_layout(a, n, k, any_k ? k : t->k_group_b), sums_layout(a, t, m, n)},
       .emit = "",
   };
   return row;

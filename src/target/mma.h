@@ -101,7 +101,7 @@ const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes);
 
 typedef struct DotInfo {
   const char *word, *doc;
-  int k, side_a, side_b, grain;
+  int k, k_group_a, k_group_b, grain;
   bool squares;               /* results are in squares; otherwise in rows */
   unsigned types, from, sums; /* MmaType */
 } DotInfo;

@@ -122,7 +122,7 @@ bool pass_cse(Kernel *k, PassCtx *cx) {
   for (Op *op = ir_first(k), *next; op; op = next) {
     next = ir_next(op);
     rename_args(&c, op);
-    if (!op_is_pure(op) && !(c.written && motion_is_steady_load(op, c.written))) continue;
+    if (!op_is_pure(op) && !(c.written && motion_is_invariant_load(op, c.written))) continue;
     uint64_t hash = hash_op(op);
     Op *earlier = find_earlier(&c, hash, op);
     if (!earlier) {

@@ -45,7 +45,7 @@ static bool may_leave(const Licm *m, const Loop *loop, const Op *op) {
   if (m->divisors && op->kind == OP_expr)
     return divisors_guard(m->divisors, op_attr(op, ATTR_expr)->sym) != NULL;
   if (op_is_pure(op)) return !op_may_fail(m->k, m->cx->facts.header, op);
-  return m->written && loop->runs && motion_is_steady_load(op, m->written);
+  return m->written && loop->runs && motion_is_invariant_load(op, m->written);
 }
 
 static bool is_invariant(const Licm *m, const Loop *loop, const Op *op) {

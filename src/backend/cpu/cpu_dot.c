@@ -120,8 +120,8 @@ static int unit_of(const TileMma *t) {
   return llvm_elem_bits(t->acc) / llvm_elem_bits(t->a->dtype);
 }
 
-int cpu_index_in(int rows, int side, int row, int k) {
-  return k / side * rows * side + row * side + k % side;
+int cpu_index_in(int rows, int k_group, int row, int k) {
+  return k / k_group * rows * k_group + row * k_group + k % k_group;
 }
 
 /* The unit of A that begins at element `at`, broadcast to all lanes of a register. */
@@ -171,7 +171,7 @@ static const char **unit_columns(TileMma *t, const CpuDot *dot, int k) {
   *columns = (Held){.dtype = t->b->dtype, .n = t->n * unit};
   for (int j = 0; j < t->n; j++)
     for (int e = 0; e < unit; e++)
-      from[j * unit + e] = (Source){t->b, cpu_index_in(t->n, t->side[1], j, k + e)};
+      from[j * unit + e] = (Source){t->b, cpu_index_in(t->n, t->k_group[1], j, k + e)};
   llvm_held_gather(p, columns, from, width);
   const char *elem = llvm_elem_type(t->b->dtype);
   for (int i = 0; i < count; i++) {
@@ -218,7 +218,7 @@ void cpu_dot_rows(TileMma *t, const CpuDot *dot, const char ***rows) {
   for (int k = 0; k < t->k; k += unit) {
     const char **columns = unit_columns(t, dot, k);
     for (int i = 0; i < t->m; i++) {
-      int at = cpu_index_in(t->m, t->side[0], i, k), lane = by_lane ? at % quad / unit : -1;
+      int at = cpu_index_in(t->m, t->k_group[0], i, k), lane = by_lane ? at % quad / unit : -1;
       const char *a = by_lane ? quad_of(t, dot, at) : unit_splat(t, dot, at);
       for (int j = 0; j < count; j++) {
         int n = part_size(t->n, t->width, j);

@@ -28,7 +28,7 @@ typedef struct TileMma {
   Llvm *p;
   const MmaInfo *row;
   int m, n, k;
-  int side[2]; /* elements of k that are contiguous in a and b */
+  int k_group[2]; /* elements of k that are contiguous in a and b */
   DType acc;
   int width;        /* elements of a vector of acc */
   const char *elem; /* of acc */
@@ -50,7 +50,7 @@ const CpuDot *cpu_dot_for(Llvm *p, const Op *op);
 int cpu_dot_repeats(const Llvm *p, const CpuDot *dot);
 
 /* The index of (row, k) in a fragment of `rows` rows. */
-int cpu_index_in(int rows, int side, int row, int k);
+int cpu_index_in(int rows, int k_group, int row, int k);
 
 /* ---- matrix registers (cpu_matrix.c) ---- */
 

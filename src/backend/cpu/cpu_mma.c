@@ -6,7 +6,7 @@
 #include "ir/dtype.h"
 
 /* An operand in the type of the accumulator, one vector per k: element i of vector k is (i, k). */
-static Held **columns_of(TileMma *t, Held *h, int rows, int side) {
+static Held **columns_of(TileMma *t, Held *h, int rows, int k_group) {
   Llvm *p = t->p;
   Held **out = ARENA_ARRAY(p->arena, Held *, t->k);
   for (int k = 0; k < t->k; k++) {
@@ -14,7 +14,7 @@ static Held **columns_of(TileMma *t, Held *h, int rows, int side) {
     *column = (Held){.dtype = h->dtype, .n = rows};
     *cast = (Held){.dtype = t->acc, .n = rows};
     Source *from = ARENA_ARRAY(p->arena, Source, rows);
-    for (int i = 0; i < rows; i++) from[i] = (Source){h, cpu_index_in(rows, side, i, k)};
+    for (int i = 0; i < rows; i++) from[i] = (Source){h, cpu_index_in(rows, k_group, i, k)};
     if (t->k == 1 && h->dtype == t->acc) {
       out[k] = h;
       continue;
@@ -92,7 +92,8 @@ static void close_rows(TileMma *t, const char ***rows, const int *regs, Held *to
 }
 
 static void outer_product(TileMma *t, const char ***rows) {
-  Held **a = columns_of(t, t->a, t->m, t->side[0]), **b = columns_of(t, t->b, t->n, t->side[1]);
+  Held **a = columns_of(t, t->a, t->m, t->k_group[0]),
+       **b = columns_of(t, t->b, t->n, t->k_group[1]);
   for (int k = 0; k < t->k; k++) {
     const char *const *columns = llvm_parts_of(t->p, b[k], t->width);
     for (int i = 0; i < t->m; i++)
@@ -132,8 +133,8 @@ static bool open_tile(TileMma *t, const Op *op, const Held *acc) {
     return llvm_fail(p, op, "this matrix instruction");
   const DotInfo *form = dot_info(t->row->tile);
   t->m = t->row->m, t->n = t->row->n, t->k = t->row->k;
-  t->side[0] = t->row->tile == DOT_tile ? t->k : form->side_a;
-  t->side[1] = t->row->tile == DOT_tile ? t->k : form->side_b;
+  t->k_group[0] = t->row->tile == DOT_tile ? t->k : form->k_group_a;
+  t->k_group[1] = t->row->tile == DOT_tile ? t->k : form->k_group_b;
   t->acc = acc->dtype;
   t->width = llvm_compute_width(p, acc->dtype);
   t->elem = llvm_elem_type(t->acc);

@@ -150,7 +150,7 @@ static bool is_accessed(const Accesses *all, const Value *memory, const Value *o
 }
 
 /* For a sum that changes with the loop, the operand that does not. */
-static const Value *steady_side(const Ptx *p, const Accesses *all, Access a, const Region *r) {
+static const Value *invariant_part(const Ptx *p, const Accesses *all, Access a, const Region *r) {
   if (!is_sum(p, a.memory, a.offset)) return NULL;
   for (int i = 0; i < 2; i++) {
     const Value *side = a.offset->def->args[i], *other = a.offset->def->args[1 - i];
@@ -165,7 +165,7 @@ void ptx_addresses_before(Ptx *p, const Region *body) {
   for (const Op *op = body->first; op; op = op->next) find_accesses(p, op, &all);
   for (int i = 0; i < all.n; i++) {
     Access a = all.at[i];
-    const Value *offset = is_inside(a.offset, body) ? steady_side(p, &all, a, body) : a.offset;
+    const Value *offset = is_inside(a.offset, body) ? invariant_part(p, &all, a, body) : a.offset;
     if (offset && !is_inside(a.memory, body)) ptx_address(p, a.memory, offset);
   }
 }

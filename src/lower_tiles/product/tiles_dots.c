@@ -16,7 +16,7 @@ typedef struct Dots {
   const TiledProduct *p;
   int width; /* of vectors along k */
   int step;  /* elements of k between tests: one cache line */
-  Panels side[2];
+  Panels panels[2];
   int few;            /* the operand with few rows */
   const Panels *held; /* that operand, row by row; NULL: it is read in place */
 } Dots;
@@ -41,14 +41,14 @@ static void choose_dots(Tiles *t, Dots *x) {
       registers = target->registers * 4 / target->global_access;
   int each = x->width > lanes ? x->width / lanes : 1, sums = registers / 2 / each;
   int rows[2], few = 1;
-  for (int i = 0; i < 2; i++) rows[i] = skinny_rows(t, &x->p->source[i]);
+  for (int i = 0; i < 2; i++) rows[i] = skinny_needed_rows(t, &x->p->source[i]);
   bool converts = tile_bytes(t, x->p->source[!x->few].of) * 8 < dtype_info[x->p->dtype].bits;
   while ((converts ? 4 : 4 * few) * few <= sums && 2 * few <= rows[x->few]) few *= 2;
   int many = sums / few < MOST_STREAMS ? sums / few : MOST_STREAMS;
   while (many > 1 && many > rows[!x->few]) many /= 2;
   for (int i = 0; i < 2; i++) {
-    x->side[i] = (Panels){.source = x->p->source[i], .rows = i == x->few ? few : many};
-    x->side[i].base = sym_int(t->l.sym, 0);
+    x->panels[i] = (Panels){.source = x->p->source[i], .rows = i == x->few ? few : many};
+    x->panels[i].base = sym_int(t->l.sym, 0);
   }
 }
 
@@ -57,7 +57,8 @@ static void choose_dots(Tiles *t, Dots *x) {
 static bool hold_few(Tiles *t, Dots *x) {
   const PackSource *s = &x->p->source[x->few];
   const Op *read = pack_plain_read(t, s->of);
-  bool is_there = read && read->results[0].type->dtype == s->dtype && skinny_lies_along(t, s, s->k);
+  bool is_there =
+      read && read->results[0].type->dtype == s->dtype && skinny_is_contiguous(t, s, s->k);
   return is_there || (x->held = pack_panels(t, s, 1)) != NULL;
 }
 
@@ -79,17 +80,17 @@ static Value *read_held(Tiles *t, const Panels *from, const Sym *row, const Sym 
 }
 
 /* `width` elements along k of rows [first, first + n) of an operand. */
-static bool read_along(Tiles *t, const Dots *x, int side, const Sym *first, int n, const Sym *k,
+static bool read_along(Tiles *t, const Dots *x, int operand, const Sym *first, int n, const Sym *k,
                        int width, Value **out) {
   SymCtx *sym = t->l.sym;
-  const PackSource *s = &x->p->source[side];
+  const PackSource *s = &x->p->source[operand];
   Point at = point_along(t, s, k, width);
   pack_grant_rows(t, s);
   if (s->k_end) nest_grant(t, s->k, s->k_end);
   for (int i = 0; i < n; i++) {
     const Sym *row = sym_add(sym, first, sym_int(sym, i));
     Point p = pack_point(at, s->row, pack_row_at(t, s, row));
-    bool held = side == x->few && x->held;
+    bool held = operand == x->few && x->held;
     out[i] = held ? read_held(t, x->held, row, k, width) : pack_source_at(t, s, &p);
     if (!out[i]) return false;
   }
@@ -97,7 +98,7 @@ static bool read_along(Tiles *t, const Dots *x, int side, const Sym *first, int 
 }
 
 /* Prefetches the rows that come next: they are short, so hardware prefetchers do not find them. */
-static void ask_ahead(Tiles *t, const PackSource *s, const Sym *first, int n, const Sym *k) {
+static void prefetch_next(Tiles *t, const PackSource *s, const Sym *first, int n, const Sym *k) {
   SymCtx *sym = t->l.sym;
   for (int i = 0; i < n; i++) {
     const Sym *row = sym_add(sym, s->row_start, sym_add(sym, first, sym_int(sym, n + i)));
@@ -145,8 +146,8 @@ static Value *sum_vectors(Tiles *t, const Dots *x, const Block *b, const Sym *to
   bool ok = true;
   for (int i = 0; ok && i < x->step; i += x->width)
     ok = add_products(t, x, b, sym_add(l->sym, loop.counter, sym_int(l->sym, i)), sum);
-  if (x->few == 0) ask_ahead(t, &x->side[1].source, b->column, b->n, loop.counter);
-  else ask_ahead(t, &x->side[0].source, b->row, b->m, loop.counter);
+  if (x->few == 0) prefetch_next(t, &x->panels[1].source, b->column, b->n, loop.counter);
+  else prefetch_next(t, &x->panels[0].source, b->row, b->m, loop.counter);
   loop_close(t, &loop, sum);
   for (int i = 0; i < n; i++) sum[i] = loop_result(&loop, i);
   return ok ? add_up(t, sum, n) : NULL;
@@ -183,7 +184,7 @@ static bool dots_block(Tiles *t, const Dots *x, const Block *b) {
 }
 
 /* A block of `rows` of the small operand, next to a run of the other. */
-static bool dots_beside(Tiles *t, const Dots *x, const PanelRun *many, const Sym *first, int rows) {
+static bool dots_rows(Tiles *t, const Dots *x, const PanelRun *many, const Sym *first, int rows) {
   Block b = {rows, many->rows, first, many->first, NULL, NULL};
   if (x->few == 1) b = (Block){many->rows, rows, many->first, first, NULL, NULL};
   return dots_block(t, x, &b);
@@ -192,11 +193,11 @@ static bool dots_beside(Tiles *t, const Dots *x, const PanelRun *many, const Sym
 /* Some of these rows are not needed: the others, one at a time. */
 static bool dots_cut(Tiles *t, const Dots *x, const PanelRun *many, const PanelRun *few) {
   SymCtx *sym = t->l.sym;
-  const PackSource *s = &x->side[x->few].source;
+  const PackSource *s = &x->panels[x->few].source;
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), few->first);
   left = emit_sound(&t->l, sym_min(sym, left, sym_int(sym, few->rows)));
   NestLoop loop = loop_open(t, NULL, left, few->rows, 1, NULL, 0);
-  bool ok = dots_beside(t, x, many, sym_add(sym, few->first, loop.counter), 1);
+  bool ok = dots_rows(t, x, many, sym_add(sym, few->first, loop.counter), 1);
   loop_close(t, &loop, NULL);
   return ok;
 }
@@ -207,9 +208,9 @@ static bool dots_all_few(Tiles *t, const Dots *x, const PanelRun *many) {
   for (int i = 0; ok && i < 4; i++) {
     PanelRun few;
     bool cut = i % 2;
-    if (!panels_open(t, &x->side[x->few], i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &few)) continue;
+    if (!panels_open(t, &x->panels[x->few], i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &few)) continue;
     ok = cut && few.rows > 1 ? dots_cut(t, x, many, &few)
-                             : dots_beside(t, x, many, few.first, few.rows);
+                             : dots_rows(t, x, many, few.first, few.rows);
     panels_close(t, &few);
   }
   return ok;
@@ -223,7 +224,7 @@ bool dots_multiply(Tiles *t, const TiledProduct *p) {
   nest_open(t);
   for (int rest = 0; ok && rest < 2; rest++) {
     PanelRun many;
-    if (!panels_open(t, &x.side[!x.few], rest, PANELS_NEEDED, &many)) continue;
+    if (!panels_open(t, &x.panels[!x.few], rest, PANELS_NEEDED, &many)) continue;
     ok = dots_all_few(t, &x, &many);
     panels_close(t, &many);
   }

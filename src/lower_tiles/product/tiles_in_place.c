@@ -36,13 +36,13 @@ static bool is_plain(Tiles *t, const Op *read, const PackSource *s, const Sym *e
   return !tested;
 }
 
-bool in_place_rows(Tiles *t, TiledProduct *p) {
+bool in_place_choose(Tiles *t, TiledProduct *p) {
   const PackSource *s = &p->source[0];
   const Op *read = pack_plain_read(t, s->of);
   SymCtx *sym = t->l.sym;
   bool matrix = dot_info(p->tile.form)->grain > 2;
   if (!matrix || !read || read->results[0].type->dtype != s->dtype || s->depth % s->step ||
-      pack_is_steady(t, s))
+      pack_is_hoisted(t, s))
     return false;
   const Sym *apart = distance(t, read, s->row), *end = access_limit(t, read, s->row);
   if (!apart || distance(t, read, s->k) != sym_int(sym, 1) || !is_plain(t, read, s, end))
@@ -50,14 +50,14 @@ bool in_place_rows(Tiles *t, TiledProduct *p) {
   const Sym *step = sym_int(sym, s->step), *rows = sym_int(sym, s->extent);
   const Sym *whole = sym_eq(sym, sym_mod(sym, pack_depth(t, s), step), sym_int(sym, 0));
   if (end) whole = sym_and(sym, whole, sym_ge(sym, sym_sub(sym, end, s->row_start), rows));
-  p->whole = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), whole));
-  p->rows = (Panels){.source = *s, .rows = p->tile.m, .base = sym_int(sym, 0), .read = read};
-  p->rows.apart = emit_sound(&t->l, apart);
-  p->rows.source.end = NULL; /* all of them exist */
-  return p->whole && p->whole != sym_bool(sym, false);
+  p->in_place_if = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), whole));
+  p->in_place = (Panels){.source = *s, .rows = p->tile.m, .base = sym_int(sym, 0), .read = read};
+  p->in_place.apart = emit_sound(&t->l, apart);
+  p->in_place.source.end = NULL; /* all of them exist */
+  return p->in_place_if && p->in_place_if != sym_bool(sym, false);
 }
 
-Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows) {
+Value *in_place_load(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows) {
   const PackSource *s = &from->source;
   SymCtx *sym = t->l.sym;
   Point p = s->others;

@@ -1,21 +1,21 @@
 /* tiles_k_groups.c: panels in which several elements of k are contiguous, as dot products and
  * matrix registers read them.
  *
- *     4 rows, sides of 2:   a0k0 a0k1 a1k0 a1k1 a2k0 a2k1 a3k0 a3k1, then the same of k2 and k3
+ *     4 rows, groups of 2:  a0k0 a0k1 a1k0 a1k1 a2k0 a2k1 a3k0 a3k1, then the same of k2 and k3
  *
- * A side is moved as a whole if it is contiguous in memory; if rows are contiguous, vectors of
+ * A group is moved as a whole if it is contiguous in memory; if rows are contiguous, vectors of
  * several k are interleaved. What a step of the product reads past the last element of k is
  * zero. */
 #include "ir/dtype.h"
 #include "lower_tiles/product/tiles_pack.h"
 
-enum { LONG = 32 }; /* sides that are moved as a whole */
+enum { LONG = 32 }; /* groups that are moved as a whole */
 
-/* Offset of (k, row) in the panel; k in whole sides. */
+/* Offset of (k, row) in the panel; k in whole groups. */
 static const Sym *offset_of(Tiles *t, const Packing *x, const Sym *k, const Sym *row) {
   SymCtx *sym = t->l.sym;
   const Sym *at = sym_mul(sym, k, sym_int(sym, x->rows));
-  at = sym_add(sym, at, sym_mul(sym, row, sym_int(sym, x->from->side)));
+  at = sym_add(sym, at, sym_mul(sym, row, sym_int(sym, x->from->k_group)));
   return emit_sound(&t->l, sym_add(sym, x->base, at));
 }
 
@@ -39,24 +39,25 @@ static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
 /* Element by element: (k + e, row) for the elements of one vec. */
 static void store_elements(Tiles *t, const Packing *x, const Sym *k, const Sym *row, Value *v) {
   SymCtx *sym = t->l.sym;
-  const Sym *side = sym_int(sym, x->from->side);
+  const Sym *k_group = sym_int(sym, x->from->k_group);
   for (int e = 0; e < v->type->n; e++) {
-    const Sym *at = sym_add(sym, k, sym_int(sym, e)), *in = sym_mod(sym, at, side);
+    const Sym *at = sym_add(sym, k, sym_int(sym, e)), *in = sym_mod(sym, at, k_group);
     Value *one = emit_pick(&t->l, v, &e, 1);
     store_all(t, x, sum(t, offset_of(t, x, sym_sub(sym, at, in), row), in), 0, &one, 1);
   }
 }
 
-/* Rows in blocks of whole sides: squares of them are transposed, so that sides of one k are
+/* Rows in blocks of whole groups: squares of them are transposed, so that groups of one k are
  * adjacent. */
-static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows, int sides) {
-  int n = x->group, side = x->from->side;
+static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows, int groups) {
+  int n = x->block_rows, k_group = x->from->k_group;
   Value *square[PACK_MOST];
-  for (int first = 0; first < sides; first += n) {
-    for (int r = 0; r < n; r++) square[r] = emit_range(&t->l, rows[r], first * side, n * side);
-    pack_transpose(t, square, n, side);
-    const Sym *at = sum(t, k, sym_int(t->l.sym, (int64_t)first * side));
-    store_all(t, x, offset_of(t, x, at, x->at_row), x->rows * side, square, n);
+  for (int first = 0; first < groups; first += n) {
+    for (int r = 0; r < n; r++)
+      square[r] = emit_range(&t->l, rows[r], first * k_group, n * k_group);
+    pack_transpose(t, square, n, k_group);
+    const Sym *at = sum(t, k, sym_int(t->l.sym, (int64_t)first * k_group));
+    store_all(t, x, offset_of(t, x, at, x->at_row), x->rows * k_group, square, n);
   }
 }
 
@@ -66,22 +67,22 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   SymCtx *sym = t->l.sym;
   Value *rows[PACK_MOST];
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
-  int sides = k->width / from->side;
-  for (int r = 0; r < x->group; r++) {
+  int groups = k->width / from->k_group;
+  for (int r = 0; r < x->block_rows; r++) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
     Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
     if (!(rows[r] = pack_source_at(t, from, &p))) return false;
   }
-  bool whole = k->width % from->side == 0;
-  if (whole && sides > 1 && sides % x->group == 0) {
-    store_squares(t, x, at, rows, sides);
+  bool whole = k->width % from->k_group == 0;
+  if (whole && groups > 1 && groups % x->block_rows == 0) {
+    store_squares(t, x, at, rows, groups);
     return true;
   }
-  for (int r = 0; r < x->group; r++) {
+  for (int r = 0; r < x->block_rows; r++) {
     const Sym *row = sym_add(sym, x->at_row, sym_int(sym, r));
-    for (int s = 0; whole && s < sides; s++) {
-      Value *one = emit_range(&t->l, rows[r], s * from->side, from->side);
-      const Sym *first = sum(t, at, sym_int(sym, (int64_t)s * from->side));
+    for (int s = 0; whole && s < groups; s++) {
+      Value *one = emit_range(&t->l, rows[r], s * from->k_group, from->k_group);
+      const Sym *first = sum(t, at, sym_int(sym, (int64_t)s * from->k_group));
       store_all(t, x, offset_of(t, x, first, row), 0, &one, 1);
     }
     if (!whole) store_elements(t, x, at, row, rows[r]);
@@ -89,11 +90,12 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   return true;
 }
 
-/* The largest divisor of k that is whole squares, whole sides, or single elements. */
+/* The largest divisor of k that is whole squares, whole groups, or single elements. */
 static int width_along(const Tiles *t, const PackSource *from, int block) {
-  int width = from->side * pack_block(t);
-  if (from->side >= LONG) width = from->side;
-  while (width > from->side && (from->depth % width || (width / from->side) % block)) width /= 2;
+  int width = from->k_group * pack_block(t);
+  if (from->k_group >= LONG) width = from->k_group;
+  while (width > from->k_group && (from->depth % width || (width / from->k_group) % block))
+    width /= 2;
   return from->depth % width ? 1 : width;
 }
 
@@ -130,15 +132,15 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   return ok;
 }
 
-static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
+static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = pack_point(from->others, from->k, from->k_start);
-  NestBox b = {.rank = p.n, .along = p.n - 1, .width = width_along(t, from, group)};
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = width_along(t, from, block_rows)};
   b.dim[b.along] = from->k;
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
   b.split = tile_limit(t, from->of, from->k);
-  x->group = group;
+  x->block_rows = block_rows;
   x->at_row = at_row;
   if (ends_early(from) && b.width > 1) return pack_needed(t, x, p, b.width);
   int granted = t->granted.n;
@@ -148,12 +150,12 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   return ok;
 }
 
-/* As many rows as a register has sides, if that is a valid block. */
+/* As many rows as a register has groups, if that is a valid block. */
 static int rows_of_block(const Tiles *t, const PackSource *from) {
-  int bytes = from->side * dtype_info[from->dtype].bits / 8;
-  int sides = t->l.machine.target->global_access / bytes;
+  int bytes = from->k_group * dtype_info[from->dtype].bits / 8;
+  int groups = t->l.machine.target->global_access / bytes;
   int most = pack_block(t);
-  return sides < 1 ? 1 : sides < most ? sides : most;
+  return groups < 1 ? 1 : groups < most ? groups : most;
 }
 
 static bool pack_along_k(Tiles *t, Packing *x) {
@@ -162,10 +164,10 @@ static bool pack_along_k(Tiles *t, Packing *x) {
   bool ok = true;
   if (whole) {
     NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, block, NULL, 0);
-    ok = pack_group(t, x, block, loop.counter);
+    ok = pack_row_block(t, x, block, loop.counter);
     loop_close(t, &loop, NULL);
   }
-  for (int r = whole; ok && r < x->rows; r++) ok = pack_group(t, x, 1, sym_int(sym, r));
+  for (int r = whole; ok && r < x->rows; r++) ok = pack_row_block(t, x, 1, sym_int(sym, r));
   return ok;
 }
 
@@ -189,36 +191,36 @@ static Value *zeros(Tiles *t, DType dtype, int n) {
   return emit_splat(&t->l, emit_number(&t->l, dtype, 0), n);
 }
 
-/* One side of each row, interleaved; `n` of its elements exist. */
+/* One group of each row, interleaved; `n` of its elements exist. */
 static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
   Value *v[PACK_LEAST];
-  int side = x->from->side, *regs = ARENA_ARRAY(t->l.arena, int, x->rows *side);
+  int k_group = x->from->k_group, *regs = ARENA_ARRAY(t->l.arena, int, x->rows *k_group);
   if (!read_rows(t, x, k, n, v)) return false;
-  for (int i = n; i < side; i++) v[i] = zeros(t, x->from->dtype, x->rows);
+  for (int i = n; i < k_group; i++) v[i] = zeros(t, x->from->dtype, x->rows);
   for (int r = 0; r < x->rows; r++)
-    for (int i = 0; i < side; i++) regs[r * side + i] = i * x->rows + r;
-  Value *all = emit_pick(&t->l, emit_join(&t->l, v, side), regs, x->rows * side);
+    for (int i = 0; i < k_group; i++) regs[r * k_group + i] = i * x->rows + r;
+  Value *all = emit_pick(&t->l, emit_join(&t->l, v, k_group), regs, x->rows * k_group);
   store_all(t, x, offset_of(t, x, k, sym_int(t->l.sym, 0)), 0, &all, 1);
   return true;
 }
 
-/* A part of a long side, n elements of k from `in` on: transposed in squares of rows. */
+/* A part of a long group, n elements of k from `in` on: transposed in squares of rows. */
 static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, int n) {
   SymCtx *sym = t->l.sym;
   Value *v[PACK_LEAST], *square[PACK_LEAST];
-  int side = x->from->side, block = n == PACK_LEAST ? n : 1;
+  int k_group = x->from->k_group, block = n == PACK_LEAST ? n : 1;
   if (!read_rows(t, x, sum(t, k, in), n, v)) return false;
   const Sym *at = sum(t, offset_of(t, x, k, sym_int(sym, 0)), in);
   int r = 0;
   for (; block > 1 && r + block <= x->rows; r += block) {
     for (int i = 0; i < block; i++) square[i] = emit_range(&t->l, v[i], r, block);
     pack_transpose(t, square, block, 1);
-    store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * side)), side, square, block);
+    store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * k_group)), k_group, square, block);
   }
   for (; r < x->rows; r++)
     for (int i = 0; i < n; i++) {
       Value *one = emit_pick(&t->l, v[i], &r, 1);
-      store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * side + i)), 0, &one, 1);
+      store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * k_group + i)), 0, &one, 1);
     }
   return true;
 }
@@ -235,21 +237,22 @@ static bool pack_parts(Tiles *t, const Packing *x, const Sym *k, int n) {
   return ok && (whole == n || pack_part(t, x, k, sym_int(sym, whole), n - whole));
 }
 
-static bool pack_side(Tiles *t, const Packing *x, const Sym *k, int n) {
-  return x->from->side > PACK_LEAST ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
+static bool pack_k_group(Tiles *t, const Packing *x, const Sym *k, int n) {
+  return x->from->k_group > PACK_LEAST ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
 }
 
-/* Whole sides without tests along k; then with tests to the end of the step. */
-static bool pack_needed_sides(Tiles *t, const Packing *x) {
+/* Whole groups without tests along k; then with tests to the end of the step. */
+static bool pack_needed_groups(Tiles *t, const Packing *x) {
   const PackSource *from = x->from;
-  const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, from->side, false);
+  const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, from->k_group, false);
   const Sym *bounds[] = {NULL, whole, whole_of(t, depth, from->step, true)};
   bool ok = true;
   for (int i = 0; ok && i < 2; i++) {
     if (bounds[i] == bounds[i + 1]) continue;
-    NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), from->side, NULL, 0);
+    NestLoop loop =
+        loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), from->k_group, NULL, 0);
     if (i == 0) nest_grant(t, from->k, from->k_end);
-    ok = pack_side(t, x, loop.counter, from->side);
+    ok = pack_k_group(t, x, loop.counter, from->k_group);
     loop_close(t, &loop, NULL);
   }
   return ok;
@@ -257,25 +260,25 @@ static bool pack_needed_sides(Tiles *t, const Packing *x) {
 
 static bool pack_along_rows(Tiles *t, Packing *x) {
   SymCtx *sym = t->l.sym;
-  if (ends_early(x->from)) return pack_needed_sides(t, x);
-  int side = x->from->side, depth = x->from->depth, whole = depth / side * side;
+  if (ends_early(x->from)) return pack_needed_groups(t, x);
+  int k_group = x->from->k_group, depth = x->from->depth, whole = depth / k_group * k_group;
   bool ok = true;
   if (whole) {
-    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, side, NULL, 0);
-    ok = pack_side(t, x, loop.counter, side);
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, k_group, NULL, 0);
+    ok = pack_k_group(t, x, loop.counter, k_group);
     loop_close(t, &loop, NULL);
   }
-  return ok && (whole == depth || pack_side(t, x, sym_int(sym, whole), depth - whole));
+  return ok && (whole == depth || pack_k_group(t, x, sym_int(sym, whole), depth - whole));
 }
 
 /* ---- the end of k ---- */
 
-/* Zeros from the last incomplete side to the end of the last step; its elements are stored
+/* Zeros from the last incomplete group to the end of the last step; its elements are stored
  * later. */
 static void clear_end(Tiles *t, const Packing *x) {
   SymCtx *sym = t->l.sym;
   const PackSource *from = x->from;
-  int whole = from->depth / from->side * from->side, left = pack_padded(from) - whole;
+  int whole = from->depth / from->k_group * from->k_group, left = pack_padded(from) - whole;
   if (pack_padded(from) == from->depth) return;
   Value *none = zeros(t, from->dtype, x->rows);
   NestLoop loop = loop_open(t, NULL, sym_int(sym, left), 0, 1, NULL, 0);
@@ -285,7 +288,7 @@ static void clear_end(Tiles *t, const Packing *x) {
   loop_close(t, &loop, NULL);
 }
 
-bool pack_sides(Tiles *t, Packing *x, bool along_rows) {
+bool pack_k_groups(Tiles *t, Packing *x, bool along_rows) {
   clear_end(t, x);
   return along_rows ? pack_along_rows(t, x) : pack_along_k(t, x);
 }

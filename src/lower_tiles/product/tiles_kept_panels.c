@@ -27,7 +27,7 @@ static int fastest_dim(const Tiles *t) {
   return -1;
 }
 
-bool keep_differs(const Tiles *t, const Sym *e) {
+bool kept_differs(const Tiles *t, const Sym *e) {
   int fastest = fastest_dim(t);
   return fastest >= 0 && sym_contains(e, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true));
 }
@@ -45,13 +45,13 @@ static const Sym *key_of(Tiles *t, int fastest) {
   return emit_sound(&t->l, key);
 }
 
-typedef struct Steady {
+typedef struct Invariance {
   Tiles *t;
   const Sym *counter; /* of the loop in which it is packed; NULL: none */
   const Sym *group;   /* $WGi along the fastest dim */
-} Steady;
+} Invariance;
 
-static bool is_steady(const Steady *s, const Sym *e) {
+static bool is_invariant(const Invariance *s, const Sym *e) {
   if (!e) return true;
   for (int i = 0; i < s->t->l.symbols.n; i++) {
     const Sym *symbol = s->t->l.symbols.at[i].symbol;
@@ -61,37 +61,37 @@ static bool is_steady(const Steady *s, const Sym *e) {
 }
 
 /* Whether the read's addresses, and which of its elements exist, are steady. */
-static bool is_read_steady(const Steady *s, const Op *read) {
+static bool is_read_invariant(const Invariance *s, const Op *read) {
   const AccessBounds *b = s->t->l.bounds[read->id];
   const Attr *mask = op_attr(read, ATTR_mask);
   bool ok = !b->access.ndynamic && b->access.replaced < 0 && !memory_is_scratch(b->access.memory);
   for (int i = 0; ok && i < b->access.memory->type->rank; i++)
-    ok = is_steady(s, b->coords[i]) && is_steady(s, b->sizes[i]);
-  for (int i = 0; ok && i < mask->n; i++) ok = is_steady(s, mask->exprs[i]);
+    ok = is_invariant(s, b->coords[i]) && is_invariant(s, b->sizes[i]);
+  for (int i = 0; ok && i < mask->n; i++) ok = is_invariant(s, mask->exprs[i]);
   return ok;
 }
 
-static bool is_source_steady(const Steady *s, const PackSource *from) {
+static bool is_source_invariant(const Invariance *s, const PackSource *from) {
   const Op *read = pack_plain_read(s->t, from->of);
-  bool ok = read && s->t->plan.is_inline[read->results[0].id] && is_read_steady(s, read) &&
-            is_steady(s, from->row_start) && is_steady(s, from->k_start) &&
-            is_steady(s, from->end) && is_steady(s, from->k_end);
-  for (int i = 0; ok && i < from->others.n; i++) ok = is_steady(s, from->others.at[i]);
+  bool ok = read && s->t->plan.is_inline[read->results[0].id] && is_read_invariant(s, read) &&
+            is_invariant(s, from->row_start) && is_invariant(s, from->k_start) &&
+            is_invariant(s, from->end) && is_invariant(s, from->k_end);
+  for (int i = 0; ok && i < from->others.n; i++) ok = is_invariant(s, from->others.at[i]);
   return ok;
 }
 
-static Steady steady_here(Tiles *t, const Sym *counter, int fastest) {
-  return (Steady){t, counter, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true)};
+static Invariance invariance_here(Tiles *t, const Sym *counter, int fastest) {
+  return (Invariance){t, counter, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true)};
 }
 
-bool keep_is_steady(Tiles *t, const Sym *e) {
-  Steady s = steady_here(t, NULL, fastest_dim(t));
-  return is_steady(&s, e);
+bool kept_is_invariant(Tiles *t, const Sym *e) {
+  Invariance s = invariance_here(t, NULL, fastest_dim(t));
+  return is_invariant(&s, e);
 }
 
-bool keep_is_read_steady(Tiles *t, const Op *read) {
-  Steady s = steady_here(t, NULL, fastest_dim(t));
-  return is_read_steady(&s, read);
+bool kept_is_read_invariant(Tiles *t, const Op *read) {
+  Invariance s = invariance_here(t, NULL, fastest_dim(t));
+  return is_read_invariant(&s, read);
 }
 
 /* ---- slots ---- */
@@ -110,16 +110,16 @@ static bool choose_slots(const Tiles *t, const PackSource *from, const Op *loop,
   return out->all ? trips > 0 : room > 1;
 }
 
-bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out) {
+bool kept_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out) {
   SymCtx *sym = t->l.sym;
   int fastest = fastest_dim(t);
   const Op *loop = home->region->owner;
   if (!t->keeps || fastest < 0) return false;
   if (loop && (loop->kind != OP_for || op_has(loop, ATTR_from) || op_has(loop, ATTR_step)))
     return false;
-  Steady s = steady_here(t, NULL, fastest);
+  Invariance s = invariance_here(t, NULL, fastest);
   if (loop) s.counter = ir_loop_counter(t->l.k, op_attr(loop, ATTR_axis)->sym);
-  if (!is_source_steady(&s, from) || !choose_slots(t, from, loop, out)) return false;
+  if (!is_source_invariant(&s, from) || !choose_slots(t, from, loop, out)) return false;
   out->tile = loop ? s.counter : sym_int(sym, 0);
   out->key = key_of(t, fastest);
   const Sym *slot = out->tile;
@@ -128,7 +128,7 @@ bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *o
   return true;
 }
 
-bool keep_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out) {
+bool kept_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out) {
   int fastest = fastest_dim(t);
   const Sym *zero = sym_int(t->l.sym, 0);
   if (!t->keeps || fastest < 0 || (int64_t)dtype_bytes(dtype, elements) > room_of(t)) return false;
@@ -147,7 +147,7 @@ static Value *cell(Tiles *t, const Kept *k, int number, Value *store) {
 }
 
 /* The code that follows runs only if it has not run before for these workgroups and this tile. */
-void keep_open(Tiles *t, Kept *k) {
+void kept_open(Tiles *t, Kept *k) {
   Lower *l = &t->l;
   k->cells = scratch_new(t, DTYPE_i64, 2, true);
   op_set_attr(l->k, k->cells->def, (Attr){.key = ATTR_kept});
@@ -162,7 +162,7 @@ void keep_open(Tiles *t, Kept *k) {
   k->saved = tiles_open_scope(t, ir_region_new(l->k, k->op), emit_facts(l));
 }
 
-void keep_close(Tiles *t, Kept *k) {
+void kept_close(Tiles *t, Kept *k) {
   Lower *l = &t->l;
   const Sym *done = sym_add(l->sym, k->tile, sym_int(l->sym, 1));
   cell(t, k, 0, emit_expr(l, k->key, DTYPE_i64));

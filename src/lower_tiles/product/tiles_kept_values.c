@@ -12,30 +12,30 @@
 
 enum { LEAST_COST = 3 }; /* minimum worth keeping: a load, and a conversion of two instructions */
 
-static bool is_steady(Tiles *t, const Value *v);
+static bool is_invariant(Tiles *t, const Value *v);
 
-static bool are_operands_steady(Tiles *t, const Op *op) {
+static bool are_operands_invariant(Tiles *t, const Op *op) {
   for (int i = 0; i < op->nargs; i++)
-    if (!is_steady(t, op->args[i])) return false;
+    if (!is_invariant(t, op->args[i])) return false;
   return true;
 }
 
-static bool is_op_steady(Tiles *t, const Op *op) {
+static bool is_op_invariant(Tiles *t, const Op *op) {
   const Attr *value = op_attr(op, ATTR_value), *expr = op_attr(op, ATTR_expr);
-  if (op->kind == OP_read) return keep_is_read_steady(t, op);
-  if (value && value->sym && !keep_is_steady(t, value->sym)) return false;
-  if (expr && !keep_is_steady(t, expr->sym)) return false;
-  return !op->body && op_is_pure(op) && are_operands_steady(t, op);
+  if (op->kind == OP_read) return kept_is_read_invariant(t, op);
+  if (value && value->sym && !kept_is_invariant(t, value->sym)) return false;
+  if (expr && !kept_is_invariant(t, expr->sym)) return false;
+  return !op->body && op_is_pure(op) && are_operands_invariant(t, op);
 }
 
 /* Everything it is computed from is recomputed where it is used, or is kept itself. */
-static bool is_steady(Tiles *t, const Value *v) {
+static bool is_invariant(Tiles *t, const Value *v) {
   const Tile *tile = &t->tile[v->id];
   if (v->type->kind != TYPE_tile) return !v->def && v->owner == t->l.tiles;
   for (int i = 0; i < v->type->rank; i++)
-    if (!keep_is_steady(t, tile->start[i])) return false;
-  if (tile->held == TILE_BUFFER) return t->plan.is_steady[v->id];
-  return tile->held == TILE_INLINE && v->def && is_op_steady(t, v->def);
+    if (!kept_is_invariant(t, tile->start[i])) return false;
+  if (tile->held == TILE_BUFFER) return t->plan.is_kept[v->id];
+  return tile->held == TILE_INLINE && v->def && is_op_invariant(t, v->def);
 }
 
 /* It has a user other than inline values of the same shape, which would be kept instead. */
@@ -49,24 +49,24 @@ static bool is_wanted(const Tiles *t, const Value *v) {
   return false;
 }
 
-bool steady_is_kept(Tiles *t, const Value *v) {
+bool kept_is_worthwhile(Tiles *t, const Value *v) {
   Kept kept;
   int64_t elements = tile_elements(v->type, &t->tile[v->id]);
   return t->plan.cost[v->id] >= LEAST_COST && is_wanted(t, v) &&
-         keep_plan_once(t, v->type->dtype, elements, &kept) && is_steady(t, v);
+         kept_plan_once(t, v->type->dtype, elements, &kept) && is_invariant(t, v);
 }
 
-bool steady_keep(Tiles *t, const Value *v) {
+bool kept_compute(Tiles *t, const Value *v) {
   Tile *tile = &t->tile[v->id];
   const TileBuffer *b = buffer_new_kept(t, v->type, tile, tile_contiguous(t, v));
   Kept kept;
-  keep_plan_once(t, v->type->dtype, tile_elements(v->type, tile), &kept);
-  keep_open(t, &kept);
+  kept_plan_once(t, v->type->dtype, tile_elements(v->type, tile), &kept);
+  kept_open(t, &kept);
   bool ok = buffer_fill(t, v, v->type, tile, b);
-  keep_close(t, &kept);
+  kept_close(t, &kept);
   tile->held = TILE_BUFFER;
   tile->buffer = b;
   t->plan.is_inline[v->id] = false;
-  t->plan.is_steady[v->id] = true;
+  t->plan.is_kept[v->id] = true;
   return ok;
 }

@@ -185,7 +185,7 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   Attr mma = {.key = ATTR_mma, .mma = &choice};
   NestLoop loop =
       loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
-  Value *a = p->a->read ? product_rows(t, p->a, b->row, loop.counter, b->m)
+  Value *a = p->a->read ? in_place_load(t, p->a, b->row, loop.counter, b->m)
                         : load_panel(t, p->a, b->a_base, loop.counter, b->m);
   Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   if (!a) return false;
@@ -238,7 +238,7 @@ static PackSource source_of(const Tiles *t, const TiledProduct *p, bool rhs) {
                   .depth = tile->extent[k],
                   .others = {.along = -1, .width = 1},
                   .dtype = p->operands,
-                  .side = rhs ? form->side_b : form->side_a,
+                  .k_group = rhs ? form->k_group_b : form->k_group_a,
                   .step = form->k};
   for (int i = 0; i < v->type->rank; i++) {
     if (i == row || i == k) continue;
@@ -269,8 +269,8 @@ static void open_sources(Tiles *t, TiledProduct *p) {
 }
 
 static bool pack_operands(Tiles *t, TiledProduct *p) {
-  bool in_place = in_place_rows(t, p);
-  p->a = in_place ? &p->rows : pack_panels(t, &p->source[0], p->tile.m);
+  bool in_place = in_place_choose(t, p);
+  p->a = in_place ? &p->in_place : pack_panels(t, &p->source[0], p->tile.m);
   p->b = p->a ? pack_panels(t, &p->source[1], p->tile.n) : NULL;
   return p->b != NULL;
 }
@@ -278,11 +278,11 @@ static bool pack_operands(Tiles *t, TiledProduct *p) {
 /* The lhs in place, if all of it exists; otherwise packed. */
 static bool multiply_all(Tiles *t, TiledProduct *p) {
   SymCtx *sym = t->l.sym;
-  if (!p->a->read || p->whole == sym_bool(sym, true)) return multiply(t, p);
-  Branch there = branch_open(t, p->whole);
+  if (!p->a->read || p->in_place_if == sym_bool(sym, true)) return multiply(t, p);
+  Branch there = branch_open(t, p->in_place_if);
   bool ok = multiply(t, p);
   branch_close(t, &there);
-  Branch cut = branch_open(t, emit_sound(&t->l, sym_not(sym, p->whole)));
+  Branch cut = branch_open(t, emit_sound(&t->l, sym_not(sym, p->in_place_if)));
   p->source[0].tied = true;
   ok = ok && (p->a = pack_panels(t, &p->source[0], p->tile.m)) && multiply(t, p);
   branch_close(t, &cut);
@@ -303,7 +303,7 @@ static void choose_tile(const Tiles *t, TiledProduct *p) {
 
 static void remark(const Tiles *t, const TiledProduct *p) {
   const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, p->tile.m, p->tile.n, 0);
-  const char *how[] = {[SKINNY_NOT] = "", [SKINNY_ROWS] = ", rhs read in place"};
+  const char *how[] = {[SKINNY_NOT] = "", [SKINNY_AXPY] = ", rhs read in place"};
   bool dots = p->skinny == SKINNY_DOTS;
   diag_add(&t->l.k->cx->diags, DIAG_R0602, p->op->at, "%dx%dx%d by %s%s%s%s on %s", p->m, p->n,
            p->k, dots ? "" : "`", dots ? "vectors along k, read in place" : row->name,

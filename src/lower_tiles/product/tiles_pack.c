@@ -14,8 +14,8 @@
 #include "ir/dtype.h"
 
 enum {
-  AHEAD = 8, /* rows between what is transposed and what is prefetched */
-  RUN = 8    /* rows of memory that are read together when panels are cut out of them */
+  DISTANCE = 8, /* rows between what is transposed and what is prefetched */
+  RUN = 8       /* rows of memory that are read together when panels are cut out of them */
 };
 
 /* ---- elements ---- */
@@ -192,14 +192,14 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   SymCtx *sym = t->l.sym;
   Value *rows[PACK_MOST], *out[PACK_MOST];
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
-  for (int r = 0; r < x->group; r++) {
+  for (int r = 0; r < x->block_rows; r++) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
     Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
     if (!(rows[r] = pack_source_at(t, from, &p))) return false;
     if (k->width == pack_block(t) && !x->to->kept)
-      prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, AHEAD)));
+      prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, DISTANCE)));
   }
-  transpose(t, rows, x->group, k->width, out);
+  transpose(t, rows, x->block_rows, k->width, out);
   store_panel(t, x, at, x->at_row, out, k->width);
   return true;
 }
@@ -225,7 +225,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
 }
 
 /* A block of rows, along all of k. */
-static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
+static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = pack_point(from->others, from->k, from->k_start);
   NestBox b = {.rank = p.n, .along = p.n - 1, .width = pack_block(t)};
@@ -234,7 +234,7 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   b.extent[b.along] = from->depth;
   if (b.width > from->depth) b.width = from->depth;
   b.split = tile_limit(t, from->of, from->k);
-  x->group = group;
+  x->block_rows = block_rows;
   x->at_row = at_row;
   if (from->k_end) return pack_needed(t, x, p, b.width);
   int granted = t->granted.n;
@@ -254,13 +254,13 @@ static bool pack_columns(Tiles *t, Packing *x) {
   SymCtx *sym = t->l.sym;
   int block = rows_of_block(t, x->from->dtype), whole = x->rows / block * block;
   bool ok = true;
-  if (whole == block) ok = pack_group(t, x, block, sym_int(sym, 0));
+  if (whole == block) ok = pack_row_block(t, x, block, sym_int(sym, 0));
   if (whole > block) {
     NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, block, NULL, 0);
-    ok = pack_group(t, x, block, loop.counter);
+    ok = pack_row_block(t, x, block, loop.counter);
     loop_close(t, &loop, NULL);
   }
-  return ok && (whole == x->rows || pack_group(t, x, x->rows - whole, sym_int(sym, whole)));
+  return ok && (whole == x->rows || pack_row_block(t, x, x->rows - whole, sym_int(sym, whole)));
 }
 
 /* ---- panels ---- */
@@ -308,15 +308,15 @@ static bool pack_each(Tiles *t, Packing *x) {
     x->rows = run.rows;
     x->base = run.base;
     x->first = run.first;
-    ok = x->from->side > 1 ? pack_sides(t, x, false) : pack_columns(t, x);
+    ok = x->from->k_group > 1 ? pack_k_groups(t, x, false) : pack_columns(t, x);
     panels_close(t, &run);
   }
   return ok;
 }
 
-/* Rows that are contiguous, with several elements of k per side: no tests if all rows of a panel
+/* Rows that are contiguous, in groups of several elements of k: no tests if all rows of a panel
  * are needed. */
-static bool pack_sides_of_rows(Tiles *t, Packing *x) {
+static bool pack_k_groups_of_rows(Tiles *t, Packing *x) {
   bool ok = true;
   for (int i = 0; ok && i < 4; i++) {
     PanelRun run;
@@ -327,7 +327,7 @@ static bool pack_sides_of_rows(Tiles *t, Packing *x) {
     x->base = run.base;
     x->first = run.first;
     if (!cut && x->from->end) nest_grant(t, x->from->row, x->from->end);
-    ok = pack_sides(t, x, true);
+    ok = pack_k_groups(t, x, true);
     t->granted.n = granted;
     panels_close(t, &run);
   }
@@ -339,9 +339,9 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   const Sym *contiguous = tile_contiguous(t, from->of);
   bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row);
   nest_open(t);
-  bool ok = !along_rows       ? pack_each(t, &x)
-            : from->side == 1 ? pack_rows(t, &x)
-                              : pack_sides_of_rows(t, &x);
+  bool ok = !along_rows          ? pack_each(t, &x)
+            : from->k_group == 1 ? pack_rows(t, &x)
+                                 : pack_k_groups_of_rows(t, &x);
   nest_close(t);
   return ok;
 }
@@ -350,7 +350,7 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
 
 static bool same_source(const PackSource *a, const PackSource *b) {
   bool same = a->of == b->of && a->row == b->row && a->k == b->k && a->extent == b->extent &&
-              a->depth == b->depth && a->dtype == b->dtype && a->side == b->side &&
+              a->depth == b->depth && a->dtype == b->dtype && a->k_group == b->k_group &&
               a->step == b->step && a->tied == b->tied && a->row_start == b->row_start &&
               a->k_start == b->k_start && a->end == b->end && a->k_end == b->k_end &&
               a->others.n == b->others.n;
@@ -372,16 +372,16 @@ static LowerScope *home_of(const Tiles *t, const PackSource *from) {
   return home;
 }
 
-bool pack_is_steady(const Tiles *t, const PackSource *from) {
+bool pack_is_hoisted(const Tiles *t, const PackSource *from) {
   return home_of(t, from) != t->l.scope;
 }
 
 /* At t->l.scope: always, or unless it was done before. */
 static bool pack_once(Tiles *t, Panels *p, Kept *kept) {
   if (!kept) return pack_all(t, &p->source, p);
-  keep_open(t, kept);
+  kept_open(t, kept);
   bool ok = pack_all(t, &p->source, p);
-  keep_close(t, kept);
+  kept_close(t, kept);
   return ok;
 }
 
@@ -394,7 +394,7 @@ const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
       return t->panels.at[i];
   Panels *p = ARENA_NEW(t->l.arena, Panels);
   Kept kept;
-  bool keeps = keep_plan(t, from, home, &kept), elsewhere = home != here;
+  bool keeps = kept_plan(t, from, home, &kept), elsewhere = home != here;
   *p = (Panels){.source = *from, .rows = rows, .scope = home, .kept = keeps};
   p->base = keeps ? kept.base : sym_int(t->l.sym, 0);
   p->memory = scratch_new(t, from->dtype, pack_elements(from) * (keeps ? kept.slots : 1),

@@ -8,10 +8,10 @@
 typedef struct Packing {
   const Panels *to;
   const PackSource *from;
-  const Sym *base;   /* offset of the panel */
-  const Sym *first;  /* its first row, relative to the source */
-  int rows, group;   /* of the panel; of the block */
-  const Sym *at_row; /* of the block, in the panel */
+  const Sym *base;      /* offset of the panel */
+  const Sym *first;     /* its first row, relative to the source */
+  int rows, block_rows; /* of the panel; of the block */
+  const Sym *at_row;    /* of the block, in the panel */
 } Packing;
 
 /* The operand at a point, in the type that the product is computed in. */
@@ -35,6 +35,6 @@ enum { PACK_LEAST = 8, PACK_MOST = 16 };
 int pack_block(const Tiles *t);
 
 /* A panel in which several elements of k are contiguous (tiles_k_groups.c). */
-bool pack_sides(Tiles *t, Packing *x, bool along_rows);
+bool pack_k_groups(Tiles *t, Packing *x, bool along_rows);
 
 #endif

@@ -9,7 +9,7 @@
 typedef enum SkinnyForm {
   SKINNY_NOT,  /* none */
   SKINNY_DOTS, /* both, along k */
-  SKINNY_ROWS  /* the rhs along its rows; the lhs from panels */
+  SKINNY_AXPY  /* axpy: the rhs along its rows; the lhs from panels */
 } SkinnyForm;
 
 /* A product as loops over blocks of the result. */
@@ -24,12 +24,12 @@ typedef struct TiledProduct {
   SkinnyForm skinny;
   PackSource source[2]; /* lhs and rhs */
   const Panels *a, *b;
-  Panels rows;      /* of a, in place */
-  const Sym *whole; /* the condition under which they can be used */
-  const Value *old; /* the value whose buffer is reused; NULL: a new one is needed */
-  Value *fill;      /* the value of all of acc; NULL: acc is in the buffer */
-  bool made;        /* acc is not in the buffer: blocks compute their initial value */
-  Point batch;      /* coordinates of the other dims */
+  Panels in_place;        /* rows of a, not packed */
+  const Sym *in_place_if; /* the condition under which it can be used */
+  const Value *old;       /* the value whose buffer is reused; NULL: a new one is needed */
+  Value *fill;            /* the value of all of acc; NULL: acc is in the buffer */
+  bool made;              /* acc is not in the buffer: blocks compute their initial value */
+  Point batch;            /* coordinates of the other dims */
 } TiledProduct;
 
 /* A block of the result. */
@@ -44,12 +44,12 @@ Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b);
 Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
 void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 
-/* ---- rows of the lhs in place (tiles_in_place.c) ---- */
+/* ---- the lhs in place (tiles_in_place.c) ---- */
 
-/* Whether matrix registers can load the lhs in place; sets p->rows and p->whole. */
-bool in_place_rows(Tiles *t, TiledProduct *p);
-/* A step of k of `rows` rows. */
-Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
+/* Whether matrix registers can load the lhs in place; sets p->in_place and p->in_place_if. */
+bool in_place_choose(Tiles *t, TiledProduct *p);
+/* A step of k of `rows` rows of it. */
+Value *in_place_load(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
 
 /* ---- products with few rows or columns (tiles_skinny.c) ---- */
 
@@ -59,12 +59,11 @@ bool skinny_open(Tiles *t, TiledProduct *p); /* after open_accumulator */
 bool skinny_multiply(Tiles *t, TiledProduct *p);
 
 /* Shared by both forms. */
-int skinny_rows(Tiles *t, const PackSource *s);                 /* how many rows can be needed */
+int skinny_needed_rows(Tiles *t, const PackSource *s);          /* how many rows can be needed */
 int skinny_few(Tiles *t, const TiledProduct *p);                /* the operand with fewer rows */
 int skinny_lanes(const Tiles *t, DType dtype);                  /* of a register */
-const Sym *skinny_whole(Tiles *t, const Sym *depth, int piece); /* the part of it that consists of
-                                                               * whole pieces */
-bool skinny_lies_along(Tiles *t, const PackSource *s, const Sym *dim);
+const Sym *skinny_whole(Tiles *t, const Sym *depth, int piece); /* the part in whole pieces */
+bool skinny_is_contiguous(Tiles *t, const PackSource *s, const Sym *dim);
 
 bool dots_multiply(Tiles *t, const TiledProduct *p); /* SKINNY_DOTS (tiles_dots.c) */
 

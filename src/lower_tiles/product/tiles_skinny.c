@@ -12,7 +12,7 @@
  *       }
  *     }
  *
- * so that rows of memory are read in long runs, several in parallel. */
+ * (axpy, as BLAS calls it), so that rows of memory are read in long runs, several in parallel. */
 #include "lower_tiles/product/tiles_product.h"
 
 #include "ir/dtype.h"
@@ -33,21 +33,21 @@ const Sym *skinny_whole(Tiles *t, const Sym *depth, int piece) {
 /* ---- whether it is worthwhile ---- */
 
 /* How many of its rows can be needed. */
-int skinny_rows(Tiles *t, const PackSource *s) {
+int skinny_needed_rows(Tiles *t, const PackSource *s) {
   if (!s->end) return s->extent;
   const Sym *left = sym_sub(t->l.sym, s->end, s->row_start);
   SymRange r = sym_range(t->l.sym, emit_facts(&t->l), left);
   return r.hi < 1 ? 1 : r.hi < s->extent ? (int)r.hi : s->extent;
 }
 
-bool skinny_lies_along(Tiles *t, const PackSource *s, const Sym *dim) {
+bool skinny_is_contiguous(Tiles *t, const PackSource *s, const Sym *dim) {
   const Sym *contiguous = tile_contiguous(t, s->of);
   return contiguous && dim_base(contiguous) == dim_base(dim);
 }
 
 /* The operand with fewer rows. */
 int skinny_few(Tiles *t, const TiledProduct *p) {
-  return skinny_rows(t, &p->source[1]) < skinny_rows(t, &p->source[0]);
+  return skinny_needed_rows(t, &p->source[1]) < skinny_needed_rows(t, &p->source[0]);
 }
 
 /* The larger operand is recomputed for every few rows of the other, so it must be cheap. 32-bit
@@ -58,8 +58,8 @@ static SkinnyForm possible_form(Tiles *t, const TiledProduct *p) {
   if (slow || tile_has_function(t, many->of)) return SKINNY_NOT;
   if (p->old && (tiles_depends(t, p->of.lhs, p->old) || tiles_depends(t, p->of.rhs, p->old)))
     return SKINNY_NOT;
-  if (skinny_lies_along(t, many, many->k)) return SKINNY_DOTS;
-  return many == b && skinny_lies_along(t, b, b->row) ? SKINNY_ROWS : SKINNY_NOT;
+  if (skinny_is_contiguous(t, many, many->k)) return SKINNY_DOTS;
+  return many == b && skinny_is_contiguous(t, b, b->row) ? SKINNY_AXPY : SKINNY_NOT;
 }
 
 int skinny_lanes(const Tiles *t, DType dtype) {
@@ -76,19 +76,20 @@ static int run_of(int64_t rows) { return rows > FEW_ROWS ? 2 * RUN : rows > 1 ? 
 static SkinnyForm best_form(Tiles *t, const TiledProduct *p) {
   enum { ADD_UP = 4 };
   SkinnyForm form = possible_form(t, p);
-  int64_t m = skinny_rows(t, &p->source[0]), n = skinny_rows(t, &p->source[1]), k = p->k, spared;
+  int64_t m = skinny_needed_rows(t, &p->source[0]), n = skinny_needed_rows(t, &p->source[1]),
+          k = p->k, spared;
   int64_t products = m * n * k / skinny_lanes(t, p->dtype), faster = dot_info(p->tile.form)->k;
   int64_t slower = products - products / faster;
   if (form == SKINNY_NOT) return form;
   spared = m <= 2 * p->tile.m ? n * k : 0;
-  if (form == SKINNY_ROWS) return spared > slower + 2 * products / run_of(m) ? form : SKINNY_NOT;
+  if (form == SKINNY_AXPY) return spared > slower + 2 * products / run_of(m) ? form : SKINNY_NOT;
   spared += n <= p->tile.n ? m * k : 0;
   return spared > slower + products / 4 + ADD_UP * m * n ? form : SKINNY_NOT;
 }
 
 /* If the number of rows is unknown, rows that do not fill a block are processed one at a time. */
 void skinny_choose(Tiles *t, TiledProduct *p) {
-  int rows = skinny_rows(t, &p->source[0]);
+  int rows = skinny_needed_rows(t, &p->source[0]);
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype),
                         .bits = dtype_info[p->dtype].bits,
                         .rows = p->source[0].end && rows > FEW_ROWS ? FEW_ROWS : rows,
@@ -99,13 +100,13 @@ void skinny_choose(Tiles *t, TiledProduct *p) {
   p->operands = p->dtype;
 }
 
-/* ---- the rhs along its rows ---- */
+/* ---- axpy: the rhs along its rows ---- */
 
 bool skinny_open(Tiles *t, TiledProduct *p) {
   const Tile *out = &t->tile[p->out->id];
-  if (p->skinny != SKINNY_ROWS || !(p->fill || p->made)) return true;
+  if (p->skinny != SKINNY_AXPY || !(p->fill || p->made)) return true;
   Tile needed = *out;
-  needed.extent[p->dim_m] = skinny_rows(t, &p->source[0]);
+  needed.extent[p->dim_m] = skinny_needed_rows(t, &p->source[0]);
   p->fill = NULL, p->made = false;
   return buffer_fill(t, p->of.acc, p->out->type, &needed, out->buffer);
 }
@@ -127,7 +128,7 @@ static Value *read_across(Tiles *t, const TiledProduct *p, const Block *b, const
 
 /* Prefetches the next rows: they are short, so hardware prefetchers do not find them. With several
  * rows of the lhs there is enough work to hide the latency. */
-static void ask_for(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
+static void prefetch_next(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
   Point at = pack_point(s->others, s->k, emit_sound(&t->l, sym_add(sym, s->k_start, k)));
@@ -144,7 +145,7 @@ static Value *read_panel(Tiles *t, const TiledProduct *p, const Block *b, int ro
 }
 
 /* A block of a panel of `rows`, for `run` elements of k from `k` on. */
-static bool rows_block(Tiles *t, const TiledProduct *p, const Block *b, int rows, const Sym *k,
+static bool axpy_block(Tiles *t, const TiledProduct *p, const Block *b, int rows, const Sym *k,
                        int run) {
   Lower *l = &t->l;
   const MmaInfo *form = mma_register_tile(l->arena, DOT_tile, b->m, b->n, 0);
@@ -154,7 +155,7 @@ static bool rows_block(Tiles *t, const TiledProduct *p, const Block *b, int rows
   for (int i = 0; acc && i < run; i++) {
     const Sym *at = sym_add(l->sym, k, sym_int(l->sym, i));
     Value *right = read_across(t, p, b, at);
-    if (run > 1 && b->m == 1) ask_for(t, p, b, sym_add(l->sym, at, sym_int(l->sym, run)));
+    if (run > 1 && b->m == 1) prefetch_next(t, p, b, sym_add(l->sym, at, sym_int(l->sym, run)));
     Value *args[] = {read_panel(t, p, b, rows, at), right, acc};
     acc = right ? emit_op(l, OP_wave_mma, args, 3, &mma, 1, acc->type) : NULL;
   }
@@ -163,8 +164,8 @@ static bool rows_block(Tiles *t, const TiledProduct *p, const Block *b, int rows
 }
 
 /* Rows of a partly needed panel, one at a time. */
-static bool rows_single(Tiles *t, const TiledProduct *p, const PanelRun *rows, Block b,
-                        const Sym *k, int run) {
+static bool axpy_single_rows(Tiles *t, const TiledProduct *p, const PanelRun *rows, Block b,
+                             const Sym *k, int run) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[0];
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), rows->first);
@@ -173,39 +174,39 @@ static bool rows_single(Tiles *t, const TiledProduct *p, const PanelRun *rows, B
   b.m = 1;
   b.row = sym_add(sym, b.row, loop.counter);
   b.a_base = sym_add(sym, b.a_base, loop.counter);
-  bool ok = rows_block(t, p, &b, rows->rows, k, run);
+  bool ok = axpy_block(t, p, &b, rows->rows, k, run);
   loop_close(t, &loop, NULL);
   return ok;
 }
 
-static bool rows_beside(Tiles *t, const TiledProduct *p, const Sym *column, int n, const Sym *k,
-                        int run) {
+static bool axpy_columns(Tiles *t, const TiledProduct *p, const Sym *column, int n, const Sym *k,
+                         int run) {
   bool ok = true;
   for (int i = 0; ok && i < 4; i++) {
     PanelRun rows;
     bool cut = i % 2;
     if (!panels_open(t, p->a, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &rows)) continue;
     Block b = {rows.rows, n, rows.first, column, rows.base, NULL};
-    ok = cut && rows.rows > 1 ? rows_single(t, p, &rows, b, k, run)
-                              : rows_block(t, p, &b, rows.rows, k, run);
+    ok = cut && rows.rows > 1 ? axpy_single_rows(t, p, &rows, b, k, run)
+                              : axpy_block(t, p, &b, rows.rows, k, run);
     panels_close(t, &rows);
   }
   return ok;
 }
 
-static bool rows_cut(Tiles *t, const TiledProduct *p, const PanelRun *cut, const Sym *k, int run) {
+static bool axpy_cut(Tiles *t, const TiledProduct *p, const PanelRun *cut, const Sym *k, int run) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
   const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), cut->first);
   left = emit_sound(&t->l, sym_min(sym, left, sym_int(sym, cut->rows)));
   NestLoop loop = loop_open(t, NULL, left, cut->rows, 1, NULL, 0);
-  bool ok = rows_beside(t, p, sym_add(sym, cut->first, loop.counter), 1, k, run);
+  bool ok = axpy_columns(t, p, sym_add(sym, cut->first, loop.counter), 1, k, run);
   loop_close(t, &loop, NULL);
   return ok;
 }
 
 /* Elements [from, to) of k, a run at a time. */
-static bool rows_runs(Tiles *t, const TiledProduct *p, const Sym *from, const Sym *to, int run) {
+static bool axpy_runs(Tiles *t, const TiledProduct *p, const Sym *from, const Sym *to, int run) {
   Panels b = {.source = p->source[1], .rows = p->tile.n, .base = sym_int(t->l.sym, 0)};
   bool ok = true;
   NestLoop runs = loop_open(t, from, to, p->k, run, NULL, 0);
@@ -214,8 +215,8 @@ static bool rows_runs(Tiles *t, const TiledProduct *p, const Sym *from, const Sy
     bool cut = i % 2;
     if (!panels_open(t, &b, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &columns)) continue;
     nest_open(t); /* what is read only in such a run must not be hoisted before it */
-    ok = cut ? rows_cut(t, p, &columns, runs.counter, run)
-             : rows_beside(t, p, columns.first, columns.rows, runs.counter, run);
+    ok = cut ? axpy_cut(t, p, &columns, runs.counter, run)
+             : axpy_columns(t, p, columns.first, columns.rows, runs.counter, run);
     nest_close(t);
     panels_close(t, &columns);
   }
@@ -223,17 +224,17 @@ static bool rows_runs(Tiles *t, const TiledProduct *p, const Sym *from, const Sy
   return ok;
 }
 
-static bool multiply_rows(Tiles *t, TiledProduct *p) {
-  int run = run_of(p->source[0].end ? FEW_ROWS : skinny_rows(t, &p->source[0]));
+static bool axpy_multiply(Tiles *t, TiledProduct *p) {
+  int run = run_of(p->source[0].end ? FEW_ROWS : skinny_needed_rows(t, &p->source[0]));
   const Sym *depth = pack_depth(t, &p->source[1]), *whole = skinny_whole(t, depth, run);
   if (!(p->a = pack_panels(t, &p->source[0], p->tile.m))) return false;
   nest_open(t);
   bool ok =
-      rows_runs(t, p, NULL, whole, run) && (whole == depth || rows_runs(t, p, whole, depth, 1));
+      axpy_runs(t, p, NULL, whole, run) && (whole == depth || axpy_runs(t, p, whole, depth, 1));
   nest_close(t);
   return ok;
 }
 
 bool skinny_multiply(Tiles *t, TiledProduct *p) {
-  return p->skinny == SKINNY_DOTS ? dots_multiply(t, p) : multiply_rows(t, p);
+  return p->skinny == SKINNY_DOTS ? dots_multiply(t, p) : axpy_multiply(t, p);
 }
