@@ -247,7 +247,7 @@ def main():
     args = parser.parse_args()
     kernels = [k for k in KERNELS if args.kernel in (None, k.__name__)]
     if not kernels:
-        parser.error(f"there is no kernel `{args.kernel}`")
+        parser.error(f"unknown kernel `{args.kernel}`")
     torch = find_torch()
     targets = {args.target: "requested"} if args.target else devices_here(torch)
     machine = machine_lines(targets, torch)

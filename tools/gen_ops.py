@@ -207,7 +207,7 @@ def problems(page, known, ops):
     documented = {name for names, _ in blocks for name in names}
     emitted = {op for function in known.values() for op in ops_of(function, ops)}
     yield from (f"`{n}` has no block <!-- ops … -->" for n in known if n not in documented)
-    yield from (f"there is no function or op `{n}`" for n in documented - {*known, *OPERATORS})
+    yield from (f"unknown function or op `{n}`" for n in documented - {*known, *OPERATORS})
     yield from (
         f"op `{n}` of the table has neither a function nor an operator"
         for n in ops.keys() - emitted - OPERATORS.keys() - OF_PASSES

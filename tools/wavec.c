@@ -92,7 +92,7 @@ static int explain(const char *word) {
     printf("%s: %s\n\n%s\n", code, title, text);
     return STATUS_OK;
   }
-  complain("there is no diagnostic %s: run wavec --list=diagnostics", word);
+  complain("unknown diagnostic %s: run wavec --list=diagnostics", word);
   return STATUS_USAGE;
 }
 

@@ -19,7 +19,7 @@ static void dtype_dealloc(PyObject *self) {
 
 PyObject *py_dtype_find(PyState *st, const char *name) {
   PyObject *o = PyDict_GetItemString(st->dtypes, strcmp(name, "bool") == 0 ? "i1" : name);
-  if (!o) PyErr_Format(PyExc_TypeError, "there is no element type `%s`", name);
+  if (!o) PyErr_Format(PyExc_TypeError, "unknown element type `%s`", name);
   return Py_XNewRef(o);
 }
 

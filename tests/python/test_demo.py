@@ -80,7 +80,7 @@ def test_one_kernel_without_a_page(tmp_path):
 
 def test_a_kernel_that_does_not_exist(tmp_path):
     done = demo("--kernel", "sofmax", cwd=tmp_path)
-    assert done.returncode == 2 and "there is no kernel `sofmax`" in done.stderr
+    assert done.returncode == 2 and "unknown kernel `sofmax`" in done.stderr
 
 
 # ---- arguments of the extension ----------------------------------------------------------------

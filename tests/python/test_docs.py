@@ -436,6 +436,6 @@ def test_every_op_has_a_listing(monkeypatch):
     assert [*gen_ops.problems(silent, known, ops)] == [
         "no listing below the block of `cumsum` calls it"
     ]
-    assert "there is no function or op `cumsun`" in gen_ops.problems(
+    assert "unknown function or op `cumsun`" in gen_ops.problems(
         page.replace("ops cumsum", "ops cumsun"), known, ops
     )

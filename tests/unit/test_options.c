@@ -55,7 +55,7 @@ TEST(mistakes) {
        "backend='asm' needs wave_runtime=True"},
       {OPTIONS({"run_bench", "True", "True"}, {"wave_runtime", "True", "True"}),
        "wave_runtime=True cannot be combined with run_bench=True"},
-      {OPTIONS({"no_such", "1", "1"}), "there is no option `no_such`"},
+      {OPTIONS({"no_such", "1", "1"}), "unknown option `no_such`"},
   };
   wv_ctx *cx = wv_ctx_new();
   const char *mistake;

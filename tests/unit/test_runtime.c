@@ -92,7 +92,7 @@ TEST(devices) {
   CHECK(!wv_device_get(cx, (wv_device){WV_CUDA, 2}, &info));
   CHECK(has(said(cx, "E0902"), "there is no CUDA device 2: 2 available"));
   CHECK(!wv_device_get(cx, (wv_device){77, 0}, &info));
-  CHECK(has(said(cx, "E0906"), "there is no kind of device 77"));
+  CHECK(has(said(cx, "E0906"), "unknown kind of device 77"));
   CHECK_INT(fake->retains, 0); /* querying does not create a context */
   wv_ctx_free(cx);
   check_target(harness, 9, 0, "sm_90a");

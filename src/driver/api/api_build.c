@@ -54,8 +54,7 @@ bool wv_check_mapping(wv_ctx *cx, const wv_mapping *m, wv_place at) {
 
 static OpKind find_op(wv_builder *b, const char *name, Span at) {
   OpKind kind = op_find(name);
-  if (kind == OP_COUNT)
-    diag_add(&context_of(b)->diags, DIAG_E0309, at, "there is no op `%s`", name);
+  if (kind == OP_COUNT) diag_add(&context_of(b)->diags, DIAG_E0309, at, "unknown op `%s`", name);
   return kind;
 }
 

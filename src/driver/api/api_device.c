@@ -16,7 +16,7 @@ static Device *device_of(wv_ctx *cx, int kind, const DeviceReport *r) {
     if (cx->devices[i] && cx->devices[i]->kind == k) return cx->devices[i];
     if (k && !cx->devices[i]) return cx->devices[i] = device_owned(device_open(k, r));
   }
-  diag_add(r->diags, DIAG_E0906, r->at, "there is no kind of device %d", kind);
+  diag_add(r->diags, DIAG_E0906, r->at, "unknown kind of device %d", kind);
   return NULL;
 }
 

@@ -45,7 +45,7 @@ static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
   }
   if (!word) return true;
   const char *near = diag_nearest(arena_strndup(cx->diags.arena, word, len), names, 3);
-  Diag *d = diag_add(&cx->diags, DIAG_E0602, (Span){0}, "there is no schedule `%s`", word);
+  Diag *d = diag_add(&cx->diags, DIAG_E0602, (Span){0}, "unknown schedule `%s`", word);
   if (near && !word[len]) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
   else diag_hint(&cx->diags, d, "use `round`, `reverse`, `random` or `random:SEED`");
   return false;

@@ -109,7 +109,7 @@ bool api_attrs(Context *cx, Arena *a, const wv_attr *from, int n, Span at, Attr 
   for (int i = 0; i < n; i++) {
     AttrKey key = attr_find(from[i].key);
     if (key == ATTR_NONE) {
-      diag_add(&cx->diags, DIAG_E0318, at, "there is no attribute `%s`", from[i].key);
+      diag_add(&cx->diags, DIAG_E0318, at, "unknown attribute `%s`", from[i].key);
       return false;
     }
     out[i] = attr_of(a, key, &from[i]);
@@ -160,8 +160,7 @@ bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint
   Span at = api_span(cx, from->at);
   ConstraintKind kind;
   if (!from->kind || !find_kind(from->kind, &kind)) {
-    diag_add(&cx->diags, DIAG_E0212, at, "there is no constraint `%s`",
-             from->kind ? from->kind : "");
+    diag_add(&cx->diags, DIAG_E0212, at, "unknown constraint `%s`", from->kind ? from->kind : "");
     return false;
   }
   *out = constraint_empty(kind, at);

@@ -90,7 +90,7 @@ const char *options_mistake(Arena *a, const wv_options *o) {
   const char *wrong = NULL;
   for (int i = 0; !wrong && i < o->n; i++) {
     const OptionInfo *row = option_called(o->at[i].name);
-    if (!row) return arena_printf(a, "there is no option `%s`", o->at[i].name);
+    if (!row) return arena_printf(a, "unknown option `%s`", o->at[i].name);
     wrong = value_mistake(a, row, &o->at[i]);
   }
   if (wrong) return wrong;

@@ -102,7 +102,7 @@ bool build_check_mma_name(Context *cx, const char *name, Span at) {
   int n = mma_count();
   const char **names = ARENA_ARRAY(cx->diags.arena, const char *, n);
   for (int i = 0; i < n; i++) names[i] = mma_at(i)->name;
-  Diag *d = diag_add(&cx->diags, DIAG_E0210, at, "there is no matrix instruction `%s`", name);
+  Diag *d = diag_add(&cx->diags, DIAG_E0210, at, "unknown matrix instruction `%s`", name);
   const char *near = diag_nearest(name, names, n);
   if (near) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
   return false;

@@ -524,7 +524,7 @@ static bool parse_step(Parser *p, void *list) {
   if (!parse_expect_text(p, TOK_word, "an op", &op)) return false;
   step.kind = op_find(op);
   if (step.kind == OP_COUNT) {
-    diag_add(&p->cx->diags, DIAG_E0309, name.span, "there is no op `%s`", op);
+    diag_add(&p->cx->diags, DIAG_E0309, name.span, "unknown op `%s`", op);
     return false;
   }
   if (step.kind == OP_scalar && !parse_number(p, &value)) return false;
