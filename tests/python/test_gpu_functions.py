@@ -30,11 +30,11 @@ def applied(function, dtype, x):
 
 
 def off_by(found, expected):
-    """The error in units of the last place of f32; `expected` is float64."""
+    """The error in units of the last place of `found`'s type; `expected` is wider."""
     assert (np.isnan(found) == np.isnan(expected)).all()
     known = ~np.isnan(expected)
-    last = np.spacing(np.abs(expected[known]).astype("f4")).astype("f8")
-    return np.abs(found[known].astype("f8") - expected[known]) / last
+    last = np.spacing(np.abs(expected[known]).astype(found.dtype)).astype(expected.dtype)
+    return np.abs(found[known].astype(expected.dtype) - expected[known]) / last
 
 
 def test_turns():
@@ -79,6 +79,20 @@ def test_functions():
         for function, exact in (tkw.isnan, np.isnan(x)), (tkw.isinf, np.isinf(x)):
             truth = lambda v, test=function: tkw.select(test(v), tkl.Register[N, tkl.f32](1), 0.0)
             assert (applied(truth, tkl.f32, x) == exact).all(), function.__name__
+
+
+def test_functions_of_doubles():
+    """The bounds of docs/numerics.md, in f64: exponents from -140 to 140 and values around 1."""
+    rng = np.random.default_rng(11)
+    x = np.concatenate([2.0 ** rng.uniform(-140, 140, 1 << 14), rng.uniform(0, 4, 1 << 14)])
+    wide = x.astype(np.longdouble)
+    for function, exact, bound in (
+        (tkw.log, np.log(wide), 4),
+        (tkw.sigmoid, 1 / (1 + np.exp(-wide)), 4),
+        (tkw.rsqrt, 1 / np.sqrt(wide), 2),
+        (lambda a: tkw.softsign(a, logit_cap=30.0), 30 * wide / (30 + wide), 2),
+    ):
+        assert off_by(applied(function, tkl.f64, x), exact).max() <= bound
 
 
 def test_bits():
