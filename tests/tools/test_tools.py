@@ -303,7 +303,7 @@ def test_analyses_are_computed_by_the_pass_manager(folder):
 def test_the_machine_is_in_the_context_of_a_pass(folder):
     text = "void f(void) {\n  kernel_constraint(k, CONSTRAINT_machine, NULL);\n}\n"
     assert bypasses(folder, text) == []  # not a pass
-    (said,) = bypasses(folder, '#include "transform/copy_way.h"\n' + text)
+    (said,) = bypasses(folder, '#include "transform/copy_mode.h"\n' + text)
     assert said.startswith("looks up the machine row")
 
 

@@ -44,7 +44,7 @@ typedef enum Orientation {
 } Orientation;
 
 /* `memory` is operand number `at`; dynamic values follow it. */
-static Access open_access(Eval *ev, const Op *op, int at, const Box *box, Orientation way) {
+static Access open_access(Eval *ev, const Op *op, int at, const Box *box, Orientation orientation) {
   const Memory *m = ev->values[op->args[at]->id].memory;
   const Attr *mapping = op_attr(op, ATTR_mapping);
   Access a = {.op = op, .box = box, .memory = m, .local = m->written != NULL, .replaced = -1};
@@ -53,8 +53,8 @@ static Access open_access(Eval *ev, const Op *op, int at, const Box *box, Orient
   a.ndynamic = op->nargs - at - 1;
   if (!mapping) return a;
   a.mapping = mapping->mapping;
-  a.coords = way == MEMORY_IS_INPUT ? a.mapping->inputs : a.mapping->outputs;
-  a.iterated = way == MEMORY_IS_INPUT ? a.mapping->outputs : a.mapping->inputs;
+  a.coords = orientation == MEMORY_IS_INPUT ? a.mapping->inputs : a.mapping->outputs;
+  a.iterated = orientation == MEMORY_IS_INPUT ? a.mapping->outputs : a.mapping->inputs;
   return a;
 }
 

@@ -362,7 +362,7 @@ static bool multiply_single(Tiles *t, TiledProduct *p) {
   return pack_operands(t, p) && open_accumulator(t, p) && multiply_all(t, p);
 }
 
-static void choose_way(Tiles *t, TiledProduct *p, const NestBox *b) {
+static void choose_form(Tiles *t, TiledProduct *p, const NestBox *b) {
   p->batch = (Point){.n = b->rank, .along = -1, .width = 1};
   for (int i = 0; i < b->rank; i++) p->batch.dim[i] = b->dim[i], p->batch.at[i] = b->start[i];
   choose_tile(t, p);
@@ -376,7 +376,7 @@ bool tiles_mma(Tiles *t, const Op *op) {
   TiledProduct p;
   if (!open_product(t, op, &p)) return false;
   NestBox b = batch_box(t, &p);
-  choose_way(t, &p, &b);
+  choose_form(t, &p, &b);
   if (is_single(&b)) return multiply_single(t, &p);
   if (tiles_depends(t, p.of.lhs, p.of.acc) || tiles_depends(t, p.of.rhs, p.of.acc))
     return tiles_refuse(t, op, "several mma ops whose operands depend on the accumulator");

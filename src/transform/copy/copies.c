@@ -11,7 +11,7 @@
  * one instruction reads, in boxes of that width if a row is longer; pieces of 16 bytes without a
  * swizzle if none does (descriptor.h).
  *
- * copy_way decides how a copy is done. Both choices are remarks. The copies of a region are moved
+ * copy_mode decides how a copy is done. Both choices are remarks. The copies of a region are moved
  * next to each other, so that one barrier serves them all. Allocations that the author laid out, or
  * that a loop carries, are left alone.
  *
@@ -21,8 +21,8 @@
 #include "target/banks.h"
 #include "target/descriptor.h"
 #include "target/matrices.h"
+#include "transform/copy/copy_mode.h"
 #include "transform/copy/copy_plan.h"
-#include "transform/copy/copy_way.h"
 
 /* A narrower asynchronous copy issues more accesses to global memory. */
 enum { UNKNOWN_TRIPS = 16, MOST_WEIGHT = 1 << 12, ISSUE = 1, ISSUE_ASYNC = 8 };
@@ -34,7 +34,7 @@ typedef struct Copies {
   const MemoryUses *m;
   const AccessBounds *const *bounds;
   const Machine *machine;
-  CopyWays ways;
+  CopyModes modes;
 } Copies;
 
 /* ---- what an access does ---- */
@@ -103,7 +103,7 @@ static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Vis
   if (op->kind == OP_copy) {
     if (!copy_plan(c->d, c->machine, c->bounds[op->id], &plan)) return false;
     out->layout = plan.layout;
-    if (!copy_why_not_async(&c->ways, op, &plan)) out->issue = ISSUE_ASYNC;
+    if (!copy_why_not_async(&c->modes, op, &plan)) out->issue = ISSUE_ASYNC;
     tile = memory;
   } else {
     const Value *v = op->kind == OP_read ? &op->results[0] : op->args[0];
@@ -394,10 +394,10 @@ bool pass_copies(Kernel *k, PassCtx *cx) {
   c.m = cx->facts.memory_uses;
   c.bounds = cx->facts.in_bounds;
   c.machine = cx->machine;
-  c.ways = copy_ways(k, cx);
+  c.modes = copy_modes(k, cx);
   for (int i = 0; i < c.m->memories.n; i++) lay_out(&c, i);
   for (Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !copy_choose_way(&c.ways, op, NULL))
+    if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !copy_choose_mode(&c.modes, op, NULL))
       return false;
   bool roomy = alloc_bytes_beside(k, NULL) <= cx->target->shared_most;
   for (Op *op = ir_first(k), *next; op; op = next) {

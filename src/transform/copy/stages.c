@@ -43,8 +43,8 @@
  * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "ir/attr.h"
 #include "ir/ops/access.h"
+#include "transform/copy/copy_mode.h"
 #include "transform/copy/copy_plan.h"
-#include "transform/copy/copy_way.h"
 #include "transform/copy/stages_early.h"
 #include "transform/copy/stages_ops.h"
 
@@ -339,8 +339,8 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
     for (int i = 0; plan->slots >= 2 && i < plan->loops.n; i++)
       for (int j = 0; j < plan->loops.at[i].copies.n; j++)
         staged |= plan->loops.at[i].copies.at[j].copy == op;
-    CopyWays ways = copy_ways(k, cx);
-    if (!staged && !copy_choose_way(&ways, op, "it is not prefetched by a loop")) return false;
+    CopyModes modes = copy_modes(k, cx);
+    if (!staged && !copy_choose_mode(&modes, op, "it is not prefetched by a loop")) return false;
   }
   return true;
 }

@@ -56,7 +56,7 @@ struct Lanes {
   const char *size; /* its number of threads, or all */
   bool *meets;      /* by op id: threads meet in it */
   int *phase;       /* by op id: LANES_ALONE, LANES_ONCE or its phase; for ops in split regions */
-  bool *one_way;    /* by op id, for split regions: all threads take the same path */
+  bool *uniform;    /* by op id, for split regions: all threads take the same path */
   bool *alike;      /* by value id */
   bool *is_kept;    /* by value id */
   int64_t *offset;  /* by value id: of its copies in scratch memory */

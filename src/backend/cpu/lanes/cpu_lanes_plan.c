@@ -84,7 +84,7 @@ static bool op_is_alike(const Planner *n, const Op *op) {
 
 /* Whether all threads of a split region take the same path: the same trip count, or the same
  * condition. While loops test carried values, which are not tracked. */
-static bool goes_one_way(const Planner *n, const Op *op) {
+static bool is_uniform(const Planner *n, const Op *op) {
   const Value *test = op->kind == OP_if ? op_condition(op) : NULL;
   const Attr *e = op_attr(op, op->kind == OP_for ? ATTR_trips : ATTR_expr);
   if (op->kind == OP_while) return false;
@@ -98,7 +98,7 @@ static void plan_region(Planner *n, const Region *r);
 
 static void open_symbols(Planner *n, const Op *op) {
   if (op->kind == OP_for)
-    see_symbol(n, ir_loop_counter(n->p->k, op_attr(op, ATTR_axis)->sym), n->l->one_way[op->id]);
+    see_symbol(n, ir_loop_counter(n->p->k, op_attr(op, ATTR_axis)->sym), n->l->uniform[op->id]);
   if (op->kind == OP_while) see_symbol(n, op_attr(op, ATTR_version)->sym, false);
   for (int i = 1; op->kind == OP_while && i < op->body->nargs; i++)
     see_symbol(n, ir_iter_arg(n->p->k->cx, i - 1), false);
@@ -107,7 +107,7 @@ static void open_symbols(Planner *n, const Op *op) {
 /* The block arguments of a conditional are its operands. */
 static void plan_split(Planner *n, const Op *op) {
   int symbols = n->varying.n, first = op_carried(op);
-  n->l->one_way[op->id] = goes_one_way(n, op);
+  n->l->uniform[op->id] = is_uniform(n, op);
   open_symbols(n, op);
   for (int i = 0; op->kind == OP_if && i < op->body->nargs; i++)
     n->l->alike[op->body->args[i]->id] = n->l->alike[op->args[first + i]->id];
@@ -218,7 +218,7 @@ Lanes *lanes_plan(Llvm *p, const LaunchSpec *launch) {
   l->apart = somebody_waits(k) ? l->copies / l->wave : 1;
   for (int i = 0; i < 3; i++) sym_is_int(launch->block[i], &l->block[i]);
   l->meets = ARENA_ARRAY(p->arena, bool, k->nops);
-  l->one_way = ARENA_ARRAY(p->arena, bool, k->nops);
+  l->uniform = ARENA_ARRAY(p->arena, bool, k->nops);
   l->phase = ARENA_ARRAY(p->arena, int, k->nops);
   l->alike = ARENA_ARRAY(p->arena, bool, k->nvalues);
   l->is_kept = ARENA_ARRAY(p->arena, bool, k->nvalues);

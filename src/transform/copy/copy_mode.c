@@ -1,11 +1,11 @@
-/* copy_way.c: see copy_way.h. */
-#include "transform/copy/copy_way.h"
+/* copy_mode.c: see copy_mode.h. */
+#include "transform/copy/copy_mode.h"
 
 #include "ir/dtype.h"
 #include "transform/copy/copy_box.h"
 
-CopyWays copy_ways(Kernel *k, const PassCtx *cx) {
-  return (CopyWays){
+CopyModes copy_modes(Kernel *k, const PassCtx *cx) {
+  return (CopyModes){
       .k = k,
       .d = cx->facts.distribute,
       .m = cx->facts.memory_uses,
@@ -31,9 +31,9 @@ bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
   return true;
 }
 
-/* ---- whether a way is possible ---- */
+/* ---- whether a mode is possible ---- */
 
-const char *copy_why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan) {
+const char *copy_why_not_async(const CopyModes *w, const Op *copy, const CopyPlan *plan) {
   if (!target_has(w->machine->target, FEATURE_CP_ASYNC))
     return "the machine has no asynchronous copies";
   if (!copy_is_in(copy)) return "only copies to shared memory can be asynchronous";
@@ -42,7 +42,7 @@ const char *copy_why_not_async(const CopyWays *w, const Op *copy, const CopyPlan
 }
 
 /* The copy engine reads what was there before the kernel began. */
-static bool is_stored_to(const CopyWays *w, const Value *memory) {
+static bool is_stored_to(const CopyModes *w, const Value *memory) {
   for (int i = 0; i < w->m->uses.n; i++)
     if (w->m->memories.at[w->m->uses.at[i].memory] == memory_root(memory) &&
         w->m->uses.at[i].how != TOUCH_READ)
@@ -50,7 +50,7 @@ static bool is_stored_to(const CopyWays *w, const Value *memory) {
   return false;
 }
 
-static const char *why_no_box(const CopyWays *w, const Op *copy, const MemLayout *slot,
+static const char *why_no_box(const CopyModes *w, const Op *copy, const MemLayout *slot,
                               CopyBox *box) {
   const AccessBounds *b = w->bounds[copy->id];
   if (distribute_is_off(w->d, CONSTRAINT_boxes)) return "the kernel disables it";
@@ -66,11 +66,11 @@ static const char *why_no_box(const CopyWays *w, const Op *copy, const MemLayout
 
 /* ---- the choice ---- */
 
-static void set_mode(const CopyWays *w, Op *copy, const char *mode) {
+static void set_mode(const CopyModes *w, Op *copy, const char *mode) {
   op_set_attr(w->k, copy, (Attr){.key = ATTR_mode, .text = intern(&w->k->cx->names, mode)});
 }
 
-static void remark_box(const CopyWays *w, const Op *copy, const CopyBox *box) {
+static void remark_box(const CopyModes *w, const Op *copy, const CopyBox *box) {
   Diags *diags = &w->k->cx->diags;
   StrBuf text = {.arena = diags->arena};
   for (int m = 0; m < box->rank; m++) sb_printf(&text, "%s%d", m ? " x " : "", box->extent[m]);
@@ -81,7 +81,7 @@ static void remark_box(const CopyWays *w, const Op *copy, const CopyBox *box) {
            box->pixels.walk.dims ? "pixels and channels (im2col)" : "elements", swizzle);
 }
 
-static void remark_threads(const CopyWays *w, const Op *copy, int bytes, const char *why,
+static void remark_threads(const CopyModes *w, const Op *copy, int bytes, const char *why,
                            const char *no_box) {
   Diags *diags = &w->k->cx->diags;
   const char *name = memory_name(w->k, w->bounds[copy->id]->access.memory);
@@ -94,14 +94,14 @@ static void remark_threads(const CopyWays *w, const Op *copy, int bytes, const c
 
 /* Boxes begin at multiples of 128 bytes, in every slot of a ring, as allocations with a `memory`
  * do. */
-static void set_box(const CopyWays *w, Op *copy, Op *alloc, const MemLayout *slot) {
+static void set_box(const CopyModes *w, Op *copy, Op *alloc, const MemLayout *slot) {
   set_mode(w, copy, "tma");
   if (op_has(alloc, ATTR_memory)) return;
   const MemLayout *memory = arena_copy(w->k->arena, slot, sizeof *slot);
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_memory, .memory = memory});
 }
 
-bool copy_choose_way(const CopyWays *w, Op *copy, const char *no_box) {
+bool copy_choose_mode(const CopyModes *w, Op *copy, const char *no_box) {
   const AccessBounds *b = w->bounds[copy->id];
   const Value *scratch = copy->args[copy_is_in(copy) ? 1 : 0];
   CopyPlan plan;
