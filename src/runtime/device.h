@@ -8,7 +8,8 @@
 #include "runtime/cache/artefact.h"
 #include "target/target.h"
 
-enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_MOST = 16 }; /* kinds by DLPack's numbers */
+/* Kinds by DLPack's numbers, and the most devices of a kind. */
+enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_HIP = 10, DEVICE_MOST = 16 };
 
 typedef struct DeviceFacts {
   char name[128];
@@ -34,6 +35,7 @@ typedef struct DeviceCode {
   const ArtVariant *variant;
   int device;
   void *module, *function; /* private to the kind */
+  void *image;             /* bytes that the driver reads until the code is unloaded; NULL: none */
   double load_ms;
   unsigned block[3], shared; /* as in the variant, besides what else a launch takes */
   bool together;

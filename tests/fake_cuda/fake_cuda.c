@@ -14,8 +14,6 @@
 
 FakeCuda *fake_cuda(void);
 
-enum { BAD_VALUE = 1, NOT_STARTED = 3, BAD_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500 };
-
 static FakeCuda state = {.major = 9};
 static int context[FAKE_DEVICES], started;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what launches write */
@@ -40,11 +38,11 @@ static int fails(const char *name) {
 #define BEGIN                                                                                      \
   int failed = fails(__func__);                                                                    \
   if (failed) return failed;                                                                       \
-  if (!started) return NOT_STARTED
+  if (!started) return GPU_NOT_STARTED
 
 #define IN_CONTEXT                                                                                 \
   BEGIN;                                                                                           \
-  if (!current) return BAD_CONTEXT
+  if (!current) return GPU_BAD_CONTEXT
 
 /* ---- the driver ---- */
 
@@ -55,71 +53,71 @@ int cuInit(unsigned flags) {
 
 int cuDriverGetVersion(int *version) {
   BEGIN;
-  return *version = 13000, CUDA_OK;
+  return *version = 13000, GPU_OK;
 }
 
 int cuGetErrorName(int error, const char **name) {
   static char text[64];
   snprintf(text, sizeof text, "CUDA_ERROR_%d", error);
-  return *name = text, CUDA_OK;
+  return *name = text, GPU_OK;
 }
 
 int cuGetErrorString(int error, const char **text) {
-  *text = error == CUDA_OUT_OF_MEMORY     ? "out of memory"
-          : error == CUDA_ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
-                                          : "the fake driver was told to fail";
-  return CUDA_OK;
+  *text = error == GPU_OUT_OF_MEMORY     ? "out of memory"
+          : error == GPU_ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
+                                         : "the fake driver was told to fail";
+  return GPU_OK;
 }
 
 /* ---- devices and contexts ---- */
 
 int cuDeviceGetCount(int *count) {
   BEGIN;
-  return *count = FAKE_DEVICES, CUDA_OK;
+  return *count = FAKE_DEVICES, GPU_OK;
 }
 
 int cuDeviceGet(int *device, int index) {
   BEGIN;
-  return *device = index + 10, CUDA_OK; /* a device is not its index */
+  return *device = index + 10, GPU_OK; /* a device is not its index */
 }
 
 int cuDeviceGetName(char *name, int room, int device) {
   BEGIN;
   snprintf(name, (size_t)room, "Fake %d", device - 10);
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
   BEGIN;
-  return *bytes = (size_t)1 << 30, device < 10 ? BAD_VALUE : CUDA_OK;
+  return *bytes = (size_t)1 << 30, device < 10 ? GPU_INVALID : GPU_OK;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   BEGIN;
-  if (device < 10 || device >= 10 + FAKE_DEVICES) return BAD_VALUE;
+  if (device < 10 || device >= 10 + FAKE_DEVICES) return GPU_INVALID;
   *value = attribute == CUDA_DEVICE_MAJOR          ? state.major
            : attribute == CUDA_DEVICE_MINOR        ? state.minor
            : attribute == CUDA_DEVICE_UNITS        ? 4
            : attribute == CUDA_DEVICE_UNIT_THREADS ? 2048
                                                    : 0;
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 int cuDevicePrimaryCtxRetain(void **out, int device) {
   BEGIN;
   state.retains++;
-  return *out = &context[device - 10], CUDA_OK;
+  return *out = &context[device - 10], GPU_OK;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device) {
   BEGIN;
   state.releases++;
-  return device < 10 ? BAD_VALUE : CUDA_OK;
+  return device < 10 ? GPU_INVALID : GPU_OK;
 }
 
 int cuCtxGetCurrent(void **out) {
   BEGIN;
-  return *out = current, CUDA_OK;
+  return *out = current, GPU_OK;
 }
 
 static void count_push(int by) {
@@ -130,24 +128,24 @@ static void count_push(int by) {
 
 int cuCtxPushCurrent_v2(void *to) {
   BEGIN;
-  if (below) return BAD_CONTEXT; /* one deep is enough */
+  if (below) return GPU_BAD_CONTEXT; /* one deep is enough */
   below = current ? current : &below;
   current = to;
-  return count_push(1), CUDA_OK;
+  return count_push(1), GPU_OK;
 }
 
 int cuCtxSetCurrent(void *to) {
   BEGIN;
-  return current = to, CUDA_OK;
+  return current = to, GPU_OK;
 }
 
 int cuCtxPopCurrent_v2(void **old) {
   BEGIN;
-  if (!below) return BAD_CONTEXT;
+  if (!below) return GPU_BAD_CONTEXT;
   *old = current;
   current = below == &below ? NULL : below;
   below = NULL;
-  return count_push(-1), CUDA_OK;
+  return count_push(-1), GPU_OK;
 }
 
 /* ---- code ---- */
@@ -188,47 +186,47 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
             "ptxas fatal: told to fail\nline two\n"
             "ptxas application ptx input, line 10000; error: at the end");
   IN_CONTEXT;
-  if (state.captured) return CUDA_CAPTURE_UNSUPPORTED;
+  if (state.captured) return GPU_CAPTURE_UNSUPPORTED;
   Module *m = calloc(1, sizeof *m);
   m->device = (int)((int *)current - context);
-  if (!read_ptx(image, m)) return free(m), BAD_IMAGE;
+  if (!read_ptx(image, m)) return free(m), GPU_BAD_IMAGE;
   state.loads++;
-  return *module = m, CUDA_OK;
+  return *module = m, GPU_OK;
 }
 
 int cuModuleUnload(void *module) {
   IN_CONTEXT;
   state.unloads++;
   free(module);
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 int cuModuleGetFunction(void **function, void *module, const char *name) {
   IN_CONTEXT;
-  if (strcmp(((Module *)module)->entry, name) != 0) return NOT_FOUND;
-  return *function = module, CUDA_OK;
+  if (strcmp(((Module *)module)->entry, name) != 0) return GPU_NOT_FOUND;
+  return *function = module, GPU_OK;
 }
 
 #ifndef FAKE_OLD
 int cuFuncLoad(void *function) {
   IN_CONTEXT;
-  return ((Module *)function)->loaded = 1, CUDA_OK;
+  return ((Module *)function)->loaded = 1, GPU_OK;
 }
 #endif
 
 int cuFuncSetAttribute(void *function, int attribute, int value) {
   IN_CONTEXT;
   if (attribute == CUDA_FUNCTION_DYNAMIC_SHARED) ((Module *)function)->dynamic_shared = value;
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
   IN_CONTEXT;
-  if (!function) return BAD_VALUE;
-  *value = attribute == CUDA_FUNCTION_REGISTERS ? 42
-           : attribute == CUDA_FUNCTION_LOCAL   ? state.spilled
-                                                : 0;
-  return CUDA_OK;
+  if (!function) return GPU_INVALID;
+  *value = attribute == GPU_FUNCTION_REGISTERS ? 42
+           : attribute == GPU_FUNCTION_LOCAL   ? state.spilled
+                                               : 0;
+  return GPU_OK;
 }
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
@@ -237,7 +235,7 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
   (void)shared;
   *blocks = 1024 / threads;
   if (*blocks < ((Module *)function)->least) *blocks = ((Module *)function)->least;
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 /* ---- launches ---- */
@@ -246,12 +244,12 @@ static int record_here(const CudaLaunchConfig *c, void *function, void **args) {
   Module *m = function;
   FakeLaunch *l = &state.last;
   memset(l, 0, offsetof(FakeLaunch, arg));
-  if (!current || (int)((int *)current - context) != m->device) return BAD_CONTEXT;
-  if (c->shared > 49152 && m->dynamic_shared < (int)c->shared) return BAD_VALUE;
+  if (!current || (int)((int *)current - context) != m->device) return GPU_BAD_CONTEXT;
+  if (c->shared > 49152 && m->dynamic_shared < (int)c->shared) return GPU_INVALID;
   l->function = function, l->stream = c->stream, l->shared = c->shared;
   l->device = m->device, l->nargs = m->nargs;
   for (int i = 0; i < 3; i++) {
-    if (!c->grid[i] || !c->block[i]) return BAD_VALUE;
+    if (!c->grid[i] || !c->block[i]) return GPU_INVALID;
     l->grid[i] = c->grid[i], l->block[i] = c->block[i];
   }
   for (int i = 0; i < m->nargs && args; i++) {
@@ -259,7 +257,7 @@ static int record_here(const CudaLaunchConfig *c, void *function, void **args) {
     memcpy(l->arg[i], args[i], (size_t)m->arg_bytes[i]);
   }
   state.launches++;
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 static int record(const CudaLaunchConfig *c, void *function, void **args) {
@@ -273,13 +271,13 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned bz, unsigned shared, void *stream, void **args, void **extra) {
   BEGIN;
   CudaLaunchConfig c = {{gx, gy, gz}, {bx, by, bz}, shared, stream, NULL, 0};
-  return extra ? BAD_VALUE : record(&c, function, args);
+  return extra ? GPU_INVALID : record(&c, function, args);
 }
 
 #ifndef FAKE_OLD
 int cuLaunchKernelEx(const CudaLaunchConfig *config, void *function, void **args, void **extra) {
   BEGIN;
-  int error = extra ? BAD_VALUE : record(config, function, args);
+  int error = extra ? GPU_INVALID : record(config, function, args);
   for (unsigned i = 0; !error && i < config->nattrs; i++) {
     const CudaLaunchAttribute *a = &config->attrs[i];
     if (a->id == CUDA_LAUNCH_OVERLAP) state.last.overlap = a->value.on;
@@ -296,16 +294,16 @@ int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
   IN_CONTEXT;
   (void)steps, (void)promotion;
   if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || interleave || fill || rank < 1 || rank > 5)
-    return BAD_VALUE;
+    return GPU_INVALID;
   uint64_t words[16] = {(uint64_t)(uintptr_t)address, (uint64_t)element, (uint64_t)swizzle, rank};
   for (uint32_t i = 0; i < rank; i++) words[4 + i] = sizes[i] << 16 | box[i];
   for (uint32_t i = 0; i + 1 < rank; i++) {
-    if (strides[i] % 16) return BAD_VALUE;
+    if (strides[i] % 16) return GPU_INVALID;
     words[10 + i] = strides[i];
   }
   memcpy(map, words, sizeof words);
   state.encodes++;
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 /* The same, with corners and steps of pixels, from the innermost dim. */
@@ -317,8 +315,8 @@ int cuTensorMapEncodeIm2col(void *map, int element, uint32_t rank, void *address
   IN_CONTEXT;
   (void)promotion;
   if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || interleave || fill || rank < 3 || rank > 5)
-    return BAD_VALUE;
-  if (steps[0] != 1 || steps[rank - 1] != 1) return BAD_VALUE;
+    return GPU_INVALID;
+  if (steps[0] != 1 || steps[rank - 1] != 1) return GPU_INVALID;
   uint64_t words[16] = {(uint64_t)(uintptr_t)address, (uint64_t)element, (uint64_t)swizzle, rank};
   for (uint32_t i = 0; i < rank; i++) words[4 + i] = sizes[i] << 16;
   words[9] = (uint64_t)pixels << 16 | channels;
@@ -328,45 +326,45 @@ int cuTensorMapEncodeIm2col(void *map, int element, uint32_t rank, void *address
   words[13] = strides[0];
   memcpy(map, words, sizeof words);
   state.encodes++;
-  return CUDA_OK;
+  return GPU_OK;
 }
 
 int cuTensorMapReplaceAddress(void *map, void *address) {
   IN_CONTEXT;
-  if ((uintptr_t)map % 64) return BAD_VALUE;
+  if ((uintptr_t)map % 64) return GPU_INVALID;
   memcpy(map, &address, sizeof address);
   state.moves++;
-  return CUDA_OK;
+  return GPU_OK;
 }
 #endif
 
 int cuStreamIsCapturing(void *stream, int *status) {
   BEGIN;
-  return *status = stream == state.captured, CUDA_OK;
+  return *status = stream == state.captured, GPU_OK;
 }
 
 int cuStreamSynchronize(void *stream) {
   IN_CONTEXT;
-  return stream && stream == state.captured ? CUDA_CAPTURE_UNSUPPORTED : CUDA_OK;
+  return stream && stream == state.captured ? GPU_CAPTURE_UNSUPPORTED : GPU_OK;
 }
 
 /* ---- memory ---- */
 
-int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+int cuMemAlloc_v2(void **address, size_t bytes) {
   IN_CONTEXT;
   void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (p) memset(p, 0xa5, bytes), state.allocated++; /* memory is not zeroed */
-  return *address = (uint64_t)(uintptr_t)p, p ? CUDA_OK : CUDA_OUT_OF_MEMORY;
+  return *address = p, p ? GPU_OK : GPU_OUT_OF_MEMORY;
 }
 
-int cuMemFree_v2(uint64_t address) {
+int cuMemFree_v2(void *address) {
   IN_CONTEXT;
-  free((void *)(uintptr_t)address);
-  return state.allocated--, CUDA_OK;
+  free(address);
+  return state.allocated--, GPU_OK;
 }
 
-int cuMemcpy(uint64_t to, uint64_t from, size_t bytes) {
+int cuMemcpy(void *to, const void *from, size_t bytes) {
   IN_CONTEXT;
-  memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
-  return CUDA_OK;
+  memcpy(to, from, bytes);
+  return GPU_OK;
 }

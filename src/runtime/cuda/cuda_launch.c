@@ -7,7 +7,7 @@ static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {
   const DeviceCode *code = l->code;
   CudaLaunchAttribute attrs[2];
   CudaLaunchConfig c = {.shared = code->shared, .stream = l->stream, .attrs = attrs};
-  if (!s->f.launch_ex) return CUDA_NOT_THERE;
+  if (!s->f.launch_ex) return GPU_NOT_THERE;
   for (int i = 0; i < 3; i++) c.grid[i] = l->grid[i], c.block[i] = code->block[i];
   if (l->overlap)
     attrs[c.nattrs++] = (CudaLaunchAttribute){.id = CUDA_LAUNCH_OVERLAP, .value.on = 1};
@@ -26,33 +26,14 @@ static int launch_here(CudaState *s, const DeviceLaunch *l) {
 /* The context is nearly always current already. If it is not, the driver returns an error, since
  * the function belongs to its context; nothing has run then. */
 int cuda_launch(Device *d, const DeviceLaunch *l) {
-  CudaState *s = cuda_state(d);
-  CudaEntry e;
+  CudaState *s = cuda_state(gpu_of(d));
+  GpuEntry e;
   int error = launch_here(s, l);
-  if (error != CUDA_NO_CONTEXT && error != CUDA_BAD_HANDLE) return error;
-  if (cuda_make_current(s, l->code->device, &e) != CUDA_OK || !e.changed) return error;
+  if (error != GPU_BAD_CONTEXT && error != GPU_BAD_HANDLE) return error;
+  if (cuda_make_current(&s->gpu, l->code->device, &e) != GPU_OK || !e.changed) return error;
   error = launch_here(s, l);
-  cuda_leave(s, e);
+  gpu_leave(&s->gpu, e);
   return error;
-}
-
-void cuda_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r) {
-  CudaState *s = cuda_state(d);
-  if (error == CUDA_NOT_THERE) {
-    diag_add(r->diags, DIAG_E0905, r->at,
-             "`%s` needs overlapping launches or tensor maps, which `%s` lacks", r->kernel,
-             s->f.library);
-    return;
-  }
-  if (error == CUDA_NOT_TOGETHER)
-    diag_add(r->diags, DIAG_E0905, r->at,
-             "the workgroups of `%s` wait for each other, but do not all fit on the device at once",
-             r->kernel);
-  else cuda_report(s, error, "the launch failed", r);
-  const ArtVariant *v = l->code->variant;
-  diag_note(r->diags, r->diags->last, (Span){0},
-            "grid (%u, %u, %u), workgroups of (%d, %d, %d) threads and %d bytes of shared memory",
-            l->grid[0], l->grid[1], l->grid[2], v->block[0], v->block[1], v->block[2], v->shared);
 }
 
 /* ---- tensor maps ---- */
@@ -70,7 +51,7 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
   uint32_t box[RANK], step[RANK];
   for (int i = 0; i < m->rank; i++) {
     int64_t n = sizes[m->dim[i]], by = strides[m->dim[i]] * m->bytes;
-    if (n > INT32_MAX) return CUDA_INVALID;
+    if (n > INT32_MAX) return GPU_INVALID;
     size[i] = n > 1 ? (uint64_t)n : 1;
     stride[i] = n > 1 ? (uint64_t)by : ANY_STRIDE;
     box[i] = (uint32_t)m->box[i];
@@ -89,14 +70,14 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
 /* Encoding needs a context, like launching. */
 int cuda_encode(Device *d, int index, const ArtMap *m, void *map, void *address,
                 const int64_t *sizes, const int64_t *strides, bool changed) {
-  CudaState *s = cuda_state(d);
-  CudaEntry e;
+  CudaState *s = cuda_state(gpu_of(d));
+  GpuEntry e;
   bool moves = !changed && s->f.map_move;
   if (!moves && !(m->im2col ? s->f.map_im2col != NULL : s->f.map_encode != NULL))
-    return CUDA_NOT_THERE;
+    return GPU_NOT_THERE;
   int error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);
-  if (error != CUDA_NO_CONTEXT || cuda_make_current(s, index, &e) != CUDA_OK) return error;
+  if (error != GPU_BAD_CONTEXT || cuda_make_current(&s->gpu, index, &e) != GPU_OK) return error;
   error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);
-  cuda_leave(s, e);
+  gpu_leave(&s->gpu, e);
   return error;
 }

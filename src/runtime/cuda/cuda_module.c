@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/os.h"
 #include "runtime/cuda/cuda_driver.h"
 
 enum { LOG_BYTES = 16384, SHARED_WITHOUT_ASKING = 49152 };
@@ -68,7 +67,7 @@ static void report_refused(CudaState *s, int error, const Logs *logs, const char
                      name ? name : "unknown error");
   note_lines(r, d, logs->errors);
   note_places(r, d, logs->errors, ptx);
-  if (error == CUDA_NO_BINARY)
+  if (error == GPU_NO_BINARY)
     diag_hint(r->diags, d,
               "it was compiled for another device: compile it for this device's target");
   if (error == CUDA_PTX_TOO_NEW) diag_hint(r->diags, d, "install a newer driver");
@@ -101,11 +100,8 @@ static int get_function(CudaState *s, const ArtVariant *v, DeviceCode *out) {
 
 static void remark_loaded(CudaState *s, const DeviceCode *code, const Logs *logs,
                           const DeviceReport *r) {
-  int spilled = 0;
   remark_advice(logs, r);
-  if (!s->f.function_get(&spilled, CUDA_FUNCTION_LOCAL, code->function) && spilled)
-    diag_add(r->diags, DIAG_R0901, r->at, "`%s`: %d bytes per thread are spilled to local memory",
-             r->kernel, spilled);
+  gpu_remark_spills(&s->gpu, code, r);
   if (s->cache_is_off)
     diag_add(r->diags, DIAG_R0902, r->at,
              "CUDA_CACHE_DISABLE is set: the driver compiles `%s` again in every process",
@@ -118,11 +114,8 @@ static bool load_text(CudaState *s, const ArtVariant *v, const char *ptx, Device
   Logs *logs = ARENA_NEW(a, Logs);
   int error = load_module(s, ptx, &out->module, logs);
   if (error) report_refused(s, error, logs, ptx, r);
-  if (!error && (error = get_function(s, v, out))) {
-    s->f.module_unload(out->module);
-    out->module = NULL;
-    cuda_report(s, error, "the driver cannot load its function", r);
-  }
+  else if ((error = get_function(s, v, out)))
+    gpu_report(&s->gpu, error, "the driver cannot load its function", r);
   if (!error) remark_loaded(s, out, logs, r);
   arena_free(a);
   return !error;
@@ -146,7 +139,8 @@ static int64_t wanted_together(CudaState *s, const ArtVariant *v, const DeviceCo
   int held = 0, units = 0, threads = v->block[0] * v->block[1] * v->block[2];
   int64_t all = v->together ? known_workgroups(v) : 0;
   if (!all || s->f.occupancy(&held, code->function, threads, (size_t)v->shared)) return 0;
-  if (s->f.device_attr(&units, CUDA_DEVICE_UNITS, s->device[code->device]) || units < 1) return 0;
+  int error = s->f.device_attr(&units, CUDA_DEVICE_UNITS, s->gpu.device[code->device]);
+  if (error || units < 1) return 0;
   int64_t wanted = (all + units - 1) / units;
   return wanted > held ? wanted : 0;
 }
@@ -171,8 +165,7 @@ static bool load_together(CudaState *s, const ArtVariant *v, DeviceCode *out,
   const char *ptx = with_workgroups(a, v->code, wanted);
   bool ok = true;
   if (ptx) {
-    s->f.module_unload(out->module);
-    out->module = NULL;
+    gpu_unload_here(&s->gpu, out);
     ok = load_text(s, v, ptx, out, r);
     if (ok)
       diag_add(r->diags, DIAG_R0901, r->at,
@@ -184,63 +177,7 @@ static bool load_together(CudaState *s, const ArtVariant *v, DeviceCode *out,
   return ok;
 }
 
-static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
+bool cuda_load(Gpu *g, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
+  CudaState *s = cuda_state(g);
   return load_text(s, v, v->code, out, r) && load_together(s, v, out, r);
-}
-
-/* A module being loaded, in a context that was made current for it. */
-typedef struct Loading {
-  CudaState *s;
-  CudaEntry e;
-  const DeviceCode *out;
-} Loading;
-
-static void stop_loading(void *loading) {
-  Loading *l = loading;
-  if (l->out->module) l->s->f.module_unload(l->out->module);
-  cuda_leave(l->s, l->e);
-}
-
-bool cuda_load(Device *d, int index, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
-  CudaState *s = cuda_state(d);
-  Loading l = {.s = s, .out = out};
-  Held held;
-  double start = os_seconds();
-  *out = (DeviceCode){
-      .variant = v, .device = index, .shared = (unsigned)v->shared, .together = v->together};
-  for (int i = 0; i < 3; i++) out->block[i] = (unsigned)v->block[i];
-  if (!cuda_enter(s, index, &l.e, r)) return false;
-  landing_hold(&held, stop_loading, &l);
-  bool ok = load_here(s, v, out, r);
-  landing_let_go(&held);
-  cuda_leave(s, l.e);
-  out->load_ms = (os_seconds() - start) * 1e3;
-  return ok;
-}
-
-/* Errors are ignored: after a fault on the device nothing can be unloaded. */
-void cuda_unload(Device *d, DeviceCode *code) {
-  CudaState *s = cuda_state(d);
-  CudaEntry e;
-  if (cuda_make_current(s, code->device, &e) != CUDA_OK) return;
-  s->f.module_unload(code->module);
-  cuda_leave(s, e);
-}
-
-bool cuda_resources(Device *d, const DeviceCode *code, DeviceResources *out,
-                    const DeviceReport *r) {
-  CudaState *s = cuda_state(d);
-  const ArtVariant *v = code->variant;
-  CudaEntry e;
-  int device = s->device[code->device], most = 1;
-  *out = (DeviceResources){.shared = v->shared, .threads = v->block[0] * v->block[1] * v->block[2]};
-  if (!cuda_enter(s, code->device, &e, r)) return false;
-  int error = s->f.function_get(&out->registers, CUDA_FUNCTION_REGISTERS, code->function);
-  if (!error) error = s->f.function_get(&out->spilled, CUDA_FUNCTION_LOCAL, code->function);
-  if (!error)
-    error = s->f.occupancy(&out->workgroups, code->function, out->threads, (size_t)v->shared);
-  if (!error) error = s->f.device_attr(&most, CUDA_DEVICE_UNIT_THREADS, device);
-  cuda_leave(s, e);
-  out->occupancy = most > 0 ? (double)out->workgroups * out->threads / most : 0;
-  return error ? cuda_report(s, error, "cannot query its resources", r) : true;
 }
