@@ -508,9 +508,9 @@ WV_API void wv_data_set(const char *dtype, void *data, int64_t element, double v
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
-/* Drivers are loaded on first use, never linked: WAVE_CUDA_LIB names another library than the
- * system's libcuda. */
-enum { WV_HOST = 1, WV_CUDA = 2 }; /* kinds of devices, by DLPack's numbers */
+/* Drivers are loaded on first use, never linked: WAVE_CUDA_LIB and WAVE_HIP_LIB name other libraries
+ * than the system's libcuda and libamdhip64. */
+enum { WV_HOST = 1, WV_CUDA = 2, WV_HIP = 10 }; /* kinds of devices, by DLPack's numbers */
 
 typedef struct wv_device {
   int kind, index;
@@ -520,9 +520,12 @@ typedef struct wv_device_info {
   char name[128];
   const char *target; /* the target of programs compiled for it, as wv_target_info names it */
   int64_t memory;     /* bytes */
-  int units;          /* SMs, cores */
-  int driver;         /* version of the driver: 13000 is CUDA 13.0; 0: none */
+  int units;          /* SMs, CUs, cores */
+  int driver;         /* version of the driver: 13000 is CUDA 13.0, 60241133 HIP 6.2; 0: none */
 } wv_device_info;
+
+WV_API int wv_device_kind(int i);                 /* all kinds, best first; 0 past the end */
+WV_API const char *wv_device_kind_name(int kind); /* "cuda", "hip", "cpu"; NULL: no such kind */
 
 /* The number of devices; also 0 without a driver. */
 WV_API int wv_device_count(wv_ctx *cx, int kind);
@@ -531,10 +534,10 @@ WV_API bool wv_device_get(wv_ctx *cx, wv_device d, wv_device_info *out); /* fals
 
 /* The machine for which a kernel is compiled, and what runs it there. */
 typedef struct wv_machine {
-  const char *kind;      /* "eval", "sim", "cpu" or "cuda" */
+  const char *kind;      /* "eval", "sim", "cpu", "cuda" or "hip" */
   const char *target;    /* as wv_target_info names it, after "sim:" for a simulation; NULL: the
                           * evaluator, or all that this CPU has */
-  int device;            /* the CUDA device on which code is loaded; -1: there is none here */
+  int device;            /* the GPU on which code is loaded; -1: there is none here */
   bool anywhere;         /* calls with tensors on another kind of device compile for that one */
   const char *remark;    /* why it is not the machine that was named; NULL: it is */
   const char *evaluated; /* why the evaluator runs its kernels although they are for a CPU, as the
@@ -556,9 +559,9 @@ typedef struct wv_machine_options {
  * `out` NULL: only checks the name. The texts live as long as the context. */
 WV_API bool wv_machine_find(wv_ctx *cx, const wv_machine_options *o, wv_machine *out);
 
-/* The machine that runs a call with tensors on a kind of device ("cpu", "cuda"): `m` itself, or one
- * of that kind if m->anywhere. For "cpu" and "cuda", its target and device are those that wv_compile
- * takes. False: `m` does not run such calls. */
+/* The machine that runs a call with tensors on a kind of device ("cpu", "cuda", "hip"): `m` itself,
+ * or one of that kind if m->anywhere. Its target and device are those that wv_compile takes. False:
+ * `m` does not run such calls. */
 WV_API bool wv_machine_on(wv_ctx *cx, const wv_machine *m, const char *kind, wv_machine *out);
 
 /* Memory of a device, for programs that have no other library for it; wv_device_copy copies between

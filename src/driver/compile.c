@@ -99,6 +99,11 @@ const Backend *backend_for(const TargetInfo *t) {
   return NULL;
 }
 
+bool backend_serves(const char *target) {
+  const TargetInfo *machine = target ? target_find(target).machine : NULL;
+  return machine && backend_for(machine);
+}
+
 /* ---- the whole way ---- */
 
 /* A loop that continues until memory changes waits for another workgroup to change it. */

@@ -50,6 +50,8 @@ void remarks_say(const ArtVariant *v, Diags *to); /* reports them again */
 const char *remarks_text(Arena *a, const ArtVariant *v, Sources *sources);
 
 const Backend *backend_for(const TargetInfo *t); /* NULL: nothing runs programs for it */
+/* Whether there is code for devices of this target; NULL: a device without one. */
+bool backend_serves(const char *target);
 
 /* Runs the passes that add parameters, which all variants have; compile_variant runs the others. */
 bool compile_signature(Kernel *k, const CompileOptions *o);

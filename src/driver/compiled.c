@@ -323,25 +323,39 @@ static const TargetInfo *machine_of(const DeviceKind *kind, int index, const Dev
   Device *d = device_open(kind, r);
   const TargetInfo *machine = NULL;
   if (d && kind->facts(d, index < 0 ? 0 : index, &facts, r)) {
-    if (facts.target) machine = target_find(facts.target).machine;
-    else
-      diag_add(r->diags, DIAG_E0906, r->at, "`%s` is too old: no target supports it", facts.name);
+    if (backend_serves(facts.target)) machine = target_find(facts.target).machine;
+    else if (facts.target)
+      diag_add(r->diags, DIAG_E0906, r->at, "no code is generated for `%s` (`%s`) yet", facts.name,
+               facts.target);
+    else diag_add(r->diags, DIAG_E0906, r->at, "no target supports `%s`", facts.name);
   }
   device_close(d);
   return machine;
 }
 
-/* The first kind with a device; otherwise the first, so that the report says what is missing. */
+/* Whether its first device runs code that is generated here; *exists: there is one. */
+static bool kind_serves(const DeviceKind *kind, const DeviceReport *r, bool *exists) {
+  DeviceFacts facts;
+  Device *d = device_open(kind, r);
+  *exists = d && kind->count(d) > 0;
+  bool serves = *exists && kind->facts(d, 0, &facts, r) && backend_serves(facts.target);
+  device_close(d);
+  return serves;
+}
+
+/* The first kind with a device that code is generated for. Otherwise the first with a device, or the
+ * first, so that the report says what is missing. */
 static const DeviceKind *best_kind(Sources *sources) {
   Diags unheard = {.arena = arena_new(), .sources = sources};
-  const DeviceKind *kind, *best = NULL;
+  const DeviceReport r = {.diags = &unheard};
+  const DeviceKind *kind, *best = NULL, *second = NULL;
   for (int i = 0; !best && (kind = device_kind_at(i)); i++) {
-    Device *d = device_open(kind, &(DeviceReport){.diags = &unheard});
-    if (d && kind->count(d) > 0) best = kind;
-    device_close(d);
+    bool exists;
+    if (kind_serves(kind, &r, &exists)) best = kind;
+    if (exists && !second) second = kind;
   }
   arena_free(unheard.arena);
-  return best ? best : device_kind_at(0);
+  return best ? best : second ? second : device_kind_at(0);
 }
 
 static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_compile_options *o,

@@ -1,7 +1,7 @@
 /* device.c: the table of kinds of devices. */
 #include "runtime/device.h"
 
-static const DeviceKind *const kinds[] = {&device_cuda, &device_cpu}; /* best first */
+static const DeviceKind *const kinds[] = {&device_cuda, &device_hip, &device_cpu}; /* best first */
 
 const DeviceKind *device_kind_at(int i) {
   return i >= 0 && i < (int)WV_LEN(kinds) ? kinds[i] : NULL;
@@ -14,7 +14,10 @@ const DeviceKind *device_kind(int number) {
 }
 
 const DeviceKind *device_kind_for(TargetKind kind) {
-  return kind == TARGET_CUDA ? &device_cuda : kind == TARGET_CPU ? &device_cpu : NULL;
+  return kind == TARGET_CUDA  ? &device_cuda
+         : kind == TARGET_HIP ? &device_hip
+         : kind == TARGET_CPU ? &device_cpu
+                              : NULL;
 }
 
 static void shut(void *device) {

@@ -13,7 +13,7 @@ enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_HIP = 10, DEVICE_MOST = 16 };
 
 typedef struct DeviceFacts {
   char name[128];
-  const char *target; /* row of targets.def; NULL: too old for any */
+  const char *target; /* row of targets.def; NULL: none is for it */
   int64_t memory;
   int units, driver;
 } DeviceFacts;
@@ -46,6 +46,7 @@ typedef struct DeviceLaunch {
   const DeviceCode *code;
   unsigned grid[3];
   void **args;
+  void *packed; /* the same arguments as one block, at the offsets of the variant's args */
   void *stream;
   bool overlap;                    /* with the previous launch: programmatic dependent launch */
   bool (*interrupted)(void *user); /* called now and then by kinds that run a kernel before `launch`
@@ -67,6 +68,7 @@ struct DeviceKind {
   const char *name;
   int number;
   int64_t grid_most[3];
+  int64_t threads_most; /* of a grid, along a dim; 0: as many as its workgroups have */
   bool (*open)(Device *d, const DeviceReport *r); /* false after reporting */
   void (*close)(Device *d);
   int (*count)(Device *d);
@@ -92,7 +94,7 @@ struct DeviceKind {
 const DeviceKind *device_kind(int number);          /* NULL: no such kind */
 const DeviceKind *device_kind_for(TargetKind kind); /* NULL: no device runs such programs */
 const DeviceKind *device_kind_at(int i);            /* best first; NULL past the end */
-extern const DeviceKind device_cuda, device_cpu;
+extern const DeviceKind device_cuda, device_hip, device_cpu;
 
 /* NULL after reporting that there is no driver. */
 Device *device_open(const DeviceKind *kind, const DeviceReport *r);

@@ -13,6 +13,7 @@
 #include "runtime/cuda/cuda_driver.def"
 
 FakeCuda *fake_cuda(void);
+FakeCuda *fake_cuda_now(void);
 
 static FakeCuda state = {.major = 9};
 static int context[FAKE_DEVICES], started;
@@ -27,6 +28,8 @@ FakeCuda *fake_cuda(void) {
   state.enter = enter;
   return &state;
 }
+
+FakeCuda *fake_cuda_now(void) { return &state; }
 
 /* Whether the function must fail now. */
 static int fails(const char *name) {

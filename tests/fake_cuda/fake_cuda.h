@@ -32,7 +32,7 @@ typedef struct FakeCuda {
   void (*enter)(void *context); /* the current context of the calling thread; NULL: none */
 } FakeCuda;
 
-/* `fake_cuda` of the library. */
+/* `fake_cuda` of the library resets it; `fake_cuda_now` does not. */
 typedef FakeCuda *FakeCudaFn(void);
 
 #endif

@@ -299,7 +299,7 @@ TEST(targets_without_programs) {
   fake->major = 7;
   wv_diag_clear(cx);
   CHECK(!wv_compile(k, &(wv_compile_options){.target = "cuda"}));
-  CHECK(has(said(cx, "E0906"), "`Fake 0` is too old: no target supports it"));
+  CHECK(has(said(cx, "E0906"), "no target supports `Fake 0`"));
   wv_kernel_free(k);
   wv_ctx_free(cx);
 }

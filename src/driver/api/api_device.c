@@ -5,9 +5,23 @@
 #include "runtime/cache/cache.h"
 #include "runtime/device.h"
 
-_Static_assert((int)WV_HOST == (int)DEVICE_HOST && (int)WV_CUDA == (int)DEVICE_CUDA, "DLPack");
+_Static_assert((int)WV_HOST == (int)DEVICE_HOST && (int)WV_CUDA == (int)DEVICE_CUDA &&
+                   (int)WV_HIP == (int)DEVICE_HIP,
+               "DLPack");
 
 /* ---- devices ---- */
+
+int wv_device_kind(int i) {
+  API_PLAIN;
+  const DeviceKind *k = device_kind_at(i);
+  return k ? k->number : 0;
+}
+
+const char *wv_device_kind_name(int kind) {
+  API_PLAIN;
+  const DeviceKind *k = device_kind(kind);
+  return k ? k->name : NULL;
+}
 
 /* Opened on first use; freed with the context. NULL after reporting. */
 static Device *device_of(wv_ctx *cx, int kind, const DeviceReport *r) {

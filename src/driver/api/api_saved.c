@@ -84,19 +84,27 @@ static bool has_key(const Artefact *art, const Backend *b, Arena *a, const Compi
   return here && there && strcmp(here, there) == 0;
 }
 
-/* Object code is for the CPU it was compiled on, or for any with the features of its target:
+/* Whether code for the CPU was compiled for this one, or for any with the features of its target:
  * compares the relevant requirements, except the compiler. */
-static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
-  CompileOptions o = {.machine = target_find(art->target).machine};
-  const Backend *backend = o.machine ? backend_for(o.machine) : NULL;
-  if (!backend || backend->device_kind != art->device_kind)
-    return refuse(cx, art->name, "its target is not available here");
-  if (!backend->key) return true;
-  const char *misfit = backend->misfit(a, o.machine);
+static bool fits_processor(wv_ctx *cx, const Artefact *art, const Backend *backend, Arena *a,
+                           CompileOptions *o) {
+  const char *misfit = backend->misfit(a, o->machine);
   if (misfit) return refuse(cx, art->name, misfit);
-  if (has_key(art, backend, a, &o)) return true;
-  o.native = true;
-  return has_key(art, backend, a, &o) || refuse(cx, art->name, "it was compiled for another CPU");
+  if (has_key(art, backend, a, o)) return true;
+  o->native = true;
+  return has_key(art, backend, a, o) || refuse(cx, art->name, "it was compiled for another CPU");
+}
+
+/* Running it takes a kind of device, not the backend that generated it; a driver rejects code for
+ * another device of its kind. */
+static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
+  TargetChoice t = target_find(art->target);
+  CompileOptions o = {.machine = t.machine};
+  const DeviceKind *kind = t.machine ? device_kind_for(t.kind) : NULL;
+  if (!kind || kind->number != art->device_kind)
+    return refuse(cx, art->name, "its target is not available here");
+  const Backend *backend = backend_for(o.machine);
+  return !backend || !backend->misfit || fits_processor(cx, art, backend, a, &o);
 }
 
 wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device) {

@@ -49,18 +49,23 @@ static bool put_value(LaunchPlan *p, const ArtArg *a, const LaunchValue *v) {
 /* ---- planning ---- */
 
 static bool refuse_grid(const Launcher *l, Diags *diags, const int64_t *grid) {
-  const int64_t *most = l->device->kind->grid_most;
+  const int64_t *most = l->device->kind->grid_most, threads = l->device->kind->threads_most;
   DeviceReport r = launch_report(l, diags, l->at);
-  diag_add(diags, DIAG_E0905, r.at,
-           "`%s` needs a grid of (%lld, %lld, %lld) workgroups; the device supports at most (%lld, "
-           "%lld, %lld), and only whole clusters",
-           l->art->name, (long long)grid[0], (long long)grid[1], (long long)grid[2],
-           (long long)most[0], (long long)most[1], (long long)most[2]);
+  Diag *d = diag_add(
+      diags, DIAG_E0905, r.at,
+      "`%s` needs a grid of (%lld, %lld, %lld) workgroups; the device supports at most (%lld, "
+      "%lld, %lld), and only whole clusters",
+      l->art->name, (long long)grid[0], (long long)grid[1], (long long)grid[2], (long long)most[0],
+      (long long)most[1], (long long)most[2]);
+  if (threads)
+    diag_note(diags, d, (Span){0}, "it supports at most %lld threads along a dimension",
+              (long long)threads);
   return false;
 }
 
 static bool plan_grid(const Launcher *l, Diags *diags, const ArtVariant *v,
                       const LaunchValue *values, LaunchPlan *p) {
+  const DeviceKind *kind = l->device->kind;
   int64_t grid[3];
   bool fits = true;
   p->is_empty = false;
@@ -68,7 +73,8 @@ static bool plan_grid(const Launcher *l, Diags *diags, const ArtVariant *v,
     const LaunchValue *n = &values[v->grid[i]];
     grid[i] = n->undefined ? -1 : n->value;
     p->is_empty |= grid[i] == 0;
-    fits &= grid[i] >= 0 && grid[i] <= l->device->kind->grid_most[i];
+    fits &= grid[i] >= 0 && grid[i] <= kind->grid_most[i];
+    if (kind->threads_most) fits &= grid[i] <= kind->threads_most / v->block[i];
     if (v->cluster[i] > 1) fits &= grid[i] % v->cluster[i] == 0;
   }
   if (!fits && !p->is_empty) return refuse_grid(l, diags, grid);
@@ -240,6 +246,7 @@ static int launch_plan(Launcher *l, LaunchPlan *p, const LaunchCall *c) {
   DeviceLaunch d = {.code = p->code,
                     .grid = {p->grid[0], p->grid[1], p->grid[2]},
                     .args = p->pointer,
+                    .packed = p->args,
                     .stream = c->stream,
                     .overlap = (c->flags & WV_LAUNCH_OVERLAP) != 0,
                     .interrupted = c->interrupted,

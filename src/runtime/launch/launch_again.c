@@ -122,7 +122,7 @@ void launch_remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c) {
   for (int i = 0; i < c->nargs; i++) record_row(l, i, p, &c->args[i]);
   r->owner = p->workspace ? launch_owner(l, c->stream) : NULL;
   record_args(r, v);
-  r->launch = (DeviceLaunch){.code = p->code, .args = to->pointer};
+  r->launch = (DeviceLaunch){.code = p->code, .args = to->pointer, .packed = to->args};
   memcpy(r->launch.grid, p->grid, sizeof p->grid);
   r->nrows = c->nargs;
   give_record(l);
