@@ -19,12 +19,19 @@ from gen_ir import head, main, rewrite, row
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENTS = [os.path.join(ROOT, "docs", name) for name in ("compatibility.md", "environment.md")]
 TABLE = re.compile(r"(<!-- table (options|modules|variables) -->\n).*?(<!-- end -->)", re.S)
-MACHINES = {"cpu": "CPUs", "cuda": "NVIDIA GPUs", "sim": "simulated machines"}
+MACHINES = {"cpu": "CPUs", "cuda": "NVIDIA GPUs", "hip": "AMD GPUs", "sim": "simulated machines"}
 READERS = {"any": "all", "Python": "Python", "tools": "tests", "none": ""}
 VALUES = {"text": "", "switch": "a switch", "count": "0, 1, ...", "some": "1, 2, ...", "size": "bytes, K, M, G"}
 LEADS = {"idle": "no effect: ", "holds": "always so: ", "result": "filled in: "}
 
 sys.path.insert(0, os.path.join(ROOT, "python"))
+
+
+def places(kinds):
+    """The kinds of machines in words."""
+    if {"cuda", "hip"} <= set(kinds):
+        kinds = ["gpu" if kind == "cuda" else kind for kind in kinds if kind != "hip"]
+    return [{**MACHINES, "gpu": "GPUs"}[kind] for kind in kinds]
 
 
 def cells(option):
@@ -35,7 +42,7 @@ def cells(option):
     text = LEADS.get(said.kind, "") + said.text
     if said.kind == "result":
         return f"`{option.name}`", "", text
-    where = " and ".join(", ".join(MACHINES[kind] for kind in said.on).rsplit(", ", 1))
+    where = " and ".join(", ".join(places(said.on)).rsplit(", ", 1))
     value = default_of(option)
     shown = f"{type(value).__name__}()" if hasattr(value, "__dataclass_fields__") else str(value)
     shown = repr(value) if isinstance(value, str) else shown

@@ -68,6 +68,29 @@ static void list_environment(void) {
     if (strcmp(v.reader, "none") != 0) printf("%-24s %s\n", v.name, v.text);
 }
 
+static void list_device(wv_ctx *cx, wv_device d) {
+  wv_device_info info;
+  if (!wv_device_get(cx, d, &info)) return;
+  printf("%-4s %d  %-12s %s: %d units, %lld MiB\n", wv_device_kind_name(d.kind), d.index,
+         info.target ? info.target : "-", info.name, info.units, (long long)(info.memory >> 20));
+}
+
+/* The devices of this machine; of a kind that has none, why. */
+static void list_devices(void) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_device_info info;
+  wv_diag why;
+  for (int i = 0, kind; (kind = wv_device_kind(i)); i++) {
+    int n = wv_device_count(cx, kind);
+    for (int d = 0; d < n; d++) list_device(cx, (wv_device){kind, d});
+    if (n || wv_device_get(cx, (wv_device){kind, 0}, &info)) continue;
+    int last = wv_diag_count(cx) - 1;
+    printf("%-4s -  %s\n", wv_device_kind_name(kind),
+           wv_diag_get(cx, last, &why) ? why.text : "there is none");
+  }
+  wv_ctx_free(cx);
+}
+
 static const struct {
   const char *name;
   void (*print)(void);
@@ -75,6 +98,7 @@ static const struct {
              {"passes", list_passes},
              {"mma", list_mma},
              {"targets", list_targets},
+             {"devices", list_devices},
              {"dtypes", list_dtypes},
              {"diagnostics", list_diagnostics},
              {"environment", list_environment}};

@@ -83,8 +83,8 @@ static const Option options[] = {
      "run the kernel after each pass and compare the results"},
 
     HEADING("Information:", BOTH),
-    {"list", "TABLE", WORD(list), BOTH, "ops|passes|targets|diagnostics|mma|dtypes|environment",
-     "print a table"},
+    {"list", "TABLE", WORD(list), BOTH,
+     "ops|passes|targets|devices|diagnostics|mma|dtypes|environment", "print a table"},
     {"explain", "CODE", WORD(explain), BOTH, NULL, "explain a diagnostic, such as E0203"},
     {"version", NULL, FLAG(version), BOTH, NULL, "print the version"},
     {"help", NULL, FLAG(help), BOTH, NULL,

@@ -63,6 +63,7 @@ typedef struct PyState {
   signed char dl_dtypes[32][4]; /* DLPack's code, and 8 << i bits -> index of a dtype, or -1 */
   bool no_exchange;             /* for comparisons: as if no type had a table of C functions */
   PyObject *torch_types;        /* torch.dtype -> row of py_attributes.c's table */
+  int torch_gpu;                /* DLPack's number of PyTorch's GPUs; 0: not needed yet */
   PyObject *torch_stream;       /* PyTorch's function for it, once it has been needed */
 } PyState;
 

@@ -55,7 +55,7 @@ static PyObject *call_method(PyObject *o, PyObject *name) {
   return PyObject_CallMethodObjArgs(o, name, NULL);
 }
 
-/* A tensor that is not on a CUDA device: in host memory, or without memory. */
+/* A tensor that is not on a GPU: in host memory, or without memory. */
 static bool on_host(PyState *st, PyObject *o, const char *name) {
   PyObject *device = PyObject_GetAttrString(o, "device");
   PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
@@ -67,11 +67,23 @@ static bool on_host(PyState *st, PyObject *o, const char *name) {
   return cpu;
 }
 
-/* PyTorch's number of a CUDA device; -1 for the host, and for tensors without memory. */
+/* PyTorch calls all GPUs `cuda`; its build says whose they are. */
+static int torch_gpu(PyState *st) {
+  if (st->torch_gpu) return st->torch_gpu;
+  PyObject *modules = PyImport_GetModuleDict(); /* borrowed, like the next */
+  PyObject *version = PyDict_GetItemString(modules, "torch.version");
+  PyObject *hip = version ? PyObject_GetAttrString(version, "hip") : NULL;
+  st->torch_gpu = hip && hip != Py_None ? DL_ROCM : DL_CUDA;
+  Py_XDECREF(hip);
+  PyErr_Clear();
+  return st->torch_gpu;
+}
+
+/* PyTorch's number of a GPU; -1 for the host, and for tensors without memory. */
 static bool torch_device(PyState *st, PyObject *o, const char *name, Tensor *out) {
   int64_t device = number_of(call_method(o, st->names.get_device));
   if (PyErr_Occurred()) return false;
-  out->tensor.device.kind = device < 0 ? DL_CPU : DL_CUDA;
+  out->tensor.device.kind = device < 0 ? DL_CPU : torch_gpu(st);
   out->tensor.device.index = device < 0 ? 0 : (int)device;
   return device >= 0 || on_host(st, o, name);
 }

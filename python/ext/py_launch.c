@@ -7,12 +7,15 @@
 #include "dlpack_abi.h"
 #include "ext.h"
 
+/* Where the tensors of a call are. */
+enum { ON_HOST, ON_CUDA, ON_HIP, PLACES };
+
 typedef struct LaunchObject {
   PyObject ob_base; /* what PyObject_HEAD expands to */
   PyState *st;      /* NULL before bind() */
   PyObject *kernel; /* keeps alive what `params` points to */
   Params params;
-  PyObject *on_cuda, *on_host; /* Programs; NULL: none yet */
+  PyObject *programs[PLACES]; /* for tensors there; NULL: none yet */
 } LaunchObject;
 
 static LaunchObject *self_of(PyObject *o) { return (LaunchObject *)o; }
@@ -21,8 +24,7 @@ static void launch_dealloc(PyObject *self) {
   LaunchObject *l = self_of(self);
   PyTypeObject *type = Py_TYPE(self);
   py_params_free(&l->params);
-  Py_CLEAR(l->on_cuda);
-  Py_CLEAR(l->on_host);
+  for (int i = 0; i < PLACES; i++) Py_CLEAR(l->programs[i]);
   Py_CLEAR(l->kernel);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);
@@ -45,13 +47,18 @@ static PyObject *launch_bind(PyObject *self, PyTypeObject *defining, PyObject *c
   Py_RETURN_NONE;
 }
 
+static int place_of(int kind) {
+  return kind == WV_CUDA ? ON_CUDA : kind == WV_HIP ? ON_HIP : kind == WV_HOST ? ON_HOST : -1;
+}
+
 /* use(program): calls with tensors on its kind of device launch it. */
 static PyObject *launch_use(PyObject *self, PyObject *program) {
   LaunchObject *l = self_of(self);
   if (!l->st || Py_TYPE(program) != l->st->program_type)
     return PyErr_Format(PyExc_TypeError, "use() takes a Program, got %R", program);
-  bool host = wv_program_kind(((ProgramObject *)program)->p) == WV_HOST;
-  PyObject **slot = host ? &l->on_host : &l->on_cuda;
+  int place = place_of(wv_program_kind(((ProgramObject *)program)->p));
+  if (place < 0) return PyErr_Format(PyExc_TypeError, "use() takes a Program of a known kind");
+  PyObject **slot = &l->programs[place];
   Py_XDECREF(*slot);
   *slot = Py_NewRef(program);
   Py_RETURN_NONE;
@@ -76,14 +83,19 @@ static bool stream_from(PyState *st, PyObject *o, void **out) {
   return !PyErr_Occurred();
 }
 
-static const char *kind_of(const Tensor *t) {
-  if (!t) return "cpu";
-  return t->tensor.device.kind == DL_CUDA ? "cuda" : t->tensor.device.kind == DL_ROCM ? "hip" : "?";
+/* The kind of device that the tensors of a call are on; `there`: the first that is not in host
+ * memory, or NULL. */
+static int kind_of(const Tensor *there) { return there ? there->tensor.device.kind : WV_HOST; }
+
+static const char *name_of(int kind) {
+  const char *name = wv_device_kind_name(kind);
+  return name ? name : "?";
 }
 
 /* The program for tensors on this kind of device; NULL: not compiled yet. */
-static PyObject *program_on(const LaunchObject *l, const Tensor *there) {
-  return !there ? l->on_host : kind_of(there)[0] == 'c' ? l->on_cuda : NULL;
+static PyObject *program_on(const LaunchObject *l, int kind) {
+  int place = place_of(kind);
+  return place < 0 ? NULL : l->programs[place];
 }
 
 /* _launch_first(kind, args, stream, logs): there is no program for this kind of device yet, or it
@@ -112,8 +124,8 @@ static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream
   Args a;
   bool ok = py_args_take(l->st, &l->params, given, &a);
   const Tensor *there = ok ? py_args_on_device(&a) : NULL;
-  const char *kind = kind_of(there);
-  PyObject *program = program_on(l, there);
+  int kind = kind_of(there);
+  PyObject *program = program_on(l, kind);
   if (ok && program) {
     void *handle = NULL;
     ok = find_stream(l, stream, there, &handle) &&
@@ -121,7 +133,7 @@ static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream
   }
   py_args_release(&a);
   if (!ok) return NULL;
-  if (!program) return launch_first(self, kind, given, stream, logs);
+  if (!program) return launch_first(self, name_of(kind), given, stream, logs);
   Py_RETURN_NONE;
 }
 
@@ -176,8 +188,8 @@ static PyObject *launch_warm(PyObject *self, PyObject *tuple) {
   Args a;
   bool ok = py_args_take(l->st, &l->params, given, &a);
   const Tensor *there = ok ? py_args_on_device(&a) : NULL;
-  PyObject *program = program_on(l, there);
-  const char *kind = program ? NULL : kind_of(there);
+  PyObject *program = program_on(l, kind_of(there));
+  const char *kind = program ? NULL : name_of(kind_of(there));
   if (ok && program) ok = py_program_warm((ProgramObject *)program, &a);
   py_args_release(&a);
   PyMem_Free(given);

@@ -127,7 +127,7 @@ static PyStructSequence_Field resources_fields[] = {
 static PyStructSequence_Desc resources_desc = {
     "wave_lang.Resources", "The device resources a program uses.", resources_fields, 6};
 
-static PyStructSequence_Field device_fields[] = {{"kind", "'cpu' or 'cuda'"},
+static PyStructSequence_Field device_fields[] = {{"kind", "'cpu', 'cuda' or 'hip'"},
                                                  {"index", "among those of its kind"},
                                                  {"name", "its name in the driver"},
                                                  {"target", "the target of programs for it"},
@@ -138,8 +138,6 @@ static PyStructSequence_Field device_fields[] = {{"kind", "'cpu' or 'cuda'"},
 static PyStructSequence_Desc device_desc = {
     "wave_lang.Device", "A device on which kernels are launched.", device_fields, 7};
 
-static const char *kind_name(int kind) { return kind == WV_CUDA ? "cuda" : "cpu"; }
-
 static PyObject *get_name(PyObject *self, void *Py_UNUSED(unused)) {
   return py_text_or_none(wv_program_name(self_of(self)->p));
 }
@@ -149,7 +147,7 @@ static PyObject *get_target(PyObject *self, void *Py_UNUSED(unused)) {
 }
 
 static PyObject *get_kind(PyObject *self, void *Py_UNUSED(unused)) {
-  return PyUnicode_FromString(kind_name(wv_program_kind(self_of(self)->p)));
+  return PyUnicode_FromString(wv_device_kind_name(wv_program_kind(self_of(self)->p)));
 }
 
 static PyObject *get_remarks(PyObject *self, void *Py_UNUSED(unused)) {
@@ -362,7 +360,7 @@ bool py_program_warm(ProgramObject *p, const Args *a) {
 static PyObject *device_to(PyState *st, wv_device d) {
   wv_device_info info = {0};
   if (!wv_device_get(st->cx, d, &info)) return py_error_raise(st);
-  PyObject *items[] = {PyUnicode_FromString(kind_name(d.kind)),
+  PyObject *items[] = {PyUnicode_FromString(wv_device_kind_name(d.kind)),
                        PyLong_FromLong(d.index),
                        PyUnicode_FromString(info.name),
                        py_text_or_none(info.target),
@@ -373,13 +371,12 @@ static PyObject *device_to(PyState *st, wv_device d) {
 }
 
 PyObject *py_program_devices(PyState *st) {
-  static const int kinds[] = {WV_CUDA, WV_HOST};
   PyObject *list = PyList_New(0);
-  for (int k = 0; k < 2; k++) {
-    int n = wv_device_count(st->cx, kinds[k]);
+  for (int k = 0, kind; (kind = wv_device_kind(k)); k++) {
+    int n = wv_device_count(st->cx, kind);
     if (!wv_ctx_usable(st->cx)) return Py_XDECREF(list), py_error_raise(st);
     for (int i = 0; list && i < n; i++) {
-      PyObject *item = device_to(st, (wv_device){.kind = kinds[k], .index = i});
+      PyObject *item = device_to(st, (wv_device){.kind = kind, .index = i});
       if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
       Py_XDECREF(item);
     }

@@ -3,17 +3,8 @@
 
 #include "base/environment/environment.h"
 #include "driver/api/api.h"
+#include "driver/compile.h"
 #include "runtime/device.h"
-
-/* The first GPU; false: there is none. */
-static bool first_gpu(wv_ctx *cx, wv_machine *out) {
-  wv_device_info info;
-  if (wv_device_count(cx, WV_CUDA) < 1) return false;
-  if (!wv_device_get(cx, (wv_device){WV_CUDA, 0}, &info)) return false;
-  out->target = info.target;
-  out->device = 0;
-  return true;
-}
 
 static wv_machine blank(const char *kind) { return (wv_machine){.kind = kind, .device = -1}; }
 
@@ -29,32 +20,62 @@ static wv_machine on_cpu(wv_ctx *cx, const char *target) {
   return m;
 }
 
+/* The first NVIDIA GPU, even if no target supports it; false: there is none. */
+static bool find_nvidia(wv_ctx *cx, wv_machine *out) {
+  wv_device_info info;
+  *out = blank("cuda");
+  if (wv_device_count(cx, WV_CUDA) < 1) return false;
+  if (!wv_device_get(cx, (wv_device){WV_CUDA, 0}, &info)) return false;
+  out->target = info.target;
+  out->device = 0;
+  return true;
+}
+
+/* The first AMD GPU of a target, or of any that code is generated for; false: there is none. CPUs
+ * often contain a small GPU that no target supports. */
+static bool find_amd(wv_ctx *cx, const TargetInfo *named, wv_machine *out) {
+  wv_device_info info;
+  *out = blank("hip");
+  for (int i = 0, n = wv_device_count(cx, WV_HIP); i < n; i++) {
+    if (!wv_device_get(cx, (wv_device){WV_HIP, i}, &info)) return false;
+    if (!backend_serves(info.target) || (named && strcmp(info.target, named->name) != 0)) continue;
+    out->target = info.target;
+    out->device = i;
+    return true;
+  }
+  return false;
+}
+
 /* This machine: its GPU, or its CPU. Calls with tensors elsewhere compile for where they are. */
 static wv_machine on_this(wv_ctx *cx) {
-  wv_machine m = blank("cuda");
-  if (!first_gpu(cx, &m)) m = on_cpu(cx, NULL);
+  wv_machine m;
+  if (!find_nvidia(cx, &m) && !find_amd(cx, NULL, &m)) m = on_cpu(cx, NULL);
   m.anywhere = true;
   return m;
 }
 
 /* Without a GPU, code is compiled to be looked at: for the oldest one that is supported. */
 static wv_machine on_nvidia(wv_ctx *cx, const TargetInfo *named) {
-  wv_machine m = blank("cuda");
-  bool found = first_gpu(cx, &m);
+  wv_machine m;
+  bool found = find_nvidia(cx, &m);
   if (named) m.target = named->name;
   else if (!found) m.target = target_find("sm_80").machine->name;
   return m;
 }
 
-/* No runtime for AMD yet: the kernel is compiled for this machine instead. False after reporting. */
+/* Without such a GPU the kernel is compiled for this machine instead. False after reporting. */
 static bool on_amd(wv_ctx *cx, const wv_machine_options *o, const TargetInfo *named,
                    wv_machine *out) {
+  if (find_amd(cx, named, out)) return true;
   Arena *a = cx->cx->arena;
   const char *text = arena_printf(a, "there is no AMD device here to run `%s`", o->target);
   if (o->strict) {
     Diags *diags = &cx->cx->diags;
     Diag *d = diag_add(diags, DIAG_E0601, api_span(cx->cx, o->at), "%s", text);
-    diag_hint(diags, d, "remove strict=True to compile the kernel for this machine");
+    diag_hint(diags, d,
+              "remove strict=True to compile the kernel for this machine, or simulate the device: "
+              "target `sim:%s`",
+              named ? named->name : "gfx942");
     return false;
   }
   *out = on_this(cx);
@@ -116,7 +137,7 @@ static bool run_on(wv_ctx *cx, const wv_machine *m, const char *kind, wv_machine
   *out = target_kind_called(kind) == TARGET_CPU ? on_cpu(cx, NULL) : blank(kind);
   out->kind = own ? m->kind : arena_strdup(cx->cx->arena, kind);
   out->target = own && m->target ? m->target : out->kind;
-  out->device = own && is_kind(m, "cuda") ? m->device : 0;
+  out->device = own && !is_kind(m, "cpu") ? m->device : 0;
   return true;
 }
 

@@ -6,8 +6,10 @@
 #include "driver/options/options.h"
 
 static const char *machines_text(unsigned on) {
-  static const char *const names[] = {"",     "sim",      "cpu",      "sim,cpu",
-                                      "cuda", "sim,cuda", "cpu,cuda", "sim,cpu,cuda"};
+  static const char *const names[] = {
+      "",         "sim",          "cpu",          "sim,cpu",         "cuda",    "sim,cuda",
+      "cpu,cuda", "sim,cpu,cuda", "hip",          "sim,hip",         "cpu,hip", "sim,cpu,hip",
+      "cuda,hip", "sim,cuda,hip", "cpu,cuda,hip", "sim,cpu,cuda,hip"};
   return names[on];
 }
 

@@ -132,7 +132,7 @@ static unsigned machine_bit(const wv_machine *m) {
   static const struct {
     const char *kind;
     unsigned bit;
-  } bits[] = {{"sim", ON_SIM}, {"cpu", ON_CPU}, {"cuda", ON_CUDA}};
+  } bits[] = {{"sim", ON_SIM}, {"cpu", ON_CPU}, {"cuda", ON_CUDA}, {"hip", ON_HIP}};
   for (size_t i = 0; i < WV_LEN(bits); i++)
     if (strcmp(bits[i].kind, m->kind) == 0) return bits[i].bit;
   return 0;

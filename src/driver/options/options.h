@@ -12,7 +12,8 @@ typedef enum OptionFile {
   OPTION_WRITTEN,
   OPTION_READ_OR_IR
 } OptionFile;
-enum { ON_SIM = 1, ON_CPU = 2, ON_CUDA = 4 }; /* kinds of machines */
+/* Kinds of machines. */
+enum { ON_SIM = 1, ON_CPU = 2, ON_CUDA = 4, ON_HIP = 8, ON_GPU = ON_CUDA | ON_HIP };
 
 /* A row of options.def. */
 typedef struct OptionInfo {

@@ -177,7 +177,7 @@ def wave_compile(
     made = (MeasuredKernel if measured else WaveKernel)(
         options, kernel, found.kernel, known, remarks, schedule, lowered, machine, found.programs
     )
-    if machine.kind in ("cpu", "cuda") and not options.compile_to_mlir:
+    if machine.kind not in ("eval", "sim") and not options.compile_to_mlir:
         made.compile_for(machine.kind)
     if options.compile_to_asm:
         made.asm  # or a remark says why there is none

@@ -258,7 +258,8 @@ class WaveKernel(Launchable):
             self._prepare_call(args)
             return
         for program in self._programs.values():
-            program.prepare(max(self.machine.device, 0) if program.kind == "cuda" else 0)
+            own = program.kind == self.machine.kind
+            program.prepare(max(self.machine.device, 0) if own else 0)
 
     def _prepare_call(self, args: tuple[Any, ...]) -> None:
         kind = self._warm(args)

@@ -64,7 +64,7 @@ class Dumps:
             return
         folder = Path(self._options.dump_binaries)
         folder.mkdir(parents=True, exist_ok=True)
-        ending = "ptx" if program.kind == "cuda" else "o"
+        ending = {"cuda": "ptx", "hip": "hsaco"}.get(program.kind, "o")
         for i, variant in enumerate(program.variants):
             if variant.compiled:
                 name = f"{program.name}_{program.target}_{i}.{ending}"

@@ -12,9 +12,9 @@ from .compile_options import WaveCompileOptions
 class Machine:
     """Where a kernel runs.
 
-    kind      "eval", "sim", "cpu" or "cuda"
+    kind      "eval", "sim", "cpu", "cuda" or "hip"
     target    as `wavec --list=targets` names it; None for "eval", and for all features of this CPU
-    device    the CUDA device on which code is loaded; -1: there is none here
+    device    the GPU on which code is loaded; -1: there is none here
     anywhere  calls with tensors on another kind of device compile for that one
     remark    why it is not the machine that was named, or None
     evaluated why the evaluator runs its kernels although they are for a CPU, or None
@@ -37,7 +37,7 @@ class Machine:
 
 
 def devices(kind: str) -> list[_wave.Device]:
-    """The devices of a kind ("cuda", "cpu") that kernels can be launched on here."""
+    """The devices of a kind ("cuda", "hip", "cpu") that kernels can be launched on here."""
     return [d for d in _wave.devices() if d.kind == kind]
 
 
