@@ -114,6 +114,59 @@ static PyType_Slot dtype_slots[] = {
 static PyType_Spec dtype_spec = {"wave_lang.DataType", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT,
                                  dtype_slots};
 
+/* ---- names that other packages use ---- */
+
+/* PyTorch's names, which are also NumPy's and those of ml_dtypes. The first name of a type is the one
+ * that tensors made by us have. */
+static const struct {
+  const char *theirs, *ours;
+  bool in_numpy; /* without ml_dtypes */
+} counterparts[] = {
+    {"float32", "f32", true},
+    {"float16", "f16", true},
+    {"bfloat16", "bf16", false},
+    {"float64", "f64", true},
+    {"int8", "i8", true},
+    {"uint8", "u8", true},
+    {"int16", "i16", true},
+    {"uint16", "u16", true},
+    {"int32", "i32", true},
+    {"uint32", "u32", true},
+    {"int64", "i64", true},
+    {"uint64", "u64", true},
+    {"bool", "i1", true},
+    {"float8_e4m3fn", "f8e4m3fn", false},
+    {"float8_e4m3fnuz", "f8e4m3fnuz", false},
+    {"float8_e5m2", "f8e5m2", false},
+    {"float8_e5m2fnuz", "f8e5m2fnuz", false},
+    {"float8_e8m0fnu", "f8e8m0fnu", false},
+    {"float4_e2m1fn_x2", "i8", false},
+};
+enum { COUNTERPARTS = sizeof counterparts / sizeof *counterparts };
+
+int py_dtype_counterpart(const char *name) {
+  for (int i = 0; i < COUNTERPARTS; i++)
+    if (strcmp(counterparts[i].theirs, name) == 0) return wv_dtype_find(counterparts[i].ours);
+  return -1;
+}
+
+/* tensor_dtypes: (their name, DataType, whether NumPy has it). */
+static int add_names(PyObject *module, PyState *st) {
+  PyObject *list = PyList_New(0);
+  for (int i = 0; list && i < COUNTERPARTS; i++) {
+    PyObject *row =
+        Py_BuildValue("(sNO)", counterparts[i].theirs, py_dtype_find(st, counterparts[i].ours),
+                      counterparts[i].in_numpy ? Py_True : Py_False);
+    if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  int r = list ? PyModule_AddObjectRef(module, "tensor_dtypes", list) : -1;
+  Py_XDECREF(list);
+  return r;
+}
+
+/* ---- the module's part ---- */
+
 static int add_row(PyState *st, int i) {
   DTypeObject *o = PyObject_New(DTypeObject, st->dtype_type);
   if (!o) return -1;
@@ -130,39 +183,6 @@ int py_dtype_init(PyObject *module, PyState *st) {
   for (int i = 0; i < wv_dtype_count(); i++)
     if (add_row(st, i) < 0) return -1;
   if (PyModule_AddObjectRef(module, "dtypes", st->dtypes) < 0) return -1;
+  if (add_names(module, st) < 0) return -1;
   return PyModule_AddType(module, st->dtype_type);
-}
-
-/* ---- names that other packages use ---- */
-
-/* PyTorch's names, which are also NumPy's and those of ml_dtypes. */
-static const struct {
-  const char *theirs, *ours;
-} counterparts[] = {
-    {"float32", "f32"},
-    {"float16", "f16"},
-    {"bfloat16", "bf16"},
-    {"float64", "f64"},
-    {"int8", "i8"},
-    {"uint8", "u8"},
-    {"int16", "i16"},
-    {"uint16", "u16"},
-    {"int32", "i32"},
-    {"uint32", "u32"},
-    {"int64", "i64"},
-    {"uint64", "u64"},
-    {"bool", "i1"},
-    {"float8_e4m3fn", "f8e4m3fn"},
-    {"float8_e4m3fnuz", "f8e4m3fnuz"},
-    {"float8_e5m2", "f8e5m2"},
-    {"float8_e5m2fnuz", "f8e5m2fnuz"},
-    {"float8_e8m0fnu", "f8e8m0fnu"},
-    {"float4_e2m1fn_x2", "i8"},
-};
-enum { COUNTERPARTS = sizeof counterparts / sizeof *counterparts };
-
-int py_dtype_counterpart(const char *name) {
-  for (int i = 0; i < COUNTERPARTS; i++)
-    if (strcmp(counterparts[i].theirs, name) == 0) return wv_dtype_find(counterparts[i].ours);
-  return -1;
 }

@@ -6,8 +6,10 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from kernel_utils import build
-from wave_lang import CompileError
+from wave_lang import CompileError, _wave
+from wave_lang.kernel._support.tensor_types import element_type, name_elsewhere
 from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave.host_tensors import log_tensor
 
 M, N = tkl.sym.M, tkl.sym.N
 G = GLOBAL_ADDRESS_SPACE
@@ -135,6 +137,7 @@ TORCH = [
     "float32",
     "float64",
     "int8",
+    "uint8",
     "int16",
     "int32",
     "int64",
@@ -143,6 +146,7 @@ TORCH = [
     "float8_e4m3fnuz",
     "float8_e5m2",
     "float8_e5m2fnuz",
+    "float8_e8m0fnu",
 ]
 
 
@@ -190,8 +194,11 @@ def test_torch_tensors_survive_and_memory_is_released():
     assert alive() is None and b.sum() == 6
 
 
-def test_torch_debug_logs_are_torch_tensors():
+@pytest.mark.parametrize("columns", [5, 0])
+@pytest.mark.parametrize("name", TORCH)
+def test_torch_debug_logs_are_torch_tensors(name, columns):
     torch = pytest.importorskip("torch")
+    dtype = getattr(torch, name)
 
     @tkw.wave(
         [
@@ -200,12 +207,33 @@ def test_torch_debug_logs_are_torch_tensors():
             tkw.WorkgroupConstraint(N, 64, 0),
         ]
     )
-    def kernel(a: tkl.Memory[M, N, G, tkl.bf16]):
+    def kernel(a: tkl.Memory[M, N, G, element_type(name)]):
         tkw.debug_log(tkw.read(a), "a", printer=None)
 
-    logs, a = {}, torch.randn(2, 5).to(torch.bfloat16)
-    build(kernel, {M: 2, N: 5})(a, debug_logs=logs)
-    assert torch.equal(logs["a"]["value"], a)
+    logs, a = {}, torch.randint(0, 2, (2, columns)).to(dtype)
+    build(kernel, {M: 2, N: columns})(a, debug_logs=logs)
+    logged = logs["a"]["value"]
+    assert logged.dtype == dtype and logged.shape == a.shape
+    assert torch.equal(logged.view(torch.uint8), a.view(torch.uint8))
+
+
+def test_types_that_a_library_lacks_stay_bytes():
+    made = log_tensor("f6e2m3fn", (2, 3), bytes(range(6)), ())
+    assert made.dtype == np.uint8 and made.shape == (2, 3)
+    assert log_tensor("bf16", (3,), bytes(6), ()).dtype == np.uint16
+    assert log_tensor("index", (0, 3), b"", ()).dtype == np.int64
+    torch = pytest.importorskip("torch")
+    assert log_tensor("f6e2m3fn", (2, 3), bytes(6), (torch.zeros(1),)).shape == (2, 3, 1)
+
+
+def test_names_of_other_packages_have_one_list():
+    for theirs, ours, in_numpy in _wave.tensor_dtypes:
+        assert element_type(theirs) is ours
+        if in_numpy:
+            assert np.dtype(theirs).itemsize * 8 == max(ours.bitwidth(), 8)
+            assert name_elsewhere(ours, in_numpy=True) == theirs
+    assert element_type("complex64") is None and name_elsewhere(tkl.f4e2m1fn) is None
+    assert name_elsewhere(tkl.bf16, in_numpy=True) is None
 
 
 def test_torch_helpers():
