@@ -681,17 +681,49 @@ typedef struct wv_options {
   wv_place place;    /* where they were written, for diagnostics */
 } wv_options;
 
+/* Receives what options print, in pieces. NULL, or without a function: the standard output does. */
+typedef struct wv_output {
+  void (*print)(void *user, const char *text);
+  void *user;
+} wv_output;
+
 /* False if options cannot be used: *mistake is a sentence about a value that is not allowed, or
- * about options that exclude each other; NULL: a file that does not exist was reported (E0618). */
+ * about options that exclude each other; NULL: an unknown target (E0603) or a file that does not
+ * exist (E0618) was reported. */
 WV_API bool wv_options_check(wv_ctx *cx, const wv_options *o, const char **mistake);
 /* Reports options without effect on kernels for a machine: a remark for each (R0609), or with the
  * option `strict` one error (E0617), and false. */
 WV_API bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m);
-/* The same about dumps of passes that run only when the kernel is called (wv_kernel_is_open). */
+/* The same if they request dumps, and passes run only when the kernel is called
+ * (wv_kernel_is_open). */
 WV_API bool wv_options_undumped(wv_kernel *k, const wv_options *o);
 /* Changes a kernel as options request: pipelines, use of shared memory (not if `override_mlir` gave
  * its text, which says so itself), sizes, assumptions, assertions. */
 WV_API bool wv_options_apply(wv_kernel *k, const wv_options *o);
+
+/* wv_machine_find for `target`, `device` and `strict`. */
+WV_API bool wv_options_machine(wv_ctx *cx, const wv_options *o, wv_machine *out);
+/* The option by which kernels are compiled to text only, and cannot be called; NULL: none. */
+WV_API const char *wv_options_text_only(const wv_options *o);
+/* The kernel that `override_mlir` gives instead of `k`, in the same context; *out NULL: there is no
+ * such option. False after reporting, or with a sentence in *mistake. */
+WV_API bool wv_options_override(wv_kernel *k, const wv_options *o, wv_kernel **out,
+                                const char **mistake);
+/* Prints the kernel and its parameters, or writes them to a file, if options request it. */
+WV_API bool wv_options_show(wv_kernel *k, const wv_options *o, const wv_output *out);
+/* Whether options, or WAVE_DUMP, request output while passes run, or files with code: a kernel that
+ * was compiled before must then be compiled again. */
+WV_API bool wv_options_dump(wv_ctx *cx, const wv_options *o);
+/* What programs for the same machine depend on: the kernel's text and options. Free with wv_free. */
+WV_API char *wv_options_key(wv_kernel *k, const wv_options *o);
+/* wv_lower for a simulated machine and wv_compile, with dumps, arithmetic and the first pass as
+ * options request. An open kernel is not lowered. */
+WV_API bool wv_options_lower(wv_kernel *k, const wv_options *o, const wv_machine *m,
+                             const wv_output *out);
+WV_API wv_program *wv_options_compile(wv_kernel *k, const wv_options *o, const wv_machine *m,
+                                      int cache, const char *cache_dir, const wv_output *out);
+/* wv_compile_fallback after that. */
+WV_API const char *wv_options_fallback(wv_kernel *k, const wv_options *o, const wv_machine *m);
 
 /* ---- launching ----------------------------------------------------------------------------- */
 

@@ -295,6 +295,7 @@ typedef struct ProgramObject {
 
 int py_program_init(PyObject *module, PyState *st);
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
+PyObject *py_program_compile_as(PyState *st, wv_kernel *k, PyObject *args); /* with options */
 /* Launches on a stream; false with LaunchError. */
 bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
 /* The same; log(label, dtype name, shape, bytes) is called with every debug log, unless it is NULL.
@@ -327,7 +328,19 @@ PyObject *py_measured_html(PyObject *module, PyObject *args);
 
 int py_tables_init(PyObject *module);
 int py_options_init(PyObject *module);
+/* Options of Python. */
+typedef struct Options {
+  wv_options list;
+  Scratch scratch;
+} Options;
+/* From [(name, value or None, shown)] and a place; to be closed in either case. */
+bool py_options_open(PyState *st, PyObject *given, PyObject *place, Options *out);
+void py_options_close(Options *o);
 PyObject *py_options_apply(PyState *st, wv_kernel *k, PyObject *args);
 PyObject *py_options_undumped(PyState *st, wv_kernel *k, PyObject *args);
+PyObject *py_options_override(PyState *st, wv_kernel *k, PyObject *args); /* a Kernel, or None */
+PyObject *py_options_show(PyState *st, wv_kernel *k, PyObject *args);
+PyObject *py_options_key(PyState *st, wv_kernel *k, PyObject *args);
+PyObject *py_options_lower(PyState *st, wv_kernel *k, PyObject *args);
 
 #endif

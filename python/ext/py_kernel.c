@@ -197,25 +197,10 @@ static PyObject *kernel_run_passes(PyObject *self, PyObject *args, PyObject *nam
   Py_RETURN_NONE;
 }
 
-static void call_write(void *write, const char *pass, const char *text) {
-  if (PyErr_Occurred()) return;
-  Py_XDECREF(PyObject_CallFunction(write, "ss", pass ? pass : "", text));
-}
-
-static PyObject *kernel_lower(PyObject *self, PyObject *args, PyObject *named) {
-  static char *words[] = {"target", "start_after", "dump", "dump_before", "time", "write", NULL};
+static PyObject *kernel_lower(PyObject *self, PyObject *args) {
   wv_pass_options o = {0};
-  int time = 0;
-  PyObject *write = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, named, "s|zzzpO:lower", words, &o.target, &o.start_after,
-                                   &o.dump, &o.dump_before, &time, &write))
-    return NULL;
-  o.time = time != 0;
-  o.user = write;
-  o.write = write == Py_None ? NULL : call_write;
-  bool ok = wv_lower(self_of(self), &o);
-  if (PyErr_Occurred()) return py_error_clear(state_of(self), state_of(self)->cx), NULL;
-  if (!ok) return py_error_raise(state_of(self));
+  if (!PyArg_ParseTuple(args, "s:lower", &o.target)) return NULL;
+  if (!wv_lower(self_of(self), &o)) return py_error_raise(state_of(self));
   Py_RETURN_NONE;
 }
 
@@ -253,7 +238,38 @@ static PyObject *kernel_report_undumped(PyObject *self, PyObject *args) {
   return py_options_undumped(state_of(self), self_of(self), args);
 }
 
+static PyObject *kernel_override(PyObject *self, PyObject *args) {
+  return py_options_override(state_of(self), self_of(self), args);
+}
+
+static PyObject *kernel_show(PyObject *self, PyObject *args) {
+  return py_options_show(state_of(self), self_of(self), args);
+}
+
+static PyObject *kernel_key(PyObject *self, PyObject *args) {
+  return py_options_key(state_of(self), self_of(self), args);
+}
+
+static PyObject *kernel_lower_as(PyObject *self, PyObject *args) {
+  return py_options_lower(state_of(self), self_of(self), args);
+}
+
+static PyObject *kernel_compile_as(PyObject *self, PyObject *args) {
+  return py_program_compile_as(state_of(self), self_of(self), args);
+}
+
 static PyMethodDef kernel_methods[] = {
+    {"override", kernel_override, METH_VARARGS,
+     "override(options, place): the kernel that options substitute for it, or None."},
+    {"show", kernel_show, METH_VARARGS,
+     "show(options, place, print): prints it, or its parameters, if options request it."},
+    {"key", kernel_key, METH_VARARGS,
+     "key(options, place): all that programs for the same machine depend on, as text."},
+    {"lower_as", kernel_lower_as, METH_VARARGS,
+     "lower_as(options, place, target, print): lower() as options request."},
+    {"compile_as", kernel_compile_as, METH_VARARGS,
+     "compile_as(options, place, target, device, cache, cache_dir, print) -> Program\n"
+     "compile() as options request."},
     {"apply_options", kernel_apply_options, METH_VARARGS,
      "apply_options(options, place): changes it as options request."},
     {"report_undumped", kernel_report_undumped, METH_VARARGS,
@@ -274,15 +290,11 @@ static PyMethodDef kernel_methods[] = {
      "Which bounds of each access are proved, and which are checked -> Proof"},
     {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
      "run_passes(target=None, passes=None, stop_after=None, start_after=None): in place."},
-    {"lower", (PyCFunction)(void (*)(void))kernel_lower, METH_VARARGS | METH_KEYWORDS,
-     "lower(target, start_after=None, dump=None, dump_before=None, time=False, "
-     "write=None):\nlowers it to one lane's program in place; write(pass, text) receives dumps, "
-     "and times\nwith '' as pass."},
+    {"lower", kernel_lower, METH_VARARGS,
+     "lower(target): lowers it to one lane's program in place."},
     {"compile", (PyCFunction)(void (*)(void))kernel_compile, METH_VARARGS | METH_KEYWORDS,
-     "compile(target=None, device=-1, cache=0, cache_dir=None, fast_math=False,\n "
-     "start_after=None, dump=None, dump_before=None, time=False, write=None,\n strict=False)\n-> "
-     "Program. Releases "
-     "the GIL; write(pass, text) receives dumps, and times with '' as pass."},
+     "compile(target=None, device=-1, cache=0, cache_dir=None, dump=None, write=None) -> Program\n"
+     "Releases the GIL; write(pass, text) receives dumps."},
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place.\n"
      "-> list of remarks"},

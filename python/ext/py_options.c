@@ -8,22 +8,6 @@ static PyObject *machine_to(const wv_machine *m) {
                        m->remark, m->evaluated, m->shown);
 }
 
-/* find_machine(target=None, device=None, strict=False, place=None): a tuple, the fields of
- * wv_machine. */
-static PyObject *find_machine(PyObject *module, PyObject *args) {
-  PyState *st = py_state(module);
-  wv_machine_options o = {0};
-  wv_machine m;
-  int strict = 0;
-  PyObject *place = Py_None;
-  if (!PyArg_ParseTuple(args, "|zzpO:find_machine", &o.target, &o.device, &strict, &place))
-    return NULL;
-  o.strict = strict != 0;
-  if (!py_place_from_python(st, place, &o.at)) return NULL;
-  if (!wv_machine_find(st->cx, &o, &m)) return py_error_raise(st);
-  return machine_to(&m);
-}
-
 /* machine_on(kind, target, device, anywhere, where): the same for a call with tensors on that kind
  * of device; None if it does not run such calls. */
 static PyObject *machine_on(PyObject *module, PyObject *args) {
@@ -36,17 +20,6 @@ static PyObject *machine_on(PyObject *module, PyObject *args) {
   m.anywhere = anywhere != 0;
   if (wv_machine_on(st->cx, &m, where, &found)) return machine_to(&found);
   if (wv_diag_errors(st->cx)) return py_error_raise(st);
-  Py_RETURN_NONE;
-}
-
-/* check_target(name, place=None) */
-static PyObject *check_target(PyObject *module, PyObject *args) {
-  PyState *st = py_state(module);
-  wv_machine_options o = {0};
-  PyObject *place = Py_None;
-  if (!PyArg_ParseTuple(args, "s|O:check_target", &o.target, &place)) return NULL;
-  if (!py_place_from_python(st, place, &o.at)) return NULL;
-  if (!wv_machine_find(st->cx, &o, NULL)) return py_error_raise(st);
   Py_RETURN_NONE;
 }
 
@@ -99,16 +72,9 @@ static PyObject *cache_dir(PyObject *module, PyObject *Py_UNUSED(none)) {
 
 /* ---- options by name ----------------------------------------------------------------------- */
 
-/* Options of Python; freed with close_options. */
-typedef struct Options {
-  wv_options list;
-  Scratch scratch;
-} Options;
+void py_options_close(Options *o) { py_scratch_free(&o->scratch); }
 
-static void close_options(Options *o) { py_scratch_free(&o->scratch); }
-
-/* From [(name, value or None, shown)], a place, and whether there is a schedule. */
-static bool open_options(PyState *st, PyObject *given, PyObject *place, Options *out) {
+bool py_options_open(PyState *st, PyObject *given, PyObject *place, Options *out) {
   Py_ssize_t n = PyList_Check(given) ? PyList_Size(given) : -1;
   *out = (Options){0};
   wv_option *at = n < 0 ? NULL : py_scratch_alloc(&out->scratch, (size_t)n + 1, sizeof *at);
@@ -129,13 +95,13 @@ static PyObject *check_options(PyObject *module, PyObject *args) {
   Options o = {0};
   const char *mistake = NULL;
   if (!PyArg_ParseTuple(args, "OO:check_options", &given, &place)) return NULL;
-  bool ok = open_options(st, given, place, &o);
+  bool ok = py_options_open(st, given, place, &o);
   if (ok && !wv_options_check(st->cx, &o.list, &mistake)) {
     ok = false;
     if (mistake) PyErr_SetString(PyExc_ValueError, mistake);
     else py_error_raise(st);
   }
-  close_options(&o);
+  py_options_close(&o);
   if (!ok) return NULL;
   Py_RETURN_NONE;
 }
@@ -150,12 +116,46 @@ static PyObject *report_unused(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "OOszp:report_unused", &given, &place, &m.kind, &m.target,
                         &has_schedule))
     return NULL;
-  bool ok = open_options(st, given, place, &o);
+  bool ok = py_options_open(st, given, place, &o);
   o.list.has_schedule = has_schedule != 0;
   if (ok && !wv_options_unused(st->cx, &o.list, &m)) ok = false, py_error_raise(st);
-  close_options(&o);
+  py_options_close(&o);
   if (!ok) return NULL;
   Py_RETURN_NONE;
+}
+
+/* find_machine(options, place): a tuple, the fields of wv_machine. */
+static PyObject *find_machine(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  PyObject *given, *place;
+  Options o = {0};
+  wv_machine m;
+  if (!PyArg_ParseTuple(args, "OO:find_machine", &given, &place)) return NULL;
+  bool ok = py_options_open(st, given, place, &o);
+  if (ok && !wv_options_machine(st->cx, &o.list, &m)) ok = false, py_error_raise(st);
+  py_options_close(&o);
+  return ok ? machine_to(&m) : NULL;
+}
+
+static PyObject *text_only(PyObject *module, PyObject *args) {
+  PyObject *given, *place;
+  Options o = {0};
+  if (!PyArg_ParseTuple(args, "OO:text_only", &given, &place)) return NULL;
+  bool ok = py_options_open(py_state(module), given, place, &o);
+  const char *name = ok ? wv_options_text_only(&o.list) : NULL;
+  py_options_close(&o);
+  return ok ? py_text_or_none(name) : NULL;
+}
+
+static PyObject *dumps(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  PyObject *given, *place;
+  Options o = {0};
+  if (!PyArg_ParseTuple(args, "OO:dumps", &given, &place)) return NULL;
+  bool ok = py_options_open(st, given, place, &o);
+  bool wanted = ok && wv_options_dump(st->cx, &o.list);
+  py_options_close(&o);
+  return ok ? PyBool_FromLong(wanted) : NULL;
 }
 
 /* A method of kernels: call(kernel, options) with (options, place). */
@@ -164,9 +164,9 @@ static PyObject *with_options(PyState *st, wv_kernel *k, PyObject *args,
   PyObject *given, *place;
   Options o = {0};
   if (!PyArg_ParseTuple(args, "OO", &given, &place)) return NULL;
-  bool ok = open_options(st, given, place, &o);
+  bool ok = py_options_open(st, given, place, &o);
   if (ok && !call(k, &o.list)) ok = false, py_error_raise(st);
-  close_options(&o);
+  py_options_close(&o);
   if (!ok) return NULL;
   Py_RETURN_NONE;
 }
@@ -179,6 +179,76 @@ PyObject *py_options_undumped(PyState *st, wv_kernel *k, PyObject *args) {
   return with_options(st, k, args, wv_options_undumped);
 }
 
+/* ---- kernels with options ------------------------------------------------------------------- */
+
+/* override(options, place) */
+PyObject *py_options_override(PyState *st, wv_kernel *k, PyObject *args) {
+  PyObject *given, *place;
+  Options o = {0};
+  wv_kernel *made = NULL;
+  const char *mistake = NULL;
+  if (!PyArg_ParseTuple(args, "OO:override", &given, &place)) return NULL;
+  bool ok = py_options_open(st, given, place, &o);
+  if (ok && !wv_options_override(k, &o.list, &made, &mistake)) {
+    ok = false;
+    if (mistake) PyErr_SetString(PyExc_ValueError, mistake);
+    else py_error_raise(st);
+  }
+  py_options_close(&o);
+  if (!ok) return NULL;
+  return made ? py_kernel_new(st, made) : py_text_or_none(NULL);
+}
+
+/* Receives what options print: calls a function of Python, until one fails. */
+static void print_text(void *print, const char *text) {
+  if (!PyErr_Occurred()) Py_XDECREF(PyObject_CallFunction(print, "s", text));
+}
+
+/* What a call that may have called back gives. */
+static PyObject *called_back(PyState *st, bool ok) {
+  if (PyErr_Occurred()) return py_error_clear(st, st->cx), NULL;
+  if (!ok) return py_error_raise(st);
+  Py_RETURN_NONE;
+}
+
+/* show(options, place, print) */
+PyObject *py_options_show(PyState *st, wv_kernel *k, PyObject *args) {
+  PyObject *given, *place, *print;
+  Options o = {0};
+  if (!PyArg_ParseTuple(args, "OOO:show", &given, &place, &print)) return NULL;
+  bool ok = py_options_open(st, given, place, &o);
+  wv_output out = {print_text, print};
+  ok = ok && wv_options_show(k, &o.list, &out);
+  py_options_close(&o);
+  return called_back(st, ok);
+}
+
+/* lower_as(options, place, target, print) */
+PyObject *py_options_lower(PyState *st, wv_kernel *k, PyObject *args) {
+  PyObject *given, *place, *print;
+  Options o = {0};
+  wv_machine m = {0};
+  if (!PyArg_ParseTuple(args, "OOzO:lower_as", &given, &place, &m.target, &print)) return NULL;
+  bool ok = py_options_open(st, given, place, &o);
+  wv_output out = {print_text, print};
+  ok = ok && wv_options_lower(k, &o.list, &m, &out);
+  py_options_close(&o);
+  return called_back(st, ok);
+}
+
+/* key(options, place) */
+PyObject *py_options_key(PyState *st, wv_kernel *k, PyObject *args) {
+  PyObject *given, *place;
+  Options o = {0};
+  if (!PyArg_ParseTuple(args, "OO:key", &given, &place)) return NULL;
+  bool ok = py_options_open(st, given, place, &o);
+  char *text = ok ? wv_options_key(k, &o.list) : NULL;
+  py_options_close(&o);
+  PyObject *key = text ? PyUnicode_FromString(text) : ok ? py_error_raise(st) : NULL;
+  wv_free(text);
+  return key;
+}
+
 static PyMethodDef methods[] = {
     {"check_options", check_options, METH_VARARGS,
      "check_options(options, place): ValueError if options exclude each other, CompileError for a "
@@ -187,14 +257,16 @@ static PyMethodDef methods[] = {
      "report_unused(options, place, kind, target, has_schedule): a remark for each option without "
      "effect; CompileError if they are strict."},
     {"find_machine", find_machine, METH_VARARGS,
-     "find_machine(target=None, device=None, strict=False, place=None): (kind, target, device, "
-     "anywhere, remark, evaluated, shown); CompileError if there is none."},
+     "find_machine(options, place): (kind, target, device, anywhere, remark, evaluated, shown); "
+     "CompileError if there is none."},
     {"machine_on", machine_on, METH_VARARGS,
      "machine_on(kind, target, device, anywhere, where): the machine of a call with tensors on "
      "that "
      "kind of device, or None."},
-    {"check_target", check_target, METH_VARARGS,
-     "check_target(name, place=None): CompileError if there is no such target."},
+    {"text_only", text_only, METH_VARARGS,
+     "text_only(options, place): the option that compiles kernels to text only, or None."},
+    {"dumps", dumps, METH_VARARGS,
+     "dumps(options, place): whether compiling prints or writes something."},
     {"target_default", target_default, METH_VARARGS,
      "target_default(gpu=None): the target of this machine; `gpu` is one that the caller knows "
      "of."},

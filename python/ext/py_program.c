@@ -11,18 +11,26 @@ typedef struct Compile {
   PyThreadState *saved; /* while other threads run */
   PyObject *write;      /* NULL: no dumps requested */
   bool write_failed;
-  bool strict; /* no evaluator replaces the device */
+  wv_compile_options o;
+  const wv_options *options; /* by name; NULL: only `o` counts */
+  wv_machine machine;
 } Compile;
 
-static void send_dump(void *user, const char *pass, const char *text) {
-  Compile *c = user;
+/* Calls the function with the texts that are not NULL. */
+static void send(Compile *c, const char *first, const char *second) {
   if (!c->write || c->write_failed) return;
   PyEval_RestoreThread(c->saved);
-  PyObject *r = PyObject_CallFunction(c->write, "ss", pass ? pass : "", text);
+  PyObject *r = PyObject_CallFunction(c->write, second ? "ss" : "s", first, second);
   c->write_failed = r == NULL;
   Py_XDECREF(r);
   c->saved = PyEval_SaveThread();
 }
+
+static void send_dump(void *user, const char *pass, const char *text) {
+  send(user, pass ? pass : "", text);
+}
+
+static void send_text(void *user, const char *text) { send(user, text, NULL); }
 
 static PyObject *program_new(PyState *st, wv_program *p, PyObject *remarks) {
   ProgramObject *o = remarks ? PyObject_New(ProgramObject, st->program_type) : NULL;
@@ -40,8 +48,8 @@ static PyObject *program_new(PyState *st, wv_program *p, PyObject *remarks) {
 }
 
 /* With why the evaluator runs the kernel instead, as an attribute. */
-static void raise_refused(PyState *st, wv_kernel *k, wv_ctx *cx, const char *target, bool strict) {
-  const char *why = k ? wv_compile_fallback(k, target, strict) : NULL;
+static void raise_refused(PyState *st, wv_kernel *k, wv_ctx *cx, const Compile *c) {
+  const char *why = k && c->options ? wv_options_fallback(k, c->options, &c->machine) : NULL;
   PyObject *text = why ? PyUnicode_FromString(why) : NULL;
   if (!text) {
     py_error_raise_in(st, cx);
@@ -54,42 +62,57 @@ static void raise_refused(PyState *st, wv_kernel *k, wv_ctx *cx, const char *tar
   Py_DECREF(text);
 }
 
+static wv_program *compile(wv_kernel *k, Compile *c) {
+  wv_output out = {send_text, c};
+  if (!c->options) return wv_compile(k, &c->o);
+  return wv_options_compile(k, c->options, &c->machine, c->o.cache, c->o.cache_dir, &out);
+}
+
 /* The kernel is copied to a context of its own, so that other threads can continue meanwhile. */
-static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_options *o, Compile *c) {
+static PyObject *compile_copy(PyState *st, wv_kernel *k, Compile *c) {
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *copy = wv_kernel_copy(k, cx);
   wv_program *p = NULL;
   if (copy) {
     c->saved = PyEval_SaveThread();
-    p = wv_compile(copy, o);
+    p = compile(copy, c);
     PyEval_RestoreThread(c->saved);
   }
   PyObject *made = NULL;
   if (c->write_failed) wv_program_free(p);
   else if (p) made = program_new(st, p, py_error_take_from(st, cx));
-  else raise_refused(st, copy, cx, o->target, c->strict);
+  else raise_refused(st, copy, cx, c);
   wv_kernel_free(copy);
   wv_ctx_free(cx);
   return made;
 }
 
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
-  static char *words[] = {"target", "device",      "cache", "cache_dir", "fast_math", "start_after",
-                          "dump",   "dump_before", "time",  "write",     "strict",    NULL};
-  wv_compile_options o = {.device = -1};
-  wv_pass_options dumps = {.write = send_dump};
-  int fast = 0, time = 0, strict = 0;
+  static char *words[] = {"target", "device", "cache", "cache_dir", "dump", "write", NULL};
+  Compile c = {.o = {.device = -1}};
+  wv_pass_options dumps = {.write = send_dump, .user = &c};
   PyObject *write = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizpzzzpOp:compile", words, &o.target, &o.device,
-                                   &o.cache, &o.cache_dir, &fast, &o.start_after, &dumps.dump,
-                                   &dumps.dump_before, &time, &write, &strict))
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizzO:compile", words, &c.o.target, &c.o.device,
+                                   &c.o.cache, &c.o.cache_dir, &dumps.dump, &write))
     return NULL;
-  o.fast_math = fast != 0;
-  Compile c = {.write = write == Py_None ? NULL : write, .strict = strict != 0};
-  dumps.time = time != 0;
-  dumps.user = &c;
-  if (dumps.dump || dumps.dump_before || dumps.time) o.dump = &dumps;
-  return compile_copy(st, k, &o, &c);
+  c.write = write == Py_None ? NULL : write;
+  if (dumps.dump) c.o.dump = &dumps;
+  return compile_copy(st, k, &c);
+}
+
+/* compile_as(options, place, target, device, cache, cache_dir, print) */
+PyObject *py_program_compile_as(PyState *st, wv_kernel *k, PyObject *args) {
+  PyObject *given, *place;
+  Options o = {0};
+  Compile c = {0};
+  if (!PyArg_ParseTuple(args, "OOziizO:compile_as", &given, &place, &c.machine.target,
+                        &c.machine.device, &c.o.cache, &c.o.cache_dir, &c.write))
+    return NULL;
+  bool ok = py_options_open(st, given, place, &o);
+  c.options = &o.list;
+  PyObject *made = ok ? compile_copy(st, k, &c) : NULL;
+  py_options_close(&o);
+  return made;
 }
 
 static void program_dealloc(PyObject *self) {

@@ -229,27 +229,39 @@ class Kernel:
         stop_after: str | None = None,
         start_after: str | None = None,
     ) -> None: ...
-    def lower(
-        self,
-        target: str,
-        start_after: str | None = None,
-        dump: str | None = None,
-        dump_before: str | None = None,
-        time: bool = False,
-        write: Callable[[str, str], Any] | None = None,
-    ) -> None: ...
+    def lower(self, target: str, /) -> None: ...
     def compile(
         self,
         target: str | None = None,
         device: int = -1,
         cache: int = 0,
         cache_dir: str | None = None,
-        fast_math: bool = False,
-        start_after: str | None = None,
         dump: str | None = None,
-        dump_before: str | None = None,
-        time: bool = False,
         write: Callable[[str, str], Any] | None = None,
+    ) -> Program: ...
+    def override(self, options: list[GivenOption], place: Place | None, /) -> Kernel | None: ...
+    def show(
+        self, options: list[GivenOption], place: Place | None, print: Callable[[str], Any], /
+    ) -> None: ...
+    def key(self, options: list[GivenOption], place: Place | None, /) -> str: ...
+    def lower_as(
+        self,
+        options: list[GivenOption],
+        place: Place | None,
+        target: str | None,
+        print: Callable[[str], Any],
+        /,
+    ) -> None: ...
+    def compile_as(
+        self,
+        options: list[GivenOption],
+        place: Place | None,
+        target: str | None,
+        device: int,
+        cache: int,
+        cache_dir: str | None,
+        print: Callable[[str], Any],
+        /,
     ) -> Program: ...
     def sim(
         self,
@@ -269,12 +281,10 @@ class Kernel:
 def parse(text: str, name: str = "<text>", /) -> list[Kernel]: ...
 def target_kind(name: str, /) -> str: ...
 def find_machine(
-    target: str | None = None,
-    device: str | None = None,
-    strict: bool = False,
-    place: Place | None = None,
-    /,
+    options: list[GivenOption], place: Place | None, /
 ) -> tuple[str, str | None, int, bool, str | None, str | None, str | None]: ...
+def text_only(options: list[GivenOption], place: Place | None, /) -> str | None: ...
+def dumps(options: list[GivenOption], place: Place | None, /) -> bool: ...
 def check_options(options: list[GivenOption], place: Place | None, /) -> None: ...
 def report_unused(
     options: list[GivenOption],
@@ -287,7 +297,6 @@ def report_unused(
 def machine_on(
     kind: str, target: str | None, device: int, anywhere: bool, where: str, /
 ) -> tuple[str, str | None, int, bool, str | None, str | None, str | None] | None: ...
-def check_target(name: str, place: Place | None = None, /) -> None: ...
 def target_default(gpu: str | None = None, /) -> str: ...
 def variable_text(name: str, /) -> str | None: ...
 def variable_number(name: str, otherwise: int, /) -> int: ...

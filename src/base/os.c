@@ -4,6 +4,7 @@
 
 #include "base/landing.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,6 +62,25 @@ int64_t os_file_stamp(const char *path) {
 bool os_is_folder(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool os_make_folder(const char *path) {
+  char part[4096];
+  size_t n = strlen(path);
+  if (n >= sizeof part) return errno = ENAMETOOLONG, false;
+  for (size_t i = 1; i <= n; i++) {
+    if (path[i] != '/' && path[i]) continue;
+    memcpy(part, path, i);
+    part[i] = '\0';
+    if (!os_is_folder(part) && mkdir(part, 0777) != 0 && errno != EEXIST) return false;
+  }
+  return os_is_folder(path) || (errno = ENOTDIR, false);
+}
+
+bool os_write_file(const char *path, const void *bytes, size_t n) {
+  FILE *f = fopen(path, "wb");
+  bool ok = f && fwrite(bytes, 1, n, f) == n;
+  return f && fclose(f) == 0 && ok;
 }
 
 char *os_folder_of(Arena *a, const char *path) {

@@ -44,37 +44,47 @@ typedef struct Plan {
   bool has_run[NPASSES];
 } Plan;
 
-/* The row that had another name before, with a remark; NULL: none did. */
-static const PassInfo *find_renamed(Kernel *k, const char *word) {
+static const PassInfo *find_row(const char *name, size_t len) {
+  for (int i = 0; i < NPASSES; i++)
+    if (strlen(passes[i].name) == len && memcmp(passes[i].name, name, len) == 0) return &passes[i];
+  return NULL;
+}
+
+/* The row that had another name before; NULL: none did. */
+static const PassInfo *find_renamed(const char *name, size_t len) {
   static const struct {
     const char *was, *name;
   } renamed[] = {
 #define RENAMED(was, name) {#was, #name},
 #include "transform/passes.def"
   };
-  for (size_t i = 0; i < WV_LEN(renamed); i++) {
-    if (strcmp(renamed[i].was, word) != 0) continue;
-    diag_add(&k->cx->diags, DIAG_R0614, (Span){0}, "the pass `%s` is now called `%s`", word,
-             renamed[i].name);
-    for (int row = 0; row < NPASSES; row++)
-      if (strcmp(passes[row].name, renamed[i].name) == 0) return &passes[row];
-  }
+  for (size_t i = 0; i < WV_LEN(renamed); i++)
+    if (strlen(renamed[i].was) == len && memcmp(renamed[i].was, name, len) == 0)
+      return find_row(renamed[i].name, strlen(renamed[i].name));
   return NULL;
 }
 
-static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
-  const char *names[NPASSES];
-  for (int i = 0; i < NPASSES; i++) {
-    names[i] = passes[i].name;
-    if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) return &passes[i];
-  }
-  const char *word = arena_strndup(k->cx->diags.arena, name, len);
-  const PassInfo *renamed = find_renamed(k, word);
-  if (renamed) return renamed;
-  Diag *d = diag_add(&k->cx->diags, DIAG_E0604, (Span){0}, "unknown pass `%s`", word);
+const PassInfo *pass_called(const char *name, size_t len) {
+  const PassInfo *row = find_row(name, len);
+  return row ? row : find_renamed(name, len);
+}
+
+void pass_unknown(Diags *diags, Span at, const char *name, size_t len) {
+  const char *names[NPASSES], *word = arena_strndup(diags->arena, name, len);
+  for (int i = 0; i < NPASSES; i++) names[i] = passes[i].name;
+  Diag *d = diag_add(diags, DIAG_E0604, at, "unknown pass `%s`", word);
   const char *near = diag_nearest(word, names, NPASSES);
-  if (near) diag_hint(&k->cx->diags, d, "did you mean `%s`?", near);
-  return NULL;
+  if (near) diag_hint(diags, d, "did you mean `%s`?", near);
+}
+
+/* NULL after reporting; a former name gives a remark. */
+static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
+  const PassInfo *row = pass_called(name, len);
+  if (!row) return pass_unknown(&k->cx->diags, (Span){0}, name, len), NULL;
+  if (strlen(row->name) != len || memcmp(row->name, name, len) != 0)
+    diag_add(&k->cx->diags, DIAG_R0614, (Span){0}, "the pass `%.*s` is now called `%s`", (int)len,
+             name, row->name);
+  return row;
 }
 
 static bool add_run(Plan *plan, const PassInfo *pass) {

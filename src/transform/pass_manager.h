@@ -14,6 +14,9 @@ typedef struct PassInfo {
 } PassInfo;
 
 const PassInfo *pass_at(int i); /* in the order of the pipelines; NULL past the end */
+/* The first row with this name, or with this former name; NULL: there is none. */
+const PassInfo *pass_called(const char *name, size_t len);
+void pass_unknown(Diags *diags, Span at, const char *name, size_t len); /* reports E0604 */
 
 typedef struct PassOptions {
   const char *passes;      /* comma-separated, run in this order; NULL: all */

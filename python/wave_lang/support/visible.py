@@ -1,4 +1,4 @@
-"""Warnings that a user must see although nothing is wrong: one per cause and process."""
+"""Output for the user: what options print, and warnings that must be seen although nothing is wrong."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import warnings
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _said: set[str] = set()
+
+
+def put(text: str) -> None:
+    """Prints a piece of text to Python's standard output, which may not be the process's."""
+    print(text, end="")
 
 
 def warn_once(text: str, cause: str | None = None) -> None:

@@ -109,11 +109,14 @@ bool api_text(wv_ctx *cx, const char *text, const char *what);
 wv_ctx *api_kernel_cx(const wv_kernel *k); /* NULL: not a kernel */
 wv_ctx *api_builder_cx(const wv_builder *b);
 
+bool api_options(wv_ctx *cx, const wv_options *o); /* the same for options by name */
+
 /* After a jump: reports in the context, if there is one, what happened, and marks it as
  * unusable. */
 void api_landed(wv_ctx *cx);
 void api_break_kernel(wv_kernel *k);
 
+char *api_given_away(const char *text); /* a copy from malloc, for the caller; NULL: no memory */
 wv_kernel *api_kernel(wv_ctx *cx, Kernel *k);
 wv_kernel *api_kernel_owned(wv_kernel *k); /* as arena_owned */
 /* For arena_owner, when a copy is lowered: wv_lower adds parts that the handle owns. */

@@ -171,8 +171,7 @@ int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, in
   return failed ? -1 : list.n;
 }
 
-/* For the caller, who frees it. */
-static char *given_away(const char *text) {
+char *api_given_away(const char *text) {
   size_t n = strlen(text) + 1;
   char *copy = malloc(n);
   return copy ? memcpy(copy, text, n) : NULL;
@@ -183,7 +182,7 @@ char *wv_print(wv_kernel *k) {
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
   ir_print(&out, k->k);
-  char *text = given_away(sb_text(&out));
+  char *text = api_given_away(sb_text(&out));
   arena_free(a);
   return text;
 }
@@ -199,7 +198,7 @@ char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
   if (!machine)
     diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0},
              "PTX needs a target, such as `--target sm_90a`");
-  else if (ptx_emit(k->k, machine, &options, a, &out)) text = given_away(out.text);
+  else if (ptx_emit(k->k, machine, &options, a, &out)) text = api_given_away(out.text);
   arena_free(a);
   return text;
 }
@@ -216,7 +215,7 @@ char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
              "LLVM IR needs a target, such as `--target cpu`");
   else {
     host.fast_math = fast_math;
-    if (cpu_emit(k->k, &host, a, &out)) text = given_away(out.text);
+    if (cpu_emit(k->k, &host, a, &out)) text = api_given_away(out.text);
   }
   arena_free(a);
   return text;

@@ -1,5 +1,6 @@
 /* api_options.c: options of a compile by name, through wave.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/strbuf.h"
 #include "driver/api/api.h"
@@ -24,7 +25,7 @@ bool wv_option_row(int i, wv_option_info *out) {
   return true;
 }
 
-static bool is_list(wv_ctx *cx, const wv_options *o) {
+bool api_options(wv_ctx *cx, const wv_options *o) {
   if (!api_expected(cx, o != NULL, "options") || !api_list(cx, o->at, o->n, "options"))
     return false;
   for (int i = 0; i < o->n; i++)
@@ -35,7 +36,10 @@ static bool is_list(wv_ctx *cx, const wv_options *o) {
 bool wv_options_check(wv_ctx *cx, const wv_options *o, const char **mistake) {
   API_CHANGES(cx, false);
   *mistake = NULL;
-  if (!is_list(cx, o) || (*mistake = options_mistake(cx->cx->arena, o))) return false;
+  if (!api_options(cx, o) || (*mistake = options_mistake(cx->cx->arena, o))) return false;
+  const wv_option *target = option_given(o, "target");
+  wv_machine_options named = {.target = target ? target->value : NULL, .at = o->place};
+  if (!wv_machine_find(cx, &named, NULL)) return false;
   return options_find_files(&cx->cx->diags, api_span(cx->cx, o->place), o);
 }
 
@@ -57,7 +61,7 @@ static bool report_unused(wv_ctx *cx, const wv_options *o, const char *const *fo
 
 bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m) {
   API_CHANGES(cx, false);
-  if (!is_list(cx, o) || !api_expected(cx, m && m->kind, "machine")) return false;
+  if (!api_options(cx, o) || !api_expected(cx, m && m->kind, "machine")) return false;
   Arena *a = cx->cx->diags.arena; /* freed with the diagnostics */
   const char **found = ARENA_ARRAY(a, const char *, o->n + 1);
   return report_unused(cx, o, found, options_unused(a, o, m, found));
@@ -67,8 +71,11 @@ bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m) {
 
 bool wv_options_undumped(wv_kernel *k, const wv_options *o) {
   API_KERNEL_USES(k, false);
-  if (!is_list(k->cx, o)) return false;
-  if (!wv_kernel_is_open(k)) return true;
+  if (!api_options(k->cx, o)) return false;
+  const wv_option *target = option_given(o, "target");
+  const char *runs = target && target->value ? wv_target_device(target->value) : NULL;
+  if (runs && strcmp(runs, "eval") == 0) return true; /* wv_options_unused says so */
+  if (!wv_options_dump(k->cx, o) || !wv_kernel_is_open(k)) return true;
   const char *text =
       arena_printf(k->cx->cx->diags.arena,
                    "nothing is dumped: `%s` is compiled when it is called (R0613), unless the "
@@ -101,7 +108,7 @@ static bool add_rows(wv_kernel *k, const wv_options *o) {
 
 bool wv_options_apply(wv_kernel *k, const wv_options *o) {
   API_KERNEL(k, false);
-  if (!is_list(k->cx, o)) return false;
+  if (!api_options(k->cx, o)) return false;
   bool is_edited = option_given(o, "override_mlir") != NULL; /* its header has the rows already */
   if (!is_edited && !add_rows(k, o)) return false;
   if (option_is(o, "sizes", "smallest")) wv_kernel_free_sizes(k);

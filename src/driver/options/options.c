@@ -42,6 +42,8 @@ bool option_is_on(const wv_options *o, const char *name) {
   return given != NULL;
 }
 
+bool option_is_text_ir(const char *value) { return strchr(value, '{') != NULL; } /* all have one */
+
 /* Whether a word is among those of a list with this separator. */
 static bool is_among(const char *list, char separator, const char *word, size_t n) {
   for (const char *at = list; at; at = strchr(at, separator), at = at ? at + 1 : NULL) {
@@ -83,6 +85,8 @@ static const char *value_mistake(Arena *a, const OptionInfo *row, const wv_optio
                         given->shown);
   if (row->is_number && !is_number(value))
     return arena_printf(a, "%s must be an integer, not %s", row->name, given->shown);
+  if (row->is_text && !given->value)
+    return arena_printf(a, "%s must be a text or a list of texts, not %s", row->name, given->shown);
   return NULL;
 }
 
@@ -104,7 +108,7 @@ const char *options_mistake(Arena *a, const wv_options *o) {
 
 static bool find_file(Diags *diags, Span at, const char *name, OptionFile use, const char *path) {
   if (use == OPTION_NO_FILE) return true;
-  if (use == OPTION_READ_OR_IR && strchr(path, '{')) return true; /* every kernel's text has one */
+  if (use == OPTION_READ_OR_IR && option_is_text_ir(path)) return true;
   if (use == OPTION_WRITTEN) {
     const char *folder = os_folder_of(diags->arena, path);
     if (os_is_folder(folder)) return true;

@@ -23,7 +23,7 @@ typedef struct OptionInfo {
   unsigned on; /* 0: all */
   const char *same, *choices, *off;
   OptionFile file;
-  bool is_number, is_key;
+  bool is_number, is_text, is_key;
 } OptionInfo;
 
 const OptionInfo *option_at(int i);                /* NULL past the end */
@@ -32,6 +32,7 @@ const OptionInfo *option_called(const char *name); /* NULL: there is none */
 const wv_option *option_given(const wv_options *o, const char *name); /* NULL: it has its default */
 bool option_is(const wv_options *o, const char *name, const char *value);
 bool option_is_on(const wv_options *o, const char *name);
+bool option_is_text_ir(const char *value); /* of READ_OR_IR: not the name of a file */
 
 /* The first value that is not allowed, or two that exclude each other, as a sentence; NULL: none. */
 const char *options_mistake(Arena *a, const wv_options *o);

@@ -11,15 +11,12 @@ from typing import Any
 from ... import _wave
 from ..._wave import Kernel, Program
 from .compile_options import WaveCompileOptions
-from .option_rows import ROWS
+from .option_rows import asked
 
 WAVE_CACHE_ON = _wave.variable_number("WAVE_CACHE_ON", 1)
 WAVE_ALWAYS_COMPILE = _wave.variable_number("WAVE_ALWAYS_COMPILE", 0)
 WAVE_CACHE_LIMIT = _wave.variable_number("WAVE_CACHE_LIMIT", 16)
 CACHE_BASE_DIR = Path(_wave.cache_dir())
-
-# What a program depends on besides the kernel's text.
-_KEYS = [row.name for row in ROWS.values() if row.is_key]
 
 
 @dataclass
@@ -44,8 +41,7 @@ class WaveCacheManager:
 
     @staticmethod
     def key(kernel: Kernel, options: WaveCompileOptions) -> str:
-        parts = [str(kernel)] + [f"{name}={getattr(options, name)}" for name in _KEYS]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return hashlib.sha256(kernel.key(*asked(options)).encode()).hexdigest()
 
     def load_or_store(self, kernel: Kernel, options: WaveCompileOptions) -> Entry:
         """The entry of an equal kernel, or a new one."""

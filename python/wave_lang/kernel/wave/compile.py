@@ -6,16 +6,15 @@ from typing import Any
 
 from ... import _wave
 from ..._wave import Expr, Kernel
-from ...support.visible import warn_once
+from ...support.visible import put, warn_once
 from ..lang.kernel_buffer import AddressSpace
 from . import cache
 from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
-from .dumps import Dumps, wants_trace
-from .launch_info import launch_info, signature
+from .launch_info import launch_info
 from .machine import Machine, machine_of
 from .measured import MeasuredKernel
-from .option_rows import given
+from .option_rows import Asked, asked
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -53,26 +52,6 @@ def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str
     return rows
 
 
-def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
-    if options.print_mlir or options.print_trace_begin or wants_trace(options):
-        print(kernel)
-    if options.print_signature:
-        print(signature(kernel))
-    if options.print_mlir_file:
-        with open(options.print_mlir_file, "w") as out:
-            out.write(str(kernel))
-
-
-def _report_unused(options: WaveCompileOptions, machine: Machine, schedule: Any) -> None:
-    where = (machine.kind, machine.target, schedule is not None)
-    _wave.report_unused(given(options), options._place, *where)
-
-
-def _report_undumped(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> None:
-    if machine.kind != "eval" and Dumps(options).wanted:
-        kernel.report_undumped(given(options), options._place)
-
-
 def _remarks(options: WaveCompileOptions, machine: Machine) -> list[Any]:
     remarks: list[Any] = _wave.take_diagnostics()
     for found in remarks:
@@ -87,38 +66,20 @@ def _remarks(options: WaveCompileOptions, machine: Machine) -> list[Any]:
     return remarks
 
 
-def _lower(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> Kernel | None:
+def _lower(
+    options: WaveCompileOptions, said: Asked, kernel: Kernel, machine: Machine
+) -> Kernel | None:
     """One lane's program, when the target is a simulated machine; of an open kernel each call makes
     its own."""
     if machine.kind != "sim" or options.compile_to_mlir:
         return None
     lowered = kernel.clone()
-    if kernel.is_open and options.override_stage is None:
-        return lowered
-    with Dumps(options) as dumps:
-        lowered.lower(machine.target or "sim", start_after=options.override_stage, **dumps.asked)
+    lowered.lower_as(*said, machine.target, put)
     return lowered
 
 
-def _overridden(options: WaveCompileOptions, traced: Kernel) -> Kernel:
-    """The kernel that `override_mlir` (a text, or the name of a file) substitutes for the traced
-    one: a dump of any stage, edited by hand."""
-    text = options.override_mlir
-    if text is None:
-        return traced
-    name = "<override_mlir>"
-    if "{" not in text:  # every kernel's text has one
-        name = text
-        with open(text) as file:
-            text = file.read()
-    kernels = _wave.parse(text, name)
-    if len(kernels) != 1 or len(kernels[0].params) != len(traced.params):
-        raise ValueError(f"override_mlir must hold one kernel with the parameters of {traced.name}")
-    return kernels[0]
-
-
 def _prepared(
-    options: WaveCompileOptions, kernel: LaunchableWave, schedule: WaveSchedule | None
+    options: WaveCompileOptions, said: Asked, kernel: LaunchableWave, schedule: WaveSchedule | None
 ) -> tuple[Any, Kernel]:
     """The trace and the kernel that is compiled: constrained, or overridden."""
     trace = kernel.capture()
@@ -126,10 +87,10 @@ def _prepared(
     trace.kernel.constrain(_rows(options, values))
     if schedule is not None:
         schedule.record(kernel, values)
-    ir = _overridden(options, trace.kernel)
-    ir.apply_options(given(options), options._place)
+    ir = trace.kernel.override(*said) or trace.kernel
+    ir.apply_options(*said)
     ir.verify()  # with a warning: nothing is added to its header any more
-    _print_requested(options, ir)
+    ir.show(*said, put)
     options.kernel_usages = [
         "output" if p.is_output else "input" for p in ir.params if p.kind == "mem"
     ]
@@ -158,19 +119,20 @@ def wave_compile(
     """
     _check_arguments(options, kernel)
     options.validate()
-    machine = machine_of(options)
+    machine, said = machine_of(options), asked(options)
+    unused = (*said, machine.kind, machine.target, schedule is not None)
     if options.strict:  # errors come first, remarks last
-        _report_unused(options, machine, schedule)
-    trace, ir = _prepared(options, kernel, schedule)
+        _wave.report_unused(*unused)
+    trace, ir = _prepared(options, said, kernel, schedule)
     if options.strict:
-        _report_undumped(options, ir, machine)
-    lowered = _lower(options, ir, machine)
+        ir.report_undumped(*said)
+    lowered = _lower(options, said, ir, machine)
     if not options.strict:
-        _report_unused(options, machine, schedule)
-        _report_undumped(options, ir, machine)
+        _wave.report_unused(*unused)
+        ir.report_undumped(*said)
     remarks = _remarks(options, machine)
     found = cache.Entry(ir)
-    if not trace.logs and cache.is_cache_enabled() and not Dumps(options).wanted:
+    if not trace.logs and cache.is_cache_enabled() and not _wave.dumps(*said):
         found = cache.get_cache_manager().load_or_store(ir, options)
     known = trace if found.kernel is ir else None
     measured = options.run_bench or options.profile_python_wrapper

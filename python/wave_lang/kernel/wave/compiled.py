@@ -9,13 +9,13 @@ from typing import Any, Callable, Iterator
 from ... import _wave
 from ..._wave import CompileError, Expr, Kernel, Launchable, Program, Proof, Report, Resources
 from ..._wave import SimulationError
-from ...support.visible import warn_once
+from ...support.visible import put, warn_once
 from .._support.tracing import DebugLog, Trace
 from . import cache
 from .compile_options import WaveCompileOptions
-from .dumps import Dumps
 from .host_tensors import log_tensor
 from .machine import Machine
+from .option_rows import asked
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -66,8 +66,7 @@ class WaveKernel(Launchable):
     @property
     def _text_only(self) -> str | None:
         """The option that compiles a kernel to text only, if it is set."""
-        names = ("compile_to_mlir", "compile_to_asm")
-        return next((name for name in names if getattr(self.options, name)), None)
+        return _wave.text_only(*asked(self.options))
 
     @property
     def remarks(self) -> list[Any]:
@@ -331,20 +330,9 @@ class WaveKernel(Launchable):
 def compile_program(
     options: WaveCompileOptions, kernel: Kernel, target: str | None, device: int
 ) -> Program:
-    """Compiles for a device, with the options for caches, dumps and arithmetic."""
-    with Dumps(options) as dumps:
-        program = kernel.compile(
-            target=target,
-            device=-1 if options.compile_to_asm else device,
-            cache=1 if cache.is_cache_enabled() else -1,
-            cache_dir=cache.get_cache_manager().directory,
-            fast_math=options.use_fast_math,
-            start_after=options.override_stage,
-            strict=options.strict,
-            **dumps.asked,
-        )
-        dumps.save(program)
-    return program
+    """Compiles for a device, as options request."""
+    files = (1 if cache.is_cache_enabled() else -1, cache.get_cache_manager().directory)
+    return kernel.compile_as(*asked(options), target, device, *files, put)
 
 
 __all__ = ["WaveKernel", "compile_program"]

@@ -1,9 +1,9 @@
-"""Facts about launches of a compiled kernel: the grid and the parameters."""
+"""Facts about launches of a compiled kernel: the grid, the threads and the shared memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 from ..._wave import Expr, Kernel, Program
 from .compile_options import WaveCompileOptions
@@ -43,18 +43,4 @@ def launch_info(
     )
 
 
-def signature(kernel: Kernel) -> str:
-    """A line for each parameter: its name, its type, and whether the kernel writes it."""
-    lines = [f"{kernel.name}:"]
-    for p in kernel.params:
-        dims = ", ".join(map(str, p.shape))
-        kind = f"{p.dtype.name}[{dims}], {_usage(p)}" if p.kind == "mem" else p.dtype.name
-        lines.append(f"  {p.name}: {kind}")
-    return "\n".join(lines)
-
-
-def _usage(param: Any) -> str:
-    return "output" if param.is_output else "input"
-
-
-__all__ = ["KernelLaunchInfo", "launch_info", "signature"]
+__all__ = ["KernelLaunchInfo", "launch_info"]

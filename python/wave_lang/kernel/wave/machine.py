@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ... import _wave
 from .compile_options import WaveCompileOptions
+from .option_rows import asked
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,6 @@ class Machine:
     evaluated: str | None = field(default=None, compare=False)
     shown: str | None = field(default=None, compare=False)
 
-
     def on(self, kind: str) -> Machine | None:
         """The machine of a call with tensors on a kind of device; None if it runs no such calls."""
         found = _wave.machine_on(self.kind, self.target, self.device, self.anywhere, kind)
@@ -43,8 +43,7 @@ def devices(kind: str) -> list[_wave.Device]:
 
 def machine_of(options: WaveCompileOptions) -> Machine:
     """The machine that options name."""
-    given = (options.target, options.device, options.strict, options._place)
-    return Machine(*_wave.find_machine(*given))
+    return Machine(*_wave.find_machine(*asked(options)))
 
 
 __all__ = ["Machine", "devices", "machine_of"]

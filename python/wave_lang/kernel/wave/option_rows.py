@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ... import _wave
 
 GivenOption = tuple[str, str | None, str]  # name, value, the value as it is written
+Asked = tuple[list[GivenOption], "_wave.Place | None"]  # as functions of the extension take options
 
 
 class Row(NamedTuple):
@@ -78,4 +79,9 @@ def given(options: Any) -> list[GivenOption]:
     return found
 
 
-__all__ = ["ROWS", "Row", "default_of", "given", "row_of"]
+def asked(options: Any) -> Asked:
+    """The options that differ from their defaults, and where they were written."""
+    return given(options), options._place
+
+
+__all__ = ["ROWS", "Asked", "Row", "asked", "default_of", "given", "row_of"]
