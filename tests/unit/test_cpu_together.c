@@ -1,4 +1,4 @@
-/* test_llvm_together.c: waves and workgroups that wait for each other: barriers, memory, deadlocks,
+/* test_cpu_together.c: waves and workgroups that wait for each other: barriers, memory, deadlocks,
  * requests to stop. The kernels are written in C here. */
 #define _GNU_SOURCE
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* test_llvm_pool.c: the thread pool: every workgroup once, from several threads at the same time,
+/* test_cpu_pool.c: the thread pool: every workgroup once, from several threads at the same time,
  * with few and many workgroups, after a fork, and what happens if one reports an error. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* test_llvm_lanes.c: programs of many lanes as machine code, compared with the simulator: barriers,
+/* test_cpu_lanes.c: programs of many lanes as machine code, compared with the simulator: barriers,
  * barriers in divergent control flow, shuffles, matrix instructions. */
 #include "unit/cpu_kit.h"
 

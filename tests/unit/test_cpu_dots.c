@@ -1,5 +1,5 @@
-/* test_llvm_dots.c: register tiles of every form, compiled for every CPU of targets.def;
- * test_llvm_rows.c runs them. */
+/* test_cpu_dots.c: register tiles of every form, compiled for every CPU of targets.def;
+ * test_cpu_rows.c runs them. */
 #include "target/register_tile.h"
 #include "unit/asm_kit.h"
 #include "unit/dot_kit.h"

@@ -1,4 +1,4 @@
-/* test_llvm_program.c: programs for the CPU of this machine through wave.h: compiled, launched on
+/* test_cpu_program.c: programs for the CPU of this machine through wave.h: compiled, launched on
  * the pool, cached, rejected. */
 #define _GNU_SOURCE
 #include <pthread.h>

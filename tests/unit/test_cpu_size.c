@@ -1,4 +1,4 @@
-/* test_llvm_size.c: code does not grow with tiles: a 64 x 64 matmul and a 256 x 256 one, with short
+/* test_cpu_size.c: code does not grow with tiles: a 64 x 64 matmul and a 256 x 256 one, with short
  * and long steps of k, have the same number of ops and bytes, within a tenth. */
 #include <stdlib.h>
 #include <string.h>

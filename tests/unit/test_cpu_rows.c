@@ -1,7 +1,7 @@
-/* test_llvm_rows.c: register tiles of every form, run for every CPU whose code this machine can
+/* test_cpu_rows.c: register tiles of every form, run for every CPU whose code this machine can
  * execute: the same bits as in the simulator.
  *
- *     test_llvm_rows [ROW...]      only these, which must run: used on an emulated machine */
+ *     test_cpu_rows [ROW...]      only these, which must run: used on an emulated machine */
 #include "unit/dot_kit.h"
 
 static void fill_numbers(Lab *l, const MmaInfo *row, DType type, DType sums, int steps) {

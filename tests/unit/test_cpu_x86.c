@@ -1,4 +1,4 @@
-/* test_llvm_x86.c: code for other CPUs: it compiles, and the loop of a register tile keeps its
+/* test_cpu_x86.c: code for other CPUs: it compiles, and the loop of a register tile keeps its
  * accumulators in registers. */
 #include "unit/asm_kit.h"
 
