@@ -99,7 +99,7 @@ DiagCode diag_find(const char *code) {
   return (DiagCode)c;
 }
 
-/* "file:line:col: " as far as the place is known. */
+/* "file:line:col: " as far as the source location is known. */
 static void render_place(const Diags *list, Span at, StrBuf *out) {
   if (!at.file) return;
   sb_puts(out, sources_name(list->sources, at.file));

@@ -1,11 +1,11 @@
-/* span.h: places in the user's sources. */
+/* span.h: source locations (places, in wave.h). */
 #ifndef WV_SPAN_H
 #define WV_SPAN_H
 
 #include "base/map.h"
 #include "base/vec.h"
 
-/* Lines and columns count from 1 (columns in bytes); file 0 or line 0: the place is unknown. */
+/* Lines and columns count from 1 (columns in bytes); file 0 or line 0: unknown. */
 typedef struct Span {
   uint32_t file, line, col, len;
 } Span;

@@ -193,7 +193,7 @@ static const char *make_key(const wv_program *p) {
   if (o->start_after) sb_printf(&out, "start_after %s\n", o->start_after);
   if (o->fast_math) sb_puts(&out, "fast_math\n");
   ir_print(&out, p->kernel->k);
-  put_lines(&out, p->kernel->k); /* the code contains its source places */
+  put_lines(&out, p->kernel->k); /* the code contains its source locations */
   return sb_text(&out);
 }
 

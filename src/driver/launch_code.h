@@ -39,7 +39,7 @@ bool launch_values_program(const LaunchValues *v, LaunchExpr *out); /* false aft
 bool launch_is_workspace(const LaunchValues *v, int param);
 bool launch_add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a);
 
-/* What every launch must satisfy: sizes, assumptions. Places of the assumptions go to `at`. */
+/* What every launch must satisfy: sizes, assumptions. Their source locations go to `at`. */
 bool launch_signature(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span **at);
 
 #endif

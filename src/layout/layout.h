@@ -157,7 +157,7 @@ Layout layout_blocked(const LayoutBlocking *b);
  *     extents  dim/radix:stride, or ~/radix for copies; a part without digits is left out */
 void layout_print(StrBuf *out, const Layout *l);
 
-/* Parses at *text and advances it past the layout. On failure *text is the place of the mistake and
+/* Parses at *text and advances it past the layout. On failure *text points to the mistake and
  * the result says what is wrong; NULL: success. */
 const char *layout_parse(const char **text, Layout *out);
 

@@ -51,15 +51,15 @@ MemLayout mem_nvidia(int dims, const int *extent, int bits, int span) {
   return mem_swizzled(&m, unit, n, 3);
 }
 
-MemLayout mem_ring(const MemLayout *m, int stages, int align) {
+MemLayout mem_ring(const MemLayout *m, int slots, int align) {
   WV_ASSERT(m->dims < LAYOUT_DIMS && align * 8 % m->bits == 0);
   int step = align * 8 / m->bits, stage = (mem_size(m) + step - 1) / step * step;
   MemLayout out = *m;
   out.dims++;
   for (int d = 0; d < m->dims; d++) out.extent[d + 1] = m->extent[d];
   for (int i = 0; i < m->digits.n; i++) out.digits.at[i].dim++;
-  out.extent[0] = stages;
-  push(&out, 0, stages, stage);
+  out.extent[0] = slots;
+  push(&out, 0, slots, stage);
   return out;
 }
 

@@ -8,7 +8,7 @@
  *     [64, 64] d1/64:1 d0/64:68 : 16 bits                    padded by 8 bytes
  *     [64, 64] d1/64:1 d0/64:64 xor 0x38>>3 : 16 bits        NVIDIA's 128-byte swizzle
  *     [64, 128] d1/64:1 d0/64:64 d1/2:4096 : 16 bits         boxes of 64 columns
- *     [3, 64, 64] d2/64:1 d1/64:64 d0/3:4096 : 16 bits       a ring of three stages
+ *     [3, 64, 64] d2/64:1 d1/64:64 d0/3:4096 : 16 bits       a ring of three slots
  *
  * The digits of one dim are listed fastest first; the product of their radices is at least its
  * extent. */
@@ -46,9 +46,9 @@ MemLayout mem_swizzled(const MemLayout *m, int unit, int n, int shift);
 /* NVIDIA's swizzle of 32, 64 or 128 bytes, over boxes of that width. */
 MemLayout mem_nvidia(int dims, const int *extent, int bits, int span);
 
-/* `stages` copies of the layout one after the other, each aligned to `align` bytes; the stage
- * becomes dim 0. */
-MemLayout mem_ring(const MemLayout *m, int stages, int align);
+/* `slots` copies of the layout one after the other, each aligned to `align` bytes; the slot becomes
+ * dim 0. */
+MemLayout mem_ring(const MemLayout *m, int slots, int align);
 
 int mem_swizzle(Swizzle s, int offset);
 int mem_linear_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]); /* before the swizzle */

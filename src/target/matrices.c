@@ -46,7 +46,7 @@ static Digit take_registers(Digits *regs, int by) {
   return taken;
 }
 
-/* Adds matrices that follow each other in the registers, as long as they come in twos. */
+/* Doubles the number of matrices as long as the next ones are consecutive in the registers. */
 static void add_matrices(MatrixPlan *p, Digits *regs) {
   for (p->count = 1; p->count < MATRIX_LANES / MATRIX_ROWS; p->count *= 2) {
     Digit next = take_registers(regs, 2);
@@ -57,7 +57,8 @@ static void add_matrices(MatrixPlan *p, Digits *regs) {
   p->rows.part[LAYOUT_REG] = *regs;
 }
 
-/* Where the lanes are, and where the rows that they address begin, at register 0. */
+/* By lane, at register 0: the coordinates of its element, and of the first element of the row that
+ * it addresses. */
 typedef struct LaneCoords {
   int element[MATRIX_LANES][LAYOUT_DIMS], row[MATRIX_LANES][LAYOUT_DIMS];
 } LaneCoords;

@@ -86,7 +86,7 @@ bool mma_allows(const MmaInfo *row, MmaType a, MmaType b, MmaType acc);
  * instruction whose types include this one; NULL: none. */
 const MmaInfo *mma_for_type(const MmaInfo *row, MmaType type);
 
-/* ---- made rows: in the caller's arena, not in the table -------------------------------------- */
+/* ---- rows made on demand: in the caller's arena, not in the table ---------------------------- */
 
 typedef enum MmaAlong { MMA_ALONG_N, MMA_ALONG_M } MmaAlong;
 

@@ -1,7 +1,7 @@
 /* llvm_debug.c: the source line of each instruction, for debuggers and profilers.
  *
  * Metadata with fixed numbers: 0 the compile unit, 1 and 2 versions, 3 a type, 4 the function; then
- * files, each with a scope, and places. A kernel without a source has none of it. */
+ * files, each with a scope, and source locations. A kernel without a source has none of it. */
 #include <ctype.h>
 
 #include "backend/llvm/llvm_state.h"

@@ -163,7 +163,7 @@ void llvm_block(Llvm *p, const char *label); /* begins a block */
 /* ---- llvm_debug.c ---- */
 
 void llvm_debug_open(Llvm *p);
-void llvm_at(Llvm *p, const Op *op); /* the place of the following instructions */
+void llvm_at(Llvm *p, const Op *op); /* the source location of the following instructions */
 const char *llvm_debug_function(Llvm *p);
 void llvm_debug_close(Llvm *p, StrBuf *out);
 

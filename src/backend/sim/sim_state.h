@@ -281,7 +281,7 @@ struct Sim {
 
   bool talks;       /* workgroups communicate through memory: all are live ... */
   int64_t resident; /* ... of which the machine runs this many concurrently */
-  Map flags;        /* place -> Flag */
+  Map flags;        /* address -> Flag */
   Gang gang;
   uint64_t events; /* anything that may let a stuck wave continue */
   uint32_t stamp;  /* executions of memory ops */

@@ -367,7 +367,7 @@ static Step step_nothing(Wave *w, SimOp *s) {
 
 StepFn *const sim_step[OP_COUNT] = {
     [OP_scalar] = step_scalar,
-    [OP_alloc] = step_nothing, /* placed by setup */
+    [OP_alloc] = step_nothing, /* its address is set by setup */
     [OP_set_symbol] = step_set_symbol,
 
 #define ELEMENTWISE(name, kind, flags, rule, cost, doc) [OP_##name] = step_##kind,

@@ -16,7 +16,7 @@ static inline bool op_combines(OpKind kind) { return kind == OP_reduce || kind =
 bool combine_check(Kernel *k, const Op *op);
 
 /* The steps that the ops of a region compute from its two arguments. False after reporting at the
- * op to blame; `user` is the op that combines, `at` the place where the result is returned. */
+ * op to blame; `user` is the op that combines, `at` the source location of the returned result. */
 bool combine_of_region(Kernel *k, const Op *user, const Region *r, Value *result, Span at,
                        Attr *out);
 

@@ -179,7 +179,7 @@ static void start_workers(CpuPool *p, int n) {
   }
 }
 
-/* The caller works too and, when done, takes back the places that no worker has filled. */
+/* The caller works too and, when done, cancels the helpers that have not started. */
 static int run_together(CpuPool *p, const CpuTask *t, int helpers) {
   int64_t grain = t->count / (64 * p->threads);
   CpuOrders orders = orders_of(t);

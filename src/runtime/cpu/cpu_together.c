@@ -167,9 +167,7 @@ static void close_crowd(Crowd *c, bool has_slots) {
 int cpu_run_together(const CpuTask *t, int groups) {
   if (t->count <= 0) return CPU_DONE;
   Crowd c = {.task = t, .slots = groups < t->count ? groups : (int)t->count};
-  if (c.slots * t->waves > CPU_TOGETHER_MOST)
-    return CPU_POOL_NO_MEMORY; /* run_task guarantees
-                                                                           * otherwise */
+  if (c.slots * t->waves > CPU_TOGETHER_MOST) return CPU_POOL_NO_MEMORY; /* run_task prevents it */
   c.orders = (CpuOrders){.interrupted = t->interrupted, .user = t->user};
   atomic_store(&c.next, c.slots);
   pthread_mutex_init(&c.lock, NULL);
