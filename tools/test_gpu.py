@@ -102,7 +102,8 @@ def run_once(kernel, target, arguments, pad, shift):
 
     if target.startswith("cpu"):  # the evaluator would give the right result as well
         assert kernel.compile_for("cpu"), "\n".join(map(str, kernel.remarks))
-    device = "cuda" if target.startswith(("sm_", "cuda")) else "cpu"
+    gpu = target.startswith(("sm_", "cuda", "gfx", "hip"))  # PyTorch calls all of them `cuda`
+    device = "cuda" if gpu else "cpu"
     return gpu_utils.run_guarded(kernel, arguments, pad, shift, device)
 
 

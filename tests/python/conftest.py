@@ -38,7 +38,7 @@ def pytest_pycollect_makemodule(module_path, parent):
         return None
     if not parent.config.getoption("--run-e2e"):
         reason = "runs on a GPU: --run-e2e"
-    elif not any(device.kind == "cuda" for device in _wave.devices()):
+    elif not any(device.kind in ("cuda", "hip") for device in _wave.devices()):
         reason = "there is no GPU here"
     else:
         return None

@@ -38,7 +38,8 @@ def fails(call, *words):
 
 
 def check(code, tmp_path, **env):
-    done = run_python("-c", SETUP + code, WAVE_CUDA_LIB=FAKE, WAVE_CACHE_DIR=str(tmp_path), **env)
+    given = {"WAVE_CUDA_LIB": FAKE, "WAVE_HIP_LIB": "none", "WAVE_CACHE_DIR": str(tmp_path), **env}
+    done = run_python("-c", SETUP + code, **given)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 

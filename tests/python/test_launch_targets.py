@@ -32,7 +32,7 @@ def test_with_and_without_a_gpu(driver):
     words = "default or simulated or host_cpu or nvidia or cuda or amd"
     done = run_python(
         "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", f"({words}) and not with_and",
-        WAVE_CUDA_LIB=str(driver), EXPECT_GPU="" if driver == "none" else "sm_90a"
+        WAVE_CUDA_LIB=str(driver), WAVE_HIP_LIB="none", EXPECT_GPU="" if driver == "none" else "sm_90a"
     )  # fmt: skip
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 

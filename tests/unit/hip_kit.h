@@ -19,10 +19,8 @@ static inline FakeHip *fake_hip_open(const char *path) {
   setenv("WAVE_HIP_LIB", path, 1);
   setenv("WAVE_CUDA_LIB", "/nowhere/libcuda.so", 1);
   setenv("WAVE_CACHE_ON", "0", 1);
-  void *library = dlopen(path, RTLD_NOW);
   FakeHipFn *get = NULL;
-  void *symbol = library ? dlsym(library, "fake_hip") : NULL;
-  memcpy(&get, &symbol, sizeof symbol);
+  fake_function(path, "fake_hip", &get);
   FakeHip *fake = get();
   fake->current(0);
   return fake;

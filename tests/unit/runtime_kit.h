@@ -1,4 +1,4 @@
-/* runtime_kit.h: programs on the fake CUDA driver. */
+/* runtime_kit.h: programs on the fake CUDA driver, without AMD devices. */
 #ifndef WV_RUNTIME_KIT_H
 #define WV_RUNTIME_KIT_H
 
@@ -17,14 +17,19 @@
 #include "unit/harness.h"
 #include "wave.h"
 
+/* A function of a library, in *function. */
+static inline void fake_function(const char *path, const char *name, void *function) {
+  void *library = dlopen(path, RTLD_NOW), *symbol = library ? dlsym(library, name) : NULL;
+  memcpy(function, &symbol, sizeof symbol);
+}
+
 /* Resets the fake. */
 static inline FakeCuda *fake_open(const char *path) {
   setenv("WAVE_CUDA_LIB", path, 1);
+  setenv("WAVE_HIP_LIB", "/nowhere/libamdhip64.so", 1);
   setenv("WAVE_CACHE_ON", "0", 1);
-  void *library = dlopen(path, RTLD_NOW);
   FakeCudaFn *get = NULL;
-  void *symbol = library ? dlsym(library, "fake_cuda") : NULL;
-  memcpy(&get, &symbol, sizeof symbol);
+  fake_function(path, "fake_cuda", &get);
   return get();
 }
 

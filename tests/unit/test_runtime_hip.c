@@ -95,6 +95,15 @@ TEST(every_name_is_tried) {
   wv_ctx_free(cx);
 }
 
+/* PyTorch brings a library of its own: a second one would know neither its streams nor its memory. */
+TEST(library_is_in_use_already) {
+  fake_hip_open(FAKE_HIP_OLD)->devices = 1;
+  unsetenv("WAVE_HIP_LIB");
+  wv_ctx *cx = wv_ctx_new();
+  CHECK_INT(wv_device_count(cx, WV_HIP), 1);
+  wv_ctx_free(cx);
+}
+
 TEST(library_is_another) {
   setenv("WAVE_HIP_LIB", "libm.so.6", 1);
   wv_ctx *cx = wv_ctx_new();
@@ -468,6 +477,45 @@ TEST(workgroups_that_wait) {
   check_tidy(harness, b.fake);
 }
 
+/* HIP cannot overlap launches: the permission is not used. */
+TEST(overlapping_launches) {
+  HipBench b = hip_open(FAKE_HIP, scale_text, NULL);
+  ScaleArgs s;
+  scale_args(&s, 4, 64);
+  CHECK(b.p && wv_launch(b.p, b.cx, s.arg, 3, (void *)70, WV_LAUNCH_OVERLAP));
+  CHECK(b.fake->last.block_bytes > 0);
+  hip_close(&b);
+  check_tidy(harness, b.fake);
+}
+
+/* ---- memory besides the arguments ---- */
+
+TEST(workspace) {
+  static const char text[] = "thread kernel @count(%a: mem<N, i32>, %w: mem<N, i32> workspace)\n"
+                             "  launch grid (N) block (32) wave 32\n"
+                             "  dynamic N\n"
+                             "{\n"
+                             "  %zero = scalar 0 : i32\n"
+                             "  %one = scalar 1 : i32\n"
+                             "  %n = atomic add %one, %w, %zero : i32\n"
+                             "  store %n, %a, %zero\n"
+                             "}\n";
+  HipBench b = hip_open(FAKE_HIP, text, NULL);
+  CHECK(launch_flag(&b, 100, NULL));
+  int64_t block = hip_arg(b.fake, 1);
+  const int *words = (const int *)(intptr_t)block;
+  CHECK_INT(block % 256, 0);
+  for (int i = 0; i < 100; i++) CHECK_INT(words[i], 0);
+  CHECK(launch_flag(&b, 50, NULL) && hip_arg(b.fake, 1) == block);
+  CHECK(launch_flag(&b, 50, (void *)70) && hip_arg(b.fake, 1) != block);
+  CHECK_INT(b.fake->allocated, 2);
+  b.fake->captured = (void *)80;
+  CHECK(!launch_flag(&b, 50, (void *)80) && has(said(b.cx, "E0904"), "has no workspace"));
+  b.fake->captured = NULL;
+  hip_close(&b);
+  check_tidy(harness, b.fake);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, ROUNDS = 200 };
@@ -507,12 +555,13 @@ TEST(threads_with_devices_of_their_own) {
   check_tidy(harness, b.fake);
 }
 
-TESTS_MAIN(RUN(library_is_absent) RUN(every_name_is_tried) RUN(library_is_another)
-               RUN(devices_of_two_ages) RUN(kinds_of_devices) RUN(no_device) RUN(library_fails)
-                   RUN(device_memory) RUN(code_for_another_chip) RUN(code_objects_that_are_damaged)
-                       RUN(programs_that_cannot_run_here) RUN(resources_and_spills)
-                           RUN(launch_passes_a_block) RUN(blocks_have_gaps)
-                               RUN(launch_on_another_device) RUN(tensors_of_another_kind)
-                                   RUN(grid_is_too_large) RUN(launch_fails) RUN(captures)
-                                       RUN(workgroups_that_wait)
-                                           RUN(threads_with_devices_of_their_own))
+TESTS_MAIN(RUN(library_is_absent) RUN(every_name_is_tried) RUN(library_is_in_use_already)
+               RUN(library_is_another) RUN(devices_of_two_ages) RUN(kinds_of_devices) RUN(no_device)
+                   RUN(library_fails) RUN(device_memory) RUN(code_for_another_chip)
+                       RUN(code_objects_that_are_damaged) RUN(programs_that_cannot_run_here)
+                           RUN(resources_and_spills) RUN(launch_passes_a_block)
+                               RUN(blocks_have_gaps) RUN(launch_on_another_device)
+                                   RUN(tensors_of_another_kind) RUN(grid_is_too_large)
+                                       RUN(launch_fails) RUN(captures) RUN(workgroups_that_wait)
+                                           RUN(overlapping_launches) RUN(workspace)
+                                               RUN(threads_with_devices_of_their_own))

@@ -1,5 +1,7 @@
 /* test_runtime_machine.c: which machine options name, with a GPU and without one. */
-#include "unit/runtime_kit.h"
+#define _POSIX_C_SOURCE 200809L
+#include "driver/compile.h"
+#include "unit/hip_kit.h"
 
 typedef struct Case {
   const char *target, *device;           /* the options */
@@ -48,6 +50,7 @@ static void check_case(Harness *harness, wv_ctx *cx, const Case *c, bool gpu) {
 
 static void check_cases(Harness *harness, const char *driver, bool gpu) {
   setenv("WAVE_CUDA_LIB", driver, 1);
+  setenv("WAVE_HIP_LIB", "/nowhere/libamdhip64.so", 1);
   wv_ctx *cx = wv_ctx_new();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(harness, cx, &cases[i], gpu);
   wv_ctx_free(cx);
@@ -84,6 +87,50 @@ TEST(old_gpu) {
   fake->major = 7;
   CHECK(wv_machine_find(cx, NULL, &m) && is_text(m.kind, "cuda") && !m.target && m.device == 0);
   wv_ctx_free(cx);
+}
+
+typedef struct AmdCase {
+  const char *target, *chip; /* the option, and the device */
+  bool found;                /* once there is code for it */
+} AmdCase;
+
+/* An AMD GPU is used if code is generated for it. */
+TEST(amd_gpus) {
+  static const AmdCase rows[] = {{"", "gfx942:sramecc+:xnack-", true},
+                                 {"hip", "gfx90a", true},
+                                 {"gfx942", "gfx942", true},
+                                 {"rocm/gfx1100", "gfx1100", true},
+                                 {"gfx942", "gfx90a", false},
+                                 {"hip", "gfx1036", false},
+                                 {"", "gfx1036", false},
+                                 {"gfx1036", "gfx1036", false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const AmdCase *c = &rows[i];
+    bool hip = c->found && backend_serves("gfx942");
+    fake_hip_open(FAKE_HIP)->chip = c->chip;
+    wv_ctx *cx = wv_ctx_new();
+    wv_machine m;
+    CHECK(wv_machine_find(cx, &(wv_machine_options){.target = c->target}, &m));
+    bool replaced = *c->target && !hip; /* by a GPU of another kind, or the CPU */
+    bool other = !c->found && strcmp(c->chip, "gfx90a") == 0 && backend_serves("gfx90a");
+    CHECK_STR(m.kind, hip || other ? "hip" : "cpu");
+    CHECK_INT(m.device, hip || other ? 0 : -1);
+    CHECK((m.remark != NULL) == replaced);
+    wv_ctx_free(cx);
+  }
+}
+
+TEST(both_vendors) {
+  fake_hip_open(FAKE_HIP);
+  fake_open(FAKE_CUDA);
+  setenv("WAVE_HIP_LIB", FAKE_HIP, 1);
+  wv_ctx *cx = wv_ctx_new();
+  wv_machine m;
+  CHECK(wv_machine_find(cx, NULL, &m) && is_text(m.target, "sm_90a"));
+  CHECK(wv_machine_find(cx, &(wv_machine_options){.device = "hip"}, &m)); /* says nothing */
+  CHECK(is_text(m.target, "sm_90a") && m.anywhere);
+  wv_ctx_free(cx);
+  setenv("WAVE_HIP_LIB", "/nowhere/libamdhip64.so", 1);
 }
 
 TEST(without_llvm) {
@@ -129,6 +176,8 @@ TEST(calls_with_tensors_elsewhere) {
       {{.kind = "cuda", .target = "sm_80", .device = -1}, "cuda", "cuda", "sm_80", -1},
       {{.kind = "cuda", .target = "sm_90a", .anywhere = true}, "cpu", "cpu", "cpu", 0},
       {{.kind = "cuda", .anywhere = true}, "cuda", "cuda", "cuda", 0},
+      {{.kind = "cpu", .device = -1, .anywhere = true}, "hip", "hip", "hip", 0},
+      {{.kind = "hip", .target = "gfx942", .device = 1}, "hip", "hip", "gfx942", 1},
   };
   wv_ctx *cx = wv_ctx_new();
   wv_machine m;
@@ -178,6 +227,7 @@ TEST(devices_and_families) {
   CHECK_STR(wv_target_family(NULL), "CDNA");
 }
 
-TESTS_MAIN(RUN(with_a_gpu) RUN(without_a_gpu) RUN(replaced) RUN(old_gpu) RUN(without_llvm)
-               RUN(names_that_mean_nothing) RUN(calls_with_tensors_elsewhere)
-                   RUN(the_evaluator_replaces_a_cpu) RUN(devices_and_families))
+TESTS_MAIN(RUN(with_a_gpu) RUN(without_a_gpu) RUN(replaced) RUN(old_gpu) RUN(amd_gpus)
+               RUN(both_vendors) RUN(without_llvm) RUN(names_that_mean_nothing)
+                   RUN(calls_with_tensors_elsewhere) RUN(the_evaluator_replaces_a_cpu)
+                       RUN(devices_and_families))
