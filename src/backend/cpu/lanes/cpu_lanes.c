@@ -150,7 +150,7 @@ void lanes_load(Llvm *p, Held *h, const Value *from, const char *who) {
 
 Held *lanes_read(Llvm *p, const Value *v) {
   Lanes *l = p->cpu->lanes;
-  if (l->alike[v->id] || l->read_in[v->id] == l->loops) return llvm_held_get(p, v);
+  if (l->uniform[v->id] || l->read_in[v->id] == l->loops) return llvm_held_get(p, v);
   l->read_in[v->id] = l->loops;
   Held *h = llvm_held_new(p, v);
   lanes_load(p, h, v, l->thread);

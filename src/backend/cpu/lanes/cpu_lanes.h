@@ -12,10 +12,10 @@
  *     barrier workgroup
  *     store %z, %b, %i           for each thread: read %z, store
  *
- * Values that are *alike* in all threads are computed once, outside the loops. A region in which
- * threads meet is *split*: it is emitted outside the loops, around the loops of its phases. If its
- * threads diverge, a truth value per thread says whether it takes part, and loops continue until no
- * thread does.
+ * Values that are *uniform*, the same in all threads, are computed once, outside the loops. A region
+ * in which threads meet is *split*: it is emitted outside the loops, around the loops of its phases.
+ * If its threads diverge, a truth value per thread says whether it takes part, and loops continue
+ * until no thread does.
  *
  * So the code is as large as the lane's program, a barrier costs nothing, and between two meetings
  * threads run in the simplest order: one after the other.
@@ -32,8 +32,8 @@
 #include "backend/cpu/cpu_state.h"
 
 enum {
-  LANES_ALONE = -1, /* neither in a phase nor alike: split regions, and meetings */
-  LANES_ONCE = 0    /* alike in all threads */
+  LANES_ALONE = -1, /* neither in a phase nor uniform: split regions, and meetings */
+  LANES_ONCE = 0    /* uniform */
 };
 
 enum { LANES_NOWHERE = -1 }; /* no address in scratch */
@@ -56,16 +56,16 @@ struct Lanes {
   const char *size; /* its number of threads, or all */
   bool *meets;      /* by op id: threads meet in it */
   int *phase;       /* by op id: LANES_ALONE, LANES_ONCE or its phase; for ops in split regions */
-  bool *uniform;    /* by op id, for split regions: all threads take the same path */
-  bool *alike;      /* by value id */
-  bool *is_kept;    /* by value id */
-  int64_t *offset;  /* by value id: of its copies in scratch memory */
-  int *read_in;     /* by value id: the last loop that read it */
-  int loops;        /* loops over threads emitted so far */
-  int64_t mask;     /* participating threads, a byte each; LANES_NOWHERE: all */
-  int64_t any;      /* a byte: at least one takes part */
-  int64_t staging;  /* for matrix instructions; LANES_NOWHERE: none yet */
-  int64_t staged;   /* bytes there */
+  bool *uniform_region;    /* by op id, for split regions: all threads take the same path */
+  bool *uniform;           /* by value id: the same in all threads */
+  bool *is_kept;           /* by value id */
+  int64_t *offset;         /* by value id: of its copies in scratch memory */
+  int *read_in;            /* by value id: the last loop that read it */
+  int loops;               /* loops over threads emitted so far */
+  int64_t mask;            /* participating threads, a byte each; LANES_NOWHERE: all */
+  int64_t any;             /* a byte: at least one takes part */
+  int64_t staging;         /* for matrix instructions; LANES_NOWHERE: none yet */
+  int64_t staged;          /* bytes there */
   Vec(LaneSymbol) symbols; /* in scope */
   const char *thread;      /* the index of the thread, in the loop being emitted */
 };

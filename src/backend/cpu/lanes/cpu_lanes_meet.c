@@ -4,12 +4,12 @@
 
 #include "backend/cpu/lanes/cpu_lanes.h"
 
-/* Reads the operand of `op` in another lane, counted within the wave; values that are alike need no
+/* Reads the operand of `op` in another lane, counted within the wave; values that are uniform need no
  * exchange. */
 static void read_lane(Llvm *p, const Op *op, const char *own, const char *lane) {
   const Lanes *l = p->cpu->lanes;
   const Value *from = op->args[0];
-  if (l->alike[from->id]) {
+  if (l->uniform[from->id]) {
     p->held[op->results[0].id] = llvm_held_get(p, from);
     return;
   }

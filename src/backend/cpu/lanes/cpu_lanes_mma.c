@@ -246,12 +246,12 @@ static void all_instructions(Matrix *m) {
   lanes_count_end(p, &wave);
 }
 
-/* Lanes exchange values that are alike in all of them too: a copy is made for each. */
-static void keep_alike(Matrix *m, MmaOperand operand, const Value *v) {
+/* Lanes exchange uniform values too: a copy is made for each. */
+static void keep_uniform(Matrix *m, MmaOperand operand, const Value *v) {
   Llvm *p = m->p;
   Fragment *f = &m->part[operand];
   f->offset = p->cpu->lanes->offset[v->id];
-  if (!p->cpu->lanes->alike[v->id] || operand == MMA_C) return;
+  if (!p->cpu->lanes->uniform[v->id] || operand == MMA_C) return;
   f->offset = lanes_reserve(p, p->cpu->lanes->copies * lanes_bytes(v->type));
   LaneLoop loop = lanes_open(p);
   lanes_keep(p, llvm_held_get(p, v), f->offset);
@@ -274,7 +274,7 @@ void lanes_mma(Llvm *p, const Op *op) {
   }
   m.sum = dtype_is_float(result->type->dtype) ? DTYPE_f64 : DTYPE_i64;
   open_staging(&m);
-  for (int i = 0; i < op->nargs; i++) keep_alike(&m, operands[i], op->args[i]);
+  for (int i = 0; i < op->nargs; i++) keep_uniform(&m, operands[i], op->args[i]);
   lanes_copy(p, &result, &op->args[2], 1);
   m.part[MMA_C].offset = p->cpu->lanes->offset[result->id];
   all_instructions(&m);

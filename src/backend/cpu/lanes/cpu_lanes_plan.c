@@ -1,4 +1,4 @@
-/* cpu_lanes_plan.c: which ops run in one phase, what is alike in all threads, and what is kept. */
+/* cpu_lanes_plan.c: which ops run in one phase, what is uniform, and what is kept. */
 #include <string.h>
 
 #include "backend/cpu/lanes/cpu_lanes.h"
@@ -37,7 +37,7 @@ static bool find_meetings(Lanes *l, const Region *r) {
 
 static bool is_split(const Lanes *l, const Op *op) { return op->body && l->meets[op->id]; }
 
-/* ---- what is alike ---- */
+/* ---- what is uniform ---- */
 
 static bool is_thread_id(const Sym *s) {
   const char *name = sym_name(s);
@@ -45,51 +45,51 @@ static bool is_thread_id(const Sym *s) {
 }
 
 /* A counter hides one of an outer loop with the same name, which may be of the other kind. */
-static bool symbol_is_alike(const Planner *n, const Sym *s) {
+static bool symbol_is_uniform(const Planner *n, const Sym *s) {
   if (is_thread_id(s)) return false;
   for (int i = n->varying.n - 1; i >= 0; i--)
     if (n->varying.at[i] == s) return n->counted.at[i] == s;
   return true;
 }
 
-static bool expr_is_alike(const Planner *n, const Sym *e) {
+static bool expr_is_uniform(const Planner *n, const Sym *e) {
   int count = sym_free_symbols(e, NULL, 0);
   const Sym **all = ARENA_ARRAY(n->p->arena, const Sym *, count + 1);
   sym_free_symbols(e, all, count);
   for (int i = 0; i < count; i++)
-    if (!symbol_is_alike(n, all[i])) return false;
+    if (!symbol_is_uniform(n, all[i])) return false;
   return true;
 }
 
-static void see_symbol(Planner *n, const Sym *s, bool alike) {
+static void see_symbol(Planner *n, const Sym *s, bool uniform) {
   vec_push(n->p->arena, &n->varying, s);
-  vec_push(n->p->arena, &n->counted, alike ? s : NULL);
+  vec_push(n->p->arena, &n->counted, uniform ? s : NULL);
 }
 
-static bool operands_are_alike(const Planner *n, const Op *op) {
+static bool operands_are_uniform(const Planner *n, const Op *op) {
   for (int i = 0; i < op->nargs; i++)
-    if (!n->l->alike[op->args[i]->id]) return false;
+    if (!n->l->uniform[op->args[i]->id]) return false;
   return true;
 }
 
-static bool op_is_alike(const Planner *n, const Op *op) {
+static bool op_is_uniform(const Planner *n, const Op *op) {
   const Attr *e = op_attr(op, ATTR_expr), *value = op_attr(op, ATTR_value);
   if (op->kind == OP_alloc) return true;
-  if (op_info[op->kind].flags & OPF_HINT) return operands_are_alike(n, op);
+  if (op_info[op->kind].flags & OPF_HINT) return operands_are_uniform(n, op);
   if (op->body || !(op_is_pure(op) || op->kind == OP_set_symbol)) return false;
-  if (e && !expr_is_alike(n, e->sym)) return false;
-  if (value && value->sym && !expr_is_alike(n, value->sym)) return false;
-  return operands_are_alike(n, op);
+  if (e && !expr_is_uniform(n, e->sym)) return false;
+  if (value && value->sym && !expr_is_uniform(n, value->sym)) return false;
+  return operands_are_uniform(n, op);
 }
 
 /* Whether all threads of a split region take the same path: the same trip count, or the same
  * condition. While loops test carried values, which are not tracked. */
-static bool is_uniform(const Planner *n, const Op *op) {
+static bool region_is_uniform(const Planner *n, const Op *op) {
   const Value *test = op->kind == OP_if ? op_condition(op) : NULL;
   const Attr *e = op_attr(op, op->kind == OP_for ? ATTR_trips : ATTR_expr);
   if (op->kind == OP_while) return false;
-  if (op->kind == OP_for && op_carried(op) && !n->l->alike[op->args[0]->id]) return false;
-  return test ? n->l->alike[test->id] : expr_is_alike(n, e->sym);
+  if (op->kind == OP_for && op_carried(op) && !n->l->uniform[op->args[0]->id]) return false;
+  return test ? n->l->uniform[test->id] : expr_is_uniform(n, e->sym);
 }
 
 /* ---- phases ---- */
@@ -98,7 +98,8 @@ static void plan_region(Planner *n, const Region *r);
 
 static void open_symbols(Planner *n, const Op *op) {
   if (op->kind == OP_for)
-    see_symbol(n, ir_loop_counter(n->p->k, op_attr(op, ATTR_axis)->sym), n->l->uniform[op->id]);
+    see_symbol(n, ir_loop_counter(n->p->k, op_attr(op, ATTR_axis)->sym),
+               n->l->uniform_region[op->id]);
   if (op->kind == OP_while) see_symbol(n, op_attr(op, ATTR_version)->sym, false);
   for (int i = 1; op->kind == OP_while && i < op->body->nargs; i++)
     see_symbol(n, ir_iter_arg(n->p->k->cx, i - 1), false);
@@ -107,10 +108,10 @@ static void open_symbols(Planner *n, const Op *op) {
 /* The block arguments of a conditional are its operands. */
 static void plan_split(Planner *n, const Op *op) {
   int symbols = n->varying.n, first = op_carried(op);
-  n->l->uniform[op->id] = is_uniform(n, op);
+  n->l->uniform_region[op->id] = region_is_uniform(n, op);
   open_symbols(n, op);
   for (int i = 0; op->kind == OP_if && i < op->body->nargs; i++)
-    n->l->alike[op->body->args[i]->id] = n->l->alike[op->args[first + i]->id];
+    n->l->uniform[op->body->args[i]->id] = n->l->uniform[op->args[first + i]->id];
   n->open = 0;
   plan_region(n, op->body);
   n->open = 0;
@@ -141,9 +142,9 @@ static void plan_op(Planner *n, const Op *op) {
     plan_split(n, op);
   } else if (op->kind == OP_yield || (l->meets[op->id] && !is_shuffle(op))) {
     n->open = 0;
-  } else if (!is_shuffle(op) && op_is_alike(n, op)) {
+  } else if (!is_shuffle(op) && op_is_uniform(n, op)) {
     l->phase[op->id] = LANES_ONCE;
-    for (int i = 0; i < op->nresults; i++) l->alike[op->results[i].id] = true;
+    for (int i = 0; i < op->nresults; i++) l->uniform[op->results[i].id] = true;
   } else {
     join_phase(n, op);
   }
@@ -173,7 +174,7 @@ static void keep_operands(Planner *n, const Region *r, int within) {
 
 static void reserve_value(Planner *n, const Value *v) {
   Lanes *l = n->l;
-  if (l->alike[v->id] || l->offset[v->id] != LANES_NOWHERE) return;
+  if (l->uniform[v->id] || l->offset[v->id] != LANES_NOWHERE) return;
   l->offset[v->id] = lanes_reserve(n->p, l->copies * lanes_bytes(v->type));
 }
 
@@ -218,14 +219,14 @@ Lanes *lanes_plan(Llvm *p, const LaunchSpec *launch) {
   l->apart = somebody_waits(k) ? l->copies / l->wave : 1;
   for (int i = 0; i < 3; i++) sym_is_int(launch->block[i], &l->block[i]);
   l->meets = ARENA_ARRAY(p->arena, bool, k->nops);
-  l->uniform = ARENA_ARRAY(p->arena, bool, k->nops);
+  l->uniform_region = ARENA_ARRAY(p->arena, bool, k->nops);
   l->phase = ARENA_ARRAY(p->arena, int, k->nops);
-  l->alike = ARENA_ARRAY(p->arena, bool, k->nvalues);
+  l->uniform = ARENA_ARRAY(p->arena, bool, k->nvalues);
   l->is_kept = ARENA_ARRAY(p->arena, bool, k->nvalues);
   l->offset = ARENA_ARRAY(p->arena, int64_t, k->nvalues);
   l->read_in = ARENA_ARRAY(p->arena, int, k->nvalues);
   for (int i = 0; i < k->nvalues; i++) l->offset[i] = LANES_NOWHERE;
-  for (int i = 0; i < k->body->nargs; i++) l->alike[k->body->args[i]->id] = true;
+  for (int i = 0; i < k->body->nargs; i++) l->uniform[k->body->args[i]->id] = true;
   find_meetings(l, k->body);
   plan_region(&n, k->body);
   keep_operands(&n, k->body, 0);

@@ -187,7 +187,7 @@ static void own_for(Llvm *p, const Op *op) {
 
 void lanes_for(Llvm *p, const Op *op) {
   lanes_copy(p, op->body->args, op->args + op_carried(op), op->body->nargs);
-  if (p->cpu->lanes->uniform[op->id]) counted_for(p, op);
+  if (p->cpu->lanes->uniform_region[op->id]) counted_for(p, op);
   else own_for(p, op);
 }
 
@@ -258,7 +258,7 @@ static Value **results_of(Llvm *p, const Op *op) {
   return all;
 }
 
-/* In i1; a value in a loop over threads, or one that is alike. */
+/* In i1; a value in a loop over threads, or one that is uniform. */
 static const char *condition(Llvm *p, const Op *op) {
   const Value *v = op_condition(op);
   if (!v) return llvm_truth(p, op, op_attr(op, ATTR_expr)->sym);
@@ -275,12 +275,12 @@ static const char *vote_condition(Llvm *p, const Op *op, int64_t mask) {
 
 void lanes_if(Llvm *p, const Op *op) {
   Value **results = results_of(p, op);
-  bool uniform = p->cpu->lanes->uniform[op->id];
+  bool uniform = p->cpu->lanes->uniform_region[op->id];
   const char *then = llvm_label(p, "then"), *end = llvm_label(p, "end"), *test;
   int64_t mask = uniform ? p->cpu->lanes->mask : new_mask(p);
   lanes_copy(p, results, op->args + op_carried(op), op->nresults);
   test = uniform ? condition(p, op) : vote_condition(p, op, mask);
-  for (int i = 0; i < op->body->nargs; i++) /* those that are alike are the same as outside */
+  for (int i = 0; i < op->body->nargs; i++) /* those that are uniform are the same as outside */
     p->held[op->body->args[i]->id] = llvm_held_get(p, op->args[op_carried(op) + i]);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", test, then, end);
   llvm_block(p, then);
