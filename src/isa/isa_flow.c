@@ -1,0 +1,165 @@
+/* isa_flow.c: branches, barriers, the end of a program, the MODE register; and hints, which do
+ * nothing here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "isa/isa_state.h"
+
+void isa_nothing_step(IsaWave *w, const IsaInstr *i) { (void)w, (void)i; }
+
+/* ---- branches ---- */
+
+typedef enum FlowIf {
+  FLOW_ALWAYS,
+  FLOW_SCC0,
+  FLOW_SCC1,
+  FLOW_VCCZ,
+  FLOW_VCCNZ,
+  FLOW_EXECZ,
+  FLOW_EXECNZ
+} FlowIf;
+
+static bool holds(const IsaWave *w, FlowIf condition) {
+  uint64_t vcc = w->s[ISA_VCC] | (w->k->lanes == 64 ? (uint64_t)w->s[ISA_VCC + 1] << 32 : 0);
+  switch (condition) {
+  case FLOW_ALWAYS: return true;
+  case FLOW_SCC0: return !w->scc;
+  case FLOW_SCC1: return w->scc;
+  case FLOW_VCCZ: return !vcc;
+  case FLOW_VCCNZ: return vcc;
+  case FLOW_EXECZ: return !isa_exec(w);
+  case FLOW_EXECNZ: return isa_exec(w);
+  }
+  return false;
+}
+
+static void step_branch(IsaWave *w, const IsaInstr *i) {
+  if (holds(w, (FlowIf)i->row->param[0])) w->pc = i->target;
+}
+
+bool isa_is_branch(const IsaRow *row) { return row->step == step_branch; }
+
+static void step_end(IsaWave *w, const IsaInstr *i) {
+  (void)i;
+  w->state = ISA_ENDED;
+  w->stop = true;
+}
+
+static void step_trap(IsaWave *w, const IsaInstr *i) {
+  (void)i;
+  isa_fault(w, ISA_UNKNOWN, -1, "the program stops itself");
+}
+
+/* ---- barriers ---- */
+
+static void arrive(IsaWave *w) {
+  memcpy(w->settled[w->epoch & 1], w->done, sizeof w->done);
+  w->has_signalled = true;
+}
+
+static void step_barrier(IsaWave *w, const IsaInstr *i) {
+  (void)i;
+  arrive(w);
+  w->state = ISA_WAITING;
+  w->stop = true;
+}
+
+static bool is_workgroup(IsaWave *w, const IsaInstr *i) {
+  bool is = i->s[0].kind == ISA_IMM && (int16_t)i->s[0].value == -1;
+  if (!is) isa_fault(w, ISA_UNKNOWN, -1, "named barriers are not implemented");
+  return is;
+}
+
+static void step_signal(IsaWave *w, const IsaInstr *i) {
+  if (is_workgroup(w, i)) arrive(w);
+}
+
+static void step_wait_barrier(IsaWave *w, const IsaInstr *i) {
+  if (!is_workgroup(w, i)) return;
+  if (!w->has_signalled)
+    isa_fault(w, ISA_BARRIER, -1, "the wave waits for a barrier it never signals");
+  w->state = ISA_WAITING;
+  w->stop = true;
+}
+
+/* ---- the MODE register ---- */
+
+static void step_denorm_mode(IsaWave *w, const IsaInstr *i) {
+  w->mode = (w->mode & ~0xf0u) | ((uint32_t)i->s[0].value & 15) << 4;
+}
+
+static void step_round_mode(IsaWave *w, const IsaInstr *i) {
+  w->mode = (w->mode & ~15u) | ((uint32_t)i->s[0].value & 15);
+  if (w->mode & 15) isa_fault(w, ISA_UNKNOWN, -1, "rounding other than to nearest");
+}
+
+/* hwreg(HW_REG_MODE, 4, 2), 3: the field is kept in offset and offset1, the value in s[0]. */
+static bool parse_hwreg(IsaInstr *i, const char *rest) {
+  const char *mode = strstr(rest, "_MODE"), *value = strrchr(rest, ' ');
+  if (!mode || !value) return false;
+  char *end;
+  i->offset = 0, i->offset1 = 32;
+  if (mode[5] == ',') {
+    i->offset = (int32_t)strtol(mode + 6, &end, 0);
+    i->offset1 = *end == ',' ? (int32_t)strtol(end + 1, &end, 0) : 0;
+  }
+  if (i->offset < 0 || i->offset1 < 1 || i->offset + i->offset1 > 32) return false;
+  i->s[0] = (IsaArg){.kind = ISA_IMM, .value = strtoull(value + 1, &end, 0)};
+  if (value[1] == 's')
+    i->s[0] = (IsaArg){.kind = ISA_S, .index = (uint16_t)atoi(value + 2), .count = 1};
+  return i->s[0].index < ISA_GENERAL;
+}
+
+static void step_setreg(IsaWave *w, const IsaInstr *i) {
+  uint32_t mask = (uint32_t)(((UINT64_C(1) << i->offset1) - 1) << i->offset);
+  uint32_t value = (uint32_t)isa_read_scalar(w, &i->s[0]) << i->offset;
+  w->mode = (w->mode & ~mask) | (value & mask);
+  if (w->mode & 15) isa_fault(w, ISA_UNKNOWN, -1, "rounding other than to nearest");
+}
+
+bool isa_parse_own(IsaInstr *i, const char *rest) {
+  if (strcmp(i->row->types, "!wait") == 0) return isa_parse_wait(i, rest);
+  if (strcmp(i->row->types, "!hwreg") == 0) return parse_hwreg(i, rest);
+  return true;
+}
+
+IsaRows isa_flow_rows(void) {
+  static const IsaRow rows[] = {
+      {"s_branch", "", "=u", step_branch, NULL, NULL, {FLOW_ALWAYS}},
+      {"s_cbranch_scc0", "", "=u", step_branch, NULL, NULL, {FLOW_SCC0}},
+      {"s_cbranch_scc1", "", "=u", step_branch, NULL, NULL, {FLOW_SCC1}},
+      {"s_cbranch_vccz", "", "=u", step_branch, NULL, NULL, {FLOW_VCCZ}},
+      {"s_cbranch_vccnz", "", "=u", step_branch, NULL, NULL, {FLOW_VCCNZ}},
+      {"s_cbranch_execz", "", "=u", step_branch, NULL, NULL, {FLOW_EXECZ}},
+      {"s_cbranch_execnz", "", "=u", step_branch, NULL, NULL, {FLOW_EXECNZ}},
+      {"s_endpgm", "", "!skip", step_end, NULL, NULL, {0}},
+      {"s_trap", "s_sethalt", "!skip", step_trap, NULL, NULL, {0}},
+      {"s_barrier", "", "=", step_barrier, NULL, NULL, {0}},
+      {"s_barrier_signal", "", "=u", step_signal, NULL, NULL, {0}},
+      {"s_barrier_wait", "", "=u", step_wait_barrier, NULL, NULL, {0}},
+      {"s_denorm_mode", "", "=u", step_denorm_mode, NULL, NULL, {0}},
+      {"s_round_mode", "", "=u", step_round_mode, NULL, NULL, {0}},
+      {"s_setreg_b32", "s_setreg_imm32_b32", "!hwreg", step_setreg, NULL, NULL, {0}},
+      /* Hints, and what concerns caches. */
+      {"s_nop",
+       "s_sleep s_setprio s_clause s_delay_alu s_inst_prefetch s_icache_inv s_sendmsg "
+       "s_set_inst_prefetch_distance s_code_end s_dcache_inv s_dcache_wb s_ttracedata "
+       "s_incperflevel s_decperflevel s_prefetch_inst s_prefetch_data s_version "
+       "s_sleep_var s_prefetch_inst_pc_rel s_monitor_sleep",
+       "!skip",
+       isa_nothing_step,
+       NULL,
+       NULL,
+       {0}},
+      {"buffer_wbl2",
+       "buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol buffer_gl0_inv buffer_gl1_inv "
+       "buffer_invl2 global_inv global_wb global_wbinv global_prefetch_b8",
+       "!skip",
+       isa_nothing_step,
+       NULL,
+       NULL,
+       {0}},
+      {"v_nop", "v_pipeflush", "!skip", isa_nothing_step, NULL, NULL, {0}},
+  };
+  return (IsaRows){rows, WV_LEN(rows)};
+}

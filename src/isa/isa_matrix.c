@@ -1,0 +1,201 @@
+/* isa_matrix.c: matrix instructions, by the layouts that AMD publishes.
+ *
+ * The operands are gathered into dense matrices of doubles. Products are summed in f64 and rounded
+ * once, when they are added to the accumulator: the hardware's order of summation is not
+ * documented. */
+#include "isa/isa_matrix.h"
+
+#include <string.h>
+
+#include "isa/isa_number.h"
+#include "isa/isa_state.h"
+
+#define PLACE(name, digits) static const char name[] = digits;
+#include "isa/isa_layouts.def"
+
+#define CDNA ISA_CDNA
+#define RDNA3 ISA_RDNA3
+#define RDNA4 ISA_RDNA4
+static const IsaMatrix matrices[] = {
+#define MATRIX(name, aliases, chips, m, n, k, A, B, D, cycles, a, b, d)                            \
+  {#name, aliases, chips, m, n, k, ISA_##A, ISA_##B, ISA_##D, cycles, a, b, d},
+#include "isa/isa_layouts.def"
+};
+
+const IsaMatrix *isa_matrix_at(int i) { return i < (int)WV_LEN(matrices) ? &matrices[i] : NULL; }
+
+const IsaMatrix *isa_matrix_find(const char *name, IsaChips chips) {
+  for (size_t i = 0; i < WV_LEN(matrices); i++)
+    if (matrices[i].chips == chips && strcmp(matrices[i].name, name) == 0) return &matrices[i];
+  return NULL;
+}
+
+Layout isa_matrix_layout(const IsaMatrix *m, int operand) {
+  const char *digits = operand == 0 ? m->place_a : operand == 1 ? m->place_b : m->place_d;
+  int extent[2] = {operand == 1 ? m->n : m->m, operand == 2 ? m->n : m->k};
+  Layout l = layout_of(2, extent);
+  const char *wrong = layout_parse_digits(&digits, &l);
+  WV_ASSERT(!wrong && !*digits);
+  return l;
+}
+
+/* ---- plans ---- */
+
+typedef struct Plan {
+  const IsaMatrix *m;
+  const int *place[3];   /* [lane * elements + element]: row-major index in A, B, D */
+  int elements[3];       /* of a lane */
+  const float *small[2]; /* the values of fp8, bf8 */
+  bool is_signed[2];     /* iu8 */
+} Plan;
+
+enum { MATRIX_MOST = 32 * 64 };
+
+static int bits_of(IsaElement e) {
+  switch (e) {
+  case ISA_f16:
+  case ISA_bf16: return 16;
+  case ISA_f32:
+  case ISA_i32: return 32;
+  case ISA_f64: return 64;
+  case ISA_fp8:
+  case ISA_bf8:
+  case ISA_i8:
+  case ISA_iu8: break;
+  }
+  return 8;
+}
+
+static const float *small_values(Arena *a, IsaElement e, bool is_fnuz) {
+  if (e != ISA_fp8 && e != ISA_bf8) return NULL;
+  const IsaFormat *f = isa_format(e == ISA_fp8 ? ISA_FP8 : ISA_BF8, is_fnuz);
+  float *values = ARENA_ARRAY(a, float, 256);
+  for (uint32_t b = 0; b < 256; b++) values[b] = isa_from_small(f, b);
+  return values;
+}
+
+static IsaChips chips_of(const IsaKernel *k) {
+  return k->generation == ISA_GFX9 ? ISA_CDNA : k->generation == ISA_GFX11 ? ISA_RDNA3 : ISA_RDNA4;
+}
+
+/* The registers that an operand takes, if it is one. */
+static bool fits(const IsaArg *a, IsaElement e, int elements) {
+  return a->kind == ISA_IMM || (a->kind == ISA_V && a->count == elements * bits_of(e) / 32);
+}
+
+bool isa_matrix_plan(Arena *a, const IsaKernel *k, IsaInstr *i) {
+  Plan *p = ARENA_NEW(a, Plan);
+  p->m = isa_matrix_find(i->row->name, chips_of(k));
+  bool is_iu8 = p->m && p->m->a == ISA_iu8;
+  if (!p->m || i->cbsz || i->abid || i->blgp || i->clamp || i->neg_hi || (i->neg_lo && !is_iu8))
+    return false;
+  for (int n = 0; n < 3; n++) {
+    Layout l = isa_matrix_layout(p->m, n);
+    if (layout_size(&l, LAYOUT_LANE) != k->lanes) return false;
+    p->elements[n] = layout_size(&l, LAYOUT_REG);
+    p->place[n] = layout_table(a, &l);
+  }
+  p->small[0] = small_values(a, p->m->a, k->is_fnuz);
+  p->small[1] = small_values(a, p->m->b, k->is_fnuz);
+  p->is_signed[0] = !is_iu8 || i->neg_lo & 1, p->is_signed[1] = !is_iu8 || i->neg_lo & 2;
+  i->plan = p;
+  return fits(&i->s[0], p->m->a, p->elements[0]) && fits(&i->s[1], p->m->b, p->elements[1]) &&
+         fits(&i->s[2], p->m->d, p->elements[2]) && fits(&i->d[0], p->m->d, p->elements[2]);
+}
+
+/* ---- gathering ---- */
+
+static double number(const Plan *p, int operand, IsaElement e, uint32_t low, uint32_t high) {
+  switch (e) {
+  case ISA_f16: return isa_from_f16(low);
+  case ISA_bf16: return isa_from_bf16(low);
+  case ISA_f32: return isa_float(low);
+  case ISA_f64: return isa_double((uint64_t)high << 32 | low);
+  case ISA_fp8:
+  case ISA_bf8: return p->small[operand][low];
+  case ISA_i8:
+  case ISA_iu8: return p->is_signed[operand] ? (int8_t)low : (double)low;
+  case ISA_i32: return (int32_t)low;
+  }
+  return 0;
+}
+
+/* Element `n` of a lane. */
+static double element(const Plan *p, const IsaWave *w, const IsaArg *a, int operand, IsaElement e,
+                      int n, int lane) {
+  int bits = bits_of(e);
+  if (a->kind == ISA_IMM)
+    return number(p, operand, e, (uint32_t)a->value, (uint32_t)(a->value >> 32));
+  if (bits == 64)
+    return number(p, operand, e, w->v[a->index + 2 * n][lane], w->v[a->index + 2 * n + 1][lane]);
+  uint32_t word = w->v[a->index + n * bits / 32][lane];
+  if (bits == 32) return number(p, operand, e, word, 0);
+  return number(p, operand, e, word >> n * bits % 32 & ((1u << bits) - 1), 0);
+}
+
+/* A with k innermost; B with n innermost. */
+static void gather(const Plan *p, const IsaWave *w, const IsaArg *a, int operand, double *to) {
+  const IsaMatrix *m = p->m;
+  IsaElement e = operand == 0 ? m->a : m->b;
+  for (int n = 0; n < p->elements[operand]; n++)
+    for (int l = 0; l < w->k->lanes; l++) {
+      int place = p->place[operand][l * p->elements[operand] + n];
+      if (operand == 1) place = place % m->k * m->n + place / m->k;
+      to[place] = element(p, w, a, operand, e, n, l);
+    }
+}
+
+/* ---- multiplying ---- */
+
+static void multiply(const IsaMatrix *m, const double *restrict a, const double *restrict b,
+                     double *restrict to) {
+  for (int i = 0; i < m->m; i++) {
+    double *row = to + i * m->n;
+    memset(row, 0, sizeof *row * (size_t)m->n);
+    for (int k = 0; k < m->k; k++)
+      for (int j = 0; j < m->n; j++) row[j] += a[i * m->k + k] * b[k * m->n + j];
+  }
+}
+
+static void put(IsaWave *w, const IsaArg *d, IsaElement e, int n, int lane, double v) {
+  if (e == ISA_f64) {
+    uint64_t bits = isa_bits64(v);
+    w->v[d->index + 2 * n][lane] = (uint32_t)bits;
+    w->v[d->index + 2 * n + 1][lane] = (uint32_t)(bits >> 32);
+  } else w->v[d->index + n][lane] = e == ISA_i32 ? (uint32_t)(int64_t)v : isa_bits((float)v);
+}
+
+/* All lanes take part. MFMA ignores EXEC; WMMA has no defined result unless EXEC is full. */
+static bool is_whole(IsaWave *w, const IsaInstr *i) {
+  uint64_t all = w->k->lanes == 64 ? UINT64_MAX : UINT32_MAX;
+  if (i->row->name[2] == 'm' || (isa_exec(w) & all) == all) return true;
+  isa_fault(w, ISA_DIVERGED, -1, "a matrix instruction is executed while some lanes are inactive");
+  return false;
+}
+
+void isa_matrix_step(IsaWave *w, const IsaInstr *i) {
+  const Plan *p = i->plan;
+  double a[MATRIX_MOST], b[MATRIX_MOST], product[32 * 32];
+  if (!is_whole(w, i)) return;
+  gather(p, w, &i->s[0], 0, a);
+  gather(p, w, &i->s[1], 1, b);
+  multiply(p->m, a, b, product);
+  for (int n = 0; n < p->elements[2]; n++)
+    for (int l = 0; l < w->k->lanes; l++) {
+      double c = element(p, w, &i->s[2], 2, p->m->d, n, l);
+      put(w, &i->d[0], p->m->d, n, l, c + product[p->place[2][l * p->elements[2] + n]]);
+    }
+}
+
+#define TYPES_f32 "v=vvu"
+#define TYPES_i32 "v=vvu"
+#define TYPES_f64 "v=vvd"
+
+IsaRows isa_matrix_rows(void) {
+  static const IsaRow rows[] = {
+#define MATRIX(name, aliases, chips, m, n, k, A, B, D, cycles, a, b, d)                            \
+  {#name, aliases, TYPES_##D, isa_matrix_step, NULL, NULL, {0}},
+#include "isa/isa_layouts.def"
+  };
+  return (IsaRows){rows, WV_LEN(rows)};
+}

@@ -1,0 +1,317 @@
+/* isa_state.h: decoded instructions, and the state of a wave. Private to isa/. */
+#ifndef WV_ISA_STATE_H
+#define WV_ISA_STATE_H
+
+#include "isa/isa.h"
+
+enum {
+  ISA_LANES = 64,
+  ISA_VGPRS = 512,   /* accumulation registers a0.. are 256.. */
+  ISA_SGPRS = 128,   /* including the special ones below */
+  ISA_GENERAL = 106, /* SGPRs that hold what programs put there */
+  ISA_VCC = 106,
+  ISA_TTMP = 108, /* ttmp0 */
+  ISA_M0 = 124,
+  ISA_NULL = 125, /* reads as 0 */
+  ISA_EXEC = 126,
+  ISA_ARGS = 6,
+  ISA_SPANS = 8,
+  ISA_ANY = 0xffff,
+};
+
+/* ---- instructions ---- */
+
+typedef enum IsaArgKind {
+  ISA_NONE,
+  ISA_V,
+  ISA_S,
+  ISA_IMM,
+  ISA_REAL,
+  ISA_OFF,
+  ISA_SPECIAL
+} IsaArgKind;
+
+typedef enum IsaSpecial {
+  ISA_SCC,
+  ISA_VCCZ,
+  ISA_EXECZ,
+  ISA_SHARED_BASE,
+  ISA_PRIVATE_BASE
+} IsaSpecial;
+
+typedef struct IsaArg {
+  uint8_t kind;   /* IsaArgKind */
+  uint8_t count;  /* registers */
+  uint16_t index; /* of the first one, or IsaSpecial */
+  bool neg, abs, sext;
+  bool is_literal; /* written as hexadecimal digits: a whole word, not an inline constant */
+  char half;       /* 'l', 'h': 16 bits of a register; 0: all of it */
+  char type;       /* of the row */
+  uint8_t select;  /* SDWA: which bits, IsaSelect */
+  bool plain;      /* nothing is to be done after reading the registers */
+  uint64_t value;  /* of constants, in the operand's type */
+  double real;     /* ISA_REAL, until the type is known */
+} IsaArg;
+
+typedef enum IsaSelect {
+  ISA_DWORD,
+  ISA_BYTE_0,
+  ISA_BYTE_1,
+  ISA_BYTE_2,
+  ISA_BYTE_3,
+  ISA_WORD_0,
+  ISA_WORD_1,
+} IsaSelect;
+
+typedef enum IsaUnused { ISA_PAD, ISA_SEXT, ISA_PRESERVE } IsaUnused;
+
+/* Which lane each lane reads its first operand from. */
+typedef struct IsaDpp {
+  int8_t from[ISA_LANES]; /* -1: there is no such lane */
+  uint64_t write;         /* lanes of the row and bank masks */
+  bool zero;              /* bound_ctrl: what is missing reads as 0 */
+  bool inactive;          /* fi: lanes may be read that do not execute */
+} IsaDpp;
+
+typedef struct IsaSpan {
+  uint16_t first, count; /* VGPRs, or ISA_VGPRS + SGPRs */
+} IsaSpan;
+
+typedef struct IsaWave IsaWave;
+typedef struct IsaInstr IsaInstr;
+typedef struct IsaRow IsaRow;
+typedef void IsaStep(IsaWave *w, const IsaInstr *i);
+
+/* What a vector instruction reads and writes: one array of lanes for each register. */
+typedef struct IsaLanes {
+  const uint32_t *lo[4], *hi[4];
+  uint32_t *to_lo, *to_hi; /* not one of the above */
+  uint64_t mask[4];        /* operands with one bit per lane */
+  uint64_t to_mask;
+  int n;
+  IsaWave *w;
+  const IsaInstr *i;
+} IsaLanes;
+
+typedef void IsaBody(IsaLanes *x);
+typedef void IsaScalarBody(IsaWave *w, const IsaInstr *i, uint64_t *d, const uint64_t *s);
+
+struct IsaRow {
+  const char *name;    /* without the suffixes of encodings */
+  const char *aliases; /* names in other generations, separated by spaces */
+  const char *types;   /* "f=ff": destinations and sources, see isa.def */
+  IsaStep *step;
+  IsaBody *body;
+  IsaScalarBody *scalar;
+  int param[4]; /* of the step */
+};
+
+struct IsaInstr {
+  IsaStep *step;
+  const IsaRow *row;
+  IsaArg d[2], s[ISA_ARGS];
+  uint8_t nd, ns, nreads, nwrites;
+  IsaSpan reads[ISA_SPANS], writes[3];
+  int32_t offset, offset1;
+  int target; /* of a branch: the index of an instruction; -1: none */
+  uint64_t pc, next_pc;
+  bool clamp, offen, idxen, lds, returns, gds;
+  int8_t omod; /* 1: times 2, 2: times 4, -1: half */
+  uint8_t op_sel, op_sel_hi, neg_lo, neg_hi;
+  uint8_t cbsz, abid, blgp;
+  uint8_t select, unused; /* SDWA: of the destination */
+  bool is_sdwa;
+  uint16_t wait[4]; /* by IsaCounter: operations that may remain; ISA_ANY: no wait */
+  const IsaDpp *dpp;
+  const IsaInstr *other; /* VOPD: the second instruction, executed at the same time */
+  const void *plan;      /* of a matrix instruction */
+  const char *text;
+};
+
+typedef enum IsaGeneration { ISA_GFX9 = 9, ISA_GFX11 = 11, ISA_GFX12 = 12 } IsaGeneration;
+
+struct IsaKernel {
+  IsaImage image;
+  IsaGeneration generation;
+  int lanes;    /* of a wave */
+  bool is_fnuz; /* fp8 without infinities and negative zero: gfx942 */
+  bool has_agprs;
+  bool packs_ids;  /* the three ids of a work-item are in v0 */
+  bool keeps_high; /* 16-bit results keep the upper half of the register */
+  IsaInstr *code;
+  int n;
+};
+
+/* ---- counters ---- */
+
+typedef enum IsaCounter {
+  ISA_LOADS,  /* vmcnt, loadcnt; on gfx9 also stores */
+  ISA_STORES, /* vscnt, storecnt */
+  ISA_DS,     /* LDS: lgkmcnt, dscnt */
+  ISA_SMEM,   /* scalar loads: lgkmcnt, kmcnt */
+  ISA_COUNTERS
+} IsaCounter;
+
+typedef enum IsaReg { ISA_NEVER, ISA_READY, ISA_PENDING } IsaReg;
+
+typedef struct IsaPending {
+  uint32_t number; /* of the operation, counted by its counter from 1 */
+  uint8_t counter;
+  uint32_t at; /* index of the instruction */
+} IsaPending;
+
+/* ---- waves and workgroups ---- */
+
+typedef enum IsaWaveState { ISA_RUNNING, ISA_WAITING, ISA_ENDED } IsaWaveState;
+
+typedef struct IsaGroup IsaGroup;
+
+struct IsaWave {
+  uint32_t (*v)[ISA_LANES];
+  uint32_t s[ISA_SGPRS];
+  bool scc;
+  int pc; /* index of the next instruction */
+  const IsaKernel *k;
+  IsaGroup *group;
+  int index;
+  IsaWaveState state;
+  bool stop; /* back to the scheduler */
+  bool has_signalled;
+  uint32_t mode;                      /* MODE register: rounding and denormals */
+  uint64_t live;                      /* lanes that exist */
+  uint8_t reg[ISA_VGPRS + ISA_SGPRS]; /* IsaReg */
+  IsaPending pending[ISA_VGPRS + ISA_SGPRS];
+  uint32_t issued[ISA_COUNTERS], done[ISA_COUNTERS];
+  uint32_t settled[2][ISA_COUNTERS]; /* `done` at the barrier that ended the last even and odd
+                                      * epoch */
+  uint32_t epoch;                    /* barriers passed */
+  uint64_t executed;
+  uint8_t *scratch;               /* private memory, lane by lane */
+  uint32_t room[4][2][ISA_LANES]; /* operands that are not plain registers */
+  uint32_t out[2][2][ISA_LANES];
+};
+
+/* One word of LDS: who wrote it last, and who has read it since. */
+typedef struct IsaShadow {
+  uint32_t number;        /* of the write, by `counter` */
+  uint32_t wrote, read;   /* epochs + 1; 0: never */
+  uint8_t writer, reader; /* waves; ISA_MANY: several */
+  uint8_t counter;
+} IsaShadow;
+
+enum { ISA_MANY = 255 };
+
+struct IsaGroup {
+  const IsaLaunch *launch;
+  unsigned id[3];
+  uint8_t *lds;
+  uint32_t lds_bytes;
+  IsaShadow *shadow;
+  IsaWave *waves;
+  int nwaves;
+  const IsaRange *last; /* that was accessed: accesses come in clusters */
+  IsaFault *fault;
+};
+
+struct IsaMachine {
+  IsaGroup group;
+};
+
+/* ---- isa_table.c ---- */
+
+const IsaRow *isa_find(const char *name, size_t n);
+
+/* ---- the rows of each family ---- */
+
+typedef struct IsaRows {
+  const IsaRow *at;
+  int n;
+} IsaRows;
+
+IsaRows isa_scalar_rows(void);
+IsaRows isa_vector_rows(void);
+IsaRows isa_compare_rows(void);
+IsaRows isa_lane_rows(void);
+IsaRows isa_memory_rows(void);
+IsaRows isa_lds_rows(void);
+IsaRows isa_wait_rows(void);
+IsaRows isa_matrix_rows(void);
+IsaRows isa_flow_rows(void);
+
+/* ---- isa_decode.c ---- */
+
+bool isa_modifier(Arena *a, IsaInstr *i, const char *word, int lanes);
+bool isa_matrix_plan(Arena *a, const IsaKernel *k, IsaInstr *i);
+void isa_matrix_step(IsaWave *w, const IsaInstr *i);
+/* Operands that are not registers and numbers: what s_waitcnt waits for, the field of s_setreg. */
+bool isa_parse_own(IsaInstr *i, const char *rest);
+bool isa_parse_wait(IsaInstr *i, const char *rest);
+bool isa_is_branch(const IsaRow *row);
+void isa_nothing_step(IsaWave *w, const IsaInstr *i);
+
+/* ---- isa_operand.c ---- */
+
+static inline uint64_t isa_exec(const IsaWave *w) {
+  return w->s[ISA_EXEC] | (uint64_t)w->s[ISA_EXEC + 1] << 32;
+}
+
+uint64_t isa_read_scalar(const IsaWave *w, const IsaArg *a);
+void isa_write_scalar(IsaWave *w, const IsaArg *a, uint64_t value);
+uint64_t isa_read_mask(const IsaWave *w, const IsaArg *a);
+void isa_write_mask(IsaWave *w, const IsaArg *a, uint64_t mask);
+/* Word `word` of a vector operand, for all lanes. */
+const uint32_t *isa_lanes(IsaWave *w, const IsaInstr *i, int arg, int word);
+/* Writes the lanes of `mask`. */
+void isa_commit(IsaWave *w, const IsaArg *d, int word, const uint32_t *from, uint64_t mask);
+void isa_vector_step(IsaWave *w, const IsaInstr *i);
+/* Reads the operands of a vector instruction and calls its body; results stay in w->out[which]. */
+uint64_t isa_compute(IsaWave *w, const IsaInstr *i, int which, uint64_t *mask);
+
+/* ---- isa_wait.c ---- */
+
+uint32_t isa_issue(IsaWave *w, IsaCounter c);
+/* The destination's registers are filled by operation `number`. */
+void isa_fill(IsaWave *w, const IsaArg *d, int count, IsaCounter c, uint32_t number);
+/* Are all registers that the instruction touches ready? False after reporting. */
+bool isa_ready(IsaWave *w, const IsaInstr *i);
+IsaCounter isa_store_counter(const IsaWave *w);
+
+/* ---- isa_report.c ---- */
+
+void isa_fault(IsaWave *w, IsaFaultKind kind, int lane, const char *fmt, ...) WV_PRINTF(4, 5);
+
+/* ---- memory/ ---- */
+
+/* NULL after reporting that the bytes are not the launch's. */
+uint8_t *isa_memory(IsaWave *w, int lane, uint64_t at, uint32_t bytes, bool write);
+/* LDS, checked and noted as read or written. */
+uint8_t *isa_lds(IsaWave *w, int lane, uint32_t at, uint32_t bytes, bool write, IsaCounter c,
+                 uint32_t number);
+uint64_t isa_scratch_base(void); /* of the buffer that is a wave's scratch memory on gfx9 */
+
+typedef enum IsaAtomic {
+  ATOMIC_ADD,
+  ATOMIC_SUB,
+  ATOMIC_SMIN,
+  ATOMIC_UMIN,
+  ATOMIC_SMAX,
+  ATOMIC_UMAX,
+  ATOMIC_AND,
+  ATOMIC_OR,
+  ATOMIC_XOR,
+  ATOMIC_INC,
+  ATOMIC_DEC,
+  ATOMIC_SWAP,
+  ATOMIC_CAS,
+  ATOMIC_FADD,
+  ATOMIC_FMIN,
+  ATOMIC_FMAX,
+  ATOMIC_PKF16,
+  ATOMIC_PKBF16
+} IsaAtomic;
+
+/* An operation on 4 or 8 bytes; returns the value before. Other threads of the host may execute
+ * atomic operations on the same memory. */
+uint64_t isa_atomic(int op, uint8_t *at, int bytes, uint64_t value, uint64_t compare);
+
+#endif

@@ -1,0 +1,230 @@
+/* isa_lds.c: LDS, and what waves may assume about each other's data in it.
+ *
+ * Time is divided into epochs by the workgroup's barriers. Another wave's data may be read in a
+ * later epoch than that in which it was written, and only if the writer had waited for its store
+ * when it arrived at the barrier; and data may be overwritten only in a later epoch than that in
+ * which another wave read it. A shadow word for each four bytes of LDS knows the last write and the
+ * last read. Waves that share a word in one epoch byte by byte are not checked against each
+ * other. */
+#include <string.h>
+
+#include "isa/isa_number.h"
+#include "isa/isa_state.h"
+
+/* ---- the shadow ---- */
+
+/* A direct copy is not ordered with the LDS operations of the wave that issued it. */
+static bool is_early(IsaWave *w, const IsaShadow *s) {
+  const IsaWave *writer = &w->group->waves[s->writer];
+  if (s->writer == w->index) return s->counter != ISA_DS && w->done[s->counter] < s->number;
+  return writer->settled[(w->epoch - 1) & 1][s->counter] < s->number;
+}
+
+static bool check_read(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
+  if (s->wrote && s->writer != ISA_MANY) {
+    bool is_other = s->writer != w->index;
+    if (is_other && s->wrote == w->epoch + 1)
+      return isa_fault(w, ISA_RACE, lane,
+                       "LDS byte %u is read, which wave %d wrote without a "
+                       "barrier in between",
+                       at, s->writer),
+             false;
+    if (is_early(w, s))
+      return isa_fault(w, ISA_EARLY, lane,
+                       "LDS byte %u is read, but wave %d did not wait for its "
+                       "%s before the barrier",
+                       at, s->writer, s->counter == ISA_DS ? "store" : "copy"),
+             false;
+  }
+  bool shared = s->read == w->epoch + 1 && s->reader != w->index;
+  s->reader = shared ? ISA_MANY : (uint8_t)w->index;
+  s->read = w->epoch + 1;
+  return true;
+}
+
+static bool check_write(IsaWave *w, int lane, uint32_t at, IsaShadow *s, bool whole) {
+  if (s->read == w->epoch + 1 && s->reader != w->index && whole)
+    return isa_fault(w, ISA_RACE, lane,
+                     "LDS byte %u is written, which %s read without a barrier "
+                     "in between",
+                     at, s->reader == ISA_MANY ? "another wave" : "a wave before it"),
+           false;
+  bool shared = s->wrote == w->epoch + 1 && s->writer != w->index && !whole;
+  s->writer = shared ? ISA_MANY : (uint8_t)w->index;
+  s->wrote = w->epoch + 1;
+  return true;
+}
+
+uint8_t *isa_lds(IsaWave *w, int lane, uint32_t at, uint32_t bytes, bool write, IsaCounter c,
+                 uint32_t number) {
+  IsaGroup *g = w->group;
+  if (at > g->lds_bytes || bytes > g->lds_bytes - at) {
+    isa_fault(w, ISA_OUTSIDE, lane, "%u bytes at %u of LDS, of which the workgroup has %u", bytes,
+              at, g->lds_bytes);
+    return NULL;
+  }
+  for (uint32_t word = at / 4; word <= (at + bytes - 1) / 4; word++) {
+    IsaShadow *s = &g->shadow[word];
+    bool whole = bytes >= 4 && at % 4 == 0;
+    if (!(write ? check_write(w, lane, 4 * word, s, whole) : check_read(w, lane, 4 * word, s)))
+      return NULL;
+    if (write) s->counter = (uint8_t)c, s->number = number;
+  }
+  return g->lds + at;
+}
+
+/* ---- loads and stores ---- */
+
+enum { PART_WORDS, PART_LOW, PART_HIGH };
+
+/* param: bytes of an element, is signed, part, elements; two elements have an offset each, in
+ * multiples of their size (times `64`). */
+static uint32_t element_at(const IsaInstr *i, uint32_t base, int element) {
+  if (i->row->param[3] == 1) return base + (uint32_t)i->offset;
+  uint32_t unit = (uint32_t)i->row->param[0] * (i->row->param[3] == 64 ? 64 : 1);
+  return base + (uint32_t)(element ? i->offset1 : i->offset) * unit;
+}
+
+static int elements(const IsaInstr *i) { return i->row->param[3] == 1 ? 1 : 2; }
+
+static void put_small(IsaWave *w, const IsaInstr *i, int lane, const uint8_t *from) {
+  uint16_t half;
+  uint32_t v = *from, *to = &w->v[i->d[0].index][lane];
+  memcpy(&half, from, i->row->param[0] == 2 ? 2 : 1);
+  if (i->row->param[0] == 2) v = i->row->param[1] ? (uint32_t)(int16_t)half : half;
+  else if (i->row->param[1]) v = (uint32_t)(int8_t)*from;
+  if (i->row->param[2] == PART_LOW) v = (*to & 0xffff0000u) | (v & 0xffff);
+  if (i->row->param[2] == PART_HIGH) v = (*to & 0xffff) | v << 16;
+  *to = v;
+}
+
+static void step_read(IsaWave *w, const IsaInstr *i) {
+  uint64_t exec = isa_exec(w);
+  uint32_t base[ISA_LANES], bytes = (uint32_t)i->row->param[0];
+  memcpy(base, w->v[i->s[0].index], sizeof base);
+  for (int l = 0; l < w->k->lanes; l++)
+    for (int e = 0; exec >> l & 1 && e < elements(i); e++) {
+      const uint8_t *from = isa_lds(w, l, element_at(i, base[l], e), bytes, false, ISA_DS, 0);
+      if (!from) return;
+      if (bytes < 4) put_small(w, i, l, from);
+      for (uint32_t n = 0; n < bytes / 4; n++)
+        memcpy(&w->v[(uint32_t)i->d[0].index + (uint32_t)e * bytes / 4 + n][l], from + 4 * n, 4);
+    }
+  isa_fill(w, &i->d[0], i->d[0].count, ISA_DS, isa_issue(w, ISA_DS));
+}
+
+static void step_write(IsaWave *w, const IsaInstr *i) {
+  uint64_t exec = isa_exec(w);
+  uint32_t bytes = (uint32_t)i->row->param[0], number = isa_issue(w, ISA_DS);
+  for (int l = 0; l < w->k->lanes; l++)
+    for (int e = 0; exec >> l & 1 && e < elements(i); e++) {
+      const IsaArg *data = &i->s[1 + e];
+      bool high = i->row->param[2] == PART_HIGH || data->half == 'h';
+      uint32_t at = element_at(i, w->v[i->s[0].index][l], e);
+      uint8_t *to = isa_lds(w, l, at, bytes, true, ISA_DS, number);
+      if (!to) return;
+      for (uint32_t n = 0; n < bytes; n += 4) {
+        uint32_t v = w->v[data->index + n / 4][l] >> (high ? 16 : 0);
+        memcpy(to + n, &v, bytes < 4 ? bytes : 4);
+      }
+    }
+}
+
+/* ---- atomics ---- */
+
+/* param: bytes, operation, the value to compare with comes last. Atomics of several waves may meet
+ * in an epoch: they are not checked against each other. */
+static void step_atomic(IsaWave *w, const IsaInstr *i) {
+  uint64_t exec = isa_exec(w);
+  int bytes = i->row->param[0], words = bytes / 4;
+  bool compares = i->row->param[1] == ATOMIC_CAS;
+  bool is_last = i->row->param[2];
+  const IsaArg *value = &i->s[compares && !is_last ? 2 : 1], *other = &i->s[is_last ? 2 : 1];
+  uint32_t number = isa_issue(w, ISA_DS);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    uint64_t v = w->v[value->index][l], c = 0;
+    if (words == 2) v |= (uint64_t)w->v[value->index + 1][l] << 32;
+    if (compares) c = w->v[other->index][l];
+    if (compares && words == 2) c |= (uint64_t)w->v[other->index + 1][l] << 32;
+    uint32_t at = w->v[i->s[0].index][l] + (uint32_t)i->offset;
+    if (at % 4 == 0 && at < w->group->lds_bytes) w->group->shadow[at / 4] = (IsaShadow){0};
+    uint8_t *to = isa_lds(w, l, at, (uint32_t)bytes, true, ISA_DS, number);
+    if (!to) return;
+    w->group->shadow[at / 4].writer = ISA_MANY;
+    uint64_t before = isa_atomic(i->row->param[1], to, bytes, v, c);
+    for (int n = 0; i->nd && n < words; n++)
+      w->v[i->d[0].index + n][l] = (uint32_t)(before >> 32 * n);
+  }
+  if (i->nd) isa_fill(w, &i->d[0], words, ISA_DS, number);
+}
+
+/* ---- the table ---- */
+
+#define READ(old, new, bytes, is_signed, part)                                                     \
+  {                                                                                                \
+    "ds_read_" old, "ds_load_" new, "v=a", step_read, NULL, NULL, { bytes, is_signed, part, 1 }    \
+  }
+#define WRITE(old, new, bytes, part)                                                               \
+  {                                                                                                \
+    "ds_write_" old, "ds_store_" new, "=av", step_write, NULL, NULL, { bytes, 0, part, 1 }         \
+  }
+#define LDS_ATOMIC(op, name, type, bytes)                                                          \
+  {"ds_" name "_" type, "", "=av", step_atomic, NULL, NULL, {bytes, op, 0, 0}},                    \
+      {"ds_" name "_rtn_" type, "", "v=av", step_atomic, NULL, NULL, {bytes, op, 0, 0}},
+
+static const IsaRow rows_of_lds[] = {
+    READ("u8", "u8", 1, 0, PART_WORDS),
+    READ("i8", "i8", 1, 1, PART_WORDS),
+    READ("u16", "u16", 2, 0, PART_WORDS),
+    READ("i16", "i16", 2, 1, PART_WORDS),
+    READ("u8_d16", "u8_d16", 1, 0, PART_LOW),
+    READ("u8_d16_hi", "u8_d16_hi", 1, 0, PART_HIGH),
+    READ("i8_d16", "i8_d16", 1, 1, PART_LOW),
+    READ("i8_d16_hi", "i8_d16_hi", 1, 1, PART_HIGH),
+    READ("u16_d16", "u16_d16", 2, 0, PART_LOW),
+    READ("u16_d16_hi", "u16_d16_hi", 2, 0, PART_HIGH),
+    READ("b32", "b32", 4, 0, PART_WORDS),
+    READ("b64", "b64", 8, 0, PART_WORDS),
+    READ("b96", "b96", 12, 0, PART_WORDS),
+    READ("b128", "b128", 16, 0, PART_WORDS),
+    WRITE("b8", "b8", 1, PART_WORDS),
+    WRITE("b16", "b16", 2, PART_WORDS),
+    WRITE("b8_d16_hi", "b8_d16_hi", 1, PART_HIGH),
+    WRITE("b16_d16_hi", "b16_d16_hi", 2, PART_HIGH),
+    WRITE("b32", "b32", 4, PART_WORDS),
+    WRITE("b64", "b64", 8, PART_WORDS),
+    WRITE("b96", "b96", 12, PART_WORDS),
+    WRITE("b128", "b128", 16, PART_WORDS),
+    {"ds_read2_b32", "ds_load_2addr_b32", "v=a", step_read, NULL, NULL, {4, 0, 0, 2}},
+    {"ds_read2_b64", "ds_load_2addr_b64", "v=a", step_read, NULL, NULL, {8, 0, 0, 2}},
+    {"ds_read2st64_b32", "ds_load_2addr_stride64_b32", "v=a", step_read, NULL, NULL, {4, 0, 0, 64}},
+    {"ds_read2st64_b64", "ds_load_2addr_stride64_b64", "v=a", step_read, NULL, NULL, {8, 0, 0, 64}},
+    {"ds_write2_b32", "ds_store_2addr_b32", "=avv", step_write, NULL, NULL, {4, 0, 0, 2}},
+    {"ds_write2_b64", "ds_store_2addr_b64", "=avv", step_write, NULL, NULL, {8, 0, 0, 2}},
+    {"ds_write2st64_b32",
+     "ds_store_2addr_stride64_b32",
+     "=avv",
+     step_write,
+     NULL,
+     NULL,
+     {4, 0, 0, 64}},
+    {"ds_write2st64_b64",
+     "ds_store_2addr_stride64_b64",
+     "=avv",
+     step_write,
+     NULL,
+     NULL,
+     {8, 0, 0, 64}},
+#define COMPARE(type, bytes)                                                                       \
+  {"ds_cmpst_rtn_" type, "", "v=avv", step_atomic, NULL, NULL, {bytes, ATOMIC_CAS, 0}},            \
+      {"ds_cmpst_" type, "", "=avv", step_atomic, NULL, NULL, {bytes, ATOMIC_CAS, 0}},             \
+      {"ds_cmpstore_rtn_" type, "", "v=avv", step_atomic, NULL, NULL, {bytes, ATOMIC_CAS, 1}}, {   \
+    "ds_cmpstore_" type, "", "=avv", step_atomic, NULL, NULL, { bytes, ATOMIC_CAS, 1 }             \
+  }
+    COMPARE("b32", 4),
+    COMPARE("b64", 8),
+#include "isa/memory/isa_atomic.def"
+};
+
+IsaRows isa_lds_rows(void) { return (IsaRows){rows_of_lds, WV_LEN(rows_of_lds)}; }

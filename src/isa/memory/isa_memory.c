@@ -1,0 +1,444 @@
+/* isa_memory.c: global, buffer, scratch and scalar memory.
+ *
+ * Addresses are those of the host, checked against the ranges of the launch. A load takes effect at
+ * once; its registers are marked as pending until a wait covers it (isa_wait.c). */
+#include <string.h>
+
+#include "isa/isa_state.h"
+
+enum { PART_WORDS, PART_LOW, PART_HIGH }; /* what of the register is loaded or stored */
+
+/* param of a row: bytes, is signed, part */
+static int bytes_of(const IsaInstr *i) { return i->row->param[0]; }
+
+/* ---- checking ---- */
+
+static bool contains(const IsaRange *r, uint64_t at, uint32_t bytes) {
+  return at >= r->at && at - r->at <= r->bytes && bytes <= r->bytes - (at - r->at);
+}
+
+static const IsaRange *nearest(const IsaLaunch *l, uint64_t at) {
+  const IsaRange *best = NULL;
+  for (int n = 0; n < l->nranges; n++)
+    if (l->ranges[n].at <= at && (!best || l->ranges[n].at > best->at)) best = &l->ranges[n];
+  return best;
+}
+
+static void report_outside(IsaWave *w, int lane, uint64_t at, uint32_t bytes, bool write) {
+  const IsaRange *r = nearest(w->group->launch, at);
+  const char *what = write ? "written" : "read";
+  if (!r) {
+    isa_fault(w, ISA_OUTSIDE, lane, "%u bytes at 0x%llx are %s, below all memory of the launch",
+              bytes, (unsigned long long)at, what);
+    return;
+  }
+  isa_fault(w, ISA_OUTSIDE, lane, "%u bytes are %s at byte %lld of `%s`, which has %llu%s", bytes,
+            what, (long long)(at - r->at), r->name, (unsigned long long)r->bytes,
+            contains(r, at, bytes) ? " and is not written" : "");
+}
+
+uint8_t *isa_memory(IsaWave *w, int lane, uint64_t at, uint32_t bytes, bool write) {
+  IsaGroup *g = w->group;
+  if (WV_LIKELY(g->last && contains(g->last, at, bytes) && (g->last->writable || !write)))
+    return (uint8_t *)(uintptr_t)at;
+  for (int n = 0; n < g->launch->nranges; n++) {
+    const IsaRange *r = &g->launch->ranges[n];
+    if (!contains(r, at, bytes) || (write && !r->writable)) continue;
+    g->last = r;
+    return (uint8_t *)(uintptr_t)at;
+  }
+  report_outside(w, lane, at, bytes, write);
+  return NULL;
+}
+
+/* ---- one lane ---- */
+
+static uint32_t narrow(const IsaInstr *i, const uint8_t *from) {
+  uint16_t half;
+  if (bytes_of(i) == 1) return i->row->param[1] ? (uint32_t)(int8_t)*from : *from;
+  memcpy(&half, from, 2);
+  return i->row->param[1] ? (uint32_t)(int16_t)half : half;
+}
+
+/* `from` NULL: zeros. */
+static void load_lane(IsaWave *w, const IsaInstr *i, int lane, const uint8_t *from) {
+  const IsaArg *d = &i->d[0];
+  int bytes = bytes_of(i), part = i->row->param[2];
+  if (bytes >= 4) {
+    for (int n = 0; n < bytes / 4; n++) {
+      uint32_t v = 0;
+      if (from) memcpy(&v, from + 4 * n, 4);
+      w->v[d->index + n][lane] = v;
+    }
+    return;
+  }
+  uint32_t v = from ? narrow(i, from) : 0, *to = &w->v[d->index][lane];
+  if (part == PART_LOW) *to = (*to & 0xffff0000u) | (v & 0xffff);
+  else if (part == PART_HIGH) *to = (*to & 0xffff) | v << 16;
+  else *to = v;
+}
+
+static void store_lane(IsaWave *w, const IsaInstr *i, const IsaArg *from, int lane, uint8_t *to) {
+  int bytes = bytes_of(i);
+  bool high = i->row->param[2] == PART_HIGH || from->half == 'h';
+  for (int n = 0; n < bytes; n += 4) {
+    uint32_t v = w->v[from->index + n / 4][lane] >> (high ? 16 : 0);
+    memcpy(to + n, &v, bytes - n < 4 ? (size_t)bytes : 4);
+  }
+}
+
+/* ---- global ---- */
+
+static void addresses(const IsaWave *w, const IsaInstr *i, const IsaArg *v, const IsaArg *s,
+                      uint64_t at[ISA_LANES]) {
+  uint64_t base = (uint64_t)(int64_t)i->offset;
+  bool wide = v->kind == ISA_V && v->count == 2;
+  if (s->kind == ISA_S) base += isa_read_scalar(w, s);
+  for (int l = 0; l < w->k->lanes; l++) {
+    at[l] = base;
+    if (v->kind == ISA_V) at[l] += w->v[v->index][l];
+    if (wide) at[l] += (uint64_t)w->v[v->index + 1][l] << 32;
+  }
+}
+
+static void fill_loaded(IsaWave *w, const IsaInstr *i, uint32_t number) {
+  isa_fill(w, &i->d[0], bytes_of(i) < 4 ? 1 : bytes_of(i) / 4, ISA_LOADS, number);
+}
+
+static void step_global_load(IsaWave *w, const IsaInstr *i) {
+  uint64_t at[ISA_LANES], exec = isa_exec(w);
+  addresses(w, i, &i->s[0], &i->s[1], at);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    const uint8_t *from = isa_memory(w, l, at[l], (uint32_t)bytes_of(i), false);
+    if (!from) return;
+    load_lane(w, i, l, from);
+  }
+  fill_loaded(w, i, isa_issue(w, ISA_LOADS));
+}
+
+static void step_global_store(IsaWave *w, const IsaInstr *i) {
+  uint64_t at[ISA_LANES], exec = isa_exec(w);
+  addresses(w, i, &i->s[0], &i->s[2], at);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    uint8_t *to = isa_memory(w, l, at[l], (uint32_t)bytes_of(i), true);
+    if (!to) return;
+    store_lane(w, i, &i->s[1], l, to);
+  }
+  isa_issue(w, isa_store_counter(w));
+}
+
+/* ---- directly to LDS: M0 says where, each lane has its own place ---- */
+
+static bool copy_to_lds(IsaWave *w, const IsaInstr *i, int lane, const uint8_t *from,
+                        uint32_t number) {
+  uint32_t bytes = (uint32_t)bytes_of(i), step = bytes < 4 ? 4 : bytes;
+  uint32_t at = (w->s[ISA_M0] & 0xffff) + (uint32_t)i->offset + (uint32_t)lane * step;
+  uint8_t *to = isa_lds(w, lane, at, step, true, ISA_LOADS, number);
+  if (!to) return false;
+  uint32_t word = bytes < 4 && from ? narrow(i, from) : 0;
+  if (bytes < 4) memcpy(to, &word, 4);
+  else if (from) memcpy(to, from, bytes);
+  else memset(to, 0, bytes);
+  return true;
+}
+
+static void step_global_to_lds(IsaWave *w, const IsaInstr *i) {
+  uint64_t at[ISA_LANES], exec = isa_exec(w);
+  uint32_t number = isa_issue(w, ISA_LOADS);
+  addresses(w, i, &i->s[0], &i->s[1], at);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    const uint8_t *from = isa_memory(w, l, at[l], (uint32_t)bytes_of(i), false);
+    if (!from || !copy_to_lds(w, i, l, from, number)) return;
+  }
+}
+
+/* ---- buffers ---- */
+
+/* The resource that gfx9 gives a wave for its scratch memory: not an address of the host. */
+#define SCRATCH_BASE UINT64_C(0x00005c2a7c400000)
+
+uint64_t isa_scratch_base(void) { return SCRATCH_BASE; }
+
+typedef struct Buffer {
+  uint64_t base, records, scalar;
+  bool is_scratch;
+} Buffer;
+
+static bool open_buffer(IsaWave *w, const IsaInstr *i, const IsaArg *rsrc, const IsaArg *soffset,
+                        Buffer *b) {
+  const uint32_t *words = &w->s[rsrc->index];
+  *b = (Buffer){.base = words[0] | (uint64_t)(words[1] & 0xffff) << 32, .records = words[2]};
+  b->is_scratch = b->base == SCRATCH_BASE;
+  b->scalar = soffset->kind == ISA_OFF ? 0 : (uint32_t)isa_read_scalar(w, soffset);
+  if (b->is_scratch || (!i->idxen && !(words[1] >> 16 & 0x3fff))) return true;
+  isa_fault(w, ISA_UNKNOWN, -1, "buffers with a stride are not implemented");
+  return false;
+}
+
+static uint8_t *scratch_at(IsaWave *w, int lane, uint64_t at, uint32_t bytes);
+
+/* The address of `bytes` for a lane: NULL with *outside if they are beyond the records. */
+static uint8_t *buffer_at(IsaWave *w, const Buffer *b, int lane, uint64_t offset, uint32_t bytes,
+                          bool write, bool *outside) {
+  *outside = false;
+  if (b->is_scratch) return scratch_at(w, lane, offset + b->scalar, bytes);
+  *outside = offset + b->scalar + bytes > b->records;
+  if (*outside) return NULL;
+  return isa_memory(w, lane, b->base + b->scalar + offset, bytes, write);
+}
+
+static uint64_t buffer_offset(const IsaWave *w, const IsaInstr *i, const IsaArg *v, int lane) {
+  return (uint32_t)i->offset + (i->offen ? (uint64_t)w->v[v->index][lane] : 0);
+}
+
+/* Beyond the records each word reads as zero. */
+static bool load_words(IsaWave *w, const IsaInstr *i, const Buffer *b, int lane, uint64_t offset,
+                       uint8_t *to) {
+  uint32_t bytes = (uint32_t)bytes_of(i), step = bytes < 4 ? bytes : 4;
+  for (uint32_t n = 0; n < bytes; n += step) {
+    bool outside;
+    const uint8_t *from = buffer_at(w, b, lane, offset + n, step, false, &outside);
+    if (!from && !outside) return false;
+    if (from) memcpy(to + n, from, step);
+    else memset(to + n, 0, step);
+  }
+  return true;
+}
+
+static void step_buffer_load(IsaWave *w, const IsaInstr *i) {
+  Buffer b;
+  uint64_t exec = isa_exec(w), at[ISA_LANES];
+  if (!open_buffer(w, i, &i->s[1], &i->s[2], &b)) return;
+  uint32_t number = isa_issue(w, ISA_LOADS);
+  for (int l = 0; l < w->k->lanes; l++) at[l] = buffer_offset(w, i, &i->s[0], l);
+  for (int l = 0; l < w->k->lanes; l++) {
+    uint8_t bytes[16];
+    if (!(exec >> l & 1)) continue;
+    if (!load_words(w, i, &b, l, at[l], bytes)) return;
+    if (!i->lds) load_lane(w, i, l, bytes);
+    else if (!copy_to_lds(w, i, l, bytes, number)) return;
+  }
+  if (!i->lds) fill_loaded(w, i, number);
+}
+
+static void step_buffer_store(IsaWave *w, const IsaInstr *i) {
+  Buffer b;
+  uint64_t exec = isa_exec(w);
+  if (!open_buffer(w, i, &i->s[2], &i->s[3], &b)) return;
+  uint32_t bytes = (uint32_t)bytes_of(i), step = bytes < 4 ? bytes : 4;
+  for (int l = 0; l < w->k->lanes; l++) {
+    uint8_t data[16];
+    if (!(exec >> l & 1)) continue;
+    store_lane(w, i, &i->s[0], l, data);
+    uint64_t at = buffer_offset(w, i, &i->s[1], l);
+    for (uint32_t n = 0; n < bytes; n += step) {
+      bool outside;
+      uint8_t *to = buffer_at(w, &b, l, at + n, step, true, &outside);
+      if (!to && !outside) return;
+      if (to) memcpy(to, data + n, step);
+    }
+  }
+  isa_issue(w, isa_store_counter(w));
+}
+
+/* ---- scratch ---- */
+
+static uint8_t *scratch_at(IsaWave *w, int lane, uint64_t at, uint32_t bytes) {
+  uint32_t size = w->k->image.private_bytes;
+  if (at <= size && bytes <= size - at) return w->scratch + (size_t)lane * size + at;
+  isa_fault(w, ISA_OUTSIDE, lane, "%u bytes at %lld of scratch memory, which has %u", bytes,
+            (long long)at, size);
+  return NULL;
+}
+
+static uint64_t scratch_offset(const IsaWave *w, const IsaInstr *i, const IsaArg *v,
+                               const IsaArg *s, int lane) {
+  uint32_t at = (uint32_t)i->offset;
+  if (v->kind == ISA_V) at += w->v[v->index][lane];
+  if (s->kind == ISA_S) at += (uint32_t)isa_read_scalar(w, s);
+  return at;
+}
+
+static void step_scratch_load(IsaWave *w, const IsaInstr *i) {
+  uint64_t exec = isa_exec(w), at[ISA_LANES];
+  for (int l = 0; l < w->k->lanes; l++) at[l] = scratch_offset(w, i, &i->s[0], &i->s[1], l);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    const uint8_t *from = scratch_at(w, l, at[l], (uint32_t)bytes_of(i));
+    if (!from) return;
+    load_lane(w, i, l, from);
+  }
+  fill_loaded(w, i, isa_issue(w, ISA_LOADS));
+}
+
+static void step_scratch_store(IsaWave *w, const IsaInstr *i) {
+  uint64_t exec = isa_exec(w);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    uint8_t *to =
+        scratch_at(w, l, scratch_offset(w, i, &i->s[0], &i->s[2], l), (uint32_t)bytes_of(i));
+    if (!to) return;
+    store_lane(w, i, &i->s[1], l, to);
+  }
+  isa_issue(w, isa_store_counter(w));
+}
+
+/* ---- scalar ---- */
+
+static void step_scalar_load(IsaWave *w, const IsaInstr *i) {
+  bool is_buffer = i->row->param[3];
+  const uint32_t *base = &w->s[i->s[0].index];
+  uint64_t at = base[0] | (uint64_t)base[1] << 32, offset = isa_read_scalar(w, &i->s[1]);
+  if (i->s[1].kind == ISA_IMM) offset = (uint64_t)(int64_t)(int32_t)offset;
+  offset += (uint64_t)(int64_t)i->offset;
+  int words = bytes_of(i) / 4;
+  if (is_buffer) at &= (UINT64_C(1) << 48) - 1;
+  for (int n = 0; n < (words ? words : 1); n++) {
+    uint32_t v = 0, bytes = words ? 4 : (uint32_t)bytes_of(i);
+    bool outside = is_buffer && offset + 4 * (uint64_t)n + bytes > base[2];
+    const uint8_t *from =
+        outside ? NULL : isa_memory(w, -1, at + offset + 4 * (uint64_t)n, bytes, false);
+    if (!from && !outside) return;
+    if (from && words) memcpy(&v, from, 4);
+    else if (from) v = narrow(i, from);
+    w->out[0][0][n] = v;
+  }
+  memcpy(&w->s[i->d[0].index], w->out[0][0], 4 * (size_t)(words ? words : 1));
+  isa_fill(w, &i->d[0], words ? words : 1, ISA_SMEM, isa_issue(w, ISA_SMEM));
+}
+
+/* ---- atomics ---- */
+
+typedef struct AtomicArgs {
+  const IsaArg *data;
+  int bytes;
+} AtomicArgs;
+
+static uint64_t atomic_data(const IsaWave *w, const IsaArg *data, int lane, int first, int bytes) {
+  uint64_t v = w->v[data->index + first][lane];
+  return bytes == 8 ? v | (uint64_t)w->v[data->index + first + 1][lane] << 32 : v;
+}
+
+/* param: bytes, operation, 0, takes a value to compare with. The data of a comparison follows the
+ * new value. */
+static void atomic_lane(IsaWave *w, const IsaInstr *i, const IsaArg *data, int lane, uint8_t *at) {
+  int bytes = i->row->param[0], words = bytes / 4;
+  uint64_t value = atomic_data(w, data, lane, 0, bytes);
+  uint64_t compare = i->row->param[3] ? atomic_data(w, data, lane, words, bytes) : 0;
+  uint64_t before = isa_atomic(i->row->param[1], at, bytes, value, compare);
+  for (int n = 0; i->nd && n < words; n++)
+    w->v[i->d[0].index + n][lane] = (uint32_t)(before >> 32 * n);
+}
+
+static void end_atomic(IsaWave *w, const IsaInstr *i) {
+  uint32_t number = isa_issue(w, i->nd ? ISA_LOADS : isa_store_counter(w));
+  if (i->nd) isa_fill(w, &i->d[0], i->row->param[0] / 4, ISA_LOADS, number);
+}
+
+static void step_global_atomic(IsaWave *w, const IsaInstr *i) {
+  uint64_t at[ISA_LANES], exec = isa_exec(w);
+  addresses(w, i, &i->s[0], &i->s[2], at);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    uint8_t *to = isa_memory(w, l, at[l], (uint32_t)bytes_of(i), true);
+    if (!to) return;
+    atomic_lane(w, i, &i->s[1], l, to);
+  }
+  end_atomic(w, i);
+}
+
+/* Returned values overwrite the data: there is no separate destination. */
+static void step_buffer_atomic(IsaWave *w, const IsaInstr *i) {
+  Buffer b;
+  uint64_t exec = isa_exec(w);
+  if (!open_buffer(w, i, &i->s[2], &i->s[3], &b)) return;
+  IsaInstr with = *i;
+  with.nd = i->returns, with.d[0] = i->s[0];
+  for (int l = 0; l < w->k->lanes; l++) {
+    bool outside;
+    if (!(exec >> l & 1)) continue;
+    uint8_t *to = buffer_at(w, &b, l, buffer_offset(w, i, &i->s[1], l), (uint32_t)bytes_of(i), true,
+                            &outside);
+    if (!to && !outside) return;
+    if (to) atomic_lane(w, &with, &i->s[0], l, to);
+  }
+  end_atomic(w, &with);
+}
+
+/* ---- the table ---- */
+
+#define LOAD(prefix, old, new, types, step, bytes, is_signed, part)                                \
+  {                                                                                                \
+    prefix "load_" old, prefix "load_" new, types, step, NULL, NULL, { bytes, is_signed, part, 0 } \
+  }
+#define LOADS(prefix, types, step)                                                                 \
+  LOAD(prefix, "ubyte", "u8", types, step, 1, 0, PART_WORDS),                                      \
+      LOAD(prefix, "sbyte", "i8", types, step, 1, 1, PART_WORDS),                                  \
+      LOAD(prefix, "ushort", "u16", types, step, 2, 0, PART_WORDS),                                \
+      LOAD(prefix, "sshort", "i16", types, step, 2, 1, PART_WORDS),                                \
+      LOAD(prefix, "dword", "b32", types, step, 4, 0, PART_WORDS),                                 \
+      LOAD(prefix, "dwordx2", "b64", types, step, 8, 0, PART_WORDS),                               \
+      LOAD(prefix, "dwordx3", "b96", types, step, 12, 0, PART_WORDS),                              \
+      LOAD(prefix, "dwordx4", "b128", types, step, 16, 0, PART_WORDS),                             \
+      LOAD(prefix, "ubyte_d16", "d16_u8", types, step, 1, 0, PART_LOW),                            \
+      LOAD(prefix, "ubyte_d16_hi", "d16_hi_u8", types, step, 1, 0, PART_HIGH),                     \
+      LOAD(prefix, "sbyte_d16", "d16_i8", types, step, 1, 1, PART_LOW),                            \
+      LOAD(prefix, "sbyte_d16_hi", "d16_hi_i8", types, step, 1, 1, PART_HIGH),                     \
+      LOAD(prefix, "short_d16", "d16_b16", types, step, 2, 0, PART_LOW),                           \
+      LOAD(prefix, "short_d16_hi", "d16_hi_b16", types, step, 2, 0, PART_HIGH)
+#define STORE(prefix, old, new, types, step, bytes, part)                                          \
+  {                                                                                                \
+    prefix "store_" old, prefix "store_" new, types, step, NULL, NULL, { bytes, 0, part, 0 }       \
+  }
+#define STORES(prefix, types, step)                                                                \
+  STORE(prefix, "byte", "b8", types, step, 1, PART_WORDS),                                         \
+      STORE(prefix, "short", "b16", types, step, 2, PART_WORDS),                                   \
+      STORE(prefix, "dword", "b32", types, step, 4, PART_WORDS),                                   \
+      STORE(prefix, "dwordx2", "b64", types, step, 8, PART_WORDS),                                 \
+      STORE(prefix, "dwordx3", "b96", types, step, 12, PART_WORDS),                                \
+      STORE(prefix, "dwordx4", "b128", types, step, 16, PART_WORDS),                               \
+      STORE(prefix, "byte_d16_hi", "d16_hi_b8", types, step, 1, PART_HIGH),                        \
+      STORE(prefix, "short_d16_hi", "d16_hi_b16", types, step, 2, PART_HIGH)
+#define SMEM(old, new, bytes, is_signed)                                                           \
+  {"s_load_" old, "s_load_" new, "S=Bo", step_scalar_load, NULL, NULL, {bytes, is_signed, 0, 0}},  \
+  {                                                                                                \
+    "s_buffer_load_" old, "s_buffer_load_" new, "S=Ro", step_scalar_load, NULL, NULL, {            \
+      bytes, is_signed, 0, 1                                                                       \
+    }                                                                                              \
+  }
+#define ATOMIC(op, old, new, bytes, compares)                                                      \
+  {"global_atomic_" old,    "global_atomic_" new, "?v=avA", step_global_atomic, NULL, NULL,        \
+   {bytes, op, 0, compares}},                                                                      \
+      {"buffer_atomic_" old,    "buffer_atomic_" new, "=vaRs", step_buffer_atomic, NULL, NULL,     \
+       {bytes, op, 0, compares}},
+
+IsaRows isa_memory_rows(void) {
+  static const IsaRow rows[] = {
+      LOADS("global_", "v=aA", step_global_load),
+      LOADS("buffer_", "v=aRs", step_buffer_load),
+      LOADS("scratch_", "v=aA", step_scratch_load),
+      STORES("global_", "=avA", step_global_store),
+      STORES("buffer_", "=vaRs", step_buffer_store),
+      STORES("scratch_", "=avA", step_scratch_store),
+      {"global_load_lds_dword", "", "=aA", step_global_to_lds, NULL, NULL, {4}},
+      {"global_load_lds_ubyte", "", "=aA", step_global_to_lds, NULL, NULL, {1}},
+      {"global_load_lds_ushort", "", "=aA", step_global_to_lds, NULL, NULL, {2}},
+      {"global_load_lds_dwordx3", "", "=aA", step_global_to_lds, NULL, NULL, {12}},
+      {"global_load_lds_dwordx4", "", "=aA", step_global_to_lds, NULL, NULL, {16}},
+      SMEM("dword", "b32", 4, 0),
+      SMEM("dwordx2", "b64", 8, 0),
+      SMEM("dwordx3", "b96", 12, 0),
+      SMEM("dwordx4", "b128", 16, 0),
+      SMEM("dwordx8", "b256", 32, 0),
+      SMEM("dwordx16", "b512", 64, 0),
+      SMEM("ubyte", "u8", 1, 0),
+      SMEM("sbyte", "i8", 1, 1),
+      SMEM("ushort", "u16", 2, 0),
+      SMEM("sshort", "i16", 2, 1),
+#include "isa/memory/isa_atomic.def"
+  };
+  return (IsaRows){rows, WV_LEN(rows)};
+}
