@@ -1,0 +1,144 @@
+/* test_amd_object.c: LLVM's object to a code object, and what its note says. */
+#include "unit/isa_kit.h"
+
+static const LlvmLibrary *library(Arena *a) {
+  const char *error = NULL;
+  const LlvmLibrary *l = llvm_library_open(a, "the tests need", &error);
+  if (!l || !l->amdgpu) return printf("skipped: %s\n", error), NULL;
+  return l;
+}
+
+/* False without libLLVM: the test is skipped. */
+static bool compile(Arena *a, const char *ir, LlvmCode *out) {
+  const LlvmLibrary *l = library(a);
+  LlvmCompile o = {.target = kit_target("gfx942"), .passes = "default<O1>"};
+  const char *error = NULL;
+  if (!l) return false;
+  bool ok = llvm_compile(l, a, ir, &o, out, &error);
+  if (!ok) printf("%s\n", error);
+  return ok;
+}
+
+#define KERNEL(body)                                                                               \
+  "define amdgpu_kernel void @k(ptr addrspace(1) %o, i32 %n, float %f, i64 %m) {\n" body           \
+  "  ret void\n}\n"
+
+/* A table of constants, LDS and an array in scratch memory. */
+static const char whole[] =
+    "@table = internal addrspace(4) constant [4 x i32] [i32 3, i32 1, i32 4, i32 1]\n"
+    "@sm = internal addrspace(3) global [48 x i32] poison\n"
+    "declare i32 @llvm.amdgcn.workitem.id.x()\n" KERNEL(
+        "  %t = call i32 @llvm.amdgcn.workitem.id.x()\n"
+        "  %i = and i32 %n, 3\n"
+        "  %p = getelementptr [4 x i32], ptr addrspace(4) @table, i32 0, i32 %i\n"
+        "  %v = load i32, ptr addrspace(4) %p\n"
+        "  %s = getelementptr [48 x i32], ptr addrspace(3) @sm, i32 0, i32 %t\n"
+        "  store volatile i32 %v, ptr addrspace(3) %s\n"
+        "  %w = load volatile i32, ptr addrspace(3) %s\n"
+        "  %q = getelementptr i32, ptr addrspace(1) %o, i32 %t\n"
+        "  store i32 %w, ptr addrspace(1) %q\n");
+
+TEST(note) {
+  Arena *a = arena_new();
+  LlvmCode object;
+  AmdCode linked;
+  AmdImage image;
+  const char *error = NULL;
+  if (compile(a, whole, &object)) {
+    CHECK(amd_object_link(a, object.bytes, object.size, &linked, &error));
+    CHECK(amd_image_load(a, linked.bytes, linked.size, &image, &error));
+    const AmdKernelNote *k = amd_note_find(&image.note, "k");
+    CHECK_STR(image.chip, "gfx942");
+    CHECK_STR(image.note.target, "amdgcn-amd-amdhsa--gfx942");
+    CHECK(k != NULL);
+    CHECK_STR(k->symbol, "k.kd");
+    CHECK_INT(k->group_bytes, 192);
+    CHECK_INT(k->wave, 64);
+    CHECK_INT(k->vgpr_spills, 0);
+    CHECK(k->vgprs > 0 && k->sgprs > 0 && k->nargs >= 4);
+    CHECK_INT(k->args[0].offset, 0), CHECK_INT(k->args[0].size, 8);
+    CHECK_STR(k->args[0].kind, "global_buffer");
+    CHECK_INT(k->args[1].offset, 8), CHECK_INT(k->args[1].size, 4);
+    CHECK_INT(k->args[2].offset, 12), CHECK_INT(k->args[2].size, 4);
+    CHECK_INT(k->args[3].offset, 16), CHECK_INT(k->args[3].size, 8);
+    CHECK(amd_note_find(&image.note, "other") == NULL);
+  }
+  arena_free(a);
+}
+
+/* The table is found relative to the code: a relocation that the linker resolves. */
+TEST(constants) {
+  static const int table[] = {3, 1, 4, 1};
+  for (int n = 0; n < 4; n++) {
+    static int o[32];
+    float f = 0;
+    int64_t m = 0;
+    IsaKit k = isa_kit(whole, "gfx942");
+    isa_kit_tensor(&k, "o", o, sizeof o);
+    isa_kit_number(&k, &n, 4);
+    isa_kit_number(&k, &f, 4);
+    isa_kit_number(&k, &m, 8);
+    CHECK(isa_kit_runs(&k, 1, 32));
+    CHECK(k.skipped || (o[0] == table[n] && o[31] == table[n]));
+    isa_kit_close(&k);
+  }
+}
+
+/* What needs a linker is refused by name. */
+TEST(refused) {
+  static const struct {
+    const char *ir, *error;
+  } cases[] = {
+      {"declare void @missing(i32)\n" KERNEL("  call void @missing(i32 %n)\n"),
+       "undefined symbol `missing`"},
+      {"@far = external addrspace(1) global i32\n" KERNEL(
+           "  store i32 %n, ptr addrspace(1) @far\n"),
+       "undefined symbol `far`"},
+      {"@state = addrspace(1) global i32 7\n" KERNEL("  store i32 %n, ptr addrspace(1) @state\n"),
+       "section `.data` is written at run time, which needs a linker"},
+      {"@seen = addrspace(1) constant i32 7\n" KERNEL(
+           "  %v = load volatile i32, ptr addrspace(1) @seen\n  store i32 %v, ptr addrspace(1) "
+           "%o\n"),
+       "of `seen` needs a linker"},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Arena *a = arena_new();
+    LlvmCode object;
+    AmdCode linked;
+    const char *error = "nothing";
+    if (compile(a, cases[i].ir, &object)) {
+      CHECK(!amd_object_link(a, object.bytes, object.size, &linked, &error));
+      CHECK(strncmp(error, "offset 0x", 9) == 0);
+      CHECK(strstr(error, cases[i].error) != NULL);
+      if (!strstr(error, cases[i].error)) printf("%s\n", error);
+    }
+    arena_free(a);
+  }
+}
+
+/* Every prefix of a file is refused, and so are files of other kinds. */
+TEST(truncated) {
+  Arena *a = arena_new();
+  LlvmCode object;
+  AmdCode linked, again;
+  AmdImage image;
+  const char *error = NULL;
+  int accepted = 0;
+  if (compile(a, whole, &object)) {
+    CHECK(amd_object_link(a, object.bytes, object.size, &linked, &error));
+    for (size_t n = 0; n < linked.size; n += 7)
+      accepted += amd_image_load(a, linked.bytes, n, &image, &error);
+    for (size_t n = 0; n < object.size; n += 7)
+      accepted += amd_object_link(a, object.bytes, n, &again, &error);
+    CHECK_INT(accepted, 0);
+    CHECK(!amd_image_load(a, object.bytes, object.size, &image, &error));
+    CHECK_STR(error, "offset 0x10: of type 1, expected a code object");
+    CHECK(!amd_object_link(a, linked.bytes, linked.size, &again, &error));
+    CHECK_STR(error, "offset 0x10: of type 3, expected a relocatable object");
+    CHECK(!amd_image_load(a, "\177ELF", 4, &image, &error));
+    CHECK_STR(error, "offset 0x0: the header of 64 bytes, but the file ends at 0x4");
+  }
+  arena_free(a);
+}
+
+TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(truncated))
