@@ -6,7 +6,8 @@ static const char good[] = "define i64 @twice(i64 %x) nounwind {\n"
                            "  %y = add i64 %x, %x\n  ret i64 %y\n}\n";
 
 /* Compiles for this machine; NULL: *error. */
-static const LlvmCode *compiled(Arena *a, const LlvmLibrary *l, const char *ir, const char **error) {
+static const LlvmCode *compiled(Arena *a, const LlvmLibrary *l, const char *ir,
+                                const char **error) {
   LlvmCode *code = ARENA_NEW(a, LlvmCode);
   LlvmCompile o = {.target = cpu_host_target(l, a)};
   return llvm_compile(l, a, ir, &o, code, error) ? code : NULL;
