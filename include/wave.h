@@ -347,10 +347,12 @@ WV_API void wv_free(char *text);
 /* A kernel at THREAD level as PTX text for an NVIDIA target; NULL after reporting. Free with
  * wv_free. fast_math: the approximations that docs/numerics.md lists. */
 WV_API char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math);
-/* The same as LLVM IR for a kind of CPU: "cpu_neon", "cpu_avx2", ...; "cpu": this one. */
+/* The same as LLVM IR for a kind of CPU, "cpu_neon", "cpu_avx2", ... ("cpu": this one), or for an
+ * AMD GPU, "gfx942", ... */
 WV_API char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math);
 /* The same compiled by libLLVM, as an ELF object or (assembly) as text; *n: the number of bytes.
- * The kind of CPU need not be this one's; "cpu": for this CPU, with all its features. */
+ * The kind of CPU need not be this one's; "cpu": for this CPU, with all its features. Objects for
+ * AMD GPUs are relocatable. */
 WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math,
                             size_t *n);
 /* Checks a kernel, and warns about constructs that mean something else than they seem to. */

@@ -30,7 +30,7 @@ static const Option options[] = {
     HEADING("Output:", BOTH),
     {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|c|program|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
-     "for a CPU, not necessarily this one; c: compiled for the target, as a pair of C files "
+     "for a CPU, not necessarily this one, or an AMD GPU; c: compiled for the target, as a pair of C files "
      "(docs/gpu.md); program: the same, but write nothing; none: only check"},
     {"fast-math", NULL, FLAG(fast_math), BOTH, NULL,
      "faster, less accurate math functions on devices (docs/numerics.md)"},

@@ -42,6 +42,13 @@ const char *cpu_misfit(Arena *a, const TargetInfo *machine);
 /* In the key, the CPU follows it and the library precedes it. */
 extern const char cpu_key_word[];
 
+/* ---- compile_amd.c ---- */
+
+/* For a row of targets.def that chips.def has. */
+bool compile_amd_text(Kernel *k, const TargetInfo *t, bool fast_math, Arena *a, const char **text);
+bool compile_amd_object(Kernel *k, const TargetInfo *t, bool assembly, bool fast_math, Arena *a,
+                        struct LlvmCode *out);
+
 /* ---- remarks.c: diagnostics of compilation, kept with the code ---- */
 
 /* The diagnostics after `before` (NULL: all), except errors. */

@@ -85,8 +85,10 @@ bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math
                     LlvmCode *out) {
   TargetChoice t = target_resolve(&k->cx->diags, target);
   if (!t.machine) return false;
+  if (!t.simulated && t.machine->vendor == VENDOR_AMD)
+    return compile_amd_object(k, t.machine, assembly, fast_math, a, out);
   if (t.simulated || !cpu_named(t.machine->name)) {
-    diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is not a CPU target", target);
+    diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is neither a CPU nor an AMD GPU", target);
     return false;
   }
   const LlvmLibrary *llvm = open_llvm(k, a);

@@ -9,7 +9,6 @@
 #include "backend/cpu/cpu_state.h"
 #include "ir/dtype.h"
 #include "ir/ops/alloc_layout.h"
-#include "ir/ops/atomics.h"
 
 /* ---- allocations ---- */
 
@@ -30,32 +29,6 @@ void cpu_alloc(Llvm *p, const Op *op) {
   sb_printf(&p->cpu->opening, "  %s = getelementptr i8, ptr %%scratch, i64 %" PRId64 "\n", first,
             at);
   sb_printf(&p->cpu->opening, "  store [%" PRId64 " x i8] zeroinitializer, ptr %s\n", bytes, first);
-}
-
-/* ---- blocks under a condition ---- */
-
-typedef struct Guard {
-  const char *before, *end;
-} Guard;
-
-static Guard guard_open(Llvm *p, const char *test) {
-  const char *then = llvm_label(p, "some");
-  Guard g = {p->block, llvm_label(p, "all")};
-  llvm_line(p, "br i1 %s, label %%%s, label %%%s", test, then, g.end);
-  llvm_block(p, then);
-  return g;
-}
-
-static const char *guard_close(Llvm *p, Guard g) { /* returns the block that it ends */
-  const char *inside = p->block;
-  llvm_line(p, "br label %%%s", g.end);
-  llvm_block(p, g.end);
-  return inside;
-}
-
-static const char *guard_phi(Llvm *p, Guard g, const char *type, const char *inside,
-                             const char *block, const char *outside) {
-  return llvm_let(p, "phi %s [ %s, %%%s ], [ %s, %%%s ]", type, inside, block, outside, g.before);
 }
 
 /* ---- accesses ---- */
@@ -194,7 +167,7 @@ static const char **load_parts(const Access *a) {
   const char **part = ARENA_ARRAY(p->arena, const char *, count);
   const char **some = ARENA_ARRAY(p->arena, const char *, count), *block, *other;
   bool tested = a->mask && !has_masks(a);
-  Guard g = {0};
+  LlvmGuard g = {0};
   if (a->mask && !tested) {
     for (int i = 0; i < count; i++) part[i] = load_masked(a, i);
     return part;
@@ -211,7 +184,7 @@ static const char **load_parts(const Access *a) {
     llvm_line(p, "br i1 %s, label %%%s, label %%%s", all_set(a), fast, slow);
     llvm_block(p, fast);
   } else {
-    g = guard_open(p, a->test);
+    g = llvm_guard_open(p, a->test);
   }
   for (int i = 0; i < count; i++) part[i] = load_plain(a, i), some[i] = "zeroinitializer";
   block = p->block, other = g.before;
@@ -256,25 +229,18 @@ static Nibble nibble_at(const Access *a, int e) {
 
 static const char *element_mask(const Access *a, int e) { return a->mask ? a->mask[e] : a->test; }
 
-static const char *extended(Llvm *p, DType t, int n, const char *v) {
-  const char *type = llvm_vec_type(p, "i8", n), *four = llvm_splat_of(p, "i8", "4", n);
-  if (t != DTYPE_i4) return llvm_let(p, "and %s %s, %s", type, v, llvm_splat_of(p, "i8", "15", n));
-  v = llvm_let(p, "shl %s %s, %s", type, v, four);
-  return llvm_let(p, "ashr %s %s, %s", type, v, four);
-}
-
 static const char *load_nibble(const Access *a, int e) {
   Llvm *p = a->p;
   const char *test = element_mask(a, e);
   Nibble at = nibble_at(a, e);
-  Guard g = {0};
-  if (test) g = guard_open(p, test);
+  LlvmGuard g = {0};
+  if (test) g = llvm_guard_open(p, test);
   const char *byte = llvm_let(p, "load i8, ptr %s, align 1", at.byte);
   if (test) {
-    const char *block = guard_close(p, g);
-    byte = guard_phi(p, g, "i8", byte, block, "0");
+    const char *block = llvm_guard_close(p, g);
+    byte = llvm_guard_phi(p, g, "i8", byte, block, "0");
   }
-  return extended(p, a->dtype, 1, llvm_let(p, "lshr i8 %s, %s", byte, at.shift));
+  return llvm_nibble_extended(p, a->dtype, 1, llvm_let(p, "lshr i8 %s, %s", byte, at.shift));
 }
 
 /* Whether the first element is known to be the low half of a byte. */
@@ -292,25 +258,14 @@ static const char *load_bytes(const Access *a) {
   int half = a->n / 2;
   const char *type = llvm_vec_type(p, "i8", half), *byte = llvm_let(p, "ashr i64 %s, 1", a->index);
   const char *at = llvm_let(p, "getelementptr i8, ptr %s, i64 %s", a->base, byte);
-  Guard g = {0};
-  if (a->test) g = guard_open(p, a->test);
+  LlvmGuard g = {0};
+  if (a->test) g = llvm_guard_open(p, a->test);
   const char *v = llvm_let(p, "load %s, ptr %s, align 1", type, at);
   if (a->test) {
-    const char *block = guard_close(p, g);
-    v = guard_phi(p, g, type, v, block, "zeroinitializer");
+    const char *block = llvm_guard_close(p, g);
+    v = llvm_guard_phi(p, g, type, v, block, "zeroinitializer");
   }
-  const char *high = llvm_let(p, "lshr %s %s, %s", type, v, llvm_splat_of(p, "i8", "4", half));
-  StrBuf mask = {.arena = p->arena};
-  if (half == 1) {
-    const char *two = llvm_let(p, "insertelement <2 x i8> poison, i8 %s, i32 0", v);
-    return extended(p, a->dtype, 2,
-                    llvm_let(p, "insertelement <2 x i8> %s, i8 %s, i32 1", two, high));
-  }
-  for (int i = 0; i < a->n; i++)
-    sb_printf(&mask, "%si32 %d", i ? ", " : "", i / 2 + (i % 2) * half);
-  v = llvm_let(p, "shufflevector %s %s, %s %s, <%d x i32> <%s>", type, v, type, high, a->n,
-               sb_text(&mask));
-  return extended(p, a->dtype, a->n, v);
+  return llvm_nibbles_of_bytes(p, a->dtype, a->n, v);
 }
 
 static void load_nibbles(Llvm *p, const Access *a, Held *h) {
@@ -386,7 +341,7 @@ static void store_masked(const Access *a, int i, const char *v) {
 static void store_parts(const Access *a, const char *const *part) {
   Llvm *p = a->p;
   int count = access_parts(a);
-  Guard g = {0};
+  LlvmGuard g = {0};
   if (a->mask && has_masks(a)) {
     for (int i = 0; i < count; i++) store_masked(a, i, part[i]);
     return;
@@ -398,7 +353,7 @@ static void store_parts(const Access *a, const char *const *part) {
     llvm_line(p, "br i1 %s, label %%%s, label %%%s", all_set(a), fast, slow);
     llvm_block(p, fast);
   } else if (a->test) {
-    g = guard_open(p, a->test);
+    g = llvm_guard_open(p, a->test);
   }
   for (int i = 0; i < count; i++) store_plain(a, i, part[i]);
   if (!g.end) return;
@@ -420,8 +375,8 @@ static void store_nibble(const Access *a, int e, const char *v) {
   Llvm *p = a->p;
   const char *test = element_mask(a, e);
   Nibble at = nibble_at(a, e);
-  Guard g = {0};
-  if (test) g = guard_open(p, test);
+  LlvmGuard g = {0};
+  if (test) g = llvm_guard_open(p, test);
   const char *hole = llvm_let(p, "shl i8 15, %s", at.shift),
              *bits = llvm_let(p, "and i8 %s, 15", v);
   hole = llvm_let(p, "xor i8 %s, -1", hole);
@@ -434,30 +389,19 @@ static void store_nibble(const Access *a, int e, const char *v) {
     old = llvm_let(p, "and i8 %s, %s", old, hole);
     llvm_line(p, "store i8 %s, ptr %s, align 1", llvm_let(p, "or i8 %s, %s", old, bits), at.byte);
   }
-  if (test) guard_close(p, g);
+  if (test) llvm_guard_close(p, g);
 }
 
 static void store_bytes(const Access *a, const char *v) {
   Llvm *p = a->p;
-  int half = a->n / 2;
-  const char *in = llvm_vec_type(p, "i8", a->n), *type = llvm_vec_type(p, "i8", half);
-  const char *side[2];
-  for (int odd = 0; odd < 2; odd++) {
-    StrBuf mask = {.arena = p->arena};
-    for (int i = 0; i < half; i++) sb_printf(&mask, "%si32 %d", i ? ", " : "", 2 * i + odd);
-    side[odd] = half == 1 ? llvm_let(p, "extractelement %s %s, i32 %d", in, v, odd)
-                          : llvm_let(p, "shufflevector %s %s, %s poison, <%d x i32> <%s>", in, v,
-                                     in, half, sb_text(&mask));
-  }
-  side[0] = llvm_let(p, "and %s %s, %s", type, side[0], llvm_splat_of(p, "i8", "15", half));
-  side[1] = llvm_let(p, "shl %s %s, %s", type, side[1], llvm_splat_of(p, "i8", "4", half));
-  v = llvm_let(p, "or %s %s, %s", type, side[0], side[1]);
+  const char *type = llvm_vec_type(p, "i8", a->n / 2);
+  v = llvm_bytes_of_nibbles(p, a->n, v);
   const char *byte = llvm_let(p, "ashr i64 %s, 1", a->index);
   const char *at = llvm_let(p, "getelementptr i8, ptr %s, i64 %s", a->base, byte);
-  Guard g = {0};
-  if (a->test) g = guard_open(p, a->test);
+  LlvmGuard g = {0};
+  if (a->test) g = llvm_guard_open(p, a->test);
   llvm_line(p, "store %s %s, ptr %s, align 1", type, v, at);
-  if (a->test) guard_close(p, g);
+  if (a->test) llvm_guard_close(p, g);
 }
 
 static void store_nibbles(Llvm *p, const Access *a, Held *h) {
@@ -503,72 +447,16 @@ void cpu_prefetch(Llvm *p, const Op *op) {
 
 /* ---- atomics ---- */
 
-/* The operation name for atomicrmw; NULL: there is none for this type. */
-static const char *native_atomic(const char *mode, DType t) {
-  bool is_float = dtype_is_float(t), plain = t == DTYPE_f32 || t == DTYPE_f64;
-  if (strcmp(mode, "xchg") == 0)
-    return plain || !is_float || llvm_elem_bits(t) >= 8 ? "xchg" : NULL;
-  if (strcmp(mode, "add") == 0) return plain ? "fadd" : is_float ? NULL : "add";
-  if (dtype_is_unsigned(t) && *mode == 'm') return mode[1] == 'a' ? "umax" : "umin";
-  return is_float ? NULL : mode; /* min max and or xor */
-}
-
-/* Repeats until no other thread has interfered between reading and writing. */
-static const char *atomic_loop(Llvm *p, const Op *op, const char *mode, DType t, const char *at,
-                               const char *v) {
-  const char *again = llvm_label(p, "again"), *end = llvm_label(p, "end"), *before = p->block;
-  OpKind kind = atomic_combine(mode);
-  const char *elem = llvm_elem_type(t), *word = arena_printf(p->arena, "i%d", llvm_elem_bits(t));
-  int bytes = llvm_elem_bits(t) / 8;
-  const char *first = llvm_let(p, "load atomic %s, ptr %s monotonic, align %d", word, at, bytes);
-  llvm_line(p, "br label %%%s", again);
-  llvm_block(p, again);
-  const char *old = llvm_new(p), *seen = llvm_new(p);
-  sb_printf(&p->body, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", old, word, first, before, seen,
-            again);
-  bool is_word = strcmp(elem, word) == 0;
-  const char *a = is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, elem);
-  const char *sum = llvm_from_compute(p, t, 1, llvm_combine(p, op, kind, t, 1, a, v));
-  if (!is_word) sum = llvm_let(p, "bitcast %s %s to %s", elem, sum, word);
-  const char *pair = llvm_let(p, "cmpxchg ptr %s, %s %s, %s %s monotonic monotonic, align %d", at,
-                              word, old, word, sum, bytes);
-  sb_printf(&p->body, "  %s = extractvalue { %s, i1 } %s, 0\n", seen, word, pair);
-  const char *done = llvm_let(p, "extractvalue { %s, i1 } %s, 1", word, pair);
-  llvm_line(p, "br i1 %s, label %%%s, label %%%s", done, end, again);
-  llvm_block(p, end);
-  return is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, elem);
-}
-
-/* Replaces `expected`, which is compared bitwise, by `v`. */
-static const char *compare_exchange(const Access *a, const char *at, const char *v,
-                                    const char *expected, const char *how) {
-  Llvm *p = a->p;
-  int bits = llvm_elem_bits(a->dtype);
-  const char *word = arena_printf(p->arena, "i%d", bits);
-  bool is_word = strcmp(a->elem, word) == 0;
-  if (!is_word) v = llvm_let(p, "bitcast %s %s to %s", a->elem, v, word);
-  if (!is_word) expected = llvm_let(p, "bitcast %s %s to %s", a->elem, expected, word);
-  const char *pair = llvm_let(p, "cmpxchg ptr %s, %s %s, %s %s %s monotonic, align %d", at, word,
-                              expected, word, v, how, bits / 8);
-  const char *old = llvm_let(p, "extractvalue { %s, i1 } %s, 0", word, pair);
-  return is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, a->elem);
-}
-
 static const char *atomic_element(const Access *a, int e, const char *v, const char *expected) {
   Llvm *p = a->p;
-  const char *mode = op_attr(a->op, ATTR_mode)->text, *native = native_atomic(mode, a->dtype);
-  const char *index = plus(p, a->index, e), *test = element_mask(a, e), *old;
+  const char *index = plus(p, a->index, e), *test = element_mask(a, e);
   const char *at = llvm_let(p, "getelementptr %s, ptr %s, i64 %s", a->elem, a->base, index);
-  const char *how = op_has(a->op, ATTR_volatile) ? "acq_rel" : "monotonic";
-  Guard g = {0};
-  if (test) g = guard_open(p, test);
-  if (expected) old = compare_exchange(a, at, v, expected, how);
-  else
-    old = native ? llvm_let(p, "atomicrmw %s ptr %s, %s %s %s", native, at, a->elem, v, how)
-                 : atomic_loop(p, a->op, mode, a->dtype, at, v);
+  LlvmGuard g = {0};
+  if (test) g = llvm_guard_open(p, test);
+  const char *old = llvm_atomic_element(p, a->op, a->dtype, (LlvmCell){"ptr", at, ""}, v, expected);
   if (!test) return old;
-  const char *block = guard_close(p, g);
-  return guard_phi(p, g, a->elem, old, block, "zeroinitializer");
+  const char *block = llvm_guard_close(p, g);
+  return llvm_guard_phi(p, g, a->elem, old, block, "zeroinitializer");
 }
 
 void cpu_atomic(Llvm *p, const Op *op) {

@@ -118,6 +118,7 @@ struct Llvm {
   Kernel *k;
   const LlvmMachine *machine;
   struct Cpu *cpu; /* cpu_state.h; NULL: for another machine */
+  struct Amd *amd; /* amd_state.h; NULL: for another machine */
   Arena *arena;
   SymCtx *sym;
   const SymFacts *entry; /* facts that hold throughout the kernel */
@@ -248,6 +249,32 @@ const char *llvm_cast_vector(Llvm *p, DType from, DType to, int n, const char *v
 const char *llvm_to_compute(Llvm *p, DType t, int n, const char *v);   /* small floats: f32 */
 const char *llvm_from_compute(Llvm *p, DType t, int n, const char *v); /* rounded, wrapped */
 LlvmFn llvm_cast;
+
+/* ---- llvm_access.c ---- */
+
+/* A block that runs if a condition holds. */
+typedef struct LlvmGuard {
+  const char *before, *end;
+} LlvmGuard;
+LlvmGuard llvm_guard_open(Llvm *p, const char *test);
+const char *llvm_guard_close(Llvm *p, LlvmGuard g); /* returns the block that it ends */
+/* `inside` from its last block, or `outside`. */
+const char *llvm_guard_phi(Llvm *p, LlvmGuard g, const char *type, const char *inside,
+                           const char *block, const char *outside);
+
+/* 4-bit elements in i8, of which only the low half is right, as they are held. */
+const char *llvm_nibble_extended(Llvm *p, DType t, int n, const char *v);
+const char *llvm_nibbles_of_bytes(Llvm *p, DType t, int n, const char *v); /* of n/2 bytes */
+const char *llvm_bytes_of_nibbles(Llvm *p, int n, const char *v);
+
+/* One element in memory. */
+typedef struct LlvmCell {
+  const char *type, *at; /* of the pointer; the pointer */
+  const char *scope;     /* of atomics: `syncscope("agent") `, or "" */
+} LlvmCell;
+/* An atomic op on it: returns the old value. `expected`: of a compare-and-exchange, or NULL. */
+const char *llvm_atomic_element(Llvm *p, const Op *op, DType t, LlvmCell cell, const char *v,
+                                const char *expected);
 
 /* ---- llvm_region.c ---- */
 

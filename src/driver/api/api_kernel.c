@@ -209,10 +209,14 @@ char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
   Arena *a = arena_new();
   CpuHost host;
   CpuKernel out;
+  const TargetInfo *machine = target ? target_find(target).machine : NULL;
   char *text = NULL;
-  if (!target || !cpu_host_named(target, &host))
+  const char *gpu;
+  if (machine && machine->vendor == VENDOR_AMD) {
+    if (compile_amd_text(k->k, machine, fast_math, a, &gpu)) text = api_given_away(gpu);
+  } else if (!target || !cpu_host_named(target, &host))
     diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0},
-             "LLVM IR needs a target, such as `--target cpu`");
+             "LLVM IR needs a target, such as `--target cpu` or `--target gfx942`");
   else {
     host.fast_math = fast_math;
     if (cpu_emit(k->k, &host, a, &out)) text = api_given_away(out.text);

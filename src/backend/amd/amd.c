@@ -1,0 +1,189 @@
+/* amd.c: the text of a kernel for AMD GPUs: its function, arguments, ids. The other files of this
+ * folder and of backend/llvm emit the ops. */
+#include "backend/amd/amd.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/amd/amd_state.h"
+#include "ir/dtype.h"
+#include "ir/launch_facts.h"
+
+/* ---- ids ---- */
+
+static const char *read_id(Llvm *p, const char *what, int axis) {
+  const char *name = arena_printf(p->arena, "llvm.amdgcn.%s.id.%c", what, "xyz"[axis]);
+  return llvm_call(p, "i32", name, "", "");
+}
+
+static bool is_one(const Sym *s) {
+  int64_t n;
+  return sym_is_int(s, &n) && n == 1;
+}
+
+/* All lanes of a wave have the same $T0 divided by their number: the first lane's is read, so that
+ * LLVM keeps what depends on it in scalar registers. */
+static void open_wave(Llvm *p, const LaunchSpec *launch, const char *thread) {
+  int64_t threads;
+  bool in_row = is_one(launch->block[1]) && is_one(launch->block[2]);
+  bool whole = sym_is_int(launch->block[0], &threads) && threads % p->amd->target->lanes == 0;
+  if (!in_row && !whole) return;
+  p->wave_log = p->amd->target->lanes == 64 ? 6 : 5;
+  const char *wave = llvm_let(p, "lshr i32 %s, %d", thread, p->wave_log);
+  p->wave = (LlvmNumber){amd_uniform(p, wave), 32};
+}
+
+static void open_ids(Llvm *p, const LaunchSpec *launch) {
+  for (int i = 0; i < 3; i++) {
+    const char *thread = is_one(launch->block[i]) ? "0" : read_id(p, "workitem", i);
+    const char *group = is_one(launch->grid[i]) ? "0" : read_id(p, "workgroup", i);
+    llvm_define(p, ir_numbered_symbol(p->k->cx, "$T", i, true), (LlvmNumber){thread, 32});
+    llvm_define(p, ir_numbered_symbol(p->k->cx, "$WG", i, true), (LlvmNumber){group, 32});
+    if (i == 0) open_wave(p, launch, thread);
+  }
+}
+
+/* ---- ops ---- */
+
+static LlvmFn *const writer[OP_COUNT] = {
+    [OP_alloc] = amd_alloc,
+    [OP_load] = amd_load,
+    [OP_store] = amd_store,
+    [OP_prefetch] = llvm_nothing,
+    [OP_atomic] = amd_atomic,
+    [OP_copy_async] = amd_copy_async,
+    [OP_async_commit] = llvm_nothing, /* copies are complete when they are issued */
+    [OP_async_wait] = llvm_nothing,
+    [OP_shuffle] = amd_shuffle,
+    [OP_shuffle_idx] = amd_shuffle_idx,
+    [OP_wave_mma] = amd_wave_mma,
+    [OP_barrier] = amd_barrier,
+    [OP_workgroup_barrier] = amd_bare_barrier,
+    [OP_shared_barrier] = amd_barrier,
+    [OP_barrier_signal] = amd_barrier_signal,
+    [OP_barrier_wait] = amd_barrier_wait,
+    [OP_counter_wait] = amd_counter_wait,
+    [OP_counter_barrier] = amd_counter_barrier,
+    [OP_wave_prio] = amd_wave_prio,
+    [OP_sched_barrier] = amd_sched_barrier,
+    [OP_sched_group] = amd_sched_group,
+};
+
+bool amd_writes(OpKind kind) { return writer[kind] || llvm_writes_op(kind); }
+
+/* ---- the whole ---- */
+
+/* Scalars below 32 bits are passed in four bytes. */
+static bool is_cut(const LlvmSlot *s) {
+  return s->kind == LLVM_SCALAR && llvm_elem_bits(s->dtype) < 32;
+}
+
+static const char *slot_type(const LlvmSlot *s) {
+  if (s->kind == LLVM_POINTER) return llvm_pointer_type(AMD_GLOBAL);
+  if (s->kind == LLVM_SCALAR && !is_cut(s)) return llvm_elem_type(s->dtype);
+  return s->bytes == 8 ? "i64" : "i32";
+}
+
+static void put_arguments(const Llvm *p, StrBuf *out) {
+  for (int i = 0; i < p->slots.n; i++) {
+    const LlvmSlot *s = &p->slots.at[i];
+    sb_printf(out, "%s%s %%arg%d%s", i ? ", " : "", slot_type(s), i, is_cut(s) ? ".word" : "");
+  }
+}
+
+static void cut_arguments(const Llvm *p, StrBuf *out) {
+  for (int i = 0; i < p->slots.n; i++) {
+    const LlvmSlot *s = &p->slots.at[i];
+    if (!is_cut(s)) continue;
+    sb_printf(out, "  %%arg%d = trunc i32 %%arg%d.word to %s\n", i, i, llvm_elem_type(s->dtype));
+  }
+}
+
+/* No hidden arguments, and the size of the workgroup, which bounds the ids of lanes. */
+static void put_attributes(const LaunchSpec *launch, StrBuf *out) {
+  static const char *const unused[] = {"implicitarg-ptr",  "dispatch-ptr",       "dispatch-id",
+                                       "queue-ptr",        "heap-ptr",           "hostcall-ptr",
+                                       "lds-kernel-id",    "multigrid-sync-arg", "default-queue",
+                                       "completion-action"};
+  int threads = (int)launch_threads(launch);
+  sb_printf(out, "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"%d,%d\"", threads,
+            threads);
+  sb_puts(out, " \"uniform-work-group-size\"=\"true\" \"amdgpu-unsafe-fp-atomics\"=\"true\"");
+  for (size_t i = 0; i < WV_LEN(unused); i++) sb_printf(out, " \"amdgpu-no-%s\"", unused[i]);
+  sb_puts(out, " }\n");
+}
+
+static const char *module_text(Llvm *p, const LaunchSpec *launch) {
+  StrBuf out = {.arena = p->arena};
+  if (p->amd->lds)
+    sb_printf(&out,
+              AMD_LDS_NAME " = internal unnamed_addr addrspace(3) global [%" PRId64
+                           " x i8] poison, align 1024\n",
+              p->amd->lds);
+  sb_printf(&out, "define amdgpu_kernel void @%s(", llvm_entry_name(p));
+  put_arguments(p, &out);
+  sb_printf(&out, ") #0%s {\nentry:\n", llvm_debug_function(p));
+  cut_arguments(p, &out);
+  sb_puts(&out, sb_text(&p->amd->opening));
+  sb_puts(&out, sb_text(&p->body));
+  sb_puts(&out, "  ret void\n}\n");
+  for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
+  put_attributes(launch, &out);
+  llvm_debug_close(p, &out);
+  return sb_text(&out);
+}
+
+/* LLVM expands the maximum and minimum of IEEE 754-2019 from version 19 on. Code objects of version
+ * 5 are the newest that all loaders accept. */
+static LlvmMachine machine_of(const TargetInfo *t, const AmdOptions *o) {
+  return (LlvmMachine){.called = t->name,
+                       .vector_bits = 128,
+                       .f16 = true,
+                       .fma = true,
+                       .keeps_nan = o->llvm >= 19,
+                       .narrow = true,
+                       .global = AMD_GLOBAL,
+                       .flag = "!{i32 1, !\"amdhsa_code_object_version\", i32 500}",
+                       .fast_math = o->fast_math,
+                       .writer = writer};
+}
+
+static bool check_launch(Llvm *p, const LaunchSpec *launch) {
+  const TargetInfo *t = p->amd->target;
+  if (p->k->level != LEVEL_THREAD || !launch)
+    return llvm_fail(p, NULL, "a kernel that is not lowered to THREAD level");
+  if (launch->lanes != t->lanes)
+    return llvm_fail(p, NULL, arena_printf(p->arena, "a wave of %d lanes", launch->lanes));
+  for (int i = 0; i < 3; i++)
+    if (!sym_is_int(launch->block[i], &(int64_t){0}))
+      return llvm_fail(p, NULL, "a workgroup of unknown size");
+  return true;
+}
+
+bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, AmdKernel *out) {
+  const LaunchSpec *launch = kernel_launch(k);
+  Amd amd = {.target = t, .llvm = o->llvm, .opening = {.arena = a}};
+  LlvmMachine machine = machine_of(t, o);
+  Llvm p = {.k = k, .machine = &machine, .amd = &amd, .arena = a, .sym = k->cx->sym};
+  p.body = (StrBuf){.arena = a};
+  p.place = "";
+  if (!check_launch(&p, launch)) return false;
+  p.held = ARENA_ARRAY(a, Held *, k->nvalues);
+  amd.offset = ARENA_ARRAY(a, const Sym *, k->nvalues);
+  amd.lds = launch->shared;
+  amd_find_offsets(&p);
+  p.entry = p.facts = launch_facts(p.arena, p.k, launch);
+  p.block = "entry";
+  llvm_debug_open(&p);
+  llvm_open_params(&p);
+  open_ids(&p, launch);
+  llvm_region(&p, k->body);
+  if (p.failed) return false;
+  *out = (AmdKernel){.text = module_text(&p, launch),
+                     .entry = llvm_entry_name(&p),
+                     .slots = p.slots.at,
+                     .nslots = p.slots.n,
+                     .shared = (int)amd.lds};
+  for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i], out->block[i] = launch->block[i];
+  return true;
+}

@@ -1,0 +1,196 @@
+/* amd_address.c: addresses: 32-bit offsets where they are known to suffice, and buffers.
+ *
+ * An instruction adds a scalar base, an unsigned 32-bit offset of the lane and an immediate. Where
+ * LLVM cannot see that the offset is not negative, it computes 64-bit addresses instead, so the
+ * offset is proved here and extended with zeros. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/amd/amd_state.h"
+#include "ir/dtype.h"
+#include "ir/ops/access.h"
+
+/* ---- what is known about an offset ---- */
+
+static bool mentions(Llvm *p, const Sym *e, const Sym *symbol) {
+  int n = sym_free_symbols(e, NULL, 0);
+  const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
+  sym_free_symbols(e, all, n);
+  for (int i = 0; i < n; i++)
+    if (all[i] == symbol) return true;
+  return false;
+}
+
+/* Whether a loop between the definition of the operand and the op that uses it has a counter of the
+ * same name as one that the operand's expression mentions: it would be taken for the other one. */
+static bool is_hidden(Llvm *p, const Op *use, const Op *def, const Sym *e) {
+  for (const Op *outer = use->parent->owner; outer && outer != def->parent->owner;
+       outer = outer->parent->owner) {
+    if (outer->kind != OP_for) continue;
+    if (mentions(p, e, ir_loop_counter(p->k, op_attr(outer, ATTR_axis)->sym))) return true;
+  }
+  return false;
+}
+
+/* The expression of an operand, if its symbols have the same values where it is used. */
+static const Sym *expression_at(Llvm *p, const Op *use, const Value *v) {
+  const Sym *e = amd_expression(p, v);
+  return e && !is_hidden(p, use, v->def, e) ? e : NULL;
+}
+
+static const Sym *expand(Llvm *p, const Op *op) {
+  const Sym *e = op_attr(op, ATTR_expr)->sym;
+  SymBinding *all = ARENA_ARRAY(p->arena, SymBinding, op->nargs + 1);
+  int n = 0;
+  for (int i = 0; i < op->nargs; i++) {
+    const Sym *operand = expression_at(p, op, op->args[i]);
+    if (!operand) continue;
+    all[n++] = (SymBinding){ir_numbered_symbol(p->k->cx, "$APPLY_EXPR_ARG_", i, false), operand};
+  }
+  const Sym *whole = n ? sym_subst(p->sym, e, all, n) : e;
+  return whole ? whole : e;
+}
+
+/* Operands that are not expressions stay symbols. */
+const Sym *amd_expression(Llvm *p, const Value *v) {
+  if (!v->def || v->def->kind != OP_expr) return NULL;
+  if (!p->amd->offset[v->id]) p->amd->offset[v->id] = expand(p, v->def);
+  sym_take_error(p->sym);
+  return p->amd->offset[v->id];
+}
+
+/* Of the value in bytes. */
+static SymRange range_of(Llvm *p, const Sym *e, int64_t size) {
+  SymRange unknown = {SYM_MIN_INF, SYM_MAX_INF};
+  const Sym *bytes = e ? sym_mul(p->sym, e, sym_int(p->sym, size)) : NULL;
+  SymRange r = bytes ? sym_range(p->sym, p->facts, bytes) : unknown;
+  return *sym_take_error(p->sym) ? unknown : r;
+}
+
+/* The largest power of two, at most 16, that divides the value times `size`. */
+static int alignment(Llvm *p, const Sym *e, int size) {
+  int d = 16 / size;
+  while (d > 1 && !(e && sym_divides(p->sym, p->facts, d, e))) d /= 2;
+  sym_take_error(p->sym);
+  return d < 1 ? 16 : d * size > 16 ? 16 : d * size;
+}
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+static int least_bit(int64_t v, int most) {
+  while (most > 1 && v % most) most /= 2;
+  return most;
+}
+
+/* The operand of an access that is its memory; -1: not a load or store. */
+static int memory_operand(const Op *op) {
+  return op->kind == OP_load ? 0 : op->kind == OP_store ? 1 : -1;
+}
+
+static const Value *mask_of(const Op *op, int at) {
+  return op->nargs > at + 2 ? op->args[at + 2] : NULL;
+}
+
+void amd_find_offsets(Llvm *p) {
+  p->amd->first = ARENA_ARRAY(p->arena, const Op *, p->k->nvalues);
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    int at = memory_operand(op);
+    if (at >= 0 && !op_imm(op, ATTR_imm)) p->amd->first[op->args[at + 1]->id] = op;
+  }
+}
+
+/* Whether the offset is not negative in any lane that is active: a lane of the same block, active
+ * under the same mask, accesses the element at the offset itself. */
+static bool is_accessed(const Llvm *p, const Op *op, int at) {
+  const Op *first = p->amd->first[op->args[at + 1]->id];
+  if (!first || first->parent != op->parent || memory_operand(op) != at) return false;
+  const Value *mask = mask_of(first, memory_operand(first));
+  return !mask || mask == mask_of(op, at);
+}
+
+/* ---- addresses ---- */
+
+static const char *scaled(Llvm *p, const char *index, int bits, int size) {
+  return size == 1 ? index : llvm_let(p, "mul i%d %s, %d", bits, index, size);
+}
+
+/* A power of two of which the address of an allocation is a multiple. */
+static int base_alignment(const Value *memory) {
+  const Op *alloc = memory->def && memory->def->kind == OP_alloc ? memory->def : NULL;
+  const Attr *base = alloc ? op_attr(alloc, ATTR_base) : NULL;
+  if (!alloc) return 1; /* one of several */
+  return base ? least_bit(base->integer, 16) : 16;
+}
+
+AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
+  const Value *memory = op->args[at], *offset = op->args[at + 1];
+  AmdAddress a = {.memory = llvm_held_get(p, memory), .shared = memory_is_scratch(memory)};
+  int size = dtype_memory_bits(memory->type->dtype) / 8;
+  LlvmNumber n = llvm_number_of(p, offset);
+  const Sym *e = expression_at(p, op, offset);
+  SymRange bytes = range_of(p, e, size);
+  a.imm = imm * size;
+  a.counts = bytes.lo >= 0 || is_accessed(p, op, at);
+  a.align = size;
+  if (a.shared) a.align = least_bit(a.imm, least(alignment(p, e, size), base_alignment(memory)));
+  if (a.align < size) a.align = size;
+  bool fits = bytes.lo >= INT32_MIN && bytes.hi <= INT32_MAX;
+  if (a.shared || fits) a.near = scaled(p, llvm_in_bits(p, n, 32), 32, size);
+  else a.far = scaled(p, llvm_in_bits(p, n, 64), 64, size);
+  return a;
+}
+
+AmdAddress amd_address_after(AmdAddress from, int64_t bytes) {
+  from.imm += bytes;
+  from.align = least_bit(bytes, from.align);
+  return from;
+}
+
+static const char *step(Llvm *p, const char *type, const char *from, int bits, const char *by) {
+  return llvm_let(p, "getelementptr i8, %s %s, i%d %s", type, from, bits, by);
+}
+
+const char *amd_pointer(Llvm *p, const AmdAddress *a) {
+  const char *type = llvm_pointer_type(a->memory->space), *base = a->memory->base;
+  const char *imm = arena_printf(p->arena, "%" PRId64, a->imm), *at;
+  if (a->shared) {
+    at = step(p, type, base, 32, a->near);
+    return a->imm ? step(p, type, at, 32, imm) : at;
+  }
+  if (a->far) {
+    at = step(p, type, base, 64, a->far);
+    return a->imm ? step(p, type, at, 64, imm) : at;
+  }
+  bool apart = a->imm && a->counts; /* otherwise only the sum is known not to be negative */
+  const char *near = a->near;
+  if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %s", near, imm);
+  if (*near == '%') near = llvm_let(p, "zext i32 %s to i64", near);
+  at = step(p, type, base, 64, near);
+  return apart ? step(p, type, at, 64, imm) : at;
+}
+
+/* ---- buffers ---- */
+
+/* Words 2 and 3 of a resource: its length, which no offset of an access reaches, and how it is
+ * read. */
+static const char *resource_words(const TargetInfo *t) {
+  bool rdna = t->lanes == 32;
+  return rdna ? "3100400080000000" : "0002700080000000";
+}
+
+const char *amd_buffer(Llvm *p, const Held *memory) {
+  Amd *amd = p->amd;
+  bool has = target_has(amd->target, FEATURE_BUFFER_BOUNDS) && p->amd->llvm >= 17 &&
+             !target_has(amd->target, FEATURE_WMMA_1250); /* its resources differ */
+  if (!has || memory->space != AMD_GLOBAL || strncmp(memory->base, "%arg", 4) != 0) return NULL;
+  for (int i = 0; i < amd->buffers.n; i++)
+    if (strcmp(amd->buffers.at[i].base, memory->base) == 0) return amd->buffers.at[i].name;
+  const char *name = arena_printf(p->arena, "%%buffer%d", amd->buffers.n);
+  sb_printf(&amd->opening, "  %s.base = ptrtoint ptr addrspace(1) %s to i64\n", name, memory->base);
+  sb_printf(&amd->opening, "  %s.low = zext i64 %s.base to i128\n", name, name);
+  sb_printf(&amd->opening, "  %s.all = or i128 %s.low, u0x%s0000000000000000\n", name, name,
+            resource_words(amd->target));
+  sb_printf(&amd->opening, "  %s = inttoptr i128 %s.all to ptr addrspace(8)\n", name, name);
+  vec_push(p->arena, &amd->buffers, ((AmdBuffer){memory->base, name}));
+  return name;
+}

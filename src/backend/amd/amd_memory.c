@@ -1,0 +1,433 @@
+/* amd_memory.c: loads, stores and atomics.
+ *
+ * Masked accesses of global memory go through a buffer resource where offsets have 32 bits: an
+ * inactive lane gets an offset past the end of the buffer, so no branch is needed. Masked reads of
+ * the LDS read its first bytes in inactive lanes. All other masked accesses are branches. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/amd/amd_state.h"
+#include "ir/dtype.h"
+#include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/ops/atomics.h"
+
+/* ---- allocations ---- */
+
+void amd_alloc(Llvm *p, const Op *op) {
+  const Attr *base = op_attr(op, ATTR_base);
+  int64_t bytes = alloc_bytes(op), align = alloc_align(op);
+  if (op_has(op, ATTR_kept)) llvm_fail(p, op, "memory that outlives a workgroup");
+  else if (bytes < 0) llvm_fail(p, op, "an allocation of unknown size");
+  if (p->failed) return;
+  if (align < 16) align = 16;
+  int64_t at = base ? base->integer : (p->amd->lds + align - 1) / align * align;
+  if (at + bytes > p->amd->lds) p->amd->lds = at + bytes;
+  Held *h = llvm_held_new(p, &op->results[0]);
+  h->space = AMD_LDS;
+  h->base = arena_printf(
+      p->arena, "getelementptr (i8, ptr addrspace(3) " AMD_LDS_NAME ", i32 %" PRId64 ")", at);
+}
+
+/* ---- pieces of accesses ---- */
+
+/* Some elements of an access that one instruction can move. */
+typedef struct Piece {
+  Llvm *p;
+  const Op *op;
+  AmdAddress address;
+  const char *elem; /* in memory: i8 for truth values */
+  int n, bytes;
+  const char *test;   /* NULL: no mask */
+  const char *buffer; /* NULL: through a pointer */
+} Piece;
+
+static const char *type_of(const Piece *x) { return llvm_vec_type(x->p, x->elem, x->n); }
+
+/* The type in which a buffer access moves the bytes; NULL: no instruction does. */
+static const char *word_type(int bytes) {
+  switch (bytes) {
+  case 1: return "i8";
+  case 2: return "i16";
+  case 4: return "i32";
+  case 8: return "<2 x i32>";
+  case 12: return "<3 x i32>";
+  case 16: return "<4 x i32>";
+  default: return NULL;
+  }
+}
+
+static const char *word_suffix(int bytes) {
+  static const char *const suffix[] = {
+      [1] = "i8", [2] = "i16", [4] = "i32", [8] = "v2i32", [12] = "v3i32", [16] = "v4i32"};
+  return suffix[bytes];
+}
+
+static const char *recast(Llvm *p, const char *from, const char *v, const char *to) {
+  return strcmp(from, to) == 0 ? v : llvm_let(p, "bitcast %s %s to %s", from, v, to);
+}
+
+/* The offset in the buffer; outside of it where the lane is inactive. The sum of offset and
+ * immediate must not wrap around in the instruction. */
+static const char *buffer_offset(const Piece *x) {
+  Llvm *p = x->p;
+  const AmdAddress *a = &x->address;
+  const char *near = a->near;
+  bool apart = a->counts && a->imm > 0;
+  if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %" PRId64, near, a->imm);
+  near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, x->test, near);
+  return apart ? llvm_let(p, "add nuw i32 %s, %" PRId64, near, a->imm) : near;
+}
+
+static const char *buffer_load(const Piece *x) {
+  Llvm *p = x->p;
+  const char *word = word_type(x->bytes);
+  const char *name =
+      arena_printf(p->arena, "llvm.amdgcn.raw.ptr.buffer.load.%s", word_suffix(x->bytes));
+  const char *args = arena_printf(p->arena, "ptr addrspace(8) %s, i32 %s, i32 0, i32 0", x->buffer,
+                                  buffer_offset(x));
+  const char *v = llvm_call(p, word, name, "ptr addrspace(8), i32, i32, i32", args);
+  return recast(p, word, v, type_of(x));
+}
+
+static void buffer_store(const Piece *x, const char *v) {
+  Llvm *p = x->p;
+  const char *word = word_type(x->bytes);
+  const char *name =
+      arena_printf(p->arena, "llvm.amdgcn.raw.ptr.buffer.store.%s", word_suffix(x->bytes));
+  v = recast(p, type_of(x), v, word);
+  llvm_call_void(p, name, arena_printf(p->arena, "%s, ptr addrspace(8), i32, i32, i32", word),
+                 arena_printf(p->arena, "%s %s, ptr addrspace(8) %s, i32 %s, i32 0, i32 0", word, v,
+                              x->buffer, buffer_offset(x)));
+}
+
+static int alignment(const Piece *x) { return x->address.align; }
+
+static const char *pointer_type(const Piece *x) {
+  return llvm_pointer_type(x->address.memory->space);
+}
+
+static const char *plain_load(const Piece *x, const char *at) {
+  return llvm_let(x->p, "load %s, %s %s, align %d", type_of(x), pointer_type(x), at, alignment(x));
+}
+
+/* Inactive lanes read the beginning of the memory, and get zeros. */
+static const char *lds_load(const Piece *x) {
+  Llvm *p = x->p;
+  const char *at = amd_pointer(p, &x->address), *type = pointer_type(x);
+  at = llvm_let(p, "select i1 %s, %s %s, %s %s", x->test, type, at, type, x->address.memory->base);
+  const char *v = plain_load(x, at);
+  return llvm_let(p, "select i1 %s, %s %s, %s zeroinitializer", x->test, type_of(x), v, type_of(x));
+}
+
+static const char *load_piece(const Piece *x) {
+  Llvm *p = x->p;
+  if (!x->test) return plain_load(x, amd_pointer(p, &x->address));
+  if (x->address.shared) return lds_load(x);
+  if (x->buffer) return buffer_load(x);
+  LlvmGuard g = llvm_guard_open(p, x->test);
+  const char *v = plain_load(x, amd_pointer(p, &x->address));
+  const char *block = llvm_guard_close(p, g);
+  return llvm_guard_phi(p, g, type_of(x), v, block, "zeroinitializer");
+}
+
+static void plain_store(const Piece *x, const char *v) {
+  llvm_line(x->p, "store %s %s, %s %s, align %d", type_of(x), v, pointer_type(x),
+            amd_pointer(x->p, &x->address), alignment(x));
+}
+
+static void store_piece(const Piece *x, const char *v) {
+  Llvm *p = x->p;
+  if (x->test && x->buffer) {
+    buffer_store(x, v);
+    return;
+  }
+  LlvmGuard g = {0};
+  if (x->test) g = llvm_guard_open(p, x->test);
+  plain_store(x, v);
+  if (x->test) llvm_guard_close(p, g);
+}
+
+/* ---- accesses ---- */
+
+typedef struct Access {
+  Llvm *p;
+  const Op *op;
+  DType dtype;
+  int n, width;       /* elements; of a piece */
+  int bytes;          /* of an element */
+  AmdAddress address; /* of the first element */
+  Held *mask;         /* NULL: none */
+  const char *buffer;
+} Access;
+
+static bool is_nibble(DType t) { return dtype_memory_bits(t) == 4; }
+
+static const char *memory_elem(DType t) { return t == DTYPE_i1 ? "i8" : llvm_elem_type(t); }
+
+/* Memory, offset and mask are operands `at` and those after it. */
+static Access open_access(Llvm *p, const Op *op, int at, int n) {
+  Access a = {.p = p, .op = op, .dtype = op->args[at]->type->dtype, .n = n};
+  a.bytes = dtype_memory_bits(a.dtype) / 8;
+  a.mask = op->nargs > at + 2 ? llvm_held_get(p, op->args[at + 2]) : NULL;
+  a.address = amd_address(p, op, at, op_imm(op, ATTR_imm));
+  if (a.mask && a.address.near && !a.address.shared) a.buffer = amd_buffer(p, a.address.memory);
+  a.width = 16 / a.bytes;
+  bool odd = a.buffer && !word_type((a.n < a.width ? a.n : a.width) * a.bytes);
+  if ((a.mask && a.mask->n > 1) || odd) a.width = 1;
+  if (a.width > n) a.width = n;
+  return a;
+}
+
+static Piece piece_of(const Access *a, int i) {
+  int n = part_size(a->n, a->width, i);
+  Piece x = {.p = a->p, .op = a->op, .elem = memory_elem(a->dtype), .n = n, .bytes = n * a->bytes};
+  x.address = amd_address_after(a->address, (int64_t)i * a->width * a->bytes);
+  x.buffer = word_type(x.bytes) ? a->buffer : NULL;
+  if (a->mask)
+    x.test = a->mask->n > 1 ? llvm_element_of(a->p, a->mask, i) : llvm_scalar_of(a->p, a->mask);
+  return x;
+}
+
+/* Converts from the type in memory to the type held. */
+static const char *from_memory(Llvm *p, DType t, int n, const char *v) {
+  const char *type = llvm_vec_type(p, memory_elem(t), n);
+  if (t == DTYPE_i1) return llvm_let(p, "icmp ne %s %s, zeroinitializer", type, v);
+  if (dtype_info[t].bits != 6) return v;
+  return llvm_let(p, "and %s %s, %s", type, v, llvm_splat_of(p, "i8", "63", n));
+}
+
+/* ---- flags ---- */
+
+/* What a flag orders: memory of the workgroup, or of all. */
+static const char *scope_of(const Piece *x) {
+  return x->address.shared ? "syncscope(\"workgroup\") " : "syncscope(\"agent\") ";
+}
+
+/* A flag is read before the data that it guards, and written after it. */
+static const char *load_flag(const Piece *x) {
+  Llvm *p = x->p;
+  LlvmGuard g = {0};
+  const char *word = arena_printf(p->arena, "i%d", x->bytes * 8);
+  if (x->test) g = llvm_guard_open(p, x->test);
+  const char *v = llvm_let(p, "load atomic %s, %s %s %smonotonic, align %d", word, pointer_type(x),
+                           amd_pointer(p, &x->address), scope_of(x), x->bytes);
+  if (x->test) {
+    const char *block = llvm_guard_close(p, g);
+    v = llvm_guard_phi(p, g, word, v, block, "0");
+  }
+  llvm_line(p, "fence %sacquire", scope_of(x));
+  return recast(p, word, v, type_of(x));
+}
+
+static void store_flag(const Piece *x, const char *v) {
+  Llvm *p = x->p;
+  LlvmGuard g = {0};
+  const char *word = arena_printf(p->arena, "i%d", x->bytes * 8);
+  llvm_line(p, "fence %srelease", scope_of(x));
+  v = recast(p, type_of(x), v, word);
+  if (x->test) g = llvm_guard_open(p, x->test);
+  llvm_line(p, "store atomic %s %s, %s %s %smonotonic, align %d", word, v, pointer_type(x),
+            amd_pointer(p, &x->address), scope_of(x), x->bytes);
+  if (x->test) llvm_guard_close(p, g);
+}
+
+static bool is_flag(const Op *op) { return op_has(op, ATTR_volatile); }
+
+/* ---- four bits ---- */
+
+/* The whole access as bytes, if it begins at the low half of one; otherwise elements. */
+static bool is_bytes(const Access *a, const Value *offset) {
+  const Sym *e = amd_expression(a->p, offset);
+  if (a->n % 2 || op_imm(a->op, ATTR_imm) % 2 || (a->mask && a->mask->n > 1)) return false;
+  return e && sym_divides(a->p->sym, a->p->facts, 2, e);
+}
+
+/* The byte that contains element `e`, and the shift of the element in it. */
+typedef struct Nibble {
+  const char *at, *shift;
+} Nibble;
+
+static Nibble nibble_at(const Access *a, int operand, int e) {
+  Llvm *p = a->p;
+  const Held *memory = llvm_held_get(p, a->op->args[operand]);
+  const char *index = llvm_index_of(p, a->op->args[operand + 1]);
+  const char *type = llvm_pointer_type(memory->space);
+  int64_t by = op_imm(a->op, ATTR_imm) + e;
+  if (by) index = llvm_let(p, "add i64 %s, %" PRId64, index, by);
+  const char *byte = llvm_let(p, "ashr i64 %s, 1", index);
+  const char *low = llvm_let(p, "and i8 %s, 1", llvm_let(p, "trunc i64 %s to i8", index));
+  if (memory->space == AMD_LDS) byte = llvm_let(p, "trunc i64 %s to i32", byte);
+  return (Nibble){llvm_let(p, "getelementptr i8, %s %s, i%d %s", type, memory->base,
+                           memory->space == AMD_LDS ? 32 : 64, byte),
+                  llvm_let(p, "shl i8 %s, 2", low)};
+}
+
+static const char *test_of(const Access *a, int e) {
+  if (!a->mask) return NULL;
+  return a->mask->n > 1 ? llvm_element_of(a->p, a->mask, e) : llvm_scalar_of(a->p, a->mask);
+}
+
+static Access nibbles_of(Llvm *p, const Op *op, int at, int n) {
+  Access a = {.p = p, .op = op, .dtype = op->args[at]->type->dtype, .n = n, .bytes = 1};
+  a.mask = op->nargs > at + 2 ? llvm_held_get(p, op->args[at + 2]) : NULL;
+  return a;
+}
+
+static const char *load_bytes(const Access *a, const char *at, int space, int bytes,
+                              const char *test) {
+  Llvm *p = a->p;
+  const char *type = llvm_vec_type(p, "i8", bytes);
+  LlvmGuard g = {0};
+  if (test) g = llvm_guard_open(p, test);
+  const char *v = llvm_let(p, "load %s, %s %s, align 1", type, llvm_pointer_type(space), at);
+  if (!test) return v;
+  const char *block = llvm_guard_close(p, g);
+  return llvm_guard_phi(p, g, type, v, block, "zeroinitializer");
+}
+
+static void load_nibbles(Llvm *p, const Op *op) {
+  Held *h = llvm_held_new(p, &op->results[0]);
+  Access a = nibbles_of(p, op, 0, h->n);
+  int space = llvm_held_get(p, op->args[0])->space;
+  if (is_bytes(&a, op->args[1])) {
+    const char *v = load_bytes(&a, nibble_at(&a, 0, 0).at, space, h->n / 2, test_of(&a, 0));
+    v = llvm_nibbles_of_bytes(p, a.dtype, h->n, v);
+    llvm_held_set(p, h, h->n, arena_copy(p->arena, &v, sizeof v));
+    return;
+  }
+  const char **part = ARENA_ARRAY(p->arena, const char *, h->n);
+  for (int e = 0; e < h->n; e++) {
+    Nibble at = nibble_at(&a, 0, e);
+    const char *byte = load_bytes(&a, at.at, space, 1, test_of(&a, e));
+    part[e] = llvm_nibble_extended(p, a.dtype, 1, llvm_let(p, "lshr i8 %s, %s", byte, at.shift));
+  }
+  llvm_held_set(p, h, 1, part);
+}
+
+/* The other half of the byte may belong to another lane, so it must not be written back as it was
+ * read. */
+static void store_nibble(const Access *a, int e, const char *v) {
+  Llvm *p = a->p;
+  const char *test = test_of(a, e);
+  const char *type = llvm_pointer_type(llvm_held_get(p, a->op->args[1])->space);
+  Nibble at = nibble_at(a, 1, e);
+  LlvmGuard g = {0};
+  if (test) g = llvm_guard_open(p, test);
+  const char *hole = llvm_let(p, "xor i8 %s, -1", llvm_let(p, "shl i8 15, %s", at.shift));
+  const char *bits = llvm_let(p, "shl i8 %s, %s", llvm_let(p, "and i8 %s, 15", v), at.shift);
+  llvm_let(p, "atomicrmw and %s %s, i8 %s syncscope(\"agent\") monotonic", type, at.at, hole);
+  llvm_let(p, "atomicrmw or %s %s, i8 %s syncscope(\"agent\") monotonic", type, at.at, bits);
+  if (test) llvm_guard_close(p, g);
+}
+
+static void store_nibbles(Llvm *p, const Op *op) {
+  Held *h = llvm_held_get(p, op->args[0]);
+  Access a = nibbles_of(p, op, 1, h->n);
+  if (is_bytes(&a, op->args[2])) {
+    const char *bytes = llvm_bytes_of_nibbles(p, h->n, llvm_parts_of(p, h, h->n)[0]);
+    const char *type = llvm_vec_type(p, "i8", h->n / 2), *test = test_of(&a, 0);
+    const char *at = nibble_at(&a, 1, 0).at;
+    LlvmGuard g = {0};
+    if (test) g = llvm_guard_open(p, test);
+    llvm_line(p, "store %s %s, %s %s, align 1", type, bytes,
+              llvm_pointer_type(llvm_held_get(p, op->args[1])->space), at);
+    if (test) llvm_guard_close(p, g);
+    return;
+  }
+  const char *const *part = llvm_parts_of(p, h, 1);
+  for (int e = 0; e < h->n; e++) store_nibble(&a, e, part[e]);
+}
+
+/* ---- ops ---- */
+
+static bool is_refused(Llvm *p, const Op *op) {
+  if (op_has(op, ATTR_peer)) llvm_fail(p, op, "another workgroup's shared memory");
+  return p->failed;
+}
+
+void amd_load(Llvm *p, const Op *op) {
+  int n = op->results[0].type->n;
+  if (is_refused(p, op)) return;
+  if (is_nibble(op->args[0]->type->dtype)) {
+    load_nibbles(p, op);
+    return;
+  }
+  Access a = open_access(p, op, 0, n);
+  if (is_flag(op)) a.width = 1;
+  int count = part_count(n, a.width);
+  const char **part = ARENA_ARRAY(p->arena, const char *, count);
+  for (int i = 0; i < count; i++) {
+    Piece x = piece_of(&a, i);
+    part[i] = from_memory(p, a.dtype, x.n, is_flag(op) ? load_flag(&x) : load_piece(&x));
+  }
+  llvm_held_set(p, llvm_held_new(p, &op->results[0]), a.width, part);
+}
+
+void amd_store(Llvm *p, const Op *op) {
+  Held *h = llvm_held_get(p, op->args[0]);
+  if (is_refused(p, op)) return;
+  if (is_nibble(op->args[1]->type->dtype)) {
+    store_nibbles(p, op);
+    return;
+  }
+  Access a = open_access(p, op, 1, h->n);
+  if (is_flag(op)) a.width = 1;
+  const char *const *part = llvm_parts_of(p, h, a.width);
+  for (int i = 0; i < part_count(h->n, a.width); i++) {
+    Piece x = piece_of(&a, i);
+    const char *v = part[i];
+    if (a.dtype == DTYPE_i1)
+      v = llvm_let(p, "zext %s %s to %s", llvm_vec_type(p, "i1", x.n), v, type_of(&x));
+    if (is_flag(op)) store_flag(&x, v);
+    else store_piece(&x, v);
+  }
+}
+
+void amd_atomic(Llvm *p, const Op *op) {
+  Held *h = llvm_held_get(p, op->args[0]);
+  int n = op->results[0].type->n; /* an expected value is the operand after the one value */
+  DType t = op->args[1]->type->dtype;
+  bool expects = strcmp(op_attr(op, ATTR_mode)->text, "cas") == 0;
+  if (is_refused(p, op)) return;
+  if (is_nibble(t) || t == DTYPE_i1 || dtype_info[t].bits < 8) {
+    llvm_fail(p, op, "an atomic of this type");
+    return;
+  }
+  Access a = open_access(p, op, 1, n);
+  a.width = 1;
+  const char *const *value = llvm_parts_of(p, h, 1);
+  const char **part = ARENA_ARRAY(p->arena, const char *, n);
+  for (int e = 0; e < n; e++) {
+    Piece x = piece_of(&a, e);
+    LlvmGuard g = {0};
+    if (x.test) g = llvm_guard_open(p, x.test);
+    LlvmCell at = {pointer_type(&x), amd_pointer(p, &x.address), scope_of(&x)};
+    const char *old = llvm_atomic_element(p, op, t, at, value[e], expects ? value[n + e] : NULL);
+    if (x.test) {
+      const char *block = llvm_guard_close(p, g);
+      old = llvm_guard_phi(p, g, llvm_elem_type(t), old, block, "zeroinitializer");
+    }
+    part[e] = old;
+  }
+  llvm_held_set(p, llvm_held_new(p, &op->results[0]), 1, part);
+}
+
+/* Shared memory, offset, global memory, offset [, mask]: through registers, so it is complete when
+ * it is issued. */
+void amd_copy_async(Llvm *p, const Op *op) {
+  int64_t bytes = 0;
+  sym_is_int(op_attr(op, ATTR_bytes)->sym, &bytes);
+  Held *mask = op->nargs > 4 ? llvm_held_get(p, op->args[4]) : NULL;
+  if (bytes != 4 && bytes != 8 && bytes != 16) {
+    llvm_fail(p, op, "a copy of this size");
+    return;
+  }
+  Piece from = {.p = p, .op = op, .elem = "i32", .n = (int)bytes / 4, .bytes = (int)bytes};
+  Piece to = from;
+  from.address = amd_address(p, op, 2, op_imm(op, ATTR_imm_from));
+  to.address = amd_address(p, op, 0, op_imm(op, ATTR_imm));
+  if (mask) from.test = llvm_scalar_of(p, mask);
+  if (mask && from.address.near) from.buffer = amd_buffer(p, from.address.memory);
+  plain_store(&to, load_piece(&from));
+}

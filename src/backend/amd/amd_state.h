@@ -1,0 +1,74 @@
+/* amd_state.h: what the files of the emitter for AMD GPUs share. */
+#ifndef WV_AMD_STATE_H
+#define WV_AMD_STATE_H
+
+#include "backend/amd/amd.h"
+#include "backend/llvm/llvm_state.h"
+
+/* LLVM's address spaces. */
+enum { AMD_GLOBAL = 1, AMD_LDS = 3 };
+
+/* A buffer resource: a descriptor through which accesses past a limit do nothing. */
+typedef struct AmdBuffer {
+  const char *base, *name; /* the tensor's pointer; a `ptr addrspace(8)` */
+} AmdBuffer;
+
+typedef struct Amd {
+  const TargetInfo *target;
+  unsigned llvm;
+  int64_t lds;    /* bytes */
+  StrBuf opening; /* the first instructions of the kernel */
+  Vec(AmdBuffer) buffers;
+  const Sym **offset; /* by value id: its expression without operands; NULL: not known yet */
+  const Op **first; /* by value id: an access at just this offset, without an immediate; or NULL */
+} Amd;
+
+/* All allocations of a workgroup. */
+#define AMD_LDS_NAME "@wave_lds"
+
+/* ---- amd_address.c ---- */
+
+void amd_find_offsets(Llvm *p); /* fills in `first` */
+/* An integer operand as an expression of symbols only, as far as possible. */
+const Sym *amd_expression(Llvm *p, const Value *v);
+/* The tensor's buffer resource; NULL: it has none. */
+const char *amd_buffer(Llvm *p, const Held *memory);
+/* An offset in a buffer where nothing is read or written. */
+#define AMD_NOWHERE "-1073741824"
+
+/* Where an access begins. */
+typedef struct AmdAddress {
+  const Held *memory;
+  bool shared;
+  int64_t imm;      /* bytes to add to the offset */
+  const char *near; /* the offset in bytes, in i32; NULL: it may be larger */
+  const char *far;  /* if so: in i64 */
+  bool counts;      /* the offset is not negative, even without `imm`, in active lanes */
+  int align;        /* in bytes: a power of two, at most 16 */
+} AmdAddress;
+
+/* Of an access whose memory is operand `at`, `imm` elements after its offset. */
+AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm);
+AmdAddress amd_address_after(AmdAddress from, int64_t bytes);
+const char *amd_pointer(Llvm *p, const AmdAddress *a);
+
+/* ---- amd_memory.c ---- */
+
+LlvmFn amd_alloc, amd_load, amd_store, amd_atomic, amd_copy_async;
+
+/* ---- amd_mma.c ---- */
+
+LlvmFn amd_wave_mma;
+
+/* ---- amd_lanes.c ---- */
+
+LlvmFn amd_shuffle, amd_shuffle_idx;
+/* A value that all lanes of the wave have in common, as LLVM then knows. */
+const char *amd_uniform(Llvm *p, const char *word);
+
+/* ---- amd_sync.c ---- */
+
+LlvmFn amd_barrier, amd_bare_barrier, amd_barrier_signal, amd_barrier_wait, amd_counter_wait,
+    amd_counter_barrier, amd_wave_prio, amd_sched_barrier, amd_sched_group;
+
+#endif

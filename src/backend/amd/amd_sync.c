@@ -1,0 +1,111 @@
+/* amd_sync.c: barriers, waits, and hints for the scheduler. LLVM inserts the waits that data needs;
+ * fences say which memory a barrier orders. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/amd/amd_state.h"
+
+static void call_plain(Llvm *p, const char *name) { llvm_call_void(p, name, "", ""); }
+
+static void fence(Llvm *p, const char *scope, const char *how) {
+  llvm_line(p, "fence syncscope(\"%s\") %s", scope, how);
+}
+
+static void whole_barrier(Llvm *p) {
+  fence(p, "workgroup", "release");
+  call_plain(p, "llvm.amdgcn.s.barrier");
+  fence(p, "workgroup", "acquire");
+}
+
+void amd_barrier(Llvm *p, const Op *op) {
+  const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
+  const char *name = mode ? mode->text : "workgroup";
+  if (strcmp(name, "workgroup") == 0) whole_barrier(p);
+  else if (strcmp(name, "wave") == 0) {
+    fence(p, "wavefront", "release"); /* lanes run in lockstep: it only stops LLVM */
+    call_plain(p, "llvm.amdgcn.wave.barrier");
+    fence(p, "wavefront", "acquire");
+  } else llvm_fail(p, op, arena_printf(p->arena, "a barrier of a %s", name));
+}
+
+/* Does not wait for stores. */
+void amd_bare_barrier(Llvm *p, const Op *op) {
+  (void)op;
+  call_plain(p, "llvm.amdgcn.s.barrier");
+}
+
+/* ---- split barriers ---- */
+
+/* A machine without them waits for all threads at the second half. Other barriers than that of the
+ * workgroup are treated in the same way. */
+static bool is_split(const Llvm *p, const Op *op) {
+  const Attr *bar = op_attr(op, ATTR_bar);
+  return target_has(p->amd->target, FEATURE_SPLIT_BARRIER) && !(bar && bar->integer > 0);
+}
+
+void amd_barrier_signal(Llvm *p, const Op *op) {
+  if (!is_split(p, op)) return;
+  if (!op_has(op, ATTR_no_ds_wait)) fence(p, "workgroup", "release");
+  llvm_call_void(p, "llvm.amdgcn.s.barrier.signal", "i32", "i32 -1");
+}
+
+void amd_barrier_wait(Llvm *p, const Op *op) {
+  if (!is_split(p, op)) {
+    whole_barrier(p);
+    return;
+  }
+  llvm_call_void(p, "llvm.amdgcn.s.barrier.wait", "i16", "i16 -1");
+  fence(p, "workgroup", "acquire");
+}
+
+/* ---- counters ---- */
+
+/* LLVM counts the accesses that it issues, so a program that only loads and stores needs no waits
+ * of its own; the order of memory that they give is that of a fence. */
+void amd_counter_wait(Llvm *p, const Op *op) {
+  (void)op;
+  fence(p, "workgroup", "release");
+}
+
+void amd_counter_barrier(Llvm *p, const Op *op) {
+  (void)op;
+  whole_barrier(p);
+}
+
+/* ---- hints ---- */
+
+void amd_wave_prio(Llvm *p, const Op *op) {
+  llvm_call_void(p, "llvm.amdgcn.s.setprio", "i16",
+                 arena_printf(p->arena, "i16 %d", (int)op_attr(op, ATTR_prio)->integer & 3));
+}
+
+/* Classes of instructions as LLVM's scheduler numbers them. */
+static const struct {
+  const char *name;
+  int bit;
+} classes[] = {
+    {"ALU", 0x1},          {"VALU", 0x2},          {"SALU", 0x4},          {"MMA", 0x8},
+    {"READ_GLOBAL", 0x20}, {"WRITE_GLOBAL", 0x40}, {"READ_SHARED", 0x100}, {"WRITE_SHARED", 0x200},
+};
+
+static int class_bit(const char *name) {
+  for (size_t i = 0; i < WV_LEN(classes); i++)
+    if (strcmp(classes[i].name, name) == 0) return classes[i].bit;
+  return 0;
+}
+
+void amd_sched_barrier(Llvm *p, const Op *op) {
+  const Attr *list = op_attr(op, ATTR_classes);
+  int mask = 0;
+  for (int i = 0; list && i < list->n; i++) mask |= class_bit(list->counts[i].name);
+  llvm_call_void(p, "llvm.amdgcn.sched.barrier", "i32", arena_printf(p->arena, "i32 %d", mask));
+}
+
+void amd_sched_group(Llvm *p, const Op *op) {
+  const Attr *list = op_attr(op, ATTR_classes), *sync = op_attr(op, ATTR_sync);
+  int id = sync ? (int)sync->integer : 0;
+  for (int i = 0; list && i < list->n; i++)
+    llvm_call_void(p, "llvm.amdgcn.sched.group.barrier", "i32, i32, i32",
+                   arena_printf(p->arena, "i32 %d, i32 %" PRId64 ", i32 %d",
+                                class_bit(list->counts[i].name), list->counts[i].count, id));
+}

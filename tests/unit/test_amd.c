@@ -1,0 +1,174 @@
+/* test_amd.c: every op of one lane's program has instructions for AMD GPUs, or `legalise` removes
+ * it; LLVM compiles them for every chip that it knows; what it does not know is an error. */
+#include <elf.h>
+#include <stdlib.h>
+
+#include "backend/amd/amd.h"
+#include "runtime/amd/amd_compile.h"
+#include "transform/pass_manager.h"
+#include "unit/harness.h"
+
+typedef struct Emitted {
+  Context *cx;
+  KernelList list;
+  Arena *arena;
+  AmdKernel code;
+  bool ok;
+} Emitted;
+
+static Emitted emit(const char *text, const char *target, unsigned llvm) {
+  Emitted e = {.cx = context_new(), .arena = arena_new()};
+  KernelList list = e.list = ir_parse(e.cx, "k.wave", text, e.cx->arena);
+  PassOptions passes = {.passes = "legalise", .target = target};
+  AmdOptions o = {.llvm = llvm};
+  e.ok = list.n == 1 && passes_run(list.at[0], &passes) &&
+         amd_emit(list.at[0], target_find(target).machine, &o, e.arena, &e.code);
+  return e;
+}
+
+static void drop(Emitted *e) {
+  for (int i = 0; i < e->list.n; i++) kernel_free(e->list.at[i]);
+  arena_free(e->arena);
+  context_free(e->cx);
+}
+
+static bool said(const Emitted *e, const char *words) {
+  for (const Diag *d = e->cx->diags.first; d; d = d->next)
+    if (strstr(d->text, words)) return true;
+  return false;
+}
+
+/* ---- ops ---- */
+
+/* Machines that are not AMD's have them. */
+static bool is_of_others(OpKind kind) {
+  static const OpKind rows[] = {
+      OP_ldmatrix,    OP_stmatrix,    OP_tma_load,    OP_tma_store,         OP_mbar_init,
+      OP_mbar_inval,  OP_mbar_expect, OP_mbar_arrive, OP_mbar_arrive_async, OP_mbar_wait,
+      OP_bulk_commit, OP_bulk_wait,   OP_wgmma,       OP_wgmma_fence,       OP_wgmma_commit,
+      OP_wgmma_wait,  OP_load_rows,   OP_store_rows,  OP_fence_proxy,       OP_inline_ptx,
+      OP_softsign};
+  for (size_t i = 0; i < WV_LEN(rows); i++)
+    if (rows[i] == kind) return true;
+  return false;
+}
+
+TEST(every_op_is_written) {
+  for (int i = 0; i < OP_COUNT; i++) {
+    bool lane = op_info[i].level & LEVEL_THREAD;
+    if (lane && amd_writes((OpKind)i) == is_of_others((OpKind)i))
+      printf("`%s` has no instructions, or is in the list\n", op_info[i].name), CHECK(!"written");
+  }
+}
+
+/* ---- libraries ---- */
+
+/* The library that can compile for the chip; NULL: none here. */
+static const LlvmLibrary *library_for(Arena *a, const char *chip) {
+  const char *error = NULL;
+  return amd_library_open(a, chip_named(chip), &error);
+}
+
+static const char product[] =
+    "thread kernel @product(%a: mem<M, f16>, %n: i16, %c: mem<M, f32>)\n"
+    "  launch grid (ceiling(M/64)) block (64) wave 64 shared 1024\n  dynamic M\n{\n"
+    "  %t = alloc {base = 0} : mem<256, f16, shared>\n"
+    "  %o = expr 4*$T0 : i32\n  %x = load %a, %o : vec<4, f16>\n  store %x, %t, %o\n"
+    "  barrier workgroup\n  %y = load %t, %o : vec<4, f16>\n  %z = scalar 0.0 : f32\n"
+    "  %zero = splat %z : vec<4, f32>\n"
+    "  %p = wave_mma F32_16x16x16_F16 %x, %y, %zero : vec<4, f32>\n  store %p, %c, %o\n}\n";
+
+TEST(arguments) {
+  Emitted e = emit(product, "gfx942", 19);
+  CHECK(e.ok);
+  CHECK_STR(e.code.entry, "wave_product");
+  CHECK_INT(e.code.shared, 1024);
+  static const int bytes[] = {8, 4, 8};
+  for (int i = 0; i < 3; i++) CHECK_INT(e.code.slots[i].bytes, bytes[i]);
+  drop(&e);
+}
+
+/* The machine of an object, and the symbols that a loader looks for. */
+static bool has_symbol(const LlvmCode *code, const char *name) {
+  const char *bytes = code->bytes;
+  for (size_t i = 0; i + strlen(name) < code->size; i++)
+    if (memcmp(bytes + i, name, strlen(name) + 1) == 0) return true;
+  return false;
+}
+
+TEST(objects) {
+  static const char *const chips[] = {"gfx90a", "gfx942", "gfx950"};
+  for (size_t i = 0; i < WV_LEN(chips); i++) {
+    Arena *a = arena_new();
+    const LlvmLibrary *l = library_for(a, chips[i]);
+    Emitted e = emit(product, chips[i], l ? l->version : 19);
+    LlvmCode code;
+    const char *error = NULL;
+    CHECK(e.ok);
+    bool done =
+        l && e.ok && amd_compile(l, a, e.code.text, chip_named(chips[i]), false, &code, &error);
+    CHECK(done == (l != NULL));
+    if (done) {
+      const Elf64_Ehdr *head = code.bytes;
+      CHECK_INT(head->e_flags & 0xff, chip_named(chips[i])->elf);
+      CHECK(has_symbol(&code, "wave_product.kd"));
+    }
+    drop(&e);
+    arena_free(a);
+  }
+}
+
+/* Every row of chips.def is known to LLVM by that name and number. */
+TEST(chips) {
+  static const char empty[] = "define amdgpu_kernel void @k() { ret void }\n";
+  const AmdChip *chip;
+  for (int i = 0; (chip = chip_at(i)); i++) {
+    Arena *a = arena_new();
+    const char *error = NULL;
+    const LlvmLibrary *l = amd_library_open(a, chip, &error);
+    LlvmCode code;
+    CHECK(target_find(chip->target).machine);
+    CHECK(chip_numbered(chip->elf) == chip);
+    if (l) CHECK(amd_compile(l, a, empty, chip, false, &code, &error));
+    else CHECK(strstr(error, chip->name));
+    arena_free(a);
+  }
+  CHECK(!chip_named("gfx9"));
+  CHECK(!chip_numbered(0));
+}
+
+/* ---- what is refused ---- */
+
+TEST(unknown_intrinsics) {
+  Arena *a = arena_new();
+  const LlvmLibrary *l = library_for(a, "gfx942");
+  LlvmCode code;
+  const char *error = "";
+  const char *text = "define amdgpu_kernel void @k() { call void @somewhere() ret void }\n"
+                     "declare void @somewhere()\n";
+  if (l) {
+    CHECK(!amd_compile(l, a, text, chip_named("gfx942"), false, &code, &error));
+    CHECK(strstr(error, "somewhere"));
+  }
+  arena_free(a);
+}
+
+TEST(refusals) {
+  Emitted narrow = emit("thread kernel @k(%a: mem<N, f32>)\n"
+                        "  launch grid (1) block (32) wave 32\n  bind N = 64\n{\n"
+                        "  %o = expr $T0 : i32\n  %x = load %a, %o : f32\n  store %x, %a, %o\n}\n",
+                        "gfx942", 19);
+  CHECK(!narrow.ok);
+  CHECK(said(&narrow, "a wave of 32 lanes is not supported on gfx942"));
+  drop(&narrow);
+  Emitted named = emit("thread kernel @k(%a: mem<N, f32>)\n"
+                       "  launch grid (1) block (128) wave 64\n  bind N = 64\n{\n"
+                       "  barrier named {bar = 1, count = 64}\n}\n",
+                       "gfx942", 19);
+  CHECK(!named.ok);
+  CHECK(said(&named, "barrier"));
+  drop(&named);
+}
+
+TESTS_MAIN(RUN(every_op_is_written) RUN(arguments) RUN(objects) RUN(chips) RUN(unknown_intrinsics)
+               RUN(refusals))
