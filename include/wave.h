@@ -156,7 +156,8 @@ typedef struct wv_pair {
   wv_expr key, value;
 } wv_pair;
 
-/* A matrix instruction by name, or a GenericDot (name NULL, k_vec > 0). All zero: none. */
+/* A matrix instruction by name, also as the public package spells it (`MMAType.F32_16x16x16_F16`,
+ * `MFMA_F32_16x16x16_F16`), or a GenericDot (name NULL, k_vec > 0). All zero: none. */
 typedef struct wv_mma {
   const char *name;
   int out_vec, k_vec, k_mult;
@@ -902,6 +903,7 @@ typedef struct wv_mma_info {
   int operand_elems, acc_elems; /* per lane; 0: not defined */
 } wv_mma_info;
 WV_API bool wv_mma_row(int i, wv_mma_info *out);
+WV_API bool wv_mma_find(const char *name, wv_mma_info *out); /* in any spelling; false: unknown */
 
 #ifdef __cplusplus
 }

@@ -14,14 +14,29 @@ static void append(PyObject **list, PyObject *item) {
   Py_XDECREF(item);
 }
 
+static PyObject *mma_to(const wv_mma_info *m) {
+  return Py_BuildValue("(siOiiiiii)", m->name, m->code, m->scaled ? Py_True : Py_False, m->m, m->n,
+                       m->k, m->lanes, m->operand_elems, m->acc_elems);
+}
+
 static PyObject *mma_table(void) {
   PyObject *list = PyList_New(0);
   wv_mma_info m;
-  for (int i = 0; list && wv_mma_row(i, &m); i++)
-    append(&list, Py_BuildValue("(siOiiiiii)", m.name, m.code, m.scaled ? Py_True : Py_False, m.m,
-                                m.n, m.k, m.lanes, m.operand_elems, m.acc_elems));
+  for (int i = 0; list && wv_mma_row(i, &m); i++) append(&list, mma_to(&m));
   return list;
 }
+
+static PyObject *mma_row(PyObject *Py_UNUSED(module), PyObject *args) {
+  const char *name;
+  wv_mma_info m;
+  if (!PyArg_ParseTuple(args, "s:mma_row", &name)) return NULL;
+  return wv_mma_find(name, &m) ? mma_to(&m) : py_text_or_none(NULL);
+}
+
+static PyMethodDef methods[] = {
+    {"mma_row", mma_row, METH_VARARGS,
+     "mma_row(name): the row of mma_table for a name in any spelling, or None."},
+    {NULL, NULL, 0, NULL}};
 
 static PyObject *target_table(void) {
   PyObject *list = PyList_New(0);
@@ -65,6 +80,7 @@ static PyObject *diagnostic_table(void) {
 }
 
 int py_tables_init(PyObject *module) {
+  if (PyModule_AddFunctions(module, methods) < 0) return -1;
   if (add_list(module, "mma_table", mma_table()) < 0) return -1;
   if (add_list(module, "target_table", target_table()) < 0) return -1;
   if (add_list(module, "op_table", op_table()) < 0) return -1;

@@ -473,7 +473,11 @@ def test_fault(what: str, n: int = 0, /) -> int: ...
 # ---- tables: rows of the compiler's own
 
 tensor_dtypes: list[tuple[str, DataType, bool]]
-mma_table: list[tuple[str, int, bool, int, int, int, int, int, int]]
+MmaRow = tuple[str, int, bool, int, int, int, int, int, int]
+mma_table: list[MmaRow]
+
+def mma_row(name: str, /) -> MmaRow | None: ...
+
 target_table: list[tuple[str, str]]
 option_table: list[tuple[str, str, str, str, str, bool]]
 variable_table: list[tuple[str, str, str, str]]

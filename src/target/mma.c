@@ -94,6 +94,12 @@ const MmaInfo *mma_find(const char *name) {
   return NULL;
 }
 
+const char *mma_plain_name(const char *spelled) {
+  static const char prefix[] = "MFMA_";
+  const char *dot = strrchr(spelled, '.'), *name = dot ? dot + 1 : spelled;
+  return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
+}
+
 /* ---- questions about a row ------------------------------------------------------------------- */
 
 enum { SCALE_BLOCK = 32 }; /* elements of K with one MX scale */

@@ -69,6 +69,8 @@ typedef struct MmaInfo {
 int mma_count(void);
 const MmaInfo *mma_at(int i);              /* NULL past the end */
 const MmaInfo *mma_find(const char *name); /* NULL: no such instruction */
+/* The name of an instruction that the public package may spell `MMAType.NAME` or `MFMA_NAME`. */
+const char *mma_plain_name(const char *spelled);
 
 /* The register layout of an operand; false if it has none. */
 bool mma_fragment(const MmaInfo *row, MmaOperand operand, Layout *out);

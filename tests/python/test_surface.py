@@ -192,6 +192,14 @@ def test_absent_back_ends_say_so():
     assert not (is_water_available() or is_waveasm_available() or is_execution_engine_available())
 
 
+def test_every_element_type_of_the_compiler_has_a_name():
+    from wave_lang import _wave
+    from wave_lang.kernel._support import dtype
+
+    names = set(dtype.__all__) - {"DataType", "bool"}
+    assert names == set(_wave.dtypes) and all(getattr(dtype, n) is _wave.dtypes[n] for n in names)
+
+
 def test_mma_enumeration_has_the_public_values():
     from wave_lang.kernel.wave.constraints import MMAType, ScaledMMAType
     from wave_lang.kernel.wave.utils import mma_utils
@@ -203,6 +211,22 @@ def test_mma_enumeration_has_the_public_values():
     assert mma_utils.get_mfma_load_elems_per_thread(MMAType.F32_32x32x8_F16) == 4
     assert mma_utils.get_mfma_store_elems_per_thread(MMAType.F32_32x32x8_F16) == 16
     assert mma_utils.get_mfma_load_elems_per_thread(MMAType.GFX1250_F32_16x16x32_F16) is None
+    assert mma_utils.get_mfma_load_elems_per_thread("MFMA_F32_32x32x8_F16") == 4
+    assert mma_utils.get_mfma_load_elems_per_thread("nothing") is None
+
+
+@pytest.mark.parametrize("lead", ["", "MFMA_", "MMAType.", "MMAType.MFMA_"])
+def test_names_of_matrix_instructions_in_public_spellings(lead):
+    from wave_lang.kernel.wave.constraints import HardwareConstraint, WorkgroupConstraint
+    from wave_lang.kernel.wave.wave import wave_trace_only
+
+    hardware = HardwareConstraint(threads_per_wave=64, mma_type=lead + "F32_32x32x8_F16")
+
+    @wave_trace_only([hardware, WorkgroupConstraint(wave_lang.sym.M, 64, 0)])
+    def kernel():
+        pass
+
+    assert "mma F32_32x32x8_F16" in str(kernel())
 
 
 def test_attention_shape_iterates_over_what_is_set():

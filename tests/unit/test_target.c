@@ -1,6 +1,7 @@
 /* The table of machines and its spellings. */
 #include "harness.h"
 #include "target/target.h"
+#include "wave.h"
 
 TEST(rows_are_sane) {
   int n = 0;
@@ -205,6 +206,19 @@ TEST(machines_have_their_matrix_instructions) {
   CHECK(!has("cpu", "F32_16x16x16_F16") && !has("toy8", "mma_m16n8k8_f32_f16"));
 }
 
+TEST(public_spellings_of_matrix_instructions) {
+  const char *const spelled[] = {"F32_16x16x16_F16", "MFMA_F32_16x16x16_F16",
+                                 "MMAType.F32_16x16x16_F16", "MMAType.MFMA_F32_16x16x16_F16"};
+  wv_mma_info m;
+  for (size_t i = 0; i < WV_LEN(spelled); i++) {
+    CHECK_STR(mma_plain_name(spelled[i]), "F32_16x16x16_F16");
+    CHECK(wv_mma_find(spelled[i], &m) && m.code == 0x1020 && m.operand_elems == 4);
+  }
+  CHECK_STR(mma_plain_name(""), "");
+  CHECK_STR(mma_plain_name("MFMA_"), "");
+  CHECK(!wv_mma_find("MFMA_", &m) && !wv_mma_find(NULL, &m) && !wv_mma_find("F32_MFMA_", &m));
+}
+
 TEST(eight_bit_floats_follow_the_machine) {
   const MmaInfo *row = mma_find("F32_16x16x32_F8");
   CHECK_INT(target_mma_types(target_find("gfx942").machine, row), MMA_f8e4m3fnuz | MMA_f8e5m2fnuz);
@@ -214,4 +228,5 @@ TEST(eight_bit_floats_follow_the_machine) {
 TESTS_MAIN(RUN(rows_are_sane) RUN(cpus_of_hosts) RUN(what_cpus_lack) RUN(spellings) RUN(kinds)
                RUN(random_names) RUN(capabilities) RUN(families)
                    RUN(machines_have_their_matrix_instructions)
-                       RUN(eight_bit_floats_follow_the_machine))
+                       RUN(public_spellings_of_matrix_instructions)
+                           RUN(eight_bit_floats_follow_the_machine))

@@ -507,11 +507,19 @@ bool wv_diag_info(int i, const char **code, const char **title, const char **exp
   return true;
 }
 
-bool wv_mma_row(int i, wv_mma_info *out) {
-  API_PLAIN;
-  const MmaInfo *m = mma_at(i);
+static bool mma_info(const MmaInfo *m, wv_mma_info *out) {
   if (!m) return false;
   *out = (wv_mma_info){m->name, m->code,  m->form == MMA_SCALED, m->m,        m->n,
                        m->k,    m->lanes, m->operand_elems,      m->acc_elems};
   return true;
+}
+
+bool wv_mma_row(int i, wv_mma_info *out) {
+  API_PLAIN;
+  return mma_info(mma_at(i), out);
+}
+
+bool wv_mma_find(const char *name, wv_mma_info *out) {
+  API_PLAIN;
+  return name && mma_info(mma_find(mma_plain_name(name)), out);
 }

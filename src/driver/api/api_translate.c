@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "driver/api/api.h"
+#include "target/mma.h"
 
 /* A list that is NULL is empty. */
 static SymPairs pairs_of(Arena *a, const wv_pair *from, int n) {
@@ -38,7 +39,7 @@ Mapping api_mapping(Arena *a, const wv_mapping *m) {
 }
 
 static MmaChoice mma_of(const wv_mma *m) {
-  return (MmaChoice){.name = m->name,
+  return (MmaChoice){.name = m->name ? mma_plain_name(m->name) : NULL,
                      .out_vec = m->out_vec,
                      .k_vec = m->k_vec,
                      .k_mult = m->k_mult,

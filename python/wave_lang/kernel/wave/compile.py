@@ -86,7 +86,7 @@ def _prepared(
     values = _values(options, trace.kernel)
     trace.kernel.constrain(_rows(options, values))
     if schedule is not None:
-        schedule.record(kernel, values)
+        schedule.record(kernel, trace.kernel)
     ir = trace.kernel.override(*said) or trace.kernel
     ir.apply_options(*said)
     ir.verify()  # with a warning: nothing is added to its header any more

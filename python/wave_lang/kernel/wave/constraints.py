@@ -62,17 +62,12 @@ class GenericDot:
 def mma_spec(mma_type: Any) -> Any:
     """A matrix instruction as the compiler expects it: its name, a GenericDot, or None.
 
-    Accepts enumeration members and their names, also spelled `MFMA_F32_16x16x16_F16`. If several
-    are given, the last one counts: kernels with two matmuls pass both, and name the first at its
-    `mma`.
+    If several are given, the last one counts: kernels with two matmuls pass both, and name the
+    first at its `mma`.
     """
     if isinstance(mma_type, (tuple, list)):
         return mma_spec(mma_type[-1])
-    if isinstance(mma_type, Enum):
-        return mma_type.name
-    if isinstance(mma_type, str):
-        return mma_type.rpartition(".")[2].removeprefix("MFMA_")
-    return mma_type
+    return mma_type.name if isinstance(mma_type, Enum) else mma_type
 
 
 class Constraint:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Mapping
+from typing import Any, Callable
 
-from ... import _wave
+from ..._wave import Kernel
 from ..ops.wave_schedule_ops import Recording, current_recording
-from .constraints import Constraint, HardwareConstraint, WaveConstraint, WorkgroupConstraint
+from .constraints import Constraint, HardwareConstraint
 
 
-def _hardware(constraints: list[Constraint], subs: Mapping[Any, Any]) -> HardwareConstraint | None:
+def _hardware(constraints: list[Constraint], kernel: Kernel) -> HardwareConstraint | None:
     """The hardware constraint as schedules see it: with the number of waves along each axis."""
     found = next((c for c in constraints if isinstance(c, HardwareConstraint)), None)
     if found is None or found.waves_per_block is not None:
         return found
-    groups = {c.dim: c for c in constraints if isinstance(c, WorkgroupConstraint)}
-    waves = [1, 1, 1]
-    for c in constraints:
-        if isinstance(c, WaveConstraint) and c.dim in groups:
-            tiles = _wave.op("ceil", _wave.op("div", groups[c.dim].tile_size, c.tile_size))
-            waves[groups[c.dim].workgroup_dim] = int(tiles.subs(_wave.resolve(subs)))
-    return replace(found, waves_per_block=tuple(waves))
+    x, y, z = map(int, kernel.launch_shape[1])
+    waves = (x // found.threads_per_wave, y - found.n_service_waves, z)
+    return replace(found, waves_per_block=waves)
 
 
 class WaveSchedule:
@@ -32,9 +28,9 @@ class WaveSchedule:
         self.name = name
         self.steps: list[tuple[str, tuple, dict]] = []
 
-    def record(self, kernel: Any, subs: Mapping[Any, Any]) -> list[tuple[str, tuple, dict]]:
-        """Runs the function for a kernel with these sizes and records what it requested."""
-        recording = Recording(_hardware(kernel.constraints, subs))
+    def record(self, source: Any, kernel: Kernel) -> list[tuple[str, tuple, dict]]:
+        """Runs the function for a kernel, as traced from `source`, and records what it requested."""
+        recording = Recording(_hardware(source.constraints, kernel))
         token = current_recording.set(recording)
         try:
             self._fn()

@@ -7,12 +7,12 @@ from typing import Any
 from wave_lang import _wave
 from wave_lang.kernel.wave.constraints import mma_spec
 
-# name -> (elements of lhs or rhs, elements of the accumulator) per lane; 0: unspecified
-_HELD = {row[0]: row[7:9] for row in _wave.mma_table}
-
 
 def _held(mfma_variant: Any) -> tuple[int, int]:
-    return _HELD.get(mma_spec(mfma_variant), (0, 0))
+    """Elements of lhs or rhs, and of the accumulator, per lane; 0: unspecified."""
+    spec = mma_spec(mfma_variant)
+    row = _wave.mma_row(spec) if isinstance(spec, str) else None
+    return row[7:9] if row else (0, 0)
 
 
 def get_mfma_load_elems_per_thread(mfma_variant: Any) -> int | None:
