@@ -31,6 +31,11 @@ typedef struct Backend {
   const char *(*misfit)(Arena *a, const TargetInfo *machine);
 } Backend;
 
+/* ---- compile_slots.c ---- */
+struct LlvmSlot;
+/* False: more than a launch supports. */
+bool compile_slots(const struct LlvmSlot *slots, int n, LaunchValues *values, ArtVariant *out);
+
 /* ---- compile_cpu.c ---- */
 bool compile_cpu_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
 /* One lane's program for a row of targets.def, or `cpu`; false after reporting. */
@@ -44,8 +49,14 @@ extern const char cpu_key_word[];
 
 /* ---- compile_amd.c ---- */
 
+/* A code object that drivers load. */
+bool compile_amd(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
+const char *compile_amd_key(Arena *a, const CompileOptions *o);
 /* For a row of targets.def that chips.def has. */
 bool compile_amd_text(Kernel *k, const TargetInfo *t, bool fast_math, Arena *a, const char **text);
+struct AmdCode;
+bool compile_amd_file(Kernel *k, const TargetInfo *t, bool fast_math, Arena *a,
+                      struct AmdCode *out);
 bool compile_amd_object(Kernel *k, const TargetInfo *t, bool assembly, bool fast_math, Arena *a,
                         struct LlvmCode *out);
 

@@ -4,32 +4,6 @@
 #include "runtime/cpu/cpu_watch.h"
 #include "runtime/llvm/cpu_host.h"
 
-static ArtArgKind kind_of(LlvmSlotKind k) {
-  static const ArtArgKind kinds[] = {[LLVM_POINTER] = ART_POINTER,
-                                     [LLVM_SCALAR] = ART_SCALAR,
-                                     [LLVM_VALUE] = ART_VALUE,
-                                     [LLVM_MAGIC] = ART_MAGIC,
-                                     [LLVM_SHIFT] = ART_SHIFT};
-  return kinds[k];
-}
-
-/* Slots are arguments of 8 bytes. */
-static bool add_slots(const CpuKernel *code, LaunchValues *values, ArtVariant *out) {
-  enum { SLOT_BYTES = 8 };
-  if (code->nslots > ARTEFACT_ARGS) return false;
-  out->args = ARENA_ARRAY(values->symbols->arena, ArtArg, code->nslots + 1);
-  out->nargs = code->nslots;
-  for (int i = 0; i < code->nslots; i++) {
-    const LlvmSlot *s = &code->slots[i];
-    out->args[i] = (ArtArg){.kind = kind_of(s->kind), .param = s->param, .bytes = SLOT_BYTES};
-    if (s->kind == LLVM_POINTER && launch_is_workspace(values, s->param) &&
-        !launch_add_workspace(values, s->param, out, &out->args[i]))
-      return false;
-    if (s->value && (out->args[i].value = launch_value(values, s->value)) < 0) return false;
-  }
-  return artefact_set_offsets(out);
-}
-
 _Static_assert((int)CPU_CODE_GIVEN_UP == (int)CPU_GIVEN_UP, "what compiled code returns");
 
 static void keep_waits(const CpuKernel *code, LaunchValues *values, ArtVariant *out) {
@@ -53,7 +27,7 @@ static bool fill_variant(const CpuKernel *code, LaunchValues *values, ArtVariant
     out->block[i] = i ? 1 : code->waves;
     if ((out->grid[i] = launch_value(values, code->grid[i])) < 0) return false;
   }
-  return add_slots(code, values, out);
+  return compile_slots(code->slots, code->nslots, values, out);
 }
 
 /* A target that was named gives the same code on every machine. */
