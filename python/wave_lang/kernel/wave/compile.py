@@ -12,9 +12,9 @@ from . import cache
 from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
 from .launch_info import launch_info
-from .machine import Machine, machine_of
+from .machine import Machine
 from .measured import MeasuredKernel
-from .option_rows import Asked, asked
+from .option_rows import Asked
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -118,8 +118,8 @@ def wave_compile(
     instructions of a loop by hand; it never changes results.
     """
     _check_arguments(options, kernel)
-    options.validate()
-    machine, said = machine_of(options), asked(options)
+    said = options._checked()
+    machine = Machine(*_wave.find_machine(*said))
     unused = (*said, machine.kind, machine.target, schedule is not None)
     if options.strict:  # errors come first, remarks last
         _wave.report_unused(*unused)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Callable, Mapping, Sequence
 
 from ... import _wave
-from .option_rows import asked
+from .option_rows import Asked, asked
 from .option_types import CoalescingType, LocationCaptureConfig, SchedulingType
 
 
@@ -148,11 +148,17 @@ class WaveCompileOptions:
     def validate(self) -> None:
         """Raises ValueError if options exclude each other, CompileError for an unknown target or a
         file that does not exist."""
+        self._checked()
+
+    def _checked(self) -> Asked:
+        """The options as the compiler takes them, checked."""
         if not isinstance(self.subs, Mapping):
             raise TypeError(f"subs must be a dictionary {{symbol: value}}, not {self.subs!r}")
         if not isinstance(self.dynamic_symbols, (list, tuple, set, frozenset)):
             raise TypeError(f"dynamic_symbols must be a list, not {self.dynamic_symbols!r}")
-        _wave.check_options(*asked(self))
+        said = asked(self)
+        _wave.check_options(*said)
+        return said
 
 
 def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:
