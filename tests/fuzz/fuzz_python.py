@@ -6,14 +6,16 @@
 A case is a few dozen calls of functions, classes, methods and operators of the package, in any order,
 with arguments of any kind: numbers at and beyond every limit, texts, containers, arrays, symbols,
 types, kernels, and what earlier calls returned. A third of the cases call inside a kernel that is
-being traced, which is compiled afterwards. Each call must return or raise an ordinary exception; an
-InternalError, a SystemError, a crash or a hang is a finding.
+being traced, which is compiled afterwards, half of them with options and environment variables that
+have such values. Each call must return or raise an ordinary exception; an InternalError, a
+SystemError, a crash or a hang is a finding.
 
 Cases run in a child process, in a separate folder. The last line is `N passed, M failed`.
 """
 
 import argparse
 import ctypes
+import dataclasses
 import faulthandler
 import importlib
 import inspect
@@ -36,6 +38,9 @@ BATCH, CALLS, PATIENCE = 40, 30, 60  # cases per child, calls per case, seconds 
 MEMORY = 6 << 30  # bytes: a larger allocation raises MemoryError
 # They measure for a long time, start programs, draw, or end the test run by design.
 LEFT_OUT = {"run_bench", "benchmark", "html_viewer", "visualize_graph", "run_test", "wave_sim", "main"}
+VARIABLES = ["CACHE_ON", "CACHE_SIZE", "ALWAYS_COMPILE", "CACHE_LIMIT", "CUDA_LIB", "HIP_LIB", "NUM_THREADS",
+             "DEFAULT_ARCH", "DUMP", "DUMP_MLIR", "LOG_LEVEL", "USE_SCHED_BARRIERS", "NOPE"]  # fmt: skip
+SETTINGS = ["", "0", "1", "-1", "off", "all", "last", "bind,nope", "4k", "9" * 30, "sm_90a", "x" * 5000, "/", "%n"]
 
 
 # ---- functions and arguments ---------------------------------------------------------------
@@ -202,6 +207,8 @@ class Case:
 
         target = self.rng.choice(["eval", "cpu", "sm_90a", "sim:gfx942", "sim:sm_80"])
         options = WaveCompileOptions(subs={m: 8, n: 64}, target=target)
+        if self.rng.random() < 0.5:
+            self.misuse(options)
         try:
             self.made.append(wave_compile(options, kernel))
         except Finding:
@@ -209,11 +216,24 @@ class Case:
         except Exception as error:
             self.judge("wave_compile", error)
 
+    def misuse(self, options):
+        """Gives options and environment variables values of any kind."""
+        names = [f.name for f in dataclasses.fields(options) if f.name not in LEFT_OUT]
+        for name in self.rng.sample(names, self.rng.randint(1, 4)):
+            setattr(options, name, self.value())
+        for name in self.rng.sample(VARIABLES, self.rng.randint(0, 2)):
+            os.environ[f"WAVE_{name}"] = self.rng.choice(SETTINGS)
+
     def run(self):
-        if self.rng.random() < 0.35:
-            self.traced()
-        for _ in range(CALLS):
-            self.step()
+        before = dict(os.environ)
+        try:
+            if self.rng.random() < 0.35:
+                self.traced()
+            for _ in range(CALLS):
+                self.step()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
 
 # ---- the main program

@@ -163,6 +163,13 @@ def test_odd_values_are_accepted_or_said_to_be_wrong(name, tmp_path, monkeypatch
             pass
 
 
+@pytest.mark.parametrize("name", ["use_fast_math", "print_ir_after", "target"])
+def test_an_array_is_not_an_option(name):
+    """An array compares element by element, or not at all."""
+    with pytest.raises((CompileError, TypeError, ValueError), match=name):
+        compiled(**{name: np.zeros((3, 5))}, strict=True)
+
+
 @pytest.mark.parametrize("count", ["two", 2.5])
 def test_a_count_must_be_a_number(count):
     with pytest.raises(ValueError, match="multi_buffer_count must be an integer, not "):

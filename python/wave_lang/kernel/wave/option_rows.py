@@ -68,12 +68,19 @@ def _defaults(options: type) -> list[tuple[str, Any]]:
     return [(f.name, default_of(f)) for f in fields(options) if row_of(f).kind != "result"]
 
 
+def _is_default(value: Any, default: Any) -> bool:
+    try:
+        return value is default or bool(value == default)
+    except Exception:  # an array, for instance, compares element by element
+        return False
+
+
 def given(options: Any) -> list[GivenOption]:
     """Name, value and text of the options that differ from their defaults."""
     found = []
     for name, default in _defaults(type(options)):
         value = getattr(options, name)
-        if value is not default and value != default:
+        if not _is_default(value, default):
             shown = str(value) if isinstance(value, Enum) else repr(value)
             found.append((name, _plain(value), shown))
     return found
