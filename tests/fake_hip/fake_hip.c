@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake_hip/fake_object.h"
+#include "runtime/amd/amd_note.h"
 #include "runtime/hip/hip_driver.h"
 
 #define HIP_FN(need, result, name, symbol, arguments) result symbol arguments;
@@ -169,8 +169,10 @@ int hipSetDevice(int device) {
 /* ---- code ---- */
 
 typedef struct Module {
-  int device, nargs, offset[FAKE_HIP_ARGS], bytes[FAKE_HIP_ARGS];
-  char kernel[128], chip[64];
+  int device;
+  Arena *arena;
+  AmdFile file;
+  AmdKernelNote kernel;
   const char *image;
   uint64_t sum; /* of the image */
 } Module;
@@ -183,9 +185,9 @@ static Module **slot_of(const void *module) {
   return NULL;
 }
 
-static uint64_t sum_of(const char *text) {
+static uint64_t sum_of(const char *bytes, size_t n) {
   uint64_t sum = 14695981039346656037u;
-  for (; *text; text++) sum = (sum ^ (unsigned char)*text) * 1099511628211u;
+  for (size_t i = 0; i < n; i++) sum = (sum ^ (unsigned char)bytes[i]) * 1099511628211u;
   return sum;
 }
 
@@ -193,32 +195,51 @@ static uint64_t sum_of(const char *text) {
 static Module *module_of(void *module) {
   Module **slot = module ? slot_of(module) : NULL;
   if (!slot) return broke("a module is used after it was unloaded"), NULL;
-  const char *text = fake_object_text((*slot)->image);
-  if (!text || sum_of(text) != (*slot)->sum)
+  if (sum_of((*slot)->image, (*slot)->file.size) != (*slot)->sum)
     return broke("an image changed before its module was unloaded"), NULL;
   return *slot;
 }
 
-static int read_object(const void *image, Module *m) {
-  const char *text = fake_object_text(image), *args = text ? strstr(text, " args") : NULL;
-  if (!args || sscanf(text, "kernel %127s chip %63s", m->kernel, m->chip) != 2) return 0;
-  for (args += strlen(" args"); *args == ' ' && m->nargs < FAKE_HIP_ARGS; m->nargs++) {
-    if (sscanf(args, " %d:%d", &m->offset[m->nargs], &m->bytes[m->nargs]) != 2) return 0;
-    args += 1 + strcspn(args + 1, " ");
+/* HIP is not told the size of an image: it ends with its last section, or with their headers. */
+static size_t size_of(const char *image) {
+  Elf64_Ehdr e;
+  memcpy(&e, image, sizeof e);
+  size_t end = e.e_shoff + (size_t)e.e_shnum * sizeof(Elf64_Shdr);
+  for (size_t i = 0; i < e.e_shnum; i++) {
+    Elf64_Shdr s;
+    memcpy(&s, image + e.e_shoff + i * sizeof s, sizeof s);
+    if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end) end = s.sh_offset + s.sh_size;
   }
-  m->image = image, m->sum = sum_of(text);
-  return 1;
+  return end;
+}
+
+static Module *read_object(const char *image) {
+  Arena *a = arena_new();
+  Module *m = ARENA_NEW(a, Module);
+  AmdNote note;
+  *m = (Module){.arena = a, .image = image, .device = current};
+  if (!amd_file_open(&m->file, a, image, size_of(image), ET_DYN) ||
+      !amd_note_read(&m->file, &note) || note.nkernels != 1 ||
+      note.kernels[0].nargs > FAKE_HIP_ARGS)
+    return arena_free(a), NULL;
+  m->kernel = note.kernels[0];
+  m->sum = sum_of(image, m->file.size);
+  return m;
+}
+
+static int is_for(const Module *m, const char *device) {
+  const char *chip = amd_file_chip(&m->file);
+  size_t n = strcspn(device, ":");
+  return chip && strlen(chip) == n && strncmp(chip, device, n) == 0;
 }
 
 int hipModuleLoadData(void **module, const void *image) {
   BEGIN;
-  Module *m = calloc(1, sizeof *m), **slot = slot_of(NULL);
-  if (state.captured) return free(m), done(GPU_CAPTURE_UNSUPPORTED);
-  if (!slot || !read_object(image, m)) return free(m), done(GPU_BAD_IMAGE);
-  size_t n = strcspn(state.chip, ":");
-  if (strlen(m->chip) != n || strncmp(m->chip, state.chip, n) != 0)
-    return free(m), done(GPU_NO_BINARY);
-  m->device = current;
+  Module **slot = slot_of(NULL);
+  if (state.captured) return done(GPU_CAPTURE_UNSUPPORTED);
+  Module *m = slot ? read_object(image) : NULL;
+  if (!m) return done(GPU_BAD_IMAGE);
+  if (!is_for(m, state.chip)) return arena_free(m->arena), done(GPU_NO_BINARY);
   state.loads++;
   return *module = *slot = m, GPU_OK;
 }
@@ -228,7 +249,7 @@ int hipModuleUnload(void *module) {
   Module *m = module_of(module);
   if (!m) return done(GPU_BAD_HANDLE);
   *slot_of(m) = NULL;
-  free(m);
+  arena_free(m->arena);
   return state.unloads++, GPU_OK;
 }
 
@@ -236,7 +257,7 @@ int hipModuleGetFunction(void **function, void *module, const char *name) {
   BEGIN;
   Module *m = module_of(module);
   if (!m) return done(GPU_BAD_HANDLE);
-  return strcmp(m->kernel, name) == 0 ? (*function = m, GPU_OK) : done(GPU_NOT_FOUND);
+  return strcmp(m->kernel.name, name) == 0 ? (*function = m, GPU_OK) : done(GPU_NOT_FOUND);
 }
 
 int hipFuncGetAttribute(int *value, int attribute, void *function) {
@@ -271,18 +292,20 @@ static const char *block_in(void **extra, size_t *bytes) {
   return extra[1];
 }
 
-/* The arguments, as the code object lays them out: the block ends with the last of them. */
-static int record_args(const Module *m, void **args, void **extra, FakeHipLaunch *l) {
-  int last = m->nargs - 1;
-  size_t end = m->nargs ? (size_t)(m->offset[last] + m->bytes[last]) : 0;
+/* The arguments, as the note lays them out: the block ends with the last of them. */
+static int record_args(const AmdKernelNote *k, void **args, void **extra, FakeHipLaunch *l) {
+  const AmdArg *last = k->nargs ? &k->args[k->nargs - 1] : NULL;
+  size_t end = last ? (size_t)last->offset + last->size : 0;
   const char *block = extra ? block_in(extra, &l->block_bytes) : NULL;
   if (!extra == !args) return broke("arguments come as a block, or one by one");
   if (extra && !block) return broke("the block of arguments is not marked as one");
   if (extra && l->block_bytes != end) return broke("the block of arguments has another size");
-  l->nargs = m->nargs;
-  for (int i = 0; i < m->nargs; i++) {
-    l->arg_bytes[i] = m->bytes[i];
-    memcpy(l->arg[i], extra ? block + m->offset[i] : args[i], (size_t)m->bytes[i]);
+  l->nargs = k->nargs;
+  for (int i = 0; i < k->nargs; i++) {
+    const AmdArg *a = &k->args[i];
+    if (a->size > sizeof *l->arg) return broke("an argument is too large");
+    l->arg_bytes[i] = (int)a->size;
+    memcpy(l->arg[i], extra ? block + a->offset : args[i], a->size);
   }
   return GPU_OK;
 }
@@ -298,9 +321,10 @@ static int record(FakeHipLaunch *l, void **args, void **extra) {
     if ((uint64_t)l->grid[i] * l->block[i] > UINT32_MAX) return broke("the grid is too large");
     group *= l->block[i];
   }
+  if (group > m->kernel.threads) return GPU_LAUNCH_FAILED;
   if (group > GROUP_MOST || l->grid[1] > 65536 || l->grid[2] > 65536)
     return broke("the grid is too large");
-  return record_args(m, args, extra, l);
+  return record_args(&m->kernel, args, extra, l);
 }
 
 static int launch(FakeHipLaunch *l, void **args, void **extra) {

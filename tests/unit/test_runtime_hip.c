@@ -224,37 +224,83 @@ TEST(code_for_another_chip) {
   check_tidy(harness, fake);
 }
 
+static Elf64_Ehdr *head_of(Artefact *art) { return (Elf64_Ehdr *)art->variant[0].code; }
+
 static void rename_entry(Artefact *art) { art->variant[0].entry = "other"; }
 static void cut_code(Artefact *art) { art->variant[0].code_bytes = 40; }
 static void cut_sections(Artefact *art) { art->variant[0].code_bytes -= 1; }
-static void spoil_magic(Artefact *art) { memcpy((char *)art->variant[0].code, "FLE", 3); }
-static void spoil_machine(Artefact *art) { ((Elf64_Ehdr *)art->variant[0].code)->e_machine = 62; }
-static void spoil_count(Artefact *art) { ((Elf64_Ehdr *)art->variant[0].code)->e_shnum = 60000; }
-static void spoil_place(Artefact *art) { ((Elf64_Ehdr *)art->variant[0].code)->e_shoff = ~0ull; }
+static void spoil_magic(Artefact *art) { memcpy(head_of(art)->e_ident + 1, "FLE", 3); }
+static void spoil_machine(Artefact *art) { head_of(art)->e_machine = 62; }
+static void spoil_type(Artefact *art) { head_of(art)->e_type = ET_REL; }
+static void spoil_count(Artefact *art) { head_of(art)->e_shnum = 60000; }
+static void spoil_place(Artefact *art) { head_of(art)->e_shoff = ~0ull; }
 static void spoil_section(Artefact *art) {
-  char *code = (char *)art->variant[0].code;
-  Elf64_Shdr *s = (Elf64_Shdr *)(void *)(code + ((Elf64_Ehdr *)(void *)code)->e_shoff);
+  Elf64_Ehdr *e = head_of(art);
+  Elf64_Shdr *s = (Elf64_Shdr *)(void *)((char *)e + e->e_shoff);
   s[1].sh_size = ~0ull - 8;
 }
+static void spoil_note(Artefact *art) { ((char *)head_of(art))[sizeof(Elf64_Ehdr) + 20] = 0x11; }
+static void add_arg(Artefact *art) { art->variant[0].nargs--; }
+static void move_arg(Artefact *art) { art->variant[0].args[2].bytes = 8; }
+static void add_threads(Artefact *art) { art->variant[0].block[1] = 5; }
 
 TEST(code_objects_that_are_damaged) {
   const struct {
     void (*edit)(Artefact *art);
     const char *why;
-  } rows[] = {{cut_code, "it is shorter than an ELF header"},
-              {cut_sections, "its section headers are outside the file"},
-              {spoil_magic, "it is not a 64-bit ELF file"},
-              {spoil_machine, "it is not for an AMD GPU"},
-              {spoil_count, "its section headers are outside the file"},
-              {spoil_place, "its section headers are outside the file"},
-              {spoil_section, "a section is outside the file"},
-              {rename_entry, "the code object contains no kernel `other`"}};
+  } rows[] = {{cut_code, "offset 0x0: the header of 64 bytes, but the file ends at 0x28"},
+              {cut_sections, "the section headers of 128 bytes, but the file ends"},
+              {spoil_magic, "offset 0x0: not a 64-bit ELF file"},
+              {spoil_machine, "for machine 62, not an AMD GPU"},
+              {spoil_type, "expected a code object"},
+              {spoil_count, "the section headers of"},
+              {spoil_place, "the section headers of"},
+              {spoil_section, "a section of"},
+              {spoil_note, "the metadata note is damaged"},
+              {rename_entry, "it contains no kernel `other`"},
+              {add_arg, "arguments, expected"},
+              {move_arg, "argument 2 has 4 bytes at offset 16, expected 8 at 16"},
+              {add_threads, "its workgroups have at most 1024 threads, not 1280"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     HipBench b = hip_open(FAKE_HIP, scale_text, rows[i].edit);
     CHECK(!b.p && has(said(b.cx, "E0903"), rows[i].why));
+    CHECK_INT(b.fake->loads, 0);
     hip_close(&b);
     check_tidy(harness, b.fake);
   }
+}
+
+/* Every byte of a code object may be wrong: nothing is read beyond its end, or stays loaded. */
+TEST(code_objects_with_any_damage) {
+  FakeHip *fake = fake_hip_open(FAKE_HIP);
+  Arena *a = arena_new();
+  wv_ctx *cx = wv_ctx_new();
+  StrBuf bytes = hip_bytes(a, cx, scale_text, "gfx942", NULL);
+  const char *damage;
+  Artefact *art = artefact_read_whole(a, bytes.at, bytes.n, &damage);
+  ArtVariant *v = &art->variant[0];
+  Device *d = device_open(&device_hip, &(DeviceReport){.diags = &(Diags){.arena = a}});
+  int loaded = 0;
+  for (int i = 0; d && i < v->code_bytes; i++) {
+    char *copy = malloc((size_t)v->code_bytes), was = v->code[i];
+    memcpy(copy, v->code, (size_t)v->code_bytes);
+    copy[i] = (char)(i % 3 ? was ^ 0x80 : i % 2 ? 0 : was + 1);
+    ArtVariant spoilt = *v;
+    spoilt.code = copy;
+    if (i % 5 == 0) spoilt.code_bytes = i;
+    Diags diags = {.arena = arena_new()};
+    DeviceCode code;
+    if (d->kind->load(d, 0, &spoilt, &code, &(DeviceReport){&diags, {0}, "scale"}))
+      loaded++, d->kind->unload(d, &code);
+    else CHECK(diags.errors > 0);
+    arena_free(diags.arena);
+    free(copy);
+  }
+  CHECK(d && loaded < v->code_bytes / 2); /* names and flags may be anything */
+  device_close(d);
+  wv_ctx_free(cx);
+  arena_free(a);
+  check_tidy(harness, fake);
 }
 
 /* A program without a library, or without a device: loading it is enough to say so. */
@@ -558,10 +604,11 @@ TEST(threads_with_devices_of_their_own) {
 TESTS_MAIN(RUN(library_is_absent) RUN(every_name_is_tried) RUN(library_is_in_use_already)
                RUN(library_is_another) RUN(devices_of_two_ages) RUN(kinds_of_devices) RUN(no_device)
                    RUN(library_fails) RUN(device_memory) RUN(code_for_another_chip)
-                       RUN(code_objects_that_are_damaged) RUN(programs_that_cannot_run_here)
-                           RUN(resources_and_spills) RUN(launch_passes_a_block)
-                               RUN(blocks_have_gaps) RUN(launch_on_another_device)
-                                   RUN(tensors_of_another_kind) RUN(grid_is_too_large)
-                                       RUN(launch_fails) RUN(captures) RUN(workgroups_that_wait)
-                                           RUN(overlapping_launches) RUN(workspace)
-                                               RUN(threads_with_devices_of_their_own))
+                       RUN(code_objects_that_are_damaged) RUN(code_objects_with_any_damage)
+                           RUN(programs_that_cannot_run_here) RUN(resources_and_spills)
+                               RUN(launch_passes_a_block) RUN(blocks_have_gaps)
+                                   RUN(launch_on_another_device) RUN(tensors_of_another_kind)
+                                       RUN(grid_is_too_large) RUN(launch_fails) RUN(captures)
+                                           RUN(workgroups_that_wait) RUN(overlapping_launches)
+                                               RUN(workspace)
+                                                   RUN(threads_with_devices_of_their_own))
