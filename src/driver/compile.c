@@ -90,6 +90,7 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
 
 static const Backend backends[] = {
     {VENDOR_NVIDIA, FEATURE_NONE, DEVICE_CUDA, emit_ptx, NULL, NULL},
+    {VENDOR_AMD, FEATURE_NONE, DEVICE_HIP, compile_amd, compile_amd_key, NULL},
     {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, compile_cpu_object, cpu_key, cpu_misfit},
 };
 

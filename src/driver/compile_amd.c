@@ -47,10 +47,10 @@ bool compile_amd_file(Kernel *k, const TargetInfo *t, bool fast_math, Arena *a, 
   return false;
 }
 
-/* The LDS is part of the code object: a launch adds none. */
 static bool fill_variant(const AmdKernel *code, LaunchValues *values, ArtVariant *out) {
   out->entry = code->entry;
   out->listing = code->text;
+  out->shared = code->shared; /* it is part of the code object: a launch adds none */
   for (int i = 0; i < 3; i++) {
     int64_t threads;
     if (!sym_is_int(code->block[i], &threads)) return false;

@@ -14,15 +14,15 @@
 #define FAKE_HIP_OLD ""
 #endif
 
-/* Resets the fake. */
+/* Resets the fake; NULL: there is no such library. */
 static inline FakeHip *fake_hip_open(const char *path) {
   setenv("WAVE_HIP_LIB", path, 1);
   setenv("WAVE_CUDA_LIB", "/nowhere/libcuda.so", 1);
   setenv("WAVE_CACHE_ON", "0", 1);
   FakeHipFn *get = NULL;
   fake_function(path, "fake_hip", &get);
-  FakeHip *fake = get();
-  fake->current(0);
+  FakeHip *fake = get ? get() : NULL;
+  if (fake) fake->current(0);
   return fake;
 }
 

@@ -475,6 +475,59 @@ TEST(launch_fails) {
   check_tidy(harness, b.fake);
 }
 
+/* ---- programs that were compiled here ---- */
+
+/* A program by LLVM, loaded on device 0; without an LLVM for AMD GPUs the test is skipped. */
+static HipBench compiled(const char *path, const char *text, const wv_compile_options *o) {
+  HipBench b = {.fake = fake_hip_open(path), .cx = wv_ctx_new()};
+  wv_kernel *k = kit_parse(b.cx, text);
+  if (k) b.p = wv_compile(k, o);
+  wv_kernel_free(k);
+  if (!b.p && *said(b.cx, "E0901")) printf("skipped: %s\n", said(b.cx, "E0901"));
+  return b;
+}
+
+static bool is_skipped(const HipBench *b) { return !b->p && *said(b->cx, "E0901"); }
+
+TEST(compiled_for_the_device) {
+  static const char *const paths[] = {FAKE_HIP, FAKE_HIP_OLD};
+  for (int i = 0; i < 4; i++) {
+    HipBench b = compiled(paths[i % 2], scale_text,
+                          &(wv_compile_options){.target = i < 2 ? "hip" : "gfx942"});
+    ScaleArgs s;
+    if (!is_skipped(&b)) {
+      CHECK(b.p != NULL);
+      CHECK_STR(wv_program_target(b.p), "gfx942");
+      CHECK_INT(b.fake->loads, 1);
+      CHECK(launch(&b, scale_args(&s, 12, 128)) && launch(&b, &s));
+      CHECK_INT(b.fake->last.grid[0], 3);
+      CHECK_INT(b.fake->last.block[0], 256);
+      CHECK_INT(hip_arg(b.fake, 0), A);
+      s.a.t.data = (void *)(A + 4);
+      CHECK(launch(&b, &s)); /* compiles another variant */
+      CHECK_INT(hip_arg(b.fake, 0), A + 4);
+      CHECK_INT(b.fake->launches, 3);
+      CHECK(has(wv_program_text(b.p, b.cx, 0, "llvm"), "amdgpu_kernel"));
+    }
+    hip_close(&b);
+    check_tidy(harness, b.fake);
+  }
+}
+
+/* Compiling takes no library; a launch says what is missing. */
+TEST(compiled_without_a_device) {
+  HipBench b = compiled("/nowhere/libamdhip64.so", scale_text,
+                        &(wv_compile_options){.target = "gfx942", .device = -1});
+  ScaleArgs s;
+  if (!is_skipped(&b)) {
+    CHECK(b.p && !launch(&b, scale_args(&s, 4, 64)));
+    CHECK(has(said(b.cx, "E0901"), "no HIP runtime found"));
+    CHECK(has(said(b.cx, "E0901"), "/nowhere/libamdhip64.so"));
+    CHECK(has(said(b.cx, "E0901"), "sim:gfx942"));
+  }
+  hip_close(&b);
+}
+
 /* ---- captures, and workgroups that wait for each other ---- */
 
 TEST(captures) {
@@ -608,7 +661,9 @@ TESTS_MAIN(RUN(library_is_absent) RUN(every_name_is_tried) RUN(library_is_in_use
                            RUN(programs_that_cannot_run_here) RUN(resources_and_spills)
                                RUN(launch_passes_a_block) RUN(blocks_have_gaps)
                                    RUN(launch_on_another_device) RUN(tensors_of_another_kind)
-                                       RUN(grid_is_too_large) RUN(launch_fails) RUN(captures)
-                                           RUN(workgroups_that_wait) RUN(overlapping_launches)
-                                               RUN(workspace)
-                                                   RUN(threads_with_devices_of_their_own))
+                                       RUN(grid_is_too_large) RUN(launch_fails)
+                                           RUN(compiled_for_the_device)
+                                               RUN(compiled_without_a_device) RUN(captures)
+                                                   RUN(workgroups_that_wait)
+                                                       RUN(overlapping_launches) RUN(workspace)
+                                                           RUN(threads_with_devices_of_their_own))
