@@ -206,6 +206,15 @@ static void note_registers(IsaInstr *i) {
   for (int n = 0; n < i->nd; n++) note_span(i->writes, &i->nwrites, &i->d[n]);
 }
 
+/* s_movk_i32, s_cmpk_lt_i32, ...: a number of 16 bits with a sign, which is printed without it. */
+static void extend_immediate(const char *name, size_t n, IsaInstr *i) {
+  bool is_short = n > 5 && strncmp(name, "s_", 2) == 0 && strncmp(name + n - 4, "_i32", 4) == 0;
+  size_t word = n > 5 ? 2 + strcspn(name + 2, "_") : 0;
+  IsaArg *a = i->ns ? &i->s[i->ns - 1] : NULL;
+  if (is_short && name[word - 1] == 'k' && a->kind == ISA_IMM)
+    a->value = (((a->value & 0xffff) ^ 0x8000) - 0x8000) & UINT32_MAX;
+}
+
 static bool modify(Decode *x, IsaInstr *i, const Words *w) {
   bool is_packed = strncmp(i->row->name, "v_pk_", 5) == 0 || strncmp(i->row->name, "v_dot", 5) == 0;
   i->op_sel_hi = is_packed ? 7 : 0;
@@ -228,7 +237,9 @@ static bool parse_line(Decode *x, const char *line, IsaInstr *i) {
   Words w = {0};
   bool has_operands = strcmp(i->row->types, "=") != 0;
   if (!split(rest, has_operands, &w)) return x->why = "too many words", false;
-  if (!assign(x, i, &w) || !modify(x, i, &w)) return false;
+  if (!assign(x, i, &w)) return false;
+  extend_immediate(line, n, i);
+  if (!modify(x, i, &w)) return false;
   note_registers(i);
   return i->row->step != isa_matrix_step || isa_matrix_plan(x->arena, x->k, i) ||
          (x->why = "a form of this matrix instruction that is not implemented", false);
