@@ -145,7 +145,8 @@ static LlvmMachine machine_of(const TargetInfo *t, const AmdOptions *o) {
                        .global = AMD_GLOBAL,
                        .flag = "!{i32 1, !\"amdhsa_code_object_version\", i32 500}",
                        .fast_math = o->fast_math,
-                       .writer = writer};
+                       .writer = writer,
+                       .unroll = amd_unroll};
 }
 
 static bool check_launch(Llvm *p, const LaunchSpec *launch) {

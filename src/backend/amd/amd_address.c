@@ -12,7 +12,7 @@
 
 /* ---- what is known about an offset ---- */
 
-static bool mentions(Llvm *p, const Sym *e, const Sym *symbol) {
+bool amd_mentions(Llvm *p, const Sym *e, const Sym *symbol) {
   int n = sym_free_symbols(e, NULL, 0);
   const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
   sym_free_symbols(e, all, n);
@@ -27,7 +27,7 @@ static bool is_hidden(Llvm *p, const Op *use, const Op *def, const Sym *e) {
   for (const Op *outer = use->parent->owner; outer && outer != def->parent->owner;
        outer = outer->parent->owner) {
     if (outer->kind != OP_for) continue;
-    if (mentions(p, e, ir_loop_counter(p->k, op_attr(outer, ATTR_axis)->sym))) return true;
+    if (amd_mentions(p, e, ir_loop_counter(p->k, op_attr(outer, ATTR_axis)->sym))) return true;
   }
   return false;
 }
@@ -108,6 +108,42 @@ static bool is_accessed(const Llvm *p, const Op *op, int at) {
   return !mask || mask == mask_of(op, at);
 }
 
+/* ---- parts that all lanes have in common ---- */
+
+static bool is_common_symbol(const Sym *s) {
+  const char *name = sym_name(s);
+  return strncmp(name, "$WG", 3) == 0 || strncmp(name, "$ARG", 4) == 0 || *name != '$';
+}
+
+/* An expression of ids of workgroups, counters and sizes, as far as the names tell: LLVM finds out
+ * where they are wrong. */
+static bool is_common(Llvm *p, const Sym *e) {
+  int n = sym_free_symbols(e, NULL, 0);
+  const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
+  sym_free_symbols(e, all, n);
+  for (int i = 0; i < n; i++)
+    if (!is_common_symbol(all[i])) return false;
+  return true;
+}
+
+/* The operand of a sum of two operands that is common to all lanes; -1: none. Neither operand may
+ * be negative. */
+static int common_operand(Llvm *p, const Op *use, const Value *offset) {
+  const Op *op = offset->def;
+  if (!op || op->kind != OP_expr || op->nargs != 2) return -1;
+  const Sym *arg[2], *coeff[2], *rest, *one = sym_int(p->sym, 1);
+  for (int i = 0; i < 2; i++) arg[i] = ir_numbered_symbol(p->k->cx, "$APPLY_EXPR_ARG_", i, false);
+  if (!sym_linear(p->sym, op_attr(op, ATTR_expr)->sym, arg, 2, coeff, &rest) || coeff[0] != one ||
+      coeff[1] != one || rest != sym_int(p->sym, 0))
+    return -1;
+  const Sym *e[2];
+  for (int i = 0; i < 2; i++) {
+    e[i] = expression_at(p, use, op->args[i]);
+    if (!e[i] || range_of(p, e[i], 1).lo < 0) return -1;
+  }
+  return is_common(p, e[1]) ? 1 : is_common(p, e[0]) ? 0 : -1;
+}
+
 /* ---- addresses ---- */
 
 static const char *scaled(Llvm *p, const char *index, int bits, int size) {
@@ -120,6 +156,10 @@ static int base_alignment(const Value *memory) {
   const Attr *base = alloc ? op_attr(alloc, ATTR_base) : NULL;
   if (!alloc) return 1; /* one of several */
   return base ? least_bit(base->integer, 16) : 16;
+}
+
+static const char *part(Llvm *p, const Value *v, int size) {
+  return scaled(p, llvm_in_bits(p, llvm_number_of(p, v), 32), 32, size);
 }
 
 AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
@@ -135,7 +175,12 @@ AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
   if (a.shared) a.align = least_bit(a.imm, least(alignment(p, e, size), base_alignment(memory)));
   if (a.align < size) a.align = size;
   bool fits = bytes.lo >= INT32_MIN && bytes.hi <= INT32_MAX;
-  if (a.shared || fits) a.near = scaled(p, llvm_in_bits(p, n, 32), 32, size);
+  int common = !a.shared && fits ? common_operand(p, op, offset) : -1;
+  if (common >= 0) {
+    a.near = part(p, offset->def->args[1 - common], size);
+    a.common = part(p, offset->def->args[common], size);
+    a.counts = true;
+  } else if (a.shared || fits) a.near = scaled(p, llvm_in_bits(p, n, 32), 32, size);
   else a.far = scaled(p, llvm_in_bits(p, n, 64), 64, size);
   return a;
 }
@@ -150,6 +195,10 @@ static const char *step(Llvm *p, const char *type, const char *from, int bits, c
   return llvm_let(p, "getelementptr i8, %s %s, i%d %s", type, from, bits, by);
 }
 
+static const char *extended(Llvm *p, const char *word) {
+  return *word == '%' ? llvm_let(p, "zext i32 %s to i64", word) : word;
+}
+
 const char *amd_pointer(Llvm *p, const AmdAddress *a) {
   const char *type = llvm_pointer_type(a->memory->space), *base = a->memory->base;
   const char *imm = arena_printf(p->arena, "%" PRId64, a->imm), *at;
@@ -161,11 +210,11 @@ const char *amd_pointer(Llvm *p, const AmdAddress *a) {
     at = step(p, type, base, 64, a->far);
     return a->imm ? step(p, type, at, 64, imm) : at;
   }
+  if (a->common) base = step(p, type, base, 64, extended(p, a->common));
   bool apart = a->imm && a->counts; /* otherwise only the sum is known not to be negative */
   const char *near = a->near;
   if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %s", near, imm);
-  if (*near == '%') near = llvm_let(p, "zext i32 %s to i64", near);
-  at = step(p, type, base, 64, near);
+  at = step(p, type, base, 64, extended(p, near));
   return apart ? step(p, type, at, 64, imm) : at;
 }
 

@@ -67,16 +67,23 @@ static const char *recast(Llvm *p, const char *from, const char *v, const char *
   return strcmp(from, to) == 0 ? v : llvm_let(p, "bitcast %s %s to %s", from, v, to);
 }
 
-/* The offset in the buffer; outside of it where the lane is inactive. The sum of offset and
- * immediate must not wrap around in the instruction. */
+/* An immediate in the instruction has 12 bits. */
+enum { BUFFER_IMM = 4096 };
+
+/* "i32 offset, i32 scalar offset": outside of the buffer where the lane is inactive. The sum of
+ * offset and immediate must not wrap around in the instruction; the scalar offset, which is not
+ * part of the comparison with the length, takes what is left of the immediate. */
 static const char *buffer_offset(const Piece *x) {
   Llvm *p = x->p;
   const AmdAddress *a = &x->address;
-  const char *near = a->near;
+  const char *near = a->near, *scalar = a->common ? a->common : "0";
   bool apart = a->counts && a->imm > 0;
+  int64_t low = apart ? a->imm % BUFFER_IMM : 0, high = apart ? a->imm - low : 0;
   if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %" PRId64, near, a->imm);
   near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, x->test, near);
-  return apart ? llvm_let(p, "add nuw i32 %s, %" PRId64, near, a->imm) : near;
+  if (low) near = llvm_let(p, "add nuw i32 %s, %" PRId64, near, low);
+  if (high) scalar = llvm_let(p, "add i32 %s, %" PRId64, scalar, high);
+  return arena_printf(p->arena, "i32 %s, i32 %s", near, scalar);
 }
 
 static const char *buffer_load(const Piece *x) {
@@ -84,8 +91,8 @@ static const char *buffer_load(const Piece *x) {
   const char *word = word_type(x->bytes);
   const char *name =
       arena_printf(p->arena, "llvm.amdgcn.raw.ptr.buffer.load.%s", word_suffix(x->bytes));
-  const char *args = arena_printf(p->arena, "ptr addrspace(8) %s, i32 %s, i32 0, i32 0", x->buffer,
-                                  buffer_offset(x));
+  const char *args =
+      arena_printf(p->arena, "ptr addrspace(8) %s, %s, i32 0", x->buffer, buffer_offset(x));
   const char *v = llvm_call(p, word, name, "ptr addrspace(8), i32, i32, i32", args);
   return recast(p, word, v, type_of(x));
 }
@@ -97,8 +104,8 @@ static void buffer_store(const Piece *x, const char *v) {
       arena_printf(p->arena, "llvm.amdgcn.raw.ptr.buffer.store.%s", word_suffix(x->bytes));
   v = recast(p, type_of(x), v, word);
   llvm_call_void(p, name, arena_printf(p->arena, "%s, ptr addrspace(8), i32, i32, i32", word),
-                 arena_printf(p->arena, "%s %s, ptr addrspace(8) %s, i32 %s, i32 0, i32 0", word, v,
-                              x->buffer, buffer_offset(x)));
+                 arena_printf(p->arena, "%s %s, ptr addrspace(8) %s, %s, i32 0", word, v, x->buffer,
+                              buffer_offset(x)));
 }
 
 static int alignment(const Piece *x) { return x->address.align; }

@@ -29,6 +29,7 @@ typedef struct Amd {
 /* ---- amd_address.c ---- */
 
 void amd_find_offsets(Llvm *p); /* fills in `first` */
+bool amd_mentions(Llvm *p, const Sym *e, const Sym *symbol);
 /* An integer operand as an expression of symbols only, as far as possible. */
 const Sym *amd_expression(Llvm *p, const Value *v);
 /* The tensor's buffer resource; NULL: it has none. */
@@ -40,17 +41,22 @@ const char *amd_buffer(Llvm *p, const Held *memory);
 typedef struct AmdAddress {
   const Held *memory;
   bool shared;
-  int64_t imm;      /* bytes to add to the offset */
-  const char *near; /* the offset in bytes, in i32; NULL: it may be larger */
-  const char *far;  /* if so: in i64 */
-  bool counts;      /* the offset is not negative, even without `imm`, in active lanes */
-  int align;        /* in bytes: a power of two, at most 16 */
+  int64_t imm;        /* bytes to add to the offset */
+  const char *near;   /* the offset in bytes, in i32; NULL: it may be larger */
+  const char *far;    /* if so: in i64 */
+  const char *common; /* to be added to `near`: the same in all lanes, not negative; or NULL */
+  bool counts;        /* the offset is not negative, even without `imm`, in active lanes */
+  int align;          /* in bytes: a power of two, at most 16 */
 } AmdAddress;
 
 /* Of an access whose memory is operand `at`, `imm` elements after its offset. */
 AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm);
 AmdAddress amd_address_after(AmdAddress from, int64_t bytes);
 const char *amd_pointer(Llvm *p, const AmdAddress *a);
+
+/* ---- amd_loop.c ---- */
+
+int amd_unroll(Llvm *p, const Op *loop);
 
 /* ---- amd_memory.c ---- */
 

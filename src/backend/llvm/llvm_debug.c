@@ -68,7 +68,16 @@ static void put_flags(const Llvm *p, StrBuf *out) {
   if (p->machine->flag) sb_printf(out, "!%d = %s\n", own, p->machine->flag);
 }
 
+static void put_loops(const Llvm *p, StrBuf *out) {
+  for (int i = 0; i < p->unrolled.n; i++) {
+    int loop = LLVM_LOOPS + 2 * i;
+    sb_printf(out, "!%d = distinct !{!%d, !%d}\n", loop, loop, loop + 1);
+    sb_printf(out, "!%d = !{!\"llvm.loop.unroll.count\", i32 %d}\n", loop + 1, p->unrolled.at[i]);
+  }
+}
+
 void llvm_debug_close(Llvm *p, StrBuf *out) {
+  put_loops(p, out);
   int file = p->has_lines ? file_number(p, p->k->at.file) : 0;
   if (p->has_lines) sb_printf(out, "!llvm.dbg.cu = !{!%d}\n", UNIT);
   put_flags(p, out);

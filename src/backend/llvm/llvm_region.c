@@ -195,6 +195,14 @@ static int64_t rounds_of(const Llvm *p, const Op *op) {
   return p->machine->watch ? p->machine->watch->rounds[op->id] : LLVM_NEVER_ASKS;
 }
 
+/* Appended to the branch back, for loops that LLVM should unroll. */
+static const char *loop_word(Llvm *p, const Op *op) {
+  int times = p->machine->unroll ? p->machine->unroll(p, op) : 1;
+  if (times < 2) return "";
+  vec_push(p->arena, &p->unrolled, times);
+  return arena_printf(p->arena, ", !llvm.loop !%d", LLVM_LOOPS + 2 * (p->unrolled.n - 1));
+}
+
 /* The body and the increment, with `stop` instead of the trip count; returns the back edge. */
 static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const char *stop,
                           const char *head, const char *behind) {
@@ -210,7 +218,7 @@ static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const 
   llvm_scope_close(p, mark);
   const char *next = llvm_let(p, "add nsw i%d %s, %" PRId64, l->bits, at, op_step(op));
   const char *more = llvm_let(p, "icmp slt i%d %s, %s", l->bits, next, stop);
-  llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, head, behind);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s%s", more, head, behind, loop_word(p, op));
   return (Entry){p->block, next, l->out};
 }
 

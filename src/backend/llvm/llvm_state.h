@@ -88,19 +88,20 @@ typedef struct LlvmWatch {
 
 /* What the emitter must know about a machine. */
 typedef struct LlvmMachine {
-  const char *called;     /* in messages: "CPUs" */
-  int vector_bits;        /* of a register */
-  bool f16;               /* conversions of f16 */
-  bool fma;               /* fused multiply-add */
-  bool keeps_nan;         /* the maximum and minimum of IEEE 754-2019 are instructions */
-  bool library;           /* the C library can be called */
-  bool narrow;            /* integers that fit are computed in 32 bits, not in 64 */
-  int global;             /* the address space of tensors */
-  const char *flag;       /* of the module, besides those of debug information; or NULL */
-  bool fast_math;         /* requested: docs/numerics.md */
-  LlvmFn *const *writer;  /* by op kind: of ops that not all machines have in common */
-  const LlvmTiles *tiles; /* NULL: there are no matrix registers */
-  const LlvmWatch *watch; /* NULL: loops run to their end */
+  const char *called;    /* in messages: "CPUs" */
+  int vector_bits;       /* of a register */
+  bool f16;              /* conversions of f16 */
+  bool fma;              /* fused multiply-add */
+  bool keeps_nan;        /* the maximum and minimum of IEEE 754-2019 are instructions */
+  bool library;          /* the C library can be called */
+  bool narrow;           /* integers that fit are computed in 32 bits, not in 64 */
+  int global;            /* the address space of tensors */
+  const char *flag;      /* of the module, besides those of debug information; or NULL */
+  bool fast_math;        /* requested: docs/numerics.md */
+  LlvmFn *const *writer; /* by op kind: of ops that not all machines have in common */
+  int (*unroll)(Llvm *p, const Op *loop); /* iterations that a for loop repeats; NULL: 1 */
+  const LlvmTiles *tiles;                 /* NULL: there are no matrix registers */
+  const LlvmWatch *watch;                 /* NULL: loops run to their end */
 } LlvmMachine;
 
 typedef struct DebugFile {
@@ -135,6 +136,7 @@ struct Llvm {
   Vec(Made) made; /* forms and splats, in order of creation */
   Vec(const char *) declared;
   const char *place; /* ", !dbg !7" of the current op, or "" */
+  Vec(int) unrolled; /* of each loop that LLVM unrolls, how often */
   bool has_lines;
   Vec(DebugFile) files;
   Vec(DebugPlace) places;
@@ -162,6 +164,8 @@ const char *llvm_label(Llvm *p, const char *what);
 void llvm_block(Llvm *p, const char *label); /* begins a block */
 
 /* ---- llvm_debug.c ---- */
+
+enum { LLVM_LOOPS = 1 << 20 }; /* the first number of metadata about loops */
 
 void llvm_debug_open(Llvm *p);
 void llvm_at(Llvm *p, const Op *op); /* the source location of the following instructions */

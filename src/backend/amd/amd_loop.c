@@ -1,0 +1,39 @@
+/* amd_loop.c: which loops are unrolled.
+ *
+ *     %o = expr ... + 4096*Mod($ARGK, 2)      an address in a ring of two slots: two iterations,
+ *                                             each with an immediate instead of an addition
+ *
+ * LLVM then sees which slot an iteration uses. */
+#include "backend/amd/amd_state.h"
+
+enum { MOST_TIMES = 4 };
+
+static int common_multiple(int a, int b) {
+  int m = a;
+  while (m % b) m += a;
+  return m;
+}
+
+/* The period of an expression of the counter: of its remainders by numbers. */
+static int period_of(Llvm *p, const Sym *e, const Sym *counter) {
+  int period = 1;
+  int64_t n;
+  bool is_rest = sym_kind(e) == SYM_mod && sym_is_int(sym_arg(p->sym, e, 1), &n) && n >= 2;
+  if (is_rest && n <= MOST_TIMES && amd_mentions(p, sym_arg(p->sym, e, 0), counter)) return (int)n;
+  for (int i = 0; i < sym_nargs(e); i++)
+    period = common_multiple(period, period_of(p, sym_arg(p->sym, e, i), counter));
+  return period;
+}
+
+int amd_unroll(Llvm *p, const Op *loop) {
+  const Sym *counter = ir_loop_counter(p->k, op_attr(loop, ATTR_axis)->sym);
+  int period = 1;
+  bool multiplies = false;
+  for (const Op *op = loop->body->first; op; op = op->next) {
+    if (op->body) return 1;
+    multiplies |= op->kind == OP_wave_mma;
+    if (op->kind == OP_expr)
+      period = common_multiple(period, period_of(p, op_attr(op, ATTR_expr)->sym, counter));
+  }
+  return multiplies && period <= MOST_TIMES ? period : 1;
+}
