@@ -51,26 +51,12 @@ static const GpuVendor vendor = {.name = "CUDA",
 
 /* ---- opening ---- */
 
-static GpuCalls calls_of(const CudaDriver *f) {
-  return (GpuCalls){.device_name = f->device_name,
-                    .device_memory = f->device_memory,
-                    .device_attr = f->device_attr,
-                    .alloc = f->alloc,
-                    .release = f->release,
-                    .stream_capture = f->stream_capture,
-                    .stream_wait = f->stream_wait,
-                    .module_unload = f->module_unload,
-                    .function = f->function,
-                    .function_get = f->function_get,
-                    .occupancy = f->occupancy};
-}
-
 static bool cuda_open(Device *d, const DeviceReport *r) {
   CudaState *s = ARENA_NEW(d->arena, CudaState);
   Gpu *g = d->state = &s->gpu;
   if (!(g->library = gpu_library_load(d->arena, &cuda_library, &s->f, r))) return false;
   g->vendor = &vendor;
-  g->call = calls_of(&s->f);
+  g->call = WV_GPU_CALLS(&s->f);
   int error = s->f.init(0);
   if (!error) error = s->f.version(&g->version);
   if (!error) error = s->f.device_count(&g->count);

@@ -79,6 +79,20 @@ typedef struct GpuCalls {
   int (*occupancy)(int *blocks, void *function, int threads, size_t shared);
 } GpuCalls;
 
+/* Those of a vendor's own struct. */
+#define WV_GPU_CALLS(f)                                                                            \
+  ((GpuCalls){.device_name = (f)->device_name,                                                     \
+              .device_memory = (f)->device_memory,                                                 \
+              .device_attr = (f)->device_attr,                                                     \
+              .alloc = (f)->alloc,                                                                 \
+              .release = (f)->release,                                                             \
+              .stream_capture = (f)->stream_capture,                                               \
+              .stream_wait = (f)->stream_wait,                                                     \
+              .module_unload = (f)->module_unload,                                                 \
+              .function = (f)->function,                                                           \
+              .function_get = (f)->function_get,                                                   \
+              .occupancy = (f)->occupancy})
+
 typedef struct GpuVendor {
   const char *name;        /* "CUDA" */
   const char *simulated;   /* a target that finds faulty accesses */

@@ -53,20 +53,6 @@ static const GpuVendor vendor = {
 
 /* ---- opening ---- */
 
-static GpuCalls calls_of(const HipDriver *f) {
-  return (GpuCalls){.device_name = f->device_name,
-                    .device_memory = f->device_memory,
-                    .device_attr = f->device_attr,
-                    .alloc = f->alloc,
-                    .release = f->release,
-                    .stream_capture = f->stream_capture,
-                    .stream_wait = f->stream_wait,
-                    .module_unload = f->module_unload,
-                    .function = f->function,
-                    .function_get = f->function_get,
-                    .occupancy = f->occupancy};
-}
-
 /* Without a device, HIP 6 says so in hipInit; HIP 5 calls the device invalid. */
 static int count_devices(HipState *s) {
   Gpu *g = &s->gpu;
@@ -83,7 +69,7 @@ static bool hip_open(Device *d, const DeviceReport *r) {
   Gpu *g = d->state = &s->gpu;
   if (!(g->library = gpu_library_load(d->arena, &hip_library, &s->f, r))) return false;
   g->vendor = &vendor;
-  g->call = calls_of(&s->f);
+  g->call = WV_GPU_CALLS(&s->f);
   if (!s->f.properties_6 && !s->f.properties_5) {
     Diag *lacks =
         diag_add(r->diags, DIAG_E0901, r->at, "`%s` lacks `hipGetDeviceProperties`", g->library);
