@@ -1,13 +1,10 @@
 /* motion.c: see motion.h. */
 #include "analysis/motion.h"
 
-#include <string.h>
-
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 
 /* ---- failing ---- */
-
 bool expr_may_fail(SymCtx *cx, const SymFacts *f, const Sym *e) {
   int64_t number, exponent;
   const Sym *by = NULL;

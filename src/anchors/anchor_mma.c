@@ -10,13 +10,11 @@
  * declared wave has its own part of the tile, and the grid divides that part among the machine's
  * waves that make up the declared one. */
 #include "anchors/anchors.h"
-#include "ir/attr.h"
 #include "ir/layout_links.h"
 
 typedef struct Grid {
   int along_m, along_n, idle; /* groups of waves; idle groups hold copies */
   int tile_m, tile_n;         /* per group: whole instructions */
-
   /* Lane-observable kernels: the grid describes one declared wave, and these count the declared
    * waves. */
   struct {

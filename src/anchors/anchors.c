@@ -3,7 +3,6 @@
 #include "anchors/anchors.h"
 
 #include "ir/attr.h"
-#include "ir/layout_links.h"
 #include "ir/ops/reductions.h"
 
 typedef struct Finder {
@@ -16,7 +15,6 @@ typedef struct Finder {
 } Finder;
 
 /* ---- order ----------------------------------------------------------------------------------- */
-
 /* The product of the trip counts of the loops around an op; an unknown trip count counts as a
  * few. */
 static int64_t trips_around(const Distribution *d, const Op *op) {

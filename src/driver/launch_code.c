@@ -7,12 +7,10 @@
 
 #include <string.h>
 
-#include "base/host_steps.h"
 #include "ir/dtype.h"
 #include "wave.h"
 
 /* ---- parameters and slots ---- */
-
 _Static_assert(DTYPE_COUNT < 63, "ArtParam.accepts has a bit for every dtype");
 
 static int64_t accepted(DType d) {

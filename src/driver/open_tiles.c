@@ -1,8 +1,6 @@
 /* open_tiles.c: see open_tiles.h. */
 #include "driver/open_tiles.h"
 
-#include <string.h>
-
 #include "analysis/analysis.h"
 #include "anchors/contract.h"
 #include "ir/ops/access.h"
@@ -36,7 +34,6 @@ static bool mentions3(const Search *s, const Sym *const e[3], const Sym *symbol)
 }
 
 /* ---- sizes ---- */
-
 static void add_symbol(Search *s, const Sym *symbol, bool by_value) {
   OpenSymbols *out = s->out;
   int i = 0;

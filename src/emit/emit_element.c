@@ -2,10 +2,8 @@
  * coordinates contain. All of it is over $x, the coordinates of the element in the tile, so it
  * serves lanes (lower_open.c) and loops (lower_tiles) alike. */
 #include "emit/emit.h"
-#include "ir/dtype.h"
 
 /* ---- tests ---- */
-
 const Sym *element_test(Lower *l, const AccessBounds *b, const Sym *test) {
   const Value *memory = b->access.memory;
   SymBinding to[2 * IR_MAX_RANK];

@@ -1,6 +1,5 @@
 /* emit_scope.c: regions of the program that is emitted, its arguments and its header. */
 #include "emit/emit.h"
-#include "ir/attr.h"
 
 bool emit_refuse(Lower *l, const Op *op, const char *what) {
   diag_add(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not supported yet",
@@ -9,7 +8,6 @@ bool emit_refuse(Lower *l, const Op *op, const char *what) {
 }
 
 /* ---- scopes ---- */
-
 LowerScope *emit_open_scope(Lower *l, Region *region, const SymFacts *facts) {
   LowerScope *s = ARENA_NEW(l->arena, LowerScope);
   *s = (LowerScope){.region = region, .facts = facts, .outer = l->scope};

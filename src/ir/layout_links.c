@@ -1,7 +1,6 @@
 /* layout_links.c: the links of each op, and how a layout crosses one (layout_links.h). */
 #include "ir/layout_links.h"
 
-#include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
 
@@ -12,7 +11,6 @@ int type_dim(const Type *t, const Sym *dim) {
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
-
 typedef struct Links {
   Arena *arena;
   Op *op;

@@ -1,9 +1,7 @@
 /* lower_coords.c: coordinates of the elements that a lane holds, as expressions of its ids. */
-#include "ir/layout_links.h"
 #include "lower_threads/lower.h"
 
 /* ---- digits ---- */
-
 /* The value of one digit of `number`, which is below `count`. */
 static const Sym *digit_of(Lower *l, const Sym *number, int count, int weight, int radix) {
   const Sym *e = sym_floordiv(l->sym, number, sym_int(l->sym, weight));

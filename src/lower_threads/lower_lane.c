@@ -6,7 +6,6 @@
  * number of registers is tied to the operand's. A thread's part of a tile is a sequence of vectors,
  * with the vectors of different tiles of a wave one after the other (docs/language.md, section
  * 13.3). */
-#include "ir/attr.h"
 #include "lower_threads/lower.h"
 
 static bool refuse_count(Lower *l, const Op *op, int have, int want) {

@@ -4,7 +4,6 @@
  * In the normal case a thread only tests its elements: the rest is in a region that it enters if
  * one of them failed. */
 #include "base/failures.h"
-#include "ir/attr.h"
 #include "lower_threads/memory/lower_walk.h"
 
 /* The registers that this thread reports, and whether each of them failed. */

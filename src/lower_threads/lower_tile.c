@@ -1,5 +1,4 @@
 /* lower_tile.c: ops on the registers that a lane holds: elementwise, constants, other shapes. */
-#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 

@@ -15,14 +15,12 @@
  * must have been recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. tiles.h explains the
  * ideas. */
 #include "anchors/contract.h"
-#include "ir/attr.h"
 #include "lower_tiles/tiles.h"
 #include "lower_tiles/tiles_region.h"
 
 bool tiles_refuse(Tiles *t, const Op *op, const char *what) { return emit_refuse(&t->l, op, what); }
 
 /* ---- ops without an effect ---- */
-
 static bool hold_scalar(Tiles *t, const Value *v) {
   Tile *tile = &t->tile[v->id];
   tile->held = TILE_INLINE;

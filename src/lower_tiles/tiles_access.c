@@ -4,10 +4,7 @@
  * one address; others have an address each. A test that bounds the coordinate along the vector
  * becomes a comparison of 0, 1, 2, ... with the distance to the limit; tests that hold in the
  * surrounding loops (granted, or proved) are omitted. */
-#include "ir/attr.h"
-#include "ir/dtype.h"
 #include "ir/ops/atomics.h"
-#include "ir/ops/reductions.h"
 #include "lower_tiles/tiles.h"
 
 /* An access at a point. $APPLY_EXPR_ARG_i in its expressions is dynamic[i]. */
@@ -27,7 +24,6 @@ typedef struct TileAccess {
 } TileAccess;
 
 /* ---- tests ---- */
-
 /* The limit of a test `$xi < limit`, however it is written; NULL: it is another test. */
 static const Sym *limit_of(SymCtx *sym, const Sym *test, int i) {
   const Sym *x = access_x(sym, i), *coeff, *rest;

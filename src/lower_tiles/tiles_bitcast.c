@@ -3,7 +3,6 @@
  *     tile<M, K/2, i8> -> tile<M, K, f4e2m1fn>     element k is half Mod(k, 2) of byte floor(k/2)
  *
  * The dims differ only in one, which has other units. */
-#include "ir/dtype.h"
 #include "lower_tiles/tiles.h"
 
 typedef struct Bitcast {
@@ -27,7 +26,6 @@ static Point source_point(const Bitcast *b, const Point *p, const Sym *at) {
 }
 
 /* ---- from wide to narrow ---- */
-
 /* One element along the dim: part number Mod(at, per) of each wide one. */
 static Value *part_at(const void *user, const Point *p) {
   const Bitcast *b = user;

@@ -1,6 +1,5 @@
 /* tiles_expr.c: expressions on vectors. `expr` computes one number; if some of its symbols are
  * vecs, an expression becomes elementwise ops, in 64 bits, because expressions are exact. */
-#include "ir/dtype.h"
 #include "lower_tiles/tiles.h"
 
 Value *tile_iota(Tiles *t, int width, DType dtype) {

@@ -2,7 +2,6 @@
  *
  * Elements that a write skips along a dim are not computed at all: its loops end there. */
 #include "base/failures.h"
-#include "ir/dtype.h"
 #include "lower_tiles/tiles_region.h"
 
 static bool write_at(Tiles *t, const Point *p, void *user) {
@@ -32,7 +31,6 @@ bool tiles_write(Tiles *t, const Op *op) {
 }
 
 /* ---- atomics ---- */
-
 typedef struct Atomics {
   const Op *op;
   const Value *result; /* NULL: it is not used */

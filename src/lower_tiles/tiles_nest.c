@@ -10,11 +10,9 @@
  *
  *     for $i1 step 32 with {trips = full} { no tests }
  *     for $i1 from full step 32 with {trips = 96} { masks } */
-#include "ir/dtype.h"
 #include "lower_tiles/tiles_region.h"
 
 /* ---- nests ---- */
-
 void nest_open(Tiles *t) {
   NestLevel *n = ARENA_NEW(t->l.arena, NestLevel);
   *n = (NestLevel){.scope = t->l.scope, .granted = t->granted.n, .outer = t->level};

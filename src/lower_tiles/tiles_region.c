@@ -3,10 +3,8 @@
  * Single elements are carried in registers. A carried tile has one buffer, which the body reads as
  * its argument; what the body yields is written there at its end, unless it was computed in place.
  * A buffer that is not needed afterwards is reused instead of copied. */
-#include <stdio.h>
-
-#include "ir/attr.h"
 #include "lower_tiles/tiles_region.h"
+#include "ir/attr.h"
 
 /* ---- scopes ---- */
 

@@ -3,13 +3,11 @@
  * A value already computed at the same point is reused. A value is computed in the outermost loop
  * of the nest whose counters its coordinates mention: a row's scale is computed before the loop
  * along the row. */
-#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/ops/inline_ptx.h"
 #include "lower_tiles/tiles.h"
 
 /* ---- points ---- */
-
 const Sym *point_get(const Point *p, const Sym *dim) {
   for (int i = 0; i < p->n; i++)
     if (dim_base(p->dim[i]) == dim_base(dim)) return p->at[i];

@@ -3,8 +3,6 @@
  * The drawing is plain SVG, coloured by lane. The page's script can colour it by register or wave,
  * and names the holder of the element under the pointer, from the layout's digits given next to
  * it. */
-#include <string.h>
-
 #include "report/page.h"
 #include "report/report.h"
 

@@ -17,8 +17,6 @@
 #include "analysis/memory_uses.h"
 #include "transform/pass.h"
 
-#include <string.h>
-
 enum { ALIGN_COPY = 128 };
 
 typedef struct Block {
@@ -44,7 +42,6 @@ typedef struct Allocs {
 } Allocs;
 
 /* ---- blocks ---- */
-
 /* An allocation without extents takes those of the tile at its position. */
 static bool give_extents(Allocs *p, Op *alloc) {
   const Type *t = alloc->results[0].type;

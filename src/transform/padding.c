@@ -21,8 +21,6 @@
  *
  * The value of padding is unspecified, so any op may see another value there: what follows in the
  * region uses %q instead of %p, and %p is computed only for %q. */
-#include <string.h>
-
 #include "analysis/access/in_bounds.h"
 #include "analysis/analysis.h"
 #include "ir/ops/reductions.h"

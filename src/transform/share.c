@@ -11,7 +11,6 @@
  *
  * Needs HEADER; one lane's program only. */
 #include "analysis/motion.h"
-#include "ir/attr.h"
 #include "ir/region_facts.h"
 #include "transform/pass.h"
 
@@ -28,7 +27,6 @@ typedef struct Share {
 } Share;
 
 /* ---- what is worth sharing ---- */
-
 static bool is_shift(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
 /* A factor of it is divided by something other than a power of two. */

@@ -18,7 +18,6 @@
 #include "ir/attr.h"
 #include "transform/pass.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -37,7 +36,6 @@ typedef struct Split {
 } Split;
 
 /* ---- the last element ---- */
-
 /* The symbols that positions count with: $e of the tile, and the counters of enclosing loops; with
  * the last value of each. */
 typedef struct Counters {

@@ -14,7 +14,6 @@
  * A memory may also lack a dimension that workgroups divide, such as row maxima when columns are
  * divided. Then several workgroups write the same elements, and `agreed` says that they write the
  * same values. The simulator checks that they do. */
-#include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "transform/pass.h"
 

@@ -10,8 +10,6 @@
  * coordinate changed this way is outside every memory, and a test checks for it (in_bounds.c),
  * because clamped numbers may cancel each other. */
 #include "analysis/distribute.h"
-#include "ir/dtype.h"
-#include "ir/ops/access.h"
 
 /* An expression over sizes, ids and counters is no larger than they are. */
 static bool is_of_sizes(const FarSymbols *far, const Value *v) {

@@ -1,15 +1,12 @@
 /* cpu.c: the text of a kernel for CPUs: its function, arguments, ids. The other files of this folder
  * and of backend/llvm emit the ops. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_dot.h"
 #include "backend/cpu/lanes/cpu_lanes.h"
-#include "ir/dtype.h"
 #include "ir/launch_facts.h"
 
 /* ---- hosts ---- */
-
 CpuHost cpu_host(const HostWords *words) {
   const char *triple = words->triple, *features = words->features;
   bool arm = strncmp(triple, "aarch64", 7) == 0 || strncmp(triple, "arm64", 5) == 0;

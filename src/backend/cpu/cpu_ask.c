@@ -2,10 +2,8 @@
  * continue, at intervals during a loop; and, where it waits, whether any thread is left that could
  * end the wait. */
 #include "backend/cpu/cpu_state.h"
-#include "ir/dtype.h"
 
 /* ---- rounds ---- */
-
 /* Returns from the function unless `go`. */
 static void go_on_if(Llvm *p, const char *go, const char *result) {
   const char *on = llvm_label(p, "on"), *stop = llvm_label(p, "stop");

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "backend/cpu/cpu_state.h"
-#include "ir/dtype.h"
 
 typedef struct Rows {
   DType dtype;

@@ -5,13 +5,11 @@
  * here. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "backend/llvm/llvm_state.h"
 #include "ir/dtype.h"
 
 /* ---- vectors of 32-bit integers, as text ---- */
-
 typedef struct Ints {
   Llvm *p;
   int n;

@@ -2,14 +2,12 @@
  * form. The body of a loop is written to a separate buffer, because the phi nodes before it mention
  * what it yields. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "backend/llvm/llvm_state.h"
 #include "ir/dtype.h"
 #include "ir/region_facts.h"
 
 /* ---- carried values ---- */
-
 /* The parts of a value in the form in which `like` is carried; the part of a memory is its
  * address. */
 static const char *const *carried_parts(Llvm *p, Held *h, const Held *like) {

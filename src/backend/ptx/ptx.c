@@ -3,9 +3,7 @@
 #include "backend/ptx/ptx.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -27,7 +25,6 @@ Reg ptx_new(Ptx *p, RegClass class) {
 }
 
 /* ---- lines ---- */
-
 /* A name that can be written between quotes. */
 static bool is_plain(const char *name) {
   for (; *name; name++)

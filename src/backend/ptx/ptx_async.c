@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
-#include "ir/dtype.h"
 
 /* An attribute's expression: a number as it is, otherwise a 32-bit register. */
 static const char *amount(Ptx *p, const Op *op, AttrKey key) {
@@ -26,7 +25,6 @@ const char *ptx_word(Ptx *p, const Value *v) {
 }
 
 /* ---- barriers of threads ---- */
-
 static void cluster_barrier(Ptx *p) {
   ptx_line(p, "barrier.cluster.arrive.release.aligned");
   ptx_line(p, "barrier.cluster.wait.acquire.aligned");

@@ -1,7 +1,6 @@
 /* ptx_atomic.c: atomic read-modify-write. Without an instruction for it, an atomic is a
  * compare-and-swap loop on the word that contains the element. Atomic f32 additions in global
  * memory flush subnormals, as the hardware does. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -37,7 +36,6 @@ static const char *native(Ptx *p, Mode mode, DType t) {
 }
 
 /* ---- one element ---- */
-
 typedef struct AtomicTarget {
   const char *space, *order;
   Reg address;  /* of the element's first byte */

@@ -8,7 +8,6 @@
 
 #include "backend/ptx/ptx_divide.h"
 #include "backend/ptx/ptx_state.h"
-#include "ir/dtype.h"
 
 /* 2**(bits + shift) / d, rounded up, with the smallest shift for which the error of the product,
  * times the largest dividend, is below one unit, so that it never changes a quotient. */

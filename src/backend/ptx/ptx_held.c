@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
-#include "ir/dtype.h"
 
 RegClass ptx_class_of(DType t) {
   const DTypeInfo *info = &dtype_info[t];
@@ -31,7 +30,6 @@ Held held_new(Ptx *p, DType t, int n, bool words) {
 }
 
 /* ---- from one form to the other ---- */
-
 static bool is_open(const Ptx *p, int region) {
   for (int i = p->regions.n - 1; i >= 0 && region; i--)
     if (p->regions.at[i] == region) return true;

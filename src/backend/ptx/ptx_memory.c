@@ -1,12 +1,10 @@
 /* ptx_memory.c: loads and stores. After `legalise` an access has 1, 2, 4, 8 or 16 bytes. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
 /* ---- addresses ---- */
-
 const char *ptx_space(const Ptx *p, const Op *op, const Value *memory) {
   if (op_has(op, ATTR_peer)) return "shared::cluster";
   return ptx_is_shared(p, memory) ? "shared" : "global";

@@ -1,7 +1,6 @@
 /* ptx_mma.c: matrix instructions. Operands are words, as the fragments hold them in registers;
  * accumulators are elements of their own type, or words for f16. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
@@ -182,7 +181,6 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
 }
 
 /* ---- wgmma ---- */
-
 /* Registers that the following instructions read are formed before the fence. */
 void ptx_wgmma_fence(Ptx *p, const Op *op) {
   for (const Op *next = op->next; next && next->kind != OP_wgmma_commit; next = next->next) {

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "backend/ptx/ptx_state.h"
-#include "ir/dtype.h"
 #include "ir/region_facts.h"
 
 typedef struct Carried {

@@ -4,7 +4,6 @@
  * makes the quotient that small, and the remainder is divided again until it is less than b. Each
  * iteration reduces the difference of the exponents by 50; most operands need one. */
 #include "backend/ptx/ptx_state.h"
-#include "ir/dtype.h"
 
 /* The biased exponent of a positive number: 0 if it is subnormal. */
 static Reg exponent(Ptx *p, Reg r) {

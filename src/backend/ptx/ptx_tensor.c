@@ -1,7 +1,6 @@
 /* ptx_tensor.c: copies of boxes of tensors. The box is described by a tensor map, an argument that
  * the launch creates. */
 #include "backend/ptx/ptx_state.h"
-#include "ir/dtype.h"
 
 enum { MAP_BYTES = 128, MAP_RANK = 5 };
 

@@ -5,12 +5,10 @@
 
 #include "backend/eval/arg_check.h"
 #include "backend/sim/sim_state.h"
-#include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/ops/inline_ptx.h"
 
 /* ---- symbols ---- */
-
 static int symbol_slot(Sim *s, const char *name) {
   name = intern(&s->cx->names, name);
   uintptr_t found = (uintptr_t)map_get(&s->symbol_of, map_key(name));

@@ -1,5 +1,4 @@
 /* api_build.c: building kernels through wave.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "driver/api/api.h"
@@ -184,7 +183,6 @@ wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_inte
 }
 
 /* ---- regions ---- */
-
 bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
               const wv_attr *attrs, int nattrs, wv_place at) {
   API_BUILDS(b, false);

@@ -1,5 +1,4 @@
 /* api_expr.c: expressions through wave.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "driver/api/api.h"
@@ -197,7 +196,6 @@ wv_expr wv_expr_copy(wv_ctx *to, wv_expr e) {
 }
 
 /* ---- substitution and proofs ---- */
-
 static SymBinding *bindings_of(Arena *a, const wv_binding *from, int n) {
   SymBinding *out = ARENA_ARRAY(a, SymBinding, n);
   for (int i = 0; i < n; i++) out[i] = (SymBinding){api_sym(from[i].from), api_sym(from[i].to)};

@@ -4,7 +4,6 @@
 #include "base/environment/environment.h"
 #include "driver/api/api.h"
 #include "driver/compile.h"
-#include "runtime/device.h"
 
 static wv_machine blank(const char *kind) { return (wv_machine){.kind = kind, .device = -1}; }
 

@@ -9,7 +9,6 @@
 #include "ir/infer/infer.h"
 #include "ir/ops/access.h"
 #include "ir/ops/combine.h"
-#include "target/target.h"
 
 Builder *builder_new(Context *cx, const char *name, Span at) {
   Kernel *k = kernel_new(cx, name, at);
@@ -51,7 +50,6 @@ Value *build_param(Builder *b, const char *name, const Type *type, const Sym *bi
 }
 
 /* ---- operands ---- */
-
 static const Region *home(const Value *v) { return v->def ? v->def->parent : v->owner; }
 
 /* A value may be used in its own region and nested ones: its home is one of the open regions. */

@@ -9,7 +9,6 @@
  * For values that are not tiles, the workgroup is reported as the position. Without values, those
  * that the condition compares are reported. */
 #include "ir/build/build_state.h"
-#include "ir/dtype.h"
 #include "ir/ops/reports.h"
 
 typedef struct Assert {
@@ -35,7 +34,6 @@ static void add_word(Assert *s, Value *v, FailureType type, const char *name) {
 }
 
 /* ---- where ---- */
-
 static void add_position(Assert *s) {
   Context *cx = s->b->k->cx;
   for (int i = 0; i < s->words->rank; i++) {

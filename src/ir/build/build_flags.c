@@ -5,7 +5,6 @@
  *
  * Authors mark the read that waits, and may forget the write that ends the wait. That write is
  * ordered after the data it announces only if it is volatile too. */
-#include "ir/attr.h"
 #include "ir/build/build_state.h"
 
 static bool is_in_while(const Op *op) {

@@ -3,8 +3,6 @@
  * has those of regions and what all rules share. */
 #include "ir/infer/infer.h"
 
-#include "ir/attr.h"
-
 bool infer_need_value(const Infer *in, int i) {
   if (type_is_value(infer_arg(in, i))) return true;
   return INFER_FAIL_HINT(in, E0310, "read memory first",
@@ -31,7 +29,6 @@ bool infer_need_class(const Infer *in, int i, bool fits, const char *wanted) {
 }
 
 /* ---- shapes ---- */
-
 bool infer_has_dim(const Type *t, const Sym *dim) {
   for (int i = 0; i < t->rank; i++)
     if (t->dims[i] == dim) return true;

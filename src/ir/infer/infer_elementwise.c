@@ -1,6 +1,5 @@
 /* infer_elementwise.c: the rules of elementwise ops, and the common shape of operands with
  * different dims. */
-#include "ir/attr.h"
 #include "ir/infer/infer.h"
 
 /* All dims of both: those of the larger shape (of the second if equal), then the others. */

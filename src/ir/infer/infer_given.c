@@ -1,5 +1,4 @@
 /* infer_given.c: the rules of ops whose result type the author writes, in whole or in part. */
-#include "ir/attr.h"
 #include "ir/infer/infer.h"
 #include "ir/ops/alloc_layout.h"
 

@@ -1,5 +1,4 @@
 /* infer_reduce.c: the rules of reductions, scans and top-k. */
-#include "ir/attr.h"
 #include "ir/infer/infer.h"
 #include "ir/ops/combine.h"
 

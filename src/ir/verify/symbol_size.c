@@ -8,8 +8,6 @@
  * that all of them have an element for each coordinate.
  *
  * By default, tensors that disagree are a mistake. kernel_free_sizes makes their layouts free. */
-#include <string.h>
-
 #include "ir/ir.h"
 
 /* Compares names: a symbol may be known to be non-negative in one place and not in another. */

@@ -7,7 +7,6 @@
  * if one workgroup and one wave are proved to have the whole dimension, if a loop over it covers
  * the rest, if `block` requests the workgroup's part, or if atomics combine the parts. A kernel
  * with a grid of its own places its tiles itself. */
-#include "ir/attr.h"
 #include "ir/launch_facts.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
@@ -23,7 +22,6 @@ typedef struct Parts {
 } Parts;
 
 /* ---- which ops ---- */
-
 /* The dimension along which an op combines elements; NULL: it does not. */
 static const Sym *combined_dim(Kernel *k, const Op *op) {
   if (op_is_reduction(op)) return op_attr(op, ATTR_dim)->sym;

@@ -3,7 +3,6 @@
  *     read %a {mask = [$x0 < M]}, 8 registers along the contiguous dim     1 load of vec<8>
  *
  * lower_open.c describes the access, lower_walk.c goes through its registers. */
-#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower_threads/memory/lower_walk.h"
 
@@ -80,7 +79,6 @@ void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
 }
 
 /* ---- ops ---- */
-
 bool lower_read(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   LaneAccess a;

@@ -1,5 +1,4 @@
 /* lower_atomic.c: atomics on tiles: one for each element that a lane acts on. */
-#include "ir/attr.h"
 #include "ir/ops/atomics.h"
 #include "lower_threads/memory/lower_walk.h"
 

@@ -6,8 +6,6 @@
  * Values that mappings look up come from tables: memory that was read, and arithmetic on it. So
  * they are recomputed where they are needed, instead of being passed from lane to lane. A table
  * that the kernel writes might have changed by then, and is refused. */
-#include "analysis/memory_uses.h"
-#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 

@@ -4,12 +4,10 @@
  * A width is used only if analysis has shown that the elements are adjacent, aligned and tested
  * together (AccessBounds.run). Coordinates that come from registers (dynamic values) give every
  * element an address of its own. */
-#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 
 /* ---- values that coordinates take from registers ---- */
-
 /* Dynamic values, and the coordinate that an operand replaces. */
 static bool open_dynamic(Lower *l, LaneAccess *a, const AccessBounds *b) {
   const MemAccess *m = a->access;

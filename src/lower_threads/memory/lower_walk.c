@@ -1,7 +1,5 @@
 /* lower_walk.c: offsets, masks and coordinates of the accesses of one lane. */
 #include "lower_threads/memory/lower_walk.h"
-#include "ir/attr.h"
-#include "ir/dtype.h"
 
 /* Only one holder of each element acts. */
 static void find_owner(Walk *w, int waves) {

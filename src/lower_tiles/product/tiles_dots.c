@@ -6,12 +6,10 @@
  *     }
  *
  * Nothing is packed, unless the few rows have another layout or type. */
-#include "ir/dtype.h"
 #include "lower_tiles/product/tiles_pack.h"
 #include "lower_tiles/product/tiles_product.h"
 
 enum { MOST_STREAMS = 2 }; /* rows read at once: 4 and 8 were slower */
-
 typedef struct Dots {
   const TiledProduct *p;
   int width; /* of vectors along k */

@@ -6,11 +6,9 @@
  * A group is moved as a whole if it is contiguous in memory; if rows are contiguous, vectors of
  * several k are interleaved. What a step of the product reads past the last element of k is
  * zero. */
-#include "ir/dtype.h"
 #include "lower_tiles/product/tiles_pack.h"
 
 enum { LONG = 32 }; /* groups that are moved as a whole */
-
 /* Offset of (k, row) in the panel; k in whole groups. */
 static const Sym *offset_of(Tiles *t, const Packing *x, const Sym *k, const Sym *row) {
   SymCtx *sym = t->l.sym;

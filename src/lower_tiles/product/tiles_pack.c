@@ -11,15 +11,12 @@
  * of the last one that is, and elements along k that are skipped are not packed. */
 #include "lower_tiles/product/tiles_pack.h"
 
-#include "ir/dtype.h"
-
 enum {
   DISTANCE = 8, /* rows between what is transposed and what is prefetched */
   RUN = 8       /* rows of memory that are read together when panels are cut out of them */
 };
 
 /* ---- elements ---- */
-
 Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p) {
   Value *v = tiles_wide_at(t, from->of, p);
   return v ? emit_cast(&t->l, v, from->dtype) : NULL;

@@ -1,6 +1,4 @@
 /* cuda_launch.c: one launch; tensor maps. Nothing here allocates, waits or locks. */
-#include <string.h>
-
 #include "runtime/cuda/cuda_driver.h"
 
 static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {

@@ -1,7 +1,6 @@
 /* launch_check.c: do these arguments fit the kernel? A fast check first; on failure, the report
  * says which argument it was, what was expected and what was found. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "runtime/launch/launch.h"
 
@@ -13,7 +12,6 @@ DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at) {
 }
 
 /* ---- slots ---- */
-
 static void fill_strides(const wv_tensor *t, int64_t *to) {
   uint64_t stride = 1; /* it may wrap for a tensor that cannot exist */
   for (int d = t->rank - 1; d >= 0; d--) {

@@ -14,8 +14,6 @@
  * remark. A copy that every iteration of a loop would repeat is moved before it. Volatile reads are
  * not staged. Allocations made by the author are left alone. Needs distribute; breaks all that
  * counts ops. For machines with lanes: `lower_tiles` packs operands itself. */
-#include <string.h>
-
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "transform/pass.h"

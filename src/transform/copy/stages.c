@@ -41,7 +41,6 @@
  *
  * stages_plan decides what is prefetched, and how many slots there are. Only the innermost loop
  * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
-#include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "transform/copy/copy_mode.h"
 #include "transform/copy/copy_plan.h"
@@ -58,7 +57,6 @@ typedef struct Rewrite {
 } Rewrite;
 
 /* ---- attributes ---- */
-
 static void set_expr(Rewrite *w, Op *op, AttrKey key, const Sym *e) {
   op_set_attr(w->k, op, (Attr){.key = key, .sym = e});
 }

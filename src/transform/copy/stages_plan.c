@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "transform/copy/copy_plan.h"
 #include "transform/copy/stages_early.h"
@@ -51,7 +50,6 @@ static bool is_said(const Planner *p, const Op *op) {
 }
 
 /* ---- loops ---- */
-
 static bool has_copies(const Region *r) {
   for (const Op *op = r->first; op; op = op->next)
     if (op->kind == OP_copy && memory_is_scratch(op->args[1])) return true;

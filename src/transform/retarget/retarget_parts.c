@@ -2,7 +2,6 @@
 #include "transform/retarget/retarget_parts.h"
 
 #include "analysis/uniform.h"
-#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
 
@@ -15,7 +14,6 @@ typedef struct Shared {
 typedef Vec(Op *) Ops;
 
 /* ---- which products ---- */
-
 /* The number of declared waves that share the loop tile along the product's k; 1: none do. */
 static int waves_of(const Shared *s, const Op *op) {
   const Distribution *d = s->cx->facts.distribute;

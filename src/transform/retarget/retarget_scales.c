@@ -1,8 +1,6 @@
 /* retarget_scales.c: rewrites products with scales as plain products (retarget_scales.h). */
 #include "transform/retarget/retarget_scales.h"
 
-#include "ir/attr.h"
-
 /* `type` NULL: inferred from the operands. */
 static Value *insert(Kernel *k, Op *before, OpKind kind, Value *const *args, int nargs,
                      const Type *type) {
@@ -57,7 +55,6 @@ void retarget_apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *targ
 }
 
 /* ---- runs ---- */
-
 typedef struct Runs {
   Digits order;
   bool lane[LAYOUT_DIGITS]; /* the digit counts lanes; otherwise registers */

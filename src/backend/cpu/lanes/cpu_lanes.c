@@ -3,10 +3,7 @@
 
 #include <inttypes.h>
 
-#include "ir/dtype.h"
-
 /* ---- loops ---- */
-
 static CountLoop count_to(Llvm *p, const char *count) {
   CountLoop l = {llvm_new(p),
                  llvm_new(p),
