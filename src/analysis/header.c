@@ -48,11 +48,9 @@ static void assume_bindings(const Header *h) {
 /* An assumption about a symbol that is set later holds only for its first value. */
 static bool keeps_holding(const Header *h, const Sym *s) {
   if (!h->set.n) return true;
-  int n = sym_free_symbols(s, NULL, 0);
-  const Sym **symbols = ARENA_ARRAY(h->arena, const Sym *, n);
-  sym_free_symbols(s, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (symbol_is_set(&h->set, symbols[i])) return false;
+  FreeSymbols symbols = sym_symbols(h->arena, s);
+  for (int i = 0; i < symbols.n; i++)
+    if (symbol_is_set(&h->set, symbols.at[i])) return false;
   return true;
 }
 

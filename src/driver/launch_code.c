@@ -102,17 +102,16 @@ static const Sym *meaning(const LaunchSymbols *s, const Sym *symbol) {
 const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
   enum { DEEPEST = 32 }; /* values that refer to each other in a cycle were refused before */
   for (int round = 0; e && round < DEEPEST; round++) {
-    int n = sym_free_symbols(e, NULL, 0), changed = 0;
-    const Sym **free_symbols = ARENA_ARRAY(s->arena, const Sym *, n + 1);
-    SymBinding *to = ARENA_ARRAY(s->arena, SymBinding, n + 1);
-    sym_free_symbols(e, free_symbols, n);
-    for (int i = 0; i < n; i++) {
-      to[i] = (SymBinding){free_symbols[i], meaning(s, free_symbols[i])};
+    FreeSymbols free_symbols = sym_symbols(s->arena, e);
+    int changed = 0;
+    SymBinding *to = ARENA_ARRAY(s->arena, SymBinding, free_symbols.n + 1);
+    for (int i = 0; i < free_symbols.n; i++) {
+      to[i] = (SymBinding){free_symbols.at[i], meaning(s, free_symbols.at[i])};
       if (!to[i].to) return NULL;
       changed += to[i].to != to[i].from;
     }
     if (!changed) return e;
-    e = sym_subst(s->k->cx->sym, e, to, n);
+    e = sym_subst(s->k->cx->sym, e, to, free_symbols.n);
   }
   return NULL;
 }

@@ -14,18 +14,10 @@ typedef struct Search {
   bool hopeless; /* a size is not known at the call, or there are too many symbols */
 } Search;
 
-static const Sym **symbols_of(const Search *s, const Sym *e, int *n) {
-  *n = e ? sym_free_symbols(e, NULL, 0) : 0;
-  const Sym **symbols = ARENA_ARRAY(s->arena, const Sym *, *n + 1);
-  if (*n) sym_free_symbols(e, symbols, *n);
-  return symbols;
-}
-
 static bool mentions(const Search *s, const Sym *e, const Sym *symbol) {
-  int n;
-  const Sym **symbols = symbols_of(s, e ? distribute_fixed(s->d, e) : NULL, &n);
-  for (int i = 0; i < n; i++)
-    if (sym_same_name(symbols[i], symbol)) return true;
+  FreeSymbols symbols = sym_symbols(s->arena, e ? distribute_fixed(s->d, e) : NULL);
+  for (int i = 0; i < symbols.n; i++)
+    if (sym_same_name(symbols.at[i], symbol)) return true;
   return false;
 }
 
@@ -48,9 +40,8 @@ static void add_symbol(Search *s, const Sym *symbol, bool by_value) {
 
 /* A size that must be a number. `whole`: the dimension it may be the whole of, or NULL. */
 static void add_size(Search *s, const Sym *size, const Sym *whole) {
-  int n;
-  const Sym **symbols = symbols_of(s, size, &n);
-  for (int i = 0; i < n; i++) add_symbol(s, symbols[i], size != whole);
+  FreeSymbols symbols = sym_symbols(s->arena, size);
+  for (int i = 0; i < symbols.n; i++) add_symbol(s, symbols.at[i], size != whole);
 }
 
 static void add_type(Search *s, const Op *op, const Type *t) {

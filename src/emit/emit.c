@@ -61,13 +61,11 @@ static const Sym *guarded(Lower *l, const Sym *e) {
 
 /* The outermost scope in which e is defined with the same value as here, or can be made so. */
 static LowerScope *home_of(Lower *l, const Sym *e) {
-  int n = sym_free_symbols(e, NULL, 0);
-  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
-  sym_free_symbols(e, symbols, n);
+  FreeSymbols symbols = sym_symbols(l->arena, e);
   LowerScope *home = l->scope;
   for (LowerScope *next = home; next && !is_conditional(home); home = next) {
-    for (int i = 0; i < n; i++)
-      if (scope_of(l, symbols[i]) == home) return home;
+    for (int i = 0; i < symbols.n; i++)
+      if (scope_of(l, symbols.at[i]) == home) return home;
     next = home->outer;
     if (!next) return home;
     if (expr_may_fail(l->sym, next->facts, e) && !guarded(l, e)) return home;
@@ -95,13 +93,12 @@ const Sym *emit_sound(Lower *l, const Sym *e) {
 const Sym *emit_at_entry(Lower *l, const Sym *e) {
   e = emit_sound(l, e);
   if (!l->hidden.n) return e;
-  int n = sym_free_symbols(e, NULL, 0), hidden = 0;
-  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
-  SymBinding *to = ARENA_ARRAY(l->arena, SymBinding, n + 1);
-  sym_free_symbols(e, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (sym_name(symbols[i])[0] != '$' && symbol_is_set(&l->hidden, symbols[i]))
-      to[hidden++] = (SymBinding){symbols[i], entry_name(l, symbols[i])};
+  FreeSymbols symbols = sym_symbols(l->arena, e);
+  int hidden = 0;
+  SymBinding *to = ARENA_ARRAY(l->arena, SymBinding, symbols.n + 1);
+  for (int i = 0; i < symbols.n; i++)
+    if (sym_name(symbols.at[i])[0] != '$' && symbol_is_set(&l->hidden, symbols.at[i]))
+      to[hidden++] = (SymBinding){symbols.at[i], entry_name(l, symbols.at[i])};
   return hidden ? sym_subst(l->sym, e, to, hidden) : e;
 }
 

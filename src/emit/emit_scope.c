@@ -60,11 +60,9 @@ void emit_define(Lower *l, const Sym *symbol) {
 
 /* A value that is the same for all threads of a launch. */
 static bool is_of_launch(Lower *l, const Sym *s) {
-  int n = s ? sym_free_symbols(s, NULL, 0) : 0;
-  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
-  if (s) sym_free_symbols(s, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (sym_name(symbols[i])[0] == '$') return false;
+  FreeSymbols symbols = sym_symbols(l->arena, s);
+  for (int i = 0; i < symbols.n; i++)
+    if (sym_name(symbols.at[i])[0] == '$') return false;
   return true;
 }
 

@@ -161,11 +161,9 @@ static bool resolve(Resolver *r, int i) {
   r->state[i] = 1;
   r->path[r->depth++] = i;
   if (!r->b[i].to) return false;
-  int count = sym_free_symbols(r->b[i].to, NULL, 0);
-  const Sym **symbols = ARENA_ARRAY(r->cx->scratch, const Sym *, count);
-  sym_free_symbols(r->b[i].to, symbols, count);
-  for (int j = 0; j < count; j++) {
-    int other = binding_of(r->b, r->n, symbols[j]);
+  FreeSymbols symbols = sym_symbols(r->cx->scratch, r->b[i].to);
+  for (int j = 0; j < symbols.n; j++) {
+    int other = binding_of(r->b, r->n, symbols.at[j]);
     if (other >= 0 && !resolve(r, other)) return false;
   }
   r->b[i].to = sym_subst(r->cx, r->b[i].to, r->b, r->n);
@@ -237,6 +235,13 @@ int sym_free_symbols(const Sym *s, const Sym **out, int cap) {
   walk(&w, s);
   arena_free(w.arena);
   return w.n;
+}
+
+FreeSymbols sym_symbols(Arena *a, const Sym *s) {
+  FreeSymbols list = {.n = sym_free_symbols(s, NULL, 0)};
+  list.at = ARENA_ARRAY(a, const Sym *, list.n);
+  sym_free_symbols(s, list.at, list.n);
+  return list;
 }
 
 bool sym_contains(const Sym *s, const Sym *symbol) {

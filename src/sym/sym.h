@@ -121,6 +121,13 @@ bool sym_differ_by(const Sym *a, const Sym *b, int64_t *by);
  * most `cap`. */
 int sym_free_symbols(const Sym *s, const Sym **out, int cap);
 
+/* All of them, in `a`; none if s is NULL. */
+typedef struct FreeSymbols {
+  const Sym **at;
+  int n;
+} FreeSymbols;
+FreeSymbols sym_symbols(Arena *a, const Sym *s);
+
 /* If s is `symbol * rational` (a scaled dimension such as K/32), its symbol and factor. A bare
  * symbol has factor 1. */
 bool sym_scaled_symbol(const Sym *s, const Sym **symbol, int64_t *num, int64_t *den);

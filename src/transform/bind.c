@@ -21,11 +21,9 @@ typedef struct Where {
 
 /* `to` mentions a workgroup id that `from` does not. */
 static bool brings_ids(const Distribution *d, const Sym *from, const Sym *to) {
-  int n = sym_free_symbols(to, NULL, 0);
-  const Sym **symbols = ARENA_ARRAY(d->arena, const Sym *, n + 1);
-  sym_free_symbols(to, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (strncmp(sym_name(symbols[i]), "$WG", 3) == 0 && !sym_contains(from, symbols[i]))
+  FreeSymbols symbols = sym_symbols(d->arena, to);
+  for (int i = 0; i < symbols.n; i++)
+    if (strncmp(sym_name(symbols.at[i]), "$WG", 3) == 0 && !sym_contains(from, symbols.at[i]))
       return true;
   return false;
 }

@@ -115,14 +115,13 @@ const Expr *expr_of(Eval *ev, const Sym *s) {
   Expr *e = map_get(&ev->expr_of, map_key(s));
   if (e) return e;
   e = ARENA_NEW(ev->home, Expr);
+  FreeSymbols vars = sym_symbols(ev->home, s);
   e->sym = s;
-  e->nslots = sym_free_symbols(s, NULL, 0);
-  const Sym **vars = ARENA_ARRAY(ev->home, const Sym *, e->nslots);
-  sym_free_symbols(s, vars, e->nslots);
+  e->nslots = vars.n;
   e->slots = ARENA_ARRAY(ev->home, int, e->nslots);
-  for (int i = 0; i < e->nslots; i++) e->slots[i] = env_slot(ev, sym_name(vars[i]));
+  for (int i = 0; i < e->nslots; i++) e->slots[i] = env_slot(ev, sym_name(vars.at[i]));
   const Sym *whole = sym_is_bool(s) ? s : sym_floor(ev->cx->sym, s);
-  if (whole) e->program = sym_compile(ev->home, ev->cx->sym, &whole, 1, vars, e->nslots);
+  if (whole) e->program = sym_compile(ev->home, ev->cx->sym, &whole, 1, vars.at, vars.n);
   if (e->program) e->scratch = sym_program_slots(e->program);
   map_set(ev->home, &ev->expr_of, map_key(s), e);
   return e;

@@ -212,16 +212,13 @@ static LlvmNumber operation(Code *c, const SymOp *s) {
 }
 
 /* Symbols with one value per launch: not a counter, version, id or operand. */
-static int uniform_symbols(Llvm *p, const Op *op, const Sym *e, const Sym ***out) {
-  int n = sym_free_symbols(e, NULL, 0), found = 0;
-  const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
-  sym_free_symbols(e, all, n);
-  for (int i = 0; i < n; i++) {
-    const char *name = sym_name(all[i]);
-    if (!operand_called(op, name) && !symbol_known(p, name)) all[found++] = all[i];
+static FreeSymbols uniform_symbols(Llvm *p, const Op *op, const Sym *e) {
+  FreeSymbols all = sym_symbols(p->arena, e), uniform = {.at = all.at};
+  for (int i = 0; i < all.n; i++) {
+    const char *name = sym_name(all.at[i]);
+    if (!operand_called(op, name) && !symbol_known(p, name)) uniform.at[uniform.n++] = all.at[i];
   }
-  *out = all;
-  return found;
+  return uniform;
 }
 
 /* Values computed at launch are arguments, whose space is limited: beyond this number only symbols
@@ -229,13 +226,12 @@ static int uniform_symbols(Llvm *p, const Op *op, const Sym *e, const Sym ***out
 enum { ENOUGH_ARGUMENTS = 128 };
 
 static SymCode *lower(Llvm *p, const Op *op, const Sym *e) {
-  const Sym **uniform;
   SymCode *code = NULL;
   if (p->slots.n >= ENOUGH_ARGUMENTS) code = sym_code(p->arena, p->sym, p->facts, &e, 1);
   if (code) return code;
   sym_take_error(p->sym);
-  int n = uniform_symbols(p, op, e, &uniform);
-  return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  FreeSymbols uniform = uniform_symbols(p, op, e);
+  return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform.at, uniform.n);
 }
 
 /* `cut`: only the low 32 bits are needed. */

@@ -281,15 +281,14 @@ static void operation(Code *c, int i) {
 }
 
 /* Symbols with one value per launch: not a counter, version, id or operand. */
-static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
-  int n = sym_free_symbols(e, NULL, 0), found = 0;
-  const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
-  sym_free_symbols(e, all, n);
-  for (int i = 0; i < n; i++) {
-    const char *name = sym_name(all[i]);
-    if (strncmp(name, "$APPLY", 6) != 0 && !symbol_reg(p, name)) out[found++] = all[i];
+static FreeSymbols uniform_symbols(Ptx *p, const Sym *e) {
+  FreeSymbols all = sym_symbols(p->arena, e), uniform = {.at = all.at};
+  for (int i = 0; i < all.n; i++) {
+    const char *name = sym_name(all.at[i]);
+    if (strncmp(name, "$APPLY", 6) != 0 && !symbol_reg(p, name))
+      uniform.at[uniform.n++] = all.at[i];
   }
-  return found;
+  return uniform;
 }
 
 /* Values computed at launch are arguments, whose space is limited: beyond this number only symbols
@@ -297,13 +296,12 @@ static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
 enum { ENOUGH_ARGUMENTS = 128 };
 
 static SymCode *lower(Ptx *p, const Sym *e) {
-  const Sym **uniform = ARENA_ARRAY(p->arena, const Sym *, sym_free_symbols(e, NULL, 0) + 1);
   SymCode *code = NULL;
   if (p->args.n >= ENOUGH_ARGUMENTS) code = sym_code(p->arena, p->sym, p->facts, &e, 1);
   if (code) return code;
   sym_take_error(p->sym);
-  int n = uniform_symbols(p, e, uniform);
-  return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  FreeSymbols uniform = uniform_symbols(p, e);
+  return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform.at, uniform.n);
 }
 
 Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {

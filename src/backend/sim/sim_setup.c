@@ -39,16 +39,14 @@ static int varying_slot(Sim *s, const char *name) {
 /* The value of an expression over symbols of the launch. */
 static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
   if (!e) return *out = 1, true;
-  int n = sym_free_symbols(e, NULL, 0);
-  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
-  SymBinding *env = ARENA_ARRAY(s->home, SymBinding, n + 1);
-  sym_free_symbols(e, vars, n);
-  for (int i = 0; i < n; i++) {
-    const Symbol *symbol = symbol_called(s, sym_name(vars[i]));
+  FreeSymbols vars = sym_symbols(s->home, e);
+  SymBinding *env = ARENA_ARRAY(s->home, SymBinding, vars.n + 1);
+  for (int i = 0; i < vars.n; i++) {
+    const Symbol *symbol = symbol_called(s, sym_name(vars.at[i]));
     if (!symbol->known) return sim_fail_setup(s, DIAG_E0103, at, "`%s` has no value", symbol->name);
-    env[i] = (SymBinding){vars[i], sym_int(s->cx->sym, symbol->value)};
+    env[i] = (SymBinding){vars.at[i], sym_int(s->cx->sym, symbol->value)};
   }
-  if (sym_eval(e, env, n, out)) return true;
+  if (sym_eval(e, env, vars.n, out)) return true;
   return sim_fail_setup(s, DIAG_E0710, at, "the value of `%s` is not an integer",
                         sym_text(s->cx->diags.arena, e));
 }
@@ -61,11 +59,9 @@ static const Symbol *find_symbol(Sim *s, const Sym *symbol) {
 }
 
 static bool has_value(Sim *s, const Sym *e, bool may_vary) {
-  int n = sym_free_symbols(e, NULL, 0);
-  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
-  sym_free_symbols(e, vars, n);
-  for (int i = 0; i < n; i++) {
-    const Symbol *symbol = find_symbol(s, vars[i]);
+  FreeSymbols vars = sym_symbols(s->home, e);
+  for (int i = 0; i < vars.n; i++) {
+    const Symbol *symbol = find_symbol(s, vars.at[i]);
     if (!symbol || !(symbol->known || (may_vary && symbol->varies))) return false;
   }
   return true;
@@ -113,16 +109,15 @@ static void bind_shape(Sim *s, int i) {
 
 /* A symbol that is not bound takes the size of a tensor. */
 static bool bind_sizes(Sim *s, const Sym *e, Span at) {
-  int n = e ? sym_free_symbols(e, NULL, 0) : 0;
-  const Sym **symbols = ARENA_ARRAY(s->home, const Sym *, n + 1);
-  if (n) sym_free_symbols(e, symbols, n);
-  for (int i = 0; i < n; i++) {
+  FreeSymbols symbols = sym_symbols(s->home, e);
+  for (int i = 0; i < symbols.n; i++) {
     int64_t v;
-    const Symbol *symbol = find_symbol(s, symbols[i]);
-    if ((symbol && symbol->known) || kernel_constraint(s->k, CONSTRAINT_bind, symbols[i])) continue;
-    const Sym *size = ir_symbol_size(s->k, symbols[i]);
+    const Symbol *symbol = find_symbol(s, symbols.at[i]);
+    if ((symbol && symbol->known) || kernel_constraint(s->k, CONSTRAINT_bind, symbols.at[i]))
+      continue;
+    const Sym *size = ir_symbol_size(s->k, symbols.at[i]);
     if (size && !launch_value(s, size, at, &v)) return false;
-    if (size) define(s, sym_name(symbols[i]), v);
+    if (size) define(s, sym_name(symbols.at[i]), v);
   }
   return true;
 }
@@ -179,16 +174,14 @@ static bool bind_scalars(Sim *s) {
 
 /* An expression without an integer value is not true either. */
 static bool holds(Sim *s, const Sym *e) {
-  int n = sym_free_symbols(e, NULL, 0);
-  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
-  SymBinding *env = ARENA_ARRAY(s->home, SymBinding, n + 1);
+  FreeSymbols vars = sym_symbols(s->home, e);
+  SymBinding *env = ARENA_ARRAY(s->home, SymBinding, vars.n + 1);
   int64_t v;
-  sym_free_symbols(e, vars, n);
-  for (int i = 0; i < n; i++) {
-    int64_t value = symbol_called(s, sym_name(vars[i]))->value;
-    env[i] = (SymBinding){vars[i], sym_int(s->cx->sym, value)};
+  for (int i = 0; i < vars.n; i++) {
+    int64_t value = symbol_called(s, sym_name(vars.at[i]))->value;
+    env[i] = (SymBinding){vars.at[i], sym_int(s->cx->sym, value)};
   }
-  return sym_eval(e, env, n, &v) && v;
+  return sym_eval(e, env, vars.n, &v) && v;
 }
 
 /* Assumptions about symbols that the program sets have no value yet. */
@@ -424,24 +417,22 @@ static bool depends_on_thread(const Sim *s, const SimExpr *x) {
 
 static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
   SimExpr *x = ARENA_NEW(s->home, SimExpr);
-  int n = sym_free_symbols(e, NULL, 0);
-  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
-  sym_free_symbols(e, vars, n);
-  *x = (SimExpr){.sym = e, .nvars = n, .var = ARENA_ARRAY(s->home, int, n + 1)};
-  for (int i = 0; i < n; i++) {
+  FreeSymbols vars = sym_symbols(s->home, e);
+  *x = (SimExpr){.sym = e, .nvars = vars.n, .var = ARENA_ARRAY(s->home, int, vars.n + 1)};
+  for (int i = 0; i < vars.n; i++) {
     int operand;
     char end;
-    if (sscanf(sym_name(vars[i]), "$APPLY_EXPR_ARG_%d%c", &operand, &end) == 1 && operand >= 0 &&
+    if (sscanf(sym_name(vars.at[i]), "$APPLY_EXPR_ARG_%d%c", &operand, &end) == 1 && operand >= 0 &&
         operand < op->nargs) {
       x->var[i] = -1 - operand;
       x->varies = true;
       continue;
     }
-    x->var[i] = symbol_slot(s, sym_name(vars[i]));
+    x->var[i] = symbol_slot(s, sym_name(vars.at[i]));
     x->varies |= s->symbols.at[x->var[i]].varies;
   }
   const Sym *whole = sym_is_bool(e) ? e : sym_floor(s->cx->sym, e);
-  x->program = whole ? sym_compile(s->home, s->cx->sym, &whole, 1, vars, n) : NULL;
+  x->program = whole ? sym_compile(s->home, s->cx->sym, &whole, 1, vars.at, vars.n) : NULL;
   if (!x->program)
     *ok = sim_fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be evaluated",
                          sym_text(s->cx->diags.arena, e));
@@ -449,7 +440,7 @@ static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
     x->fixed = ARENA_ARRAY(s->home, int64_t, s->nwaves * s->wave);
     x->known = ARENA_ARRAY(s->home, bool, s->nwaves);
   }
-  size_t slots = x->program ? (size_t)(n + sym_program_slots(x->program)) : 0;
+  size_t slots = x->program ? (size_t)(vars.n + sym_program_slots(x->program)) : 0;
   if (s->expr_room < slots) s->expr_room = slots;
   return x;
 }

@@ -180,13 +180,11 @@ uint64_t wv_expr_hash(wv_expr e) {
 int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
   API_ASKS(-1);
   if (!e) return 0;
-  int n = sym_free_symbols(api_sym(e), NULL, 0);
   Arena *a = arena_new();
-  const Sym **symbols = ARENA_ARRAY(a, const Sym *, n);
-  sym_free_symbols(api_sym(e), symbols, n);
-  for (int i = 0; i < n && i < cap; i++) out[i] = api_expr(symbols[i]);
+  FreeSymbols symbols = sym_symbols(a, api_sym(e));
+  for (int i = 0; i < symbols.n && i < cap; i++) out[i] = api_expr(symbols.at[i]);
   arena_free(a);
-  return n;
+  return symbols.n;
 }
 
 wv_expr wv_expr_copy(wv_ctx *to, wv_expr e) {

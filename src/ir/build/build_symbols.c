@@ -129,11 +129,10 @@ static bool check_iter_arg(Builder *b, const Op *loop, const char *name) {
 }
 
 static bool check_condition(Builder *b, const Op *loop, const Sym *condition) {
-  int n = sym_free_symbols(condition, NULL, 0);
-  const Sym **symbols = ARENA_ARRAY(b->k->arena, const Sym *, n);
-  sym_free_symbols(condition, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (ir_expr_mentions(symbols[i], WV_ITER_ARG) && !check_iter_arg(b, loop, sym_name(symbols[i])))
+  FreeSymbols symbols = sym_symbols(b->k->arena, condition);
+  for (int i = 0; i < symbols.n; i++)
+    if (ir_expr_mentions(symbols.at[i], WV_ITER_ARG) &&
+        !check_iter_arg(b, loop, sym_name(symbols.at[i])))
       return false;
   return true;
 }

@@ -32,12 +32,10 @@ bool ir_is_of_launch(const Kernel *k, const Sym *e) {
   bool known = sym_resolve_bindings(k->cx->sym, bound, nbound);
   if (known) e = sym_subst(k->cx->sym, e, bound, nbound);
   if (!known || !e) sym_take_error(k->cx->sym);
-  int n = e ? sym_free_symbols(e, NULL, 0) : 0;
-  const Sym **symbols = ARENA_ARRAY(a, const Sym *, n + 1);
-  if (n) sym_free_symbols(e, symbols, n);
+  FreeSymbols symbols = sym_symbols(a, e);
   known = known && e;
-  for (int i = 0; known && i < n; i++)
-    known = is_of_argument(k, symbols[i]) || ir_symbol_size(k, symbols[i]);
+  for (int i = 0; known && i < symbols.n; i++)
+    known = is_of_argument(k, symbols.at[i]) || ir_symbol_size(k, symbols.at[i]);
   arena_free(a);
   return known;
 }

@@ -114,11 +114,9 @@ static bool check_axis(Header *h, const Constraint *c, int axis, int most) {
 
 /* A symbol that only exists inside a launch, such as a thread id; NULL: none. */
 static const Sym *inner_symbol(const Header *h, const Sym *s) {
-  int n = s ? sym_free_symbols(s, NULL, 0) : 0;
-  const Sym **symbols = ARENA_ARRAY(h->k->arena, const Sym *, n);
-  if (n) sym_free_symbols(s, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (sym_name(symbols[i])[0] == '$') return symbols[i];
+  FreeSymbols symbols = sym_symbols(h->k->arena, s);
+  for (int i = 0; i < symbols.n; i++)
+    if (sym_name(symbols.at[i])[0] == '$') return symbols.at[i];
   return NULL;
 }
 
@@ -191,11 +189,9 @@ static bool is_given_late(const Kernel *k, const Sym *symbol) {
 
 /* No later row can give this condition a value. */
 static bool is_settled(const Header *h, const Sym *s) {
-  int n = sym_free_symbols(s, NULL, 0);
-  const Sym **symbols = ARENA_ARRAY(h->k->arena, const Sym *, n + 1);
-  sym_free_symbols(s, symbols, n);
-  for (int i = 0; i < n; i++)
-    if (!is_given_late(h->k, symbols[i])) return false;
+  FreeSymbols symbols = sym_symbols(h->k->arena, s);
+  for (int i = 0; i < symbols.n; i++)
+    if (!is_given_late(h->k, symbols.at[i])) return false;
   return true;
 }
 

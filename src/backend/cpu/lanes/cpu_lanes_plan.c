@@ -53,11 +53,9 @@ static bool symbol_is_uniform(const Planner *n, const Sym *s) {
 }
 
 static bool expr_is_uniform(const Planner *n, const Sym *e) {
-  int count = sym_free_symbols(e, NULL, 0);
-  const Sym **all = ARENA_ARRAY(n->p->arena, const Sym *, count + 1);
-  sym_free_symbols(e, all, count);
-  for (int i = 0; i < count; i++)
-    if (!symbol_is_uniform(n, all[i])) return false;
+  FreeSymbols all = sym_symbols(n->p->arena, e);
+  for (int i = 0; i < all.n; i++)
+    if (!symbol_is_uniform(n, all.at[i])) return false;
   return true;
 }
 
