@@ -276,7 +276,8 @@ const Uniformity *find_uniform(Kernel *k, const Facts *known) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-const char *uniform_name(UniformLevel level) {
+/* "the workgroup" */
+static const char *uniform_name(UniformLevel level) {
   static const char *const names[] = {"the launch", "the workgroup", "the wave", "one thread"};
   return names[level];
 }

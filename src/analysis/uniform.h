@@ -56,6 +56,4 @@ bool uniform_answer(const Uniformity *u, const Op *atomic);
  * why. */
 bool uniform_require(const Uniformity *u, const Op *op, UniformLevel level);
 
-const char *uniform_name(UniformLevel level); /* "the workgroup" */
-
 #endif

@@ -85,7 +85,8 @@ static void write_down(bool is_memory, const char *text) {
   if (!thread.attempt || !thread.attempt->save(thread.attempt, f->text, f->saved)) *f->saved = '\0';
 }
 
-void landing_fail(bool is_memory, const char *text) {
+/* Ends the current call or, without a landing, the process. */
+static WV_NORETURN void landing_fail(bool is_memory, const char *text) {
   Landing *l = thread.here;
   if (!l || l->is_foreign) {
     fprintf(stderr, "wave: %s\n", text);

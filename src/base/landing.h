@@ -85,8 +85,6 @@ struct Attempt {
 void landing_attempt(const Attempt *a); /* until this call ends or makes another attempt; NULL:
                                          * none */
 
-/* Ends the current call or, without a landing, the process. */
-WV_NORETURN void landing_fail(bool is_memory, const char *text);
 WV_NORETURN void landing_no_memory(size_t bytes);
 
 /* ---- faults, for tests ---- */

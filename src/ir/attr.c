@@ -132,7 +132,7 @@ static bool mapping_equal(const Mapping *a, const Mapping *b) {
   return true;
 }
 
-bool mma_equal(const MmaChoice *a, const MmaChoice *b) {
+static bool mma_equal(const MmaChoice *a, const MmaChoice *b) {
   if (a->swap != b->swap || a->shared_lhs != b->shared_lhs || a->shared_rhs != b->shared_rhs)
     return false;
   if (a->order.n != b->order.n) return false;

@@ -53,7 +53,6 @@ Constraint constraint_empty(ConstraintKind kind, Span at); /* no clause is given
 
 bool attr_equal(const Attr *a, const Attr *b);
 bool constraint_equal(const Constraint *a, const Constraint *b);
-bool mma_equal(const MmaChoice *a, const MmaChoice *b);
 static inline bool mma_given(const MmaChoice *m) { return m->name || m->k_vec; }
 
 /* A copy in which every expression that is evaluated is replaced by fn(expression). Names of

@@ -553,7 +553,6 @@ int ir_scale_block(Kernel *k, const Op *op, int operand);
 /* ---- print.c, parse.c ---------------------------------------------------------------------- */
 
 void ir_print(StrBuf *out, const Kernel *k);
-void ir_print_op(StrBuf *out, const Kernel *k, const Op *op); /* one op, without its body */
 
 /* All kernels of a text, without NULL entries; on errors fewer (or no) kernels, and diagnostics.
  * `name` is shown in diagnostics; the list itself is in `a`. */

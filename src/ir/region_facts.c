@@ -21,7 +21,8 @@ const Sym *region_condition_inside(SymCtx *cx, const Sym *condition) {
   return holds;
 }
 
-bool loop_hides_counter(Kernel *k, const Op *loop) {
+/* True if an enclosing loop counts with the same symbol, which this loop hides. */
+static bool loop_hides_counter(Kernel *k, const Op *loop) {
   const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
   for (const Op *op = loop->parent->owner; op; op = op->parent->owner) {
     const Attr *axis = op_attr(op, ATTR_axis);

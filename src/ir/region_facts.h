@@ -16,9 +16,6 @@ bool ir_expr_mentions(const Sym *s, const char *prefix);
  * left. */
 const Sym *region_condition_inside(SymCtx *cx, const Sym *condition);
 
-/* True if an enclosing loop counts with the same symbol, which this loop hides. */
-bool loop_hides_counter(Kernel *k, const Op *loop);
-
 /* What holds in the body of a for loop of one lane's program. `around` is what holds at the loop,
  * `entry` what holds everywhere in the kernel. */
 const SymFacts *loop_facts(Kernel *k, Arena *a, const Op *loop, const SymFacts *entry,

@@ -126,19 +126,6 @@ LayoutHolder layout_holder_at(const Layout *l, int position) {
   return (LayoutHolder){position % regs, position / regs % lanes, position / regs / lanes};
 }
 
-bool layout_holder(const Layout *l, const int coord[LAYOUT_DIMS], int nth, LayoutHolder *out) {
-  int wanted = layout_number(l, coord), n = layout_positions(l);
-  for (int p = 0; wanted >= 0 && p < n; p++) {
-    int at[LAYOUT_DIMS];
-    LayoutHolder holder = layout_holder_at(l, p);
-    layout_at(l, holder.reg, holder.lane, holder.wave, at);
-    if (layout_number(l, at) != wanted || nth-- > 0) continue;
-    *out = holder;
-    return true;
-  }
-  return false;
-}
-
 /* ---- checking -------------------------------------------------------------------------------- */
 
 LayoutCover layout_cover(Arena *scratch, const Layout *l) {

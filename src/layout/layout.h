@@ -74,10 +74,6 @@ typedef struct LayoutHolder {
 
 LayoutHolder layout_holder_at(const Layout *l, int position);
 
-/* The `nth` holder of an element, counting from 0 in the order of positions; false: there are
- * fewer. */
-bool layout_holder(const Layout *l, const int coord[LAYOUT_DIMS], int nth, LayoutHolder *out);
-
 /* ---- checking -------------------------------------------------------------------------------- */
 
 typedef struct LayoutCover {
@@ -163,9 +159,5 @@ const char *layout_parse(const char **text, Layout *out);
 
 /* Parses the digits alone, for a layout whose dims and extents are set; mma.def holds these. */
 const char *layout_parse_digits(const char **text, Layout *l);
-
-/* Draws a two-dimensional tile as a grid: `lane.register` of the first holder of each element,
- * prefixed with `wave:` when there are several waves. */
-void layout_draw(StrBuf *out, const Layout *l);
 
 #endif

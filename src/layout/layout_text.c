@@ -47,33 +47,6 @@ void mem_print(StrBuf *out, const MemLayout *m) {
   sb_printf(out, " : %d bits", m->bits);
 }
 
-/* ---- drawing --------------------------------------------------------------------------------- */
-
-static void draw_cell(StrBuf *out, int column, const char *text) {
-  sb_printf(out, "%s%6s", column ? " " : "", text);
-}
-
-void layout_draw(StrBuf *out, const Layout *l) {
-  WV_ASSERT(l->dims == 2);
-  Arena *a = out->arena;
-  const int *owner = layout_owners(a, l);
-  for (int e = 0; e < l->extent[0] * l->extent[1]; e++) {
-    LayoutHolder at = layout_holder_at(l, owner[e] < 0 ? 0 : owner[e]);
-    const char *wave = l->part[LAYOUT_WAVE].n ? arena_printf(a, "%d:", at.wave) : "";
-    const char *cell = owner[e] < 0 ? "-" : arena_printf(a, "%s%d.%d", wave, at.lane, at.reg);
-    draw_cell(out, e % l->extent[1], cell);
-    if ((e + 1) % l->extent[1] == 0) sb_putc(out, '\n');
-  }
-}
-
-void mem_draw(StrBuf *out, const MemLayout *m) {
-  WV_ASSERT(m->dims == 2);
-  for (int e = 0; e < m->extent[0] * m->extent[1]; e++) {
-    draw_cell(out, e % m->extent[1], arena_printf(out->arena, "%d", mem_offset_of(m, e)));
-    if ((e + 1) % m->extent[1] == 0) sb_putc(out, '\n');
-  }
-}
-
 /* ---- parsing --------------------------------------------------------------------------------- */
 
 typedef struct Cursor {

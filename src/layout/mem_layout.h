@@ -70,6 +70,4 @@ int mem_vector(const MemLayout *m, int dim);
 void mem_print(StrBuf *out, const MemLayout *m);
 const char *mem_parse(const char **text, MemLayout *out);
 
-void mem_draw(StrBuf *out, const MemLayout *m); /* a two-dimensional tile as a grid of offsets */
-
 #endif

@@ -69,11 +69,6 @@ int register_at(const RegisterIndex *x, const int *coord); /* -1: none */
 /* For each register, the first one that holds the same element: itself, or an earlier one. */
 const int *lane_first_twins(Lower *l, const Layout *layout);
 
-/* For every register of `whole`, a register of `part` that holds the element with the same
- * coordinates along the dims of `part`; dim i of part is dim[i] of whole, or -1: any, it is in
- * registers only. */
-const int *lane_match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim);
-
 /* Operand `v` of the tile kernel as the registers of a tile of this type and layout. */
 Value *lower_operand(Lower *l, const Value *v, const Type *type, const Layout *layout);
 

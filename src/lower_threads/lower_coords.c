@@ -139,7 +139,11 @@ const int *lane_first_twins(Lower *l, const Layout *layout) {
   return first;
 }
 
-const int *lane_match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim) {
+/* For every register of `whole`, a register of `part` that holds the element with the same
+ * coordinates along the dims of `part`; dim i of part is dim[i] of whole, or -1: any, it is in
+ * registers only. */
+static const int *lane_match_registers(Lower *l, const Layout *whole, const Layout *part,
+                                       const int *dim) {
   int n = layout_size(whole, LAYOUT_REG), *found = ARENA_ARRAY(l->arena, int, n);
   int here[LAYOUT_DIMS], there[LAYOUT_DIMS] = {0};
   unsigned dims = 0;

@@ -8,9 +8,10 @@
 
 /* ---- what follows from the numbers ---- */
 
-bool measured_right(const wv_measured *row) { return row->error <= row->allowed; }
+static bool measured_right(const wv_measured *row) { return row->error <= row->allowed; }
 
-double measured_ratio(const wv_measured *row, const wv_rival *rival) {
+/* The rival's time divided by the kernel's; 0: unknown. */
+static double measured_ratio(const wv_measured *row, const wv_rival *rival) {
   return rival && rival->ms > 0 && row->run_ms > 0 ? rival->ms / row->run_ms : 0;
 }
 

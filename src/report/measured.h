@@ -9,9 +9,6 @@ void measured_html(StrBuf *out, const wv_measurements *m);
 
 /* ---- parts of the page: measured_plots.c, measured_source.c ---- */
 
-bool measured_right(const wv_measured *row);
-/* The rival's time divided by the kernel's; 0: unknown. */
-double measured_ratio(const wv_measured *row, const wv_rival *rival);
 const wv_rival *measured_rival(const wv_measured *row, const char *name); /* NULL: none */
 /* Whether no row before row `i` has the same target. */
 bool measured_first_of_target(const wv_measurements *m, int i);

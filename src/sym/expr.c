@@ -272,7 +272,6 @@ const Sym *sym_as_bool(SymCtx *cx, const Sym *s) {
 /* ---- accessors */
 
 SymKind sym_kind(const Sym *s) { return (SymKind)s->kind; }
-uint32_t sym_id(const Sym *s) { return s->id; }
 uint32_t sym_size(const Sym *s) { return s->size; }
 bool sym_is_bool(const Sym *s) { return is_bool(s); }
 bool sym_is_integer(const Sym *s) { return is_integer(s); }

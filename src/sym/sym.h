@@ -94,7 +94,6 @@ const Sym *sym_not(SymCtx *cx, const Sym *a);
 /* ---- looking ------------------------------------------------------------------------------- */
 
 SymKind sym_kind(const Sym *s);
-uint32_t sym_id(const Sym *s);             /* dense, in order of creation */
 uint32_t sym_size(const Sym *s);           /* nodes of the tree; sym_simplify never increases it */
 bool sym_is_bool(const Sym *s);            /* comparison, and/or/not, true, false */
 bool sym_is_integer(const Sym *s);         /* integer for every integer value of its symbols */
@@ -182,17 +181,12 @@ SymRange sym_range(SymCtx *cx, const SymFacts *f, const Sym *s); /* of floor(s) 
 void sym_congruence(SymCtx *cx, const SymFacts *f, const Sym *s, int64_t *d, int64_t *r);
 bool sym_divides(SymCtx *cx, const SymFacts *f, int64_t d, const Sym *s);
 
-/* ---- linear forms, strides ----------------------------------------------------------------- */
+/* ---- linear forms -------------------------------------------------------------------------- */
 
 /* s = sum coeff[i] * symbols[i] + rest, where neither the coefficients nor rest mention any of the
  * symbols. False when s is not linear in them. */
 bool sym_linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff,
                 const Sym **rest);
-
-/* s[symbol := symbol + step] - s, if that difference is the same for every value of every symbol in
- * range (decided by rule, else exhaustively over the symbols with ranges, at most 1024 x 64
- * points); NULL if it varies or cannot be decided. */
-const Sym *sym_stride(SymCtx *cx, const SymFacts *f, const Sym *s, const Sym *symbol, int64_t step);
 
 /* True when a == b at every point that the facts allow: proved by rule, or checked at all points of
  * the symbols' ranges. */
@@ -222,11 +216,6 @@ typedef struct SymPoints {
   const int64_t *value, *undefined;
 } SymPoints;
 SymPoints sym_run_points(const SymProgram *p, int n, const int64_t *vars, int64_t *scratch);
-
-/* Evaluates one expression over a whole box: variable v runs over [lo[v], lo[v] + count[v]), the
- * last fastest. out has prod(count) entries. */
-bool sym_eval_box(Arena *scratch, SymCtx *cx, const Sym *s, const Sym *const *vars,
-                  const int64_t *lo, const int64_t *count, int nvars, int64_t *out);
 
 /* ---- lowering to integer ops --------------------------------------------------------------- */
 

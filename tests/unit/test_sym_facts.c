@@ -1,12 +1,8 @@
-/* test_sym_facts.c: proofs, ranges, congruences, linear forms, strides. */
+/* test_sym_facts.c: proofs, ranges, congruences, linear forms. */
 #include "sym_kit.h"
 
 static bool assume(Env *e, const char *text) { return sym_assume(e->f, parse(e, text)); }
 static SymTruth prove(Env *e, const char *text) { return sym_prove(e->cx, e->f, parse(e, text)); }
-static const char *stride(Env *e, const char *text, const char *symbol) {
-  const Sym *s = sym_stride(e->cx, e->f, parse(e, text), parse(e, symbol), 1);
-  return s ? sym_text(e->arena, s) : "none";
-}
 
 TEST(ranges) {
   Env e = env_new();
@@ -132,18 +128,6 @@ TEST(linear_forms) {
   env_free(&e);
 }
 
-TEST(strides) {
-  Env e = env_new();
-  CHECK(assume(&e, "$T0 < 64") && assume(&e, "$G < 4"));
-  CHECK_STR(stride(&e, "K*$G + $T0", "$G"), "K");
-  CHECK_STR(stride(&e, "4*$G + 16*floor($T0/16)", "$G"), "4");
-  CHECK_STR(stride(&e, "floor($T0/16)", "$T0"), "none");
-  CHECK_STR(stride(&e, "xor(4*$T0, 0) + $G", "$G"), "1");
-  CHECK_STR(stride(&e, "floor((4*$T0 + $G)/4)", "$T0"), "1");
-  CHECK_STR(stride(&e, "xor(8*$T0, Mod($T0, 2)) - Mod($T0, 2)", "$T0"), "8"); /* by enumeration */
-  env_free(&e);
-}
-
 /* ---- lasting facts ---- */
 
 static SymFacts *extend(Env *e, const SymFacts *parent, const char *first, const char *second) {
@@ -229,6 +213,6 @@ TEST(differences) {
 TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(two_congruences_meet)
                RUN(relations_are_transitive) RUN(products_that_have_a_bound)
                    RUN(facts_extend_a_parent) RUN(any_boolean_is_a_fact)
-                       RUN(small_boxes_are_decided_exactly) RUN(linear_forms) RUN(strides)
+                       RUN(small_boxes_are_decided_exactly) RUN(linear_forms)
                            RUN(histories_do_not_mix) RUN(histories_of_ranges)
                                RUN(what_was_proved_is_remembered) RUN(differences))

@@ -219,7 +219,6 @@ bool position_waves(Eval *ev, const Sym *base, int64_t *out); /* waves that shar
 
 int64_t box_count(const Box *b);
 int box_find(const Box *b, const Sym *base); /* -1: absent */
-bool box_equal(const Box *a, const Box *b);
 bool box_step(const Box *b, int64_t *index); /* next element in row-major order; false at the end */
 int64_t axis_count(const Axis *a);           /* elements of it that exist */
 bool box_exists(const Box *b, int64_t e);    /* element e in row-major order */

@@ -18,7 +18,7 @@ int box_find(const Box *b, const Sym *base) {
   return -1;
 }
 
-bool box_equal(const Box *a, const Box *b) {
+static bool box_equal(const Box *a, const Box *b) {
   bool same = a->rank == b->rank;
   for (int i = 0; same && i < a->rank; i++)
     same = a->axis[i].dim == b->axis[i].dim && a->axis[i].lo == b->axis[i].lo &&

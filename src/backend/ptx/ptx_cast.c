@@ -185,7 +185,7 @@ static Reg to_f64(Ptx *p, DType t, Reg r) {
   return f;
 }
 
-Held cast_to_float(Ptx *p, Held *from, DType to) {
+static Held cast_to_float(Ptx *p, Held *from, DType to) {
   bool narrow = ptx_is_small_float(from->dtype) || from->dtype == DTYPE_f32;
   Reg *out = ARENA_ARRAY(p->arena, Reg, from->n);
   if (narrow && to != DTYPE_f64) {

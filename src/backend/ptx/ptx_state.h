@@ -146,8 +146,7 @@ PtxFn ptx_cast, ptx_scalar;
 bool ptx_is_small_float(DType t);          /* computed in f32 and rounded */
 const Reg *ptx_floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
 Held ptx_from_floats(Ptx *p, DType t, const Reg *f, int n);
-Reg ptx_truth(Ptx *p, const Value *v); /* a predicate: the value, of one element, is not 0 */
-Held cast_to_float(Ptx *p, Held *from, DType to);
+Reg ptx_truth(Ptx *p, const Value *v);        /* a predicate: the value, of one element, is not 0 */
 Reg ptx_wrap_integer(Ptx *p, DType t, Reg r); /* wraps a 32-bit integer to the width of t */
 
 /* ---- ptx_redux.c ---- */

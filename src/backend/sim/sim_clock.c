@@ -120,7 +120,8 @@ void clock_release(Wave *w, uint64_t lanes, Clock *c) {
   else EACH_LANE(l, lanes) release_own(w, l, c);
 }
 
-void clock_settle(Wave *w, int l) {
+/* all stores of the lane are visible */
+static void clock_settle(Wave *w, int l) {
   Lane *lane = &w->lane[l];
   lane->settled = lane->own++;
   lane->pending[false] = lane->pending[true] = false;

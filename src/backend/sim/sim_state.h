@@ -381,7 +381,6 @@ void clock_release(Wave *w, uint64_t lanes, Clock *c);
 /* The same, except for stores that were not waited for, on a machine where others see them only
  * after a wait. */
 void clock_release_settled(Wave *w, uint64_t lanes, Clock *c);
-void clock_settle(Wave *w, int lane); /* all stores of the lane are visible */
 /* Releases only that the copies a lane has issued are complete. */
 void clock_release_copies(Wave *w, int lane, Clock *c);
 void clock_acquire(Wave *w, uint64_t lanes, const Clock *c);

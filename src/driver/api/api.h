@@ -169,7 +169,4 @@ bool api_relay_interrupt(void *user);
 
 void api_diag(Context *cx, Arena *a, const Diag *d, wv_diag *out); /* rendered in `a` */
 
-/* Turns the error left by a symbolic operation into a diagnostic. */
-wv_expr api_checked(wv_ctx *cx, const Sym *s);
-
 #endif

@@ -11,7 +11,8 @@ static const Sym *not_too_deep(SymCtx *cx, const Sym *s) {
   return s && sym_depth(s) > DEPTH_LIMIT ? sym_too_deep(cx) : s;
 }
 
-wv_expr api_checked(wv_ctx *cx, const Sym *s) {
+/* Turns the error left by a symbolic operation into a diagnostic. */
+static wv_expr api_checked(wv_ctx *cx, const Sym *s) {
   static const DiagCode codes[] = {[SYM_FINE] = DIAG_E0105,
                                    [SYM_INVALID] = DIAG_E0105,
                                    [SYM_OVERFLOW] = DIAG_E0101,

@@ -18,7 +18,8 @@ bool inline_unknown(Context *cx, const Op *op, const char *who) {
   return false;
 }
 
-bool inline_takes(DType t) {
+/* Types that can be used in the text: those with a register class of their own in PTX. */
+static bool inline_takes(DType t) {
   switch (dtype_info[t].class) {
   case DTYPE_FLOAT: return dtype_info[t].bits >= 16;
   case DTYPE_INT:
@@ -158,7 +159,10 @@ static const char *missing_result(Arena *a, const Seen *s) {
   return NULL;
 }
 
-const char *inline_mistake(Arena *a, const char *text, int results, int inputs, bool is_volatile) {
+/* What is wrong with a text that has this many results and operands; NULL: nothing that can be
+ * detected. */
+static const char *inline_mistake(Arena *a, const char *text, int results, int inputs,
+                                  bool is_volatile) {
   Seen s = {.begins = true, .results = results, .inputs = inputs};
   for (const char *at = text; *at;) {
     const char *wrong = character_mistake(a, at, is_volatile);

@@ -37,11 +37,4 @@ bool inline_results(const Op *op, InlineResults *out);
 /* Reports that `who` (a machine, or "the evaluator") does not know what it computes; false. */
 bool inline_unknown(Context *cx, const Op *op, const char *who);
 
-/* Types that can be used in the text: those with a register class of their own in PTX. */
-bool inline_takes(DType t);
-
-/* What is wrong with a text that has this many results and operands; NULL: nothing that can be
- * detected. */
-const char *inline_mistake(Arena *a, const char *text, int results, int inputs, bool is_volatile);
-
 #endif

@@ -453,9 +453,3 @@ void ir_print(StrBuf *out, const Kernel *k) {
   sb_puts(out, "}\n");
   arena_free(p.scratch);
 }
-
-void ir_print_op(StrBuf *out, const Kernel *k, const Op *op) {
-  Printer p = printer_new(out, k);
-  print_head(&p, op);
-  arena_free(p.scratch);
-}

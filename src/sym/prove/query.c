@@ -149,28 +149,3 @@ SymTruth sym_equal(SymCtx *cx, const SymFacts *f, const Sym *a, const Sym *b) {
   if (a == b) return SYM_ALWAYS;
   return sym_prove(cx, f, sym_eq(cx, a, b));
 }
-
-/* ---- strides */
-
-static const Sym *constant_by_enumeration(const SymFacts *f, const Sym *s) {
-  Arena *a = arena_new();
-  int64_t *values, n = enumerate(a, f, s, &values), same = 0;
-  while (same < n && values[same] == values[0]) same++;
-  const Sym *r = n > 0 && same == n ? sym_int(f->cx, values[0]) : NULL;
-  arena_free(a);
-  return r;
-}
-
-const Sym *sym_stride(SymCtx *cx, const SymFacts *f, const Sym *s, const Sym *symbol,
-                      int64_t step) {
-  if (!s || !symbol) return NULL;
-  f = or_none(cx, f);
-  SymBinding next = {symbol, sym_add(cx, symbol, sym_int(cx, step))};
-  const Sym *d = sym_simplify(cx, f, sym_sub(cx, sym_subst(cx, s, &next, 1), s));
-  if (!d || is_num(d)) return d;
-  Rat v;
-  Dom range = dom_of(f, d);
-  if (dom_is_const(&range, &v)) return sym_num(cx, v);
-  if (!sym_contains(d, symbol)) return d;
-  return constant_by_enumeration(f, d);
-}
