@@ -388,8 +388,7 @@ static bool fail_fraction(const Distribution *d, const Op *op, const Sym *dim, c
   Diag *r = diag_add(DIAGS(d), DIAG_E0605, op->at,
                      "the %s `%s` of `%s` is not known to be a multiple of the divisor in `%s`",
                      what, sym_text(a, value), sym_text(a, dim_base(dim)), sym_text(a, dim));
-  diag_hint(DIAGS(d), r, "choose tiles that are multiples, or state it with `assume`");
-  return false;
+  return diag_hint(DIAGS(d), r, "choose tiles that are multiples, or state it with `assume`");
 }
 
 /* Converts `value` of the base dimension to units of dim. `what` must divide exactly; NULL: a size,
@@ -515,8 +514,7 @@ static bool fail_large(const Distribution *d, const Op *op, const Type *t) {
   Arena *a = DIAGS(d)->arena;
   Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at,
                      "a %s of a workgroup has more than 2^30 elements", type_text(a, d->k->cx, t));
-  diag_hint(DIAGS(d), r, "make the tiles of its dimensions smaller");
-  return false;
+  return diag_hint(DIAGS(d), r, "make the tiles of its dimensions smaller");
 }
 
 enum { MOST = 1 << 20, MOST_IN_ALL = 1 << 30 }; /* elements of a tile: along a dimension, at all */

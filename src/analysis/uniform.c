@@ -314,8 +314,7 @@ bool uniform_require(const Uniformity *u, const Op *op, UniformLevel level) {
   else if (fact.op)
     diag_note(diags, d, fact.op->at, "the result of `%s` differs between threads",
               op_info[fact.op->kind].name);
-  diag_hint(diags, d,
-            "move it out of the region, or branch on a value that is the same throughout %s",
-            uniform_name(level));
-  return false;
+  return diag_hint(diags, d,
+                   "move it out of the region, or branch on a value that is the same throughout %s",
+                   uniform_name(level));
 }

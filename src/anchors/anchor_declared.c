@@ -168,10 +168,10 @@ static bool report_two(const Declared *c, const Sym *one, const Sym *two) {
       diag_add(diags, DIAG_E0611, c->op->at,
                "the lanes of a wave are distributed along two dims of this tile, `%s` and `%s`",
                shown(c, one), shown(c, two));
-  diag_hint(diags, e,
-            "only one of them may be on workgroup dimension 0: move the other to 1 or 2, or set "
-            "its vector shape to 0");
-  return false;
+  return diag_hint(
+      diags, e,
+      "only one of them may be on workgroup dimension 0: move the other to 1 or 2, or set "
+      "its vector shape to 0");
 }
 
 static bool report_uneven(const Declared *c, const Sym *dim, int64_t v) {
@@ -182,19 +182,17 @@ static bool report_uneven(const Declared *c, const Sym *dim, int64_t v) {
                "the vector shape %lld of `%s` is not a multiple of the %d threads of a wave that "
                "reduce it",
                (long long)v, shown(c, dim), threads);
-  diag_hint(
+  return diag_hint(
       diags, e,
       "write `vector_shapes={%s: %d}`, %d for each thread: elements beyond the tile are masked",
       shown(c, dim), each * threads, each);
-  return false;
 }
 
 bool anchor_report_size(const Kernel *k, const Op *op, int64_t elements) {
   Diag *d = diag_add(&k->cx->diags, DIAG_E0616, op->at,
                      "each thread would hold %lld elements of this tile, more than the limit of %d",
                      (long long)elements, IR_MAX_VEC);
-  diag_hint(&k->cx->diags, d, "divide the tile among more waves, or make it smaller");
-  return false;
+  return diag_hint(&k->cx->diags, d, "divide the tile among more waves, or make it smaller");
 }
 
 /* Elements of one thread that a layout can count; lower_threads admits far fewer of those that

@@ -46,11 +46,12 @@ void diag_note(Diags *list, Diag *d, Span at, const char *fmt, ...) {
   va_end(ap);
 }
 
-void diag_hint(Diags *list, Diag *d, const char *fmt, ...) {
+bool diag_hint(Diags *list, Diag *d, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   d->hint = arena_vprintf(list->arena, fmt, ap);
   va_end(ap);
+  return false;
 }
 
 void diag_hint_size(Diags *list, Diag *d, int rank, bool is_given) {

@@ -49,7 +49,8 @@ typedef struct Diags {
 
 Diag *diag_add(Diags *list, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
 void diag_note(Diags *list, Diag *d, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
-void diag_hint(Diags *list, Diag *d, const char *fmt, ...) WV_PRINTF(3, 4);
+/* Returns false, which a check that fails can return. */
+bool diag_hint(Diags *list, Diag *d, const char *fmt, ...) WV_PRINTF(3, 4);
 /* Says what to do about a tensor whose size differs from that of its symbols; `is_given`: the
  * symbols take their values from the tensors. */
 void diag_hint_size(Diags *list, Diag *d, int rank, bool is_given);

@@ -13,10 +13,10 @@ static bool refuse_count(Lower *l, const Op *op, int have, int want) {
       &l->k->cx->diags, DIAG_E0614, op->at,
       "`%s` returns %d elements per thread, but each thread holds %d elements of its result",
       op_info[op->kind].name, have, want);
-  diag_hint(&l->k->cx->diags, d,
-            "the number is determined by the users of the result: change their elements per thread "
-            "or vector shape");
-  return false;
+  return diag_hint(
+      &l->k->cx->diags, d,
+      "the number is determined by the users of the result: change their elements per thread "
+      "or vector shape");
 }
 
 static const Sym *number_of(Lower *l, const Op *op, AttrKey key, int64_t otherwise) {

@@ -129,8 +129,8 @@ static bool fail_waves(Lower *l, const Op *op, const MmaChoice *choice) {
                      choice->name, row->lanes, m->waves, m->lanes);
   const Constraint *machine = kernel_constraint(l->k, CONSTRAINT_machine, NULL);
   if (machine) diag_note(diags, d, machine->at, "the machine row");
-  diag_hint(diags, d, "leave the row out, and the compiler chooses waves that fit the instruction");
-  return false;
+  return diag_hint(diags, d,
+                   "leave the row out, and the compiler chooses waves that fit the instruction");
 }
 
 bool lower_mma(Lower *l, const Op *op) {

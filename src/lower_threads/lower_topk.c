@@ -221,8 +221,7 @@ static bool check_rounds(TopK *t, int rounds) {
   Diag *d = diag_add(diags, DIAG_E0616, t->op->at,
                      "each thread would search its %d elements %d times: more than %d steps",
                      t->regs, rounds, MOST);
-  diag_hint(diags, d, "take fewer elements, or make the tile smaller");
-  return false;
+  return diag_hint(diags, d, "take fewer elements, or make the tile smaller");
 }
 
 bool lower_topk(Lower *l, const Op *op) {

@@ -150,9 +150,8 @@ static bool is_tile_pure(Kernel *k, PassCtx *cx) {
       diag_add(&k->cx->diags, DIAG_E0601, c.op->at,
                "`%s`: a kernel that depends on threads (it %s) cannot become a loop over tiles",
                op_info[c.op->kind].name, c.why);
-  diag_hint(&k->cx->diags, d,
-            "run the pass `retarget` first: it gives the kernel its declared lanes");
-  return false;
+  return diag_hint(&k->cx->diags, d,
+                   "run the pass `retarget` first: it gives the kernel its declared lanes");
 }
 
 static int64_t scratch_bytes(const Tiles *t) { return t->lasting + t->most; }
@@ -185,8 +184,7 @@ static bool set_bases(Tiles *t) {
   for (int i = 0; i < t->allocs.n; i++)
     diag_note(&k->cx->diags, d, t->allocs.at[i].op->at, "%lld bytes",
               (long long)t->allocs.at[i].bytes);
-  diag_hint(&k->cx->diags, d, "use smaller tiles");
-  return false;
+  return diag_hint(&k->cx->diags, d, "use smaller tiles");
 }
 
 static void take_scalars(Tiles *t) {

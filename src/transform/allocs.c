@@ -85,14 +85,13 @@ static bool fail_size(const Allocs *p, const Op *alloc) {
     if (sym_is_int(e, &n)) continue;
     Diag *d = diag_add(diags, DIAG_E0606, alloc->at, "the allocation has `%s` elements along `%s`",
                        text, sym_text(diags->arena, t->dims[i]));
-    diag_hint(diags, d, "shared memory is allocated at compile time: bind the symbols of the size");
-    return false;
+    return diag_hint(diags, d,
+                     "shared memory is allocated at compile time: bind the symbols of the size");
   }
   Diag *d = diag_add(diags, DIAG_E0613, alloc->at,
                      "the allocation has %s elements, more than any shared memory holds",
                      sb_text(&shape));
-  diag_hint(diags, d, "use smaller tiles, or do not stage the tile in shared memory");
-  return false;
+  return diag_hint(diags, d, "use smaller tiles, or do not stage the tile in shared memory");
 }
 
 static bool gather_blocks(Allocs *p) {
@@ -263,8 +262,7 @@ static bool find_bases(Allocs *p, const TargetInfo *target) {
     diag_note(diags, d, p->blocks[i].alloc->at, "%lld bytes at %lld for %s",
               (long long)p->blocks[i].bytes, (long long)p->blocks[i].base,
               type_text(diags->arena, p->k->cx, p->blocks[i].alloc->results[0].type));
-  diag_hint(diags, d, "use smaller tiles");
-  return false;
+  return diag_hint(diags, d, "use smaller tiles");
 }
 
 bool pass_allocs(Kernel *k, PassCtx *cx) {

@@ -38,8 +38,7 @@ static bool fail(Kernel *k, const Op *op, const Sym *dim, const char *what) {
   Diag *e = diag_add(diags, DIAG_E0304, op->at, "`%s` %s: the register lacks dimension `%s` of %s",
                      op_info[op->kind].name, what, sym_text(diags->arena, dim),
                      type_text(diags->arena, k->cx, op->args[1]->type));
-  diag_hint(diags, e, "`broadcast` the register to all dimensions of the memory");
-  return false;
+  return diag_hint(diags, e, "`broadcast` the register to all dimensions of the memory");
 }
 
 static void widen(Kernel *k, Op *op, const Type *spread) {

@@ -36,9 +36,8 @@ bool api_usable(wv_ctx *cx) {
   if (!cx->is_broken) return true;
   Diag *d = diag_add(&cx->cx->diags, DIAG_E0002, (Span){0},
                      "this context can no longer be used: %s", cx->trouble.text);
-  diag_hint(&cx->cx->diags, d,
-            "create another context; programs compiled earlier can still be launched");
-  return false;
+  return diag_hint(&cx->cx->diags, d,
+                   "create another context; programs compiled earlier can still be launched");
 }
 
 wv_ctx *api_kernel_cx(const wv_kernel *k) { return api_is(k, HANDLE_KERNEL) ? k->cx : NULL; }

@@ -369,8 +369,7 @@ bool wv_lower(wv_kernel *k, const wv_pass_options *given) {
   Diags *diags = &k->k->cx->diags;
   Diag *d = diag_add(diags, DIAG_E0601, k->k->at, "`%s` is not yet supported on target `%s`",
                      k->k->name, o->target ? o->target : "");
-  diag_hint(diags, d, "use the reference evaluator: target `eval`");
-  return false;
+  return diag_hint(diags, d, "use the reference evaluator: target `eval`");
 }
 
 /* ---- evaluation ---- */

@@ -71,11 +71,11 @@ static bool on_amd(wv_ctx *cx, const wv_machine_options *o, const TargetInfo *na
   if (o->strict) {
     Diags *diags = &cx->cx->diags;
     Diag *d = diag_add(diags, DIAG_E0601, api_span(cx->cx, o->at), "%s", text);
-    diag_hint(diags, d,
-              "remove strict=True to compile the kernel for this machine, or simulate the device: "
-              "target `sim:%s`",
-              named ? named->name : "gfx942");
-    return false;
+    return diag_hint(
+        diags, d,
+        "remove strict=True to compile the kernel for this machine, or simulate the device: "
+        "target `sim:%s`",
+        named ? named->name : "gfx942");
   }
   *out = on_this(cx);
   out->remark = out->target ? arena_printf(a, "%s; compiled for `%s`", text, out->target)

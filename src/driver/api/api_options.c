@@ -55,8 +55,7 @@ static bool report_unused(wv_ctx *cx, const wv_options *o, const char *const *fo
   }
   if (!n || !strict) return true;
   Diag *d = diag_add(diags, DIAG_E0617, at, "%s", sb_text(&all));
-  diag_hint(diags, d, "remove the option, or remove strict=True");
-  return false;
+  return diag_hint(diags, d, "remove the option, or remove strict=True");
 }
 
 bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m) {

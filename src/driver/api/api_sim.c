@@ -27,8 +27,7 @@ static bool find_machine(Context *cx, const char *name, const TargetInfo **out) 
   if ((*out)->vendor != VENDOR_HOST || target_has(*out, FEATURE_REGISTER_TILES)) return true;
   Diag *d = diag_add(&cx->diags, DIAG_E0603, (Span){0}, "`%s` cannot be simulated: it has no lanes",
                      name);
-  diag_hint(&cx->diags, d, "use target `eval` for the reference evaluator");
-  return false;
+  return diag_hint(&cx->diags, d, "use target `eval` for the reference evaluator");
 }
 
 /* "random:7": the number after the colon is the seed. */

@@ -58,8 +58,7 @@ static bool check_visible(Builder *b, Span at, const Value *v) {
     if (b->frames.at[i].region == home(v)) return true;
   Diag *d = BUILD_DIAG(b, at, E0402, "a value is used outside the region that defines it");
   if (v->def) diag_note(&b->k->cx->diags, d, v->def->at, "it is defined here");
-  diag_hint(&b->k->cx->diags, d, "return it from the loop or conditional");
-  return false;
+  return diag_hint(&b->k->cx->diags, d, "return it from the loop or conditional");
 }
 
 static bool check_operands(Builder *b, OpKind kind, Span at, Value *const *args, int n) {
@@ -398,8 +397,8 @@ static bool gather_yields(Builder *b, Value *const *yields, int n, Span at, Valu
   } else if (n != wanted) {
     Diag *d = BUILD_DIAG(b, at, E0404, "the body returns %d value%s, but %d %s carried", n,
                          n == 1 ? "" : "s", wanted - first, wanted - first == 1 ? "is" : "are");
-    diag_hint(&b->k->cx->diags, d, "return one value for each carried value, in the same order");
-    return false;
+    return diag_hint(&b->k->cx->diags, d,
+                     "return one value for each carried value, in the same order");
   } else if (first) {
     out[0] = yields[0];
   }

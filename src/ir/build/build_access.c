@@ -24,14 +24,13 @@ static bool check_iterator(Context *cx, const Mapping *m, int i, Span at) {
   if (inputs == 0 && outputs == 0) {
     Diag *d = diag_add(&cx->diags, DIAG_E0313, at,
                        "iterator %d is not mapped directly to any dimension", i);
-    diag_hint(&cx->diags, d, "its extent is unknown: map a dimension to the iterator itself");
-    return false;
+    return diag_hint(&cx->diags, d,
+                     "its extent is unknown: map a dimension to the iterator itself");
   }
   if (inputs <= 1 || outputs <= 1) return true;
   Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator `%s` is mapped to both `%s` and `%s`",
                      sym_name(iterator), sym_text(a, dims[0]), sym_text(a, dims[1]));
-  diag_hint(&cx->diags, d, "use a separate iterator for each dimension of the register");
-  return false;
+  return diag_hint(&cx->diags, d, "use a separate iterator for each dimension of the register");
 }
 
 static bool has_null(SymPairs pairs) {

@@ -62,8 +62,7 @@ static bool check_words(Builder *b, Value *const *args, int nargs, Span at) {
     if (type_is_value(args[i]->type) && args[i]->type->dtype == DTYPE_u32) continue;
     Diag *d = BUILD_DIAG(b, at, E0311, "word %d of `philox` is %s, expected u32", i + 1,
                          type_text(b->k->cx->diags.arena, b->k->cx, args[i]->type));
-    diag_hint(&b->k->cx->diags, d, "use `cast` to u32");
-    return false;
+    return diag_hint(&b->k->cx->diags, d, "use `cast` to u32");
   }
   return true;
 }

@@ -150,8 +150,8 @@ static bool check_iter_args(Builder *b, const Op *op) {
         b, op->at, E0410,
         "`%s` uses `GET_ITER_ARG`, which is allowed only in the condition of a while loop",
         op_info[op->kind].name);
-    diag_hint(&b->k->cx->diags, d, "use the carried value itself: the parameter of the loop body");
-    return false;
+    return diag_hint(&b->k->cx->diags, d,
+                     "use the carried value itself: the parameter of the loop body");
   }
   return true;
 }

@@ -120,8 +120,7 @@ bool ir_check_ept(const Kernel *k, const Op *op) {
   Diag *d = diag_add(&k->cx->diags, DIAG_E0318, op->at,
                      "`%s` has %lld elements per thread, expected a number from 1 to %d",
                      op_info[op->kind].name, (long long)n, MOST);
-  diag_hint(&k->cx->diags, d, "omit it to let the compiler choose");
-  return false;
+  return diag_hint(&k->cx->diags, d, "omit it to let the compiler choose");
 }
 
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {

@@ -132,8 +132,8 @@ bool combine_of_region(Kernel *k, const Op *user, const Region *r, Value *result
                        "the combine function of `%s` returns %s, expected %s",
                        op_info[user->kind].name, type_text(k->cx->diags.arena, k->cx, result->type),
                        type_text(k->cx->diags.arena, k->cx, want));
-    diag_hint(&k->cx->diags, d, "it must take two elements and return one of the same dtype");
-    return false;
+    return diag_hint(&k->cx->diags, d,
+                     "it must take two elements and return one of the same dtype");
   }
   if (!end_with(&m, result, at)) return false;
   *out = (Attr){.key = ATTR_combine, .n = m.steps.n, .steps = m.steps.at};

@@ -13,9 +13,8 @@
 bool inline_unknown(Context *cx, const Op *op, const char *who) {
   Diag *d = diag_add(&cx->diags, DIAG_E0619, op->at,
                      "%s cannot run `inline_ptx` without its meaning", who);
-  diag_hint(&cx->diags, d,
-            "add `meaning=`: a function that computes the result from the operands in ops");
-  return false;
+  return diag_hint(&cx->diags, d,
+                   "add `meaning=`: a function that computes the result from the operands in ops");
 }
 
 /* Types that can be used in the text: those with a register class of their own in PTX. */

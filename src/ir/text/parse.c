@@ -48,8 +48,7 @@ static bool fail_undefined(Parser *p, const Token *t, const Definition *ended) {
   Diag *d = diag_add(&p->cx->diags, DIAG_E0507, t->span, "`%%%s` is not defined here", t->text);
   if (ended) {
     diag_note(&p->cx->diags, d, ended->at, "it is defined in a region that has ended");
-    diag_hint(&p->cx->diags, d, "return it from the region with `yield`");
-    return false;
+    return diag_hint(&p->cx->diags, d, "return it from the region with `yield`");
   }
   const char *near = nearest_visible(p, t->text);
   if (near) diag_hint(&p->cx->diags, d, "did you mean `%%%s`?", near);

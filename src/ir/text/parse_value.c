@@ -158,8 +158,7 @@ static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
   if (dims->n) return true;
   Diag *d = diag_add(&p->cx->diags, DIAG_E0506, p->last.span,
                      "a tensor type needs at least one dimension");
-  diag_hint(&p->cx->diags, d, "write `%s` for a scalar", dtype_info[*dtype].name);
-  return false;
+  return diag_hint(&p->cx->diags, d, "write `%s` for a scalar", dtype_info[*dtype].name);
 }
 
 static bool parse_layout_item(Parser *p, void *list) {

@@ -214,8 +214,7 @@ static bool verify_loop(Verify *v, const Op *op) {
   const char *name = sym_text(v->k->cx->diags.arena, axis);
   Diag *d =
       diag_add(&v->k->cx->diags, DIAG_E0211, op->at, "a loop over `%s`, which is not tiled", name);
-  diag_hint(&v->k->cx->diags, d, "add a tiling constraint on `%s`", name);
-  return false;
+  return diag_hint(&v->k->cx->diags, d, "add a tiling constraint on `%s`", name);
 }
 
 static bool verify_op(Verify *v, const Op *op) {

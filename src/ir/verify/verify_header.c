@@ -50,8 +50,7 @@ static bool check_not_argument(Header *h, const Constraint *c, const char *what)
     if (!p->binds || !sym_same_name(p->binds, c->subject)) continue;
     Diag *d = REPORT(h, c, E0208, "`%s` is %s, but argument `%s` gives it its value",
                      sym_name(c->subject), what, p->name);
-    HINT(h, d, "leave it out of `subs` and `dynamic_symbols`, or pass an ordinary scalar");
-    return false;
+    return HINT(h, d, "leave it out of `subs` and `dynamic_symbols`, or pass an ordinary scalar");
   }
   return true;
 }
@@ -106,8 +105,7 @@ static bool check_axis(Header *h, const Constraint *c, int axis, int most) {
   if (axis >= 0 && axis <= most) return true;
   Diag *d = REPORT(h, c, E0207, "%s dimension %d is out of range 0 to %d", constraint_name[c->kind],
                    axis, most);
-  HINT(h, d, "number the dimensions from 0");
-  return false;
+  return HINT(h, d, "number the dimensions from 0");
 }
 
 /* ---- sizes of a launch ---- */
@@ -318,16 +316,15 @@ static bool check_hardware(Header *h) {
     if (first) {
       Diag *d = REPORT(h, c, E0202, "a second hardware constraint");
       diag_note(&h->k->cx->diags, d, first->at, "the first is here");
-      HINT(h, d, "merge the fields of both into one");
-      return false;
+      return HINT(h, d, "merge the fields of both into one");
     }
     first = c;
   }
   if (first) return true;
   Diag *d = diag_add(&h->k->cx->diags, DIAG_E0201, h->k->at,
                      "kernel `%s` has no hardware constraint", h->k->name);
-  HINT(h, d, "add `HardwareConstraint(threads_per_wave=64)`, or in text IR `hardware threads 64`");
-  return false;
+  return HINT(h, d,
+              "add `HardwareConstraint(threads_per_wave=64)`, or in text IR `hardware threads 64`");
 }
 
 static bool check_workgroups(Header *h) {
@@ -343,8 +340,7 @@ static bool check_workgroups(Header *h) {
       Diag *d = REPORT(h, c, E0206, "`%s` and `%s` are both primary on workgroup dimension %d",
                        text(h, primary[axis]->workgroup.dim), text(h, c->workgroup.dim), axis);
       diag_note(&h->k->cx->diags, d, primary[axis]->at, "the first is here");
-      HINT(h, d, "give one of them `primary=False`, or another workgroup dimension");
-      return false;
+      return HINT(h, d, "give one of them `primary=False`, or another workgroup dimension");
     }
     primary[axis] = c;
   }
@@ -358,8 +354,7 @@ static bool check_workgroups(Header *h) {
     if (used >> i & 1) continue;
     Diag *d = REPORT(h, kernel_constraint(h->k, CONSTRAINT_workgroup, NULL), E0207,
                      "workgroup dimensions %d and %d are used, but %d is not", least, most, i);
-    HINT(h, d, "move a dimension to workgroup dimension %d", i);
-    return false;
+    return HINT(h, d, "move a dimension to workgroup dimension %d", i);
   }
   return true;
 }
@@ -369,13 +364,12 @@ static bool fail_axis(Header *h, const Constraint *wave, const Constraint *tile)
   if (tile->kind == CONSTRAINT_tile) {
     Diag *d =
         REPORT(h, wave, E0213, "the waves of three other dimensions leave none for `%s`", dim);
-    HINT(h, d, "remove one of the `WaveConstraint`s");
-    return false;
+    return HINT(h, d, "remove one of the `WaveConstraint`s");
   }
   Diag *d = REPORT(h, wave, E0213, "`%s` is on workgroup dimension %d, which has no waves", dim,
                    tile->workgroup.axis);
-  HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or remove its `WaveConstraint`", dim);
-  return false;
+  return HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or remove its `WaveConstraint`",
+              dim);
 }
 
 static bool check_wave(Header *h, const Constraint *wave) {
@@ -384,9 +378,9 @@ static bool check_wave(Header *h, const Constraint *wave) {
   if (!tile) {
     Diag *d = REPORT(h, wave, E0205,
                      "`%s` has a wave constraint but no tile that waves could share", dim);
-    HINT(h, d, "add `WorkgroupConstraint(%s, ...)`, or `TilingConstraint(%s, ...)` for a loop", dim,
-         dim);
-    return false;
+    return HINT(h, d,
+                "add `WorkgroupConstraint(%s, ...)`, or `TilingConstraint(%s, ...)` for a loop",
+                dim, dim);
   }
   if (kernel_wave_axis(h->k, wave->wave.dim) > 2) return fail_axis(h, wave, tile);
   int64_t whole = 1, wave_tile;
@@ -402,8 +396,7 @@ static bool check_wave(Header *h, const Constraint *wave) {
   Diag *d = REPORT(h, wave, E0203, "the wave tile %s of `%s` does not divide the %s tile %lld",
                    size ? text(h, size) : "?", dim, of, (long long)whole);
   diag_note(&h->k->cx->diags, d, tile->at, "the %s tile is set here", of);
-  HINT(h, d, "choose a wave tile that divides %lld", (long long)whole);
-  return false;
+  return HINT(h, d, "choose a wave tile that divides %lld", (long long)whole);
 }
 
 static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char *what) {
@@ -427,8 +420,7 @@ static bool check_level(Header *h) {
   if (launch) return check_once(h, CONSTRAINT_launch, false, "the launch");
   Diag *d = diag_add(&h->k->cx->diags, DIAG_E0214, h->k->at,
                      "thread kernel `%s` has no `launch` row", h->k->name);
-  HINT(h, d, "add `launch grid (1) block (32) wave 32`");
-  return false;
+  return HINT(h, d, "add `launch grid (1) block (32) wave 32`");
 }
 
 bool ir_verify_constraints(Kernel *k) {

@@ -73,8 +73,7 @@ static bool hip_open(Device *d, const DeviceReport *r) {
   if (!s->f.properties_6 && !s->f.properties_5) {
     Diag *lacks =
         diag_add(r->diags, DIAG_E0901, r->at, "`%s` lacks `hipGetDeviceProperties`", g->library);
-    diag_hint(r->diags, lacks, "%s", hip_library.newer);
-    return false;
+    return diag_hint(r->diags, lacks, "%s", hip_library.newer);
   }
   int error = count_devices(s);
   if (error) return gpu_report(g, error, "cannot initialise the HIP runtime", r);

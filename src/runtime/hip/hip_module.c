@@ -10,8 +10,8 @@
 static bool refuse_image(const char *fault, const DeviceReport *r) {
   Diag *d = diag_add(r->diags, DIAG_E0903, r->at, "the code object of `%s` is damaged: %s",
                      r->kernel, fault);
-  diag_hint(r->diags, d, "compile the kernel again; `wavec cache clear` removes cached ones");
-  return false;
+  return diag_hint(r->diags, d,
+                   "compile the kernel again; `wavec cache clear` removes cached ones");
 }
 
 /* HIP takes the end of the image from its sections, of any type, and copies its segments. */

@@ -126,8 +126,7 @@ bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, i
                      "`%s` is not ready for launches like this one (%s), and the stream is being "
                      "captured",
                      l->art->name, *facts ? facts : "any tensors");
-  diag_hint(diags, d, "launch it once with the same arguments before the capture");
-  return false;
+  return diag_hint(diags, d, "launch it once with the same arguments before the capture");
 }
 
 static bool get_code(Launcher *l, Diags *diags, int variant, void *stream, LaunchPlan *p) {

@@ -98,13 +98,13 @@ static bool refuse_capture(const Logged *x) {
   Diag *d = diag_add(x->report.diags, DIAG_E0905, x->report.at,
                      "`%s` has %s, and the stream is being captured", x->report.kernel,
                      has_report(x) ? "assertions" : "debug logs");
-  diag_hint(x->report.diags, d,
-            "a launch with logs or assertions allocates memory and waits: launch it outside the "
-            "capture%s",
-            has_report(x) ? ", or disable them with `device_asserts=False` (assumptions about "
-                            "symbols that the kernel sets: `assume=\"ignore\"`)"
-                          : "");
-  return false;
+  return diag_hint(
+      x->report.diags, d,
+      "a launch with logs or assertions allocates memory and waits: launch it outside the "
+      "capture%s",
+      has_report(x) ? ", or disable them with `device_asserts=False` (assumptions about "
+                      "symbols that the kernel sets: `assume=\"ignore\"`)"
+                    : "");
 }
 
 static bool no_memory(const Logged *x, const LogMemory *m) {

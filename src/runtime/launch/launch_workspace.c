@@ -75,9 +75,8 @@ static bool refuse_capture(const Launcher *l, Diags *diags, int device, void *st
   Diag *d = diag_add(diags, DIAG_E0904, r.at,
                      "`%s` has no workspace on this stream yet, and the stream is being captured",
                      l->art->name);
-  diag_hint(diags, d,
-            "launch it once with the same kind of arguments on that stream before the capture");
-  return false;
+  return diag_hint(
+      diags, d, "launch it once with the same kind of arguments on that stream before the capture");
 }
 
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes) {

@@ -73,8 +73,7 @@ static bool fail_small(Retarget *r, int threads) {
                "`%s` declares %d threads in waves of %d; %s supports at most %d in waves of %d",
                r->k->name, threads, kernel_hardware(r->k)->threads, r->target->name,
                r->target->threads, r->target->lanes);
-  diag_hint(DIAGS(r), d, "declare fewer waves, or waves of %d threads", r->target->lanes);
-  return false;
+  return diag_hint(DIAGS(r), d, "declare fewer waves, or waves of %d threads", r->target->lanes);
 }
 
 /* Tile-pure kernels run on as many threads as they declare, up to the machine's limit. */
@@ -347,11 +346,11 @@ static bool check_part(Retarget *r, const Op *op, const Sym *dim, int extent, in
       "the part of each wave along `%s`, %d of %d, is not a multiple of the instruction's %d",
       sym_text(DIAGS(r)->arena, dim), ceil_div(extent, waves), extent, step);
   int whole = ceil_div(ceil_div(extent, waves), step) * step;
-  diag_hint(DIAGS(r), e,
-            "use a tile of %d, %d for each of the %d waves: in a lane-observable kernel each wave "
-            "computes its own part",
-            whole * waves, whole, waves);
-  return false;
+  return diag_hint(
+      DIAGS(r), e,
+      "use a tile of %d, %d for each of the %d waves: in a lane-observable kernel each wave "
+      "computes its own part",
+      whole * waves, whole, waves);
 }
 
 static bool check_parts(Retarget *r, const Search *p, Instruction i) {
