@@ -110,8 +110,7 @@ static void put_figures(StrBuf *out, const wv_measurements *m, Arena *a) {
 
 static void put_cell(StrBuf *out, const char *class, const char *text) {
   sb_printf(out, "<td%s>", class);
-  page_text(out, text);
-  sb_puts(out, "</td>");
+  page_put(out, "%s</td>", text);
 }
 
 static const char *rate_text(Arena *a, const wv_measured *row) {
@@ -129,11 +128,8 @@ static const char *ratio_text(Arena *a, double ratio) {
 
 static void put_row(StrBuf *out, const wv_measured *row, const char *const *names, int n,
                     Arena *a) {
-  sb_puts(out, "<tr><th scope=\"row\"><a href=\"#kernel-");
-  page_text(out, row->kernel);
-  sb_puts(out, "\">");
-  page_text(out, row->kernel);
-  sb_puts(out, "</a></th>");
+  page_put(out, "<tr><th scope=\"row\"><a href=\"#kernel-%s\">%s</a></th>", row->kernel,
+           row->kernel);
   put_cell(out, " class=\"word\"", row->target);
   put_cell(out, " class=\"word\"", row->arguments ? row->arguments : "");
   put_cell(out, "", page_time_text(a, row->compile_ms + row->code_ms));
@@ -159,9 +155,7 @@ static void put_table(StrBuf *out, const wv_measurements *m, Arena *a) {
                "<th class=\"word\">target</th><th class=\"word\">arguments</th><th>compile</th>"
                "<th>run</th><th>rate</th>");
   for (int i = 0; i < n; i++) {
-    sb_puts(out, "<th>");
-    page_text(out, names[i]);
-    sb_puts(out, "</th><th>ratio</th>");
+    page_put(out, "<th>%s</th><th>ratio</th>", names[i]);
   }
   sb_puts(out, "<th>error</th><th></th></tr></thead>\n<tbody>\n");
   for (int i = 0; i < m->n; i++) put_row(out, &m->rows[i], names, n, a);
@@ -174,14 +168,10 @@ static void put_table(StrBuf *out, const wv_measurements *m, Arena *a) {
 void measured_html(StrBuf *out, const wv_measurements *m) {
   Arena *a = arena_new();
   page_begin(out, m->title);
-  sb_puts(out, "<header>\n<h1>");
-  page_text(out, m->title);
-  sb_puts(out, "</h1>\n");
+  page_put(out, "<header>\n<h1>%s</h1>\n", m->title);
   put_verdict(out, m);
   for (int i = 0; i < m->nmachine; i++) {
-    sb_puts(out, "<p class=\"place\">");
-    page_text(out, m->machine[i]);
-    sb_puts(out, "</p>\n");
+    page_put(out, "<p class=\"place\">%s</p>\n", m->machine[i]);
   }
   put_figures(out, m, a);
   sb_puts(out, "<nav aria-label=\"contents\"><a href=\"#results\">results</a> <a href=\"#time\">"

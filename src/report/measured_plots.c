@@ -115,9 +115,7 @@ static void put_roof(StrBuf *out, const wv_measurements *m, const char *target, 
                               .y = rate};
   }
   if (!n || !(roofs.bytes > 0)) return;
-  sb_puts(out, "<h3>");
-  page_text(out, target);
-  sb_puts(out, "</h3>\n");
+  page_put(out, "<h3>%s</h3>\n", target);
   plot_roofs(out, "roofline: operations per second", roofs.bytes, roofs.operations, points, n);
   sb_printf(
       out,

@@ -6,11 +6,10 @@
 #include "report/page.h"
 
 static void put_remark(StrBuf *out, const wv_diag *d) {
-  sb_puts(out, "<tr class=\"remark\"><th></th><td class=\"code\"><span class=\"chip\"><b>");
-  page_text(out, d->code);
-  sb_puts(out, "</b> ");
-  page_text(out, d->text);
-  sb_puts(out, "</span></td></tr>\n");
+  page_put(out,
+           "<tr class=\"remark\"><th></th><td class=\"code\"><span class=\"chip\">"
+           "<b>%s</b> %s</span></td></tr>\n",
+           d->code, d->text);
 }
 
 /* The remarks of all rows of a kernel, concatenated. */
@@ -59,11 +58,10 @@ static void put_other_remarks(StrBuf *out, const Remarks *r, uint32_t first, uin
 
 static void put_program(StrBuf *out, const wv_measured *row) {
   if (!row->program || !*row->program) return;
-  sb_puts(out, "<details><summary>what one thread does, on ");
-  page_text(out, row->target);
-  sb_puts(out, "</summary><pre class=\"program\"><code>");
-  page_text(out, row->program);
-  sb_puts(out, "</code></pre></details>\n");
+  page_put(out,
+           "<details><summary>what one thread does, on %s</summary>"
+           "<pre class=\"program\"><code>%s</code></pre></details>\n",
+           row->target, row->program);
 }
 
 static bool is_first(const wv_measurements *m, int i) {
@@ -73,17 +71,12 @@ static bool is_first(const wv_measurements *m, int i) {
 }
 
 static void put_kernel(StrBuf *out, const wv_measurements *m, const wv_measured *row) {
-  sb_puts(out, "<article id=\"kernel-");
-  page_text(out, row->kernel);
-  sb_puts(out, "\">\n<h3>");
-  page_text(out, row->kernel);
-  sb_puts(out, "</h3>\n<p>");
-  page_text(out, row->about ? row->about : "");
-  sb_puts(out, "</p>\n");
+  page_put(out, "<article id=\"kernel-%s\">\n<h3>%s</h3>\n<p>%s</p>\n", row->kernel, row->kernel,
+           row->about ? row->about : "");
   if (row->source) {
-    sb_puts(out, "<div class=\"scroll\"><table class=\"lines source\"><caption>");
-    page_text(out, row->file ? row->file : "");
-    sb_puts(out, "</caption>\n<tbody>\n");
+    page_put(out,
+             "<div class=\"scroll\"><table class=\"lines source\"><caption>%s</caption>\n<tbody>\n",
+             row->file ? row->file : "");
     Remarks remarks = remarks_of(out->arena, m, row->kernel);
     put_other_remarks(out, &remarks, row->line, put_lines(out, row, &remarks));
     sb_puts(out, "</tbody></table></div>\n");

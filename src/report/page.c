@@ -29,6 +29,18 @@ void page_text_n(StrBuf *out, const char *s, size_t n) {
 
 void page_text(StrBuf *out, const char *s) { page_text_n(out, s, strlen(s)); }
 
+void page_put(StrBuf *out, const char *form, ...) {
+  va_list ap;
+  va_start(ap, form);
+  for (const char *at; (at = strchr(form, '%')); form = at + 2) {
+    WV_ASSERT(at[1] == 's');
+    sb_write(out, form, (size_t)(at - form));
+    page_text(out, va_arg(ap, const char *));
+  }
+  va_end(ap);
+  sb_puts(out, form);
+}
+
 void page_number(StrBuf *out, uint64_t v) {
   char digits[32];
   int n = 0;
@@ -60,9 +72,9 @@ void page_begin(StrBuf *out, const char *title) {
                "<meta name=\"viewport\" content=\"width=device-width\">\n"
                "<meta name=\"color-scheme\" content=\"light dark\">\n"
                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-               "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>");
-  page_text(out, title);
-  sb_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", page_style);
+               "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n");
+  page_put(out, "<title>%s</title>\n", title);
+  sb_printf(out, "<style>\n%s</style>\n</head>\n<body>\n", page_style);
   sb_puts(out, "<button id=\"theme\" type=\"button\" title=\"light or dark\">"
                "<span aria-hidden=\"true\">\xe2\x97\x90</span> theme</button>\n");
 }
@@ -75,23 +87,16 @@ void page_end(StrBuf *out) {
 }
 
 void page_section(StrBuf *out, const char *id, const char *title) {
-  sb_printf(out, "<section id=\"%s\" aria-labelledby=\"%s-title\">\n<h2 id=\"%s-title\">", id, id,
-            id);
-  page_text(out, title);
-  sb_puts(out, "</h2>\n");
+  page_put(out, "<section id=\"%s\" aria-labelledby=\"%s-title\">\n<h2 id=\"%s-title\">%s</h2>\n",
+           id, id, id, title);
 }
 
 void page_section_end(StrBuf *out) { sb_puts(out, "</section>\n"); }
 
 void page_figure(StrBuf *out, const char *name, const char *what, const char *number,
                  double share) {
-  sb_puts(out, "<div class=\"figure\"><dt>");
-  page_text(out, name);
-  sb_puts(out, "</dt><dd><b>");
-  page_text(out, number);
-  sb_puts(out, "</b> <span>");
-  page_text(out, what);
-  sb_puts(out, "</span>");
+  page_put(out, "<div class=\"figure\"><dt>%s</dt><dd><b>%s</b> <span>%s</span>", name, number,
+           what);
   if (share >= 0)
     sb_printf(out, "<i class=\"bar\"><i style=\"width:%.1f%%\"></i></i>",
               100 * (share > 1 ? 1 : share));

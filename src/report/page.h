@@ -10,6 +10,8 @@
 /* Text between tags or in attribute values; bytes that HTML does not allow become U+FFFD. */
 void page_text(StrBuf *out, const char *s);
 void page_text_n(StrBuf *out, const char *s, size_t n);
+/* HTML in which each `%s` is replaced by such a text; there are no other conversions. */
+void page_put(StrBuf *out, const char *form, ...) WV_PRINTF(2, 3);
 
 void page_begin(StrBuf *out, const char *title);
 void page_end(StrBuf *out);

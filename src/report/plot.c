@@ -9,30 +9,23 @@ enum { WIDTH = 760, LABEL = 150, BAR = 18, ROW = 24, HEADING = 26, BEHIND = 170,
 
 static void open_svg(StrBuf *out, const char *title, double height) {
   sb_printf(out, "<svg class=\"plot\" role=\"img\" viewBox=\"0 0 %d %.0f\"><title>", WIDTH, height);
-  page_text(out, title);
-  sb_puts(out, "</title>\n");
+  page_put(out, "%s</title>\n", title);
 }
 
 static void close_svg(StrBuf *out) { sb_puts(out, "</svg>\n"); }
 
 static void put_label(StrBuf *out, double x, double y, const char *class, const char *text) {
   sb_printf(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class, x, y);
-  page_text(out, text);
-  sb_puts(out, "</text>\n");
+  page_put(out, "%s</text>\n", text);
 }
 
-static void put_tip(StrBuf *out, const char *tip) {
-  sb_puts(out, "<title>");
-  page_text(out, tip);
-  sb_puts(out, "</title>");
-}
+static void put_tip(StrBuf *out, const char *tip) { page_put(out, "<title>%s</title>", tip); }
 
 void plot_legend(StrBuf *out, const char *const *series, int n) {
   sb_puts(out, "<p class=\"legend\">");
   for (int i = 0; i < n; i++) {
     sb_printf(out, "<span><i class=\"s%d\"></i>", i % PLOT_SERIES);
-    page_text(out, series[i]);
-    sb_puts(out, "</span> ");
+    page_put(out, "%s</span> ", series[i]);
   }
   sb_puts(out, "</p>\n");
 }

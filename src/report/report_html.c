@@ -25,20 +25,14 @@ static void put_verdict(StrBuf *out, const Report *r) {
 
 static void put_launch(StrBuf *out, const Report *r) {
   const SimReport *s = r->sim;
-  sb_puts(out, "<p>Simulated on <b>");
-  page_text(out, s->machine->name);
-  sb_puts(out, "</b>, ");
-  page_text(out, s->machine->doc);
-  sb_puts(out, ". Grid <b>");
+  page_put(out, "<p>Simulated on <b>%s</b>, %s. Grid <b>", s->machine->name, s->machine->doc);
   put_three(out, s->grid);
   sb_puts(out, "</b> of workgroups with <b>");
   put_three(out, s->block);
   sb_printf(out, "</b> threads: %d wave%s of %d lanes, ", s->nwaves, s->nwaves > 1 ? "s" : "",
             s->wave);
   page_number(out, (uint64_t)s->shared_bytes);
-  sb_puts(out, " bytes of shared memory. Schedule <b>");
-  page_text(out, r->schedule);
-  sb_puts(out, "</b>.</p>\n");
+  page_put(out, " bytes of shared memory. Schedule <b>%s</b>.</p>\n", r->schedule);
 }
 
 static void put_figures(StrBuf *out, const Report *r, Arena *a) {
@@ -70,11 +64,7 @@ static void put_contents(StrBuf *out, const Report *r) {
 /* ---- findings ---- */
 
 static void chip(StrBuf *out, const char *name, const char *value) {
-  sb_puts(out, "<span class=\"chip\"><b>");
-  page_text(out, name);
-  sb_puts(out, "</b> ");
-  page_text(out, value);
-  sb_puts(out, "</span> ");
+  page_put(out, "<span class=\"chip\"><b>%s</b> %s</span> ", name, value);
 }
 
 static void put_chips(StrBuf *out, const SimFinding *f, Arena *a) {
@@ -122,35 +112,25 @@ static void put_finding(StrBuf *out, const Report *r, const SimFinding *f, int n
   const DiagInfo *info = &diag_info[f->diag->code];
   sb_printf(out, "<article class=\"finding\" id=\"finding%d\">\n<h3><code>%s</code> ", number,
             info->code);
-  page_text(out, info->title);
-  sb_puts(out, "</h3>\n<p>");
-  page_text(out, f->diag->text);
-  sb_puts(out, "</p>\n<p>");
+  page_put(out, "%s</h3>\n<p>%s</p>\n<p>", info->title, f->diag->text);
   put_chips(out, f, a);
   sb_puts(out, "</p>\n");
   put_place(out, r, f->diag->at);
   for (const DiagNote *n = f->diag->notes; n; n = n->next) {
-    sb_puts(out, "<p class=\"note\">");
-    page_text(out, n->text);
-    sb_puts(out, "</p>\n");
+    page_put(out, "<p class=\"note\">%s</p>\n", n->text);
     put_place(out, r, n->at);
   }
   if (f->diag->hint) {
-    sb_puts(out, "<p class=\"hint\">");
-    page_text(out, f->diag->hint);
-    sb_puts(out, "</p>\n");
+    page_put(out, "<p class=\"hint\">%s</p>\n", f->diag->hint);
   }
-  sb_puts(out, "<details><summary>what this means</summary><p>");
-  page_text(out, info->explanation);
-  sb_puts(out, "</p></details>\n</article>\n");
+  page_put(out, "<details><summary>what this means</summary><p>%s</p></details>\n</article>\n",
+           info->explanation);
 }
 
 void report_html(StrBuf *out, const Report *r) {
   Arena *a = arena_new();
   page_begin(out, arena_printf(a, "%s on %s", r->k->name, r->sim->machine->name));
-  sb_puts(out, "<header>\n<h1>");
-  page_text(out, r->k->name);
-  sb_puts(out, "</h1>\n");
+  page_put(out, "<header>\n<h1>%s</h1>\n", r->k->name);
   put_verdict(out, r);
   put_launch(out, r);
   put_figures(out, r, a);

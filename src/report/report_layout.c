@@ -109,8 +109,7 @@ static void put_drawing(StrBuf *out, const Drawing *m, const char *title, Arena 
             "viewBox=\"-.05 -.05 %d.1 %d.1\" width=\"%d\" height=\"%d\" stroke=\"#8886\" "
             "stroke-width=\".04\">\n<title>",
             m->cols, m->rows, m->cols * cell + 1, m->rows * cell + 1);
-  page_text(out, title);
-  sb_puts(out, "</title>\n<g class=\"cells\">\n");
+  page_put(out, "%s</title>\n<g class=\"cells\">\n", title);
   put_cells(out, m, a);
   sb_puts(out, "</g>\n");
   if (most <= LABELS_BELOW) {
@@ -150,18 +149,14 @@ static void put_values(StrBuf *out, const Report *r, const LayoutGroup *g) {
   for (int i = 0; i < g->n && i < MOST_NAMES; i++) {
     const Value *v = g->values[i];
     if (i) sb_puts(out, ", ");
-    sb_puts(out, "<b>");
-    page_text(out, v->name ? v->name : op_info[v->def->kind].name);
-    sb_puts(out, "</b>");
+    page_put(out, "<b>%s</b>", v->name ? v->name : op_info[v->def->kind].name);
     if (!v->def->at.line) continue;
     sb_puts(out, " (");
     sb_printf(out, "<a href=\"#L%u-%u\">line %u</a>)", v->def->at.file, v->def->at.line,
               v->def->at.line);
   }
   if (g->n > MOST_NAMES) sb_printf(out, " and %d more", g->n - MOST_NAMES);
-  sb_puts(out, ": <code>");
-  page_text(out, type_text(r->sim->arena, r->k->cx, g->values[0]->type));
-  sb_puts(out, "</code></p>\n");
+  page_put(out, ": <code>%s</code></p>\n", type_text(r->sim->arena, r->k->cx, g->values[0]->type));
 }
 
 static void put_limits(StrBuf *out, const Drawing *m) {
@@ -185,8 +180,7 @@ static void put_map(StrBuf *out, const Report *r, const LayoutGroup *g, Arena *a
   put_values(out, r, g);
   sb_printf(out, "<p>%d register%s × %d lanes × %d wave%s <code>", m.regs, m.regs > 1 ? "s" : "",
             m.lanes, m.waves, m.waves > 1 ? "s" : "");
-  page_text(out, sb_text(&text));
-  sb_puts(out, "</code></p>\n</figcaption>\n<div class=\"scroll\">\n");
+  page_put(out, "%s</code></p>\n</figcaption>\n<div class=\"scroll\">\n", sb_text(&text));
   put_drawing(out, &m, title, a);
   sb_puts(out, "</div>\n");
   put_digits(out, l, &m);

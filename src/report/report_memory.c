@@ -175,11 +175,8 @@ static int gather(const Report *r, bool shared, Row *rows) {
 static void put_banks(StrBuf *out, const Report *r, const Row *row) {
   const Op *op = row->op;
   const SimAccess *a = row->access;
-  sb_puts(out, "<figure class=\"banks\">\n<figcaption><p><b>");
-  page_text(out, op_info[op->kind].name);
-  sb_puts(out, "</b> of <b>");
-  page_text(out, a->buffer);
-  sb_puts(out, "</b>");
+  page_put(out, "<figure class=\"banks\">\n<figcaption><p><b>%s</b> of <b>%s</b>",
+           op_info[op->kind].name, a->buffer);
   if (op->at.line)
     sb_printf(out, ", <a href=\"#L%u-%u\">line %u</a>", op->at.file, op->at.line, op->at.line);
   if (row->n > 1) sb_printf(out, ", the most expensive of %d", row->n);

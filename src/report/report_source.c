@@ -122,8 +122,7 @@ void section_source(StrBuf *out, const Report *r) {
     for (end = i; end < s->nlines && s->line[end].at.file == s->line[i].at.file; end++) {
     }
     sb_printf(out, "<tr class=\"file\"><th scope=\"rowgroup\" colspan=\"%d\">", NCOUNTERS + 2);
-    page_text(out, sources_name(&r->k->cx->sources, s->line[i].at.file));
-    sb_puts(out, "</th></tr>\n");
+    page_put(out, "%s</th></tr>\n", sources_name(&r->k->cx->sources, s->line[i].at.file));
     put_file(out, r, &s->line[i], &s->line[end], most, &rows);
   }
   put_total(out, r);
