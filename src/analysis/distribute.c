@@ -196,11 +196,8 @@ static void find_ids(Distribution *d) {
   SymCtx *sym = sym_of(d);
   for (int i = 0; i < WORKGROUP_DIMS; i++)
     d->id[i] = i < 3 ? workgroup_id(d, i, true) : sym_int(sym, 0);
-  for (int i = 0; i < d->k->constraints.n; i++) {
-    const Constraint *c = &d->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_reorder)
-      d->id[c->reorder.axis] = instantiate(d, NULL, c->reorder.id, MEAN_VALUE);
-  }
+  EACH_ROW(d->k, reorder, c)
+    d->id[c->reorder.axis] = instantiate(d, NULL, c->reorder.id, MEAN_VALUE);
   if (is_folded(d)) unfold(d, d->id[2], &d->id[2]);
 }
 
@@ -271,11 +268,8 @@ const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim) {
 /* What the wave rows say about a workgroup dimension; NULL: nothing. */
 static const Sym *waves_along(const Distribution *d, int axis) {
   const Sym *waves = NULL;
-  for (int i = 0; i < d->k->constraints.n; i++) {
-    const Constraint *c = &d->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_wave && kernel_wave_axis(d->k, c->wave.dim) == axis)
-      waves = distribute_waves(d, c->wave.dim);
-  }
+  EACH_ROW(d->k, wave, c)
+    if (kernel_wave_axis(d->k, c->wave.dim) == axis) waves = distribute_waves(d, c->wave.dim);
   return waves;
 }
 

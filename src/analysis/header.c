@@ -20,15 +20,10 @@ typedef struct Header {
   SetSymbols set;
 } Header;
 
-#define EACH_ROW(h, row_kind, c)                                                                   \
-  for (const Constraint *c = (h)->k->constraints.at;                                               \
-       c && c < (h)->k->constraints.at + (h)->k->constraints.n; c++)                               \
-    if (c->kind == CONSTRAINT_##row_kind)
-
 static void gather_bindings(Header *h) {
   SymCtx *sym = h->k->cx->sym;
   h->bound = ARENA_ARRAY(h->arena, SymBinding, h->k->constraints.n);
-  EACH_ROW(h, bind, c) h->bound[h->nbound++] = (SymBinding){c->bind.symbol, c->bind.value};
+  EACH_ROW(h->k, bind, c) h->bound[h->nbound++] = (SymBinding){c->bind.symbol, c->bind.value};
   if (!sym_resolve_bindings(sym, h->bound, h->nbound)) h->nbound = 0, sym_take_error(sym);
 }
 
@@ -55,7 +50,7 @@ static bool keeps_holding(const Header *h, const Sym *s) {
 }
 
 static void assume_rows(const Header *h) {
-  EACH_ROW(h, assume, c)
+  EACH_ROW(h->k, assume, c)
     if (keeps_holding(h, c->assume.condition) && ir_is_of_launch(h->k, c->assume.condition))
       sym_assume(h->facts, c->assume.condition);
 }
@@ -83,10 +78,10 @@ static void assume_id(const Header *h, const char *name, int i, int64_t count) {
 static void assume_workgroups(const Header *h) {
   SymCtx *sym = h->k->cx->sym;
   int highest = 0;
-  EACH_ROW(h, grid, c) return;
-  EACH_ROW(h, workgroup, c)
+  if (kernel_constraint(h->k, CONSTRAINT_grid, NULL)) return;
+  EACH_ROW(h->k, workgroup, c)
     if (c->workgroup.axis > highest) highest = c->workgroup.axis;
-  EACH_ROW(h, workgroup, c) {
+  EACH_ROW(h->k, workgroup, c) {
     int64_t count;
     const struct workgroup_row *r = &c->workgroup;
     const Sym *tiles = r->count ? r->count : sym_ceildiv(sym, r->dim, r->size);
@@ -100,7 +95,7 @@ static bool waves_along(const Header *h, const HardwareSpec *hardware, int axis,
   SymCtx *sym = h->k->cx->sym;
   if (hardware->waves[axis]) return is_known(h, hardware->waves[axis], waves);
   *waves = 1;
-  EACH_ROW(h, wave, wave) {
+  EACH_ROW(h->k, wave, wave) {
     const Constraint *tile = kernel_wave_tile(h->k, wave->wave.dim);
     if (!tile || !tile->divided.size || kernel_wave_axis(h->k, wave->wave.dim) != axis) continue;
     if (!is_known(h, sym_ceildiv(sym, tile->divided.size, wave->wave.size), waves)) return false;
@@ -129,7 +124,7 @@ static void assume_threads(const Header *h) {
 }
 
 static void assume_launch(const Header *h) {
-  EACH_ROW(h, launch, c) {
+  EACH_ROW(h->k, launch, c) {
     for (int axis = 0; axis < 3; axis++) {
       int64_t count;
       if (is_known(h, c->launch.grid[axis], &count)) assume_id(h, "WG", axis, count);

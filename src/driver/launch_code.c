@@ -200,9 +200,8 @@ static bool add_sizes(const LaunchSymbols *s, int param, Artefact *art, LaunchVa
 
 /* Assumptions about symbols that only the kernel itself sets cannot be checked at launch. */
 static void add_assumptions(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span *at) {
-  for (int i = 0; i < s->k->constraints.n; i++) {
-    const Constraint *c = &s->k->constraints.at[i];
-    if (c->kind != CONSTRAINT_assume || !launch_resolve(s, c->assume.condition)) continue;
+  EACH_ROW(s->k, assume, c) {
+    if (!launch_resolve(s, c->assume.condition)) continue;
     at[art->nassumptions] = c->at;
     art->assumptions[art->nassumptions++] = (ArtAssumption){
         launch_value(values, c->assume.condition), sym_text(s->arena, c->assume.condition)};

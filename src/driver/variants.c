@@ -230,9 +230,8 @@ static void add_few(const LaunchSymbols *s, Variants *out) {
 static const Sym *all_hold(const LaunchSymbols *s) {
   SymCtx *cx = s->k->cx->sym;
   const Sym *all = NULL;
-  for (int i = 0; i < s->k->constraints.n; i++) {
-    const Constraint *c = &s->k->constraints.at[i];
-    const Sym *cond = c->kind == CONSTRAINT_assume ? launch_resolve(s, c->assume.condition) : NULL;
+  EACH_ROW(s->k, assume, c) {
+    const Sym *cond = launch_resolve(s, c->assume.condition);
     if (cond) all = all ? sym_and(cx, all, cond) : cond;
   }
   return all;

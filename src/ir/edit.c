@@ -229,12 +229,17 @@ Value *op_condition(const Op *op) {
 
 /* ---- the header ---- */
 
-const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *subject) {
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (c->kind == kind && (!subject || c->subject == subject)) return c;
-  }
+const Constraint *kernel_next_row(const Kernel *k, ConstraintKind kind, const Constraint *c) {
+  for (int i = c ? (int)(c - k->constraints.at) + 1 : 0; i < k->constraints.n; i++)
+    if (k->constraints.at[i].kind == kind) return &k->constraints.at[i];
   return NULL;
+}
+
+const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *subject) {
+  const Constraint *c = NULL;
+  while ((c = kernel_next_row(k, kind, c)) && subject && c->subject != subject) {
+  }
+  return c;
 }
 
 const HardwareSpec *kernel_hardware(const Kernel *k) {
@@ -260,10 +265,8 @@ const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim) {
 int kernel_wave_axis(const Kernel *k, const Sym *dim) {
   unsigned taken = 0;
   for (int loops = 0; loops < 2; loops++) /* workgroup rows come first */
-    for (int i = 0; i < k->constraints.n; i++) {
-      const Constraint *wave = &k->constraints.at[i];
-      const Constraint *tile =
-          wave->kind == CONSTRAINT_wave ? kernel_wave_tile(k, wave->wave.dim) : NULL;
+    EACH_ROW(k, wave, wave) {
+      const Constraint *tile = kernel_wave_tile(k, wave->wave.dim);
       if (!tile || (tile->kind == CONSTRAINT_tile) != loops) continue;
       int axis = loops ? 0 : tile->workgroup.axis;
       while (loops && axis < 3 && taken >> axis & 1) axis++;

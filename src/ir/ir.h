@@ -438,6 +438,10 @@ const Sym *ir_iter_arg(Context *cx, int i);
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 /* The first row of a kind, or the first one about `subject`; NULL: none. */
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *subject);
+/* The next row of a kind after `c`, or the first if that is NULL; NULL: none. */
+const Constraint *kernel_next_row(const Kernel *k, ConstraintKind kind, const Constraint *c);
+#define EACH_ROW(k, row_kind, c)                                                                   \
+  for (const Constraint *c = NULL; (c = kernel_next_row(k, CONSTRAINT_##row_kind, c));)
 /* The rows of which a kernel has at most one; NULL: none. */
 const HardwareSpec *kernel_hardware(const Kernel *k);
 const MachineSpec *kernel_machine(const Kernel *k);

@@ -15,10 +15,7 @@ static bool bind_rows(Eval *ev) {
   const Kernel *k = ev->k;
   SymBinding *bindings = ARENA_ARRAY(ev->home, SymBinding, k->constraints.n);
   int n = 0;
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) bindings[n++] = (SymBinding){c->bind.symbol, c->bind.value};
-  }
+  EACH_ROW(k, bind, c) bindings[n++] = (SymBinding){c->bind.symbol, c->bind.value};
   if (!sym_resolve_bindings(ev->cx->sym, bindings, n))
     return eval_fail(ev, DIAG_E0104, "%s", sym_take_error(ev->cx->sym));
   for (int i = 0; i < n; i++) env_define(ev, bindings[i].from, bindings[i].to);
@@ -107,9 +104,8 @@ static bool bind_scalar(Eval *ev, int i) {
 /* Assumptions about symbols that the kernel sets are checked there. The evaluator does not use
  * assumptions: those that do not hold have no effect, unless they are required. */
 static bool check_assumptions(Eval *ev) {
-  for (int i = 0; i < ev->k->constraints.n; i++) {
-    const Constraint *c = &ev->k->constraints.at[i];
-    if (c->kind != CONSTRAINT_assume || !expr_is_known(ev, c->assume.condition)) continue;
+  EACH_ROW(ev->k, assume, c) {
+    if (!expr_is_known(ev, c->assume.condition)) continue;
     ev->at = c->at;
     if (!eval_assumed(ev, c->assume.condition, c->assume.required, "for these arguments"))
       return false;
@@ -126,10 +122,8 @@ static bool bind_symbols(Eval *ev) {
       return false;
     if (t->kind == TYPE_mem) set_sizes(ev, i);
   }
-  for (int i = 0; i < ev->k->constraints.n; i++) {
-    const Constraint *c = &ev->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_dynamic && !bind_dynamic(ev, c->dynamic.symbol, c->at)) return false;
-  }
+  EACH_ROW(ev->k, dynamic, c)
+    if (!bind_dynamic(ev, c->dynamic.symbol, c->at)) return false;
   position_aliases(ev);
   return bind_shapes(ev);
 }

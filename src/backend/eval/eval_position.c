@@ -70,9 +70,7 @@ static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
 
 /* An aliased dimension without a size of its own gets the derived one. */
 void position_aliases(Eval *ev) {
-  for (int i = 0; i < ev->k->constraints.n; i++) {
-    const Constraint *c = &ev->k->constraints.at[i];
-    if (c->kind != CONSTRAINT_alias) continue;
+  EACH_ROW(ev->k, alias, c) {
     const Slot *s = &ev->slots.at[env_slot(ev, sym_name(c->alias.dim))];
     if (!s->has_value && !s->definition)
       env_define(ev, c->alias.dim, alias_apply(ev, c, c->alias.of));
@@ -106,9 +104,7 @@ static bool build_rows(Eval *ev) {
       vec_push(ev->home, &ev->rows, row_of(ev, c));
     if (c->kind == CONSTRAINT_grid) ev->explicit_grid = true;
   }
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_alias) continue;
+  EACH_ROW(k, alias, c) {
     ev->at = c->at;
     if (!add_twins(ev, c)) return false;
   }
@@ -192,11 +188,9 @@ bool position_setup(Eval *ev) {
 /* Reordering replaces all ids at once, in positions only. */
 static bool reordered_ids(Eval *ev, const int64_t raw[3], int64_t out[3]) {
   for (int i = 0; i < 3; i++) out[i] = raw[i];
-  for (int i = 0; i < ev->k->constraints.n; i++) {
-    const Constraint *c = &ev->k->constraints.at[i];
+  EACH_ROW(ev->k, reorder, c) {
     ev->at = c->at;
-    if (c->kind == CONSTRAINT_reorder && !expr_value(ev, c->reorder.id, &out[c->reorder.axis]))
-      return false;
+    if (!expr_value(ev, c->reorder.id, &out[c->reorder.axis])) return false;
   }
   return true;
 }

@@ -72,10 +72,7 @@ static bool bind_rows(Sim *s, bool later) {
   const Kernel *k = s->k;
   SymBinding *b = ARENA_ARRAY(s->home, SymBinding, k->constraints.n + 1);
   int n = 0;
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) b[n++] = (SymBinding){c->bind.symbol, c->bind.value};
-  }
+  EACH_ROW(k, bind, c) b[n++] = (SymBinding){c->bind.symbol, c->bind.value};
   if (!sym_resolve_bindings(s->cx->sym, b, n))
     return sim_fail_setup(s, DIAG_E0104, k->at, "%s", sym_take_error(s->cx->sym));
   for (int i = 0; i < n; i++) {
@@ -186,11 +183,8 @@ static bool holds(Sim *s, const Sym *e) {
 
 /* Assumptions about symbols that the program sets have no value yet. */
 static bool check_assumptions(Sim *s) {
-  for (int i = 0; i < s->k->constraints.n; i++) {
-    const Constraint *c = &s->k->constraints.at[i];
-    if (c->kind != CONSTRAINT_assume || !has_value(s, c->assume.condition, false) ||
-        holds(s, c->assume.condition))
-      continue;
+  EACH_ROW(s->k, assume, c) {
+    if (!has_value(s, c->assume.condition, false) || holds(s, c->assume.condition)) continue;
     const char *text = sym_text(s->cx->diags.arena, c->assume.condition);
     if (s->o->without)
       diag_add(&s->cx->diags, DIAG_R0701, c->at,

@@ -61,9 +61,8 @@ static void warn_folded(Kernel *k) {
 static void warn_unused_start(Kernel *k) {
   Diags *diags = &k->cx->diags;
   if (!kernel_constraint(k, CONSTRAINT_grid, NULL)) return;
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_workgroup || !c->workgroup.start) continue;
+  EACH_ROW(k, workgroup, c) {
+    if (!c->workgroup.start) continue;
     Diag *d =
         diag_add(diags, DIAG_W0403, c->at,
                  "the start of `%s` is ignored: workgroups of an explicit grid have no position",

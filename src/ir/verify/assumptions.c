@@ -46,9 +46,7 @@ static bool is_assumption(const Constraint *c) { return c->kind == CONSTRAINT_as
 
 bool kernel_has_fallback(const Kernel *k) {
   bool some = false;
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (!is_assumption(c)) continue;
+  EACH_ROW(k, assume, c) {
     if (c->assume.required) return false;
     some |= ir_is_of_launch(k, c->assume.condition);
   }
@@ -121,9 +119,8 @@ static bool mentions(const Kernel *k, const Sym *e, const char *name) {
 const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required) {
   const Sym *all = NULL;
   *required = false;
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (!is_assumption(c) || !mentions(k, c->assume.condition, sym_name(symbol))) continue;
+  EACH_ROW(k, assume, c) {
+    if (!mentions(k, c->assume.condition, sym_name(symbol))) continue;
     all = all ? sym_and(k->cx->sym, all, c->assume.condition) : c->assume.condition;
     *required |= c->assume.required;
   }
@@ -134,11 +131,8 @@ const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required)
 
 static const char *all_texts(const Kernel *k) {
   StrBuf out = {.arena = k->cx->diags.arena};
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Constraint *c = &k->constraints.at[i];
-    if (is_assumption(c))
-      sb_printf(&out, "%s`%s`", out.n ? ", " : "", sym_text(out.arena, c->assume.condition));
-  }
+  EACH_ROW(k, assume, c)
+    sb_printf(&out, "%s`%s`", out.n ? ", " : "", sym_text(out.arena, c->assume.condition));
   return sb_text(&out);
 }
 

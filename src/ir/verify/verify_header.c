@@ -18,19 +18,6 @@ typedef struct Header {
 
 static const char *text(Header *h, const Sym *s) { return sym_text(h->k->cx->diags.arena, s); }
 
-/* Rows of one kind, in order; *i is the cursor. */
-static const Constraint *next_row(const Kernel *k, ConstraintKind kind, int *i) {
-  while (*i < k->constraints.n) {
-    const Constraint *c = &k->constraints.at[(*i)++];
-    if (c->kind == kind) return c;
-  }
-  return NULL;
-}
-
-#define EACH_ROW(k, kind, c)                                                                       \
-  for (int row_##c = 0, once = 1; once; once = 0)                                                  \
-    for (const Constraint *c; (c = next_row(k, CONSTRAINT_##kind, &row_##c));)
-
 static const Sym *bound_value(Header *h, const Sym *s) {
   return sym_subst(h->k->cx->sym, s, h->bound, h->nbound);
 }
@@ -400,9 +387,7 @@ static bool check_wave(Header *h, const Constraint *wave) {
 }
 
 static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char *what) {
-  for (int i = 0; i < h->k->constraints.n; i++) {
-    const Constraint *c = &h->k->constraints.at[i];
-    if (c->kind != kind) continue;
+  for (const Constraint *c = NULL; (c = kernel_next_row(h->k, kind, c));) {
     const Constraint *first = kernel_constraint(h->k, kind, per_dim ? c->subject : NULL);
     if (first == c) continue;
     Diag *d = REPORT(h, c, E0208, "%s is given twice", what);

@@ -77,12 +77,10 @@ static const Sym *row_count(const Parts *p, const Constraint *row) {
  * id has as many. */
 static const Sym *workgroups_of(const Parts *p, const Constraint *row) {
   if (row->workgroup.start && !ir_expr_mentions(row->workgroup.start, "$WG")) return NULL;
-  for (int i = 0; row->workgroup.secondary && i < p->k->constraints.n; i++) {
-    const Constraint *c = &p->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_workgroup && !c->workgroup.secondary &&
+  EACH_ROW(p->k, workgroup, c)
+    if (row->workgroup.secondary && !c->workgroup.secondary &&
         c->workgroup.axis == row->workgroup.axis)
       return several(p, row_count(p, c));
-  }
   return several(p, row_count(p, row));
 }
 

@@ -50,9 +50,8 @@ static bool declared(Retarget *r, const Sym *s, int *out) {
 static bool check_waves(Retarget *r) {
   const HardwareSpec *hardware = kernel_hardware(r->k);
   const Distribution *d = r->cx->facts.distribute;
-  for (int i = 0; i < r->k->constraints.n; i++) {
-    const Constraint *c = &r->k->constraints.at[i];
-    int axis = c->kind == CONSTRAINT_wave ? kernel_wave_axis(r->k, c->wave.dim) : -1;
+  EACH_ROW(r->k, wave, c) {
+    int axis = kernel_wave_axis(r->k, c->wave.dim);
     if (axis < 0 || axis > 2 || !hardware->waves[axis]) continue;
     const Sym *derived = distribute_waves(d, c->wave.dim), *given = d->waves[axis];
     if (derived == given) continue;
