@@ -402,8 +402,7 @@ static bool scale(const Distribution *d, const Op *op, const Sym *dim, const cha
 }
 
 static bool fail_overflow(const Distribution *d, const Op *op) {
-  diag_add(DIAGS(d), DIAG_E0105, op->at, "%s", sym_take_error(sym_of(d)));
-  return false;
+  return diag_fail(DIAGS(d), DIAG_E0105, op->at, "%s", sym_take_error(sym_of(d)));
 }
 
 /* Start and extent of a whole dimension; extent NULL: nothing divides it here. */

@@ -48,8 +48,9 @@ typedef struct Diags {
 } Diags;
 
 Diag *diag_add(Diags *list, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
+/* The same for a check that fails: it is false, and so is what diag_hint returns. */
+#define diag_fail(...) (diag_add(__VA_ARGS__), false)
 void diag_note(Diags *list, Diag *d, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
-/* Returns false, which a check that fails can return. */
 bool diag_hint(Diags *list, Diag *d, const char *fmt, ...) WV_PRINTF(3, 4);
 /* Says what to do about a tensor whose size differs from that of its symbols; `is_given`: the
  * symbols take their values from the tensors. */

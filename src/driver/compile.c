@@ -136,9 +136,8 @@ static bool lower(Kernel *k, const CompileOptions *o) {
   p.target = o->machine->name;
   if (!passes_run(k, &p)) return false;
   if (k->level == LEVEL_THREAD) return true;
-  diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` is not yet supported on target `%s`", k->name,
-           o->machine->name);
-  return false;
+  return diag_fail(&k->cx->diags, DIAG_E0601, k->at, "`%s` is not yet supported on target `%s`",
+                   k->name, o->machine->name);
 }
 
 bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOptions *o,

@@ -51,8 +51,7 @@ static bool compile_text(Kernel *k, const LlvmLibrary *llvm, const LlvmCompile *
   host.fast_math = fast_math;
   if (!cpu_emit(k, &host, a, code)) return false;
   if (llvm_compile(llvm, a, code->text, o, object, &error)) return true;
-  diag_add(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
-  return false;
+  return diag_fail(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
 }
 
 bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math, Arena *a,
@@ -61,10 +60,9 @@ bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math
   if (!t.machine) return false;
   if (!t.simulated && t.machine->vendor == VENDOR_AMD)
     return compile_amd_object(k, t.machine, assembly, fast_math, a, out);
-  if (t.simulated || !cpu_named(t.machine->name)) {
-    diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is neither a CPU nor an AMD GPU", target);
-    return false;
-  }
+  if (t.simulated || !cpu_named(t.machine->name))
+    return diag_fail(&k->cx->diags, DIAG_E0906, k->at, "`%s` is neither a CPU nor an AMD GPU",
+                     target);
   const LlvmLibrary *llvm = open_llvm(k, a);
   if (!llvm) return false;
   CompileOptions options = {.machine = t.machine};

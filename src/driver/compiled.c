@@ -136,11 +136,10 @@ bool program_open_device(wv_program *p) {
 bool program_load(wv_program *p, int variant, int device) {
   Launcher *l = &p->launcher;
   DeviceReport r = program_report(p);
-  if (device >= DEVICE_MOST) {
-    diag_add(r.diags, DIAG_E0902, r.at, "device %d is out of range: the last usable device is %d",
-             device, DEVICE_MOST - 1);
-    return false;
-  }
+  if (device >= DEVICE_MOST)
+    return diag_fail(r.diags, DIAG_E0902, r.at,
+                     "device %d is out of range: the last usable device is %d", device,
+                     DEVICE_MOST - 1);
   if (!program_compile(p, variant) || !program_open_device(p)) return false;
   if (atomic_load(&l->code[variant][device])) return true;
   DeviceCode *code = ARENA_NEW(p->arena, DeviceCode);

@@ -50,12 +50,10 @@ bool dense_args_open(Kernel *k, Arena *a, const EvalArg *given, int n, DenseArgs
   for (int i = 0; i < n; i++) {
     if (!is_copied(k, given, i)) continue;
     EvalBuffer *b = arena_copy(a, given[i].buffer, sizeof *b);
-    if (!log_allocate(a, b)) {
-      diag_add(&k->cx->diags, DIAG_E0702, k->params.at[i].at,
-               "argument `%s` is not dense and has more than %d elements, too many to copy",
-               k->params.at[i].name, LOG_MOST);
-      return false;
-    }
+    if (!log_allocate(a, b))
+      return diag_fail(&k->cx->diags, DIAG_E0702, k->params.at[i].at,
+                       "argument `%s` is not dense and has more than %d elements, too many to copy",
+                       k->params.at[i].name, LOG_MOST);
     copy_elements(b, given[i].buffer);
     out->args[i].buffer = b;
   }

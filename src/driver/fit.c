@@ -216,11 +216,9 @@ static int64_t slot_value(const ArtParam *p, const EvalArg *arg, int at) {
 }
 
 static bool check_args(Kernel *k, const EvalArg *args, int nargs) {
-  if (nargs != kernel_given(k)) {
-    diag_add(&k->cx->diags, DIAG_E0702, k->at, "`%s` got %d arguments, expected %d", k->name, nargs,
-             kernel_given(k));
-    return false;
-  }
+  if (nargs != kernel_given(k))
+    return diag_fail(&k->cx->diags, DIAG_E0702, k->at, "`%s` got %d arguments, expected %d",
+                     k->name, nargs, kernel_given(k));
   for (int i = 0; i < nargs; i++)
     if (k->body->args[i]->type->kind == TYPE_mem && !arg_is_tensor(k, i, args[i].buffer))
       return false;

@@ -5,9 +5,8 @@
 
 static bool fail_value(const wv_program *p, Diags *diags, int i) {
   Span at = launch_report(&p->launcher, diags, p->launcher.at).at;
-  diag_add(diags, DIAG_E0710, at, "`%s` of `%s` has no value for these sizes",
-           sym_name(p->open.at[i].symbol), p->art.name);
-  return false;
+  return diag_fail(diags, DIAG_E0710, at, "`%s` of `%s` has no value for these sizes",
+                   sym_name(p->open.at[i].symbol), p->art.name);
 }
 
 static bool read_values(const wv_program *p, Diags *diags, const LaunchCall *c, int64_t *values,

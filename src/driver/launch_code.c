@@ -60,11 +60,9 @@ bool launch_symbols(Kernel *k, Arena *a, Artefact *art, LaunchSymbols *out) {
   art->params = ARENA_ARRAY(a, ArtParam, k->params.n + 1);
   for (int i = 0; i < k->params.n; i++) {
     const Type *t = k->body->args[i]->type;
-    if (k->params.n > ARTEFACT_PARAMS || out->nslots + 1 + 2 * t->rank > ARTEFACT_SLOTS) {
-      diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than a launch supports",
-               k->name);
-      return false;
-    }
+    if (k->params.n > ARTEFACT_PARAMS || out->nslots + 1 + 2 * t->rank > ARTEFACT_SLOTS)
+      return diag_fail(&k->cx->diags, DIAG_E0601, k->at,
+                       "`%s` has more arguments than a launch supports", k->name);
     add_param(out, i, &art->params[i]);
   }
   art->nslots = out->nslots;
@@ -121,9 +119,8 @@ const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
 static bool report_unknown(const LaunchSymbols *s, const Sym *e) {
   Context *cx = s->k->cx;
   const char *why = sym_take_error(cx->sym);
-  diag_add(&cx->diags, DIAG_E0103, s->k->at, "`%s` of `%s` has no value at launch%s%s",
-           sym_text(cx->diags.arena, e), s->k->name, *why ? ": " : "", why);
-  return false;
+  return diag_fail(&cx->diags, DIAG_E0103, s->k->at, "`%s` of `%s` has no value at launch%s%s",
+                   sym_text(cx->diags.arena, e), s->k->name, *why ? ": " : "", why);
 }
 
 int launch_value(LaunchValues *v, const Sym *e) {

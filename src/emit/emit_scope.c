@@ -2,9 +2,8 @@
 #include "emit/emit.h"
 
 bool emit_refuse(Lower *l, const Op *op, const char *what) {
-  diag_add(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not supported yet",
-           op_info[op->kind].name, what);
-  return false;
+  return diag_fail(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not supported yet",
+                   op_info[op->kind].name, what);
 }
 
 /* ---- scopes ---- */

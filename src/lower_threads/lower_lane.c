@@ -40,10 +40,9 @@ static Value *pick_at(Lower *l, Value *v, int first, int length, const Sym *at) 
 
 static bool check_element(Lower *l, const Op *op, int64_t element, int length) {
   if (element >= 0 && element < length) return true;
-  diag_add(&l->k->cx->diags, DIAG_E0614, op->at,
-           "`%s` takes element %lld, but a thread holds %d elements", op_info[op->kind].name,
-           (long long)element, length);
-  return false;
+  return diag_fail(&l->k->cx->diags, DIAG_E0614, op->at,
+                   "`%s` takes element %lld, but a thread holds %d elements",
+                   op_info[op->kind].name, (long long)element, length);
 }
 
 bool lower_extract(Lower *l, const Op *op) {

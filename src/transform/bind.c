@@ -41,8 +41,7 @@ static const Sym *substitute_entry(void *user, const Sym *s) {
 }
 
 static bool fail(Kernel *k, DiagCode code, Span at) {
-  diag_add(&k->cx->diags, code, at, "%s", sym_take_error(k->cx->sym));
-  return false;
+  return diag_fail(&k->cx->diags, code, at, "%s", sym_take_error(k->cx->sym));
 }
 
 /* Values may mention other bound symbols, but not in a cycle. */

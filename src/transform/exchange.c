@@ -129,12 +129,10 @@ static bool holds_copies(const Layout *l) {
 /* All waves of the workgroup reach this op, and all copies of an element agree. */
 static bool may_exchange(Exchange *x, const Op *op) {
   const Value *v = op->args[0];
-  if (v->varying && holds_copies(v->layout)) {
-    diag_add(&x->k->cx->diags, DIAG_E0612, op->at,
-             "`%s` would need values of other waves that differ between threads",
-             op_info[op->kind].name);
-    return false;
-  }
+  if (v->varying && holds_copies(v->layout))
+    return diag_fail(&x->k->cx->diags, DIAG_E0612, op->at,
+                     "`%s` would need values of other waves that differ between threads",
+                     op_info[op->kind].name);
   return uniform_require(x->cx->facts.uniform, op, UNIFORM_WORKGROUP);
 }
 

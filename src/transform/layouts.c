@@ -337,10 +337,9 @@ static bool check_carried(Layouts *l, const Op *op) {
     const Layout *in = op->body->args[first + i]->layout, *out = op->results[i].layout;
     for (int d = 0; in && out && d < in->dims; d++) {
       if (in->extent[d] == out->extent[d]) continue;
-      diag_add(&l->k->cx->diags, DIAG_E0601, op->at,
-               "`%s`: a tile along the loop's own axis that is carried is not lowered yet",
-               op_info[op->kind].name);
-      return false;
+      return diag_fail(&l->k->cx->diags, DIAG_E0601, op->at,
+                       "`%s`: a tile along the loop's own axis that is carried is not lowered yet",
+                       op_info[op->kind].name);
     }
   }
   return true;

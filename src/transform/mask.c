@@ -15,18 +15,16 @@ static bool is_promised(const Op *op) {
 }
 
 static bool fail_far(Kernel *k, const Op *op, const Sym *symbol) {
-  diag_add(&k->cx->diags, DIAG_E0601, op->at,
-           "`%s`: a coordinate that is a product of `%s`, whose values are unknown, is not "
-           "supported yet",
-           op_info[op->kind].name, sym_text(k->cx->diags.arena, symbol));
-  return false;
+  return diag_fail(&k->cx->diags, DIAG_E0601, op->at,
+                   "`%s`: a coordinate that is a product of `%s`, whose values are unknown, is not "
+                   "supported yet",
+                   op_info[op->kind].name, sym_text(k->cx->diags.arena, symbol));
 }
 
 static bool fail_wide(Kernel *k, const Op *op, const Sym *dim) {
-  diag_add(&k->cx->diags, DIAG_E0101, op->at,
-           "`%s`: what is tested along `%s` does not fit in 64 bits", op_info[op->kind].name,
-           sym_text(k->cx->diags.arena, dim));
-  return false;
+  return diag_fail(&k->cx->diags, DIAG_E0101, op->at,
+                   "`%s`: what is tested along `%s` does not fit in 64 bits",
+                   op_info[op->kind].name, sym_text(k->cx->diags.arena, dim));
 }
 
 static bool record(Kernel *k, Op *op, const AccessBounds *b) {

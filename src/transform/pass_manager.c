@@ -89,9 +89,8 @@ static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
 
 static bool add_run(Plan *plan, const PassInfo *pass) {
   if (plan->n < (int)WV_LEN(plan->run)) return plan->run[plan->n++] = pass, true;
-  diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "more than %d passes requested",
-           (int)WV_LEN(plan->run));
-  return false;
+  return diag_fail(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "more than %d passes requested",
+                   (int)WV_LEN(plan->run));
 }
 
 static bool add_dump(Plan *plan, const PassInfo *pass) { return plan->dump[pass - passes] = true; }

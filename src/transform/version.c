@@ -136,9 +136,8 @@ static bool is_worthwhile(Split *sp) {
   if (!sp->inside || sym_prove(sp->sym, sp->facts->header, sp->inside) != SYM_UNKNOWN) return false;
   const char *why = reason_not_to(sp);
   if (!why) return true;
-  diag_add(&sp->k->cx->diags, DIAG_R0604, sp->k->at,
-           "`%s` has no copy without masks for inner tiles: %s", sp->k->name, why);
-  return false;
+  return diag_fail(&sp->k->cx->diags, DIAG_R0604, sp->k->at,
+                   "`%s` has no copy without masks for inner tiles: %s", sp->k->name, why);
 }
 
 /* ---- the copy ---- */

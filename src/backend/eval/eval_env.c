@@ -14,8 +14,7 @@ bool eval_fail(Eval *ev, DiagCode code, const char *fmt, ...) {
   va_start(ap, fmt);
   const char *text = arena_vprintf(ev->cx->diags.arena, fmt, ap);
   va_end(ap);
-  diag_add(&ev->cx->diags, code, ev->at, "%s", text);
-  return false;
+  return diag_fail(&ev->cx->diags, code, ev->at, "%s", text);
 }
 
 void eval_hint(Eval *ev, const char *fmt, ...) {

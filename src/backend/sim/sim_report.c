@@ -11,8 +11,7 @@ bool sim_fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) {
   va_start(ap, fmt);
   const char *text = arena_vprintf(s->cx->diags.arena, fmt, ap);
   va_end(ap);
-  diag_add(&s->cx->diags, code, at, "%s", text);
-  return false;
+  return diag_fail(&s->cx->diags, code, at, "%s", text);
 }
 
 /* The same op, or two from the same line. Either may be NULL. */

@@ -375,8 +375,7 @@ bool wv_lower(wv_kernel *k, const wv_pass_options *given) {
 /* ---- evaluation ---- */
 
 static bool refuse_buffer(Context *cx, int number, const char *why) {
-  diag_add(&cx->diags, DIAG_E0702, (Span){0}, "argument %d %s", number, why);
-  return false;
+  return diag_fail(&cx->diags, DIAG_E0702, (Span){0}, "argument %d %s", number, why);
 }
 
 static bool buffer_of(Context *cx, int number, const wv_buffer *from, EvalBuffer *out) {

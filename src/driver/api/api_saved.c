@@ -73,9 +73,8 @@ bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char 
 /* ---- loading ---- */
 
 static bool refuse(wv_ctx *cx, const char *name, const char *why) {
-  diag_add(&cx->cx->diags, DIAG_E0907, (Span){0}, "%s%s%scannot be loaded: %s", name ? "`" : "it ",
-           name ? name : "", name ? "` " : "", why);
-  return false;
+  return diag_fail(&cx->cx->diags, DIAG_E0907, (Span){0}, "%s%s%scannot be loaded: %s",
+                   name ? "`" : "it ", name ? name : "", name ? "` " : "", why);
 }
 
 static bool has_key(const Artefact *art, const Backend *b, Arena *a, const CompileOptions *o) {

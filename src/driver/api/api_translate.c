@@ -109,10 +109,8 @@ static Attr attr_of(Arena *a, AttrKey key, const wv_attr *from) {
 bool api_attrs(Context *cx, Arena *a, const wv_attr *from, int n, Span at, Attr *out) {
   for (int i = 0; i < n; i++) {
     AttrKey key = attr_find(from[i].key);
-    if (key == ATTR_NONE) {
-      diag_add(&cx->diags, DIAG_E0318, at, "unknown attribute `%s`", from[i].key);
-      return false;
-    }
+    if (key == ATTR_NONE)
+      return diag_fail(&cx->diags, DIAG_E0318, at, "unknown attribute `%s`", from[i].key);
     out[i] = attr_of(a, key, &from[i]);
   }
   return true;
@@ -160,10 +158,9 @@ static void set_clause(Arena *a, ClauseKind kind, const wv_constraint *c, const 
 bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint *out) {
   Span at = api_span(cx, from->at);
   ConstraintKind kind;
-  if (!from->kind || !find_kind(from->kind, &kind)) {
-    diag_add(&cx->diags, DIAG_E0212, at, "unknown constraint `%s`", from->kind ? from->kind : "");
-    return false;
-  }
+  if (!from->kind || !find_kind(from->kind, &kind))
+    return diag_fail(&cx->diags, DIAG_E0212, at, "unknown constraint `%s`",
+                     from->kind ? from->kind : "");
   *out = constraint_empty(kind, at);
   for (size_t i = 0; i < WV_LEN(api_clauses); i++) {
     const ApiClause *cl = &api_clauses[i];

@@ -17,8 +17,7 @@ const char *wv_dtype_name(int i, int *bits, const char **cls) {
 
 static bool find_dtype(wv_ctx *cx, const char *name, DType *out) {
   if (name && dtype_parse(name, out)) return true;
-  diag_add(&cx->cx->diags, DIAG_E0319, (Span){0}, "unknown dtype `%s`", name ? name : "");
-  return false;
+  return diag_fail(&cx->cx->diags, DIAG_E0319, (Span){0}, "unknown dtype `%s`", name ? name : "");
 }
 
 static wv_type made(wv_ctx *cx, const Type *t) {

@@ -112,13 +112,12 @@ static bool find_file(Diags *diags, Span at, const char *name, OptionFile use, c
   if (use == OPTION_WRITTEN) {
     const char *folder = os_folder_of(diags->arena, path);
     if (os_is_folder(folder)) return true;
-    diag_add(diags, DIAG_E0618, at, "`%s` names a file in a folder that does not exist: `%s`", name,
-             folder);
-    return false;
+    return diag_fail(diags, DIAG_E0618, at,
+                     "`%s` names a file in a folder that does not exist: `%s`", name, folder);
   }
   if (os_file_stamp(path)) return true;
-  diag_add(diags, DIAG_E0618, at, "`%s` names a file that does not exist: `%s`", name, path);
-  return false;
+  return diag_fail(diags, DIAG_E0618, at, "`%s` names a file that does not exist: `%s`", name,
+                   path);
 }
 
 bool options_find_files(Diags *diags, Span at, const wv_options *o) {

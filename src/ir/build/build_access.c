@@ -42,10 +42,8 @@ static bool has_null(SymPairs pairs) {
 bool build_check_mapping_entries(Context *cx, const Mapping *m, Span at) {
   bool incomplete = has_null(m->inputs) || has_null(m->outputs);
   for (int i = 0; i < m->ndynamic; i++) incomplete |= has_null(m->dynamic[i]);
-  if (incomplete) {
-    diag_add(&cx->diags, DIAG_E0314, at, "the mapping has an entry without an expression");
-    return false;
-  }
+  if (incomplete)
+    return diag_fail(&cx->diags, DIAG_E0314, at, "the mapping has an entry without an expression");
   return true;
 }
 

@@ -22,12 +22,11 @@ typedef bool RuleFn(Infer *);
 
 /* False after reporting at the op. */
 #define INFER_FAIL(in, code, ...)                                                                  \
-  (diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), false)
+  diag_fail(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__)
 
 #define INFER_FAIL_HINT(in, code, hint, ...)                                                       \
-  (diag_hint(&(in)->k->cx->diags,                                                                  \
-             diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), "%s", hint),   \
-   false)
+  diag_hint(&(in)->k->cx->diags,                                                                   \
+            diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), "%s", hint)
 
 static inline DTypeClass infer_class(const Type *t) { return dtype_info[t->dtype].class; }
 static inline bool infer_is_float(const Type *t) { return infer_class(t) == DTYPE_FLOAT; }

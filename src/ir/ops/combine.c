@@ -16,9 +16,8 @@ static bool is_step(OpKind kind) {
 /* ---- checking ---- */
 
 static bool fail_step(Kernel *k, const Op *op, int i, const char *what) {
-  diag_add(&k->cx->diags, DIAG_E0411, op->at, "step $%d of `combine` of `%s` %s", i + 2,
-           op_info[op->kind].name, what);
-  return false;
+  return diag_fail(&k->cx->diags, DIAG_E0411, op->at, "step $%d of `combine` of `%s` %s", i + 2,
+                   op_info[op->kind].name, what);
 }
 
 static bool check_step(Kernel *k, const Op *op, const CombineStep *s, int i, Value *values) {
@@ -48,10 +47,9 @@ static bool check_step(Kernel *k, const Op *op, const CombineStep *s, int i, Val
 bool combine_check(Kernel *k, const Op *op) {
   const Attr *steps = op_attr(op, ATTR_combine);
   const Type *type = type_scalar(k->cx, op->args[0]->type->dtype);
-  if (!steps || !steps->n) {
-    diag_add(&k->cx->diags, DIAG_E0318, op->at, "`%s` needs `combine`", op_info[op->kind].name);
-    return false;
-  }
+  if (!steps || !steps->n)
+    return diag_fail(&k->cx->diags, DIAG_E0318, op->at, "`%s` needs `combine`",
+                     op_info[op->kind].name);
   Value *values = ARENA_ARRAY(k->arena, Value, steps->n + 2);
   values[0].type = values[1].type = type;
   for (int i = 0; i < steps->n; i++)

@@ -23,11 +23,10 @@ static bool find_in(Arena *a, Kernel *k, const Region *r, DebugLogs *out) {
   for (Op *op = r->first; op; op = op->next) {
     if (op->kind != OP_debug_log) continue;
     DebugLog log = log_of(a, op, out->n);
-    if (log.rank > IR_MAX_RANK) {
-      diag_add(&k->cx->diags, DIAG_E0706, op->at,
-               "the logged tensor has %d dimensions, expected at most %d", log.rank, IR_MAX_RANK);
-      return false;
-    }
+    if (log.rank > IR_MAX_RANK)
+      return diag_fail(&k->cx->diags, DIAG_E0706, op->at,
+                       "the logged tensor has %d dimensions, expected at most %d", log.rank,
+                       IR_MAX_RANK);
     vec_push(a, out, log);
   }
   return true;

@@ -97,8 +97,7 @@ typedef struct Statement {
 static bool add_attr(Parser *p, Statement *st, AttrKey key, Span at) {
   for (int i = 0; i < st->attrs.n; i++) {
     if (st->attrs.at[i].key != key) continue;
-    diag_add(&p->cx->diags, DIAG_E0508, at, "`%s` is given twice", attr_info[key].name);
-    return false;
+    return diag_fail(&p->cx->diags, DIAG_E0508, at, "`%s` is given twice", attr_info[key].name);
   }
   Attr a;
   if (!parse_attr_value(p, key, &a)) return false;
@@ -155,10 +154,9 @@ static bool check_counts(Parser *p, const Statement *st, const Op *op) {
   const char *what = st->names.n && st->names.n != op->nresults ? "named" : "typed";
   int given = *what == 'n' ? st->names.n : st->types.n;
   if (given == 0 || given == op->nresults) return true;
-  diag_add(&p->cx->diags, DIAG_E0510, st->at, "`%s` has %d result%s, but %d %s %s",
-           op_info[op->kind].name, op->nresults, op->nresults == 1 ? "" : "s", given,
-           given == 1 ? "is" : "are", what);
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0510, st->at, "`%s` has %d result%s, but %d %s %s",
+                   op_info[op->kind].name, op->nresults, op->nresults == 1 ? "" : "s", given,
+                   given == 1 ? "is" : "are", what);
 }
 
 static void check_types(Parser *p, const Statement *st, const Op *op) {
@@ -296,10 +294,8 @@ static void define_carried(Parser *p, const Statement *st, const Region *r) {
 
 static bool parse_region(Parser *p, Statement *st) {
   if (!parse_region_head(p, st)) return false;
-  if (p->depth == PARSE_DEPTH) {
-    diag_add(&p->cx->diags, DIAG_E0512, st->at, "more than %d nested regions", PARSE_DEPTH);
-    return false;
-  }
+  if (p->depth == PARSE_DEPTH)
+    return diag_fail(&p->cx->diags, DIAG_E0512, st->at, "more than %d nested regions", PARSE_DEPTH);
   int visible = p->visible.n;
   build_begin(p->b, st->kind, st->at, st->args.at, st->args.n, st->attrs.at, st->attrs.n);
   define_carried(p, st, build_region(p->b));

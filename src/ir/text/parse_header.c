@@ -73,8 +73,7 @@ static bool fail_clause(Parser *p, ConstraintKind row) {
 }
 
 static bool fail_repeated(Parser *p, const char *word) {
-  diag_add(&p->cx->diags, DIAG_E0508, p->last.span, "`%s` is given twice", word);
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0508, p->last.span, "`%s` is given twice", word);
 }
 
 /* Bit i of a set of clauses is clause i of the row. */
@@ -85,9 +84,8 @@ static unsigned clause_bit(const Constraint *c, const Clause *cl) {
 static bool check_complete(Parser *p, const Constraint *c, unsigned seen) {
   EACH_CLAUSE(cl, c->kind) {
     if (!cl->must || seen & clause_bit(c, cl)) continue;
-    diag_add(&p->cx->diags, DIAG_E0505, c->at, "a `%s` row needs `%s`", constraint_name[c->kind],
-             cl->word);
-    return false;
+    return diag_fail(&p->cx->diags, DIAG_E0505, c->at, "a `%s` row needs `%s`",
+                     constraint_name[c->kind], cl->word);
   }
   return true;
 }

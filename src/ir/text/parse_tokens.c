@@ -60,9 +60,8 @@ bool parse_fail_expected(Parser *p, const char *what) {
   Span at = p->last.span;
   at.col += at.len;
   at.len = 1;
-  diag_add(&p->cx->diags, DIAG_E0501, at, "expected %s, found the end of the %s", what,
-           p->tok.kind == TOK_end ? "text" : "line");
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0501, at, "expected %s, found the end of the %s", what,
+                   p->tok.kind == TOK_end ? "text" : "line");
 }
 
 bool parse_fail_unknown(Parser *p, DiagCode code, const Token *t, const char *what,
@@ -94,10 +93,9 @@ bool parse_expect_int(Parser *p, int64_t least, int64_t most, const char *what, 
   long long v = strtoll(text, NULL, 10);
   parse_advance(p);
   if (errno != ERANGE && v >= least && v <= most) return *out = v, true;
-  diag_add(&p->cx->diags, DIAG_E0511, parse_span_from(p, start),
-           "%s must be between %lld and %lld, found %s", what, (long long)least, (long long)most,
-           text);
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0511, parse_span_from(p, start),
+                   "%s must be between %lld and %lld, found %s", what, (long long)least,
+                   (long long)most, text);
 }
 
 bool parse_expect_text(Parser *p, TokenKind kind, const char *what, const char **out) {

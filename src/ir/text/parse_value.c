@@ -141,8 +141,7 @@ static bool fail_no_dtype(Parser *p, const Token *last) {
 }
 
 static bool fail_rank(Parser *p, Span at) {
-  diag_add(&p->cx->diags, DIAG_E0506, at, "a type has at most %d dimensions", IR_MAX_RANK);
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0506, at, "a type has at most %d dimensions", IR_MAX_RANK);
 }
 
 static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
@@ -179,9 +178,8 @@ static bool parse_layout(Parser *p, int rank, MemParts *out) {
   if (!parse_list(p, '(', ')', parse_layout_item, &list)) return false;
   out->layout = list.at;
   if (list.n == rank) return true;
-  diag_add(&p->cx->diags, DIAG_E0506, at, "the layout has %d extents, the memory %d dimensions",
-           list.n, rank);
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0506, at,
+                   "the layout has %d extents, the memory %d dimensions", list.n, rank);
 }
 
 static bool parse_mem_part(Parser *p, int rank, MemParts *out) {
@@ -280,8 +278,7 @@ static bool parse_float(Parser *p, double *out) {
       t.kind == TOK_word ? (double)INFINITY : strtod(arena_strndup(p->scratch, t.at, t.len), NULL);
   *out = negative ? -v : v;
   if (t.kind == TOK_word || !isinf(v)) return true;
-  diag_add(&p->cx->diags, DIAG_E0511, t.span, "the number is too large for a double");
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0511, t.span, "the number is too large for a double");
 }
 
 static bool parse_number(Parser *p, Attr *out) {
@@ -363,9 +360,8 @@ static bool parse_ints(Parser *p, Attr *out) {
   out->n = list.n;
   for (int i = 0; i < list.n; i++) {
     if (sym_is_int(list.at[i], &ints[i])) continue;
-    diag_add(&p->cx->diags, DIAG_E0318, parse_span_from(p, start), "`%s` must be a list of numbers",
-             attr_info[out->key].name);
-    return false;
+    return diag_fail(&p->cx->diags, DIAG_E0318, parse_span_from(p, start),
+                     "`%s` must be a list of numbers", attr_info[out->key].name);
   }
   return true;
 }
@@ -376,11 +372,9 @@ static bool parse_descriptor(Parser *p, Attr *out) {
   const int64_t *v = out->ints;
   bool fits = out->n == 4;
   for (int i = 0; fits && i < 4; i++) fits = v[i] >= 0 && v[i] <= INT32_MAX;
-  if (!fits) {
-    diag_add(&p->cx->diags, DIAG_E0318, parse_span_from(p, start),
-             "`%s` must be a list of 4 numbers, each at least 0", attr_info[out->key].name);
-    return false;
-  }
+  if (!fits)
+    return diag_fail(&p->cx->diags, DIAG_E0318, parse_span_from(p, start),
+                     "`%s` must be a list of 4 numbers, each at least 0", attr_info[out->key].name);
   Descriptor d = {v[0], v[1], .span = (int)v[2], .transposed = (int)v[3]};
   out->descriptor = arena_copy(p->scratch, &d, sizeof d);
   out->n = 0;
@@ -436,11 +430,9 @@ static bool parse_iter(Parser *p, void *list) {
   SymList three = {0};
   Span at = p->tok.span;
   if (!parse_list(p, '(', ')', parse_sym_item, &three)) return false;
-  if (three.n != 3) {
-    diag_add(&p->cx->diags, DIAG_E0501, at, "expected (symbol, axis, count), found %d entries",
-             three.n);
-    return false;
-  }
+  if (three.n != 3)
+    return diag_fail(&p->cx->diags, DIAG_E0501, at,
+                     "expected (symbol, axis, count), found %d entries", three.n);
   vec_push(p->scratch, (IterList *)list, ((LogIter){three.at[0], three.at[1], three.at[2]}));
   return true;
 }
@@ -497,8 +489,7 @@ static bool parse_memory_attr(Parser *p, Attr *out) {
   if (!wrong) return move_behind(p, text), true;
   at.col += (uint32_t)(text - p->tok.at);
   at.len = 1;
-  diag_add(&p->cx->diags, DIAG_E0513, at, "%s", wrong);
-  return false;
+  return diag_fail(&p->cx->diags, DIAG_E0513, at, "%s", wrong);
 }
 
 typedef Vec(CombineStep) StepList;
@@ -522,10 +513,8 @@ static bool parse_step(Parser *p, void *list) {
   Attr value = {.key = ATTR_value};
   if (!parse_expect_text(p, TOK_word, "an op", &op)) return false;
   step.kind = op_find(op);
-  if (step.kind == OP_COUNT) {
-    diag_add(&p->cx->diags, DIAG_E0309, name.span, "unknown op `%s`", op);
-    return false;
-  }
+  if (step.kind == OP_COUNT)
+    return diag_fail(&p->cx->diags, DIAG_E0309, name.span, "unknown op `%s`", op);
   if (step.kind == OP_scalar && !parse_number(p, &value)) return false;
   step.sym = value.sym;
   if (!value.sym) step.number = value.number;

@@ -81,11 +81,9 @@ static bool settle_row(Kernel *k, int i) {
   const Constraint *c = &k->constraints.at[i];
   Diags *diags = &k->cx->diags;
   const char *text = sym_text(diags->arena, c->assume.condition);
-  if (c->assume.required) {
-    diag_add(diags, DIAG_E0709, c->at, "the assumption `%s` does not hold for the sizes of `%s`",
-             text, k->name);
-    return false;
-  }
+  if (c->assume.required)
+    return diag_fail(diags, DIAG_E0709, c->at,
+                     "the assumption `%s` does not hold for the sizes of `%s`", text, k->name);
   diag_add(diags, DIAG_R0701, c->at,
            "the assumption `%s` does not hold for the sizes of `%s`, so it is dropped", text,
            k->name);

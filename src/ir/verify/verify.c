@@ -23,8 +23,7 @@ typedef struct Verify {
   Arena *scratch;
 } Verify;
 
-#define FAIL(k, op, code, ...)                                                                     \
-  (diag_add(&(k)->cx->diags, DIAG_##code, (op)->at, __VA_ARGS__) == NULL)
+#define FAIL(k, op, code, ...) diag_fail(&(k)->cx->diags, DIAG_##code, (op)->at, __VA_ARGS__)
 
 static bool verify_region(Verify *v, const Region *r);
 
@@ -248,26 +247,23 @@ static bool verify_params(Verify *v) {
     const Type *t = k->body->args[i]->type;
     int kinds = (p->log != NULL) + p->workspace + (p->report != NULL);
     bool behind = i >= kernel_given(k);
-    if (p->report && t->kind == TYPE_mem && (t->dtype != DTYPE_i64 || t->rank != 1)) {
-      diag_add(&k->cx->diags, DIAG_E0319, p->at,
-               "parameter `%s`: a report must be an i64 memory with one dimension", p->name);
-      return false;
-    }
-    if (kinds ? !behind || t->kind != TYPE_mem || kinds > 1 : behind) {
-      diag_add(&k->cx->diags, DIAG_E0319, p->at,
-               "parameter `%s`: debug logs, workspaces and reports must be memories and come after "
-               "the other parameters",
-               p->name);
-      return false;
-    }
+    if (p->report && t->kind == TYPE_mem && (t->dtype != DTYPE_i64 || t->rank != 1))
+      return diag_fail(&k->cx->diags, DIAG_E0319, p->at,
+                       "parameter `%s`: a report must be an i64 memory with one dimension",
+                       p->name);
+    if (kinds ? !behind || t->kind != TYPE_mem || kinds > 1 : behind)
+      return diag_fail(
+          &k->cx->diags, DIAG_E0319, p->at,
+          "parameter `%s`: debug logs, workspaces and reports must be memories and come after "
+          "the other parameters",
+          p->name);
     bool fits = t->kind == TYPE_mem ||
                 (t->kind == TYPE_scalar &&
                  (!p->binds || (!dtype_is_float(t->dtype) && !dtype_is_unsigned(t->dtype))));
     if (fits && (t->kind == TYPE_scalar || !p->binds)) continue;
-    diag_add(&k->cx->diags, DIAG_E0319, p->at, "parameter `%s` of type %s%s", p->name,
-             type_text(k->cx->diags.arena, k->cx, t),
-             p->binds ? " cannot give a symbol its value" : "");
-    return false;
+    return diag_fail(&k->cx->diags, DIAG_E0319, p->at, "parameter `%s` of type %s%s", p->name,
+                     type_text(k->cx->diags.arena, k->cx, t),
+                     p->binds ? " cannot give a symbol its value" : "");
   }
   return true;
 }
@@ -284,10 +280,9 @@ static bool verify_allocations(Kernel *k) {
     int64_t last = alloc_base(op, end) + bytes;
     if (last > end) end = last;
     if (end <= launch->shared) continue;
-    diag_add(&k->cx->diags, DIAG_E0813, op->at,
-             "an allocation ends at byte %lld, but shared memory has %lld bytes", (long long)last,
-             (long long)launch->shared);
-    return false;
+    return diag_fail(&k->cx->diags, DIAG_E0813, op->at,
+                     "an allocation ends at byte %lld, but shared memory has %lld bytes",
+                     (long long)last, (long long)launch->shared);
   }
   return true;
 }

@@ -13,7 +13,7 @@ typedef struct Header {
 } Header;
 
 #define REPORT(h, c, code, ...) diag_add(&(h)->k->cx->diags, DIAG_##code, (c)->at, __VA_ARGS__)
-#define FAIL(h, c, code, ...) (REPORT(h, c, code, __VA_ARGS__) == NULL)
+#define FAIL(h, c, code, ...) diag_fail(&(h)->k->cx->diags, DIAG_##code, (c)->at, __VA_ARGS__)
 #define HINT(h, d, ...) diag_hint(&(h)->k->cx->diags, d, __VA_ARGS__)
 
 static const char *text(Header *h, const Sym *s) { return sym_text(h->k->cx->diags.arena, s); }
@@ -332,11 +332,9 @@ static bool check_workgroups(Header *h) {
     primary[axis] = c;
   }
   bool grid = kernel_constraint(h->k, CONSTRAINT_grid, NULL) != NULL;
-  if (most < 0 && !grid) {
-    diag_add(&h->k->cx->diags, DIAG_E0209, h->k->at, "kernel `%s` has no workgroup constraint",
-             h->k->name);
-    return false;
-  }
+  if (most < 0 && !grid)
+    return diag_fail(&h->k->cx->diags, DIAG_E0209, h->k->at,
+                     "kernel `%s` has no workgroup constraint", h->k->name);
   for (int i = least; i < most; i++) {
     if (used >> i & 1) continue;
     Diag *d = REPORT(h, kernel_constraint(h->k, CONSTRAINT_workgroup, NULL), E0207,

@@ -83,10 +83,8 @@ static bool check_op(Check *c, Op *op) {
 bool ir_verify_layouts(Kernel *k) {
   if (!ir_has_layouts(k)) return true;
   Check c = {.k = k, .machine = kernel_machine(k)};
-  if (!c.machine) {
-    diag_add(&k->cx->diags, DIAG_E0514, k->at, "layouts without a `machine` row");
-    return false;
-  }
+  if (!c.machine)
+    return diag_fail(&k->cx->diags, DIAG_E0514, k->at, "layouts without a `machine` row");
   c.scratch = arena_new();
   c.in_registers = ARENA_ARRAY(c.scratch, bool, k->nvalues);
   find_uses_in_registers(&c);

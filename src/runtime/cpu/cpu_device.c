@@ -94,8 +94,8 @@ static int cpu_count(Device *d) {
 /* Only the first exists. */
 static bool check_index(int index, const DeviceReport *r) {
   if (index == 0) return true;
-  diag_add(r->diags, DIAG_E0902, r->at, "there is no CPU device %d: the only one is 0", index);
-  return false;
+  return diag_fail(r->diags, DIAG_E0902, r->at, "there is no CPU device %d: the only one is 0",
+                   index);
 }
 
 static bool cpu_facts(Device *d, int index, DeviceFacts *out, const DeviceReport *r) {
@@ -128,8 +128,7 @@ static bool cpu_load(Device *d, int index, const ArtVariant *v, DeviceCode *out,
                       .load_ms = 1e3 * (os_seconds() - start)};
   if (entry) return true;
   cpu_object_unload(image);
-  diag_add(r->diags, DIAG_E0903, r->at, "`%s`: %s", r->kernel, error);
-  return false;
+  return diag_fail(r->diags, DIAG_E0903, r->at, "`%s`: %s", r->kernel, error);
 }
 
 static void cpu_unload(Device *d, DeviceCode *code) {

@@ -90,9 +90,8 @@ static bool plan_values(const Launcher *l, Diags *diags, const ArtVariant *v,
                    a->kind == ART_WORKSPACE;
     if (!derived || put_value(p, a, &values[a->value])) continue;
     DeviceReport r = launch_report(l, diags, l->at);
-    diag_add(diags, DIAG_E0710, r.at, "an expression in `%s` has no value for these sizes",
-             l->art->name);
-    return false;
+    return diag_fail(diags, DIAG_E0710, r.at, "an expression in `%s` has no value for these sizes",
+                     l->art->name);
   }
   return true;
 }
@@ -141,9 +140,8 @@ static bool get_code(Launcher *l, Diags *diags, int variant, void *stream, Launc
 /* A kernel that arrived with decisions made accepts only the tensors they were made for. */
 static bool refuse_variants(const Launcher *l, Diags *diags) {
   DeviceReport r = launch_report(l, diags, l->at);
-  diag_add(diags, DIAG_E0905, r.at, "`%s` was compiled only for these tensors: %s", l->art->name,
-           l->art->variant[l->art->nvariants - 1].facts);
-  return false;
+  return diag_fail(diags, DIAG_E0905, r.at, "`%s` was compiled only for these tensors: %s",
+                   l->art->name, l->art->variant[l->art->nvariants - 1].facts);
 }
 
 /* Sizes of what the caller does not pass follow from the others; it is row-major. */
@@ -173,9 +171,8 @@ static bool plan_workspace(Launcher *l, Diags *diags, const LaunchCall *c, const
     return p->workspace != NULL;
   }
   DeviceReport r = launch_report(l, diags, l->at);
-  diag_add(diags, DIAG_E0710, r.at, "the workspace of `%s` has no size for these arguments",
-           l->art->name);
-  return false;
+  return diag_fail(diags, DIAG_E0710, r.at, "the workspace of `%s` has no size for these arguments",
+                   l->art->name);
 }
 
 /* Everything that does not depend on addresses and scalars; p has slots and device. */

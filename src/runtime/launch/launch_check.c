@@ -74,8 +74,7 @@ static bool wrong(const Launcher *l, Diags *diags, int i, const char *fmt, ...) 
   va_start(ap, fmt);
   const char *text = arena_vprintf(diags->arena, fmt, ap);
   va_end(ap);
-  diag_add(diags, DIAG_E0702, r.at, "argument `%s` %s", l->art->params[i].name, text);
-  return false;
+  return diag_fail(diags, DIAG_E0702, r.at, "argument `%s` %s", l->art->params[i].name, text);
 }
 
 static bool explain_tensor(const Launcher *l, Diags *diags, int i, const wv_tensor *t) {
@@ -109,9 +108,8 @@ bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *a
   int device = -1;
   if (nargs != art->ngiven) {
     DeviceReport r = launch_report(l, diags, l->at);
-    diag_add(diags, DIAG_E0702, r.at, "`%s` got %d arguments, expected %d", art->name, nargs,
-             art->ngiven);
-    return false;
+    return diag_fail(diags, DIAG_E0702, r.at, "`%s` got %d arguments, expected %d", art->name,
+                     nargs, art->ngiven);
   }
   for (int i = 0; i < nargs; i++) {
     const ArtParam *p = &art->params[i];
@@ -166,9 +164,9 @@ bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature) {
   }
   int broken = art->fallback < art->nvariants ? -1 : broken_assumption(art, signature);
   if (broken < 0) return true;
-  diag_add(diags, DIAG_E0709, assumption_place(l, diags, broken),
-           "the assumption `%s` does not hold for these arguments", art->assumptions[broken].text);
-  return false;
+  return diag_fail(diags, DIAG_E0709, assumption_place(l, diags, broken),
+                   "the assumption `%s` does not hold for these arguments",
+                   art->assumptions[broken].text);
 }
 
 void launch_tell_fallback(Launcher *l, Diags *diags, LaunchRun *signature) {

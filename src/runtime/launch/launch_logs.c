@@ -38,14 +38,13 @@ static bool take_shapes(Logged *x, LaunchRun *signature, int64_t *slots) {
     const ArtSize *s = &art->sizes[i];
     if (s->param < art->ngiven) continue;
     LaunchValue v = launch_expr_result(signature, s->value);
-    if (v.undefined || v.value < 0) {
-      diag_add(x->report.diags, DIAG_E0710, x->report.at,
-               "the %s `%s` has no size along `%s` for these arguments",
-               *art->params[s->param].log ? "debug log" : "workspace",
-               *art->params[s->param].log ? art->params[s->param].log : art->params[s->param].name,
-               s->text);
-      return false;
-    }
+    if (v.undefined || v.value < 0)
+      return diag_fail(x->report.diags, DIAG_E0710, x->report.at,
+                       "the %s `%s` has no size along `%s` for these arguments",
+                       *art->params[s->param].log ? "debug log" : "workspace",
+                       *art->params[s->param].log ? art->params[s->param].log
+                                                  : art->params[s->param].name,
+                       s->text);
     x->log[s->param - art->ngiven].shape[s->dim] = v.value;
     slots[art->params[s->param].slot + 1 + s->dim] = v.value;
   }
@@ -57,13 +56,11 @@ static bool measure(Logged *x, int i) {
   const ArtParam *p = param_of(x, i);
   int64_t n = 1;
   for (int d = 0; d < p->rank; d++) {
-    if (m->shape[d] && n > LAUNCH_LOG_MOST / m->shape[d]) {
-      diag_add(x->report.diags, DIAG_E0706, x->report.at,
-               "the %s `%s` would have more than %lld elements",
-               *p->log ? "debug log" : "workspace", *p->log ? p->log : p->name,
-               (long long)LAUNCH_LOG_MOST);
-      return false;
-    }
+    if (m->shape[d] && n > LAUNCH_LOG_MOST / m->shape[d])
+      return diag_fail(x->report.diags, DIAG_E0706, x->report.at,
+                       "the %s `%s` would have more than %lld elements",
+                       *p->log ? "debug log" : "workspace", *p->log ? p->log : p->name,
+                       (long long)LAUNCH_LOG_MOST);
     n *= m->shape[d];
   }
   m->bytes = wv_data_bytes(wv_dtype_name(p->dtype, NULL, NULL), n);
@@ -108,9 +105,8 @@ static bool refuse_capture(const Logged *x) {
 }
 
 static bool no_memory(const Logged *x, const LogMemory *m) {
-  diag_add(x->report.diags, DIAG_E0902, x->report.at, "cannot allocate %lld bytes for a log",
-           (long long)m->bytes);
-  return false;
+  return diag_fail(x->report.diags, DIAG_E0902, x->report.at,
+                   "cannot allocate %lld bytes for a log", (long long)m->bytes);
 }
 
 static bool open_log(Logged *x, int i) {

@@ -138,9 +138,8 @@ static bool legalise_op(Legal *l, Op *op) {
   if (what == EXPAND_F64) expand_op(l, op, expand_f64);
   if (what == MEANING) return take_meaning(l, op);
   if (what != ILLEGAL) return true;
-  diag_add(&l->k->cx->diags, DIAG_E0615, op->at, "%s does not support `%s`", l->target->name,
-           op_info[op->kind].name);
-  return false;
+  return diag_fail(&l->k->cx->diags, DIAG_E0615, op->at, "%s does not support `%s`",
+                   l->target->name, op_info[op->kind].name);
 }
 
 bool pass_legalise(Kernel *k, PassCtx *cx) {

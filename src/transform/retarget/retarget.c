@@ -41,9 +41,8 @@ typedef struct Retarget {
 static bool declared(Retarget *r, const Sym *s, int *out) {
   int64_t v;
   if (s && sym_is_int(s, &v) && v > 0 && v <= 1 << 16) return *out = (int)v, true;
-  diag_add(DIAGS(r), DIAG_E0606, r->k->at, "the number of threads `%s` is not a constant",
-           s ? sym_text(DIAGS(r)->arena, s) : "?");
-  return false;
+  return diag_fail(DIAGS(r), DIAG_E0606, r->k->at, "the number of threads `%s` is not a constant",
+                   s ? sym_text(DIAGS(r)->arena, s) : "?");
 }
 
 /* A given number of waves must agree with the wave rows. */
