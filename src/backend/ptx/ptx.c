@@ -59,6 +59,17 @@ void ptx_line(Ptx *p, const char *format, ...) {
   va_end(ap);
 }
 
+Reg ptx_let(Ptx *p, RegClass class, const char *format, ...) {
+  va_list ap;
+  Reg out = ptx_new(p, class);
+  va_start(ap, format);
+  const char *text = arena_vprintf(p->arena, format, ap);
+  va_end(ap);
+  int word = (int)strcspn(text, " ");
+  ptx_line(p, "%.*s %s,%s", word, text, out.name, text + word);
+  return out;
+}
+
 void ptx_text(Ptx *p, const char *text) {
   put_place(p);
   sb_printf(&p->body, "\t%s\n", text);
@@ -114,8 +125,7 @@ static void open_params(Ptx *p) {
     }
     if (!memory && !dtype_is_float(arg.dtype)) *r = ptx_wrap_integer(p, arg.dtype, *r);
     if (v->type->dtype == DTYPE_i1 && !memory) {
-      Reg truth = ptx_new(p, REG_P);
-      ptx_line(p, "setp.ne.s32 %s, %s, 0", truth.name, r->name);
+      Reg truth = ptx_let(p, REG_P, "setp.ne.s32 %s, 0", r->name);
       *r = truth;
     }
     ptx_set(p, v, (Held){.dtype = v->type->dtype, .n = 1, .elem = r});

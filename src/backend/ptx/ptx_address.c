@@ -32,9 +32,7 @@ static int size_of(const Value *memory) { return dtype_memory_bits(memory->type-
 /* 4-bit elements are addressed by the byte that contains them. */
 static Reg byte_offset(Ptx *p, const Value *memory, Reg offset) {
   if (size_of(memory)) return offset;
-  Reg half = ptx_new(p, offset.class);
-  ptx_line(p, "shr.s%d %s, %s, 1", offset.class == REG_RD ? 64 : 32, half.name, offset.name);
-  return half;
+  return ptx_let(p, offset.class, "shr.s%d %s, 1", offset.class == REG_RD ? 64 : 32, offset.name);
 }
 
 static Reg global_address(Ptx *p, const Value *memory, Reg offset, int size) {
@@ -46,9 +44,7 @@ static Reg global_address(Ptx *p, const Value *memory, Reg offset, int size) {
 
 static Reg low_word(Ptx *p, Reg offset) {
   if (offset.class != REG_RD) return offset;
-  Reg word = ptx_new(p, REG_R);
-  ptx_line(p, "cvt.u32.u64 %s, %s", word.name, offset.name);
-  return word;
+  return ptx_let(p, REG_R, "cvt.u32.u64 %s", offset.name);
 }
 
 static Reg shared_address(Ptx *p, Reg offset, int size) {

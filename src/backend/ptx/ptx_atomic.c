@@ -67,15 +67,13 @@ static Reg combine(Ptx *p, Mode mode, DType t, Reg old, Reg value) {
 }
 
 static Reg own_copy(Ptx *p, Reg r) {
-  Reg out = ptx_new(p, r.class);
-  ptx_line(p, "%s %s, %s",
-           r.class == REG_F    ? "mov.f32"
-           : r.class == REG_FD ? "mov.f64"
-           : r.class == REG_RD ? "mov.b64"
-           : r.class == REG_H  ? "mov.b16"
-                               : "mov.b32",
-           out.name, r.name);
-  return out;
+  return ptx_let(p, r.class, "%s %s",
+                 r.class == REG_F    ? "mov.f32"
+                 : r.class == REG_FD ? "mov.f64"
+                 : r.class == REG_RD ? "mov.b64"
+                 : r.class == REG_H  ? "mov.b16"
+                                     : "mov.b32",
+                 r.name);
 }
 
 /* An element of 32 or 64 bits. */
@@ -151,11 +149,9 @@ static Reg one_atomic(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg va
     ptx_line(p, "red%s.%s.%s [%s], %s", at->order, at->space, name, at->address.name, value.name);
     return (Reg){0};
   }
-  Reg old = ptx_new(p, value.class);
-  ptx_line(p, "atom%s.%s.%s %s, [%s], %s%s%s", at->order, at->space, name, old.name,
-           at->address.name, mode == CAS ? at->expected.name : "", mode == CAS ? ", " : "",
-           value.name);
-  return old;
+  return ptx_let(p, value.class, "atom%s.%s.%s [%s], %s%s%s", at->order, at->space, name,
+                 at->address.name, mode == CAS ? at->expected.name : "", mode == CAS ? ", " : "",
+                 value.name);
 }
 
 /* ---- the op ---- */

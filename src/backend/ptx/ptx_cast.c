@@ -216,21 +216,17 @@ Reg ptx_wrap_integer(Ptx *p, DType t, Reg r) {
   int bits = dtype_info[t].bits;
   bool is_signed = dtype_info[t].class == DTYPE_INT;
   if ((!is_signed && !dtype_is_unsigned(t)) || bits >= 32) return r;
-  Reg to = ptx_new(p, REG_R);
-  ptx_line(p, "bfe.%s32 %s, %s, 0, %d", is_signed ? "s" : "u", to.name, r.name, bits);
-  return to;
+  return ptx_let(p, REG_R, "bfe.%s32 %s, 0, %d", is_signed ? "s" : "u", r.name, bits);
 }
 
 /* Out of range gives the nearest end of the range, NaN gives 0. */
 static Reg float_to_int(Ptx *p, bool is_double, DType to, Reg r) {
   bool wide = dtype_info[to].bits == 64;
   const char *from = is_double ? "f64" : "f32";
-  Reg i = ptx_new(p, wide ? REG_RD : REG_R);
-  ptx_line(p, "cvt.rzi.%s.%s %s, %s", source_type(to), from, i.name, r.name);
+  Reg i = ptx_let(p, wide ? REG_RD : REG_R, "cvt.rzi.%s.%s %s", source_type(to), from, r.name);
   if (wide || is_double) { /* the instruction gives the least integer for NaN, or the largest if
                             * unsigned */
-    Reg number = ptx_new(p, REG_P);
-    ptx_line(p, "setp.num.%s %s, %s, %s", from, number.name, r.name, r.name);
+    Reg number = ptx_let(p, REG_P, "setp.num.%s %s, %s", from, r.name, r.name);
     ptx_line(p, "selp.b%d %s, %s, 0, %s", wide ? 64 : 32, i.name, i.name, number.name);
   }
   if (dtype_info[to].bits >= 32) return i;

@@ -55,8 +55,7 @@ static Reg quotient(Ptx *p, Reg x, int64_t d, int bits) {
 
 /* x - q * d */
 static Reg rest(Ptx *p, Reg x, Reg q, int64_t d, int bits) {
-  Reg r = ptx_new(p, x.class);
-  ptx_line(p, "mul.lo.s%d %s, %s, %" PRId64, bits, r.name, q.name, d);
+  Reg r = ptx_let(p, x.class, "mul.lo.s%d %s, %" PRId64, bits, q.name, d);
   ptx_line(p, "sub.s%d %s, %s, %s", bits, r.name, x.name, r.name);
   return r;
 }

@@ -17,9 +17,7 @@ static const Reg *symbol_reg(const Ptx *p, const char *name) {
 /* A comparison stays a predicate until it is needed as a number. */
 static Reg widen(Ptx *p, Reg r, int bits) {
   if (r.class == REG_P) {
-    Reg number = ptx_new(p, bits == 64 ? REG_RD : REG_R);
-    ptx_line(p, "selp.b%d %s, 1, 0, %s", bits, number.name, r.name);
-    return number;
+    return ptx_let(p, bits == 64 ? REG_RD : REG_R, "selp.b%d 1, 0, %s", bits, r.name);
   }
   if ((r.class == REG_RD) == (bits == 64)) return r;
   Reg to = ptx_new(p, bits == 64 ? REG_RD : REG_R);
@@ -86,8 +84,7 @@ static bool is_truth(const Code *c, int i) {
 
 /* Combines two comparisons: and, or, xor. */
 static void connect(Code *c, const SymOp *s, int i, const char *name) {
-  Reg t = ptx_new(c->p, REG_P);
-  ptx_line(c->p, "%s.pred %s, %s, %s", name, t.name, c->reg[s->a].name, c->reg[s->b].name);
+  Reg t = ptx_let(c->p, REG_P, "%s.pred %s, %s", name, c->reg[s->a].name, c->reg[s->b].name);
   c->reg[i] = t;
 }
 
@@ -98,8 +95,7 @@ static bool shift_wave(Code *c, const SymOp *s, int i) {
   bool of_wave = s->kind == SYM_OP_shr && a->kind == SYM_OP_symbol && b->kind == SYM_OP_const &&
                  b->value >= 5 && a->sym == ir_numbered_symbol(p->k->cx, "$T", 0, true);
   if (!of_wave || !p->wave.name) return false;
-  Reg out = ptx_new(p, REG_R);
-  ptx_line(p, "shr.u32 %s, %s, %d", out.name, p->wave.name, (int)b->value - 5);
+  Reg out = ptx_let(p, REG_R, "shr.u32 %s, %d", p->wave.name, (int)b->value - 5);
   c->reg[i] = out;
   return true;
 }

@@ -10,9 +10,7 @@
 static Reg in_register(Ptx *p, Reg r) {
   static const char *const type[] = {"pred", "b16", "b32", "b64", "f32", "f64"};
   if (r.name[0] == '%') return r;
-  Reg to = ptx_new(p, r.class);
-  ptx_line(p, "mov.%s %s, %s", type[r.class], to.name, r.name);
-  return to;
+  return ptx_let(p, r.class, "mov.%s %s", type[r.class], r.name);
 }
 
 /* Results come first. */

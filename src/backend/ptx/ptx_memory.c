@@ -90,10 +90,8 @@ Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble) 
   }
   if (op_has(op, ATTR_peer)) return peer_address(p, op, base, bytes);
   if (!bytes) return base;
-  Reg to = ptx_new(p, base.class);
-  ptx_line(p, "add.s%d %s, %s, %" PRId64, base.class == REG_RD ? 64 : 32, to.name, base.name,
-           bytes);
-  return to;
+  return ptx_let(p, base.class, "add.s%d %s, %" PRId64, base.class == REG_RD ? 64 : 32, base.name,
+                 bytes);
 }
 
 /* "@%p " for the mask in operand `at`, or "". */

@@ -83,6 +83,8 @@ typedef void PtxFn(Ptx *p, const Op *op);
 bool ptx_fail(Ptx *p, const Op *op, const char *what); /* E0601; always false */
 Reg ptx_new(Ptx *p, RegClass class);
 void ptx_line(Ptx *p, const char *format, ...) WV_PRINTF(2, 3); /* one instruction */
+/* An instruction and its operands; the new register that it writes is inserted before them. */
+Reg ptx_let(Ptx *p, RegClass class, const char *format, ...) WV_PRINTF(3, 4);
 void ptx_text(Ptx *p, const char *text); /* several instructions, with their terminators */
 void ptx_set(Ptx *p, const Value *v, Held held);
 Held *ptx_get(Ptx *p, const Value *v);

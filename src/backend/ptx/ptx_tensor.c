@@ -45,8 +45,7 @@ static const char *box_of(Ptx *p, const Op *op, int at) {
 }
 
 static const char *half_word(Ptx *p, const char *word) {
-  Reg half = ptx_new(p, REG_H);
-  ptx_line(p, "cvt.u16.u32 %s, %s", half.name, word);
+  Reg half = ptx_let(p, REG_H, "cvt.u16.u32 %s", word);
   return half.name;
 }
 
