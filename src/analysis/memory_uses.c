@@ -3,6 +3,7 @@
 
 #include "analysis/analysis.h"
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 
 /* ---- what a value can stand for ---- */
 
@@ -104,16 +105,11 @@ bool memory_is_ahead(const Op *op) {
   return copy_goes_by(op, "async") && op_has(op, ATTR_iteration);
 }
 
-static bool comes_before(const Op *a, const Op *b) { /* in one region */
-  while (b && b != a) b = b->prev;
-  return b != NULL;
-}
-
 /* A loop closes one group per iteration: the slot filled as many iterations ago as there may be
  * pending groups. */
 static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   const Op *loop = wait->parent->owner;
-  int64_t ago = op_attr(wait, ATTR_pending)->integer + (comes_before(copy, wait) ? 0 : 1);
+  int64_t ago = op_attr(wait, ATTR_pending)->integer + (op_comes_before(copy, wait) ? 0 : 1);
   const Sym *slot = slot_of(copy);
   if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for)
     return sym_symbol(k->cx->sym, "$slot", true); /* any */

@@ -3,6 +3,16 @@
 
 #include <string.h>
 
+const Op *op_ancestor_in(const Op *op, const Region *r) {
+  while (op && op->parent != r) op = op->parent->owner;
+  return op;
+}
+
+bool op_comes_before(const Op *a, const Op *b) {
+  while (b && b != a) b = b->prev;
+  return b != NULL;
+}
+
 bool ir_expr_mentions(const Sym *s, const char *prefix) {
   const Sym *symbols[64];
   int n = sym_free_symbols(s, symbols, (int)WV_LEN(symbols));

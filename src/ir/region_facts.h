@@ -1,4 +1,4 @@
-/* region_facts.h: what is known about symbols inside a loop or conditional.
+/* region_facts.h: positions in regions, and what is known about symbols inside them.
  *
  * The symbols of a region are its own. `$ARGK` in a loop over K inside another loop over K counts
  * the inner one, and `$GET_ITER_ARG_0` in the condition of a while loop is what that loop carries:
@@ -7,6 +7,17 @@
 #define WV_REGION_FACTS_H
 
 #include "ir/ir.h"
+
+/* The region in which a value is made. */
+static inline const Region *region_of_value(const Value *v) {
+  return v->def ? v->def->parent : v->owner;
+}
+static inline bool op_is_loop(const Op *op) {
+  return op && (op->kind == OP_for || op->kind == OP_while);
+}
+/* The op of region `r` that contains op, or op itself; NULL: it is elsewhere. */
+const Op *op_ancestor_in(const Op *op, const Region *r);
+bool op_comes_before(const Op *a, const Op *b); /* in one region; also if they are the same */
 
 /* True when s mentions a symbol whose name begins with `prefix`. */
 bool ir_expr_mentions(const Sym *s, const char *prefix);

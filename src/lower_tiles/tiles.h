@@ -232,6 +232,8 @@ const TileBuffer *tile_new_buffer(Tiles *t, const Value *v);
 
 /* ---- nests (tiles_nest.c) ------------------------------------------------------------------ */
 
+const Sym *tiles_sum(Tiles *t, const Sym *a, const Sym *b);
+
 /* Scopes of the program under construction. Unlike those of lower_threads they may be opened inside
  * a scope that already has an open one: what is then emitted comes before that one. */
 typedef struct SavedScope {

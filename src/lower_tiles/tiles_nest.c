@@ -166,13 +166,13 @@ void nest_choose_moved(Tiles *t, NestBox *b, const Sym *along, int bytes) {
 
 /* ---- along one dim ---- */
 
-static const Sym *plus(Tiles *t, const Sym *a, const Sym *b) {
+const Sym *tiles_sum(Tiles *t, const Sym *a, const Sym *b) {
   return emit_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
 static bool run_at(Tiles *t, const NestBox *b, Point p, const Sym *offset, int width,
                    NestBody *body, void *user) {
-  p.at[b->along] = plus(t, b->start[b->along], offset);
+  p.at[b->along] = tiles_sum(t, b->start[b->along], offset);
   p.along = width > 1 ? b->along : -1;
   p.width = width;
   return body(t, &p, user);
@@ -253,7 +253,7 @@ static bool run_from(NestRun *r, int i, Point p) {
   const Sym *trips = nest_trips(t, b->extent[i], b->start[i], b->end[i]);
   NestLoop loop = loop_open(t, NULL, trips, b->extent[i], 1, NULL, 0);
   if (b->end[i]) nest_grant(t, b->dim[i], b->end[i]);
-  p.at[i] = plus(t, b->start[i], loop.counter);
+  p.at[i] = tiles_sum(t, b->start[i], loop.counter);
   bool ok = run_from(r, i + 1, p);
   loop_close(t, &loop, NULL);
   return ok;

@@ -5,6 +5,7 @@
  * A buffer that is not needed afterwards is reused instead of copied. */
 #include "lower_tiles/tiles_region.h"
 #include "ir/attr.h"
+#include "ir/region_facts.h"
 
 /* ---- scopes ---- */
 
@@ -66,16 +67,12 @@ static bool same_extents(const Type *type, const Tile *a, const Tile *b) {
   return true;
 }
 
-static bool is_made_in(const Value *v, const Region *r) {
-  return v->def ? v->def->parent == r : v->owner == r;
-}
-
 /* The buffer of a value that has no other use. */
 static const TileBuffer *take_over(const Carrying *c, const Carried *x) {
   const Tile *init = &c->t->tile[x->init->id];
   int uses = 0;
   for (int i = 0; i < c->op->nargs; i++) uses += tiles_depends(c->t, c->op->args[i], x->init);
-  bool own = init->held == TILE_BUFFER && is_made_in(x->init, c->op->parent) && uses == 1;
+  bool own = init->held == TILE_BUFFER && region_of_value(x->init) == c->op->parent && uses == 1;
   if (!own || is_taken(c, init->buffer) || tiles_used_later(c->t, c->op, x->init)) return NULL;
   return same_extents(x->init->type, init, &x->tile) ? init->buffer : NULL;
 }

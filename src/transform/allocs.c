@@ -181,14 +181,9 @@ static void find_together(Allocs *p) {
   live_region(p, ARENA_ARRAY(p->arena, bool, p->n), p->k->body);
 }
 
-static bool is_around(const Op *loop, const Op *op) {
-  while (op && op != loop) op = op->parent->owner;
-  return op != NULL;
-}
-
 static bool have_common_loop(const Op *a, const Op *b) {
   for (const Op *loop = a->parent->owner; loop; loop = loop->parent->owner)
-    if (loop->kind != OP_if && is_around(loop, b)) return true;
+    if (loop->kind != OP_if && op_is_inside(b, loop)) return true;
   return false;
 }
 

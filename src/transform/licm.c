@@ -12,6 +12,7 @@
  * one outside; `dce` then removes it from the carried values. */
 #include "analysis/access/divisors.h"
 #include "analysis/motion.h"
+#include "ir/region_facts.h"
 #include "transform/pass.h"
 
 typedef struct Licm {
@@ -28,17 +29,11 @@ typedef struct Loop {
   bool runs;                    /* at least once */
 } Loop;
 
-static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
-
 static bool surely_runs(const Licm *m, const Op *loop) {
   const Attr *trips = op_attr(loop, ATTR_trips);
   SymCtx *sym = m->k->cx->sym;
   if (loop->kind != OP_for || !trips || op_has(loop, ATTR_from)) return false;
   return sym_proves(sym, m->cx->facts.header, sym_ge(sym, trips->sym, sym_int(sym, 1)));
-}
-
-static bool is_made_in(const Value *v, const Region *r) {
-  return v->owner == r || (v->def && v->def->parent == r);
 }
 
 static bool may_leave(const Licm *m, const Loop *loop, const Op *op) {
@@ -52,7 +47,7 @@ static bool is_invariant(const Licm *m, const Loop *loop, const Op *op) {
   if (loop->symbols ? op_is_tied(op, loop->symbols) : !op_same_outside(m->k, op, loop->body))
     return false;
   for (int i = 0; i < op->nargs; i++)
-    if (is_made_in(op->args[i], loop->body)) return false;
+    if (region_of_value(op->args[i]) == loop->body) return false;
   return may_leave(m, loop, op);
 }
 
@@ -93,7 +88,7 @@ static void hoist(Licm *m, Region *r) {
     hoist(m, op->body);
     free_memories(m->k, op);
   }
-  if (is_loop(r->owner)) empty_loop(m, r);
+  if (op_is_loop(r->owner)) empty_loop(m, r);
 }
 
 bool pass_licm(Kernel *k, PassCtx *cx) {

@@ -87,12 +87,10 @@ static const RegionSymbols *symbols_of(Share *s, const Region *r) {
   return symbols;
 }
 
-static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
-
 /* A part of the op's expression that could leave the loop although the op cannot. */
 static bool could_leave(Share *s, const Op *op, const Sym *e) {
   const Region *r = op->parent;
-  if (!is_loop(r->owner) || expr_is_tied(e, symbols_of(s, r))) return false;
+  if (!op_is_loop(r->owner) || expr_is_tied(e, symbols_of(s, r))) return false;
   return op_is_tied(op, symbols_of(s, r)) || op->nargs > 0;
 }
 

@@ -17,12 +17,13 @@
  * to different slots of a ring do not conflict. A volatile write may be a flag: every thread's
  * writes to arguments come before it. The author's barriers that order memory (shared_barrier,
  * barrier) count if all waves reach them. Needs memory_uses, distribute, uniform. */
+#include <string.h>
+
 #include "analysis/memory_uses.h"
 #include "analysis/uniform.h"
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 #include "transform/pass.h"
-
-#include <string.h>
 
 typedef struct Sync {
   Kernel *k;
@@ -40,14 +41,9 @@ typedef struct Sync {
 
 /* ---- pairs ---- */
 
-static const Op *ancestor_in(const Op *op, const Region *r) {
-  while (op && op->parent != r) op = op->parent->owner;
-  return op;
-}
-
 static const Region *common_region(const Op *a, const Op *b) {
   const Region *r = a->parent;
-  while (!ancestor_in(b, r)) r = r->owner->parent;
+  while (!op_ancestor_in(b, r)) r = r->owner->parent;
   return r;
 }
 
@@ -61,7 +57,7 @@ static bool is_in_loop(const Region *r) {
  * other. */
 static bool is_exclusive(const Sync *s, const Op *a, const Op *b) {
   const Region *r = common_region(a, b);
-  const Op *x = ancestor_in(a, r), *y = ancestor_in(b, r);
+  const Op *x = op_ancestor_in(a, r), *y = op_ancestor_in(b, r);
   if (x == y || x->kind != OP_if || y->kind != OP_if || is_in_loop(r)) return false;
   const Attr *p = op_attr(x, ATTR_expr), *q = op_attr(y, ATTR_expr);
   return p && q && sym_not(s->k->cx->sym, p->sym) == q->sym;
@@ -147,7 +143,7 @@ static bool is_announced(const Sync *s, const MemoryUse *a, const MemoryUse *b) 
   if (!flag || a->op == b->op || !(a->how & TOUCH_WRITE)) return false;
   if (memory_is_scratch(s->m->memories.at[a->memory])) return false;
   if (memory_is_scratch(s->m->memories.at[b->memory])) return false;
-  const Op *later = ancestor_in(b->op, common_region(a->op, b->op));
+  const Op *later = op_ancestor_in(b->op, common_region(a->op, b->op));
   return uniform_around(s->uniform, later).level <= UNIFORM_WORKGROUP;
 }
 
@@ -290,7 +286,7 @@ static const Op *first_of_copies(const Op *later, const Op *earlier) {
 static void separate_pairs(Sync *s) {
   while (finds_pair(s)) {
     const Region *r = common_region(s->earlier->op, s->later->op);
-    const Op *before = first_of_copies(ancestor_in(s->later->op, r), s->earlier->op);
+    const Op *before = first_of_copies(op_ancestor_in(s->later->op, r), s->earlier->op);
     WV_ASSERT(!s->barrier[before->id]);
     s->barrier[before->id] = true;
   }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
+#include "ir/region_facts.h"
 
 RegClass ptx_class_of(DType t) {
   const DTypeInfo *info = &dtype_info[t];
@@ -106,8 +107,7 @@ static Reg pack_halves(Ptx *p, const Reg *h, int n) {
 }
 
 static Reg pack_nibbles(Ptx *p, const Reg *e, int n) {
-  Reg word = ptx_new(p, REG_R);
-  ptx_line(p, "and.b32 %s, %s, 15", word.name, e[0].name);
+  Reg word = ptx_let(p, REG_R, "and.b32 %s, 15", e[0].name);
   for (int i = 1; i < n; i++)
     ptx_line(p, "bfi.b32 %s, %s, %s, %d, 4", word.name, e[i].name, word.name, 4 * i);
   return word;
@@ -173,11 +173,9 @@ void ptx_move_held(Ptx *p, const Held *to, Held *from) {
 
 /* ---- ownership of registers ---- */
 
-static const Region *region_of(const Value *v) { return v->def ? v->def->parent : v->owner; }
-
 /* A loop inside the value's region would find it overwritten the second time. */
 static bool is_alone(const Ptx *p, const Op *user, const Value *v) {
-  return p->held[v->id]->own && p->uses[v->id] == 1 && region_of(v) == user->parent;
+  return p->held[v->id]->own && p->uses[v->id] == 1 && region_of_value(v) == user->parent;
 }
 
 /* Every register of `whole` is used by exactly one `pick`, and by nothing else. */
@@ -199,7 +197,7 @@ bool ptx_may_overwrite(Ptx *p, const Op *user, const Value *v) {
   if (p->uses[v->id] != 1 || !pick || pick->kind != OP_pick || pick->parent != user->parent)
     return false;
   const Value *whole = pick->args[0];
-  return p->held[whole->id]->own && region_of(whole) == user->parent && is_divided(p, whole);
+  return p->held[whole->id]->own && region_of_value(whole) == user->parent && is_divided(p, whole);
 }
 
 /* ---- parts of values ---- */
@@ -264,9 +262,7 @@ void ptx_pick(Ptx *p, const Op *op) {
 /* ---- between lanes ---- */
 
 static Reg shuffle_word(Ptx *p, const char *mode, Reg word, const char *by, int clamp) {
-  Reg to = ptx_new(p, REG_R);
-  ptx_line(p, "shfl.sync.%s.b32 %s, %s, %s, %d, 0xffffffff", mode, to.name, word.name, by, clamp);
-  return to;
+  return ptx_let(p, REG_R, "shfl.sync.%s.b32 %s, %s, %d, 0xffffffff", mode, word.name, by, clamp);
 }
 
 static void shuffle(Ptx *p, const Op *op, const char *mode, const char *by, int clamp) {
@@ -278,8 +274,7 @@ static void shuffle(Ptx *p, const Op *op, const char *mode, const char *by, int 
   for (int i = 0; i < n; i++) {
     to[i] = shuffle_word(p, mode, truth ? as_word(p, from[i]) : from[i], by, clamp);
     if (!truth) continue;
-    Reg test = ptx_new(p, REG_P);
-    ptx_line(p, "setp.ne.b32 %s, %s, 0", test.name, to[i].name);
+    Reg test = ptx_let(p, REG_P, "setp.ne.b32 %s, 0", to[i].name);
     to[i] = test;
   }
   Held out = {.dtype = h->dtype, .n = h->n, .own = true};

@@ -321,17 +321,10 @@ const char *wv_kernel_level(const wv_kernel *k) {
   return !api_is(k, HANDLE_KERNEL) ? NULL : k->k->level == LEVEL_THREAD ? "thread" : "tile";
 }
 
-static bool has_layouts(const Kernel *k) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    for (int i = 0; i < op->nresults; i++)
-      if (op->results[i].layout) return true;
-  return false;
-}
-
 /* A report shows the layout of tiles in registers, which one lane's program does not contain. */
 static void keep_tiles(void *user, Kernel *k) {
   wv_kernel *of = ((PassRelay *)user)->kernel;
-  if (k->level != LEVEL_TILE || !has_layouts(k)) return;
+  if (k->level != LEVEL_TILE || !ir_has_layouts(k)) return;
   Kernel *tiles = kernel_clone(k);
   kernel_free(of->tiles);
   of->tiles = tiles;

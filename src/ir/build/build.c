@@ -9,6 +9,7 @@
 #include "ir/infer/infer.h"
 #include "ir/ops/access.h"
 #include "ir/ops/combine.h"
+#include "ir/region_facts.h"
 
 Builder *builder_new(Context *cx, const char *name, Span at) {
   Kernel *k = kernel_new(cx, name, at);
@@ -50,12 +51,10 @@ Value *build_param(Builder *b, const char *name, const Type *type, const Sym *bi
 }
 
 /* ---- operands ---- */
-static const Region *home(const Value *v) { return v->def ? v->def->parent : v->owner; }
-
 /* A value may be used in its own region and nested ones: its home is one of the open regions. */
 static bool check_visible(Builder *b, Span at, const Value *v) {
   for (int i = 0; i < b->frames.n; i++)
-    if (b->frames.at[i].region == home(v)) return true;
+    if (b->frames.at[i].region == region_of_value(v)) return true;
   Diag *d = BUILD_DIAG(b, at, E0402, "a value is used outside the region that defines it");
   if (v->def) diag_note(&b->k->cx->diags, d, v->def->at, "it is defined here");
   return diag_hint(&b->k->cx->diags, d, "return it from the loop or conditional");

@@ -39,17 +39,11 @@ static bool moves_elements(const Op *op) {
   return op->kind == OP_cast || op->kind == OP_broadcast || op->kind == OP_permute;
 }
 
-static bool op_uses(const Op *op, const Value *v) {
-  for (int i = 0; i < op->nargs; i++)
-    if (op->args[i] == v) return true;
-  return false;
-}
-
 /* Whether the value is used by atomics only. */
 static bool feeds_atomics(const Kernel *k, const Value *v) {
   bool used = false;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (!op_uses(op, v)) continue;
+    if (!op_takes(op, v)) continue;
     bool taken = op_is_atomic(op) || (moves_elements(op) && feeds_atomics(k, &op->results[0]));
     if (!taken) return false;
     used = true;

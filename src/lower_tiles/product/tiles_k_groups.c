@@ -28,10 +28,6 @@ static void store_all(Tiles *t, const Packing *x, const Sym *at, int apart, Valu
   }
 }
 
-static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
-  return emit_sound(&t->l, sym_add(t->l.sym, a, b));
-}
-
 /* ---- rows contiguous along k ---- */
 
 /* Element by element: (k + e, row) for the elements of one vec. */
@@ -41,7 +37,7 @@ static void store_elements(Tiles *t, const Packing *x, const Sym *k, const Sym *
   for (int e = 0; e < v->type->n; e++) {
     const Sym *at = sym_add(sym, k, sym_int(sym, e)), *in = sym_mod(sym, at, k_group);
     Value *one = emit_pick(&t->l, v, &e, 1);
-    store_all(t, x, sum(t, offset_of(t, x, sym_sub(sym, at, in), row), in), 0, &one, 1);
+    store_all(t, x, tiles_sum(t, offset_of(t, x, sym_sub(sym, at, in), row), in), 0, &one, 1);
   }
 }
 
@@ -54,7 +50,7 @@ static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows
     for (int r = 0; r < n; r++)
       square[r] = emit_range(&t->l, rows[r], first * k_group, n * k_group);
     pack_transpose(t, square, n, k_group);
-    const Sym *at = sum(t, k, sym_int(t->l.sym, (int64_t)first * k_group));
+    const Sym *at = tiles_sum(t, k, sym_int(t->l.sym, (int64_t)first * k_group));
     store_all(t, x, offset_of(t, x, at, x->at_row), x->rows * k_group, square, n);
   }
 }
@@ -80,7 +76,7 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
     const Sym *row = sym_add(sym, x->at_row, sym_int(sym, r));
     for (int s = 0; whole && s < groups; s++) {
       Value *one = emit_range(&t->l, rows[r], s * from->k_group, from->k_group);
-      const Sym *first = sum(t, at, sym_int(sym, (int64_t)s * from->k_group));
+      const Sym *first = tiles_sum(t, at, sym_int(sym, (int64_t)s * from->k_group));
       store_all(t, x, offset_of(t, x, first, row), 0, &one, 1);
     }
     if (!whole) store_elements(t, x, at, row, rows[r]);
@@ -119,7 +115,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   for (int i = 0; ok && i < 2; i++) {
     if (bounds[i] == bounds[i + 1]) continue;
     NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), width, NULL, 0);
-    p.at[p.n - 1] = sum(t, from->k_start, loop.counter);
+    p.at[p.n - 1] = tiles_sum(t, from->k_start, loop.counter);
     p.along = width > 1 ? p.n - 1 : -1;
     p.width = width;
     pack_grant_rows(t, from);
@@ -176,8 +172,8 @@ static bool read_rows(Tiles *t, const Packing *x, const Sym *k, int n, Value **o
   const PackSource *from = x->from;
   for (int i = 0; i < n; i++) {
     const Sym *at = sym_add(t->l.sym, k, sym_int(t->l.sym, i));
-    Point p = pack_point(from->others, from->k, sum(t, from->k_start, at));
-    p = pack_point(p, from->row, sum(t, from->row_start, x->first));
+    Point p = pack_point(from->others, from->k, tiles_sum(t, from->k_start, at));
+    p = pack_point(p, from->row, tiles_sum(t, from->row_start, x->first));
     p.along = x->rows > 1 ? p.n - 1 : -1;
     p.width = x->rows;
     if (!(out[i] = pack_source_at(t, from, &p))) return false;
@@ -207,18 +203,18 @@ static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, i
   SymCtx *sym = t->l.sym;
   Value *v[PACK_LEAST], *square[PACK_LEAST];
   int k_group = x->from->k_group, block = n == PACK_LEAST ? n : 1;
-  if (!read_rows(t, x, sum(t, k, in), n, v)) return false;
-  const Sym *at = sum(t, offset_of(t, x, k, sym_int(sym, 0)), in);
+  if (!read_rows(t, x, tiles_sum(t, k, in), n, v)) return false;
+  const Sym *at = tiles_sum(t, offset_of(t, x, k, sym_int(sym, 0)), in);
   int r = 0;
   for (; block > 1 && r + block <= x->rows; r += block) {
     for (int i = 0; i < block; i++) square[i] = emit_range(&t->l, v[i], r, block);
     pack_transpose(t, square, block, 1);
-    store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * k_group)), k_group, square, block);
+    store_all(t, x, tiles_sum(t, at, sym_int(sym, (int64_t)r * k_group)), k_group, square, block);
   }
   for (; r < x->rows; r++)
     for (int i = 0; i < n; i++) {
       Value *one = emit_pick(&t->l, v[i], &r, 1);
-      store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * k_group + i)), 0, &one, 1);
+      store_all(t, x, tiles_sum(t, at, sym_int(sym, (int64_t)r * k_group + i)), 0, &one, 1);
     }
   return true;
 }
@@ -281,7 +277,7 @@ static void clear_end(Tiles *t, const Packing *x) {
   Value *none = zeros(t, from->dtype, x->rows);
   NestLoop loop = loop_open(t, NULL, sym_int(sym, left), 0, 1, NULL, 0);
   const Sym *at = sym_mul(sym, loop.counter, sym_int(sym, x->rows));
-  at = sum(t, offset_of(t, x, sym_int(sym, whole), sym_int(sym, 0)), at);
+  at = tiles_sum(t, offset_of(t, x, sym_int(sym, whole), sym_int(sym, 0)), at);
   store_all(t, x, at, 0, &none, 1);
   loop_close(t, &loop, NULL);
 }

@@ -14,13 +14,10 @@
  * blocks. Panels of b are the outer loop: one of them (48 x 64 floats) stays in the L1 cache while
  * the panels of a stream by. The accumulator is updated in place if its old value is not needed. */
 #include "ir/dtype.h"
+#include "ir/region_facts.h"
 #include "lower_tiles/product/tiles_product.h"
 
 /* ---- the accumulator ---- */
-
-static bool is_made_in(const Value *v, const Region *r) {
-  return v->def ? v->def->parent == r : v->owner == r;
-}
 
 static bool can_hold(const TiledProduct *p, const Tiles *t, const Value *v) {
   const Tile *tile = &t->tile[v->id];
@@ -34,7 +31,7 @@ static bool can_hold(const TiledProduct *p, const Tiles *t, const Value *v) {
 /* A buffer that the accumulator is computed from and that is not needed any more; NULL: none. */
 static const Value *find_buffer(const Tiles *t, const TiledProduct *p, const Value *v) {
   if (can_hold(p, t, v)) {
-    bool needed = !is_made_in(v, p->op->parent) || tiles_used_later(t, p->op, v) ||
+    bool needed = region_of_value(v) != p->op->parent || tiles_used_later(t, p->op, v) ||
                   tiles_depends_elsewhere(t, p->of.acc, v);
     return needed ? NULL : v;
   }
@@ -217,18 +214,12 @@ static bool multiply(Tiles *t, const TiledProduct *p) {
 
 /* ---- opening ---- */
 
-static int dim_of(const Type *t, const Sym *dim) {
-  for (int i = 0; i < t->rank; i++)
-    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
-  return -1;
-}
-
 static PackSource source_of(const Tiles *t, const TiledProduct *p, bool rhs) {
   const Value *v = rhs ? p->of.rhs : p->of.lhs;
   const Tile *tile = &p->at[rhs];
   const DotInfo *form = dot_info(p->tile.form);
-  int row = dim_of(v->type, rhs ? p->of.roles.n : p->of.roles.m),
-      k = dim_of(v->type, p->of.roles.k);
+  int row = type_base_dim(v->type, rhs ? p->of.roles.n : p->of.roles.m),
+      k = type_base_dim(v->type, p->of.roles.k);
   PackSource s = {.of = v,
                   .row = v->type->dims[row],
                   .k = v->type->dims[k],
@@ -316,11 +307,11 @@ static bool open_product(Tiles *t, const Op *op, TiledProduct *p) {
   const Type *of[3] = {p->of.lhs->type, p->of.rhs->type, p->out->type};
   for (int i = 0; i < 3; i++)
     if (!tile_set_ranges(t, op, of[i], &p->at[i])) return false;
-  p->dim_m = dim_of(of[2], p->of.roles.m);
-  p->dim_n = dim_of(of[2], p->of.roles.n);
+  p->dim_m = type_base_dim(of[2], p->of.roles.m);
+  p->dim_n = type_base_dim(of[2], p->of.roles.n);
   p->m = p->at[2].extent[p->dim_m];
   p->n = p->at[2].extent[p->dim_n];
-  p->k = p->at[0].extent[dim_of(of[0], p->of.roles.k)];
+  p->k = p->at[0].extent[type_base_dim(of[0], p->of.roles.k)];
   DType c = of[2]->dtype;
   bool narrow = dtype_is_float(c) && dtype_info[c].bits < 32;
   p->dtype = narrow ? DTYPE_f32 : c;

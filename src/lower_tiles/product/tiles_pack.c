@@ -42,10 +42,6 @@ Point pack_point(Point p, const Sym *dim, const Sym *at) {
   return p;
 }
 
-static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
-  return emit_sound(&t->l, sym_add(t->l.sym, a, b));
-}
-
 const Op *pack_plain_read(const Tiles *t, const Value *v) {
   for (; t->tile[v->id].held == TILE_INLINE; v = v->def->args[0]) {
     if (v->def->kind == OP_read) return v->def;
@@ -94,10 +90,10 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
   stop = emit_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
   NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
-  Point p = pack_point(from->others, from->k, sum(t, from->k_start, loop.counter));
+  Point p = pack_point(from->others, from->k, tiles_sum(t, from->k_start, loop.counter));
   const Sym *first = sym_add(sym, x->first, row);
   p = pack_point(p, from->row,
-                 width > 1 ? sum(t, from->row_start, first) : pack_row_at(t, from, first));
+                 width > 1 ? tiles_sum(t, from->row_start, first) : pack_row_at(t, from, first));
   p.along = width > 1 ? p.n - 1 : -1;
   p.width = width;
   grant_source(t, from);
@@ -179,7 +175,7 @@ int pack_block(const Tiles *t) {
 
 /* Rows are short, and there are many streams, so hardware prefetchers do not help. */
 static void prefetch_row(Tiles *t, const PackSource *from, Point p, const Sym *row) {
-  p = pack_point(p, from->row, sum(t, from->row_start, row));
+  p = pack_point(p, from->row, tiles_sum(t, from->row_start, row));
   tiles_prefetch(t, from->of, &p);
 }
 
@@ -210,7 +206,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   bool ok = true;
   for (; ok; width = 1, from = to, to = depth) {
     NestLoop loop = loop_open(t, from, to, x->from->depth, width, NULL, 0);
-    p.at[p.n - 1] = sum(t, x->from->k_start, loop.counter);
+    p.at[p.n - 1] = tiles_sum(t, x->from->k_start, loop.counter);
     p.along = width > 1 ? p.n - 1 : -1;
     p.width = width;
     grant_source(t, x->from);

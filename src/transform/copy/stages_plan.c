@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 #include "transform/copy/copy_plan.h"
 #include "transform/copy/stages_early.h"
 
@@ -30,17 +31,6 @@ typedef struct Planner {
   int asked;   /* ... with this many slots; 0: left to the compiler */
   StagesPlan plan;
 } Planner;
-
-/* The op of region `r` that contains op, or op itself; NULL: it is elsewhere. */
-static const Op *ancestor_in(const Op *op, const Region *r) {
-  while (op && op->parent != r) op = op->parent->owner;
-  return op;
-}
-
-static bool comes_before(const Op *a, const Op *b) { /* of one region */
-  while (b && b != a) b = b->prev;
-  return b != NULL;
-}
 
 /* Reports once for each source location: `version` has made copies of loops. */
 static bool is_said(const Planner *p, const Op *op) {
@@ -87,8 +77,8 @@ static bool is_fed(const Planner *p, const MemoryUse *read) {
     const MemoryUse *use = &p->m->uses.at[i];
     if (use->memory != read->memory || use->op->kind != OP_copy || use->how != TOUCH_WRITE)
       continue;
-    const Op *around = ancestor_in(read->op, use->op->parent);
-    if (around && around != use->op && comes_before(use->op, around)) return true;
+    const Op *around = op_ancestor_in(read->op, use->op->parent);
+    if (around && around != use->op && op_comes_before(use->op, around)) return true;
   }
   return false;
 }
