@@ -6,32 +6,49 @@
 #include "backend/eval/scalar.h"
 #include "backend/sim/sim_state.h"
 
-/* Operand i of an op: a scalar next to a vec is the same in every register. */
-typedef struct Operand {
-  const Reg *regs;
-  const uint64_t *undef;
-  int step; /* registers from one element to the next: 0 or 1 */
-} Operand;
-
-static Operand operand(Wave *w, const SimOp *s, int i) {
-  const Value *v = s->op->args[i];
-  return (Operand){wave_regs(w, v), wave_undef(w, v), v->type->n > 1};
-}
-
-static const Reg *element(const Wave *w, const Operand *o, int e) {
-  return o->regs + (ptrdiff_t)e * o->step * w->sim->wave;
-}
-
-static uint64_t undefined(const Operand *o, int e) { return o->undef[e * o->step]; }
-
 static const Value *result(const SimOp *s) { return &s->op->results[0]; }
 
+enum { OPERANDS = 3 };
+
+/* The elements of a result, one after another: the registers of all lanes, and those of the
+ * operands that each is computed from. A scalar next to a vec is the same in every register. */
+typedef struct Element {
+  Wave *w;
+  const SimOp *s;
+  int at, lanes;
+  Reg *r;
+  const Reg *x, *y, *z;
+  uint64_t undef[OPERANDS]; /* the lanes in which an operand is undefined */
+} Element;
+
+static Element elements(Wave *w, const SimOp *s) {
+  return (Element){.w = w, .s = s, .at = -1, .lanes = w->sim->wave};
+}
+
+static bool next_element(Element *e) {
+  const Reg **operand[OPERANDS] = {&e->x, &e->y, &e->z};
+  if (++e->at == result(e->s)->type->n) return false;
+  e->r = wave_regs(e->w, result(e->s)) + (ptrdiff_t)e->at * e->lanes;
+  for (int i = 0; i < e->s->op->nargs && i < OPERANDS; i++) {
+    const Value *v = e->s->op->args[i];
+    int reg = v->type->n > 1 ? e->at : 0;
+    *operand[i] = wave_regs(e->w, v) + (ptrdiff_t)reg * e->lanes;
+    e->undef[i] = wave_undef(e->w, v)[reg];
+  }
+  return true;
+}
+
+static void set_undefined(const Element *e, uint64_t lanes) {
+  wave_undef(e->w, result(e->s))[e->at] = lanes;
+}
+
 /* Reports where infinities and NaN first appear: in a result whose operands were all finite. */
-static void check_finite(Wave *w, const SimOp *s, const Reg *r, const Reg *a, const Reg *b) {
-  EACH_LANE(l, w->mask) {
-    if (!isfinite(r[l].f) && isfinite(a[l].f) && isfinite(b[l].f))
-      sim_report(w, s, DIAG_E0811, NULL, "`%s` of %g and %g gives %g in %s",
-                 op_info[s->op->kind].name, a[l].f, b[l].f, r[l].f, sim_who(w, l));
+static void check_finite(const Element *e, const Reg *a, const Reg *b) {
+  if (!e->w->sim->o->nonfinite) return;
+  EACH_LANE(l, e->w->mask) {
+    if (!isfinite(e->r[l].f) && isfinite(a[l].f) && isfinite(b[l].f))
+      sim_report(e->w, e->s, DIAG_E0811, NULL, "`%s` of %g and %g gives %g in %s",
+                 op_info[e->s->op->kind].name, a[l].f, b[l].f, e->r[l].f, sim_who(e->w, l));
   }
 }
 
@@ -49,42 +66,33 @@ static void round_to(DType t, Reg *r, int n) {
 
 /* ---- elementwise ---- */
 
+#define EACH(expression)                                                                           \
+  for (int l = 0; l < lanes; l++) expression
+
 Step step_unary(Wave *w, SimOp *s) {
-  const Value *v = result(s);
-  Operand a = operand(w, s, 0);
-  Reg *r = wave_regs(w, v);
+  DType t = result(s)->type->dtype;
   const ScalarFn *fn = &scalar_fn[s->op->kind];
-  bool is_float = dtype_is_float(v->type->dtype);
-  bool same = s->op->kind == OP_abs && dtype_is_unsigned(v->type->dtype);
+  bool is_float = dtype_is_float(t), same = s->op->kind == OP_abs && dtype_is_unsigned(t);
   int lanes = w->sim->wave;
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *x = element(w, &a, e);
-    for (int l = 0; l < lanes; l++)
-      if (is_float) r[l].f = fn->f1(x[l].f);
-      else r[l].i = same ? x[l].i : fn->i1(x[l].i);
-    round_to(v->type->dtype, r, lanes);
-    wave_undef(w, v)[e] = undefined(&a, e);
-    if (is_float && w->sim->o->nonfinite) check_finite(w, s, r, x, x);
+  for (Element e = elements(w, s); next_element(&e);) {
+    if (is_float) EACH(e.r[l].f = fn->f1(e.x[l].f));
+    else EACH(e.r[l].i = same ? e.x[l].i : fn->i1(e.x[l].i));
+    round_to(t, e.r, lanes);
+    set_undefined(&e, e.undef[0]);
+    if (is_float) check_finite(&e, e.x, e.x);
   }
   return STEP_NEXT;
 }
 
 Step step_test(Wave *w, SimOp *s) {
-  const Value *v = result(s);
-  Operand a = operand(w, s, 0);
-  Reg *r = wave_regs(w, v);
   FloatTest *holds = scalar_fn[s->op->kind].test;
   int lanes = w->sim->wave;
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *x = element(w, &a, e);
-    for (int l = 0; l < lanes; l++) r[l].i = holds(x[l].f);
-    wave_undef(w, v)[e] = undefined(&a, e);
+  for (Element e = elements(w, s); next_element(&e);) {
+    EACH(e.r[l].i = holds(e.x[l].f));
+    set_undefined(&e, e.undef[0]);
   }
   return STEP_NEXT;
 }
-
-#define EACH(expression)                                                                           \
-  for (int l = 0; l < lanes; l++) expression
 
 static void binary_floats(OpKind kind, Reg *r, const Reg *x, const Reg *y, int lanes) {
   FloatFn2 *fn = scalar_fn[kind].f2;
@@ -116,89 +124,57 @@ static uint64_t binary_ints(Wave *w, const SimOp *s, Reg *r, const Reg *x, const
 }
 
 Step step_binary(Wave *w, SimOp *s) {
-  const Value *v = result(s);
-  Operand a = operand(w, s, 0), b = operand(w, s, 1);
-  Reg *r = wave_regs(w, v);
-  bool is_float = dtype_is_float(v->type->dtype);
+  DType t = result(s)->type->dtype;
   int lanes = w->sim->wave;
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *x = element(w, &a, e), *y = element(w, &b, e);
+  for (Element e = elements(w, s); next_element(&e);) {
     uint64_t none = 0;
-    if (is_float) binary_floats(s->op->kind, r, x, y, lanes);
-    else none = binary_ints(w, s, r, x, y, lanes);
-    round_to(v->type->dtype, r, lanes);
-    wave_undef(w, v)[e] = undefined(&a, e) | undefined(&b, e) | none;
-    if (is_float && w->sim->o->nonfinite) check_finite(w, s, r, x, y);
+    if (dtype_is_float(t)) binary_floats(s->op->kind, e.r, e.x, e.y, lanes);
+    else none = binary_ints(w, s, e.r, e.x, e.y, lanes);
+    round_to(t, e.r, lanes);
+    set_undefined(&e, e.undef[0] | e.undef[1] | none);
+    if (dtype_is_float(t)) check_finite(&e, e.x, e.y);
   }
   return STEP_NEXT;
 }
 
 Step step_compare(Wave *w, SimOp *s) {
-  const Value *v = result(s);
-  Operand a = operand(w, s, 0), b = operand(w, s, 1);
-  Reg *r = wave_regs(w, v);
-  bool is_float = dtype_is_float(s->op->args[0]->type->dtype);
   OpKind kind = s->op->kind;
   DType t = s->op->args[0]->type->dtype;
   int lanes = w->sim->wave;
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *x = element(w, &a, e), *y = element(w, &b, e);
-    if (is_float)
-      EACH(r[l].i = scalar_holds(kind, x[l].f<y[l].f, x[l].f == y[l].f, x[l].f> y[l].f));
+  for (Element e = elements(w, s); next_element(&e);) {
+    const Reg *x = e.x, *y = e.y;
+    if (dtype_is_float(t))
+      EACH(e.r[l].i = scalar_holds(kind, x[l].f<y[l].f, x[l].f == y[l].f, x[l].f> y[l].f));
     else
-      EACH(r[l].i = scalar_holds(kind, scalar_less(t, x[l].i, y[l].i), x[l].i == y[l].i,
-                                 scalar_less(t, y[l].i, x[l].i)));
-    wave_undef(w, v)[e] = undefined(&a, e) | undefined(&b, e);
+      EACH(e.r[l].i = scalar_holds(kind, scalar_less(t, x[l].i, y[l].i), x[l].i == y[l].i,
+                                   scalar_less(t, y[l].i, x[l].i)));
+    set_undefined(&e, e.undef[0] | e.undef[1]);
   }
   return STEP_NEXT;
 }
 
 Step step_select(Wave *w, SimOp *s) {
-  const Value *v = result(s);
-  Operand cond = operand(w, s, 0), yes = operand(w, s, 1), no = operand(w, s, 2);
-  Reg *r = wave_regs(w, v);
-  int lanes = w->sim->wave;
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *c = element(w, &cond, e), *x = element(w, &yes, e), *y = element(w, &no, e);
+  for (Element e = elements(w, s); next_element(&e);) {
     uint64_t taken = 0;
-    for (int l = 0; l < lanes; l++) {
-      r[l] = c[l].i ? x[l] : y[l];
-      taken |= (uint64_t)(c[l].i != 0) << l;
+    for (int l = 0; l < e.lanes; l++) {
+      e.r[l] = e.x[l].i ? e.y[l] : e.z[l];
+      taken |= (uint64_t)(e.x[l].i != 0) << l;
     }
-    wave_undef(w, v)[e] =
-        undefined(&cond, e) | (undefined(&yes, e) & taken) | (undefined(&no, e) & ~taken);
-  }
-  return STEP_NEXT;
-}
-
-/* After setup it always has a meaning. */
-Step step_inline(Wave *w, SimOp *s) {
-  const Value *v = result(s);
-  Operand meaning = operand(w, s, s->op->nargs - 1);
-  Reg *r = wave_regs(w, v);
-  int lanes = w->sim->wave;
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *x = element(w, &meaning, e);
-    EACH(r[l] = x[l]);
-    wave_undef(w, v)[e] = undefined(&meaning, e);
+    set_undefined(&e, e.undef[0] | (e.undef[1] & taken) | (e.undef[2] & ~taken));
   }
   return STEP_NEXT;
 }
 
 Step step_softsign(Wave *w, SimOp *s) {
-  const Value *v = result(s);
   int64_t given[64] = {0};
   double cap[64];
-  if (s->expr && !wave_expr(w, s, s->expr, w->mask, given)) return STEP_NEXT;
-  Operand a = operand(w, s, 0);
-  Reg *r = wave_regs(w, v);
   int lanes = w->sim->wave;
+  if (s->expr && !wave_expr(w, s, s->expr, w->mask, given)) return STEP_NEXT;
   EACH(cap[l] = scalar_softsign_cap(s->op, &given[l]));
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *x = element(w, &a, e);
-    EACH(r[l].f = scalar_softsign(x[l].f, cap[l]));
-    round_to(v->type->dtype, r, lanes);
-    wave_undef(w, v)[e] = undefined(&a, e);
+  for (Element e = elements(w, s); next_element(&e);) {
+    EACH(e.r[l].f = scalar_softsign(e.x[l].f, cap[l]));
+    round_to(result(s)->type->dtype, e.r, lanes);
+    set_undefined(&e, e.undef[0]);
   }
   return STEP_NEXT;
 }
@@ -214,17 +190,12 @@ static Reg convert(DType from, DType to, Reg x) {
 }
 
 Step step_cast(Wave *w, SimOp *s) {
-  const Value *v = result(s);
-  DType from = s->op->args[0]->type->dtype, to = v->type->dtype;
-  Operand a = operand(w, s, 0);
-  Reg *r = wave_regs(w, v);
+  DType from = s->op->args[0]->type->dtype, to = result(s)->type->dtype;
   int lanes = w->sim->wave;
-  for (int e = 0; e < v->type->n; e++, r += lanes) {
-    const Reg *x = element(w, &a, e);
-    EACH(r[l] = convert(from, to, x[l]));
-    wave_undef(w, v)[e] = undefined(&a, e);
-    if (w->sim->o->nonfinite && dtype_is_float(from) && dtype_is_float(to))
-      check_finite(w, s, r, x, x);
+  for (Element e = elements(w, s); next_element(&e);) {
+    EACH(e.r[l] = convert(from, to, e.x[l]));
+    set_undefined(&e, e.undef[0]);
+    if (dtype_is_float(from) && dtype_is_float(to)) check_finite(&e, e.x, e.x);
   }
   return STEP_NEXT;
 }
@@ -304,6 +275,14 @@ static void move(Wave *w, const Value *to, int at, const Value *from, int reg) {
   memcpy(wave_regs(w, to) + (size_t)at * lanes, wave_regs(w, from) + (size_t)reg * lanes,
          sizeof(Reg) * lanes);
   wave_undef(w, to)[at] = wave_undef(w, from)[reg];
+}
+
+/* After setup it always has a meaning, the last operand: a scalar, or as many as there are. */
+Step step_inline(Wave *w, SimOp *s) {
+  const Value *meaning = s->op->args[s->op->nargs - 1];
+  for (int e = 0; e < result(s)->type->n; e++)
+    move(w, result(s), e, meaning, meaning->type->n > 1 ? e : 0);
+  return STEP_NEXT;
 }
 
 Step step_splat(Wave *w, SimOp *s) {
