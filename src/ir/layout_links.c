@@ -213,6 +213,20 @@ static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const i
   return covered == extent[into];
 }
 
+/* The dims of `from`, which has layout `l`, that `to` also has, in its order; -1: an extent
+ * differs. */
+static int shared_dims(const Type *from, const Layout *l, const Type *to, const int *extent,
+                       int dims[LAYOUT_DIMS]) {
+  int n = 0;
+  for (int i = 0; i < to->rank; i++) {
+    int d = type_dim(from, to->dims[i]);
+    if (d < 0) continue;
+    if (l->extent[d] != extent[i]) return -1;
+    dims[n++] = d;
+  }
+  return n;
+}
+
 bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *extent, Layout *out) {
   const Type *from = link->whole->type, *to = link->part->type;
   if (link->repeats) return once(whole, link->along, link->repeats, out);
@@ -221,13 +235,8 @@ bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *exte
     return out->extent[to->rank - 1] == extent[to->rank - 1];
   }
   if (link->into) return layout_of_parts(link, whole, extent, out);
-  int shared[LAYOUT_DIMS], n = 0;
-  for (int i = 0; i < to->rank; i++) {
-    int d = type_dim(from, to->dims[i]);
-    if (d < 0) continue;
-    if (whole->extent[d] != extent[i]) return false;
-    shared[n++] = d;
-  }
+  int shared[LAYOUT_DIMS], n = shared_dims(from, whole, to, extent, shared);
+  if (n < 0) return false;
   *out = layout_select(whole, shared, n);
   for (int i = 0; i < to->rank; i++)
     if (type_dim(from, to->dims[i]) < 0) *out = layout_add(out, i, extent[i]);
@@ -252,13 +261,7 @@ bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *exte
   const Type *from = link->part->type, *to = link->whole->type;
   if (link->ratio > 1) return coarser(part, link->ratio, out);
   if (link->repeats) return *out = finer(part, link->along, link->repeats), true;
-  int shared[LAYOUT_DIMS], n = 0;
-  for (int i = 0; i < to->rank; i++) {
-    int d = type_dim(from, to->dims[i]);
-    if (d < 0) continue;
-    if (part->extent[d] != extent[i]) return false;
-    shared[n++] = d;
-  }
+  int shared[LAYOUT_DIMS], n = shared_dims(from, part, to, extent, shared);
   if (n != from->rank) return false;
   *out = layout_select(part, shared, n);
   for (int i = 0; i < to->rank; i++) {
