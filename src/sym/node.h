@@ -161,8 +161,16 @@ bool product_gather(SymCtx *cx, Product *p, const Sym *s, int64_t exp); /* *= s*
 void product_push(SymCtx *cx, Product *p, Factor f);
 const Sym *product_make(SymCtx *cx, Product *p);
 const Sym *product_split(SymCtx *cx, Product *p, Rat *coeff); /* the same as coeff * result */
-int factors_of(const Sym *base, const Factor **out, Factor *single); /* of a base */
-const Sym *power_of(SymCtx *cx, Factor f);                           /* of a canonical factor */
+const Sym *power_of(SymCtx *cx, Factor f);                    /* of a canonical factor */
+int64_t factor_exponent(const Sym *base, const Sym *factor);  /* 0: it is not a factor */
+
+/* Any base seen as factors. */
+static inline int factor_count(const Sym *base) {
+  return base->kind == SYM_mul || base->kind == SYM_pow ? base->n : 1;
+}
+static inline Factor factor_at(const Sym *base, int i) {
+  return base->kind == SYM_mul || base->kind == SYM_pow ? base->factor[i] : (Factor){base, 1};
+}
 
 /* ---- divmod.c */
 const Sym *sym_round_down(SymCtx *cx, const Sym *a); /* floor, leaving its scratch to the caller */

@@ -154,18 +154,12 @@ static const Sym *shared_factor(const Sym *s) {
   const Sym *best = NULL;
   int most = 1;
   for (int i = 0; i < s->n; i++) {
-    Factor single;
-    const Factor *fs;
-    int n = factors_of(s->term[i].base, &fs, &single);
+    int n = factor_count(s->term[i].base);
     for (int j = 0; j < n && n > 1; j++) {
+      Factor f = factor_at(s->term[i].base, j);
       int uses = 0;
-      for (int t = 0; t < s->n; t++) {
-        Factor other;
-        const Factor *gs;
-        int m = factors_of(s->term[t].base, &gs, &other);
-        for (int k = 0; k < m; k++) uses += gs[k].base == fs[j].base && gs[k].exp > 0;
-      }
-      if (fs[j].exp > 0 && uses > most) most = uses, best = fs[j].base;
+      for (int t = 0; t < s->n; t++) uses += factor_exponent(s->term[t].base, f.base) > 0;
+      if (f.exp > 0 && uses > most) most = uses, best = f.base;
     }
   }
   return best;
@@ -176,11 +170,7 @@ static int lower_factored(Lower *l, const Sym *s, const Sym *factor) {
   SymCtx *cx = l->cx;
   const Sym *inner = cx->zero, *rest = sym_num(cx, s->k);
   for (int i = 0; i < s->n; i++) {
-    Factor single;
-    const Factor *fs;
-    int n = factors_of(s->term[i].base, &fs, &single);
-    bool has = false;
-    for (int j = 0; j < n; j++) has = has || (fs[j].base == factor && fs[j].exp > 0);
+    bool has = factor_exponent(s->term[i].base, factor) > 0;
     const Sym *t = term_sym(cx, s->term[i]);
     if (has) inner = sym_add(cx, inner, sym_div(cx, t, factor));
     else rest = sym_add(cx, rest, t);
@@ -236,13 +226,11 @@ static const Sym *denominator(Lower *l, const Sym *s);
 
 static const Sym *term_denominator(Lower *l, Term t) {
   SymCtx *cx = l->cx;
-  Factor single;
-  const Factor *f;
   const Sym *d = sym_int(cx, t.coeff.den);
-  int n = factors_of(t.base, &f, &single);
-  for (int i = 0; i < n; i++) {
-    int64_t e = f[i].exp < 0 ? -f[i].exp : f[i].exp;
-    const Sym *own = f[i].exp < 0 ? f[i].base : denominator(l, f[i].base);
+  for (int i = 0; i < factor_count(t.base); i++) {
+    Factor f = factor_at(t.base, i);
+    int64_t e = f.exp < 0 ? -f.exp : f.exp;
+    const Sym *own = f.exp < 0 ? f.base : denominator(l, f.base);
     d = sym_mul(cx, d, sym_pow(cx, own, e));
   }
   return d;
@@ -285,22 +273,21 @@ static const Sym *cleared(Lower *l, const Sym *s, const Sym *d);
  * would be expanded. */
 static const Sym *cleared_term(Lower *l, Term t, const Sym *d) {
   SymCtx *cx = l->cx;
-  Factor single;
-  const Factor *f;
   const Sym *r = d;
-  int n = factors_of(t.base, &f, &single);
-  for (int i = 0; i < n; i++)
-    if (f[i].exp < 0) r = sym_mul(cx, r, sym_pow(cx, f[i].base, f[i].exp));
+  for (int i = 0; i < factor_count(t.base); i++) {
+    Factor f = factor_at(t.base, i);
+    if (f.exp < 0) r = sym_mul(cx, r, sym_pow(cx, f.base, f.exp));
+  }
   r = sym_scale(cx, r, t.coeff);
-  for (int i = 0; i < n; i++) {
-    int64_t e = f[i].exp;
-    if (e < 0) continue;
-    if (!is_integer(f[i].base)) {
-      const Sym *own = denominator(l, f[i].base);
-      r = sym_mul(cx, r, sym_pow(cx, own, -e));
-      r = sym_mul(cx, r, sym_pow(cx, cleared(l, f[i].base, own), e));
+  for (int i = 0; i < factor_count(t.base); i++) {
+    Factor f = factor_at(t.base, i);
+    if (f.exp < 0) continue;
+    if (!is_integer(f.base)) {
+      const Sym *own = denominator(l, f.base);
+      r = sym_mul(cx, r, sym_pow(cx, own, -f.exp));
+      r = sym_mul(cx, r, sym_pow(cx, cleared(l, f.base, own), f.exp));
     } else {
-      r = sym_mul(cx, r, sym_pow(cx, f[i].base, e));
+      r = sym_mul(cx, r, sym_pow(cx, f.base, f.exp));
     }
   }
   return r;
@@ -349,14 +336,12 @@ static const Sym *with_names(Lower *l, const Sym *s, Divisors *d) {
   sum_of(s, &sum);
   const Sym *all = sym_num(cx, sum.k);
   for (int i = 0; i < sum.n; i++) {
-    Factor single;
-    const Factor *f;
     const Sym *term = sym_num(cx, sum.term[i].coeff);
-    int n = factors_of(sum.term[i].base, &f, &single);
-    for (int j = 0; j < n; j++) {
-      bool divides = f[j].exp < 0 && f[j].base->kind == SYM_add;
-      const Sym *base = divides ? named(l, d, f[j].base) : f[j].base;
-      term = sym_mul(cx, term, sym_pow(cx, base, f[j].exp));
+    for (int j = 0; j < factor_count(sum.term[i].base); j++) {
+      Factor f = factor_at(sum.term[i].base, j);
+      bool divides = f.exp < 0 && f.base->kind == SYM_add;
+      const Sym *base = divides ? named(l, d, f.base) : f.base;
+      term = sym_mul(cx, term, sym_pow(cx, base, f.exp));
     }
     all = sym_add(cx, all, term);
   }

@@ -75,23 +75,21 @@ static void print_power(StrBuf *out, const Sym *base, int64_t exp) {
 
 /* |coeff| * base / common, without the sign. */
 static void print_term(StrBuf *out, Rat coeff, const Sym *base, const Common *common) {
-  Factor single;
-  const Factor *f = NULL;
-  int n = base ? factors_of(base, &f, &single) : 0, printed = 0, below = 0;
+  int n = base ? factor_count(base) : 0, printed = 0, below = 0;
   int64_t top = coeff.num < 0 ? -coeff.num : coeff.num;
-  for (int i = 0; i < n; i++) printed += exponent_left(common, f[i]) > 0;
+  for (int i = 0; i < n; i++) printed += exponent_left(common, factor_at(base, i)) > 0;
   if (top != 1 || !printed) {
     sb_int(out, top);
     if (printed) sb_putc(out, '*');
   }
   for (int i = 0, first = 1; i < n; i++) {
-    int64_t e = exponent_left(common, f[i]);
+    int64_t e = exponent_left(common, factor_at(base, i));
     if (e <= 0) {
       below += e < 0;
       continue;
     }
     if (!first) sb_putc(out, '*');
-    print_power(out, f[i].base, e);
+    print_power(out, factor_at(base, i).base, e);
     first = 0;
   }
   below += coeff.den != 1;
@@ -100,10 +98,10 @@ static void print_term(StrBuf *out, Rat coeff, const Sym *base, const Common *co
   bool first = coeff.den == 1;
   if (!first) sb_int(out, coeff.den);
   for (int i = 0; i < n; i++) {
-    int64_t e = exponent_left(common, f[i]);
+    int64_t e = exponent_left(common, factor_at(base, i));
     if (e >= 0) continue;
     if (!first) sb_putc(out, '*');
-    print_power(out, f[i].base, -e);
+    print_power(out, factor_at(base, i).base, -e);
     first = false;
   }
   if (below > 1) sb_putc(out, ')');
@@ -112,24 +110,18 @@ static void print_term(StrBuf *out, Rat coeff, const Sym *base, const Common *co
 /* ---- sums */
 
 static void common_of(const Sym *sum, Common *common) {
-  Factor single;
-  const Factor *f;
+  const Sym *first = sum->term[0].base;
   *common = (Common){.coeff = RAT_ONE};
   if (sum->k.num) return;
-  int n = factors_of(sum->term[0].base, &f, &single);
-  for (int i = 0; i < n && common->n < (int)WV_LEN(common->factor); i++)
-    common->factor[common->n++] = f[i];
-  for (int t = 1; t < sum->n; t++) {
-    n = factors_of(sum->term[t].base, &f, &single);
+  for (int i = 0; i < factor_count(first) && common->n < (int)WV_LEN(common->factor); i++)
+    common->factor[common->n++] = factor_at(first, i);
+  for (int t = 1; t < sum->n; t++)
     for (int i = 0; i < common->n; i++) {
       Factor *c = &common->factor[i];
-      int64_t e = 0;
-      for (int j = 0; j < n; j++)
-        if (f[j].base == c->base) e = f[j].exp;
+      int64_t e = factor_exponent(sum->term[t].base, c->base);
       if (!e || (e > 0) != (c->exp > 0)) *c = common->factor[--common->n], i--;
       else if (e > 0 ? e < c->exp : e > c->exp) c->exp = e;
     }
-  }
 }
 
 static int digits(int64_t v) {

@@ -15,18 +15,17 @@ static bool mentions(const Sym *s, const Sym *const *symbols, int n) {
 
 /* Finds the one symbol that the term is linear in; the rest of the term is its coefficient. */
 static int split_term(SymCtx *cx, Term t, const Sym *const *symbols, int n, const Sym **coeff) {
-  Factor single;
-  const Factor *f;
-  int nf = factors_of(t.base, &f, &single), at = -1;
+  int at = -1;
   Product rest = {.coeff = t.coeff};
-  for (int i = 0; i < nf; i++) {
-    int k = index_of(symbols, n, f[i].base);
-    if (k >= 0 && at < 0 && f[i].exp == 1) {
+  for (int i = 0; i < factor_count(t.base); i++) {
+    Factor f = factor_at(t.base, i);
+    int k = index_of(symbols, n, f.base);
+    if (k >= 0 && at < 0 && f.exp == 1) {
       at = k;
       continue;
     }
-    if (mentions(f[i].base, symbols, n)) return -1;
-    product_push(cx, &rest, f[i]);
+    if (mentions(f.base, symbols, n)) return -1;
+    product_push(cx, &rest, f);
   }
   *coeff = product_make(cx, &rest);
   return at;

@@ -10,16 +10,6 @@
 
 enum { EXPAND_LIMIT = 64 };
 
-int factors_of(const Sym *base, const Factor **out, Factor *single) {
-  if (base->kind == SYM_mul || base->kind == SYM_pow) {
-    *out = base->factor;
-    return base->n;
-  }
-  *single = (Factor){base, 1};
-  *out = single;
-  return 1;
-}
-
 /* ---- gathering */
 
 static Factor *product_at(Product *p) { return p->many ? p->many : p->few; }
@@ -45,14 +35,12 @@ bool product_gather(SymCtx *cx, Product *p, const Sym *s, int64_t exp) {
   if (!s) return false;
   if (is_num(s)) return scale_by(cx, p, s->k, exp);
   if (s->kind == SYM_mul && !scale_by(cx, p, s->k, exp)) return false;
-  Factor single;
-  const Factor *factors;
-  int n = factors_of(s, &factors, &single);
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < factor_count(s); i++) {
     int64_t e;
-    if (__builtin_mul_overflow(factors[i].exp, exp, &e) || e > INT32_MAX || e < INT32_MIN)
+    Factor f = factor_at(s, i);
+    if (__builtin_mul_overflow(f.exp, exp, &e) || e > INT32_MAX || e < INT32_MIN)
       return sym_fail(cx, "an exponent in this expression is too large");
-    product_push(cx, p, (Factor){factors[i].base, e});
+    product_push(cx, p, (Factor){f.base, e});
   }
   return true;
 }
@@ -95,24 +83,24 @@ const Sym *power_of(SymCtx *cx, Factor f) { return base_make(cx, &f, 1); }
 
 /* ---- sums as factors */
 
+int64_t factor_exponent(const Sym *base, const Sym *factor) {
+  for (int i = 0; i < factor_count(base); i++)
+    if (factor_at(base, i).base == factor) return factor_at(base, i).exp;
+  return 0;
+}
+
 /* The factors common to all terms of a sum, with their smallest exponents. */
 static void common_factors(SymCtx *cx, const Sym *sum, Product *out) {
-  Factor single;
-  const Factor *f;
-  int n = factors_of(sum->term[0].base, &f, &single);
-  for (int i = 0; i < n; i++) product_push(cx, out, f[i]);
-  for (int t = 1; t < sum->n && out->n; t++) {
-    n = factors_of(sum->term[t].base, &f, &single);
+  const Sym *first = sum->term[0].base;
+  for (int i = 0; i < factor_count(first); i++) product_push(cx, out, factor_at(first, i));
+  for (int t = 1; t < sum->n && out->n; t++)
     for (int i = 0; i < out->n; i++) {
       Factor *c = &product_at(out)[i];
-      int64_t least = 0;
-      for (int j = 0; j < n; j++)
-        if (f[j].base == c->base) least = f[j].exp;
+      int64_t least = factor_exponent(sum->term[t].base, c->base);
       if (least < c->exp) c->exp = least;
       if ((c->exp > 0) != (least > 0) || !least) c->exp = 0;
       if (!c->exp) *c = product_at(out)[--out->n], i--;
     }
-  }
   if (sum->k.num) out->n = 0;
 }
 

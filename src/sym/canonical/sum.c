@@ -8,11 +8,9 @@
 const Sym *term_sym(SymCtx *cx, Term t) {
   if (rat_is(t.coeff, 1)) return t.base;
   if (t.coeff.num == 0) return cx->zero;
-  Factor single;
-  Sym shape = {.kind = SYM_mul, .k = t.coeff, .base = t.base};
-  const Factor *factors;
-  shape.n = factors_of(t.base, &factors, &single);
-  shape.factor = factors;
+  bool several = t.base->kind == SYM_mul || t.base->kind == SYM_pow;
+  Sym shape = {.kind = SYM_mul, .k = t.coeff, .base = t.base, .n = factor_count(t.base)};
+  shape.factor = several ? t.base->factor : &(Factor){t.base, 1};
   shape.flags = is_integer(t.base) && rat_is_int(t.coeff) ? SYM_INTEGER : 0;
   return node_intern(cx, &shape);
 }

@@ -117,12 +117,11 @@ const Sym *rule_floor_small_terms(const SymFacts *f, const Sym *s) {
 static const Sym *denominator(SymCtx *cx, const Sum *sum) {
   const Sym *den = NULL;
   for (int i = 0; i < sum->n; i++) {
-    Factor single;
-    const Factor *fs;
     const Sym *own = cx->one;
-    int n = factors_of(sum->term[i].base, &fs, &single);
-    for (int j = 0; j < n; j++)
-      if (fs[j].exp < 0) own = sym_mul(cx, own, sym_pow(cx, fs[j].base, -fs[j].exp));
+    for (int j = 0; j < factor_count(sum->term[i].base); j++) {
+      Factor f = factor_at(sum->term[i].base, j);
+      if (f.exp < 0) own = sym_mul(cx, own, sym_pow(cx, f.base, -f.exp));
+    }
     if (den && den != own) return NULL;
     den = own;
   }

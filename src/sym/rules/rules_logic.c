@@ -33,12 +33,10 @@ const Sym *rule_compare_factor(const SymFacts *f, const Sym *s) {
   Sum sum;
   sum_of(s->base, &sum);
   if (sum.k.num) return NULL;
-  Factor single;
-  const Factor *factors;
-  int n = factors_of(sum.term[0].base, &factors, &single);
-  if (n == 1 && sum.n == 1 && factors[0].exp == 1) return NULL;
-  for (int i = 0; i < n; i++) {
-    const Sym *x = factors[i].base;
+  const Sym *first = sum.term[0].base;
+  if (sum.n == 1 && factor_count(first) == 1 && factor_at(first, 0).exp == 1) return NULL;
+  for (int i = 0; i < factor_count(first); i++) {
+    const Sym *x = factor_at(first, i).base;
     Dom d = dom_of(f, x);
     bool positive = d.lo.num > 0, negative = d.hi.num < 0;
     if (!positive && !negative) continue;
