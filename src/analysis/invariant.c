@@ -1,32 +1,16 @@
 /* invariant.c: whether an op or a symbol means the same at another position of the kernel. */
 #include "analysis/analysis.h"
+#include "analysis/motion.h"
 #include "ir/attr.h"
 
 static bool is_constant(const Sym *s) { return !s || sym_free_symbols(s, NULL, 0) == 0; }
 
 /* Attributes without expressions (or only with numbers) mean the same everywhere. */
 static bool attr_same_outside(const Attr *a) {
-  switch (attr_info[a->key].kind) {
-  case ATTR_KIND_INT:
-  case ATTR_KIND_INTS:
-  case ATTR_KIND_FLAG:
-  case ATTR_KIND_TEXT:
-  case ATTR_KIND_WORD:
-  case ATTR_KIND_TEXTS:
-  case ATTR_KIND_MMA:
-  case ATTR_KIND_COUNTS:
-  case ATTR_KIND_STEPS:
-  case ATTR_KIND_MEMORY:
-  case ATTR_KIND_DESCRIPTOR: return true;
-  case ATTR_KIND_NUMBER:
-  case ATTR_KIND_EXPR: return is_constant(a->sym);
-  case ATTR_KIND_DIM: /* `sum` along a dim of its operand; self_index is excluded by its operands */
-  case ATTR_KIND_EXPRS: return true;
-  case ATTR_KIND_BOUNDS:
-  case ATTR_KIND_MAPPING:
-  case ATTR_KIND_ITERS: return false;
-  }
-  return false;
+  AttrKind kind = attr_info[a->key].kind;
+  if (kind == ATTR_KIND_NUMBER || kind == ATTR_KIND_EXPR) return is_constant(a->sym);
+  /* DIM: `sum` along a dim of its operand; self_index is excluded by its operands. */
+  return kind == ATTR_KIND_DIM || kind == ATTR_KIND_EXPRS || motion_is_plain(kind);
 }
 
 /* A loop divides its axis and the aliases derived from it. */

@@ -66,9 +66,8 @@ bool expr_is_tied(const Sym *e, const RegionSymbols *s) {
   return false;
 }
 
-static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
-  bool tied = false;
-  switch (attr_info[a->key].kind) {
+bool motion_is_plain(AttrKind kind) {
+  switch (kind) {
   case ATTR_KIND_INT:
   case ATTR_KIND_INTS:
   case ATTR_KIND_FLAG:
@@ -79,18 +78,26 @@ static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
   case ATTR_KIND_COUNTS:
   case ATTR_KIND_STEPS:
   case ATTR_KIND_MEMORY:
-  case ATTR_KIND_DESCRIPTOR: return false;
+  case ATTR_KIND_DESCRIPTOR: return true;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR:
-  case ATTR_KIND_DIM: return expr_is_tied(a->sym, s);
+  case ATTR_KIND_DIM:
   case ATTR_KIND_EXPRS:
-    for (int i = 0; !tied && i < a->n; i++) tied = expr_is_tied(a->exprs[i], s);
-    return tied;
   case ATTR_KIND_BOUNDS:
   case ATTR_KIND_MAPPING:
-  case ATTR_KIND_ITERS: return true; /* tiles only */
+  case ATTR_KIND_ITERS: return false;
   }
-  return true;
+  return false;
+}
+
+static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
+  AttrKind kind = attr_info[a->key].kind;
+  bool tied = false;
+  if (kind == ATTR_KIND_NUMBER || kind == ATTR_KIND_EXPR || kind == ATTR_KIND_DIM)
+    return expr_is_tied(a->sym, s);
+  if (kind != ATTR_KIND_EXPRS) return !motion_is_plain(kind); /* the others: tiles only */
+  for (int i = 0; !tied && i < a->n; i++) tied = expr_is_tied(a->exprs[i], s);
+  return tied;
 }
 
 bool op_is_tied(const Op *op, const RegionSymbols *symbols) {

@@ -21,6 +21,9 @@ RegionSymbols *region_symbols(Kernel *k, Arena *a, const Region *r);
 
 bool expr_is_tied(const Sym *e, const RegionSymbols *symbols); /* e mentions one of them */
 
+/* Attributes of this kind mention no symbols. */
+bool motion_is_plain(AttrKind kind);
+
 /* Whether an attribute of the op, which is in a THREAD kernel, mentions one of them. Operands are
  * not considered. */
 bool op_is_tied(const Op *op, const RegionSymbols *symbols);
