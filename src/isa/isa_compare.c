@@ -74,14 +74,14 @@ IsaRows isa_compare_rows(void) {
   static const IsaRow rows[] = {
 #define CMP(op, T, type, e)                                                                        \
   {"v_cmp_" #op "_" #type, "", "C=" #T #T, isa_vector_step, cmp_##op##_##type, NULL, {0}},         \
-      {"v_cmpx_" #op "_" #type, "", "C=" #T #T, step_cmpx, cmp_##op##_##type, NULL, {0}},
+      {"v_cmpx_" #op "_" #type, "", "?C=" #T #T, step_cmpx, cmp_##op##_##type, NULL, {0}},
 #include "isa/isa.def"
       {"v_cmp_class_f16", "", "C=hu", isa_vector_step, class_f16, NULL, {0}},
       {"v_cmp_class_f32", "", "C=fu", isa_vector_step, class_f32, NULL, {0}},
       {"v_cmp_class_f64", "", "C=du", isa_vector_step, class_f64, NULL, {0}},
-      {"v_cmpx_class_f16", "", "C=hu", step_cmpx, class_f16, NULL, {0}},
-      {"v_cmpx_class_f32", "", "C=fu", step_cmpx, class_f32, NULL, {0}},
-      {"v_cmpx_class_f64", "", "C=du", step_cmpx, class_f64, NULL, {0}},
+      {"v_cmpx_class_f16", "", "?C=hu", step_cmpx, class_f16, NULL, {0}},
+      {"v_cmpx_class_f32", "", "?C=fu", step_cmpx, class_f32, NULL, {0}},
+      {"v_cmpx_class_f64", "", "?C=du", step_cmpx, class_f64, NULL, {0}},
   };
   return (IsaRows){rows, WV_LEN(rows)};
 }

@@ -116,6 +116,7 @@ static void settle(IsaArg *a, char type) {
     a->kind = ISA_IMM;
   } else if (a->kind == ISA_IMM && a->is_literal) {
     if (type == 'd') a->value <<= 32;
+    if (type == 'k') a->value = (uint64_t)(int64_t)(int16_t)a->value;
     if (type == 'l') a->value = (uint64_t)(int64_t)(int32_t)a->value;
   }
 }
@@ -171,8 +172,8 @@ static const IsaRow *row_of(const char *name, size_t n) {
   return isa_find(name, base_length(name, n));
 }
 
-/* Results and sources by the row's types. A result that is not written (LDS loads, v_cmpx) and a
- * mask that is not written (VCC) may be missing. */
+/* Results and sources by the row's types. A result with a question mark may be missing (v_cmpx,
+ * loads to LDS, atomics that return nothing), and so may a mask that comes last (VCC). */
 static bool assign(Decode *x, IsaInstr *i, const Words *w) {
   const char *types = i->row->types, *sources = strchr(types, '=') + 1;
   bool optional = *types == '?';
@@ -180,7 +181,6 @@ static bool assign(Decode *x, IsaInstr *i, const Words *w) {
   bool accumulates = ns && sources[ns - 1] == '+', has_mask = ns && sources[ns - 1] == 'C';
   int given = w->operands, wanted = ns - accumulates;
   if (has_mask && given == nd + ns - 1) wanted--;
-  if (given != nd + wanted && nd && given == wanted) nd = 0;
   if (optional && given == wanted) nd = 0;
   if (given != nd + wanted) return x->why = "an unexpected number of operands", false;
   for (int n = 0; n < given; n++) {
@@ -206,13 +206,20 @@ static void note_registers(IsaInstr *i) {
   for (int n = 0; n < i->nd; n++) note_span(i->writes, &i->nwrites, &i->d[n]);
 }
 
-/* s_movk_i32, s_cmpk_lt_i32, ...: a number of 16 bits with a sign, which is printed without it. */
-static void extend_immediate(const char *name, size_t n, IsaInstr *i) {
-  bool is_short = n > 5 && strncmp(name, "s_", 2) == 0 && strncmp(name + n - 4, "_i32", 4) == 0;
-  size_t word = n > 5 ? 2 + strcspn(name + 2, "_") : 0;
-  IsaArg *a = i->ns ? &i->s[i->ns - 1] : NULL;
-  if (is_short && name[word - 1] == 'k' && a->kind == ISA_IMM)
-    a->value = (((a->value & 0xffff) ^ 0x8000) - 0x8000) & UINT32_MAX;
+/* Arithmetic, except comparisons, and moves between lanes. */
+static IsaCarries carries(const IsaInstr *i) {
+  if (strncmp(i->row->name, "v_writelane", 11) == 0) return ISA_DROPS;
+  bool is_move = strncmp(i->row->name, "v_read", 6) == 0 || strncmp(i->row->name, "v_perm", 6) == 0;
+  bool computes = i->row->body || i->row->scalar || is_move;
+  return computes && i->nd && i->d[0].type != 'C' ? ISA_CARRIES : ISA_USES;
+}
+
+static int fills(const char *name) {
+  static const char *const loads[] = {"global_load_", "buffer_load_", "scratch_load_"};
+  if (strncmp(name, "ds_", 3) == 0) return ISA_DS + 1;
+  for (size_t n = 0; n < WV_LEN(loads); n++)
+    if (strncmp(name, loads[n], strlen(loads[n])) == 0) return ISA_LOADS + 1;
+  return 0;
 }
 
 static bool modify(Decode *x, IsaInstr *i, const Words *w) {
@@ -237,10 +244,10 @@ static bool parse_line(Decode *x, const char *line, IsaInstr *i) {
   Words w = {0};
   bool has_operands = strcmp(i->row->types, "=") != 0;
   if (!split(rest, has_operands, &w)) return x->why = "too many words", false;
-  if (!assign(x, i, &w)) return false;
-  extend_immediate(line, n, i);
-  if (!modify(x, i, &w)) return false;
+  if (!assign(x, i, &w) || !modify(x, i, &w)) return false;
   note_registers(i);
+  i->carries = (uint8_t)carries(i);
+  i->fills = (uint8_t)fills(i->row->name);
   return i->row->step != isa_matrix_step || isa_matrix_plan(x->arena, x->k, i) ||
          (x->why = "a form of this matrix instruction that is not implemented", false);
 }

@@ -199,6 +199,14 @@ static void fma_mix_half(IsaLanes *x) {
   }
 }
 
+/* One word of each operand, which op_sel names, unlike in other packed instructions. */
+static void pk_mov(IsaLanes *x) {
+  const uint32_t *low = x->i->op_sel & 1 ? x->hi[0] : x->lo[0];
+  const uint32_t *high = x->i->op_sel & 2 ? x->hi[1] : x->lo[1];
+  memcpy(x->to_lo, low, sizeof *low * (size_t)x->n);
+  memcpy(x->to_hi, high, sizeof *high * (size_t)x->n);
+}
+
 /* Dot products of parts of two registers, added to a third. */
 static void dot2_f16(IsaLanes *x) {
   for (int l = 0; l < x->n; l++) {
@@ -255,6 +263,7 @@ IsaRows isa_lane_rows(void) {
       {"v_fma_mix_f32", "v_mad_mix_f32", "f=MMM", isa_vector_step, fma_mix, NULL, {0}},
       {"v_fma_mixlo_f16", "v_mad_mixlo_f16", "x=MMM", isa_vector_step, fma_mix_half, NULL, {0}},
       {"v_fma_mixhi_f16", "v_mad_mixhi_f16", "x=MMM", isa_vector_step, fma_mix_half, NULL, {1}},
+      {"v_pk_mov_b32", "", "P=LH", isa_vector_step, pk_mov, NULL, {0}},
       {"v_dot2_f32_f16", "", "f=ppf", isa_vector_step, dot2_f16, NULL, {0}},
       {"v_dot2c_f32_f16", "v_dot2acc_f32_f16", "f=pp+", isa_vector_step, dot2_f16, NULL, {0}},
       {"v_dot2_f32_bf16", "", "f=ppf", isa_vector_step, dot2_bf16, NULL, {0}},

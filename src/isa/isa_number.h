@@ -69,6 +69,24 @@ static inline uint32_t isa_to_f16_toward_zero(float f) {
   return is_special || !grew ? nearest : nearest - 1;
 }
 
+/* a * b + c of f16: the product is exact in f32 and the sum in f64 is rounded to odd, so that the
+ * final rounding is the only one. */
+static inline float isa_fma_f16(float a, float b, float c) {
+  double product = (double)a * b, sum = product + c;
+  double error = fabs(product) > fabs((double)c) ? c - (sum - product) : product - (sum - c);
+  if (error != 0 && isfinite(sum)) {
+    uint64_t bits = isa_bits64(sum);
+    if (!(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : UINT64_MAX;
+    sum = isa_double(bits);
+  }
+  float narrow = (float)sum; /* f32 has 13 bits more than f16: odd again */
+  if ((double)narrow != sum && isfinite(narrow)) {
+    uint32_t bits = isa_bits(narrow);
+    bool too_big = fabs((double)narrow) > fabs(sum);
+    if (!(bits & 1)) narrow = isa_float(too_big ? bits - 1 : bits + 1);
+  }
+  return narrow;
+}
 static inline float isa_from_bf16(uint32_t b) { return isa_float(b << 16); }
 
 static inline uint32_t isa_to_bf16(float f) {

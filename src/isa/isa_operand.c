@@ -45,7 +45,7 @@ void isa_write_mask(IsaWave *w, const IsaArg *a, uint64_t mask) {
 /* ---- one lane of an operand ---- */
 
 static bool is_half(char type) { return type == 'h' || type == 'w' || type == 't'; }
-static bool is_pair(char type) { return type && strchr("qldP", type); }
+static bool is_pair(char type) { return type && strchr("qldPLH", type); }
 
 static uint32_t select_bits(uint32_t v, uint8_t select, bool sext) {
   switch ((IsaSelect)select) {
@@ -69,7 +69,7 @@ static bool flushes(const IsaWave *w, char type) { return type == 'f' && !(w->mo
 
 static uint32_t change(const IsaWave *w, const IsaInstr *i, const IsaArg *a, int arg, int word,
                        uint32_t v) {
-  if (a->type == 'M' || a->type == 'p' || a->type == 'P') return v; /* the body does this */
+  if (strchr("MpPLH", a->type)) return v; /* the body does this */
   bool takes_high = is_half(a->type) && i->op_sel >> arg & 1;
   if (a->half == 'h' || takes_high) v >>= 16;
   if (a->select) v = select_bits(v, a->select, a->sext);

@@ -4,17 +4,22 @@
 
 #define TYPE_u uint32_t
 #define TYPE_i int32_t
+#define TYPE_k uint32_t
 #define TYPE_f float
+#define TYPE_h float
 #define TYPE_q uint64_t
 #define TYPE_l int64_t
 #define LOAD_u(v) (uint32_t)(v)
 #define LOAD_i(v) (int32_t)(uint32_t)(v)
+#define LOAD_k(v) (uint32_t)(v)
 #define LOAD_f(v) isa_float((uint32_t)(v))
+#define LOAD_h(v) isa_from_f16((uint32_t)(v)&0xffff)
 #define LOAD_q(v) (v)
 #define LOAD_l(v) (int64_t)(v)
 #define STORE_u(v) (v)
 #define STORE_i(v) (uint32_t)(v)
 #define STORE_f(v) isa_bits(v)
+#define STORE_h(v) isa_to_f16(v)
 #define STORE_q(v) (v)
 #define STORE_l(v) (uint64_t)(v)
 
@@ -47,6 +52,8 @@ static int64_t signed_field(uint64_t v, int first, int bits) {
     w->scc = (condition);                                                                          \
     *d = STORE_##D(r);                                                                             \
   }
+#define SK(name, aliases, D, A, expression, condition)                                             \
+  S2(name, aliases, D, A, D, expression, condition)
 #define SC(name, aliases, A, B, expression)                                                        \
   static void name(IsaWave *w, const IsaInstr *i, uint64_t *d, const uint64_t *s) {                \
     TYPE_##A a = LOAD_##A(s[0]);                                                                   \
@@ -97,11 +104,18 @@ static void step_fmac(IsaWave *w, const IsaInstr *i) {
   isa_write_scalar(w, &i->d[0], isa_bits(fmaf(a, b, c)));
 }
 
+static void step_fmac_f16(IsaWave *w, const IsaInstr *i) {
+  float x[3];
+  for (int n = 0; n < 3; n++) x[n] = isa_from_f16((uint32_t)isa_read_scalar(w, &i->s[n]) & 0xffff);
+  isa_write_scalar(w, &i->d[0], isa_to_f16(isa_fma_f16(x[0], x[1], x[2])));
+}
+
 IsaRows isa_scalar_rows(void) {
   static const IsaRow rows[] = {
 #define S1(name, aliases, D, A, e, c) {#name, aliases, #D "=" #A, step_scalar, NULL, name, {0}},
 #define S2(name, aliases, D, A, B, e, c)                                                           \
   {#name, aliases, #D "=" #A #B, step_scalar, NULL, name, {0}},
+#define SK(name, aliases, D, A, e, c) {#name, aliases, #D "=" #A "+", step_scalar, NULL, name, {0}},
 #define SC(name, aliases, A, B, e) {#name, aliases, "=" #A #B, step_scalar, NULL, name, {0}},
 #define SX(name, other, e)                                                                         \
   {#name "_b64", "", "q=q", step_scalar, NULL, name, {0}},                                         \
@@ -109,13 +123,15 @@ IsaRows isa_scalar_rows(void) {
       {other "_b64", "", "q=q", step_scalar, NULL, name, {0}},                                     \
       {other "_b32", "", "u=u", step_scalar, NULL, name, {0}},
 #include "isa/isa.def"
-      {"s_cmov_b32", "s_cmovk_i32", "u=u", step_cmov, NULL, NULL, {0}},
+      {"s_cmov_b32", "", "u=u", step_cmov, NULL, NULL, {0}},
+      {"s_cmovk_i32", "", "u=k", step_cmov, NULL, NULL, {0}},
       {"s_cmov_b64", "", "q=q", step_cmov, NULL, NULL, {0}},
       {"s_bitset0_b32", "", "u=u+", step_bitset, NULL, NULL, {0, 31}},
       {"s_bitset1_b32", "", "u=u+", step_bitset, NULL, NULL, {1, 31}},
       {"s_bitset0_b64", "", "q=u+", step_bitset, NULL, NULL, {0, 63}},
       {"s_bitset1_b64", "", "q=u+", step_bitset, NULL, NULL, {1, 63}},
       {"s_getpc_b64", "", "q=", step_getpc, NULL, NULL, {0}},
+      {"s_fmac_f16", "", "h=hh+", step_fmac_f16, NULL, NULL, {0}},
       {"s_fmac_f32", "", "f=ff+", step_fmac, NULL, NULL, {0}},
       {"s_fmaak_f32", "s_fmamk_f32", "f=fff", step_fmac, NULL, NULL, {0}},
   };

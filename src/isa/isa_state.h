@@ -106,6 +106,13 @@ struct IsaRow {
   int param[4]; /* of the step */
 };
 
+/* What an instruction does with values that were never written. */
+typedef enum IsaCarries {
+  ISA_USES,    /* using them is an error */
+  ISA_CARRIES, /* its result is such a value, too */
+  ISA_DROPS    /* its result has other parts that are not */
+} IsaCarries;
+
 struct IsaInstr {
   IsaStep *step;
   const IsaRow *row;
@@ -115,6 +122,8 @@ struct IsaInstr {
   int32_t offset, offset1;
   int target; /* of a branch: the index of an instruction; -1: none */
   uint64_t pc, next_pc;
+  uint8_t carries; /* IsaCarries */
+  uint8_t fills;   /* the counter of a load, plus one; 0: not a load that completes in order */
   bool clamp, offen, idxen, lds, returns, gds;
   int8_t omod; /* 1: times 2, 2: times 4, -1: half */
   uint8_t op_sel, op_sel_hi, neg_lo, neg_hi;

@@ -55,26 +55,6 @@ static inline void store_pair(IsaLanes *x, int l, uint64_t v) {
 #define SIGN24(v) ((int32_t)((v) << 8) >> 8)
 #define SIGNED_FIELD(v, bits) ((int32_t)((uint32_t)(v) << (32 - (bits))) >> (32 - (bits)))
 
-/* a * b + c of f16: the product is exact in f32 and the sum in f64 is rounded to odd, so that the
- * final rounding is the only one. */
-static inline float fma_f16(float a, float b, float c) {
-  double product = (double)a * b, sum = product + c;
-  double error = fabs(product) > fabs((double)c) ? c - (sum - product) : product - (sum - c);
-  if (error != 0 && isfinite(sum)) {
-    uint64_t bits = isa_bits64(sum);
-    if (!(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : UINT64_MAX;
-    sum = isa_double(bits);
-  }
-  float narrow = (float)sum; /* f32 has 13 bits more than f16: odd again */
-  if ((double)narrow != sum && isfinite(narrow)) {
-    uint32_t bits = isa_bits(narrow);
-    bool too_big = fabs((double)narrow) > fabs(sum);
-    if (!(bits & 1)) narrow = isa_float(too_big ? bits - 1 : bits + 1);
-  }
-  return narrow;
-}
-#define ROUND_ODD(a, b, c) fma_f16(a, b, c)
-
 /* ---- the loops ---- */
 
 #define LANES for (int l = 0; l < x->n; l++)
@@ -131,17 +111,14 @@ static inline uint32_t word_of(const IsaLanes *x, int arg, int l, int half, uint
   return (which ? x->hi[arg][l] : x->lo[arg][l]) ^ (neg ? sign : 0);
 }
 
-#define HALF half
 #define GET_h(n) isa_from_f16(half_of(x, n, l, half, 0x8000))
 #define GET_w(n) (uint16_t) half_of(x, n, l, half, 0)
 #define GET_t(n) (int16_t) half_of(x, n, l, half, 0)
 #define GET_f(n) isa_float(word_of(x, n, l, half, 0x80000000u))
-#define GET_u(n) word_of(x, n, l, half, 0)
 #define PUT_h(v) put_half(x, l, half, isa_to_f16(v))
 #define PUT_w(v) put_half(x, l, half, (v))
 #define PUT_t(v) put_half(x, l, half, (uint16_t)(v))
 #define PUT_f(v) *(half ? &x->to_hi[l] : &x->to_lo[l]) = isa_bits(v)
-#define PUT_u(v) *(half ? &x->to_hi[l] : &x->to_lo[l]) = (v)
 
 static inline void put_half(IsaLanes *x, int l, int half, uint32_t v) {
   x->to_lo[l] = half ? (x->to_lo[l] & 0xffff) | v << 16 : v;
@@ -169,7 +146,6 @@ static inline void put_half(IsaLanes *x, int l, int half, uint32_t v) {
 #define PACKED_w "p=p"
 #define PACKED_t "p=p"
 #define PACKED_f "P=P"
-#define PACKED_u "P=P"
 #define V1(name, aliases, D, A, e) {#name, aliases, #D "=" #A, isa_vector_step, name, NULL, {0}},
 #define V2(name, aliases, D, A, B, e)                                                              \
   {#name, aliases, #D "=" #A #B, isa_vector_step, name, NULL, {0}},
@@ -191,7 +167,6 @@ static inline void put_half(IsaLanes *x, int l, int half, uint32_t v) {
 #define PACKED_END_w "p"
 #define PACKED_END_t "p"
 #define PACKED_END_f "P"
-#define PACKED_END_u "P"
 
 IsaRows isa_vector_rows(void) {
   static const IsaRow rows[] = {

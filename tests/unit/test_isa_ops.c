@@ -150,6 +150,12 @@ static double maximum(double a, double b) { return isnan(a) || isnan(b) ? NAN : 
   OP(and_or,    u32, u32, "and i32 %a, %b\n %r1 = or i32 %r0, %c", (a & b) | c)                    \
   OP(add3,      u32, u32, "add i32 %a, %b\n %r1 = add i32 %r0, %c", a + b + c)                     \
   OP(shl_add,   u32, u32, "shl i32 %a, 3\n %r1 = add i32 %r0, %b", (a << 3) + b)                   \
+  OP(mulk,      u32, u32, "mul i32 %a, 1280\n %q = add i32 %r0, -300\n %r1 = xor i32 %q, %b", (a * 1280 - 300) ^ b) \
+  OP(negk,      i32, i32, "add i32 %c, 0\n %q = icmp slt i32 %a, -32\n %r1 = select i1 %q, i32 %b, i32 %r0", a < -32 ? b : c) \
+  OP(udiv_k,    u32, u32, "udiv i32 %a, 17", a / 17)                                               \
+  OP(sdiv_k,    i32, i32, "sdiv i32 %a, 35", a / 35)                                               \
+  OP(srem_k,    i32, i32, "srem i32 %a, 272", a % 272)                                             \
+  OP(slt_k64,   i64, i64, "add i64 %c, 0\n %q = icmp slt i64 %a, -32\n %r1 = select i1 %q, i64 %b, i64 %r0", a < -32 ? b : c) \
   OP(bfe,       u32, u32, "lshr i32 %a, 4\n %r1 = and i32 %r0, 1023", a >> 4 & 1023)               \
   OP(mul24,     u32, u32, "and i32 %a, 65535\n %q = and i32 %b, 65535\n %r1 = mul i32 %r0, %q", (a & 65535) * (b & 65535)) \
   OP(eq_i32,    u32, u32, "and i32 %a, 3\n %s = and i32 %b, 3\n %q = icmp eq i32 %r0, %s\n %r1 = select i1 %q, i32 %a, i32 %c", (a & 3) == (b & 3) ? a : c) \
@@ -263,6 +269,21 @@ static const char *declarations(Arena *a, const char *ir) {
                : arena_printf(a, "declare %s %s(%s, %s)\n", t, name, t, t);
 }
 
+/* Operands are arguments of the kernel, the same for all lanes: scalar instructions, where there are
+ * any. */
+static const char *uniform_kernel_of(Arena *a, const Operation *o) {
+  const char *t = types[o->from].ir, *r = types[o->to].ir;
+  const char *also = strstr(o->ir, "fabs") ? "declare float @llvm.fabs.f32(float)\n"
+                                             "declare float @llvm.fma.f32(float, float, float)\n"
+                                           : declarations(a, o->ir);
+  const char *result = strstr(o->ir, "%r1") ? "%r1" : "%r0";
+  return arena_printf(a,
+                      "%sdefine amdgpu_kernel void @k(ptr addrspace(1) %%y, %s %%a, %s %%b, %s "
+                      "%%c) #0 {\n %%r0 = %s\n store %s %s, ptr addrspace(1) %%y\n ret void\n}\n"
+                      "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"64,64\" }\n",
+                      also, t, t, t, o->ir, r, result);
+}
+
 static const char *kernel_of(Arena *a, const Operation *o) {
   const char *t = types[o->from].ir, *r = types[o->to].ir;
   const char *also = strstr(o->ir, "fabs") ? "declare float @llvm.fabs.f32(float)\n"
@@ -316,6 +337,13 @@ static bool is_near(const Operation *o, uint64_t got, uint64_t want) {
   return strcmp(o->name, "div_f16") == 0 && (got - want == 1 || want - got == 1);
 }
 
+static void complain(const Operation *o, const char *chip, const uint64_t *in, uint64_t got,
+                     uint64_t want) {
+  printf("%s on %s: 0x%llx, 0x%llx, 0x%llx give 0x%llx, expected 0x%llx\n", o->name, chip,
+         (unsigned long long)in[0], (unsigned long long)in[1], (unsigned long long)in[2],
+         (unsigned long long)got, (unsigned long long)want);
+}
+
 static int run(const Operation *o, const char *chip) {
   uint64_t in[LANES][3], state = 7;
   uint8_t x[LANES * 3 * 8], y[LANES * 8] = {0};
@@ -334,14 +362,41 @@ static int run(const Operation *o, const char *chip) {
     uint64_t got = 0, want = o->expected(in[l][0], in[l][1], in[l][2]);
     memcpy(&got, y + l * to, (size_t)to);
     if (is_same(o->to, got, want) || is_near(o, got, want)) continue;
-    if (!bad++)
-      printf("%s on %s, lane %d: 0x%llx, 0x%llx, 0x%llx give 0x%llx, expected 0x%llx\n", o->name,
-             chip, l, (unsigned long long)in[l][0], (unsigned long long)in[l][1],
-             (unsigned long long)in[l][2], (unsigned long long)got, (unsigned long long)want);
+    if (!bad++) complain(o, chip, in[l], got, want);
   }
   isa_kit_close(&k);
   arena_free(a);
   return !ok + bad;
+}
+
+static int run_uniform(const Operation *o, const char *chip) {
+  uint64_t state = 11;
+  int bad = 0;
+  Arena *a = arena_new();
+  IsaKit k = isa_kit(uniform_kernel_of(a, o), chip);
+  for (int n = 0; n < 24 && !k.skipped && k.kernel; n++) {
+    uint64_t y = 0, in[3];
+    IsaKit once = k;
+    isa_kit_tensor(&once, "y", &y, sizeof y);
+    for (int w = 0; w < 3; w++) {
+      in[w] = value_of(o->from, n, w, &state);
+      isa_kit_number(&once, &in[w], (size_t)types[o->from].bytes);
+    }
+    uint64_t want = o->expected(in[0], in[1], in[2]);
+    if (!isa_kit_runs(&once, 1, LANES)) bad++;
+    else if (!is_same(o->to, y, want) && !is_near(o, y, want) && !bad++)
+      complain(o, chip, in, y, want);
+  }
+  bad += !k.skipped && !k.kernel;
+  isa_kit_close(&k);
+  arena_free(a);
+  return bad;
+}
+
+TEST(uniform_operations) {
+  static const char *const chips[] = {"gfx942", "gfx1201"};
+  for (size_t i = 0; i < WV_LEN(operations); i++)
+    for (size_t c = 0; c < WV_LEN(chips); c++) CHECK_INT(run_uniform(&operations[i], chips[c]), 0);
 }
 
 TEST(operations) {
@@ -350,4 +405,4 @@ TEST(operations) {
     for (size_t c = 0; c < WV_LEN(chips); c++) CHECK_INT(run(&operations[i], chips[c]), 0);
 }
 
-TESTS_MAIN(RUN(operations))
+TESTS_MAIN(RUN(operations) RUN(uniform_operations))

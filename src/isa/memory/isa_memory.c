@@ -180,11 +180,23 @@ static bool open_buffer(IsaWave *w, const IsaInstr *i, const IsaArg *rsrc, const
 
 static uint8_t *scratch_at(IsaWave *w, int lane, uint64_t at, uint32_t bytes);
 
+/* A negative offset in a register, made positive by the one in the instruction: the documents do
+ * not say that the sum wraps around, and LLVM considers it illegal. */
+static bool wraps(IsaWave *w, int lane, uint64_t offset, uint32_t bytes) {
+  if (offset + bytes <= UINT64_C(1) << 32) return false;
+  isa_fault(w, ISA_OUTSIDE, lane,
+            "the offsets of the register and of the instruction add up to "
+            "0x%llx, which has more than 32 bits",
+            (unsigned long long)offset);
+  return true;
+}
+
 /* The address of `bytes` for a lane: NULL with *outside if they are beyond the records. */
 static uint8_t *buffer_at(IsaWave *w, const Buffer *b, int lane, uint64_t offset, uint32_t bytes,
                           bool write, bool *outside) {
   *outside = false;
-  if (b->is_scratch) return scratch_at(w, lane, offset + b->scalar, bytes);
+  if (b->is_scratch) return scratch_at(w, lane, (uint32_t)(offset + b->scalar), bytes);
+  if (wraps(w, lane, offset, bytes)) return NULL;
   *outside = offset + b->scalar + bytes > b->records;
   if (*outside) return NULL;
   return isa_memory(w, lane, b->base + b->scalar + offset, bytes, write);
@@ -418,7 +430,7 @@ static void step_buffer_atomic(IsaWave *w, const IsaInstr *i) {
 IsaRows isa_memory_rows(void) {
   static const IsaRow rows[] = {
       LOADS("global_", "v=aA", step_global_load),
-      LOADS("buffer_", "v=aRs", step_buffer_load),
+      LOADS("buffer_", "?v=aRs", step_buffer_load),
       LOADS("scratch_", "v=aA", step_scratch_load),
       STORES("global_", "=avA", step_global_store),
       STORES("buffer_", "=vaRs", step_buffer_store),
