@@ -1,0 +1,201 @@
+/* test_isa_faults.c: what the executor reports: code that breaks one rule each.
+ *
+ * Programs are given as text, as a disassembler prints them: compilers do not write such code. */
+#include "isa/isa.h"
+#include "unit/harness.h"
+
+enum { LINES = 64, WORD = 4 };
+
+/* A program; `at` is the text of one instruction per line. */
+typedef struct Program {
+  const char *line[LINES];
+  int n;
+} Program;
+
+static size_t next_line(void *user, const uint8_t *at, size_t bytes, uint64_t pc, char *text,
+                        size_t room) {
+  (void)at, (void)bytes;
+  const Program *p = user;
+  snprintf(text, room, "%s", p->line[pc / WORD]);
+  return WORD;
+}
+
+typedef struct Run {
+  Arena *a;
+  IsaKernel *kernel;
+  const char *error;
+  IsaFault fault;
+  bool ok;
+} Run;
+
+static const uint8_t no_code[LINES * WORD];
+
+static IsaImage image_of(const Program *p, const char *chip) {
+  bool is_wave32 = chip[3] == '1';
+  return (IsaImage){.name = "k",
+                    .chip = chip,
+                    .code = no_code,
+                    .bytes = (size_t)(p->n * WORD),
+                    .group_bytes = 1024,
+                    .private_bytes = 16,
+                    .rsrc1 = 0xf0000,         /* denormals are kept */
+                    .rsrc2 = 2 << 1 | 1 << 7, /* two user registers, the id of the workgroup */
+                    .properties = (uint16_t)(8 | (is_wave32 ? 1 << 10 : 0))};
+}
+
+/* Two waves; s[0:1]: the arguments, which begin with the address of `data`; v0: the item. */
+static Run run_text(const char *chip, const char *const *lines, uint32_t *data, size_t bytes) {
+  Program p = {.n = 0};
+  Run r = {.a = arena_new()};
+  for (; lines[p.n]; p.n++) p.line[p.n] = lines[p.n];
+  IsaImage image = image_of(&p, chip);
+  r.kernel = isa_decode(r.a, &image, next_line, &p, &r.error);
+  if (!r.kernel) return r;
+  void *args[2] = {data, NULL};
+  IsaRange ranges[] = {{"data", (uint64_t)(uintptr_t)data, bytes, true},
+                       {"args", (uint64_t)(uintptr_t)args, sizeof args, false}};
+  IsaLaunch l = {.kernel = r.kernel,
+                 .grid = {1, 1, 1},
+                 .block = {2 * (unsigned)isa_wave_size(r.kernel), 1, 1},
+                 .args = args,
+                 .args_bytes = sizeof args,
+                 .ranges = ranges,
+                 .nranges = 2,
+                 .most = 1000};
+  uint8_t *memory = arena_alloc(r.a, isa_machine_bytes(&l) + 64);
+  memory += (64 - (uintptr_t)memory % 64) % 64;
+  r.ok = isa_run(isa_machine(memory, &l), &l, (unsigned[3]){0}, &r.fault);
+  return r;
+}
+
+#define GFX9(...)                                                                                  \
+  (const char *const[]) { __VA_ARGS__, "s_endpgm", NULL }
+
+typedef struct Case {
+  const char *chip;
+  const char *const *lines;
+  IsaFaultKind kind;
+  const char *text; /* part of the message */
+} Case;
+
+#define LOAD_ARGS "s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_waitcnt lgkmcnt(0)"
+#define ADDRESS "v_lshlrev_b32_e32 v1, 2, v0"
+
+static const Case fault_cases[] = {
+    {"gfx942", GFX9("v_mov_b32_e32 v1, 0", "s_barrier"), ISA_OK, ""},
+    {"gfx942", GFX9("s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_mov_b32 s4, s2"), ISA_EARLY,
+     "s2 is touched before a wait for `s_load_dwordx2"},
+    {"gfx942",
+     GFX9("s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_load_dword s4, s[0:1], 0x8",
+          "s_waitcnt lgkmcnt(1)", "s_mov_b32 s5, s2"),
+     ISA_EARLY, "s2 is touched"}, /* scalar loads complete in any order */
+    {"gfx942",
+     GFX9(LOAD_ARGS, ADDRESS, "global_load_dword v2, v1, s[2:3]", "v_add_u32_e32 v3, v2, v1"),
+     ISA_EARLY, "v2 is touched"},
+    {"gfx942", GFX9(LOAD_ARGS, ADDRESS, "global_load_dword v2, v1, s[2:3]", "v_mov_b32_e32 v2, 0"),
+     ISA_EARLY, "v2 is touched"}, /* the load would overwrite it */
+    {"gfx942",
+     GFX9(LOAD_ARGS, ADDRESS, "global_load_dword v2, v1, s[2:3]",
+          "global_load_dword v3, v1, s[2:3]", "s_waitcnt vmcnt(1)", "v_add_u32_e32 v4, v2, v1"),
+     ISA_OK, ""},
+    {"gfx942",
+     GFX9(LOAD_ARGS, ADDRESS, "global_load_dword v2, v1, s[2:3]",
+          "global_load_dword v3, v1, s[2:3]", "s_waitcnt vmcnt(1)", "v_add_u32_e32 v4, v3, v1"),
+     ISA_EARLY, "v3 is touched"},
+    {"gfx942", GFX9(LOAD_ARGS, "global_store_dword v0, v7, s[2:3]"), ISA_UNSET,
+     "v7 is used, but was never written"},
+    {"gfx942", GFX9(LOAD_ARGS, "v_add_u32_e32 v2, v0, v7", "global_store_dword v1, v2, s[2:3]"),
+     ISA_UNSET, "v1 is used"},
+    {"gfx942", GFX9("v_cmp_lt_u32_e32 vcc, v0, v9"), ISA_UNSET, "v9 is used"},
+    {"gfx942", GFX9(LOAD_ARGS, "v_mov_b32_e32 v1, 0x1fd", "global_load_dword v2, v1, s[2:3]"),
+     ISA_OUTSIDE, "4 bytes are read at byte 509 of `data`, which has 512"},
+    {"gfx942", GFX9("v_mov_b32_e32 v1, 0x3fd", "ds_write_b32 v1, v0"), ISA_OUTSIDE,
+     "4 bytes at 1021 of LDS, of which the workgroup has 1024"},
+    {"gfx942", GFX9("scratch_store_dword off, v0, off offset:16"), ISA_OUTSIDE,
+     "scratch memory, which has 16"},
+    {"gfx942",
+     GFX9("v_readfirstlane_b32 s4, v0", "s_cmp_lg_u32 s4, 0", "s_cbranch_scc1 1", "s_barrier"),
+     ISA_BARRIER, "wave 1 has ended without this barrier"},
+    {"gfx942", GFX9("s_branch 65535"), ISA_ENDLESS, "1000 instructions"},
+    {"gfx942", GFX9("s_trap 2"), ISA_UNKNOWN, "stops itself"},
+    /* Copies from memory to LDS are not ordered with LDS reads, even of the same wave. */
+    {"gfx942",
+     GFX9(LOAD_ARGS, ADDRESS, "s_mov_b32 m0, 0", "global_load_lds_dword v1, s[2:3]",
+          "ds_read_b32 v2, v1"),
+     ISA_EARLY, "did not wait for its copy"},
+    {"gfx942",
+     GFX9(LOAD_ARGS, ADDRESS, "v_readfirstlane_b32 s4, v1", "s_mov_b32 m0, s4",
+          "global_load_lds_dword v1, s[2:3]", "s_waitcnt vmcnt(0)", "ds_read_b32 v2, v1"),
+     ISA_OK, ""},
+    /* Between waves: a store, a wait, a barrier, a read. */
+    {"gfx942",
+     GFX9(ADDRESS, "v_xor_b32_e32 v2, 0x100, v1", "ds_write_b32 v1, v0", "s_waitcnt lgkmcnt(0)",
+          "s_barrier", "ds_read_b32 v3, v2"),
+     ISA_OK, ""},
+    {"gfx942",
+     GFX9(ADDRESS, "v_xor_b32_e32 v2, 0x100, v1", "ds_write_b32 v1, v0", "s_barrier",
+          "ds_read_b32 v3, v2"),
+     ISA_EARLY, "did not wait for its store before the barrier"},
+    {"gfx942",
+     GFX9(ADDRESS, "v_xor_b32_e32 v2, 0x100, v1", "ds_write_b32 v1, v0", "s_waitcnt lgkmcnt(0)",
+          "ds_read_b32 v3, v2"),
+     ISA_RACE, "without a barrier in between"},
+    {"gfx1201", GFX9("s_barrier_signal -1", "s_barrier_wait 0xffff"), ISA_OK, ""},
+    {"gfx1201", GFX9("s_barrier_wait 0xffff"), ISA_BARRIER, "never signals"},
+    {"gfx1201", GFX9("s_barrier_signal 1"), ISA_UNKNOWN, "named barriers"},
+    {"gfx1100", GFX9("s_load_b32 s4, s[0:1], 0x0", "v_mov_b32_e32 v1, s4"), ISA_EARLY, "s4"},
+};
+
+TEST(faults) {
+  static uint32_t data[128];
+  for (size_t i = 0; i < WV_LEN(fault_cases); i++) {
+    const Case *c = &fault_cases[i];
+    Run r = run_text(c->chip, c->lines, data, sizeof data);
+    bool right = r.kernel && r.fault.kind == c->kind && strstr(r.fault.text, c->text);
+    CHECK(right);
+    if (!right) printf("case %zu: %s\n", i, r.kernel ? r.fault.text : r.error);
+    arena_free(r.a);
+  }
+}
+
+TEST(report) {
+  static uint32_t data[128];
+  const char *const lines[] = {LOAD_ARGS, "v_mov_b32_e32 v1, 0x200",
+                               "global_load_dword v2, v1, s[2:3]", "s_endpgm", NULL};
+  Run r = run_text("gfx942", lines, data, sizeof data);
+  CHECK_STR(isa_fault_text(r.a, r.kernel, &r.fault),
+            "kernel `k`, pc 0xc (`global_load_dword v2, v1, s[2:3]`), workgroup (0, 0, 0), wave 0, "
+            "lane 0: 4 bytes are read at byte 512 of `data`, which has 512");
+  arena_free(r.a);
+}
+
+/* What is not known is an error before anything runs. */
+TEST(unknown) {
+  static const struct {
+    const char *line, *error;
+  } cases[] = {
+      {"v_frobnicate_b32 v0, v1", "the executor does not know this instruction"},
+      {"v_add_f32_e32 v0, v1", "an unexpected number of operands"},
+      {"v_add_f32_e32 v0, v1, v2, v3", "an unexpected number of operands"},
+      {"v_add_f32_e32 v0, v1, v256", "v256"},
+      {"v_add_f32_e32 v0, v1, s[3:1]", "s[3:1]"},
+      {"v_add_f32_e32 v0, v1, v2 fancy:1", "fancy:1"},
+      {"v_mfma_f32_16x16x16_f16 a[0:3], v[0:1], v[2:3], a[0:3] cbsz:1",
+       "a form of this matrix instruction that is not implemented"},
+      {"v_mfma_f32_16x16x16_f16 a[0:3], v[0:3], v[2:3], a[0:3]",
+       "a form of this matrix instruction that is not implemented"},
+      {"s_branch 100", "a branch out of the kernel"},
+      {"ds_swizzle_b32 v0, v1 offset:swizzle(FFT,1)", "offset:swizzle(FFT,1)"},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    uint32_t data[1] = {0};
+    const char *const lines[] = {cases[i].line, "s_endpgm", NULL};
+    Run r = run_text("gfx942", lines, data, sizeof data);
+    CHECK(!r.kernel && r.error && strstr(r.error, cases[i].error));
+    if (r.error && !strstr(r.error, cases[i].error)) printf("%s\n", r.error);
+    if (r.error) CHECK(strstr(r.error, "kernel `k` (gfx942), pc 0x0") != NULL);
+    arena_free(r.a);
+  }
+}
+
+TESTS_MAIN(RUN(faults) RUN(report) RUN(unknown))
