@@ -30,7 +30,8 @@ static const Option options[] = {
     HEADING("Output:", BOTH),
     {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|c|program|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
-     "for a CPU, not necessarily this one, or an AMD GPU; c: compiled for the target, as a pair of C files "
+     "for a CPU, not necessarily this one, or an AMD GPU; c: compiled for the target, as a pair of "
+     "C files "
      "(docs/gpu.md); program: the same, but write nothing; none: only check"},
     {"fast-math", NULL, FLAG(fast_math), BOTH, NULL,
      "faster, less accurate math functions on devices (docs/numerics.md)"},
@@ -43,7 +44,8 @@ static const Option options[] = {
     HEADING("Running:", RUNS),
     {"target", "NAME", WORD(target), RUNS, NULL,
      "eval (default): the reference evaluator; sim:NAME: simulate a machine of --list=targets lane "
-     "by lane, with every check; sim: simulate gfx942; cpu: the CPU of this machine; cuda, sm_90a: "
+     "by lane, with every check; sim: simulate gfx942; emu:NAME: AMD machine code, executed here; "
+     "cpu: the CPU of this machine; cuda, sm_90a: "
      "a GPU"},
     {"arg", "NAME=VALUE", LIST(arg), BOTH, NULL,
      "an argument: a .npy file (row- or column-major), or a number, for a scalar or for every "

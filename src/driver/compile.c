@@ -100,6 +100,13 @@ const Backend *backend_for(const TargetInfo *t) {
   return NULL;
 }
 
+/* The executor of machine code takes the host's tensors. */
+const Backend *backend_of(const CompileOptions *o) {
+  static const Backend executor = {VENDOR_AMD,  FEATURE_NONE,    DEVICE_HOST,
+                                   compile_amd, compile_amd_key, NULL};
+  return o->emulated ? &executor : backend_for(o->machine);
+}
+
 bool backend_serves(const char *target) {
   const TargetInfo *machine = target ? target_find(target).machine : NULL;
   return machine && backend_for(machine);
@@ -147,7 +154,7 @@ bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOpti
   LaunchValues values = {.symbols = s};
   Kernel *k = variant_kernel(s->k, v);
   out->workspace = -1;
-  bool ok = lower(k, o) && backend_for(o->machine)->emit(k, o, &values, out) &&
+  bool ok = lower(k, o) && backend_of(o)->emit(k, o, &values, out) &&
             launch_values_program(&values, &out->program);
   if (ok) {
     StrBuf text = {.arena = s->arena};

@@ -11,6 +11,7 @@ typedef struct CompileOptions {
   bool native; /* for this very machine: with all its features, not only those of its target */
   const char *start_after; /* the kernel is a dump taken after this pass; NULL: from the
                             * beginning */
+  bool emulated;           /* run by the executor of machine code (isa/) */
   bool fast_math;
   PassOptions passes; /* dumps and checks */
 } CompileOptions;
@@ -67,7 +68,8 @@ void remarks_keep(Arena *a, const Diags *from, const Diag *before, ArtVariant *o
 void remarks_say(const ArtVariant *v, Diags *to); /* reports them again */
 const char *remarks_text(Arena *a, const ArtVariant *v, Sources *sources);
 
-const Backend *backend_for(const TargetInfo *t); /* NULL: nothing runs programs for it */
+const Backend *backend_for(const TargetInfo *t);    /* NULL: nothing runs programs for it */
+const Backend *backend_of(const CompileOptions *o); /* the same, or that of the executor */
 /* Whether there is code for devices of this target; NULL: a device without one. */
 bool backend_serves(const char *target);
 

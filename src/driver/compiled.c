@@ -126,10 +126,15 @@ DeviceReport program_report(const wv_program *p) {
   return (DeviceReport){&p->own->cx->diags, p->kernel ? p->kernel->k->at : (Span){0}, p->art.name};
 }
 
+/* The executor takes the host's tensors, as the CPU does. */
+static const DeviceKind *kind_of(const Artefact *art) {
+  bool emulated = target_find(art->target).kind == TARGET_EMU;
+  return emulated ? &device_emu : device_kind(art->device_kind);
+}
+
 bool program_open_device(wv_program *p) {
   DeviceReport r = program_report(p);
-  if (!p->launcher.device)
-    p->launcher.device = device_owned(device_open(device_kind(p->art.device_kind), &r));
+  if (!p->launcher.device) p->launcher.device = device_owned(device_open(kind_of(&p->art), &r));
   return p->launcher.device != NULL;
 }
 
@@ -186,8 +191,8 @@ static const char *make_key(const wv_program *p) {
   StrBuf out = {.arena = p->arena};
   const CompileOptions *o = &p->options;
   sb_printf(&out, "wave %s %s\n", wv_version(), build_id(p->arena));
-  sb_printf(&out, "target %s\n", o->machine->name);
-  const Backend *backend = backend_for(o->machine);
+  sb_printf(&out, "target %s%s\n", o->emulated ? "emu:" : "", o->machine->name);
+  const Backend *backend = backend_of(o);
   if (backend->key) sb_printf(&out, "%s\n", backend->key(p->arena, o));
   if (o->start_after) sb_printf(&out, "start_after %s\n", o->start_after);
   if (o->fast_math) sb_puts(&out, "fast_math\n");
@@ -243,8 +248,9 @@ static bool describe(wv_program *p) {
   LaunchValues values = {.symbols = &p->symbols};
   Span *assumptions;
   art->name = k->name;
-  art->target = p->options.machine->name;
-  const Backend *backend = backend_for(p->options.machine);
+  const char *machine = p->options.machine->name;
+  art->target = p->options.emulated ? arena_printf(p->arena, "emu:%s", machine) : machine;
+  const Backend *backend = backend_of(&p->options);
   art->device_kind = backend->device_kind;
   art->needs = backend->key ? backend->key(p->arena, &p->options) : "";
   if (!launch_symbols(k, p->arena, art, &p->symbols) ||
@@ -367,7 +373,8 @@ static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_com
   *native = kind != NULL;
   if (kind) return machine_of(kind, o->device, &r);
   if (!t.machine) return target_unknown(&cx->diags, (Span){0}, o->target), NULL;
-  const Backend *backend = t.simulated ? NULL : backend_for(t.machine);
+  CompileOptions as_named = {.machine = t.machine, .emulated = t.kind == TARGET_EMU};
+  const Backend *backend = t.simulated ? NULL : backend_of(&as_named);
   const char *misfit = backend && backend->misfit && o->device >= 0
                            ? backend->misfit(cx->diags.arena, t.machine)
                            : NULL;
@@ -394,6 +401,7 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   CompileOptions options = {.start_after = o->start_after, .fast_math = o->fast_math};
   options.machine = find_machine(cx, k->k, o, &options.native);
   if (!options.machine) return NULL;
+  options.emulated = o->target && target_find(o->target).kind == TARGET_EMU;
   if (o->dump)
     options.passes = (PassOptions){.dump = o->dump->dump,
                                    .dump_before = o->dump->dump_before,

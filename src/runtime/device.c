@@ -17,6 +17,7 @@ const DeviceKind *device_kind_for(TargetKind kind) {
   return kind == TARGET_CUDA  ? &device_cuda
          : kind == TARGET_HIP ? &device_hip
          : kind == TARGET_CPU ? &device_cpu
+         : kind == TARGET_EMU ? &device_emu
                               : NULL;
 }
 

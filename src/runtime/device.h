@@ -48,6 +48,8 @@ typedef struct DeviceLaunch {
   void **args;
   void *packed; /* the same arguments as one block, at the offsets of the variant's args */
   void *stream;
+  const struct wv_launch_arg *given; /* what the caller passed: tensors with their sizes */
+  int ngiven;
   bool overlap;                    /* with the previous launch: programmatic dependent launch */
   bool (*interrupted)(void *user); /* called now and then by kinds that run a kernel before `launch`
                                     * returns: whether to end it early. NULL: never */
@@ -94,6 +96,7 @@ struct DeviceKind {
 const DeviceKind *device_kind(int number);          /* NULL: no such kind */
 const DeviceKind *device_kind_for(TargetKind kind); /* NULL: no device runs such programs */
 const DeviceKind *device_kind_at(int i);            /* best first; NULL past the end */
+extern const DeviceKind device_emu; /* runs AMD machine code on the host, on the host's tensors */
 extern const DeviceKind device_cuda, device_hip, device_cpu;
 
 /* NULL after reporting that there is no driver. */

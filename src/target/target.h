@@ -113,6 +113,7 @@ typedef enum TargetKind {
   TARGET_CPU,
   TARGET_CUDA,
   TARGET_HIP,
+  TARGET_EMU, /* the executor of machine code */
   TARGET_TOY /* nothing: the machine exists only in the simulator */
 } TargetKind;
 
@@ -131,6 +132,7 @@ typedef struct TargetChoice {
  *   gfx1030                    other AMD GPUs
  *   cuda, nvidia, hip, rocm, cpu, llvm-cpu, local-task, local-sync   kinds of devices
  *   cuda/sm_90a, hip/          either after a kind of device; nothing after it: that kind
+ *   emu:X                      machine code for the AMD row X, run by the executor
  *   sim:X                      the simulation of the row X
  *   sim                        that of gfx942, which has the language's own instructions */
 TargetChoice target_find(const char *name);

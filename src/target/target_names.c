@@ -92,8 +92,16 @@ static TargetChoice find_machine(const char *name) {
   return found;
 }
 
+/* Machine code is executed on the host: only AMD's. */
+static TargetChoice find_emulated(const char *name) {
+  const TargetInfo *machine = row_called(name);
+  bool runs = machine && machine->vendor == VENDOR_AMD;
+  return (TargetChoice){runs ? TARGET_EMU : TARGET_UNKNOWN, .machine = runs ? machine : NULL};
+}
+
 TargetChoice target_find(const char *name) {
   const char *const prefix = "sim:";
+  if (begins(name, "emu:")) return find_emulated(name + strlen("emu:"));
   if (strcmp(name, "sim") == 0)
     return (TargetChoice){TARGET_SIM, .machine = row_called("gfx942"), .simulated = true,
                           .is_kind = true};
@@ -112,7 +120,7 @@ void target_unknown(Diags *diags, Span at, const char *name) {
     names[n] = t->name;
   names[n++] = "sim";
   for (size_t i = 0; i < WV_LEN(kind_words); i++) names[n++] = kind_words[i].word;
-  const char *rest = begins(name, "sim:") ? name + 4 : name;
+  const char *rest = begins(name, "sim:") || begins(name, "emu:") ? name + 4 : name;
   const char *near = diag_nearest(rest, names, (int)n);
   Diag *d = diag_add(diags, DIAG_E0603, at, "unknown target `%s`", name);
   if (near) diag_hint(diags, d, "did you mean `%.*s%s`?", (int)(rest - name), name, near);

@@ -116,6 +116,8 @@ TEST(kinds) {
               {"hip", TARGET_HIP, true, ""},
               {"rocm/gfx1100", TARGET_HIP, false, "gfx1100"},
               {"gfx1030", TARGET_HIP, false, ""},
+              {"emu:gfx942", TARGET_EMU, false, "gfx942"},
+              {"emu:gfx1201", TARGET_EMU, false, "gfx1201"},
               {"sim", TARGET_SIM, true, "gfx942"},
               {"sim:cpu", TARGET_SIM, false, "cpu"},
               {"sim:rocm/gfx950", TARGET_SIM, false, "gfx950"},
@@ -126,8 +128,9 @@ TEST(kinds) {
     CHECK(c.kind == rows[i].kind && c.is_kind == rows[i].is_kind);
   }
   const char *bad[] = {
-      "",         "evl",       "vulkan/sm_90", "hip/mi300", "cuda:0", "cuda/cuda/sm_90",
-      "sim:cuda", "sim:sm_91", "sm_75",        "sm_90aa",   "sm_-90", "sm_99999999999"};
+      "",          "evl",       "vulkan/sm_90", "hip/mi300", "cuda:0",  "cuda/cuda/sm_90",
+      "emu:sm_80", "emu:",      "emu",          "emu:hip",   "emu:cpu", "emu:gfx9421",
+      "sim:cuda",  "sim:sm_91", "sm_75",        "sm_90aa",   "sm_-90",  "sm_99999999999"};
   for (size_t i = 0; i < WV_LEN(bad); i++) {
     if (target_find(bad[i]).kind != TARGET_UNKNOWN) printf("%s\n", bad[i]);
     CHECK(target_find(bad[i]).kind == TARGET_UNKNOWN && !target_find(bad[i]).machine);

@@ -103,6 +103,9 @@ static bool choose(wv_ctx *cx, const wv_machine_options *o, const TargetChoice *
   case TARGET_CPU: *out = on_cpu(cx, named ? named->name : NULL); return true;
   case TARGET_CUDA: *out = on_nvidia(cx, named); return true;
   case TARGET_HIP: return on_amd(cx, o, named, out);
+  case TARGET_EMU:
+    *out = blank("cpu"), out->target = arena_strdup(cx->cx->arena, o->target), out->device = 0;
+    return true;
   case TARGET_TOY:
   case TARGET_UNKNOWN: break;
   }
@@ -164,8 +167,8 @@ const char *wv_compile_fallback(wv_kernel *k, const char *target, bool strict) {
 const char *wv_target_device(const char *name) {
   API_PLAIN;
   static const char *const names[] = {
-      [TARGET_EVAL] = "eval", [TARGET_SIM] = "sim", [TARGET_CPU] = "cpu",
-      [TARGET_CUDA] = "cuda", [TARGET_HIP] = "hip", [TARGET_TOY] = NULL};
+      [TARGET_EVAL] = "eval", [TARGET_SIM] = "sim", [TARGET_CPU] = "cpu", [TARGET_CUDA] = "cuda",
+      [TARGET_HIP] = "hip",   [TARGET_EMU] = "cpu", [TARGET_TOY] = NULL};
   return names[target_find(name ? name : "").kind];
 }
 

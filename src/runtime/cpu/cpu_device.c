@@ -47,7 +47,7 @@ static void in_child(void) {
   pthread_mutex_unlock(&s->lock);
 }
 
-static CpuPool *take_pool(void) {
+CpuPool *cpu_pool_take(void) {
   SharedPool *s = shared_pool();
   pthread_mutex_lock(&s->lock);
   if (!s->sees_forks) s->sees_forks = pthread_atfork(before_fork, in_parent, in_child) == 0;
@@ -58,7 +58,7 @@ static CpuPool *take_pool(void) {
   return pool;
 }
 
-static void give_pool_back(void) {
+void cpu_pool_give_back(void) {
   SharedPool *s = shared_pool();
   pthread_mutex_lock(&s->lock);
   if (--s->users == 0) {
@@ -76,14 +76,14 @@ static bool cpu_open(Device *d, const DeviceReport *r) {
   d->state = s;
   s->llvm = llvm_library_open(d->arena, "CPU targets need", &error);
   if (!s->llvm) return diag_add(r->diags, DIAG_E0901, r->at, "%s", error), false;
-  s->pool = take_pool();
+  s->pool = cpu_pool_take();
   if (!s->pool) diag_add(r->diags, DIAG_E0902, r->at, "out of memory for threads");
   return s->pool != NULL;
 }
 
 static void cpu_close(Device *d) {
   (void)d;
-  give_pool_back();
+  cpu_pool_give_back();
 }
 
 static int cpu_count(Device *d) {

@@ -24,6 +24,11 @@ int cpu_pool_threads(const CpuPool *p);
  * They are restarted when needed. */
 void cpu_pool_after_fork(CpuPool *p);
 
+/* The pool that all devices of the process share; it is freed with the last of them. NULL: out of
+ * memory. */
+CpuPool *cpu_pool_take(void);
+void cpu_pool_give_back(void);
+
 /* CPU_DONE, or why the launch stops (cpu_watch.h): no further ranges are handed out then. */
 typedef int CpuRange(const void *args, int64_t first, int64_t last, void *scratch, CpuWatch *watch);
 

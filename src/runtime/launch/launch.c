@@ -244,6 +244,8 @@ static int launch_plan(Launcher *l, LaunchPlan *p, const LaunchCall *c) {
                     .args = p->pointer,
                     .packed = p->args,
                     .stream = c->stream,
+                    .given = c->args,
+                    .ngiven = c->nargs,
                     .overlap = (c->flags & WV_LAUNCH_OVERLAP) != 0,
                     .interrupted = c->interrupted,
                     .user = c->interrupted_user};

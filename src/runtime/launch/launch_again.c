@@ -75,6 +75,7 @@ bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
   if (like) {
     *error = r->nothers ? patch_others(l, c->args) : 0;
     r->launch.stream = c->stream;
+    r->launch.given = c->args, r->launch.ngiven = c->nargs;
     r->launch.overlap = c->flags & WV_LAUNCH_OVERLAP;
     r->launch.interrupted = c->interrupted;
     r->launch.user = c->interrupted_user;
