@@ -139,12 +139,10 @@ static Layout in_runs(const Layout *l, int dim) {
 /* If lanes hold longer runs than the instruction requires, accesses can move whole runs. */
 static bool order_k(Layout *l, int dim, const Digits *order) {
   Layout out = layout_of(l->dims, l->extent);
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++) {
-      Digit g = l->part[p].at[i];
-      if (!g.stride || g.dim != dim) layout_push(&out, (LayoutPart)p, g.dim, g.radix, g.stride);
-      else if (!push_ordered(&out, (LayoutPart)p, dim, g, order)) return false;
-    }
+  EACH_DIGIT(l, p, g) {
+    if (!g->stride || g->dim != dim) layout_push(&out, p, g->dim, g->radix, g->stride);
+    else if (!push_ordered(&out, p, dim, *g, order)) return false;
+  }
   Layout runs = in_runs(&out, dim);
   *l = layout_run(&runs, dim) > layout_run(l, dim) ? runs : out;
   return true;
@@ -273,11 +271,7 @@ static const MmaChoice *choice_of(const Op *op) {
 }
 
 static void push_fragment(Layout *l, const Layout *fragment, const int to[2]) {
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < fragment->part[p].n; i++) {
-      Digit g = fragment->part[p].at[i];
-      layout_push(l, (LayoutPart)p, g.stride ? to[g.dim] : 0, g.radix, g.stride);
-    }
+  EACH_DIGIT(fragment, p, g) layout_push(l, p, g->stride ? to[g->dim] : 0, g->radix, g->stride);
 }
 
 /* Adds registers for the copies along a dim, up to `tile` elements of it. */

@@ -127,12 +127,10 @@ static Layout finer(const Layout *l, int dim, int ratio) {
   Layout out = layout_of(l->dims, l->extent);
   out.extent[dim] *= ratio;
   layout_push(&out, LAYOUT_REG, dim, ratio, 1);
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++) {
-      Digit d = l->part[p].at[i];
-      bool scaled = d.stride && d.dim == dim;
-      layout_push(&out, (LayoutPart)p, d.dim, d.radix, d.stride * (scaled ? ratio : 1));
-    }
+  EACH_DIGIT(l, p, d) {
+    bool scaled = d->stride && d->dim == dim;
+    layout_push(&out, p, d->dim, d->radix, d->stride * (scaled ? ratio : 1));
+  }
   return out;
 }
 
@@ -179,12 +177,10 @@ static bool once(const Layout *l, int dim, int ratio, Layout *out) {
   if (l->extent[dim] % ratio) return false;
   *out = layout_of(l->dims, l->extent);
   out->extent[dim] /= ratio;
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++) {
-      Digit d = l->part[p].at[i];
-      if (!d.stride || d.dim != dim) layout_push(out, (LayoutPart)p, d.dim, d.radix, d.stride);
-      else if (!push_block(out, (LayoutPart)p, d, ratio, &inside)) return false;
-    }
+  EACH_DIGIT(l, p, d) {
+    if (!d->stride || d->dim != dim) layout_push(out, p, d->dim, d->radix, d->stride);
+    else if (!push_block(out, p, *d, ratio, &inside)) return false;
+  }
   layout_normalise(out);
   return true;
 }
@@ -195,20 +191,18 @@ static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const i
   const Type *from = link->whole->type, *to = link->part->type;
   int into = type_dim(to, link->into), covered = 1;
   *out = layout_of(to->rank, extent);
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < whole->part[p].n; i++) {
-      Digit g = whole->part[p].at[i];
-      int dim = g.stride ? type_dim(to, from->dims[g.dim]) : -1;
-      if (dim >= 0) {
-        if (whole->extent[g.dim] != extent[dim]) return false;
-        layout_push(out, (LayoutPart)p, dim, g.radix, g.stride);
-      } else if (g.stride && p == LAYOUT_WAVE) {
-        layout_push(out, LAYOUT_WAVE, into, g.radix, covered);
-        covered *= g.radix;
-      } else if (!g.stride || p == LAYOUT_LANE) {
-        layout_repeat(out, (LayoutPart)p, g.radix);
-      }
+  EACH_DIGIT(whole, p, g) {
+    int dim = g->stride ? type_dim(to, from->dims[g->dim]) : -1;
+    if (dim >= 0) {
+      if (whole->extent[g->dim] != extent[dim]) return false;
+      layout_push(out, p, dim, g->radix, g->stride);
+    } else if (g->stride && p == LAYOUT_WAVE) {
+      layout_push(out, LAYOUT_WAVE, into, g->radix, covered);
+      covered *= g->radix;
+    } else if (!g->stride || p == LAYOUT_LANE) {
+      layout_repeat(out, p, g->radix);
     }
+  }
   layout_normalise(out);
   return covered == extent[into];
 }

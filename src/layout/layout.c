@@ -41,9 +41,8 @@ int layout_elements(const Layout *l) {
 
 int layout_replication(const Layout *l) {
   int n = 1;
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++)
-      if (l->part[p].at[i].stride == 0) n *= l->part[p].at[i].radix;
+  EACH_DIGIT(l, p, d)
+    if (d->stride == 0) n *= d->radix;
   return n;
 }
 
@@ -163,11 +162,8 @@ static bool covers_dim(Arena *scratch, const Layout *l, int dim) {
   bool *held = ARENA_ARRAY(scratch, bool, extent + 1);
   int *steps = ARENA_ARRAY(scratch, int, extent + 1);
   held[0] = true;
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++) {
-      Digit d = l->part[p].at[i];
-      if (d.dim == dim && d.stride) reach_by_digit(d, extent, held, steps);
-    }
+  EACH_DIGIT(l, p, d)
+    if (d->dim == dim && d->stride) reach_by_digit(*d, extent, held, steps);
   for (int x = 0; x < extent; x++)
     if (!held[x]) return false;
   return true;
@@ -239,13 +235,11 @@ Layout layout_select(const Layout *l, const int *dims, int n) {
     extent[i] = l->extent[dims[i]];
   }
   Layout out = layout_of(n, extent);
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++) {
-      Digit d = l->part[p].at[i];
-      if (d.stride == 0) layout_repeat(&out, (LayoutPart)p, d.radix);
-      else if (to[d.dim] >= 0) layout_push(&out, (LayoutPart)p, to[d.dim], d.radix, d.stride);
-      else if (p != LAYOUT_REG) layout_repeat(&out, (LayoutPart)p, d.radix);
-    }
+  EACH_DIGIT(l, p, d) {
+    if (d->stride == 0) layout_repeat(&out, p, d->radix);
+    else if (to[d->dim] >= 0) layout_push(&out, p, to[d->dim], d->radix, d->stride);
+    else if (p != LAYOUT_REG) layout_repeat(&out, p, d->radix);
+  }
   return out;
 }
 
@@ -287,11 +281,9 @@ int layout_run(const Layout *l, int dim) {
 int layout_vector(const Layout *l, int dim, int bits, int bytes) {
   int run = layout_run(l, dim), v = 1;
   while (v * 2 * bits <= bytes * 8 && run % (v * 2) == 0 && l->extent[dim] % (v * 2) == 0) v *= 2;
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++) {
-      Digit d = l->part[p].at[i];
-      if (d.dim != dim || d.stride == 0 || (p == LAYOUT_REG && d.stride < run)) continue;
-      while (d.stride % v) v /= 2;
-    }
+  EACH_DIGIT(l, p, d) {
+    if (d->dim != dim || d->stride == 0 || (p == LAYOUT_REG && d->stride < run)) continue;
+    while (d->stride % v) v /= 2;
+  }
   return v;
 }

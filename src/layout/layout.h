@@ -39,6 +39,10 @@ typedef struct Layout {
   Digits part[LAYOUT_PARTS];
 } Layout;
 
+#define EACH_DIGIT(l, p, d)                                                                        \
+  for (LayoutPart p = LAYOUT_REG; p < LAYOUT_PARTS; p++)                                           \
+    for (const Digit *d = (l)->part[p].at; d < (l)->part[p].at + (l)->part[p].n; d++)
+
 /* ---- making ---------------------------------------------------------------------------------- */
 
 Layout layout_of(int dims, const int *extent); /* no digits yet: one thread, one register */

@@ -153,12 +153,10 @@ static bool is_small(const Layout *l) {
   int64_t elements = 1, positions = 1, reach = 0;
   for (int d = 0; d < l->dims; d++)
     if ((elements *= l->extent[d]) > MOST) return false;
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++) {
-      Digit d = l->part[p].at[i];
-      if ((positions *= d.radix) > MOST || (reach += (int64_t)d.radix * d.stride) > MOST)
-        return false;
-    }
+  EACH_DIGIT(l, p, d) {
+    if ((positions *= d->radix) > MOST || (reach += (int64_t)d->radix * d->stride) > MOST)
+      return false;
+  }
   return true;
 }
 

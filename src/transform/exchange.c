@@ -280,9 +280,8 @@ static void share_parts(const Exchange *x, Layout *l, int dim, DType dtype) {
 /* The layout covers all elements along the dim, and nothing else. */
 static bool is_exact(const Layout *l, int dim) {
   int64_t n = 1;
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < l->part[p].n; i++)
-      if (l->part[p].at[i].stride && l->part[p].at[i].dim == dim) n *= l->part[p].at[i].radix;
+  EACH_DIGIT(l, p, d)
+    if (d->stride && d->dim == dim) n *= d->radix;
   return n == l->extent[dim];
 }
 
