@@ -96,10 +96,6 @@ static const Sym *position_expr(const Distribution *d, const Sym *s) {
   return sym_subst(sym_of(d), s, to, 2 * WORKGROUP_DIMS);
 }
 
-static const Sym *alias_apply(const Distribution *d, const Constraint *alias, const Sym *x) {
-  return ir_alias_of(d->k->cx, alias, x);
-}
-
 static void add_rows(Distribution *d, Arena *a) {
   for (int i = 0; i < d->k->constraints.n; i++) {
     const Constraint *c = &d->k->constraints.at[i];
@@ -109,19 +105,12 @@ static void add_rows(Distribution *d, Arena *a) {
   }
 }
 
-/* Each row on the dimension that an alias derives from has a twin on the alias, with a tile derived
- * in the same way; a twin of size 0 does not exist. */
 static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
   int own = d->rows.n;
   for (int i = 0; i < own; i++) {
     DivisionRow twin = d->rows.at[i];
-    if (twin.dim != alias->alias.of) continue;
-    twin.dim = alias->alias.dim;
-    twin.size = alias_apply(d, alias, twin.size);
-    if (twin.kind == CONSTRAINT_workgroup) twin.start = NULL;
-    else if (twin.start) twin.start = alias_apply(d, alias, twin.start);
-    twin.secondary = true;
     int64_t size;
+    if (!ir_alias_row(d->k->cx, alias, &twin)) continue;
     const Sym *value = instantiate(d, NULL, twin.size, MEAN_VALUE);
     if (!value || !sym_is_int(value, &size) || size) vec_push(a, &d->rows, twin);
   }
@@ -251,7 +240,7 @@ const Sym *distribute_wave_part(const Distribution *d, const Sym *dim) {
   int axis;
   const Constraint *wave = wave_row(d, dim, &axis);
   if (!wave) return NULL;
-  const Sym *part = alias ? alias_apply(d, alias, wave->wave.size) : wave->wave.size;
+  const Sym *part = alias ? ir_alias_of(d->k->cx, alias, wave->wave.size) : wave->wave.size;
   return instantiate(d, NULL, part, MEAN_VALUE);
 }
 
@@ -340,7 +329,7 @@ static const Sym *vector_shape(const Distribution *d, const Sym *base) {
   const Sym *shape = hardware ? pairs_get(hardware->vector, base) : NULL;
   if (!shape && hardware && alias) {
     const Sym *of = pairs_get(hardware->vector, alias->alias.of);
-    shape = of ? alias_apply(d, alias, of) : NULL;
+    shape = of ? ir_alias_of(d->k->cx, alias, of) : NULL;
   }
   return shape ? instantiate(d, NULL, shape, MEAN_VALUE) : NULL;
 }

@@ -57,6 +57,12 @@ int kernel_given(const Kernel *k) {
   return n;
 }
 
+bool kernel_has_param(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->params.n; i++)
+    if (strcmp(k->params.at[i].name, name) == 0) return true;
+  return false;
+}
+
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs) {
   Op *op = ARENA_NEW(k->arena, Op);
   *op = (Op){.kind = kind, .id = k->nops++, .at = at, .nargs = nargs};
@@ -129,6 +135,11 @@ Op *ir_next(const Op *op) {
   if (op->body && op->body->first) return op->body->first;
   while (op && !op->next) op = op->parent->owner;
   return op ? op->next : NULL;
+}
+
+void op_rename_args(Op *op, Value *const *to) {
+  for (int i = 0; i < op->nargs; i++)
+    if (to[op->args[i]->id]) op->args[i] = to[op->args[i]->id];
 }
 
 bool op_takes(const Op *op, const Value *v) {
@@ -330,6 +341,15 @@ const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x) {
   SymBinding to[2] = {{sym_symbol(cx->sym, "$ALIAS", true), x},
                       {sym_symbol(cx->sym, "$ALIAS", false), x}};
   return sym_subst(cx->sym, alias->alias.rule, to, 2);
+}
+
+bool ir_alias_row(Context *cx, const Constraint *alias, DivisionRow *row) {
+  if (row->dim != alias->alias.of) return false;
+  row->dim = alias->alias.dim;
+  row->size = ir_alias_of(cx, alias, row->size);
+  if (row->kind == CONSTRAINT_workgroup) row->start = NULL;
+  else if (row->start) row->start = ir_alias_of(cx, alias, row->start);
+  return row->secondary = true;
 }
 
 static bool has_own_size(const Kernel *k, const Sym *dim) {

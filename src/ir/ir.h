@@ -369,6 +369,7 @@ void kernel_set_log(Kernel *k, const Value *param, const char *label);
 void kernel_set_report(Kernel *k, const Value *param, const char *text);
 const Value *kernel_report(const Kernel *k); /* the parameter of failed assertions; NULL: none */
 int kernel_given(const Kernel *k); /* parameters that a caller passes: no logs, workspace, report */
+bool kernel_has_param(const Kernel *k, const char *name);
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);
 void ir_set_results(Kernel *k, Op *op, const Type *const *types, int n);
 Value *ir_add_arg(Kernel *k, Region *r, const Type *type, const char *name);
@@ -380,6 +381,7 @@ Op *ir_insert(Kernel *k, Op *before, OpKind kind, Span at, Value *const *args, i
               const Type *type);
 void ir_remove(Op *op);
 void ir_replace_uses(Kernel *k, const Value *from, Value *to);
+void op_rename_args(Op *op, Value *const *to);       /* by value id; NULL: the operand stays */
 int ir_count_uses(const Region *r, const Value *v);  /* in it and in the regions inside */
 bool op_takes(const Op *op, const Value *v);         /* as an operand */
 bool op_is_inside(const Op *op, const Op *outer);    /* it is `outer`, or in a region of it */
@@ -467,6 +469,9 @@ typedef struct DivisionRow {
 DivisionRow kernel_division_row(const Kernel *k, const Constraint *c);
 /* What an alias row derives from `x`: its expression with x for $ALIAS. */
 const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
+/* Turns a row on the dimension that an alias derives from into its twin on the alias, with a tile
+ * derived in the same way; a twin of size 0 does not exist. False: it is another dimension. */
+bool ir_alias_row(Context *cx, const Constraint *alias, DivisionRow *row);
 /* The values that the header gives to symbols, not yet resolved: bind rows, and alias rows of
  * dimensions without a size of their own. Writes at most one per row; returns how many. */
 int kernel_bindings(const Kernel *k, SymBinding *out);

@@ -109,19 +109,12 @@ static void remember(Cse *c, uint64_t hash, Op *op) {
   map_set(c->scratch, &c->table, hash, e);
 }
 
-static void rename_args(const Cse *c, Op *op) {
-  for (int i = 0; i < op->nargs; i++) {
-    Value *to = c->rename[op->args[i]->id];
-    if (to) op->args[i] = to;
-  }
-}
-
 bool pass_cse(Kernel *k, PassCtx *cx) {
   Cse c = {.k = k, .scratch = cx->scratch, .rename = ARENA_ARRAY(cx->scratch, Value *, k->nvalues)};
   if (k->level == LEVEL_THREAD) c.written = find_written(k, cx->scratch);
   for (Op *op = ir_first(k), *next; op; op = next) {
     next = ir_next(op);
-    rename_args(&c, op);
+    op_rename_args(op, c.rename);
     if (!op_is_pure(op) && !(c.written && motion_is_invariant_load(op, c.written))) continue;
     uint64_t hash = hash_op(op);
     Op *earlier = find_earlier(&c, hash, op);

@@ -430,13 +430,6 @@ static FoldRule *const rules[OP_COUNT] = {
     [OP_atomic] = fold_store,  [OP_copy_async] = fold_copy,
 };
 
-static void rename_args(const Fold *f, Op *op) {
-  for (int i = 0; i < op->nargs; i++) {
-    Value *to = f->rename[op->args[i]->id];
-    if (to) op->args[i] = to;
-  }
-}
-
 /* Applies rules until none matches: each one brings an op nearer to its sources. */
 static void fold_op(Fold *f, Op *op) {
   Value *v = NULL, *own = op->nresults == 1 ? &op->results[0] : NULL;
@@ -457,7 +450,7 @@ bool pass_fold(Kernel *k, PassCtx *cx) {
   f.rename = ARENA_ARRAY(cx->scratch, Value *, k->nvalues);
   for (Op *op = ir_first(k), *next; op; op = next) {
     next = ir_next(op);
-    rename_args(&f, op);
+    op_rename_args(op, f.rename);
     fold_op(&f, op);
   }
   return true;

@@ -20,17 +20,11 @@ typedef struct Logs {
   int slots; /* symbols created */
 } Logs;
 
-static bool is_taken(const Kernel *k, const char *name) {
-  for (int i = 0; i < k->params.n; i++)
-    if (strcmp(k->params.at[i].name, name) == 0) return true;
-  return false;
-}
-
 /* An unused parameter name. */
 static const char *free_name(const Kernel *k) {
   for (int i = 0;; i++) {
     const char *name = arena_printf(k->arena, "log%d", i);
-    if (!is_taken(k, name)) return name;
+    if (!kernel_has_param(k, name)) return name;
   }
 }
 

@@ -8,12 +8,6 @@
 
 /* ---- coordinates ---- */
 
-static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
-  for (int i = 0; i < pairs.n; i++)
-    if (dim_base(pairs.at[i].key) == dim_base(dim)) return pairs.at[i].value;
-  return NULL;
-}
-
 /* The position of an access along a dimension that its register lacks: the workgroup's position. If
  * the value differs between waves, the wave's position. */
 static const Sym *position(const MemAccess *a, const Standing *s, const Sym *dim,
@@ -51,7 +45,7 @@ static const Sym *fill_iterators(const MemAccess *a, const Standing *s, const Sy
 }
 
 const Sym *access_coord(const MemAccess *a, const Standing *s, int m) {
-  const Sym *dim = a->memory->type->dims[m], *e = pair_for(a->coords, dim);
+  const Sym *dim = a->memory->type->dims[m], *e = access_pair(a->coords, dim);
   if (m == a->replaced) return sym_symbol(s->d->k->cx->sym, "$replaced", false);
   if (!e) return coord_by_name(a, s, dim, a->local);
   /* remaining fractions are rounded down */
@@ -65,7 +59,7 @@ const Sym *access_coord(const MemAccess *a, const Standing *s, int m) {
 static bool looked_up_evenly(const MemAccess *a, const Standing *s, SymPairs where, const Sym *dim,
                              int axis, int run) {
   SymCtx *cx = s->d->k->cx->sym;
-  const Sym *e = pair_for(where, dim), *x = access_x(cx, axis);
+  const Sym *e = access_pair(where, dim), *x = access_x(cx, axis);
   const Sym *begin = sym_mul(cx, sym_int(cx, run), sym_symbol(cx, "$q", false));
   if (!e) return type_base_dim(a->tile, dim) != axis;
   e = fill_iterators(a, s, distribute_expr(s->d, a->op, e), false);

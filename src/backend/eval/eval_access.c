@@ -83,12 +83,6 @@ static bool coord_by_name(Eval *ev, const Access *a, const Sym *dim, Coord *out)
 
 /* ---- coordinates by expression ---- */
 
-static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
-  for (int i = 0; i < pairs.n; i++)
-    if (dim_base(pairs.at[i].key) == dim_base(dim)) return pairs.at[i].value;
-  return NULL;
-}
-
 /* The values that iterators and dynamic values take over the box: hole i of an expression. */
 typedef struct Inputs {
   int n, iterators; /* dynamic values come after the iterators */
@@ -211,7 +205,7 @@ static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s
 /* The coordinate along one dimension of a dynamic value at which each element looks it up. */
 static bool lookup_coord(Eval *ev, const Access *a, const Inputs *iterators, SymPairs where,
                          const Axis *axis, Coord *out) {
-  const Sym *expr = pair_for(where, axis->base);
+  const Sym *expr = access_pair(where, axis->base);
   if (expr) return coord_expr(ev, a, iterators, expr, out);
   int same = box_find(a->box, axis->base);
   if (same >= 0) *out = coord_axis(ev, a->box, same, 0);
@@ -318,7 +312,7 @@ static bool memory_coords(Eval *ev, const Access *a, Coord *out) {
   Inputs in;
   if (!open_inputs(ev, a, &in)) return false;
   for (int i = 0; i < a->memory->rank; i++) {
-    const Sym *expr = pair_for(a->coords, a->memory->dims[i]);
+    const Sym *expr = access_pair(a->coords, a->memory->dims[i]);
     if (expr ? !coord_expr(ev, a, &in, expr, &out[i])
              : !coord_by_name(ev, a, a->memory->dims[i], &out[i]))
       return false;

@@ -64,32 +64,21 @@ static DivisionRow row_of(Eval *ev, const Constraint *c) {
   return row;
 }
 
-static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
-  return ir_alias_of(ev->cx, alias, x);
-}
-
 /* An aliased dimension without a size of its own gets the derived one. */
 void position_aliases(Eval *ev) {
   EACH_ROW(ev->k, alias, c) {
     const Slot *s = &ev->slots.at[env_slot(ev, sym_name(c->alias.dim))];
     if (!s->has_value && !s->definition)
-      env_define(ev, c->alias.dim, alias_apply(ev, c, c->alias.of));
+      env_define(ev, c->alias.dim, ir_alias_of(ev->cx, c, c->alias.of));
   }
 }
 
-/* Each row on the dimension that an alias derives from has a twin on the alias, with a tile derived
- * in the same way; a twin of size 0 does not exist. */
 static bool add_twins(Eval *ev, const Constraint *alias) {
   int own = ev->rows.n;
   for (int i = 0; i < own; i++) {
     DivisionRow twin = ev->rows.at[i];
-    if (twin.dim != alias->alias.of) continue;
-    twin.dim = alias->alias.dim;
-    twin.size = alias_apply(ev, alias, twin.size);
-    if (twin.kind == CONSTRAINT_workgroup) twin.start = NULL;
-    else if (twin.start) twin.start = alias_apply(ev, alias, twin.start);
-    twin.secondary = true;
     int64_t size;
+    if (!ir_alias_row(ev->cx, alias, &twin)) continue;
     if (!expr_value(ev, twin.size, &size)) return false;
     if (size) vec_push(ev->home, &ev->rows, twin);
   }
@@ -235,7 +224,7 @@ static bool vector_shape(Eval *ev, const Sym *base, int64_t *out) {
   for (int i = 0; hardware && i < hardware->vector.n; i++) {
     const SymPair *p = &hardware->vector.at[i];
     if (p->key != base && p->key != of) continue;
-    const Sym *shape = p->key == base ? p->value : alias_apply(ev, alias, p->value);
+    const Sym *shape = p->key == base ? p->value : ir_alias_of(ev->cx, alias, p->value);
     if (!expr_value(ev, shape, out)) return false;
     if (p->key == base) break;
   }

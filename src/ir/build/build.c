@@ -42,11 +42,10 @@ Value *build_param(Builder *b, const char *name, const Type *type, const Sym *bi
     BUILD_DIAG(b, at, E0216, "a kernel has at most %d parameters", IR_MAX_PARAMS);
     return NULL;
   }
-  for (int i = 0; i < b->k->params.n; i++)
-    if (strcmp(b->k->params.at[i].name, name) == 0) {
-      BUILD_DIAG(b, at, E0208, "two parameters are named `%s`", name);
-      return NULL;
-    }
+  if (kernel_has_param(b->k, name)) {
+    BUILD_DIAG(b, at, E0208, "two parameters are named `%s`", name);
+    return NULL;
+  }
   return kernel_add_param(b->k, name, type, binds, at);
 }
 

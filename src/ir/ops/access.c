@@ -100,6 +100,12 @@ static void take_memory(MemAccess *a, int at, int dynamic) {
   a->test_extents = !a->local;
 }
 
+const Sym *access_pair(SymPairs pairs, const Sym *dim) {
+  for (int i = 0; i < pairs.n; i++)
+    if (dim_base(pairs.at[i].key) == dim_base(dim)) return pairs.at[i].value;
+  return NULL;
+}
+
 bool access_of(const Op *op, MemAccess *out) {
   *out = (MemAccess){.op = op, .replaced = -1};
   switch (op->kind) {

@@ -26,6 +26,9 @@ typedef struct MemAccess {
   int replaced;      /* memory dim whose coordinate is an operand of its own, or -1 */
 } MemAccess;
 
+/* The expression of the pair with the same base dimension; NULL: none. */
+const Sym *access_pair(SymPairs pairs, const Sym *dim);
+
 /* False: the op touches no memory. For a copy this is the global side. */
 bool access_of(const Op *op, MemAccess *out);
 

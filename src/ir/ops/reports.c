@@ -11,15 +11,9 @@ FailureType report_type(DType t) {
   return dtype_is_unsigned(t) ? FAILURE_UNSIGNED : FAILURE_INT;
 }
 
-static bool is_taken(const Kernel *k, const char *name) {
-  for (int i = 0; i < k->params.n; i++)
-    if (strcmp(k->params.at[i].name, name) == 0) return true;
-  return false;
-}
-
 static const char *free_name(const Kernel *k) {
   const char *name = "failures";
-  for (int i = 0; is_taken(k, name); i++) name = arena_printf(k->arena, "failures%d", i);
+  for (int i = 0; kernel_has_param(k, name); i++) name = arena_printf(k->arena, "failures%d", i);
   return name;
 }
 
