@@ -5,7 +5,7 @@
  * LLVM's object and the code object that is linked from it are damaged: bytes and whole words
  * change, ranges are duplicated, moved or removed. The linker, the reader of the note and the
  * loader must reject them with an offset, or return something whose kernels lie in the memory that
- * they name. The last line is "N passed, M failed". Without libLLVM nothing is tested. */
+ * they name; the executor then runs them to the end, or to a fault. The last line is "N passed, M failed". Without libLLVM nothing is tested. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -50,8 +50,33 @@ static bool is_inside(const AmdImage *image, const IsaImage *k) {
 
 static bool has_offset(const char *error) { return error && strncmp(error, "offset 0x", 9) == 0; }
 
+/* Decodes and executes what may not be a program any more: it ends, or a fault is reported. */
+static void execute(Arena *a, const AmdImage *image, const IsaImage *code, LlvmDisassembler *d) {
+  const char *error = NULL;
+  uint32_t data[64] = {0};
+  void *args[4] = {data, data, data, data};
+  IsaRange ranges[] = {{"data", (uint64_t)(uintptr_t)data, sizeof data, true},
+                       {"args", (uint64_t)(uintptr_t)args, sizeof args, false},
+                       {"code", (uint64_t)(uintptr_t)image->memory, image->size, false}};
+  IsaImage small = *code;
+  small.group_bytes &= 0xffff, small.private_bytes &= 0xfff;
+  IsaLaunch l = {.kernel = isa_decode(a, &small, kit_disassemble, d, &error),
+                 .grid = {1, 1, 1},
+                 .block = {64, 1, 1},
+                 .args = args,
+                 .args_bytes = sizeof args,
+                 .ranges = ranges,
+                 .nranges = 3,
+                 .most = 2000};
+  if (!l.kernel) return;
+  uint8_t *memory = arena_alloc(a, isa_machine_bytes(&l) + 64);
+  memory += (64 - (uintptr_t)memory % 64) % 64;
+  IsaFault fault;
+  isa_run(isa_machine(memory, &l), &l, (unsigned[3]){0}, &fault);
+}
+
 /* True: rejected with an offset, or everything is where it should be. */
-static bool load(Arena *a, const uint8_t *bytes, size_t n) {
+static bool load(Arena *a, const uint8_t *bytes, size_t n, LlvmDisassembler *d) {
   AmdImage image;
   const char *error = NULL;
   if (!amd_image_load(a, bytes, n, &image, &error)) return has_offset(error);
@@ -59,23 +84,51 @@ static bool load(Arena *a, const uint8_t *bytes, size_t n) {
     IsaImage k;
     if (!amd_image_kernel(a, &image, image.note.kernels[i].name, &k, &error)) continue;
     if (!is_inside(&image, &k)) return false;
+    execute(a, &image, &k, d);
   }
   return true;
 }
 
-static bool link_and_load(Arena *a, const uint8_t *bytes, size_t n) {
+static bool link_and_load(Arena *a, const uint8_t *bytes, size_t n, LlvmDisassembler *d) {
   AmdCode code;
   const char *error = NULL;
   if (!amd_object_link(a, bytes, n, &code, &error)) return has_offset(error);
-  return load(a, code.bytes, code.size);
+  return load(a, code.bytes, code.size, d);
 }
 
-static bool one_case(const AmdCode *file, bool is_linked) {
+/* Where the instructions of a linked file are: what is mapped there begins a page before it. */
+static size_t code_of(Arena *a, const AmdCode *linked, size_t *n) {
+  enum { PAGE = 4096 };
+  AmdImage image;
+  IsaImage k;
+  const char *error;
+  bool ok = amd_image_load(a, linked->bytes, linked->size, &image, &error) &&
+            amd_image_kernel(a, &image, "k", &k, &error);
+  *n = ok ? k.bytes : 0;
+  return ok ? (size_t)(k.code - image.memory) - PAGE : 0;
+}
+
+/* Other instructions, in an intact file. */
+static bool other_code(const AmdCode *linked, LlvmDisassembler *d) {
+  Arena *a = arena_new();
+  size_t n, at = code_of(a, linked, &n);
+  uint8_t *bytes = memcpy(arena_alloc(a, linked->size + 1), linked->bytes, linked->size);
+  for (size_t i = 1 + below(3); i > 0 && n > 4; i--) {
+    uint32_t word =
+        below(2) ? next() : (uint32_t)1 << below(32) ^ *(uint32_t *)(void *)(bytes + at);
+    memcpy(bytes + at + below(n / 4) * 4, &word, 4);
+  }
+  bool ok = load(a, bytes, linked->size, d);
+  arena_free(a);
+  return ok;
+}
+
+static bool one_case(const AmdCode *file, bool is_linked, LlvmDisassembler *d) {
   Arena *a = arena_new();
   size_t n = file->size;
   uint8_t *bytes = memcpy(arena_alloc(a, n + 1), file->bytes, n);
   for (size_t i = 1 + below(4); i > 0 && n > 0; i--) n = damage(bytes, n);
-  bool ok = is_linked ? load(a, bytes, n) : link_and_load(a, bytes, n);
+  bool ok = is_linked ? load(a, bytes, n, d) : link_and_load(a, bytes, n, d);
   arena_free(a);
   return ok;
 }
@@ -97,7 +150,7 @@ static const char ir[] =
     "define amdgpu_kernel void @second(ptr addrspace(1) %o) {\n"
     "  store i32 1, ptr addrspace(1) %o\n  ret void\n}\n";
 
-static bool compile(Arena *a, AmdCode *object, AmdCode *linked) {
+static bool compile(Arena *a, AmdCode *object, AmdCode *linked, LlvmDisassembler *d) {
   const char *error = NULL;
   LlvmCode code;
   const LlvmLibrary *l = llvm_library_open(a, "the fuzzer needs", &error);
@@ -105,6 +158,7 @@ static bool compile(Arena *a, AmdCode *object, AmdCode *linked) {
   if (!l || !l->amdgpu || !llvm_compile(l, a, ir, &o, &code, &error))
     return printf("%s\n", error), false;
   *object = (AmdCode){code.bytes, code.size};
+  if (!llvm_disassemble_open(l, &o.target, d)) return printf("no disassembler\n"), false;
   if (amd_object_link(a, object->bytes, object->size, linked, &error)) return true;
   return printf("%s\n", error), false;
 }
@@ -117,13 +171,16 @@ int main(int argc, char **argv) {
   }
   Arena *a = arena_new();
   AmdCode object, linked;
-  if (!compile(a, &object, &linked)) count = 0;
+  LlvmDisassembler d = {0};
+  if (!compile(a, &object, &linked, &d)) count = 0;
   for (uint64_t i = 0; i < count; i++) {
     state = (seed + i) * UINT64_C(0x9e3779b97f4a7c15);
-    if (one_case(i % 2 ? &linked : &object, i % 2)) continue;
+    if (i % 3 == 2 ? other_code(&linked, &d) : one_case(i % 3 ? &linked : &object, i % 3, &d))
+      continue;
     failed++;
-    printf("--seed %" PRIu64 " --count 1 %s\n", seed + i, i % 2 ? "(the second)" : "");
+    printf("seed %" PRIu64 ", case %" PRIu64 "\n", seed, i);
   }
+  if (d.state) llvm_disassemble_close(&d);
   arena_free(a);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", count - failed, failed);
   return failed != 0;
