@@ -145,6 +145,9 @@ static LlvmMachine machine_of(const TargetInfo *t, const AmdOptions *o) {
                        .global = AMD_GLOBAL,
                        .flag = "!{i32 1, !\"amdhsa_code_object_version\", i32 500}",
                        .fast_math = o->fast_math,
+                       .f32 = o->llvm >= 17 ? amd_f32_templates : NULL,
+                       .fast = o->llvm >= 17 ? amd_fast_templates : NULL,
+                       .reduce_angle = amd_reduce_angle,
                        .writer = writer,
                        .unroll = amd_unroll};
 }

@@ -58,6 +58,11 @@ const char *amd_pointer(Llvm *p, const AmdAddress *a);
 
 int amd_unroll(Llvm *p, const Op *loop);
 
+/* ---- amd_math.c ---- */
+
+extern const char *const amd_f32_templates[OP_COUNT], *const amd_fast_templates[OP_COUNT];
+const char *amd_reduce_angle(Llvm *p, int n, const char *x);
+
 /* ---- amd_memory.c ---- */
 
 LlvmFn amd_alloc, amd_load, amd_store, amd_atomic, amd_copy_async;

@@ -48,9 +48,18 @@ static Column column_of(Lane l) {
   return l.bits == 1 ? COL_BOOL : COL_INT;
 }
 
+/* The machine's own. */
+static const char *own_template(const Llvm *p, OpKind kind) {
+  const LlvmMachine *m = p->machine;
+  if (m->fast_math && m->fast && m->fast[kind]) return m->fast[kind];
+  return m->f32 ? m->f32[kind] : NULL;
+}
+
 static const char *text_of(const Llvm *p, OpKind kind, Lane lane) {
   Column col = column_of(lane);
   bool is_float = col == COL_F32 || col == COL_F64;
+  const char *own = col == COL_F32 ? own_template(p, kind) : NULL;
+  if (own) return own;
   if (p->machine->fast_math && col == COL_F32 && fast_of[kind]) return fast_of[kind];
   if (is_float && p->machine->keeps_nan && nan_template[kind]) return nan_template[kind];
   if (lane.is_unsigned && unsigned_template[kind]) return unsigned_template[kind];
@@ -127,6 +136,23 @@ static const char *call_intrinsic(Fill *f, const char *name, size_t len, const c
   return llvm_call(p, type, name, sb_text(&types), sb_text(&args));
 }
 
+/* The intrinsic of one operand, for each element. */
+static const char *call_each(Fill *f, const char *name, size_t len, const char *rest) {
+  Llvm *p = f->p;
+  const char *arg[4], *elem = f->lane.elem, *type = llvm_vec_type(p, elem, f->lane.n);
+  const char *out = "poison";
+  read_operands(f, rest, arg);
+  name = arena_printf(p->arena, "%.*s.%s", (int)len, name, llvm_suffix(p, elem, 1));
+  for (int i = 0; i < f->lane.n; i++) {
+    const char *x = arg[0];
+    if (f->lane.n > 1) x = llvm_let(p, "extractelement %s %s, i32 %d", type, x, i);
+    x = llvm_call(p, elem, name, elem, arena_printf(p->arena, "%s %s", elem, x));
+    out = f->lane.n == 1 ? x
+                         : llvm_let(p, "insertelement %s %s, %s %s, i32 %d", type, out, elem, x, i);
+  }
+  return out;
+}
+
 static const char *call_row(Fill *f, char how, const char *name, size_t len, const char *rest) {
   const char *arg[4];
   Lane lane = f->lane;
@@ -182,6 +208,7 @@ static const char *statement(Fill *f, const char *text) {
     result = llvm_multiply_add(f->p, f->lane.elem, f->lane.n, arg[0], arg[1], arg[2]);
     break;
   case '!': result = call_intrinsic(f, body + 1, len, body + 1 + len); break;
+  case '%': result = call_each(f, body + 1, len, body + 1 + len); break;
   case '@':
   case '^': result = call_row(f, *body, body + 1, len, body + 1 + len); break;
   default: result = plain_instruction(f, body);
@@ -241,12 +268,20 @@ static const char *any_far(Llvm *p, Lane l, const char *x) {
                    arena_printf(p->arena, "%s %s", truth, far));
 }
 
+/* The same for an angle that may be large. */
+static const char *far_sine(Llvm *p, OpKind kind, Lane l, const char *x) {
+  if (p->machine->library) return call_library(p, op_info[kind].name, l, 1, &x);
+  const char *angle = p->machine->reduce_angle(p, l.n, x);
+  Fill f = {.p = p, .lane = l, .args = &angle};
+  return expand(&f, text_of(p, kind, l));
+}
+
 static const char *guard_sine(Llvm *p, OpKind kind, Lane l, const char *x, const char *near) {
   const char *slow = llvm_label(p, "far"), *end = llvm_label(p, "near"), *before = p->block;
   const char *test = any_far(p, l, x);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", test, slow, end);
   llvm_block(p, slow);
-  const char *exact = call_library(p, op_info[kind].name, l, 1, &x);
+  const char *exact = far_sine(p, kind, l, x);
   llvm_line(p, "br label %%%s", end);
   llvm_block(p, end);
   return llvm_let(p, "phi %s [ %s, %%%s ], [ %s, %%%s ]", llvm_vec_type(p, l.elem, l.n), near,
@@ -261,7 +296,7 @@ const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args)
   if (*text == '=') return call_library(p, text + 1, lane, op_info[kind].least, args);
   Fill f = {.p = p, .lane = lane, .args = args};
   const char *result = expand(&f, text);
-  bool sine = p->machine->library && (kind == OP_sin || kind == OP_cos) && lane.bits == 64;
+  bool sine = (kind == OP_sin || kind == OP_cos) && lane.bits == 64;
   return sine ? guard_sine(p, kind, lane, args[0], result) : result;
 }
 

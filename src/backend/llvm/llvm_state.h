@@ -88,12 +88,16 @@ typedef struct LlvmWatch {
 
 /* What the emitter must know about a machine. */
 typedef struct LlvmMachine {
-  const char *called;    /* in messages: "CPUs" */
-  int vector_bits;       /* of a register */
-  bool f16;              /* conversions of f16 */
-  bool fma;              /* fused multiply-add */
-  bool keeps_nan;        /* the maximum and minimum of IEEE 754-2019 are instructions */
-  bool library;          /* the C library can be called */
+  const char *called; /* in messages: "CPUs" */
+  int vector_bits;    /* of a register */
+  bool f16;           /* conversions of f16 */
+  bool fma;           /* fused multiply-add */
+  bool keeps_nan;     /* the maximum and minimum of IEEE 754-2019 are instructions */
+  bool library;       /* the C library can be called */
+  const char *const *f32, *const *fast; /* templates of its own for f32, by op kind; or NULL */
+  /* An angle of one turn with the same sine and cosine as the large one x, n doubles that are
+   * floats; NULL: the library takes them. */
+  const char *(*reduce_angle)(Llvm *p, int n, const char *x);
   bool narrow;           /* integers that fit are computed in 32 bits, not in 64 */
   int global;            /* the address space of tensors */
   const char *flag;      /* of the module, besides those of debug information; or NULL */
