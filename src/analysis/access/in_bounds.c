@@ -76,10 +76,10 @@ static void add_bound(Work *w, Bound b, const Sym *name, const Sym *named) {
   w->b->bounds[w->b->nbounds++] = b;
 }
 
-/* The bound of tile dimension i: from `bounds`, or the size of the dimension. NULL: none. */
-static const Sym *tile_bound(const Work *w, int i) {
+/* The bound of a dimension: from `bounds`, or its size. NULL: none. */
+static const Sym *dim_bound(const Work *w, const Sym *dim) {
   const MemAccess *a = &w->b->access;
-  const Sym *dim = a->tile->dims[i], *bound = NULL;
+  const Sym *bound = NULL;
   const Attr *bounds = op_attr(a->op, ATTR_bounds);
   if (!bounds) return a->test_extents ? standing_extent(w->s, a->op, dim) : NULL;
   for (int p = 0; p < bounds->n; p++) {
@@ -112,8 +112,22 @@ static void bound_iteration(Work *w) {
 static void bound_tile(Work *w) {
   const Type *t = w->b->access.tile;
   for (int i = 0; i < t->rank; i++) {
-    const Sym *x = access_x(w->f->sym, i), *limit = tile_bound(w, i);
+    const Sym *x = access_x(w->f->sym, i), *limit = dim_bound(w, t->dims[i]);
     if (limit) add_bound(w, (Bound){.dim = t->dims[i], .coord = x, .limit = limit}, x, limit);
+  }
+}
+
+/* A store whose register lacks dimensions of the memory goes to the workgroup's position along
+ * them (`widen`), which may be beyond a size that was set since. */
+static void bound_lacked(Work *w) {
+  const MemAccess *a = &w->b->access;
+  const Type *t = a->memory->type;
+  if (!memory_written(a->op) || a->op->kind == OP_copy || a->mapping) return;
+  for (int m = 0; m < t->rank; m++) {
+    const Sym *y = access_y(w->f->sym, m);
+    const Sym *limit = type_base_dim(a->tile, t->dims[m]) < 0 ? dim_bound(w, t->dims[m]) : NULL;
+    Bound b = {.dim = t->dims[m], .coord = w->coords[m], .limit = limit};
+    if (limit) add_bound(w, b, y, limit);
   }
 }
 
@@ -288,6 +302,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   bound_symbols(&w);
   bound_iteration(&w);
   bound_tile(&w);
+  bound_lacked(&w);
   bound_memory(&w);
   decide(&w);
   b->inhabited = is_inhabited(&w);

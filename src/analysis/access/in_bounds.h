@@ -28,7 +28,7 @@ typedef struct Bound {
   BoundVerdict verdict;
 } Bound;
 
-enum { FAR_MOST = 8, MAX_BOUNDS = 5 * IR_MAX_RANK + FAR_MOST };
+enum { FAR_MOST = 8, MAX_BOUNDS = 6 * IR_MAX_RANK + FAR_MOST };
 
 /* Bounds of an access, or of the op `exists`, which has a tile and no memory. */
 typedef struct AccessBounds {
