@@ -233,10 +233,11 @@ static bool runs_once(const Sync *s, const Op *op) {
 static bool flow_body(Sync *s, Passage *p, const Op *op) {
   p->inside = set_copy(s, p->entry);
   flow_region(s, p->inside, op->body);
+  if (runs_once(s, op)) return false;
   Set next = set_copy(s, p->inside);
   age(s, next, LAST_ITERATION, ANY_TIME);
   age(s, next, THIS_ITERATION, LAST_ITERATION);
-  return set_join(s, p->entry, next) && !runs_once(s, op);
+  return set_join(s, p->entry, next);
 }
 
 /* The body follows what came before it and itself. What an outer loop brings the next time includes
