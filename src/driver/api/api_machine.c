@@ -73,9 +73,9 @@ static bool on_amd(wv_ctx *cx, const wv_machine_options *o, const TargetInfo *na
     Diag *d = diag_add(diags, DIAG_E0601, api_span(cx->cx, o->at), "%s", text);
     return diag_hint(
         diags, d,
-        "remove strict=True to compile the kernel for this machine, or simulate the device: "
-        "target `sim:%s`",
-        named ? named->name : "gfx942");
+        "remove strict=True to compile the kernel for this machine, execute the device's machine "
+        "code on the host (target `emu:%s`), or simulate the device: target `sim:%s`",
+        named ? named->name : "gfx942", named ? named->name : "gfx942");
   }
   *out = on_this(cx);
   out->remark = out->target ? arena_printf(a, "%s; compiled for `%s`", text, out->target)

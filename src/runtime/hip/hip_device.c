@@ -42,7 +42,8 @@ static const GpuVendor vendor = {
     .lacks = "a cooperative launch",
     .no_device = "`rocminfo` lists the devices that ROCm finds: you need access to /dev/kfd (group "
                  "`render`), and HIP_VISIBLE_DEVICES must not hide the device. Without one, target "
-                 "`sim:gfx942` runs the kernel on a simulated GPU",
+                 "`emu:gfx942` executes the machine code on the host, and `sim:gfx942` runs the "
+                 "kernel on a simulated GPU",
     .units = HIP_DEVICE_UNITS,
     .unit_threads = HIP_DEVICE_UNIT_THREADS,
     .make_current = hip_make_current,

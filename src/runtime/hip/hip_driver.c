@@ -17,7 +17,8 @@ const GpuLibrary hip_library = {
     .names = names,
     .nnames = WV_LEN(names),
     .install = "install ROCm's HIP runtime (`hip-runtime-amd`, or your distribution's "
-               "`libamdhip64`), or run the kernel on a simulated GPU: target `sim:gfx942`",
+               "`libamdhip64`), execute the machine code on the host (target `emu:gfx942`), or "
+               "run the kernel on a simulated GPU: target `sim:gfx942`",
     .newer = "install ROCm 5.0 or newer",
     .functions = functions,
     .nfunctions = WV_LEN(functions)};
