@@ -356,6 +356,8 @@ WV_API char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math);
  * AMD GPUs are relocatable. */
 WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math,
                             size_t *n);
+/* The same for an AMD GPU, as a code object that its drivers load. */
+WV_API char *wv_emit_hsaco(wv_kernel *k, const char *target, bool fast_math, size_t *n);
 /* Checks a kernel, and warns about constructs that mean something else than they seem to. */
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);

@@ -265,14 +265,15 @@ static void print_proof(wv_kernel *k, FILE *out) {
 
 /* The input of a backend, if one was requested. */
 static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
-  bool ptx = strcmp(o->emit, "ptx") == 0, assembly = strcmp(o->emit, "asm") == 0;
-  bool object = assembly || strcmp(o->emit, "obj") == 0;
+  bool ptx = emits(o, "ptx"), assembly = emits(o, "asm"), linked = emits(o, "hsaco");
+  bool object = assembly || emits(o, "obj");
   size_t n = 0;
-  if (!ptx && !object && strcmp(o->emit, "llvm") != 0) return true;
+  if (!ptx && !object && !linked && !emits(o, "llvm")) return true;
   char *text = ptx      ? wv_emit_ptx(k, o->target, o->fast_math)
                : object ? wv_emit_object(k, o->target, assembly, o->fast_math, &n)
+               : linked ? wv_emit_hsaco(k, o->target, o->fast_math, &n)
                         : wv_emit_llvm(k, o->target, o->fast_math);
-  if (text) fwrite(text, 1, object ? n : strlen(text), out);
+  if (text) fwrite(text, 1, object || linked ? n : strlen(text), out);
   wv_free(text);
   return text != NULL;
 }
@@ -356,8 +357,11 @@ static int compile_files(const Options *o) {
   check_environment(o);
   if (!o->files.n) return complain("no input file: run wavec --help"), STATUS_USAGE;
   bool to_file = o->output && !emits_c(o); /* which opens its files itself */
-  if (o->emit && strcmp(o->emit, "obj") == 0 && (!o->output || o->files.n > 1))
-    return complain("--emit=obj needs exactly one input file and -o NAME.o"), STATUS_USAGE;
+  bool binary = emits(o, "obj") || emits(o, "hsaco");
+  if (binary && (!o->output || o->files.n > 1))
+    return complain("--emit=%s needs exactly one input file and -o NAME.%s", o->emit,
+                    emits(o, "obj") ? "o" : o->emit),
+           STATUS_USAGE;
   FILE *out = to_file ? fopen(o->output, "w") : stdout;
   if (!out) return complain("cannot write %s: %s", o->output, strerror(errno)), STATUS_USAGE;
   int status = STATUS_OK;

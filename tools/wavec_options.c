@@ -28,11 +28,11 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("Output:", BOTH),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|c|program|none",
+    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|hsaco|c|program|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
-     "for a CPU, not necessarily this one, or an AMD GPU; c: compiled for the target, as a pair of "
-     "C files "
-     "(docs/gpu.md); program: the same, but write nothing; none: only check"},
+     "for a CPU, not necessarily this one, or an AMD GPU; hsaco: a code object for an AMD GPU; c: "
+     "compiled for the target, as a pair of C files (docs/gpu.md); program: the same, but write "
+     "nothing; none: only check"},
     {"fast-math", NULL, FLAG(fast_math), BOTH, NULL,
      "faster, less accurate math functions on devices (docs/numerics.md)"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write to FILE instead of standard output"},

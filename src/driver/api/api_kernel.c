@@ -8,6 +8,7 @@
 #include "driver/compile.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reports.h"
+#include "runtime/amd/amd_object.h"
 #include "runtime/device.h"
 #include "runtime/llvm/llvm_library.h"
 #include "target/target.h"
@@ -225,18 +226,45 @@ char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
   return text;
 }
 
+static bool check_lowered(const Kernel *k) {
+  if (k->level == LEVEL_THREAD) return true;
+  diag_add(&k->cx->diags, DIAG_E0601, k->at,
+           "`%s` is not lowered to a thread kernel: add `--passes=all`", k->name);
+  return false;
+}
+
+/* A copy of code for the caller, followed by a zero byte. */
+static char *given_bytes(const void *bytes, size_t size, size_t *n) {
+  char *out = malloc(size + 1);
+  if (out) memcpy(out, bytes, *n = size), out[size] = '\0';
+  return out;
+}
+
 char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math, size_t *n) {
   API_KERNEL(k, NULL);
   api_attempt_emit(k, "asm", target, fast_math);
   Arena *a = arena_new();
   LlvmCode code;
   char *bytes = NULL;
-  if (k->k->level != LEVEL_THREAD)
-    diag_add(&k->k->cx->diags, DIAG_E0601, k->k->at,
-             "`%s` is not lowered to a thread kernel: add `--passes=all`", k->k->name);
-  else if (compile_object(k->k, target ? target : "cpu", assembly, fast_math, a, &code) &&
-           (bytes = malloc(code.size + 1)))
-    memcpy(bytes, code.bytes, *n = code.size), bytes[code.size] = '\0';
+  if (check_lowered(k->k) &&
+      compile_object(k->k, target ? target : "cpu", assembly, fast_math, a, &code))
+    bytes = given_bytes(code.bytes, code.size, n);
+  arena_free(a);
+  return bytes;
+}
+
+char *wv_emit_hsaco(wv_kernel *k, const char *target, bool fast_math, size_t *n) {
+  API_KERNEL(k, NULL);
+  api_attempt_emit(k, "hsaco", target, fast_math);
+  Arena *a = arena_new();
+  AmdCode code;
+  char *bytes = NULL;
+  const TargetInfo *machine = target ? target_find(target).machine : NULL;
+  if (!machine || machine->vendor != VENDOR_AMD)
+    diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0},
+             "a code object needs an AMD target, such as `--target gfx942`");
+  else if (check_lowered(k->k) && compile_amd_file(k->k, machine, fast_math, a, &code))
+    bytes = given_bytes(code.bytes, code.size, n);
   arena_free(a);
   return bytes;
 }
