@@ -88,13 +88,16 @@ static PyObject *compile_copy(PyState *st, wv_kernel *k, Compile *c) {
 }
 
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
-  static char *words[] = {"target", "device", "cache", "cache_dir", "dump", "write", NULL};
+  static char *words[] = {"target", "device", "cache",     "cache_dir",
+                          "dump",   "write",  "fast_math", NULL};
   Compile c = {.o = {.device = -1}};
+  int fast_math = 0;
   wv_pass_options dumps = {.write = send_dump, .user = &c};
   PyObject *write = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizzO:compile", words, &c.o.target, &c.o.device,
-                                   &c.o.cache, &c.o.cache_dir, &dumps.dump, &write))
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizzOp:compile", words, &c.o.target, &c.o.device,
+                                   &c.o.cache, &c.o.cache_dir, &dumps.dump, &write, &fast_math))
     return NULL;
+  c.o.fast_math = fast_math;
   c.write = write == Py_None ? NULL : write;
   if (dumps.dump) c.o.dump = &dumps;
   return compile_copy(st, k, &c);

@@ -67,6 +67,15 @@ static SymRange range_of(Llvm *p, const Sym *e, int64_t size) {
   return *sym_take_error(p->sym) ? unknown : r;
 }
 
+/* Whether no part of the sum is negative: then LLVM may move a constant of it into the instruction,
+ * which adds it to an unsigned number. */
+static bool has_no_negative_part(Llvm *p, const Sym *e) {
+  int n = e && sym_kind(e) == SYM_add ? sym_nargs(e) : 0;
+  for (int i = 0; i < n; i++)
+    if (range_of(p, sym_arg(p->sym, e, i), 1).lo < 0) return false;
+  return n || range_of(p, e, 1).lo >= 0;
+}
+
 /* The largest power of two, at most 16, that divides the value times `size`. */
 static int alignment(Llvm *p, const Sym *e, int size) {
   int d = 16 / size;
@@ -177,11 +186,13 @@ AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
   bool fits = bytes.lo >= INT32_MIN && bytes.hi <= INT32_MAX;
   int common = !a.shared && fits ? common_operand(p, op, offset) : -1;
   if (common >= 0) {
+    e = expression_at(p, op, offset->def->args[1 - common]);
     a.near = part(p, offset->def->args[1 - common], size);
     a.common = part(p, offset->def->args[common], size);
     a.counts = true;
   } else if (a.shared || fits) a.near = scaled(p, llvm_in_bits(p, n, 32), 32, size);
   else a.far = scaled(p, llvm_in_bits(p, n, 64), 64, size);
+  a.splits = has_no_negative_part(p, e);
   return a;
 }
 

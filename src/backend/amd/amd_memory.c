@@ -70,9 +70,16 @@ static const char *recast(Llvm *p, const char *from, const char *v, const char *
 /* An immediate in the instruction has 12 bits. */
 enum { BUFFER_IMM = 4096 };
 
+/* The same value, of which LLVM knows nothing. */
+static const char *opaque(Llvm *p, const char *v) {
+  return llvm_let(p, "call i32 asm \"\", \"=v,0\"(i32 %s)", v);
+}
+
 /* "i32 offset, i32 scalar offset": outside of the buffer where the lane is inactive. The sum of
  * offset and immediate must not wrap around in the instruction; the scalar offset, which is not
- * part of the comparison with the length, takes what is left of the immediate. */
+ * part of the comparison with the length, takes what is left of the immediate. LLVM makes a constant
+ * in an offset the immediate without asking whether the rest is negative, so such offsets are
+ * opaque. */
 static const char *buffer_offset(const Piece *x) {
   Llvm *p = x->p;
   const AmdAddress *a = &x->address;
@@ -80,6 +87,7 @@ static const char *buffer_offset(const Piece *x) {
   bool apart = a->counts && a->imm > 0;
   int64_t low = apart ? a->imm % BUFFER_IMM : 0, high = apart ? a->imm - low : 0;
   if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %" PRId64, near, a->imm);
+  if (!a->splits) near = opaque(p, near);
   near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, x->test, near);
   if (low) near = llvm_let(p, "add nuw i32 %s, %" PRId64, near, low);
   if (high) scalar = llvm_let(p, "add i32 %s, %" PRId64, scalar, high);

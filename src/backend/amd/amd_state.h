@@ -46,6 +46,7 @@ typedef struct AmdAddress {
   const char *far;    /* if so: in i64 */
   const char *common; /* to be added to `near`: the same in all lanes, not negative; or NULL */
   bool counts;        /* the offset is not negative, even without `imm`, in active lanes */
+  bool splits;        /* no part of the offset is negative: LLVM may split it anywhere */
   int align;          /* in bytes: a power of two, at most 16 */
 } AmdAddress;
 

@@ -22,16 +22,10 @@ def has_llvm():
 
 pytestmark = pytest.mark.skipif(not has_llvm(), reason="there is no libLLVM with AMD GPUs")
 
-# LLVM moves a constant of an offset into the instruction although the rest is negative, which
-# hardware does not define: the executor reports it.
-NEGATIVE_OFFSETS = {"conv_1x1_stride1_16x16x16_t16x16x16_shared"}
-
 
 def cases():
     """One size of each kernel, on one chip in rotation; in `make test-full` on each."""
     for place, case in enumerate(CASES):
-        if case.name in NEGATIVE_OFFSETS:
-            continue
         sizes = case.shapes[place % len(case.shapes)]
         for chip in CHIPS if FULL else (CHIPS[place % len(CHIPS)],):
             yield pytest.param(case, sizes, chip, id=f"{case.name}-{case.label(sizes)}-{chip}")
