@@ -46,7 +46,7 @@ static inline void fake_number(FakePack *p, const char *key, int v) {
 
 /* ---- the note ---- */
 
-/* Arguments of so many bytes each, laid out as a C struct would be. */
+/* Arguments with these numbers of bytes, laid out as a C struct would be. */
 static inline void fake_args(FakePack *p, const int *bytes, int n) {
   int at = 0;
   fake_text(p, ".args");

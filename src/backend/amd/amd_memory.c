@@ -75,7 +75,7 @@ static const char *opaque(Llvm *p, const char *v) {
   return llvm_let(p, "call i32 asm \"\", \"=v,0\"(i32 %s)", v);
 }
 
-/* "i32 offset, i32 scalar offset": outside of the buffer where the lane is inactive. The sum of
+/* "i32 offset, i32 scalar offset": outside the buffer where the lane is inactive. The sum of
  * offset and immediate must not wrap around in the instruction; the scalar offset, which is not
  * part of the comparison with the length, takes what is left of the immediate. LLVM makes a constant
  * in an offset the immediate without asking whether the rest is negative, so such offsets are
