@@ -1,32 +1,12 @@
 /* isa_compare.c: vector comparisons: one bit per lane, to a pair of SGPRs, VCC or EXEC. */
-#include "isa/isa_number.h"
 #include "isa/isa_state.h"
-
-#define TYPE_u uint32_t
-#define TYPE_i int32_t
-#define TYPE_f float
-#define TYPE_h float
-#define TYPE_w uint16_t
-#define TYPE_t int16_t
-#define TYPE_q uint64_t
-#define TYPE_l int64_t
-#define TYPE_d double
-
-#define LOAD_u(n) x->lo[n][l]
-#define LOAD_i(n) (int32_t) x->lo[n][l]
-#define LOAD_f(n) isa_float(x->lo[n][l])
-#define LOAD_h(n) isa_from_f16(x->lo[n][l] & 0xffff)
-#define LOAD_w(n) (uint16_t) x->lo[n][l]
-#define LOAD_t(n) (int16_t) x->lo[n][l]
-#define LOAD_q(n) ((uint64_t)x->hi[n][l] << 32 | x->lo[n][l])
-#define LOAD_l(n) (int64_t) LOAD_q(n)
-#define LOAD_d(n) isa_double(LOAD_q(n))
+#include "isa/isa_types.h"
 
 #define CMP(op, T, type, expression)                                                               \
   static void cmp_##op##_##type(IsaLanes *x) {                                                     \
     uint64_t out = 0;                                                                              \
     for (int l = 0; l < x->n; l++) {                                                               \
-      TYPE_##T a = LOAD_##T(0), b = LOAD_##T(1);                                                   \
+      TYPE_##T a = LANE_##T(0), b = LANE_##T(1);                                                   \
       (void)a, (void)b;                                                                            \
       out |= (uint64_t)(expression) << l;                                                          \
     }                                                                                              \
@@ -55,7 +35,7 @@ static void class_f16(IsaLanes *x) {
 static void class_f64(IsaLanes *x) {
   x->to_mask = 0;
   for (int l = 0; l < x->n; l++) {
-    uint64_t a = LOAD_q(0), rest = a & ~(UINT64_C(1) << 63);
+    uint64_t a = LANE_q(0), rest = a & ~(UINT64_C(1) << 63);
     bool is = isa_is_class(isa_double(a), rest && rest < UINT64_C(1) << 52, x->lo[1][l],
                            !(a & UINT64_C(1) << 51));
     x->to_mask |= (uint64_t)is << l;

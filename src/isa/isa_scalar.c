@@ -1,14 +1,7 @@
 /* isa_scalar.c: scalar arithmetic: one function for each row of isa.def. */
-#include "isa/isa_number.h"
 #include "isa/isa_state.h"
+#include "isa/isa_types.h"
 
-#define TYPE_u uint32_t
-#define TYPE_i int32_t
-#define TYPE_k uint32_t
-#define TYPE_f float
-#define TYPE_h float
-#define TYPE_q uint64_t
-#define TYPE_l int64_t
 #define LOAD_u(v) (uint32_t)(v)
 #define LOAD_i(v) (int32_t)(uint32_t)(v)
 #define LOAD_k(v) (uint32_t)(v)

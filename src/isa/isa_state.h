@@ -200,7 +200,7 @@ struct IsaWave {
   uint32_t out[2][2][ISA_LANES];
 };
 
-/* One word of LDS: who wrote it last, and who has read it since. */
+/* One word of LDS: the wave that wrote it last, and the one that has read it since. */
 typedef struct IsaShadow {
   uint32_t number;        /* of the write, by `counter` */
   uint32_t wrote, read;   /* epochs + 1; 0: never */

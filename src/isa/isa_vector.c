@@ -2,32 +2,10 @@
  *
  * Results go to arrays of their own, so that the loops can be vectorised; inactive lanes are
  * computed like the others and not written (isa_operand.c). */
-#include "isa/isa_number.h"
 #include "isa/isa_state.h"
+#include "isa/isa_types.h"
 
-/* ---- types: a register (lo, hi: a pair) as a C value, and back ---- */
-
-#define TYPE_u uint32_t
-#define TYPE_x uint32_t
-#define TYPE_i int32_t
-#define TYPE_f float
-#define TYPE_h float
-#define TYPE_w uint16_t
-#define TYPE_t int16_t
-#define TYPE_q uint64_t
-#define TYPE_l int64_t
-#define TYPE_d double
-
-#define LOAD_u(n) x->lo[n][l]
-#define LOAD_x(n) x->lo[n][l]
-#define LOAD_i(n) (int32_t) x->lo[n][l]
-#define LOAD_f(n) isa_float(x->lo[n][l])
-#define LOAD_h(n) isa_from_f16(x->lo[n][l] & 0xffff)
-#define LOAD_w(n) (uint16_t) x->lo[n][l]
-#define LOAD_t(n) (int16_t) x->lo[n][l]
-#define LOAD_q(n) ((uint64_t)x->hi[n][l] << 32 | x->lo[n][l])
-#define LOAD_l(n) (int64_t) LOAD_q(n)
-#define LOAD_d(n) isa_double(LOAD_q(n))
+/* ---- results ---- */
 
 #define STORE_u(v) x->to_lo[l] = (v)
 #define STORE_i(v) x->to_lo[l] = (uint32_t)(v)
@@ -61,24 +39,24 @@ static inline void store_pair(IsaLanes *x, int l, uint64_t v) {
 #define V1(name, aliases, D, A, expression)                                                        \
   static void name(IsaLanes *x) {                                                                  \
     LANES {                                                                                        \
-      TYPE_##A a = LOAD_##A(0);                                                                    \
+      TYPE_##A a = LANE_##A(0);                                                                    \
       STORE_##D(expression);                                                                       \
     }                                                                                              \
   }
 #define V2(name, aliases, D, A, B, expression)                                                     \
   static void name(IsaLanes *x) {                                                                  \
     LANES {                                                                                        \
-      TYPE_##A a = LOAD_##A(0);                                                                    \
-      TYPE_##B b = LOAD_##B(1);                                                                    \
+      TYPE_##A a = LANE_##A(0);                                                                    \
+      TYPE_##B b = LANE_##B(1);                                                                    \
       STORE_##D(expression);                                                                       \
     }                                                                                              \
   }
 #define V3(name, aliases, D, A, B, C, expression)                                                  \
   static void name(IsaLanes *x) {                                                                  \
     LANES {                                                                                        \
-      TYPE_##A a = LOAD_##A(0);                                                                    \
-      TYPE_##B b = LOAD_##B(1);                                                                    \
-      TYPE_##C c = LOAD_##C(2);                                                                    \
+      TYPE_##A a = LANE_##A(0);                                                                    \
+      TYPE_##B b = LANE_##B(1);                                                                    \
+      TYPE_##C c = LANE_##C(2);                                                                    \
       STORE_##D(expression);                                                                       \
     }                                                                                              \
   }

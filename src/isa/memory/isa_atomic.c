@@ -14,13 +14,18 @@ static uint32_t both_bf16(uint32_t a, uint32_t b) {
   return low | isa_to_bf16(isa_from_bf16(a >> 16) + isa_from_bf16(b >> 16)) << 16;
 }
 
-static uint32_t apply32(IsaAtomic op, uint32_t old, uint32_t v, uint32_t compare) {
+static int64_t signed_of(uint64_t v, int bits) {
+  return (int64_t)(v << (64 - bits)) >> (64 - bits);
+}
+
+/* Of integers with this many bits, in the low bits of the operands and of the result. */
+static uint64_t apply_integer(IsaAtomic op, int bits, uint64_t old, uint64_t v, uint64_t compare) {
   switch (op) {
   case ATOMIC_ADD: return old + v;
   case ATOMIC_SUB: return old - v;
-  case ATOMIC_SMIN: return (int32_t)old < (int32_t)v ? old : v;
+  case ATOMIC_SMIN: return signed_of(old, bits) < signed_of(v, bits) ? old : v;
   case ATOMIC_UMIN: return old < v ? old : v;
-  case ATOMIC_SMAX: return (int32_t)old > (int32_t)v ? old : v;
+  case ATOMIC_SMAX: return signed_of(old, bits) > signed_of(v, bits) ? old : v;
   case ATOMIC_UMAX: return old > v ? old : v;
   case ATOMIC_AND: return old & v;
   case ATOMIC_OR: return old | v;
@@ -29,37 +34,28 @@ static uint32_t apply32(IsaAtomic op, uint32_t old, uint32_t v, uint32_t compare
   case ATOMIC_DEC: return old == 0 || old > v ? v : old - 1;
   case ATOMIC_SWAP: return v;
   case ATOMIC_CAS: return old == compare ? v : old;
+  default: return old; /* floats */
+  }
+}
+
+static uint32_t apply32(IsaAtomic op, uint32_t old, uint32_t v, uint32_t compare) {
+  switch (op) {
   case ATOMIC_FADD: return isa_bits(isa_float(old) + isa_float(v));
   case ATOMIC_FMIN: return isa_bits(isa_min_f32(isa_float(old), isa_float(v)));
   case ATOMIC_FMAX: return isa_bits(isa_max_f32(isa_float(old), isa_float(v)));
   case ATOMIC_PKF16: return both_f16(old, v);
   case ATOMIC_PKBF16: return both_bf16(old, v);
+  default: return (uint32_t)apply_integer(op, 32, old, v, compare);
   }
-  return old;
 }
 
 static uint64_t apply64(IsaAtomic op, uint64_t old, uint64_t v, uint64_t compare) {
   switch (op) {
-  case ATOMIC_ADD: return old + v;
-  case ATOMIC_SUB: return old - v;
-  case ATOMIC_SMIN: return (int64_t)old < (int64_t)v ? old : v;
-  case ATOMIC_UMIN: return old < v ? old : v;
-  case ATOMIC_SMAX: return (int64_t)old > (int64_t)v ? old : v;
-  case ATOMIC_UMAX: return old > v ? old : v;
-  case ATOMIC_AND: return old & v;
-  case ATOMIC_OR: return old | v;
-  case ATOMIC_XOR: return old ^ v;
-  case ATOMIC_INC: return old >= v ? 0 : old + 1;
-  case ATOMIC_DEC: return old == 0 || old > v ? v : old - 1;
-  case ATOMIC_SWAP: return v;
-  case ATOMIC_CAS: return old == compare ? v : old;
   case ATOMIC_FADD: return isa_bits64(isa_double(old) + isa_double(v));
   case ATOMIC_FMIN: return isa_bits64(isa_min_f64(isa_double(old), isa_double(v)));
   case ATOMIC_FMAX: return isa_bits64(isa_max_f64(isa_double(old), isa_double(v)));
-  case ATOMIC_PKF16:
-  case ATOMIC_PKBF16: break; /* 32 bits only */
+  default: return apply_integer(op, 64, old, v, compare);
   }
-  return old;
 }
 
 uint64_t isa_atomic(int op, uint8_t *at, int bytes, uint64_t value, uint64_t compare) {
