@@ -12,22 +12,13 @@
 
 /* ---- what is known about an offset ---- */
 
-bool amd_mentions(Llvm *p, const Sym *e, const Sym *symbol) {
-  int n = sym_free_symbols(e, NULL, 0);
-  const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
-  sym_free_symbols(e, all, n);
-  for (int i = 0; i < n; i++)
-    if (all[i] == symbol) return true;
-  return false;
-}
-
 /* Whether a loop between the definition of the operand and the op that uses it has a counter of the
  * same name as one that the operand's expression mentions: it would be taken for the other one. */
 static bool is_hidden(Llvm *p, const Op *use, const Op *def, const Sym *e) {
   for (const Op *outer = use->parent->owner; outer && outer != def->parent->owner;
        outer = outer->parent->owner) {
     if (outer->kind != OP_for) continue;
-    if (amd_mentions(p, e, ir_loop_counter(p->k, op_attr(outer, ATTR_axis)->sym))) return true;
+    if (sym_contains(e, ir_loop_counter(p->k, op_attr(outer, ATTR_axis)->sym))) return true;
   }
   return false;
 }
@@ -127,11 +118,9 @@ static bool is_common_symbol(const Sym *s) {
 /* An expression of ids of workgroups, counters and sizes, as far as the names tell: LLVM finds out
  * where they are wrong. */
 static bool is_common(Llvm *p, const Sym *e) {
-  int n = sym_free_symbols(e, NULL, 0);
-  const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
-  sym_free_symbols(e, all, n);
-  for (int i = 0; i < n; i++)
-    if (!is_common_symbol(all[i])) return false;
+  FreeSymbols all = sym_symbols(p->arena, e);
+  for (int i = 0; i < all.n; i++)
+    if (!is_common_symbol(all.at[i])) return false;
   return true;
 }
 

@@ -19,7 +19,7 @@ static int period_of(Llvm *p, const Sym *e, const Sym *counter) {
   int period = 1;
   int64_t n;
   bool is_rest = sym_kind(e) == SYM_mod && sym_is_int(sym_arg(p->sym, e, 1), &n) && n >= 2;
-  if (is_rest && n <= MOST_TIMES && amd_mentions(p, sym_arg(p->sym, e, 0), counter)) return (int)n;
+  if (is_rest && n <= MOST_TIMES && sym_contains(sym_arg(p->sym, e, 0), counter)) return (int)n;
   for (int i = 0; i < sym_nargs(e); i++)
     period = common_multiple(period, period_of(p, sym_arg(p->sym, e, i), counter));
   return period;

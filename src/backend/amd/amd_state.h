@@ -29,7 +29,6 @@ typedef struct Amd {
 /* ---- amd_address.c ---- */
 
 void amd_find_offsets(Llvm *p); /* fills in `first` */
-bool amd_mentions(Llvm *p, const Sym *e, const Sym *symbol);
 /* An integer operand as an expression of symbols only, as far as possible. */
 const Sym *amd_expression(Llvm *p, const Value *v);
 /* The tensor's buffer resource; NULL: it has none. */
