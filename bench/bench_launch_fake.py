@@ -170,7 +170,7 @@ def measure(vendor):
     kit, fake = build(tempfile.mkdtemp()), ctypes.PyDLL(library)
     kernel = add3(vendor)
     if kernel.machine.kind != vendor:
-        print(f"{vendor}: there is no code for its devices yet")
+        print(f"{vendor}: no code can be generated for its devices (is libLLVM installed?)")
         return
     size = (ctypes.c_int64 * 1)(32)
     Tensor, views, args = tensor_type(kit), [], []
