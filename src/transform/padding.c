@@ -132,11 +132,13 @@ static bool bitcast_holds(Pad *p, const Op *op, const Sym *dim, Padding want) {
 }
 
 /* Whether the padding of v along dim, as far as v was made with the symbols in force now, holds the
- * neutral element. An operand made with other symbols may exist where v does not. */
+ * neutral element. An operand made with other symbols may exist where v does not, and one without
+ * the dimension is repeated along it. */
 static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
   const Op *op = v->def;
   if (!op) return false;
   if (op->kind == OP_fill || op->kind == OP_scalar) return is_neutral(op, want);
+  if (type_base_dim(v->type, dim) < 0) return false;
   for (int i = 0; i < op->nargs; i++)
     if (op->args[i]->type->kind == TYPE_tile && end_of(p, op->args[i], dim) != end_of(p, v, dim))
       return false;
