@@ -9,8 +9,10 @@ It needs only Python, NumPy and the build: without libLLVM kernels are not compi
 the counts say so.
 
 The summary has the cases, seconds and findings of each fuzzer, and how often each feature of
-kernels was drawn and accepted. The output of failures, and kernels that were shrunk, are in the
-folder --keep. The exit status is 0 if nothing was found.
+kernels was drawn and accepted. It is written again after every process, so that a run that is
+killed leaves one. A process still running when the minutes are over is stopped and counts nothing.
+The output of failures, and kernels that were shrunk, are in the folder --keep. The exit status is 0
+if nothing was found.
 """
 
 import argparse
@@ -34,6 +36,7 @@ COUNTS = {"fuzz_sym": 10000, "fuzz_parse": 2000, "fuzz_passes": 500, "fuzz_fault
           "fuzz_python": 400}  # of one process  # fmt: skip
 ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there is one per core
 SPARE = 20  # seconds before the end in which no process is started: the running ones must finish
+HANG = 600  # seconds after which a process is a finding
 
 
 def programs(build):
@@ -52,7 +55,8 @@ class Campaign:
     def __init__(self, args):
         self.args, self.lock = args, threading.Lock()
         self.end = time.time() + 60 * args.minutes
-        self.seed = args.seed
+        self.seed, self.began, self.stopped = args.seed, time.time(), 0
+        self.programs = programs(os.environ.get("BUILD", "build"))
         self.fuzzers, self.findings, self.features = {}, [], {}
 
     def next_seed(self, n):
@@ -70,6 +74,29 @@ class Campaign:
             row["core_seconds"] = round(row["core_seconds"] + seconds, 1)
             row["findings"] += failed
             self.findings += what
+            self.write()
+
+    def summary(self):
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        core = sum(row["core_seconds"] for row in self.fuzzers.values())
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return {
+            "commit": commit,
+            "wall_seconds": round(time.time() - self.began, 1),
+            "core_hours": round(core / 3600, 2),
+            "cpu_hours": round((used.ru_utime + used.ru_stime) / 3600, 2),
+            "jobs": self.args.jobs,
+            "stopped": self.stopped,
+            "programs": {name: os.path.relpath(path, ROOT) for name, path in self.programs.items()},
+            "fuzzers": self.fuzzers,
+            "findings": self.findings,
+            "features": self.features,
+        }
+
+    def write(self):
+        if self.args.json:
+            with open(self.args.json, "w") as file:
+                file.write(json.dumps(self.summary(), indent=1) + "\n")
 
     def note_features(self, table):
         with self.lock:
@@ -80,22 +107,25 @@ class Campaign:
 
 
 def execute(campaign, name, command, seed):
-    """Runs it to its end; (output, seconds, failed)."""
+    """Runs it to its end; (output, seconds, finding), or None if the campaign ended first."""
     began = time.time()
-    hung = False
+    ended = None
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
             command, cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
         )
         try:
-            process.wait(max(campaign.left(), 0) + 600)
+            process.wait(min(HANG, max(campaign.left(), 1)))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            hung = True
+            ended = "hang" if time.time() - began >= HANG else "stopped"
         out.seek(0)
         text = out.read().decode(errors="replace")
-    status = "hang" if hung else process.returncode
+    if ended == "stopped":
+        campaign.stopped += 1
+        return None
+    status = ended or process.returncode
     if status == 0:
         return text, time.time() - began, None
     log = os.path.join(campaign.args.keep, f"{name}-{seed}.log")
@@ -114,7 +144,10 @@ def run_other(campaign, name, path):
     seed, count = campaign.next_seed(COUNTS.get(name, 1000)), COUNTS.get(name, 1000)
     command = [sys.executable, path] if path.endswith(".py") else [path]
     command += ["--seed", str(seed), "--count", str(count)]
-    text, seconds, finding = execute(campaign, name, command, seed)
+    ran = execute(campaign, name, command, seed)
+    if not ran:
+        return
+    text, seconds, finding = ran
     passed, failed = counted(text)
     campaign.note(name, passed + failed, seconds, max(failed, 1) if finding else 0, [finding] if finding else [])
 
@@ -126,7 +159,10 @@ def run_kernels(campaign):
         counts = os.path.join(folder, "counts.json")
         command = [sys.executable, KERNELS, "--seed", str(seed), "--seconds", f"{seconds:.0f}"]
         command += ["--keep", campaign.args.keep, "--json", counts]
-        text, seconds, finding = execute(campaign, "fuzz_kernels", command, seed)
+        ran = execute(campaign, "fuzz_kernels", command, seed)
+        if not ran:
+            return
+        text, seconds, finding = ran
         if os.path.exists(counts):
             with open(counts) as file:
                 campaign.note_features(json.load(file)["features"])
@@ -158,31 +194,14 @@ def main():
     args = parser.parse_args()
     args.keep = os.path.abspath(args.keep)
     os.makedirs(args.keep, exist_ok=True)
-    fuzzers, campaign, began = programs(os.environ.get("BUILD", "build")), Campaign(args), time.time()
-    jobs = [threading.Thread(target=job, args=(campaign, i, fuzzers)) for i in range(args.jobs)]
+    campaign = Campaign(args)
+    jobs = [threading.Thread(target=job, args=(campaign, i, campaign.programs)) for i in range(args.jobs)]
     for thread in jobs:
         thread.start()
     for thread in jobs:
         thread.join()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    core = sum(row["core_seconds"] for row in campaign.fuzzers.values())
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    summary = {
-        "commit": commit,
-        "wall_seconds": round(time.time() - began, 1),
-        "core_hours": round(core / 3600, 2),
-        "cpu_hours": round((used.ru_utime + used.ru_stime) / 3600, 2),
-        "jobs": args.jobs,
-        "programs": {name: os.path.relpath(path, ROOT) for name, path in fuzzers.items()},
-        "fuzzers": campaign.fuzzers,
-        "findings": campaign.findings,
-        "features": campaign.features,
-    }
-    text = json.dumps(summary, indent=1)
-    print(text)
-    if args.json:
-        with open(args.json, "w") as file:
-            file.write(text + "\n")
+    campaign.write()
+    print(json.dumps(campaign.summary(), indent=1))
     return bool(campaign.findings)
 
 

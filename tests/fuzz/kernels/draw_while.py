@@ -11,7 +11,8 @@ from .case import EXACT, Statement
 from .draw_values import pick
 
 LIMITS = ("fixed", "group", "memory", "flag")
-MOST = 4  # rounds
+MOST = 4  # iterations of a loop that a flag ends
+STEPS = 6 * (1 + 8)  # at most, of two nested loops: from -2 to below 4, and to below 3 + the outer counter
 
 
 class Loop:
@@ -74,11 +75,10 @@ class Loop:
 
 def steps(case, v):
     """What an iteration does with the value: (text, NumPy), and how large it becomes."""
-    r, rounds = case.r, 2 * MOST * MOST
     found = [("maximum", 0), ("minimum", 0)]
-    if v.most + rounds * 8 <= EXACT[v.dtype]:
-        found += [("add", rounds * 7), ("count", rounds * 8), ("row", rounds * 7)]
-    return r.choice(found)
+    if v.most + STEPS * 8 <= EXACT[v.dtype]:
+        found += [("add", STEPS * 7), ("count", STEPS * 8), ("row", STEPS * 7)]
+    return case.r.choice(found)
 
 
 def repeat(case, into):
