@@ -559,6 +559,8 @@ TEST(mapping_iterators_may_rename_dimensions) {
   CHECK(build_check_mapping(f.cx, &(Mapping){1, {both, 2}, {out, 1}, NULL, 0}, (Span){0}));
   CHECK(build_check_mapping(f.cx, &(Mapping){1, {out, 1}, {both, 2}, NULL, 0}, (Span){0}));
   CHECK_INT(f.cx->diags.errors, 0);
+  builder_free(f.b);
+  context_free(f.cx);
 }
 
 TEST(mapping_iterators_are_one_dimension_of_the_register) {
