@@ -38,7 +38,7 @@ static LlvmTarget target_of(const LlvmLibrary *l, Arena *a, const CompileOptions
 
 static const LlvmLibrary *open_llvm(Kernel *k, Arena *a) {
   const char *error = NULL;
-  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
+  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", 0, &error);
   if (!llvm) diag_add(&k->cx->diags, DIAG_E0901, k->at, "%s", error);
   return llvm;
 }
@@ -93,7 +93,7 @@ const char cpu_key_word[] = " processor ";
 
 const char *cpu_key(Arena *a, const CompileOptions *o) {
   const char *error = NULL;
-  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
+  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", 0, &error);
   if (!llvm) return "no LLVM";
   LlvmTarget t = target_of(llvm, a, o);
   return arena_printf(a, "LLVM %u%s%s %s %s %d", llvm->version, cpu_key_word, t.words.triple, t.cpu,
@@ -102,7 +102,7 @@ const char *cpu_key(Arena *a, const CompileOptions *o) {
 
 const char *cpu_misfit(Arena *a, const TargetInfo *machine) {
   const char *error = NULL;
-  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", &error);
+  const LlvmLibrary *llvm = llvm_library_open(a, "CPU targets need", 0, &error);
   const CpuInfo *p = cpu_named(machine->name);
   if (!llvm || !p || !*p->arch) return NULL; /* the problem is reported elsewhere */
   LlvmTarget host = cpu_host_target(llvm, a);

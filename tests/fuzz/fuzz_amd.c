@@ -153,7 +153,7 @@ static const char ir[] =
 static bool compile(Arena *a, AmdCode *object, AmdCode *linked, LlvmDisassembler *d) {
   const char *error = NULL;
   LlvmCode code;
-  const LlvmLibrary *l = llvm_library_open(a, "the fuzzer needs", &error);
+  const LlvmLibrary *l = llvm_library_open(a, "the fuzzer needs", 0, &error);
   LlvmCompile o = {.target = kit_target("gfx942"), .passes = "default<O1>"};
   if (!l || !l->amdgpu || !llvm_compile(l, a, ir, &o, &code, &error))
     return printf("%s\n", error), false;

@@ -101,6 +101,21 @@ def test_every_version_compiles(version):
     assert f"LLVM {version}\n" in done.stdout and "compiled: True" in done.stdout
 
 
+@pytest.mark.skipif(
+    "WAVE_LLVM" in os.environ or 19 not in installed() or max(installed()) == 19,
+    reason="needs LLVM 19 and a newer one",
+)
+def test_newer_versions_do_not_change_the_choice():
+    """CPUs, and chips that LLVM 19 knows, use 19; newer chips the newest."""
+    assert "LLVM 19\n" in run_kernels().stdout
+    for chip, version in [("gfx942", 19), ("gfx950", max(installed()))]:
+        command = [WAVEC, ROOT / "docs/staged.wave", "--passes=all", "--emit=asm", f"--target={chip}"]
+        named = {**os.environ, "WAVE_LLVM": installed()[version]}
+        ours, theirs = (subprocess.run(command, capture_output=True, env=e) for e in (None, named))
+        assert ours.returncode == 0, ours.stderr.decode()
+        assert ours.stdout == theirs.stdout
+
+
 def said_what_to_do(text):
     return "apt-get install libllvm19" in text and "WAVE_LLVM=" in text
 

@@ -17,7 +17,7 @@
 
 static inline const LlvmLibrary *kit_llvm(Arena *a) {
   const char *error = NULL;
-  const LlvmLibrary *l = llvm_library_open(a, "CPU targets need", &error);
+  const LlvmLibrary *l = llvm_library_open(a, "CPU targets need", 0, &error);
   if (!l) printf("skipped: %s\n", error);
   return l;
 }

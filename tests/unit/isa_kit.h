@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "isa/isa.h"
+#include "runtime/amd/amd_compile.h"
 #include "runtime/amd/amd_image.h"
 #include "runtime/amd/amd_object.h"
 #include "runtime/llvm/llvm_library.h"
@@ -60,10 +61,10 @@ static inline void isa_kit_close(IsaKit *k) { arena_free(k->a); }
 
 static inline IsaKit isa_kit(const char *ir, const char *chip) {
   IsaKit k = {.a = arena_new(), .most = 1 << 24};
-  const LlvmLibrary *l = llvm_library_open(k.a, "the tests need", &k.error);
+  const LlvmLibrary *l = amd_library_open(k.a, chip_named(chip), &k.error);
   LlvmCode object;
   AmdCode linked;
-  if (!l || !l->amdgpu) return printf("skipped: %s\n", k.error), k.skipped = true, k;
+  if (!l) return printf("skipped: %s\n", k.error), k.skipped = true, k;
   LlvmCompile o = {.target = kit_target(chip), .passes = "default<O1>"};
   if (llvm_compile(l, k.a, ir, &o, &object, &k.error) &&
       amd_object_link(k.a, object.bytes, object.size, &linked, &k.error) &&

@@ -3,7 +3,7 @@
 
 static const LlvmLibrary *library(Arena *a) {
   const char *error = NULL;
-  const LlvmLibrary *l = llvm_library_open(a, "the tests need", &error);
+  const LlvmLibrary *l = llvm_library_open(a, "the tests need", 0, &error);
   if (!l || !l->amdgpu) return printf("skipped: %s\n", error), NULL;
   return l;
 }

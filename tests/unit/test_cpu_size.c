@@ -30,7 +30,7 @@ static long lines_of(const char *text) {
 
 static long bytes_of(Arena *a, const char *llvm) {
   const char *error = NULL;
-  const LlvmLibrary *l = llvm_library_open(a, "CPU targets need", &error);
+  const LlvmLibrary *l = llvm_library_open(a, "CPU targets need", 0, &error);
   LlvmCode code;
   if (!l) return 0;
   LlvmCompile o = {.target = cpu_host_target(l, a)};

@@ -131,10 +131,10 @@ TEST(library_by_name) {
   Arena *a = arena_new();
   const char *error = NULL;
   setenv("WAVE_LLVM", "/nowhere/libLLVM.so", 1);
-  CHECK(!llvm_library_open(a, "CPU targets need", &error));
+  CHECK(!llvm_library_open(a, "CPU targets need", 0, &error));
   CHECK(error && strstr(error, "WAVE_LLVM") && strstr(error, "/nowhere/libLLVM.so"));
   setenv("WAVE_LLVM", "libm.so.6", 1);
-  CHECK(!llvm_library_open(a, "CPU targets need", &error));
+  CHECK(!llvm_library_open(a, "CPU targets need", 0, &error));
   CHECK(error && strstr(error, "older than version 16"));
   unsetenv("WAVE_LLVM");
   arena_free(a);

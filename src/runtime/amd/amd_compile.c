@@ -6,7 +6,7 @@
 
 const LlvmLibrary *amd_library_open(Arena *a, const AmdChip *chip, const char **error) {
   const char *user = arena_printf(a, "compiling for %s needs", chip->name);
-  const LlvmLibrary *l = llvm_library_open(a, user, error);
+  const LlvmLibrary *l = llvm_library_open(a, user, chip->llvm, error);
   if (!l) return NULL;
   if (!l->amdgpu)
     *error = arena_printf(a,

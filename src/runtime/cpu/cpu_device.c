@@ -74,7 +74,7 @@ static bool cpu_open(Device *d, const DeviceReport *r) {
   CpuState *s = ARENA_NEW(d->arena, CpuState);
   const char *error = NULL;
   d->state = s;
-  s->llvm = llvm_library_open(d->arena, "CPU targets need", &error);
+  s->llvm = llvm_library_open(d->arena, "CPU targets need", 0, &error);
   if (!s->llvm) return diag_add(r->diags, DIAG_E0901, r->at, "%s", error), false;
   s->pool = cpu_pool_take();
   if (!s->pool) diag_add(r->diags, DIAG_E0902, r->at, "out of memory for threads");

@@ -16,7 +16,9 @@
 
 /* ---- finding ---- */
 
-enum { OLDEST = 16, NEWEST = 40 };
+/* Kernels are tested and measured with version 19: installing another does not change what is
+ * compiled. Chips that need a newer one get the newest. */
+enum { OLDEST = 16, PREFERRED = 19, NEWEST = 40 };
 
 static void *symbol_of(void *library, const char *name, StrBuf *why) {
   void *found = dlsym(library, name);
@@ -84,16 +86,22 @@ static bool try_open(LlvmLibrary *l, Arena *a, const char *path, StrBuf *tried) 
   return false;
 }
 
-/* By the names that distributions use, newest first. */
-static bool try_names(LlvmLibrary *l, Arena *a, StrBuf *tried) {
+/* By the names that distributions use. */
+static bool try_version(LlvmLibrary *l, Arena *a, int version, StrBuf *tried) {
   static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so"};
+  for (size_t i = 0; i < WV_LEN(forms); i++) {
+    StrBuf name = {.arena = a};
+    const char *hole = strstr(forms[i], "%d");
+    sb_printf(&name, "%.*s%d%s", (int)(hole - forms[i]), forms[i], version, hole + 2);
+    if (try_open(l, a, sb_text(&name), tried)) return true;
+  }
+  return false;
+}
+
+static bool try_names(LlvmLibrary *l, Arena *a, bool newest, StrBuf *tried) {
+  if (!newest && try_version(l, a, PREFERRED, tried)) return true;
   for (int version = NEWEST; version >= OLDEST; version--)
-    for (size_t i = 0; i < WV_LEN(forms); i++) {
-      StrBuf name = {.arena = a};
-      const char *hole = strstr(forms[i], "%d");
-      sb_printf(&name, "%.*s%d%s", (int)(hole - forms[i]), forms[i], version, hole + 2);
-      if (try_open(l, a, sb_text(&name), tried)) return true;
-    }
+    if ((newest || version != PREFERRED) && try_version(l, a, version, tried)) return true;
   return false;
 }
 
@@ -121,7 +129,7 @@ static bool try_folders(LlvmLibrary *l, Arena *a, StrBuf *tried) {
  * the process, since it stays loaded. */
 typedef struct Remembered {
   pthread_mutex_t lock;
-  char path[1024]; /* "": none yet */
+  char path[2][1024]; /* the preferred one, the newest; "": none yet */
 } Remembered;
 
 static Remembered *remembered(void) {
@@ -129,27 +137,28 @@ static Remembered *remembered(void) {
   return &last;
 }
 
-static bool try_remembered(LlvmLibrary *l, Arena *a) {
+static bool try_remembered(LlvmLibrary *l, Arena *a, bool newest) {
   Remembered *r = remembered();
   StrBuf unheard = {.arena = a};
-  char path[sizeof r->path];
+  char path[sizeof r->path[0]];
   pthread_mutex_lock(&r->lock);
-  strcpy(path, r->path);
+  strcpy(path, r->path[newest]);
   pthread_mutex_unlock(&r->lock);
   return *path && try_open(l, a, path, &unheard);
 }
 
-static const LlvmLibrary *remember(const LlvmLibrary *l) {
+static const LlvmLibrary *remember(const LlvmLibrary *l, bool newest) {
   Remembered *r = remembered();
   pthread_mutex_lock(&r->lock);
-  if (strlen(l->path) < sizeof r->path) strcpy(r->path, l->path);
+  if (strlen(l->path) < sizeof r->path[0]) strcpy(r->path[newest], l->path);
   pthread_mutex_unlock(&r->lock);
   return l;
 }
 
-static const LlvmLibrary *find(Arena *a, const char *user, const char **error) {
+static const LlvmLibrary *find(Arena *a, const char *user, unsigned wanted, const char **error) {
   LlvmLibrary *l = ARENA_NEW(a, LlvmLibrary);
   StrBuf tried = {.arena = a};
+  bool newest = wanted > PREFERRED;
   const char *given = environment_text(VARIABLE_LLVM);
   if (given) { /* an explicit choice has no fallback */
     if (try_open(l, a, given, &tried)) return l;
@@ -158,8 +167,8 @@ static const LlvmLibrary *find(Arena *a, const char *user, const char **error) {
                           sb_text(&tried));
     return NULL;
   }
-  if (try_remembered(l, a)) return l;
-  if (try_names(l, a, &tried) || try_folders(l, a, &tried)) return remember(l);
+  if (try_remembered(l, a, newest)) return l;
+  if (try_names(l, a, newest, &tried) || try_folders(l, a, &tried)) return remember(l, newest);
   *error =
       arena_printf(a,
                    "%s libLLVM %d or newer, which was not found (`apt-get install libllvm19`, or "
@@ -173,11 +182,12 @@ static void leave_gate(void *unused) {
   cpu_gate_out();
 }
 
-const LlvmLibrary *llvm_library_open(Arena *a, const char *user, const char **error) {
+const LlvmLibrary *llvm_library_open(Arena *a, const char *user, unsigned wanted,
+                                     const char **error) {
   Held inside;
   cpu_gate_in(false);
   landing_hold(&inside, leave_gate, NULL);
-  const LlvmLibrary *l = find(a, user, error);
+  const LlvmLibrary *l = find(a, user, wanted, error);
   landing_let_go(&inside);
   cpu_gate_out();
   return l;

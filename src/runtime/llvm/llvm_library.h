@@ -2,7 +2,9 @@
  * text.
  *
  * Nothing is linked: any libLLVM from version 16 on will do. A loaded library stays loaded
- * (unloading LLVM is not safe), so opening it again costs next to nothing. */
+ * (unloading LLVM is not safe), so opening it again costs next to nothing. If several versions are
+ * installed, version 19 is used, or the newest if 19 is too old for the machine; a process may use
+ * both. WAVE_LLVM names another. */
 #ifndef WV_LLVM_LIBRARY_H
 #define WV_LLVM_LIBRARY_H
 
@@ -21,8 +23,10 @@ typedef struct LlvmLibrary {
 } LlvmLibrary;
 
 /* NULL: none was found, or the one named by WAVE_LLVM does not load; *error says what was tried and
- * what would help. `user`: what needs it, such as "CPU targets need". */
-const LlvmLibrary *llvm_library_open(Arena *a, const char *user, const char **error);
+ * what would help. `user`: what needs it, such as "CPU targets need". `wanted`: the version that the
+ * machine needs, 0 for any; the library may be older if there is no other. */
+const LlvmLibrary *llvm_library_open(Arena *a, const char *user, unsigned wanted,
+                                     const char **error);
 
 /* The machine for which code is compiled. */
 typedef struct LlvmTarget {
