@@ -362,7 +362,7 @@ def flagged(grid):
 
 
 @needs_cpu
-@pytest.mark.parametrize("grid", [2, 40])
+@pytest.mark.parametrize("grid", [2, 40, 1500])
 def test_workgroups_wait_for_the_last(grid):
     """More workgroups than CPU cores: one that waits does not keep the others from running."""
     data, flag, c = (np.zeros(n, np.int32) for n in (32, 1, 32))
@@ -373,8 +373,8 @@ def test_workgroups_wait_for_the_last(grid):
 @needs_cpu
 def test_more_workgroups_than_run_at_once():
     data, flag, c = (np.zeros(n, np.int32) for n in (32, 1, 32))
-    with pytest.raises(LaunchError, match="1025 workgroups that wait for each other; at most 1024"):
-        flagged(1025)(data, flag, c)
+    with pytest.raises(LaunchError, match="4097 workgroups that wait for each other; at most 4096"):
+        flagged(4097)(data, flag, c)
     assert not c.any() and not flag.any()
 
 

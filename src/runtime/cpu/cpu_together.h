@@ -8,7 +8,7 @@
 
 #include "runtime/cpu/cpu_pool.h"
 
-enum { CPU_TOGETHER_MOST = 1024 }; /* threads */
+enum { CPU_TOGETHER_MOST = 4096 }; /* threads */
 
 /* As cpu_pool_run, but `run` is called with wave numbers: wave w of workgroup g is g * waves + w,
  * and they share the workgroup's scratch. `groups`: how many run concurrently, all that wait for
