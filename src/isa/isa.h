@@ -64,14 +64,15 @@ typedef struct IsaLaunch {
 
 typedef enum IsaFaultKind {
   ISA_OK,
-  ISA_UNKNOWN,  /* a case of an instruction that is not implemented */
-  ISA_OUTSIDE,  /* an access outside the ranges, LDS or scratch memory */
-  ISA_EARLY,    /* a register or LDS touched before the wait that covers it */
-  ISA_UNSET,    /* a register that was never written */
-  ISA_RACE,     /* LDS shared between waves without a barrier in between */
-  ISA_BARRIER,  /* a barrier that some waves never reach */
-  ISA_DIVERGED, /* a matrix instruction with inactive lanes */
-  ISA_ENDLESS,  /* more instructions than the launch allows */
+  ISA_UNKNOWN,   /* a case of an instruction that is not implemented */
+  ISA_OUTSIDE,   /* an access outside the ranges, LDS or scratch memory */
+  ISA_UNALIGNED, /* an atomic operation on an address that is not a multiple of its size */
+  ISA_EARLY,     /* a register or LDS touched before the wait that covers it */
+  ISA_UNSET,     /* a register that was never written */
+  ISA_RACE,      /* LDS shared between waves without a barrier in between */
+  ISA_BARRIER,   /* a barrier that some waves never reach */
+  ISA_DIVERGED,  /* a matrix instruction with inactive lanes */
+  ISA_ENDLESS,   /* more instructions than the launch allows */
 } IsaFaultKind;
 
 typedef struct IsaFault {

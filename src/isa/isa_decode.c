@@ -185,7 +185,8 @@ static bool assign(Decode *x, IsaInstr *i, const Words *w) {
   if (given != nd + wanted) return x->why = "an unexpected number of operands", false;
   for (int n = 0; n < given; n++) {
     IsaArg *a = n < nd ? &i->d[n] : &i->s[n - nd];
-    if (!operand(w->operand[n], a)) return x->why = w->operand[n], false;
+    bool ok = operand(w->operand[n], a), is_register = a->kind == ISA_V || a->kind == ISA_S;
+    if (!ok || (n < nd && !is_register)) return x->why = w->operand[n], false;
   }
   i->nd = (uint8_t)nd, i->ns = (uint8_t)ns;
   if (has_mask && wanted < ns)
@@ -315,6 +316,11 @@ IsaKernel *isa_decode(Arena *a, const IsaImage *image, IsaDisassemble *next, voi
   k->image = *image;
   if (strncmp(image->chip, "gfx", 3) != 0 || strlen(image->chip) < 6)
     return *error = arena_printf(a, "`%s` is not a chip that can be executed", image->chip), NULL;
+  if ((image->preload & 127) > ISA_PRELOADED)
+    return *error =
+               arena_printf(a, "kernel `%s` starts with %d arguments in registers, of at most %d",
+                            image->name, image->preload & 127, ISA_PRELOADED),
+           NULL;
   describe(k);
   k->code = ARENA_ARRAY(a, IsaInstr, count_instructions(image, next, user) + 1);
   Decode x = {.arena = a, .k = k};

@@ -140,11 +140,12 @@ static void merge_half(IsaWave *w, const IsaInstr *i, uint32_t *out) {
 }
 
 static void merge_sdwa(IsaWave *w, const IsaInstr *i, uint32_t *out) {
+  if (i->select == ISA_DWORD) return;
   const uint32_t *old = w->v[i->d[0].index];
   bool is_byte = i->select >= ISA_BYTE_0 && i->select <= ISA_BYTE_3;
   int shift = is_byte ? 8 * (i->select - ISA_BYTE_0) : 16 * (i->select - ISA_WORD_0);
   uint32_t bits = is_byte ? 0xff : 0xffff, mask = bits << shift;
-  for (int l = 0; i->select != ISA_DWORD && l < w->k->lanes; l++) {
+  for (int l = 0; l < w->k->lanes; l++) {
     uint32_t v = (out[l] & bits) << shift, rest = 0;
     if (i->unused == ISA_PRESERVE) rest = old[l] & ~mask;
     if (i->unused == ISA_SEXT && v >> (shift + (is_byte ? 7 : 15)) & 1) rest = ~(mask | (mask - 1));

@@ -6,9 +6,10 @@
 
 enum {
   ISA_LANES = 64,
-  ISA_VGPRS = 512,   /* accumulation registers a0.. are 256.. */
-  ISA_SGPRS = 128,   /* including the special ones below */
-  ISA_GENERAL = 106, /* SGPRs that hold what programs put there */
+  ISA_VGPRS = 512,    /* accumulation registers a0.. are 256.. */
+  ISA_SGPRS = 128,    /* including the special ones below */
+  ISA_GENERAL = 106,  /* SGPRs that hold what programs put there */
+  ISA_PRELOADED = 32, /* SGPRs that a wave may start with arguments in, at most */
   ISA_VCC = 106,
   ISA_TTMP = 108, /* ttmp0 */
   ISA_M0 = 124,
@@ -319,7 +320,9 @@ typedef enum IsaAtomic {
   ATOMIC_PKBF16
 } IsaAtomic;
 
-/* An operation on 4 or 8 bytes; returns the value before. Other threads of the host may execute
+/* False after reporting that an atomic operation cannot be executed on these bytes. */
+bool isa_atomic_aligned(IsaWave *w, int lane, const uint8_t *at, int bytes);
+/* An operation on 4 or 8 aligned bytes; returns the value before. Other threads of the host may execute
  * atomic operations on the same memory. */
 uint64_t isa_atomic(int op, uint8_t *at, int bytes, uint64_t value, uint64_t compare);
 

@@ -118,6 +118,12 @@ static const Case fault_cases[] = {
      ISA_BARRIER, "wave 1 has ended without this barrier"},
     {"gfx942", GFX9("s_branch 65535"), ISA_ENDLESS, "1000 instructions"},
     {"gfx942", GFX9("s_trap 2"), ISA_UNKNOWN, "stops itself"},
+    {"gfx942", GFX9(LOAD_ARGS, "v_mov_b32_e32 v1, 2", "global_atomic_add v1, v0, s[2:3]"),
+     ISA_UNALIGNED, "on 4 bytes is 2 bytes beyond"},
+    {"gfx942",
+     GFX9("v_mov_b32_e32 v1, 4", "v_mov_b32_e32 v2, 0", "v_mov_b32_e32 v3, 0",
+          "ds_add_u64 v1, v[2:3]"),
+     ISA_UNALIGNED, "on 8 bytes is 4 bytes beyond"},
     /* Copies from memory to LDS are not ordered with LDS reads, even of the same wave. */
     {"gfx942",
      GFX9(LOAD_ARGS, ADDRESS, "s_mov_b32 m0, 0", "global_load_lds_dword v1, s[2:3]",
@@ -185,6 +191,7 @@ TEST(unknown) {
       {"v_mfma_f32_16x16x16_f16 a[0:3], v[0:3], v[2:3], a[0:3]",
        "a form of this matrix instruction that is not implemented"},
       {"s_branch 100", "a branch out of the kernel"},
+      {"v_readfirstlane_b32 0.5, v0", "0.5"},
       {"ds_swizzle_b32 v0, v1 offset:swizzle(FFT,1)", "offset:swizzle(FFT,1)"},
   };
   for (size_t i = 0; i < WV_LEN(cases); i++) {
@@ -198,4 +205,18 @@ TEST(unknown) {
   }
 }
 
-TESTS_MAIN(RUN(faults) RUN(report) RUN(unknown))
+/* More arguments in registers than a descriptor can mean. */
+TEST(preloaded) {
+  Program p = {.line = {"s_endpgm"}, .n = 1};
+  IsaImage image = image_of(&p, "gfx942");
+  Arena *a = arena_new();
+  const char *error = NULL;
+  image.preload = 127;
+  CHECK(!isa_decode(a, &image, next_line, &p, &error));
+  CHECK_STR(error, "kernel `k` starts with 127 arguments in registers, of at most 32");
+  image.preload = 16;
+  CHECK(isa_decode(a, &image, next_line, &p, &error) != NULL);
+  arena_free(a);
+}
+
+TESTS_MAIN(RUN(faults) RUN(report) RUN(unknown) RUN(preloaded))

@@ -58,6 +58,16 @@ static uint64_t apply64(IsaAtomic op, uint64_t old, uint64_t v, uint64_t compare
   }
 }
 
+bool isa_atomic_aligned(IsaWave *w, int lane, const uint8_t *at, int bytes) {
+  int beyond = (int)((uintptr_t)at % (unsigned)bytes);
+  if (!beyond) return true;
+  isa_fault(
+      w, ISA_UNALIGNED, lane,
+      "an atomic operation on %d bytes is %d bytes beyond an address that is a multiple of %d",
+      bytes, beyond, bytes);
+  return false;
+}
+
 uint64_t isa_atomic(int op, uint8_t *at, int bytes, uint64_t value, uint64_t compare) {
   if (bytes == 8) {
     _Atomic uint64_t *p = (_Atomic uint64_t *)(void *)at;

@@ -150,7 +150,7 @@ static void step_atomic(IsaWave *w, const IsaInstr *i) {
     uint32_t at = w->v[i->s[0].index][l] + (uint32_t)i->offset;
     if (at % 4 == 0 && at < w->group->lds_bytes) w->group->shadow[at / 4] = (IsaShadow){0};
     uint8_t *to = isa_lds(w, l, at, (uint32_t)bytes, true, ISA_DS, number);
-    if (!to) return;
+    if (!to || !isa_atomic_aligned(w, l, to, bytes)) return;
     w->group->shadow[at / 4].writer = ISA_MANY;
     uint64_t before = isa_atomic(i->row->param[1], to, bytes, v, c);
     for (int n = 0; i->nd && n < words; n++)

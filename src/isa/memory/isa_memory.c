@@ -356,7 +356,7 @@ static void step_global_atomic(IsaWave *w, const IsaInstr *i) {
   for (int l = 0; l < w->k->lanes; l++) {
     if (!(exec >> l & 1)) continue;
     uint8_t *to = isa_memory(w, l, at[l], (uint32_t)bytes_of(i), true);
-    if (!to) return;
+    if (!to || !isa_atomic_aligned(w, l, to, bytes_of(i))) return;
     atomic_lane(w, i, &i->s[1], l, to);
   }
   end_atomic(w, i);
@@ -375,6 +375,7 @@ static void step_buffer_atomic(IsaWave *w, const IsaInstr *i) {
     uint8_t *to = buffer_at(w, &b, l, buffer_offset(w, i, &i->s[1], l), (uint32_t)bytes_of(i), true,
                             &outside);
     if (!to && !outside) return;
+    if (to && !isa_atomic_aligned(w, l, to, bytes_of(i))) return;
     if (to) atomic_lane(w, &with, &i->s[0], l, to);
   }
   end_atomic(w, &with);
