@@ -141,4 +141,67 @@ TEST(truncated) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(truncated))
+/* The first aligned word with this value, in a loaded code object. */
+static uint8_t *find_bytes(const AmdImage *image, uint32_t value) {
+  for (size_t at = 0; at + 64 <= image->size; at += 64)
+    if (memcmp(image->memory + at, &value, 4) == 0) return (uint8_t *)image->memory + at;
+  return NULL;
+}
+
+/* Numbers that a code object may not ask for. */
+TEST(edited) {
+  static const struct {
+    size_t at; /* in the descriptor */
+    uint32_t value;
+    const char *error;
+  } cases[] = {
+      {0, UINT32_MAX,
+       "the descriptor of `k` asks for 4294967295 bytes of LDS, of which gfx942 has "
+       "65536"},
+      {4, 1 << 30, "the descriptor of `k` asks for 1073741824 bytes of scratch memory for a lane"},
+      {16, 64, "the descriptor of `k` names another entry"},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Arena *a = arena_new();
+    LlvmCode object;
+    AmdCode linked;
+    AmdImage image;
+    IsaImage k;
+    const char *error = "nothing";
+    if (compile(a, whole, &object) &&
+        amd_object_link(a, object.bytes, object.size, &linked, &error) &&
+        amd_image_load(a, linked.bytes, linked.size, &image, &error)) {
+      uint8_t *descriptor = find_bytes(&image, 192); /* its first word: the bytes of LDS */
+      CHECK(descriptor && amd_image_kernel(a, &image, "k", &k, &error));
+      memcpy(descriptor + cases[i].at, &cases[i].value, 4);
+      CHECK(!amd_image_kernel(a, &image, "k", &k, &error));
+      CHECK(strstr(error, cases[i].error) != NULL);
+      if (!strstr(error, cases[i].error)) printf("%s\n", error);
+    }
+    arena_free(a);
+  }
+}
+
+/* Code in a section of a type that has no bytes in a file, but a size. */
+TEST(code_without_bytes) {
+  static const uint32_t types[] = {SHT_NULL, SHT_NOBITS};
+  for (size_t t = 0; t < WV_LEN(types); t++) {
+    Arena *a = arena_new();
+    LlvmCode object;
+    AmdCode linked;
+    const char *error = "nothing";
+    if (compile(a, whole, &object)) {
+      char *bytes = arena_copy(a, object.bytes, object.size);
+      Elf64_Ehdr *h = (Elf64_Ehdr *)(void *)bytes;
+      Elf64_Shdr *s = (Elf64_Shdr *)(void *)(bytes + h->e_shoff);
+      for (int i = 0; i < h->e_shnum; i++)
+        if (s[i].sh_flags & SHF_EXECINSTR)
+          s[i].sh_type = types[t], s[i].sh_size = 1 << 30, s[i].sh_flags = SHF_EXECINSTR;
+      CHECK(!amd_object_link(a, bytes, object.size, &linked, &error));
+      CHECK(strncmp(error, "offset 0x", 9) == 0);
+    }
+    arena_free(a);
+  }
+}
+
+TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(truncated) RUN(edited) RUN(code_without_bytes))

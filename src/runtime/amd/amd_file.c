@@ -62,8 +62,8 @@ static bool read_symbols(AmdFile *f, const Elf64_Shdr *s) {
 static bool read_sections(AmdFile *f) {
   for (int i = 0; i < f->nsections; i++) {
     const Elf64_Shdr *s = &f->sections[i];
-    bool has_bytes = s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL;
-    if (has_bytes && !amd_file_at(f, s->sh_offset, s->sh_size, "a section")) return false;
+    if (s->sh_type != SHT_NOBITS && !amd_file_at(f, s->sh_offset, s->sh_size, "a section"))
+      return false;
     if (s->sh_addralign > 4096 || (s->sh_addralign & (s->sh_addralign - 1)))
       return amd_file_fail(f, s->sh_offset, "a section aligned to %llu",
                            (unsigned long long)s->sh_addralign);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "target/target.h"
+
 enum { IMAGE_MOST = 1 << 28, ALIGN = 4096 }; /* bytes; a segment's alignment */
 
 static bool load_segments(AmdFile *f, AmdImage *out) {
@@ -53,6 +55,9 @@ static bool find_places(AmdFile *f, AmdImage *out) {
                            kernels[i].name);
     if (c->st_value > out->size || out->size - c->st_value < c->st_size || c->st_value % 256)
       return amd_file_fail(f, c->st_value, "the code of `%s` is not in memory", kernels[i].name);
+    if (c->st_size > f->size)
+      return amd_file_fail(f, c->st_value, "the code of `%s` is larger than the file",
+                           kernels[i].name);
   }
   return true;
 }
@@ -74,29 +79,44 @@ static uint32_t word(const uint8_t *at) {
   return v;
 }
 
+enum {
+  GROUP = 0, /* offsets in the descriptor */
+  PRIVATE = 4,
+  ENTRY = 16,
+  RSRC3 = 44,
+  RSRC1 = 48,
+  RSRC2 = 52,
+  PROPERTIES = 56,
+  PROLOGUE = 256,
+  PRIVATE_MOST = 1 << 18 /* bytes: more than a driver gives a lane */
+};
+
 /* The descriptor's entry is relative to itself. Preloaded arguments: execution starts after a
  * prologue of 256 bytes that loads them for firmware that does not. */
-static bool read_descriptor(const AmdImage *image, const Place *p, IsaImage *out) {
-  enum {
-    GROUP = 0,
-    PRIVATE = 4,
-    ENTRY = 16,
-    RSRC3 = 44,
-    RSRC1 = 48,
-    RSRC2 = 52,
-    PROPERTIES = 56,
-    PROLOGUE = 256
-  };
+static void read_descriptor(const AmdImage *image, const Place *p, IsaImage *out) {
   const uint8_t *d = image->memory + p->descriptor;
-  uint64_t entry = word(d + ENTRY) | (uint64_t)word(d + ENTRY + 4) << 32;
   out->group_bytes = word(d + GROUP), out->private_bytes = word(d + PRIVATE);
   out->rsrc1 = word(d + RSRC1), out->rsrc2 = word(d + RSRC2), out->rsrc3 = word(d + RSRC3);
   out->properties = (uint16_t)word(d + PROPERTIES);
   out->preload = (uint16_t)(word(d + PROPERTIES) >> 16);
   uint64_t skip = out->preload ? PROLOGUE : 0;
   out->code = image->memory + p->code + skip;
-  out->bytes = p->bytes - skip;
-  return p->descriptor + entry == p->code && skip < p->bytes;
+  out->bytes = skip < p->bytes ? p->bytes - skip : 0;
+}
+
+/* What is wrong with a kernel; NULL: nothing. */
+static const char *wrong_descriptor(Arena *a, const AmdImage *image, const Place *p,
+                                    const IsaImage *k) {
+  const uint8_t *at = image->memory + p->descriptor + ENTRY;
+  uint64_t entry = word(at) | (uint64_t)word(at + 4) << 32;
+  const TargetInfo *t = target_find(chip_named(image->chip)->target).machine;
+  if (p->descriptor + entry != p->code || !k->bytes) return "names another entry";
+  if (k->group_bytes > (uint32_t)t->shared_most)
+    return arena_printf(a, "asks for %u bytes of LDS, of which %s has %d", k->group_bytes,
+                        image->chip, t->shared_most);
+  if (k->private_bytes > PRIVATE_MOST)
+    return arena_printf(a, "asks for %u bytes of scratch memory for a lane", k->private_bytes);
+  return NULL;
 }
 
 bool amd_image_kernel(Arena *a, const AmdImage *image, const char *name, IsaImage *out,
@@ -105,9 +125,11 @@ bool amd_image_kernel(Arena *a, const AmdImage *image, const char *name, IsaImag
     if (strcmp(image->note.kernels[i].name, name) != 0) continue;
     *out = (IsaImage){.name = image->note.kernels[i].name, .chip = image->chip};
     const Place *p = &((const Place *)image->places)[i];
-    if (read_descriptor(image, p, out)) return true;
-    *error = arena_printf(a, "offset 0x%llx: the descriptor of `%s` names another entry",
-                          (unsigned long long)p->descriptor, name);
+    read_descriptor(image, p, out);
+    const char *wrong = wrong_descriptor(a, image, p, out);
+    if (!wrong) return true;
+    *error = arena_printf(a, "offset 0x%llx: the descriptor of `%s` %s",
+                          (unsigned long long)p->descriptor, name, wrong);
     return false;
   }
   *error = arena_printf(a, "the code object has no kernel `%s`", name);

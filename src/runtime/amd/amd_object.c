@@ -14,7 +14,9 @@
 #include "base/strbuf.h"
 #include "runtime/amd/amd_file.h"
 
-enum { PAGE = 0x1000, CODE_ALIGN = 256, SECTIONS = 32, SEGMENTS = 5 };
+enum { PAGE = 0x1000, CODE_ALIGN = 256, SEGMENTS = 5 };
+/* OWN_SECTIONS: those that are not copied from the object. */
+enum { SECTIONS = 32, OWN_SECTIONS = 8 };
 
 typedef struct Link {
   AmdFile in;
@@ -68,20 +70,29 @@ static bool check_symbols(Link *k) {
   return true;
 }
 
+static bool is_constant(const Elf64_Shdr *s) {
+  return s->sh_flags & SHF_ALLOC && s->sh_type == SHT_PROGBITS && !(s->sh_flags & SHF_EXECINSTR) &&
+         s->sh_size;
+}
+
+static bool is_code(const Elf64_Shdr *s) { return s->sh_flags & SHF_EXECINSTR && s->sh_size; }
+
 static bool check_sections(Link *k) {
   AmdFile *f = &k->in;
-  int loaded = 0;
+  int copied = 0;
   for (int i = 0; i < f->nsections; i++) {
     const Elf64_Shdr *s = &f->sections[i];
-    bool allocated = s->sh_flags & SHF_ALLOC && s->sh_size;
+    bool allocated = s->sh_flags & (SHF_ALLOC | SHF_EXECINSTR) && s->sh_size;
     if (allocated && (s->sh_flags & SHF_WRITE || s->sh_type == SHT_NOBITS))
       return amd_file_fail(f, s->sh_offset,
                            "section `%s` is written at run time, which needs a "
                            "linker",
                            amd_section_name(f, i));
-    loaded += allocated;
+    copied += (s->sh_type == SHT_NOTE) + is_constant(s) + is_code(s);
   }
-  return loaded <= SECTIONS - 12 || amd_file_fail(f, f->head.e_shoff, "%d sections", loaded);
+  return copied <= SECTIONS - OWN_SECTIONS ||
+         amd_file_fail(f, f->head.e_shoff, "%d sections, of at most %d", copied,
+                       SECTIONS - OWN_SECTIONS);
 }
 
 /* ---- symbols ---- */
@@ -150,11 +161,6 @@ static void copy_section(Link *k, int i, uint64_t align, uint64_t shift) {
   k->index[i] = add_section(k, amd_section_name(&k->in, i), out);
 }
 
-static bool is_constant(const Elf64_Shdr *s) {
-  return s->sh_flags & SHF_ALLOC && s->sh_type == SHT_PROGBITS && !(s->sh_flags & SHF_EXECINSTR) &&
-         s->sh_size;
-}
-
 static void write_constants(Link *k) {
   for (int i = 0; i < k->in.nsections; i++)
     if (k->in.sections[i].sh_type == SHT_NOTE) {
@@ -198,8 +204,7 @@ static void write_constants(Link *k) {
 static bool write_code(Link *k) {
   uint64_t first = pad(k, CODE_ALIGN);
   for (int i = 0; i < k->in.nsections; i++)
-    if (k->in.sections[i].sh_flags & SHF_EXECINSTR && k->in.sections[i].sh_size)
-      copy_section(k, i, CODE_ALIGN, PAGE);
+    if (is_code(&k->in.sections[i])) copy_section(k, i, CODE_ALIGN, PAGE);
   if (k->out.n == first) return amd_file_fail(&k->in, k->in.head.e_shoff, "no code");
   set_segment(k, 1, PT_LOAD, PF_R | PF_X, first, k->out.n, PAGE, PAGE);
   return true;
