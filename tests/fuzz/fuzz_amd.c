@@ -5,9 +5,15 @@
  * LLVM's object and the code object that is linked from it are damaged: bytes and whole words
  * change, ranges are duplicated, moved or removed. The linker, the reader of the note and the
  * loader must reject them with an offset, or return something whose kernels lie in the memory that
- * they name; the executor then runs them to the end, or to a fault. The last line is "N passed, M failed". Without libLLVM nothing is tested. */
+ * they name; the executor then runs them to the end, or to a fault. If a case ends the process, its
+ * number is printed first. The last line is "N passed, M failed". Without libLLVM nothing is
+ * tested. */
+#define _GNU_SOURCE
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "unit/isa_kit.h"
 
@@ -50,33 +56,56 @@ static bool is_inside(const AmdImage *image, const IsaImage *k) {
 
 static bool has_offset(const char *error) { return error && strncmp(error, "offset 0x", 9) == 0; }
 
+/* ---- executing ----
+ *
+ * Addresses are operands of what is executed: they are the same on every machine and in every run,
+ * so that a case can be repeated. */
+
+enum { PAGE = 4096, ARGS_AT = PAGE, IMAGE_AT = 2 * PAGE, ROOM = 1 << 20 };
+#define MEMORY_AT UINT64_C(0x300000000000) /* free on x86-64 and AArch64, with sanitizers too */
+
+typedef struct Host {
+  LlvmDisassembler d;
+  uint8_t *memory; /* a page of data, one of arguments, and the code object */
+} Host;
+
+static bool open_memory(Host *h) {
+  h->memory = mmap((void *)(uintptr_t)MEMORY_AT, ROOM, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  return h->memory != MAP_FAILED || (printf("no memory at a fixed address\n"), false);
+}
+
 /* Decodes and executes what may not be a program any more: it ends, or a fault is reported. */
-static void execute(Arena *a, const AmdImage *image, const IsaImage *code, LlvmDisassembler *d) {
+static void execute(Arena *a, const AmdImage *image, const IsaImage *code, Host *h) {
   const char *error = NULL;
-  uint32_t data[64] = {0};
-  void *args[4] = {data, data, data, data};
-  IsaRange ranges[] = {{"data", (uint64_t)(uintptr_t)data, sizeof data, true},
-                       {"args", (uint64_t)(uintptr_t)args, sizeof args, false},
-                       {"code", (uint64_t)(uintptr_t)image->memory, image->size, false}};
-  IsaImage small = *code;
-  small.group_bytes &= 0xffff, small.private_bytes &= 0xfff;
-  IsaLaunch l = {.kernel = isa_decode(a, &small, kit_disassemble, d, &error),
+  enum { DATA = 256, ARGS = 32 };
+  uint8_t *data = h->memory, *args = h->memory + ARGS_AT, *memory = h->memory + IMAGE_AT;
+  if (image->size > ROOM - IMAGE_AT) return;
+  memset(data, 0, DATA);
+  for (int i = 0; i < ARGS / 8; i++) memcpy(args + 8 * i, &data, 8);
+  memcpy(memory, image->memory, image->size);
+  IsaRange ranges[] = {{"data", (uint64_t)(uintptr_t)data, DATA, true},
+                       {"args", (uint64_t)(uintptr_t)args, ARGS, false},
+                       {"code", (uint64_t)(uintptr_t)memory, image->size, false}};
+  IsaImage moved = *code;
+  moved.code = memory + (code->code - image->memory);
+  IsaLaunch l = {.kernel = isa_decode(a, &moved, kit_disassemble, &h->d, &error),
                  .grid = {1, 1, 1},
                  .block = {64, 1, 1},
                  .args = args,
-                 .args_bytes = sizeof args,
+                 .args_bytes = ARGS,
                  .ranges = ranges,
                  .nranges = 3,
                  .most = 2000};
   if (!l.kernel) return;
-  uint8_t *memory = arena_alloc(a, isa_machine_bytes(&l) + 64);
-  memory += (64 - (uintptr_t)memory % 64) % 64;
+  uint8_t *machine = arena_alloc(a, isa_machine_bytes(&l) + 64);
+  machine += (64 - (uintptr_t)machine % 64) % 64;
   IsaFault fault;
-  isa_run(isa_machine(memory, &l), &l, (unsigned[3]){0}, &fault);
+  isa_run(isa_machine(machine, &l), &l, (unsigned[3]){0}, &fault);
 }
 
 /* True: rejected with an offset, or everything is where it should be. */
-static bool load(Arena *a, const uint8_t *bytes, size_t n, LlvmDisassembler *d) {
+static bool load(Arena *a, const uint8_t *bytes, size_t n, Host *h) {
   AmdImage image;
   const char *error = NULL;
   if (!amd_image_load(a, bytes, n, &image, &error)) return has_offset(error);
@@ -84,21 +113,20 @@ static bool load(Arena *a, const uint8_t *bytes, size_t n, LlvmDisassembler *d) 
     IsaImage k;
     if (!amd_image_kernel(a, &image, image.note.kernels[i].name, &k, &error)) continue;
     if (!is_inside(&image, &k)) return false;
-    execute(a, &image, &k, d);
+    execute(a, &image, &k, h);
   }
   return true;
 }
 
-static bool link_and_load(Arena *a, const uint8_t *bytes, size_t n, LlvmDisassembler *d) {
+static bool link_and_load(Arena *a, const uint8_t *bytes, size_t n, Host *h) {
   AmdCode code;
   const char *error = NULL;
   if (!amd_object_link(a, bytes, n, &code, &error)) return has_offset(error);
-  return load(a, code.bytes, code.size, d);
+  return load(a, code.bytes, code.size, h);
 }
 
 /* Where the instructions of a linked file are: what is mapped there begins a page before it. */
 static size_t code_of(Arena *a, const AmdCode *linked, size_t *n) {
-  enum { PAGE = 4096 };
   AmdImage image;
   IsaImage k;
   const char *error;
@@ -109,26 +137,50 @@ static size_t code_of(Arena *a, const AmdCode *linked, size_t *n) {
 }
 
 /* Other instructions, in an intact file. */
-static bool other_code(const AmdCode *linked, LlvmDisassembler *d) {
+static bool other_code(const AmdCode *linked, Host *h) {
   Arena *a = arena_new();
   size_t n, at = code_of(a, linked, &n);
   uint8_t *bytes = memcpy(arena_alloc(a, linked->size + 1), linked->bytes, linked->size);
   for (size_t i = 1 + below(3); i > 0 && n > 4; i--) {
-    uint32_t word =
-        below(2) ? next() : (uint32_t)1 << below(32) ^ *(uint32_t *)(void *)(bytes + at);
-    memcpy(bytes + at + below(n / 4) * 4, &word, 4);
+    uint8_t *to = bytes + at + below(n / 4) * 4;
+    uint32_t word;
+    memcpy(&word, to, 4);
+    word = below(2) ? next() : word ^ (uint32_t)1 << below(32);
+    memcpy(to, &word, 4);
   }
-  bool ok = load(a, bytes, linked->size, d);
+  bool ok = load(a, bytes, linked->size, h);
   arena_free(a);
   return ok;
 }
 
-static bool one_case(const AmdCode *file, bool is_linked, LlvmDisassembler *d) {
+/* Other numbers in the descriptor of an intact kernel: what a wave starts with. */
+static bool other_start(const AmdCode *linked, Host *h) {
+  Arena *a = arena_new();
+  AmdImage image;
+  IsaImage k;
+  const char *error = NULL;
+  bool ok = amd_image_load(a, linked->bytes, linked->size, &image, &error) &&
+            amd_image_kernel(a, &image, "k", &k, &error);
+  if (ok) {
+    if (below(2)) k.group_bytes = next() & 0xffff;
+    if (below(2)) k.private_bytes = next() & 0xfff;
+    if (below(2)) k.rsrc1 = next();
+    if (below(2)) k.rsrc2 = next();
+    if (below(2)) k.rsrc3 = next();
+    if (below(2)) k.properties = (uint16_t)next();
+    if (below(2)) k.preload = (uint16_t)(below(2) ? next() : below(128));
+    execute(a, &image, &k, h);
+  }
+  arena_free(a);
+  return ok;
+}
+
+static bool one_case(const AmdCode *file, bool is_linked, Host *h) {
   Arena *a = arena_new();
   size_t n = file->size;
   uint8_t *bytes = memcpy(arena_alloc(a, n + 1), file->bytes, n);
   for (size_t i = 1 + below(4); i > 0 && n > 0; i--) n = damage(bytes, n);
-  bool ok = is_linked ? load(a, bytes, n, d) : link_and_load(a, bytes, n, d);
+  bool ok = is_linked ? load(a, bytes, n, h) : link_and_load(a, bytes, n, h);
   arena_free(a);
   return ok;
 }
@@ -150,37 +202,64 @@ static const char ir[] =
     "define amdgpu_kernel void @second(ptr addrspace(1) %o) {\n"
     "  store i32 1, ptr addrspace(1) %o\n  ret void\n}\n";
 
-static bool compile(Arena *a, AmdCode *object, AmdCode *linked, LlvmDisassembler *d) {
+/* ---- cases ---- */
+
+typedef struct Files {
+  AmdCode object, linked;
+} Files;
+
+/* A case is its number alone: --seed N --count 1 runs case N. */
+static bool run_case(const Files *f, uint64_t n, Host *h) {
+  state = n * UINT64_C(0x9e3779b97f4a7c15);
+  switch (n % 4) {
+  case 0: return one_case(&f->object, false, h);
+  case 1: return one_case(&f->linked, true, h);
+  case 2: return other_code(&f->linked, h);
+  default: return other_start(&f->linked, h);
+  }
+}
+
+static char running[64]; /* printed if the case ends the process */
+
+static void crashed(int sig) {
+  ssize_t n = write(STDERR_FILENO, running, strlen(running));
+  (void)n;
+  signal(sig, SIG_DFL);
+  raise(sig);
+}
+
+static bool compile(Arena *a, Files *f, LlvmDisassembler *d) {
   const char *error = NULL;
   LlvmCode code;
   const LlvmLibrary *l = llvm_library_open(a, "the fuzzer needs", 0, &error);
   LlvmCompile o = {.target = kit_target("gfx942"), .passes = "default<O1>"};
   if (!l || !l->amdgpu || !llvm_compile(l, a, ir, &o, &code, &error))
     return printf("%s\n", error), false;
-  *object = (AmdCode){code.bytes, code.size};
+  f->object = (AmdCode){code.bytes, code.size};
   if (!llvm_disassemble_open(l, &o.target, d)) return printf("no disassembler\n"), false;
-  if (amd_object_link(a, object->bytes, object->size, linked, &error)) return true;
+  if (amd_object_link(a, f->object.bytes, f->object.size, &f->linked, &error)) return true;
   return printf("%s\n", error), false;
 }
 
 int main(int argc, char **argv) {
+  static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
   uint64_t seed = 1, count = 10000, failed = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
     if (strcmp(argv[i], "--count") == 0) count = strtoull(argv[i + 1], NULL, 10);
   }
   Arena *a = arena_new();
-  AmdCode object, linked;
-  LlvmDisassembler d = {0};
-  if (!compile(a, &object, &linked, &d)) count = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    state = (seed + i) * UINT64_C(0x9e3779b97f4a7c15);
-    if (i % 3 == 2 ? other_code(&linked, &d) : one_case(i % 3 ? &linked : &object, i % 3, &d))
-      continue;
+  Files files;
+  Host h = {0};
+  if (!compile(a, &files, &h.d) || !open_memory(&h)) count = 0;
+  for (size_t i = 0; i < WV_LEN(fatal); i++) signal(fatal[i], crashed);
+  for (uint64_t n = seed; n < seed + count; n++) {
+    snprintf(running, sizeof running, "crashed: --seed %" PRIu64 " --count 1\n", n);
+    if (run_case(&files, n, &h)) continue;
     failed++;
-    printf("seed %" PRIu64 ", case %" PRIu64 "\n", seed, i);
+    printf("failed: --seed %" PRIu64 " --count 1\n", n);
   }
-  if (d.state) llvm_disassemble_close(&d);
+  if (h.d.state) llvm_disassemble_close(&h.d);
   arena_free(a);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", count - failed, failed);
   return failed != 0;
