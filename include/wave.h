@@ -358,6 +358,10 @@ WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, boo
                             size_t *n);
 /* The same for an AMD GPU, as a code object that its drivers load. */
 WV_API char *wv_emit_hsaco(wv_kernel *k, const char *target, bool fast_math, size_t *n);
+/* What limits the speed of a code object for an AMD GPU, not necessarily ours: for every loop with
+ * matrix instructions the instructions by kind, and the cycles of each unit of the machine, as text.
+ * `name`: of the file, for errors. It needs libLLVM. NULL after reporting; free with wv_free. */
+WV_API char *wv_code_loops(wv_ctx *cx, const char *name, const void *bytes, size_t n);
 /* Checks a kernel, and warns about constructs that mean something else than they seem to. */
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);

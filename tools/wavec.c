@@ -161,7 +161,7 @@ static bool check_text(wv_ctx *cx, const char *name, const char *text, size_t le
 static void report(const Options *o, wv_ctx *cx) {
   wv_diag d;
   for (int i = 0; i < wv_diag_count(cx); i++)
-    if (wv_diag_get(cx, i, &d) && !(o->run && strcmp(d.severity, "remark") == 0))
+    if (wv_diag_get(cx, i, &d) && !((o->run || o->loops) && strcmp(d.severity, "remark") == 0))
       fputs(d.rendered, stderr);
 }
 
@@ -254,7 +254,7 @@ static bool emits_c(const Options *o) { return emits(o, "c"); }
 
 static bool wants_text(const Options *o) {
   if (o->emit) return strcmp(o->emit, "wave") == 0;
-  return !o->run && !o->dump && !o->dump_before && !o->proof;
+  return !o->run && !o->loops && !o->dump && !o->dump_before && !o->proof;
 }
 
 static void print_proof(wv_kernel *k, FILE *out) {
@@ -282,6 +282,7 @@ static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *ou
   if (o->check_passes) return check_passes(o, cx, k);
   if (emits_c(o)) return emit_c(o, cx, k);
   if (emits(o, "program")) return compile_program(o, cx, k);
+  if (o->loops) return kernel_loops(o, cx, k, out);
   const char *kind = o->run ? runner(o, cx, k) : NULL;
   if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;
   if (wants_text(o)) {
@@ -319,11 +320,9 @@ static int compile_sized(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) 
   return status;
 }
 
-static int compile_file(const Options *o, const char *path, FILE *out) {
-  size_t len;
-  char *text = read_text(path, &len);
-  if (!text) return STATUS_USAGE;
-  wv_ctx *cx = wv_ctx_new();
+/* The kernels of a text. */
+static int compile_text(const Options *o, wv_ctx *cx, const char *path, const char *text,
+                        size_t len, FILE *out) {
   wv_kernel *kernels[MAX_KERNELS];
   const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
   int n = check_text(cx, name, text, len) ? wv_parse(cx, name, text, kernels, MAX_KERNELS) : -1;
@@ -334,12 +333,23 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
   }
   for (int i = 0; i < n && i < MAX_KERNELS; i++) {
     if (status == STATUS_OK) {
-      if (i && wants_text(o)) fputc('\n', out);
+      if (i && (wants_text(o) || o->loops)) fputc('\n', out);
       status = compile_sized(o, cx, kernels[i], out);
     }
     wv_kernel_free(kernels[i]);
   }
   if (n > MAX_KERNELS) complain("%s: only the first %d kernels are read", path, MAX_KERNELS);
+  return status;
+}
+
+static int compile_file(const Options *o, const char *path, FILE *out) {
+  size_t len;
+  char *text = read_text(path, &len);
+  if (!text) return STATUS_USAGE;
+  wv_ctx *cx = wv_ctx_new();
+  int status = o->loops && is_code_object(path, text, len)
+                   ? print_loops(cx, path, text, len, out)
+                   : compile_text(o, cx, path, text, len, out);
   report(o, cx);
   wv_ctx_free(cx);
   free(text);

@@ -2,6 +2,8 @@
 #ifndef WV_WAVEC_H
 #define WV_WAVEC_H
 
+#include <stdio.h>
+
 #include "wave.h"
 
 typedef struct WordList {
@@ -13,7 +15,7 @@ typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
   const char *schedule, *json, *html, *start_after, *dump_before, *data;
   WordList set, arg, out, show;
-  bool run, time, proof, check_passes, costs, nonfinite, fast_math, version, help;
+  bool run, loops, time, proof, check_passes, costs, nonfinite, fast_math, version, help;
   WordList files;
 } Options;
 
@@ -76,6 +78,11 @@ int compile_program(const Options *o, wv_ctx *cx, wv_kernel *k);
 
 /* ---- wavec_cache.c: wavec cache list|verify|clear [FOLDER] */
 int cache_command(int argc, char **argv);
+
+/* ---- wavec_loops.c: the loops of a code object, and of a kernel that is compiled to one */
+bool is_code_object(const char *path, const char *bytes, size_t n); /* or meant to be one */
+int print_loops(wv_ctx *cx, const char *name, const void *bytes, size_t n, FILE *out);
+int kernel_loops(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out);
 
 /* ---- wavec_check.c: checks that no pass changes what the kernel computes */
 int check_passes(const Options *o, wv_ctx *cx, wv_kernel *k);

@@ -8,7 +8,7 @@
 
 typedef enum OptionKind { OPTION_FLAG, OPTION_WORD, OPTION_LIST } OptionKind;
 
-typedef enum Command { COMPILES = 1, RUNS = 2 } Command;
+typedef enum Command { COMPILES = 1, RUNS = 2, COUNTS = 4 } Command;
 
 typedef struct Option {
   const char *name, *value;
@@ -23,22 +23,23 @@ typedef struct Option {
 #define WORD(field) OPTION_WORD, offsetof(Options, field)
 #define LIST(field) OPTION_LIST, offsetof(Options, field)
 #define BOTH (COMPILES | RUNS)
+#define EVERY (COMPILES | RUNS | COUNTS)
 #define HEADING(text, commands)                                                                    \
   { text, NULL, OPTION_FLAG, 0, commands, NULL, NULL }
 
 static const Option options[] = {
-    HEADING("Output:", BOTH),
+    HEADING("Output:", EVERY),
     {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|hsaco|c|program|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
      "for a CPU, not necessarily this one, or an AMD GPU; hsaco: a code object for an AMD GPU; c: "
      "compiled for the target, as a pair of C files (docs/gpu.md); program: the same, but write "
      "nothing; none: only check"},
-    {"fast-math", NULL, FLAG(fast_math), BOTH, NULL,
+    {"fast-math", NULL, FLAG(fast_math), EVERY, NULL,
      "faster, less accurate math functions on devices (docs/numerics.md)"},
-    {"o", "FILE", WORD(output), BOTH, NULL, "write to FILE instead of standard output"},
+    {"o", "FILE", WORD(output), EVERY, NULL, "write to FILE instead of standard output"},
     {"proof", NULL, FLAG(proof), BOTH, NULL,
      "for each access, print which bounds are proved and which are checked"},
-    {"set", "SYM=EXPR", LIST(set), BOTH, NULL,
+    {"set", "SYM=EXPR", LIST(set), EVERY, NULL,
      "bind a symbol; overrides a `bind` row of the header"},
 
     HEADING("Running:", RUNS),
@@ -68,11 +69,12 @@ static const Option options[] = {
      "write findings and counters as JSON (-: standard output)"},
     {"html", "FILE", WORD(html), RUNS, NULL, "write a self-contained HTML report"},
 
-    HEADING("Passes:", BOTH),
-    {"target", "NAME", WORD(target), COMPILES, NULL, "compile for this target; see --list=targets"},
+    HEADING("Passes:", EVERY),
+    {"target", "NAME", WORD(target), COMPILES | COUNTS, NULL,
+     "compile for this target; see --list=targets"},
     {"passes", "A,B", WORD(passes), BOTH, NULL,
      "run these passes in this order; `all`: the whole pipeline"},
-    {"start-after", "PASS", WORD(start_after), BOTH, NULL,
+    {"start-after", "PASS", WORD(start_after), EVERY, NULL,
      "the file is a dump made after this pass: run the passes after it"},
     {"stop-after", "PASS", WORD(stop_after), BOTH, NULL, "stop after this pass"},
     {"dump", "A,B", WORD(dump), BOTH, NULL,
@@ -84,12 +86,12 @@ static const Option options[] = {
     {"check-passes", NULL, FLAG(check_passes), COMPILES, NULL,
      "run the kernel after each pass and compare the results"},
 
-    HEADING("Information:", BOTH),
+    HEADING("Information:", EVERY),
     {"list", "TABLE", WORD(list), BOTH,
      "ops|passes|targets|devices|diagnostics|mma|dtypes|environment", "print a table"},
     {"explain", "CODE", WORD(explain), BOTH, NULL, "explain a diagnostic, such as E0203"},
     {"version", NULL, FLAG(version), BOTH, NULL, "print the version"},
-    {"help", NULL, FLAG(help), BOTH, NULL,
+    {"help", NULL, FLAG(help), EVERY, NULL,
      "print this help; `wavec run --help`: options for running"},
 };
 enum { NOPTIONS = sizeof options / sizeof *options };
@@ -131,11 +133,13 @@ static const Option *find_option(const char *name, size_t len, unsigned commands
 static bool unknown_option(const char *word, const char *name, size_t len, unsigned command) {
   const char *names[NOPTIONS];
   int n = 0;
-  const Option *elsewhere = find_option(name, len, BOTH);
+  const Option *elsewhere = find_option(name, len, EVERY);
   if (elsewhere && command == COMPILES)
     return complain("--%s is an option of `run`: use wavec run FILE --%s", elsewhere->name,
                     elsewhere->name);
-  if (elsewhere) return complain("--%s is not an option of `run`", elsewhere->name);
+  if (elsewhere)
+    return complain("--%s is not an option of `%s`", elsewhere->name,
+                    command == RUNS ? "run" : "loops");
   for (int i = 0; i < NOPTIONS; i++)
     if (!is_heading(&options[i])) names[n++] = options[i].name;
   char typed[64];
@@ -162,11 +166,15 @@ static bool store(Options *all, const Option *o, const char *value) {
   return true;
 }
 
+static unsigned command_of(const Options *o) {
+  return o->run ? RUNS : o->loops ? COUNTS : COMPILES;
+}
+
 /* --name, --name=value, --name value, -o value; *i advances past what was consumed. */
 static bool take_option(Options *all, int argc, char **argv, int *i) {
   const char *word = argv[*i], *name = word + (word[1] == '-' ? 2 : 1);
   size_t len = strcspn(name, "=");
-  unsigned command = all->run ? RUNS : COMPILES;
+  unsigned command = command_of(all);
   if (strcmp(word, "-h") == 0) name = "help", len = 4;
   const Option *o = find_option(name, len, command);
   if (!o) return unknown_option(word, name, len, command);
@@ -182,6 +190,7 @@ static bool take_option(Options *all, int argc, char **argv, int *i) {
 bool parse_options(Options *all, int argc, char **argv) {
   int i = 1;
   if (argc > 1 && strcmp(argv[1], "run") == 0) all->run = true, i++;
+  else if (argc > 1 && strcmp(argv[1], "loops") == 0) all->loops = true, i++;
   for (; i < argc; i++) {
     if (argv[i][0] != '-' || !argv[i][1]) push_word(&all->files, argv[i]);
     else if (!take_option(all, argc, argv, &i)) return false;
@@ -223,6 +232,7 @@ static void print_option(const Option *o) {
 static const char compile_help[] =
     "wavec [options] FILE.wave...        check and print kernels in text form (docs/ir.md)\n"
     "wavec run FILE.wave... [options]    run them; see `wavec run --help`\n"
+    "wavec loops FILE.hsaco|FILE.wave    what limits loops of AMD code; see `wavec loops --help`\n"
     "wavec cache list|verify|clear       manage the cache of compiled programs\n"
     "wavec again FILE.wave               repeat a call that failed with an internal error\n"
     "\n"
@@ -247,15 +257,28 @@ static const char run_examples[] =
     "  wavec run gemm.wave --target sim:sm_90a --html=report.html --schedule=random:7\n"
     "  wavec run gemm.wave --target cuda          run it on the first GPU\n";
 
+static const char loops_help[] =
+    "wavec loops FILE.hsaco|FILE.wave... [options]\n"
+    "\n"
+    "Print the loops with matrix instructions of code objects for AMD GPUs: instructions by kind,\n"
+    "registers, waves per SIMD, and the cycles for which an iteration of a wave occupies each "
+    "unit\n"
+    "of the machine (docs/amd.md). Any code object is read; kernels in text form are compiled for\n"
+    "--target first. Nothing is executed.\n";
+static const char loops_examples[] = "  wavec loops gemm.wave --target gfx942\n"
+                                     "  wavec loops gemm.hsaco\n";
+
 void print_help(const Options *o) {
-  unsigned command = o->run ? RUNS : COMPILES;
-  puts(o->run ? run_help : compile_help);
+  unsigned command = command_of(o);
+  const char *help = o->run ? run_help : o->loops ? loops_help : compile_help;
+  const char *examples = o->run ? run_examples : o->loops ? loops_examples : compile_examples;
+  puts(help);
   for (int i = 0, shown = 0; i < NOPTIONS; i++) {
     const Option *row = &options[i];
     if (!(row->commands & command)) continue;
     if (is_heading(row)) printf("%s%s\n", shown++ ? "\n" : "", row->name);
     else print_option(row);
   }
-  printf("\nExamples:\n%s", o->run ? run_examples : compile_examples);
+  printf("\nExamples:\n%s", examples);
   puts("\nExit status: 0 success, 1 errors were reported, 2 invalid command line.");
 }

@@ -5,9 +5,9 @@
  * LLVM's object and the code object that is linked from it are damaged: bytes and whole words
  * change, ranges are duplicated, moved or removed. The linker, the reader of the note and the
  * loader must reject them with an offset, or return something whose kernels lie in the memory that
- * they name; the executor then runs them to the end, or to a fault. If a case ends the process, its
- * number is printed first. The last line is "N passed, M failed". Without libLLVM nothing is
- * tested. */
+ * they name; the executor then runs them to the end, or to a fault, and their loops are counted or
+ * rejected with an offset. If a case ends the process, its number is printed first. The last line is
+ * "N passed, M failed". Without libLLVM nothing is tested. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime/amd/amd_loops.h"
 #include "unit/isa_kit.h"
 
 static uint64_t state;
@@ -115,7 +116,7 @@ static bool load(Arena *a, const uint8_t *bytes, size_t n, Host *h) {
     if (!is_inside(&image, &k)) return false;
     execute(a, &image, &k, h);
   }
-  return true;
+  return amd_loops(a, &image, h->d.l, &error) || has_offset(error);
 }
 
 static bool link_and_load(Arena *a, const uint8_t *bytes, size_t n, Host *h) {

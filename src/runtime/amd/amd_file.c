@@ -67,7 +67,9 @@ static bool read_sections(AmdFile *f) {
     if (s->sh_addralign > 4096 || (s->sh_addralign & (s->sh_addralign - 1)))
       return amd_file_fail(f, s->sh_offset, "a section aligned to %llu",
                            (unsigned long long)s->sh_addralign);
-    if (s->sh_type == SHT_SYMTAB && !read_symbols(f, s)) return false;
+    /* .symtab; a file that was stripped has only .dynsym, which comes first */
+    bool has_symbols = s->sh_type == SHT_SYMTAB || (s->sh_type == SHT_DYNSYM && !f->symbols);
+    if (has_symbols && !read_symbols(f, s)) return false;
   }
   if (f->head.e_shstrndx >= f->nsections) return true; /* sections without names */
   f->section_names = strings(f, &f->sections[f->head.e_shstrndx], &f->section_names_size);

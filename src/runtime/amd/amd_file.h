@@ -21,7 +21,7 @@ typedef struct AmdFile {
   Elf64_Ehdr head;
   const Elf64_Shdr *sections;
   int nsections;
-  const Elf64_Sym *symbols; /* of .symtab; NULL: none */
+  const Elf64_Sym *symbols; /* of .symtab, otherwise of .dynsym; NULL: none */
   size_t nsymbols;
   const char *names; /* of symbols, and of sections: both end with a zero byte */
   size_t names_size;

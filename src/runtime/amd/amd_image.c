@@ -26,7 +26,18 @@ static bool load_segments(AmdFile *f, AmdImage *out) {
     if (p[i].p_type == PT_LOAD)
       memcpy(memory + p[i].p_vaddr, f->bytes + p[i].p_offset, p[i].p_filesz);
   out->memory = memory, out->size = size;
+  out->segments = p, out->nsegments = h->e_phnum;
   return true;
+}
+
+uint64_t amd_image_offset(const AmdImage *image, const uint8_t *at) {
+  uint64_t address = (uint64_t)(at - image->memory);
+  for (int i = 0; i < image->nsegments; i++) {
+    const Elf64_Phdr *p = &image->segments[i];
+    if (p->p_type == PT_LOAD && address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz)
+      return p->p_offset + (address - p->p_vaddr);
+  }
+  return address;
 }
 
 /* Where each kernel's descriptor and function are, by the symbols. */
@@ -40,6 +51,14 @@ static const Elf64_Sym *find_symbol(const AmdFile *f, const char *name) {
   return NULL;
 }
 
+/* Assemblers leave out sizes: the code then ends with its section. */
+static uint64_t code_size(const AmdFile *f, const Elf64_Sym *s) {
+  if (s->st_size || s->st_shndx >= f->nsections) return s->st_size;
+  const Elf64_Shdr *in = &f->sections[s->st_shndx];
+  uint64_t before = s->st_value - in->sh_addr;
+  return before < in->sh_size ? in->sh_size - before : 0;
+}
+
 static bool find_places(AmdFile *f, AmdImage *out) {
   AmdKernelNote *kernels = (AmdKernelNote *)out->note.kernels;
   Place *places = ARENA_ARRAY(f->arena, Place, out->note.nkernels + 1);
@@ -49,11 +68,11 @@ static bool find_places(AmdFile *f, AmdImage *out) {
     if (!d || !c)
       return amd_file_fail(f, f->head.e_shoff, "no symbol `%s`",
                            d ? kernels[i].name : kernels[i].symbol);
-    places[i] = (Place){d->st_value, c->st_value, c->st_size};
+    places[i] = (Place){d->st_value, c->st_value, code_size(f, c)};
     if (d->st_value > out->size || out->size - d->st_value < 64 || d->st_value % 64)
       return amd_file_fail(f, d->st_value, "the descriptor of `%s` is not in memory",
                            kernels[i].name);
-    if (c->st_value > out->size || out->size - c->st_value < c->st_size || c->st_value % 256)
+    if (c->st_value > out->size || out->size - c->st_value < places[i].bytes || c->st_value % 256)
       return amd_file_fail(f, c->st_value, "the code of `%s` is not in memory", kernels[i].name);
     if (c->st_size > f->size)
       return amd_file_fail(f, c->st_value, "the code of `%s` is larger than the file",

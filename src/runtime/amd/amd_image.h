@@ -11,6 +11,8 @@ typedef struct AmdImage {
   uint64_t size;
   const char *chip;
   AmdNote note;
+  const Elf64_Phdr *segments;
+  int nsegments;
   const void *places; /* of the kernels, private to amd_image.c */
 } AmdImage;
 
@@ -20,5 +22,8 @@ bool amd_image_load(Arena *a, const void *bytes, size_t size, AmdImage *out, con
 /* The kernel `name` for the executor. False: *error. */
 bool amd_image_kernel(Arena *a, const AmdImage *image, const char *name, IsaImage *out,
                       const char **error);
+
+/* Where bytes of the image's memory are in the file. */
+uint64_t amd_image_offset(const AmdImage *image, const uint8_t *at);
 
 #endif

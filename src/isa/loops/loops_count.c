@@ -1,0 +1,270 @@
+/* loops_count.c: what a loop's instructions are, and how long each unit of the machine is occupied
+ * by them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "isa/loops/loops.h"
+#include "target/banks.h"
+
+typedef struct Units {
+  const char *target;
+  int simds, registers, granule, waves, scalars, issue, lanes, memory;
+} Units;
+
+static const Units units[] = {
+#define UNITS(target, ...) {#target, __VA_ARGS__},
+#include "isa/loops/loops.def"
+};
+
+static const char *target_name(const IsaImage *image) {
+  const AmdChip *chip = chip_named(image->chip);
+  return chip ? chip->target : image->chip;
+}
+
+/* Of a chip without a row: those of gfx942. */
+static const Units *units_of(const IsaImage *image) {
+  const char *target = target_name(image);
+  for (size_t i = 0; i < WV_LEN(units); i++)
+    if (strcmp(units[i].target, target) == 0) return &units[i];
+  return &units[1];
+}
+
+static const TargetInfo *machine_of(const IsaImage *image) {
+  return target_find(units_of(image)->target).machine;
+}
+
+static int wave_lanes(const IsaImage *image) {
+  enum { WAVE32 = 1 << 10 };
+  return image->properties & WAVE32 ? 32 : 64;
+}
+
+/* ---- occupancy ---- */
+
+static int divide_up(int n, int by) { return (n + by - 1) / by; }
+
+static void limit_waves(LoopRoom *r, int waves, const char *why) {
+  if (waves < r->waves) r->waves = waves, r->limit = why;
+}
+
+LoopRoom loops_room(const LoopKernel *k) {
+  enum { SCALAR_GRANULE = 16 };
+  const Units *u = units_of(k->image);
+  int lanes = wave_lanes(k->image), vector = divide_up((int)k->vector, u->granule) * u->granule;
+  int scalar = divide_up((int)k->scalar, SCALAR_GRANULE) * SCALAR_GRANULE;
+  LoopRoom r = {.waves = u->waves, .limit = "the hardware"};
+  r.waves_per_group = k->threads ? divide_up((int)k->threads, lanes) : 1;
+  if (vector) limit_waves(&r, u->registers / vector, "vector registers");
+  if (u->scalars && scalar) limit_waves(&r, u->scalars / scalar, "scalar registers");
+  int groups = r.waves * u->simds / r.waves_per_group; /* of a compute unit */
+  if (k->image->group_bytes) {
+    int fit = (int)(machine_of(k->image)->shared_most / (int64_t)k->image->group_bytes);
+    if (fit < groups) groups = fit, r.limit = "LDS";
+  }
+  int all = groups * r.waves_per_group;
+  r.busy = all < u->simds ? all : u->simds;
+  limit_waves(&r, divide_up(all, u->simds), r.limit);
+  return r;
+}
+
+/* ---- instructions ---- */
+
+/* Does the pattern (*: any characters, ?: one) describe the whole name? */
+static bool fits(const char *pattern, const char *name, int n) {
+  for (; *pattern; pattern++, name++, n--) {
+    if (*pattern == '*') {
+      for (; n >= 0; name++, n--)
+        if (fits(pattern + 1, name, n)) return true;
+      return false;
+    }
+    if (!n || (*pattern != '?' && *pattern != *name)) return false;
+  }
+  return n == 0;
+}
+
+typedef struct MatrixRow {
+  const char *target, *pattern;
+  int cycles, narrow;
+  bool shared;
+} MatrixRow;
+
+enum { APART, SHARED };
+
+static const MatrixRow matrices[] = {
+#define MATRIX(target, pattern, cycles, narrow, unit) {#target, pattern, cycles, narrow, unit},
+#include "isa/loops/loops.def"
+};
+
+static const MatrixRow *matrix_row(const IsaImage *image, const LoopInstr *i) {
+  const char *target = target_name(image);
+  for (size_t n = 0; n < WV_LEN(matrices); n++)
+    if (strcmp(matrices[n].target, target) == 0 && fits(matrices[n].pattern, i->text, i->name))
+      return &matrices[n];
+  return NULL;
+}
+
+/* The format of an operand; without the modifier it is fp8. */
+static bool has_narrow(const char *text, const char *number, const char *word) {
+  const char *at = strstr(text, number), *format = strstr(text, word);
+  if (at) return atoi(at + strlen(number)) >= 2;
+  return format && !strstr(format + strlen(word), "8,") &&
+         strncmp(format + strlen(word), "FP8", 3) && strncmp(format + strlen(word), "BF8", 3);
+}
+
+static int matrix_cycles(const MatrixRow *row, const char *text) {
+  bool narrow = has_narrow(text, "cbsz:", "matrix_a_fmt:MATRIX_FMT_") &&
+                has_narrow(text, "blgp:", "matrix_b_fmt:MATRIX_FMT_");
+  return narrow ? row->narrow : row->cycles;
+}
+
+static const struct {
+  const char *pattern;
+  int cdna, rdna;
+} slow[] = {
+#define SLOW(pattern, cdna, rdna) {pattern, cdna, rdna},
+#include "isa/loops/loops.def"
+};
+
+static int vector_times(const LoopInstr *i, const Units *u) {
+  for (size_t n = 0; n < WV_LEN(slow); n++)
+    if (fits(slow[n].pattern, i->text, i->name))
+      return u->lanes == 16 ? slow[n].cdna : slow[n].rdna;
+  return 1;
+}
+
+static const struct {
+  const char *part;
+  int bytes;
+} widths[] = {
+#define WIDTH(part, bytes) {part, bytes},
+#include "isa/loops/loops.def"
+};
+
+static bool contains(const LoopInstr *i, const char *part) {
+  const char *at = strstr(i->text, part);
+  return at && at + strlen(part) <= i->text + i->name;
+}
+
+static int lane_bytes(const LoopInstr *i) {
+  for (size_t n = 0; n < WV_LEN(widths); n++)
+    if (contains(i, widths[n].part)) return widths[n].bytes;
+  return 4;
+}
+
+static bool has_two_addresses(const LoopInstr *i) {
+  return contains(i, "read2") || contains(i, "write2") || contains(i, "2addr");
+}
+
+/* Without conflicts: as many cycles as the access has phases. */
+static int lds_cycles(const IsaImage *image, const LoopInstr *i) {
+  int phase[BANK_LANES] = {0}, lanes = wave_lanes(image), most = 0;
+  bool is_read = contains(i, "read") || contains(i, "load");
+  int bytes = lane_bytes(i);
+  bank_phases(machine_of(image), lanes, bytes == 12 ? 16 : bytes, is_read, phase);
+  for (int lane = 0; lane < lanes; lane++)
+    if (phase[lane] > most) most = phase[lane];
+  return (most + 1) * (has_two_addresses(i) ? 2 : 1);
+}
+
+/* Does it copy from memory to LDS? */
+static bool fills_lds(const LoopInstr *i) {
+  return i->kind == LOOP_MEMORY && (contains(i, "_lds") || strstr(i->text, " lds"));
+}
+
+static int memory_cycles(const IsaImage *image, const LoopInstr *i) {
+  enum { LEAST = 4 }; /* for the addresses */
+  int cycles = divide_up(lane_bytes(i) * wave_lanes(image), units_of(image)->memory);
+  return cycles > LEAST ? cycles : LEAST;
+}
+
+/* ---- copies of accumulators ---- */
+
+enum { FILES = 2, REGISTERS = 1024 };
+
+typedef struct RegisterSet {
+  bool has[FILES][REGISTERS];
+} RegisterSet;
+
+typedef struct Registers {
+  int file, first, last; /* file -1: not registers */
+} Registers;
+
+/* v5, v[4:7], a0: operand `n` of an instruction. */
+static Registers operand_of(const char *text, int n) {
+  static const Registers none = {-1, 0, 0};
+  const char *at = text + strcspn(text, " ");
+  for (; n && *at; n--) at += 1 + strcspn(at + 1, ",");
+  at += strspn(at, " ,");
+  if (*at != 'v' && *at != 'a') return none;
+  const char *digits = at + 1 + (at[1] == '[');
+  char *end;
+  Registers r = {*at == 'a', (int)strtol(digits, &end, 10), 0};
+  if (end == digits) return none;
+  r.last = *end == ':' ? (int)strtol(end + 1, NULL, 10) : r.first;
+  return r.first >= 0 && r.last < REGISTERS ? r : none;
+}
+
+static void add_registers(RegisterSet *s, Registers r) {
+  for (int i = r.first; r.file >= 0 && i <= r.last; i++) s->has[r.file][i] = true;
+}
+
+static bool has_registers(const RegisterSet *s, Registers r) {
+  for (int i = r.first; r.file >= 0 && i <= r.last; i++)
+    if (s->has[r.file][i]) return true;
+  return false;
+}
+
+static bool is_copy(const RegisterSet *accumulators, const char *text) {
+  Registers to = operand_of(text, 0), from = operand_of(text, 1);
+  if (strncmp(text, "v_accvgpr_", 10) != 0 && strncmp(text, "v_mov_b", 7) != 0) return false;
+  return from.file >= 0 && (has_registers(accumulators, to) || has_registers(accumulators, from));
+}
+
+static int count_copies(const LoopCode *code, int loop) {
+  RegisterSet accumulators = {0};
+  int copies = 0;
+  for (int i = 0; i < code->n; i++)
+    if (code->at[i].loop == loop && code->at[i].kind == LOOP_MATRIX)
+      add_registers(&accumulators, operand_of(code->at[i].text, 0));
+  for (int i = 0; i < code->n; i++)
+    copies += code->at[i].loop == loop && is_copy(&accumulators, code->at[i].text);
+  return copies;
+}
+
+/* ---- sums ---- */
+
+static void add_matrix(LoopMix *m, const IsaImage *image, const LoopInstr *i) {
+  const MatrixRow *row = matrix_row(image, i);
+  if (!row) {
+    m->unknown = i->text;
+    return;
+  }
+  int cycles = matrix_cycles(row, i->text);
+  m->cycles[LOOP_UNIT_MATRIX] += cycles;
+  if (row->shared) m->cycles[LOOP_UNIT_VALU] += cycles;
+}
+
+static void add_instruction(LoopMix *m, const LoopKernel *k, int busy, const LoopInstr *i) {
+  const IsaImage *image = k->image;
+  const Units *u = units_of(image);
+  int times = i->kind == LOOP_VALU ? vector_times(i, u) : 1;
+  m->n++, m->count[i->kind]++;
+  m->transcendental += times > 1;
+  m->scratch += strncmp(i->text, "scratch_", 8) == 0;
+  if (i->kind == LOOP_MATRIX) add_matrix(m, image, i);
+  if (i->kind == LOOP_VALU) m->cycles[LOOP_UNIT_VALU] += times * wave_lanes(image) / u->lanes;
+  if (i->kind == LOOP_SALU) m->cycles[LOOP_UNIT_SALU] += u->issue;
+  if (i->kind == LOOP_LDS || fills_lds(i)) m->cycles[LOOP_UNIT_LDS] += busy * lds_cycles(image, i);
+  if (i->kind == LOOP_MEMORY) m->cycles[LOOP_UNIT_MEMORY] += busy * memory_cycles(image, i);
+}
+
+LoopMix loops_count(const LoopKernel *k, const LoopRoom *room, const LoopCode *code, int loop) {
+  LoopMix m = {0};
+  int busy = room->busy ? room->busy : 1, waves = room->waves ? room->waves : 1;
+  for (int i = 0; i < code->n; i++)
+    if (code->at[i].loop == loop) add_instruction(&m, k, busy, &code->at[i]);
+  m.copies = count_copies(code, loop);
+  m.cycles[LOOP_UNIT_ISSUE] = (double)m.n * units_of(k->image)->issue / waves;
+  for (int u = 0; u < LOOP_UNITS; u++)
+    if (m.cycles[u] > m.cycles[m.bound]) m.bound = (LoopUnit)u;
+  return m;
+}
