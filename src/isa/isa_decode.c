@@ -16,6 +16,7 @@ typedef struct Decode {
   Arena *arena;
   const IsaKernel *k;
   const char *why; /* what is not understood */
+  uint8_t msb;     /* of the instructions that follow, see below */
 } Decode;
 
 enum { WORDS = 16 };
@@ -61,7 +62,7 @@ static bool special_name(const char *s, IsaArg *a) {
 
 /* v7, v[0:3], s2, a[0:1], ttmp9, v3.l */
 static bool register_name(const char *s, IsaArg *a) {
-  int base = *s == 'a' ? 256 : 0, most = ISA_GENERAL;
+  int base = *s == 'a' ? 256 : 0, most = ISA_GENERAL, beyond = *s == 'v' ? 63 : 0;
   a->kind = *s == 's' ? ISA_S : ISA_V;
   if (strncmp(s, "ttmp", 4) == 0) base = ISA_TTMP, a->kind = ISA_S, most = 16, s += 4;
   else if (*s == 'v' || *s == 'a') most = 256, s++;
@@ -74,7 +75,8 @@ static bool register_name(const char *s, IsaArg *a) {
   if (is_list && *end == ':') last = strtol(end + 1, &end, 10);
   if (is_list && *end++ != ']') return false;
   if (*end == '.') a->half = end[1], end += 2;
-  if (*end || first < 0 || last < first || last >= most || last - first >= 64) return false;
+  if (*end || first < 0 || last < first || first >= most || last - first >= 64) return false;
+  if (last >= most + beyond) return false; /* v[252:259] is a name on gfx1250 */
   a->index = (uint16_t)(base + first);
   a->count = (uint8_t)(last - first + 1);
   return true;
@@ -101,6 +103,8 @@ static bool operand(char *s, IsaArg *a) {
   if (strncmp(s, "neg(", 4) == 0) a->neg = true, s += 4, s[n -= 5] = 0;
   if (strncmp(s, "sext(", 5) == 0) a->sext = true, s += 5, s[n -= 6] = 0;
   if (strncmp(s, "abs(", 4) == 0) a->abs = true, s += 4, s[n -= 5] = 0;
+  if (strncmp(s, "lit(", 4) == 0) s += 4, s[n -= 5] = 0;
+  if (strncmp(s, "lit64(", 6) == 0) a->is_wide = true, s += 6, s[n -= 7] = 0;
   if (*s == '|' && n > 2) a->abs = true, s++, s[n - 2] = 0;
   return special_name(s, a) || register_name(s, a) || number_name(s, a);
 }
@@ -115,9 +119,10 @@ static void settle(IsaArg *a, char type) {
     else a->value = is_wide ? isa_bits64(a->real) : isa_bits((float)a->real);
     a->kind = ISA_IMM;
   } else if (a->kind == ISA_IMM && a->is_literal) {
-    if (type == 'd') a->value <<= 32;
+    if (type == 'd' && !a->is_wide && !(a->value >> 32)) a->value <<= 32;
     if (type == 'k') a->value = (uint64_t)(int64_t)(int16_t)a->value;
-    if (type == 'l') a->value = (uint64_t)(int64_t)(int32_t)a->value;
+    if (type == 'l' && !a->is_wide && !(a->value >> 32))
+      a->value = (uint64_t)(int64_t)(int32_t)a->value;
   }
 }
 
@@ -202,6 +207,27 @@ static void note_span(IsaSpan *spans, uint8_t *n, const IsaArg *a) {
   spans[(*n)++] = (IsaSpan){(uint16_t)(a->index + (a->kind == ISA_S ? ISA_VGPRS : 0)), a->count};
 }
 
+/* gfx1250 has 1024 VGPRs, and instructions name them by eight bits: s_set_vgpr_msb gives the other
+ * two bits for the operands src0, src1, src2 and the destination of what follows. Loads, stores and
+ * LDS operations have an address, data and a destination there; buffers have their data in the
+ * place of the destination. */
+static bool widen(const Decode *x, IsaArg *a, int place) {
+  if (a->kind != ISA_V) return true;
+  if (!x->k->is_1250) return a->index >= 256 || a->index + a->count <= 256;
+  a->index = (uint16_t)(a->index + 256 * (x->msb >> 2 * place & 3));
+  return a->index + a->count <= ISA_VGPRS;
+}
+
+static bool widen_all(Decode *x, IsaInstr *i) {
+  static const uint8_t usual[ISA_ARGS] = {0, 1, 2, 3, 3, 3}, stored[ISA_ARGS] = {3, 0, 3, 3, 3, 3};
+  bool is_store = strncmp(i->row->name, "buffer_", 7) == 0 && i->row->types[0] == '=', there = true;
+  for (int n = 0; n < i->ns; n++) there &= widen(x, &i->s[n], (is_store ? stored : usual)[n]);
+  for (int n = 0; n < i->nd; n++) there &= widen(x, &i->d[n], 3);
+  if (strchr(i->row->types, '+')) i->s[i->ns - 1].index = i->d[0].index;
+  isa_sets_msb(i, &x->msb);
+  return there || (x->why = "there is no such register", false);
+}
+
 static void note_registers(IsaInstr *i) {
   for (int n = 0; n < i->ns; n++) note_span(i->reads, &i->nreads, &i->s[n]);
   for (int n = 0; n < i->nd; n++) note_span(i->writes, &i->nwrites, &i->d[n]);
@@ -241,11 +267,16 @@ static bool parse_line(Decode *x, const char *line, IsaInstr *i) {
   i->row = row_of(line, n);
   if (!i->row) return x->why = "the executor does not know this instruction", false;
   i->step = i->row->step;
-  if (i->row->types[0] == '!') return isa_parse_own(i, rest);
+  if (i->row->types[0] == '!') {
+    if (!isa_parse_own(i, rest)) return false;
+    note_registers(i);
+    return true;
+  }
   Words w = {0};
   bool has_operands = strcmp(i->row->types, "=") != 0;
   if (!split(rest, has_operands, &w)) return x->why = "too many words", false;
   if (!assign(x, i, &w) || !modify(x, i, &w)) return false;
+  if (!widen_all(x, i)) return false;
   note_registers(i);
   i->carries = (uint8_t)carries(i);
   i->fills = (uint8_t)fills(i->row->name);
@@ -277,8 +308,13 @@ static void describe(IsaKernel *k) {
   k->generation = strlen(digits) == 3 ? ISA_GFX9 : digits[1] == '1' ? ISA_GFX11 : ISA_GFX12;
   k->lanes = k->image.properties & WAVE32 ? 32 : 64;
   k->is_fnuz = strcmp(digits, "942") == 0 || strcmp(digits, "940") == 0;
+  k->is_1250 = strcmp(digits, "1250") == 0;
   k->keeps_high = k->generation != ISA_GFX9;
 }
+
+/* A place has the same numbering of registers however it is reached: LLVM sets it to zero before
+ * branches. */
+static bool agree(const IsaInstr *from, const IsaInstr *to) { return from->msb == to->msb; }
 
 /* Branches name how many words to skip, as 16 bits. */
 static bool find_targets(IsaKernel *k, Decode *x, int *bad) {
@@ -290,6 +326,8 @@ static bool find_targets(IsaKernel *k, Decode *x, int *bad) {
     for (int t = 0; t < k->n && i->target < 0; t++)
       if (k->code[t].pc == to) i->target = t;
     if (i->target < 0) return *bad = n, x->why = "a branch out of the kernel", false;
+    if (!agree(i, &k->code[i->target]))
+      return *bad = n, x->why = "a branch to where VGPRs are numbered differently", false;
   }
   return true;
 }
@@ -329,7 +367,7 @@ IsaKernel *isa_decode(Arena *a, const IsaImage *image, IsaDisassemble *next, voi
     IsaInstr *i = &k->code[k->n];
     size_t size = next(user, image->code + at, image->bytes - at, at, text, sizeof text);
     if (!size) return *error = complain(a, k, at, "?", "not an instruction"), NULL;
-    i->pc = at, i->next_pc = at += size;
+    i->pc = at, i->next_pc = at += size, i->msb = x.msb;
     if (!parse_text(&x, text, i))
       return *error = complain(a, k, i->pc, i->text, x.why ? x.why : "not understood"), NULL;
     k->n++;

@@ -93,6 +93,12 @@ static void step_round_mode(IsaWave *w, const IsaInstr *i) {
   if (w->mode & 15) isa_fault(w, ISA_UNKNOWN, -1, "rounding other than to nearest");
 }
 
+bool isa_sets_msb(const IsaInstr *i, uint8_t *msb) {
+  bool is = strcmp(i->row->name, "s_set_vgpr_msb") == 0;
+  if (is) *msb = (uint8_t)i->s[0].value; /* the upper byte is what it was before */
+  return is;
+}
+
 /* hwreg(HW_REG_MODE, 4, 2), 3: the field is kept in offset and offset1, the value in s[0]. */
 static bool parse_hwreg(IsaInstr *i, const char *rest) {
   const char *mode = strstr(rest, "_MODE"), *value = strrchr(rest, ' ');
@@ -117,9 +123,25 @@ static void step_setreg(IsaWave *w, const IsaInstr *i) {
   if (w->mode & 15) isa_fault(w, ISA_UNKNOWN, -1, "rounding other than to nearest");
 }
 
+/* s3, hwreg(HW_REG_IB_STS2, 6, 4): the place of the workgroup in its cluster, of which there are
+ * none. */
+static bool parse_getreg(IsaInstr *i, const char *rest) {
+  rest += strspn(rest, " ");
+  char *end;
+  long number = *rest == 's' ? strtol(rest + 1, &end, 10) : -1;
+  if (number < 0 || number >= ISA_GENERAL) return false;
+  if (strcmp(end, ", hwreg(HW_REG_IB_STS2, 6, 4)") != 0) return false;
+  i->d[0] = (IsaArg){.kind = ISA_S, .index = (uint16_t)number, .count = 1};
+  i->nd = 1;
+  return true;
+}
+
+static void step_getreg(IsaWave *w, const IsaInstr *i) { isa_write_scalar(w, &i->d[0], 0); }
+
 bool isa_parse_own(IsaInstr *i, const char *rest) {
   if (strcmp(i->row->types, "!wait") == 0) return isa_parse_wait(i, rest);
   if (strcmp(i->row->types, "!hwreg") == 0) return parse_hwreg(i, rest);
+  if (strcmp(i->row->types, "!getreg") == 0) return parse_getreg(i, rest);
   return true;
 }
 
@@ -140,6 +162,8 @@ IsaRows isa_flow_rows(void) {
       {"s_denorm_mode", "", "=u", step_denorm_mode, NULL, NULL, {0}},
       {"s_round_mode", "", "=u", step_round_mode, NULL, NULL, {0}},
       {"s_setreg_b32", "s_setreg_imm32_b32", "!hwreg", step_setreg, NULL, NULL, {0}},
+      {"s_getreg_b32", "", "!getreg", step_getreg, NULL, NULL, {0}},
+      {"s_set_vgpr_msb", "", "=u", isa_nothing_step, NULL, NULL, {0}},
       /* Hints, and what concerns caches. */
       {"s_nop",
        "s_sleep s_setprio s_clause s_delay_alu s_inst_prefetch s_icache_inv s_sendmsg "

@@ -172,12 +172,13 @@ static void mad_i64_i32(IsaLanes *x) {
   }
 }
 
-/* v_fma_mix: each operand is f32, or (op_sel_hi) the half of a register that op_sel names. */
+/* v_fma_mix: each operand is f32, or (op_sel_hi) the half of a register that op_sel names; param:
+ * the high half is written; halves are bf16. */
 static float mixed(const IsaLanes *x, int n, int l) {
   const IsaInstr *i = x->i;
-  uint32_t v = x->lo[n][l];
-  float f = i->op_sel_hi >> n & 1 ? isa_from_f16(v >> (i->op_sel >> n & 1 ? 16 : 0) & 0xffff)
-                                  : isa_float(v);
+  uint32_t v = x->lo[n][l], half = v >> (i->op_sel >> n & 1 ? 16 : 0) & 0xffff;
+  float small = i->row->param[1] ? isa_from_bf16(half) : isa_from_f16(half);
+  float f = i->op_sel_hi >> n & 1 ? small : isa_float(v);
   if (i->s[n].abs || i->neg_hi >> n & 1) f = fabsf(f);
   return i->s[n].neg || i->neg_lo >> n & 1 ? -f : f;
 }
@@ -194,7 +195,7 @@ static void fma_mix_half(IsaLanes *x) {
   for (int l = 0; l < x->n; l++) {
     float r = fmaf(mixed(x, 0, l), mixed(x, 1, l), mixed(x, 2, l));
     if (x->i->clamp) r = r > 0 ? (r < 1 ? r : 1.0f) : 0.0f;
-    uint32_t h = isa_to_f16(r);
+    uint32_t h = x->i->row->param[1] ? isa_to_bf16(r) : isa_to_f16(r);
     x->to_lo[l] = high ? h << 16 | (old[l] & 0xffff) : h | (old[l] & 0xffff0000u);
   }
 }
@@ -263,6 +264,9 @@ IsaRows isa_lane_rows(void) {
       {"v_fma_mix_f32", "v_mad_mix_f32", "f=MMM", isa_vector_step, fma_mix, NULL, {0}},
       {"v_fma_mixlo_f16", "v_mad_mixlo_f16", "x=MMM", isa_vector_step, fma_mix_half, NULL, {0}},
       {"v_fma_mixhi_f16", "v_mad_mixhi_f16", "x=MMM", isa_vector_step, fma_mix_half, NULL, {1}},
+      {"v_fma_mix_f32_bf16", "", "f=MMM", isa_vector_step, fma_mix, NULL, {0, 1}},
+      {"v_fma_mixlo_bf16", "", "x=MMM", isa_vector_step, fma_mix_half, NULL, {0, 1}},
+      {"v_fma_mixhi_bf16", "", "x=MMM", isa_vector_step, fma_mix_half, NULL, {1, 1}},
       {"v_pk_mov_b32", "", "P=LH", isa_vector_step, pk_mov, NULL, {0}},
       {"v_dot2_f32_f16", "", "f=ppf", isa_vector_step, dot2_f16, NULL, {0}},
       {"v_dot2c_f32_f16", "v_dot2acc_f32_f16", "f=pp+", isa_vector_step, dot2_f16, NULL, {0}},

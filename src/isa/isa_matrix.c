@@ -16,6 +16,7 @@
 #define CDNA ISA_CDNA
 #define RDNA3 ISA_RDNA3
 #define RDNA4 ISA_RDNA4
+#define CDNA5 ISA_CDNA5
 static const IsaMatrix matrices[] = {
 #define MATRIX(name, aliases, chips, m, n, k, A, B, D, cycles, a, b, d)                            \
   {#name, aliases, chips, m, n, k, ISA_##A, ISA_##B, ISA_##D, cycles, a, b, d},
@@ -75,6 +76,7 @@ static const float *small_values(Arena *a, IsaElement e, bool is_fnuz) {
 }
 
 static IsaChips chips_of(const IsaKernel *k) {
+  if (k->is_1250) return ISA_CDNA5;
   return k->generation == ISA_GFX9 ? ISA_CDNA : k->generation == ISA_GFX11 ? ISA_RDNA3 : ISA_RDNA4;
 }
 

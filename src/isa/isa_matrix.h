@@ -4,7 +4,7 @@
 
 #include "layout/layout.h"
 
-typedef enum IsaChips { ISA_CDNA, ISA_RDNA3, ISA_RDNA4 } IsaChips;
+typedef enum IsaChips { ISA_CDNA, ISA_RDNA3, ISA_RDNA4, ISA_CDNA5 } IsaChips;
 
 typedef enum IsaElement {
   ISA_f16,

@@ -203,7 +203,8 @@ static bool flag_word(IsaInstr *i, const char *word) {
   } flags[] = {{"clamp", offsetof(IsaInstr, clamp)},
                {"offen", offsetof(IsaInstr, offen)},
                {"idxen", offsetof(IsaInstr, idxen)},
-               {"lds", offsetof(IsaInstr, lds)}};
+               {"lds", offsetof(IsaInstr, lds)},
+               {"scale_offset", offsetof(IsaInstr, scales)}};
   for (size_t n = 0; n < WV_LEN(flags); n++)
     if (strcmp(word, flags[n].name) == 0) return *((bool *)((char *)i + flags[n].at)) = true;
   return false;
@@ -221,6 +222,7 @@ static bool number_word(IsaInstr *i, const char *word) {
   if (has_prefix(word, "cbsz:", &rest)) return i->cbsz = (uint8_t)atoi(rest), true;
   if (has_prefix(word, "abid:", &rest)) return i->abid = (uint8_t)atoi(rest), true;
   if (has_prefix(word, "blgp:", &rest)) return i->blgp = (uint8_t)atoi(rest), true;
+  if (has_prefix(word, "bitop3:", &rest)) return i->table = (uint8_t)strtoul(rest, NULL, 0), true;
   return false;
 }
 

@@ -136,6 +136,14 @@ static inline uint32_t isa_popcount(uint64_t x) {
   return n;
 }
 
+/* Bit n of `table` is the result where the bits of a, b and c are those of n, a's highest. */
+static inline uint32_t isa_bitop3(uint8_t table, uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t r = 0;
+  for (int n = 0; n < 8; n++)
+    if (table >> n & 1) r |= (n & 4 ? a : ~a) & (n & 2 ? b : ~b) & (n & 1 ? c : ~c);
+  return r;
+}
+
 static inline uint32_t isa_reverse(uint32_t x) {
   uint32_t r = 0;
   for (int i = 0; i < 32; i++) r = r << 1 | (x >> i & 1);

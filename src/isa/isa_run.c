@@ -32,7 +32,7 @@ static IsaMachine *divide(Parts *p, const IsaLaunch *l) {
   g.lds = part(p, lds + 8);
   g.shadow = part(p, sizeof *g.shadow * (lds / 4 + 2));
   for (size_t w = 0; w < n; w++) {
-    uint32_t(*v)[ISA_LANES] = part(p, sizeof *v * ISA_VGPRS);
+    uint32_t(*v)[ISA_LANES] = part(p, sizeof *v * (l->kernel->is_1250 ? ISA_VGPRS : 512));
     uint8_t *own = part(p, scratch + 8);
     if (p->at) g.waves[w].v = v, g.waves[w].scratch = own;
   }
@@ -133,7 +133,8 @@ static void start_wave(IsaGroup *g, int index, const IsaKernel *k) {
   w->mode = k->image.rsrc1 >> 12 & 0xff;
   int next = 0;
   set_user_registers(w, &next);
-  int user = (int)(k->image.rsrc2 >> 1 & 31); /* padded to a fixed number on gfx11 */
+  /* Padded to a fixed number on gfx11. */
+  int user = (int)(k->image.rsrc2 >> 1 & (k->is_1250 ? 63 : 31));
   if (next < user) next = user;
   set_group_id(w, &next);
   set_item_ids(w);

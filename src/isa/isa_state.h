@@ -6,7 +6,7 @@
 
 enum {
   ISA_LANES = 64,
-  ISA_VGPRS = 512,    /* accumulation registers a0.. are 256.. */
+  ISA_VGPRS = 1024,   /* accumulation registers a0.. are 256..511 */
   ISA_SGPRS = 128,    /* including the special ones below */
   ISA_GENERAL = 106,  /* SGPRs that hold what programs put there */
   ISA_PRELOADED = 32, /* SGPRs that a wave may start with arguments in, at most */
@@ -46,6 +46,7 @@ typedef struct IsaArg {
   uint16_t index; /* of the first one, or IsaSpecial */
   bool neg, abs, sext;
   bool is_literal; /* written as hexadecimal digits: a whole word, not an inline constant */
+  bool is_wide;    /* two words */
   char half;       /* 'l', 'h': 16 bits of a register; 0: all of it */
   char type;       /* of the row */
   uint8_t select;  /* SDWA: which bits, IsaSelect */
@@ -124,11 +125,14 @@ struct IsaInstr {
   int target; /* of a branch: the index of an instruction; -1: none */
   uint64_t pc, next_pc;
   uint8_t carries; /* IsaCarries */
+  uint8_t msb;     /* the upper bits of VGPRs, see isa_decode.c */
   uint8_t fills;   /* the counter of a load, plus one; 0: not a load that completes in order */
   bool clamp, offen, idxen, lds, returns, gds;
+  bool scales; /* the register of the offset counts elements, not bytes */
   int8_t omod; /* 1: times 2, 2: times 4, -1: half */
   uint8_t op_sel, op_sel_hi, neg_lo, neg_hi;
   uint8_t cbsz, abid, blgp;
+  uint8_t table;          /* of bitop3: the result for each combination of three bits */
   uint8_t select, unused; /* SDWA: of the destination */
   bool is_sdwa;
   uint16_t wait[4]; /* by IsaCounter: operations that may remain; ISA_ANY: no wait */
@@ -143,10 +147,9 @@ typedef enum IsaGeneration { ISA_GFX9 = 9, ISA_GFX11 = 11, ISA_GFX12 = 12 } IsaG
 struct IsaKernel {
   IsaImage image;
   IsaGeneration generation;
-  int lanes;    /* of a wave */
-  bool is_fnuz; /* fp8 without infinities and negative zero: gfx942 */
-  bool has_agprs;
-  bool packs_ids;  /* the three ids of a work-item are in v0 */
+  int lanes;       /* of a wave */
+  bool is_fnuz;    /* fp8 without infinities and negative zero: gfx942 */
+  bool is_1250;    /* offsets of lanes have a sign, buffers and VGPRs have larger numbers */
   bool keeps_high; /* 16-bit results keep the upper half of the register */
   IsaInstr *code;
   int n;
@@ -257,6 +260,8 @@ void isa_matrix_step(IsaWave *w, const IsaInstr *i);
 bool isa_parse_own(IsaInstr *i, const char *rest);
 bool isa_parse_wait(IsaInstr *i, const char *rest);
 bool isa_is_branch(const IsaRow *row);
+/* s_set_vgpr_msb: whether `i` is one; if so, its two bits for each of four operands. */
+bool isa_sets_msb(const IsaInstr *i, uint8_t *msb);
 void isa_nothing_step(IsaWave *w, const IsaInstr *i);
 
 /* ---- isa_operand.c ---- */

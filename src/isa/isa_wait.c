@@ -27,9 +27,9 @@ void isa_fill(IsaWave *w, const IsaArg *d, int count, IsaCounter c, uint32_t num
 
 /* ---- before an instruction ---- */
 
-static const char *register_name(int r, char *text, size_t room) {
-  bool is_scalar = r >= ISA_VGPRS, is_acc = !is_scalar && r >= 256;
-  int number = is_scalar ? r - ISA_VGPRS : r & 255;
+static const char *register_name(bool has_agprs, int r, char *text, size_t room) {
+  bool is_scalar = r >= ISA_VGPRS, is_acc = has_agprs && !is_scalar && r >= 256;
+  int number = is_scalar ? r - ISA_VGPRS : is_acc ? r - 256 : r;
   snprintf(text, room, "%c%d", is_scalar ? 's' : is_acc ? 'a' : 'v', number);
   return text;
 }
@@ -40,7 +40,8 @@ static bool settle(IsaWave *w, int r) {
   if ((int32_t)(w->done[p->counter] - p->number) >= 0) return w->reg[r] = ISA_READY, true;
   const IsaInstr *load = &w->k->code[p->at];
   isa_fault(w, ISA_EARLY, -1, "%s is touched before a wait for `%.80s` at pc 0x%llx",
-            register_name(r, name, sizeof name), load->text, (unsigned long long)load->pc);
+            register_name(!w->k->is_1250, r, name, sizeof name), load->text,
+            (unsigned long long)load->pc);
   return false;
 }
 
@@ -49,7 +50,7 @@ static bool check_read(IsaWave *w, const IsaInstr *i, int r, bool *unset) {
   if (w->reg[r] == ISA_PENDING) return settle(w, r);
   if (i->carries) return *unset = true;
   isa_fault(w, ISA_UNSET, -1, "%s is used, but was never written",
-            register_name(r, name, sizeof name));
+            register_name(!w->k->is_1250, r, name, sizeof name));
   return false;
 }
 

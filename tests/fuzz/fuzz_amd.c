@@ -233,7 +233,7 @@ static bool compile(Arena *a, Files *f, LlvmDisassembler *d) {
   const char *error = NULL;
   LlvmCode code;
   const LlvmLibrary *l = llvm_library_open(a, "the fuzzer needs", 0, &error);
-  LlvmCompile o = {.target = kit_target("gfx942"), .passes = "default<O1>"};
+  LlvmCompile o = {.target = amd_target(chip_named("gfx942")), .passes = "default<O1>"};
   if (!l || !l->amdgpu || !llvm_compile(l, a, ir, &o, &code, &error))
     return printf("%s\n", error), false;
   f->object = (AmdCode){code.bytes, code.size};

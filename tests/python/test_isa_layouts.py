@@ -3,7 +3,8 @@
 tests/isa/amd_layouts.json is the output of version 1.3.2: for each operand the number of elements
 of a lane, then row and column of every element, lane by lane (A: m, k; B: n, k; D: m, n). Both
 tables of the compiler are compared with it: isa_layouts.def, by which the executor works, exactly;
-mma.def, by which kernels are compiled, up to one permutation of K that A and B share.
+mma.def, by which kernels are compiled, up to one permutation of K that A and B share. Instructions
+of gfx950 and gfx1250, which the calculator lacks, are compared with isa_layouts.def.
 """
 
 import json
@@ -118,14 +119,36 @@ def permutation_of_k(ours, theirs):
     return pi if len(set(pi.values())) == len(pi) else None
 
 
+def check_compiled(name, theirs):
+    """Row `name` of mma.def against A, B and D: the elements of a lane, and their coordinates."""
+    row = next(r for r in rows_of("src/target/mma.def", "MMA") if r[0] == name)
+    *ours, d = (expand(FRAGMENTS[f]) for f in row[-5:-2])
+    assert d == theirs[2]
+    assert [elements for elements, _ in ours] == [elements for elements, _ in theirs[:2]]
+    a, b = (permutation_of_k(o[1], t[1]) for o, t in zip(ours, theirs))
+    assert a is not None and a == b
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_compiler_agrees_with_published_layouts(name):
-    row = next(r for r in rows_of("src/target/mma.def", "MMA") if r[0] == COMPILED[name])
-    a, b, c = (expand(FRAGMENTS[f]) for f in row[-5:-2])
-    assert c == published(PUBLISHED[name], "D")
-    pis = []
-    for ours, operand in ((a, "A"), (b, "B")):
-        elements, theirs = published(PUBLISHED[name], operand)
-        assert ours[0] == elements
-        pis.append(permutation_of_k(ours[1], theirs))
-    assert pis[0] is not None and pis[0] == pis[1]
+    check_compiled(COMPILED[name], [published(PUBLISHED[name], operand) for operand in "ABD"])
+
+
+# Instructions that the calculator lacks: chips, executor's row, mma.def's row.
+LATER = [
+    ("CDNA", "v_mfma_f32_16x16x32_f16", "F32_16x16x32_F16"),
+    ("CDNA", "v_mfma_f32_32x32x16_f16", "F32_32x32x16_F16"),
+    ("CDNA", "v_mfma_f32_16x16x32_bf16", "F32_16x16x32_BF16"),
+    ("CDNA", "v_mfma_f32_32x32x16_bf16", "F32_32x32x16_BF16"),
+    ("CDNA5", "v_wmma_f32_16x16x32_f16", "GFX1250_F32_16x16x32_F16"),
+    ("CDNA5", "v_wmma_f32_16x16x32_bf16", "wmma1250_16x16x32_f32_bf16"),
+    ("CDNA5", "v_wmma_f32_16x16x4_f32", "wmma1250_16x16x4_f32_f32"),
+    ("CDNA5", "v_wmma_f32_16x16x64_fp8_fp8", "wmma1250_16x16x64_f32_f8"),
+    ("CDNA5", "v_wmma_i32_16x16x64_iu8", "wmma1250_16x16x64_i32_i8"),
+]
+
+
+@pytest.mark.parametrize("chips, instruction, name", LATER)
+def test_compiler_agrees_with_executor(chips, instruction, name):
+    row = next(r for r in MATRICES if r[0] == instruction and r[-11] == chips)
+    check_compiled(name, [expand(PLACES[place]) for place in row[-3:]])

@@ -39,15 +39,8 @@ static inline size_t kit_disassemble(void *user, const uint8_t *at, size_t bytes
   return llvm_disassemble(user, at, bytes, pc, text, room);
 }
 
-static inline LlvmTarget kit_target(const char *chip) {
-  LlvmTarget t = {.cpu = chip};
-  t.words.triple = "amdgcn-amd-amdhsa";
-  t.words.features = "";
-  return t;
-}
-
 static inline void kit_decode(IsaKit *k, const LlvmLibrary *l) {
-  LlvmTarget t = kit_target(k->code.chip);
+  LlvmTarget t = amd_target(chip_named(k->code.chip));
   LlvmDisassembler d;
   if (!llvm_disassemble_open(l, &t, &d)) {
     k->error = "libLLVM has no disassembler for AMD GPUs";
@@ -65,7 +58,7 @@ static inline IsaKit isa_kit(const char *ir, const char *chip) {
   LlvmCode object;
   AmdCode linked;
   if (!l) return printf("skipped: %s\n", k.error), k.skipped = true, k;
-  LlvmCompile o = {.target = kit_target(chip), .passes = "default<O1>"};
+  LlvmCompile o = {.target = amd_target(chip_named(chip)), .passes = "default<O1>"};
   if (llvm_compile(l, k.a, ir, &o, &object, &k.error) &&
       amd_object_link(k.a, object.bytes, object.size, &linked, &k.error) &&
       amd_image_load(k.a, linked.bytes, linked.size, &k.image, &k.error) &&

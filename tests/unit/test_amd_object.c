@@ -11,7 +11,7 @@ static const LlvmLibrary *library(Arena *a) {
 /* False without libLLVM: the test is skipped. */
 static bool compile(Arena *a, const char *ir, LlvmCode *out) {
   const LlvmLibrary *l = library(a);
-  LlvmCompile o = {.target = kit_target("gfx942"), .passes = "default<O1>"};
+  LlvmCompile o = {.target = amd_target(chip_named("gfx942")), .passes = "default<O1>"};
   const char *error = NULL;
   if (!l) return false;
   bool ok = llvm_compile(l, a, ir, &o, out, &error);

@@ -13,7 +13,7 @@
   "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"64,256\" "                         \
   "\"uniform-work-group-size\"=\"true\" }\n"
 
-static const char *const chips[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201"};
+static const char *const chips[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1250"};
 enum { CHIPS = 4 };
 
 static const char saxpy[] = HEAD "define amdgpu_kernel void @k(ptr addrspace(1) %x, ptr "

@@ -149,6 +149,20 @@ static const Case fault_cases[] = {
     {"gfx1201", GFX9("s_barrier_signal -1", "s_barrier_wait 0xffff"), ISA_OK, ""},
     {"gfx1201", GFX9("s_barrier_wait 0xffff"), ISA_BARRIER, "never signals"},
     {"gfx1201", GFX9("s_barrier_signal 1"), ISA_UNKNOWN, "named barriers"},
+    /* 1024 registers: two further bits for src0, src1, src2 and the destination. */
+    {"gfx1250",
+     GFX9("s_set_vgpr_msb 0x40", "v_mov_b32_e32 v1, 7", "s_set_vgpr_msb 0x4004",
+          "v_cmp_eq_u32_e32 vcc_lo, v0, v1"),
+     ISA_OK, ""},
+    {"gfx1250",
+     GFX9("s_set_vgpr_msb 0x40", "v_mov_b32_e32 v1, 7", "s_set_vgpr_msb 0x4000",
+          "v_cmp_eq_u32_e32 vcc_lo, v0, v1"),
+     ISA_UNSET, "v1 is used"},
+    {"gfx1250", GFX9("s_set_vgpr_msb 12", "v_cmp_eq_u32_e32 vcc_lo, v0, v2"), ISA_UNSET, "v770"},
+    {"gfx1250", GFX9("s_set_vgpr_msb 2", "ds_load_b32 v1, v3"), ISA_UNSET, "v515 is used"},
+    {"gfx1250", GFX9("s_set_vgpr_msb 4", "ds_store_b32 v0, v3"), ISA_UNSET, "v259 is used"},
+    {"gfx1250", GFX9("s_set_vgpr_msb 0x80", "buffer_store_b32 v3, v0, s[8:11], null offen"),
+     ISA_UNSET, "v515 is used"},
     {"gfx1100", GFX9("s_load_b32 s4, s[0:1], 0x0", "v_mov_b32_e32 v1, s4"), ISA_EARLY, "s4"},
 };
 
@@ -219,4 +233,70 @@ TEST(preloaded) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(faults) RUN(report) RUN(unknown) RUN(preloaded))
+TEST(unknown_on_gfx1250) {
+  const struct {
+    const char *const *lines;
+    const char *error;
+  } cases[] = {
+      {GFX9("s_set_vgpr_msb 0xc0", "v_mov_b64_e32 v[255:256], 0"), "there is no such register"},
+      {GFX9("s_set_vgpr_msb 1", "s_cbranch_scc0 1", "s_set_vgpr_msb 0", "s_nop 0", "s_branch -4"),
+       "numbered differently"},
+      {GFX9("s_getreg_b32 s3, hwreg(HW_REG_IB_STS2, 4, 2)"), "s_getreg_b32"},
+      {GFX9("s_wait_tensorcnt 0x0"), "the executor does not know this instruction"},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    uint32_t data[1] = {0};
+    Run r = run_text("gfx1250", cases[i].lines, data, sizeof data);
+    CHECK(!r.kernel && r.error && strstr(r.error, cases[i].error));
+    if (r.error && !strstr(r.error, cases[i].error)) printf("%s\n", r.error);
+    arena_free(r.a);
+  }
+}
+
+/* The offset of a lane has a sign on gfx1250, and may count elements. */
+TEST(offsets_on_gfx1250) {
+  static uint32_t data[128];
+  const char *const lines[] = {"s_load_b64 s[2:3], s[0:1], 0x0",
+                               "s_wait_kmcnt 0x0",
+                               "v_mov_b32_e32 v1, 0xffff",
+                               "global_store_b32 v0, v1, s[2:3] scale_offset",
+                               "v_mov_b32_e32 v2, -4",
+                               "v_mov_b32_e32 v3, 5",
+                               "global_store_b32 v2, v3, s[2:3] offset:484",
+                               "s_mov_b32 s4, 3",
+                               "s_load_b32 s5, s[2:3], s4 offset:0x0 scale_offset",
+                               "s_wait_kmcnt 0x0",
+                               "v_mov_b32_e32 v4, s5",
+                               "global_store_b32 v2, v4, s[2:3] offset:488",
+                               "s_endpgm",
+                               NULL};
+  Run r = run_text("gfx1250", lines, data, sizeof data);
+  if (!r.ok) printf("%s\n", r.kernel ? r.fault.text : r.error);
+  CHECK(r.ok);
+  for (int i = 0; i < 64; i++) CHECK_INT(data[i], 0xffff);
+  CHECK_INT(data[64], 0), CHECK_INT(data[120], 5), CHECK_INT(data[121], 0xffff);
+  arena_free(r.a);
+}
+
+/* A buffer of gfx1250: 57 bits of address, 45 of length. Lanes beyond the length do nothing. */
+TEST(buffers_of_gfx1250) {
+  static uint32_t data[128];
+  const char *const lines[] = {"s_load_b64 s[4:5], s[0:1], 0x0", /* s4: the resource */
+                               "s_wait_kmcnt 0x0",
+                               "s_or_b32 s5, s5, 0x80000000", /* 64 bytes, and 128 */
+                               "s_mov_b32 s6, 1",
+                               "s_mov_b32 s7, 0",
+                               "v_lshlrev_b32_e32 v1, 2, v0",
+                               "v_mov_b32_e32 v2, 9",
+                               "buffer_store_b32 v2, v1, s[4:7], null offen",
+                               "s_endpgm",
+                               NULL};
+  Run r = run_text("gfx1250", lines, data, sizeof data);
+  if (!r.ok) printf("%s\n", r.kernel ? r.fault.text : r.error);
+  CHECK(r.ok);
+  for (int i = 0; i < 64; i++) CHECK_INT(data[i], i < 48 ? 9 : 0);
+  arena_free(r.a);
+}
+
+TESTS_MAIN(RUN(faults) RUN(report) RUN(unknown) RUN(preloaded) RUN(unknown_on_gfx1250)
+               RUN(offsets_on_gfx1250) RUN(buffers_of_gfx1250))

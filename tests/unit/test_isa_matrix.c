@@ -13,49 +13,62 @@ typedef struct Case {
   const char *intrinsic; /* after llvm.amdgcn. */
   const char *a, *b, *d; /* types of a lane's operands */
   const char *extra;     /* further operands */
+  const char *front;     /* operands before a, b and c, separated by bars */
 } Case;
+
+#define SIGNS "i1 0, |i1 0, |i16 0, "
 
 static const Case cases[] = {
     {"gfx90a", "v_mfma_f32_16x16x16_f16", ISA_CDNA, "mfma.f32.16x16x16f16", "<4 x half>",
-     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f32_16x16x16_f16", ISA_CDNA, "mfma.f32.16x16x16f16", "<4 x half>",
-     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f32_32x32x8_f16", ISA_CDNA, "mfma.f32.32x32x8f16", "<4 x half>",
-     "<4 x half>", "<16 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x half>", "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx90a", "v_mfma_f32_16x16x16_bf16", ISA_CDNA, "mfma.f32.16x16x16bf16.1k", "<4 x i16>",
-     "<4 x i16>", "<4 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x i16>", "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f32_32x32x8_bf16", ISA_CDNA, "mfma.f32.32x32x8bf16.1k", "<4 x i16>",
-     "<4 x i16>", "<16 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x i16>", "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f32_16x16x4_f32", ISA_CDNA, "mfma.f32.16x16x4f32", "float", "float",
-     "<4 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx90a", "v_mfma_f32_32x32x2_f32", ISA_CDNA, "mfma.f32.32x32x2f32", "float", "float",
-     "<16 x float>", ", i32 0, i32 0, i32 0"},
+     "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f64_16x16x4_f64", ISA_CDNA, "mfma.f64.16x16x4f64", "double", "double",
-     "<4 x double>", ", i32 0, i32 0, i32 0"},
+     "<4 x double>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx90a", "v_mfma_i32_16x16x16i8", ISA_CDNA, "mfma.i32.16x16x16i8", "i32", "i32", "<4 x i32>",
-     ", i32 0, i32 0, i32 0"},
+     ", i32 0, i32 0, i32 0", "||"},
     {"gfx90a", "v_mfma_i32_32x32x8i8", ISA_CDNA, "mfma.i32.32x32x8i8", "i32", "i32", "<16 x i32>",
-     ", i32 0, i32 0, i32 0"},
+     ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_i32_16x16x32_i8", ISA_CDNA, "mfma.i32.16x16x32.i8", "i64", "i64",
-     "<4 x i32>", ", i32 0, i32 0, i32 0"},
+     "<4 x i32>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_i32_32x32x16_i8", ISA_CDNA, "mfma.i32.32x32x16.i8", "i64", "i64",
-     "<16 x i32>", ", i32 0, i32 0, i32 0"},
+     "<16 x i32>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f32_16x16x32_fp8_fp8", ISA_CDNA, "mfma.f32.16x16x32.fp8.fp8", "i64", "i64",
-     "<4 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f32_16x16x32_bf8_fp8", ISA_CDNA, "mfma.f32.16x16x32.bf8.fp8", "i64", "i64",
-     "<4 x float>", ", i32 0, i32 0, i32 0"},
+     "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx942", "v_mfma_f32_32x32x16_fp8_bf8", ISA_CDNA, "mfma.f32.32x32x16.fp8.bf8", "i64", "i64",
-     "<16 x float>", ", i32 0, i32 0, i32 0"},
+     "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
     {"gfx1100", "v_wmma_f32_16x16x16_f16", ISA_RDNA3, "wmma.f32.16x16x16.f16.v8f32.v16f16",
-     "<16 x half>", "<16 x half>", "<8 x float>", ""},
+     "<16 x half>", "<16 x half>", "<8 x float>", "", "||"},
     {"gfx1100", "v_wmma_f32_16x16x16_bf16", ISA_RDNA3, "wmma.f32.16x16x16.bf16.v8f32.v16i16",
-     "<16 x i16>", "<16 x i16>", "<8 x float>", ""},
+     "<16 x i16>", "<16 x i16>", "<8 x float>", "", "||"},
     {"gfx1201", "v_wmma_f32_16x16x16_f16", ISA_RDNA4, "wmma.f32.16x16x16.f16.v8f32.v8f16",
-     "<8 x half>", "<8 x half>", "<8 x float>", ""},
+     "<8 x half>", "<8 x half>", "<8 x float>", "", "||"},
     {"gfx1201", "v_wmma_f32_16x16x16_bf16", ISA_RDNA4, "wmma.f32.16x16x16.bf16.v8f32.v8i16",
-     "<8 x i16>", "<8 x i16>", "<8 x float>", ""},
+     "<8 x i16>", "<8 x i16>", "<8 x float>", "", "||"},
     {"gfx1201", "v_wmma_f32_16x16x16_fp8_bf8", ISA_RDNA4, "wmma.f32.16x16x16.fp8.bf8.v8f32.v2i32",
-     "<2 x i32>", "<2 x i32>", "<8 x float>", ""},
+     "<2 x i32>", "<2 x i32>", "<8 x float>", "", "||"},
+    {"gfx1250", "v_wmma_f32_16x16x32_f16", ISA_CDNA5, "wmma.f32.16x16x32.f16.v8f32.v16f16",
+     "<16 x half>", "<16 x half>", "<8 x float>", ", i1 0, i1 0", SIGNS},
+    {"gfx1250", "v_wmma_f32_16x16x32_bf16", ISA_CDNA5, "wmma.f32.16x16x32.bf16.v8f32.v16bf16",
+     "<16 x bfloat>", "<16 x bfloat>", "<8 x float>", ", i1 0, i1 0", SIGNS},
+    {"gfx1250", "v_wmma_f32_16x16x4_f32", ISA_CDNA5, "wmma.f32.16x16x4.f32.v8f32.v2f32",
+     "<2 x float>", "<2 x float>", "<8 x float>", ", i1 0, i1 0", SIGNS},
+    {"gfx1250", "v_wmma_f32_16x16x64_fp8_bf8", ISA_CDNA5, "wmma.f32.16x16x64.fp8.bf8.v8f32.v8i32",
+     "<8 x i32>", "<8 x i32>", "<8 x float>", ", i1 0, i1 0", "||i16 0, "},
+    {"gfx1250", "v_wmma_i32_16x16x64_iu8", ISA_CDNA5, "wmma.i32.16x16x64.iu8.v8i32.v8i32",
+     "<8 x i32>", "<8 x i32>", "<8 x i32>", ", i1 0, i1 0, i1 0", "i1 1, |i1 1, |"},
 };
 
 /* ---- elements: small integers are exact in all types ---- */
@@ -107,12 +120,29 @@ static double decode_d(IsaElement e, const uint8_t *at) {
 
 /* ---- kernels ---- */
 
+/* "i1 0, " to "i1, ": what a declaration says. */
+static const char *types_of(Arena *a, const char *operands) {
+  char *out = arena_strdup(a, operands), *to = out;
+  for (const char *at = out; *at; at++) {
+    if (*at == ' ' && (at[1] == '0' || at[1] == '1')) at++;
+    else *to++ = *at;
+  }
+  *to = 0;
+  return out;
+}
+
 static const char *kernel_of(Arena *a, const Case *c) {
-  bool is_mixed = *c->extra == 0;
+  const char *front[3], *type[3], *at = c->front;
+  for (int i = 0; i < 3; i++) {
+    size_t n = strcspn(at, "|");
+    front[i] = arena_strndup(a, at, n);
+    type[i] = types_of(a, front[i]);
+    at += n + (at[n] == '|');
+  }
   return arena_printf(
       a,
       "declare i32 @llvm.amdgcn.workitem.id.x()\n"
-      "declare %s @llvm.amdgcn.%s(%s, %s, %s%s)\n"
+      "declare %s @llvm.amdgcn.%s(%s%s, %s%s, %s%s%s)\n"
       "define amdgpu_kernel void @k(ptr addrspace(1) %%x, ptr addrspace(1) %%y, ptr addrspace(1) "
       "%%z) #0 {\n"
       " %%t = call i32 @llvm.amdgcn.workitem.id.x()\n"
@@ -122,11 +152,12 @@ static const char *kernel_of(Arena *a, const Case *c) {
       " %%a = load %s, ptr addrspace(1) %%px\n"
       " %%b = load %s, ptr addrspace(1) %%py\n"
       " %%c = load %s, ptr addrspace(1) %%pz\n"
-      " %%r = call %s @llvm.amdgcn.%s(%s %%a, %s %%b, %s %%c%s)\n"
+      " %%r = call %s @llvm.amdgcn.%s(%s%s %%a, %s%s %%b, %s%s %%c%s)\n"
       " store %s %%r, ptr addrspace(1) %%pz\n ret void\n}\n"
       "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"32,64\" }\n",
-      c->d, c->intrinsic, c->a, c->b, c->d, is_mixed ? "" : ", i32, i32, i32", c->a, c->b, c->d,
-      c->a, c->b, c->d, c->d, c->intrinsic, c->a, c->b, c->d, c->extra, c->d);
+      c->d, c->intrinsic, type[0], c->a, type[1], c->b, type[2], c->d, types_of(a, c->extra), c->a,
+      c->b, c->d, c->a, c->b, c->d, c->d, c->intrinsic, front[0], c->a, front[1], c->b, front[2],
+      c->d, c->extra, c->d);
 }
 
 enum { MOST = 64 * 1024 };

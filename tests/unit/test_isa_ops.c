@@ -400,7 +400,7 @@ TEST(uniform_operations) {
 }
 
 TEST(operations) {
-  static const char *const chips[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201"};
+  static const char *const chips[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1250"};
   for (size_t i = 0; i < WV_LEN(operations); i++)
     for (size_t c = 0; c < WV_LEN(chips); c++) CHECK_INT(run(&operations[i], chips[c]), 0);
 }

@@ -89,6 +89,12 @@ static void store_lane(IsaWave *w, const IsaInstr *i, const IsaArg *from, int la
 
 /* ---- global ---- */
 
+/* The offset of a lane that is added to a scalar base. */
+static uint64_t lane_offset(const IsaWave *w, const IsaInstr *i, uint32_t v) {
+  uint64_t offset = w->k->is_1250 ? (uint64_t)(int64_t)(int32_t)v : v;
+  return i->scales ? offset * (uint64_t)bytes_of(i) : offset;
+}
+
 static void addresses(const IsaWave *w, const IsaInstr *i, const IsaArg *v, const IsaArg *s,
                       uint64_t at[ISA_LANES]) {
   uint64_t base = (uint64_t)(int64_t)i->offset;
@@ -96,8 +102,8 @@ static void addresses(const IsaWave *w, const IsaInstr *i, const IsaArg *v, cons
   if (s->kind == ISA_S) base += isa_read_scalar(w, s);
   for (int l = 0; l < w->k->lanes; l++) {
     at[l] = base;
-    if (v->kind == ISA_V) at[l] += w->v[v->index][l];
-    if (wide) at[l] += (uint64_t)w->v[v->index + 1][l] << 32;
+    if (wide) at[l] += w->v[v->index][l] | (uint64_t)w->v[v->index + 1][l] << 32;
+    else if (v->kind == ISA_V) at[l] += lane_offset(w, i, w->v[v->index][l]);
   }
 }
 
@@ -163,17 +169,31 @@ static void step_global_to_lds(IsaWave *w, const IsaInstr *i) {
 uint64_t isa_scratch_base(void) { return SCRATCH_BASE; }
 
 typedef struct Buffer {
-  uint64_t base, records, scalar;
+  uint64_t base, records, stride, scalar;
   bool is_scratch;
 } Buffer;
 
+/* The 128 bits of a resource: an address of 48 bits, the stride, the number of records; on gfx1250
+ * an address of 57 bits, 45 bits of records, six that are not used, the stride. */
+static void read_resource(const IsaKernel *k, const uint32_t *words, Buffer *b) {
+  uint64_t low = words[0] | (uint64_t)words[1] << 32, high = words[2] | (uint64_t)words[3] << 32;
+  if (k->is_1250) {
+    b->base = low & ((UINT64_C(1) << 57) - 1);
+    b->records = (low >> 57 | high << 7) & ((UINT64_C(1) << 45) - 1);
+    b->stride = words[3] >> 12 & 0x3fff;
+  } else {
+    b->base = low & ((UINT64_C(1) << 48) - 1);
+    b->records = words[2];
+    b->stride = words[1] >> 16 & 0x3fff;
+  }
+  b->is_scratch = b->base == SCRATCH_BASE;
+}
+
 static bool open_buffer(IsaWave *w, const IsaInstr *i, const IsaArg *rsrc, const IsaArg *soffset,
                         Buffer *b) {
-  const uint32_t *words = &w->s[rsrc->index];
-  *b = (Buffer){.base = words[0] | (uint64_t)(words[1] & 0xffff) << 32, .records = words[2]};
-  b->is_scratch = b->base == SCRATCH_BASE;
+  read_resource(w->k, &w->s[rsrc->index], b);
   b->scalar = soffset->kind == ISA_OFF ? 0 : (uint32_t)isa_read_scalar(w, soffset);
-  if (b->is_scratch || (!i->idxen && !(words[1] >> 16 & 0x3fff))) return true;
+  if (b->is_scratch || (!i->idxen && !b->stride)) return true;
   isa_fault(w, ISA_UNKNOWN, -1, "buffers with a stride are not implemented");
   return false;
 }
@@ -269,7 +289,7 @@ static uint8_t *scratch_at(IsaWave *w, int lane, uint64_t at, uint32_t bytes) {
 static uint64_t scratch_offset(const IsaWave *w, const IsaInstr *i, const IsaArg *v,
                                const IsaArg *s, int lane) {
   uint32_t at = (uint32_t)i->offset;
-  if (v->kind == ISA_V) at += w->v[v->index][lane];
+  if (v->kind == ISA_V) at += w->v[v->index][lane] * (i->scales ? (uint32_t)bytes_of(i) : 1);
   if (s->kind == ISA_S) at += (uint32_t)isa_read_scalar(w, s);
   return at;
 }
@@ -304,13 +324,15 @@ static void step_scalar_load(IsaWave *w, const IsaInstr *i) {
   bool is_buffer = i->row->param[3];
   const uint32_t *base = &w->s[i->s[0].index];
   uint64_t at = base[0] | (uint64_t)base[1] << 32, offset = isa_read_scalar(w, &i->s[1]);
+  Buffer b = {0};
   if (i->s[1].kind == ISA_IMM) offset = (uint64_t)(int64_t)(int32_t)offset;
+  if (i->scales) offset *= (uint64_t)bytes_of(i);
   offset += (uint64_t)(int64_t)i->offset;
   int words = bytes_of(i) / 4;
-  if (is_buffer) at &= (UINT64_C(1) << 48) - 1;
+  if (is_buffer) read_resource(w->k, base, &b), at = b.base;
   for (int n = 0; n < (words ? words : 1); n++) {
     uint32_t v = 0, bytes = words ? 4 : (uint32_t)bytes_of(i);
-    bool outside = is_buffer && offset + 4 * (uint64_t)n + bytes > base[2];
+    bool outside = is_buffer && offset + 4 * (uint64_t)n + bytes > b.records;
     const uint8_t *from =
         outside ? NULL : isa_memory(w, -1, at + offset + 4 * (uint64_t)n, bytes, false);
     if (!from && !outside) return;
