@@ -100,7 +100,7 @@ static void cut_arguments(const Llvm *p, StrBuf *out) {
 }
 
 /* No hidden arguments, and the size of the workgroup, which bounds the ids of lanes. */
-static void put_attributes(const LaunchSpec *launch, StrBuf *out) {
+static void put_attributes(const TargetInfo *t, const LaunchSpec *launch, StrBuf *out) {
   static const char *const unused[] = {"implicitarg-ptr",  "dispatch-ptr",       "dispatch-id",
                                        "queue-ptr",        "heap-ptr",           "hostcall-ptr",
                                        "lds-kernel-id",    "multigrid-sync-arg", "default-queue",
@@ -110,6 +110,8 @@ static void put_attributes(const LaunchSpec *launch, StrBuf *out) {
             threads);
   sb_puts(out, " \"uniform-work-group-size\"=\"true\" \"amdgpu-unsafe-fp-atomics\"=\"true\"");
   for (size_t i = 0; i < WV_LEN(unused); i++) sb_printf(out, " \"amdgpu-no-%s\"", unused[i]);
+  /* Without clusters a workgroup needs no code to find out its place in one. */
+  if (target_has(t, FEATURE_WMMA_1250)) sb_puts(out, " \"amdgpu-cluster-dims\"=\"0,0,0\"");
   sb_puts(out, " }\n");
 }
 
@@ -128,7 +130,7 @@ static const char *module_text(Llvm *p, const LaunchSpec *launch) {
   sb_puts(&out, sb_text(&p->body));
   sb_puts(&out, "  ret void\n}\n");
   for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
-  put_attributes(launch, &out);
+  put_attributes(p->amd->target, launch, &out);
   llvm_debug_close(p, &out);
   return sb_text(&out);
 }

@@ -223,14 +223,14 @@ const char *amd_pointer(Llvm *p, const AmdAddress *a) {
 /* Words 2 and 3 of a resource: its length, which no offset of an access reaches, and how it is
  * read. */
 static const char *resource_words(const TargetInfo *t) {
+  if (target_has(t, FEATURE_WMMA_1250)) return "0000000001000000"; /* in units of 128 bytes */
   bool rdna = t->lanes == 32;
   return rdna ? "3100400080000000" : "0002700080000000";
 }
 
 const char *amd_buffer(Llvm *p, const Held *memory) {
   Amd *amd = p->amd;
-  bool has = target_has(amd->target, FEATURE_BUFFER_BOUNDS) && p->amd->llvm >= 17 &&
-             !target_has(amd->target, FEATURE_WMMA_1250); /* its resources differ */
+  bool has = target_has(amd->target, FEATURE_BUFFER_BOUNDS) && p->amd->llvm >= 17;
   if (!has || memory->space != AMD_GLOBAL || strncmp(memory->base, "%arg", 4) != 0) return NULL;
   for (int i = 0; i < amd->buffers.n; i++)
     if (strcmp(amd->buffers.at[i].base, memory->base) == 0) return amd->buffers.at[i].name;

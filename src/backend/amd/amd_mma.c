@@ -10,18 +10,21 @@
 #include "ir/dtype.h"
 #include "target/mma.h"
 
-/* What an intrinsic takes besides the fragments. */
-typedef enum Shape {
-  MFMA,     /* a, b, c, three numbers */
-  WMMA,     /* a, b, c */
-  WMMA_INT, /* sign, a, sign, b, c, clamp */
-} Shape;
+/* The arguments of intrinsics: fragments, and constants as `type:value`. The constants of MFMA
+ * broadcast blocks; those of WMMA change signs, saturate, and keep operands for the next
+ * instruction: nothing of that is used, but bytes are signed. */
+#define MFMA "a b c i32:0 i32:0 i32:0"
+#define WMMA "a b c"
+#define WMMA_INT "i1:true a i1:true b c i1:false"
+#define WMMA_1250 "i1:false a i1:false b i16:0 c i1:false i1:false"
+#define WMMA_1250_F8 "a b i16:0 c i1:false i1:false"
+#define WMMA_1250_INT "i1:true a i1:true b c i1:false i1:false i1:false"
 
 typedef struct WaveMma {
   Llvm *p;
   const MmaInfo *row;
-  Shape shape;
-  const char *name;             /* of the intrinsic */
+  bool is_wmma;
+  const char *name, *takes;     /* of the intrinsic: one of the lists above */
   const char *operand[2], *sum; /* types in the intrinsic */
   Held *a, *b, *acc;
   int each[3];   /* elements of a fragment */
@@ -53,15 +56,20 @@ static const char *intrinsic(Llvm *p, const MmaInfo *row, DType a, DType b) {
   return sb_text(&out);
 }
 
-/* A fragment of an operand, as the intrinsic takes it: f16 as such, bf16 as i16, except where the
- * intrinsic names the type; bytes in words. */
+static bool is_wmma(const MmaInfo *row) { return strncmp(row->emit, "wmma", 4) == 0; }
+
+/* bf16 is i16 in the intrinsics of older chips. */
+static bool takes_bfloat(const Llvm *p, int n) {
+  const TargetInfo *t = p->amd->target;
+  return target_has(t, FEATURE_WMMA_1250) || (target_has(t, FEATURE_MFMA_K32) && n == 8);
+}
+
+/* A fragment of an operand, as the intrinsic takes it: bytes in words. */
 static const char *operand_type(Llvm *p, const MmaInfo *row, DType t, int n) {
-  bool wmma = strncmp(row->emit, "wmma", 4) == 0;
   if (t == DTYPE_f16) return llvm_vec_type(p, "half", n);
-  if (t == DTYPE_bf16 && target_has(p->amd->target, FEATURE_MFMA_K32) && n == 8)
-    return llvm_vec_type(p, "bfloat", n);
+  if (t == DTYPE_bf16 && takes_bfloat(p, n)) return llvm_vec_type(p, "bfloat", n);
   if (llvm_elem_bits(t) >= 16) return llvm_held_type(p, t, n);
-  if (wmma) return llvm_vec_type(p, "i32", n / 4);
+  if (is_wmma(row)) return llvm_vec_type(p, "i32", n / 4);
   return n == 4 ? "i32" : "i64";
 }
 
@@ -92,28 +100,33 @@ static const char *fragment(const WaveMma *w, int which, int i) {
                 w->operand[which]);
 }
 
-static const char *call_product(const WaveMma *w, const char *a, const char *b, const char *c) {
-  Llvm *p = w->p;
-  const char *ta = w->operand[0], *tb = w->operand[1], *tc = w->sum;
-  switch (w->shape) {
-  case MFMA:
-    return llvm_call(
-        p, tc, w->name, arena_printf(p->arena, "%s, %s, %s, i32, i32, i32", ta, tb, tc),
-        arena_printf(p->arena, "%s %s, %s %s, %s %s, i32 0, i32 0, i32 0", ta, a, tb, b, tc, c));
-  case WMMA:
-    return llvm_call(p, tc, w->name, arena_printf(p->arena, "%s, %s, %s", ta, tb, tc),
-                     arena_printf(p->arena, "%s %s, %s %s, %s %s", ta, a, tb, b, tc, c));
-  case WMMA_INT:
-    return llvm_call(p, tc, w->name, arena_printf(p->arena, "i1, %s, i1, %s, %s, i1", ta, tb, tc),
-                     arena_printf(p->arena, "i1 true, %s %s, i1 true, %s %s, %s %s, i1 false", ta,
-                                  a, tb, b, tc, c));
+/* Appends the next word of `takes` to the types and to the arguments of a call. */
+static const char *put_argument(const WaveMma *w, const char *takes, const char *const v[3],
+                                StrBuf *types, StrBuf *values) {
+  static const char letters[] = "abc";
+  int n = (int)strcspn(takes, " "), colon = (int)strcspn(takes, ":");
+  const char *type[] = {w->operand[0], w->operand[1], w->sum}, *comma = types->n ? ", " : "";
+  if (n == 1) {
+    long which = strchr(letters, *takes) - letters;
+    sb_printf(types, "%s%s", comma, type[which]);
+    sb_printf(values, "%s%s %s", comma, type[which], v[which]);
+  } else {
+    sb_printf(types, "%s%.*s", comma, colon, takes);
+    sb_printf(values, "%s%.*s %.*s", comma, colon, takes, n - colon - 1, takes + colon + 1);
   }
-  return c;
+  return takes + n + (takes[n] == ' ');
+}
+
+static const char *call_product(const WaveMma *w, const char *a, const char *b, const char *c) {
+  StrBuf types = {.arena = w->p->arena}, values = {.arena = w->p->arena};
+  const char *const v[] = {a, b, c};
+  for (const char *at = w->takes; *at;) at = put_argument(w, at, v, &types, &values);
+  return llvm_call(w->p, w->sum, w->name, sb_text(&types), sb_text(&values));
 }
 
 /* Keeps the product where it is. */
 static const char *pinned(const WaveMma *w, const char *v) {
-  if (w->shape == MFMA) return v;
+  if (!w->is_wmma) return v;
   return llvm_let(w->p, "call %s asm sideeffect \"\", \"=v,0\"(%s %s)", w->sum, w->sum, v);
 }
 
@@ -136,8 +149,16 @@ static bool check_row(Llvm *p, const Op *op, const MmaInfo *row) {
   bool fits = row && row->emit && op->nargs == 3 && target_has_mma(p->amd->target, row) &&
               (types & (unsigned)dtype_mma(a)) && (types & (unsigned)dtype_mma(b)) &&
               (row->mixed || a == b) && (row->acc_types & (unsigned)dtype_mma(c)) &&
-              row->form != MMA_SCALED && !target_has(p->amd->target, FEATURE_WMMA_1250);
+              row->form != MMA_SCALED;
   return fits || llvm_fail(p, op, "this matrix instruction");
+}
+
+static const char *arguments(const WaveMma *w) {
+  bool is_1250 = target_has(w->p->amd->target, FEATURE_WMMA_1250);
+  if (!w->is_wmma) return MFMA;
+  if (w->acc->dtype == DTYPE_i32) return is_1250 ? WMMA_1250_INT : WMMA_INT;
+  if (!is_1250) return WMMA;
+  return llvm_elem_bits(w->a->dtype) == 8 ? WMMA_1250_F8 : WMMA_1250;
 }
 
 static bool open_product(WaveMma *w, const Op *op) {
@@ -155,8 +176,8 @@ static bool open_product(WaveMma *w, const Op *op) {
   if (w->a->n != w->copies[0] * k * w->each[0] || w->b->n != w->copies[1] * k * w->each[1] ||
       w->acc->n != (int64_t)w->copies[0] * w->copies[1] * w->each[2])
     return llvm_fail(p, op, "this many copies");
-  bool wmma = strncmp(w->row->emit, "wmma", 4) == 0, integers = w->acc->dtype == DTYPE_i32;
-  w->shape = !wmma ? MFMA : integers ? WMMA_INT : WMMA;
+  w->is_wmma = is_wmma(w->row);
+  w->takes = arguments(w);
   w->name = intrinsic(p, w->row, w->a->dtype, w->b->dtype);
   w->operand[0] = operand_type(p, w->row, w->a->dtype, w->each[0]);
   w->operand[1] = operand_type(p, w->row, w->b->dtype, w->each[1]);
