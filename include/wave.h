@@ -407,7 +407,7 @@ WV_API bool wv_lower(wv_kernel *k, const wv_pass_options *o);
 typedef struct wv_proof_row {
   int access;         /* rows of one access are consecutive */
   const char *op;     /* "read" */
-  const char *memory; /* the argument's name */
+  const char *memory; /* the argument's name; "" for an op without one, such as `exists` */
   wv_place at;
   wv_expr dim;
   bool of_memory;      /* a coordinate of the memory; otherwise of the tile */

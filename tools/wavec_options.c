@@ -38,7 +38,8 @@ static const Option options[] = {
      "faster, less accurate math functions on devices (docs/numerics.md)"},
     {"o", "FILE", WORD(output), EVERY, NULL, "write to FILE instead of standard output"},
     {"proof", NULL, FLAG(proof), BOTH, NULL,
-     "for each access, print which bounds are proved and which are checked"},
+     "for each access, print which bounds are proved and which are checked; after the pass `sync`, "
+     "also whether each loop orders its accesses"},
     {"set", "SYM=EXPR", LIST(set), EVERY, NULL,
      "bind a symbol; overrides a `bind` row of the header"},
 

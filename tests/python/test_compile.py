@@ -469,6 +469,25 @@ def test_diagnostics_are_records():
 # ---- proofs ----------------------------------------------------------------------------------
 
 
+PADDED = """
+kernel @best(%a: mem<M, N, f32>, %b: mem<M, f32>)
+  workgroup M by 1 on 0; workgroup N by 32 on 1; hardware threads 32, vector {M: 1, N: 32}
+  bind M = 4; bind N = 20
+{
+  %x = read %a
+  %m = max %x {dim = N}
+  write %m, %b
+}
+"""
+
+
+def test_proof_of_an_op_without_memory():
+    """`padding` has inserted a mask: its bounds are those of a tile."""
+    (kernel,) = _wave.parse(PADDED, "padded.wave")
+    kernel.run_passes(passes="padding")
+    assert {r.memory for r in kernel.proof().rows if r.op == "exists"} == {""}
+
+
 def test_proof_says_what_is_tested():
     proof = compile_scale().proof()
     rows = {(r.op, str(r.dim)): r for r in proof.rows if not r.of_memory}

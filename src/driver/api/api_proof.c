@@ -2,6 +2,7 @@
 #include "analysis/access/in_bounds.h"
 #include "analysis/analysis.h"
 #include "driver/api/api.h"
+#include "schedule/loop_proof.h"
 
 struct wv_proof {
   HandleKind handle;
@@ -17,10 +18,12 @@ wv_proof *wv_prove(wv_kernel *handle) {
   Arena *a = arena_new();
   wv_proof *p = ARENA_NEW(a, wv_proof);
   ir_renumber(handle->k);
-  *p = (wv_proof){HANDLE_PROOF, a, handle->k, facts_of(handle->k, a, FACT_in_bounds).in_bounds,
-                  NULL};
+  Facts facts = facts_of(handle->k, a, FACT_in_bounds | FACT_memory_uses);
+  *p = (wv_proof){HANDLE_PROOF, a, handle->k, facts.in_bounds, NULL};
   StrBuf text = {.arena = a};
   proof_print(&text, handle->k, p->all);
+  if (kernel_constraint(handle->k, CONSTRAINT_machine, NULL))
+    loop_proof_print(&text, handle->k, facts.memory_uses);
   p->text = sb_text(&text);
   return p;
 }
@@ -38,7 +41,7 @@ const char *wv_proof_text(const wv_proof *p) {
 static void fill_row(const wv_proof *p, const AccessBounds *b, int i, wv_proof_row *out) {
   const Bound *bound = &b->bounds[i];
   out->op = op_info[b->access.op->kind].name;
-  out->memory = memory_name(p->k, b->access.memory);
+  out->memory = b->access.memory ? memory_name(p->k, b->access.memory) : "";
   out->at = api_place(p->k->cx, b->access.op->at);
   out->dim = api_expr(bound->dim);
   out->of_memory = bound->of_memory;

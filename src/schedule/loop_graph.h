@@ -1,0 +1,36 @@
+/* loop_graph.h: the events of a loop, and what the program orders.
+ *
+ * The loop is one of a kernel's tiles after `sync`: its copies, waits and barriers are ops. All
+ * waves of a workgroup run the same body, so two of them stand for any two: each op is an event in
+ * both, in program order. A barrier is one event of both. A copy that is not done by a wave's own
+ * loads and stores, and a product that reads shared memory, ends with an event of its own, which
+ * only a wait orders before anything else; what one elected thread does belongs to the first wave.
+ *
+ * Regions inside the loop are one access each for all that they touch, and order nothing. */
+#ifndef WV_SCHEDULE_LOOP_GRAPH_H
+#define WV_SCHEDULE_LOOP_GRAPH_H
+
+#include "analysis/memory_uses.h"
+#include "schedule/loop_order.h"
+
+enum { LOOP_WAVES = 2 };
+
+typedef struct LoopAccess {
+  const Op *op;
+  int memory; /* in MemoryUses.memories */
+  Touch how;
+  bool by_name;                             /* as in MemoryUse */
+  int begins[LOOP_WAVES], ends[LOOP_WAVES]; /* events; -1: this wave does not do it */
+  int ahead, slots; /* to the slot of `ahead` iterations later; slots is 1: always the same place */
+} LoopAccess;
+
+typedef struct LoopGraph {
+  const Op *loop;
+  Vec(const Op *) events; /* the op of each */
+  Vec(Order) enforced;
+  Vec(LoopAccess) accesses;
+} LoopGraph;
+
+LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop);
+
+#endif

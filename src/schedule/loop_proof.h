@@ -1,0 +1,34 @@
+/* loop_proof.h: whether a loop orders its accesses to memory, for every number of iterations.
+ *
+ * Two accesses conflict if one of them writes and they may touch the same bytes. In a ring of n
+ * slots, accesses to the slots of iterations i + a and j + b conflict only if j - i is a - b plus a
+ * multiple of n. Each conflicting pair must be ordered one way or the other, and what a copy fills
+ * must be read after it. wavec --proof prints what was found. */
+#ifndef WV_SCHEDULE_LOOP_PROOF_H
+#define WV_SCHEDULE_LOOP_PROOF_H
+
+#include "schedule/loop_graph.h"
+
+typedef enum LoopVerdict { LOOP_ordered, LOOP_unordered, LOOP_stale, LOOP_deadlock } LoopVerdict;
+
+/* A pair of accesses, and the iterations from the first to the second. */
+typedef struct LoopPair {
+  LoopVerdict verdict;
+  const LoopAccess *first, *second;
+  int distance;
+  bool other_wave;
+} LoopPair;
+
+typedef struct LoopProof {
+  LoopGraph graph;
+  int pairs;               /* that conflict */
+  Vec(LoopPair) findings;  /* all but ordered ones */
+  Vec(const Op *) waiting; /* of a deadlock */
+} LoopProof;
+
+LoopProof loop_prove(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop);
+
+/* All loops of a kernel that access shared memory. */
+void loop_proof_print(StrBuf *out, Kernel *k, const MemoryUses *m);
+
+#endif
