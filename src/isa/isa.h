@@ -41,8 +41,16 @@ int isa_wave_size(const IsaKernel *k); /* lanes */
 int isa_instructions(const IsaKernel *k);
 /* The text of instruction `i` and its distance from the start of the kernel. */
 const char *isa_text(const IsaKernel *k, int i, uint64_t *offset);
-/* For tests: instruction `i` does nothing from now on. */
+/* For tests: instruction `i` does nothing from now on; -1: every instruction is executed again. */
 void isa_remove(IsaKernel *k, int i);
+
+/* What the workgroups that ran so far made of a wait or a barrier. */
+typedef enum IsaUse {
+  ISA_EXECUTED = 1,
+  ISA_NEEDED = 2 /* something was accessed that no other wait covered, or that no other barrier
+                  * ordered */
+} IsaUse;
+unsigned isa_use(const IsaKernel *k, int i);
 
 /* Memory that a launch may access. */
 typedef struct IsaRange {

@@ -361,6 +361,7 @@ IsaKernel *isa_decode(Arena *a, const IsaImage *image, IsaDisassemble *next, voi
            NULL;
   describe(k);
   k->code = ARENA_ARRAY(a, IsaInstr, count_instructions(image, next, user) + 1);
+  k->removed = -1;
   Decode x = {.arena = a, .k = k};
   char text[256];
   for (size_t at = 0; at < image->bytes;) {
@@ -375,6 +376,7 @@ IsaKernel *isa_decode(Arena *a, const IsaImage *image, IsaDisassemble *next, voi
   int bad = 0;
   if (!find_targets(k, &x, &bad))
     return *error = complain(a, k, k->code[bad].pc, k->code[bad].text, x.why), NULL;
+  k->use = arena_alloc(a, (size_t)k->n + 1);
   return k;
 }
 
@@ -387,6 +389,14 @@ const char *isa_text(const IsaKernel *k, int i, uint64_t *offset) {
 }
 
 void isa_remove(IsaKernel *k, int i) {
+  if (k->removed >= 0) k->code[k->removed] = k->kept;
+  k->removed = i;
+  if (i < 0) return;
+  k->kept = k->code[i];
   k->code[i].step = isa_nothing_step;
   k->code[i].nreads = k->code[i].nwrites = 0;
+}
+
+unsigned isa_use(const IsaKernel *k, int i) {
+  return atomic_load_explicit(&k->use[i], memory_order_relaxed);
 }

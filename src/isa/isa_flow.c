@@ -58,7 +58,7 @@ static void arrive(IsaWave *w) {
 }
 
 static void step_barrier(IsaWave *w, const IsaInstr *i) {
-  (void)i;
+  isa_note(w->k, (int)(i - w->k->code), ISA_EXECUTED);
   arrive(w);
   w->state = ISA_WAITING;
   w->stop = true;
@@ -71,10 +71,12 @@ static bool is_workgroup(IsaWave *w, const IsaInstr *i) {
 }
 
 static void step_signal(IsaWave *w, const IsaInstr *i) {
+  isa_note(w->k, (int)(i - w->k->code), ISA_EXECUTED | ISA_NEEDED); /* the wait fails without it */
   if (is_workgroup(w, i)) arrive(w);
 }
 
 static void step_wait_barrier(IsaWave *w, const IsaInstr *i) {
+  isa_note(w->k, (int)(i - w->k->code), ISA_EXECUTED);
   if (!is_workgroup(w, i)) return;
   if (!w->has_signalled)
     isa_fault(w, ISA_BARRIER, -1, "the wave waits for a barrier it never signals");

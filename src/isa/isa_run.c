@@ -31,6 +31,7 @@ static IsaMachine *divide(Parts *p, const IsaLaunch *l) {
   g.waves = part(p, sizeof *g.waves * n);
   g.lds = part(p, lds + 8);
   g.shadow = part(p, sizeof *g.shadow * (lds / 4 + 2));
+  g.bytes = part(p, sizeof *g.bytes * (lds + 8));
   for (size_t w = 0; w < n; w++) {
     uint32_t(*v)[ISA_LANES] = part(p, sizeof *v * (l->kernel->is_1250 ? ISA_VGPRS : 512));
     uint8_t *own = part(p, scratch + 8);
@@ -130,6 +131,7 @@ static void start_wave(IsaGroup *g, int index, const IsaKernel *k) {
   uint8_t *scratch = w->scratch;
   memset(w, 0, offsetof(IsaWave, room));
   w->v = v, w->scratch = scratch, w->k = k, w->group = g, w->index = index;
+  for (int c = 0; c < ISA_COUNTERS; c++) w->done[c].by = -1;
   w->mode = k->image.rsrc1 >> 12 & 0xff;
   int next = 0;
   set_user_registers(w, &next);
@@ -168,6 +170,15 @@ static bool any_in(const IsaGroup *g, IsaWaveState state, int *which) {
   return false;
 }
 
+/* Which instruction ends the epoch, and for how long it has been the only one. */
+static void note_barrier(IsaGroup *g) {
+  int at = g->waves[0].pc - 1;
+  for (int n = 1; n < g->nwaves; n++)
+    if (g->waves[n].pc - 1 != at) at = -1;
+  if (at < 0 || at != g->barrier) g->run = g->waves[0].epoch;
+  g->barrier = at;
+}
+
 /* All waves are at the barrier, or some have ended without it. */
 static bool pass_barrier(IsaGroup *g) {
   int ended, waiting;
@@ -176,6 +187,7 @@ static bool pass_barrier(IsaGroup *g) {
     isa_fault(&g->waves[waiting], ISA_BARRIER, -1, "wave %d has ended without this barrier", ended);
     return false;
   }
+  note_barrier(g);
   for (int n = 0; n < g->nwaves; n++) {
     IsaWave *w = &g->waves[n];
     w->state = ISA_RUNNING;
@@ -187,7 +199,7 @@ static bool pass_barrier(IsaGroup *g) {
 
 static void start_group(IsaGroup *g, const IsaLaunch *l, const unsigned id[3], IsaFault *fault) {
   *fault = (IsaFault){.kind = ISA_OK};
-  g->launch = l, g->fault = fault, g->last = NULL;
+  g->launch = l, g->fault = fault, g->last = NULL, g->barrier = -1, g->run = 0;
   memcpy(g->id, id, sizeof g->id);
   memset(g->shadow, 0, sizeof *g->shadow * (g->lds_bytes / 4 + 1));
   for (int w = 0; w < g->nwaves; w++) start_wave(g, w, l->kernel);

@@ -2,6 +2,8 @@
 #ifndef WV_ISA_STATE_H
 #define WV_ISA_STATE_H
 
+#include <stdatomic.h>
+
 #include "isa/isa.h"
 
 enum {
@@ -153,7 +155,15 @@ struct IsaKernel {
   bool keeps_high; /* 16-bit results keep the upper half of the register */
   IsaInstr *code;
   int n;
+  _Atomic(uint8_t) *use; /* IsaUse, of each instruction; workgroups run in several threads */
+  int removed;           /* an instruction; -1: none */
+  IsaInstr kept;         /* as it was */
 };
+
+static inline void isa_note(const IsaKernel *k, int at, IsaUse use) {
+  if (at >= 0 && !(atomic_load_explicit(&k->use[at], memory_order_relaxed) & use))
+    atomic_fetch_or_explicit(&k->use[at], (uint8_t)use, memory_order_relaxed);
+}
 
 /* ---- counters ---- */
 
@@ -164,6 +174,18 @@ typedef enum IsaCounter {
   ISA_SMEM,   /* scalar loads: lgkmcnt, kmcnt */
   ISA_COUNTERS
 } IsaCounter;
+
+/* Of the operations of a counter, by number: all up to `most` were waited for, those up to `others`
+ * by another instruction than `by` as well. */
+typedef struct IsaDone {
+  uint32_t most, others;
+  int by;
+} IsaDone;
+
+/* The last atomic operation on LDS of an epoch (+ 1; 0: none). */
+typedef struct IsaUpdate {
+  uint32_t epoch, number;
+} IsaUpdate;
 
 typedef enum IsaReg { ISA_NEVER, ISA_READY, ISA_PENDING } IsaReg;
 
@@ -194,22 +216,27 @@ struct IsaWave {
   uint64_t live;                      /* lanes that exist */
   uint8_t reg[ISA_VGPRS + ISA_SGPRS]; /* IsaReg */
   IsaPending pending[ISA_VGPRS + ISA_SGPRS];
-  uint32_t issued[ISA_COUNTERS], done[ISA_COUNTERS];
-  uint32_t settled[2][ISA_COUNTERS]; /* `done` at the barrier that ended the last even and odd
-                                      * epoch */
-  uint32_t epoch;                    /* barriers passed */
+  uint32_t issued[ISA_COUNTERS];
+  IsaDone done[ISA_COUNTERS];
+  IsaDone settled[2][ISA_COUNTERS]; /* `done` at the barrier that ended the last even and odd
+                                     * epoch */
+  uint32_t epoch;                   /* barriers passed */
+  IsaUpdate updates[2];             /* of the last even and odd epoch */
   uint64_t executed;
   uint8_t *scratch;               /* private memory, lane by lane */
   uint32_t room[4][2][ISA_LANES]; /* operands that are not plain registers */
   uint32_t out[2][2][ISA_LANES];
 };
 
-/* One word of LDS: the wave that wrote it last, and the one that has read it since. */
+/* A word of LDS, or a byte: the wave that wrote it last, and the one that has read it since. */
 typedef struct IsaShadow {
   uint32_t number;        /* of the write, by `counter` */
   uint32_t wrote, read;   /* epochs + 1; 0: never */
   uint8_t writer, reader; /* waves; ISA_MANY: several */
   uint8_t counter;
+  uint8_t readers; /* as `reader`, of all epochs since IsaGroup.run */
+  bool is_split;   /* of a word: its bytes count */
+  bool is_atomic;  /* the last write */
 } IsaShadow;
 
 enum { ISA_MANY = 255 };
@@ -219,9 +246,12 @@ struct IsaGroup {
   unsigned id[3];
   uint8_t *lds;
   uint32_t lds_bytes;
-  IsaShadow *shadow;
+  IsaShadow *shadow; /* of words */
+  IsaShadow *bytes;  /* of split words */
   IsaWave *waves;
   int nwaves;
+  int barrier;          /* the instruction that ended the last epoch; -1: waves waited at several */
+  uint32_t run;         /* the first epoch since which `barrier` ended all of them */
   const IsaRange *last; /* that was accessed: accesses come in clusters */
   IsaFault *fault;
 };
@@ -290,6 +320,12 @@ void isa_fill(IsaWave *w, const IsaArg *d, int count, IsaCounter c, uint32_t num
 /* Are all registers that the instruction touches ready? False after reporting. */
 bool isa_ready(IsaWave *w, const IsaInstr *i);
 IsaCounter isa_store_counter(const IsaWave *w);
+/* Has operation `number` been waited for? A wait is noted as needed if it is the only one. */
+static inline bool isa_is_done(const IsaWave *w, const IsaDone *d, uint32_t number) {
+  if ((int32_t)(d->most - number) < 0) return false;
+  if ((int32_t)(d->others - number) < 0) isa_note(w->k, d->by, ISA_NEEDED);
+  return true;
+}
 
 /* ---- isa_report.c ---- */
 
@@ -299,8 +335,9 @@ void isa_fault(IsaWave *w, IsaFaultKind kind, int lane, const char *fmt, ...) WV
 
 /* NULL after reporting that the bytes are not the launch's. */
 uint8_t *isa_memory(IsaWave *w, int lane, uint64_t at, uint32_t bytes, bool write);
-/* LDS, checked and noted as read or written. */
-uint8_t *isa_lds(IsaWave *w, int lane, uint32_t at, uint32_t bytes, bool write, IsaCounter c,
+typedef enum IsaAccess { ISA_READS, ISA_WRITES, ISA_UPDATES /* atomically */ } IsaAccess;
+/* LDS, checked and noted as accessed by operation `number` of a counter. */
+uint8_t *isa_lds(IsaWave *w, int lane, uint32_t at, uint32_t bytes, IsaAccess access, IsaCounter c,
                  uint32_t number);
 uint64_t isa_scratch_base(void); /* of the buffer that is a wave's scratch memory on gfx9 */
 

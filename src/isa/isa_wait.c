@@ -37,7 +37,7 @@ static const char *register_name(bool has_agprs, int r, char *text, size_t room)
 static bool settle(IsaWave *w, int r) {
   const IsaPending *p = &w->pending[r];
   char name[16];
-  if ((int32_t)(w->done[p->counter] - p->number) >= 0) return w->reg[r] = ISA_READY, true;
+  if (isa_is_done(w, &w->done[p->counter], p->number)) return w->reg[r] = ISA_READY, true;
   const IsaInstr *load = &w->k->code[p->at];
   isa_fault(w, ISA_EARLY, -1, "%s is touched before a wait for `%.80s` at pc 0x%llx",
             register_name(!w->k->is_1250, r, name, sizeof name), load->text,
@@ -128,15 +128,20 @@ bool isa_ready(IsaWave *w, const IsaInstr *i) {
 
 /* ---- waits ---- */
 
-static void wait_for(IsaWave *w, IsaCounter c, uint32_t remain) {
+static void wait_for(IsaWave *w, IsaCounter c, uint32_t remain, int by) {
   uint32_t done = w->issued[c] < remain ? 0 : w->issued[c] - remain;
+  IsaDone *d = &w->done[c];
   if (c == ISA_SMEM && remain) return;
-  if (done > w->done[c]) w->done[c] = done;
+  if (by == d->by) d->most = done > d->most ? done : d->most;
+  else if (done > d->most) *d = (IsaDone){.most = done, .others = d->most, .by = by};
+  else if (done > d->others) d->others = done;
 }
 
 static void step_wait(IsaWave *w, const IsaInstr *i) {
+  int at = (int)(i - w->k->code);
+  isa_note(w->k, at, ISA_EXECUTED);
   for (int c = 0; c < ISA_COUNTERS; c++)
-    if (i->wait[c] != ISA_ANY) wait_for(w, (IsaCounter)c, i->wait[c]);
+    if (i->wait[c] != ISA_ANY) wait_for(w, (IsaCounter)c, i->wait[c], at);
 }
 
 typedef enum WaitForm {

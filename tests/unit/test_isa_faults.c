@@ -81,6 +81,13 @@ typedef struct Case {
 #define LOAD_ARGS "s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_waitcnt lgkmcnt(0)"
 #define ADDRESS "v_lshlrev_b32_e32 v1, 2, v0"
 
+/* v1: a half of a word; v2: the other half of it, which another wave writes. */
+#define HALVES(...)                                                                                \
+  GFX9("v_lshlrev_b32_e32 v1, 2, v0", "v_and_b32_e32 v1, 0xff, v1", "v_lshrrev_b32_e32 v2, 5, v0", \
+       "v_and_b32_e32 v2, 2, v2", "v_add_u32_e32 v1, v1, v2", "v_xor_b32_e32 v2, 2, v1",           \
+       "ds_write_b16 v1, v0", __VA_ARGS__)
+#define ATOMICS(...) GFX9("v_mov_b32_e32 v1, 16", "ds_add_u32 v1, v0", __VA_ARGS__)
+
 static const Case fault_cases[] = {
     {"gfx942", GFX9("v_mov_b32_e32 v1, 0", "s_barrier"), ISA_OK, ""},
     {"gfx942", GFX9("s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_mov_b32 s4, s2"), ISA_EARLY,
@@ -146,6 +153,19 @@ static const Case fault_cases[] = {
      GFX9(ADDRESS, "v_xor_b32_e32 v2, 0x100, v1", "ds_write_b32 v1, v0", "s_waitcnt lgkmcnt(0)",
           "ds_read_b32 v3, v2"),
      ISA_RACE, "without a barrier in between"},
+    /* Parts of a word: other bytes are other places. */
+    {"gfx942", HALVES("s_waitcnt lgkmcnt(0)", "s_barrier", "ds_read_u16 v3, v2"), ISA_OK, ""},
+    {"gfx942", HALVES("s_waitcnt lgkmcnt(0)", "ds_read_u16 v3, v2"), ISA_RACE, "without a barrier"},
+    {"gfx942", HALVES("s_barrier", "ds_read_u16 v3, v2"), ISA_EARLY, "did not wait for its store"},
+    {"gfx942", HALVES("s_waitcnt lgkmcnt(0)", "ds_read_u16 v3, v1"), ISA_OK, ""},
+    {"gfx942", HALVES("ds_read_u16 v3, v2", "s_waitcnt lgkmcnt(0)", "ds_write_b16 v1, v0"),
+     ISA_RACE, "without a barrier"},
+    /* Atomic operations of several waves, and other accesses. */
+    {"gfx942", ATOMICS("s_waitcnt lgkmcnt(0)", "s_barrier", "ds_read_b32 v3, v1"), ISA_OK, ""},
+    {"gfx942", ATOMICS("s_waitcnt lgkmcnt(0)", "ds_read_b32 v3, v1"), ISA_RACE, "is written"},
+    {"gfx942", ATOMICS("s_barrier", "ds_read_b32 v3, v1"), ISA_EARLY,
+     "did not wait for its atomic operation"},
+    {"gfx942", ATOMICS("ds_write_b32 v1, v0"), ISA_RACE, "is read, which wave 0 wrote"},
     {"gfx1201", GFX9("s_barrier_signal -1", "s_barrier_wait 0xffff"), ISA_OK, ""},
     {"gfx1201", GFX9("s_barrier_wait 0xffff"), ISA_BARRIER, "never signals"},
     {"gfx1201", GFX9("s_barrier_signal 1"), ISA_UNKNOWN, "named barriers"},
@@ -298,5 +318,52 @@ TEST(buffers_of_gfx1250) {
   arena_free(r.a);
 }
 
-TESTS_MAIN(RUN(faults) RUN(report) RUN(unknown) RUN(preloaded) RUN(unknown_on_gfx1250)
+/* Which waits and barriers a run needed: one letter for each instruction of that kind. */
+static void check_use(Harness *harness, const char *const *lines, const char *expected) {
+  static uint32_t data[128];
+  char found[LINES] = {0};
+  Run r = run_text("gfx942", lines, data, sizeof data);
+  for (int i = 0, n = 0; r.kernel && i < isa_instructions(r.kernel); i++) {
+    uint64_t at;
+    const char *text = isa_text(r.kernel, i, &at);
+    unsigned use = isa_use(r.kernel, i);
+    if (strncmp(text, "s_wait", 6) != 0 && strncmp(text, "s_barrier", 9) != 0) continue;
+    found[n++] = use & ISA_NEEDED ? 'n' : use & ISA_EXECUTED ? 'e' : '-';
+  }
+  CHECK(r.ok);
+  CHECK_STR(found, expected);
+  if (!r.ok) printf("%s\n", r.kernel ? r.fault.text : r.error);
+  arena_free(r.a);
+}
+
+TEST(needed) {
+  check_use(harness,
+            GFX9(LOAD_ARGS, ADDRESS, "global_load_dword v2, v1, s[2:3]", "s_waitcnt vmcnt(0)",
+                 "v_mov_b32_e32 v3, v2"),
+            "nn");
+  check_use(harness,
+            GFX9(LOAD_ARGS, ADDRESS, "global_load_dword v2, v1, s[2:3]", "s_waitcnt vmcnt(0)",
+                 "s_waitcnt vmcnt(0)", "v_mov_b32_e32 v3, v2"),
+            "nee"); /* each covers the other */
+  check_use(harness,
+            GFX9(LOAD_ARGS, ADDRESS, "global_load_dword v2, v1, s[2:3]", "s_waitcnt vmcnt(1)",
+                 "s_waitcnt vmcnt(0)", "v_mov_b32_e32 v3, v2"),
+            "nen");
+  check_use(harness, GFX9("s_branch 1", "s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)"), "-e");
+  /* Data of another wave: a store, its wait, barriers, a read. */
+  check_use(harness,
+            GFX9(ADDRESS, "v_xor_b32_e32 v2, 0x100, v1", "ds_write_b32 v1, v0",
+                 "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_read_b32 v3, v2"),
+            "nn");
+  check_use(harness,
+            GFX9(ADDRESS, "v_xor_b32_e32 v2, 0x100, v1", "ds_write_b32 v1, v0",
+                 "s_waitcnt lgkmcnt(0)", "s_barrier", "s_barrier", "ds_read_b32 v3, v2"),
+            "nee");
+  check_use(harness,
+            GFX9(ADDRESS, "ds_write_b32 v1, v0", "s_waitcnt lgkmcnt(0)", "s_barrier",
+                 "ds_read_b32 v3, v1"),
+            "ee"); /* its own */
+}
+
+TESTS_MAIN(RUN(faults) RUN(needed) RUN(report) RUN(unknown) RUN(preloaded) RUN(unknown_on_gfx1250)
                RUN(offsets_on_gfx1250) RUN(buffers_of_gfx1250))

@@ -3,9 +3,9 @@
  * Time is divided into epochs by the workgroup's barriers. Another wave's data may be read in a
  * later epoch than that in which it was written, and only if the writer had waited for its store
  * when it arrived at the barrier; and data may be overwritten only in a later epoch than that in
- * which another wave read it. A shadow word for each four bytes of LDS knows the last write and the
- * last read. Waves that share a word in one epoch byte by byte are not checked against each
- * other. */
+ * which another wave read it. A shadow for each word of LDS knows its last write and its last read;
+ * once a part of a word is accessed, each of its bytes has a shadow. */
+#include <stdio.h>
 #include <string.h>
 
 #include "isa/isa_number.h"
@@ -16,59 +16,135 @@
 /* A direct copy is not ordered with the LDS operations of the wave that issued it. */
 static bool is_early(IsaWave *w, const IsaShadow *s) {
   const IsaWave *writer = &w->group->waves[s->writer];
-  if (s->writer == w->index) return s->counter != ISA_DS && w->done[s->counter] < s->number;
-  return writer->settled[(w->epoch - 1) & 1][s->counter] < s->number;
+  if (s->writer == w->index)
+    return s->counter != ISA_DS && !isa_is_done(w, &w->done[s->counter], s->number);
+  return !isa_is_done(w, &writer->settled[(w->epoch - 1) & 1][s->counter], s->number);
+}
+
+/* Is a single barrier instruction all that is between an earlier epoch and this one? */
+static bool is_ordered_once(const IsaWave *w, uint32_t epoch) {
+  return epoch < w->epoch && epoch >= w->group->run;
+}
+
+/* Of atomic operations by several waves in one epoch, only the last one of each wave is known, on
+ * whatever word. */
+static const IsaWave *unsettled(IsaWave *w, const IsaShadow *s) {
+  for (int n = 0; n < w->group->nwaves; n++) {
+    const IsaWave *other = &w->group->waves[n];
+    const IsaUpdate *u = &other->updates[(s->wrote - 1) & 1];
+    bool is_due = n != w->index && s->wrote == w->epoch && u->epoch == s->wrote;
+    if (is_due && !isa_is_done(w, &other->settled[(w->epoch - 1) & 1][ISA_DS], u->number))
+      return other;
+  }
+  return NULL;
+}
+
+static bool report_early(IsaWave *w, int lane, uint32_t at, int writer, const char *what) {
+  isa_fault(w, ISA_EARLY, lane,
+            "LDS byte %u is read, but wave %d did not wait for its %s before the barrier", at,
+            writer, what);
+  return false;
+}
+
+/* Is the last write complete, and ordered before this access? */
+static bool check_writer(IsaWave *w, int lane, uint32_t at, const IsaShadow *s) {
+  bool is_other = s->writer != w->index;
+  if (is_other && s->wrote == w->epoch + 1) {
+    char several[] = "other waves", one[16];
+    snprintf(one, sizeof one, "wave %d", s->writer);
+    isa_fault(w, ISA_RACE, lane, "LDS byte %u is read, which %s wrote without a barrier in between",
+              at, s->writer == ISA_MANY ? several : one);
+    return false;
+  }
+  const IsaWave *early = s->writer == ISA_MANY ? unsettled(w, s) : NULL;
+  if (early) return report_early(w, lane, at, early->index, "atomic operation");
+  if (s->writer != ISA_MANY && is_early(w, s))
+    return report_early(w, lane, at, s->writer, s->counter == ISA_DS ? "store" : "copy");
+  if (is_other && is_ordered_once(w, s->wrote - 1)) isa_note(w->k, w->group->barrier, ISA_NEEDED);
+  return true;
 }
 
 static bool check_read(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
-  if (s->wrote && s->writer != ISA_MANY) {
-    bool is_other = s->writer != w->index;
-    if (is_other && s->wrote == w->epoch + 1)
-      return isa_fault(w, ISA_RACE, lane,
-                       "LDS byte %u is read, which wave %d wrote without a "
-                       "barrier in between",
-                       at, s->writer),
-             false;
-    if (is_early(w, s))
-      return isa_fault(w, ISA_EARLY, lane,
-                       "LDS byte %u is read, but wave %d did not wait for its "
-                       "%s before the barrier",
-                       at, s->writer, s->counter == ISA_DS ? "store" : "copy"),
-             false;
-  }
+  if (s->wrote && !check_writer(w, lane, at, s)) return false;
+  bool is_recent = s->read && s->read - 1 >= w->group->run;
+  s->readers = is_recent && s->readers != w->index ? ISA_MANY : (uint8_t)w->index;
   bool shared = s->read == w->epoch + 1 && s->reader != w->index;
   s->reader = shared ? ISA_MANY : (uint8_t)w->index;
   s->read = w->epoch + 1;
   return true;
 }
 
-static bool check_write(IsaWave *w, int lane, uint32_t at, IsaShadow *s, bool whole) {
-  if (s->read == w->epoch + 1 && s->reader != w->index && whole)
+static bool check_write(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
+  if (s->read == w->epoch + 1 && s->reader != w->index)
     return isa_fault(w, ISA_RACE, lane,
                      "LDS byte %u is written, which %s read without a barrier "
                      "in between",
                      at, s->reader == ISA_MANY ? "another wave" : "a wave before it"),
            false;
-  bool shared = s->wrote == w->epoch + 1 && s->writer != w->index && !whole;
-  s->writer = shared ? ISA_MANY : (uint8_t)w->index;
+  if (s->read && s->readers != w->index && is_ordered_once(w, s->read - 1))
+    isa_note(w->k, w->group->barrier, ISA_NEEDED);
+  s->writer = (uint8_t)w->index;
   s->wrote = w->epoch + 1;
+  s->is_atomic = false;
   return true;
 }
 
-uint8_t *isa_lds(IsaWave *w, int lane, uint32_t at, uint32_t bytes, bool write, IsaCounter c,
+/* Atomic operations of several waves may meet in an epoch, but not with other accesses. */
+static bool check_update(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
+  bool meets = s->is_atomic && s->wrote == w->epoch + 1;
+  int before = s->writer;
+  if (s->wrote && !meets && !check_writer(w, lane, at, s)) return false;
+  if (!check_write(w, lane, at, s)) return false;
+  if (meets && before != w->index) s->writer = ISA_MANY;
+  s->is_atomic = true;
+  return true;
+}
+
+typedef struct LdsAccess {
+  int lane;
+  IsaAccess access;
+  uint8_t counter;
+  uint32_t number;
+} LdsAccess;
+
+static bool check_shadow(IsaWave *w, const LdsAccess *x, uint32_t at, IsaShadow *s) {
+  if (x->access == ISA_READS) return check_read(w, x->lane, at, s);
+  bool ok =
+      x->access == ISA_WRITES ? check_write(w, x->lane, at, s) : check_update(w, x->lane, at, s);
+  s->counter = x->counter, s->number = x->number;
+  return ok;
+}
+
+static void split_word(IsaGroup *g, uint32_t word) {
+  IsaShadow *s = &g->shadow[word];
+  if (s->is_split) return;
+  for (int b = 0; b < 4; b++) g->bytes[4 * word + (uint32_t)b] = *s;
+  s->is_split = true;
+}
+
+/* Bytes `from` to `to` - 1 of LDS, all of one word. */
+static bool check_part(IsaWave *w, const LdsAccess *x, uint32_t from, uint32_t to) {
+  IsaGroup *g = w->group;
+  IsaShadow *s = &g->shadow[from / 4];
+  if (to - from == 4 && !s->is_split) return check_shadow(w, x, from, s);
+  split_word(g, from / 4);
+  for (uint32_t at = from; at < to; at++)
+    if (!check_shadow(w, x, at, &g->bytes[at])) return false;
+  return true;
+}
+
+uint8_t *isa_lds(IsaWave *w, int lane, uint32_t at, uint32_t bytes, IsaAccess access, IsaCounter c,
                  uint32_t number) {
   IsaGroup *g = w->group;
+  LdsAccess x = {lane, access, (uint8_t)c, number};
   if (at > g->lds_bytes || bytes > g->lds_bytes - at) {
     isa_fault(w, ISA_OUTSIDE, lane, "%u bytes at %u of LDS, of which the workgroup has %u", bytes,
               at, g->lds_bytes);
     return NULL;
   }
-  for (uint32_t word = at / 4; word <= (at + bytes - 1) / 4; word++) {
-    IsaShadow *s = &g->shadow[word];
-    bool whole = bytes >= 4 && at % 4 == 0;
-    if (!(write ? check_write(w, lane, 4 * word, s, whole) : check_read(w, lane, 4 * word, s)))
-      return NULL;
-    if (write) s->counter = (uint8_t)c, s->number = number;
+  for (uint32_t from = at, to; from < at + bytes; from = to) {
+    to = (from / 4 + 1) * 4 < at + bytes ? (from / 4 + 1) * 4 : at + bytes;
+    if (!check_part(w, &x, from, to)) return NULL;
   }
   return g->lds + at;
 }
@@ -104,7 +180,7 @@ static void step_read(IsaWave *w, const IsaInstr *i) {
   memcpy(base, w->v[i->s[0].index], sizeof base);
   for (int l = 0; l < w->k->lanes; l++)
     for (int e = 0; exec >> l & 1 && e < elements(i); e++) {
-      const uint8_t *from = isa_lds(w, l, element_at(i, base[l], e), bytes, false, ISA_DS, 0);
+      const uint8_t *from = isa_lds(w, l, element_at(i, base[l], e), bytes, ISA_READS, ISA_DS, 0);
       if (!from) return;
       if (bytes < 4) put_small(w, i, l, from);
       for (uint32_t n = 0; n < bytes / 4; n++)
@@ -121,7 +197,7 @@ static void step_write(IsaWave *w, const IsaInstr *i) {
       const IsaArg *data = &i->s[1 + e];
       bool high = i->row->param[2] == PART_HIGH || data->half == 'h';
       uint32_t at = element_at(i, w->v[i->s[0].index][l], e);
-      uint8_t *to = isa_lds(w, l, at, bytes, true, ISA_DS, number);
+      uint8_t *to = isa_lds(w, l, at, bytes, ISA_WRITES, ISA_DS, number);
       if (!to) return;
       for (uint32_t n = 0; n < bytes; n += 4) {
         uint32_t v = w->v[data->index + n / 4][l] >> (high ? 16 : 0);
@@ -132,8 +208,7 @@ static void step_write(IsaWave *w, const IsaInstr *i) {
 
 /* ---- atomics ---- */
 
-/* param: bytes, operation, the value to compare with comes last. Atomics of several waves may meet
- * in an epoch: they are not checked against each other. */
+/* param: bytes, operation, the value to compare with comes last. */
 static void step_atomic(IsaWave *w, const IsaInstr *i) {
   uint64_t exec = isa_exec(w);
   int bytes = i->row->param[0], words = bytes / 4;
@@ -141,6 +216,7 @@ static void step_atomic(IsaWave *w, const IsaInstr *i) {
   bool is_last = i->row->param[2];
   const IsaArg *value = &i->s[compares && !is_last ? 2 : 1], *other = &i->s[is_last ? 2 : 1];
   uint32_t number = isa_issue(w, ISA_DS);
+  w->updates[w->epoch & 1] = (IsaUpdate){w->epoch + 1, number};
   for (int l = 0; l < w->k->lanes; l++) {
     if (!(exec >> l & 1)) continue;
     uint64_t v = w->v[value->index][l], c = 0;
@@ -148,10 +224,8 @@ static void step_atomic(IsaWave *w, const IsaInstr *i) {
     if (compares) c = w->v[other->index][l];
     if (compares && words == 2) c |= (uint64_t)w->v[other->index + 1][l] << 32;
     uint32_t at = w->v[i->s[0].index][l] + (uint32_t)i->offset;
-    if (at % 4 == 0 && at < w->group->lds_bytes) w->group->shadow[at / 4] = (IsaShadow){0};
-    uint8_t *to = isa_lds(w, l, at, (uint32_t)bytes, true, ISA_DS, number);
+    uint8_t *to = isa_lds(w, l, at, (uint32_t)bytes, ISA_UPDATES, ISA_DS, number);
     if (!to || !isa_atomic_aligned(w, l, to, bytes)) return;
-    w->group->shadow[at / 4].writer = ISA_MANY;
     uint64_t before = isa_atomic(i->row->param[1], to, bytes, v, c);
     for (int n = 0; i->nd && n < words; n++)
       w->v[i->d[0].index + n][l] = (uint32_t)(before >> 32 * n);

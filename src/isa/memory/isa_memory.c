@@ -141,7 +141,7 @@ static bool copy_to_lds(IsaWave *w, const IsaInstr *i, int lane, const uint8_t *
                         uint32_t number) {
   uint32_t bytes = (uint32_t)bytes_of(i), step = bytes < 4 ? 4 : bytes;
   uint32_t at = (w->s[ISA_M0] & 0xffff) + (uint32_t)i->offset + (uint32_t)lane * step;
-  uint8_t *to = isa_lds(w, lane, at, step, true, ISA_LOADS, number);
+  uint8_t *to = isa_lds(w, lane, at, step, ISA_WRITES, ISA_LOADS, number);
   if (!to) return false;
   uint32_t word = bytes < 4 && from ? narrow(i, from) : 0;
   if (bytes < 4) memcpy(to, &word, 4);
