@@ -878,6 +878,23 @@ WV_API void wv_variables_check(wv_ctx *cx);
  * Returns how many there were since the last call; -1: they cannot fail in this build. */
 WV_API long wv_test_fault(const char *what, long n);
 
+/* ---- tests of the executor of machine code --------------------------------------------------- */
+
+/* An instruction of a program for `emu:`. Of waits and barriers: what the launches so far made of
+ * them. */
+typedef struct wv_instruction {
+  uint64_t at;      /* distance from the start of the kernel, in bytes */
+  const char *text; /* lives as long as the program */
+  bool executed;
+  bool needed; /* something was accessed that no other wait covered, or that no other barrier
+                * ordered */
+} wv_instruction;
+/* Loads the variant if necessary. False past the last one, and after reporting to `cx`. */
+WV_API bool wv_test_instruction(wv_program *p, wv_ctx *cx, int variant, int i, wv_instruction *out);
+/* A seeded fault: launches execute nothing in place of instruction `i` from now on; -1: all of them
+ * are executed again. No launch may be in progress. False: there is no such instruction. */
+WV_API bool wv_test_remove(wv_program *p, wv_ctx *cx, int variant, int i);
+
 /* ---- tables -------------------------------------------------------------------------------- */
 
 /* Rows of the compiler's tables, for help texts and front ends; false past the last one. */

@@ -274,6 +274,33 @@ static PyObject *program_prepare(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+/* test_instructions(variant=0): of a program for `emu:`, as (offset, text, executed, needed) */
+static PyObject *program_test_instructions(PyObject *self, PyObject *args) {
+  ProgramObject *p = self_of(self);
+  int variant = 0;
+  wv_instruction found;
+  if (!PyArg_ParseTuple(args, "|i:test_instructions", &variant)) return NULL;
+  PyObject *list = PyList_New(0);
+  for (int i = 0; list && wv_test_instruction(p->p, context_of(p), variant, i, &found); i++) {
+    PyObject *row = Py_BuildValue("(Ksii)", (unsigned long long)found.at, found.text,
+                                  found.executed, found.needed);
+    if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  if (wv_diag_errors(p->cx)) Py_CLEAR(list);
+  return list || PyErr_Occurred() ? list : py_error_raise_in(p->st, p->cx);
+}
+
+/* test_remove(instruction, variant=0): launches do without it; -1: with all of them */
+static PyObject *program_test_remove(PyObject *self, PyObject *args) {
+  ProgramObject *p = self_of(self);
+  int instruction, variant = 0;
+  if (!PyArg_ParseTuple(args, "i|i:test_remove", &instruction, &variant)) return NULL;
+  if (wv_test_remove(p->p, context_of(p), variant, instruction)) Py_RETURN_NONE;
+  if (wv_diag_errors(p->cx)) return py_error_raise_in(p->st, p->cx);
+  return PyErr_Format(PyExc_IndexError, "there is no instruction %d", instruction);
+}
+
 static PyMethodDef program_methods[] = {
     {"prepare", program_prepare, METH_VARARGS,
      "prepare(device=-1): compiles every variant, and loads it there."},
@@ -282,6 +309,10 @@ static PyMethodDef program_methods[] = {
     {"code", program_code, METH_VARARGS,
      "code(variant=0): the code the device loads, as bytes: PTX, or an ELF object."},
     {"resources", program_resources, METH_VARARGS, "resources(variant=0, device=0) -> Resources"},
+    {"test_instructions", program_test_instructions, METH_VARARGS,
+     "test_instructions(variant=0): machine code for `emu:`, see wv_test_instruction in wave.h."},
+    {"test_remove", program_test_remove, METH_VARARGS,
+     "test_remove(instruction, variant=0): a seeded fault, see wv_test_remove in wave.h."},
     {NULL, NULL, 0, NULL}};
 
 /* ---- launching ----------------------------------------------------------------------------- */

@@ -23,6 +23,13 @@ typedef struct DeviceResources {
   double occupancy;
 } DeviceResources;
 
+/* An instruction of loaded code, see wv_instruction. */
+typedef struct DeviceInstruction {
+  uint64_t at;
+  const char *text;
+  bool executed, needed;
+} DeviceInstruction;
+
 /* Where problems are reported, and the name of the kernel concerned. */
 typedef struct DeviceReport {
   Diags *diags;
@@ -91,6 +98,10 @@ struct DeviceKind {
   bool (*copy)(Device *d, int index, void *to, const void *from, size_t bytes,
                const DeviceReport *r);
   bool (*wait)(Device *d, int index, void *stream, const DeviceReport *r);
+  /* For tests, of kinds that execute instructions one by one: false past the last one. `remove`:
+   * launches do without it; -1: with all of them. NULL elsewhere. */
+  bool (*instruction)(const DeviceCode *code, int i, DeviceInstruction *out);
+  bool (*remove)(const DeviceCode *code, int i);
 };
 
 const DeviceKind *device_kind(int number);          /* NULL: no such kind */

@@ -212,6 +212,7 @@ TEST(handles_are_looked_at) {
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *k = gemm_in_c(cx);
   wv_program *wrong = (wv_program *)(void *)k;
+  wv_instruction instruction;
   wv_resources r;
   size_t n;
   CHECK(!wv_launch(NULL, cx, NULL, 0, NULL, 0) && says(cx, "E0001"));
@@ -222,6 +223,8 @@ TEST(handles_are_looked_at) {
   CHECK(!wv_program_save(NULL, cx, &n) && says(cx, "E0001"));
   CHECK(!wv_program_text(wrong, cx, 0, "ir") && says(cx, "E0001"));
   CHECK(!wv_program_resources(NULL, cx, 0, 0, &r) && says(cx, "E0001"));
+  CHECK(!wv_test_instruction(wrong, cx, 0, 0, &instruction) && says(cx, "E0001"));
+  CHECK(!wv_test_remove(NULL, cx, 0, 0) && says(cx, "E0001"));
   CHECK(!wv_program_name(wrong) && !wv_program_target(NULL) && wv_program_kind(NULL) == 0);
   CHECK(!wv_kernel_copy((wv_kernel *)(void *)cx, cx) && says(cx, "E0001"));
   CHECK(!wv_print((wv_kernel *)(void *)cx) && !wv_verify(NULL) && !wv_compile(NULL, NULL));

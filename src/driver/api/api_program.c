@@ -90,30 +90,64 @@ const void *wv_program_code(wv_program *p, wv_ctx *cx, int variant, size_t *n) {
   return code;
 }
 
-static bool get_resources(wv_program *p, wv_ctx *cx, int variant, int device,
-                          DeviceResources *out) {
-  Launcher *l = &p->launcher;
+/* Asks the device about loaded code, with the program locked. */
+typedef bool Ask(wv_program *p, const DeviceCode *code, void *out);
+
+static bool ask_device(wv_program *p, wv_ctx *cx, int variant, int device, Ask *ask, void *out) {
+  wv_program *shown = program_shown(p, &cx->cx->diags);
+  if (!shown || variant < 0 || variant >= shown->art.nvariants || device < 0) return false;
   ProgramLock lock;
-  program_lock(p, &lock);
-  bool ok = program_load(p, variant, device);
-  if (ok) {
-    DeviceReport report = program_report(p);
-    const DeviceCode *code = atomic_load(&l->code[variant][device]);
-    ok = l->device->kind->resources(l->device, code, out, &report);
-  }
-  program_forward(p, &cx->cx->diags);
+  program_lock(shown, &lock);
+  bool ok = program_load(shown, variant, device) &&
+            ask(shown, atomic_load(&shown->launcher.code[variant][device]), out);
+  program_forward(shown, &cx->cx->diags);
   program_unlock(&lock);
   return ok;
+}
+
+static bool get_resources(wv_program *p, const DeviceCode *code, void *out) {
+  DeviceReport report = program_report(p);
+  Device *d = p->launcher.device;
+  return d->kind->resources(d, code, out, &report);
 }
 
 bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv_resources *out) {
   API_PROGRAM(p, cx, false);
   DeviceResources r;
-  wv_program *shown = program_shown(p, &cx->cx->diags);
-  if (!shown || variant < 0 || variant >= shown->art.nvariants || device < 0) return false;
-  if (!get_resources(shown, cx, variant, device, &r)) return false;
+  if (!ask_device(p, cx, variant, device, get_resources, &r)) return false;
   *out = (wv_resources){r.registers, r.shared, r.spilled, r.threads, r.workgroups, r.occupancy};
   return true;
+}
+
+/* ---- tests of the executor ---- */
+
+typedef struct NumberedInstruction {
+  int number;
+  DeviceInstruction found;
+} NumberedInstruction;
+
+static bool get_instruction(wv_program *p, const DeviceCode *code, void *out) {
+  NumberedInstruction *i = out;
+  const DeviceKind *kind = p->launcher.device->kind;
+  return kind->instruction && kind->instruction(code, i->number, &i->found);
+}
+
+static bool remove_instruction(wv_program *p, const DeviceCode *code, void *out) {
+  const DeviceKind *kind = p->launcher.device->kind;
+  return kind->remove && kind->remove(code, *(int *)out);
+}
+
+bool wv_test_instruction(wv_program *p, wv_ctx *cx, int variant, int i, wv_instruction *out) {
+  API_PROGRAM(p, cx, false);
+  NumberedInstruction n = {.number = i};
+  if (!ask_device(p, cx, variant, 0, get_instruction, &n)) return false;
+  *out = (wv_instruction){n.found.at, n.found.text, n.found.executed, n.found.needed};
+  return true;
+}
+
+bool wv_test_remove(wv_program *p, wv_ctx *cx, int variant, int i) {
+  API_PROGRAM(p, cx, false);
+  return ask_device(p, cx, variant, 0, remove_instruction, &i);
 }
 
 void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user) {

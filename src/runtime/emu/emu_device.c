@@ -324,6 +324,24 @@ static bool emu_wait(Device *d, int index, void *stream, const DeviceReport *r) 
   return true; /* launches have already waited */
 }
 
+/* ---- tests ---- */
+
+static bool emu_instruction(const DeviceCode *code, int i, DeviceInstruction *out) {
+  const IsaKernel *k = ((const EmuModule *)code->module)->kernel;
+  if (i < 0 || i >= isa_instructions(k)) return false;
+  unsigned use = isa_use(k, i);
+  *out = (DeviceInstruction){.executed = use & ISA_EXECUTED, .needed = use & ISA_NEEDED};
+  out->text = isa_text(k, i, &out->at);
+  return true;
+}
+
+static bool emu_remove(const DeviceCode *code, int i) {
+  IsaKernel *k = ((const EmuModule *)code->module)->kernel;
+  if (i < -1 || i >= isa_instructions(k)) return false;
+  isa_remove(k, i);
+  return true;
+}
+
 const DeviceKind device_emu = {.name = "emu",
                                .number = DEVICE_HOST,
                                .grid_most = {INT32_MAX, INT32_MAX, INT32_MAX},
@@ -341,4 +359,6 @@ const DeviceKind device_emu = {.name = "emu",
                                .alloc = emu_alloc,
                                .release = emu_release,
                                .copy = emu_copy,
-                               .wait = emu_wait};
+                               .wait = emu_wait,
+                               .instruction = emu_instruction,
+                               .remove = emu_remove};
