@@ -19,6 +19,13 @@
 typedef size_t IsaDisassemble(void *user, const uint8_t *at, size_t bytes, uint64_t pc, char *text,
                               size_t room);
 
+/* Instructions from this one on come from a line of the source. */
+typedef struct IsaLine {
+  uint64_t pc; /* distance from the start of the kernel */
+  const char *file;
+  uint32_t line;
+} IsaLine;
+
 /* A kernel of a loaded code object. The fields of the 64-byte kernel descriptor are kept as they
  * are. */
 typedef struct IsaImage {
@@ -28,9 +35,14 @@ typedef struct IsaImage {
   uint32_t group_bytes;    /* LDS */
   uint32_t private_bytes;  /* of a lane: spilled registers, arrays */
   uint32_t rsrc1, rsrc2, rsrc3;
-  uint16_t properties; /* which registers are set when a wave starts */
-  uint16_t preload;    /* arguments that are in registers when a wave starts */
+  uint16_t properties;  /* which registers are set when a wave starts */
+  uint16_t preload;     /* arguments that are in registers when a wave starts */
+  const IsaLine *lines; /* by pc */
+  int nlines;
 } IsaImage;
+
+/* The source line of the instruction at `pc`; NULL: unknown. */
+const IsaLine *isa_line(const IsaImage *image, uint64_t pc);
 
 typedef struct IsaKernel IsaKernel;
 
@@ -102,7 +114,8 @@ IsaMachine *isa_machine(void *memory, const IsaLaunch *l); /* memory: aligned to
 /* Runs one workgroup. False: *fault says why. */
 bool isa_run(IsaMachine *m, const IsaLaunch *l, const unsigned group[3], IsaFault *fault);
 
-/* "kernel `k`, pc 0x40 (`ds_read_b32 v0, v1`), workgroup (0, 0, 0), wave 1, lane 3: ..." */
+/* "kernel `k`, gemm.py:12, pc 0x40 (`ds_read_b32 v0, v1`), workgroup (0, 0, 0), wave 1, lane 3:
+ * ..." */
 const char *isa_fault_text(Arena *a, const IsaKernel *k, const IsaFault *fault);
 
 #endif

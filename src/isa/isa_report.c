@@ -19,9 +19,19 @@ void isa_fault(IsaWave *w, IsaFaultKind kind, int lane, const char *fmt, ...) {
   va_end(ap);
 }
 
+const IsaLine *isa_line(const IsaImage *image, uint64_t pc) {
+  const IsaLine *last = NULL;
+  for (int i = 0; i < image->nlines; i++)
+    if (image->lines[i].pc <= pc && (!last || image->lines[i].pc >= last->pc))
+      last = &image->lines[i];
+  return last;
+}
+
 const char *isa_fault_text(Arena *a, const IsaKernel *k, const IsaFault *f) {
+  const IsaLine *line = isa_line(&k->image, f->pc);
+  const char *place = line ? arena_printf(a, ", %s:%u", line->file, line->line) : "";
   const char *lane = f->lane < 0 ? "" : arena_printf(a, ", lane %d", f->lane);
-  return arena_printf(a, "kernel `%s`, pc 0x%llx (`%s`), workgroup (%u, %u, %u), wave %d%s: %s",
-                      k->image.name, (unsigned long long)f->pc, f->at, f->group[0], f->group[1],
-                      f->group[2], f->wave, lane, f->text);
+  return arena_printf(a, "kernel `%s`%s, pc 0x%llx (`%s`), workgroup (%u, %u, %u), wave %d%s: %s",
+                      k->image.name, place, (unsigned long long)f->pc, f->at, f->group[0],
+                      f->group[1], f->group[2], f->wave, lane, f->text);
 }

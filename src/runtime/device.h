@@ -57,6 +57,7 @@ typedef struct DeviceLaunch {
   void *stream;
   const struct wv_launch_arg *given; /* what the caller passed: tensors with their sizes */
   int ngiven;
+  const struct ArtParam *params;   /* of `given` */
   bool overlap;                    /* with the previous launch: programmatic dependent launch */
   bool (*interrupted)(void *user); /* called now and then by kinds that run a kernel before `launch`
                                     * returns: whether to end it early. NULL: never */

@@ -34,6 +34,21 @@ typedef struct IsaKit {
   uint64_t most; /* instructions of a wave */
 } IsaKit;
 
+/* Metadata for source lines: !4 is the function, !6 line 12 of src/k.py, !7 line 300. */
+#define KIT_LINES                                                                                  \
+  "!llvm.dbg.cu = !{!0}\n!llvm.module.flags = !{!1, !2}\n"                                         \
+  "!0 = distinct !DICompileUnit(language: DW_LANG_C99, file: !5, producer: \"wave\", "             \
+  "isOptimized: "                                                                                  \
+  "true, runtimeVersion: 0, emissionKind: LineTablesOnly)\n"                                       \
+  "!1 = !{i32 2, !\"Debug Info Version\", i32 3}\n!2 = !{i32 7, !\"Dwarf Version\", i32 4}\n"      \
+  "!3 = !DISubroutineType(types: !{})\n"                                                           \
+  "!4 = distinct !DISubprogram(name: \"k\", scope: !5, file: !5, line: 9, type: !3, scopeLine: "   \
+  "9, "                                                                                            \
+  "spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !0)\n"                                   \
+  "!5 = !DIFile(filename: \"src/k.py\", directory: \"\")\n"                                        \
+  "!6 = !DILocation(line: 12, column: 3, scope: !4)\n"                                             \
+  "!7 = !DILocation(line: 300, column: 1, scope: !4)\n"
+
 static inline size_t kit_disassemble(void *user, const uint8_t *at, size_t bytes, uint64_t pc,
                                      char *text, size_t room) {
   return llvm_disassemble(user, at, bytes, pc, text, room);

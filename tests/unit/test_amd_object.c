@@ -1,4 +1,5 @@
 /* test_amd_object.c: LLVM's object to a code object, and what its note says. */
+#include "runtime/amd/amd_lines.h"
 #include "unit/isa_kit.h"
 
 static const LlvmLibrary *library(Arena *a) {
@@ -116,6 +117,79 @@ TEST(refused) {
   }
 }
 
+/* Instructions keep their source lines: which, is what LLVM says. */
+static const char lined[] =
+    "define amdgpu_kernel void @first(ptr addrspace(1) %o) {\n"
+    "  store i32 1, ptr addrspace(1) %o\n  ret void\n}\n"
+    "define amdgpu_kernel void @k(ptr addrspace(1) %o, ptr addrspace(1) %i) !dbg !4 {\n"
+    "  %v = load volatile i32, ptr addrspace(1) %i, !dbg !6\n"
+    "  store volatile i32 %v, ptr addrspace(1) %o, !dbg !7\n  ret void, !dbg !7\n}\n" KIT_LINES;
+
+/* The line of the first instruction that begins with `text`; 0: none. */
+static unsigned line_of(const IsaImage *k, const LlvmLibrary *l, const char *text) {
+  LlvmTarget t = amd_target(chip_named("gfx942"));
+  LlvmDisassembler d;
+  char line[256];
+  unsigned found = 0;
+  if (!llvm_disassemble_open(l, &t, &d)) return 0;
+  for (size_t at = 0, n = 1; at < k->bytes && n && !found; at += n) {
+    n = llvm_disassemble(&d, k->code + at, k->bytes - at, at, line, sizeof line);
+    const IsaLine *known = isa_line(k, at);
+    if (n && known && strstr(line, text)) found = known->line;
+  }
+  llvm_disassemble_close(&d);
+  return found;
+}
+
+TEST(lines) {
+  Arena *a = arena_new();
+  LlvmCode object;
+  AmdCode linked;
+  AmdImage image;
+  IsaImage k;
+  const char *error = NULL;
+  if (compile(a, lined, &object)) {
+    CHECK(amd_object_link(a, object.bytes, object.size, &linked, &error));
+    CHECK(amd_image_load(a, linked.bytes, linked.size, &image, &error));
+    CHECK(amd_image_kernel(a, &image, "k", &k, &error));
+    CHECK(k.nlines > 1);
+    CHECK_STR(k.lines[0].file, "src/k.py");
+    CHECK_INT(line_of(&k, library(a), "global_load_dword"), 12);
+    CHECK_INT(line_of(&k, library(a), "global_store_dword"), 300);
+    CHECK(amd_image_kernel(a, &image, "first", &k, &error));
+    CHECK_INT(k.nlines, 0);
+  }
+  arena_free(a);
+}
+
+/* Every part of a section, and other bytes, give no line outside the code and read nothing
+ * beyond. */
+TEST(damaged_lines) {
+  Arena *a = arena_new();
+  LlvmCode object;
+  AmdCode linked;
+  AmdImage image;
+  const char *error = NULL;
+  bool ok = compile(a, lined, &object) &&
+            amd_object_link(a, object.bytes, object.size, &linked, &error) &&
+            amd_image_load(a, linked.bytes, linked.size, &image, &error);
+  for (size_t n = 0; ok && n < image.lines_size; n++) {
+    int count;
+    uint8_t *bytes = malloc(n + 1); /* so that sanitizers see its end */
+    memcpy(bytes, image.lines, n);
+    amd_lines(a, bytes, n, 0, image.size, &count);
+    if (n == image.lines_size - 1)
+      for (size_t i = 0; i < n; i++) {
+        bytes[i] ^= 0xff;
+        const IsaLine *lines = amd_lines(a, bytes, n, 0, image.size, &count);
+        for (int j = 0; j < count; j++) CHECK(lines[j].pc < image.size && lines[j].line);
+        bytes[i] ^= 0xff;
+      }
+    free(bytes);
+  }
+  arena_free(a);
+}
+
 /* Every prefix of a file is refused, and so are files of other kinds. */
 TEST(truncated) {
   Arena *a = arena_new();
@@ -204,4 +278,5 @@ TEST(code_without_bytes) {
   }
 }
 
-TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(truncated) RUN(edited) RUN(code_without_bytes))
+TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(lines) RUN(damaged_lines) RUN(truncated)
+               RUN(edited) RUN(code_without_bytes))

@@ -17,18 +17,37 @@ static bool contains(const IsaRange *r, uint64_t at, uint32_t bytes) {
   return at >= r->at && at - r->at <= r->bytes && bytes <= r->bytes - (at - r->at);
 }
 
+static uint64_t distance(const IsaRange *r, uint64_t at) {
+  if (at < r->at) return r->at - at;
+  return at - r->at < r->bytes ? 0 : at - r->at - r->bytes;
+}
+
 static const IsaRange *nearest(const IsaLaunch *l, uint64_t at) {
   const IsaRange *best = NULL;
   for (int n = 0; n < l->nranges; n++)
-    if (l->ranges[n].at <= at && (!best || l->ranges[n].at > best->at)) best = &l->ranges[n];
+    if (!best || distance(&l->ranges[n], at) < distance(best, at)) best = &l->ranges[n];
   return best;
 }
 
+/* The memory to which an instruction's scalar base points, which the address may be far from. */
+static const IsaRange *based_on(const IsaWave *w, const IsaInstr *i) {
+  enum { ADDRESS_BITS = 48 };
+  for (int s = 0; s < i->ns; s++) {
+    if (i->s[s].kind != ISA_S || i->s[s].count < 2 || i->s[s].index + 1 >= ISA_SGPRS) continue;
+    const uint32_t *pair = &w->s[i->s[s].index];
+    uint64_t base = (pair[0] | (uint64_t)pair[1] << 32) & ((UINT64_C(1) << ADDRESS_BITS) - 1);
+    for (int n = 0; n < w->group->launch->nranges; n++)
+      if (contains(&w->group->launch->ranges[n], base, 0)) return &w->group->launch->ranges[n];
+  }
+  return NULL;
+}
+
 static void report_outside(IsaWave *w, int lane, uint64_t at, uint32_t bytes, bool write) {
-  const IsaRange *r = nearest(w->group->launch, at);
+  const IsaRange *r = w->pc > 0 ? based_on(w, &w->k->code[w->pc - 1]) : NULL;
+  if (!r) r = nearest(w->group->launch, at);
   const char *what = write ? "written" : "read";
   if (!r) {
-    isa_fault(w, ISA_OUTSIDE, lane, "%u bytes at 0x%llx are %s, below all memory of the launch",
+    isa_fault(w, ISA_OUTSIDE, lane, "%u bytes at 0x%llx are %s, and the launch has no memory",
               bytes, (unsigned long long)at, what);
     return;
   }

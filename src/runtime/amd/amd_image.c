@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "runtime/amd/amd_lines.h"
+
 #include "target/target.h"
 
 enum { IMAGE_MOST = 1 << 28, ALIGN = 4096 }; /* bytes; a segment's alignment */
@@ -81,11 +83,21 @@ static bool find_places(AmdFile *f, AmdImage *out) {
   return true;
 }
 
+static void find_lines(const AmdFile *f, AmdImage *out) {
+  for (int i = 0; i < f->nsections; i++) {
+    if (strcmp(amd_section_name(f, i), ".debug_line") != 0) continue;
+    if (f->sections[i].sh_type != SHT_PROGBITS) continue; /* whose bytes were checked */
+    out->lines = f->bytes + f->sections[i].sh_offset;
+    out->lines_size = f->sections[i].sh_size;
+  }
+}
+
 bool amd_image_load(Arena *a, const void *bytes, size_t size, AmdImage *out, const char **error) {
   AmdFile f;
   *out = (AmdImage){0};
   bool ok = amd_file_open(&f, a, bytes, size, ET_DYN) && load_segments(&f, out) &&
             amd_note_read(&f, &out->note) && find_places(&f, out);
+  if (ok) find_lines(&f, out);
   if (ok && !(out->chip = amd_file_chip(&f)))
     ok = amd_file_fail(&f, offsetof(Elf64_Ehdr, e_flags), "compiled for an unknown chip");
   *error = f.error;
@@ -146,7 +158,11 @@ bool amd_image_kernel(Arena *a, const AmdImage *image, const char *name, IsaImag
     const Place *p = &((const Place *)image->places)[i];
     read_descriptor(image, p, out);
     const char *wrong = wrong_descriptor(a, image, p, out);
-    if (!wrong) return true;
+    if (!wrong) {
+      uint64_t address = (uint64_t)(out->code - image->memory);
+      out->lines = amd_lines(a, image->lines, image->lines_size, address, out->bytes, &out->nlines);
+      return true;
+    }
     *error = arena_printf(a, "offset 0x%llx: the descriptor of `%s` %s",
                           (unsigned long long)p->descriptor, name, wrong);
     return false;

@@ -11,6 +11,8 @@ typedef struct AmdImage {
   uint64_t size;
   const char *chip;
   AmdNote note;
+  const uint8_t *lines; /* .debug_line; NULL: none */
+  size_t lines_size;
   const Elf64_Phdr *segments;
   int nsegments;
   const void *places; /* of the kernels, private to amd_image.c */

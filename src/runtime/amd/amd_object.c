@@ -3,6 +3,7 @@
  *     offset 0   header, segments, note, .dynsym, .hash, .dynstr, constants    mapped at offset
  *                code, aligned to 256                                          offset + 0x1000
  *                .dynamic                                                      offset + 0x2000
+ *                .debug_*                                                      not mapped
  *                .symtab, .strtab, .shstrtab, section headers                  not mapped
  *
  * The HSA runtime finds kernels in .symtab, other tools in .dynsym. The section headers come last:
@@ -77,6 +78,13 @@ static bool is_constant(const Elf64_Shdr *s) {
 
 static bool is_code(const Elf64_Shdr *s) { return s->sh_flags & SHF_EXECINSTR && s->sh_size; }
 
+/* Source lines, for the executor and for debuggers. */
+static bool is_debug(const Link *k, int i) {
+  const Elf64_Shdr *s = &k->in.sections[i];
+  return s->sh_type == SHT_PROGBITS && !(s->sh_flags & SHF_ALLOC) && s->sh_size &&
+         strncmp(amd_section_name(&k->in, i), ".debug_", 7) == 0;
+}
+
 static bool check_sections(Link *k) {
   AmdFile *f = &k->in;
   int copied = 0;
@@ -88,7 +96,7 @@ static bool check_sections(Link *k) {
                            "section `%s` is written at run time, which needs a "
                            "linker",
                            amd_section_name(f, i));
-    copied += (s->sh_type == SHT_NOTE) + is_constant(s) + is_code(s);
+    copied += (s->sh_type == SHT_NOTE) + is_constant(s) + is_code(s) + is_debug(k, i);
   }
   return copied <= SECTIONS - OWN_SECTIONS ||
          amd_file_fail(f, f->head.e_shoff, "%d sections, of at most %d", copied,
@@ -210,6 +218,15 @@ static bool write_code(Link *k) {
   return true;
 }
 
+/* References to a section that is not mapped are offsets in it. */
+static void write_debug(Link *k) {
+  for (int i = 0; i < k->in.nsections; i++) {
+    if (!is_debug(k, i)) continue;
+    copy_section(k, i, 1, 0);
+    k->section[k->index[i]].sh_addr = k->address[i] = 0;
+  }
+}
+
 static uint64_t address_of(const Link *k, uint32_t type, uint64_t *size) {
   for (int i = 0; i < k->nsections; i++)
     if (k->section[i].sh_type == type) return *size = k->section[i].sh_size, k->section[i].sh_addr;
@@ -244,7 +261,21 @@ static void write_dynamic(Link *k) {
 
 /* ---- relocations ---- */
 
-enum { R_ABS32_LO = 1, R_ABS32 = 6, R_REL32 = 4, R_REL64 = 5, R_REL32_LO = 10, R_REL32_HI = 11 };
+enum {
+  R_ABS32_LO = 1,
+  R_ABS64 = 3,
+  R_REL32 = 4,
+  R_REL64 = 5,
+  R_ABS32 = 6,
+  R_REL32_LO = 10,
+  R_REL32_HI = 11
+};
+
+/* Addresses of sections are known only relative to the code, except to a debugger. */
+static bool is_absolute(const Link *k, int section, unsigned type, const Elf64_Sym *s) {
+  if (is_debug(k, section)) return type == R_ABS32 || type == R_ABS64;
+  return (type == R_ABS32 || type == R_ABS32_LO) && s->st_shndx == SHN_ABS;
+}
 
 static bool symbol_address(Link *k, const Elf64_Sym *s, uint64_t at, uint64_t *out) {
   if (s->st_shndx == SHN_ABS) return *out = s->st_value, true;
@@ -256,13 +287,13 @@ static bool symbol_address(Link *k, const Elf64_Sym *s, uint64_t at, uint64_t *o
 
 static bool relocate(Link *k, int section, const Elf64_Rela *r, uint64_t at) {
   AmdFile *f = &k->in;
-  unsigned type = ELF64_R_TYPE(r->r_info), n = type == R_REL64 ? 8 : 4;
+  unsigned type = ELF64_R_TYPE(r->r_info), n = type == R_REL64 || type == R_ABS64 ? 8 : 4;
   size_t index = ELF64_R_SYM(r->r_info);
   uint64_t size = f->sections[section].sh_size, target = 0;
   if (index >= f->nsymbols || r->r_offset > size || n > size - r->r_offset)
     return amd_file_fail(f, at, "a relocation out of range");
   const Elf64_Sym *s = &f->symbols[index];
-  bool absolute = (type == R_ABS32 || type == R_ABS32_LO) && s->st_shndx == SHN_ABS;
+  bool absolute = is_absolute(k, section, type, s);
   if (!absolute && type != R_REL64 && type != R_REL32 && type != R_REL32_LO && type != R_REL32_HI)
     return amd_file_fail(f, at, "relocation %u of `%s` needs a linker", type,
                          amd_symbol_name(f, s));
@@ -334,6 +365,7 @@ static bool link_all(Link *k) {
   write_constants(k);
   if (!write_code(k)) return false;
   write_dynamic(k);
+  write_debug(k);
   if (!place_symbols(k) || !relocate_all(k)) return false;
   memcpy(k->out.at + address_of(k, SHT_DYNSYM, &unused), k->symbols.at, k->symbols.n);
   write_tables(k);

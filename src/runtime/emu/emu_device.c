@@ -152,7 +152,7 @@ static void add_range(Ranges *r, const char *name, const void *at, uint64_t byte
 }
 
 /* From the lowest element to the highest; strides may be negative. */
-static void add_tensor(Ranges *r, const wv_tensor *t) {
+static void add_tensor(Ranges *r, const char *name, const wv_tensor *t) {
   int64_t first = 0, last = 0, stride = 1;
   int bits = 0;
   wv_dtype_name(t->dtype, &bits, NULL);
@@ -165,14 +165,14 @@ static void add_tensor(Ranges *r, const wv_tensor *t) {
   }
   bits = bits == 1 || bits == 6 ? 8 : bits; /* in memory these are bytes */
   int64_t low = first * bits / 8, high = ((last + 1) * bits + 7) / 8;
-  add_range(r, "a tensor", (const char *)t->data + low, (uint64_t)(high - low), true);
+  add_range(r, name, (const char *)t->data + low, (uint64_t)(high - low), true);
 }
 
 static void find_ranges(EmuState *s, const DeviceLaunch *l, Ranges *r) {
   const EmuModule *m = l->code->module;
   r->n = 0;
   for (int i = 0; i < l->ngiven; i++)
-    if (l->given[i].tensor) add_tensor(r, l->given[i].tensor);
+    if (l->given[i].tensor) add_tensor(r, l->params[i].name, l->given[i].tensor);
   uint64_t args = ((uint64_t)l->code->variant->arg_bytes + 15) & ~UINT64_C(15); /* loads are wide */
   add_range(r, "the arguments", l->packed, args, false);
   add_range(r, "the code object", m->image.memory, m->image.size, false);

@@ -246,6 +246,7 @@ static int launch_plan(Launcher *l, LaunchPlan *p, const LaunchCall *c) {
                     .stream = c->stream,
                     .given = c->args,
                     .ngiven = c->nargs,
+                    .params = l->art->params,
                     .overlap = (c->flags & WV_LAUNCH_OVERLAP) != 0,
                     .interrupted = c->interrupted,
                     .user = c->interrupted_user};

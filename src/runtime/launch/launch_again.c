@@ -123,7 +123,8 @@ void launch_remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c) {
   for (int i = 0; i < c->nargs; i++) record_row(l, i, p, &c->args[i]);
   r->owner = p->workspace ? launch_owner(l, c->stream) : NULL;
   record_args(r, v);
-  r->launch = (DeviceLaunch){.code = p->code, .args = to->pointer, .packed = to->args};
+  r->launch = (DeviceLaunch){
+      .code = p->code, .args = to->pointer, .packed = to->args, .params = l->art->params};
   memcpy(r->launch.grid, p->grid, sizeof p->grid);
   r->nrows = c->nargs;
   give_record(l);
