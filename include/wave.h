@@ -358,10 +358,12 @@ WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, boo
                             size_t *n);
 /* The same for an AMD GPU, as a code object that its drivers load. */
 WV_API char *wv_emit_hsaco(wv_kernel *k, const char *target, bool fast_math, size_t *n);
-/* What limits the speed of a code object for an AMD GPU, not necessarily ours: for every loop with
- * matrix instructions the instructions by kind, and the cycles of each unit of the machine, as text.
- * `name`: of the file, for errors. It needs libLLVM. NULL after reporting; free with wv_free. */
-WV_API char *wv_code_loops(wv_ctx *cx, const char *name, const void *bytes, size_t n);
+/* A code object for an AMD GPU, not necessarily ours, as text: "asm" its instructions, "loops" what
+ * limits the speed of loops with matrix instructions: instructions by kind, and the cycles of each
+ * unit of the machine. `name`: of the file, for errors. It needs libLLVM. NULL after reporting; free
+ * with wv_free. */
+WV_API char *wv_code_text(wv_ctx *cx, const char *what, const char *name, const void *bytes,
+                          size_t n);
 /* Checks a kernel, and warns about constructs that mean something else than they seem to. */
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
@@ -622,8 +624,8 @@ typedef struct wv_variant {
 WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false past the last */
 
 /* Texts of a variant, which is compiled if necessary: "ir" is one lane's program; "ptx" or "llvm"
- * (also "asm") what the device's driver, or LLVM, is given; "remarks" what the compiler and the
- * driver reported. They live as long as the program. NULL: there is no such text, or the reason was
+ * (also "asm") what the device's driver, or LLVM, is given; on AMD GPUs, "asm" is the machine code and
+ * "loops" what limits it (wv_code_text); "remarks" what the compiler and the driver reported. They live as long as the program. NULL: there is no such text, or the reason was
  * reported to `cx`. */
 WV_API const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what);
 

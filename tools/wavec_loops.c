@@ -15,7 +15,7 @@ bool is_code_object(const char *path, const char *bytes, size_t n) {
 }
 
 int print_loops(wv_ctx *cx, const char *name, const void *bytes, size_t n, FILE *out) {
-  char *text = bytes ? wv_code_loops(cx, name, bytes, n) : NULL;
+  char *text = bytes ? wv_code_text(cx, "loops", name, bytes, n) : NULL;
   if (text) fputs(text, out);
   wv_free(text);
   return text ? STATUS_OK : STATUS_DIAGNOSTICS;

@@ -305,7 +305,8 @@ static PyMethodDef program_methods[] = {
     {"prepare", program_prepare, METH_VARARGS,
      "prepare(device=-1): compiles every variant, and loads it there."},
     {"text", program_text, METH_VARARGS,
-     "text(what, variant=0): 'ir', 'ptx', 'asm' or 'remarks'; None if there is none."},
+     "text(what, variant=0): 'ir', 'ptx', 'llvm', 'asm', 'loops' or 'remarks'; None if there is "
+     "none."},
     {"code", program_code, METH_VARARGS,
      "code(variant=0): the code the device loads, as bytes: PTX, or an ELF object."},
     {"resources", program_resources, METH_VARARGS, "resources(variant=0, device=0) -> Resources"},

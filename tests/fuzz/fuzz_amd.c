@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/amd/amd_loops.h"
+#include "runtime/amd/amd_text.h"
 #include "unit/isa_kit.h"
 
 static uint64_t state;
@@ -190,18 +190,18 @@ static const char ir[] =
     "@table = internal addrspace(4) constant [4 x i32] [i32 3, i32 1, i32 4, i32 1]\n"
     "@sm = internal addrspace(3) global [64 x i32] poison\n"
     "declare i32 @llvm.amdgcn.workitem.id.x()\n"
-    "define amdgpu_kernel void @k(ptr addrspace(1) %o, i32 %n) {\n"
-    "  %t = call i32 @llvm.amdgcn.workitem.id.x()\n"
+    "define amdgpu_kernel void @k(ptr addrspace(1) %o, i32 %n) !dbg !4 {\n"
+    "  %t = call i32 @llvm.amdgcn.workitem.id.x(), !dbg !6\n"
     "  %i = and i32 %t, 3\n"
-    "  %p = getelementptr [4 x i32], ptr addrspace(4) @table, i32 0, i32 %i\n"
-    "  %v = load i32, ptr addrspace(4) %p\n"
+    "  %p = getelementptr [4 x i32], ptr addrspace(4) @table, i32 0, i32 %i, !dbg !6\n"
+    "  %v = load i32, ptr addrspace(4) %p, !dbg !6\n"
     "  %s = getelementptr [64 x i32], ptr addrspace(3) @sm, i32 0, i32 %i\n"
-    "  store i32 %v, ptr addrspace(3) %s\n"
+    "  store i32 %v, ptr addrspace(3) %s, !dbg !7\n"
     "  %q = getelementptr i32, ptr addrspace(1) %o, i32 %n\n"
-    "  store i32 %v, ptr addrspace(1) %q\n"
+    "  store i32 %v, ptr addrspace(1) %q, !dbg !7\n"
     "  ret void\n}\n"
     "define amdgpu_kernel void @second(ptr addrspace(1) %o) {\n"
-    "  store i32 1, ptr addrspace(1) %o\n  ret void\n}\n";
+    "  store i32 1, ptr addrspace(1) %o\n  ret void\n}\n" KIT_LINES;
 
 /* ---- cases ---- */
 

@@ -1,7 +1,9 @@
 """Code for AMD GPUs as files: `wavec --emit=hsaco`, `asm`, `obj`, and what is refused."""
 
 import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,73 @@ def test_libraries_that_do_not_serve(library):
     options = ["--target=gfx942", "--passes=all", "--emit=hsaco", "-o", "/dev/null"]
     done = wavec(*options, WAVE_LLVM=library)
     assert done.returncode == 1 and "E0901" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "kind, words", [("llvm", b"amdgpu_kernel"), ("asm", b"s_endpgm"), ("hsaco", b"\x7fELF")]
+)
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+def test_every_form_without_passes(tmp_path, kind, words, target):
+    """A target alone means the whole pipeline."""
+    done = wavec("--target", target, f"--emit={kind}", "-o", str(tmp_path / "k"))
+    if b"E0901" in done.stderr:
+        pytest.skip("no libLLVM for AMD GPUs")
+    assert done.returncode == 0 and words in (tmp_path / "k").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    import wave_lang.kernel.lang as tkl
+    import wave_lang.kernel.wave as tkw
+    from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
+    from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
+
+    M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+            tkw.WorkgroupConstraint(M, 32, 0),
+            tkw.WorkgroupConstraint(N, 32, 1),
+            tkw.TilingConstraint(K, 16),
+        ]
+    )
+    def gemm(
+        a: tkl.Memory[M, K, GLOBAL, tkl.f16],
+        b: tkl.Memory[N, K, GLOBAL, tkl.f16],
+        c: tkl.Memory[M, N, GLOBAL, tkl.f32],
+    ):
+        zero = tkl.Register[M, N, tkl.f32](0.0)
+
+        @tkw.iterate(K, init_args=[zero])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    def make(target):
+        options = WaveCompileOptions(dynamic_symbols=[M, N, K], target=target)
+        return wave_compile(options, gemm)
+
+    return make
+
+
+@pytest.mark.parametrize("target", ["emu:gfx942", "emu:gfx1201"])
+def test_assembly_of_compiled_kernels(compiled, target):
+    """Machine code as LLVM disassembles it, with source lines and the targets of branches."""
+    emitted("hsaco", Path(os.devnull))  # skips without libLLVM
+    kernel = compiled(target)
+    text = kernel.asm
+    assert text.startswith("wave_gemm:\n") and "s_endpgm" in text
+    assert "define amdgpu_kernel" in kernel.program.text("llvm")
+    assert f"; {__file__}:" in text or f"; {os.path.basename(__file__)}:" in text
+    for label in set(re.findall(r"; (L[0-9a-f]+)$", text, re.M)):
+        assert f"\n{label}:\n" in text
+    assert kernel.loops.startswith("kernel wave_gemm: " + target[4:])
+    assert "v_wmma" in text or "v_mfma" in text
+
+
+def test_other_machines_have_no_loops(compiled):
+    with pytest.raises(ValueError, match="has no loops to show|not for a GPU"):
+        compiled("cpu").loops
+    assert "v_mfma" not in compiled("cpu").asm

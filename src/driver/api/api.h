@@ -116,6 +116,9 @@ bool api_options(wv_ctx *cx, const wv_options *o); /* the same for options by na
 void api_landed(wv_ctx *cx);
 void api_break_kernel(wv_kernel *k);
 
+/* A code object for an AMD GPU as "asm" or "loops"; NULL after reporting. */
+const char *api_code_text(Arena *a, Diags *diags, const char *what, const char *name,
+                          const void *bytes, size_t n);
 char *api_given_away(const char *text); /* a copy from malloc, for the caller; NULL: no memory */
 wv_kernel *api_kernel(wv_ctx *cx, Kernel *k);
 wv_kernel *api_kernel_owned(wv_kernel *k); /* as arena_owned */

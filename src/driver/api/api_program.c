@@ -47,11 +47,18 @@ bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
   return true;
 }
 
-static const char *text_of(wv_program *p, const ArtVariant *v, const char *what) {
+static bool is_amd(const wv_program *p) {
+  const TargetInfo *machine = target_find(p->art.target).machine;
+  return machine && machine->vendor == VENDOR_AMD;
+}
+
+static const char *text_of(wv_program *p, const ArtVariant *v, const char *what, Diags *diags) {
   bool object = v->listing && *v->listing;
   if (strcmp(what, "ir") == 0) return v->ir;
   if (strcmp(what, "llvm") == 0) return object ? v->listing : NULL;
   if (strcmp(what, "ptx") == 0) return object ? NULL : v->code;
+  if (is_amd(p) && (strcmp(what, "asm") == 0 || strcmp(what, "loops") == 0))
+    return api_code_text(p->arena, diags, what, p->art.name, v->code, (size_t)v->code_bytes);
   if (strcmp(what, "asm") == 0) return object ? v->listing : v->code;
   if (strcmp(what, "remarks") == 0) return remarks_text(p->arena, v, &p->own->cx->sources);
   return NULL;
@@ -73,7 +80,7 @@ const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *
   ProgramLock lock;
   wv_program *shown = program_shown(p, &cx->cx->diags);
   const ArtVariant *v = shown && what ? lock_variant(shown, cx, variant, &lock) : NULL;
-  const char *text = v ? text_of(shown, v, what) : NULL;
+  const char *text = v ? text_of(shown, v, what, &cx->cx->diags) : NULL;
   if (v) program_unlock(&lock);
   return text;
 }

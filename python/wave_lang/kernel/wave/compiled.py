@@ -89,7 +89,7 @@ class WaveKernel(Launchable):
 
     @cached_property
     def asm(self) -> str:
-        """The code for the device: PTX on NVIDIA. On the evaluator and the simulator, the kernel's
+        """The code for the device: PTX on NVIDIA, machine code on AMD. On the evaluator and the simulator, the kernel's
         IR, which `wavec` and wave_lang._wave.parse read."""
         return (self.program and self.program.text("asm")) or str(self.ir)
 
@@ -100,6 +100,15 @@ class WaveKernel(Launchable):
         text = self._compiled("PTX").text("ptx")
         if text is None:
             raise ValueError(f"`{self.name}` has no PTX: it was compiled for {self.target}")
+        return text
+
+    @property
+    def loops(self) -> str:
+        """What limits the speed of that variant's loops with matrix instructions (`wavec loops`);
+        ValueError if the kernel was not compiled for AMD."""
+        text = self._compiled("loops").text("loops")
+        if text is None:
+            raise ValueError(f"`{self.name}` has no loops to show: it was compiled for {self.target}")
         return text
 
     @property
