@@ -175,18 +175,21 @@ static bool is_whole(IsaWave *w, const IsaInstr *i) {
   return false;
 }
 
+/* C and D may overlap in part, so all of C is read before anything is written. */
 void isa_matrix_step(IsaWave *w, const IsaInstr *i) {
   const Plan *p = i->plan;
-  double a[MATRIX_MOST], b[MATRIX_MOST], product[32 * 32];
+  double a[MATRIX_MOST], b[MATRIX_MOST], product[32 * 32], sum[32 * 32];
+  int lanes = w->k->lanes, elements = p->elements[2];
   if (!is_whole(w, i)) return;
   gather(p, w, &i->s[0], 0, a);
   gather(p, w, &i->s[1], 1, b);
   multiply(p->m, a, b, product);
-  for (int n = 0; n < p->elements[2]; n++)
-    for (int l = 0; l < w->k->lanes; l++) {
-      double c = element(p, w, &i->s[2], 2, p->m->d, n, l);
-      put(w, &i->d[0], p->m->d, n, l, c + product[p->place[2][l * p->elements[2] + n]]);
-    }
+  for (int l = 0; l < lanes; l++)
+    for (int n = 0; n < elements; n++)
+      sum[l * elements + n] =
+          element(p, w, &i->s[2], 2, p->m->d, n, l) + product[p->place[2][l * elements + n]];
+  for (int n = 0; n < elements; n++)
+    for (int l = 0; l < lanes; l++) put(w, &i->d[0], p->m->d, n, l, sum[l * elements + n]);
 }
 
 #define TYPES_f32 "v=vvu"

@@ -213,6 +213,36 @@ TEST(products) {
   for (size_t i = 0; i < WV_LEN(cases); i++) CHECK_INT(run(&cases[i]), 0);
 }
 
+/* LLVM lets the result of a product of four registers overlap a part of the sum that it is added to.
+ * Empty assembly fixes both. */
+TEST(overlap) {
+  static const char ir[] =
+      "declare i32 @llvm.amdgcn.workitem.id.x()\n"
+      "declare <4 x float> @llvm.amdgcn.mfma.f32.16x16x16f16(<4 x half>, <4 x half>, <4 x float>, "
+      "i32, i32, i32)\n"
+      "define amdgpu_kernel void @k(ptr addrspace(1) %z) #0 {\n"
+      "  %t = call i32 @llvm.amdgcn.workitem.id.x()\n"
+      "  %p = getelementptr <4 x float>, ptr addrspace(1) %z, i32 %t\n"
+      "  %c = load <4 x float>, ptr addrspace(1) %p\n"
+      "  %s = call <4 x float> asm sideeffect \"\", \"={v[2:5]},0\"(<4 x float> %c)\n"
+      "  %r = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x16f16(<4 x half> zeroinitializer, "
+      "<4 x half> zeroinitializer, <4 x float> %s, i32 0, i32 0, i32 0)\n"
+      "  %d = call <4 x float> asm sideeffect \"\", \"={v[4:7]},0\"(<4 x float> %r)\n"
+      "  store <4 x float> %d, ptr addrspace(1) %p\n"
+      "  ret void\n}\n"
+      "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"64,64\" "
+      "\"amdgpu-waves-per-eu\"=\"2\" }\n";
+  static float z[64 * 4];
+  IsaKit k = isa_kit(ir, "gfx942");
+  for (int i = 0; i < 64 * 4; i++) z[i] = (float)i;
+  isa_kit_tensor(&k, "z", z, sizeof z);
+  if (!k.skipped) {
+    CHECK(isa_kit_run(&k, 1, 64));
+    for (int i = 0; i < 64 * 4; i++) CHECK_INT((int)z[i], i);
+  }
+  isa_kit_close(&k);
+}
+
 /* WMMA needs all lanes: in a divergent branch its result is not defined. */
 TEST(divergent) {
   static const char ir[] =
@@ -241,4 +271,4 @@ TEST(divergent) {
   isa_kit_close(&k);
 }
 
-TESTS_MAIN(RUN(products) RUN(divergent))
+TESTS_MAIN(RUN(products) RUN(overlap) RUN(divergent))
