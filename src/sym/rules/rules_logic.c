@@ -108,3 +108,23 @@ const Sym *rule_select_content(const SymFacts *f, const Sym *s) {
                                 sym_scale(cx, s->arg[2], inverse));
   return sym_scale(cx, inner, g);
 }
+
+/* Moves constants out of the operands that are sums: the parts of an address that differ between
+ * accesses of a swizzled tile come together, so that the rest is computed once. */
+const Sym *rule_xor_constants(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  const Sym *all = cx->zero;
+  for (int i = 0; i < s->n && all; i++) {
+    const Sym *x = s->arg[i];
+    Sum sum;
+    sum_of(x, &sum);
+    const Sym *k = sym_num(cx, sum.k), *rest = sum.n ? sym_sub(cx, x, k) : NULL;
+    bool apart = rest && rat_is_int(sum.k) && sum.k.num > 0;
+    if (apart) {
+      Dom d = dom_of(f, rest);
+      apart = dom_is_integer(&d) && !((uint64_t)sum.k.num & ~d.zeros);
+    }
+    all = apart ? sym_xor(cx, sym_xor(cx, all, rest), k) : sym_xor(cx, all, x);
+  }
+  return all;
+}
