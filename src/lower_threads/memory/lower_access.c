@@ -46,16 +46,38 @@ static bool first_may_store(const Lower *l, const Op *op) {
   return uniform_around(l->uniform, op).level <= UNIFORM_WORKGROUP;
 }
 
+static void emit_store(Lower *l, WalkStep *s) {
+  emit_op(l, OP_store, s->args, s->nargs + 1, s->attrs, s->nattrs, NULL);
+  s->nargs = 0;
+}
+
+/* Stores that differ by an immediate only follow each other: one instruction may perform two. */
+static void emit_grouped(Lower *l, WalkStep *s, int n) {
+  for (int i = 0; i < n; i++) {
+    const Value *base = s[i].args[2];
+    for (int j = i; j < n; j++)
+      if (s[j].nargs && s[j].args[2] == base) emit_store(l, &s[j]);
+  }
+}
+
+/* The stores of a copy to shared memory are to different elements: their order does not matter. */
+static bool may_group(const LaneAccess *a) {
+  return memory_is_scratch(a->memory) && (a->op->kind == OP_copy || op_has(a->op, ATTR_iteration));
+}
+
 void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   Walk w = walk_begin(l, a, first_may_store(l, a->op) ? l->machine.waves : 0);
-  int regs = layout_size(a->layout, LAYOUT_REG);
+  int regs = layout_size(a->layout, LAYOUT_REG), n = 0;
   const int *first = lane_first_twins(l, a->layout);
+  WalkStep *later = ARENA_ARRAY(l->arena, WalkStep, regs / a->width);
   for (int r = 0; r < regs; r += a->width) {
     if (w.nseveral ? walk_is_idle(&w, r) : first[r] < r) continue;
     WalkStep s = walk_step(&w, r);
     s.args[0] = emit_range(l, v, r, a->width);
-    emit_op(l, OP_store, s.args, s.nargs + 1, s.attrs, s.nattrs, NULL);
+    if (may_group(a)) later[n++] = s;
+    else emit_store(l, &s);
   }
+  emit_grouped(l, later, n);
 }
 
 void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
