@@ -99,8 +99,11 @@ static void cut_arguments(const Llvm *p, StrBuf *out) {
   }
 }
 
+/* The first LLVM that allocates registers of both halves to matrix instructions as it needs them. */
+enum { FIRST_WHOLE_FILE = 22 };
+
 /* No hidden arguments, and the size of the workgroup, which bounds the ids of lanes. */
-static void put_attributes(const TargetInfo *t, const LaunchSpec *launch, StrBuf *out) {
+static void put_attributes(Llvm *p, const LaunchSpec *launch, StrBuf *out) {
   static const char *const unused[] = {"implicitarg-ptr",  "dispatch-ptr",       "dispatch-id",
                                        "queue-ptr",        "heap-ptr",           "hostcall-ptr",
                                        "lds-kernel-id",    "multigrid-sync-arg", "default-queue",
@@ -108,10 +111,13 @@ static void put_attributes(const TargetInfo *t, const LaunchSpec *launch, StrBuf
   int threads = (int)launch_threads(launch);
   sb_printf(out, "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"%d,%d\"", threads,
             threads);
+  if (p->amd->llvm < FIRST_WHOLE_FILE && amd_fits_lower_half(p))
+    sb_puts(out, " \"amdgpu-waves-per-eu\"=\"2\"");
   sb_puts(out, " \"uniform-work-group-size\"=\"true\" \"amdgpu-unsafe-fp-atomics\"=\"true\"");
   for (size_t i = 0; i < WV_LEN(unused); i++) sb_printf(out, " \"amdgpu-no-%s\"", unused[i]);
   /* Without clusters a workgroup needs no code to find out its place in one. */
-  if (target_has(t, FEATURE_WMMA_1250)) sb_puts(out, " \"amdgpu-cluster-dims\"=\"0,0,0\"");
+  if (target_has(p->amd->target, FEATURE_WMMA_1250))
+    sb_puts(out, " \"amdgpu-cluster-dims\"=\"0,0,0\"");
   sb_puts(out, " }\n");
 }
 
@@ -130,7 +136,7 @@ static const char *module_text(Llvm *p, const LaunchSpec *launch) {
   sb_puts(&out, sb_text(&p->body));
   sb_puts(&out, "  ret void\n}\n");
   for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
-  put_attributes(p->amd->target, launch, &out);
+  put_attributes(p, launch, &out);
   llvm_debug_close(p, &out);
   return sb_text(&out);
 }

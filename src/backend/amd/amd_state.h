@@ -71,6 +71,12 @@ LlvmFn amd_alloc, amd_load, amd_store, amd_atomic, amd_copy_async;
 
 LlvmFn amd_wave_mma;
 
+/* ---- amd_registers.c ---- */
+
+/* Whether the program multiplies matrices and needs only the registers that all instructions can
+ * access. */
+bool amd_fits_lower_half(Llvm *p);
+
 /* ---- amd_lanes.c ---- */
 
 LlvmFn amd_shuffle, amd_shuffle_idx;
