@@ -82,6 +82,7 @@ static int most_registers(Arena *a, const Kernel *k) {
 
 bool amd_fits_lower_half(Llvm *p) {
   bool multiplies = false;
+  if (!target_has(p->amd->target, FEATURE_MFMA)) return false;
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) multiplies |= op->kind == OP_wave_mma;
   return multiplies && most_registers(p->arena, p->k) <= LOWER_HALF - SPARE;
 }
