@@ -96,7 +96,7 @@ static bool number_name(const char *s, IsaArg *a) {
   return !*end;
 }
 
-/* Takes the word apart in place: -|v1|, neg(1.0), sext(v2). */
+/* Takes the word apart in place: -|v1|, neg(1.0), sext(v2), lit(0x0). */
 static bool operand(char *s, IsaArg *a) {
   size_t n = strlen(s);
   if (*s == '-' && !isdigit((unsigned char)s[1])) a->neg = true, s++, n--;
@@ -233,9 +233,11 @@ static void note_registers(IsaInstr *i) {
   for (int n = 0; n < i->nd; n++) note_span(i->writes, &i->nwrites, &i->d[n]);
 }
 
-/* Arithmetic, except comparisons, and moves between lanes. */
+/* Arithmetic, except comparisons, and moves between lanes. A spilled pair may have a half that was
+ * never written; it is not followed through memory. */
 static IsaCarries carries(const IsaInstr *i) {
-  if (strncmp(i->row->name, "v_writelane", 11) == 0) return ISA_DROPS;
+  bool spills = strncmp(i->row->name, "scratch_store", 13) == 0;
+  if (spills || strncmp(i->row->name, "v_writelane", 11) == 0) return ISA_DROPS;
   bool is_move = strncmp(i->row->name, "v_read", 6) == 0 || strncmp(i->row->name, "v_perm", 6) == 0;
   bool computes = i->row->body || i->row->scalar || is_move;
   return computes && i->nd && i->d[0].type != 'C' ? ISA_CARRIES : ISA_USES;

@@ -25,9 +25,17 @@ static const IsaMatrix matrices[] = {
 
 const IsaMatrix *isa_matrix_at(int i) { return i < (int)WV_LEN(matrices) ? &matrices[i] : NULL; }
 
-const IsaMatrix *isa_matrix_find(const char *name, IsaChips chips) {
-  for (size_t i = 0; i < WV_LEN(matrices); i++)
-    if (matrices[i].chips == chips && strcmp(matrices[i].name, name) == 0) return &matrices[i];
+static bool is_kind(IsaElement row, IsaElement e) {
+  if (row == ISA_mx8) return e == ISA_fp8 || e == ISA_bf8;
+  return row != ISA_mx4 || e == ISA_fp6 || e == ISA_bf6 || e == ISA_fp4;
+}
+
+const IsaMatrix *isa_matrix_find(const char *name, IsaChips chips, IsaElement a, IsaElement b) {
+  for (size_t i = 0; i < WV_LEN(matrices); i++) {
+    const IsaMatrix *m = &matrices[i];
+    bool fits = m->chips == chips && is_kind(m->a, a) && is_kind(m->b, b);
+    if (fits && strcmp(m->name, name) == 0) return m;
+  }
   return NULL;
 }
 
@@ -46,7 +54,8 @@ typedef struct Plan {
   const IsaMatrix *m;
   const int *place[3];   /* [lane * elements + element]: row-major index in A, B, D */
   int elements[3];       /* of a lane */
-  const float *small[2]; /* the values of fp8, bf8 */
+  IsaElement type[2];    /* of A and B */
+  const float *small[2]; /* the values of types of 8 bits and less */
   bool is_signed[2];     /* iu8 */
 } Plan;
 
@@ -59,8 +68,13 @@ static int bits_of(IsaElement e) {
   case ISA_f32:
   case ISA_i32: return 32;
   case ISA_f64: return 64;
+  case ISA_fp6:
+  case ISA_bf6: return 6;
+  case ISA_fp4: return 4;
   case ISA_fp8:
   case ISA_bf8:
+  case ISA_mx8:
+  case ISA_mx4:
   case ISA_i8:
   case ISA_iu8: break;
   }
@@ -68,10 +82,10 @@ static int bits_of(IsaElement e) {
 }
 
 static const float *small_values(Arena *a, IsaElement e, bool is_fnuz) {
-  if (e != ISA_fp8 && e != ISA_bf8) return NULL;
-  const IsaFormat *f = isa_format(e == ISA_fp8 ? ISA_FP8 : ISA_BF8, is_fnuz);
+  if (e < ISA_fp8 || e > ISA_fp4) return NULL;
+  const IsaFormat *f = isa_format((IsaSmall)(e - ISA_fp8), is_fnuz);
   float *values = ARENA_ARRAY(a, float, 256);
-  for (uint32_t b = 0; b < 256; b++) values[b] = isa_from_small(f, b);
+  for (uint32_t b = 0; b < 1u << f->bits; b++) values[b] = isa_from_small(f, b);
   return values;
 }
 
@@ -85,23 +99,35 @@ static bool fits(const IsaArg *a, IsaElement e, int elements) {
   return a->kind == ISA_IMM || (a->kind == ISA_V && a->count == elements * bits_of(e) / 32);
 }
 
+/* Of an instruction that names the types of A and B in cbsz and blgp. */
+static IsaElement type_of(IsaElement row, unsigned named) {
+  bool leaves = row == ISA_mx8 || row == ISA_mx4;
+  return leaves ? (IsaElement)(ISA_fp8 + (int)named) : row;
+}
+
+static bool choose_row(const IsaKernel *k, const IsaInstr *i, Plan *p) {
+  if (i->cbsz > 4 || i->blgp > 4) return false;
+  p->m = isa_matrix_find(i->row->name, chips_of(k), (IsaElement)(ISA_fp8 + i->cbsz),
+                         (IsaElement)(ISA_fp8 + i->blgp));
+  if (!p->m) return false;
+  p->type[0] = type_of(p->m->a, i->cbsz), p->type[1] = type_of(p->m->b, i->blgp);
+  return p->type[0] != p->m->a || !(i->cbsz || i->blgp); /* else they exchange lanes */
+}
+
 bool isa_matrix_plan(Arena *a, const IsaKernel *k, IsaInstr *i) {
   Plan *p = ARENA_NEW(a, Plan);
-  p->m = isa_matrix_find(i->row->name, chips_of(k));
-  bool is_iu8 = p->m && p->m->a == ISA_iu8;
-  if (!p->m || i->cbsz || i->abid || i->blgp || i->clamp || i->neg_hi || (i->neg_lo && !is_iu8))
-    return false;
+  bool is_known = choose_row(k, i, p), is_iu8 = p->m && p->m->a == ISA_iu8;
+  if (!is_known || i->abid || i->clamp || i->neg_hi || (i->neg_lo && !is_iu8)) return false;
   for (int n = 0; n < 3; n++) {
     Layout l = isa_matrix_layout(p->m, n);
     if (layout_size(&l, LAYOUT_LANE) != k->lanes) return false;
     p->elements[n] = layout_size(&l, LAYOUT_REG);
     p->place[n] = layout_table(a, &l);
   }
-  p->small[0] = small_values(a, p->m->a, k->is_fnuz);
-  p->small[1] = small_values(a, p->m->b, k->is_fnuz);
+  for (int n = 0; n < 2; n++) p->small[n] = small_values(a, p->type[n], k->is_fnuz);
   p->is_signed[0] = !is_iu8 || i->neg_lo & 1, p->is_signed[1] = !is_iu8 || i->neg_lo & 2;
   i->plan = p;
-  return fits(&i->s[0], p->m->a, p->elements[0]) && fits(&i->s[1], p->m->b, p->elements[1]) &&
+  return fits(&i->s[0], p->type[0], p->elements[0]) && fits(&i->s[1], p->type[1], p->elements[1]) &&
          fits(&i->s[2], p->m->d, p->elements[2]) && fits(&i->d[0], p->m->d, p->elements[2]);
 }
 
@@ -114,7 +140,12 @@ static double number(const Plan *p, int operand, IsaElement e, uint32_t low, uin
   case ISA_f32: return isa_float(low);
   case ISA_f64: return isa_double((uint64_t)high << 32 | low);
   case ISA_fp8:
-  case ISA_bf8: return p->small[operand][low];
+  case ISA_bf8:
+  case ISA_fp6:
+  case ISA_bf6:
+  case ISA_fp4: return p->small[operand][low];
+  case ISA_mx8:
+  case ISA_mx4: break;
   case ISA_i8:
   case ISA_iu8: return p->is_signed[operand] ? (int8_t)low : (double)low;
   case ISA_i32: return (int32_t)low;
@@ -130,21 +161,42 @@ static double element(const Plan *p, const IsaWave *w, const IsaArg *a, int oper
     return number(p, operand, e, (uint32_t)a->value, (uint32_t)(a->value >> 32));
   if (bits == 64)
     return number(p, operand, e, w->v[a->index + 2 * n][lane], w->v[a->index + 2 * n + 1][lane]);
-  uint32_t word = w->v[a->index + n * bits / 32][lane];
+  int first = n * bits / 32, at = n * bits % 32;
+  uint32_t word = w->v[a->index + first][lane];
   if (bits == 32) return number(p, operand, e, word, 0);
-  return number(p, operand, e, word >> n * bits % 32 & ((1u << bits) - 1), 0);
+  uint32_t low = word >> at;
+  if (at + bits > 32) low |= w->v[a->index + first + 1][lane] << (32 - at);
+  return number(p, operand, e, low & ((1u << bits) - 1), 0);
 }
 
 /* A with k innermost; B with n innermost. */
 static void gather(const Plan *p, const IsaWave *w, const IsaArg *a, int operand, double *to) {
   const IsaMatrix *m = p->m;
-  IsaElement e = operand == 0 ? m->a : m->b;
+  IsaElement e = p->type[operand];
   for (int n = 0; n < p->elements[operand]; n++)
     for (int l = 0; l < w->k->lanes; l++) {
       int place = p->place[operand][l * p->elements[operand] + n];
       if (operand == 1) place = place % m->k * m->n + place / m->k;
       to[place] = element(p, w, a, operand, e, n, l);
     }
+}
+
+/* ---- scaling ---- */
+
+enum { SCALE_BLOCK = 32 };
+
+/* Multiplies A or B, gathered, by its scales: powers of two. */
+static void scale(const Plan *p, IsaWave *w, const IsaInstr *i, int operand, double *to) {
+  const IsaMatrix *m = p->m;
+  const uint32_t *scales = isa_lanes(w, i, 3 + operand, 0);
+  int rows = operand ? m->n : m->m;
+  int byte = (i->op_sel >> operand & 1) | (i->op_sel_hi >> operand & 1) << 1;
+  for (int l = 0; l < w->k->lanes; l++) {
+    int bits = scales[l] >> 8 * byte & 0xff, row = l % rows, first = l / rows * SCALE_BLOCK;
+    double by = bits == 0xff ? NAN : ldexp(1, bits - 127);
+    for (int k = first; k < first + SCALE_BLOCK; k++)
+      to[operand ? k * m->n + row : row * m->k + k] *= by;
+  }
 }
 
 /* ---- multiplying ---- */
@@ -183,6 +235,7 @@ void isa_matrix_step(IsaWave *w, const IsaInstr *i) {
   if (!is_whole(w, i)) return;
   gather(p, w, &i->s[0], 0, a);
   gather(p, w, &i->s[1], 1, b);
+  if (i->ns > 3) scale(p, w, i, 0, a), scale(p, w, i, 1, b);
   multiply(p->m, a, b, product);
   for (int l = 0; l < lanes; l++)
     for (int n = 0; n < elements; n++)
@@ -200,6 +253,7 @@ IsaRows isa_matrix_rows(void) {
   static const IsaRow rows[] = {
 #define MATRIX(name, aliases, chips, m, n, k, A, B, D, cycles, a, b, d)                            \
   {#name, aliases, TYPES_##D, isa_matrix_step, NULL, NULL, {0}},
+#define SCALED(name, aliases, ...) {#name, aliases, "v=vvuuu", isa_matrix_step, NULL, NULL, {0}},
 #include "isa/isa_layouts.def"
   };
   return (IsaRows){rows, WV_LEN(rows)};

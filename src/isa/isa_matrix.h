@@ -13,9 +13,14 @@ typedef enum IsaElement {
   ISA_f64,
   ISA_fp8,
   ISA_bf8,
+  ISA_fp6,
+  ISA_bf6,
+  ISA_fp4,
   ISA_i8,
   ISA_iu8,
-  ISA_i32
+  ISA_i32,
+  ISA_mx8, /* fp8 or bf8; fp6, bf6 or fp4: the instruction says which */
+  ISA_mx4
 } IsaElement;
 
 typedef struct IsaMatrix {
@@ -29,7 +34,8 @@ typedef struct IsaMatrix {
 
 /* NULL past the end. */
 const IsaMatrix *isa_matrix_at(int i);
-const IsaMatrix *isa_matrix_find(const char *name, IsaChips chips); /* NULL: there is none */
+/* NULL: there is none. The types of A and B matter only if rows leave them to the instruction. */
+const IsaMatrix *isa_matrix_find(const char *name, IsaChips chips, IsaElement a, IsaElement b);
 /* Operand 0: A over (m, k), 1: B over (n, k), 2: D over (m, n). */
 Layout isa_matrix_layout(const IsaMatrix *m, int operand);
 

@@ -223,8 +223,8 @@ struct IsaWave {
   uint32_t epoch;                   /* barriers passed */
   IsaUpdate updates[2];             /* of the last even and odd epoch */
   uint64_t executed;
-  uint8_t *scratch;               /* private memory, lane by lane */
-  uint32_t room[4][2][ISA_LANES]; /* operands that are not plain registers */
+  uint8_t *scratch;                      /* private memory, lane by lane */
+  uint32_t room[ISA_ARGS][2][ISA_LANES]; /* operands that are not plain registers */
   uint32_t out[2][2][ISA_LANES];
 };
 

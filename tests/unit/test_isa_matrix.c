@@ -74,9 +74,9 @@ static const Case cases[] = {
 /* ---- elements: small integers are exact in all types ---- */
 
 static int bits_of(IsaElement e) {
-  static const int bits[] = {
-      [ISA_f16] = 16, [ISA_bf16] = 16, [ISA_f32] = 32, [ISA_f64] = 64, [ISA_fp8] = 8,
-      [ISA_bf8] = 8,  [ISA_i8] = 8,    [ISA_iu8] = 8,  [ISA_i32] = 32};
+  static const int bits[] = {[ISA_f16] = 16, [ISA_bf16] = 16, [ISA_f32] = 32, [ISA_f64] = 64,
+                             [ISA_fp8] = 8,  [ISA_bf8] = 8,   [ISA_fp6] = 6,  [ISA_bf6] = 6,
+                             [ISA_fp4] = 4,  [ISA_i8] = 8,    [ISA_iu8] = 8,  [ISA_i32] = 32};
   return bits[e];
 }
 
@@ -97,6 +97,11 @@ static uint64_t encode(IsaElement e, int v, bool is_fnuz) {
   case ISA_f64: return small_float(v, 64, 52, 1023);
   case ISA_fp8: return small_float(v, 8, 3, is_fnuz ? 8 : 7);
   case ISA_bf8: return small_float(v, 8, 2, is_fnuz ? 16 : 15);
+  case ISA_fp6: return small_float(v, 6, 3, 1);
+  case ISA_bf6: return small_float(v, 6, 2, 3);
+  case ISA_fp4: return small_float(v, 4, 1, 1);
+  case ISA_mx8:
+  case ISA_mx4: break;
   case ISA_i8:
   case ISA_iu8: return (uint8_t)v;
   case ISA_i32: return (uint32_t)v;
@@ -191,7 +196,7 @@ static int wrong_elements(Arena *a, const IsaMatrix *m, const int *dense_a, cons
 static int run(const Case *c) {
   static uint8_t x[MOST], y[MOST], z[MOST];
   Arena *a = arena_new();
-  const IsaMatrix *m = isa_matrix_find(c->name, c->chips);
+  const IsaMatrix *m = isa_matrix_find(c->name, c->chips, ISA_fp8, ISA_fp8);
   int da[32 * 64], db[32 * 64], dc[32 * 32], bad = 1;
   bool is_fnuz = strcmp(c->chip, "gfx942") == 0;
   for (int i = 0; i < m->m * m->k; i++) da[i] = pick(m->a, 7 * i + i / 13);
