@@ -33,6 +33,9 @@ F(amd_c16_f64, 4 * j + L / 16, L % 16)
 F(amd_c32, 8 * (j / 4) % 32 + 4 * (L / 32) + j % 4, L % 32)
 F(amd_s8, L % 16, 64 * (j / 16) + 16 * (L / 16) + j % 16)
 F(amd_s4, L % 16, 32 * (L / 16) + j)
+/* The public package has 32 contiguous elements for all types; those of 8 bits are where AMD's test
+ * of the instruction in Composable Kernel has them. */
+F(amd_s32_8, L % 32, 32 * (j / 16) + 16 * (L / 32) + j % 16)
 F(amd_s32, L % 32, 32 * (L / 32) + j)
 F(amd_scale16, L % 16, L / 16)
 F(amd_scale32, L % 32, L / 32)
@@ -87,7 +90,8 @@ static const struct {
     {"wmma1250_16x16x64_*", gfx1250_k64, gfx1250_k64, rdna4_c, NULL},
     {"F32_16x16x128_F8F6F4", amd_s8, amd_s8, amd_c16, amd_scale16},
     {"F32_16x16x128_F6F4", amd_s4, amd_s4, amd_c16, amd_scale16},
-    {"F32_32x32x64_F8F6F4", amd_s32, amd_s32, amd_c32, amd_scale32},
+    {"F32_32x32x64_F8F6F4", amd_s32_8, amd_s32_8, amd_c32, amd_scale32},
+    {"F32_32x32x64_F6F4", amd_s32, amd_s32, amd_c32, amd_scale32},
     {"GFX1250_F32_16x16x128_F8F6F4", gfx1250_f4, gfx1250_f4, rdna4_c, gfx1250_scale},
     {"mfma_16x16x4_f32_f32", amd_16x1, amd_16x1, amd_c16, NULL},
     {"mfma_32x32x2_f32_f32", amd_32x1, amd_32x1, amd_c32, NULL},

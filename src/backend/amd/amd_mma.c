@@ -1,4 +1,4 @@
-/* amd_mma.c: matrix instructions: MFMA and WMMA.
+/* amd_mma.c: matrix instructions: MFMA, also with scales, and WMMA.
  *
  * LLVM moves a WMMA, with what computes its operands, into a branch in which only some lanes use
  * its result; the lanes that do not enter the branch then contribute nothing. The result therefore
@@ -14,6 +14,7 @@
  * broadcast blocks; those of WMMA change signs, saturate, and keep operands for the next
  * instruction: nothing of that is used, but bytes are signed. */
 #define MFMA "a b c i32:0 i32:0 i32:0"
+#define MFMA_SCALE "a b c i32:%d i32:%d %s %s" /* their types, the scales of a and b */
 #define WMMA "a b c"
 #define WMMA_INT "i1:true a i1:true b c i1:false"
 #define WMMA_1250 "i1:false a i1:false b i16:0 c i1:false i1:false"
@@ -27,9 +28,10 @@ typedef struct WaveMma {
   const char *name, *takes;     /* of the intrinsic: one of the lists above */
   const char *operand[2], *sum; /* types in the intrinsic */
   Held *a, *b, *acc;
-  int each[3];   /* elements of a fragment */
-  int slices;    /* instructions of a virtual row */
-  int copies[3]; /* of fragments, along m, n and k */
+  Held *scale[2]; /* of a and b; NULL: none */
+  int each[3];    /* elements of a fragment */
+  int slices;     /* instructions of a virtual row */
+  int copies[3];  /* of fragments, along m, n and k */
 } WaveMma;
 
 /* ---- the intrinsic ---- */
@@ -46,6 +48,16 @@ static const char *spelling(DType t) {
   }
 }
 
+/* How a scaled instruction numbers types. */
+static int type_code(DType t) {
+  switch (t) {
+  case DTYPE_f8e5m2: return 1;
+  case DTYPE_f6e2m3fn: return 2;
+  case DTYPE_f4e2m1fn: return 4;
+  default: return 0; /* f8e4m3fn */
+  }
+}
+
 static const char *intrinsic(Llvm *p, const MmaInfo *row, DType a, DType b) {
   StrBuf out = {.arena = p->arena};
   sb_puts(&out, "llvm.amdgcn.");
@@ -53,6 +65,8 @@ static const char *intrinsic(Llvm *p, const MmaInfo *row, DType a, DType b) {
     if (*at != '%') sb_putc(&out, *at);
     else sb_puts(&out, spelling(*++at == 'b' ? b : a));
   }
+  if (row->form == MMA_SCALED) /* the number of words of an operand: 32 elements */
+    sb_printf(&out, ".v%di32.v%di32", dtype_info[a].bits, dtype_info[b].bits);
   return sb_text(&out);
 }
 
@@ -66,6 +80,7 @@ static bool takes_bfloat(const Llvm *p, int n) {
 
 /* A fragment of an operand, as the intrinsic takes it: bytes in words. */
 static const char *operand_type(Llvm *p, const MmaInfo *row, DType t, int n) {
+  if (row->form == MMA_SCALED) return llvm_vec_type(p, "i32", n * dtype_info[t].bits / 32);
   if (t == DTYPE_f16) return llvm_vec_type(p, "half", n);
   if (t == DTYPE_bf16 && takes_bfloat(p, n)) return llvm_vec_type(p, "bfloat", n);
   if (llvm_elem_bits(t) >= 16) return llvm_held_type(p, t, n);
@@ -92,10 +107,11 @@ static const char *recast(Llvm *p, const char *from, const char *v, const char *
   return strcmp(from, to) == 0 ? v : llvm_let(p, "bitcast %s %s to %s", from, v, to);
 }
 
-/* Slice number `i` of an operand. */
+/* Slice number `i` of an operand. 4- and 6-bit elements stay packed. */
 static const char *fragment(const WaveMma *w, int which, int i) {
   Held *h = which ? w->b : w->a;
-  int n = w->each[which];
+  int n = w->each[which] * dtype_info[h->dtype].bits / llvm_elem_bits(h->dtype);
+  if (n != w->each[which]) h = llvm_packed_of(w->p, h);
   return recast(w->p, llvm_held_type(w->p, h->dtype, n), llvm_parts_of(w->p, h, n)[i],
                 w->operand[which]);
 }
@@ -117,10 +133,29 @@ static const char *put_argument(const WaveMma *w, const char *takes, const char 
   return takes + n + (takes[n] == ' ');
 }
 
-static const char *call_product(const WaveMma *w, const char *a, const char *b, const char *c) {
+/* Scale number `i` of an operand, as the instruction takes it: the number of a byte, and a word. Of
+ * scales that were loaded as a word, it takes the byte out. */
+static const char *scale_of(const WaveMma *w, int which, int i) {
+  enum { EACH = 4 };
+  Llvm *p = w->p;
+  Held *h = w->scale[which];
+  bool whole = h->forms && h->forms->width % EACH == 0;
+  const char *word = whole ? recast(p, "<4 x i8>", llvm_parts_of(p, h, EACH)[i / EACH], "i32")
+                           : llvm_let(p, "zext i8 %s to i32", llvm_element_of(p, h, i));
+  return arena_printf(p->arena, "i32:%d i32:%s", whole ? i % EACH : 0, word);
+}
+
+static const char *scaled_arguments(const WaveMma *w, int a, int b) {
+  return arena_printf(w->p->arena, MFMA_SCALE, type_code(w->a->dtype), type_code(w->b->dtype),
+                      scale_of(w, 0, a), scale_of(w, 1, b));
+}
+
+/* The product of slices `i` of A and `j` of B. */
+static const char *call_product(const WaveMma *w, int i, int j, const char *c) {
   StrBuf types = {.arena = w->p->arena}, values = {.arena = w->p->arena};
-  const char *const v[] = {a, b, c};
-  for (const char *at = w->takes; *at;) at = put_argument(w, at, v, &types, &values);
+  const char *const v[] = {fragment(w, 0, i), fragment(w, 1, j), c};
+  const char *takes = w->scale[0] ? scaled_arguments(w, i, j) : w->takes;
+  for (const char *at = takes; *at;) at = put_argument(w, at, v, &types, &values);
   return llvm_call(w->p, w->sum, w->name, sb_text(&types), sb_text(&values));
 }
 
@@ -135,9 +170,8 @@ static void add_products(const WaveMma *w, int k, const char **sum) {
   int all = w->copies[2] * w->slices;
   for (int m = 0; m < w->copies[0]; m++)
     for (int n = 0; n < w->copies[1]; n++) {
-      const char *a = fragment(w, 0, m * all + k), *b = fragment(w, 1, n * all + k);
       const char **c = &sum[m * w->copies[1] + n];
-      *c = call_product(w, a, b, *c);
+      *c = call_product(w, m * all + k, n * all + k, *c);
     }
 }
 
@@ -146,10 +180,11 @@ static void add_products(const WaveMma *w, int k, const char **sum) {
 static bool check_row(Llvm *p, const Op *op, const MmaInfo *row) {
   DType a = op->args[0]->type->dtype, b = op->args[1]->type->dtype, c = op->args[2]->type->dtype;
   unsigned types = row ? target_mma_types(p->amd->target, row) : 0;
-  bool fits = row && row->emit && op->nargs == 3 && target_has_mma(p->amd->target, row) &&
-              (types & (unsigned)dtype_mma(a)) && (types & (unsigned)dtype_mma(b)) &&
-              (row->mixed || a == b) && (row->acc_types & (unsigned)dtype_mma(c)) &&
-              row->form != MMA_SCALED;
+  bool scaled = row && row->form == MMA_SCALED;
+  bool fits = row && row->emit && op->nargs == (scaled ? 5 : 3) &&
+              target_has_mma(p->amd->target, row) && (types & (unsigned)dtype_mma(a)) &&
+              (types & (unsigned)dtype_mma(b)) && (row->mixed || a == b) &&
+              (row->acc_types & (unsigned)dtype_mma(c)) && !(scaled && is_wmma(row));
   return fits || llvm_fail(p, op, "this matrix instruction");
 }
 
@@ -177,6 +212,7 @@ static bool open_product(WaveMma *w, const Op *op) {
       w->acc->n != (int64_t)w->copies[0] * w->copies[1] * w->each[2])
     return llvm_fail(p, op, "this many copies");
   w->is_wmma = is_wmma(w->row);
+  for (int i = 0; i < 2 && op->nargs == 5; i++) w->scale[i] = llvm_held_get(p, op->args[3 + i]);
   w->takes = arguments(w);
   w->name = intrinsic(p, w->row, w->a->dtype, w->b->dtype);
   w->operand[0] = operand_type(p, w->row, w->a->dtype, w->each[0]);

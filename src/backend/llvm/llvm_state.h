@@ -6,7 +6,8 @@
  * and kept to the end of the region in which it was made.
  *
  * Elements are held as integers of their bits, including floats below 32 bits: 4- and 6-bit ones in
- * i8, i4 sign-extended. f32, f64 and i1 are LLVM's own. */
+ * i8, i4 sign-extended. f32, f64 and i1 are LLVM's own. 4- and 6-bit elements that come packed in
+ * bytes stay so until an op needs elements: matrix instructions do not. */
 #ifndef WV_LLVM_STATE_H
 #define WV_LLVM_STATE_H
 
@@ -44,6 +45,7 @@ typedef struct Held {
   const char *const *tiles; /* matrix registers; or NULL */
   MatrixShape matrix;       /* of those */
   LlvmNumber wide;          /* of an integer scalar: its value, not cut off; or no name */
+  struct Held *packed;      /* of 4- and 6-bit elements: the bytes that contain them; or NULL */
   bool memory;
   int space;        /* of a memory: its address space */
   const char *base; /* of a memory: a pointer to its first element */
@@ -188,6 +190,8 @@ const char *llvm_suffix(Llvm *p, const char *elem, int n); /* of intrinsics: f32
 int llvm_memory_width(const Llvm *p, DType t);             /* elements per register in memory */
 int llvm_compute_width(const Llvm *p, DType t);            /* elements per register in arithmetic */
 int llvm_form_width(const Held *h);                        /* of one of its forms */
+/* 4- and 6-bit elements as the bytes that contain them; NULL: they do not fill bytes. */
+Held *llvm_packed_of(Llvm *p, Held *h);
 
 static inline LlvmNumber index_named(const char *name) { return (LlvmNumber){name, 64}; }
 static inline int part_count(int n, int width) { return (n + width - 1) / width; }

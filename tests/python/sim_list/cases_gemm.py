@@ -360,17 +360,33 @@ def convolution(mma, space, tile, window, stride):
 
 
 FP4_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+FP6_MAGNITUDES = [c / 8 if c < 8 else (8 + c % 8) / 8 * 2.0 ** (c // 8 - 1) for c in range(32)]
+FP6_VALUES = np.array([*FP6_MAGNITUDES, *(-x for x in FP6_MAGNITUDES)])
 
 
-def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8m0fnu"):
-    """c = a bᵀ, where `block` elements along k share a scale; two elements of f4 are one byte."""
+def scaled(
+    dtypes,
+    blocks,
+    space,
+    tile,
+    waves=(1, 1),
+    dynamic=False,
+    scale="f8e8m0fnu",
+    mma="F32_16x16x128_F8F6F4",
+):
+    """c = a bᵀ, where `block` elements along k share a scale; two elements of f4 are one byte, and
+    one of f6 is."""
     types = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
     blocks = blocks if isinstance(blocks, tuple) else (blocks, blocks)
     powers = scale == "f8e8m0fnu"
 
+    def columns(dtype):
+        return K / 2 if dtype == "f4e2m1fn" else K
+
     def operand(row, dtype):
-        four = dtype == "f4e2m1fn"
-        return Tensor("u8" if four else dtype, (row, K / 2 if four else K))
+        if dtype == "f6e2m3fn":
+            return Tensor("u8", (row, K), span=(0, 64))
+        return Tensor("u8" if dtype == "f4e2m1fn" else dtype, (row, columns(dtype)))
 
     def scales(row, block):
         return Tensor("u8", (row, K / block), span=(121, 134) if powers else (1, 120))
@@ -379,12 +395,15 @@ def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8
         if dtype == "f4e2m1fn":
             codes = x.astype(int)
             x = FP4_VALUES[np.stack([codes & 15, codes >> 4], -1).reshape(len(x), -1)]
+        if dtype == "f6e2m3fn":
+            x = FP6_VALUES[x.astype(int)]
         factors = 2.0 ** (s - 127) if powers else decode(scale, s.astype(np.uint8))
         return x * np.repeat(factors, block, -1)
 
     def make():
         def memory(row, dtype):
-            return tkl.Memory[row, K / 2 if dtype == "f4e2m1fn" else K, SPACE, tkl.i8]
+            element = tkl.f6e2m3fn if dtype == "f6e2m3fn" else tkl.i8
+            return tkl.Memory[row, columns(dtype), SPACE, element]
 
         @tkw.wave(
             [
@@ -393,7 +412,7 @@ def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8
                 tkw.TilingConstraint(K, BK),
                 tkw.WaveConstraint(M, BM / waves[0]),
                 tkw.WaveConstraint(N, BN / waves[1]),
-                tkw.HardwareConstraint(64, mma_type=ScaledMMAType.F32_16x16x128_F8F6F4),
+                tkw.HardwareConstraint(64, mma_type=ScaledMMAType[mma]),
             ]
         )
         def scaled(
@@ -404,6 +423,8 @@ def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8
             c: tkl.Memory[M, N, G, tkl.f32],
         ):
             def read(memory, dtype):
+                if dtype == "f6e2m3fn":
+                    return tkw.read(memory)
                 return tkw.bitcast(tkw.read(memory), wave_type(dtype))
 
             @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
@@ -420,7 +441,8 @@ def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8
         return product(left, values(b, b_scale, types[1], blocks[1]))
 
     whole = np.lcm.reduce([2, *blocks])
-    name = "_".join(["scaled", *dict.fromkeys(types), f"b{blocks[0]}", str(blocks[1])])
+    words = [*dict.fromkeys(types), *(["32x32"] if "32x32" in mma else [])]
+    name = "_".join(["scaled", *words, f"b{blocks[0]}", str(blocks[1])])
     return Case(
         f"{name}_t{'x'.join(map(str, tile))}_{space}"
         + "_mantissa" * (not powers)
@@ -551,6 +573,13 @@ CASES = [
     scaled("f4e2m1fn", 32, "global", (32, 32, 128), (2, 1), dynamic=True),
     scaled("f4e2m1fn", 32, "shared", (64, 32, 256), (2, 2), dynamic=True),
     scaled("f8e5m2", 32, "shared", (32, 32, 64), (2, 2), dynamic=True),
+    scaled("f8e4m3fn", 32, "shared", (32, 16, 128), (2, 1)),
+    scaled(("f8e4m3fn", "f8e5m2"), 32, "global", (32, 32, 64), mma="F32_32x32x64_F8F6F4"),
+    scaled("f6e2m3fn", 32, "shared", (16, 16, 128)),
+    scaled("f6e2m3fn", 32, "global", (32, 32, 64), dynamic=True, mma="F32_32x32x64_F8F6F4"),
+    scaled("f4e2m1fn", 32, "shared", (32, 32, 64), mma="F32_32x32x64_F8F6F4"),
+    scaled(("f6e2m3fn", "f4e2m1fn"), 32, "shared", (32, 16, 128), (2, 1)),
+    scaled(("f8e4m3fn", "f6e2m3fn"), 32, "global", (16, 16, 128)),
     scaled("f8e4m3fn", 16, "global", (32, 16, 64), (2, 1)),
     scaled(("f4e2m1fn", "f8e4m3fn"), (16, 64), "shared", (16, 32, 64)),
     scaled("f4e2m1fn", 12, "shared", (16, 16, 48)),
