@@ -298,17 +298,26 @@ TEST(other_instructions) {
   }
 }
 
-/* Constants are not copies, and neither are registers that no matrix instruction writes. */
+/* Constants are not copies, and neither are values that matrix instructions neither made nor
+ * accumulate, even in registers that they use elsewhere. */
 TEST(accumulator_copies) {
-  Listing l =
-      LISTING("v_mfma_f32_16x16x16_f16 a[0:3], v[0:1], v[2:3], a[0:3]",
-              "v_mfma_f32_16x16x16_f16 v[8:11], v[0:1], v[2:3], 0", "v_accvgpr_read_b32 v4, a2",
-              "v_accvgpr_write_b32 a3, v5", "v_accvgpr_mov_b32 a9, a1", "v_mov_b32_e32 v20, v11",
-              "v_mov_b64_e32 v[10:11], v[30:31]", /* five copies up to here */
-              "v_accvgpr_write_b32 a0, 0", "v_mov_b32_e32 v8, 1.0", "v_mov_b32_e32 v20, v21",
-              "v_mov_b32_e32 v8, s3", "s_branch 65524");
+  Listing l = LISTING(
+      "v_mfma_f32_16x16x16_f16 a[0:3], v[0:1], v[2:3], a[0:3]",
+      "v_mfma_f32_16x16x16_f16 v[8:11], v[0:1], v[2:3], 0", "v_accvgpr_read_b32 v4, a2", /* copy */
+      "v_mov_b32_e32 v20, v11",                                                          /* copy */
+      "v_mov_b32_e32 v21, v20",                                      /* copy: of the same product */
+      "v_mul_f32_e32 v11, v12, v13", "v_mov_b32_e32 v22, v11",       /* no longer a product */
+      "v_mov_b64_e32 v[30:31], v[40:41]",                            /* copy: accumulated below */
+      "v_mfma_f32_16x16x16_f16 v[28:31], v[0:1], v[2:3], v[28:31]",  /**/
+      "v_accvgpr_write_b32 a3, v5",                                  /* copy: accumulated above */
+      "v_accvgpr_write_b32 a0, 0", "v_mov_b32_e32 v8, 1.0",          /* constants */
+      "v_mov_b32_e32 v8, s3", "global_store_dword v28, v29, s[0:1]", /* writes no register */
+      "v_mov_b32_e32 v50, v28",                                      /* copy */
+      "v_mov_b32_e32 v51, v52", "s_branch 65519");
   Lab x = lab("gfx942", &l);
-  CHECK_INT(mix_of(&x, 0).copies, 5);
+  CHECK(x.ok);
+  CHECK_INT(x.code.nloops, 1);
+  CHECK_INT(mix_of(&x, 0).copies, 6);
   arena_free(x.a);
 }
 

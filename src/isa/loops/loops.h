@@ -85,7 +85,7 @@ LoopRoom loops_room(const LoopKernel *k);
 
 typedef struct LoopMix {
   int n, count[LOOP_KINDS];
-  int copies;                /* of registers that matrix instructions write */
+  int copies;                /* of accumulators: loops_copies */
   int transcendental;        /* and other slow vector instructions */
   int scratch;               /* accesses to spilled registers and arrays */
   double cycles[LOOP_UNITS]; /* of an iteration */
@@ -95,6 +95,10 @@ typedef struct LoopMix {
 
 /* The instructions of a loop, without those of loops inside it. */
 LoopMix loops_count(const LoopKernel *k, const LoopRoom *room, const LoopCode *code, int loop);
+
+/* Moves from registers that a matrix instruction wrote last, and moves to registers that one
+ * accumulates next. */
+int loops_copies(const LoopCode *code, int loop);
 
 /* All of it as text. */
 void loops_print(StrBuf *out, const LoopKernel *k, const LoopCode *code);

@@ -176,60 +176,6 @@ static int memory_cycles(const IsaImage *image, const LoopInstr *i) {
   return cycles > LEAST ? cycles : LEAST;
 }
 
-/* ---- copies of accumulators ---- */
-
-enum { FILES = 2, REGISTERS = 1024 };
-
-typedef struct RegisterSet {
-  bool has[FILES][REGISTERS];
-} RegisterSet;
-
-typedef struct Registers {
-  int file, first, last; /* file -1: not registers */
-} Registers;
-
-/* v5, v[4:7], a0: operand `n` of an instruction. */
-static Registers operand_of(const char *text, int n) {
-  static const Registers none = {-1, 0, 0};
-  const char *at = text + strcspn(text, " ");
-  for (; n && *at; n--) at += 1 + strcspn(at + 1, ",");
-  at += strspn(at, " ,");
-  if (*at != 'v' && *at != 'a') return none;
-  const char *digits = at + 1 + (at[1] == '[');
-  char *end;
-  Registers r = {*at == 'a', (int)strtol(digits, &end, 10), 0};
-  if (end == digits) return none;
-  r.last = *end == ':' ? (int)strtol(end + 1, NULL, 10) : r.first;
-  return r.first >= 0 && r.last < REGISTERS ? r : none;
-}
-
-static void add_registers(RegisterSet *s, Registers r) {
-  for (int i = r.first; r.file >= 0 && i <= r.last; i++) s->has[r.file][i] = true;
-}
-
-static bool has_registers(const RegisterSet *s, Registers r) {
-  for (int i = r.first; r.file >= 0 && i <= r.last; i++)
-    if (s->has[r.file][i]) return true;
-  return false;
-}
-
-static bool is_copy(const RegisterSet *accumulators, const char *text) {
-  Registers to = operand_of(text, 0), from = operand_of(text, 1);
-  if (strncmp(text, "v_accvgpr_", 10) != 0 && strncmp(text, "v_mov_b", 7) != 0) return false;
-  return from.file >= 0 && (has_registers(accumulators, to) || has_registers(accumulators, from));
-}
-
-static int count_copies(const LoopCode *code, int loop) {
-  RegisterSet accumulators = {0};
-  int copies = 0;
-  for (int i = 0; i < code->n; i++)
-    if (code->at[i].loop == loop && code->at[i].kind == LOOP_MATRIX)
-      add_registers(&accumulators, operand_of(code->at[i].text, 0));
-  for (int i = 0; i < code->n; i++)
-    copies += code->at[i].loop == loop && is_copy(&accumulators, code->at[i].text);
-  return copies;
-}
-
 /* ---- sums ---- */
 
 static void add_matrix(LoopMix *m, const IsaImage *image, const LoopInstr *i) {
@@ -262,7 +208,7 @@ LoopMix loops_count(const LoopKernel *k, const LoopRoom *room, const LoopCode *c
   int busy = room->busy ? room->busy : 1, waves = room->waves ? room->waves : 1;
   for (int i = 0; i < code->n; i++)
     if (code->at[i].loop == loop) add_instruction(&m, k, busy, &code->at[i]);
-  m.copies = count_copies(code, loop);
+  m.copies = loops_copies(code, loop);
   m.cycles[LOOP_UNIT_ISSUE] = (double)m.n * units_of(k->image)->issue / waves;
   for (int u = 0; u < LOOP_UNITS; u++)
     if (m.cycles[u] > m.cycles[m.bound]) m.bound = (LoopUnit)u;
