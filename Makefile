@@ -98,7 +98,8 @@ bless: all ## rewrite golden files and generated documents; review the diff
 	@$(RUN) "$$PYTHON" tools/gen_ops.py
 	@$(RUN) "$$PYTHON" tools/gen_options.py
 	@$(RUN) "$$PYTHON" tools/gen_pictures.py
-	@$(RUN) BLESS=1 "$$PYTHON" -m pytest -q -p no:cacheprovider tests/python/test_docs.py
+	@$(RUN) BLESS=1 "$$PYTHON" -m pytest -q -p no:cacheprovider tests/python/test_docs.py \
+	  tests/python/test_amd_golden.py
 
 wc: ## lines per folder
 	@python3 tools/check_sizes.py --table
