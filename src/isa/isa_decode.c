@@ -233,12 +233,11 @@ static void note_registers(IsaInstr *i) {
   for (int n = 0; n < i->nd; n++) note_span(i->writes, &i->nwrites, &i->d[n]);
 }
 
-/* Arithmetic, except comparisons, and moves between lanes. A spilled pair may have a half that was
- * never written; it is not followed through memory. */
+/* Arithmetic, except comparisons, moves between lanes, and spills. */
 static IsaCarries carries(const IsaInstr *i) {
-  bool spills = strncmp(i->row->name, "scratch_store", 13) == 0;
-  if (spills || strncmp(i->row->name, "v_writelane", 11) == 0) return ISA_DROPS;
+  if (strncmp(i->row->name, "v_writelane", 11) == 0) return ISA_DROPS;
   bool is_move = strncmp(i->row->name, "v_read", 6) == 0 || strncmp(i->row->name, "v_perm", 6) == 0;
+  if (strncmp(i->row->name, "scratch_store_", 14) == 0) return ISA_CARRIES;
   bool computes = i->row->body || i->row->scalar || is_move;
   return computes && i->nd && i->d[0].type != 'C' ? ISA_CARRIES : ISA_USES;
 }

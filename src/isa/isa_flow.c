@@ -37,6 +37,20 @@ static void step_branch(IsaWave *w, const IsaInstr *i) {
   if (holds(w, (FlowIf)i->row->param[0])) w->pc = i->target;
 }
 
+/* To an address: branches that are longer than their 16 bits allow. */
+static void step_jump(IsaWave *w, const IsaInstr *i) {
+  const IsaKernel *k = w->k;
+  uint64_t to = isa_read_scalar(w, &i->s[0]) - (uint64_t)(uintptr_t)k->image.code;
+  int low = 0, high = k->n;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (k->code[middle].pc < to) low = middle + 1;
+    else high = middle;
+  }
+  if (low < k->n && k->code[low].pc == to && k->code[low].msb == i->msb) w->pc = low;
+  else isa_fault(w, ISA_OUTSIDE, -1, "a jump to where no instruction of the kernel begins");
+}
+
 bool isa_is_branch(const IsaRow *row) { return row->step == step_branch; }
 
 static void step_end(IsaWave *w, const IsaInstr *i) {
@@ -156,6 +170,7 @@ IsaRows isa_flow_rows(void) {
       {"s_cbranch_vccnz", "", "=u", step_branch, NULL, NULL, {FLOW_VCCNZ}},
       {"s_cbranch_execz", "", "=u", step_branch, NULL, NULL, {FLOW_EXECZ}},
       {"s_cbranch_execnz", "", "=u", step_branch, NULL, NULL, {FLOW_EXECNZ}},
+      {"s_setpc_b64", "", "=q", step_jump, NULL, NULL, {0}},
       {"s_endpgm", "", "!skip", step_end, NULL, NULL, {0}},
       {"s_trap", "s_sethalt", "!skip", step_trap, NULL, NULL, {0}},
       {"s_barrier", "", "=", step_barrier, NULL, NULL, {0}},

@@ -113,7 +113,7 @@ struct IsaRow {
 /* What an instruction does with values that were never written. */
 typedef enum IsaCarries {
   ISA_USES,    /* using them is an error */
-  ISA_CARRIES, /* its result is such a value, too */
+  ISA_CARRIES, /* its result, in a register or in scratch memory, is such a value, too */
   ISA_DROPS    /* its result has other parts that are not */
 } IsaCarries;
 
@@ -192,7 +192,8 @@ typedef enum IsaReg { ISA_NEVER, ISA_READY, ISA_PENDING } IsaReg;
 typedef struct IsaPending {
   uint32_t number; /* of the operation, counted by its counter from 1 */
   uint8_t counter;
-  uint32_t at; /* index of the instruction */
+  bool is_blank; /* what it loads was never written */
+  uint32_t at;   /* index of the instruction */
 } IsaPending;
 
 /* ---- waves and workgroups ---- */
@@ -224,6 +225,7 @@ struct IsaWave {
   IsaUpdate updates[2];             /* of the last even and odd epoch */
   uint64_t executed;
   uint8_t *scratch;                      /* private memory, lane by lane */
+  bool *blank;                           /* words of it, lane by lane, that hold nothing yet */
   uint32_t room[ISA_ARGS][2][ISA_LANES]; /* operands that are not plain registers */
   uint32_t out[2][2][ISA_LANES];
 };

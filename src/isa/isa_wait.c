@@ -37,7 +37,8 @@ static const char *register_name(bool has_agprs, int r, char *text, size_t room)
 static bool settle(IsaWave *w, int r) {
   const IsaPending *p = &w->pending[r];
   char name[16];
-  if (isa_is_done(w, &w->done[p->counter], p->number)) return w->reg[r] = ISA_READY, true;
+  if (isa_is_done(w, &w->done[p->counter], p->number))
+    return w->reg[r] = p->is_blank ? ISA_NEVER : ISA_READY, true;
   const IsaInstr *load = &w->k->code[p->at];
   isa_fault(w, ISA_EARLY, -1, "%s is touched before a wait for `%.80s` at pc 0x%llx",
             register_name(!w->k->is_1250, r, name, sizeof name), load->text,
@@ -47,7 +48,8 @@ static bool settle(IsaWave *w, int r) {
 
 static bool check_read(IsaWave *w, const IsaInstr *i, int r, bool *unset) {
   char name[16];
-  if (w->reg[r] == ISA_PENDING) return settle(w, r);
+  if (w->reg[r] == ISA_PENDING && !settle(w, r)) return false;
+  if (w->reg[r] == ISA_READY) return true;
   if (i->carries) return *unset = true;
   isa_fault(w, ISA_UNSET, -1, "%s is used, but was never written",
             register_name(!w->k->is_1250, r, name, sizeof name));

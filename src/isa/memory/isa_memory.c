@@ -313,6 +313,22 @@ static uint64_t scratch_offset(const IsaWave *w, const IsaInstr *i, const IsaArg
   return at;
 }
 
+/* Whether word `word` of an access is blank, in a lane. */
+static bool *blank_at(IsaWave *w, int lane, uint64_t at, int word) {
+  uint64_t size = w->k->image.private_bytes / 4 * 4;
+  return &w->blank[((uint64_t)lane * size + at) / 4 + (uint64_t)word];
+}
+
+/* A register holds nothing if no lane has loaded something. */
+static void note_blanks(IsaWave *w, const IsaInstr *i, const uint64_t at[ISA_LANES]) {
+  for (int word = 0; word < bytes_of(i) / 4; word++) {
+    bool blank = true;
+    for (int l = 0; l < w->k->lanes; l++)
+      if (isa_exec(w) >> l & 1) blank &= *blank_at(w, l, at[l], word);
+    w->pending[i->d[0].index + word].is_blank = blank;
+  }
+}
+
 static void step_scratch_load(IsaWave *w, const IsaInstr *i) {
   uint64_t exec = isa_exec(w), at[ISA_LANES];
   for (int l = 0; l < w->k->lanes; l++) at[l] = scratch_offset(w, i, &i->s[0], &i->s[1], l);
@@ -323,16 +339,26 @@ static void step_scratch_load(IsaWave *w, const IsaInstr *i) {
     load_lane(w, i, l, from);
   }
   fill_loaded(w, i, isa_issue(w, ISA_LOADS));
+  note_blanks(w, i, at);
+}
+
+static bool has_address(IsaWave *w, const IsaArg *v) {
+  bool there = v->kind != ISA_V || w->reg[v->index] != ISA_NEVER;
+  if (!there) isa_fault(w, ISA_UNSET, -1, "v%d is used, but was never written", v->index);
+  return there;
 }
 
 static void step_scratch_store(IsaWave *w, const IsaInstr *i) {
   uint64_t exec = isa_exec(w);
+  if (!has_address(w, &i->s[0])) return;
   for (int l = 0; l < w->k->lanes; l++) {
     if (!(exec >> l & 1)) continue;
-    uint8_t *to =
-        scratch_at(w, l, scratch_offset(w, i, &i->s[0], &i->s[2], l), (uint32_t)bytes_of(i));
+    uint64_t at = scratch_offset(w, i, &i->s[0], &i->s[2], l);
+    uint8_t *to = scratch_at(w, l, at, (uint32_t)bytes_of(i));
     if (!to) return;
     store_lane(w, i, &i->s[1], l, to);
+    for (int word = 0; word < (bytes_of(i) + 3) / 4; word++)
+      *blank_at(w, l, at, word) = w->reg[i->s[1].index + word] == ISA_NEVER;
   }
   isa_issue(w, isa_store_counter(w));
 }
