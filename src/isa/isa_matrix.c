@@ -185,15 +185,29 @@ static void gather(const Plan *p, const IsaWave *w, const IsaArg *a, int operand
 
 enum { SCALE_BLOCK = 32 };
 
+static double power(uint32_t bits) { return bits == 0xff ? NAN : ldexp(1, (int)bits - 127); }
+
+/* gfx1250: lane l has the scales of row l, in one word. */
+static void scale_rows(const IsaMatrix *m, const uint32_t *scales, int operand, double *to) {
+  for (int row = 0; row < (operand ? m->n : m->m); row++)
+    for (int k = 0; k < m->k; k++)
+      to[operand ? k * m->n + row : row * m->k + k] *=
+          power(scales[row] >> 8 * (k / SCALE_BLOCK) & 0xff);
+}
+
 /* Multiplies A or B, gathered, by its scales: powers of two. */
 static void scale(const Plan *p, IsaWave *w, const IsaInstr *i, int operand, double *to) {
   const IsaMatrix *m = p->m;
   const uint32_t *scales = isa_lanes(w, i, 3 + operand, 0);
+  if (w->k->is_1250) {
+    scale_rows(m, scales, operand, to);
+    return;
+  }
   int rows = operand ? m->n : m->m;
   int byte = (i->op_sel >> operand & 1) | (i->op_sel_hi >> operand & 1) << 1;
   for (int l = 0; l < w->k->lanes; l++) {
-    int bits = scales[l] >> 8 * byte & 0xff, row = l % rows, first = l / rows * SCALE_BLOCK;
-    double by = bits == 0xff ? NAN : ldexp(1, bits - 127);
+    int row = l % rows, first = l / rows * SCALE_BLOCK;
+    double by = power(scales[l] >> 8 * byte & 0xff);
     for (int k = first; k < first + SCALE_BLOCK; k++)
       to[operand ? k * m->n + row : row * m->k + k] *= by;
   }

@@ -235,8 +235,19 @@ static bool bits_word(IsaInstr *i, const char *word) {
   return false;
 }
 
+/* The types of the operands of a matrix instruction, numbered as in cbsz and blgp. */
+static bool format_word(IsaInstr *i, const char *word) {
+  static const char *const names[] = {"FP8", "BF8", "FP6", "BF6", "FP4"};
+  const char *rest;
+  bool is_a = has_prefix(word, "matrix_a_fmt:MATRIX_FMT_", &rest);
+  if (!is_a && !has_prefix(word, "matrix_b_fmt:MATRIX_FMT_", &rest)) return false;
+  for (size_t n = 0; n < WV_LEN(names); n++)
+    if (strcmp(rest, names[n]) == 0) return *(is_a ? &i->cbsz : &i->blgp) = (uint8_t)n, true;
+  return false;
+}
+
 bool isa_modifier(Arena *a, IsaInstr *i, const char *word, int lanes) {
   return hint_word(i, word) || flag_word(i, word) || number_word(i, word) || bits_word(i, word) ||
          dpp_word(a, i, word, lanes) || dpp_list(a, i, word) || dpp_mask(a, i, word) ||
-         sdwa_word(i, word);
+         sdwa_word(i, word) || format_word(i, word);
 }

@@ -62,7 +62,7 @@ def rows_of(path, macro):
 
 
 PLACES = dict(rows_of("src/isa/isa_layouts.def", "PLACE"))
-MATRICES = list(rows_of("src/isa/isa_layouts.def", "MATRIX"))
+MATRICES = list(rows_of("src/isa/isa_layouts.def", "(?:MATRIX|SCALED)"))
 
 
 def executor_row(name):
@@ -127,6 +127,8 @@ def check_compiled(name, theirs):
     assert [elements for elements, _ in ours] == [elements for elements, _ in theirs[:2]]
     a, b = (permutation_of_k(o[1], t[1]) for o, t in zip(ours, theirs))
     assert a is not None and a == b
+    if row[2] == "SCALED":  # 32 elements of K have a scale
+        assert all(k // 32 == seen // 32 for k, seen in a.items())
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -145,6 +147,7 @@ LATER = [
     ("CDNA5", "v_wmma_f32_16x16x4_f32", "wmma1250_16x16x4_f32_f32"),
     ("CDNA5", "v_wmma_f32_16x16x64_fp8_fp8", "wmma1250_16x16x64_f32_f8"),
     ("CDNA5", "v_wmma_i32_16x16x64_iu8", "wmma1250_16x16x64_i32_i8"),
+    ("CDNA5", "v_wmma_scale_f32_16x16x128_f8f6f4", "GFX1250_F32_16x16x128_F8F6F4"),
 ]
 
 

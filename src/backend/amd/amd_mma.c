@@ -1,4 +1,4 @@
-/* amd_mma.c: matrix instructions: MFMA, also with scales, and WMMA.
+/* amd_mma.c: matrix instructions: MFMA and WMMA, also with scales.
  *
  * LLVM moves a WMMA, with what computes its operands, into a branch in which only some lanes use
  * its result; the lanes that do not enter the branch then contribute nothing. The result therefore
@@ -20,6 +20,7 @@
 #define WMMA_1250 "i1:false a i1:false b i16:0 c i1:false i1:false"
 #define WMMA_1250_F8 "a b i16:0 c i1:false i1:false"
 #define WMMA_1250_INT "i1:true a i1:true b c i1:false i1:false i1:false"
+#define WMMA_1250_SCALE "i32:%d a i32:%d b i16:0 c %s %s i1:false i1:false"
 
 typedef struct WaveMma {
   Llvm *p;
@@ -58,6 +59,15 @@ static int type_code(DType t) {
   }
 }
 
+static int fragment_size(const MmaInfo *row, MmaOperand part) {
+  Layout l;
+  return mma_fragment(row, part, &l) ? layout_size(&l, LAYOUT_REG) : 0;
+}
+
+static int words_of(const MmaInfo *row, DType t) {
+  return fragment_size(row, MMA_A) * dtype_info[t].bits / 32;
+}
+
 static const char *intrinsic(Llvm *p, const MmaInfo *row, DType a, DType b) {
   StrBuf out = {.arena = p->arena};
   sb_puts(&out, "llvm.amdgcn.");
@@ -65,8 +75,8 @@ static const char *intrinsic(Llvm *p, const MmaInfo *row, DType a, DType b) {
     if (*at != '%') sb_putc(&out, *at);
     else sb_puts(&out, spelling(*++at == 'b' ? b : a));
   }
-  if (row->form == MMA_SCALED) /* the number of words of an operand: 32 elements */
-    sb_printf(&out, ".v%di32.v%di32", dtype_info[a].bits, dtype_info[b].bits);
+  if (row->form == MMA_SCALED) /* the number of words of an operand */
+    sb_printf(&out, ".v%di32.v%di32", words_of(row, a), words_of(row, b));
   return sb_text(&out);
 }
 
@@ -86,11 +96,6 @@ static const char *operand_type(Llvm *p, const MmaInfo *row, DType t, int n) {
   if (llvm_elem_bits(t) >= 16) return llvm_held_type(p, t, n);
   if (is_wmma(row)) return llvm_vec_type(p, "i32", n / 4);
   return n == 4 ? "i32" : "i64";
-}
-
-static int fragment_size(const MmaInfo *row, MmaOperand part) {
-  Layout l;
-  return mma_fragment(row, part, &l) ? layout_size(&l, LAYOUT_REG) : 0;
 }
 
 /* The row of the instruction that a virtual one consists of: the same intrinsic. */
@@ -133,11 +138,16 @@ static const char *put_argument(const WaveMma *w, const char *takes, const char 
   return takes + n + (takes[n] == ' ');
 }
 
-/* Scale number `i` of an operand, as the instruction takes it: the number of a byte, and a word. Of
- * scales that were loaded as a word, it takes the byte out. */
+/* Scale number `i` of an operand, as the instruction takes it. MFMA: the number of a byte, and a
+ * word; of scales that were loaded as a word, it takes the byte out. WMMA: the half of the lanes
+ * that have the scales, their type, and a word of four. */
 static const char *scale_of(const WaveMma *w, int which, int i) {
   enum { EACH = 4 };
   Llvm *p = w->p;
+  if (w->is_wmma) {
+    const char *four = llvm_parts_of(p, w->scale[which], EACH)[i];
+    return arena_printf(p->arena, "i32:0 i32:0 i32:%s", recast(p, "<4 x i8>", four, "i32"));
+  }
   Held *h = w->scale[which];
   bool whole = h->forms && h->forms->width % EACH == 0;
   const char *word = whole ? recast(p, "<4 x i8>", llvm_parts_of(p, h, EACH)[i / EACH], "i32")
@@ -146,8 +156,11 @@ static const char *scale_of(const WaveMma *w, int which, int i) {
 }
 
 static const char *scaled_arguments(const WaveMma *w, int a, int b) {
-  return arena_printf(w->p->arena, MFMA_SCALE, type_code(w->a->dtype), type_code(w->b->dtype),
-                      scale_of(w, 0, a), scale_of(w, 1, b));
+  int types[] = {type_code(w->a->dtype), type_code(w->b->dtype)};
+  const char *scale[] = {scale_of(w, 0, a), scale_of(w, 1, b)};
+  if (w->is_wmma)
+    return arena_printf(w->p->arena, WMMA_1250_SCALE, types[0], types[1], scale[0], scale[1]);
+  return arena_printf(w->p->arena, MFMA_SCALE, types[0], types[1], scale[0], scale[1]);
 }
 
 /* The product of slices `i` of A and `j` of B. */
@@ -184,7 +197,7 @@ static bool check_row(Llvm *p, const Op *op, const MmaInfo *row) {
   bool fits = row && row->emit && op->nargs == (scaled ? 5 : 3) &&
               target_has_mma(p->amd->target, row) && (types & (unsigned)dtype_mma(a)) &&
               (types & (unsigned)dtype_mma(b)) && (row->mixed || a == b) &&
-              (row->acc_types & (unsigned)dtype_mma(c)) && !(scaled && is_wmma(row));
+              (row->acc_types & (unsigned)dtype_mma(c));
   return fits || llvm_fail(p, op, "this matrix instruction");
 }
 
