@@ -95,7 +95,7 @@ static bool above_counter(const Build *b, const Sym *e, int *by) {
 /* A slot is Mod(counter + ahead, slots). */
 static bool split_slot(const Build *b, const Sym *slot, int *ahead, int *slots) {
   int64_t n;
-  if (!slot || sym_kind(slot) != SYM_mod) return false;
+  if (!slot || sym_kind(slot) != SYM_mod || op_step(b->g->loop) != 1) return false;
   if (!sym_is_int(sym_arg(b->k->cx->sym, slot, 1), &n) || n < 2 || n != (int)n) return false;
   *slots = (int)n;
   return above_counter(b, sym_arg(b->k->cx->sym, slot, 0), ahead);

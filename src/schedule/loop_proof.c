@@ -49,7 +49,9 @@ static bool find_gap(const Prover *p, const LoopAccess *x, int v, const LoopAcce
   int first = before == ORDER_NONE ? -4 * every - abs(from) : 1 - before;
   for (int d = first; d <= last; d++) {
     bool itself = x == y && d == 0; /* its threads divide the elements among themselves */
-    if (itself || (d - from) % every != 0 || (found && abs(d) >= abs(*gap))) continue;
+    if (itself || abs(d) >= p->proof->most || (d - from) % every != 0 ||
+        (found && abs(d) >= abs(*gap)))
+      continue;
     *gap = d, found = true;
   }
   return found;
@@ -78,7 +80,7 @@ static void check_filled(Prover *p, const LoopAccess *fill, const LoopAccess *re
   int from, every;
   if (fill->op->kind != OP_copy || !(fill->how & TOUCH_WRITE) || read->how != TOUCH_READ) return;
   conflicts_of(fill, read, &from, &every);
-  for (int v = 0; every > 1 && v < LOOP_WAVES; v++)
+  for (int v = 0; every > 1 && from < p->proof->most && v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
       if (fill->ends[v] < 0 || read->begins[w] < 0) continue;
       if (order_holds(p->table, (Order){fill->ends[v], read->begins[w], from})) continue;
@@ -97,8 +99,14 @@ static void check_pair(Prover *p, const LoopAccess *x, const LoopAccess *y) {
   check_filled(p, y, x);
 }
 
-LoopProof loop_prove(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop) {
-  LoopProof proof = {.graph = loop_graph(a, k, m, loop)};
+static int64_t most_iterations(const Distribution *d, const Op *loop) {
+  const Sym *trips = loop->kind == OP_for ? distribute_trips(d, loop) : NULL;
+  int64_t most = trips ? sym_range(d->k->cx->sym, d->facts, trips).hi : INT64_MAX;
+  return most == INT64_MAX ? most : ceil_div64(most, op_step(loop));
+}
+
+LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
+  LoopProof proof = {.graph = loop_graph(a, d->k, m, loop), .most = most_iterations(d, loop)};
   const LoopGraph *g = &proof.graph;
   Prover p = {&proof, order_table(a, g->events.n, g->enforced.at, g->enforced.n), m, a};
   int *cycle = ARENA_ARRAY(a, int, g->events.n + 1), n = order_deadlock(p.table, cycle);
@@ -143,12 +151,12 @@ static void print_loop(StrBuf *out, const Kernel *k, const MemoryUses *m, const 
   arena_free(a);
 }
 
-void loop_proof_print(StrBuf *out, Kernel *k, const MemoryUses *m) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+void loop_proof_print(StrBuf *out, const Distribution *d, const MemoryUses *m) {
+  for (const Op *op = ir_first(d->k); op; op = ir_next(op)) {
     if (!op->body || op->kind == OP_if) continue;
     Arena *a = arena_new();
-    LoopProof proof = loop_prove(a, k, m, op);
-    if (proof.pairs || proof.waiting.n) print_loop(out, k, m, &proof);
+    LoopProof proof = loop_prove(a, d, m, op);
+    if (proof.pairs || proof.waiting.n) print_loop(out, d->k, m, &proof);
     arena_free(a);
   }
 }

@@ -7,6 +7,7 @@
 #ifndef WV_SCHEDULE_LOOP_PROOF_H
 #define WV_SCHEDULE_LOOP_PROOF_H
 
+#include "analysis/distribute.h"
 #include "schedule/loop_graph.h"
 
 typedef enum LoopVerdict { LOOP_ordered, LOOP_unordered, LOOP_stale, LOOP_deadlock } LoopVerdict;
@@ -21,14 +22,15 @@ typedef struct LoopPair {
 
 typedef struct LoopProof {
   LoopGraph graph;
+  int64_t most;            /* iterations, if that many are known; otherwise INT64_MAX */
   int pairs;               /* that conflict */
   Vec(LoopPair) findings;  /* all but ordered ones */
   Vec(const Op *) waiting; /* of a deadlock */
 } LoopProof;
 
-LoopProof loop_prove(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop);
+LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop);
 
 /* All loops of a kernel that access shared memory. */
-void loop_proof_print(StrBuf *out, Kernel *k, const MemoryUses *m);
+void loop_proof_print(StrBuf *out, const Distribution *d, const MemoryUses *m);
 
 #endif

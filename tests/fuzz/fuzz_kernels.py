@@ -2,16 +2,17 @@
 """Random kernels on random machines: lanes, tiles and NumPy must agree.
 
     tests/fuzz/fuzz_kernels.py [--seed N] [--count N] [--seconds N] [--shard I/N] [--keep DIR]
-                               [--ways eval,sim,cpu,lanes] [--targets sm_80,sm_90a,gfx942]
+                               [--ways eval,sim,cpu,lanes,emu] [--targets sm_80,sm_90a,gfx942]
                                [--only FEATURE] [--stats] [--json FILE]
 
 A case is a list of statements over tiles of M, N and K, with random sizes, tiles, waves, dtypes and
-a machine. It is computed in NumPy on whole padded tensors, and then in up to four ways:
+a machine. It is computed in NumPy on whole padded tensors, and then in up to five ways:
 
     eval    by the reference evaluator, if its result does not depend on threads
-    sim     by the simulator lane by lane with all its checks
+    sim     by the simulator lane by lane with all its checks; loops are proved to be in order
     cpu     by machine code for this CPU, if there is a libLLVM
     lanes   by machine code of the machine's lane program, if there is a libLLVM
+    emu     by machine code of an AMD GPU, executed here: every third case, if its tiles are small
 
 Reductions and matmuls have ragged edges, and operands with arbitrary padding: NumPy uses only
 elements that exist, whatever the tiles are.

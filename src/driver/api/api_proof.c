@@ -18,12 +18,12 @@ wv_proof *wv_prove(wv_kernel *handle) {
   Arena *a = arena_new();
   wv_proof *p = ARENA_NEW(a, wv_proof);
   ir_renumber(handle->k);
-  Facts facts = facts_of(handle->k, a, FACT_in_bounds | FACT_memory_uses);
+  Facts facts = facts_of(handle->k, a, FACT_in_bounds | FACT_memory_uses | FACT_distribute);
   *p = (wv_proof){HANDLE_PROOF, a, handle->k, facts.in_bounds, NULL};
   StrBuf text = {.arena = a};
   proof_print(&text, handle->k, p->all);
   if (kernel_constraint(handle->k, CONSTRAINT_machine, NULL))
-    loop_proof_print(&text, handle->k, facts.memory_uses);
+    loop_proof_print(&text, facts.distribute, facts.memory_uses);
   p->text = sb_text(&text);
   return p;
 }

@@ -13,9 +13,11 @@ from wave_lang.testing import simulate  # noqa: E402
 from .model import arguments, expected, outputs  # noqa: E402
 from .text import text_of  # noqa: E402
 
-WAYS = ("eval", "sim", "cpu", "lanes")
+WAYS = ("eval", "sim", "cpu", "lanes", "emu")
+CHIPS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")  # whose machine code is executed
 NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # a CPU can execute their lanes
 HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
+UNORDERED = (" are not ordered", " are in the wrong order", " waits for itself")
 NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  # not supported
 
 
@@ -33,6 +35,13 @@ class Compiled(_wave.Launchable):
         self._use(kernel.compile(target=target, cache=-1, fast_math=fast_math))
 
 
+def prove(kernel, target):
+    """Loops order their accesses for any number of iterations, not only for those of this run."""
+    kernel.run_passes(target=target, stop_after="sync")
+    wrong = [line for line in kernel.proof().text.splitlines() if line.endswith(UNORDERED)]
+    assert not wrong, "\n".join(wrong)
+
+
 def run(way, case, text, args):
     kernel = _wave.parse(text, "case.wave")[0]
     if case.disagree:
@@ -42,6 +51,10 @@ def run(way, case, text, args):
         kernel.eval(args)
     elif way.startswith("sim:"):
         simulate(text, *args, target=way, schedule=case.schedule, name="case.wave")
+        if not kernel.is_open:
+            prove(kernel, way.removeprefix("sim:"))
+    elif way.startswith("emu:"):
+        Compiled(kernel, way, case.fast_math)(*args)
     else:
         if way == "lanes":
             kernel.assume("ignore")  # lane programs that use assumptions need them
@@ -57,9 +70,11 @@ def ways_of(case):
     lane's program was lowered for row-major tensors."""
     here = {"eval": not case.observable, "sim": True, "cpu": HAS_CPU}
     here["lanes"] = HAS_CPU and not any(case.views.values())
-    ways = [w for w in case.ways if here[w]]
-    simulated = [f"sim:{target}" for target in case.targets or (case.target,)]
-    return [w for way in ways for w in (simulated if way == "sim" else [way])]
+    small = case.tile["M"] * case.tile["N"] <= 4096  # LLVM takes longer than everything else
+    here["emu"] = HAS_CPU and small and case.seed % 3 == 0
+    every = {"sim": [f"sim:{target}" for target in case.targets or (case.target,)]}
+    every["emu"] = [f"emu:{CHIPS[case.seed // 3 % len(CHIPS)]}"]
+    return [w for way in case.ways if here[way] for w in every.get(way, [way])]
 
 
 def problem_here(case):
