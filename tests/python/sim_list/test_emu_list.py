@@ -1,10 +1,11 @@
 """The list of kernels as AMD machine code: compiled by LLVM, run by the executor with every check,
-compared with NumPy in float64."""
+compared with NumPy in float64, and with the simulator bit by bit where docs/numerics.md says so."""
 
 import pytest
 
 from compiler_steps import copied
 from kernel_list import CASES, FULL
+from same_bits import why_bits_may_differ
 from wave_lang import _wave
 
 CHIPS = ("gfx942", "gfx1201", "gfx90a", "gfx1100")
@@ -38,3 +39,8 @@ def test_emu(case, sizes, chip):
     kernel = case.compile(sizes, f"emu:{chip}")
     kernel(*(array for _, array in after))
     case.check(sizes, arguments, after)
+    if not why_bits_may_differ(case.lanes(sizes, chip)):
+        expected = copied(arguments)
+        case.compile(sizes, f"sim:{chip}")(*(array for _, array in expected))
+        for (_, array), (_, other) in zip(after, expected, strict=True):
+            assert array.tobytes() == other.tobytes()
