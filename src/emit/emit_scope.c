@@ -65,7 +65,14 @@ static bool is_of_launch(Lower *l, const Sym *s) {
   return true;
 }
 
-/* Only the rows that say something about arguments remain: the others, and bindings to what differs
+/* Rows that say something about arguments, or how code is to be generated. */
+static bool stays(ConstraintKind kind) {
+  return kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view ||
+         kind == CONSTRAINT_occupancy || kind == CONSTRAINT_subnormals ||
+         kind == CONSTRAINT_buffers;
+}
+
+/* The others, and bindings to what differs
  * between threads, have been substituted into the expressions. */
 void emit_replace_header(Lower *l, Constraint launch) {
   int n = 0;
@@ -73,8 +80,7 @@ void emit_replace_header(Lower *l, Constraint launch) {
     const Constraint *c = &l->k->constraints.at[i];
     ConstraintKind kind = c->kind;
     bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->bind.value));
-    bool stays = kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view;
-    if (binds || stays) l->k->constraints.at[n++] = l->k->constraints.at[i];
+    if (binds || stays(kind)) l->k->constraints.at[n++] = l->k->constraints.at[i];
   }
   l->k->constraints.n = n;
   vec_push(l->k->arena, &l->k->constraints, launch);

@@ -99,8 +99,21 @@ static void cut_arguments(const Llvm *p, StrBuf *out) {
   }
 }
 
+/* The value of a row of the header; `otherwise`: there is none. */
+static int64_t row_value(const Kernel *k, ConstraintKind kind, int64_t otherwise) {
+  const Constraint *row = kernel_constraint(k, kind, NULL);
+  int64_t n;
+  return row && sym_is_int(row->option.allowed, &n) ? n : otherwise;
+}
+
 /* The first LLVM that allocates registers of both halves to matrix instructions as it needs them. */
 enum { FIRST_WHOLE_FILE = 22 };
+
+/* How many waves a SIMD should run at least; 0: LLVM chooses. */
+static int64_t occupancy(Llvm *p) {
+  int64_t waves = row_value(p->k, CONSTRAINT_occupancy, 0);
+  return !waves && p->amd->llvm < FIRST_WHOLE_FILE && amd_fits_lower_half(p) ? 2 : waves;
+}
 
 /* No hidden arguments, and the size of the workgroup, which bounds the ids of lanes. */
 static void put_attributes(Llvm *p, const LaunchSpec *launch, StrBuf *out) {
@@ -111,10 +124,12 @@ static void put_attributes(Llvm *p, const LaunchSpec *launch, StrBuf *out) {
   int threads = (int)launch_threads(launch);
   sb_printf(out, "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"%d,%d\"", threads,
             threads);
-  if (p->amd->llvm < FIRST_WHOLE_FILE && amd_fits_lower_half(p))
-    sb_puts(out, " \"amdgpu-waves-per-eu\"=\"2\"");
+  int64_t waves = occupancy(p);
+  if (waves) sb_printf(out, " \"amdgpu-waves-per-eu\"=\"%" PRId64 "\"", waves);
   sb_puts(out, " \"uniform-work-group-size\"=\"true\" \"amdgpu-unsafe-fp-atomics\"=\"true\"");
   for (size_t i = 0; i < WV_LEN(unused); i++) sb_printf(out, " \"amdgpu-no-%s\"", unused[i]);
+  if (!row_value(p->k, CONSTRAINT_subnormals, 1))
+    sb_puts(out, " \"denormal-fp-math-f32\"=\"preserve-sign,preserve-sign\"");
   /* Without clusters a workgroup needs no code to find out its place in one. */
   if (target_has(p->amd->target, FEATURE_WMMA_1250))
     sb_puts(out, " \"amdgpu-cluster-dims\"=\"0,0,0\"");
@@ -183,6 +198,7 @@ bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, Amd
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
   amd.offset = ARENA_ARRAY(a, const Sym *, k->nvalues);
   amd.lds = launch->shared;
+  amd.all_buffers = row_value(k, CONSTRAINT_buffers, 0);
   amd_find_offsets(&p);
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   p.block = "entry";

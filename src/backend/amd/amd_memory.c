@@ -1,8 +1,9 @@
 /* amd_memory.c: loads, stores and atomics.
  *
  * Masked accesses of global memory go through a buffer resource where offsets have 32 bits: an
- * inactive lane gets an offset past the end of the buffer, so no branch is needed. Masked reads of
- * the LDS read its first bytes in inactive lanes. All other masked accesses are branches. */
+ * inactive lane gets an offset past the end of the buffer, so no branch is needed; other accesses
+ * do if the row `buffers` says so. Masked reads of the LDS read its first bytes in inactive lanes.
+ * All other masked accesses are branches. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -88,10 +89,21 @@ static const char *buffer_offset(const Piece *x) {
   int64_t low = apart ? a->imm % BUFFER_IMM : 0, high = apart ? a->imm - low : 0;
   if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %" PRId64, near, a->imm);
   if (!a->splits) near = opaque(p, near);
-  near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, x->test, near);
+  if (x->test) near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, x->test, near);
   if (low) near = llvm_let(p, "add nuw i32 %s, %" PRId64, near, low);
   if (high) scalar = llvm_let(p, "add i32 %s, %" PRId64, scalar, high);
   return arena_printf(p->arena, "i32 %s, i32 %s", near, scalar);
+}
+
+static bool is_streamed(const Op *op) { return op_has(op, ATTR_nontemporal); }
+
+/* The bits of a buffer instruction for what is used once, as LLVM sets them in other instructions:
+ * slc or nt on CDNA, slc and dlc on RDNA3, the temporal hint NT from gfx12 on. */
+static int cache_policy(const Piece *x) {
+  const TargetInfo *t = x->p->amd->target;
+  if (!is_streamed(x->op)) return 0;
+  if (t->lanes == 64) return 2;
+  return target_has(t, FEATURE_SPLIT_BARRIER) ? 1 : 6;
 }
 
 static const char *buffer_load(const Piece *x) {
@@ -99,8 +111,8 @@ static const char *buffer_load(const Piece *x) {
   const char *word = word_type(x->bytes);
   const char *name =
       arena_printf(p->arena, "llvm.amdgcn.raw.ptr.buffer.load.%s", word_suffix(x->bytes));
-  const char *args =
-      arena_printf(p->arena, "ptr addrspace(8) %s, %s, i32 0", x->buffer, buffer_offset(x));
+  const char *args = arena_printf(p->arena, "ptr addrspace(8) %s, %s, i32 %d", x->buffer,
+                                  buffer_offset(x), cache_policy(x));
   const char *v = llvm_call(p, word, name, "ptr addrspace(8), i32, i32, i32", args);
   return recast(p, word, v, type_of(x));
 }
@@ -112,8 +124,8 @@ static void buffer_store(const Piece *x, const char *v) {
       arena_printf(p->arena, "llvm.amdgcn.raw.ptr.buffer.store.%s", word_suffix(x->bytes));
   v = recast(p, type_of(x), v, word);
   llvm_call_void(p, name, arena_printf(p->arena, "%s, ptr addrspace(8), i32, i32, i32", word),
-                 arena_printf(p->arena, "%s %s, ptr addrspace(8) %s, %s, i32 0", word, v, x->buffer,
-                              buffer_offset(x)));
+                 arena_printf(p->arena, "%s %s, ptr addrspace(8) %s, %s, i32 %d", word, v,
+                              x->buffer, buffer_offset(x), cache_policy(x)));
 }
 
 static int alignment(const Piece *x) { return x->address.align; }
@@ -122,8 +134,13 @@ static const char *pointer_type(const Piece *x) {
   return llvm_pointer_type(x->address.memory->space);
 }
 
+static const char *hint_of(const Piece *x) {
+  return is_streamed(x->op) && !x->address.shared ? llvm_nontemporal(x->p) : "";
+}
+
 static const char *plain_load(const Piece *x, const char *at) {
-  return llvm_let(x->p, "load %s, %s %s, align %d", type_of(x), pointer_type(x), at, alignment(x));
+  return llvm_let(x->p, "load %s, %s %s, align %d%s", type_of(x), pointer_type(x), at, alignment(x),
+                  hint_of(x));
 }
 
 /* Inactive lanes read the beginning of the memory, and get zeros. */
@@ -137,7 +154,7 @@ static const char *lds_load(const Piece *x) {
 
 static const char *load_piece(const Piece *x) {
   Llvm *p = x->p;
-  if (!x->test) return plain_load(x, amd_pointer(p, &x->address));
+  if (!x->test && !x->buffer) return plain_load(x, amd_pointer(p, &x->address));
   if (x->address.shared) return lds_load(x);
   if (x->buffer) return buffer_load(x);
   LlvmGuard g = llvm_guard_open(p, x->test);
@@ -147,13 +164,13 @@ static const char *load_piece(const Piece *x) {
 }
 
 static void plain_store(const Piece *x, const char *v) {
-  llvm_line(x->p, "store %s %s, %s %s, align %d", type_of(x), v, pointer_type(x),
-            amd_pointer(x->p, &x->address), alignment(x));
+  llvm_line(x->p, "store %s %s, %s %s, align %d%s", type_of(x), v, pointer_type(x),
+            amd_pointer(x->p, &x->address), alignment(x), hint_of(x));
 }
 
 static void store_piece(const Piece *x, const char *v) {
   Llvm *p = x->p;
-  if (x->test && x->buffer) {
+  if (x->buffer) {
     buffer_store(x, v);
     return;
   }
@@ -186,7 +203,8 @@ static Access open_access(Llvm *p, const Op *op, int at, int n) {
   a.bytes = dtype_memory_bits(a.dtype) / 8;
   a.mask = op->nargs > at + 2 ? llvm_held_get(p, op->args[at + 2]) : NULL;
   a.address = amd_address(p, op, at, op_imm(op, ATTR_imm));
-  if (a.mask && a.address.near && !a.address.shared) a.buffer = amd_buffer(p, a.address.memory);
+  bool in_buffer = a.mask || (p->amd->all_buffers && !op_has(op, ATTR_volatile));
+  if (in_buffer && a.address.near && !a.address.shared) a.buffer = amd_buffer(p, a.address.memory);
   a.width = 16 / a.bytes;
   bool odd = a.buffer && !word_type((a.n < a.width ? a.n : a.width) * a.bytes);
   if ((a.mask && a.mask->n > 1) || odd) a.width = 1;
@@ -443,6 +461,7 @@ void amd_copy_async(Llvm *p, const Op *op) {
   from.address = amd_address(p, op, 2, op_imm(op, ATTR_imm_from));
   to.address = amd_address(p, op, 0, op_imm(op, ATTR_imm));
   if (mask) from.test = llvm_scalar_of(p, mask);
-  if (mask && from.address.near) from.buffer = amd_buffer(p, from.address.memory);
+  if ((mask || p->amd->all_buffers) && from.address.near)
+    from.buffer = amd_buffer(p, from.address.memory);
   plain_store(&to, load_piece(&from));
 }

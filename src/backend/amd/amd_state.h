@@ -20,6 +20,7 @@ typedef struct Amd {
   StrBuf opening; /* the first instructions of the kernel */
   Vec(AmdBuffer) buffers;
   const Sym **offset; /* by value id: its expression without operands; NULL: not known yet */
+  bool all_buffers;   /* accesses without a mask go through buffers, too */
   const Op **first; /* by value id: an access at just this offset, without an immediate; or NULL */
 } Amd;
 

@@ -76,8 +76,14 @@ static void put_loops(const Llvm *p, StrBuf *out) {
   }
 }
 
+const char *llvm_nontemporal(Llvm *p) {
+  p->streams = true;
+  return arena_printf(p->arena, ", !nontemporal !%d", LLVM_STREAMED);
+}
+
 void llvm_debug_close(Llvm *p, StrBuf *out) {
   put_loops(p, out);
+  if (p->streams) sb_printf(out, "!%d = !{i32 1}\n", LLVM_STREAMED);
   int file = p->has_lines ? file_number(p, p->k->at.file) : 0;
   if (p->has_lines) sb_printf(out, "!llvm.dbg.cu = !{!%d}\n", UNIT);
   put_flags(p, out);

@@ -142,6 +142,7 @@ struct Llvm {
   Vec(Made) made; /* forms and splats, in order of creation */
   Vec(const char *) declared;
   const char *place; /* ", !dbg !7" of the current op, or "" */
+  bool streams;      /* some data is used once */
   Vec(int) unrolled; /* of each loop that LLVM unrolls, how often */
   bool has_lines;
   Vec(DebugFile) files;
@@ -171,12 +172,15 @@ void llvm_block(Llvm *p, const char *label); /* begins a block */
 
 /* ---- llvm_debug.c ---- */
 
-enum { LLVM_LOOPS = 1 << 20 }; /* the first number of metadata about loops */
+/* Numbers of metadata: of data that is used once, and the first one about loops. */
+enum { LLVM_STREAMED = (1 << 20) - 1, LLVM_LOOPS = 1 << 20 };
 
 void llvm_debug_open(Llvm *p);
 void llvm_at(Llvm *p, const Op *op); /* the source location of the following instructions */
 const char *llvm_debug_function(Llvm *p);
 void llvm_debug_close(Llvm *p, StrBuf *out);
+/* What follows a load or store of data that is used once. */
+const char *llvm_nontemporal(Llvm *p);
 
 /* ---- llvm_held.c ---- */
 

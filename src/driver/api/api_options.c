@@ -88,9 +88,20 @@ static void add_row(wv_kernel *k, const wv_options *o, const char *kind, int64_t
   rows[(*n)++] = (wv_constraint){.kind = kind, .at = o->place, .size = wv_int(k->cx, size)};
 }
 
+static bool option_is_set(const wv_options *o, const OptionInfo *row) {
+  const wv_option *given = option_given(o, row->name);
+  return given && given->value && strcmp(given->value, "None") != 0 && *given->value;
+}
+
+static int64_t row_value(const wv_options *o, const OptionInfo *row) {
+  const char *value = option_given(o, row->name)->value;
+  if (row->choices) return row->same && strcmp(value, row->same) == 0;
+  return row->is_number ? strtoll(value, NULL, 10) : strcmp(value, "True") == 0;
+}
+
 /* The rows of the header that options request. */
 static bool add_rows(wv_kernel *k, const wv_options *o) {
-  enum { MOST = 8 };
+  enum { MOST = 12 };
   wv_constraint rows[MOST];
   int n = 0;
   const wv_option *slots = option_given(o, "multi_buffer_count");
@@ -102,6 +113,8 @@ static bool add_rows(wv_kernel *k, const wv_options *o) {
   for (int i = 0; (row = option_at(i)); i++)
     if (row->off && option_is(o, row->name, "False") && n < MOST)
       add_row(k, o, row->off, 0, rows, &n);
+    else if (row->row && option_is_set(o, row) && n < MOST)
+      add_row(k, o, row->row, row_value(o, row), rows, &n);
   return wv_kernel_constrain(k, rows, n);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/os.h"
 #include "base/strbuf.h"
+#include "target/target.h"
 
 static const OptionInfo rows[] = {
 #define OPTION(what, word, ...) {.name = #word, .kind = OPTION_##what, .text = __VA_ARGS__},
@@ -136,6 +137,8 @@ static unsigned machine_bit(const wv_machine *m) {
     const char *kind;
     unsigned bit;
   } bits[] = {{"sim", ON_SIM}, {"cpu", ON_CPU}, {"cuda", ON_CUDA}, {"hip", ON_HIP}};
+  /* The code is that of the GPU, whatever executes it. */
+  if (m->target && target_find(m->target).kind == TARGET_EMU) return ON_HIP;
   for (size_t i = 0; i < WV_LEN(bits); i++)
     if (strcmp(bits[i].kind, m->kind) == 0) return bits[i].bit;
   return 0;

@@ -21,7 +21,7 @@ typedef struct OptionInfo {
   OptionKind kind;
   const char *text;
   unsigned on; /* 0: all */
-  const char *same, *choices, *off;
+  const char *same, *choices, *off, *row;
   OptionFile file;
   bool is_number, is_text, is_key;
 } OptionInfo;

@@ -158,6 +158,14 @@ static bool check_stages(Header *h, const Constraint *c) {
               (long long)n);
 }
 
+static bool check_occupancy(Header *h, const Constraint *c) {
+  enum { WAVES = 20 };
+  int64_t n;
+  if (!bound_int(h, c->occupancy.waves, &n) || (n >= 0 && n <= WAVES)) return true;
+  return FAIL(h, c, E0212, "a SIMD runs 1 to %d waves, or 0 for any number, not %lld", WAVES,
+              (long long)n);
+}
+
 static bool check_switch(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->option.allowed, &n) || n == 0 || n == 1) return true;
@@ -260,7 +268,10 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_dynamic: return check_dynamic(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->stages.count) && check_stages(h, c);
+  case CONSTRAINT_occupancy: return check_outer(h, c, c->occupancy.waves) && check_occupancy(h, c);
   case CONSTRAINT_boxes:
+  case CONSTRAINT_subnormals:
+  case CONSTRAINT_buffers:
   case CONSTRAINT_swizzle:
   case CONSTRAINT_overlap: return check_outer(h, c, c->option.allowed) && check_switch(h, c);
   case CONSTRAINT_iterators:
@@ -421,6 +432,9 @@ bool ir_verify_constraints(Kernel *k) {
             check_once(&h, CONSTRAINT_boxes, false, "the `boxes` row") &&
             check_once(&h, CONSTRAINT_swizzle, false, "the `swizzle` row") &&
             check_once(&h, CONSTRAINT_overlap, false, "the `overlap` row") &&
+            check_once(&h, CONSTRAINT_occupancy, false, "the `occupancy` row") &&
+            check_once(&h, CONSTRAINT_subnormals, false, "the `subnormals` row") &&
+            check_once(&h, CONSTRAINT_buffers, false, "the `buffers` row") &&
             check_once(&h, CONSTRAINT_machine, false, "the machine") &&
             check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
   EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);
