@@ -192,9 +192,10 @@ static Offsets plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *
   return o;
 }
 
-/* Offsets that differ by a multiple of this fall in the same banks and are swizzled alike. */
+/* Offsets that differ by a multiple of this fall in the same banks, if there are any, and are
+ * swizzled alike. */
 static int period_of(const Chooser *s, const MemLayout *m) {
-  int64_t period = s->t->banks * BANK_BYTES * 8 / m->bits;
+  int64_t period = s->t->banks ? s->t->banks * BANK_BYTES * 8 / m->bits : 1;
   while (period <= (int64_t)m->swizzle.mask << m->swizzle.shift) period *= 2;
   return (int)period;
 }

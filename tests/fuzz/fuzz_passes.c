@@ -381,8 +381,8 @@ static const char *passes_for_target(Random *r, Arena *a, const char *passes) {
 
 /* A machine, or none. */
 static const char *random_target(Random *r) {
-  static const char *const targets[] = {"gfx942", "sm_80",   "sm_89", "sm_90a",  "toy8",
-                                        "toy1",   "gfx1201", "cpu",   "cpu_neon"};
+  static const char *const targets[] = {"gfx942", "sm_80", "sm_89",   "sm_90a", "toy8",
+                                        "eval",   "toy1",  "gfx1201", "cpu",    "cpu_neon"};
   return below(r, 2) ? targets[below(r, (int)WV_LEN(targets))] : NULL;
 }
 
