@@ -906,6 +906,9 @@ WV_API bool wv_pass_info(int i, const char **name, const char **doc);
  * thread runs a workgroup), "both"; NULL past the last pass. */
 WV_API const char *wv_pass_machines(int i);
 WV_API bool wv_target_info(int i, const char **name, const char **doc);
+/* What there is for that row, as words: "code": code is generated for it; "sim": `sim:NAME` simulates
+ * it; "emu": `emu:NAME` executes its machine code on the host. NULL past the last. */
+WV_API const char *wv_target_uses(int i);
 /* What runs kernels for a target: "eval", "sim" (for "sim:gfx942"), "cpu", "device"; NULL after
  * reporting a name that does not exist. */
 WV_API const char *wv_target_kind(wv_ctx *cx, const char *name);

@@ -37,7 +37,10 @@ static void list_passes(void) {
 
 static void list_targets(void) {
   const char *name, *doc;
-  for (int i = 0; wv_target_info(i, &name, &doc); i++) printf("%-12s %s\n", name, doc);
+  for (int i = 0; wv_target_info(i, &name, &doc); i++)
+    printf("%-15s  %-12s  %s\n", name, wv_target_uses(i), doc);
+  puts(
+      "\ncode: code is generated; sim: `sim:NAME` simulates it; emu: `emu:NAME` executes its code");
 }
 
 static void list_diagnostics(void) {

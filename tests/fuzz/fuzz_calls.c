@@ -273,6 +273,7 @@ static void call_tables(Case *c) {
   wv_op_info(i, &a, &b, &d);
   wv_pass_info(i, &a, &b);
   wv_target_info(i, &a, &b);
+  wv_target_uses(i);
   wv_target_kind(c->cx, any_text(c));
   wv_diag_get(c->cx, i, &diag);
   wv_diag_notes(c->cx, i, notes, 2);

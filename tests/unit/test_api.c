@@ -429,6 +429,12 @@ TEST(tables_end) {
   for (n = 0; wv_mma_row(n, &mma); n++) published += mma.code != 0;
   CHECK_INT(published, 21); /* the enumerations of the public package */
   CHECK(wv_target_info(0, &a, &b) && !wv_target_info(99, &a, &b));
+  CHECK(!wv_target_uses(-1) && !wv_target_uses(99));
+  for (int i = 0; wv_target_info(i, &a, &b); i++) {
+    bool amd = strncmp(a, "gfx", 3) == 0, toy = strncmp(a, "toy", 3) == 0;
+    const char *uses = amd ? "code sim emu" : toy ? "sim" : "code sim";
+    CHECK_STR(wv_target_uses(i), strcmp(a, "eval") == 0 ? "" : uses);
+  }
   CHECK(wv_diag_info(0, &a, &b, &c) && !wv_diag_info(-1, &a, &b, &c));
   CHECK(wv_explain("E0203") != NULL && wv_explain("E9999") == NULL);
 }

@@ -505,6 +505,16 @@ bool wv_target_info(int i, const char **name, const char **doc) {
   return true;
 }
 
+const char *wv_target_uses(int i) {
+  API_PLAIN;
+  const TargetInfo *t = target_at(i);
+  if (!t) return NULL;
+  bool is_amd = t->vendor == VENDOR_AMD;
+  bool has_code = backend_for(t) && (!is_amd || chip_named(t->name));
+  if (has_code) return is_amd ? "code sim emu" : "code sim";
+  return t->vendor == VENDOR_HOST ? "" : "sim";
+}
+
 const char *wv_target_kind(wv_ctx *cx, const char *target) {
   API_CHANGES(cx, NULL);
   const char *name = target ? target : "";
