@@ -563,6 +563,7 @@ typedef struct wv_machine_options {
                        * a row ("sm_86": the newest row that is not newer) */
   const char *device; /* the kind of device if `target` is empty; NULL, "hip": any */
   bool strict;        /* a machine that is not here is an error, and is not replaced by this one */
+  bool code_only;     /* nothing is launched: an AMD GPU that is named need not be here */
   wv_place at;        /* for diagnostics */
 } wv_machine_options;
 

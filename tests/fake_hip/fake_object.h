@@ -1,5 +1,5 @@
 /* fake_object.h: the smallest code object that the runtime accepts: an ELF file whose only contents
- * are the metadata note. There is no code in it. Chips are gfx942 and gfx90a. */
+ * are the metadata note. There is no code in it. */
 #ifndef WV_FAKE_OBJECT_H
 #define WV_FAKE_OBJECT_H
 
@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "target/target.h"
 
 enum { FAKE_OBJECT_BYTES = 1 << 15, FAKE_OBJECT_MACHINE = 224, FAKE_OBJECT_NOTE = 32 };
 
@@ -88,7 +90,7 @@ static inline char *fake_object(const char *kernel, const char *chip, const int 
                   .e_type = ET_DYN,
                   .e_machine = FAKE_OBJECT_MACHINE,
                   .e_version = EV_CURRENT,
-                  .e_flags = strcmp(chip, "gfx942") == 0 ? 0x4c : 0x3f,
+                  .e_flags = chip_named(chip)->elf,
                   .e_ehsize = sizeof e,
                   .e_shentsize = sizeof *sections,
                   .e_shstrndx = 2, /* there is none */

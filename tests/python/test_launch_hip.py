@@ -109,12 +109,33 @@ def test_without_the_library(tmp_path):
         """
 assert devices("hip") == []
 k = compile_scale(target="hip/gfx942")     # for this machine instead
-assert any("no AMD device" in str(r) for r in k.remarks)
+assert any("no AMD device" in str(r) and "emu:gfx942" in str(r) for r in k.remarks)
 x = np.ones((4, 70), "f4"); y = np.zeros_like(x)
 k(x, y)
 assert (y == 2).all()
 strict = lambda: compile_scale(target="gfx942", strict=True)
-assert fails(strict, "E0601", "no AMD device", "sim:gfx942") is CompileError
+assert fails(strict, "E0601", "no AMD device", "emu:gfx942", "sim:gfx942") is CompileError
+""",
+        tmp_path,
+        library="/no/such/libamdhip64.so",
+    )
+
+
+def test_code_needs_no_device(tmp_path):
+    """Compiling for a chip that is not here; running it needs `emu:`."""
+    check(
+        """
+try:
+    code = compile_scale(target="gfx1201", compile_to_asm=True)
+except CompileError as error:
+    assert "libLLVM" in str(error)
+    print("NO CODE FOR AMD")
+    sys.exit()
+assert code.target == "gfx1201" and "s_endpgm" in code.asm
+assert not any("no AMD device" in str(r) for r in code.remarks)
+x = np.ones((4, 70), "f4"); y = np.zeros_like(x)
+compile_scale(target="emu:gfx1201")(x, y)
+assert (y == 2).all()
 """,
         tmp_path,
         library="/no/such/libamdhip64.so",

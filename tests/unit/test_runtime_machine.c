@@ -70,10 +70,14 @@ TEST(replaced) {
   setenv("WAVE_CUDA_LIB", "/nowhere/libcuda.so", 1);
   CHECK(wv_machine_find(cx, &o, &m));
   CHECK_STR(m.remark,
-            "there is no AMD device here to run `hip/gfx942`; compiled for this machine's CPU");
+            "there is no AMD device here to run `hip/gfx942`; compiled for this machine's CPU "
+            "(target `emu:gfx942` executes its machine code on the host)");
   CHECK_STR(m.shown, "gfx942"); /* its passes are shown, although another machine runs the kernel */
   fake_open(FAKE_CUDA);
   CHECK(wv_machine_find(cx, &o, &m) && has(m.remark, "compiled for `sm_90a`"));
+  o.code_only = true; /* code can be looked at without a device */
+  CHECK(wv_machine_find(cx, &o, &m) && is_text(m.kind, "hip") && is_text(m.target, "gfx942"));
+  CHECK(!m.remark && m.device == -1);
   o.target = "gfx1030"; /* there is no such row */
   CHECK(wv_machine_find(cx, &o, &m) && is_text(m.shown, "sm_90a"));
   wv_ctx_free(cx);

@@ -62,10 +62,20 @@ static wv_machine on_nvidia(wv_ctx *cx, const TargetInfo *named) {
   return m;
 }
 
-/* Without such a GPU the kernel is compiled for this machine instead. False after reporting. */
+/* What executes the GPU's code without the GPU, in brackets; "": nothing does. */
+static const char *emulation_of(Arena *a, const TargetInfo *named) {
+  const char *chip = named ? named->name : "gfx942";
+  if (!backend_serves(chip)) return "";
+  return arena_printf(a, " (target `emu:%s` executes its machine code on the host)", chip);
+}
+
+/* Without such a GPU the kernel is compiled for this machine instead, unless only the code is
+ * wanted. False after reporting. */
 static bool on_amd(wv_ctx *cx, const wv_machine_options *o, const TargetInfo *named,
                    wv_machine *out) {
   if (find_amd(cx, named, out)) return true;
+  if (o->code_only && named && backend_serves(named->name))
+    return *out = blank("hip"), out->target = named->name, true;
   Arena *a = cx->cx->arena;
   const char *text = arena_printf(a, "there is no AMD device here to run `%s`", o->target);
   if (o->strict) {
@@ -78,8 +88,8 @@ static bool on_amd(wv_ctx *cx, const wv_machine_options *o, const TargetInfo *na
         named ? named->name : "gfx942", named ? named->name : "gfx942");
   }
   *out = on_this(cx);
-  out->remark = out->target ? arena_printf(a, "%s; compiled for `%s`", text, out->target)
-                            : arena_printf(a, "%s; compiled for this machine's CPU", text);
+  const char *instead = out->target ? arena_printf(a, "`%s`", out->target) : "this machine's CPU";
+  out->remark = arena_printf(a, "%s; compiled for %s%s", text, instead, emulation_of(a, named));
   if (named) out->shown = named->name;
   return true;
 }

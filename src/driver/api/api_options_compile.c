@@ -18,6 +18,7 @@ bool wv_options_machine(wv_ctx *cx, const wv_options *o, wv_machine *out) {
   wv_machine_options m = {.target = value_of(o, "target"),
                           .device = value_of(o, "device"),
                           .strict = option_is_on(o, "strict"),
+                          .code_only = option_is_on(o, "compile_to_asm"),
                           .at = o->place};
   return wv_machine_find(cx, &m, out);
 }

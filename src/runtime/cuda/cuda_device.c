@@ -39,7 +39,7 @@ static void describe(Gpu *g, int error, const char **name, const char **text) {
 }
 
 static const GpuVendor vendor = {.name = "CUDA",
-                                 .simulated = "sim:sm_90a",
+                                 .checked = "use the simulator: target `sim:sm_90a`",
                                  .lacks = "overlapping launches or tensor maps",
                                  .units = CUDA_DEVICE_UNITS,
                                  .unit_threads = CUDA_DEVICE_UNIT_THREADS,

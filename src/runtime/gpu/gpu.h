@@ -95,7 +95,7 @@ typedef struct GpuCalls {
 
 typedef struct GpuVendor {
   const char *name;        /* "CUDA" */
-  const char *simulated;   /* a target that finds faulty accesses */
+  const char *checked;     /* what finds faulty accesses */
   const char *lacks;       /* what launches may need that old drivers do not have */
   const char *no_device;   /* a hint if there is none; NULL: nothing to say */
   int units, unit_threads; /* numbers of device attributes */

@@ -20,8 +20,8 @@ bool gpu_report(Gpu *g, int error, const char *what, const DeviceReport *r) {
   if (is_fault(error))
     diag_hint(r->diags, d,
               "any kernel launched earlier may have caused this; this process can no longer use "
-              "the device. To find the access, use the simulator: target `%s`",
-              g->vendor->simulated);
+              "the device. To find the access, %s",
+              g->vendor->checked);
   return false;
 }
 

@@ -38,7 +38,8 @@ static void describe(Gpu *g, int error, const char **name, const char **text) {
 
 static const GpuVendor vendor = {
     .name = "HIP",
-    .simulated = "sim:gfx942",
+    .checked = "use the simulator (target `sim:gfx942`), or execute the machine code on the host "
+               "with every check (target `emu:gfx942`)",
     .lacks = "a cooperative launch",
     .no_device = "`rocminfo` lists the devices that ROCm finds: you need access to /dev/kfd (group "
                  "`render`), and HIP_VISIBLE_DEVICES must not hide the device. Without one, target "

@@ -6,6 +6,7 @@
 
 #include "runtime/amd/amd_note.h"
 #include "runtime/hip/hip_driver.h"
+#include "target/target.h"
 
 static bool refuse_image(const char *fault, const DeviceReport *r) {
   Diag *d = diag_add(r->diags, DIAG_E0903, r->at, "the code object of `%s` is damaged: %s",
@@ -72,6 +73,20 @@ static bool check_kernel(AmdFile *f, const ArtVariant *v, const DeviceReport *r)
 
 /* ---- loading ---- */
 
+/* What code to compile for a device: chips of one row of targets.def do not run each other's. */
+static void hint_chip(Diags *diags, Diag *d, const char *device) {
+  const char *name = arena_printf(diags->arena, "%.*s", (int)strcspn(device, ":"), device);
+  const AmdChip *chip = chip_named(name);
+  if (chip && strcmp(chip->name, chip->target) == 0)
+    diag_hint(diags, d, "it was compiled for another chip: compile it for target `%s`", name);
+  else if (chip)
+    diag_hint(diags, d,
+              "no code is generated for `%s`, which has the instructions of `%s` but does not run "
+              "its code; target `emu:%s` executes that on the host",
+              name, chip->target, chip->target);
+  else diag_hint(diags, d, "no code is generated for `%s`", name);
+}
+
 static bool refuse(Gpu *g, int error, const AmdFile *f, int index, const DeviceReport *r) {
   const char *name, *text, *compiled = amd_file_chip(f);
   char chip[HIP_CHIP_BYTES];
@@ -81,9 +96,7 @@ static bool refuse(Gpu *g, int error, const AmdFile *f, int index, const DeviceR
   if (hip_chip(hip_state(g), index, chip) != GPU_OK) return false;
   diag_note(r->diags, d, (Span){0}, "the code is for `%s`, and the device is `%s`",
             compiled ? compiled : "an unknown chip", chip);
-  if (error == GPU_NO_BINARY)
-    diag_hint(r->diags, d,
-              "it was compiled for another device: compile it for this device's target");
+  if (error == GPU_NO_BINARY) hint_chip(r->diags, d, chip);
   return false;
 }
 
