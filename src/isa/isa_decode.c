@@ -272,6 +272,7 @@ static bool parse_line(Decode *x, const char *line, IsaInstr *i) {
   if (i->row->types[0] == '!') {
     if (!isa_parse_own(i, rest)) return false;
     note_registers(i);
+    if (x->k->is_1250) isa_sets_msb(i, &x->msb);
     return true;
   }
   Words w = {0};

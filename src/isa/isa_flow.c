@@ -109,12 +109,6 @@ static void step_round_mode(IsaWave *w, const IsaInstr *i) {
   if (w->mode & 15) isa_fault(w, ISA_UNKNOWN, -1, "rounding other than to nearest");
 }
 
-bool isa_sets_msb(const IsaInstr *i, uint8_t *msb) {
-  bool is = strcmp(i->row->name, "s_set_vgpr_msb") == 0;
-  if (is) *msb = (uint8_t)i->s[0].value; /* the upper byte is what it was before */
-  return is;
-}
-
 /* hwreg(HW_REG_MODE, 4, 2), 3: the field is kept in offset and offset1, the value in s[0]. */
 static bool parse_hwreg(IsaInstr *i, const char *rest) {
   const char *mode = strstr(rest, "_MODE"), *value = strrchr(rest, ' ');
@@ -137,6 +131,17 @@ static void step_setreg(IsaWave *w, const IsaInstr *i) {
   uint32_t value = (uint32_t)isa_read_scalar(w, &i->s[0]) << i->offset;
   w->mode = (w->mode & ~mask) | (value & mask);
   if (w->mode & 15) isa_fault(w, ISA_UNKNOWN, -1, "rounding other than to nearest");
+}
+
+/* A constant that is moved to MODE also sets these bits, from its bits 12 to 19: there the
+ * destination comes first. */
+bool isa_sets_msb(const IsaInstr *i, uint8_t *msb) {
+  uint32_t value = (uint32_t)i->s[0].value;
+  bool moves = i->row->step == step_setreg && i->s[0].kind == ISA_IMM;
+  bool is = strcmp(i->row->name, "s_set_vgpr_msb") == 0;
+  if (is) *msb = (uint8_t)value; /* the upper byte is what it was before */
+  if (moves) *msb = (uint8_t)((value >> 14 & 63) | (value >> 12 & 3) << 6);
+  return is || moves;
 }
 
 /* s3, hwreg(HW_REG_IB_STS2, 6, 4): the place of the workgroup in its cluster, of which there are

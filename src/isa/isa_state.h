@@ -292,7 +292,7 @@ void isa_matrix_step(IsaWave *w, const IsaInstr *i);
 bool isa_parse_own(IsaInstr *i, const char *rest);
 bool isa_parse_wait(IsaInstr *i, const char *rest);
 bool isa_is_branch(const IsaRow *row);
-/* s_set_vgpr_msb: whether `i` is one; if so, its two bits for each of four operands. */
+/* Whether `i` is s_set_vgpr_msb or the like; if so, its two bits for each of four operands. */
 bool isa_sets_msb(const IsaInstr *i, uint8_t *msb);
 void isa_nothing_step(IsaWave *w, const IsaInstr *i);
 
