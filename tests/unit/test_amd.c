@@ -137,6 +137,59 @@ TEST(chips) {
   CHECK(!chip_numbered(0));
 }
 
+/* ---- versions ---- */
+
+static const char masked[] =
+    "thread kernel @masked(%a: mem<M, f32>, %c: mem<M, f32>)\n"
+    "  launch grid (16) block (64) wave 64\n  bind M = 1000\n{\n"
+    "  %o = expr 64*$WG0 + $T0 : i32\n  %in = expr 64*$WG0 + $T0 < M : i1\n"
+    "  %x = load %a, %o, %in : f32\n  %y = exp2 %x : f32\n  store %y, %c, %o, %in\n}\n";
+
+/* Only what the version has is written. */
+TEST(versions) {
+  static const struct {
+    unsigned llvm;
+    bool has;
+    const char *word;
+  } cases[] = {{16, false, "raw.ptr.buffer"},    {17, true, "raw.ptr.buffer"},
+               {16, false, "amdgcn.exp2"},       {17, true, "amdgcn.exp2"},
+               {18, true, "readfirstlane("},     {19, true, "readfirstlane.i32("},
+               {18, false, "readfirstlane.i32("}};
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Emitted e = emit(masked, "gfx942", cases[i].llvm);
+    CHECK(e.ok);
+    if (e.ok) CHECK((strstr(e.code.text, cases[i].word) != NULL) == cases[i].has);
+    drop(&e);
+  }
+}
+
+#define WMMA_KERNEL(row, n)                                                                        \
+  "thread kernel @product(%a: mem<M, f16>, %c: mem<M, f32>)\n"                                     \
+  "  launch grid (ceiling(M/32)) block (32) wave 32\n  dynamic M\n{\n"                             \
+  "  %o = expr " #n "*$T0 : i32\n  %x = load %a, %o : vec<" #n ", f16>\n"                          \
+  "  %z = scalar 0.0 : f32\n  %zero = splat %z : vec<8, f32>\n"                                    \
+  "  %p = wave_mma " row " %x, %x, %zero : vec<8, f32>\n  %q = expr 8*$T0 : i32\n"                 \
+  "  store %p, %c, %q\n}\n"
+
+static const char wmma_1250[] = WMMA_KERNEL("GFX1250_F32_16x16x32_F16", 16);
+static const char wmma_12[] = WMMA_KERNEL("RDNA4_WAVE32_F32_16x16x16_F16", 8);
+
+TEST(matrix_versions) {
+  static const struct {
+    const char *text, *chip;
+    unsigned llvm;
+    bool ok;
+  } cases[] = {{wmma_1250, "gfx1250", 22, true},  {wmma_1250, "gfx1250", 21, false},
+               {wmma_1250, "gfx1201", 22, false}, {wmma_12, "gfx1201", 18, true},
+               {wmma_12, "gfx1201", 17, false},   {wmma_12, "gfx1100", 19, false}};
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Emitted e = emit(cases[i].text, cases[i].chip, cases[i].llvm);
+    CHECK(e.ok == cases[i].ok);
+    if (!e.ok) CHECK(said(&e, "this matrix instruction is not supported"));
+    drop(&e);
+  }
+}
+
 /* ---- what is refused ---- */
 
 TEST(unknown_intrinsics) {
@@ -170,5 +223,5 @@ TEST(refusals) {
   drop(&named);
 }
 
-TESTS_MAIN(RUN(every_op_is_written) RUN(arguments) RUN(objects) RUN(chips) RUN(unknown_intrinsics)
-               RUN(refusals))
+TESTS_MAIN(RUN(every_op_is_written) RUN(arguments) RUN(objects) RUN(chips) RUN(versions)
+               RUN(matrix_versions) RUN(unknown_intrinsics) RUN(refusals))

@@ -106,13 +106,11 @@ static int64_t row_value(const Kernel *k, ConstraintKind kind, int64_t otherwise
   return row && sym_is_int(row->option.allowed, &n) ? n : otherwise;
 }
 
-/* The first LLVM that allocates registers of both halves to matrix instructions as it needs them. */
-enum { FIRST_WHOLE_FILE = 22 };
-
 /* How many waves a SIMD should run at least; 0: LLVM chooses. */
 static int64_t occupancy(Llvm *p) {
   int64_t waves = row_value(p->k, CONSTRAINT_occupancy, 0);
-  return !waves && p->amd->llvm < FIRST_WHOLE_FILE && amd_fits_lower_half(p) ? 2 : waves;
+  bool whole = amd_has_habit(p->amd->llvm, AMD_WHOLE_FILE);
+  return !waves && !whole && amd_fits_lower_half(p) ? 2 : waves;
 }
 
 /* No hidden arguments, and the size of the workgroup, which bounds the ids of lanes. */
@@ -156,20 +154,20 @@ static const char *module_text(Llvm *p, const LaunchSpec *launch) {
   return sb_text(&out);
 }
 
-/* LLVM expands the maximum and minimum of IEEE 754-2019 from version 19 on. Code objects of version
- * 5 are the newest that all loaders accept. */
-static LlvmMachine machine_of(const TargetInfo *t, const AmdOptions *o) {
-  return (LlvmMachine){.called = t->name,
+/* Code objects of version 5 are the newest that all loaders accept. */
+static LlvmMachine machine_of(const Amd *amd, const AmdOptions *o) {
+  bool has_functions = amd_knows(amd, "exp2") && amd_knows(amd, "log");
+  return (LlvmMachine){.called = amd->target->name,
                        .vector_bits = 128,
                        .f16 = true,
                        .fma = true,
-                       .keeps_nan = o->llvm >= 19,
+                       .keeps_nan = amd_has_habit(o->llvm, AMD_EXPANDS_MAXIMUM),
                        .narrow = true,
                        .global = AMD_GLOBAL,
                        .flag = "!{i32 1, !\"amdhsa_code_object_version\", i32 500}",
                        .fast_math = o->fast_math,
-                       .f32 = o->llvm >= 17 ? amd_f32_templates : NULL,
-                       .fast = o->llvm >= 17 ? amd_fast_templates : NULL,
+                       .f32 = has_functions ? amd_f32_templates : NULL,
+                       .fast = has_functions ? amd_fast_templates : NULL,
                        .reduce_angle = amd_reduce_angle,
                        .writer = writer,
                        .unroll = amd_unroll};
@@ -190,7 +188,7 @@ static bool check_launch(Llvm *p, const LaunchSpec *launch) {
 bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, AmdKernel *out) {
   const LaunchSpec *launch = kernel_launch(k);
   Amd amd = {.target = t, .llvm = o->llvm, .opening = {.arena = a}};
-  LlvmMachine machine = machine_of(t, o);
+  LlvmMachine machine = machine_of(&amd, o);
   Llvm p = {.k = k, .machine = &machine, .amd = &amd, .arena = a, .sym = k->cx->sym};
   p.body = (StrBuf){.arena = a};
   p.place = "";
@@ -206,7 +204,7 @@ bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, Amd
   llvm_open_params(&p);
   open_ids(&p, launch);
   llvm_region(&p, k->body);
-  if (p.failed) return false;
+  if (p.failed || !amd_check_known(&p)) return false;
   *out = (AmdKernel){.text = module_text(&p, launch),
                      .entry = llvm_entry_name(&p),
                      .slots = p.slots.at,

@@ -230,7 +230,7 @@ static const char *resource_words(const TargetInfo *t) {
 
 const char *amd_buffer(Llvm *p, const Held *memory) {
   Amd *amd = p->amd;
-  bool has = target_has(amd->target, FEATURE_BUFFER_BOUNDS) && p->amd->llvm >= 17;
+  bool has = amd_knows(amd, "raw.ptr.buffer.load") && amd_knows(amd, "raw.ptr.buffer.store");
   if (!has || memory->space != AMD_GLOBAL || strncmp(memory->base, "%arg", 4) != 0) return NULL;
   for (int i = 0; i < amd->buffers.n; i++)
     if (strcmp(amd->buffers.at[i].base, memory->base) == 0) return amd->buffers.at[i].name;

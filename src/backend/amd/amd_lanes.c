@@ -9,8 +9,8 @@
 #include "ir/dtype.h"
 
 const char *amd_uniform(Llvm *p, const char *word) {
-  const char *name =
-      p->amd->llvm >= 19 ? "llvm.amdgcn.readfirstlane.i32" : "llvm.amdgcn.readfirstlane";
+  bool typed = amd_knows(p->amd, "readfirstlane.i32");
+  const char *name = typed ? "llvm.amdgcn.readfirstlane.i32" : "llvm.amdgcn.readfirstlane";
   return llvm_call(p, "i32", name, "i32", arena_printf(p->arena, "i32 %s", word));
 }
 

@@ -194,10 +194,9 @@ static bool check_row(Llvm *p, const Op *op, const MmaInfo *row) {
   DType a = op->args[0]->type->dtype, b = op->args[1]->type->dtype, c = op->args[2]->type->dtype;
   unsigned types = row ? target_mma_types(p->amd->target, row) : 0;
   bool scaled = row && row->form == MMA_SCALED;
-  bool fits = row && row->emit && op->nargs == (scaled ? 5 : 3) &&
-              target_has_mma(p->amd->target, row) && (types & (unsigned)dtype_mma(a)) &&
-              (types & (unsigned)dtype_mma(b)) && (row->mixed || a == b) &&
-              (row->acc_types & (unsigned)dtype_mma(c));
+  bool fits = row && row->emit && op->nargs == (scaled ? 5 : 3) && amd_knows_matrix(p->amd, row) &&
+              (types & (unsigned)dtype_mma(a)) && (types & (unsigned)dtype_mma(b)) &&
+              (row->mixed || a == b) && (row->acc_types & (unsigned)dtype_mma(c));
   return fits || llvm_fail(p, op, "this matrix instruction");
 }
 

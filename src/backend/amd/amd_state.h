@@ -55,6 +55,22 @@ AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm);
 AmdAddress amd_address_after(AmdAddress from, int64_t bytes);
 const char *amd_pointer(Llvm *p, const AmdAddress *a);
 
+/* ---- amd_known.c ---- */
+
+typedef enum AmdHabit {
+#define INTRINSIC(name, first, feature)
+#define MATRIX(feature, first)
+#define HABIT(name, first) AMD_##name,
+#include "backend/amd/amd_known.def"
+} AmdHabit;
+
+/* Whether LLVM has the intrinsic, named without `llvm.amdgcn.`, and the chip an instruction. */
+bool amd_knows(const Amd *amd, const char *name);
+bool amd_knows_matrix(const Amd *amd, const struct MmaInfo *row);
+bool amd_has_habit(unsigned llvm, AmdHabit habit);
+/* Whether everything that the text declares is known. False after reporting (E0601). */
+bool amd_check_known(Llvm *p);
+
 /* ---- amd_loop.c ---- */
 
 int amd_unroll(Llvm *p, const Op *loop);
