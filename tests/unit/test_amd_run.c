@@ -2,7 +2,7 @@
  * elementwise ops of every type, memory, exchange between lanes, matrix instructions. */
 #include "unit/amd_kit.h"
 
-static const char *const chips[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201"};
+static const char *const chips[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1250"};
 
 static int lanes_of(const char *chip) { return target_find(chip).machine->lanes; }
 
@@ -258,6 +258,37 @@ TEST(products) {
   CHECK(count > 20);
 }
 
+static void fill_sunk(Lab *l) {
+  lab_tensor(l, DTYPE_f16, 1, 512);
+  lab_tensor(l, DTYPE_f32, 1, 256);
+}
+
+/* A product that only some lanes store: LLVM 19 and 22 would move it, and what computes its
+ * operands, into their branch, where the other lanes contribute nothing. Fails if the result does
+ * not pass through the assembly statement of amd_mma.c. */
+TEST(products_in_branches) {
+  static const struct {
+    const char *chip, *row;
+    int n;
+  } cases[] = {{"gfx1100", "wmma11_16x16x16_f32_f16", 16},
+               {"gfx1201", "RDNA4_WAVE32_F32_16x16x16_F16", 8},
+               {"gfx1250", "GFX1250_F32_16x16x32_F16", 16}};
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    char text[1024];
+    int n = cases[i].n;
+    snprintf(text, sizeof text,
+             "thread kernel @k(%%a: mem<A, f16>, %%c: mem<C, f32>)\n"
+             "  launch grid (1) block (32) wave 32\n  bind A = 512\n  bind C = 256\n{\n"
+             "  %%ia = expr %d*%s : i32\n  %%ic = expr 8*$T0 : i32\n"
+             "  %%x = load %%a, %%ia : vec<%d, f16>\n  %%y = add %%x, %%x\n"
+             "  %%s = scalar 0.0 : f32\n  %%z = splat %%s : vec<8, f32>\n"
+             "  %%p = wave_mma %s %%y, %%x, %%z\n  %%m = expr $T0 < 8 : i1\n"
+             "  if %%m {\n    store %%p, %%c, %%ic\n  }\n}\n",
+             n, strcmp(cases[i].chip, "gfx1100") ? "$T0" : "Mod($T0, 16)", n, cases[i].row);
+    CHECK(amd_agrees(text, cases[i].chip, fill_sunk, 1e-6));
+  }
+}
+
 /* ---- memory ---- */
 
 static void fill_memory(Lab *l) {
@@ -294,4 +325,4 @@ TEST(masked_memory) {
 }
 
 TESTS_MAIN(RUN(integers) RUN(floats) RUN(functions_of_f32) RUN(large_operands) RUN(casts)
-               RUN(shuffles) RUN(products) RUN(masked_memory))
+               RUN(shuffles) RUN(products) RUN(products_in_branches) RUN(masked_memory))

@@ -81,6 +81,13 @@ static const char *move_long(Llvm *p, const Way *w, const char *elem, const char
   return llvm_let(p, "bitcast <2 x i32> %s to %s", out, elem);
 }
 
+/* LLVM 22 folds a move between lanes into v_bitop3_b16, and forgets which function that computes:
+ * what 16-bit instructions may use is hidden from it. */
+static const char *hidden(Llvm *p, const char *word) {
+  if (!target_has(p->amd->target, FEATURE_WMMA_1250)) return word;
+  return llvm_let(p, "call i32 asm \"\", \"=v,0\"(i32 %s)", word);
+}
+
 /* As many elements as fit into a word. */
 static const char *move_part(Llvm *p, const Way *w, DType t, int n, const char *v) {
   const char *type = llvm_held_type(p, t, n);
@@ -90,6 +97,7 @@ static const char *move_part(Llvm *p, const Way *w, DType t, int n, const char *
   if (strcmp(type, exact) != 0) v = llvm_let(p, "bitcast %s %s to %s", type, v, exact);
   if (bits < 32) v = llvm_let(p, "zext %s %s to i32", exact, v);
   v = move_word(p, w, v);
+  if (llvm_elem_bits(t) < 32) v = hidden(p, v);
   if (bits < 32) v = llvm_let(p, "trunc i32 %s to %s", v, exact);
   if (strcmp(type, exact) != 0) v = llvm_let(p, "bitcast %s %s to %s", exact, v, type);
   return v;
