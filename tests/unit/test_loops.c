@@ -256,8 +256,10 @@ TEST(matrix_instructions) {
       printf("%s %s\n", durations[i].chip, durations[i].text);
     CHECK_INT((int)m.cycles[LOOP_UNIT_MATRIX], durations[i].cycles);
   }
-  LoopMix unknown = alone("gfx942", "v_mfma_f32_64x64x64_f4 v[0:3]");
-  CHECK_STR(unknown.unknown, "v_mfma_f32_64x64x64_f4 v[0:3]");
+  Listing l = LISTING("v_mfma_f32_64x64x64_f4 v[0:3]", "s_branch 65534");
+  Lab x = lab("gfx942", &l);
+  CHECK_STR(mix_of(&x, 0).unknown, "v_mfma_f32_64x64x64_f4 v[0:3]");
+  arena_free(x.a);
 }
 
 TEST(units_that_are_shared) {
