@@ -1,5 +1,7 @@
 /* test_amd_object.c: LLVM's object to a code object, and what its note says. */
+#include "runtime/amd/amd_compile.h"
 #include "runtime/amd/amd_lines.h"
+#include "target/target.h"
 #include "unit/isa_kit.h"
 
 static const LlvmLibrary *library(Arena *a) {
@@ -278,5 +280,41 @@ TEST(code_without_bytes) {
   }
 }
 
+/* What LLVM cannot compile is an error with a name, also where LLVM gives up for good; the next
+ * compile works. */
+TEST(failures_of_llvm) {
+  static const struct {
+    const char *chip, *ir, *error;
+  } cases[] = {
+      {"gfx942", "declare void @missing(i32)\n" KERNEL("  call void @missing(i32 %n)\n"),
+       "`missing` is not defined"},
+      {"gfx942",
+       "declare i32 @llvm.amdgcn.no.such.thing(i32)\n" KERNEL(
+           "  %x = call i32 @llvm.amdgcn.no.such.thing(i32 %n)\n"
+           "  store i32 %x, ptr addrspace(1) %o\n"),
+       "llvm.amdgcn.no.such.thing"},
+      {"gfx942", KERNEL("  %x = add i32 %n, %none\n"), "%none"},
+      {"gfx1100", /* of another chip: it cannot be selected */
+       "declare <4 x float> @llvm.amdgcn.mfma.f32.16x16x16f16(<4 x half>, <4 x half>, <4 x float>, "
+       "i32, i32, i32)\n" KERNEL(
+           "  %x = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x16f16(<4 x half> zeroinitializer, "
+           "<4 x half> zeroinitializer, <4 x float> zeroinitializer, i32 0, i32 0, i32 0)\n"
+           "  store <4 x float> %x, ptr addrspace(1) %o\n"),
+       "mfma"},
+  };
+  Arena *a = arena_new();
+  const LlvmLibrary *l = library(a);
+  for (size_t i = 0; l && i < WV_LEN(cases); i++) {
+    const AmdChip *chip = chip_named(cases[i].chip);
+    LlvmCode code;
+    const char *error = "nothing";
+    CHECK(!amd_compile(l, a, cases[i].ir, chip, false, &code, &error));
+    CHECK(strstr(error, cases[i].error) != NULL);
+    if (!strstr(error, cases[i].error)) printf("%s\n", error);
+    CHECK(amd_compile(l, a, whole, chip, false, &code, &error));
+  }
+  arena_free(a);
+}
+
 TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(lines) RUN(damaged_lines) RUN(truncated)
-               RUN(edited) RUN(code_without_bytes))
+               RUN(edited) RUN(code_without_bytes) RUN(failures_of_llvm))

@@ -185,6 +185,15 @@ static bool check_launch(Llvm *p, const LaunchSpec *launch) {
   return true;
 }
 
+/* LLVM would compile it: the driver would refuse it. */
+static bool check_lds(Llvm *p) {
+  const TargetInfo *t = p->amd->target;
+  if (p->amd->lds <= t->shared_most) return true;
+  return diag_fail(&p->k->cx->diags, DIAG_E0613, p->k->at,
+                   "`%s` needs %" PRId64 " bytes of shared memory, %s has %d", p->k->name,
+                   p->amd->lds, t->name, t->shared_most);
+}
+
 bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, AmdKernel *out) {
   const LaunchSpec *launch = kernel_launch(k);
   Amd amd = {.target = t, .llvm = o->llvm, .opening = {.arena = a}};
@@ -204,7 +213,7 @@ bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, Amd
   llvm_open_params(&p);
   open_ids(&p, launch);
   llvm_region(&p, k->body);
-  if (p.failed || !amd_check_known(&p)) return false;
+  if (p.failed || !check_lds(&p) || !amd_check_known(&p)) return false;
   *out = (AmdKernel){.text = module_text(&p, launch),
                      .entry = llvm_entry_name(&p),
                      .slots = p.slots.at,
