@@ -64,3 +64,11 @@ def test_loops_are_ordered(case, sizes, target):
         assert len(found) == 1 and ORDERED.match(found[0]), "\n".join(found)
     for what, fault in weakened(text):
         assert any(not ORDERED.match(line) for found in loops(fault) for line in found), what
+
+
+def test_compiled_kernels_have_proofs():
+    case = next(case for case in CASES if case.name.startswith("gemm_nt_f16") and case.name.endswith("_shared"))
+    compiled = case.compile(case.shapes[-1], "sim:sm_80")
+    assert "loop " not in compiled.proof().text
+    found = compiled.proof(after="sync").text.splitlines()
+    assert any(ORDERED.match(line) for line in found)

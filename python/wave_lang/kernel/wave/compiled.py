@@ -154,20 +154,24 @@ class WaveKernel(Launchable):
     def get_compiled_graph(self) -> Kernel:
         return self.ir
 
-    def proof(self) -> Proof:
-        """What was proved about each access, and what is tested at run time: `.text` and
-        `.rows`."""
-        return self.ir.proof()
+    def proof(self, after: str | None = None) -> Proof:
+        """What was proved about each access, and what is tested at run time: `.text` and `.rows`.
+        `after="sync"`: of the kernel after that pass for this target, and whether each loop orders
+        its accesses to shared memory, for any number of iterations."""
+        return (self._after(after) if after else self.ir).proof()
 
     def ir_after(self, name: str) -> str:
         """The IR as text after one of the passes (`wavec --list=passes`) for this target."""
+        return str(self._after(name))
+
+    def _after(self, name: str) -> Kernel:
         kernel = self.ir.clone()
         target = self.machine.shown
         if target is None and self.program is not None:
             target = self.program.target  # this CPU's, by its name
         kernel.run_passes(target=target, stop_after=name, start_after=self.options.override_stage)
         _wave.take_diagnostics()  # the same remarks again
-        return str(kernel)
+        return kernel
 
     # ---- simulating
 
