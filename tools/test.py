@@ -10,6 +10,7 @@ counts as one test, which passed if its status is 0. A crash is a failure and sh
 import argparse
 import functools
 import glob
+import heapq
 import os
 import re
 import shutil
@@ -143,6 +144,20 @@ def pytest(*args):
     return [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
 
 
+def python_tests(folder):
+    return sorted(glob.glob(f"tests/python/{folder}test_*.py", root_dir=ROOT))
+
+
+def shared_out(files):
+    """Lists of files of about the same size, more than can run at once, so that all cores are busy
+    to the end."""
+    parts = [(0, i, []) for i in range(min(4 * os.cpu_count(), len(files)))]
+    for file in sorted(files, key=lambda f: -os.path.getsize(os.path.join(ROOT, f))):
+        size, i, part = heapq.heappop(parts)
+        heapq.heappush(parts, (size + os.path.getsize(os.path.join(ROOT, file)), i, [*part, file]))
+    return [part for _, _, part in parts]
+
+
 def has_pytest():
     return (
         subprocess.run([PYTHON, "-c", "import pytest, numpy"], capture_output=True).returncode == 0
@@ -188,21 +203,14 @@ def groups(args):
     small = args.fast or args.sanitized
     yield "fuzz", list(fuzz_commands(small))
     if has_pytest():
-        tests = [
-            f
-            for f in sorted(glob.glob(os.path.join(ROOT, "tests/python/test_*.py")))
-            if not f.endswith("test_docs.py")
-        ]
-        if tests:
-            # Imported before any conftest changes the path.
-            first = ["-p", "wave_lang"] if args.sanitized and extension() else []
-            apart = ("test_docs.py", "test_quickstart.py", "sim_list")
-            others = [f"--ignore=tests/python/{name}" for name in apart]
-            quickstart = [] if small else [pytest("tests/python/test_quickstart.py")]
-            yield "python", [pytest("tests/python", *others, *first), *quickstart]
-            files = sorted(glob.glob("tests/python/sim_list/test_*.py", root_dir=ROOT))
-            if not args.fast:
-                yield "kernels", [pytest(f, *first) for f in files]
+        # Imported before any conftest changes the path.
+        first = ["-p", "wave_lang"] if args.sanitized and extension() else []
+        apart = ("test_docs.py", "test_quickstart.py")
+        files = [f for f in python_tests("") if os.path.basename(f) not in apart]
+        quickstart = [] if small else [pytest("tests/python/test_quickstart.py")]
+        yield "python", [pytest(*part, *first) for part in shared_out(files)] + quickstart
+        if not args.fast:
+            yield "kernels", [pytest(f, *first) for f in python_tests("sim_list/")]
         if not args.sanitized:
             yield "documents", [pytest("tests/python/test_docs.py")]
     else:
