@@ -147,6 +147,7 @@ TargetKind target_kind_called(const char *word); /* "cuda", "rocm"; TARGET_UNKNO
 /* The row for NVIDIA GPUs of a compute capability, major * 10 + minor: its own if there is one
  * (`sm_90a` is for 9.0 only), else the newest generic row that is not newer; NULL: too old. */
 const TargetInfo *target_of_capability(int capability);
+int target_capability(const TargetInfo *t); /* of a row: 86 for sm_86; -1: not an NVIDIA GPU */
 
 /* The family of AMD GPUs for which public code chooses kernels: CDNA, RDNA or GFX1250. Names of other
  * machines are CDNA's. */

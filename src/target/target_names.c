@@ -46,20 +46,33 @@ static const TargetInfo *row_called(const char *name) {
   return NULL;
 }
 
+/* *only: it is for that capability alone. */
+static int capability_of(const TargetInfo *t, bool *only) {
+  int number;
+  char tail = 0;
+  if (t->vendor != VENDOR_NVIDIA || sscanf(t->name, "sm_%d%c", &number, &tail) < 1) return -1;
+  *only = tail;
+  return number;
+}
+
+int target_capability(const TargetInfo *t) {
+  bool only;
+  return capability_of(t, &only);
+}
+
 const TargetInfo *target_of_capability(int capability) {
   const TargetInfo *best = NULL, *t;
   int best_number = -1;
   for (int i = 0; (t = target_at(i)); i++) {
-    int number;
-    char tail = 0;
-    if (t->vendor != VENDOR_NVIDIA || sscanf(t->name, "sm_%d%c", &number, &tail) < 1) continue;
-    if (tail ? number != capability : number > capability) continue;
+    bool only;
+    int number = capability_of(t, &only);
+    if (number < 0 || (only ? number != capability : number > capability)) continue;
     if (number > best_number) best = t, best_number = number;
   }
   return best;
 }
 
-/* A GPU that has no row of its own: "sm_86", "sm_120a". */
+/* A GPU that has no row of its own: "sm_87", "sm_120a". */
 static const TargetInfo *row_of_capability(const char *name) {
   enum { MOST = 1000 };
   if (!begins(name, "sm_")) return NULL;

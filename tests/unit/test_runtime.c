@@ -96,7 +96,9 @@ TEST(devices) {
   CHECK_INT(fake->retains, 0); /* querying does not create a context */
   wv_ctx_free(cx);
   check_target(harness, 9, 0, "sm_90a");
-  check_target(harness, 8, 6, "sm_80");
+  check_target(harness, 8, 0, "sm_80");
+  check_target(harness, 8, 6, "sm_86");
+  check_target(harness, 8, 7, "sm_86");
   check_target(harness, 8, 9, "sm_89");
   check_target(harness, 10, 0, "sm_89"); /* sm_90a runs on 9.0 only */
   check_target(harness, 7, 5, NULL);

@@ -14,7 +14,7 @@ TEST(rows_are_sane) {
     if (t->banks && t->lanes > 1) CHECK_INT(t->phase8 * 8, t->banks * BANK_BYTES);
     CHECK(t->doc[0] && target_find(t->name).machine == t && !target_find(t->name).simulated);
   }
-  CHECK_INT(n, 24);
+  CHECK_INT(n, 25);
   CHECK(!target_at(-1) && !target_at(n));
 }
 
@@ -136,7 +136,8 @@ TEST(kinds) {
     CHECK(target_find(bad[i]).kind == TARGET_UNKNOWN && !target_find(bad[i]).machine);
   }
   CHECK_STR(target_find("sm_90").stand_in->name, "sm_90a");
-  CHECK_STR(target_find("sm_86").stand_in->name, "sm_80");
+  CHECK_STR(target_find("sm_87").stand_in->name, "sm_86");
+  CHECK_STR(target_find("sm_82").stand_in->name, "sm_80");
   CHECK_STR(target_find("cuda/sm_120a").stand_in->name, "sm_89");
   CHECK(!target_find("sm_80").stand_in && !target_find("cuda").stand_in);
   CHECK(target_kind_called("rocm") == TARGET_HIP && target_kind_called("gfx942") == TARGET_UNKNOWN);
@@ -170,7 +171,7 @@ TEST(capabilities) {
   const struct {
     int capability;
     const char *name;
-  } rows[] = {{75, ""},      {80, "sm_80"},  {86, "sm_80"},  {87, "sm_80"},
+  } rows[] = {{75, ""},      {80, "sm_80"},  {86, "sm_86"},  {87, "sm_86"},
               {89, "sm_89"}, {90, "sm_90a"}, {100, "sm_89"}, {120, "sm_89"}};
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     const TargetInfo *t = target_of_capability(rows[i].capability);

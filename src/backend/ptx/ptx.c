@@ -328,8 +328,13 @@ static bool is_clustered(const Ptx *p, const LaunchSpec *launch) {
 
 /* The first version of PTX that has the target. */
 static int first_version(const TargetInfo *t) {
-  if (target_has(t, FEATURE_WGMMA)) return 80;
-  return target_has(t, FEATURE_MMA_SYNC_F8) ? 78 : 70;
+  static const struct {
+    int capability, version;
+  } first[] = {{80, 70}, {86, 71}, {89, 78}, {90, 80}};
+  int version = 0;
+  for (int i = 0; i < (int)WV_LEN(first); i++)
+    if (first[i].capability <= target_capability(t)) version = first[i].version;
+  return version;
 }
 
 bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, PtxKernel *out) {

@@ -8,7 +8,7 @@ from .draw_tables import gather, rename
 from .draw_values import binary, bits, broadcast, cast, index, inline, limits, mixed, rounded, select
 from .draw_while import repeat
 
-TARGETS = ("gfx942", "sm_80", "sm_89", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
+TARGETS = ("gfx942", "sm_80", "sm_86", "sm_89", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
 SCHEDULES = ("round", "reverse", "random:3")
 WIDTHS = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 120, 128, 144, 160, 192, 224)
 

@@ -25,7 +25,7 @@ import cases_rows
 FULL = bool(os.environ.get("TEST_FULL"))
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8")
 # These differ only in data: one size each.
-OTHER_CHIPS = ("gfx90a", "gfx950", "gfx1100", "gfx1201", "gfx1250", "sm_89")
+OTHER_CHIPS = ("gfx90a", "gfx950", "gfx1100", "gfx1201", "gfx1250", "sm_86", "sm_89")
 SCHEDULES = ("round", "reverse", "random")
 EVERY_CASE = [
     *cases_rows.CASES,
