@@ -1,7 +1,8 @@
 /* amd_lanes.c: exchange of registers between the lanes of a wave.
  *
- * Neighbours are reached by the instruction that uses the value (DPP), by a swizzle of 32 lanes, or
- * by swapping rows of 16; any lane through the LDS's crossbar (ds_bpermute), which is slowest. */
+ * Neighbours are reached by the instruction that uses the value (DPP), other rows of 16 lanes by
+ * instructions that exchange rows. What these do not reach goes through the LDS's crossbar, which
+ * is slower: a swizzle of 32 lanes, or any permutation, which also needs addresses (ds_bpermute). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -42,11 +43,59 @@ static int dpp_of(const Llvm *p, int by) {
   return by == 8 ? ROW_ROTATE + 8 : -1;
 }
 
-static const char *move_dpp(Llvm *p, int control, const char *word) {
-  return llvm_call(
-      p, "i32", "llvm.amdgcn.update.dpp.i32", "i32, i32, i32, i32, i32, i1",
-      arena_printf(p->arena, "i32 poison, i32 %s, i32 %d, i32 15, i32 15, i1 true", word, control));
+/* `old`: what lanes get that are not among `banks`, groups of four lanes of each row. */
+static const char *move_banks(Llvm *p, int control, int banks, const char *old, const char *word) {
+  return llvm_call(p, "i32", "llvm.amdgcn.update.dpp.i32", "i32, i32, i32, i32, i32, i1",
+                   arena_printf(p->arena, "i32 %s, i32 %s, i32 %d, i32 15, i32 %d, i1 true", old,
+                                word, control, banks));
 }
+
+static const char *move_dpp(Llvm *p, int control, const char *word) {
+  return move_banks(p, control, 15, "poison", word);
+}
+
+/* Even banks read four lanes above, odd ones four lanes below. */
+static const char *swap_banks(Llvm *p, const char *word) {
+  enum { ROW_SHIFT_LEFT = 0x100, ROW_SHIFT_RIGHT = 0x110 };
+  const char *even = move_dpp(p, ROW_SHIFT_LEFT + 4, word);
+  return move_banks(p, ROW_SHIFT_RIGHT + 4, 0xa, even, word);
+}
+
+/* ---- between rows ---- */
+
+/* RDNA: each lane reads the lane of the other row that it names: four bits for each lane. */
+static const char *swap_rows(Llvm *p, int by, const char *word) {
+  uint32_t select[2] = {0};
+  for (int i = 0; i < 16; i++) select[i / 8] |= (uint32_t)((i ^ by) & 15) << 4 * (i % 8);
+  bool typed = amd_knows(p->amd, "permlanex16.i32");
+  return llvm_call(p, "i32", typed ? "llvm.amdgcn.permlanex16.i32" : "llvm.amdgcn.permlanex16",
+                   "i32, i32, i32, i32, i1, i1",
+                   arena_printf(p->arena,
+                                "i32 poison, i32 %s, i32 %" PRIu32 ", i32 %" PRIu32
+                                ", i1 false, i1 true",
+                                word, select[0], select[1]));
+}
+
+static bool swaps_halves(const Llvm *p, int by) {
+  return (by == 16 || by == 32) &&
+         amd_knows(p->amd, by == 16 ? "permlane16.swap" : "permlane32.swap");
+}
+
+/* gfx950: the upper rows of one register are swapped with the lower rows of another, here of the
+ * same value: one then holds the lower rows twice, the other the upper ones. */
+static const char *swap_halves(Llvm *p, int by, const char *word) {
+  const char *name = by == 16 ? "llvm.amdgcn.permlane16.swap" : "llvm.amdgcn.permlane32.swap";
+  const char *both =
+      llvm_call(p, "{ i32, i32 }", name, "i32, i32, i1, i1",
+                arena_printf(p->arena, "i32 %s, i32 %s, i1 false, i1 true", word, word));
+  const char *low = llvm_let(p, "extractvalue { i32, i32 } %s, 0", both);
+  const char *high = llvm_let(p, "extractvalue { i32, i32 } %s, 1", both);
+  const char *bit = llvm_let(p, "and i32 %s, %d", own_lane(p), by);
+  const char *is_low = llvm_let(p, "icmp eq i32 %s, 0", bit);
+  return llvm_let(p, "select i1 %s, i32 %s, i32 %s", is_low, high, low);
+}
+
+/* ---- through the crossbar ---- */
 
 /* Lane i reads lane i ^ by of its 32. */
 static const char *swizzle(Llvm *p, int by, const char *word) {
@@ -63,9 +112,12 @@ static const char *permute(Llvm *p, const char *lane, const char *word) {
 
 static const char *move_word(Llvm *p, const Way *w, const char *word) {
   if (w->from) return permute(p, w->from, word);
-  int control = dpp_of(p, w->by);
+  int by = w->by, control = dpp_of(p, by);
   if (control >= 0) return move_dpp(p, control, word);
-  return swizzle(p, w->by, word);
+  if (by == 4) return swap_banks(p, word);
+  if (by >= 16 && is_rdna(p)) return swap_rows(p, by, word);
+  if (swaps_halves(p, by)) return swap_halves(p, by, word);
+  return swizzle(p, by, word);
 }
 
 /* ---- values as words ---- */
@@ -130,7 +182,8 @@ void amd_shuffle(Llvm *p, const Op *op) {
   Way w = {.by = (int)op_attr(op, ATTR_by)->integer};
   bool xors = strcmp(mode, "xor") == 0;
   if (!xors) w.from = shifted_lane(p, strcmp(mode, "up") == 0, w.by);
-  else if (w.by >= 32) w.from = llvm_let(p, "xor i32 %s, %d", own_lane(p), w.by);
+  else if (w.by >= 32 && !swaps_halves(p, w.by))
+    w.from = llvm_let(p, "xor i32 %s, %d", own_lane(p), w.by);
   move_value(p, op, &w);
 }
 
