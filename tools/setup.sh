@@ -148,14 +148,16 @@ if [ $have = yes ] && ! has_ptxas; then
     "(WAVE_PTXAS=/path/to/ptxas, or put it on the path)"
 fi
 
-# ---- libLLVM, loaded at run time: for kernels on this machine's CPU ----
-has_llvm() { # any version from 16 on, as src/runtime/llvm/llvm_library.c looks for it
-  "$python" - <<'END' 2>/dev/null
+# ---- libLLVM, loaded at run time: for kernels on this machine's CPU and for AMD GPUs ----
+has_llvm() { # [version]: that one, or any from 16 on, as src/runtime/llvm/llvm_library.c looks for it
+  "$python" - "$@" <<'END' 2>/dev/null
 import ctypes, glob, os, sys
-names = [os.environ["WAVE_LLVM"]] if os.environ.get("WAVE_LLVM") else [
-    form % v for v in range(40, 15, -1)
+wanted = sys.argv[1:]
+named = os.environ.get("WAVE_LLVM") if not wanted else None
+names = [named] if named else [
+    form % int(v) for v in wanted or range(40, 15, -1)
     for form in ("libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so")
-] + glob.glob("/usr/lib/llvm-*/lib/libLLVM*.so*")
+] + glob.glob("/usr/lib/llvm-%s/lib/libLLVM*.so*" % "".join(wanted or "*"))
 def fits(name):
     try:
         return hasattr(ctypes.CDLL(name), "LLVMGetVersion")
@@ -165,10 +167,13 @@ sys.exit(not any(map(fits, names)))
 END
 }
 has_llvm || install libllvm19 || install libllvm18 || install libllvm16 || true
-# Tests run with every version that is installed: in continuous integration also the oldest.
-[ -z "${CI:-}" ] || WAVE_LLVM=libLLVM-16.so.1 has_llvm || install libllvm16 || true
+# Tests run with every version that is installed. 22 compiles for AMD GPUs that 19 does not know.
+for v in 19 22; do has_llvm $v || install libllvm$v || true; done
+# In continuous integration also the oldest.
+[ -z "${CI:-}" ] || has_llvm 16 || install libllvm16 || true
 has_llvm || say "there is no libLLVM of version 16 or newer: kernels run on the CPU only in the" \
   "reference evaluator, which is slow (install libllvm19, or WAVE_LLVM=/path/to/libLLVM.so)"
+has_llvm 22 || say "there is no libLLVM 22: no code for gfx950 and gfx1250 (install libllvm22)"
 
 # ---- qemu: tests run code for other CPUs ----
 # Only if every test is to run: installing it takes some seconds, and its tests most of a minute.

@@ -164,6 +164,15 @@ def has_pytest():
     )
 
 
+def kernel_lists():
+    """(file, what precedes its command): a list that takes minutes comes in parts, and first."""
+    parts = {"test_emu_list.py": 4}
+    for file in sorted(python_tests("sim_list/"), key=lambda f: os.path.basename(f) not in parts):
+        n = parts.get(os.path.basename(file), 1)
+        for i in range(n):
+            yield file, ["env", f"TEST_PART={i + 1}/{n}"] if n > 1 else []
+
+
 def fuzz_commands(small):
     cases = {"fuzz_sym": 30000, "fuzz_parse": 20000, "fuzz_faults": 100, "fuzz_numbers": 3000}
     for program in programs("fuzz_*"):
@@ -210,7 +219,7 @@ def groups(args):
         quickstart = [] if small else [pytest("tests/python/test_quickstart.py")]
         yield "python", [pytest(*part, *first) for part in shared_out(files)] + quickstart
         if not args.fast:
-            yield "kernels", [pytest(f, *first) for f in python_tests("sim_list/")]
+            yield "kernels", [[*part, *pytest(f, *first)] for f, part in kernel_lists()]
         if not args.sanitized:
             yield "documents", [pytest("tests/python/test_docs.py")]
     else:

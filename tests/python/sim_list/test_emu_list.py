@@ -1,39 +1,79 @@
 """The list of kernels as AMD machine code: compiled by LLVM, run by the executor with every check,
-compared with NumPy in float64, and with the simulator bit by bit where docs/numerics.md says so."""
+compared with NumPy in float64, and with the simulator bit by bit where docs/numerics.md says so.
+
+One size of each kernel runs on every chip, with LLVM 19 and 22. Scaled products are the exception:
+where a chip has no instruction for them they become thousands of instructions, which take LLVM
+seconds; `make test` compiles those with one of the versions, in turn. Under a sanitizer each kernel
+runs once, on one chip with one version.
+"""
+
+import functools
+import os
 
 import pytest
 
 from compiler_steps import copied
-from kernel_list import CASES, FULL
+from kernel_list import CASES, FULL, family
 from same_bits import why_bits_may_differ
+from test_cpu_llvm import installed
 from wave_lang import _wave
 
-CHIPS = ("gfx942", "gfx1201", "gfx90a", "gfx1100")
+# The first version that the tests use for a chip.
+CHIPS = {"gfx90a": 19, "gfx942": 19, "gfx950": 22, "gfx1100": 19, "gfx1201": 19}
+HAS_SCALES = ("gfx950",)
+VERSIONS = (19, 22)
+SANITIZED = "-san" in os.environ.get("BUILD", "")
 
 
-def has_llvm():
-    """Whether libLLVM compiles for AMD GPUs."""
+@functools.cache
+def libraries(chip):
+    """The libraries to use for a chip: that of the environment, or 19 and 22."""
+    given = os.environ.get("WAVE_LLVM")
+    if given:
+        return [("", given)]
+    found = installed()
+    return [(f"-llvm{v}", found[v]) for v in VERSIONS if v in found and v >= CHIPS[chip]]
+
+
+@functools.cache
+def compiles(chip, library):
+    """Whether this library has AMD GPUs, and knows the chip."""
     try:
-        case = CASES[0]
-        case.compile(case.shapes[0], "emu:gfx90a")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("WAVE_LLVM", library)
+            CASES[0].compile(CASES[0].shapes[0], f"emu:{chip}")
         return True
     except _wave.CompileError:
         return False
 
 
-pytestmark = pytest.mark.skipif(not has_llvm(), reason="there is no libLLVM with AMD GPUs")
+def runs(case, place):
+    """(chip, word, library)"""
+    every = [(chip, *library) for chip in CHIPS for library in libraries(chip)]
+    if SANITIZED:
+        return every[place % len(every) :][:1] if every else []
+    if FULL or family(case) != "scaled":
+        return every
+    return [
+        run
+        for i, run in enumerate(every)
+        if run[0] in HAS_SCALES or i % 2 == place % 2 or len(libraries(run[0])) == 1
+    ]
 
 
 def cases():
-    """One size of each kernel, on one chip in rotation; in `make test-full` on each."""
     for place, case in enumerate(CASES):
         sizes = case.shapes[place % len(case.shapes)]
-        for chip in CHIPS if FULL else (CHIPS[place % len(CHIPS)],):
-            yield pytest.param(case, sizes, chip, id=f"{case.name}-{case.label(sizes)}-{chip}")
+        for chip, word, library in runs(case, place):
+            name = f"{case.name}-{case.label(sizes)}-{chip}{word}"
+            yield pytest.param(case, sizes, chip, library, id=name)
 
 
-@pytest.mark.parametrize("case,sizes,chip", cases())
-def test_emu(case, sizes, chip):
+@pytest.mark.parametrize("case,sizes,chip,library", cases())
+def test_emu(case, sizes, chip, library, monkeypatch):
+    if not compiles(chip, library):
+        pytest.skip(f"{library} does not compile for {chip}")
+    monkeypatch.setenv("WAVE_LLVM", library)
     arguments = case.arguments(sizes)
     after = copied(arguments)
     kernel = case.compile(sizes, f"emu:{chip}")
