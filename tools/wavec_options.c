@@ -262,10 +262,9 @@ static const char loops_help[] =
     "wavec loops FILE.hsaco|FILE.wave... [options]\n"
     "\n"
     "Print the loops with matrix instructions of code objects for AMD GPUs: instructions by kind,\n"
-    "registers, waves per SIMD, and the cycles for which an iteration of a wave occupies each "
-    "unit\n"
+    "registers, waves per SIMD, and for how many cycles an iteration of a wave occupies each unit\n"
     "of the machine (docs/amd.md). Any code object is read; kernels in text form are compiled for\n"
-    "--target first. Nothing is executed.\n";
+    "--target first.\n";
 static const char loops_examples[] = "  wavec loops gemm.wave --target gfx942\n"
                                      "  wavec loops gemm.hsaco\n";
 

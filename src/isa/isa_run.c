@@ -200,7 +200,7 @@ static bool pass_barrier(IsaGroup *g) {
   return true;
 }
 
-static void start_group(IsaGroup *g, const IsaLaunch *l, const unsigned id[3], IsaFault *fault) {
+void isa_start(IsaGroup *g, const IsaLaunch *l, const unsigned id[3], IsaFault *fault) {
   *fault = (IsaFault){.kind = ISA_OK};
   g->launch = l, g->fault = fault, g->last = NULL, g->barrier = -1, g->run = 0;
   memcpy(g->id, id, sizeof g->id);
@@ -211,7 +211,7 @@ static void start_group(IsaGroup *g, const IsaLaunch *l, const unsigned id[3], I
 bool isa_run(IsaMachine *m, const IsaLaunch *l, const unsigned id[3], IsaFault *fault) {
   IsaGroup *g = &m->group;
   int running;
-  start_group(g, l, id, fault);
+  isa_start(g, l, id, fault);
   while (any_in(g, ISA_RUNNING, &running)) {
     for (int w = 0; w < g->nwaves && fault->kind == ISA_OK; w++)
       if (g->waves[w].state == ISA_RUNNING) run_wave(&g->waves[w]);

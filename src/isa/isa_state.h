@@ -262,6 +262,11 @@ struct IsaMachine {
   IsaGroup group;
 };
 
+/* ---- isa_run.c ---- */
+
+/* Sets the registers with which the waves of a workgroup start. */
+void isa_start(IsaGroup *g, const IsaLaunch *l, const unsigned id[3], IsaFault *fault);
+
 /* ---- isa_table.c ---- */
 
 const IsaRow *isa_find(const char *name, size_t n);
@@ -341,6 +346,9 @@ typedef enum IsaAccess { ISA_READS, ISA_WRITES, ISA_UPDATES /* atomically */ } I
 /* LDS, checked and noted as accessed by operation `number` of a counter. */
 uint8_t *isa_lds(IsaWave *w, int lane, uint32_t at, uint32_t bytes, IsaAccess access, IsaCounter c,
                  uint32_t number);
+/* The addresses of the lanes for the first or second element of a load or store; false: there is no
+ * such element. */
+bool isa_lds_addresses(const IsaWave *w, const IsaInstr *i, int element, uint32_t *at);
 uint64_t isa_scratch_base(void); /* of the buffer that is a wave's scratch memory on gfx9 */
 
 typedef enum IsaAtomic {

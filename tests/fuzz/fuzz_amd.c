@@ -200,8 +200,19 @@ static const char ir[] =
     "  %q = getelementptr i32, ptr addrspace(1) %o, i32 %n\n"
     "  store i32 %v, ptr addrspace(1) %q, !dbg !7\n"
     "  ret void\n}\n"
-    "define amdgpu_kernel void @second(ptr addrspace(1) %o) {\n"
-    "  store i32 1, ptr addrspace(1) %o\n  ret void\n}\n" KIT_LINES;
+    "define amdgpu_kernel void @second(ptr addrspace(1) %o, i32 %n) {\n"
+    "e: %t = call i32 @llvm.amdgcn.workitem.id.x()\n"
+    "  br label %l\n"
+    "l: %i = phi i32 [0, %e], [%j, %l]\n"
+    "  %x = xor i32 %t, %i\n"
+    "  %m = and i32 %x, 63\n"
+    "  %s = getelementptr [64 x i32], ptr addrspace(3) @sm, i32 0, i32 %m\n"
+    "  store volatile i32 %i, ptr addrspace(3) %s\n"
+    "  %j = add i32 %i, 1\n"
+    "  %c = icmp slt i32 %j, %n\n"
+    "  br i1 %c, label %l, label %r\n"
+    "r: store i32 1, ptr addrspace(1) %o\n"
+    "  ret void\n}\n" KIT_LINES;
 
 /* ---- cases ---- */
 

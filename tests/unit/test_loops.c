@@ -323,6 +323,71 @@ TEST(accumulator_copies) {
   arena_free(x.a);
 }
 
+/* ---- addresses in LDS ---- */
+
+/* Cycles of the first access to LDS by its addresses; 0: they are not known. */
+static int walked(const char *chip, const Listing *l) {
+  Lab x = lab(chip, l);
+  const char *error = NULL;
+  x.image.rsrc2 = 2 << 1; /* two registers point to the arguments */
+  x.image.properties |= 8;
+  const IsaKernel *k = isa_decode(x.a, &x.image, next_line, (void *)(uintptr_t)l, &error);
+  int cycles = -1;
+  if (!k) printf("%s\n", error);
+  if (k) loops_walk(x.a, k, &x.code);
+  for (int i = 0; k && i < x.code.n && cycles < 0; i++)
+    if (x.code.at[i].kind == LOOP_LDS) cycles = x.code.lds[i];
+  arena_free(x.a);
+  return cycles;
+}
+
+TEST(bank_conflicts) {
+  static const struct {
+    const char *chip, *address, *access;
+    int cycles;
+  } cases[] = {
+      {"gfx942", "v_lshlrev_b32_e32 v1, 2, v0", "ds_read_b32 v2, v1", 2},
+      {"gfx942", "v_lshlrev_b32_e32 v1, 3, v0", "ds_read_b32 v2, v1", 4},
+      {"gfx942", "v_lshlrev_b32_e32 v1, 7, v0", "ds_read_b32 v2, v1", 64},
+      {"gfx942", "v_mov_b32_e32 v1, 0x40", "ds_read_b32 v2, v1", 2}, /* the same word */
+      {"gfx942", "v_lshlrev_b32_e32 v1, 4, v0", "ds_read_b128 v[4:7], v1", 8},
+      {"gfx942", "v_lshlrev_b32_e32 v1, 7, v0", "ds_write_b64 v1, v[4:5] offset:8", 64},
+      {"gfx942", "v_lshlrev_b32_e32 v1, 3, v0", "ds_read2_b64 v[4:7], v1 offset1:64", 8},
+      {"gfx1100", "v_lshlrev_b32_e32 v1, 2, v0", "ds_load_b32 v2, v1", 1},
+      {"gfx1100", "v_lshlrev_b32_e32 v1, 7, v0", "ds_load_b32 v2, v1", 32},
+      {"gfx942", "global_load_dword v1, v0, s[0:1]", "ds_read_b32 v2, v1", 0},
+      {"gfx942", "v_mov_b32_e32 v1, v9", "ds_read_b32 v2, v1", 0}, /* never written */
+      {"gfx942", "v_lshlrev_b32_e32 v1, 2, v0", "ds_read_b96 v[4:6], v1", 0},
+      {"gfx942", "v_add_u32_e32 v1, 1, v0", "ds_read_b32 v2, v1", 0}, /* not aligned */
+      {"gfx942", "v_lshlrev_b32_e32 v1, 2, v0", "ds_bpermute_b32 v2, v1, v0", 0},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Listing l = LISTING("v_and_b32_e32 v0, 0x3ff, v0", cases[i].address, cases[i].access,
+                        "s_cbranch_scc1 65534", "s_endpgm");
+    int cycles = walked(cases[i].chip, &l);
+    if (cycles != cases[i].cycles) printf("%s: %s\n", cases[i].address, cases[i].access);
+    CHECK_INT(cycles, cases[i].cycles);
+  }
+}
+
+/* The path to the loop leads around what another version of it does; a value that depends on memory
+ * through a comparison is unknown. */
+TEST(path_to_a_loop) {
+  Listing around = LISTING("v_lshlrev_b32_e32 v1, 2, v0", "s_cbranch_scc1 2", /* 1 -> 4 */
+                           "v_mov_b32_e32 v1, 0", "s_endpgm",                 /**/
+                           "ds_read_b32 v2, v1", "s_cbranch_scc1 65534", "s_endpgm");
+  CHECK_INT(walked("gfx942", &around), 2);
+  Listing compared = LISTING("global_load_dword v3, v0, s[0:1]", "s_waitcnt vmcnt(0)",
+                             "v_cmp_eq_u32_e32 vcc, v3, v0", "v_cndmask_b32_e32 v1, v0, v0, vcc",
+                             "ds_read_b32 v2, v1", "s_cbranch_scc1 65534", "s_endpgm");
+  CHECK_INT(walked("gfx942", &compared), 0);
+  Listing scalar =
+      LISTING("s_load_dword s4, s[0:1], 0x0", "s_waitcnt lgkmcnt(0)", "s_cmp_eq_u32 s4, 0",
+              "s_cselect_b32 s5, 64, 128", "v_mov_b32_e32 v1, s5", "ds_read_b32 v2, v1",
+              "s_cbranch_scc1 65534", "s_endpgm");
+  CHECK_INT(walked("gfx942", &scalar), 0);
+}
+
 /* ---- occupancy ---- */
 
 TEST(waves_of_a_simd) {
@@ -361,4 +426,4 @@ TEST(waves_of_a_simd) {
 TESTS_MAIN(RUN(one_loop) RUN(nested_loops) RUN(block_behind_the_loop) RUN(entered_in_the_middle)
                RUN(backwards_but_not_around) RUN(bad_code) RUN(matrix_instructions)
                    RUN(units_that_are_shared) RUN(other_instructions) RUN(accumulator_copies)
-                       RUN(waves_of_a_simd))
+                       RUN(bank_conflicts) RUN(path_to_a_loop) RUN(waves_of_a_simd))

@@ -1,10 +1,10 @@
 /* loops.h: the loops of AMD machine code that contain matrix instructions: what is in them, and what
  * limits their speed.
  *
- * Nothing is executed, and instructions need not be known to the executor: a name is enough. For
- * each unit of the machine (loops.def) the cycles that one iteration of one wave occupies it are
- * added up; the largest sum is a lower bound of the time. Latencies, waits and caches that miss are
- * not modelled. */
+ * Instructions need not be known to the executor: a name is enough to count them. For each unit of
+ * the machine (loops.def) the cycles that one iteration of one wave occupies it are added up; the
+ * largest sum is a lower bound of the time. Latencies, waits and caches that miss are not
+ * modelled. */
 #ifndef WV_LOOPS_H
 #define WV_LOOPS_H
 
@@ -48,11 +48,15 @@ typedef struct LoopCode {
   int n;
   const LoopRange *loops; /* outer ones before those inside */
   int nloops;
+  const int *lds; /* cycles of each access to LDS by its addresses; 0: unknown. NULL: all are */
 } LoopCode;
 
 /* False: *error says what is wrong with the code at *pc. */
 bool loops_read(Arena *a, const IsaImage *image, IsaDisassemble *disassemble, void *user,
                 LoopCode *out, uint64_t *pc, const char **error);
+
+/* Finds the addresses in LDS (code->lds), for code that the executor knows. */
+void loops_walk(Arena *a, const IsaKernel *k, LoopCode *code);
 
 /* ---- counting ---- */
 
@@ -88,6 +92,8 @@ typedef struct LoopMix {
   int copies;                /* of accumulators: loops_copies */
   int transcendental;        /* and other slow vector instructions */
   int scratch;               /* accesses to spilled registers and arrays */
+  int conflicts;             /* cycles of LDS beyond those of accesses without conflicts */
+  int unknown_lds;           /* accesses to LDS whose addresses are not known */
   double cycles[LOOP_UNITS]; /* of an iteration */
   LoopUnit bound;
   const char *unknown; /* a matrix instruction of unknown duration; NULL: none */

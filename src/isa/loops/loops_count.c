@@ -189,7 +189,17 @@ static void add_matrix(LoopMix *m, const IsaImage *image, const LoopInstr *i) {
   if (row->shared) m->cycles[LOOP_UNIT_VALU] += cycles;
 }
 
-static void add_instruction(LoopMix *m, const LoopKernel *k, int busy, const LoopInstr *i) {
+/* Of all SIMDs that share it. */
+static void add_lds(LoopMix *m, const IsaImage *image, int busy, const LoopInstr *i, int known) {
+  int least = lds_cycles(image, i);
+  bool is_access = i->kind == LOOP_LDS && !contains(i, "permute") && !contains(i, "swizzle");
+  m->unknown_lds += !known && is_access;
+  if (known > least) m->conflicts += busy * (known - least);
+  m->cycles[LOOP_UNIT_LDS] += busy * (known ? known : least);
+}
+
+static void add_instruction(LoopMix *m, const LoopKernel *k, int busy, const LoopInstr *i,
+                            int known) {
   const IsaImage *image = k->image;
   const Units *u = units_of(image);
   int times = i->kind == LOOP_VALU ? vector_times(i, u) : 1;
@@ -199,7 +209,7 @@ static void add_instruction(LoopMix *m, const LoopKernel *k, int busy, const Loo
   if (i->kind == LOOP_MATRIX) add_matrix(m, image, i);
   if (i->kind == LOOP_VALU) m->cycles[LOOP_UNIT_VALU] += times * wave_lanes(image) / u->lanes;
   if (i->kind == LOOP_SALU) m->cycles[LOOP_UNIT_SALU] += u->issue;
-  if (i->kind == LOOP_LDS || fills_lds(i)) m->cycles[LOOP_UNIT_LDS] += busy * lds_cycles(image, i);
+  if (i->kind == LOOP_LDS || fills_lds(i)) add_lds(m, image, busy, i, known);
   if (i->kind == LOOP_MEMORY) m->cycles[LOOP_UNIT_MEMORY] += busy * memory_cycles(image, i);
 }
 
@@ -207,7 +217,8 @@ LoopMix loops_count(const LoopKernel *k, const LoopRoom *room, const LoopCode *c
   LoopMix m = {0};
   int busy = room->busy ? room->busy : 1, waves = room->waves ? room->waves : 1;
   for (int i = 0; i < code->n; i++)
-    if (code->at[i].loop == loop) add_instruction(&m, k, busy, &code->at[i]);
+    if (code->at[i].loop == loop)
+      add_instruction(&m, k, busy, &code->at[i], code->lds ? code->lds[i] : 0);
   m.copies = loops_copies(code, loop);
   m.cycles[LOOP_UNIT_ISSUE] = (double)m.n * units_of(k->image)->issue / waves;
   for (int u = 0; u < LOOP_UNITS; u++)

@@ -68,6 +68,9 @@ static void print_loop(StrBuf *out, const LoopKernel *k, const LoopRoom *room, c
   print_row(out, "all", m.n, matrices, &m.cycles[LOOP_UNIT_ISSUE]);
   sb_printf(out, "  of VALU: %d slow, %d accumulator copies; of memory: %d scratch\n",
             m.transcendental, m.copies, m.scratch);
+  if (m.count[LOOP_LDS])
+    sb_printf(out, "  of LDS: %d cycles of bank conflicts; %d accesses at unknown addresses\n",
+              m.conflicts, m.unknown_lds);
   print_bound(out, &m);
 }
 

@@ -212,7 +212,7 @@ bool loops_read(Arena *a, const IsaImage *image, IsaDisassemble *disassemble, vo
   disassemble_all(&r, disassemble, user);
   bool ok =
       r.code.n ? link_branches(&r) && check_reached(&r) && find_loops(&r) : fail(&r, 0, "no code");
-  *out = (LoopCode){r.code.at, r.code.n, r.loops.at, r.loops.n};
+  *out = (LoopCode){.at = r.code.at, .n = r.code.n, .loops = r.loops.at, .nloops = r.loops.n};
   *pc = r.pc, *error = r.error;
   return ok;
 }

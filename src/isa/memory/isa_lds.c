@@ -206,6 +206,12 @@ static void step_write(IsaWave *w, const IsaInstr *i) {
     }
 }
 
+bool isa_lds_addresses(const IsaWave *w, const IsaInstr *i, int element, uint32_t *at) {
+  if ((i->step != step_read && i->step != step_write) || element >= elements(i)) return false;
+  for (int l = 0; l < w->k->lanes; l++) at[l] = element_at(i, w->v[i->s[0].index][l], element);
+  return true;
+}
+
 /* ---- atomics ---- */
 
 /* param: bytes, operation, the value to compare with comes last. */

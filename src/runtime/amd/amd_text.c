@@ -10,8 +10,8 @@ static size_t disassemble(void *user, const uint8_t *at, size_t bytes, uint64_t 
 }
 
 /* Prints a kernel. */
-typedef void Print(StrBuf *out, const AmdKernelNote *n, const IsaImage *image,
-                   const LoopCode *code);
+typedef void Print(StrBuf *out, const AmdKernelNote *n, const IsaImage *image, LoopCode *code,
+                   LlvmDisassembler *d);
 
 static bool print_kernel(StrBuf *out, const AmdImage *image, const AmdKernelNote *n,
                          LlvmDisassembler *d, Print *print, const char **error) {
@@ -27,7 +27,7 @@ static bool print_kernel(StrBuf *out, const AmdImage *image, const AmdKernelNote
                           (unsigned long long)pc, why);
     return false;
   }
-  print(out, n, &code, &loops);
+  print(out, n, &code, &loops, d);
   return true;
 }
 
@@ -49,8 +49,11 @@ static const char *print_all(Arena *a, const AmdImage *image, const LlvmLibrary 
 
 /* ---- loops ---- */
 
-static void print_loops(StrBuf *out, const AmdKernelNote *n, const IsaImage *image,
-                        const LoopCode *code) {
+static void print_loops(StrBuf *out, const AmdKernelNote *n, const IsaImage *image, LoopCode *code,
+                        LlvmDisassembler *d) {
+  const char *unknown; /* an instruction that the executor lacks */
+  const IsaKernel *decoded = isa_decode(out->arena, image, disassemble, d, &unknown);
+  if (decoded) loops_walk(out->arena, decoded, code);
   LoopKernel k = {.image = image,
                   .vector = n->vgprs,
                   .accumulation = n->agprs,
@@ -76,7 +79,8 @@ static void print_place(StrBuf *out, const IsaImage *image, uint64_t pc, const I
 }
 
 static void print_listing(StrBuf *out, const AmdKernelNote *n, const IsaImage *image,
-                          const LoopCode *code) {
+                          LoopCode *code, LlvmDisassembler *d) {
+  (void)d;
   const IsaLine *last = NULL;
   bool *is_target = ARENA_ARRAY(out->arena, bool, code->n);
   for (int i = 0; i < code->n; i++)
