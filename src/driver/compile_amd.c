@@ -28,6 +28,12 @@ static bool compile_text(Kernel *k, const TargetInfo *t, bool assembly, bool fas
   if (!l) return diag_add(diags, DIAG_E0901, k->at, "%s", error), false;
   AmdOptions options = {.llvm = l->version, .fast_math = fast_math};
   if (!amd_emit(k, t, &options, a, code)) return false;
+  if (code->waits_all)
+    diag_add(
+        diags, DIAG_R0607, k->at,
+        "LLVM %u waits for all loads to shared memory before it is read; version 22 waits only "
+        "for those that it needs",
+        l->version);
   if (amd_compile(l, a, code->text, chip, assembly, out, &error)) return true;
   diag_add(diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
   return false;

@@ -151,6 +151,7 @@ static const char *module_text(Llvm *p, const LaunchSpec *launch) {
   for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
   put_attributes(p, launch, &out);
   llvm_debug_close(p, &out);
+  amd_put_scopes(p, &out);
   return sb_text(&out);
 }
 
@@ -194,18 +195,23 @@ static bool check_lds(Llvm *p) {
                    p->amd->lds, t->name, t->shared_most);
 }
 
-bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, AmdKernel *out) {
+static bool has_direct(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (amd_is_direct(op)) return true;
+  return false;
+}
+
+static bool emit_kernel(Kernel *k, const AmdOptions *o, Amd *amd, Arena *a, AmdKernel *out) {
   const LaunchSpec *launch = kernel_launch(k);
-  Amd amd = {.target = t, .llvm = o->llvm, .opening = {.arena = a}};
-  LlvmMachine machine = machine_of(&amd, o);
-  Llvm p = {.k = k, .machine = &machine, .amd = &amd, .arena = a, .sym = k->cx->sym};
+  LlvmMachine machine = machine_of(amd, o);
+  Llvm p = {.k = k, .machine = &machine, .amd = amd, .arena = a, .sym = k->cx->sym};
   p.body = (StrBuf){.arena = a};
   p.place = "";
   if (!check_launch(&p, launch)) return false;
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
-  amd.offset = ARENA_ARRAY(a, const Sym *, k->nvalues);
-  amd.lds = launch->shared;
-  amd.all_buffers = row_value(k, CONSTRAINT_buffers, 0);
+  amd->offset = ARENA_ARRAY(a, const Sym *, k->nvalues);
+  amd->lds = launch->shared;
+  amd->all_buffers = row_value(k, CONSTRAINT_buffers, 0);
   amd_find_offsets(&p);
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   p.block = "entry";
@@ -218,7 +224,18 @@ bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, Amd
                      .entry = llvm_entry_name(&p),
                      .slots = p.slots.at,
                      .nslots = p.slots.n,
-                     .shared = (int)amd.lds};
+                     .shared = (int)amd->lds,
+                     .waits_all = amd->direct && !amd_has_habit(amd->llvm, AMD_COUNTED_COPIES)};
   for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i], out->block[i] = launch->block[i];
   return true;
+}
+
+/* That a copy is not direct after all is known only after the first waits were written: then the
+ * text is written again. */
+bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, AmdKernel *out) {
+  Amd amd = {.target = t, .llvm = o->llvm, .opening = {.arena = a}, .direct = has_direct(k)};
+  Amd again = amd;
+  if (!emit_kernel(k, o, &amd, a, out)) return false;
+  again.waits_all = true;
+  return !amd.around || emit_kernel(k, o, &again, a, out);
 }

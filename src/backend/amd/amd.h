@@ -24,7 +24,8 @@ typedef struct AmdKernel {
   const LlvmSlot *slots;
   int nslots;
   const Sym *grid[3], *block[3];
-  int shared; /* bytes of LDS */
+  int shared;     /* bytes of LDS */
+  bool waits_all; /* LLVM will wait for all loads that end in the LDS before any read of it */
 } AmdKernel;
 
 /* Whether there are instructions for the op on some type, or the op is only a hint. */

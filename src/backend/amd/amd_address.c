@@ -24,7 +24,7 @@ static bool is_hidden(Llvm *p, const Op *use, const Op *def, const Sym *e) {
 }
 
 /* The expression of an operand, if its symbols have the same values where it is used. */
-static const Sym *expression_at(Llvm *p, const Op *use, const Value *v) {
+const Sym *amd_expression_at(Llvm *p, const Op *use, const Value *v) {
   const Sym *e = amd_expression(p, v);
   return e && !is_hidden(p, use, v->def, e) ? e : NULL;
 }
@@ -34,7 +34,7 @@ static const Sym *expand(Llvm *p, const Op *op) {
   SymBinding *all = ARENA_ARRAY(p->arena, SymBinding, op->nargs + 1);
   int n = 0;
   for (int i = 0; i < op->nargs; i++) {
-    const Sym *operand = expression_at(p, op, op->args[i]);
+    const Sym *operand = amd_expression_at(p, op, op->args[i]);
     if (!operand) continue;
     all[n++] = (SymBinding){ir_numbered_symbol(p->k->cx, "$APPLY_EXPR_ARG_", i, false), operand};
   }
@@ -136,7 +136,7 @@ static int common_operand(Llvm *p, const Op *use, const Value *offset) {
     return -1;
   const Sym *e[2];
   for (int i = 0; i < 2; i++) {
-    e[i] = expression_at(p, use, op->args[i]);
+    e[i] = amd_expression_at(p, use, op->args[i]);
     if (!e[i] || range_of(p, e[i], 1).lo < 0) return -1;
   }
   return is_common(p, e[1]) ? 1 : is_common(p, e[0]) ? 0 : -1;
@@ -165,7 +165,7 @@ AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
   AmdAddress a = {.memory = llvm_held_get(p, memory), .shared = memory_is_scratch(memory)};
   int size = dtype_memory_bits(memory->type->dtype) / 8;
   LlvmNumber n = llvm_number_of(p, offset);
-  const Sym *e = expression_at(p, op, offset);
+  const Sym *e = amd_expression_at(p, op, offset);
   SymRange bytes = range_of(p, e, size);
   a.imm = imm * size;
   a.counts = bytes.lo >= 0 || is_accessed(p, op, at);
@@ -175,7 +175,7 @@ AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
   bool fits = bytes.lo >= INT32_MIN && bytes.hi <= INT32_MAX;
   int common = !a.shared && fits ? common_operand(p, op, offset) : -1;
   if (common >= 0) {
-    e = expression_at(p, op, offset->def->args[1 - common]);
+    e = amd_expression_at(p, op, offset->def->args[1 - common]);
     a.near = part(p, offset->def->args[1 - common], size);
     a.common = part(p, offset->def->args[common], size);
     a.counts = true;

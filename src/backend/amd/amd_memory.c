@@ -140,7 +140,7 @@ static const char *hint_of(const Piece *x) {
 
 static const char *plain_load(const Piece *x, const char *at) {
   return llvm_let(x->p, "load %s, %s %s, align %d%s", type_of(x), pointer_type(x), at, alignment(x),
-                  hint_of(x));
+                  x->address.shared ? amd_apart(x->p, false) : hint_of(x));
 }
 
 /* Inactive lanes read the beginning of the memory, and get zeros. */
@@ -446,8 +446,8 @@ void amd_atomic(Llvm *p, const Op *op) {
   llvm_held_set(p, llvm_held_new(p, &op->results[0]), 1, part);
 }
 
-/* Shared memory, offset, global memory, offset [, mask]: through registers, so it is complete when
- * it is issued. */
+/* Shared memory, offset, global memory, offset [, mask]: through registers unless it is direct, so
+ * it is complete when it is issued. */
 void amd_copy_async(Llvm *p, const Op *op) {
   int64_t bytes = 0;
   sym_is_int(op_attr(op, ATTR_bytes)->sym, &bytes);
@@ -456,6 +456,8 @@ void amd_copy_async(Llvm *p, const Op *op) {
     llvm_fail(p, op, "a copy of this size");
     return;
   }
+  if (amd_is_direct(op) && amd_copy_direct(p, op, bytes)) return;
+  p->amd->around |= amd_is_direct(op);
   Piece from = {.p = p, .op = op, .elem = "i32", .n = (int)bytes / 4, .bytes = (int)bytes};
   Piece to = from;
   from.address = amd_address(p, op, 2, op_imm(op, ATTR_imm_from));

@@ -19,6 +19,9 @@ typedef struct Amd {
   int64_t lds;    /* bytes */
   StrBuf opening; /* the first instructions of the kernel */
   Vec(AmdBuffer) buffers;
+  bool direct;        /* copies end in the LDS ... */
+  bool around;        /* ... except for some that go through registers: they are not counted */
+  bool waits_all;     /* so waits are for all of them */
   const Sym **offset; /* by value id: its expression without operands; NULL: not known yet */
   bool all_buffers;   /* accesses without a mask go through buffers, too */
   const Op **first; /* by value id: an access at just this offset, without an immediate; or NULL */
@@ -32,6 +35,8 @@ typedef struct Amd {
 void amd_find_offsets(Llvm *p); /* fills in `first` */
 /* An integer operand as an expression of symbols only, as far as possible. */
 const Sym *amd_expression(Llvm *p, const Value *v);
+/* The same, if its symbols have the same values at the op; or NULL. */
+const Sym *amd_expression_at(Llvm *p, const Op *use, const Value *v);
 /* The tensor's buffer resource; NULL: it has none. */
 const char *amd_buffer(Llvm *p, const Held *memory);
 /* An offset in a buffer where nothing is read or written. */
@@ -93,6 +98,15 @@ LlvmFn amd_wave_mma;
 /* Whether the program multiplies matrices and needs only the registers that all instructions can
  * access. */
 bool amd_fits_lower_half(Llvm *p);
+
+/* ---- amd_direct.c ---- */
+
+bool amd_is_direct(const Op *op);
+bool amd_copy_direct(Llvm *p, const Op *op, int64_t bytes); /* false: not possible */
+void amd_wait_loads(Llvm *p, int64_t left);
+/* Attached to copies and to reads of the LDS: they do not overlap. */
+const char *amd_apart(const Llvm *p, bool is_copy);
+void amd_put_scopes(const Llvm *p, StrBuf *out);
 
 /* ---- amd_lanes.c ---- */
 

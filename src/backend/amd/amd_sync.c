@@ -61,14 +61,25 @@ void amd_barrier_wait(Llvm *p, const Op *op) {
 /* ---- counters ---- */
 
 /* LLVM counts the accesses that it issues, so a program that only loads and stores needs no waits
- * of its own; the order of memory that they give is that of a fence. */
+ * of its own; the order of memory that they give is that of a fence. Only loads that end in the LDS
+ * are waited for as the program says. */
+static bool wait_for_loads(Llvm *p, const Op *op) {
+  const Attr *counters = op_attr(op, ATTR_counters);
+  int others = 0;
+  for (int i = 0; counters && i < counters->n; i++) {
+    const NamedCount *c = &counters->counts[i];
+    if (!p->amd->direct || strcmp(c->name, "load") != 0) others++;
+    else amd_wait_loads(p, p->amd->waits_all ? 0 : c->count);
+  }
+  return others > 0;
+}
+
 void amd_counter_wait(Llvm *p, const Op *op) {
-  (void)op;
-  fence(p, "workgroup", "release");
+  if (wait_for_loads(p, op)) fence(p, "workgroup", "release");
 }
 
 void amd_counter_barrier(Llvm *p, const Op *op) {
-  (void)op;
+  wait_for_loads(p, op);
   whole_barrier(p);
 }
 

@@ -1,0 +1,120 @@
+/* amd_direct.c: loads that end in the LDS, and the waits for them.
+ *
+ *     copy_async %s, p, %a, o {bytes = 4, counted}      buffer_load_dword v, s, soffset offen lds
+ *
+ * Lane i of a wave fills the bytes after those of lane i - 1; M0 says where the first lane's are. So
+ * the offset in the LDS must be that of lane 0 plus the bytes of the lanes before. Where this, or an
+ * offset of 32 bits in the tensor, cannot be proved, the copy goes through registers.
+ *
+ * LLVM waits for all of these loads before any read of the LDS, unless it is told that reads and
+ * copies do not overlap; version 22 is the first that listens. The kernel's own waits and barriers
+ * keep them apart. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/amd/amd_state.h"
+#include "ir/dtype.h"
+#include "ir/ops/access.h"
+
+bool amd_is_direct(const Op *op) { return op->kind == OP_copy_async && op_has(op, ATTR_counted); }
+
+/* ---- what LLVM is told ---- */
+
+enum { DOMAIN = 1000000, READS, COPIES, READS_ONLY, COPIES_ONLY };
+
+const char *amd_apart(const Llvm *p, bool is_copy) {
+  if (!p->amd->direct) return "";
+  return arena_printf(p->arena, ", !alias.scope !%d, !noalias !%d",
+                      is_copy ? COPIES_ONLY : READS_ONLY, is_copy ? READS_ONLY : COPIES_ONLY);
+}
+
+void amd_put_scopes(const Llvm *p, StrBuf *out) {
+  if (!p->amd->direct) return;
+  sb_printf(out, "!%d = distinct !{!%d}\n", DOMAIN, DOMAIN);
+  for (int scope = READS; scope <= COPIES; scope++) {
+    sb_printf(out, "!%d = distinct !{!%d, !%d}\n", scope, scope, DOMAIN);
+    sb_printf(out, "!%d = !{!%d}\n", scope - READS + READS_ONLY, scope);
+  }
+}
+
+/* ---- copies ---- */
+
+static bool has_operands(Llvm *p, const Sym *e) {
+  FreeSymbols all = sym_symbols(p->arena, e);
+  for (int i = 0; i < all.n; i++)
+    if (strncmp(sym_name(all.at[i]), "$APPLY", 6) == 0) return true;
+  return false;
+}
+
+/* The offset in the LDS of the wave's first lane, in elements; NULL: lanes are not contiguous. */
+static const Sym *first_lane(Llvm *p, const Op *op, int64_t units) {
+  SymCtx *sym = p->sym;
+  const Sym *e = amd_expression_at(p, op, op->args[1]),
+            *t = ir_numbered_symbol(p->k->cx, "$T", 0, true);
+  const Sym *lanes = sym_int(sym, p->amd->target->lanes);
+  if (!e || !p->wave.name || has_operands(p, e)) return NULL;
+  SymBinding to = {t, sym_mul(sym, sym_floordiv(sym, t, lanes), lanes)};
+  const Sym *first = sym_subst(sym, e, &to, 1);
+  const Sym *before = sym_mul(sym, sym_mod(sym, t, lanes), sym_int(sym, units));
+  const Sym *rest = first ? sym_sub(sym, sym_sub(sym, e, first), before) : NULL;
+  if (rest) rest = sym_simplify(sym, p->facts, rest);
+  sym_take_error(sym);
+  return rest == sym_int(sym, 0) ? sym_simplify(sym, p->facts, first) : NULL;
+}
+
+/* "i32 offset, i32 scalar offset". The immediate of the instruction would be added on both sides. */
+static const char *source(Llvm *p, const AmdAddress *a, const char *test) {
+  const char *near = a->near, *scalar = a->common ? a->common : "0";
+  bool apart = a->counts && a->imm >= 0;
+  if (!apart) near = llvm_let(p, "add i32 %s, %" PRId64, near, a->imm);
+  else if (a->imm) scalar = llvm_let(p, "add i32 %s, %" PRId64, scalar, a->imm);
+  if (test) near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, test, near);
+  return arena_printf(p->arena, "i32 %s, i32 %s", near, scalar);
+}
+
+static const char *target_of(Llvm *p, const Op *op, const Sym *first) {
+  const Held *memory = llvm_held_get(p, op->args[0]);
+  int size = dtype_memory_bits(op->args[0]->type->dtype) / 8;
+  const Sym *bytes = sym_add(p->sym, first, sym_int(p->sym, op_imm(op, ATTR_imm)));
+  bytes = sym_mul(p->sym, bytes, sym_int(p->sym, size));
+  const char *at = llvm_in_bits(p, llvm_number(p, op, bytes), 32);
+  return llvm_let(p, "getelementptr i8, ptr addrspace(3) %s, i32 %s", memory->base, at);
+}
+
+static void call_load(Llvm *p, const char *buffer, const char *to, int64_t bytes,
+                      const char *from) {
+  llvm_declare(p, "declare void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8), ptr "
+                  "addrspace(3), i32, i32, i32, i32, i32)");
+  llvm_line(p,
+            "call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %s, ptr addrspace(3) "
+            "%s, i32 %" PRId64 ", %s, i32 0, i32 0)%s",
+            buffer, to, bytes, from, amd_apart(p, true));
+}
+
+/* False: not possible. */
+bool amd_copy_direct(Llvm *p, const Op *op, int64_t bytes) {
+  int bits = dtype_memory_bits(op->args[0]->type->dtype);
+  bool has = bytes == 4 || target_has(p->amd->target, FEATURE_DIRECT_LDS_16);
+  const Sym *first = has ? first_lane(p, op, bytes * 8 / bits) : NULL;
+  Held *mask = op->nargs > 4 ? llvm_held_get(p, op->args[4]) : NULL;
+  if (!first) return false;
+  AmdAddress from = amd_address(p, op, 2, op_imm(op, ATTR_imm_from));
+  const char *buffer = from.near ? amd_buffer(p, from.memory) : NULL;
+  if (!buffer) return false;
+  const char *test = mask ? llvm_scalar_of(p, mask) : NULL;
+  call_load(p, buffer, target_of(p, op, first), bytes, source(p, &from, test));
+  return true;
+}
+
+/* ---- waits ---- */
+
+/* Bits of s_waitcnt: vmcnt in 0 to 3 and 14 to 15, expcnt in 4 to 6, lgkmcnt in 8 to 11. LDS
+ * accesses are waited for too, as the barrier that follows does: LLVM takes the largest number,
+ * "do not wait", for a wait that leaves as many in flight, and omits its own where there are
+ * more. */
+void amd_wait_loads(Llvm *p, int64_t left) {
+  enum { NO_EXPORTS = 0x70, MOST = 62 }; /* 63: do not wait */
+  int n = left > MOST ? MOST : (int)left;
+  llvm_call_void(p, "llvm.amdgcn.s.waitcnt", "i32",
+                 arena_printf(p->arena, "i32 %d", NO_EXPORTS | (n & 15) | n >> 4 << 14));
+}
