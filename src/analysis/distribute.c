@@ -529,8 +529,11 @@ bool distribute_value(const Distribution *d, const Value *v, int *extent) {
   return !at || distribute_extents(d, at, v->type, extent);
 }
 
-bool distribute_is_off(const Distribution *d, ConstraintKind kind) {
+static bool option_is(const Distribution *d, ConstraintKind kind, int64_t value) {
   const Constraint *row = kernel_constraint(d->k, kind, NULL);
   int64_t n;
-  return row && sym_is_int(distribute_expr(d, NULL, row->option.allowed), &n) && n == 0;
+  return row && sym_is_int(distribute_expr(d, NULL, row->option.allowed), &n) && n == value;
 }
+
+bool distribute_is_off(const Distribution *d, ConstraintKind kind) { return option_is(d, kind, 0); }
+bool distribute_is_on(const Distribution *d, ConstraintKind kind) { return option_is(d, kind, 1); }

@@ -86,6 +86,7 @@ FarSymbols far_symbols(Kernel *k, Arena *a); /* far_symbols.c */
 
 /* Whether a row such as `boxes 0` switches the feature off. */
 bool distribute_is_off(const Distribution *d, ConstraintKind kind);
+bool distribute_is_on(const Distribution *d, ConstraintKind kind); /* `boxes 1`: requests it */
 
 /* An expression of the header, which is used at many ops: symbols that are set somewhere remain. */
 const Sym *distribute_fixed(const Distribution *d, const Sym *s);

@@ -101,9 +101,7 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
  * other threads may read the slot after a barrier that follows the wait, not after one that follows
  * the copy. */
 
-bool memory_is_ahead(const Op *op) {
-  return copy_goes_by(op, "async") && op_has(op, ATTR_iteration);
-}
+bool memory_is_ahead(const Op *op) { return copy_is_awaited(op) && op_has(op, ATTR_iteration); }
 
 /* A loop closes one group per iteration: the slot filled as many iterations ago as there may be
  * pending groups. */

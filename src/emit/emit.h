@@ -148,6 +148,7 @@ bool memory_slot_layout(Lower *l, const Value *memory, const Op *op, MemLayout *
 const Sym *memory_linear_offset(Lower *l, const MemLayout *m, const Sym *const *coords);
 
 /* In elements, for coordinates relative to the tile, in the slot of a ring that `op` names. */
+const Sym *memory_swizzled(Lower *l, const MemLayout *m, const Sym *plain); /* an involution */
 const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, const Op *op,
                          const Sym *const *coords);
 

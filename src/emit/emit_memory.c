@@ -48,7 +48,7 @@ void memory_add_slot(Lower *l, const Value *memory, const Op *op, const Sym **co
   coords[0] = slot_of(l, op, memory);
 }
 
-static const Sym *swizzled(Lower *l, const MemLayout *m, const Sym *plain) {
+const Sym *memory_swizzled(Lower *l, const MemLayout *m, const Sym *plain) {
   const Sym *out = plain;
   unsigned mask = m->swizzle.mask;
   for (int from = 0, n; mask >> from; from += n) {
@@ -75,13 +75,13 @@ const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, cons
   const Sym *all[IR_MAX_RANK + 1];
   int rank = memory->type->rank, slot = m->dims - rank;
   for (int i = 0; i < rank; i++) all[slot + i] = coords[i];
-  if (!slot) return swizzled(l, m, memory_linear_offset(l, m, all));
+  if (!slot) return memory_swizzled(l, m, memory_linear_offset(l, m, all));
   all[0] = slot_of(l, op, memory);
-  if (!is_slot_whole(m)) return swizzled(l, m, memory_linear_offset(l, m, all));
+  if (!is_slot_whole(m)) return memory_swizzled(l, m, memory_linear_offset(l, m, all));
   const Sym *stride = sym_int(l->sym, m->digits.at[m->digits.n - 1].stride);
   const Sym *before = sym_mul(l->sym, all[0], stride);
   all[0] = sym_int(l->sym, 0);
-  return sym_add(l->sym, before, swizzled(l, m, memory_linear_offset(l, m, all)));
+  return sym_add(l->sym, before, memory_swizzled(l, m, memory_linear_offset(l, m, all)));
 }
 
 bool memory_layout(const Value *memory, MemLayout *out) {

@@ -76,7 +76,7 @@ def test_closure_variables_may_be_assigned_later():
 
 def test_threads_copy_where_the_option_says_so():
     assert "boxes" not in str(compile_scale().ir)
-    assert "boxes" not in str(compile_scale(use_global_to_shared=True).ir)
+    assert "boxes 1" in str(compile_scale(use_global_to_shared=True).ir)
     assert "boxes 0" in str(compile_scale(use_global_to_shared=False).ir)
 
 

@@ -158,7 +158,7 @@ TEST(apply) {
       applied(cx, OPTIONS({"use_global_to_shared", "False", ""}, {"enable_swizzle", "False", ""},
                           {"minimize_shared_allocs", "False", ""}));
   CHECK(has(off, "boxes 0") && has(off, "swizzle 0") && has(off, "overlap 0"));
-  CHECK(!has(applied(cx, OPTIONS({"use_global_to_shared", "True", ""})), "boxes"));
+  CHECK(has(applied(cx, OPTIONS({"use_global_to_shared", "True", ""})), "boxes 1"));
   CHECK(!has(applied(cx, OPTIONS({"enable_swizzle", "False", ""}, {"override_mlir", "{", ""})),
              "swizzle"));
   CHECK(!has(applied(cx, OPTIONS({"assume", "ignore", ""}, {"strict", "True", ""})), "assume"));

@@ -306,9 +306,10 @@ bool rule_copy(Infer *in) {
                       "`copy` of %s to %s: one must be an allocation, the other an argument",
                       infer_shown(in, infer_arg(in, 0)), infer_shown(in, infer_arg(in, 1)));
   const Attr *mode = op_attr(in->op, ATTR_mode);
-  bool by_box = mode && strcmp(mode->text, "tma") == 0;
-  if (mode && !by_box && strcmp(mode->text, "load") != 0 && strcmp(mode->text, "async") != 0)
-    return INFER_FAIL(in, E0318, "the mode of a copy must be `load`, `async` or `tma`, not `%s`",
+  if (mode && !copy_goes_by(in->op, "tma") && !copy_goes_by(in->op, "load") &&
+      !copy_is_awaited(in->op))
+    return INFER_FAIL(in, E0318,
+                      "the mode of a copy must be `load`, `direct`, `async` or `tma`, not `%s`",
                       mode->text);
   if (copy_barriers(in->op) ? !infer_need_mbars(in, 2) : !check_dynamic(in, m, 2)) return false;
   if (local->dtype != mem->dtype)

@@ -78,6 +78,10 @@ bool copy_goes_by(const Op *op, const char *mode) {
   return how && strcmp(how->text, mode) == 0;
 }
 
+bool copy_is_awaited(const Op *op) {
+  return copy_goes_by(op, "async") || copy_goes_by(op, "direct");
+}
+
 Value *copy_barriers(const Op *op) {
   return copy_goes_by(op, "tma") && op->nargs == 3 ? op->args[2] : NULL;
 }

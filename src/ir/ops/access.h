@@ -54,8 +54,10 @@ int atomic_operands(OpKind kind);
 typedef enum AtomicBy { ATOMIC_BY_OWNER, ATOMIC_BY_WAVE, ATOMIC_BY_THREAD } AtomicBy;
 AtomicBy atomic_by(const Op *op);
 
-/* How a copy is done, if that has been decided: "load", "async" or "tma". */
+/* How a copy is done, if that has been decided: "load", "direct", "async" or "tma". */
 bool copy_goes_by(const Op *op, const char *mode);
+/* It is complete only after a wait: "direct" or "async". */
+bool copy_is_awaited(const Op *op);
 /* The barriers on which a TMA copy arrives: its last operand, a ring with as many slots as the
  * copy's. NULL: it is not a TMA copy, or they have not been created yet. */
 Value *copy_barriers(const Op *op);

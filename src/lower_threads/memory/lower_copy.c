@@ -42,15 +42,27 @@ static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const Co
   return true;
 }
 
+/* Copies are counted by wave, not collected in groups of a thread. */
+static bool counts_copies(const Lower *l) {
+  return !target_has(l->machine.target, FEATURE_CP_ASYNC);
+}
+
+bool lower_async_commit(Lower *l, const Op *op) {
+  if (!counts_copies(l)) emit_op(l, OP_async_commit, NULL, 0, op->attrs, op->nattrs, NULL);
+  return true;
+}
+
 void lower_wait(Lower *l) {
   if (!l->copying.n) return;
-  emit_op(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
+  if (counts_copies(l)) lower_wait_direct(l, 0);
+  else emit_op(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
   for (int i = 0; i < l->copying.n; i++) lower_publish(l, l->copying.at[i]);
   l->copying.n = 0;
 }
 
 /* Prefetched copies have arrived: those to operands of matrix instructions are published. */
 bool lower_async_wait(Lower *l, const Op *op) {
+  if (counts_copies(l)) return lower_wait_direct(l, op_attr(op, ATTR_pending)->integer), true;
   emit_op(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
   for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
     if (copy->kind == OP_copy && op_has(copy, ATTR_iteration) && copy_goes_by(copy, "async"))
@@ -66,6 +78,7 @@ bool lower_copy(Lower *l, const Op *op) {
   LaneAccess global, local;
   MemLayout m;
   if (copy_goes_by(op, "tma")) return lower_copy_boxes(l, op);
+  if (copy_goes_by(op, "direct")) return lower_copy_direct(l, op);
   if (!memory_layout(scratch, &m)) return emit_refuse(l, op, "a copy of a loop-carried allocation");
   if (!copy_plan(l->d, &l->machine, b, plan)) return false;
   if (!open_access(l, op, b, &plan->layout, &global)) return false;

@@ -280,6 +280,7 @@ static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *
   BankPattern *patterns = ARENA_ARRAY(c->arena, BankPattern, c->m->uses.n + 1);
   int64_t slots = alloc_slots(alloc), own = mem_bytes(rows), least = 0;
   tile.budget = (c->machine->target->shared_most - alloc_bytes_beside(c->k, alloc)) / slots;
+  tile.is_dense = copy_wants_direct(&c->modes);
   if (tile.budget < own) tile.budget = own;
   for (int d = 0; d < rows->dims; d++) tile.extent[d] = rows->extent[d];
   tile.patterns = patterns;

@@ -33,12 +33,43 @@ bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
 
 /* ---- whether a mode is possible ---- */
 
+bool copy_wants_direct(const CopyModes *w) {
+  return target_has(w->machine->target, FEATURE_DIRECT_LDS) &&
+         distribute_is_on(w->d, CONSTRAINT_boxes);
+}
+
 const char *copy_why_not_async(const CopyModes *w, const Op *copy, const CopyPlan *plan) {
   if (!target_has(w->machine->target, FEATURE_CP_ASYNC))
     return "the machine has no asynchronous copies";
   if (!copy_is_in(copy)) return "only copies to shared memory can be asynchronous";
   if (copy->nargs > 2) return "its coordinates come from memory";
   return plan->exact ? NULL : "the tile does not divide evenly among the threads";
+}
+
+static void set_mode(const CopyModes *w, Op *copy, const char *mode) {
+  op_set_attr(w->k, copy, (Attr){.key = ATTR_mode, .text = intern(&w->k->cx->names, mode)});
+}
+
+/* NULL: it may be direct. */
+static const char *why_not_direct(const CopyModes *w, const Op *copy, const MemLayout *slot,
+                                  DirectPlan *plan) {
+  if (!copy_is_in(copy)) return "it copies from shared memory";
+  if (copy->nargs > 2) return "its coordinates come from memory";
+  if (!slot) return "its tile size is unknown";
+  *plan = copy_direct(w->machine, w->bounds[copy->id], slot);
+  return plan->bytes ? NULL : "4 bytes of each lane, all of them used, are not guaranteed";
+}
+
+/* Whether loads that end in shared memory are requested and possible. */
+static bool choose_direct(const CopyModes *w, Op *copy, const MemLayout *slot, const char **why) {
+  Diags *diags = &w->k->cx->diags;
+  DirectPlan plan;
+  if (!copy_wants_direct(w)) return false;
+  if ((*why = why_not_direct(w, copy, slot, &plan))) return false;
+  set_mode(w, copy, "direct");
+  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by %d-byte loads to shared memory",
+           memory_name(w->k, w->bounds[copy->id]->access.memory), plan.bytes);
+  return true;
 }
 
 /* The copy engine reads what was there before the kernel began. */
@@ -65,10 +96,6 @@ static const char *why_no_box(const CopyModes *w, const Op *copy, const MemLayou
 }
 
 /* ---- the choice ---- */
-
-static void set_mode(const CopyModes *w, Op *copy, const char *mode) {
-  op_set_attr(w->k, copy, (Attr){.key = ATTR_mode, .text = intern(&w->k->cx->names, mode)});
-}
 
 static void remark_box(const CopyModes *w, const Op *copy, const CopyBox *box) {
   Diags *diags = &w->k->cx->diags;
@@ -112,10 +139,12 @@ bool copy_choose_mode(const CopyModes *w, Op *copy, const char *no_box) {
     no_box = known ? why_no_box(w, copy, &slot, &box) : "its tile size is unknown";
     if (!no_box) return set_box(w, copy, scratch->def, &slot), remark_box(w, copy, &box), true;
   }
+  const char *no_direct = NULL;
+  if (choose_direct(w, copy, known ? &slot : NULL, &no_direct)) return true;
   if (!copy_plan(w->d, w->machine, b, &plan)) return false;
   int width = known ? copy_width(&plan, b, &slot) : 1;
   int bits = dtype_memory_bits(scratch->type->dtype);
-  const char *why = copy_why_not_async(w, copy, &plan);
+  const char *why = no_direct ? no_direct : copy_why_not_async(w, copy, &plan);
   if (!why && width * bits / 8 < 4) why = "4 contiguous bytes are not guaranteed";
   set_mode(w, copy, why ? "load" : "async");
   remark_threads(w, copy, why ? (plan.width * bits + 7) / 8 : width * bits / 8, why, no_box);

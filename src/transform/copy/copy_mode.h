@@ -3,6 +3,8 @@
  *     tma     boxes of a tensor that a copy engine moves on its own (copy_box.h): to shared memory
  *     async   4, 8 or 16 bytes at a time, bypassing registers: each element belongs to one thread,
  *             and as many bytes are proved to be contiguous on both sides
+ *     direct  4 or 16 bytes at a time, without registers: lanes fill neighbouring bytes
+ *             (copy_direct), only if the kernel requests it
  *     load    loads and stores
  *
  * The first possible one is chosen. The choice is a remark, and so is the reason against the
@@ -29,6 +31,9 @@ CopyModes copy_modes(Kernel *k, const PassCtx *cx);
 /* Sets `mode` of the copy, with a remark. no_box: why it is not tma; NULL: it may be. False after
  * reporting a mistake. */
 bool copy_choose_mode(const CopyModes *w, Op *copy, const char *no_box);
+
+/* The kernel requests loads that end in shared memory, and the machine has them. */
+bool copy_wants_direct(const CopyModes *w);
 
 /* Why a copy is not asynchronous, whatever its width; NULL: it may be. */
 const char *copy_why_not_async(const CopyModes *w, const Op *copy, const CopyPlan *plan);

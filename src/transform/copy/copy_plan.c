@@ -34,3 +34,17 @@ int copy_width(const CopyPlan *p, const AccessBounds *b, const MemLayout *m) {
   int most = b->run_axis >= 0 ? mem_vector(m, b->run_axis + slot) : 1;
   return most < p->width ? most : p->width;
 }
+
+DirectPlan copy_direct(const Machine *m, const AccessBounds *b, const MemLayout *slot) {
+  int64_t all = mem_bytes(slot), elements = 1;
+  int axis = b->run_axis;
+  for (int d = 0; d < slot->dims; d++) elements *= slot->extent[d];
+  if (axis < 0 || elements * slot->bits != all * 8) return (DirectPlan){0};
+  int together = mem_vector(slot, axis), run = b->run < together ? b->run : together;
+  for (int bytes = target_has(m->target, FEATURE_DIRECT_LDS_16) ? 16 : 4; bytes >= 4; bytes -= 12) {
+    int64_t block = (int64_t)bytes * m->lanes * m->waves;
+    if (run * slot->bits / 8 >= bytes && all % block == 0)
+      return (DirectPlan){bytes, (int)(all / block)};
+  }
+  return (DirectPlan){0};
+}

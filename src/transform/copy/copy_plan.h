@@ -20,6 +20,17 @@ bool copy_plan(const Distribution *d, const Machine *m, const AccessBounds *b, C
 
 static inline bool copy_is_in(const Op *copy) { return memory_is_scratch(copy->args[1]); }
 
+/* Loads that end in shared memory: lane i of a wave fills bytes i*`bytes` to (i+1)*`bytes` - 1 of a
+ * block, and blocks follow each other, one for each wave in turn. A swizzle is undone on the other
+ * side: it determines which bytes a lane loads. */
+typedef struct DirectPlan {
+  int bytes; /* of a lane; 0: impossible */
+  int times; /* blocks of a wave */
+} DirectPlan;
+
+/* slot: the allocation's layout. */
+DirectPlan copy_direct(const Machine *m, const AccessBounds *b, const MemLayout *slot);
+
 /* How many elements of an access also stay contiguous in the allocation. */
 int copy_width(const CopyPlan *p, const AccessBounds *b, const MemLayout *m);
 

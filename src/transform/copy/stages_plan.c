@@ -334,7 +334,7 @@ static bool is_wanted(const Planner *p, const StagedCopy *c) {
 static void plan_copy(Planner *p, StagedLoop *l, Op *copy) {
   const char *why = why_not_copy(p, l, copy);
   StagedCopy c = {.copy = copy, .alloc = copy->args[1]->def, .boxes = copy_goes_by(copy, "tma")};
-  c.async = c.boxes || copy_goes_by(copy, "async");
+  c.async = c.boxes || copy_is_awaited(copy);
   if (why) remark(p, copy, "is not prefetched", why);
   else if (is_wanted(p, &c)) vec_push(p->arena, &l->copies, c);
 }

@@ -27,7 +27,7 @@ def draw(seed):
         for name, order, *_ in (*case.params, *case.outputs):
             if r.random() < 0.4 and case.tables.get(name) != "once":  # 0 outside, perhaps twice
                 case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
-    wishes = (f"stages {r.randrange(5)}", "boxes 0", "swizzle 0", "overlap 0")
+    wishes = (f"stages {r.randrange(5)}", f"boxes {r.randrange(2)}", "swizzle 0", "overlap 0")
     case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options request
     case.fast_math = r.random() < 0.1
     if r.random() < 0.2:
