@@ -20,6 +20,18 @@ SHIFTED = """thread kernel @shifted(%x: mem<N, f32>, %y: mem<P, f32>)
 }}
 """
 
+# Every lane adds its element to the last one of %n.
+COUNT = """thread kernel @count(%x: mem<N, {dtype}>, %n: mem<P, {dtype}>)
+  launch grid (1) block (64) wave {lanes}
+  bind N = 64; bind P = {n}
+{{
+  %at = expr $T0 : index
+  %last = expr {first} : index
+  %v = load %x, %at : {dtype}
+  %old = atomic add %v, %n, %last : {dtype}
+}}
+"""
+
 
 def run(path, chip):
     words = [WAVEC, "run", str(path), "--target", f"emu:{chip}"]
@@ -61,3 +73,22 @@ def test_races(chip):
     done = run(os.path.join(ROOT, "docs", "race.wave"), chip)
     assert done.returncode == 1
     assert re.search(r"kernel `wave_race`, \S*race.wave:(9|11), pc 0x\w+ \(`ds_", done.stderr)
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("dtype, first", [("f16", 0), ("f16", 1), ("i8", 0), ("i8", 3), ("u8", 1)])
+def test_atomics_on_parts_of_words(tmp_path, chip, dtype, first):
+    """LLVM makes them of operations on whole words, of which a part is not the tensor's."""
+    path = tmp_path / "count.wave"
+    lanes = 32 if chip.startswith("gfx1") else 64
+    path.write_text(COUNT.format(dtype=dtype, lanes=lanes, first=first, n=first + 1))
+    done = run(path, chip)
+    assert done.returncode == 0, done.stderr
+    machine = "gfx1100" if lanes == 32 else "gfx942"
+    simulated = subprocess.run(
+        [WAVEC, "run", str(path), "--target", f"sim:{machine}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout and done.stdout == simulated.stdout, simulated.stderr
