@@ -70,10 +70,12 @@ typedef struct Host {
   uint8_t *memory; /* a page of data, one of arguments, and the code object */
 } Host;
 
-static bool open_memory(Host *h) {
-  h->memory = mmap((void *)(uintptr_t)MEMORY_AT, ROOM, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  return h->memory != MAP_FAILED || (printf("no memory at a fixed address\n"), false);
+static uint8_t *open_memory(void) {
+  uint8_t *memory = mmap((void *)(uintptr_t)MEMORY_AT, ROOM, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (memory != MAP_FAILED) return memory;
+  printf("no memory at a fixed address\n");
+  return NULL;
 }
 
 /* Decodes and executes what may not be a program any more: it ends, or a fault is reported. */
@@ -240,11 +242,11 @@ static void crashed(int sig) {
   raise(sig);
 }
 
-static bool compile(Arena *a, Files *f, LlvmDisassembler *d) {
+static bool compile(Arena *a, const char *chip, Files *f, LlvmDisassembler *d) {
   const char *error = NULL;
   LlvmCode code;
   const LlvmLibrary *l = llvm_library_open(a, "the fuzzer needs", 0, &error);
-  LlvmCompile o = {.target = amd_target(chip_named("gfx942")), .passes = "default<O1>"};
+  LlvmCompile o = {.target = amd_target(chip_named(chip)), .passes = "default<O1>"};
   if (!l || !l->amdgpu || !llvm_compile(l, a, ir, &o, &code, &error))
     return printf("%s\n", error), false;
   f->object = (AmdCode){code.bytes, code.size};
@@ -252,6 +254,8 @@ static bool compile(Arena *a, Files *f, LlvmDisassembler *d) {
   if (amd_object_link(a, f->object.bytes, f->object.size, &f->linked, &error)) return true;
   return printf("%s\n", error), false;
 }
+
+static const char *const chips[] = {"gfx942", "gfx1100", "gfx1201"};
 
 int main(int argc, char **argv) {
   static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
@@ -261,17 +265,22 @@ int main(int argc, char **argv) {
     if (strcmp(argv[i], "--count") == 0) count = strtoull(argv[i + 1], NULL, 10);
   }
   Arena *a = arena_new();
-  Files files;
-  Host h = {0};
-  if (!compile(a, &files, &h.d) || !open_memory(&h)) count = 0;
+  Files files[WV_LEN(chips)];
+  Host h[WV_LEN(chips)] = {{.memory = NULL}};
+  for (size_t i = 0; i < WV_LEN(chips); i++)
+    if (!compile(a, chips[i], &files[i], &h[i].d)) count = 0;
+  uint8_t *memory = open_memory();
+  if (!memory) count = 0;
+  for (size_t i = 0; i < WV_LEN(chips); i++) h[i].memory = memory;
   for (size_t i = 0; i < WV_LEN(fatal); i++) signal(fatal[i], crashed);
   for (uint64_t n = seed; n < seed + count; n++) {
     snprintf(running, sizeof running, "crashed: --seed %" PRIu64 " --count 1\n", n);
-    if (run_case(&files, n, &h)) continue;
+    size_t chip = n / 4 % WV_LEN(chips);
+    if (run_case(&files[chip], n, &h[chip])) continue;
     failed++;
     printf("failed: --seed %" PRIu64 " --count 1\n", n);
   }
-  if (h.d.state) llvm_disassemble_close(&h.d);
+  for (size_t i = 0; i < WV_LEN(chips); i++) llvm_disassemble_close(&h[i].d);
   arena_free(a);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", count - failed, failed);
   return failed != 0;
