@@ -1,6 +1,7 @@
 /* test_amd_object.c: LLVM's object to a code object, and what its note says. */
 #include "runtime/amd/amd_compile.h"
 #include "runtime/amd/amd_lines.h"
+#include "runtime/amd/amd_text.h"
 #include "target/target.h"
 #include "unit/isa_kit.h"
 
@@ -316,5 +317,23 @@ TEST(failures_of_llvm) {
   arena_free(a);
 }
 
+/* A file that says it is for a newer chip: the library's disassembler would end the process. */
+TEST(chip_that_llvm_lacks) {
+  Arena *a = arena_new();
+  const LlvmLibrary *l = library(a);
+  LlvmCode object;
+  AmdCode linked;
+  AmdImage image;
+  const char *error = NULL;
+  if (l && l->version < chip_named("gfx1250")->llvm && compile(a, whole, &object)) {
+    CHECK(amd_object_link(a, object.bytes, object.size, &linked, &error));
+    CHECK(amd_image_load(a, linked.bytes, linked.size, &image, &error));
+    image.chip = "gfx1250";
+    CHECK(!amd_listing(a, &image, l, &error));
+    CHECK(strstr(error, "offset 0x30: code for gfx1250, which libLLVM") != NULL);
+  }
+  arena_free(a);
+}
+
 TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(lines) RUN(damaged_lines) RUN(truncated)
-               RUN(edited) RUN(code_without_bytes) RUN(failures_of_llvm))
+               RUN(edited) RUN(code_without_bytes) RUN(failures_of_llvm) RUN(chip_that_llvm_lacks))

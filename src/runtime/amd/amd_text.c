@@ -34,8 +34,13 @@ static bool print_kernel(StrBuf *out, const AmdImage *image, const AmdKernelNote
 static const char *print_all(Arena *a, const AmdImage *image, const LlvmLibrary *l, Print *print,
                              const char **error) {
   StrBuf out = {.arena = a};
-  LlvmTarget t = amd_target(chip_named(image->chip));
+  const AmdChip *chip = chip_named(image->chip);
+  LlvmTarget t = amd_target(chip);
   LlvmDisassembler d;
+  if (l->version < chip->llvm) /* its disassembler would end the process */
+    return *error = arena_printf(a, "offset 0x%zx: code for %s, which libLLVM %u does not know",
+                                 offsetof(Elf64_Ehdr, e_flags), chip->name, l->version),
+           NULL;
   if (!llvm_disassemble_open(l, &t, &d))
     return *error = "libLLVM has no disassembler for AMD GPUs", NULL;
   bool ok = true;
