@@ -63,17 +63,24 @@ static const char *swap_banks(Llvm *p, const char *word) {
 
 /* ---- between rows ---- */
 
+/* LLVM moves these instructions into a branch in which only some lanes use the result, as it does
+ * with WMMA (amd_mma.c); the lanes that do not enter it then contribute nothing. */
+static const char *pinned(Llvm *p, const char *word) {
+  return llvm_let(p, "call i32 asm sideeffect \"\", \"=v,0\"(i32 %s)", word);
+}
+
 /* RDNA: each lane reads the lane of the other row that it names: four bits for each lane. */
 static const char *swap_rows(Llvm *p, int by, const char *word) {
   uint32_t select[2] = {0};
   for (int i = 0; i < 16; i++) select[i / 8] |= (uint32_t)((i ^ by) & 15) << 4 * (i % 8);
   bool typed = amd_knows(p->amd, "permlanex16.i32");
-  return llvm_call(p, "i32", typed ? "llvm.amdgcn.permlanex16.i32" : "llvm.amdgcn.permlanex16",
+  word = llvm_call(p, "i32", typed ? "llvm.amdgcn.permlanex16.i32" : "llvm.amdgcn.permlanex16",
                    "i32, i32, i32, i32, i1, i1",
                    arena_printf(p->arena,
                                 "i32 poison, i32 %s, i32 %" PRIu32 ", i32 %" PRIu32
                                 ", i1 false, i1 true",
                                 word, select[0], select[1]));
+  return pinned(p, word);
 }
 
 static bool swaps_halves(const Llvm *p, int by) {
@@ -92,7 +99,7 @@ static const char *swap_halves(Llvm *p, int by, const char *word) {
   const char *high = llvm_let(p, "extractvalue { i32, i32 } %s, 1", both);
   const char *bit = llvm_let(p, "and i32 %s, %d", own_lane(p), by);
   const char *is_low = llvm_let(p, "icmp eq i32 %s, 0", bit);
-  return llvm_let(p, "select i1 %s, i32 %s, i32 %s", is_low, high, low);
+  return pinned(p, llvm_let(p, "select i1 %s, i32 %s, i32 %s", is_low, high, low));
 }
 
 /* ---- through the crossbar ---- */
