@@ -169,7 +169,7 @@ static const Case fault_cases[] = {
     {"gfx1201", GFX9("s_barrier_signal -1", "s_barrier_wait 0xffff"), ISA_OK, ""},
     {"gfx1201", GFX9("s_barrier_wait 0xffff"), ISA_BARRIER, "never signals"},
     {"gfx1201", GFX9("s_barrier_signal 1"), ISA_UNKNOWN, "named barriers"},
-    /* Spilled registers may hold nothing, as long as nobody looks. */
+    /* Spilled registers may hold nothing, as long as they are not used. */
     {"gfx942",
      GFX9("scratch_store_dword off, v7, off", "scratch_load_dword v3, off, off",
           "s_waitcnt vmcnt(0)", "v_mov_b32_e32 v4, v3"),

@@ -19,7 +19,10 @@ from test_cpu_llvm import installed
 from wave_lang import _wave
 
 # The first version that the tests use for a chip.
-CHIPS = {"gfx90a": 19, "gfx942": 19, "gfx950": 22, "gfx1100": 19, "gfx1201": 19}
+CHIPS = {
+    **{"gfx90a": 19, "gfx942": 19, "gfx950": 22},
+    **{"gfx1100": 19, "gfx1201": 19, "gfx1250": 22},
+}
 HAS_SCALES = ("gfx950",)
 VERSIONS = (19, 22)
 SANITIZED = "-san" in os.environ.get("BUILD", "")
