@@ -29,10 +29,11 @@ typedef struct WaveMma {
   const char *name, *takes;     /* of the intrinsic: one of the lists above */
   const char *operand[2], *sum; /* types in the intrinsic */
   Held *a, *b, *acc;
-  Held *scale[2]; /* of a and b; NULL: none */
-  int each[3];    /* elements of a fragment */
-  int slices;     /* instructions of a virtual row */
-  int copies[3];  /* of fragments, along m, n and k */
+  Held *scale[2];   /* of a and b; NULL: none */
+  bool in_words[2]; /* four scales in a word */
+  int each[3];      /* elements of a fragment */
+  int slices;       /* instructions of a virtual row */
+  int copies[3];    /* of fragments, along m, n and k */
 } WaveMma;
 
 /* ---- the intrinsic ---- */
@@ -138,21 +139,32 @@ static const char *put_argument(const WaveMma *w, const char *takes, const char 
   return takes + n + (takes[n] == ' ');
 }
 
+enum { SCALES = 4 }; /* in a word */
+
+/* Whether scales were loaded as words; single ones stay in registers of their own. */
+static bool comes_in_words(const Value *v) {
+  const Op *from = v->def;
+  if (v->type->n % SCALES) return false;
+  if (!from || (from->kind != OP_join && from->kind != OP_bitcast)) return true;
+  for (int i = 0; i < from->nargs; i++)
+    if (!comes_in_words(from->args[i])) return false;
+  return true;
+}
+
 /* Scale number `i` of an operand, as the instruction takes it. MFMA: the number of a byte, and a
  * word; of scales that were loaded as a word, it takes the byte out. WMMA: the half of the lanes
  * that have the scales, their type, and a word of four. */
 static const char *scale_of(const WaveMma *w, int which, int i) {
-  enum { EACH = 4 };
   Llvm *p = w->p;
   if (w->is_wmma) {
-    const char *four = llvm_parts_of(p, w->scale[which], EACH)[i];
+    const char *four = llvm_parts_of(p, w->scale[which], SCALES)[i];
     return arena_printf(p->arena, "i32:0 i32:0 i32:%s", recast(p, "<4 x i8>", four, "i32"));
   }
   Held *h = w->scale[which];
-  bool whole = h->forms && h->forms->width % EACH == 0;
-  const char *word = whole ? recast(p, "<4 x i8>", llvm_parts_of(p, h, EACH)[i / EACH], "i32")
+  bool whole = w->in_words[which];
+  const char *word = whole ? recast(p, "<4 x i8>", llvm_parts_of(p, h, SCALES)[i / SCALES], "i32")
                            : llvm_let(p, "zext i8 %s to i32", llvm_element_of(p, h, i));
-  return arena_printf(p->arena, "i32:%d i32:%s", whole ? i % EACH : 0, word);
+  return arena_printf(p->arena, "i32:%d i32:%s", whole ? i % SCALES : 0, word);
 }
 
 static const char *scaled_arguments(const WaveMma *w, int a, int b) {
@@ -224,7 +236,10 @@ static bool open_product(WaveMma *w, const Op *op) {
       w->acc->n != (int64_t)w->copies[0] * w->copies[1] * w->each[2])
     return llvm_fail(p, op, "this many copies");
   w->is_wmma = is_wmma(w->row);
-  for (int i = 0; i < 2 && op->nargs == 5; i++) w->scale[i] = llvm_held_get(p, op->args[3 + i]);
+  for (int i = 0; i < 2 && op->nargs == 5; i++) {
+    w->scale[i] = llvm_held_get(p, op->args[3 + i]);
+    w->in_words[i] = comes_in_words(op->args[3 + i]);
+  }
   w->takes = arguments(w);
   w->name = intrinsic(p, w->row, w->a->dtype, w->b->dtype);
   w->operand[0] = operand_type(p, w->row, w->a->dtype, w->each[0]);
