@@ -289,6 +289,28 @@ TEST(products_in_branches) {
   }
 }
 
+/* The same for values that lanes exchange: only one lane stores what it got from the lane `by`
+ * apart. */
+TEST(exchanges_in_branches) {
+  for (size_t c = 0; c < WV_LEN(chips); c++)
+    for (int by = 1; by < lanes_of(chips[c]); by *= 2) {
+      char text[512];
+      int lanes = lanes_of(chips[c]);
+      fill_count = lanes, fill_type = DTYPE_f32;
+      snprintf(text, sizeof text,
+               "thread kernel @k(%%a: mem<N, f32>, %%b: mem<N, f32>, %%c: mem<N, f32>)\n"
+               "  launch grid (1) block (%d) wave %d\n  bind N = %d\n{\n"
+               "  %%o = expr $T0 : i32\n  %%x = load %%a, %%o : f32\n"
+               "  %%y = shuffle xor %%x {by = %d}\n  %%s = add %%x, %%y\n"
+               "  %%m = expr Eq($T0, 0) : i1\n"
+               "  if %%m {\n    store %%s, %%c, %%o\n  }\n}\n",
+               lanes, lanes, lanes, by);
+      bool ok = amd_agrees(text, chips[c], fill_bits, 0);
+      if (!ok) printf("%d apart on %s\n", by, chips[c]);
+      CHECK(ok);
+    }
+}
+
 /* ---- memory ---- */
 
 static void fill_memory(Lab *l) {
@@ -325,4 +347,5 @@ TEST(masked_memory) {
 }
 
 TESTS_MAIN(RUN(integers) RUN(floats) RUN(functions_of_f32) RUN(large_operands) RUN(casts)
-               RUN(shuffles) RUN(products) RUN(products_in_branches) RUN(masked_memory))
+               RUN(shuffles) RUN(products) RUN(products_in_branches) RUN(exchanges_in_branches)
+                   RUN(masked_memory))
