@@ -128,9 +128,11 @@ static void put_attributes(Llvm *p, const LaunchSpec *launch, StrBuf *out) {
   for (size_t i = 0; i < WV_LEN(unused); i++) sb_printf(out, " \"amdgpu-no-%s\"", unused[i]);
   if (!row_value(p->k, CONSTRAINT_subnormals, 1))
     sb_puts(out, " \"denormal-fp-math-f32\"=\"preserve-sign,preserve-sign\"");
-  /* Without clusters a workgroup needs no code to find out its place in one. */
+  /* Without clusters a workgroup needs no code to find out its place in one. Registers above v255
+   * are not used: LLVM 22 puts some s_set_vgpr_msb too early, so that an instruction before it reads
+   * another register. */
   if (target_has(p->amd->target, FEATURE_WMMA_1250))
-    sb_puts(out, " \"amdgpu-cluster-dims\"=\"0,0,0\"");
+    sb_puts(out, " \"amdgpu-cluster-dims\"=\"0,0,0\" \"amdgpu-num-vgpr\"=\"256\"");
   sb_puts(out, " }\n");
 }
 
