@@ -5,7 +5,7 @@ import pytest
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
-from test_emu_list import has_llvm
+from amd_utils import has_llvm
 from wave_lang import CompileError, WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import (
     GLOBAL_ADDRESS_SPACE as GLOBAL,

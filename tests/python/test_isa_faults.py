@@ -10,7 +10,7 @@ import pytest
 
 from compiler_steps import copied
 from kernel_list import EVERY_CASE, FULL
-from test_emu_list import has_llvm
+from amd_utils import has_llvm
 from wave_lang import LaunchError
 
 pytestmark = pytest.mark.skipif(not has_llvm(), reason="there is no libLLVM with AMD GPUs")
