@@ -1,5 +1,9 @@
 /* test_llvm_runtime.c: libLLVM through dlopen, its errors, and the loader of object code. */
 #define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "unit/cpu_kit.h"
 
 static const char good[] = "define i64 @twice(i64 %x) nounwind {\n"
@@ -16,6 +20,41 @@ static const LlvmCode *compiled(Arena *a, const LlvmLibrary *l, const char *ir,
 static CpuImage *loaded(Arena *a, const LlvmLibrary *l, const char *ir, const char **error) {
   const LlvmCode *code = compiled(a, l, ir, error);
   return code ? cpu_object_load(code->bytes, code->size, a, error) : NULL;
+}
+
+enum { OPENERS = 4, PROCESSES = 100 };
+
+static void *open_and_search(void *start) {
+  Arena *a = arena_new();
+  const char *error = NULL;
+  LlvmRef target = NULL;
+  char *why = NULL;
+  pthread_barrier_wait(start);
+  const LlvmLibrary *l = llvm_library_open(a, "the test needs", 0, &error);
+  if (l) l->GetTargetFromTriple("no-such-machine", &target, &why); /* visits the whole list */
+  return NULL;
+}
+
+/* A process ends by itself, or is killed. */
+static void open_at_once(void) {
+  pthread_t threads[OPENERS];
+  pthread_barrier_t start;
+  alarm(30);
+  pthread_barrier_init(&start, NULL, OPENERS);
+  for (int i = 0; i < OPENERS; i++) pthread_create(&threads[i], NULL, open_and_search, &start);
+  for (int i = 0; i < OPENERS; i++) pthread_join(threads[i], NULL);
+  _exit(0);
+}
+
+/* Before this process loads it. Without the lock three of a hundred processes did not end. */
+TEST(threads_open_it_at_once) {
+  for (int i = 0; i < PROCESSES; i++) {
+    int status = 0;
+    pid_t child = fork();
+    if (!child) open_at_once();
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    if (!WIFEXITED(status)) break;
+  }
 }
 
 TEST(compile_and_call) {
@@ -140,5 +179,5 @@ TEST(library_by_name) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(compile_and_call) RUN(relocations) RUN(mistakes) RUN(fatal_errors)
-               RUN(damaged_objects) RUN(library_by_name))
+TESTS_MAIN(RUN(threads_open_it_at_once) RUN(compile_and_call) RUN(relocations) RUN(mistakes)
+               RUN(fatal_errors) RUN(damaged_objects) RUN(library_by_name))

@@ -69,6 +69,32 @@ static bool init_targets(LlvmLibrary *l, StrBuf *why) {
   return init_target(l, own, why);
 }
 
+/* Of all threads: searching takes longer than opening a library that is already loaded, so its path
+ * is remembered, since it stays loaded. */
+typedef struct Remembered {
+  pthread_mutex_t lock;
+  char path[2][1024]; /* the preferred one, the newest; "": none yet */
+} Remembered;
+
+static Remembered *remembered(void) {
+  static Remembered last = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  return &last;
+}
+
+static void unlock(void *lock) { pthread_mutex_unlock(lock); }
+
+/* One thread at a time: LLVM's list of targets becomes a ring if two add to it at once. */
+static bool init_alone(LlvmLibrary *l, StrBuf *why) {
+  Held held;
+  pthread_mutex_t *lock = &remembered()->lock;
+  pthread_mutex_lock(lock);
+  landing_hold(&held, unlock, lock);
+  bool ok = init_targets(l, why);
+  landing_let_go(&held);
+  pthread_mutex_unlock(lock);
+  return ok;
+}
+
 static bool try_open(LlvmLibrary *l, Arena *a, const char *path, StrBuf *tried) {
   l->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!l->library) {
@@ -76,7 +102,7 @@ static bool try_open(LlvmLibrary *l, Arena *a, const char *path, StrBuf *tried) 
     return false;
   }
   StrBuf why = {.arena = a};
-  if (bind_all(l, &why) && init_targets(l, &why)) {
+  if (bind_all(l, &why) && init_alone(l, &why)) {
     Dl_info info;
     bool known = dladdr(*(void **)&l->GetVersion, &info) && info.dli_fname;
     l->path = arena_strdup(a, known ? info.dli_fname : path);
@@ -123,18 +149,6 @@ static bool try_folders(LlvmLibrary *l, Arena *a, StrBuf *tried) {
     globfree(&files);
   }
   return found;
-}
-
-/* Searching takes longer than opening a library that is already loaded: its path is remembered for
- * the process, since it stays loaded. */
-typedef struct Remembered {
-  pthread_mutex_t lock;
-  char path[2][1024]; /* the preferred one, the newest; "": none yet */
-} Remembered;
-
-static Remembered *remembered(void) {
-  static Remembered last = {.lock = PTHREAD_MUTEX_INITIALIZER};
-  return &last;
 }
 
 static bool try_remembered(LlvmLibrary *l, Arena *a, bool newest) {
