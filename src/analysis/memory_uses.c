@@ -1,6 +1,8 @@
 /* memory_uses.c: see memory_uses.h. */
 #include "analysis/memory_uses.h"
 
+#include <string.h>
+
 #include "analysis/analysis.h"
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
@@ -64,14 +66,9 @@ static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const
   }
 }
 
-static const Sym *slot_of(const Op *op) {
-  const Attr *slot = op_attr(op, ATTR_slot);
-  return slot ? slot->sym : NULL;
-}
-
 static void add_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
                     Touch how) {
-  add_slot_use(k, a, m, op, memory, how, slot_of(op));
+  add_slot_use(k, a, m, op, memory, how, op_slot(op));
 }
 
 /* A tile left in shared memory is read by the matrix instructions that use it. */
@@ -86,7 +83,7 @@ static bool is_left_in_memory(const Kernel *k, const Op *op) {
 static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *read) {
   const Attr *pending = op_attr(op, ATTR_pending);
   const Op *loop = op->parent->owner;
-  const Sym *slot = slot_of(read);
+  const Sym *slot = op_slot(read);
   add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, slot);
   for (int i = 1; pending && slot && loop && loop->kind == OP_for && i <= pending->integer; i++) {
     const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
@@ -108,7 +105,7 @@ bool memory_is_ahead(const Op *op) { return copy_is_awaited(op) && op_has(op, AT
 static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   const Op *loop = wait->parent->owner;
   int64_t ago = op_attr(wait, ATTR_pending)->integer + (op_comes_before(copy, wait) ? 0 : 1);
-  const Sym *slot = slot_of(copy);
+  const Sym *slot = op_slot(copy);
   if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for)
     return sym_symbol(k->cx->sym, "$slot", true); /* any */
   const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
@@ -158,6 +155,14 @@ const MemoryUses *find_memory_uses(Kernel *k, const Facts *known) {
   MemoryUses *m = ARENA_NEW(known->arena, MemoryUses);
   for (Op *op = ir_first(k); op; op = ir_next(op)) add_op(k, known->arena, m, op);
   return m;
+}
+
+/* ---- order ---- */
+
+bool memory_is_ordered_by(const Op *op, const char *scope) {
+  if (op->kind != OP_barrier) return op->kind == OP_shared_barrier;
+  const char *who = op_attr(op, ATTR_mode)->text;
+  return strcmp(who, scope) == 0 || strcmp(who, "workgroup") == 0 || strcmp(who, "cluster") == 0;
 }
 
 /* ---- bytes ---- */

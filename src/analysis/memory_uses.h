@@ -26,6 +26,10 @@ typedef struct MemoryUses {
 /* An asynchronous copy that completes with a group that the kernel itself waits for. */
 bool memory_is_ahead(const Op *op);
 
+/* A barrier of the threads in `scope` ("workgroup", or "wave" if that is all of them) that orders
+ * their accesses to memory. */
+bool memory_is_ordered_by(const Op *op, const char *scope);
+
 /* False: the two memories never share bytes. Arguments do not overlap; allocations do when both
  * have a `base` and their bytes intersect. */
 bool memories_overlap(const MemoryUses *m, int a, int b);

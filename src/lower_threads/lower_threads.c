@@ -249,25 +249,13 @@ static LowerFn *family_of(const Op *op) {
   return info->flags & OPF_SYNC ? lower_plain : lower_elementwise;
 }
 
-/* Other threads may read shared memory after this op, or what follows it is unknown. */
-static bool ends_copies(const Op *op) {
-  unsigned flags = op_info[op->kind].flags;
-  if (op->kind == OP_async_commit) return false;
-  return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
-}
-
-/* It does not affect other threads. */
-static bool is_private(const Op *op) {
-  return !op->body && (op_is_pure(op) || op->kind == OP_read);
-}
-
 /* Products are waited for where their results are needed, or where other threads may overwrite what
  * they read. Prefetched copies know which slots products read. */
 static void end_products(Lower *l, const Op *op) {
   int n = l->flying.n, last = n - 1;
   if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
-  while (is_private(op) && last >= 0 && !op_takes(op, l->flying.at[last])) last--;
-  lower_wait_products(l, is_private(op) ? n - 1 - last : l->pending);
+  while (op_is_private(op) && last >= 0 && !op_takes(op, l->flying.at[last])) last--;
+  lower_wait_products(l, op_is_private(op) ? n - 1 - last : l->pending);
 }
 
 static bool lower_region(Lower *l, const Region *from) {
@@ -275,7 +263,7 @@ static bool lower_region(Lower *l, const Region *from) {
     LowerFn *fn = family_of(op);
     l->at = op->at;
     end_products(l, op);
-    if (ends_copies(op)) lower_wait(l);
+    if (copy_ends_before(op)) lower_wait(l);
     if (!fn) return emit_refuse(l, op, "this op");
     if (!fn(l, op)) return false;
     if (l->refused) return emit_refuse(l, op, l->refused);

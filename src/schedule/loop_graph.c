@@ -33,6 +33,7 @@ typedef struct Build {
   Vec(Wait) waits;      /* for groups or phases */
   int pending;          /* products that may still be in flight after the next wait */
   int groups;           /* of copies, closed so far */
+  const char *scope;    /* of the barriers that join the workgroup's waves */
 } Build;
 
 /* ---- events ---- */
@@ -101,11 +102,6 @@ static bool split_slot(const Build *b, const Sym *slot, int *ahead, int *slots) 
   return above_counter(b, sym_arg(b->k->cx->sym, slot, 0), ahead);
 }
 
-static const Sym *slot_of(const Op *op) {
-  const Attr *slot = op_attr(op, ATTR_slot);
-  return slot ? slot->sym : NULL;
-}
-
 /* ---- waits ---- */
 
 static void add_wait(Build *b, const Op *op) {
@@ -139,7 +135,7 @@ static bool is_phase(const Build *b, const Op *wait, const Sym *iteration, int s
 /* Both waves wait for the phase that ends with the copies of one iteration. */
 static void await_phase(Build *b, const Wait *wait) {
   int waited, slots, ahead;
-  const Sym *slot = slot_of(wait->op);
+  const Sym *slot = op_slot(wait->op);
   if (!split_slot(b, slot, &waited, &slots)) return;
   if (!is_phase(b, wait->op, sym_arg(b->k->cx->sym, slot, 0), slots)) return;
   for (int i = 0; i < b->copies.n; i++) {
@@ -160,10 +156,6 @@ static void add_waits(Build *b) {
 
 /* ---- products ---- */
 
-static bool is_private(const Op *op) {
-  return !op->body && (op_is_pure(op) || op->kind == OP_read);
-}
-
 /* Waits for the first n products, of `distance` iterations ago. */
 static void end_first(Build *b, const Op *op, int n, int distance) {
   if (!n) return;
@@ -176,7 +168,7 @@ static void end_first(Build *b, const Op *op, int n, int distance) {
 static void end_products(Build *b, const Op *op) {
   int needed = 0;
   if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
-  if (!is_private(op)) {
+  if (!op_is_private(op)) {
     end_first(b, op, b->products.n, b->pending);
     return;
   }
@@ -267,30 +259,16 @@ static void add_region(Build *b, const Op *outer) {
 
 /* ---- the body ---- */
 
-static bool joins_waves(const Build *b, const Op *op) {
-  const Constraint *machine = kernel_constraint(b->k, CONSTRAINT_machine, NULL);
-  if (op->kind != OP_barrier) return op->kind == OP_shared_barrier;
-  if (op_has(op, ATTR_bar)) return false;
-  const char *who = op_attr(op, ATTR_mode)->text;
-  return strcmp(who, "wave") != 0 || (machine && machine->machine.waves == 1);
-}
-
-static bool ends_copies(const Op *op) {
-  unsigned flags = op_info[op->kind].flags;
-  if (op->kind == OP_async_commit) return false;
-  return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
-}
-
 static void add_op(Build *b, const Op *op) {
   end_products(b, op);
-  if (ends_copies(op) && b->loose.n) {
+  if (copy_ends_before(op) && b->loose.n) {
     add_each(b, op);
     for (int i = 0; i < b->loose.n; i++) await_own(b, &b->loose.at[i], b->last, 0);
     b->loose.n = 0;
   }
   b->groups += op->kind == OP_async_commit;
   if (op->body) add_region(b, op);
-  else if (joins_waves(b, op)) add_barrier(b, op);
+  else if (memory_is_ordered_by(op, b->scope)) add_barrier(b, op);
   else if (op->kind == OP_async_wait || op->kind == OP_mbar_wait) add_wait(b, op);
   else if (touches_memory(b, op)) add_touch(b, op);
 }
@@ -299,6 +277,8 @@ LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop) {
   LoopGraph g = {.loop = loop};
   Build b = {.arena = a, .k = k, .m = m, .g = &g, .first = {-1, -1}, .last = {-1, -1}};
   const Attr *axis = op_attr(loop, ATTR_axis);
+  const MachineSpec *machine = kernel_machine(k);
+  b.scope = machine && machine->waves == 1 ? "wave" : "workgroup";
   b.counter = axis ? ir_loop_counter(k, axis->sym) : sym_int(k->cx->sym, 0);
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
   for (int w = 0; w < LOOP_WAVES && b.last[w] >= 0; w++) add_order(&b, b.last[w], b.first[w], 1);

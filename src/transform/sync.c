@@ -200,12 +200,6 @@ static void flow_op(Sync *s, Set since, const Op *op) {
     if (s->m->uses.at[i].op == op) since[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
-static bool orders_memory(const Sync *s, const Op *op) {
-  if (op->kind != OP_barrier) return op->kind == OP_shared_barrier;
-  const char *who = op_attr(op, ATTR_mode)->text;
-  return strcmp(who, s->scope) == 0 || strcmp(who, "workgroup") == 0 || strcmp(who, "cluster") == 0;
-}
-
 static void flow_region(Sync *s, Set since, const Region *r);
 
 static Set uses_of(const Sync *s, Set set, When when) { return set + (int)when * s->words; }
@@ -258,7 +252,7 @@ static void flow_loop(Sync *s, Set since, const Op *op) {
 
 static void flow_region(Sync *s, Set since, const Region *r) {
   for (const Op *op = r->first; op && !s->later; op = op->next) {
-    if (s->barrier[op->id] || orders_memory(s, op)) memset(since, 0, set_bytes(s));
+    if (s->barrier[op->id] || memory_is_ordered_by(op, s->scope)) memset(since, 0, set_bytes(s));
     if (!op->body) flow_op(s, since, op);
     else if (op->kind == OP_if) flow_if(s, since, op);
     else flow_loop(s, since, op);

@@ -82,6 +82,19 @@ bool copy_is_awaited(const Op *op) {
   return copy_goes_by(op, "async") || copy_goes_by(op, "direct");
 }
 
+bool op_is_private(const Op *op) { return !op->body && (op_is_pure(op) || op->kind == OP_read); }
+
+bool copy_ends_before(const Op *op) {
+  unsigned flags = op_info[op->kind].flags;
+  if (op->kind == OP_async_commit) return false;
+  return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
+}
+
+const Sym *op_slot(const Op *op) {
+  const Attr *slot = op_attr(op, ATTR_slot);
+  return slot ? slot->sym : NULL;
+}
+
 Value *copy_barriers(const Op *op) {
   return copy_goes_by(op, "tma") && op->nargs == 3 ? op->args[2] : NULL;
 }

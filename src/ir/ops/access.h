@@ -62,6 +62,14 @@ bool copy_is_awaited(const Op *op);
  * copy's. NULL: it is not a TMA copy, or they have not been created yet. */
 Value *copy_barriers(const Op *op);
 
+/* It affects no other thread. */
+bool op_is_private(const Op *op);
+/* Copies that the kernel does not wait for itself must be complete before it: other threads may read
+ * shared memory after it, or what follows it is unknown. */
+bool copy_ends_before(const Op *op);
+/* The slot of a ring that an op names; NULL: none. */
+const Sym *op_slot(const Op *op);
+
 /* The parameter or allocation that a memory stands for: for a carried one, its initial value. */
 const Value *memory_root(const Value *memory);
 static inline bool memory_is_scratch(const Value *memory) {
