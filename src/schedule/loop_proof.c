@@ -70,7 +70,7 @@ static void check_order(Prover *p, const LoopAccess *x, const LoopAccess *y) {
   for (int v = 0; v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
       if (needs_no_order(x, v, y, w) || !find_gap(p, x, v, y, w, &gap)) continue;
-      report(p, (LoopPair){LOOP_unordered, x, y, gap, v != w});
+      report(p, (LoopPair){x, y, gap, v != w, false});
       return;
     }
 }
@@ -84,7 +84,7 @@ static void check_filled(Prover *p, const LoopAccess *fill, const LoopAccess *re
     for (int w = 0; w < LOOP_WAVES; w++) {
       if (fill->ends[v] < 0 || read->begins[w] < 0) continue;
       if (order_holds(p->table, (Order){fill->ends[v], read->begins[w], from})) continue;
-      report(p, (LoopPair){LOOP_stale, fill, read, from, v != w});
+      report(p, (LoopPair){fill, read, from, v != w, true});
       return;
     }
 }
@@ -118,28 +118,26 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
 
 /* ---- text ---- */
 
-static void print_access(StrBuf *out, const Kernel *k, const Prover *p, const LoopAccess *x) {
-  sb_printf(out, "`%s %%%s`", op_info[x->op->kind].name,
-            memory_name(k, p->m->memories.at[x->memory]));
+static void print_access(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopAccess *x) {
+  sb_printf(out, "`%s %%%s`", op_info[x->op->kind].name, memory_name(k, m->memories.at[x->memory]));
 }
 
-static void print_finding(StrBuf *out, const Kernel *k, const Prover *p, const LoopPair *f) {
+static void print_finding(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopPair *f) {
   const LoopAccess *x = f->distance < 0 ? f->second : f->first;
   const LoopAccess *y = f->distance < 0 ? f->first : f->second;
   int later = abs(f->distance);
   sb_puts(out, "  ");
-  print_access(out, k, p, x);
+  print_access(out, k, m, x);
   sb_puts(out, " and ");
-  print_access(out, k, p, y);
+  print_access(out, k, m, y);
   if (later) sb_printf(out, " of %d iteration%s later", later, later > 1 ? "s" : "");
   if (f->other_wave) sb_puts(out, ", by another wave,");
-  sb_puts(out, f->verdict == LOOP_stale ? " are in the wrong order\n" : " are not ordered\n");
+  sb_puts(out, f->stale ? " are in the wrong order\n" : " are not ordered\n");
 }
 
 static void print_loop(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopProof *proof) {
   Arena *a = arena_new();
   const Op *loop = proof->graph.loop;
-  Prover p = {.m = m};
   sb_printf(out, "loop %s", sym_text(a, op_attr(loop, ATTR_axis)->sym));
   if (loop->at.file && loop->at.line)
     sb_printf(out, "  at %s:%u", sources_name(&k->cx->sources, loop->at.file), loop->at.line);
@@ -147,7 +145,7 @@ static void print_loop(StrBuf *out, const Kernel *k, const MemoryUses *m, const 
   if (proof->waiting.n) sb_puts(out, "  waits for itself\n");
   else if (!proof->findings.n)
     sb_printf(out, "  all %d conflicting pairs of accesses are ordered\n", proof->pairs);
-  for (int i = 0; i < proof->findings.n; i++) print_finding(out, k, &p, &proof->findings.at[i]);
+  for (int i = 0; i < proof->findings.n; i++) print_finding(out, k, m, &proof->findings.at[i]);
   arena_free(a);
 }
 

@@ -10,21 +10,19 @@
 #include "analysis/distribute.h"
 #include "schedule/loop_graph.h"
 
-typedef enum LoopVerdict { LOOP_ordered, LOOP_unordered, LOOP_stale, LOOP_deadlock } LoopVerdict;
-
-/* A pair of accesses, and the iterations from the first to the second. */
+/* A pair of accesses that is out of order, and the iterations from the first to the second. */
 typedef struct LoopPair {
-  LoopVerdict verdict;
   const LoopAccess *first, *second;
   int distance;
   bool other_wave;
+  bool stale; /* ordered, but what is read was not filled yet */
 } LoopPair;
 
 typedef struct LoopProof {
   LoopGraph graph;
-  int64_t most;            /* iterations, if that many are known; otherwise INT64_MAX */
-  int pairs;               /* that conflict */
-  Vec(LoopPair) findings;  /* all but ordered ones */
+  int64_t most; /* iterations, if that many are known; otherwise INT64_MAX */
+  int pairs;    /* that conflict */
+  Vec(LoopPair) findings;
   Vec(const Op *) waiting; /* of a deadlock */
 } LoopProof;
 
