@@ -99,6 +99,22 @@ static void cut_arguments(const Llvm *p, StrBuf *out) {
   }
 }
 
+/* ---- values ---- */
+
+const char *amd_recast(Llvm *p, const char *from, const char *v, const char *to) {
+  return strcmp(from, to) == 0 ? v : llvm_let(p, "bitcast %s %s to %s", from, v, to);
+}
+
+const char *amd_hidden(Llvm *p, const char *type, const char *v) {
+  return llvm_let(p, "call %s asm \"\", \"=v,0\"(%s %s)", type, type, v);
+}
+
+const char *amd_pinned(Llvm *p, const char *type, const char *v) {
+  return llvm_let(p, "call %s asm sideeffect \"\", \"=v,0\"(%s %s)", type, type, v);
+}
+
+/* ---- the module ---- */
+
 /* The value of a row of the header; `otherwise`: there is none. */
 static int64_t row_value(const Kernel *k, ConstraintKind kind, int64_t otherwise) {
   const Constraint *row = kernel_constraint(k, kind, NULL);

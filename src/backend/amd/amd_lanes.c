@@ -63,12 +63,6 @@ static const char *swap_banks(Llvm *p, const char *word) {
 
 /* ---- between rows ---- */
 
-/* LLVM moves these instructions into a branch in which only some lanes use the result, as it does
- * with WMMA (amd_mma.c); the lanes that do not enter it then contribute nothing. */
-static const char *pinned(Llvm *p, const char *word) {
-  return llvm_let(p, "call i32 asm sideeffect \"\", \"=v,0\"(i32 %s)", word);
-}
-
 /* RDNA: each lane reads the lane of the other row that it names: four bits for each lane. */
 static const char *swap_rows(Llvm *p, int by, const char *word) {
   uint32_t select[2] = {0};
@@ -80,7 +74,7 @@ static const char *swap_rows(Llvm *p, int by, const char *word) {
                                 "i32 poison, i32 %s, i32 %" PRIu32 ", i32 %" PRIu32
                                 ", i1 false, i1 true",
                                 word, select[0], select[1]));
-  return pinned(p, word);
+  return amd_pinned(p, "i32", word);
 }
 
 static bool swaps_halves(const Llvm *p, int by) {
@@ -99,7 +93,7 @@ static const char *swap_halves(Llvm *p, int by, const char *word) {
   const char *high = llvm_let(p, "extractvalue { i32, i32 } %s, 1", both);
   const char *bit = llvm_let(p, "and i32 %s, %d", own_lane(p), by);
   const char *is_low = llvm_let(p, "icmp eq i32 %s, 0", bit);
-  return pinned(p, llvm_let(p, "select i1 %s, i32 %s, i32 %s", is_low, high, low));
+  return amd_pinned(p, "i32", llvm_let(p, "select i1 %s, i32 %s, i32 %s", is_low, high, low));
 }
 
 /* ---- through the crossbar ---- */
@@ -142,9 +136,8 @@ static const char *move_long(Llvm *p, const Way *w, const char *elem, const char
 
 /* LLVM 22 folds a move between lanes into v_bitop3_b16, and forgets which function that computes:
  * what 16-bit instructions may use is hidden from it. */
-static const char *hidden(Llvm *p, const char *word) {
-  if (!target_has(p->amd->target, FEATURE_WMMA_1250)) return word;
-  return llvm_let(p, "call i32 asm \"\", \"=v,0\"(i32 %s)", word);
+static const char *hidden_moves(Llvm *p, const char *word) {
+  return target_has(p->amd->target, FEATURE_WMMA_1250) ? amd_hidden(p, "i32", word) : word;
 }
 
 /* As many elements as fit into a word. */
@@ -156,7 +149,7 @@ static const char *move_part(Llvm *p, const Way *w, DType t, int n, const char *
   if (strcmp(type, exact) != 0) v = llvm_let(p, "bitcast %s %s to %s", type, v, exact);
   if (bits < 32) v = llvm_let(p, "zext %s %s to i32", exact, v);
   v = move_word(p, w, v);
-  if (llvm_elem_bits(t) < 32) v = hidden(p, v);
+  if (llvm_elem_bits(t) < 32) v = hidden_moves(p, v);
   if (bits < 32) v = llvm_let(p, "trunc i32 %s to %s", v, exact);
   if (strcmp(type, exact) != 0) v = llvm_let(p, "bitcast %s %s to %s", exact, v, type);
   return v;

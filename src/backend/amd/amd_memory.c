@@ -64,23 +64,14 @@ static const char *word_suffix(int bytes) {
   return suffix[bytes];
 }
 
-static const char *recast(Llvm *p, const char *from, const char *v, const char *to) {
-  return strcmp(from, to) == 0 ? v : llvm_let(p, "bitcast %s %s to %s", from, v, to);
-}
-
 /* An immediate in the instruction has 12 bits. */
 enum { BUFFER_IMM = 4096 };
-
-/* The same value, of which LLVM knows nothing. */
-static const char *opaque(Llvm *p, const char *v) {
-  return llvm_let(p, "call i32 asm \"\", \"=v,0\"(i32 %s)", v);
-}
 
 /* "i32 offset, i32 scalar offset": outside the buffer where the lane is inactive. The sum of
  * offset and immediate must not wrap around in the instruction; the scalar offset, which is not
  * part of the comparison with the length, takes what is left of the immediate. LLVM makes a constant
  * in an offset the immediate without asking whether the rest is negative, so such offsets are
- * opaque. */
+ * hidden. */
 static const char *buffer_offset(const Piece *x) {
   Llvm *p = x->p;
   const AmdAddress *a = &x->address;
@@ -88,7 +79,7 @@ static const char *buffer_offset(const Piece *x) {
   bool apart = a->counts && a->imm > 0;
   int64_t low = apart ? a->imm % BUFFER_IMM : 0, high = apart ? a->imm - low : 0;
   if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %" PRId64, near, a->imm);
-  if (!a->splits) near = opaque(p, near);
+  if (!a->splits) near = amd_hidden(p, "i32", near);
   if (x->test) near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, x->test, near);
   if (low) near = llvm_let(p, "add nuw i32 %s, %" PRId64, near, low);
   if (high) scalar = llvm_let(p, "add i32 %s, %" PRId64, scalar, high);
@@ -114,7 +105,7 @@ static const char *buffer_load(const Piece *x) {
   const char *args = arena_printf(p->arena, "ptr addrspace(8) %s, %s, i32 %d", x->buffer,
                                   buffer_offset(x), cache_policy(x));
   const char *v = llvm_call(p, word, name, "ptr addrspace(8), i32, i32, i32", args);
-  return recast(p, word, v, type_of(x));
+  return amd_recast(p, word, v, type_of(x));
 }
 
 static void buffer_store(const Piece *x, const char *v) {
@@ -122,7 +113,7 @@ static void buffer_store(const Piece *x, const char *v) {
   const char *word = word_type(x->bytes);
   const char *name =
       arena_printf(p->arena, "llvm.amdgcn.raw.ptr.buffer.store.%s", word_suffix(x->bytes));
-  v = recast(p, type_of(x), v, word);
+  v = amd_recast(p, type_of(x), v, word);
   llvm_call_void(p, name, arena_printf(p->arena, "%s, ptr addrspace(8), i32, i32, i32", word),
                  arena_printf(p->arena, "%s %s, ptr addrspace(8) %s, %s, i32 %d", word, v,
                               x->buffer, buffer_offset(x), cache_policy(x)));
@@ -250,7 +241,7 @@ static const char *load_flag(const Piece *x) {
     v = llvm_guard_phi(p, g, word, v, block, "0");
   }
   llvm_line(p, "fence %sacquire", scope_of(x));
-  return recast(p, word, v, type_of(x));
+  return amd_recast(p, word, v, type_of(x));
 }
 
 static void store_flag(const Piece *x, const char *v) {
@@ -258,7 +249,7 @@ static void store_flag(const Piece *x, const char *v) {
   LlvmGuard g = {0};
   const char *word = arena_printf(p->arena, "i%d", x->bytes * 8);
   llvm_line(p, "fence %srelease", scope_of(x));
-  v = recast(p, type_of(x), v, word);
+  v = amd_recast(p, type_of(x), v, word);
   if (x->test) g = llvm_guard_open(p, x->test);
   llvm_line(p, "store atomic %s %s, %s %s %smonotonic, align %d", word, v, pointer_type(x),
             amd_pointer(p, &x->address), scope_of(x), x->bytes);

@@ -109,17 +109,13 @@ static const MmaInfo *native_row(const MmaInfo *row) {
 
 /* ---- one instruction ---- */
 
-static const char *recast(Llvm *p, const char *from, const char *v, const char *to) {
-  return strcmp(from, to) == 0 ? v : llvm_let(p, "bitcast %s %s to %s", from, v, to);
-}
-
 /* Slice number `i` of an operand. 4- and 6-bit elements stay packed. */
 static const char *fragment(const WaveMma *w, int which, int i) {
   Held *h = which ? w->b : w->a;
   int n = w->each[which] * dtype_info[h->dtype].bits / llvm_elem_bits(h->dtype);
   if (n != w->each[which]) h = llvm_packed_of(w->p, h);
-  return recast(w->p, llvm_held_type(w->p, h->dtype, n), llvm_parts_of(w->p, h, n)[i],
-                w->operand[which]);
+  return amd_recast(w->p, llvm_held_type(w->p, h->dtype, n), llvm_parts_of(w->p, h, n)[i],
+                    w->operand[which]);
 }
 
 /* Appends the next word of `takes` to the types and to the arguments of a call. */
@@ -158,12 +154,13 @@ static const char *scale_of(const WaveMma *w, int which, int i) {
   Llvm *p = w->p;
   if (w->is_wmma) {
     const char *four = llvm_parts_of(p, w->scale[which], SCALES)[i];
-    return arena_printf(p->arena, "i32:0 i32:0 i32:%s", recast(p, "<4 x i8>", four, "i32"));
+    return arena_printf(p->arena, "i32:0 i32:0 i32:%s", amd_recast(p, "<4 x i8>", four, "i32"));
   }
   Held *h = w->scale[which];
   bool whole = w->in_words[which];
-  const char *word = whole ? recast(p, "<4 x i8>", llvm_parts_of(p, h, SCALES)[i / SCALES], "i32")
-                           : llvm_let(p, "zext i8 %s to i32", llvm_element_of(p, h, i));
+  const char *word = whole
+                         ? amd_recast(p, "<4 x i8>", llvm_parts_of(p, h, SCALES)[i / SCALES], "i32")
+                         : llvm_let(p, "zext i8 %s to i32", llvm_element_of(p, h, i));
   return arena_printf(p->arena, "i32:%d i32:%s", whole ? i % SCALES : 0, word);
 }
 
@@ -187,7 +184,7 @@ static const char *call_product(const WaveMma *w, int i, int j, const char *c) {
 /* Keeps the product where it is. */
 static const char *pinned(const WaveMma *w, const char *v) {
   if (!w->is_wmma) return v;
-  return llvm_let(w->p, "call %s asm sideeffect \"\", \"=v,0\"(%s %s)", w->sum, w->sum, v);
+  return amd_pinned(w->p, w->sum, v);
 }
 
 /* Adds step k of all products. Sums that do not depend on each other follow each other. */

@@ -6,6 +6,7 @@
  * copies all of them to the lower half and back in every iteration. */
 #include "backend/amd/amd_state.h"
 #include "ir/dtype.h"
+#include "ir/region_facts.h"
 
 /* SPARE: how far LLVM exceeded the number computed here, in attention and GEMMs, is at most 10. */
 enum { LOWER_HALF = 256, SPARE = 16 };
@@ -30,11 +31,9 @@ static int registers_of(const Value *v) {
 static const Op *end_of_use(const Op *use, const Region *home) {
   const Op *end = use;
   for (const Region *r = use->parent; r != home && r->owner; r = r->owner->parent)
-    if (r->owner->kind == OP_for || r->owner->kind == OP_while) end = r->last;
+    if (op_is_loop(r->owner)) end = r->last;
   return end;
 }
-
-static const Region *home_of(const Value *v) { return v->def ? v->def->parent : v->owner; }
 
 /* By value id: the number of the last op that needs it. Uses come after definitions, so going
  * backwards the last use of a new name is known when its op is reached. */
@@ -46,7 +45,7 @@ static int *last_uses(Arena *a, const Kernel *k) {
     const Op *op = ops[at];
     for (int i = 0; op && i < op->nargs; i++) {
       const Value *v = op->args[i];
-      int end = end_of_use(op, home_of(v))->id;
+      int end = end_of_use(op, region_of_value(v))->id;
       if (only_renames(op) && last[op->results[0].id] > end) end = last[op->results[0].id];
       if (end > last[v->id]) last[v->id] = end;
     }

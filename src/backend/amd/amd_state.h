@@ -30,6 +30,16 @@ typedef struct Amd {
 /* All allocations of a workgroup. */
 #define AMD_LDS_NAME "@wave_lds"
 
+/* ---- amd.c ---- */
+
+/* The same bits as another type. */
+const char *amd_recast(Llvm *p, const char *from, const char *v, const char *to);
+/* The same value, of which LLVM knows nothing. */
+const char *amd_hidden(Llvm *p, const char *type, const char *v);
+/* The same, computed here: LLVM moves instructions that combine lanes into a branch in which only
+ * some lanes use the result, and the lanes that do not enter it then contribute nothing. */
+const char *amd_pinned(Llvm *p, const char *type, const char *v);
+
 /* ---- amd_address.c ---- */
 
 void amd_find_offsets(Llvm *p); /* fills in `first` */
