@@ -226,7 +226,7 @@ static bool widen_all(Decode *x, IsaInstr *i) {
   for (int n = 0; n < i->nd; n++) there &= widen(x, &i->d[n], 3);
   if (strchr(i->row->types, '+')) i->s[i->ns - 1].index = i->d[0].index;
   isa_sets_msb(i, &x->msb);
-  return there || (x->why = "there is no such register", false);
+  return there || (x->why = "the chip lacks such a register", false);
 }
 
 static void note_registers(IsaInstr *i) {

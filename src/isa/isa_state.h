@@ -374,8 +374,8 @@ typedef enum IsaAtomic {
 
 /* False after reporting that an atomic operation cannot be executed on these bytes. */
 bool isa_atomic_aligned(IsaWave *w, int lane, const uint8_t *at, int bytes);
-/* An operation on 4 or 8 aligned bytes; returns the value before. Other threads of the host may execute
- * atomic operations on the same memory. */
+/* An operation on 4 or 8 aligned bytes; returns the value before. Other threads of the host may
+ * execute atomic operations on the same memory. */
 uint64_t isa_atomic(int op, uint8_t *at, int bytes, uint64_t value, uint64_t compare);
 
 #endif

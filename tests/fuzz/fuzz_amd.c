@@ -92,7 +92,7 @@ static void execute(Arena *a, const AmdImage *image, const IsaImage *code, Host 
                        {"code", (uint64_t)(uintptr_t)memory, image->size, false}};
   IsaImage moved = *code;
   moved.code = memory + (code->code - image->memory);
-  IsaLaunch l = {.kernel = isa_decode(a, &moved, kit_disassemble, &h->d, &error),
+  IsaLaunch l = {.kernel = isa_decode(a, &moved, llvm_disassemble, &h->d, &error),
                  .grid = {1, 1, 1},
                  .block = {64, 1, 1},
                  .args = args,

@@ -49,11 +49,6 @@ typedef struct IsaKit {
   "!6 = !DILocation(line: 12, column: 3, scope: !4)\n"                                             \
   "!7 = !DILocation(line: 300, column: 1, scope: !4)\n"
 
-static inline size_t kit_disassemble(void *user, const uint8_t *at, size_t bytes, uint64_t pc,
-                                     char *text, size_t room) {
-  return llvm_disassemble(user, at, bytes, pc, text, room);
-}
-
 static inline void kit_decode(IsaKit *k, const LlvmLibrary *l) {
   LlvmTarget t = amd_target(chip_named(k->code.chip));
   LlvmDisassembler d;
@@ -61,7 +56,7 @@ static inline void kit_decode(IsaKit *k, const LlvmLibrary *l) {
     k->error = "libLLVM has no disassembler for AMD GPUs";
     return;
   }
-  k->kernel = isa_decode(k->a, &k->code, kit_disassemble, &d, &k->error);
+  k->kernel = isa_decode(k->a, &k->code, llvm_disassemble, &d, &k->error);
   llvm_disassemble_close(&d);
 }
 

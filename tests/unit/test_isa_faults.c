@@ -284,7 +284,8 @@ TEST(unknown_on_gfx1250) {
     const char *const *lines;
     const char *error;
   } cases[] = {
-      {GFX9("s_set_vgpr_msb 0xc0", "v_mov_b64_e32 v[255:256], 0"), "there is no such register"},
+      {GFX9("s_set_vgpr_msb 0xc0", "v_mov_b64_e32 v[255:256], 0"),
+       "the chip lacks such a register"},
       {GFX9("s_set_vgpr_msb 1", "s_cbranch_scc0 1", "s_set_vgpr_msb 0", "s_nop 0", "s_branch -4"),
        "numbered differently"},
       {GFX9("s_getreg_b32 s3, hwreg(HW_REG_IB_STS2, 4, 2)"), "s_getreg_b32"},

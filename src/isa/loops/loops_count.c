@@ -21,12 +21,12 @@ static const char *target_name(const IsaImage *image) {
   return chip ? chip->target : image->chip;
 }
 
-/* Of a chip without a row: those of gfx942. */
+/* A chip without a row is taken for one that the first row describes. */
 static const Units *units_of(const IsaImage *image) {
   const char *target = target_name(image);
   for (size_t i = 0; i < WV_LEN(units); i++)
     if (strcmp(units[i].target, target) == 0) return &units[i];
-  return &units[1];
+  return units;
 }
 
 static const TargetInfo *machine_of(const IsaImage *image) {
@@ -40,8 +40,6 @@ static int wave_lanes(const IsaImage *image) {
 
 /* ---- occupancy ---- */
 
-static int divide_up(int n, int by) { return (n + by - 1) / by; }
-
 static void limit_waves(LoopRoom *r, int waves, const char *why) {
   if (waves < r->waves) r->waves = waves, r->limit = why;
 }
@@ -49,10 +47,10 @@ static void limit_waves(LoopRoom *r, int waves, const char *why) {
 LoopRoom loops_room(const LoopKernel *k) {
   enum { SCALAR_GRANULE = 16 };
   const Units *u = units_of(k->image);
-  int lanes = wave_lanes(k->image), vector = divide_up((int)k->vector, u->granule) * u->granule;
-  int scalar = divide_up((int)k->scalar, SCALAR_GRANULE) * SCALAR_GRANULE;
+  int lanes = wave_lanes(k->image), vector = ceil_div((int)k->vector, u->granule) * u->granule;
+  int scalar = ceil_div((int)k->scalar, SCALAR_GRANULE) * SCALAR_GRANULE;
   LoopRoom r = {.waves = u->waves, .limit = "the hardware"};
-  r.waves_per_group = k->threads ? divide_up((int)k->threads, lanes) : 1;
+  r.waves_per_group = k->threads ? ceil_div((int)k->threads, lanes) : 1;
   if (vector) limit_waves(&r, u->registers / vector, "vector registers");
   if (u->scalars && scalar) limit_waves(&r, u->scalars / scalar, "scalar registers");
   int groups = r.waves * u->simds / r.waves_per_group; /* of a compute unit */
@@ -62,7 +60,7 @@ LoopRoom loops_room(const LoopKernel *k) {
   }
   int all = groups * r.waves_per_group;
   r.busy = all < u->simds ? all : u->simds;
-  limit_waves(&r, divide_up(all, u->simds), r.limit);
+  limit_waves(&r, ceil_div(all, u->simds), r.limit);
   return r;
 }
 
@@ -106,8 +104,8 @@ static const MatrixRow *matrix_row(const IsaImage *image, const LoopInstr *i) {
 static bool has_narrow(const char *text, const char *number, const char *word) {
   const char *at = strstr(text, number), *format = strstr(text, word);
   if (at) return atoi(at + strlen(number)) >= 2;
-  return format && !strstr(format + strlen(word), "8,") &&
-         strncmp(format + strlen(word), "FP8", 3) && strncmp(format + strlen(word), "BF8", 3);
+  const char *type = format ? format + strlen(word) : "FP8";
+  return strncmp(type, "FP8", 3) != 0 && strncmp(type, "BF8", 3) != 0;
 }
 
 static int matrix_cycles(const MatrixRow *row, const char *text) {
@@ -172,7 +170,7 @@ static bool fills_lds(const LoopInstr *i) {
 
 static int memory_cycles(const IsaImage *image, const LoopInstr *i) {
   enum { LEAST = 4 }; /* for the addresses */
-  int cycles = divide_up(lane_bytes(i) * wave_lanes(image), units_of(image)->memory);
+  int cycles = ceil_div(lane_bytes(i) * wave_lanes(image), units_of(image)->memory);
   return cycles > LEAST ? cycles : LEAST;
 }
 

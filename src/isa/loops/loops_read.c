@@ -87,7 +87,7 @@ static void disassemble_all(Reader *r, IsaDisassemble *next, void *user) {
 }
 
 /* Branches name how many words to skip, as 16 bits. */
-static bool link_branches(Reader *r) {
+static void link_branches(Reader *r) {
   for (int n = 0; n < r->code.n; n++) {
     LoopInstr *i = &r->code.at[n];
     if (!i->text || !is_jump(i->text)) continue;
@@ -98,7 +98,6 @@ static bool link_branches(Reader *r) {
     if (i->target < 0) continue; /* an error if it is reached */
     r->sister[n] = r->from[i->target], r->from[i->target] = n;
   }
-  return true;
 }
 
 /* ---- reaching ---- */
@@ -210,8 +209,8 @@ bool loops_read(Arena *a, const IsaImage *image, IsaDisassemble *disassemble, vo
   r.mark[0] = ARENA_ARRAY(a, bool, words), r.mark[1] = ARENA_ARRAY(a, bool, words);
   r.cut = ARENA_ARRAY(a, bool, words), r.stack = ARENA_ARRAY(a, int, words);
   disassemble_all(&r, disassemble, user);
-  bool ok =
-      r.code.n ? link_branches(&r) && check_reached(&r) && find_loops(&r) : fail(&r, 0, "no code");
+  link_branches(&r);
+  bool ok = r.code.n ? check_reached(&r) && find_loops(&r) : fail(&r, 0, "no code");
   *out = (LoopCode){.at = r.code.at, .n = r.code.n, .loops = r.loops.at, .nloops = r.loops.n};
   *pc = r.pc, *error = r.error;
   return ok;

@@ -4,11 +4,6 @@
 #include "isa/loops/loops.h"
 #include "runtime/amd/amd_compile.h"
 
-static size_t disassemble(void *user, const uint8_t *at, size_t bytes, uint64_t pc, char *text,
-                          size_t room) {
-  return llvm_disassemble(user, at, bytes, pc, text, room);
-}
-
 /* Prints a kernel. */
 typedef void Print(StrBuf *out, const AmdKernelNote *n, const IsaImage *image, LoopCode *code,
                    LlvmDisassembler *d);
@@ -21,7 +16,7 @@ static bool print_kernel(StrBuf *out, const AmdImage *image, const AmdKernelNote
   const char *why;
   Arena *a = out->arena;
   if (!amd_image_kernel(a, image, n->name, &code, error)) return false;
-  if (!loops_read(a, &code, disassemble, d, &loops, &pc, &why)) {
+  if (!loops_read(a, &code, llvm_disassemble, d, &loops, &pc, &why)) {
     *error = arena_printf(a, "offset 0x%llx: kernel `%s`, pc 0x%llx: %s",
                           (unsigned long long)amd_image_offset(image, code.code + pc), n->name,
                           (unsigned long long)pc, why);
@@ -57,7 +52,7 @@ static const char *print_all(Arena *a, const AmdImage *image, const LlvmLibrary 
 static void print_loops(StrBuf *out, const AmdKernelNote *n, const IsaImage *image, LoopCode *code,
                         LlvmDisassembler *d) {
   const char *unknown; /* an instruction that the executor lacks */
-  const IsaKernel *decoded = isa_decode(out->arena, image, disassemble, d, &unknown);
+  const IsaKernel *decoded = isa_decode(out->arena, image, llvm_disassemble, d, &unknown);
   if (decoded) loops_walk(out->arena, decoded, code);
   LoopKernel k = {.image = image,
                   .vector = n->vgprs,

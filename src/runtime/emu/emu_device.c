@@ -80,11 +80,6 @@ static bool emu_facts(Device *d, int index, DeviceFacts *out, const DeviceReport
 
 /* ---- code ---- */
 
-static size_t disassemble(void *user, const uint8_t *at, size_t bytes, uint64_t pc, char *text,
-                          size_t room) {
-  return llvm_disassemble(user, at, bytes, pc, text, room);
-}
-
 static bool updates_words(const IsaKernel *k) {
   uint64_t at;
   for (int i = 0; i < isa_instructions(k); i++)
@@ -102,7 +97,7 @@ static bool decode(EmuModule *m, const char *entry, const char **error) {
   LlvmTarget t = amd_target(chip);
   if (!llvm_disassemble_open(l, &t, &d))
     return *error = "libLLVM has no disassembler for AMD GPUs", false;
-  m->kernel = isa_decode(m->arena, &code, disassemble, &d, error);
+  m->kernel = isa_decode(m->arena, &code, llvm_disassemble, &d, error);
   llvm_disassemble_close(&d);
   m->note = amd_note_find(&m->image.note, entry);
   m->updates_words = m->kernel && updates_words(m->kernel);

@@ -7,8 +7,9 @@ bool llvm_disassemble_open(const LlvmLibrary *l, const LlvmTarget *t, LlvmDisass
   return out->state != NULL;
 }
 
-size_t llvm_disassemble(const LlvmDisassembler *d, const uint8_t *bytes, size_t n, uint64_t pc,
-                        char *text, size_t size) {
+size_t llvm_disassemble(void *disassembler, const uint8_t *bytes, size_t n, uint64_t pc, char *text,
+                        size_t size) {
+  const LlvmDisassembler *d = disassembler;
   return d->l->DisasmInstruction(d->state, bytes, n, pc, text, size);
 }
 

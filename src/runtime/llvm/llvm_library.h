@@ -24,7 +24,7 @@ typedef struct LlvmLibrary {
 
 /* NULL: none was found, or the one named by WAVE_LLVM does not load; *error says what was tried and
  * what would help. `user`: what needs it, such as "CPU targets need". `wanted`: the version that the
- * machine needs, 0 for any; the library may be older if there is no other. */
+ * machine needs, 0 for any; if only older ones are installed, one of them is opened. */
 const LlvmLibrary *llvm_library_open(Arena *a, const char *user, unsigned wanted,
                                      const char **error);
 
@@ -60,9 +60,9 @@ typedef struct LlvmDisassembler {
 /* False: the library has no disassembler for the target. */
 bool llvm_disassemble_open(const LlvmLibrary *l, const LlvmTarget *t, LlvmDisassembler *out);
 /* The instruction at the start of `bytes`, whose address is `pc`, as text of at most `size` bytes
- * with its final zero; returns its length in bytes, 0 if there is none. */
-size_t llvm_disassemble(const LlvmDisassembler *d, const uint8_t *bytes, size_t n, uint64_t pc,
-                        char *text, size_t size);
+ * with its final zero; returns its length in bytes, 0 if there is none. An IsaDisassemble. */
+size_t llvm_disassemble(void *disassembler, const uint8_t *bytes, size_t n, uint64_t pc, char *text,
+                        size_t size);
 void llvm_disassemble_close(LlvmDisassembler *d);
 
 #endif
