@@ -7,16 +7,11 @@
 #include "driver/options/dumps.h"
 #include "driver/options/options.h"
 
-static const char *value_of(const wv_options *o, const char *name) {
-  const wv_option *given = option_given(o, name);
-  return given ? given->value : NULL;
-}
-
 bool wv_options_machine(wv_ctx *cx, const wv_options *o, wv_machine *out) {
   API_CHANGES(cx, false);
   if (!api_options(cx, o)) return false;
-  wv_machine_options m = {.target = value_of(o, "target"),
-                          .device = value_of(o, "device"),
+  wv_machine_options m = {.target = option_value(o, "target"),
+                          .device = option_value(o, "device"),
                           .strict = option_is_on(o, "strict"),
                           .code_only = option_is_on(o, "compile_to_asm"),
                           .at = o->place};
@@ -35,7 +30,7 @@ const char *wv_options_text_only(const wv_options *o) {
 
 /* The text of an option that names a file or is the text itself; NULL after reporting. */
 static const char *text_of(wv_kernel *k, const wv_options *o, Arena *a, const char **name) {
-  const char *given = value_of(o, "override_mlir");
+  const char *given = option_value(o, "override_mlir");
   size_t n;
   *name = "<override_mlir>";
   if (option_is_text_ir(given)) return given;
@@ -64,7 +59,7 @@ bool wv_options_override(wv_kernel *k, const wv_options *o, wv_kernel **out, con
   *out = NULL;
   *mistake = NULL;
   if (!api_options(k->cx, o)) return false;
-  if (!value_of(o, "override_mlir")) return true;
+  if (!option_value(o, "override_mlir")) return true;
   Arena *a = arena_new();
   const char *name, *text = text_of(k, o, a, &name);
   bool ok = text && parse_override(k, name, text, out, mistake);
@@ -104,7 +99,7 @@ bool wv_options_show(wv_kernel *k, const wv_options *o, const wv_output *out) {
   Dumps dumps = dumps_of(a, o, out);
   bool prints = option_is_on(o, "print_mlir") || option_is_on(o, "print_trace_begin") ||
                 dumps_want_trace(&dumps);
-  const char *path = option_is_on(o, "print_mlir_file") ? value_of(o, "print_mlir_file") : NULL;
+  const char *path = option_is_on(o, "print_mlir_file") ? option_value(o, "print_mlir_file") : NULL;
   StrBuf text = {.arena = a};
   if (prints || path) ir_print(&text, k->k);
   if (prints) dumps_print(out, sb_text(&text)), dumps_print(out, "\n");
@@ -148,7 +143,7 @@ static bool expects(wv_kernel *k, const wv_options *o, const wv_machine *m) {
 
 /* An open kernel is lowered for the sizes of each call, unless it was lowered in part. */
 static bool lower(wv_kernel *k, const wv_options *o, const wv_machine *m, Dumps *dumps) {
-  const char *after = value_of(o, "override_stage");
+  const char *after = option_value(o, "override_stage");
   wv_pass_options p = dumps_passes(dumps);
   p.target = m->target ? m->target : "sim";
   p.start_after = after;
@@ -175,7 +170,7 @@ static wv_program *compile(wv_kernel *k, const wv_options *o, const wv_machine *
   c.target = m->target;
   c.device = option_is_on(o, "compile_to_asm") ? -1 : m->device;
   c.fast_math = option_is_on(o, "use_fast_math");
-  c.start_after = value_of(o, "override_stage");
+  c.start_after = option_value(o, "override_stage");
   if (passes.dump || passes.dump_before || passes.time) c.dump = &passes;
   wv_program *p = wv_compile(k, &c);
   if (p) dumps_save(dumps, p, k->cx);

@@ -29,6 +29,11 @@ const wv_option *option_given(const wv_options *o, const char *name) {
   return NULL;
 }
 
+const char *option_value(const wv_options *o, const char *name) {
+  const wv_option *given = option_given(o, name);
+  return given ? given->value : NULL;
+}
+
 bool option_is(const wv_options *o, const char *name, const char *value) {
   const wv_option *given = option_given(o, name);
   return given && given->value && strcmp(given->value, value) == 0;

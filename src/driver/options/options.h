@@ -30,6 +30,7 @@ const OptionInfo *option_at(int i);                /* NULL past the end */
 const OptionInfo *option_called(const char *name); /* NULL: there is none */
 
 const wv_option *option_given(const wv_options *o, const char *name); /* NULL: it has its default */
+const char *option_value(const wv_options *o, const char *name);      /* the same */
 bool option_is(const wv_options *o, const char *name, const char *value);
 bool option_is_on(const wv_options *o, const char *name);
 bool option_is_text_ir(const char *value); /* of READ_OR_IR: not the name of a file */
