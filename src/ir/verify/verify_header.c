@@ -406,6 +406,30 @@ static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char 
   return true;
 }
 
+static bool check_repeats(Header *h) {
+  static const struct {
+    ConstraintKind kind;
+    bool per_dim;
+    const char *what;
+  } once[] = {{CONSTRAINT_workgroup, true, "the workgroup constraint of a dimension"},
+              {CONSTRAINT_wave, true, "the wave constraint of a dimension"},
+              {CONSTRAINT_tile, true, "the tiling constraint of a dimension"},
+              {CONSTRAINT_device, true, "the device constraint of a dimension"},
+              {CONSTRAINT_grid, false, "the grid constraint"},
+              {CONSTRAINT_stages, false, "the number of stages"},
+              {CONSTRAINT_boxes, false, "the `boxes` row"},
+              {CONSTRAINT_swizzle, false, "the `swizzle` row"},
+              {CONSTRAINT_overlap, false, "the `overlap` row"},
+              {CONSTRAINT_occupancy, false, "the `occupancy` row"},
+              {CONSTRAINT_subnormals, false, "the `subnormals` row"},
+              {CONSTRAINT_buffers, false, "the `buffers` row"},
+              {CONSTRAINT_machine, false, "the machine"},
+              {CONSTRAINT_iterators, false, "the list of iterators"}};
+  for (size_t i = 0; i < WV_LEN(once); i++)
+    if (!check_once(h, once[i].kind, once[i].per_dim, once[i].what)) return false;
+  return true;
+}
+
 /* A tile kernel says how the machine is divided; a lane's program says what it runs on. */
 static bool check_level(Header *h) {
   const Constraint *launch = kernel_constraint(h->k, CONSTRAINT_launch, NULL);
@@ -422,21 +446,7 @@ bool ir_verify_constraints(Kernel *k) {
   Header h = {k, ARENA_ARRAY(scratch, SymBinding, k->constraints.n + 1), 0};
   bool ok = check_complete(&h) && check_bindings(&h) && check_level(&h) &&
             (k->level == LEVEL_THREAD || check_hardware(&h)) && check_rows(&h) &&
-            (k->level == LEVEL_THREAD || check_workgroups(&h)) &&
-            check_once(&h, CONSTRAINT_workgroup, true, "the workgroup constraint of a dimension") &&
-            check_once(&h, CONSTRAINT_wave, true, "the wave constraint of a dimension") &&
-            check_once(&h, CONSTRAINT_tile, true, "the tiling constraint of a dimension") &&
-            check_once(&h, CONSTRAINT_device, true, "the device constraint of a dimension") &&
-            check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
-            check_once(&h, CONSTRAINT_stages, false, "the number of stages") &&
-            check_once(&h, CONSTRAINT_boxes, false, "the `boxes` row") &&
-            check_once(&h, CONSTRAINT_swizzle, false, "the `swizzle` row") &&
-            check_once(&h, CONSTRAINT_overlap, false, "the `overlap` row") &&
-            check_once(&h, CONSTRAINT_occupancy, false, "the `occupancy` row") &&
-            check_once(&h, CONSTRAINT_subnormals, false, "the `subnormals` row") &&
-            check_once(&h, CONSTRAINT_buffers, false, "the `buffers` row") &&
-            check_once(&h, CONSTRAINT_machine, false, "the machine") &&
-            check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
+            (k->level == LEVEL_THREAD || check_workgroups(&h)) && check_repeats(&h);
   EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);
   arena_free(scratch);
   return ok;
