@@ -360,8 +360,8 @@ WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, boo
 WV_API char *wv_emit_hsaco(wv_kernel *k, const char *target, bool fast_math, size_t *n);
 /* A code object for an AMD GPU, not necessarily ours, as text: "asm" its instructions, "loops" what
  * limits the speed of loops with matrix instructions: instructions by kind, and the cycles of each
- * unit of the machine. `name`: of the file, for errors. It needs libLLVM. NULL after reporting; free
- * with wv_free. */
+ * unit of the machine. `name`: of the file, for errors. It needs libLLVM. NULL after reporting;
+ * free with wv_free. */
 WV_API char *wv_code_text(wv_ctx *cx, const char *what, const char *name, const void *bytes,
                           size_t n);
 /* Checks a kernel, and warns about constructs that mean something else than they seem to. */
@@ -560,7 +560,7 @@ typedef struct wv_machine {
 typedef struct wv_machine_options {
   const char *target; /* NULL, "": this machine, its GPU if it has one. Also a kind of device
                        * ("cuda"), names of other tools ("llvm-cpu", "hip/gfx942"), and GPUs without
-                       * a row ("sm_86": the newest row that is not newer) */
+                       * a row ("sm_87": the newest row that is not newer) */
   const char *device; /* the kind of device if `target` is empty; NULL, "hip": any */
   bool strict;        /* a machine that is not here is an error, and is not replaced by this one */
   bool code_only;     /* nothing is launched: an AMD GPU that is named need not be here */
@@ -625,8 +625,9 @@ typedef struct wv_variant {
 WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false past the last */
 
 /* Texts of a variant, which is compiled if necessary: "ir" is one lane's program; "ptx" or "llvm"
- * (also "asm") what the device's driver, or LLVM, is given; on AMD GPUs, "asm" is the machine code and
- * "loops" what limits it (wv_code_text); "remarks" what the compiler and the driver reported. They live as long as the program. NULL: there is no such text, or the reason was
+ * (also "asm") what the device's driver, or LLVM, is given; on AMD GPUs "asm" is the machine code,
+ * and "loops" what limits its speed (wv_code_text); "remarks" what the compiler and the driver
+ * reported. They live as long as the program. NULL: there is no such text, or the reason was
  * reported to `cx`. */
 WV_API const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what);
 
@@ -895,7 +896,7 @@ typedef struct wv_instruction {
 /* Loads the variant if necessary. False past the last one, and after reporting to `cx`. */
 WV_API bool wv_test_instruction(wv_program *p, wv_ctx *cx, int variant, int i, wv_instruction *out);
 /* A seeded fault: launches execute nothing in place of instruction `i` from now on; -1: all of them
- * are executed again. No launch may be in progress. False: there is no such instruction. */
+ * are executed again. No launch may be in progress. False: `i` is not an instruction. */
 WV_API bool wv_test_remove(wv_program *p, wv_ctx *cx, int variant, int i);
 
 /* ---- tables -------------------------------------------------------------------------------- */
@@ -907,8 +908,8 @@ WV_API bool wv_pass_info(int i, const char **name, const char **doc);
  * thread runs a workgroup), "both"; NULL past the last pass. */
 WV_API const char *wv_pass_machines(int i);
 WV_API bool wv_target_info(int i, const char **name, const char **doc);
-/* What there is for that row, as words: "code": code is generated for it; "sim": `sim:NAME` simulates
- * it; "emu": `emu:NAME` executes its machine code on the host. NULL past the last. */
+/* What that row can be used for, as words: "code": code is generated for it; "sim": `sim:NAME`
+ * simulates it; "emu": `emu:NAME` executes its machine code on the host. NULL past the last. */
 WV_API const char *wv_target_uses(int i);
 /* What runs kernels for a target: "eval", "sim" (for "sim:gfx942"), "cpu", "device"; NULL after
  * reporting a name that does not exist. */

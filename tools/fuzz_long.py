@@ -77,11 +77,11 @@ class Campaign:
             self.write()
 
     def summary(self):
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
         core = sum(row["core_seconds"] for row in self.fuzzers.values())
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return {
-            "commit": commit,
+            "commit": head.stdout.strip(),
             "wall_seconds": round(time.time() - self.began, 1),
             "core_hours": round(core / 3600, 2),
             "cpu_hours": round((used.ru_utime + used.ru_stime) / 3600, 2),

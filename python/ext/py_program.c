@@ -298,7 +298,7 @@ static PyObject *program_test_remove(PyObject *self, PyObject *args) {
   if (!PyArg_ParseTuple(args, "i|i:test_remove", &instruction, &variant)) return NULL;
   if (wv_test_remove(p->p, context_of(p), variant, instruction)) Py_RETURN_NONE;
   if (wv_diag_errors(p->cx)) return py_error_raise_in(p->st, p->cx);
-  return PyErr_Format(PyExc_IndexError, "there is no instruction %d", instruction);
+  return PyErr_Format(PyExc_IndexError, "the program has no instruction %d", instruction);
 }
 
 static PyMethodDef program_methods[] = {

@@ -72,8 +72,8 @@ static bool stays(ConstraintKind kind) {
          kind == CONSTRAINT_buffers;
 }
 
-/* The others, and bindings to what differs
- * between threads, have been substituted into the expressions. */
+/* The others, and bindings to what differs between threads, have been substituted into the
+ * expressions. */
 void emit_replace_header(Lower *l, Constraint launch) {
   int n = 0;
   for (int i = 0; i < l->k->constraints.n; i++) {

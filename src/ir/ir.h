@@ -319,7 +319,7 @@ typedef struct Constraint {
     } divided; /* workgroup, wave, tile, device: a dimension and its tile */
     struct {
       const Sym *allowed;
-    } option; /* boxes, swizzle, overlap, subnormals, buffers: 0 or 1 */
+    } option; /* boxes, swizzle, overlap, subnormals, buffers: 0 or 1; occupancy: a number */
 #define CONSTRAINT(name, doc, clauses)                                                             \
   struct name##_row {                                                                              \
     clauses                                                                                        \

@@ -89,8 +89,8 @@ class WaveKernel(Launchable):
 
     @cached_property
     def asm(self) -> str:
-        """The code for the device: PTX on NVIDIA, machine code on AMD. On the evaluator and the simulator, the kernel's
-        IR, which `wavec` and wave_lang._wave.parse read."""
+        """The code for the device: PTX on NVIDIA, machine code on AMD. On the evaluator and the
+        simulator, the kernel's IR, which `wavec` and wave_lang._wave.parse read."""
         return (self.program and self.program.text("asm")) or str(self.ir)
 
     @property
