@@ -57,6 +57,8 @@ typedef struct Plan {
   IsaElement type[2];    /* of A and B */
   const float *small[2]; /* the values of types of 8 bits and less */
   bool is_signed[2];     /* iu8 */
+  bool is_negated[3];    /* A, B, C */
+  bool is_absolute;      /* C, before it is negated */
 } Plan;
 
 enum { MATRIX_MOST = 32 * 64 };
@@ -114,10 +116,23 @@ static bool choose_row(const IsaKernel *k, const IsaInstr *i, Plan *p) {
   return p->type[0] != p->m->a || !(i->cbsz || i->blgp); /* else they exchange lanes */
 }
 
+/* The signs of WMMA. neg_lo and neg_hi negate the even and the odd elements of A and B: LLVM sets
+ * both or neither, elements of 32 bits have neg_lo alone, smaller ones than 16 bits none. Of C they
+ * mean negated and absolute. Of iu8, neg_lo says which of A and B are signed. */
+static bool choose_signs(const IsaInstr *i, Plan *p) {
+  enum { A_AND_B = 3, C = 4 };
+  bool is_iu8 = p->m->a == ISA_iu8;
+  for (int n = 0; n < 2; n++) p->is_signed[n] = !is_iu8 || i->neg_lo >> n & 1;
+  if (is_iu8) return !i->neg_hi && !(i->neg_lo & C);
+  for (int n = 0; n < 3; n++) p->is_negated[n] = i->neg_lo >> n & 1;
+  p->is_absolute = i->neg_hi & C;
+  int low = i->neg_lo & A_AND_B, high = i->neg_hi & A_AND_B, bits = bits_of(p->m->a);
+  return high == (bits == 16 ? low : 0) && (bits >= 16 || !low);
+}
+
 bool isa_matrix_plan(Arena *a, const IsaKernel *k, IsaInstr *i) {
   Plan *p = ARENA_NEW(a, Plan);
-  bool is_known = choose_row(k, i, p), is_iu8 = p->m && p->m->a == ISA_iu8;
-  if (!is_known || i->abid || i->clamp || i->neg_hi || (i->neg_lo && !is_iu8)) return false;
+  if (!choose_row(k, i, p) || !choose_signs(i, p) || i->abid || i->clamp) return false;
   for (int n = 0; n < 3; n++) {
     Layout l = isa_matrix_layout(p->m, n);
     if (layout_size(&l, LAYOUT_LANE) != k->lanes) return false;
@@ -125,7 +140,6 @@ bool isa_matrix_plan(Arena *a, const IsaKernel *k, IsaInstr *i) {
     p->place[n] = layout_table(a, &l);
   }
   for (int n = 0; n < 2; n++) p->small[n] = small_values(a, p->type[n], k->is_fnuz);
-  p->is_signed[0] = !is_iu8 || i->neg_lo & 1, p->is_signed[1] = !is_iu8 || i->neg_lo & 2;
   i->plan = p;
   return fits(&i->s[0], p->type[0], p->elements[0]) && fits(&i->s[1], p->type[1], p->elements[1]) &&
          fits(&i->s[2], p->m->d, p->elements[2]) && fits(&i->d[0], p->m->d, p->elements[2]);
@@ -153,9 +167,9 @@ static double number(const Plan *p, int operand, IsaElement e, uint32_t low, uin
   return 0;
 }
 
-/* Element `n` of a lane. */
-static double element(const Plan *p, const IsaWave *w, const IsaArg *a, int operand, IsaElement e,
-                      int n, int lane) {
+/* Element `n` of a lane, as it lies in the registers. */
+static double stored(const Plan *p, const IsaWave *w, const IsaArg *a, int operand, IsaElement e,
+                     int n, int lane) {
   int bits = bits_of(e);
   if (a->kind == ISA_IMM)
     return number(p, operand, e, (uint32_t)a->value, (uint32_t)(a->value >> 32));
@@ -167,6 +181,13 @@ static double element(const Plan *p, const IsaWave *w, const IsaArg *a, int oper
   uint32_t low = word >> at;
   if (at + bits > 32) low |= w->v[a->index + first + 1][lane] << (32 - at);
   return number(p, operand, e, low & ((1u << bits) - 1), 0);
+}
+
+static double element(const Plan *p, const IsaWave *w, const IsaArg *a, int operand, IsaElement e,
+                      int n, int lane) {
+  double v = stored(p, w, a, operand, e, n, lane);
+  if (operand == 2 && p->is_absolute) v = fabs(v);
+  return p->is_negated[operand] ? -v : v;
 }
 
 /* A with k innermost; B with n innermost. */

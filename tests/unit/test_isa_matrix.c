@@ -2,6 +2,7 @@
  *
  * Fragments are packed by the layouts of isa_layouts.def, which test_isa_layouts.py compares with
  * AMD's own. */
+#include <ctype.h>
 #include <math.h>
 
 #include "isa/isa_matrix.h"
@@ -14,61 +15,77 @@ typedef struct Case {
   const char *a, *b, *d; /* types of a lane's operands */
   const char *extra;     /* further operands */
   const char *front;     /* operands before a, b and c, separated by bars */
+  const char *signs;     /* A, B, C: negated; |: the absolute value of C, before that */
 } Case;
 
 #define SIGNS "i1 0, |i1 0, |i16 0, "
 
 static const Case cases[] = {
     {"gfx90a", "v_mfma_f32_16x16x16_f16", ISA_CDNA, "mfma.f32.16x16x16f16", "<4 x half>",
-     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f32_16x16x16_f16", ISA_CDNA, "mfma.f32.16x16x16f16", "<4 x half>",
-     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x half>", "<4 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f32_32x32x8_f16", ISA_CDNA, "mfma.f32.32x32x8f16", "<4 x half>",
-     "<4 x half>", "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x half>", "<16 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx90a", "v_mfma_f32_16x16x16_bf16", ISA_CDNA, "mfma.f32.16x16x16bf16.1k", "<4 x i16>",
-     "<4 x i16>", "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x i16>", "<4 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f32_32x32x8_bf16", ISA_CDNA, "mfma.f32.32x32x8bf16.1k", "<4 x i16>",
-     "<4 x i16>", "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x i16>", "<16 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f32_16x16x4_f32", ISA_CDNA, "mfma.f32.16x16x4f32", "float", "float",
-     "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx90a", "v_mfma_f32_32x32x2_f32", ISA_CDNA, "mfma.f32.32x32x2f32", "float", "float",
-     "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<16 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f64_16x16x4_f64", ISA_CDNA, "mfma.f64.16x16x4f64", "double", "double",
-     "<4 x double>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x double>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx90a", "v_mfma_i32_16x16x16i8", ISA_CDNA, "mfma.i32.16x16x16i8", "i32", "i32", "<4 x i32>",
-     ", i32 0, i32 0, i32 0", "||"},
+     ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx90a", "v_mfma_i32_32x32x8i8", ISA_CDNA, "mfma.i32.32x32x8i8", "i32", "i32", "<16 x i32>",
-     ", i32 0, i32 0, i32 0", "||"},
+     ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_i32_16x16x32_i8", ISA_CDNA, "mfma.i32.16x16x32.i8", "i64", "i64",
-     "<4 x i32>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x i32>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_i32_32x32x16_i8", ISA_CDNA, "mfma.i32.32x32x16.i8", "i64", "i64",
-     "<16 x i32>", ", i32 0, i32 0, i32 0", "||"},
+     "<16 x i32>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f32_16x16x32_fp8_fp8", ISA_CDNA, "mfma.f32.16x16x32.fp8.fp8", "i64", "i64",
-     "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f32_16x16x32_bf8_fp8", ISA_CDNA, "mfma.f32.16x16x32.bf8.fp8", "i64", "i64",
-     "<4 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<4 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx942", "v_mfma_f32_32x32x16_fp8_bf8", ISA_CDNA, "mfma.f32.32x32x16.fp8.bf8", "i64", "i64",
-     "<16 x float>", ", i32 0, i32 0, i32 0", "||"},
+     "<16 x float>", ", i32 0, i32 0, i32 0", "||", ""},
     {"gfx1100", "v_wmma_f32_16x16x16_f16", ISA_RDNA3, "wmma.f32.16x16x16.f16.v8f32.v16f16",
-     "<16 x half>", "<16 x half>", "<8 x float>", "", "||"},
+     "<16 x half>", "<16 x half>", "<8 x float>", "", "||", ""},
     {"gfx1100", "v_wmma_f32_16x16x16_bf16", ISA_RDNA3, "wmma.f32.16x16x16.bf16.v8f32.v16i16",
-     "<16 x i16>", "<16 x i16>", "<8 x float>", "", "||"},
+     "<16 x i16>", "<16 x i16>", "<8 x float>", "", "||", ""},
     {"gfx1201", "v_wmma_f32_16x16x16_f16", ISA_RDNA4, "wmma.f32.16x16x16.f16.v8f32.v8f16",
-     "<8 x half>", "<8 x half>", "<8 x float>", "", "||"},
+     "<8 x half>", "<8 x half>", "<8 x float>", "", "||", ""},
     {"gfx1201", "v_wmma_f32_16x16x16_bf16", ISA_RDNA4, "wmma.f32.16x16x16.bf16.v8f32.v8i16",
-     "<8 x i16>", "<8 x i16>", "<8 x float>", "", "||"},
+     "<8 x i16>", "<8 x i16>", "<8 x float>", "", "||", ""},
     {"gfx1201", "v_wmma_f32_16x16x16_fp8_bf8", ISA_RDNA4, "wmma.f32.16x16x16.fp8.bf8.v8f32.v2i32",
-     "<2 x i32>", "<2 x i32>", "<8 x float>", "", "||"},
+     "<2 x i32>", "<2 x i32>", "<8 x float>", "", "||", ""},
     {"gfx1250", "v_wmma_f32_16x16x32_f16", ISA_CDNA5, "wmma.f32.16x16x32.f16.v8f32.v16f16",
-     "<16 x half>", "<16 x half>", "<8 x float>", ", i1 0, i1 0", SIGNS},
+     "<16 x half>", "<16 x half>", "<8 x float>", ", i1 0, i1 0", SIGNS, ""},
     {"gfx1250", "v_wmma_f32_16x16x32_bf16", ISA_CDNA5, "wmma.f32.16x16x32.bf16.v8f32.v16bf16",
-     "<16 x bfloat>", "<16 x bfloat>", "<8 x float>", ", i1 0, i1 0", SIGNS},
+     "<16 x bfloat>", "<16 x bfloat>", "<8 x float>", ", i1 0, i1 0", SIGNS, ""},
     {"gfx1250", "v_wmma_f32_16x16x4_f32", ISA_CDNA5, "wmma.f32.16x16x4.f32.v8f32.v2f32",
-     "<2 x float>", "<2 x float>", "<8 x float>", ", i1 0, i1 0", SIGNS},
+     "<2 x float>", "<2 x float>", "<8 x float>", ", i1 0, i1 0", SIGNS, ""},
     {"gfx1250", "v_wmma_f32_16x16x64_fp8_bf8", ISA_CDNA5, "wmma.f32.16x16x64.fp8.bf8.v8f32.v8i32",
-     "<8 x i32>", "<8 x i32>", "<8 x float>", ", i1 0, i1 0", "||i16 0, "},
+     "<8 x i32>", "<8 x i32>", "<8 x float>", ", i1 0, i1 0", "||i16 0, ", ""},
     {"gfx1250", "v_wmma_i32_16x16x64_iu8", ISA_CDNA5, "wmma.i32.16x16x64.iu8.v8i32.v8i32",
-     "<8 x i32>", "<8 x i32>", "<8 x i32>", ", i1 0, i1 0, i1 0", "i1 1, |i1 1, |"},
+     "<8 x i32>", "<8 x i32>", "<8 x i32>", ", i1 0, i1 0, i1 0", "i1 1, |i1 1, |", ""},
+    {"gfx1100", "v_wmma_f32_16x16x16_f16", ISA_RDNA3, "wmma.f32.16x16x16.f16.v8f32.v16f16",
+     "<16 x half>", "<16 x half>", "<8 x float>", "", "||", "A"},
+    {"gfx1201", "v_wmma_f32_16x16x16_f16", ISA_RDNA4, "wmma.f32.16x16x16.f16.v8f32.v8f16",
+     "<8 x half>", "<8 x half>", "<8 x float>", "", "||", "AC"},
+    {"gfx1201", "v_wmma_f32_16x16x16_f16", ISA_RDNA4, "wmma.f32.16x16x16.f16.v8f32.v8f16",
+     "<8 x half>", "<8 x half>", "<8 x float>", "", "||", "BC|"},
+    {"gfx1201", "v_wmma_f32_16x16x16_fp8_bf8", ISA_RDNA4, "wmma.f32.16x16x16.fp8.bf8.v8f32.v2i32",
+     "<2 x i32>", "<2 x i32>", "<8 x float>", "", "||", "|"},
+    {"gfx1250", "v_wmma_f32_16x16x32_f16", ISA_CDNA5, "wmma.f32.16x16x32.f16.v8f32.v16f16",
+     "<16 x half>", "<16 x half>", "<8 x float>", ", i1 0, i1 0", "i1 0, |i1 1, |i16 3, ", "BC|"},
+    {"gfx1250", "v_wmma_f32_16x16x32_bf16", ISA_CDNA5, "wmma.f32.16x16x32.bf16.v8f32.v16bf16",
+     "<16 x bfloat>", "<16 x bfloat>", "<8 x float>", ", i1 0, i1 0", "i1 1, |i1 0, |i16 2, ",
+     "A|"},
+    {"gfx1250", "v_wmma_f32_16x16x4_f32", ISA_CDNA5, "wmma.f32.16x16x4.f32.v8f32.v2f32",
+     "<2 x float>", "<2 x float>", "<8 x float>", ", i1 0, i1 0", "i1 1, |i1 0, |i16 1, ", "AC"},
 };
 
 /* ---- elements: small integers are exact in all types ---- */
@@ -129,11 +146,25 @@ static double decode_d(IsaElement e, const uint8_t *at) {
 static const char *types_of(Arena *a, const char *operands) {
   char *out = arena_strdup(a, operands), *to = out;
   for (const char *at = out; *at; at++) {
-    if (*at == ' ' && (at[1] == '0' || at[1] == '1')) at++;
+    if (*at == ' ' && isdigit((unsigned char)at[1])) at++;
     else *to++ = *at;
   }
   *to = 0;
   return out;
+}
+
+/* The instructions of gfx1250 have operands for signs; those of other chips take them from fneg and
+ * fabs. Defines %a of %a0. */
+static const char *sign(Arena *a, const Case *c, char operand, const char *type) {
+  bool is_folded = c->chips != ISA_CDNA5;
+  bool negates = is_folded && strchr(c->signs, operand);
+  bool is_absolute = is_folded && operand == 'C' && strchr(c->signs, '|');
+  int name = operand - 'A' + 'a', from = is_absolute ? 1 : 0;
+  StrBuf s = {.arena = a};
+  if (is_absolute) sb_printf(&s, " %%c1 = call %s @llvm.fabs.v8f32(%s %%c0)\n", type, type);
+  if (negates) sb_printf(&s, " %%%c = fneg %s %%%c%d\n", name, type, name, from);
+  else sb_printf(&s, " %%%c = bitcast %s %%%c%d to %s\n", name, type, name, from, type);
+  return sb_text(&s);
 }
 
 static const char *kernel_of(Arena *a, const Case *c) {
@@ -147,6 +178,7 @@ static const char *kernel_of(Arena *a, const Case *c) {
   return arena_printf(
       a,
       "declare i32 @llvm.amdgcn.workitem.id.x()\n"
+      "declare <8 x float> @llvm.fabs.v8f32(<8 x float>)\n"
       "declare %s @llvm.amdgcn.%s(%s%s, %s%s, %s%s%s)\n"
       "define amdgpu_kernel void @k(ptr addrspace(1) %%x, ptr addrspace(1) %%y, ptr addrspace(1) "
       "%%z) #0 {\n"
@@ -154,15 +186,17 @@ static const char *kernel_of(Arena *a, const Case *c) {
       " %%px = getelementptr %s, ptr addrspace(1) %%x, i32 %%t\n"
       " %%py = getelementptr %s, ptr addrspace(1) %%y, i32 %%t\n"
       " %%pz = getelementptr %s, ptr addrspace(1) %%z, i32 %%t\n"
-      " %%a = load %s, ptr addrspace(1) %%px\n"
-      " %%b = load %s, ptr addrspace(1) %%py\n"
-      " %%c = load %s, ptr addrspace(1) %%pz\n"
+      " %%a0 = load %s, ptr addrspace(1) %%px\n"
+      " %%b0 = load %s, ptr addrspace(1) %%py\n"
+      " %%c0 = load %s, ptr addrspace(1) %%pz\n"
+      "%s%s%s"
       " %%r = call %s @llvm.amdgcn.%s(%s%s %%a, %s%s %%b, %s%s %%c%s)\n"
       " store %s %%r, ptr addrspace(1) %%pz\n ret void\n}\n"
       "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"32,64\" }\n",
       c->d, c->intrinsic, type[0], c->a, type[1], c->b, type[2], c->d, types_of(a, c->extra), c->a,
-      c->b, c->d, c->a, c->b, c->d, c->d, c->intrinsic, front[0], c->a, front[1], c->b, front[2],
-      c->d, c->extra, c->d);
+      c->b, c->d, c->a, c->b, c->d, sign(a, c, 'A', c->a), sign(a, c, 'B', c->b),
+      sign(a, c, 'C', c->d), c->d, c->intrinsic, front[0], c->a, front[1], c->b, front[2], c->d,
+      c->extra, c->d);
 }
 
 enum { MOST = 64 * 1024 };
@@ -193,6 +227,13 @@ static int wrong_elements(Arena *a, const IsaMatrix *m, const int *dense_a, cons
   return bad;
 }
 
+static void apply(const Case *c, char operand, int *dense, int n) {
+  for (int i = 0; i < n; i++) {
+    if (operand == 'C' && strchr(c->signs, '|')) dense[i] = abs(dense[i]);
+    if (strchr(c->signs, operand)) dense[i] = -dense[i];
+  }
+}
+
 static int run(const Case *c) {
   static uint8_t x[MOST], y[MOST], z[MOST];
   Arena *a = arena_new();
@@ -206,6 +247,7 @@ static int run(const Case *c) {
   isa_kit_tensor(&k, "x", x, pack(a, m, 0, m->a, da, is_fnuz, x));
   isa_kit_tensor(&k, "y", y, pack(a, m, 1, m->b, db, is_fnuz, y));
   isa_kit_tensor(&k, "z", z, pack(a, m, 2, m->d, dc, is_fnuz, z));
+  apply(c, 'A', da, m->m * m->k), apply(c, 'B', db, m->n * m->k), apply(c, 'C', dc, m->m * m->n);
   if (isa_kit_runs(&k, 1, c->chips == ISA_CDNA ? 64 : 32))
     bad = k.skipped ? 0 : wrong_elements(a, m, da, db, dc, z);
   if (bad) printf("%s on %s: %d elements are wrong\n", c->name, c->chip, bad);
