@@ -83,6 +83,8 @@ static PyObject *set_package(PyObject *module, PyObject *args) {
   PyState *st = py_state(module);
   PyObject *package, *kernels, *namer;
   if (!PyArg_ParseTuple(args, "UUO:set_package", &package, &kernels, &namer)) return NULL;
+  if (!PyCallable_Check(namer))
+    return PyErr_SetString(PyExc_TypeError, "set_package: `namer` must be callable"), NULL;
   Py_XDECREF(st->internal);
   Py_XDECREF(st->kernels);
   Py_XDECREF(st->namer);
