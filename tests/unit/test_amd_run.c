@@ -1,6 +1,7 @@
 /* test_amd_run.c: machine code for AMD GPUs, run by the executor and compared with the simulator:
  * elementwise ops of every type, memory, exchange between lanes, matrix instructions. */
 #include "unit/amd_kit.h"
+#include "unit/ops_kit.h"
 
 static const char *const chips[] = {"gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1250"};
 
@@ -8,44 +9,15 @@ static int lanes_of(const char *chip) { return target_find(chip).machine->lanes;
 
 /* ---- elementwise ops ---- */
 
-static DType fill_type;
-static int fill_count;
-
-/* All kinds of bit patterns; divisors of integers are not 0. */
-static void fill_bits(Lab *l) {
-  for (int t = 0; t < 3; t++) {
-    DType type = t == 2 ? l->k->body->args[2]->type->dtype : fill_type;
-    lab_tensor(l, type, 1, fill_count);
-    for (int64_t e = 0; t < 2 && e < fill_count; e++) {
-      l->seed = l->seed * 6364136223846793005u + 1442695040888963407u;
-      uint64_t bits = l->seed >> 13;
-      if (e % 3 == 0) bits = l->seed >> 60;
-      if (dtype_is_float(type)) bits = e % 3 ? dtype_encode(type, lab_random(l) * 0.375) : bits;
-      if (dtype_info[type].bits < 64) bits &= (UINT64_C(1) << dtype_info[type].bits) - 1;
-      if (!dtype_is_float(type) && t == 1 && !bits) bits = 3;
-      dtype_store(type, l->tensors[t].data, e, bits);
-    }
-  }
-}
-
-static const char *vec_text(char *out, size_t size, const char *type, int n) {
-  if (n == 1) snprintf(out, size, "%s", type);
-  else snprintf(out, size, "vec<%d, %s>", n, type);
-  return out;
-}
-
 /* `op` on one or two vectors of n elements in each lane. */
 static bool op_agrees(const char *chip, const char *op, int nargs, const char *type,
                       const char *out, int n, double tolerance) {
   char text[1024], in[64], result[64];
-  DType result_type;
   int lanes = lanes_of(chip);
-  dtype_parse(type, &fill_type);
-  dtype_parse(out, &result_type);
-  if (n % 2 && (dtype_info[fill_type].bits == 4 || dtype_info[result_type].bits == 4)) n *= 2;
+  n = whole_bytes(type, out, n);
   fill_count = n * lanes;
   bool given = strcmp(op, "cast") == 0;
-  vec_text(in, sizeof in, type, n);
+  vector_text(in, sizeof in, type, n);
   snprintf(text, sizeof text,
            "thread kernel @k(%%a: mem<N, %s>, %%b: mem<N, %s>, %%c: mem<N, %s>)\n"
            "  launch grid (1) block (%d) wave %d\n  bind N = %d\n{\n"
@@ -53,7 +25,7 @@ static bool op_agrees(const char *chip, const char *op, int nargs, const char *t
            "  %%x = load %%a, %%at : %s\n  %%y = load %%b, %%at : %s\n"
            "  %%z = %s %%x%s%s%s\n  store %%z, %%c, %%at\n}\n",
            type, type, out, lanes, lanes, fill_count, n, in, in, op, nargs == 2 ? ", %y" : "",
-           given ? " : " : "", given ? vec_text(result, sizeof result, out, n) : "");
+           given ? " : " : "", given ? vector_text(result, sizeof result, out, n) : "");
   bool ok = amd_agrees(text, chip, fill_bits, tolerance);
   if (!ok) printf("in `%s` of %s to %s, %d elements, on %s\n", op, type, out, n, chip);
   return ok;
@@ -160,9 +132,8 @@ TEST(casts) {
 static bool shuffle_agrees(const char *chip, const char *op, const char *type, int n) {
   char text[1024], in[64];
   int lanes = lanes_of(chip);
-  dtype_parse(type, &fill_type);
   fill_count = n * lanes;
-  vec_text(in, sizeof in, type, n);
+  vector_text(in, sizeof in, type, n);
   snprintf(text, sizeof text,
            "thread kernel @k(%%a: mem<N, %s>, %%b: mem<N, %s>, %%c: mem<N, %s>)\n"
            "  launch grid (1) block (%d) wave %d\n  bind N = %d\n{\n"
@@ -296,7 +267,7 @@ TEST(exchanges_in_branches) {
     for (int by = 1; by < lanes_of(chips[c]); by *= 2) {
       char text[512];
       int lanes = lanes_of(chips[c]);
-      fill_count = lanes, fill_type = DTYPE_f32;
+      fill_count = lanes;
       snprintf(text, sizeof text,
                "thread kernel @k(%%a: mem<N, f32>, %%b: mem<N, f32>, %%c: mem<N, f32>)\n"
                "  launch grid (1) block (%d) wave %d\n  bind N = %d\n{\n"

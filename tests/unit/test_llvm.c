@@ -1,5 +1,6 @@
 /* test_llvm.c: machine code of one-lane kernels, compared with the simulator. */
 #include "unit/cpu_kit.h"
+#include "unit/ops_kit.h"
 
 /* ---- elementwise ops, every type ---- */
 
@@ -13,46 +14,15 @@ static const char *const compares[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 static const char *const exact_unary[] = {"neg", "abs"};
 static const char *const float_unary[] = {"sqrt", "rsqrt", "reciprocal", "round", "roundeven"};
 
-static DType fill_type;
-static int fill_count;
-
-/* All kinds of bit patterns; divisors of integers are not 0. */
-static void fill_bits(Lab *l) {
-  for (int t = 0; t < 3; t++) {
-    DType type = t == 2 && l->k->body->args[2]->type->dtype != fill_type
-                     ? l->k->body->args[2]->type->dtype
-                     : fill_type;
-    lab_tensor(l, type, 1, fill_count);
-    for (int64_t e = 0; t < 2 && e < fill_count; e++) {
-      l->seed = l->seed * 6364136223846793005u + 1442695040888963407u;
-      uint64_t bits = l->seed >> 13;
-      if (e % 3 == 0) bits = l->seed >> 60;
-      if (dtype_is_float(type)) bits = e % 3 ? dtype_encode(type, lab_random(l) * 0.375) : bits;
-      if (dtype_info[type].bits < 64) bits &= (UINT64_C(1) << dtype_info[type].bits) - 1;
-      if (!dtype_is_float(type) && t == 1 && !bits) bits = 3;
-      dtype_store(type, l->tensors[t].data, e, bits);
-    }
-  }
-}
-
-static const char *vec_text(char *out, size_t size, const char *type, int n) {
-  if (n == 1) snprintf(out, size, "%s", type);
-  else snprintf(out, size, "vec<%d, %s>", n, type);
-  return out;
-}
-
 /* `op` on one or two vectors of n elements, one in each of 16 workgroups. Four-bit elements come in
  * pairs. */
 static bool op_agrees(const char *op, int nargs, const char *type, const char *out, int n,
                       double tolerance) {
   char text[1024], in[64], result[64];
-  DType result_type;
-  dtype_parse(type, &fill_type);
-  dtype_parse(out, &result_type);
-  if (n % 2 && (dtype_info[fill_type].bits == 4 || dtype_info[result_type].bits == 4)) n *= 2;
+  n = whole_bytes(type, out, n);
   fill_count = n * 16;
   bool given = strcmp(op, "cast") == 0;
-  vec_text(in, sizeof in, type, n);
+  vector_text(in, sizeof in, type, n);
   snprintf(text, sizeof text,
            "thread kernel @k(%%a: mem<N, %s>, %%b: mem<N, %s>, %%c: mem<N, %s>)\n"
            "  launch grid (16) block (1) wave 1\n  bind N = %d\n{\n"
@@ -60,7 +30,7 @@ static bool op_agrees(const char *op, int nargs, const char *type, const char *o
            "  %%x = load %%a, %%at : %s\n  %%y = load %%b, %%at : %s\n"
            "  %%z = %s %%x%s%s%s\n  store %%z, %%c, %%at\n}\n",
            type, type, out, n * 16, n, in, in, op, nargs == 2 ? ", %y" : "", given ? " : " : "",
-           given ? vec_text(result, sizeof result, out, n) : "");
+           given ? vector_text(result, sizeof result, out, n) : "");
   bool ok = cpu_agrees(text, fill_bits, tolerance);
   if (!ok) printf("in `%s` of %s to %s, %d elements\n", op, type, out, n);
   return ok;
