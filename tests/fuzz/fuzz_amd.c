@@ -6,8 +6,9 @@
  * change, ranges are duplicated, moved or removed. The linker, the reader of the note and the
  * loader must reject them with an offset, or return something whose kernels lie in the memory that
  * they name; the executor then runs them to the end, or to a fault, and their loops are counted or
- * rejected with an offset. If a case ends the process, its number is printed first. The last line is
- * "N passed, M failed". Without libLLVM nothing is tested. */
+ * rejected with an offset. Words of any kind are disassembled. If a case ends the process, its
+ * number is printed first. The last line is "N passed, M failed". Without libLLVM nothing is
+ * tested. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <signal.h>
@@ -178,6 +179,18 @@ static bool other_start(const AmdCode *linked, Host *h) {
   return ok;
 }
 
+/* Any words at all, most of which are no instructions. */
+static bool other_words(Host *h) {
+  uint8_t bytes[1024];
+  char text[256];
+  for (size_t at = 0; at < sizeof bytes; at += 4) memcpy(bytes + at, &(uint32_t){next()}, 4);
+  for (size_t at = 0, n; at < sizeof bytes; at += n ? n : 4) {
+    n = llvm_disassemble(&h->d, bytes + at, sizeof bytes - at, at, text, sizeof text);
+    if (n % 4 || n > sizeof bytes - at) return false;
+  }
+  return true;
+}
+
 static bool one_case(const AmdCode *file, bool is_linked, Host *h) {
   Arena *a = arena_new();
   size_t n = file->size;
@@ -222,13 +235,16 @@ typedef struct Files {
   AmdCode object, linked;
 } Files;
 
+enum { KINDS = 5 };
+
 /* A case is its number alone: --seed N --count 1 runs case N. */
 static bool run_case(const Files *f, uint64_t n, Host *h) {
   state = n * UINT64_C(0x9e3779b97f4a7c15);
-  switch (n % 4) {
+  switch (n % KINDS) {
   case 0: return one_case(&f->object, false, h);
   case 1: return one_case(&f->linked, true, h);
   case 2: return other_code(&f->linked, h);
+  case 3: return other_words(h);
   default: return other_start(&f->linked, h);
   }
 }
@@ -275,7 +291,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < WV_LEN(fatal); i++) signal(fatal[i], crashed);
   for (uint64_t n = seed; n < seed + count; n++) {
     snprintf(running, sizeof running, "crashed: --seed %" PRIu64 " --count 1\n", n);
-    size_t chip = n / 4 % WV_LEN(chips);
+    size_t chip = n / KINDS % WV_LEN(chips);
     if (run_case(&files[chip], n, &h[chip])) continue;
     failed++;
     printf("failed: --seed %" PRIu64 " --count 1\n", n);

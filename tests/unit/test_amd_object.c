@@ -335,5 +335,34 @@ TEST(chip_that_llvm_lacks) {
   arena_free(a);
 }
 
+/* SDWA words that LLVM decodes, though no chip has the selector, and cannot print. */
+TEST(selectors_that_do_not_exist) {
+  static const struct {
+    uint32_t word[2];
+    size_t size;
+  } cases[] = {
+      {{0x66fcc2f9, 0x8002ff02}, 0}, /* of the result, and what becomes of its other bits */
+      {{0x020404f9, 0x06060702}, 0}, /* of the result */
+      {{0x020404f9, 0x06061e02}, 0}, /* what becomes of the other bits */
+      {{0x020404f9, 0x06070602}, 0}, /* of the first operand */
+      {{0x020404f9, 0x07060602}, 0}, /* of the second */
+      {{0x020404f9, 0x06060602}, 8}, {{0x7d8404f9, 0x06061e02}, 8}, {{0x7d8404f9, 0x07061e02}, 0},
+  };
+  Arena *a = arena_new();
+  LlvmTarget t = amd_target(chip_named("gfx942"));
+  const LlvmLibrary *l = library(a);
+  LlvmDisassembler d;
+  if (l && llvm_disassemble_open(l, &t, &d)) {
+    for (size_t i = 0; i < WV_LEN(cases); i++) {
+      char text[256];
+      const uint8_t *bytes = (const uint8_t *)cases[i].word;
+      CHECK_INT(llvm_disassemble(&d, bytes, 8, 0, text, sizeof text), cases[i].size);
+    }
+    llvm_disassemble_close(&d);
+  }
+  arena_free(a);
+}
+
 TESTS_MAIN(RUN(note) RUN(constants) RUN(refused) RUN(lines) RUN(damaged_lines) RUN(truncated)
-               RUN(edited) RUN(code_without_bytes) RUN(failures_of_llvm) RUN(chip_that_llvm_lacks))
+               RUN(edited) RUN(code_without_bytes) RUN(failures_of_llvm) RUN(chip_that_llvm_lacks)
+                   RUN(selectors_that_do_not_exist))

@@ -1,4 +1,6 @@
-/* llvm_disassemble.c: machine code as text, by libLLVM's own disassembler. */
+/* llvm_disassemble.c: machine code of AMD GPUs as text, by libLLVM's own disassembler. */
+#include <string.h>
+
 #include "runtime/llvm/llvm_library.h"
 
 bool llvm_disassemble_open(const LlvmLibrary *l, const LlvmTarget *t, LlvmDisassembler *out) {
@@ -7,9 +9,23 @@ bool llvm_disassemble_open(const LlvmLibrary *l, const LlvmTarget *t, LlvmDisass
   return out->state != NULL;
 }
 
+/* Of AMD's chips: a second word of selectors (SDWA), one of which means nothing. Such words are
+ * decoded, but the printer has no text for them and jumps anywhere (LLVM 19 on x86-64). */
+static bool has_bad_selector(const uint8_t *bytes, size_t n) {
+  enum { SDWA = 0xf9, COMPARISONS = 0x3e };
+  uint32_t word[2];
+  if (n < sizeof word) return false;
+  memcpy(word, bytes, sizeof word);
+  if (word[0] >> 31 || (word[0] & 0x1ff) != SDWA) return false;
+  bool has_result = word[0] >> 25 != COMPARISONS;
+  bool is_bad_result = (word[1] >> 8 & 7) == 7 || (word[1] >> 11 & 3) == 3;
+  return (word[1] >> 16 & 7) == 7 || (word[1] >> 24 & 7) == 7 || (has_result && is_bad_result);
+}
+
 size_t llvm_disassemble(void *disassembler, const uint8_t *bytes, size_t n, uint64_t pc, char *text,
                         size_t size) {
   const LlvmDisassembler *d = disassembler;
+  if (has_bad_selector(bytes, n)) return 0;
   return d->l->DisasmInstruction(d->state, bytes, n, pc, text, size);
 }
 
