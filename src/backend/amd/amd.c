@@ -231,12 +231,14 @@ static bool emit_kernel(Kernel *k, const AmdOptions *o, Amd *amd, Arena *a, AmdK
   amd->lds = launch->shared;
   amd->all_buffers = row_value(k, CONSTRAINT_buffers, 0);
   amd_find_offsets(&p);
+  amd_find_idle(&p);
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   p.block = "entry";
   llvm_debug_open(&p);
   llvm_open_params(&p);
   open_ids(&p, launch);
   llvm_region(&p, k->body);
+  if (amd->idles) amd->lds = amd->idle + AMD_IDLE_BYTES;
   if (p.failed || !check_lds(&p) || !amd_check_known(&p)) return false;
   *out = (AmdKernel){.text = module_text(&p, launch),
                      .entry = llvm_entry_name(&p),

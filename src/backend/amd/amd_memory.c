@@ -2,8 +2,8 @@
  *
  * Masked accesses of global memory go through a buffer resource where offsets have 32 bits: an
  * inactive lane gets an offset past the end of the buffer, so no branch is needed; other accesses
- * do if the row `buffers` says so. Masked reads of the LDS read its first bytes in inactive lanes.
- * All other masked accesses are branches. */
+ * do if the row `buffers` says so. In masked reads of the LDS, inactive lanes read bytes that no lane
+ * writes, after all allocations. All other masked accesses are branches. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,19 +15,45 @@
 
 /* ---- allocations ---- */
 
+static const char *lds_at(Llvm *p, int64_t at) {
+  return arena_printf(p->arena,
+                      "getelementptr (i8, ptr addrspace(3) " AMD_LDS_NAME ", i32 %" PRId64 ")", at);
+}
+
+/* Where an allocation begins if the ones before it end at *end, which moves past it. */
+static int64_t place(const Op *op, int64_t *end) {
+  int64_t at = alloc_base(op, *end), after = at + alloc_bytes(op);
+  if (after > *end) *end = after;
+  return at;
+}
+
 void amd_alloc(Llvm *p, const Op *op) {
-  const Attr *base = op_attr(op, ATTR_base);
-  int64_t bytes = alloc_bytes(op), align = alloc_align(op);
   if (op_has(op, ATTR_kept)) llvm_fail(p, op, "memory that outlives a workgroup");
-  else if (bytes < 0) llvm_fail(p, op, "an allocation of unknown size");
+  else if (alloc_bytes(op) < 0) llvm_fail(p, op, "an allocation of unknown size");
   if (p->failed) return;
-  if (align < 16) align = 16;
-  int64_t at = base ? base->integer : (p->amd->lds + align - 1) / align * align;
-  if (at + bytes > p->amd->lds) p->amd->lds = at + bytes;
+  int64_t at = place(op, &p->amd->lds);
   Held *h = llvm_held_new(p, &op->results[0]);
   h->space = AMD_LDS;
-  h->base = arena_printf(
-      p->arena, "getelementptr (i8, ptr addrspace(3) " AMD_LDS_NAME ", i32 %" PRId64 ")", at);
+  h->base = lds_at(p, at);
+}
+
+/* How many workgroups of a compute unit have this much LDS each, of the 128 pieces in which the
+ * hardware allocates it. */
+static int64_t groups_with(const TargetInfo *t, int64_t bytes) {
+  enum { PIECES = 128 };
+  int64_t piece = t->shared_most / PIECES, n = (bytes + piece - 1) / piece;
+  return n ? PIECES / n : PIECES;
+}
+
+/* After all allocations, if the bytes there cost the compute unit no workgroup. */
+void amd_find_idle(Llvm *p) {
+  Amd *amd = p->amd;
+  int64_t end = amd->lds;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op))
+    if (op->kind == OP_alloc) place(op, &end);
+  end = (end + AMD_IDLE_BYTES - 1) / AMD_IDLE_BYTES * AMD_IDLE_BYTES;
+  bool is_free = groups_with(amd->target, end + AMD_IDLE_BYTES) == groups_with(amd->target, end);
+  amd->idle = is_free ? end : -1;
 }
 
 /* ---- pieces of accesses ---- */
@@ -134,11 +160,13 @@ static const char *plain_load(const Piece *x, const char *at) {
                   x->address.shared ? amd_apart(x->p, false) : hint_of(x));
 }
 
-/* Inactive lanes read the beginning of the memory, and get zeros. */
-static const char *lds_load(const Piece *x) {
+/* Inactive lanes get zeros. They read, but no byte that another wave may be writing. */
+static const char *idle_load(const Piece *x) {
   Llvm *p = x->p;
   const char *at = amd_pointer(p, &x->address), *type = pointer_type(x);
-  at = llvm_let(p, "select i1 %s, %s %s, %s %s", x->test, type, at, type, x->address.memory->base);
+  const char *idle = lds_at(p, p->amd->idle);
+  p->amd->idles = true;
+  at = llvm_let(p, "select i1 %s, %s %s, %s %s", x->test, type, at, type, idle);
   const char *v = plain_load(x, at);
   return llvm_let(p, "select i1 %s, %s %s, %s zeroinitializer", x->test, type_of(x), v, type_of(x));
 }
@@ -146,8 +174,8 @@ static const char *lds_load(const Piece *x) {
 static const char *load_piece(const Piece *x) {
   Llvm *p = x->p;
   if (!x->test && !x->buffer) return plain_load(x, amd_pointer(p, &x->address));
-  if (x->address.shared) return lds_load(x);
   if (x->buffer) return buffer_load(x);
+  if (x->address.shared && p->amd->idle >= 0) return idle_load(x);
   LlvmGuard g = llvm_guard_open(p, x->test);
   const char *v = plain_load(x, amd_pointer(p, &x->address));
   const char *block = llvm_guard_close(p, g);

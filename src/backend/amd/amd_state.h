@@ -17,6 +17,8 @@ typedef struct Amd {
   const TargetInfo *target;
   unsigned llvm;
   int64_t lds;    /* bytes */
+  int64_t idle;   /* where inactive lanes read the LDS; -1: there is no room for it */
+  bool idles;     /* some do: the LDS then ends after these bytes */
   StrBuf opening; /* the first instructions of the kernel */
   Vec(AmdBuffer) buffers;
   bool direct;        /* copies end in the LDS ... */
@@ -27,6 +29,8 @@ typedef struct Amd {
   const Op **first; /* by value id: an access at just this offset, without an immediate; or NULL */
 } Amd;
 
+/* Of the widest access. */
+enum { AMD_IDLE_BYTES = 16 };
 /* All allocations of a workgroup. */
 #define AMD_LDS_NAME "@wave_lds"
 
@@ -98,6 +102,7 @@ const char *amd_reduce_angle(Llvm *p, int n, const char *x);
 /* ---- amd_memory.c ---- */
 
 LlvmFn amd_alloc, amd_load, amd_store, amd_atomic, amd_copy_async;
+void amd_find_idle(Llvm *p); /* fills in `idle`; `lds` is known */
 
 /* ---- amd_mma.c ---- */
 
