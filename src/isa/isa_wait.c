@@ -2,14 +2,29 @@
  *
  * Operations of a counter complete in the order of their issue, except for scalar loads, of which
  * only the wait for all says anything. `lgkmcnt` counts LDS operations and scalar loads together:
- * if at most n remain, at most n LDS operations remain. */
+ * if at most n remain, at most n LDS operations remain. Counters have few bits, and LLVM omits waits
+ * for operations that cannot be in flight any more. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "isa/isa_state.h"
 
-uint32_t isa_issue(IsaWave *w, IsaCounter c) { return ++w->issued[c]; }
+/* The most operations that a counter can count. */
+static uint32_t most_in_flight(const IsaWave *w, IsaCounter c) {
+  return c == ISA_DS && w->k->generation == ISA_GFX9 ? 15 : 63;
+}
+
+/* While a counter is at its maximum, the hardware issues no further operation: the oldest one is
+ * then complete, although no instruction waited for it. */
+uint32_t isa_issue(IsaWave *w, IsaCounter c) {
+  uint32_t number = ++w->issued[c], most = most_in_flight(w, c);
+  IsaDone *d = &w->done[c];
+  if (c == ISA_SMEM || number <= most) return number;
+  if ((int32_t)(number - most - d->most) > 0) d->most = number - most;
+  if ((int32_t)(number - most - d->others) > 0) d->others = number - most;
+  return number;
+}
 
 IsaCounter isa_store_counter(const IsaWave *w) {
   return w->k->generation == ISA_GFX9 ? ISA_LOADS : ISA_STORES;

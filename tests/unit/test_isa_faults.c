@@ -4,7 +4,7 @@
 #include "isa/isa.h"
 #include "unit/harness.h"
 
-enum { LINES = 64, WORD = 4 };
+enum { LINES = 80, WORD = 4 };
 
 /* A program; `at` is the text of one instruction per line. */
 typedef struct Program {
@@ -392,5 +392,30 @@ TEST(needed) {
             "ee"); /* its own */
 }
 
-TESTS_MAIN(RUN(faults) RUN(needed) RUN(report) RUN(unknown) RUN(preloaded) RUN(unknown_on_gfx1250)
-               RUN(offsets_on_gfx1250) RUN(buffers_of_gfx1250))
+/* A load into v2, `younger` loads after it, and a use of v2 without a wait. */
+static bool is_complete(const char *chip, const char *first, const char *next, int younger) {
+  static uint32_t data[128];
+  const char *lines[LINES] = {"s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_waitcnt lgkmcnt(0)",
+                              "v_lshlrev_b32_e32 v1, 2, v0"};
+  int n = 3;
+  lines[n++] = first;
+  while (younger-- > 0) lines[n++] = next;
+  lines[n++] = "v_mov_b32_e32 v4, v2";
+  lines[n++] = "s_endpgm";
+  Run r = run_text(chip, lines, data, sizeof data);
+  bool ok = r.ok;
+  arena_free(r.a);
+  return ok;
+}
+
+/* A counter at its maximum admits no further operation before the oldest one is complete. */
+TEST(full_counters) {
+#define GLOBAL "global_load_dword v2, v1, s[2:3]", "global_load_dword v3, v1, s[2:3]"
+#define LDS "ds_read_b32 v2, v1", "ds_read_b32 v3, v1"
+  CHECK(!is_complete("gfx942", GLOBAL, 62) && is_complete("gfx942", GLOBAL, 63));
+  CHECK(!is_complete("gfx942", LDS, 14) && is_complete("gfx942", LDS, 15));
+  CHECK(!is_complete("gfx1100", LDS, 62) && is_complete("gfx1100", LDS, 63));
+}
+
+TESTS_MAIN(RUN(full_counters) RUN(faults) RUN(needed) RUN(report) RUN(unknown) RUN(preloaded)
+               RUN(unknown_on_gfx1250) RUN(offsets_on_gfx1250) RUN(buffers_of_gfx1250))
