@@ -7,6 +7,7 @@ from .draw_sums import accumulate, combine, multiply, place_of_best, product, re
 from .draw_tables import gather, rename
 from .draw_values import binary, bits, broadcast, cast, index, inline, limits, mixed, rounded, select
 from .draw_while import repeat
+from .text import text_of
 
 TARGETS = ("gfx942", "sm_80", "sm_86", "sm_89", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
 SCHEDULES = ("round", "reverse", "random:3")
@@ -27,8 +28,9 @@ def draw(seed):
         for name, order, *_ in (*case.params, *case.outputs):
             if r.random() < 0.4 and case.tables.get(name) != "once":  # 0 outside, perhaps twice
                 case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
-    wishes = (f"stages {r.randrange(5)}", f"boxes {r.randrange(2)}", "swizzle 0", "overlap 0")
-    case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options request
+    wishes = {f"stages {r.randrange(5)}": 0.5 if "for K" in text_of(case) else 0.2}
+    wishes |= {f"boxes {r.randrange(2)}": 0.2, "swizzle 0": 0.2, "overlap 0": 0.2}
+    case.wishes = [row for row, chance in wishes.items() if r.random() < chance]  # compile options
     case.fast_math = r.random() < 0.1
     if r.random() < 0.2:
         for name, *_ in (*case.params, *case.outputs):

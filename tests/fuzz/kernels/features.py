@@ -16,6 +16,13 @@ def gathered_ring(case, text):
     return bool(rows) and case.size["K"] > case.tile["K"] and "stages 1" not in case.wishes
 
 
+def masked_ring(case, text):
+    """A loop of several waves over a ring of tiles that are smaller than matrices."""
+    ring = case.size["K"] > case.tile["K"] and re.search(r"\n  stages [2-4]", text)
+    small = case.tile["N"] % 16 or case.tile["K"] % 16
+    return bool(ring and small and case.waves_m > 1 and "for K" in text)
+
+
 def part_of_span(case, text):
     """Columns of a warpgroup that are not whole swizzle spans, of 64 elements of f16."""
     return case.wide and case.tile["N"] // case.waves_n % 64 != 0
@@ -56,6 +63,7 @@ ROWS = {
     ),
     "stored after a dim got another size": lambda c, t: bool(c.resized),
     "gathered operand and a ring": gathered_ring,
+    "ring of ragged tiles": masked_ring,
     "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
     "columns that are not whole spans": part_of_span,
     "product": lambda c, t: "= mma " in t,

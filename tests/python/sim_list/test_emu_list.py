@@ -1,12 +1,14 @@
 """The list of kernels as AMD machine code: compiled by LLVM, run by the executor with every check,
 compared with NumPy in float64, and with the simulator bit by bit where docs/numerics.md says so.
 
-One size of each kernel runs on every chip, with LLVM 19 and 22. Scaled products are the exception:
-where a chip has no instruction for them they become thousands of instructions, which take LLVM
-seconds; `make test` compiles those with one of the versions, in turn. Under a sanitizer each kernel
-runs once, on one chip with one version.
+One size of each kernel runs on every chip, with LLVM 19 and 22. In two runs of five, loops keep two
+or three tiles of an operand in LDS, so that some are read while others are written. Scaled products
+are the exception: where a chip has no instruction for them they become thousands of instructions,
+which take LLVM seconds; `make test` compiles those with one of the versions, in turn. Under a
+sanitizer each kernel runs once, on one chip with one version.
 """
 
+import dataclasses
 import functools
 import os
 
@@ -25,6 +27,7 @@ CHIPS = {
 }
 HAS_SCALES = ("gfx950",)
 VERSIONS = (19, 22)
+RINGS = (None, 2, None, 3, None)
 SANITIZED = "-san" in os.environ.get("BUILD", "")
 
 
@@ -64,12 +67,18 @@ def runs(case, place):
     ]
 
 
+def with_ring(case, slots):
+    ring = {"multi_buffer_count": slots} if slots else {}
+    return dataclasses.replace(case, options={**ring, **case.options})
+
+
 def cases():
     for place, case in enumerate(CASES):
         sizes = case.shapes[place % len(case.shapes)]
-        for chip, word, library in runs(case, place):
-            name = f"{case.name}-{case.label(sizes)}-{chip}{word}"
-            yield pytest.param(case, sizes, chip, library, id=name)
+        for i, (chip, word, library) in enumerate(runs(case, place)):
+            slots = RINGS[(place + i) % len(RINGS)]
+            name = f"{case.name}-{case.label(sizes)}-{chip}{word}{f'-ring{slots}' if slots else ''}"
+            yield pytest.param(with_ring(case, slots), sizes, chip, library, id=name)
 
 
 @pytest.mark.parametrize("case,sizes,chip,library", cases())
