@@ -106,7 +106,7 @@ def test_what_cannot_be_removed():
     program = run.kernel.program
     count = len(program.test_instructions())
     for i in (count, -2, 2**31 - 1):
-        with pytest.raises(IndexError, match="there is no instruction"):
+        with pytest.raises(IndexError, match="has no instruction"):
             program.test_remove(i)
     with pytest.raises(IndexError):
         program.test_remove(0, len(program.variants))
