@@ -4,6 +4,7 @@ instruction as they are."""
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 from test_cpu_llvm import ROOT, WAVEC
@@ -26,17 +27,20 @@ def loop_of(text):
     return [re.split(r"[ ,\t]+", line) for line in lines if line and not line.startswith(".")]
 
 
-def test_packed_elements_reach_the_instruction():
-    """What loads fill is not touched by the VALU: neither elements nor scales."""
-    options = ["--target=gfx950", "--passes=all", "--emit=asm"]
-    done = subprocess.run(
-        [WAVEC, ROOT / "tests/isa/mxfp4.wave", *options], capture_output=True, text=True
-    )
+def wavec(*options):
+    done = subprocess.run([WAVEC, *options], capture_output=True, text=True)
     if "E0901" in done.stderr:
         pytest.skip("no libLLVM for gfx950")
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kernel", ["mxfp4", "fp4"])  # bytes of two elements, and elements
+def test_packed_elements_reach_the_instruction(kernel):
+    """What loads fill is not touched by the VALU: neither elements nor scales."""
+    file = ROOT / f"tests/isa/{kernel}.wave"
     writer, products = {}, 0
-    loop = loop_of(done.stdout)
+    loop = loop_of(wavec(file, "--target=gfx950", "--passes=all", "--emit=asm"))
     for words in loop * 2:  # the second time with what an iteration leaves for the next
         if words[0].startswith("v_mfma_scale"):
             products += 1
@@ -47,3 +51,133 @@ def test_packed_elements_reach_the_instruction():
             writer.update((r, words[0]) for r in registers(words[1]))
     assert products == 2 * 32
     assert not [w for w in loop if w[0].startswith("v_accvgpr")]
+
+
+# ---- results ----
+
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+TARGETS = ["eval", "cpu", "sim:sm_90a", "sim:gfx950", "emu:gfx950", "emu:gfx942", "emu:gfx1250"]
+
+
+def nibbles(codes):
+    """Codes of 4 bits as bytes, in the order of their elements."""
+    codes = codes.reshape(-1, 2)
+    return (codes[:, 0] | codes[:, 1] << 4).astype("u1")
+
+
+def results(folder, text, arguments, outputs, targets=TARGETS):
+    """The outputs of the kernel on each target, in turn."""
+    source = folder / "kernel.wave"
+    source.write_text(text)
+    options = []
+    for name, value in arguments.items():
+        np.save(folder / f"{name}.npy", value)
+        options += ["--arg", f"{name}={folder / name}.npy"]
+    for name in outputs:
+        options += ["--out", f"{name}={folder / name}.out.npy"]
+    for target in targets:
+        wavec("run", source, "--target", target, *options)
+        yield target, [np.load(folder / f"{name}.out.npy") for name in outputs]
+
+
+SCALED = """kernel @scaled(%a: mem<M, K, f4e2m1fnSPACE>, %a_scale: mem<M, K/32, i8>,
+    %b: mem<N, K, f4e2m1fnSPACE>, %b_scale: mem<N, K/32, i8>, %c: mem<M, N, f32>)
+  workgroup M by 32 on 0; workgroup N by 16 on 1; tile K by 128; wave M by 16
+  hardware threads 64, mma F32_16x16x128_F8F6F4
+  ROWS
+  bind M = 37; bind N = 43; bind K = 352
+{
+  %0 = fill 0.0 : tile<M, N, f32>
+  %loop = for K carry %acc = %0 : tile<M, N, f32> {
+    %1 = read %a : tile<M, K, f4e2m1fn>
+    %2 = read %b : tile<N, K, f4e2m1fn>
+    %3 = read %a_scale : tile<M, K/32, i8>
+    %4 = bitcast %3 : tile<M, K/32, f8e8m0fnu>
+    %5 = read %b_scale : tile<N, K/32, i8>
+    %6 = bitcast %5 : tile<N, K/32, f8e8m0fnu>
+    %7 = scaled_mma %1, %4, %2, %6, %acc : tile<M, N, f32>
+    yield %7
+  }
+  write %loop, %c
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "space, rows", [(", shared", ""), ("", ""), (", shared", "stages 2"), (", shared", "boxes 1")]
+)
+def test_products_of_typed_elements(space, rows, tmp_path):
+    """Sizes that tiles do not divide, so that accesses are masked."""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 16, (37, 352)), rng.integers(0, 16, (43, 352))
+    scales = [rng.integers(124, 131, (n, 11)).astype("i1") for n in (37, 43)]
+    arguments = dict(a=nibbles(a), a_scale=scales[0], b=nibbles(b), b_scale=scales[1])
+    factors = [np.repeat(2.0 ** (s.astype("u1") - 127.0), 32, -1) for s in scales]
+    expected = (FP4[a] * factors[0]) @ (FP4[b] * factors[1]).T
+    text = SCALED.replace("SPACE", space).replace("ROWS", rows)
+    for target, (got,) in results(tmp_path, text, arguments, ["c"]):
+        np.testing.assert_array_equal(got, expected, err_msg=target)
+
+
+MOVED = """kernel @moved(%a: mem<M, N, f4e2m1fn>, %b: mem<N, i4, shared>, %c: mem<M, N, f4e2m1fn>,
+    %d: mem<N, M, f4e2m1fn>, %e: mem<M, N, i4>)
+  workgroup M by 16 on 0; workgroup N by 64 on 1; hardware threads 64, vector {M: 16, N: 64}
+  bind M = 40; bind N = 150
+{
+  %x = read %a
+  %y = read %b
+  write %x, %c
+  %t = permute %x : tile<N, M, f4e2m1fn>
+  write %t, %d
+  %r = broadcast %y : tile<M, N, i4>
+  %m = neg %r
+  write %m, %e
+}
+"""
+
+
+def test_moved_elements(tmp_path):
+    """A copy and a transpose of 4-bit elements, and some that are computed with."""
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(0, 16, (40, 150)), rng.integers(0, 16, 150)
+    negated = np.broadcast_to(-b & 15, a.shape)
+    expected = [nibbles(x) for x in (a, np.ascontiguousarray(a.T), negated)]
+    arguments = dict(a=nibbles(a), b=nibbles(b))
+    for target, got in results(tmp_path, MOVED, arguments, ["c", "d", "e"]):
+        for name, x, y in zip("cde", got, expected):
+            np.testing.assert_array_equal(x.view("u1"), y, err_msg=f"{name} on {target}")
+
+
+CARRIED = """thread kernel @carried(%a: mem<N, TYPE>, %b: mem<N, TYPE>)
+  launch grid (3) block (64) wave 64; bind N = 6144
+{
+  %at = expr $WG0*2048 + $T0*32 : index
+  %x = load %a, %at : vec<32, TYPE>
+  %r = for K with {trips = 3} carry %p = %x {
+    %low = pick [8, 9, 10, 11, 12, 13, 14, 15] %p
+    %odd = pick [1, 4, 2, 0, 3, 6, 5, 7] %p
+    %rest = pick [16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31] %p
+    %q = join %rest, %low, %odd
+    %s = if ($WG0 < 2) carry %u = %q {
+      %v = neg %u
+      yield %v
+    }
+    %w = shuffle %s {mode = xor, by = 16}
+    yield %w
+  }
+  store %r, %b, %at
+}
+"""
+
+
+@pytest.mark.parametrize("dtype, bits", [("f4e2m1fn", 4), ("i4", 4), ("f6e2m3fn", 6)])
+def test_carried_elements(dtype, bits, tmp_path):
+    """Values that loops and branches carry, of which parts are moved."""
+    rng = np.random.default_rng(3)
+    a = rng.integers(0, 1 << bits, 6144)
+    given = nibbles(a) if bits == 4 else a.astype("u1")
+    text = CARRIED.replace("TYPE", dtype)
+    targets = ["sim:gfx950", "emu:gfx950", "emu:gfx942", "emu:gfx90a"]
+    runs = list(results(tmp_path, text, dict(a=given), ["b"], targets))
+    for target, (got,) in runs[1:]:
+        np.testing.assert_array_equal(got, runs[0][1][0], err_msg=target)

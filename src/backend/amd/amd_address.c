@@ -50,10 +50,10 @@ const Sym *amd_expression(Llvm *p, const Value *v) {
   return p->amd->offset[v->id];
 }
 
-/* Of the value in bytes. */
-static SymRange range_of(Llvm *p, const Sym *e, int64_t size) {
+/* Of the value in units of so many bits, in bytes. */
+static SymRange range_of(Llvm *p, const Sym *e, int64_t bits) {
   SymRange unknown = {SYM_MIN_INF, SYM_MAX_INF};
-  const Sym *bytes = e ? sym_mul(p->sym, e, sym_int(p->sym, size)) : NULL;
+  const Sym *bytes = e ? sym_mul(p->sym, e, sym_rational(p->sym, bits, 8)) : NULL;
   SymRange r = bytes ? sym_range(p->sym, p->facts, bytes) : unknown;
   return *sym_take_error(p->sym) ? unknown : r;
 }
@@ -63,16 +63,16 @@ static SymRange range_of(Llvm *p, const Sym *e, int64_t size) {
 static bool has_no_negative_part(Llvm *p, const Sym *e) {
   int n = e && sym_kind(e) == SYM_add ? sym_nargs(e) : 0;
   for (int i = 0; i < n; i++)
-    if (range_of(p, sym_arg(p->sym, e, i), 1).lo < 0) return false;
-  return n || range_of(p, e, 1).lo >= 0;
+    if (range_of(p, sym_arg(p->sym, e, i), 8).lo < 0) return false;
+  return n || range_of(p, e, 8).lo >= 0;
 }
 
-/* The largest power of two, at most 16, that divides the value times `size`. */
-static int alignment(Llvm *p, const Sym *e, int size) {
-  int d = 16 / size;
-  while (d > 1 && !(e && sym_divides(p->sym, p->facts, d, e))) d /= 2;
+/* The largest power of two, at most 16, that divides the value in bytes; at least `least`. */
+static int alignment(Llvm *p, const Sym *e, int bits, int least) {
+  int bytes = 16;
+  while (bytes > least && !(e && sym_divides(p->sym, p->facts, bytes * 8 / bits, e))) bytes /= 2;
   sym_take_error(p->sym);
-  return d < 1 ? 16 : d * size > 16 ? 16 : d * size;
+  return bytes;
 }
 
 static int least(int a, int b) { return a < b ? a : b; }
@@ -125,8 +125,8 @@ static bool is_common(Llvm *p, const Sym *e) {
 }
 
 /* The operand of a sum of two operands that is common to all lanes; -1: none. Neither operand may
- * be negative. */
-static int common_operand(Llvm *p, const Op *use, const Value *offset) {
+ * be negative, and both must be multiples of `unit`. */
+static int common_operand(Llvm *p, const Op *use, const Value *offset, int unit) {
   const Op *op = offset->def;
   if (!op || op->kind != OP_expr || op->nargs != 2) return -1;
   const Sym *arg[2], *coeff[2], *rest, *one = sym_int(p->sym, 1);
@@ -137,15 +137,19 @@ static int common_operand(Llvm *p, const Op *use, const Value *offset) {
   const Sym *e[2];
   for (int i = 0; i < 2; i++) {
     e[i] = amd_expression_at(p, use, op->args[i]);
-    if (!e[i] || range_of(p, e[i], 1).lo < 0) return -1;
+    if (!e[i] || range_of(p, e[i], 8).lo < 0) return -1;
+    if (!sym_divides(p->sym, p->facts, unit, e[i])) return -1;
   }
   return is_common(p, e[1]) ? 1 : is_common(p, e[0]) ? 0 : -1;
 }
 
 /* ---- addresses ---- */
 
-static const char *scaled(Llvm *p, const char *index, int bits, int size) {
-  return size == 1 ? index : llvm_let(p, "mul i%d %s, %d", bits, index, size);
+/* An index of elements of so many bits, in bytes, `wide` bits; that of 4-bit elements is even. */
+static const char *scaled(Llvm *p, LlvmNumber index, int wide, int bits) {
+  if (bits == 4) index.name = llvm_let(p, "ashr exact i%d %s, 1", index.bits, index.name);
+  const char *name = llvm_in_bits(p, index, wide);
+  return bits <= 8 ? name : llvm_let(p, "mul i%d %s, %d", wide, name, bits / 8);
 }
 
 /* A power of two of which the address of an allocation is a multiple. */
@@ -156,31 +160,32 @@ static int base_alignment(const Value *memory) {
   return base ? least_bit(base->integer, 16) : 16;
 }
 
-static const char *part(Llvm *p, const Value *v, int size) {
-  return scaled(p, llvm_in_bits(p, llvm_number_of(p, v), 32), 32, size);
+static const char *part(Llvm *p, const Value *v, int bits) {
+  return scaled(p, llvm_number_of(p, v), 32, bits);
 }
 
 AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
   const Value *memory = op->args[at], *offset = op->args[at + 1];
   AmdAddress a = {.memory = llvm_held_get(p, memory), .shared = memory_is_scratch(memory)};
-  int size = dtype_memory_bits(memory->type->dtype) / 8;
+  int bits = dtype_memory_bits(memory->type->dtype), size = bits < 8 ? 1 : bits / 8;
   LlvmNumber n = llvm_number_of(p, offset);
   const Sym *e = amd_expression_at(p, op, offset);
-  SymRange bytes = range_of(p, e, size);
-  a.imm = imm * size;
+  SymRange bytes = range_of(p, e, bits);
+  a.imm = imm * bits / 8;
   a.counts = bytes.lo >= 0 || is_accessed(p, op, at);
   a.align = size;
-  if (a.shared) a.align = least_bit(a.imm, least(alignment(p, e, size), base_alignment(memory)));
+  if (a.shared)
+    a.align = least_bit(a.imm, least(alignment(p, e, bits, size), base_alignment(memory)));
   if (a.align < size) a.align = size;
   bool fits = bytes.lo >= INT32_MIN && bytes.hi <= INT32_MAX;
-  int common = !a.shared && fits ? common_operand(p, op, offset) : -1;
+  int common = !a.shared && fits ? common_operand(p, op, offset, bits == 4 ? 2 : 1) : -1;
   if (common >= 0) {
     e = amd_expression_at(p, op, offset->def->args[1 - common]);
-    a.near = part(p, offset->def->args[1 - common], size);
-    a.common = part(p, offset->def->args[common], size);
+    a.near = part(p, offset->def->args[1 - common], bits);
+    a.common = part(p, offset->def->args[common], bits);
     a.counts = true;
-  } else if (a.shared || fits) a.near = scaled(p, llvm_in_bits(p, n, 32), 32, size);
-  else a.far = scaled(p, llvm_in_bits(p, n, 64), 64, size);
+  } else if (a.shared || fits) a.near = scaled(p, n, 32, bits);
+  else a.far = scaled(p, n, 64, bits);
   a.splits = has_no_negative_part(p, e);
   return a;
 }

@@ -74,9 +74,9 @@ static const char *source(Llvm *p, const AmdAddress *a, const char *test) {
 
 static const char *target_of(Llvm *p, const Op *op, const Sym *first) {
   const Held *memory = llvm_held_get(p, op->args[0]);
-  int size = dtype_memory_bits(op->args[0]->type->dtype) / 8;
+  int bits = dtype_memory_bits(op->args[0]->type->dtype);
   const Sym *bytes = sym_add(p->sym, first, sym_int(p->sym, op_imm(op, ATTR_imm)));
-  bytes = sym_mul(p->sym, bytes, sym_int(p->sym, size));
+  bytes = sym_mul(p->sym, bytes, sym_rational(p->sym, bits, 8));
   const char *at = llvm_in_bits(p, llvm_number(p, op, bytes), 32);
   return llvm_let(p, "getelementptr i8, ptr addrspace(3) %s, i32 %s", memory->base, at);
 }

@@ -157,6 +157,10 @@ static const char *move_part(Llvm *p, const Way *w, DType t, int n, const char *
 
 static void move_value(Llvm *p, const Op *op, const Way *w) {
   Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
+  if (llvm_is_packed(from)) {
+    from = llvm_packed_of(p, from);
+    to = to->packed = llvm_packed_new(p, to);
+  }
   int bits = llvm_elem_bits(from->dtype), width = bits == 1 || bits >= 32 ? 1 : 32 / bits;
   int count = part_count(from->n, width);
   const char *const *in = llvm_parts_of(p, from, width);

@@ -216,9 +216,11 @@ static bool is_nibble(DType t) { return dtype_memory_bits(t) == 4; }
 
 static const char *memory_elem(DType t) { return t == DTYPE_i1 ? "i8" : llvm_elem_type(t); }
 
-/* Memory, offset and mask are operands `at` and those after it. */
+/* Memory, offset and mask are operands `at` and those after it. 4-bit elements are accessed as the
+ * bytes that contain them (is_bytes). */
 static Access open_access(Llvm *p, const Op *op, int at, int n) {
   Access a = {.p = p, .op = op, .dtype = op->args[at]->type->dtype, .n = n};
+  if (is_nibble(a.dtype)) a.dtype = DTYPE_u8, a.n = n / 2;
   a.bytes = dtype_memory_bits(a.dtype) / 8;
   a.mask = op->nargs > at + 2 ? llvm_held_get(p, op->args[at + 2]) : NULL;
   a.address = amd_address(p, op, at, op_imm(op, ATTR_imm));
@@ -227,7 +229,7 @@ static Access open_access(Llvm *p, const Op *op, int at, int n) {
   a.width = 16 / a.bytes;
   bool odd = a.buffer && !word_type((a.n < a.width ? a.n : a.width) * a.bytes);
   if ((a.mask && a.mask->n > 1) || odd) a.width = 1;
-  if (a.width > n) a.width = n;
+  if (a.width > a.n) a.width = a.n;
   return a;
 }
 
@@ -288,11 +290,12 @@ static bool is_flag(const Op *op) { return op_has(op, ATTR_volatile); }
 
 /* ---- four bits ---- */
 
-/* The whole access as bytes, if it begins at the low half of one; otherwise elements. */
-static bool is_bytes(const Access *a, const Value *offset) {
-  const Sym *e = amd_expression(a->p, offset);
-  if (a->n % 2 || op_imm(a->op, ATTR_imm) % 2 || (a->mask && a->mask->n > 1)) return false;
-  return e && sym_divides(a->p->sym, a->p->facts, 2, e);
+/* Whether the access consists of whole bytes. Otherwise its elements are accessed one by one. */
+static bool is_bytes(Llvm *p, const Op *op, int at, int n) {
+  const Sym *e = amd_expression_at(p, op, op->args[at + 1]);
+  bool masks_each = op->nargs > at + 2 && op->args[at + 2]->type->n > 1;
+  if (n % 2 || op_imm(op, ATTR_imm) % 2 || masks_each) return false;
+  return e && sym_divides(p->sym, p->facts, 2, e);
 }
 
 /* The byte that contains element `e`, and the shift of the element in it. */
@@ -326,34 +329,26 @@ static Access nibbles_of(Llvm *p, const Op *op, int at, int n) {
   return a;
 }
 
-static const char *load_bytes(const Access *a, const char *at, int space, int bytes,
-                              const char *test) {
+static const char *load_nibble(const Access *a, int e) {
   Llvm *p = a->p;
-  const char *type = llvm_vec_type(p, "i8", bytes);
+  const char *test = test_of(a, e);
+  const char *type = llvm_pointer_type(llvm_held_get(p, a->op->args[0])->space);
+  Nibble at = nibble_at(a, 0, e);
   LlvmGuard g = {0};
   if (test) g = llvm_guard_open(p, test);
-  const char *v = llvm_let(p, "load %s, %s %s, align 1", type, llvm_pointer_type(space), at);
-  if (!test) return v;
-  const char *block = llvm_guard_close(p, g);
-  return llvm_guard_phi(p, g, type, v, block, "zeroinitializer");
+  const char *byte = llvm_let(p, "load i8, %s %s, align 1", type, at.at);
+  if (test) {
+    const char *block = llvm_guard_close(p, g);
+    byte = llvm_guard_phi(p, g, "i8", byte, block, "0");
+  }
+  return llvm_nibble_extended(p, a->dtype, 1, llvm_let(p, "lshr i8 %s, %s", byte, at.shift));
 }
 
 static void load_nibbles(Llvm *p, const Op *op) {
   Held *h = llvm_held_new(p, &op->results[0]);
   Access a = nibbles_of(p, op, 0, h->n);
-  int space = llvm_held_get(p, op->args[0])->space;
-  if (is_bytes(&a, op->args[1])) {
-    const char *v = load_bytes(&a, nibble_at(&a, 0, 0).at, space, h->n / 2, test_of(&a, 0));
-    v = llvm_nibbles_of_bytes(p, a.dtype, h->n, v);
-    llvm_held_set(p, h, h->n, arena_copy(p->arena, &v, sizeof v));
-    return;
-  }
   const char **part = ARENA_ARRAY(p->arena, const char *, h->n);
-  for (int e = 0; e < h->n; e++) {
-    Nibble at = nibble_at(&a, 0, e);
-    const char *byte = load_bytes(&a, at.at, space, 1, test_of(&a, e));
-    part[e] = llvm_nibble_extended(p, a.dtype, 1, llvm_let(p, "lshr i8 %s, %s", byte, at.shift));
-  }
+  for (int e = 0; e < h->n; e++) part[e] = load_nibble(&a, e);
   llvm_held_set(p, h, 1, part);
 }
 
@@ -376,17 +371,6 @@ static void store_nibble(const Access *a, int e, const char *v) {
 static void store_nibbles(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]);
   Access a = nibbles_of(p, op, 1, h->n);
-  if (is_bytes(&a, op->args[2])) {
-    const char *bytes = llvm_bytes_of_nibbles(p, h->n, llvm_parts_of(p, h, h->n)[0]);
-    const char *type = llvm_vec_type(p, "i8", h->n / 2), *test = test_of(&a, 0);
-    const char *at = nibble_at(&a, 1, 0).at;
-    LlvmGuard g = {0};
-    if (test) g = llvm_guard_open(p, test);
-    llvm_line(p, "store %s %s, %s %s, align 1", type, bytes,
-              llvm_pointer_type(llvm_held_get(p, op->args[1])->space), at);
-    if (test) llvm_guard_close(p, g);
-    return;
-  }
   const char *const *part = llvm_parts_of(p, h, 1);
   for (int e = 0; e < h->n; e++) store_nibble(&a, e, part[e]);
 }
@@ -401,30 +385,35 @@ static bool is_refused(Llvm *p, const Op *op) {
 void amd_load(Llvm *p, const Op *op) {
   int n = op->results[0].type->n;
   if (is_refused(p, op)) return;
-  if (is_nibble(op->args[0]->type->dtype)) {
+  bool is_packed = is_nibble(op->args[0]->type->dtype);
+  if (is_packed && !is_bytes(p, op, 0, n)) {
     load_nibbles(p, op);
     return;
   }
   Access a = open_access(p, op, 0, n);
   if (is_flag(op)) a.width = 1;
-  int count = part_count(n, a.width);
+  int count = part_count(a.n, a.width);
   const char **part = ARENA_ARRAY(p->arena, const char *, count);
   for (int i = 0; i < count; i++) {
     Piece x = piece_of(&a, i);
     part[i] = from_memory(p, a.dtype, x.n, is_flag(op) ? load_flag(&x) : load_piece(&x));
   }
-  llvm_held_set(p, llvm_held_new(p, &op->results[0]), a.width, part);
+  Held *h = llvm_held_new(p, &op->results[0]);
+  if (is_packed) h = h->packed = llvm_packed_new(p, h);
+  llvm_held_set(p, h, a.width, part);
 }
 
 void amd_store(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]);
   if (is_refused(p, op)) return;
-  if (is_nibble(op->args[1]->type->dtype)) {
+  bool is_packed = is_nibble(op->args[1]->type->dtype);
+  if (is_packed && !is_bytes(p, op, 1, h->n)) {
     store_nibbles(p, op);
     return;
   }
   Access a = open_access(p, op, 1, h->n);
   if (is_flag(op)) a.width = 1;
+  if (is_packed) h = llvm_packed_of(p, h);
   const char *const *part = llvm_parts_of(p, h, a.width);
   for (int i = 0; i < part_count(h->n, a.width); i++) {
     Piece x = piece_of(&a, i);

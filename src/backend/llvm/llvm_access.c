@@ -1,4 +1,4 @@
-/* llvm_access.c: parts of memory accesses: blocks under a condition, 4-bit elements, atomics. */
+/* llvm_access.c: parts of memory accesses: blocks under a condition, atomics. */
 #include <string.h>
 
 #include "backend/llvm/llvm_state.h"
@@ -25,46 +25,6 @@ const char *llvm_guard_close(Llvm *p, LlvmGuard g) {
 const char *llvm_guard_phi(Llvm *p, LlvmGuard g, const char *type, const char *inside,
                            const char *block, const char *outside) {
   return llvm_let(p, "phi %s [ %s, %%%s ], [ %s, %%%s ]", type, inside, block, outside, g.before);
-}
-
-/* ---- four bits ---- */
-
-const char *llvm_nibble_extended(Llvm *p, DType t, int n, const char *v) {
-  const char *type = llvm_vec_type(p, "i8", n), *four = llvm_splat_of(p, "i8", "4", n);
-  if (t != DTYPE_i4) return llvm_let(p, "and %s %s, %s", type, v, llvm_splat_of(p, "i8", "15", n));
-  v = llvm_let(p, "shl %s %s, %s", type, v, four);
-  return llvm_let(p, "ashr %s %s, %s", type, v, four);
-}
-
-const char *llvm_nibbles_of_bytes(Llvm *p, DType t, int n, const char *v) {
-  int half = n / 2;
-  const char *type = llvm_vec_type(p, "i8", half);
-  const char *high = llvm_let(p, "lshr %s %s, %s", type, v, llvm_splat_of(p, "i8", "4", half));
-  StrBuf mask = {.arena = p->arena};
-  if (half == 1) {
-    const char *two = llvm_let(p, "insertelement <2 x i8> poison, i8 %s, i32 0", v);
-    return llvm_nibble_extended(p, t, 2,
-                                llvm_let(p, "insertelement <2 x i8> %s, i8 %s, i32 1", two, high));
-  }
-  for (int i = 0; i < n; i++) sb_printf(&mask, "%si32 %d", i ? ", " : "", i / 2 + (i % 2) * half);
-  v = llvm_let(p, "shufflevector %s %s, %s %s, <%d x i32> <%s>", type, v, type, high, n,
-               sb_text(&mask));
-  return llvm_nibble_extended(p, t, n, v);
-}
-
-const char *llvm_bytes_of_nibbles(Llvm *p, int n, const char *v) {
-  int half = n / 2;
-  const char *in = llvm_vec_type(p, "i8", n), *type = llvm_vec_type(p, "i8", half), *side[2];
-  for (int odd = 0; odd < 2; odd++) {
-    StrBuf mask = {.arena = p->arena};
-    for (int i = 0; i < half; i++) sb_printf(&mask, "%si32 %d", i ? ", " : "", 2 * i + odd);
-    side[odd] = half == 1 ? llvm_let(p, "extractelement %s %s, i32 %d", in, v, odd)
-                          : llvm_let(p, "shufflevector %s %s, %s poison, <%d x i32> <%s>", in, v,
-                                     in, half, sb_text(&mask));
-  }
-  side[0] = llvm_let(p, "and %s %s, %s", type, side[0], llvm_splat_of(p, "i8", "15", half));
-  side[1] = llvm_let(p, "shl %s %s, %s", type, side[1], llvm_splat_of(p, "i8", "4", half));
-  return llvm_let(p, "or %s %s, %s", type, side[0], side[1]);
 }
 
 /* ---- atomics ---- */

@@ -81,69 +81,12 @@ void llvm_held_set(Llvm *p, Held *h, int width, const char *const *part) {
   vec_push(p->arena, &p->made, ((Made){h, MADE_FORM}));
 }
 
-/* ---- packed elements ---- */
-
-static bool is_narrow(DType t) { return dtype_info[t].bits == 4 || dtype_info[t].bits == 6; }
-
-/* `n` elements of a string of bits, each in i8. */
-static const char *unpacked(Llvm *p, DType t, const char *type, const char *bits, int n) {
-  const char *exact = llvm_vec_type(p, dtype_info[t].bits == 4 ? "i4" : "i6", n);
-  bits = llvm_let(p, "bitcast %s %s to %s", type, bits, exact);
-  return llvm_let(p, "%s %s %s to %s", dtype_info[t].class == DTYPE_INT ? "sext" : "zext", exact,
-                  bits, llvm_held_type(p, t, n));
-}
-
-static void unpack(Llvm *p, Held *h) {
-  int each = dtype_info[h->dtype].bits, width = llvm_memory_width(p, h->dtype);
-  if (width > h->n || h->n % width * each % 8) width = h->n;
-  int count = part_count(h->n, width);
-  const char *const *bytes = llvm_parts_of(p, h->packed, width * each / 8);
-  const char **part = ARENA_ARRAY(p->arena, const char *, count);
-  for (int i = 0; i < count; i++) {
-    int n = part_size(h->n, width, i);
-    part[i] = unpacked(p, h->dtype, llvm_vec_type(p, "i8", n * each / 8), bytes[i], n);
-  }
-  llvm_held_set(p, h, width, part);
-}
-
-static Held *packed_new(Llvm *p, int elements, DType t) {
-  Held *bytes = ARENA_NEW(p->arena, Held);
-  *bytes = (Held){.dtype = DTYPE_u8, .n = elements * dtype_info[t].bits / 8};
-  return bytes;
-}
-
-Held *llvm_packed_of(Llvm *p, Held *h) {
-  int each = dtype_info[h->dtype].bits;
-  if (h->packed || !is_narrow(h->dtype) || h->n * each % 8) return h->packed;
-  Held *bytes = packed_new(p, h->n, h->dtype);
-  const char *type = llvm_vec_type(p, each == 4 ? "i4" : "i6", h->n);
-  const char *v = llvm_let(p, "trunc %s %s to %s", llvm_held_type(p, h->dtype, h->n),
-                           llvm_parts_of(p, h, h->n)[0], type);
-  v = llvm_let(p, "bitcast %s %s to %s", type, v, llvm_vec_type(p, "i8", bytes->n));
-  llvm_held_set(p, bytes, bytes->n, arena_copy(p->arena, &v, sizeof v));
-  return bytes;
-}
-
-/* The values of several, one after the other, if all are packed. */
-static Held *packed_join(Llvm *p, const Op *op, const Held *to) {
-  Held *bytes = packed_new(p, to->n, to->dtype);
-  Source *all = ARENA_ARRAY(p->arena, Source, bytes->n);
-  int at = 0;
-  for (int i = 0; i < op->nargs; i++) {
-    Held *from = llvm_held_get(p, op->args[i])->packed;
-    if (!from) return NULL;
-    for (int e = 0; e < from->n; e++) all[at++] = (Source){from, e};
-  }
-  llvm_held_gather(p, bytes, all, llvm_memory_width(p, bytes->dtype));
-  return bytes;
-}
-
 /* ---- vectors ---- */
 
 /* The only form of a number is made when it is needed as a value. */
 static void need_vectors(Llvm *p, Held *h) {
   if (!h->forms && h->tiles) p->machine->tiles->to_vectors(p, h);
-  if (!h->forms && h->packed) unpack(p, h);
+  if (!h->forms && h->packed) llvm_unpack(p, h);
   if (h->forms || !h->wide.name) return;
   const char *name = llvm_in_bits(p, h->wide, llvm_elem_bits(h->dtype));
   llvm_held_set(p, h, 1, arena_copy(p->arena, &name, sizeof name));
@@ -246,6 +189,7 @@ void llvm_scope_close(Llvm *p, ScopeMark m) {
     Made last = p->made.at[--p->made.n];
     if (last.kind == MADE_SPLAT) last.of->splats = last.of->splats->next;
     else if (last.kind == MADE_FORM) last.of->forms = last.of->forms->next;
+    else if (last.kind == MADE_PACKED) last.of->packed = NULL;
     else last.of->tiles = NULL;
   }
 }
@@ -388,7 +332,7 @@ void llvm_splat(Llvm *p, const Op *op) {
 
 void llvm_join(Llvm *p, const Op *op) {
   Held *to = llvm_held_new(p, &op->results[0]);
-  if (is_narrow(to->dtype) && (to->packed = packed_join(p, op, to))) return;
+  if (llvm_packed_join(p, op, to)) return;
   Source *all = ARENA_ARRAY(p->arena, Source, to->n);
   int at = 0;
   for (int i = 0; i < op->nargs; i++) {
@@ -401,6 +345,7 @@ void llvm_join(Llvm *p, const Op *op) {
 void llvm_pick(Llvm *p, const Op *op) {
   Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
   const Attr *regs = op_attr(op, ATTR_regs);
+  if (llvm_packed_pick(p, from, regs->ints, to)) return;
   Source *all = ARENA_ARRAY(p->arena, Source, to->n);
   for (int i = 0; i < to->n; i++) all[i] = (Source){from, (int)regs->ints[i]};
   llvm_held_gather(p, to, all, llvm_compute_width(p, to->dtype));
@@ -410,7 +355,7 @@ void llvm_pick(Llvm *p, const Op *op) {
  * machines. */
 void llvm_bitcast(Llvm *p, const Op *op) {
   Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
-  if (is_narrow(to->dtype) && dtype_info[from->dtype].bits == 8) {
+  if (llvm_is_packed(to) && dtype_info[from->dtype].bits == 8) {
     to->packed = from;
     return;
   }

@@ -8,11 +8,20 @@
 #include "ir/region_facts.h"
 
 /* ---- carried values ---- */
+
+/* A value that will be carried. Elements of 4 and 6 bits are carried packed. */
+static Held *carried_new(Llvm *p, const Value *v) {
+  Held *h = llvm_held_new(p, v);
+  if (llvm_is_packed(h)) h->packed = llvm_packed_new(p, h);
+  return h;
+}
+
 /* The parts of a value in the form in which `like` is carried; the part of a memory is its
  * address. */
 static const char *const *carried_parts(Llvm *p, Held *h, const Held *like) {
   if (h->memory) return &h->base;
   if (like->matrix.rows) return p->machine->tiles->of(p, h, &like->matrix);
+  if (like->packed) h = llvm_packed_of(p, h);
   return llvm_parts_of(p, h, llvm_memory_width(p, h->dtype));
 }
 
@@ -23,19 +32,24 @@ static int carried_width(const Llvm *p, const Held *h) {
 
 static int carried_count(const Llvm *p, const Held *h) {
   if (h->matrix.rows) return p->machine->tiles->count(&h->matrix);
+  if (h->packed) h = h->packed;
   return h->memory ? 1 : part_count(h->n, carried_width(p, h));
 }
 
 static const char *carried_type(Llvm *p, const Held *h, int i) {
   if (h->memory) return llvm_pointer_type(h->space);
   if (h->matrix.rows) return "x86_amx";
+  if (h->packed) h = h->packed;
   return llvm_held_type(p, h->dtype, part_size(h->n, carried_width(p, h), i));
 }
 
 static void set_carried(Llvm *p, Held *h, const char *const *part) {
   if (h->memory) h->base = part[0];
   else if (h->matrix.rows) p->machine->tiles->set(p, h, &h->matrix, part);
-  else llvm_held_set(p, h, llvm_memory_width(p, h->dtype), part);
+  else {
+    if (h->packed) h = h->packed;
+    llvm_held_set(p, h, llvm_memory_width(p, h->dtype), part);
+  }
 }
 
 /* One phi node for each part of `v`: first the names, then the lines when both sides are known. */
@@ -84,7 +98,7 @@ static Loop open_loop(Llvm *p, Value *const *from, Value *const *args, int n) {
   l.phi = ARENA_ARRAY(p->arena, const char *const *, n);
   for (int i = 0; i < n; i++) {
     Held *h = llvm_held_get(p, from[i]);
-    l.body[i] = llvm_held_new(p, args[i]);
+    l.body[i] = carried_new(p, args[i]);
     l.in[i] = carried_parts(p, h, l.body[i]);
     l.phi[i] = phi_names(p, l.body[i]);
     set_carried(p, l.body[i], l.phi[i]);
@@ -102,7 +116,7 @@ static void yield_loop(Llvm *p, Loop *l, const Op *yield) {
 static void merge_results(Llvm *p, const Op *op, const Loop *l, const char *before,
                           const char *behind) {
   for (int i = 0; i < op->nresults && !p->failed; i++) {
-    Held *h = llvm_held_new(p, &op->results[i]);
+    Held *h = carried_new(p, &op->results[i]);
     const char *const *name = phi_names(p, h);
     put_phis(p, &p->body, h, name, (Side){before, l->in[i]}, (Side){behind, l->out[i]});
     set_carried(p, h, name);
@@ -297,7 +311,7 @@ void llvm_while(Llvm *p, const Op *op) {
   p->body = outside;
   llvm_block(p, end);
   for (int i = 0; i < op->nresults; i++) {
-    Held *h = llvm_held_new(p, &op->results[i]);
+    Held *h = carried_new(p, &op->results[i]);
     set_carried(p, h, l.phi[i + 1]);
   }
 }
@@ -317,7 +331,7 @@ void llvm_if(Llvm *p, const Op *op) {
   l.out = ARENA_ARRAY(p->arena, const char *const *, l.n);
   l.body = ARENA_ARRAY(p->arena, Held *, l.n);
   for (int i = 0; i < l.n; i++) {
-    l.body[i] = llvm_held_new(p, &op->results[i]); /* carried in the form of the result */
+    l.body[i] = carried_new(p, &op->results[i]); /* carried in the form of the result */
     l.in[i] = carried_parts(p, llvm_held_get(p, op->args[first + i]), l.body[i]);
     p->held[op->body->args[i]->id] = llvm_held_get(p, op->args[first + i]);
   }

@@ -52,7 +52,7 @@ typedef struct Held {
 } Held;
 
 /* What was made from a value, to be dropped at the end of the region in which it was made. */
-typedef enum MadeKind { MADE_FORM, MADE_SPLAT, MADE_TILES } MadeKind;
+typedef enum MadeKind { MADE_FORM, MADE_SPLAT, MADE_TILES, MADE_PACKED } MadeKind;
 typedef struct Made {
   Held *of;
   MadeKind kind;
@@ -194,8 +194,6 @@ const char *llvm_suffix(Llvm *p, const char *elem, int n); /* of intrinsics: f32
 int llvm_memory_width(const Llvm *p, DType t);             /* elements per register in memory */
 int llvm_compute_width(const Llvm *p, DType t);            /* elements per register in arithmetic */
 int llvm_form_width(const Held *h);                        /* of one of its forms */
-/* 4- and 6-bit elements as the bytes that contain them; NULL: they do not fill bytes. */
-Held *llvm_packed_of(Llvm *p, Held *h);
 
 static inline LlvmNumber index_named(const char *name) { return (LlvmNumber){name, 64}; }
 static inline int part_count(int n, int width) { return (n + width - 1) / width; }
@@ -230,6 +228,22 @@ ScopeMark llvm_scope_open(const Llvm *p);
 void llvm_scope_close(Llvm *p, ScopeMark m); /* drops what was made and defined since */
 
 LlvmFn llvm_splat, llvm_join, llvm_pick, llvm_bitcast;
+
+/* ---- llvm_packed.c ---- */
+
+bool llvm_is_packed(const Held *h); /* whether it has 4 or 6 bits and fills whole bytes */
+/* The bytes of such a value; NULL: it is none. */
+Held *llvm_packed_of(Llvm *p, Held *h);
+Held *llvm_packed_new(Llvm *p, const Held *h); /* without a form */
+void llvm_unpack(Llvm *p, Held *h);            /* gives it a vector form */
+/* The results of these ops without unpacking; false: not possible. */
+bool llvm_packed_join(Llvm *p, const Op *op, Held *to);
+bool llvm_packed_pick(Llvm *p, const Held *from, const int64_t *regs, Held *to);
+
+/* 4-bit elements in i8, of which only the low half is right, as they are held. */
+const char *llvm_nibble_extended(Llvm *p, DType t, int n, const char *v);
+const char *llvm_nibbles_of_bytes(Llvm *p, DType t, int n, const char *v); /* of n/2 bytes */
+const char *llvm_bytes_of_nibbles(Llvm *p, int n, const char *v);
 
 /* ---- llvm_expr.c ---- */
 
@@ -277,11 +291,6 @@ const char *llvm_guard_close(Llvm *p, LlvmGuard g); /* returns the block that it
 /* `inside` from its last block, or `outside`. */
 const char *llvm_guard_phi(Llvm *p, LlvmGuard g, const char *type, const char *inside,
                            const char *block, const char *outside);
-
-/* 4-bit elements in i8, of which only the low half is right, as they are held. */
-const char *llvm_nibble_extended(Llvm *p, DType t, int n, const char *v);
-const char *llvm_nibbles_of_bytes(Llvm *p, DType t, int n, const char *v); /* of n/2 bytes */
-const char *llvm_bytes_of_nibbles(Llvm *p, int n, const char *v);
 
 /* One element in memory. */
 typedef struct LlvmCell {
