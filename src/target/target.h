@@ -62,9 +62,10 @@ const TargetInfo *target_at(int i); /* NULL past the end */
 
 /* A row of chips.def. */
 typedef struct AmdChip {
-  const char *name, *target;
-  unsigned llvm; /* the first version that knows it */
-  unsigned elf;  /* its number in a code object */
+  const char *name; /* of its row of targets.def, too */
+  const char *like; /* the chip whose timings it has */
+  unsigned llvm;    /* the first version that knows it */
+  unsigned elf;     /* its number in a code object */
 } AmdChip;
 
 const AmdChip *chip_at(int i);               /* NULL past the end */
@@ -114,7 +115,7 @@ typedef enum TargetKind {
   TARGET_CUDA,
   TARGET_HIP,
   TARGET_EMU, /* the executor of machine code */
-  TARGET_TOY /* nothing: the machine exists only in the simulator */
+  TARGET_TOY  /* nothing: the machine exists only in the simulator */
 } TargetKind;
 
 typedef struct TargetChoice {

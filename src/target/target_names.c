@@ -156,7 +156,7 @@ const char *target_family(const char *name) {
 /* ---- AMD's chips ---- */
 
 static const AmdChip chips[] = {
-#define CHIP(name, target, llvm, elf) {#name, #target, llvm, elf},
+#define CHIP(name, like, llvm, elf) {#name, #like, llvm, elf},
 #include "target/chips.def"
 };
 

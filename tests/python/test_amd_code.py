@@ -38,6 +38,33 @@ def test_code_objects(tmp_path, kind, type_, target, number):
     assert b"wave_staged.kd\0" in code and f"amdgcn-amd-amdhsa--{target}".encode() in code
 
 
+def chips():
+    """The rows of chips.def."""
+    table = Path(ROOT, "src/target/chips.def").read_text()
+    return re.findall(r"^CHIP\((\w+),", table, flags=re.M)
+
+
+@pytest.mark.parametrize("chip", chips())
+def test_each_chip_has_code_of_its_own(tmp_path, chip):
+    listed = subprocess.run([WAVEC, "--list=targets"], capture_output=True, text=True, check=True)
+    assert re.search(rf"^{chip} +code sim emu", listed.stdout, flags=re.M)
+    code = emitted("hsaco", tmp_path / "k", chip)
+    assert f"amdgcn-amd-amdhsa--{chip}".encode() in code
+    gemm = os.path.join(ROOT, "tests/run/gemm.wave")
+    ran = [
+        subprocess.run(
+            [WAVEC, "run", gemm, "--data=exact", f"--target={target}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for target in ("eval", f"sim:{chip}", f"emu:{chip}")
+    ]
+    assert ran[0] and ran == [ran[0]] * 3
+    loops = subprocess.run([WAVEC, "loops", tmp_path / "k"], capture_output=True, text=True)
+    assert loops.returncode == 0 and f"kernel wave_staged: {chip}," in loops.stdout
+
+
 def test_assembly(tmp_path):
     text = emitted("asm", tmp_path / "k").decode()
     assert "v_mfma_f32_16x16x16_f16" in text and "s_barrier" in text

@@ -127,7 +127,8 @@ TEST(chips) {
     const char *error = NULL;
     const LlvmLibrary *l = amd_library_open(a, chip, &error);
     LlvmCode code;
-    CHECK(target_find(chip->target).machine);
+    CHECK(target_find(chip->name).machine && chip_named(chip->like));
+    CHECK_STR(chip_named(chip->like)->like, chip->like);
     CHECK(chip_numbered(chip->elf) == chip);
     if (l) CHECK(amd_compile(l, a, empty, chip, false, &code, &error));
     else CHECK(strstr(error, chip->name));

@@ -14,7 +14,7 @@ TEST(rows_are_sane) {
     if (t->banks && t->lanes > 1) CHECK_INT(t->phase8 * 8, t->banks * BANK_BYTES);
     CHECK(t->doc[0] && target_find(t->name).machine == t && !target_find(t->name).simulated);
   }
-  CHECK_INT(n, 25);
+  CHECK_INT(n, 32);
   CHECK(!target_at(-1) && !target_at(n));
 }
 

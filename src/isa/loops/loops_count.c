@@ -7,30 +7,35 @@
 #include "target/banks.h"
 
 typedef struct Units {
-  const char *target;
+  const char *chip;
   int simds, registers, granule, waves, scalars, issue, lanes, memory;
 } Units;
 
 static const Units units[] = {
-#define UNITS(target, ...) {#target, __VA_ARGS__},
+#define UNITS(chip, ...) {#chip, __VA_ARGS__},
 #include "isa/loops/loops.def"
 };
 
-static const char *target_name(const IsaImage *image) {
+/* The chip whose timings it has. */
+static const char *chip_like(const IsaImage *image) {
   const AmdChip *chip = chip_named(image->chip);
-  return chip ? chip->target : image->chip;
+  return chip ? chip->like : image->chip;
+}
+
+static const Units *units_called(const char *chip) {
+  for (size_t i = 0; i < WV_LEN(units); i++)
+    if (strcmp(units[i].chip, chip) == 0) return &units[i];
+  return NULL;
 }
 
 /* A chip without a row is taken for one that the first row describes. */
 static const Units *units_of(const IsaImage *image) {
-  const char *target = target_name(image);
-  for (size_t i = 0; i < WV_LEN(units); i++)
-    if (strcmp(units[i].target, target) == 0) return &units[i];
-  return units;
+  const Units *own = units_called(image->chip), *like = units_called(chip_like(image));
+  return own ? own : like ? like : units;
 }
 
 static const TargetInfo *machine_of(const IsaImage *image) {
-  return target_find(units_of(image)->target).machine;
+  return target_find(units_of(image)->chip).machine;
 }
 
 static int wave_lanes(const IsaImage *image) {
@@ -93,7 +98,7 @@ static const MatrixRow matrices[] = {
 };
 
 static const MatrixRow *matrix_row(const IsaImage *image, const LoopInstr *i) {
-  const char *target = target_name(image);
+  const char *target = chip_like(image);
   for (size_t n = 0; n < WV_LEN(matrices); n++)
     if (strcmp(matrices[n].target, target) == 0 && fits(matrices[n].pattern, i->text, i->name))
       return &matrices[n];

@@ -146,7 +146,7 @@ void loops_walk(Arena *a, const IsaKernel *k, LoopCode *code) {
   find_paths(code, before, queue, ARENA_ARRAY(a, bool, n));
   for (int loop = 0; loop < code->nloops; loop++) {
     Walk x = {.w = m->group.waves,
-              .machine = target_find(chip_named(k->image.chip)->target).machine};
+              .machine = target_find(k->image.chip).machine};
     isa_start(&m->group, &l, (unsigned[3]){0}, &fault);
     int steps = path_of(code, loop, before, path);
     for (int i = 0; i < steps; i++) step(&x, &code->at[path[i]], &k->code[path[i]], &lds[path[i]]);

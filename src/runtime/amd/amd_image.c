@@ -140,7 +140,7 @@ static const char *wrong_descriptor(Arena *a, const AmdImage *image, const Place
                                     const IsaImage *k) {
   const uint8_t *at = image->memory + p->descriptor + ENTRY;
   uint64_t entry = word(at) | (uint64_t)word(at + 4) << 32;
-  const TargetInfo *t = target_find(chip_named(image->chip)->target).machine;
+  const TargetInfo *t = target_find(image->chip).machine;
   if (p->descriptor + entry != p->code || !k->bytes) return "names another entry";
   if (k->group_bytes > (uint32_t)t->shared_most)
     return arena_printf(a, "asks for %u bytes of LDS, of which %s has %d", k->group_bytes,

@@ -73,17 +73,11 @@ static bool check_kernel(AmdFile *f, const ArtVariant *v, const DeviceReport *r)
 
 /* ---- loading ---- */
 
-/* What code to compile for a device: chips of one row of targets.def do not run each other's. */
+/* What code to compile for a device. */
 static void hint_chip(Diags *diags, Diag *d, const char *device) {
   const char *name = arena_printf(diags->arena, "%.*s", (int)strcspn(device, ":"), device);
-  const AmdChip *chip = chip_named(name);
-  if (chip && strcmp(chip->name, chip->target) == 0)
+  if (chip_named(name))
     diag_hint(diags, d, "it was compiled for another chip: compile it for target `%s`", name);
-  else if (chip)
-    diag_hint(diags, d,
-              "no code is generated for `%s`, which has the instructions of `%s` but does not run "
-              "its code; target `emu:%s` executes that on the host",
-              name, chip->target, chip->target);
   else diag_hint(diags, d, "no code is generated for `%s`", name);
 }
 
