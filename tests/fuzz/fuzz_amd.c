@@ -1,6 +1,9 @@
 /* fuzz_amd.c: no AMD code object crashes its readers, however it is damaged.
  *
- *     fuzz_amd [--seed N] [--count N]
+ *     fuzz_amd [--seed N] [--count N] [--chip NAME]
+ *
+ * Code for one chip of each generation that an installed LLVM knows (chips.def) is damaged, or for
+ * those whose name begins with NAME; a case belongs to the set of chips it was found with.
  *
  * LLVM's object and the code object that is linked from it are damaged: bytes and whole words
  * change, ranges are duplicated, moved or removed. The linker, the reader of the note and the
@@ -258,45 +261,59 @@ static void crashed(int sig) {
   raise(sig);
 }
 
-static bool compile(Arena *a, const char *chip, Files *f, LlvmDisassembler *d) {
+/* False: no LLVM that is installed knows the chip. */
+static bool compile(Arena *a, const AmdChip *chip, Files *f, LlvmDisassembler *d) {
   const char *error = NULL;
   LlvmCode code;
-  const LlvmLibrary *l = llvm_library_open(a, "the fuzzer needs", 0, &error);
-  LlvmCompile o = {.target = amd_target(chip_named(chip)), .passes = "default<O1>"};
-  if (!l || !l->amdgpu || !llvm_compile(l, a, ir, &o, &code, &error))
-    return printf("%s\n", error), false;
-  f->object = (AmdCode){code.bytes, code.size};
-  if (!llvm_disassemble_open(l, &o.target, d)) return printf("no disassembler\n"), false;
-  if (amd_object_link(a, f->object.bytes, f->object.size, &f->linked, &error)) return true;
-  return printf("%s\n", error), false;
+  const LlvmLibrary *l = amd_library_open(a, chip, &error);
+  LlvmCompile o = {.target = amd_target(chip), .passes = "default<O1>"};
+  if (!l) return printf("%s: %s\n", chip->name, error), false;
+  bool ok = llvm_compile(l, a, ir, &o, &code, &error) && llvm_disassemble_open(l, &o.target, d);
+  if (ok) f->object = (AmdCode){code.bytes, code.size};
+  ok = ok && amd_object_link(a, f->object.bytes, f->object.size, &f->linked, &error);
+  if (!ok) printf("%s: %s\n", chip->name, error ? error : "no disassembler");
+  return ok;
 }
 
-static const char *const chips[] = {"gfx942", "gfx1100", "gfx1201"};
+enum { CHIPS = 32 }; /* at most */
+
+/* The chips that are damaged: one of each generation, or those whose name begins with `only`. */
+static int compile_all(Arena *a, const char *only, Files *files, Host *h) {
+  const AmdChip *chip;
+  int n = 0;
+  for (int i = 0; n < CHIPS && (chip = chip_at(i)); i++) {
+    bool is_wanted =
+        only ? strncmp(chip->name, only, strlen(only)) == 0 : strcmp(chip->name, chip->like) == 0;
+    if (is_wanted && compile(a, chip, &files[n], &h[n].d)) n++;
+  }
+  return n;
+}
 
 int main(int argc, char **argv) {
   static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
   uint64_t seed = 1, count = 10000, failed = 0;
+  const char *only = NULL;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
     if (strcmp(argv[i], "--count") == 0) count = strtoull(argv[i + 1], NULL, 10);
+    if (strcmp(argv[i], "--chip") == 0) only = argv[i + 1];
   }
   Arena *a = arena_new();
-  Files files[WV_LEN(chips)];
-  Host h[WV_LEN(chips)] = {{.memory = NULL}};
-  for (size_t i = 0; i < WV_LEN(chips); i++)
-    if (!compile(a, chips[i], &files[i], &h[i].d)) count = 0;
+  Files files[CHIPS];
+  Host h[CHIPS] = {{.memory = NULL}};
+  int chips = compile_all(a, only, files, h);
   uint8_t *memory = open_memory();
-  if (!memory) count = 0;
-  for (size_t i = 0; i < WV_LEN(chips); i++) h[i].memory = memory;
+  if (!memory || !chips) count = 0;
+  for (int i = 0; i < chips; i++) h[i].memory = memory;
   for (size_t i = 0; i < WV_LEN(fatal); i++) signal(fatal[i], crashed);
   for (uint64_t n = seed; n < seed + count; n++) {
     snprintf(running, sizeof running, "crashed: --seed %" PRIu64 " --count 1\n", n);
-    size_t chip = n / KINDS % WV_LEN(chips);
+    uint64_t chip = n / KINDS % (uint64_t)chips;
     if (run_case(&files[chip], n, &h[chip])) continue;
     failed++;
     printf("failed: --seed %" PRIu64 " --count 1\n", n);
   }
-  for (size_t i = 0; i < WV_LEN(chips); i++) llvm_disassemble_close(&h[i].d);
+  for (int i = 0; i < chips; i++) llvm_disassemble_close(&h[i].d);
   arena_free(a);
   printf("%" PRIu64 " passed, %" PRIu64 " failed\n", count - failed, failed);
   return failed != 0;

@@ -138,6 +138,26 @@ TEST(chips) {
   CHECK(!chip_numbered(0));
 }
 
+/* LLVM 22 crashes on this addition, for gfx1250, if its literal is missing. */
+TEST(cut_off_instruction) {
+  static const uint8_t code[] = {0xff, 0xf8, 0xdf, 0x23, 0x78, 0x56, 0x34, 0x12};
+  const AmdChip *chip;
+  for (int i = 0; (chip = chip_at(i)); i++) {
+    Arena *a = arena_new();
+    const char *error = NULL;
+    char text[256];
+    const LlvmLibrary *l = amd_library_open(a, chip, &error);
+    LlvmTarget t = amd_target(chip);
+    LlvmDisassembler d = {0};
+    if (l && llvm_disassemble_open(l, &t, &d)) {
+      CHECK_INT((int)llvm_disassemble(&d, code, 8, 0, text, sizeof text), 8);
+      CHECK_INT((int)llvm_disassemble(&d, code, 4, 0, text, sizeof text), 0);
+    }
+    llvm_disassemble_close(&d);
+    arena_free(a);
+  }
+}
+
 /* ---- versions ---- */
 
 static const char masked[] =
@@ -224,5 +244,5 @@ TEST(refusals) {
   drop(&named);
 }
 
-TESTS_MAIN(RUN(every_op_is_written) RUN(arguments) RUN(objects) RUN(chips) RUN(versions)
-               RUN(matrix_versions) RUN(unknown_intrinsics) RUN(refusals))
+TESTS_MAIN(RUN(every_op_is_written) RUN(arguments) RUN(objects) RUN(chips) RUN(cut_off_instruction)
+               RUN(versions) RUN(matrix_versions) RUN(unknown_intrinsics) RUN(refusals))

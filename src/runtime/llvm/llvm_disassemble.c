@@ -1,4 +1,5 @@
-/* llvm_disassemble.c: machine code of AMD GPUs as text, by libLLVM's own disassembler. */
+/* llvm_disassemble.c: machine code of AMD GPUs as text, by libLLVM's own disassembler. LLVM does not
+ * survive all bytes: those that it fails on are kept from it. */
 #include <string.h>
 
 #include "runtime/llvm/llvm_library.h"
@@ -22,11 +23,18 @@ static bool has_bad_selector(const uint8_t *bytes, size_t n) {
   return (word[1] >> 16 & 7) == 7 || (word[1] >> 24 & 7) == 7 || (has_result && is_bad_result);
 }
 
+/* LLVM 22 crashes on an instruction for gfx1250 that is cut off before its literal, so the last bytes
+ * are padded. */
 size_t llvm_disassemble(void *disassembler, const uint8_t *bytes, size_t n, uint64_t pc, char *text,
                         size_t size) {
+  enum { LONGEST = 32 }; /* no instruction has as many bytes */
   const LlvmDisassembler *d = disassembler;
+  uint8_t padded[LONGEST] = {0};
   if (has_bad_selector(bytes, n)) return 0;
-  return d->l->DisasmInstruction(d->state, bytes, n, pc, text, size);
+  if (n >= LONGEST) return d->l->DisasmInstruction(d->state, bytes, n, pc, text, size);
+  memcpy(padded, bytes, n);
+  size_t found = d->l->DisasmInstruction(d->state, padded, LONGEST, pc, text, size);
+  return found <= n ? found : 0;
 }
 
 void llvm_disassemble_close(LlvmDisassembler *d) {
