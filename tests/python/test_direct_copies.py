@@ -184,3 +184,29 @@ def test_old_versions_wait_for_all():
         assert int(re.search(r"LLVM (\d+)", message)[1]) < 22
     if not said:
         assert "lds" in kernel.asm
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype, numpy", [(tkl.i64, "i8"), (tkl.f64, "f8"), (tkl.i32, "i4"), (tkl.i8, "i1")])
+def test_width_of_elements(target, dtype, numpy):
+    """A lane copies whole elements: not those of 8 bytes, 4 bytes at a time."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 4, N: 64}),
+            tkw.WorkgroupConstraint(M, 4, 0),
+            tkw.WorkgroupConstraint(N, 64, 1),
+        ]
+    )
+    def twice(a: tkl.Memory[M, N, S, dtype], b: tkl.Memory[M, N, G, dtype]):
+        x = tkw.read(a)
+        tkw.write(x + x, b)
+
+    sizes = {M: 7, N: 96}
+    kernel = compiled(twice, target, sizes)
+    is_wide = numpy in ("i8", "f8") and "950" not in target
+    assert all((DIRECT in mode) != is_wide for mode in modes(kernel)), modes(kernel)
+    a = np.random.default_rng(5).integers(-60, 60, (7, 96)).astype(numpy)
+    b = np.zeros_like(a)
+    kernel(a, b)
+    np.testing.assert_array_equal(b, a + a)

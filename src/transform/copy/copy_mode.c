@@ -57,7 +57,7 @@ static const char *why_not_direct(const CopyModes *w, const Op *copy, const MemL
   if (copy->nargs > 2) return "its coordinates come from memory";
   if (!slot) return "its tile size is unknown";
   *plan = copy_direct(w->machine, w->bounds[copy->id], slot);
-  return plan->bytes ? NULL : "4 bytes of each lane, all of them used, are not guaranteed";
+  return plan->bytes ? NULL : "lanes cannot copy 4 bytes of whole elements each";
 }
 
 /* Whether loads that end in shared memory are requested and possible. */

@@ -43,7 +43,7 @@ DirectPlan copy_direct(const Machine *m, const AccessBounds *b, const MemLayout 
   int together = mem_vector(slot, axis), run = b->run < together ? b->run : together;
   for (int bytes = target_has(m->target, FEATURE_DIRECT_LDS_16) ? 16 : 4; bytes >= 4; bytes -= 12) {
     int64_t block = (int64_t)bytes * m->lanes * m->waves;
-    if (run * slot->bits / 8 >= bytes && all % block == 0)
+    if (bytes * 8 >= slot->bits && run * slot->bits / 8 >= bytes && all % block == 0)
       return (DirectPlan){bytes, (int)(all / block)};
   }
   return (DirectPlan){0};
