@@ -210,7 +210,7 @@ static void note_span(IsaSpan *spans, uint8_t *n, const IsaArg *a) {
 /* gfx1250 has 1024 VGPRs, and instructions name them by eight bits: s_set_vgpr_msb gives the other
  * two bits for the operands src0, src1, src2 and the destination of what follows. Loads, stores and
  * LDS operations have an address, data and a destination there; buffers have their data in the
- * place of the destination. Scales are always below v256. */
+ * place of the destination, and asynchronous copies their address in the LDS. Scales are always below v256. */
 static bool widen(const Decode *x, IsaArg *a, int place) {
   if (a->kind != ISA_V) return true;
   if (!x->k->is_1250) return a->index >= 256 || a->index + a->count <= 256;
@@ -221,6 +221,7 @@ static bool widen(const Decode *x, IsaArg *a, int place) {
 static bool widen_all(Decode *x, IsaInstr *i) {
   static const uint8_t usual[ISA_ARGS] = {0, 1, 2}, stored[ISA_ARGS] = {3, 0};
   bool is_store = strncmp(i->row->name, "buffer_", 7) == 0 && i->row->types[0] == '=', there = true;
+  is_store |= strncmp(i->row->name, "global_load_async_", 18) == 0;
   for (int n = 0; n < i->ns && n < 3; n++)
     there &= widen(x, &i->s[n], (is_store ? stored : usual)[n]);
   for (int n = 0; n < i->nd; n++) there &= widen(x, &i->d[n], 3);

@@ -123,7 +123,7 @@ IsaRows isa_scalar_rows(void) {
       {"s_bitset1_b32", "", "u=u+", step_bitset, NULL, NULL, {1, 31}},
       {"s_bitset0_b64", "", "q=u+", step_bitset, NULL, NULL, {0, 63}},
       {"s_bitset1_b64", "", "q=u+", step_bitset, NULL, NULL, {1, 63}},
-      {"s_getpc_b64", "", "q=", step_getpc, NULL, NULL, {0}},
+      {"s_getpc_b64", "s_get_pc_i64", "q=", step_getpc, NULL, NULL, {0}},
       {"s_fmac_f16", "", "h=hh+", step_fmac_f16, NULL, NULL, {0}},
       {"s_fmac_f32", "", "f=ff+", step_fmac, NULL, NULL, {0}},
       {"s_fmaak_f32", "s_fmamk_f32", "f=fff", step_fmac, NULL, NULL, {0}},

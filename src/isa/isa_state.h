@@ -137,7 +137,7 @@ struct IsaInstr {
   uint8_t table;          /* of bitop3: the result for each combination of three bits */
   uint8_t select, unused; /* SDWA: of the destination */
   bool is_sdwa;
-  uint16_t wait[4]; /* by IsaCounter: operations that may remain; ISA_ANY: no wait */
+  uint16_t wait[5]; /* by IsaCounter: operations that may remain; ISA_ANY: no wait */
   const IsaDpp *dpp;
   const IsaInstr *other; /* VOPD: the second instruction, executed at the same time */
   const void *plan;      /* of a matrix instruction */
@@ -172,6 +172,7 @@ typedef enum IsaCounter {
   ISA_STORES, /* vscnt, storecnt */
   ISA_DS,     /* LDS: lgkmcnt, dscnt */
   ISA_SMEM,   /* scalar loads: lgkmcnt, kmcnt */
+  ISA_ASYNC,  /* copies between memory and LDS: asynccnt */
   ISA_COUNTERS
 } IsaCounter;
 

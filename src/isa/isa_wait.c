@@ -170,6 +170,7 @@ typedef enum WaitForm {
   WAIT_KM,
   WAIT_LOAD_DS,
   WAIT_STORE_DS,
+  WAIT_ASYNC,
   WAIT_IDLE,
   WAIT_NOTHING
 } WaitForm;
@@ -196,6 +197,7 @@ bool isa_parse_wait(IsaInstr *i, const char *rest) {
   case WAIT_KM: i->wait[ISA_SMEM] = n; break;
   case WAIT_LOAD_DS: i->wait[ISA_LOADS] = high, i->wait[ISA_DS] = low; break;
   case WAIT_STORE_DS: i->wait[ISA_STORES] = high, i->wait[ISA_DS] = low; break;
+  case WAIT_ASYNC: i->wait[ISA_ASYNC] = n; break;
   case WAIT_IDLE: memset(i->wait, 0, sizeof i->wait); break;
   case WAIT_NOTHING: break; /* exports, images: the executor has none */
   }
@@ -212,6 +214,7 @@ IsaRows isa_wait_rows(void) {
       {"s_wait_kmcnt", "", "!wait", step_wait, NULL, NULL, {WAIT_KM}},
       {"s_wait_loadcnt_dscnt", "", "!wait", step_wait, NULL, NULL, {WAIT_LOAD_DS}},
       {"s_wait_storecnt_dscnt", "", "!wait", step_wait, NULL, NULL, {WAIT_STORE_DS}},
+      {"s_wait_asynccnt", "", "!wait", step_wait, NULL, NULL, {WAIT_ASYNC}},
       {"s_wait_idle", "", "!wait", step_wait, NULL, NULL, {WAIT_IDLE}},
       {"s_wait_expcnt",
        "s_wait_samplecnt s_wait_bvhcnt s_wait_alu s_waitcnt_depctr s_wait_xcnt",

@@ -95,7 +95,7 @@ def test_library_is_too_old(target, needs):
 
 @pytest.mark.parametrize(
     "target, nearest",
-    [("gfx943", "gfx942"), ("gfx90", "gfx90a"), ("gfx1252", "gfx1250"), ("emu:gfx94", "emu:gfx942")],
+    [("gfx943", "gfx942"), ("gfx90", "gfx90a"), ("gfx1259", "gfx1250"), ("emu:gfx94", "emu:gfx942")],
 )
 def test_unknown_chip(target, nearest):
     done = compile_for(target)

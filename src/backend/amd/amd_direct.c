@@ -1,14 +1,18 @@
 /* amd_direct.c: loads that end in the LDS, and the waits for them.
  *
  *     copy_async %s, p, %a, o {bytes = 4, counted}      buffer_load_dword v, s, soffset offen lds
+ *                                       gfx1250:        global_load_async_to_lds_b32 v, v, s
  *
- * Lane i of a wave fills the bytes after those of lane i - 1; M0 says where the first lane's are. So
- * the offset in the LDS must be that of lane 0 plus the bytes of the lanes before. Where this, or an
- * offset of 32 bits in the tensor, cannot be proved, the copy goes through registers.
+ * On CDNA lane i of a wave fills the bytes after those of lane i - 1; M0 says where the first lane's
+ * are. So the offset in the LDS must be that of lane 0 plus the bytes of the lanes before. Where
+ * this, or an offset of 32 bits in the tensor, cannot be proved, the copy goes through registers.
  *
  * LLVM waits for all of these loads before any read of the LDS, unless it is told that reads and
  * copies do not overlap; version 22 is the first that listens. The kernel's own waits and barriers
- * keep them apart. */
+ * keep them apart.
+ *
+ * On gfx1250 each lane has an address in the LDS. These loads have a counter of their own, which LLVM
+ * leaves to the program. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -91,8 +95,46 @@ static void call_load(Llvm *p, const char *buffer, const char *to, int64_t bytes
             buffer, to, bytes, from, amd_apart(p, true));
 }
 
+/* ---- asynchronous copies ---- */
+
+static bool has_async(const Llvm *p) { return amd_knows(p->amd, "global.load.async.to.lds.b32"); }
+
+static const char *async_name(int64_t bytes) {
+  if (bytes == 16) return "llvm.amdgcn.global.load.async.to.lds.b128";
+  if (bytes == 8) return "llvm.amdgcn.global.load.async.to.lds.b64";
+  return "llvm.amdgcn.global.load.async.to.lds.b32";
+}
+
+/* Where inactive lanes copy from. All lanes issue the copy, so that every wave counts as many. */
+static const char *or_zeros(Llvm *p, const char *from, const char *test) {
+  const char *zeros = "@wave_zeros";
+  if (!test) return from;
+  llvm_declare(p, arena_printf(p->arena,
+                               "%s = internal addrspace(1) constant [16 x i8] zeroinitializer, "
+                               "align 16",
+                               zeros));
+  return llvm_let(p, "select i1 %s, ptr addrspace(1) %s, ptr addrspace(1) %s", test, from, zeros);
+}
+
+static void copy_async(Llvm *p, const Op *op, int64_t bytes) {
+  AmdAddress to = amd_address(p, op, 0, op_imm(op, ATTR_imm));
+  AmdAddress from = amd_address(p, op, 2, op_imm(op, ATTR_imm_from));
+  const char *test = op->nargs > 4 ? llvm_scalar_of(p, llvm_held_get(p, op->args[4])) : NULL;
+  const char *name = async_name(bytes);
+  const char *in = or_zeros(p, amd_pointer(p, &from), test), *out = amd_pointer(p, &to);
+  llvm_declare(p, arena_printf(p->arena,
+                               "declare void @%s(ptr addrspace(1), ptr addrspace(3), i32, i32)",
+                               name));
+  llvm_line(p, "call void @%s(ptr addrspace(1) %s, ptr addrspace(3) %s, i32 0, i32 0)%s", name, in,
+            out, amd_apart(p, true));
+}
+
 /* False: not possible. */
 bool amd_copy_direct(Llvm *p, const Op *op, int64_t bytes) {
+  if (has_async(p)) {
+    copy_async(p, op, bytes);
+    return true;
+  }
   int bits = dtype_memory_bits(op->args[0]->type->dtype);
   bool has = bytes == 4 || target_has(p->amd->target, FEATURE_DIRECT_LDS_16);
   const Sym *first = has ? first_lane(p, op, bytes * 8 / bits) : NULL;
@@ -115,6 +157,10 @@ bool amd_copy_direct(Llvm *p, const Op *op, int64_t bytes) {
 void amd_wait_loads(Llvm *p, int64_t left) {
   enum { NO_EXPORTS = 0x70, MOST = 62 }; /* 63: do not wait */
   int n = left > MOST ? MOST : (int)left;
+  if (has_async(p)) {
+    llvm_call_void(p, "llvm.amdgcn.s.wait.asynccnt", "i16", arena_printf(p->arena, "i16 %d", n));
+    return;
+  }
   llvm_call_void(p, "llvm.amdgcn.s.waitcnt", "i32",
                  arena_printf(p->arena, "i32 %d", NO_EXPORTS | (n & 15) | n >> 4 << 14));
 }

@@ -180,6 +180,21 @@ static void step_global_to_lds(IsaWave *w, const IsaInstr *i) {
   }
 }
 
+/* gfx1250: each lane says where, and the immediate is added on both sides. */
+static void step_async_to_lds(IsaWave *w, const IsaInstr *i) {
+  uint64_t at[ISA_LANES], exec = isa_exec(w);
+  uint32_t number = isa_issue(w, ISA_ASYNC), bytes = (uint32_t)bytes_of(i);
+  addresses(w, i, &i->s[1], &i->s[2], at);
+  for (int l = 0; l < w->k->lanes; l++) {
+    if (!(exec >> l & 1)) continue;
+    uint32_t place = w->v[i->s[0].index][l] + (uint32_t)i->offset;
+    const uint8_t *from = isa_memory(w, l, at[l], bytes, false);
+    uint8_t *to = from ? isa_lds(w, l, place, bytes, ISA_WRITES, ISA_ASYNC, number) : NULL;
+    if (!to) return;
+    memcpy(to, from, bytes);
+  }
+}
+
 /* ---- buffers ---- */
 
 /* The resource that gfx9 gives a wave for its scratch memory: not an address of the host. */
@@ -508,6 +523,10 @@ IsaRows isa_memory_rows(void) {
       {"global_load_lds_ushort", "", "=aA", step_global_to_lds, NULL, NULL, {2}},
       {"global_load_lds_dwordx3", "", "=aA", step_global_to_lds, NULL, NULL, {12}},
       {"global_load_lds_dwordx4", "", "=aA", step_global_to_lds, NULL, NULL, {16}},
+      {"global_load_async_to_lds_b8", "", "=aaA", step_async_to_lds, NULL, NULL, {1}},
+      {"global_load_async_to_lds_b32", "", "=aaA", step_async_to_lds, NULL, NULL, {4}},
+      {"global_load_async_to_lds_b64", "", "=aaA", step_async_to_lds, NULL, NULL, {8}},
+      {"global_load_async_to_lds_b128", "", "=aaA", step_async_to_lds, NULL, NULL, {16}},
       SMEM("dword", "b32", 4, 0),
       SMEM("dwordx2", "b64", 8, 0),
       SMEM("dwordx3", "b96", 12, 0),
