@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,elementwise,attrs,types}.def, src/ir/infer/infer.def.
+"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,elementwise,attrs,types}.def, src/ir/infer/infer.def,
+src/ir/schedule/schedule.def.
 
 tools/gen_ir.py            rewrites the text between <!-- table NAME --> and <!-- end -->
 tools/gen_ir.py --check    fails when docs/ir.md is not current
@@ -91,9 +92,20 @@ def dtypes():
     return head("element type", "bits", "") + "".join(described)
 
 
+def schedule():
+    """The words of schedule rows, by what they follow."""
+    text = read("schedule/schedule.def")
+    found = re.findall(r'^(SCHEDULE_KIND|SCHEDULE_DRAIN|OP_CLASS)\((\w+),.*?"(.*)"\)', text, re.M)
+    after = {"SCHEDULE_KIND": "`kind`", "SCHEDULE_DRAIN": "`drain`", "OP_CLASS": "the name of an op"}
+    return head("after", "word", "meaning") + "".join(
+        row(after[macro], f"`{'.' * (macro == 'OP_CLASS')}{word}`", doc) for macro, word, doc in found
+    )
+
+
 def table(name):
     kind, _, rest = name.partition(" ")
-    return {"attributes": attributes, "dtypes": dtypes}.get(kind, lambda: ops(rest))()
+    made = {"attributes": attributes, "dtypes": dtypes, "schedule": schedule}
+    return made.get(kind, lambda: ops(rest))()
 
 
 def rewrite(document, pattern, made):

@@ -88,6 +88,16 @@ Attr attr_copy(Kernel *k, const Attr *a) {
   return c;
 }
 
+static const char *copy_word(Kernel *k, const char *word) {
+  return word ? arena_strdup(k->arena, word) : NULL;
+}
+
+static OpNames copy_names(Kernel *k, OpNames names) {
+  const char **at = ARENA_ARRAY(k->arena, const char *, names.n);
+  for (int i = 0; i < names.n; i++) at[i] = copy_word(k, names.at[i]);
+  return (OpNames){at, names.n};
+}
+
 /* A `{0}` sets the first member of a union only. */
 Constraint constraint_empty(ConstraintKind kind, Span at) {
   Constraint c;
@@ -105,11 +115,15 @@ Constraint constraint_copy(Kernel *k, const Constraint *c) {
     case CLAUSE_DIM:
     case CLAUSE_EXPR:
     case CLAUSE_INT:
+    case CLAUSE_COUNT:
     case CLAUSE_FLAG:
+    case CLAUSE_PLACE:
     case CLAUSE_THREE: break;
     case CLAUSE_MMA: *(MmaChoice *)field = copy_mma(k, field); break;
     case CLAUSE_PAIRS:
     case CLAUSE_DIMS: *(SymPairs *)field = copy_pairs(k, *(SymPairs *)field); break;
+    case CLAUSE_WORD: *(const char **)field = copy_word(k, *(const char **)field); break;
+    case CLAUSE_OPS: *(OpNames *)field = copy_names(k, *(OpNames *)field); break;
     }
   }
   return copy;
@@ -218,16 +232,30 @@ static bool same_symbols(const Sym *const *a, const Sym *const *b, int n) {
   return true;
 }
 
+static bool words_equal(const char *a, const char *b) {
+  return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool names_equal(const OpNames *a, const OpNames *b) {
+  for (int i = 0; a->n == b->n && i < a->n; i++)
+    if (!words_equal(a->at[i], b->at[i])) return false;
+  return a->n == b->n;
+}
+
 static bool clause_equal(ClauseKind kind, const void *a, const void *b) {
   switch (kind) {
   case CLAUSE_DIM:
   case CLAUSE_EXPR: return same_symbols(a, b, 1);
-  case CLAUSE_INT: return *(const int *)a == *(const int *)b;
+  case CLAUSE_INT:
+  case CLAUSE_COUNT: return *(const int *)a == *(const int *)b;
   case CLAUSE_FLAG: return *(const bool *)a == *(const bool *)b;
   case CLAUSE_THREE: return same_symbols(a, b, 3);
   case CLAUSE_MMA: return mma_equal(a, b);
   case CLAUSE_PAIRS:
   case CLAUSE_DIMS: return pairs_equal(*(const SymPairs *)a, *(const SymPairs *)b);
+  case CLAUSE_WORD: return words_equal(*(const char *const *)a, *(const char *const *)b);
+  case CLAUSE_PLACE: return memcmp(a, b, sizeof(Place)) == 0;
+  case CLAUSE_OPS: return names_equal(a, b);
   }
   return false;
 }
@@ -351,7 +379,11 @@ static bool rewrite_clause(const Rewrite *r, ClauseKind kind, void *field) {
   case CLAUSE_PAIRS: return rewrite_copied_pairs(r, field);
   case CLAUSE_DIMS: return !r->names || rewrite_copied_pairs(r, field);
   case CLAUSE_INT:
+  case CLAUSE_COUNT:
   case CLAUSE_FLAG:
+  case CLAUSE_WORD:
+  case CLAUSE_PLACE:
+  case CLAUSE_OPS:
   case CLAUSE_MMA: return true;
   }
   return true;

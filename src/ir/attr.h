@@ -14,7 +14,11 @@ typedef enum ClauseKind {
   CLAUSE_THREE,
   CLAUSE_MMA,
   CLAUSE_PAIRS,
-  CLAUSE_DIMS
+  CLAUSE_DIMS,
+  CLAUSE_COUNT,
+  CLAUSE_WORD,
+  CLAUSE_PLACE,
+  CLAUSE_OPS
 } ClauseKind;
 
 typedef struct Clause {

@@ -297,6 +297,18 @@ struct Region {
 
 /* ---- constraints and kernels --------------------------------------------------------------- */
 
+/* Where an op of a pipelined loop runs: in iteration i of the loop, an op of stage s is that of
+ * iteration i - s; ops with smaller cycles come first. */
+typedef struct Place {
+  int stage, cycle;
+} Place;
+
+/* Names of ops, as schedules write them (ir/schedule/schedule.h). */
+typedef struct OpNames {
+  const char *const *at;
+  int n;
+} OpNames;
+
 /* A row of the header. The fields of each kind are the clauses that constraints.def lists:
  * `c->workgroup.axis`, `c->assume.condition`. */
 #define FIELD_DIM(name) const Sym *name;
@@ -307,6 +319,10 @@ struct Region {
 #define FIELD_MMA(name) MmaChoice name;
 #define FIELD_PAIRS(name) SymPairs name;
 #define FIELD_DIMS(name) SymPairs name;
+#define FIELD_COUNT(name) int name;
+#define FIELD_WORD(name) const char *name;
+#define FIELD_PLACE(name) Place name;
+#define FIELD_OPS(name) OpNames name;
 typedef struct Constraint {
   ConstraintKind kind;
   Span at;
@@ -320,6 +336,9 @@ typedef struct Constraint {
     struct {
       const Sym *allowed;
     } option; /* boxes, swizzle, overlap, subnormals, buffers: 0 or 1; occupancy: a number */
+    struct {
+      const char *loop;
+    } scheduled; /* schedule, ring, place */
 #define CONSTRAINT(name, doc, clauses)                                                             \
   struct name##_row {                                                                              \
     clauses                                                                                        \
@@ -562,6 +581,7 @@ int ir_scale_block(Kernel *k, const Op *op, int operand);
 /* ---- print.c, parse.c ---------------------------------------------------------------------- */
 
 void ir_print(StrBuf *out, const Kernel *k);
+void ir_print_row(StrBuf *out, const Kernel *k, const Constraint *c); /* of the header */
 
 /* All kernels of a text, without NULL entries; on errors fewer (or no) kernels, and diagnostics.
  * `name` is shown in diagnostics; the list itself is in `a`. */
@@ -570,5 +590,8 @@ typedef struct KernelList {
   int n;
 } KernelList;
 KernelList ir_parse(Context *cx, const char *name, const char *text, Arena *a);
+/* The rows of a schedule (ir/schedule/schedule.h) in a text of their own. False after reporting. */
+typedef Vec(Constraint) RowList;
+bool ir_parse_schedule(Context *cx, const char *name, const char *text, Arena *a, RowList *out);
 
 #endif

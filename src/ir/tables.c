@@ -26,6 +26,7 @@ const AttrInfo attr_info[ATTR_COUNT] = {
 
 const char *const constraint_name[CONSTRAINT_COUNT] = {
 #define CONSTRAINT(name, doc, clauses) [CONSTRAINT_##name] = #name,
+#define CONSTRAINT_NAMED(name, keyword, doc, clauses) [CONSTRAINT_##name] = keyword,
 #include "ir/constraints.def"
 };
 
@@ -33,11 +34,11 @@ enum { MUST = true, MAY = false };
 #define INNER(row, word, kind, field, need)                                                        \
   {word, CLAUSE_##kind, offsetof(Constraint, row.field), need},
 #define CLAUSE(row, word, kind, field, need, api) INNER(row, word, kind, field, need)
-#define CONSTRAINT(name, doc, clauses) static const Clause name##_clauses[] = {clauses};
+#define CONSTRAINT(name, doc, ...) static const Clause name##_clauses[] = {__VA_ARGS__};
 #include "ir/constraints.def"
 
 const Clauses constraint_clauses[CONSTRAINT_COUNT] = {
-#define CONSTRAINT(name, doc, clauses)                                                             \
+#define CONSTRAINT(name, doc, ...)                                                                 \
   [CONSTRAINT_##name] = {name##_clauses, WV_LEN(name##_clauses)},
 #include "ir/constraints.def"
 };
@@ -50,6 +51,9 @@ DIVIDED(workgroup);
 DIVIDED(wave);
 DIVIDED(tile);
 DIVIDED(device);
+_Static_assert(AT(schedule.loop) == AT(scheduled.loop) && AT(ring.loop) == AT(scheduled.loop) &&
+                   AT(place.loop) == AT(scheduled.loop),
+               "the loop comes first");
 
 /* The words used in ops.def. */
 enum {

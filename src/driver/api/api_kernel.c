@@ -8,6 +8,7 @@
 #include "driver/compile.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reports.h"
+#include "ir/schedule/schedule.h"
 #include "runtime/amd/amd_object.h"
 #include "runtime/device.h"
 #include "runtime/llvm/llvm_library.h"
@@ -89,7 +90,7 @@ bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
     ok = api_constraint(k->cx, k->arena, &rows[i], &c);
     if (ok) put_row(k, constraint_copy(k, &c));
   }
-  ok = ok && ir_verify_constraints(k);
+  ok = ok && ir_verify_constraints(k) && schedule_check(k);
   if (!ok) {
     k->constraints.n = before;
     if (before) memcpy(k->constraints.at, old, sizeof *old * (size_t)before);
@@ -163,6 +164,7 @@ int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, in
   int before = cx->cx->diags.errors;
   Arena *a = arena_new();
   KernelList list = ir_parse(cx->cx, name ? name : "<text>", text ? text : "", a);
+  for (int i = 0; i < list.n; i++) schedule_check(list.at[i]);
   bool failed = cx->cx->diags.errors > before;
   for (int i = 0; i < list.n; i++) {
     if (!failed && out && i < cap) out[i] = api_kernel(cx, list.at[i]);
@@ -278,7 +280,7 @@ bool wv_verify(wv_kernel *k) {
   API_KERNEL(k, false);
   api_attempt(k->cx, k->k, "--emit=none");
   ir_renumber(k->k);
-  if (!ir_verify_constraints(k->k) || !ir_verify(k->k)) return false;
+  if (!ir_verify_constraints(k->k) || !ir_verify(k->k) || !schedule_check(k->k)) return false;
   ir_warn(k->k);
   return true;
 }

@@ -133,7 +133,7 @@ static const ApiClause api_clauses[] = {
 #define INNER(row, word, kind, field, need)
 #define CLAUSE(row, word, kind, field, need, api)                                                  \
   {CONSTRAINT_##row, CLAUSE_##kind, offsetof(wv_constraint, api), offsetof(Constraint, row.field)},
-#define CONSTRAINT(name, doc, clauses) clauses
+#define CONSTRAINT(name, doc, ...) __VA_ARGS__
 #include "ir/constraints.def"
 };
 
@@ -144,7 +144,8 @@ static void set_clause(Arena *a, ClauseKind kind, const wv_constraint *c, const 
   switch (kind) {
   case CLAUSE_DIM:
   case CLAUSE_EXPR: *sym = api_sym(*expr); break;
-  case CLAUSE_INT: *(int *)to = *(const int *)from; break;
+  case CLAUSE_INT:
+  case CLAUSE_COUNT: *(int *)to = *(const int *)from; break;
   case CLAUSE_FLAG: *(bool *)to = *(const bool *)from; break;
   case CLAUSE_THREE:
     for (int i = 0; i < 3; i++) sym[i] = api_sym(expr[i]);
@@ -152,6 +153,9 @@ static void set_clause(Arena *a, ClauseKind kind, const wv_constraint *c, const 
   case CLAUSE_MMA: *(MmaChoice *)to = mma_of(from); break;
   case CLAUSE_PAIRS:
   case CLAUSE_DIMS: *(SymPairs *)to = pairs_of(a, c->pairs, c->npairs); break;
+  case CLAUSE_WORD: /* rows of schedules are given as text */
+  case CLAUSE_PLACE:
+  case CLAUSE_OPS: break;
   }
 }
 

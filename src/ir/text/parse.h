@@ -3,6 +3,7 @@
  *   parse_tokens.c  looking at tokens, and reporting them
  *   parse_value.c   expressions, types, values of attributes
  *   parse_header.c  header rows
+ *   parse_schedule.c  rows of schedules in files of their own
  *   parse.c         kernels, statements, regions
  *
  * Every parse_ function returns false (or NULL) after reporting what is wrong; the caller passes
@@ -77,5 +78,6 @@ bool parse_attr_value(Parser *p, AttrKey key, Attr *out);
 
 /* ---- parse_header.c */
 void parse_rows(Parser *p);
+bool parse_one_row(Parser *p, Constraint *out); /* any but `dynamic M, N` */
 
 #endif

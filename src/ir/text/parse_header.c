@@ -1,6 +1,9 @@
 /* parse_header.c: the rows between a kernel's parameters and its body (constraints.def). */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "ir/schedule/schedule.h"
 #include "ir/text/parse.h"
 
 static const char *const *clause_words(Parser *p, ConstraintKind row, int *n) {
@@ -15,6 +18,10 @@ static const Clause *find_clause(ConstraintKind row, const char *word) {
   EACH_CLAUSE(cl, row)
     if (strcmp(cl->word, word) == 0) return cl;
   return NULL;
+}
+
+static bool at_row_end(const Parser *p) {
+  return p->tok.first || p->tok.kind == TOK_end || parse_at_punct(p, ';') || parse_at_punct(p, '{');
 }
 
 static bool parse_three(Parser *p, const Sym **out) {
@@ -32,6 +39,62 @@ static const char *int_name(Parser *p, const Constraint *c, const Clause *cl) {
   return arena_printf(p->scratch, "the number after `%s`", word);
 }
 
+/* A name that is not a word is written as a string. */
+static bool parse_name(Parser *p, const char *what, const char **out) {
+  bool named = p->tok.kind == TOK_word || p->tok.kind == TOK_string;
+  if (!named || at_row_end(p)) return parse_fail_expected(p, what);
+  *out = p->tok.text;
+  parse_advance(p);
+  return true;
+}
+
+/* `2.0` is a number of its own for the lexer. */
+static bool parse_place(Parser *p, Place *out) {
+  char *end = NULL;
+  errno = 0;
+  long stage = p->tok.kind == TOK_float ? strtol(p->tok.at, &end, 10) : 0;
+  long cycle = end && *end == '.' ? strtol(end + 1, &end, 10) : 0;
+  if (p->tok.kind != TOK_float || end != p->tok.at + p->tok.len)
+    return parse_fail_expected(p, "STAGE.CYCLE, such as `2.0`");
+  if (errno == ERANGE || stage > PLACE_MOST || cycle > PLACE_MOST)
+    return diag_fail(&p->cx->diags, DIAG_E0511, p->tok.span,
+                     "stages and cycles must be between 0 and %d, found %.*s", PLACE_MOST,
+                     (int)p->tok.len, p->tok.at);
+  *out = (Place){(int)stage, (int)cycle};
+  parse_advance(p);
+  return true;
+}
+
+/* `x[K 0/2]` and `x#1` are part of the notation, but nothing obeys them yet. `#` would begin a
+ * comment. */
+static bool fail_part(Parser *p) {
+  Diag *d = diag_add(&p->cx->diags, DIAG_E0505, parse_span_from(p, p->last.span),
+                     "a part or a copy of `%s` cannot be scheduled on its own", p->last.text);
+  return diag_hint(&p->cx->diags, d, "name the whole op");
+}
+
+static bool at_part(const Parser *p) {
+  const char *end = p->last.at + p->last.len;
+  return *end == '#' || (parse_at_punct(p, '[') && p->tok.at == end);
+}
+
+static bool at_clause(const Parser *p, ConstraintKind row) {
+  return p->tok.kind == TOK_word && find_clause(row, p->tok.text);
+}
+
+static bool parse_names(Parser *p, ConstraintKind row, OpNames *out) {
+  Vec(const char *) names = {0};
+  do {
+    const char *name = NULL;
+    if (at_clause(p, row) && !at_row_end(p)) return parse_fail_expected(p, "the name of an op");
+    if (!parse_name(p, "the name of an op", &name)) return false;
+    if (at_part(p)) return fail_part(p);
+    vec_push(p->scratch, &names, name);
+  } while (!at_row_end(p) && !at_clause(p, row));
+  *out = (OpNames){names.at, names.n};
+  return true;
+}
+
 static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
   void *field = clause_field(c, cl);
   int64_t v;
@@ -42,11 +105,18 @@ static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
     if (!parse_expect_int(p, 0, INT32_MAX, int_name(p, c, cl), &v)) return false;
     *(int *)field = (int)v;
     return true;
+  case CLAUSE_COUNT:
+    if (!parse_expect_int(p, 1, INT32_MAX, int_name(p, c, cl), &v)) return false;
+    *(int *)field = (int)v;
+    return true;
   case CLAUSE_FLAG: return *(bool *)field = true;
   case CLAUSE_THREE: return parse_three(p, field);
   case CLAUSE_MMA: return parse_mma(p, field);
   case CLAUSE_PAIRS:
   case CLAUSE_DIMS: return parse_pairs(p, field);
+  case CLAUSE_WORD: return parse_name(p, *cl->word ? "a name" : "the name of a loop", field);
+  case CLAUSE_PLACE: return parse_place(p, field);
+  case CLAUSE_OPS: return parse_names(p, c->kind, field);
   }
   return false;
 }
@@ -58,10 +128,6 @@ static const Clause *take_clause(Parser *p, ConstraintKind row) {
   else if (parse_at_punct(p, '=')) cl = find_clause(row, "=");
   if (cl) parse_advance(p);
   return cl;
-}
-
-static bool at_row_end(const Parser *p) {
-  return p->tok.first || p->tok.kind == TOK_end || parse_at_punct(p, ';') || parse_at_punct(p, '{');
 }
 
 static bool fail_clause(Parser *p, ConstraintKind row) {
@@ -92,8 +158,8 @@ static bool check_complete(Parser *p, const Constraint *c, unsigned seen) {
 
 static bool parse_clauses(Parser *p, Constraint *c) {
   unsigned seen = 0;
-  const Clause *bare = find_clause(c->kind, "");
-  if (bare) {
+  EACH_CLAUSE(bare, c->kind) {
+    if (*bare->word) continue;
     seen |= clause_bit(c, bare);
     if (!parse_clause_value(p, c, bare)) return false;
   }
@@ -125,19 +191,33 @@ static bool parse_dynamics(Parser *p, Constraint c) {
   return true;
 }
 
-static bool parse_row(Parser *p) {
+static bool parse_keyword(Parser *p, Constraint *out) {
   int kind = 0;
   if (p->tok.kind != TOK_word) return parse_fail_here(p, "a header row or `{`");
   while (kind < CONSTRAINT_COUNT && !parse_at_word(p, constraint_name[kind])) kind++;
   if (kind == CONSTRAINT_COUNT)
     return parse_fail_unknown(p, DIAG_E0505, &p->tok, "header row", constraint_name,
                               CONSTRAINT_COUNT);
-  Constraint c = constraint_empty((ConstraintKind)kind, p->tok.span);
+  *out = constraint_empty((ConstraintKind)kind, p->tok.span);
   parse_advance(p);
+  return true;
+}
+
+static bool expect_row_end(Parser *p) {
+  return at_row_end(p) || parse_fail_expected(p, "`;`, a new line or `{`");
+}
+
+bool parse_one_row(Parser *p, Constraint *out) {
+  return parse_keyword(p, out) && parse_clauses(p, out) && expect_row_end(p);
+}
+
+static bool parse_row(Parser *p) {
+  Constraint c;
+  if (!parse_keyword(p, &c)) return false;
   if (c.kind == CONSTRAINT_dynamic) return parse_dynamics(p, c);
   if (!parse_clauses(p, &c)) return false;
   add_row(p, c);
-  return at_row_end(p) || parse_fail_expected(p, "`;`, a new line or `{`");
+  return expect_row_end(p);
 }
 
 void parse_rows(Parser *p) {

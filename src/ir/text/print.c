@@ -359,13 +359,32 @@ static bool clause_given(const Constraint *c, const Clause *cl) {
   case CLAUSE_DIM:
   case CLAUSE_EXPR:
   case CLAUSE_THREE: return *(const Sym **)field != NULL;
-  case CLAUSE_INT: return *(int *)field != 0 || cl->must;
+  case CLAUSE_INT:
+  case CLAUSE_COUNT: return *(int *)field != 0 || cl->must;
   case CLAUSE_FLAG: return *(bool *)field;
   case CLAUSE_MMA: return mma_given(field);
   case CLAUSE_PAIRS:
   case CLAUSE_DIMS: return ((SymPairs *)field)->n > 0 || cl->must;
+  case CLAUSE_WORD: return *(const char **)field != NULL;
+  case CLAUSE_PLACE:
+  case CLAUSE_OPS: return true;
   }
   return false;
+}
+
+/* A name that the row would read as one of its words is printed as a string. */
+static void print_name(Printer *p, ConstraintKind row, const char *name) {
+  bool is_word = false;
+  EACH_CLAUSE(cl, row) is_word |= strcmp(cl->word, name) == 0;
+  if (is_word) sb_quote(p->out, name);
+  else print_word(p, name);
+}
+
+static void print_names(Printer *p, ConstraintKind row, const OpNames *names) {
+  for (int i = 0; i < names->n; i++) {
+    if (i) sb_putc(p->out, ' ');
+    print_name(p, row, names->at[i]);
+  }
 }
 
 static void print_clause_value(Printer *p, const Constraint *c, const Clause *cl) {
@@ -373,12 +392,18 @@ static void print_clause_value(Printer *p, const Constraint *c, const Clause *cl
   switch (cl->kind) {
   case CLAUSE_DIM:
   case CLAUSE_EXPR: sym_print(p->out, *(const Sym **)field); break;
-  case CLAUSE_INT: sb_int(p->out, *(int *)field); break;
+  case CLAUSE_INT:
+  case CLAUSE_COUNT: sb_int(p->out, *(int *)field); break;
   case CLAUSE_FLAG: break;
   case CLAUSE_THREE: print_three(p, field); break;
   case CLAUSE_MMA: print_mma(p, field); break;
   case CLAUSE_PAIRS:
   case CLAUSE_DIMS: print_pairs(p, *(SymPairs *)field); break;
+  case CLAUSE_WORD: print_name(p, c->kind, *(const char **)field); break;
+  case CLAUSE_PLACE:
+    sb_printf(p->out, "%d.%d", ((Place *)field)->stage, ((Place *)field)->cycle);
+    break;
+  case CLAUSE_OPS: print_names(p, c->kind, field); break;
   }
 }
 
@@ -392,6 +417,11 @@ static void print_row(Printer *p, const Constraint *c) {
     if (*cl->word && cl->kind != CLAUSE_FLAG) sb_putc(p->out, ' ');
     print_clause_value(p, c, cl);
   }
+}
+
+void ir_print_row(StrBuf *out, const Kernel *k, const Constraint *c) {
+  Printer p = {.out = out, .k = k};
+  print_row(&p, c);
 }
 
 static void print_rows(Printer *p) {

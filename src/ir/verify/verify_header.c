@@ -274,6 +274,9 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_buffers:
   case CONSTRAINT_swizzle:
   case CONSTRAINT_overlap: return check_outer(h, c, c->option.allowed) && check_switch(h, c);
+  case CONSTRAINT_schedule: /* schedule_check */
+  case CONSTRAINT_ring:
+  case CONSTRAINT_place:
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:
@@ -286,7 +289,8 @@ static bool check_fields(Header *h, const Constraint *c) {
 static bool has_operands(const Constraint *c) {
   EACH_CLAUSE(cl, c->kind) {
     bool is_sym = cl->kind == CLAUSE_DIM || cl->kind == CLAUSE_EXPR || cl->kind == CLAUSE_THREE;
-    if (cl->must && is_sym && !*(const Sym **)clause_field(c, cl)) return false;
+    bool is_word = cl->kind == CLAUSE_WORD;
+    if (cl->must && (is_sym || is_word) && !*(void **)clause_field(c, cl)) return false;
   }
   return true;
 }

@@ -11,6 +11,7 @@
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
 #include "ir/region_facts.h"
+#include "ir/schedule/schedule.h"
 
 typedef struct Parts {
   Kernel *k;
@@ -137,6 +138,7 @@ static void warn_op(const Parts *p, const Op *op) {
 void ir_warn(Kernel *k) {
   if (k->warned) return;
   k->warned = true;
+  schedule_warn(k);
   if (k->level != LEVEL_TILE || kernel_constraint(k, CONSTRAINT_grid, NULL)) return;
   if (kernel_constraint(k, CONSTRAINT_machine, NULL))
     return; /* a dump: its source was warned

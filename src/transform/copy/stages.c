@@ -42,18 +42,21 @@
  * stages_plan decides what is prefetched, and how many slots there are. Only the innermost loop
  * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 #include "transform/copy/copy_mode.h"
 #include "transform/copy/copy_plan.h"
 #include "transform/copy/stages_early.h"
 #include "transform/copy/stages_ops.h"
+#include "transform/copy/stages_rows.h"
 
 typedef struct Rewrite {
   Kernel *k;
   SymCtx *sym;
   PassCtx *cx;
-  const StagesPlan *plan;
   StagedLoop *l;
-  Value *full; /* barriers of the loop on which boxes arrive, one per slot; NULL: none */
+  Vec(Value *)
+      full; /* barriers of the loop on which boxes arrive: rings of as many slots as those of
+                      * the boxes */
 } Rewrite;
 
 /* ---- attributes ---- */
@@ -79,8 +82,15 @@ static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration)
 
 /* ---- ops ---- */
 
+/* The ring of barriers for boxes in rings of this many slots; NULL: none. */
+static Value *barriers_for(const Rewrite *w, int slots) {
+  for (int i = 0; i < w->full.n; i++)
+    if (alloc_slots(w->full.at[i]->def) == slots) return w->full.at[i];
+  return NULL;
+}
+
 static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
-  Value *args[] = {c->copy->args[0], c->copy->args[1], w->full};
+  Value *args[] = {c->copy->args[0], c->copy->args[1], barriers_for(w, alloc_slots(c->alloc))};
   Op *op = ir_insert(w->k, before, OP_copy, c->copy->at, args, c->boxes ? 3 : 2, NULL);
   take_attrs(w, c->copy, op, iteration);
   staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
@@ -123,32 +133,49 @@ static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
 
 /* ---- barriers of slots ---- */
 
-static Op *new_mbar_op(Rewrite *w, OpKind kind) {
-  return ir_op_new(w->k, kind, w->l->loop->at, &w->full, 1);
+static Op *new_mbar_op(Rewrite *w, OpKind kind, Value *full) {
+  return ir_op_new(w->k, kind, w->l->loop->at, &full, 1);
 }
 
-/* A ring of barriers for the loop; all boxes of an iteration arrive on one of them. */
-static void make_barriers(Rewrite *w, int arrivals) {
+/* A ring of barriers for the boxes of the loop in rings of this many slots: those of an iteration
+ * arrive on one of them. */
+static void make_ring(Rewrite *w, int slots, int arrivals) {
   const Sym *one = sym_int(w->sym, 1), **physical = ARENA_ARRAY(w->k->arena, const Sym *, 1);
   const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
   Op *alloc = ir_insert(w->k, w->k->body->first, OP_alloc, w->l->loop->at, NULL, 0, t);
   physical[0] = one;
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .exprs = physical});
-  op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = w->plan->slots});
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = slots});
   alloc->results[0].name = intern(&w->k->cx->names, "full");
-  w->full = &alloc->results[0];
-  Op *init = new_mbar_op(w, OP_mbar_init);
+  vec_push(w->cx->scratch, &w->full, &alloc->results[0]);
+  Op *init = new_mbar_op(w, OP_mbar_init, &alloc->results[0]);
   set_expr(w, init, ATTR_count, sym_int(w->sym, arrivals));
   ir_insert_before(w->l->loop, init);
 }
 
+static void make_barriers(Rewrite *w) {
+  w->full.n = 0;
+  for (int i = 0; i < w->l->copies.n; i++) {
+    int slots = alloc_slots(w->l->copies.at[i].alloc), boxes = 0;
+    if (!w->l->copies.at[i].boxes || barriers_for(w, slots)) continue;
+    for (int j = i; j < w->l->copies.n; j++)
+      boxes += w->l->copies.at[j].boxes && alloc_slots(w->l->copies.at[j].alloc) == slots;
+    make_ring(w, slots, boxes);
+  }
+}
+
 /* The phases of a slot's barrier are the iterations that fill it. */
-static void insert_mbar_wait(Rewrite *w, Op *before, const Sym *iteration) {
-  const Sym *slots = sym_int(w->sym, w->plan->slots), *two = sym_int(w->sym, 2);
-  Op *op = new_mbar_op(w, OP_mbar_wait);
-  staged_set_slot(w->k, op, iteration, w->plan->slots);
+static void insert_mbar_wait(Rewrite *w, Op *before, Value *full, const Sym *iteration) {
+  int n = alloc_slots(full->def);
+  const Sym *slots = sym_int(w->sym, n), *two = sym_int(w->sym, 2);
+  Op *op = new_mbar_op(w, OP_mbar_wait, full);
+  staged_set_slot(w->k, op, iteration, n);
   set_expr(w, op, ATTR_parity, sym_mod(w->sym, sym_floordiv(w->sym, iteration, slots), two));
   ir_insert_before(before, op);
+}
+
+static void insert_mbar_waits(Rewrite *w, Op *before, const Sym *iteration) {
+  for (int i = 0; i < w->full.n; i++) insert_mbar_wait(w, before, w->full.at[i], iteration);
 }
 
 /* ---- a loop ---- */
@@ -159,34 +186,52 @@ static Mover mover_of(const StagedCopy *c) {
   return c->boxes ? BY_BOXES : c->async ? BY_THREADS : BY_REGISTERS;
 }
 
-static int count_moved(const Rewrite *w, Mover by) {
-  int n = 0;
-  for (int i = 0; i < w->l->copies.n; i++) n += mover_of(&w->l->copies.at[i]) == by;
-  return n;
+/* How many iterations ahead the copies of that kind are issued: the most, and the least; 0: there are
+ * none. */
+static int most_ahead(const Rewrite *w, Mover by) {
+  int most = 0;
+  for (int i = 0; i < w->l->copies.n; i++)
+    if (mover_of(&w->l->copies.at[i]) == by && w->l->copies.at[i].ahead > most)
+      most = w->l->copies.at[i].ahead;
+  return most;
 }
 
-/* How many iterations ahead asynchronous copies of that kind are issued; 0: there are none. */
-static int ahead_of(const Rewrite *w, Mover by) {
+static int least_ahead(const Rewrite *w, Mover by) {
+  int least = most_ahead(w, by);
   for (int i = 0; i < w->l->copies.n; i++)
-    if (mover_of(&w->l->copies.at[i]) == by)
-      return staged_ahead(w->plan, w->l, &w->l->copies.at[i]);
-  return 0;
+    if (mover_of(&w->l->copies.at[i]) == by && w->l->copies.at[i].ahead < least)
+      least = w->l->copies.at[i].ahead;
+  return least;
 }
 
-static void insert_group(Rewrite *w, Op *before, Mover by, const Sym *iteration) {
-  for (int i = 0; i < w->l->copies.n; i++)
-    if (mover_of(&w->l->copies.at[i]) == by) insert_copy(w, before, &w->l->copies.at[i], iteration);
-  if (by == BY_THREADS) insert_commit(w, before);
+/* Before the loop: as if it had begun `ahead` iterations earlier. Copies that run fewer iterations
+ * ahead start later. */
+static void fill_rings(Rewrite *w, Mover by) {
+  int ahead = most_ahead(w, by);
+  for (int turn = 0; turn < ahead; turn++) {
+    for (int i = 0; i < w->l->copies.n; i++) {
+      const StagedCopy *c = &w->l->copies.at[i];
+      int iteration = turn - (ahead - c->ahead);
+      if (mover_of(c) == by && iteration >= 0)
+        insert_copy(w, w->l->loop, c, sym_int(w->sym, iteration));
+    }
+    if (by == BY_THREADS) insert_commit(w, w->l->loop);
+  }
+}
+
+/* Groups end in order: a wait for the latest of the tiles that an iteration needs also waits for
+ * tiles of copies that run further ahead, which then have arrived one iteration before they are
+ * needed. Those of iteration 0 do so before the loop. */
+static void await_deeper(Rewrite *w) {
+  int least = least_ahead(w, BY_THREADS);
+  if (least < most_ahead(w, BY_THREADS)) ir_insert_before(w->l->loop, new_wait(w, least));
 }
 
 static void fill_ring(Rewrite *w) {
-  for (int i = 0; i < ahead_of(w, BY_BOXES); i++)
-    insert_group(w, w->l->loop, BY_BOXES, sym_int(w->sym, i));
-  for (int i = 0; i < ahead_of(w, BY_THREADS); i++)
-    insert_group(w, w->l->loop, BY_THREADS, sym_int(w->sym, i));
-  for (int i = 0; i < w->l->copies.n; i++)
-    if (!w->l->copies.at[i].async)
-      insert_copy(w, w->l->loop, &w->l->copies.at[i], sym_int(w->sym, 0));
+  fill_rings(w, BY_BOXES);
+  fill_rings(w, BY_THREADS);
+  fill_rings(w, BY_REGISTERS);
+  await_deeper(w);
 }
 
 static const Sym *later(const Rewrite *w, int iterations) {
@@ -232,37 +277,60 @@ static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
 
 /* Waits for the tiles of iteration 0, before the loop. */
 static void await_first(Rewrite *w) {
-  int ahead = ahead_of(w, BY_THREADS);
-  if (w->full) insert_mbar_wait(w, w->l->loop, at_most_last(w, sym_int(w->sym, 0)));
+  int ahead = least_ahead(w, BY_THREADS);
+  insert_mbar_waits(w, w->l->loop, at_most_last(w, sym_int(w->sym, 0)));
   if (ahead) ir_insert_before(w->l->loop, new_wait(w, ahead - 1));
 }
 
-static void begin_early(Rewrite *w, bool boxes) {
+static void begin_early(Rewrite *w) {
   Op *point = early_point(w->l);
-  if (boxes) insert_mbar_wait(w, point, at_most_last(w, later(w, 1)));
+  insert_mbar_waits(w, point, at_most_last(w, later(w, 1)));
   await_first(w);
   early_make(w->k, w->l, point);
 }
 
-static bool run_ahead(Rewrite *w) {
-  Region *body = w->l->loop->body;
-  Op *first = body->first;
-  int ahead = ahead_of(w, BY_THREADS), boxes = ahead_of(w, BY_BOXES), early = needed_early(w);
-  if (boxes) {
-    insert_group(w, first, BY_BOXES, later(w, boxes));
-    if (!early) insert_mbar_wait(w, first, w->l->counter);
+/* Decides where copies are issued and tiles are stored, before the body changes. */
+static void find_places(Rewrite *w) {
+  StagedLoop *l = w->l;
+  Op *first = l->loop->body->first, *behind = issue_before(l, first);
+  for (int i = 0; i < l->copies.n; i++) {
+    StagedCopy *c = &l->copies.at[i];
+    c->issue = staged_before(l, c->cycle, mover_of(c) == BY_THREADS ? behind : first);
+    c->store = staged_before(l, c->store_cycle, l->loop->body->last);
   }
-  if (ahead) {
-    ir_insert_before(first, new_wait(w, ahead - 1 - early));
-    insert_group(w, issue_before(w->l, first), BY_THREADS, later(w, ahead));
-  }
+}
+
+/* Issues the copies of that kind, and closes their group after the last. */
+static void issue(Rewrite *w, Mover by) {
+  Op *last = NULL;
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *c = &w->l->copies.at[i];
-    Value *v = c->async ? NULL : insert_read(w, first, c, later(w, 1));
-    if (!c->async && !v) return false;
-    if (v) insert_write(w, body->last, c, v, later(w, 1));
+    if (mover_of(c) != by) continue;
+    insert_copy(w, c->issue, c, later(w, c->ahead));
+    if (!last || op_comes_before(last, c->issue)) last = c->issue;
   }
-  if (early) begin_early(w, boxes);
+  if (last && by == BY_THREADS) insert_commit(w, last);
+}
+
+static bool load_and_store(Rewrite *w, const StagedCopy *c) {
+  Value *v = insert_read(w, c->issue, c, later(w, c->ahead));
+  if (v) insert_write(w, c->store, c, v, later(w, c->ahead));
+  return v != NULL;
+}
+
+static bool run_ahead(Rewrite *w) {
+  Op *first = w->l->loop->body->first;
+  int ahead = least_ahead(w, BY_THREADS), early = needed_early(w);
+  find_places(w);
+  issue(w, BY_BOXES);
+  if (!early) insert_mbar_waits(w, first, w->l->counter);
+  if (ahead) ir_insert_before(first, new_wait(w, ahead - 1 - early));
+  issue(w, BY_THREADS);
+  for (int i = 0; i < w->l->copies.n; i++) {
+    const StagedCopy *c = &w->l->copies.at[i];
+    if (!c->async && !load_and_store(w, c)) return false;
+  }
+  if (early) begin_early(w);
   return true;
 }
 
@@ -301,14 +369,13 @@ static void insert_behind(Op *loop, Op *op) {
  * invalidated before their memory is reused. */
 static void drain(Rewrite *w) {
   if (!is_used_behind(w)) return;
-  if (ahead_of(w, BY_THREADS)) insert_behind(w->l->loop, new_wait(w, 0));
-  if (w->full) insert_behind(w->l->loop, new_mbar_op(w, OP_mbar_inval));
+  if (most_ahead(w, BY_THREADS)) insert_behind(w->l->loop, new_wait(w, 0));
+  for (int i = 0; i < w->full.n; i++)
+    insert_behind(w->l->loop, new_mbar_op(w, OP_mbar_inval, w->full.at[i]));
 }
 
 static bool rewrite_loop(Rewrite *w) {
-  int boxes = count_moved(w, BY_BOXES);
-  w->full = NULL;
-  if (boxes) make_barriers(w, boxes);
+  make_barriers(w);
   name_slots(w);
   fill_ring(w);
   if (!run_ahead(w)) return false;
@@ -324,8 +391,9 @@ static void make_rings(Kernel *k, const StagesPlan *plan) {
   for (int i = 0; i < plan->loops.n; i++)
     for (int j = 0; j < plan->loops.at[i].copies.n; j++) {
       const StagedCopy *c = &plan->loops.at[i].copies.at[j];
-      int slots = staged_slots(plan, &plan->loops.at[i], c), now = alloc_slots(c->alloc);
-      op_set_attr(k, c->alloc, (Attr){.key = ATTR_ring, .integer = slots > now ? slots : now});
+      int now = alloc_slots(c->alloc);
+      op_set_attr(k, c->alloc,
+                  (Attr){.key = ATTR_ring, .integer = c->slots > now ? c->slots : now});
     }
 }
 
@@ -334,7 +402,7 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     bool staged = false;
     if (!copy_goes_by(op, "tma") || copy_barriers(op)) continue;
-    for (int i = 0; plan->slots >= 2 && i < plan->loops.n; i++)
+    for (int i = 0; i < plan->loops.n; i++)
       for (int j = 0; j < plan->loops.at[i].copies.n; j++)
         staged |= plan->loops.at[i].copies.at[j].copy == op;
     CopyModes modes = copy_modes(k, cx);
@@ -344,12 +412,11 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
 }
 
 bool pass_stages(Kernel *k, PassCtx *cx) {
-  StagesPlan plan = stages_plan(k, cx);
+  StagesPlan plan = {0};
   if (!cx->machine || !cx->target) return cx->idle = true;
-  if (!unbox_others(k, cx, &plan)) return false;
-  if (plan.slots < 2) return true;
+  if (!stages_plan(k, cx, &plan) || !unbox_others(k, cx, &plan)) return false;
   make_rings(k, &plan);
-  Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx, .plan = &plan};
+  Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx};
   for (int i = 0; i < plan.loops.n; i++) {
     w.l = &plan.loops.at[i];
     if (!rewrite_loop(&w)) return false;

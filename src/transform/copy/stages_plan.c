@@ -7,6 +7,7 @@
 #include "ir/region_facts.h"
 #include "transform/copy/copy_plan.h"
 #include "transform/copy/stages_early.h"
+#include "transform/copy/stages_rows.h"
 
 enum {
   MOST_SLOTS = 4,
@@ -26,9 +27,12 @@ typedef struct Planner {
   const Distribution *d;
   const MemoryUses *m;
   const TargetInfo *target;
-  int threads; /* of a workgroup */
-  bool wanted; /* the header requests stages ... */
-  int asked;   /* ... with this many slots; 0: left to the compiler */
+  int threads;  /* of a workgroup */
+  bool wanted;  /* the header requests stages ... */
+  int asked;    /* ... with this many slots; 0: left to the compiler */
+  int slots;    /* of rings that no row pins; below 2: their tiles are not prefetched */
+  bool *obeyed; /* rows of a schedule, by number; NULL: there are none */
+  bool failed;  /* a row cannot be obeyed */
   StagesPlan plan;
 } Planner;
 
@@ -207,7 +211,7 @@ static bool is_staged(const Planner *p, const Op *alloc, int64_t *bytes) {
     const StagedLoop *l = &p->plan.loops.at[i];
     for (int j = 0; j < l->copies.n; j++) {
       if (l->copies.at[j].alloc != alloc) continue;
-      int64_t need = ring_bytes(alloc, staged_slots(&p->plan, l, &l->copies.at[j]));
+      int64_t need = ring_bytes(alloc, l->copies.at[j].slots);
       if (need > *bytes) *bytes = need;
     }
   }
@@ -224,10 +228,48 @@ static bool is_used_later(const Planner *p, const Op *alloc) {
   return first > last->body->last->id && !last->parent->owner;
 }
 
+/* Whether a product may be in flight as far as the ring of this copy is concerned. */
+static bool allows_flight(const StagedCopy *c, int slots) {
+  bool is_free = c->pinned_ahead == STAGED_FREE && c->pinned_slots == STAGED_FREE;
+  int least = c->async ? SLOTS_IN_FLIGHT - 2 : 1;
+  int ahead = c->pinned_ahead == STAGED_FREE ? c->pinned_slots - 2 : c->pinned_ahead;
+  if (is_free) return slots >= SLOTS_IN_FLIGHT;
+  return ahead >= least && (c->pinned_slots == STAGED_FREE || c->pinned_slots >= ahead + 2);
+}
+
+static bool allows_early(const StagedCopy *c, int slots) {
+  if (c->pinned_ahead != STAGED_FREE) return !c->async || c->pinned_ahead >= SLOTS_EARLY - 1;
+  return (c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots) >= SLOTS_EARLY;
+}
+
+static void set_ring(StagedCopy *c, int flights, int slots) {
+  int own = c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots;
+  bool is_free = c->pinned_ahead == STAGED_FREE && c->pinned_slots == STAGED_FREE;
+  c->ahead = c->pinned_ahead != STAGED_FREE ? c->pinned_ahead
+             : is_free && slots < 2         ? 0
+             : is_free && !c->async         ? 1
+                                            : own - 1 - flights;
+  c->slots = c->pinned_slots == STAGED_FREE ? c->ahead + 1 + flights : c->pinned_slots;
+}
+
+/* Gives every copy its ring if those that no row pins have this many slots. */
+static void set_rings(Planner *p, int slots) {
+  p->slots = slots;
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    StagedLoop *l = &p->plan.loops.at[i];
+    l->product = l->may_fly, l->early = l->may_be_early;
+    for (int j = 0; j < l->copies.n; j++) {
+      if (!allows_flight(&l->copies.at[j], slots)) l->product = NULL;
+      if (!allows_early(&l->copies.at[j], slots)) l->early = NULL;
+    }
+    for (int j = 0; j < l->copies.n; j++) set_ring(&l->copies.at[j], staged_flights(l), slots);
+  }
+}
+
 /* The shared memory of a workgroup with rings of this many slots. */
 static int64_t bytes_with(Planner *p, int slots) {
   int64_t sum = 0, later = 0, own;
-  p->plan.slots = slots;
+  set_rings(p, slots);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
     if (op->kind != OP_alloc) continue;
     int64_t plain = alloc_bytes(op) > 0 ? alloc_bytes(op) + alloc_align(op) : 0;
@@ -287,29 +329,63 @@ static int most_slots(const Planner *p) {
   return most < MOST_SLOTS ? (int)most : MOST_SLOTS;
 }
 
-static void forget_products(Planner *p, int slots) {
-  for (int i = 0; i < p->plan.loops.n; i++) {
-    if (slots < SLOTS_IN_FLIGHT) p->plan.loops.at[i].product = NULL;
-    if (slots < SLOTS_EARLY) p->plan.loops.at[i].early = NULL;
-  }
-}
-
 static const char *choose_slots(Planner *p) {
   int64_t all = p->target->shared_most, half = (all + RESERVED) / 2 - RESERVED;
   int most = p->asked ? p->asked : most_slots(p);
-  forget_products(p, most);
   int slots = slots_within(p, most, p->asked || residents(p) < 2 ? all : half);
   bool shares = slots >= WORTH_SHARING || slots == most;
   if (!shares) slots = slots_within(p, most, all);
-  forget_products(p, slots);
-  p->plan.slots = slots;
+  int64_t next = bytes_with(p, slots + 1);
+  set_rings(p, slots);
   if (slots < 2) return "shared memory has no room for a second tile";
   if (slots == most) return p->asked ? "as requested" : "more would not help";
-  int64_t next = bytes_with(p, slots + 1);
-  p->plan.slots = slots;
   return arena_printf(p->k->cx->diags.arena, "one more would need %lld of %lld bytes%s",
                       (long long)next, (long long)(shares ? half : all),
                       shares ? ", half of shared memory" : "");
+}
+
+/* ---- pinned rings ---- */
+
+static bool is_pinned(const StagedLoop *l) { return l->depth || l->rings.n || l->pins.n; }
+
+static const Constraint *pinning_row(const StagedLoop *l) {
+  return l->rings.n ? l->rings.at[0].row : l->row ? l->row : l->pins.at[0].row;
+}
+
+/* A product in flight is worth a slot, but no row asks for it. */
+static void forget_flights(Planner *p) {
+  for (int i = 0; i < p->plan.loops.n; i++)
+    if (is_pinned(&p->plan.loops.at[i])) p->plan.loops.at[i].may_fly = NULL;
+}
+
+static bool check_room(Planner *p) {
+  int64_t all = p->target->shared_most, bytes;
+  if ((bytes = bytes_with(p, p->slots)) <= all) return true;
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    if (!is_pinned(&p->plan.loops.at[i])) continue;
+    const Constraint *row = pinning_row(&p->plan.loops.at[i]);
+    Diag *d = diag_add(&p->k->cx->diags, DIAG_E0620, row->at,
+                       "the rings of the kernel need %lld bytes of shared memory; `%s` has %lld",
+                       (long long)bytes, p->target->name, (long long)all);
+    return diag_hint(&p->k->cx->diags, d, "give the rings fewer slots, or choose smaller tiles");
+  }
+  return true;
+}
+
+static void fail_early(const Planner *p, const StagedLoop *l, const Op *product) {
+  Diag *d = diag_add(&p->k->cx->diags, DIAG_E0620, pinning_row(l)->at,
+                     "the mma cannot run one stage early: its tiles are not copied two iterations "
+                     "ahead");
+  diag_note(&p->k->cx->diags, d, product->at, "the mma");
+}
+
+static bool check_early(const Planner *p) {
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    const StagedLoop *l = &p->plan.loops.at[i];
+    if (l->early || !l->may_be_early || !staged_is_placed(l, l->may_be_early)) continue;
+    return fail_early(p, l, l->may_be_early), false;
+  }
+  return true;
 }
 
 /* ---- the plan ---- */
@@ -335,26 +411,74 @@ static void plan_copy(Planner *p, StagedLoop *l, Op *copy) {
   const char *why = why_not_copy(p, l, copy);
   StagedCopy c = {.copy = copy, .alloc = copy->args[1]->def, .boxes = copy_goes_by(copy, "tma")};
   c.async = c.boxes || copy_is_awaited(copy);
-  if (why) remark(p, copy, "is not prefetched", why);
-  else if (is_wanted(p, &c)) vec_push(p->arena, &l->copies, c);
+  c.pinned_ahead = c.pinned_slots = c.cycle = c.store_cycle = STAGED_FREE;
+  if (why && !staged_refuse(p->k, l, copy, why)) p->failed = true;
+  else if (why) remark(p, copy, "is not prefetched", why);
+  else if (is_pinned(l) || (p->asked != 1 && is_wanted(p, &c))) vec_push(p->arena, &l->copies, c);
 }
 
-static void plan_loop(Planner *p, Op *loop) {
+static void mark_obeyed(Planner *p, const StagedLoop *l) {
+  const Constraint *rows = p->k->constraints.at;
+  if (l->row) p->obeyed[l->row - rows] = true;
+  for (int i = 0; i < l->rings.n; i++) p->obeyed[l->rings.at[i].row - rows] = true;
+}
+
+static StagedLoop new_loop(Planner *p, Op *loop) {
   StagedLoop l = {.loop = loop, .axis = op_attr(loop, ATTR_axis)->sym};
   l.counter = ir_loop_counter(p->k, l.axis);
   l.trips = distribute_trips(p->d, loop);
+  if (p->obeyed) staged_read_rows(p->k, p->arena, p->target, &l);
+  return l;
+}
+
+/* A tile that it reads is not prefetched. */
+static bool drop_early(Planner *p, StagedLoop *l) {
+  bool asked = staged_is_placed(l, l->early);
+  if (asked) fail_early(p, l, l->early);
+  l->early = NULL;
+  return !asked;
+}
+
+/* Rows about a loop in which nothing is prefetched may only say what is so anyway. */
+static void check_pins(Planner *p, StagedLoop *l) {
+  if (!is_pinned(l)) return;
+  if (l->depth == staged_own_depth(p->k, l->loop)) mark_obeyed(p, l);
+  p->failed |= !staged_pin(p->k, l);
+}
+
+static void plan_loop(Planner *p, Op *loop) {
+  StagedLoop l = new_loop(p, loop);
   const char *why = why_not_loop(p, &l);
   if (why) {
     remark(p, loop, "is not pipelined", why);
+    mark_obeyed(p, &l);
+    if (l.trips && runs_once(p, l.trips)) return; /* there is nothing to run ahead */
+    p->failed |= !staged_refuse(p->k, &l, NULL, why) || !staged_pin(p->k, &l);
     return;
   }
-  for (Op *op = loop->body->first; op; op = op->next)
+  for (Op *op = loop->body->first; op && !p->failed; op = op->next)
     if (op->kind == OP_copy && copy_is_in(op)) plan_copy(p, &l, op);
-  if (!l.copies.n) return;
-  l.product = product_in_flight(p, &l);
+  if (p->failed) return;
+  if (!l.copies.n) {
+    check_pins(p, &l);
+    return;
+  }
   l.early = early_find(&l);
   if (l.early && !has_room_for_early(p, &l)) l.early = NULL;
+  if (is_pinned(&l)) {
+    mark_obeyed(p, &l);
+    p->failed |= !staged_pin(p->k, &l);
+    if (l.early && !early_find(&l)) p->failed |= !drop_early(p, &l);
+  }
+  if (!l.copies.n || p->failed) return;
+  l.product = l.may_fly = product_in_flight(p, &l);
+  l.may_be_early = l.early;
   vec_push(p->arena, &p->plan.loops, l);
+}
+
+static void check_loop(Planner *p, Op *loop) {
+  StagedLoop l = new_loop(p, loop);
+  check_pins(p, &l);
 }
 
 static bool has_async(const StagedLoop *l) {
@@ -363,17 +487,42 @@ static bool has_async(const StagedLoop *l) {
   return false;
 }
 
-static void remark_depth(const Planner *p, const char *why) {
+/* "4 tiles of each operand", or how many of which. */
+static const char *tiles_text(const Planner *p, const StagedLoop *l) {
+  StrBuf out = {.arena = p->k->cx->diags.arena};
+  bool equal = true;
+  for (int i = 1; i < l->copies.n; i++) equal &= l->copies.at[i].slots == l->copies.at[0].slots;
+  if (equal) sb_printf(&out, "%d tiles of each operand", l->copies.at[0].slots);
+  for (int i = 0; !equal && i < l->copies.n; i++)
+    sb_printf(&out, "%s%d%s of `%s`", i ? ", " : "", l->copies.at[i].slots, i ? "" : " tiles",
+              memory_name(p->k, l->copies.at[i].copy->args[0]));
+  return sb_text(&out);
+}
+
+static void remark_depth(const Planner *p, const StagedLoop *l, const char *why) {
+  const char *because = is_pinned(l)   ? "its schedule says so"
+                        : has_async(l) ? why
+                                       : "copies go through registers";
+  remark(p, l->loop,
+         arena_printf(p->k->cx->diags.arena, "keeps %s%s", tiles_text(p, l),
+                      l->early ? " and starts its first mma one iteration early" : ""),
+         because);
+}
+
+/* Keeps what is prefetched, and says what that is. */
+static void keep_ahead(Planner *p, const char *why) {
+  int loops = 0;
   for (int i = 0; i < p->plan.loops.n; i++) {
-    const StagedLoop *l = &p->plan.loops.at[i];
-    int slots = has_async(l) ? p->plan.slots : 2 + staged_flights(l);
-    if (p->plan.slots < 2) remark(p, l->loop, "is not pipelined", why);
-    else
-      remark(p, l->loop,
-             arena_printf(p->k->cx->diags.arena, "keeps %d tiles of each operand%s", slots,
-                          l->early ? " and starts its first mma one iteration early" : ""),
-             has_async(l) ? why : "copies go through registers");
+    StagedLoop *l = &p->plan.loops.at[i];
+    int copies = 0;
+    for (int j = 0; j < l->copies.n; j++)
+      if (l->copies.at[j].ahead > 0) l->copies.at[copies++] = l->copies.at[j];
+    l->copies.n = copies;
+    if (copies) remark_depth(p, l, why);
+    else remark(p, l->loop, "is not pipelined", why);
+    if (copies) p->plan.loops.at[loops++] = *l;
   }
+  p->plan.loops.n = loops;
 }
 
 /* A number that is not known yet requests nothing. */
@@ -382,17 +531,34 @@ static int asked_slots(const Planner *p, const Constraint *stages) {
   return sym_is_int(distribute_expr(p->d, NULL, stages->stages.count), &n) ? (int)n : 0;
 }
 
-StagesPlan stages_plan(Kernel *k, PassCtx *cx) {
+static bool choose(Planner *p) {
+  if (!p->plan.loops.n) return true;
+  const char *why = choose_slots(p);
+  if (p->obeyed) {
+    if (bytes_with(p, p->slots) > p->target->shared_most) forget_flights(p);
+    if (!check_room(p) || !check_early(p)) return false;
+  }
+  keep_ahead(p, why);
+  return true;
+}
+
+bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out) {
   const Constraint *stages = kernel_constraint(k, CONSTRAINT_stages, NULL);
   Planner p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
   p.m = cx->facts.memory_uses;
   p.target = cx->target;
   p.asked = stages ? asked_slots(&p, stages) : 0;
   p.wanted = stages && p.asked != 1;
-  if (!cx->machine || !p.target || p.asked == 1) return p.plan;
+  if (kernel_has_schedule(k)) p.obeyed = ARENA_ARRAY(p.arena, bool, k->constraints.n);
+  if (!cx->machine || !p.target || (p.asked == 1 && !p.obeyed)) return true;
   p.threads = cx->machine->lanes * cx->machine->waves;
-  for (Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_for && has_copies(op->body) && !has_copies_deeper(op)) plan_loop(&p, op);
-  if (p.plan.loops.n) remark_depth(&p, choose_slots(&p));
-  return p.plan;
+  for (Op *op = ir_first(k); op && !p.failed; op = ir_next(op)) {
+    if (op->kind != OP_for) continue;
+    if (has_copies(op->body) && !has_copies_deeper(op)) plan_loop(&p, op);
+    else if (p.obeyed) check_loop(&p, op);
+  }
+  bool ok =
+      !p.failed && (!p.obeyed || staged_check_rows(k, p.arena, p.target, p.obeyed)) && choose(&p);
+  *out = p.plan;
+  return ok;
 }

@@ -3,43 +3,60 @@
  * A copy may be prefetched if every iteration reads what it copied itself, nothing in the loop
  * stores to its source, and its source address follows from the loop's counter. A ring has a slot
  * for the iteration being computed, one for each iteration that is prefetched, and one more if a
- * product may still be reading the slot of the previous iteration. */
+ * product may still be reading the slot of the previous iteration.
+ *
+ * Rows of a schedule pin some of this for a loop or an operand (stages_rows.h). A `stages` row says
+ * how many slots the others have; without it the compiler chooses. */
 #ifndef WV_STAGES_PLAN_H
 #define WV_STAGES_PLAN_H
 
 #include "analysis/memory_uses.h"
 #include "base/vec.h"
+#include "ir/schedule/schedule.h"
 #include "transform/pass.h"
+
+enum { STAGED_FREE = -1 }; /* not pinned */
 
 typedef struct StagedCopy {
   Op *copy, *alloc;
-  bool async; /* otherwise its tile waits in registers while an iteration is computed */
-  bool boxes; /* asynchronous, by a copy engine: a barrier signals its arrival */
+  bool async;        /* otherwise its tile waits in registers while an iteration is computed */
+  bool boxes;        /* asynchronous, by a copy engine: a barrier signals its arrival */
+  int ahead;         /* iterations; 0: it is not prefetched */
+  int slots;         /* of its ring */
+  Op *issue, *store; /* it is issued before the one, and stored to shared memory before the other */
+  /* Pins, or STAGED_FREE. The store is that of a copy through registers. */
+  int pinned_ahead, pinned_slots, cycle, store_cycle;
 } StagedCopy;
+
+/* An op that a row places. */
+typedef struct StagedPin {
+  Op *op;
+  OpClass class; /* by which it was named */
+  Place to;
+  const Constraint *row;
+} StagedPin;
 
 typedef struct StagedLoop {
   Op *loop;
   const Sym *axis, *counter, *trips;
   Vec(StagedCopy) copies;
-  Op *product; /* is in flight while the next iteration begins; NULL: none */
-  Op *early;   /* a product that is computed one iteration early; NULL: none */
+  Op *product;                /* is in flight while the next iteration begins; NULL: none */
+  Op *early;                  /* a product that is computed one iteration early; NULL: none */
+  Op *may_fly, *may_be_early; /* what `product` and `early` are if there are enough slots */
+  /* What rows say: */
+  const Constraint *row; /* the `schedule` row; NULL: none */
+  int depth;             /* stages; 0: not pinned */
+  Vec(StagedPin) pins;
+  Vec(StagedPin) rings; /* copies with a `ring` row; to.stage is the number of slots */
 } StagedLoop;
 
 typedef struct StagesPlan {
-  Vec(StagedLoop) loops;
-  int slots; /* of the rings that asynchronous copies fill; below 2: nothing is prefetched */
+  Vec(StagedLoop) loops; /* with copies that are prefetched */
 } StagesPlan;
 
-StagesPlan stages_plan(Kernel *k, PassCtx *cx);
+/* False after reporting rows that cannot be obeyed. */
+bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out);
 
 static inline int staged_flights(const StagedLoop *l) { return l->product ? 1 : 0; }
-
-/* How many iterations ahead a copy is made, and the slots of its ring. */
-static inline int staged_ahead(const StagesPlan *p, const StagedLoop *l, const StagedCopy *c) {
-  return c->async ? p->slots - 1 - staged_flights(l) : 1;
-}
-static inline int staged_slots(const StagesPlan *p, const StagedLoop *l, const StagedCopy *c) {
-  return staged_ahead(p, l, c) + 1 + staged_flights(l);
-}
 
 #endif

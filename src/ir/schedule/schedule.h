@@ -1,0 +1,81 @@
+/* schedule.h: rows that pin how loops are pipelined, and the ops that they name.
+ *
+ *     schedule K on sm_90a depth 3
+ *     ring K read_a slots 4
+ *     at K 0.0 read_a.copy
+ *
+ * A loop is called by its tags or, if it has none, by its axis. An op is called by its tags, by its
+ * value, by the memory that it accesses, or by its kind: by the first of these that any op of the
+ * loop has. A name stands for all ops that have it. A word of schedule.def after a dot selects a
+ * class: `read_a.copy` and `read_a.fetch` are what became of `read_a`. Names never depend on
+ * positions, so that rows outlive changes of other ops.
+ *
+ * The pass `stages` obeys the rows; schedule_check reports what no machine could obey. */
+#ifndef WV_IR_SCHEDULE_H
+#define WV_IR_SCHEDULE_H
+
+#include "base/vec.h"
+#include "ir/ir.h"
+#include "target/target.h"
+
+enum {
+  SCHEDULE_STAGES = 64, /* maximum of `depth`, `slots` and of the row `stages` */
+  PLACE_MOST = 9999     /* stages and cycles of a row */
+};
+
+typedef enum OpClass {
+  OP_CLASS_none, /* elementwise, or any */
+#define OP_CLASS(name, doc) OP_CLASS_##name,
+#include "ir/schedule/schedule.def"
+  OP_CLASS_COUNT
+} OpClass;
+
+extern const char *const op_class_name[OP_CLASS_COUNT];
+
+/* ---- rows ---- */
+
+static inline bool schedule_is_row(const Constraint *c) {
+  return c->kind == CONSTRAINT_schedule || c->kind == CONSTRAINT_ring ||
+         c->kind == CONSTRAINT_place;
+}
+const char *schedule_target(const Constraint *row); /* after `on`; NULL: all machines */
+bool schedule_is_for(const Constraint *row, const TargetInfo *t);
+const OpNames *schedule_ops(const Constraint *row); /* that it names; NULL: a `schedule` row */
+int schedule_depth(const Constraint *row);          /* of a `schedule` row; 0: not pinned */
+bool kernel_has_schedule(const Kernel *k);
+
+/* ---- names ---- */
+
+/* A tag, or else the axis. */
+const char *schedule_loop_name(Arena *a, const Op *loop);
+bool schedule_is_called(const Op *loop, const char *name);
+
+OpClass schedule_class(const Op *op);
+/* How many iterations ahead of its loop an op acts. */
+int schedule_ahead(Kernel *k, const Op *loop, const Op *op);
+/* The memory in shared memory that an op fills, also by way of a write of its result; NULL: none. */
+const Value *schedule_fills(const Op *op);
+
+/* The class of `x.copy`, and `x`. */
+OpClass schedule_named_class(const char *name);
+const char *schedule_plain_name(Arena *a, const char *name);
+
+typedef Vec(Op *) OpList;
+/* The ops of a loop that `name`, with or without a class, stands for. */
+OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *name);
+/* A name for which schedule_find returns ops that `same` accepts, and no others; NULL: none does. */
+typedef bool SameOpFn(const void *user, const Op *op);
+const char *schedule_name_of(Arena *a, const Kernel *k, const Op *loop, const Op *op,
+                             SameOpFn *same, const void *user);
+
+/* ---- checks ---- */
+
+/* Of a kernel as its author wrote it: rows about loops, ops and machines that do not exist, and rows
+ * that contradict each other. */
+bool schedule_check(Kernel *k);
+/* Warns about rows that were written for another version of their loop. */
+void schedule_warn(Kernel *k);
+/* Identifies what a loop computes, regardless of names: `x0123456789abcdef`. */
+const char *schedule_hash(Arena *a, const Op *loop);
+
+#endif

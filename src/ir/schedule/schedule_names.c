@@ -1,0 +1,226 @@
+/* schedule_names.c: which loops and ops a name in a schedule row stands for. */
+#include <string.h>
+
+#include "ir/ops/access.h"
+#include "ir/ops/reductions.h"
+#include "ir/schedule/schedule.h"
+
+const char *const op_class_name[OP_CLASS_COUNT] = {
+    "",
+#define OP_CLASS(name, doc) #name,
+#include "ir/schedule/schedule.def"
+};
+
+/* ---- rows ---- */
+
+const char *schedule_target(const Constraint *row) {
+  if (row->kind == CONSTRAINT_schedule) return row->schedule.target;
+  return row->kind == CONSTRAINT_ring ? row->ring.target : row->place.target;
+}
+
+const OpNames *schedule_ops(const Constraint *row) {
+  if (row->kind == CONSTRAINT_schedule) return NULL;
+  return row->kind == CONSTRAINT_ring ? &row->ring.ops : &row->place.ops;
+}
+
+bool schedule_is_for(const Constraint *row, const TargetInfo *t) {
+  const char *prefix = schedule_target(row);
+  return !prefix || strncmp(t->name, prefix, strlen(prefix)) == 0;
+}
+
+int schedule_depth(const Constraint *row) {
+  static const struct {
+    const char *name;
+    int depth;
+  } kinds[] = {
+#define SCHEDULE_KIND(name, depth, doc) {#name, depth},
+#include "ir/schedule/schedule.def"
+  };
+  if (row->schedule.depth) return row->schedule.depth;
+  for (size_t i = 0; row->schedule.how && i < WV_LEN(kinds); i++)
+    if (strcmp(kinds[i].name, row->schedule.how) == 0) return kinds[i].depth;
+  return 0;
+}
+
+bool kernel_has_schedule(const Kernel *k) {
+  for (int i = 0; i < k->constraints.n; i++)
+    if (schedule_is_row(&k->constraints.at[i])) return true;
+  return false;
+}
+
+/* ---- loops ---- */
+
+static bool has_tag(const Op *op, const char *name) {
+  const Attr *tag = op_attr(op, ATTR_tag);
+  for (int i = 0; tag && i < tag->n; i++)
+    if (strcmp(tag->texts[i], name) == 0) return true;
+  return false;
+}
+
+const char *schedule_loop_name(Arena *a, const Op *loop) {
+  const Attr *tag = op_attr(loop, ATTR_tag);
+  return tag && tag->n ? tag->texts[0] : sym_text(a, op_attr(loop, ATTR_axis)->sym);
+}
+
+bool schedule_is_called(const Op *loop, const char *name) {
+  if (op_has(loop, ATTR_tag)) return has_tag(loop, name);
+  const char *axis = sym_name(op_attr(loop, ATTR_axis)->sym);
+  if (axis) return strcmp(axis, name) == 0;
+  Arena *a = arena_new();
+  bool same = strcmp(schedule_loop_name(a, loop), name) == 0;
+  arena_free(a);
+  return same;
+}
+
+/* ---- ops ---- */
+
+OpClass schedule_class(const Op *op) {
+  if (op_is_product(op)) return OP_CLASS_mma;
+  if (op_is_reduction(op) || op_is_scan(op)) return OP_CLASS_reduce;
+  if (op->kind == OP_copy) return OP_CLASS_copy;
+  if (op->kind == OP_read) return memory_is_scratch(op->args[0]) ? OP_CLASS_fetch : OP_CLASS_load;
+  const Value *written = memory_written(op);
+  if (!written) return OP_CLASS_none;
+  return memory_is_scratch(written) ? OP_CLASS_store : OP_CLASS_write;
+}
+
+int schedule_ahead(Kernel *k, const Op *loop, const Op *op) {
+  const Attr *at = op_attr(op, ATTR_iteration);
+  const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
+  const Sym *by = at ? sym_sub(k->cx->sym, at->pairs[0].value, counter) : NULL;
+  int64_t n = 0;
+  return by && sym_is_int(by, &n) && n == (int)n ? (int)n : 0;
+}
+
+static const Op *stored_by(const Op *read) {
+  for (const Op *op = read->next; op; op = op->next)
+    if (op->kind == OP_write && op->args[0] == &read->results[0]) return op;
+  return NULL;
+}
+
+const Value *schedule_fills(const Op *op) {
+  const Op *store = schedule_class(op) == OP_CLASS_load ? stored_by(op) : op;
+  const Value *memory = store ? memory_written(store) : NULL;
+  return memory && memory_is_scratch(memory) ? memory : NULL;
+}
+
+/* What an op may be called by, the first that fits. */
+typedef enum NameLevel { BY_TAG, BY_VALUE, BY_MEMORY, BY_KIND, LEVELS } NameLevel;
+
+/* A tile in shared memory is called as that of which it is a copy. */
+static const char *accessed_name(const Kernel *k, const Op *op) {
+  MemAccess a;
+  if (!access_of(op, &a)) return NULL;
+  const Value *root = memory_root(a.memory);
+  for (const Op *copy = root->def ? ir_first(k) : NULL; copy; copy = ir_next(copy))
+    if (copy->kind == OP_copy && memory_root(copy->args[1]) == root)
+      return memory_name(k, copy->args[0]);
+  return memory_name(k, a.memory);
+}
+
+static bool has_own_name(const Kernel *k, const Op *op, const char *name, NameLevel level) {
+  const char *memory = level == BY_MEMORY ? accessed_name(k, op) : NULL;
+  switch (level) {
+  case BY_TAG: return has_tag(op, name);
+  case BY_VALUE:
+    for (int i = 0; i < op->nresults; i++)
+      if (op->results[i].name && strcmp(op->results[i].name, name) == 0) return true;
+    return false;
+  case BY_MEMORY: return memory && strcmp(memory, name) == 0;
+  case BY_KIND:
+  case LEVELS: break;
+  }
+  return strcmp(op_info[op->kind].name, name) == 0;
+}
+
+/* What fills shared memory also has the names of the reads there. */
+static bool has_name(const Kernel *k, const Op *op, const char *name, NameLevel level) {
+  if (has_own_name(k, op, name, level)) return true;
+  const Value *memory = level <= BY_VALUE ? schedule_fills(op) : NULL;
+  for (const Op *read = memory ? ir_first(k) : NULL; read; read = ir_next(read))
+    if (read->kind == OP_read && memory_root(read->args[0]) == memory &&
+        has_own_name(k, read, name, level))
+      return true;
+  return false;
+}
+
+/* Before a machine is chosen, a read may become any of its classes. */
+static bool has_class(const Op *op, OpClass class) {
+  OpClass own = schedule_class(op);
+  bool moves = class == OP_CLASS_copy || class == OP_CLASS_load || class == OP_CLASS_store;
+  if (class == OP_CLASS_none || own == class) return true;
+  if (own == OP_CLASS_copy) return moves && schedule_fills(op);
+  return own == OP_CLASS_load && (moves || class == OP_CLASS_fetch) && !op_has(op, ATTR_iteration);
+}
+
+/* A dot that no class follows belongs to the name. */
+OpClass schedule_named_class(const char *name) {
+  const char *dot = strrchr(name, '.');
+  for (int i = 1; dot && i < OP_CLASS_COUNT; i++)
+    if (strcmp(dot + 1, op_class_name[i]) == 0) return (OpClass)i;
+  return OP_CLASS_none;
+}
+
+const char *schedule_plain_name(Arena *a, const char *name) {
+  if (schedule_named_class(name) == OP_CLASS_none) return name;
+  return arena_strndup(a, name, (size_t)(strrchr(name, '.') - name));
+}
+
+/* Ops of a loop inside belong to that one. */
+static bool belongs_to(const Op *op, const Op *loop) {
+  const Op *outer = op->parent->owner;
+  while (outer && outer != loop && outer->kind != OP_for && outer->kind != OP_while)
+    outer = outer->parent->owner;
+  return outer == loop;
+}
+
+OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *text) {
+  OpClass class = schedule_named_class(text);
+  const char *name = schedule_plain_name(a, text);
+  OpList found = {0};
+  for (int level = 0; level < LEVELS && !found.n; level++)
+    for (Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+      if (belongs_to(op, loop) && has_class(op, class) && has_name(k, op, name, (NameLevel)level))
+        vec_push(a, &found, op);
+  return found;
+}
+
+/* ---- naming ops ---- */
+
+/* A name of the op itself at this level; NULL: it has none. */
+static const char *own_name(const Kernel *k, const Op *op, NameLevel level) {
+  const Attr *tag = op_attr(op, ATTR_tag);
+  switch (level) {
+  case BY_TAG: return tag && tag->n ? tag->texts[0] : NULL;
+  case BY_VALUE: return op->nresults ? op->results[0].name : NULL;
+  case BY_MEMORY: return accessed_name(k, op);
+  case BY_KIND:
+  case LEVELS: break;
+  }
+  return op_info[op->kind].name;
+}
+
+static const char *name_at(const Kernel *k, const Op *op, NameLevel level) {
+  const Value *memory = level <= BY_VALUE ? schedule_fills(op) : NULL;
+  if (!memory) return own_name(k, op, level);
+  for (const Op *read = ir_first(k); read; read = ir_next(read))
+    if (read->kind == OP_read && memory_root(read->args[0]) == memory)
+      return own_name(k, read, level);
+  return NULL;
+}
+
+const char *schedule_name_of(Arena *a, const Kernel *k, const Op *loop, const Op *op,
+                             SameOpFn *same, const void *user) {
+  OpClass class = schedule_class(op);
+  for (int level = 0; level < LEVELS; level++) {
+    const char *name = name_at(k, op, (NameLevel)level);
+    if (!name || !*name) continue;
+    if (class != OP_CLASS_none && strcmp(name, op_class_name[class]) != 0)
+      name = arena_printf(a, "%s.%s", name, op_class_name[class]);
+    OpList found = schedule_find(a, k, loop, name);
+    bool ok = found.n > 0;
+    for (int i = 0; ok && i < found.n; i++) ok = same(user, found.at[i]);
+    if (ok) return name;
+  }
+  return NULL;
+}

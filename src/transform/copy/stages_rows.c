@@ -1,0 +1,380 @@
+/* stages_rows.c: see stages_rows.h. */
+#include "transform/copy/stages_rows.h"
+
+#include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/region_facts.h"
+#include "transform/copy/stages_early.h"
+
+/* Something that may be prefetched; other ops stay in the last stage. */
+static bool is_copy(const Op *op) { return op->kind == OP_copy && schedule_fills(op); }
+
+/* The last stage: that of everything but copies and an early product; -1: no row says. */
+static int last_stage(const StagedLoop *l) {
+  int computed = l->depth - 1, copied = -1;
+  for (int i = 0; !l->depth && i < l->pins.n; i++) {
+    int *last = is_copy(l->pins.at[i].op) ? &copied : &computed;
+    if (l->pins.at[i].to.stage > *last) *last = l->pins.at[i].to.stage;
+  }
+  return computed >= 0 || copied < 0 ? computed : copied + 1;
+}
+
+/* ---- reporting ---- */
+
+static Diag *refuse(Kernel *k, const Constraint *row, const char *why) {
+  return diag_add(&k->cx->diags, DIAG_E0620, row->at, "%s", why);
+}
+
+static void note_op(Kernel *k, Diag *d, const Op *op, const char *text) {
+  diag_note(&k->cx->diags, d, op->at, "%s", text);
+}
+
+bool staged_is_placed(const StagedLoop *l, const Op *op) {
+  for (int i = 0; i < l->pins.n; i++)
+    if (l->pins.at[i].op == op) return true;
+  return false;
+}
+
+/* A place that an op has anyway: ops act for the iteration that they name, as a rule their own. */
+static bool is_own_place(Kernel *k, const StagedLoop *l, const StagedPin *pin) {
+  return last_stage(l) - pin->to.stage == schedule_ahead(k, l->loop, pin->op);
+}
+
+static bool is_own_ring(const StagedPin *ring) {
+  return ring->to.stage == alloc_slots(schedule_fills(ring->op)->def);
+}
+
+int staged_own_depth(Kernel *k, const Op *loop) {
+  int depth = 1;
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+    if (schedule_ahead(k, loop, op) >= depth) depth = schedule_ahead(k, loop, op) + 1;
+  return depth;
+}
+
+/* The row that asks for something to be prefetched, or for that of this copy; NULL: none. */
+static const Constraint *asking_row(Kernel *k, const StagedLoop *l, const Op *copy) {
+  if (!copy && l->depth > 1 && l->depth != staged_own_depth(k, l->loop)) return l->row;
+  for (int i = 0; i < l->rings.n; i++)
+    if ((!copy || l->rings.at[i].op == copy) && !is_own_ring(&l->rings.at[i]))
+      return l->rings.at[i].row;
+  for (int i = 0; i < l->pins.n; i++)
+    if (is_copy(l->pins.at[i].op) && (!copy || l->pins.at[i].op == copy) &&
+        !is_own_place(k, l, &l->pins.at[i]))
+      return l->pins.at[i].row;
+  return NULL;
+}
+
+bool staged_refuse(Kernel *k, const StagedLoop *l, const Op *copy, const char *why) {
+  const Constraint *row = asking_row(k, l, copy);
+  if (!row) return true;
+  const char *what = copy ? arena_printf(k->cx->diags.arena, "the copy of `%s` is not prefetched",
+                                         memory_name(k, copy->args[0]))
+                          : arena_printf(k->cx->diags.arena, "the loop `%s` is not pipelined",
+                                         schedule_loop_name(k->cx->diags.arena, l->loop));
+  Diag *d = refuse(k, row, arena_printf(k->cx->diags.arena, "%s: %s", what, why));
+  note_op(k, d, copy ? copy : l->loop, copy ? "the copy" : "the loop");
+  return false;
+}
+
+/* ---- collecting ---- */
+
+static void add_pins(Kernel *k, Arena *a, StagedLoop *l, const Constraint *row) {
+  bool ring = row->kind == CONSTRAINT_ring;
+  const OpNames *names = schedule_ops(row);
+  for (int i = 0; i < names->n; i++) {
+    OpList found = schedule_find(a, k, l->loop, names->at[i]);
+    StagedPin pin = {.class = schedule_named_class(names->at[i]), .row = row};
+    pin.to = ring ? (Place){row->ring.slots, 0} : row->place.to;
+    for (int j = 0; j < found.n; j++) {
+      pin.op = found.at[j];
+      if (!ring) vec_push(a, &l->pins, pin);
+      else if (is_copy(pin.op)) vec_push(a, &l->rings, pin);
+    }
+  }
+}
+
+void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l) {
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *row = &k->constraints.at[i];
+    if (!schedule_is_row(row) || !schedule_is_for(row, t)) continue;
+    if (!schedule_is_called(l->loop, row->scheduled.loop)) continue;
+    if (row->kind == CONSTRAINT_schedule) l->row = row, l->depth = schedule_depth(row);
+    else add_pins(k, a, l, row);
+  }
+}
+
+/* ---- rows that found nothing ---- */
+
+static const Op *find_loop(const Kernel *k, const char *name) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_for && schedule_is_called(op, name)) return op;
+  return NULL;
+}
+
+static bool fail_idle(Kernel *k, const Constraint *row, const Op *loop) {
+  Diags *diags = &k->cx->diags;
+  bool ring = row->kind == CONSTRAINT_ring;
+  Diag *d = ring
+                ? diag_add(diags, DIAG_E0620, row->at,
+                           "nothing is copied to shared memory for `%s`", row->ring.ops.at[0])
+                : diag_add(diags, DIAG_E0620, row->at,
+                           "the loop `%s` is not pipelined: it copies nothing to shared memory, or "
+                           "a loop in it does",
+                           row->scheduled.loop);
+  note_op(k, d, loop, "the loop");
+  return diag_hint(
+      diags, d,
+      "a read is copied if its argument is in the shared address space, or if a matrix "
+      "instruction reads it there");
+}
+
+/* Whether some loop of the row has an op of this name. */
+static bool is_there(Kernel *k, Arena *a, const Constraint *row, const char *name) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_for && schedule_is_called(op, row->scheduled.loop) &&
+        schedule_find(a, k, op, name).n)
+      return true;
+  return false;
+}
+
+/* Names that the kernel had as it was written. */
+static bool check_names(Kernel *k, Arena *a, const Constraint *row) {
+  const OpNames *ops = schedule_ops(row);
+  for (int i = 0; ops && i < ops->n; i++) {
+    if (is_there(k, a, row, ops->at[i])) continue;
+    return diag_fail(&k->cx->diags, DIAG_E0620, row->at,
+                     "the loop `%s` has no op `%s` on this machine, or it was removed, because its "
+                     "result is not used or another op computes the same",
+                     row->scheduled.loop, ops->at[i]);
+  }
+  return true;
+}
+
+bool staged_check_rows(Kernel *k, Arena *a, const TargetInfo *t, const bool *obeyed) {
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *row = &k->constraints.at[i];
+    if (!schedule_is_row(row) || !schedule_is_for(row, t)) continue;
+    bool asks = row->kind == CONSTRAINT_ring ||
+                (row->kind == CONSTRAINT_schedule && schedule_depth(row) > 1);
+    const Op *loop = find_loop(k, row->scheduled.loop);
+    if (asks && loop && !obeyed[i]) return fail_idle(k, row, loop);
+    if (loop && !check_names(k, a, row)) return false;
+  }
+  return true;
+}
+
+/* ---- the order of the body ---- */
+
+/* The product that is computed early, or one of its operands. */
+static bool is_of_early(const StagedLoop *l, const Op *op) {
+  return l->early && (op == l->early || (op->nresults && op_takes(l->early, &op->results[0])));
+}
+
+static bool is_candidate(const StagedLoop *l, const Op *copy) {
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].copy == copy) return true;
+  return false;
+}
+
+/* The op of the body that stands where the op will be computed; NULL: it is a copy that will be
+ * prefetched, and has no place yet. */
+static Op *anchor_of(const StagedLoop *l, const Op *op) {
+  if (is_candidate(l, op)) return NULL;
+  if (is_of_early(l, op)) return early_point(l);
+  return (Op *)(uintptr_t)op_ancestor_in(op, l->loop->body);
+}
+
+static bool is_before(const Op *a, const Op *b) {
+  while (a && a != b) a = a->next;
+  return a == b;
+}
+
+static bool takes_any(const Op *op, const bool *marked) {
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i]->def && marked[op->args[i]->def->id]) return true;
+  return false;
+}
+
+/* `later` needs the result of `first`, directly or not; a fetch, what a copy before it wrote. */
+static bool depends_on(const Kernel *k, const Op *later, const Op *first) {
+  Arena *a = arena_new();
+  bool *marked = ARENA_ARRAY(a, bool, k->nops);
+  marked[first->id] = true;
+  for (const Op *op = first->next; op; op = op->next) marked[op->id] = takes_any(op, marked);
+  bool filled = schedule_fills(first) && later->kind == OP_read &&
+                memory_root(later->args[0]) == schedule_fills(first);
+  bool needs = filled || marked[later->id];
+  arena_free(a);
+  return needs;
+}
+
+static bool fail_order(Kernel *k, const StagedPin *first, const StagedPin *later) {
+  bool needs = depends_on(k, later->op, first->op);
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, later->row->at,
+                     needs ? "cycle %d comes before cycle %d, whose result is needed"
+                           : "cycle %d comes before cycle %d, but ops of one iteration keep the "
+                             "order in which they were written",
+                     later->to.cycle, first->to.cycle);
+  note_op(k, d, first->op, "this comes first");
+  note_op(k, d, later->op, needs ? "and this uses what it computes" : "and this second");
+  return diag_hint(&k->cx->diags, d, "give the second a cycle of at least %d", first->to.cycle);
+}
+
+static bool check_order(Kernel *k, const StagedLoop *l) {
+  for (int i = 0; i < l->pins.n; i++)
+    for (int j = 0; j < l->pins.n; j++) {
+      const StagedPin *a = &l->pins.at[i], *b = &l->pins.at[j];
+      const Op *x = anchor_of(l, a->op), *y = anchor_of(l, b->op);
+      if (x && y && x != y && a->to.cycle > b->to.cycle && is_before(x, y))
+        return fail_order(k, a, b);
+    }
+  return true;
+}
+
+/* The first op that must come after it, or else the op after the last that must come before it. */
+Op *staged_before(const StagedLoop *l, int cycle, Op *usual) {
+  Op *next = NULL, *last = NULL;
+  for (int i = 0; cycle != STAGED_FREE && i < l->pins.n; i++) {
+    Op *at = anchor_of(l, l->pins.at[i].op);
+    if (!at) continue;
+    if (l->pins.at[i].to.cycle > cycle && (!next || is_before(at, next))) next = at;
+    if (l->pins.at[i].to.cycle < cycle && (!last || is_before(last, at))) last = at;
+  }
+  if (next && !is_before(usual, next)) return next;
+  if (last && is_before(usual, last)) return last->next;
+  return usual;
+}
+
+/* ---- stages ---- */
+
+static bool fail_carried(Kernel *k, const StagedPin *pin, int last) {
+  Diag *d =
+      diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
+               "stage %d is before the last, %d, in which its result is used: only copies, and "
+               "a matmul that reads nothing but copied tiles, run ahead",
+               pin->to.stage, last);
+  note_op(k, d, pin->op, "this op");
+  return diag_hint(&k->cx->diags, d, "place it in stage %d", last);
+}
+
+/* A product is not computed early if a row says that it, or what it reads, is in the last stage. */
+static void pin_early(Kernel *k, StagedLoop *l) {
+  for (int i = 0; i < l->pins.n; i++)
+    if (is_of_early(l, l->pins.at[i].op) && is_own_place(k, l, &l->pins.at[i])) l->early = NULL;
+}
+
+/* Ops of the last stage stay where they are; the early product is one stage before. */
+static bool pin_computed(Kernel *k, const StagedLoop *l, const StagedPin *pin, int last) {
+  if (is_of_early(l, pin->op) ? pin->to.stage == last - 1 : is_own_place(k, l, pin)) return true;
+  return fail_carried(k, pin, last);
+}
+
+static const Op *reader_of(const StagedLoop *l, const StagedCopy *c) {
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    if (op->kind == OP_read && op->args[0] == &c->alloc->results[0]) return op;
+  return c->copy;
+}
+
+static bool fail_stage(Kernel *k, const StagedLoop *l, const StagedCopy *c, const StagedPin *pin,
+                       int last) {
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
+                     "the copy of `%s` is in stage %d, but its tile is read in stage %d",
+                     memory_name(k, c->copy->args[0]), pin->to.stage, last);
+  note_op(k, d, c->copy, "the copy");
+  note_op(k, d, reader_of(l, c), "reads what the copy wrote");
+  return diag_hint(&k->cx->diags, d, "place it in a stage up to %d", last);
+}
+
+static bool fail_two(Kernel *k, const StagedCopy *c, const StagedPin *pin, const char *why) {
+  Diag *d = refuse(k, pin->row, why);
+  note_op(k, d, c->copy, "the copy");
+  return false;
+}
+
+/* `copy` and `load` place the copy itself, `store` what leaves registers at the end. */
+static bool pin_copy(Kernel *k, StagedLoop *l, StagedCopy *c, const StagedPin *pin, int last) {
+  int ahead = last - pin->to.stage;
+  if (ahead < 0) return fail_stage(k, l, c, pin, last);
+  if (c->pinned_ahead != STAGED_FREE && c->pinned_ahead != ahead)
+    return fail_two(k, c, pin,
+                    "load and store of a tile must be in the same stage: it is not kept "
+                    "in registers for longer than an iteration");
+  c->pinned_ahead = ahead;
+  if (pin->class != OP_CLASS_store) c->cycle = pin->to.cycle;
+  else if (!c->async) c->store_cycle = pin->to.cycle;
+  else
+    diag_add(&k->cx->diags, DIAG_R0615, pin->row->at,
+             "`%s` is copied without registers, so that no op at this cycle stores it",
+             memory_name(k, c->copy->args[0]));
+  if (c->store_cycle != STAGED_FREE && c->cycle != STAGED_FREE && c->store_cycle < c->cycle)
+    return fail_two(k, c, pin, "the store of a tile must not come before its load");
+  return true;
+}
+
+static bool fail_slots(Kernel *k, const StagedLoop *l, const StagedCopy *c, const StagedPin *ring) {
+  Diag *d =
+      diag_add(&k->cx->diags, DIAG_E0620, ring->row->at,
+               "the copy of `%s` runs %d iteration%s ahead, so with %d slot%s it overwrites a "
+               "tile that is still read",
+               memory_name(k, c->copy->args[0]), c->pinned_ahead, c->pinned_ahead == 1 ? "" : "s",
+               c->pinned_slots, c->pinned_slots == 1 ? "" : "s");
+  diag_note(&k->cx->diags, d, c->copy->at, "copies the tile of iteration i + %d", c->pinned_ahead);
+  note_op(k, d, reader_of(l, c), "reads the tile of iteration i");
+  return diag_hint(&k->cx->diags, d, "it needs %d slots", c->pinned_ahead + 1);
+}
+
+static bool pin_ring(Kernel *k, const StagedLoop *l, StagedCopy *c) {
+  for (int i = 0; i < l->rings.n; i++) {
+    const StagedPin *ring = &l->rings.at[i];
+    if (ring->op != c->copy) continue;
+    c->pinned_slots = ring->to.stage;
+    if (c->pinned_ahead != STAGED_FREE && c->pinned_slots <= c->pinned_ahead)
+      return fail_slots(k, l, c, ring);
+    if (c->pinned_ahead == 0 && c->pinned_slots > 1)
+      return fail_two(k, c, ring, "what is copied in the iteration that reads it has one slot");
+  }
+  return true;
+}
+
+static bool pin_one(Kernel *k, StagedLoop *l, StagedCopy *c, int last) {
+  for (int i = 0; i < l->pins.n; i++)
+    if (l->pins.at[i].op == c->copy && !pin_copy(k, l, c, &l->pins.at[i], last)) return false;
+  if (c->pinned_ahead == STAGED_FREE && last >= 0) c->pinned_ahead = last;
+  return pin_ring(k, l, c);
+}
+
+/* A copy in a region of its own, for instance, cannot be prefetched. */
+static bool check_candidates(Kernel *k, const StagedLoop *l) {
+  const char *why = "it is not an op of the loop itself";
+  for (int i = 0; i < l->pins.n; i++)
+    if (is_copy(l->pins.at[i].op) && !is_candidate(l, l->pins.at[i].op))
+      if (!staged_refuse(k, l, l->pins.at[i].op, why)) return false;
+  for (int i = 0; i < l->rings.n; i++)
+    if (!is_candidate(l, l->rings.at[i].op) && !staged_refuse(k, l, l->rings.at[i].op, why))
+      return false;
+  return true;
+}
+
+/* Copies of the iteration itself stay where they are. */
+static void drop_idle(StagedLoop *l) {
+  int n = 0;
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    if (c->pinned_ahead != 0 && c->pinned_slots != 1) l->copies.at[n++] = *c;
+  }
+  l->copies.n = n;
+}
+
+bool staged_pin(Kernel *k, StagedLoop *l) {
+  int last = last_stage(l);
+  if (!check_candidates(k, l)) return false;
+  pin_early(k, l);
+  for (int i = 0; i < l->pins.n; i++) {
+    const StagedPin *pin = &l->pins.at[i];
+    if (!is_copy(pin->op) && !pin_computed(k, l, pin, last)) return false;
+  }
+  for (int i = 0; i < l->copies.n; i++)
+    if (!pin_one(k, l, &l->copies.at[i], last)) return false;
+  drop_idle(l);
+  return check_order(k, l);
+}
