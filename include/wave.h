@@ -428,6 +428,16 @@ WV_API void wv_proof_free(wv_proof *p);
 WV_API bool wv_proof_get(const wv_proof *p, int i, wv_proof_row *out); /* false past the last */
 WV_API const char *wv_proof_text(const wv_proof *p); /* lives as long as the proof */
 
+/* ---- schedules (docs/schedules.md) ---------------------------------------------------------- */
+
+/* How the loops of a kernel are pipelined on a machine, as rows that would pin it; the text of a
+ * schedule file. Of the variant that is compiled first; for "sim:NAME", of what is simulated. Free
+ * with wv_free; NULL after reporting. */
+WV_API char *wv_schedule(wv_kernel *k, const char *target);
+/* Adds the rows of such a text to a kernel, in place of those it has for the same loops. `name` is
+ * shown in diagnostics. False after reporting: rows that do not fit the kernel (E0217). */
+WV_API bool wv_kernel_schedule(wv_kernel *k, const char *name, const char *text);
+
 /* ---- running: the reference evaluator ------------------------------------------------------ */
 
 /* A tensor in host memory; strides count elements. */

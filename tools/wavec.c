@@ -266,6 +266,23 @@ static void print_proof(wv_kernel *k, FILE *out) {
   wv_proof_free(proof);
 }
 
+/* Rows of a file that pin schedules. */
+static bool apply_schedule(const Options *o, wv_kernel *k) {
+  size_t n;
+  if (o->run || !o->schedule) return true;
+  char *text = read_text(o->schedule, &n);
+  bool ok = text && wv_kernel_schedule(k, o->schedule, text);
+  free(text);
+  return ok;
+}
+
+static int print_schedule(const Options *o, wv_kernel *k, FILE *out) {
+  char *text = wv_schedule(k, o->target ? o->target : "");
+  if (text) fputs(text, out);
+  wv_free(text);
+  return text ? STATUS_OK : STATUS_DIAGNOSTICS;
+}
+
 /* The input of a backend, if one was requested. */
 static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
   bool ptx = emits(o, "ptx"), assembly = emits(o, "asm"), linked = emits(o, "hsaco");
@@ -285,6 +302,7 @@ static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *ou
   if (o->check_passes) return check_passes(o, cx, k);
   if (emits_c(o)) return emit_c(o, cx, k);
   if (emits(o, "program")) return compile_program(o, cx, k);
+  if (emits(o, "schedule")) return print_schedule(o, k, out);
   if (o->loops) return kernel_loops(o, cx, k, out);
   const char *kind = o->run ? runner(o, cx, k) : NULL;
   if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;
@@ -299,7 +317,8 @@ static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *ou
 }
 
 static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
-  if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
+  if (!apply_settings(o, cx, k) || !wv_verify(k) || !apply_schedule(o, k))
+    return STATUS_DIAGNOSTICS;
   wv_kernel *made = fitted(o, cx, k);
   int status = compile_verified(o, cx, made ? made : k, out);
   wv_kernel_free(made);
@@ -334,9 +353,13 @@ static int compile_text(const Options *o, wv_ctx *cx, const char *path, const ch
     complain("%s: -o names one pair of files, but there are %d kernels", path, n);
     status = STATUS_USAGE;
   }
+  if (n > 1 && o->schedule && !o->run) {
+    complain("%s: --schedule is for one kernel, but there are %d", path, n);
+    status = STATUS_USAGE;
+  }
   for (int i = 0; i < n && i < MAX_KERNELS; i++) {
     if (status == STATUS_OK) {
-      if (i && (wants_text(o) || o->loops)) fputc('\n', out);
+      if (i && (wants_text(o) || o->loops || emits(o, "schedule"))) fputc('\n', out);
       status = compile_sized(o, cx, kernels[i], out);
     }
     wv_kernel_free(kernels[i]);

@@ -29,8 +29,9 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("Output:", EVERY),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|hsaco|c|program|none",
-     "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
+    {"emit", "KIND", WORD(emit), BOTH, "wave|schedule|ptx|llvm|asm|obj|hsaco|c|program|none",
+     "wave: the kernel as text (default without run); schedule: how its loops are pipelined "
+     "(docs/schedules.md); ptx: for an NVIDIA target; llvm, asm, obj: "
      "for a CPU, not necessarily this one, or an AMD GPU; hsaco: a code object for an AMD GPU; c: "
      "compiled for the target, as a pair of C files (docs/gpu.md); program: the same, but write "
      "nothing; none: only check"},
@@ -73,6 +74,8 @@ static const Option options[] = {
     HEADING("Passes:", EVERY),
     {"target", "NAME", WORD(target), COMPILES | COUNTS, NULL,
      "compile for this target; see --list=targets"},
+    {"schedule", "FILE", WORD(schedule), COMPILES | COUNTS, NULL,
+     "pin how loops are pipelined: rows that --emit=schedule wrote, or edited ones"},
     {"passes", "A,B", WORD(passes), BOTH, NULL,
      "run these passes in this order; `all`: the whole pipeline"},
     {"start-after", "PASS", WORD(start_after), EVERY, NULL,

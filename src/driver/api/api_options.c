@@ -1,7 +1,9 @@
 /* api_options.c: options of a compile by name, through wave.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "base/strbuf.h"
 #include "driver/api/api.h"
 #include "driver/options/options.h"
@@ -118,11 +120,26 @@ static bool add_rows(wv_kernel *k, const wv_options *o) {
   return wv_kernel_constrain(k, rows, n);
 }
 
+/* The rows of a schedule that is kept in a file. */
+static bool add_schedule(wv_kernel *k, const wv_options *o) {
+  const char *path = option_value(o, "override_schedule");
+  if (!path || !option_is_on(o, "override_schedule")) return true;
+  Arena *a = arena_new();
+  size_t n;
+  const char *text = os_read_file(a, path, &n);
+  bool ok = text ? wv_kernel_schedule(k, path, text)
+                 : diag_fail(&k->cx->cx->diags, DIAG_E0618, api_span(k->cx->cx, o->place),
+                             "`%s` cannot be read: %s", path, strerror(errno));
+  arena_free(a);
+  return ok;
+}
+
 bool wv_options_apply(wv_kernel *k, const wv_options *o) {
   API_KERNEL(k, false);
   if (!api_options(k->cx, o)) return false;
   bool is_edited = option_given(o, "override_mlir") != NULL; /* its header has the rows already */
   if (!is_edited && !add_rows(k, o)) return false;
+  if (!add_schedule(k, o)) return false;
   if (option_is(o, "sizes", "smallest")) wv_kernel_free_sizes(k);
   if (option_is(o, "assume", "ignore")) wv_kernel_assume(k, WV_ASSUME_IGNORED);
   else if (option_is_on(o, "strict")) wv_kernel_assume(k, WV_ASSUME_REQUIRED);

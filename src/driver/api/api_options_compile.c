@@ -92,6 +92,22 @@ static bool write_kernel(wv_kernel *k, const wv_options *o, const char *path, co
   return false;
 }
 
+/* On the machine that the options choose. A kernel that cannot be compiled for it has no schedule:
+ * compiling reports why. */
+static bool write_schedule(wv_kernel *k, const wv_options *o) {
+  const char *path = option_value(o, "dump_schedule");
+  wv_machine m;
+  Diags *diags = &k->cx->cx->diags;
+  Diag *last = diags->last;
+  if (!path || !option_is_on(o, "dump_schedule") || wv_kernel_is_open(k)) return true;
+  bool found = wv_options_machine(k->cx, o, &m) && strcmp(m.kind, "eval") != 0;
+  char *text = found ? wv_schedule(k, m.target ? m.target : "cpu") : NULL;
+  diags_cut(diags, last);
+  bool ok = !text || write_kernel(k, o, path, text);
+  wv_free(text);
+  return ok;
+}
+
 bool wv_options_show(wv_kernel *k, const wv_options *o, const wv_output *out) {
   API_KERNEL_READS(k, false);
   if (!api_options(k->cx, o)) return false;
@@ -106,7 +122,7 @@ bool wv_options_show(wv_kernel *k, const wv_options *o, const wv_output *out) {
   if (option_is_on(o, "print_signature")) print_signature(k, a, out);
   bool ok = write_kernel(k, o, path, path ? sb_text(&text) : "");
   arena_free(a);
-  return ok;
+  return ok && write_schedule(k, o);
 }
 
 char *wv_options_key(wv_kernel *k, const wv_options *o) {

@@ -1,8 +1,14 @@
-/* api_proof.c: what was proved about a kernel's accesses, through wave.h. */
+/* api_proof.c: what was proved about a kernel's accesses, and the schedules of its loops, through
+ * wave.h. */
+#include <string.h>
+
 #include "analysis/access/in_bounds.h"
 #include "analysis/analysis.h"
 #include "driver/api/api.h"
+#include "driver/variants.h"
 #include "schedule/loop_proof.h"
+#include "schedule/schedule_file.h"
+#include "transform/pass_manager.h"
 
 struct wv_proof {
   HandleKind handle;
@@ -69,4 +75,80 @@ bool wv_proof_get(const wv_proof *p, int i, wv_proof_row *out) {
     access++;
   }
   return false;
+}
+
+/* ---- schedules ---- */
+
+/* What is compiled first for a device; what the simulator runs is the kernel itself. */
+static Kernel *first_variant(Kernel *k, const TargetChoice *t, Arena *a) {
+  LaunchSymbols symbols;
+  Artefact *art = ARENA_NEW(a, Artefact);
+  if (t->simulated || !launch_symbols(k, a, art, &symbols)) return kernel_clone(k);
+  Variants all = variants_plan(&symbols, false, t->machine->vendor != VENDOR_HOST);
+  return variant_kernel(k, &all.at[0]);
+}
+
+/* A kernel that `stages` has changed is read as it is. */
+static bool print_schedule(StrBuf *out, Kernel *k, const TargetChoice *t, Arena *a) {
+  bool is_decided = kernel_constraint(k, CONSTRAINT_machine, NULL) != NULL;
+  bool lanes = !target_has(t->machine, FEATURE_REGISTER_TILES);
+  PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "stages" : "mask"};
+  Kernel *copy = is_decided ? k : first_variant(k, t, a);
+  bool ok = is_decided || passes_run(copy, &o);
+  if (ok) schedule_print(out, k, copy, t->machine);
+  if (copy != k) kernel_free(copy);
+  return ok;
+}
+
+char *wv_schedule(wv_kernel *k, const char *target) {
+  API_KERNEL_USES(k, NULL);
+  if (!api_text(k->cx, target, "target")) return NULL;
+  Arena *a = arena_new();
+  StrBuf out = {.arena = a};
+  Diags *diags = &k->k->cx->diags;
+  api_attempt(k->cx, k->k, arena_printf(a, "--emit=schedule --target=%s", target));
+  TargetChoice t = target_resolve(diags, target);
+  bool ok = t.machine != NULL;
+  if (ok && k->k->level != LEVEL_TILE)
+    ok = diag_fail(diags, DIAG_E0409, k->k->at, "a thread kernel has no schedule");
+  ir_renumber(k->k);
+  ok = ok && print_schedule(&out, k->k, &t, a);
+  char *text = ok ? api_given_away(sb_text(&out)) : NULL;
+  arena_free(a);
+  return text;
+}
+
+/* The rows of a file replace those that the kernel has for the same loops. */
+static bool is_replaced(const Constraint *old, const RowList *rows) {
+  for (int i = 0; schedule_is_row(old) && i < rows->n; i++)
+    if (strcmp(old->scheduled.loop, rows->at[i].scheduled.loop) == 0) return true;
+  return false;
+}
+
+static bool replace_rows(Kernel *k, const RowList *rows) {
+  Kernel before = *k;
+  k->constraints.at = NULL, k->constraints.n = k->constraints.cap = 0;
+  for (int i = 0; i < before.constraints.n; i++)
+    if (!is_replaced(&before.constraints.at[i], rows))
+      vec_push(k->arena, &k->constraints, before.constraints.at[i]);
+  for (int i = 0; i < rows->n; i++)
+    vec_push(k->arena, &k->constraints, constraint_copy(k, &rows->at[i]));
+  ir_renumber(k);
+  if (ir_verify_constraints(k) && schedule_check(k)) {
+    if (k->warned) schedule_warn(k); /* otherwise ir_warn does */
+    return true;
+  }
+  k->constraints = before.constraints;
+  return false;
+}
+
+bool wv_kernel_schedule(wv_kernel *k, const char *name, const char *text) {
+  API_KERNEL(k, false);
+  if (!api_text(k->cx, name, "name") || !api_text(k->cx, text, "text")) return false;
+  Arena *a = arena_new();
+  RowList rows;
+  api_attempt(k->cx, k->k, "--emit=none");
+  bool ok = ir_parse_schedule(k->k->cx, name, text, a, &rows) && replace_rows(k->k, &rows);
+  arena_free(a);
+  return ok;
 }

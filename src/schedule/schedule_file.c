@@ -1,0 +1,189 @@
+/* schedule_file.c: see schedule_file.h. */
+#include "schedule/schedule_file.h"
+
+#include <string.h>
+
+#include "ir/attr.h"
+#include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+
+typedef struct Event {
+  const Op *op;
+  const char *name;
+  int ahead, cycle;
+} Event;
+
+typedef struct Loop {
+  Arena *arena;
+  Kernel *k;
+  const Kernel *written;
+  const Op *loop, *original; /* in each of the two */
+  const char *name;          /* of the loop */
+  const TargetInfo *target;
+  Vec(Event) events;
+  int depth, interval;
+} Loop;
+
+/* ---- events ---- */
+
+/* What a matrix instruction reads from shared memory itself is not fetched. */
+static bool is_event(const Loop *l, const Op *op) {
+  OpClass class = schedule_class(op);
+  bool stays = class == OP_CLASS_fetch && !op->results[0].layout;
+  for (const Op *outer = op->parent->owner; outer != l->loop; outer = outer->parent->owner)
+    if (!outer || outer->kind != OP_if) return false;
+  return class != OP_CLASS_none && !stays;
+}
+
+static const Event *event_of(const Loop *l, const Op *op) {
+  for (int i = 0; i < l->events.n; i++)
+    if (l->events.at[i].op == op) return &l->events.at[i];
+  return NULL;
+}
+
+static void add_event(Loop *l, const Op *op) {
+  const Event *last = l->events.n ? &l->events.at[l->events.n - 1] : NULL;
+  Event e = {.op = op, .ahead = schedule_ahead(l->k, l->loop, op)};
+  bool joins = last && last->ahead == e.ahead && schedule_class(last->op) == schedule_class(op);
+  e.cycle = !last ? 0 : joins ? last->cycle : last->cycle + 1;
+  if (e.ahead >= l->depth) l->depth = e.ahead + 1;
+  l->interval = e.cycle + 1;
+  vec_push(l->arena, &l->events, e);
+}
+
+/* ---- names ---- */
+
+typedef struct Wanted {
+  const Loop *l;
+  const Event *event;
+} Wanted;
+
+/* Another op of the same name must have the same place. */
+static bool has_place(const void *user, const Op *op) {
+  const Wanted *w = user;
+  const Event *e = event_of(w->l, op);
+  if (!e) return schedule_class(op) == OP_CLASS_none || !is_event(w->l, op);
+  return e->ahead == w->event->ahead && e->cycle == w->event->cycle;
+}
+
+static void name_events(Loop *l) {
+  for (int i = 0; i < l->events.n; i++) {
+    Event *e = &l->events.at[i];
+    Wanted w = {l, e};
+    const char *name = schedule_name_of(l->arena, l->k, l->loop, e->op, has_place, &w);
+    if (name && schedule_find(l->arena, l->written, l->original, name).n) e->name = name;
+  }
+}
+
+/* Without the class, if that also finds the op. */
+static const char *ring_name(const Loop *l, const Event *e) {
+  const char *name = schedule_plain_name(l->arena, e->name);
+  OpList found = schedule_find(l->arena, l->k, l->loop, name);
+  for (int i = 0; i < found.n; i++)
+    if (found.at[i] == e->op) return name;
+  return e->name;
+}
+
+/* ---- rows ---- */
+
+static void print_row(StrBuf *out, const Loop *l, Constraint row) {
+  StrBuf text = {.arena = l->arena};
+  ir_print_row(&text, l->k, &row);
+  sb_printf(out, "%s\n", sb_text(&text) + strspn(sb_text(&text), " "));
+}
+
+static void print_loop_row(StrBuf *out, const Loop *l) {
+  Constraint row = constraint_empty(CONSTRAINT_schedule, l->loop->at);
+  row.schedule.loop = l->name;
+  row.schedule.target = l->target->name;
+  row.schedule.interval = l->interval;
+  row.schedule.depth = l->depth;
+  row.schedule.drain = l->depth > 1 ? "masked" : NULL;
+  row.schedule.hash = schedule_hash(l->arena, l->original);
+  print_row(out, l, row);
+}
+
+/* The ring that an op is the first of the loop to fill; NULL: none. */
+static const Value *ring_of(const Loop *l, const Event *e) {
+  const Value *memory = e->name ? schedule_fills(e->op) : NULL;
+  bool ring = memory && memory->def && memory->def->kind == OP_alloc;
+  for (const Event *f = l->events.at; ring && f < e; f++)
+    if (f->name && schedule_fills(f->op) == memory) return NULL;
+  return ring && alloc_slots(memory->def) > 1 ? memory : NULL;
+}
+
+static void print_rings(StrBuf *out, const Loop *l) {
+  for (int i = 0; i < l->events.n; i++) {
+    const Event *e = &l->events.at[i];
+    const Value *memory = ring_of(l, e);
+    if (!memory) continue;
+    Constraint row = constraint_empty(CONSTRAINT_ring, e->op->at);
+    const char *name = ring_name(l, e);
+    row.ring.loop = l->name;
+    row.ring.ops = (OpNames){&name, 1};
+    row.ring.slots = alloc_slots(memory->def);
+    row.ring.target = l->target->name;
+    print_row(out, l, row);
+  }
+}
+
+static bool is_listed(const char *const *names, int n, const char *name) {
+  for (int i = 0; i < n; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
+/* All ops of a cycle in one row. */
+static void print_places(StrBuf *out, const Loop *l) {
+  const char **names = ARENA_ARRAY(l->arena, const char *, l->events.n);
+  for (int cycle = 0; cycle < l->interval; cycle++) {
+    Constraint row = constraint_empty(CONSTRAINT_place, l->loop->at);
+    int n = 0;
+    for (int i = 0; i < l->events.n; i++) {
+      const Event *e = &l->events.at[i];
+      if (e->cycle != cycle || !e->name || is_listed(names, n, e->name)) continue;
+      row.place.to = (Place){l->depth - 1 - e->ahead, cycle};
+      names[n++] = e->name;
+    }
+    row.place.loop = l->name;
+    row.place.ops = (OpNames){names, n};
+    row.place.target = l->target->name;
+    if (n) print_row(out, l, row);
+  }
+}
+
+/* ---- loops ---- */
+
+static Op *find_loop(const Kernel *k, const char *name) {
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_for && schedule_is_called(op, name)) return op;
+  return NULL;
+}
+
+static void print_loop(StrBuf *out, Loop *l) {
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    if (is_event(l, op)) add_event(l, op);
+  name_events(l);
+  sb_printf(out, "Initiation Interval: %d\nNumber of Stages: %d\n", l->interval, l->depth);
+  print_loop_row(out, l);
+  print_rings(out, l);
+  print_places(out, l);
+}
+
+void schedule_print(StrBuf *out, const Kernel *written, Kernel *k, const TargetInfo *t) {
+  for (const Op *op = ir_first(written); op; op = ir_next(op)) {
+    if (op->kind != OP_for) continue;
+    Arena *a = arena_new();
+    const char *name = schedule_loop_name(a, op);
+    Loop l = {.arena = a, .k = k, .written = written, .original = op, .name = name, .target = t};
+    bool first = find_loop(written, name) == op;
+    l.loop = find_loop(k, name);
+    l.depth = l.interval = 1;
+    if (l.loop && out->n) sb_putc(out, '\n');
+    if (l.loop && first) print_loop(out, &l);
+    else if (l.loop)
+      sb_printf(out, "# `%s` is also the name of another loop: a tag would tell them apart\n",
+                name);
+    arena_free(a);
+  }
+}

@@ -1,0 +1,23 @@
+/* schedule_file.h: the schedule of every loop of a kernel, as the rows that would pin it.
+ *
+ *     Initiation Interval: 3
+ *     Number of Stages: 3
+ *     schedule K on sm_80 interval 3 depth 3 drain masked hash x61c3ab63bd6a1e2d
+ *     ring K x slots 3 on sm_80
+ *     at K 2.0 x.fetch y.fetch on sm_80
+ *     at K 0.1 x.copy y.copy on sm_80
+ *     at K 2.2 n.mma on sm_80
+ *
+ * It is read from the kernel itself, whoever decided: the iteration that an op of the loop acts for
+ * is its stage, and its turn among the others is its cycle; ops of one kind that follow each other
+ * share a cycle. Only ops with a name in the kernel as it was written are listed. */
+#ifndef WV_SCHEDULE_FILE_H
+#define WV_SCHEDULE_FILE_H
+
+#include "ir/schedule/schedule.h"
+
+/* `written`: as its author wrote it. `k`: the same after `stages`; on machines without lanes, before
+ * it is lowered. */
+void schedule_print(StrBuf *out, const Kernel *written, Kernel *k, const TargetInfo *t);
+
+#endif
