@@ -52,6 +52,7 @@ class Case:
         self.resized = {}  # outputs between whose making and storing a dim gets another size (draw_stores)
         self.values, self.names, self.versions = [], 0, 0
         self.assumed, self.wishes = [], []  # rows of the header
+        self.pins = []  # of the schedule: a kind, a number, and which read (pins.py)
         self.spare = {}  # tensors with a free layout: by how much each dim is larger
         self.disagree = False  # without a free layout
         self.fast_math = False

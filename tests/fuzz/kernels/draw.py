@@ -7,6 +7,7 @@ from .draw_sums import accumulate, combine, multiply, place_of_best, product, re
 from .draw_tables import gather, rename
 from .draw_values import binary, bits, broadcast, cast, index, inline, limits, mixed, rounded, select
 from .draw_while import repeat
+from .pins import draw_pins
 from .text import text_of
 
 TARGETS = ("gfx942", "sm_80", "sm_86", "sm_89", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
@@ -37,6 +38,8 @@ def draw(seed):
             case.views[name] = r.choice((None, "columns", "apart", "backwards"))
     case.asserts = r.random() < 0.25
     case.open = not case.cut_n and r.random() < 0.5
+    if r.random() < 0.3:
+        case.pins = draw_pins(r)
     return case
 
 

@@ -7,7 +7,7 @@ def shrink(case):
     """The case itself, made smaller for as long as that is possible."""
     kind = problem(case).split(":")[0]
     same = lambda: (problem(case) or "").split(":")[0] == kind  # noqa: E731
-    steps = (outputs, earlier_outputs, statements, wishes, claims, sizes)
+    steps = (outputs, earlier_outputs, statements, wishes, pins, claims, sizes)
     while any([step(case, same) for step in steps]):
         pass
     return case
@@ -61,6 +61,10 @@ def is_needed(case, i):
 
 def wishes(case, same):
     return any([drop(case.wishes, i, same) for i in backwards(case.wishes)])
+
+
+def pins(case, same):
+    return any([drop(case.pins, i, same) for i in backwards(case.pins)])
 
 
 def claims(case, same):

@@ -1,6 +1,7 @@
 """A case as text IR, which wavec can run."""
 
 from .model import SWAP
+from .pins import pin_rows
 
 
 def text_of(case):
@@ -16,7 +17,7 @@ def text_of(case):
     params += [
         f"{n}: mem<{', '.join(d)}, {v.dtype}{layout(case, n, d)}>" for n, d, v in case.outputs
     ]
-    head = header(case)
+    head = header(case) + [f"  {row}" for row in pin_rows(case, body)]
     if asserted:
         sites = "".join(f"assert\t{v.name}:{i + 1}:1:0\t\t\\n" for i, v in enumerate(asserted))
         params.append(f'%failures: mem<W, i64> report "{sites}"')
