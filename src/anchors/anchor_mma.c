@@ -34,6 +34,8 @@ typedef struct Tiling {
   int together;        /* waves of one instruction */
   const Digits *order; /* of k; NULL: unchanged */
   bool keep_m, keep_n; /* waves should not divide this dim if the other one is as good */
+  bool ends_m,
+      ends_n; /* what follows along this dim is another declared wave's: no wave may go on */
   Grid grid;
 } Tiling;
 
@@ -65,6 +67,11 @@ static int64_t grid_cost(const Distribution *d, const Tiling *p, const Grid *g) 
          g->tile_m + g->tile_n;
 }
 
+static bool goes_on(const Tiling *p, const Grid *g) {
+  return (p->ends_m && g->along_m > 1 && g->along_m * g->tile_m > p->m) ||
+         (p->ends_n && g->along_n > 1 && g->along_n * g->tile_n > p->n);
+}
+
 /* The best way to divide the groups; groups that would get no instruction stay idle. */
 static Grid choose_grid(const Distribution *d, const Tiling *p, int groups) {
   Grid best = grid_of(p, 1, 1, groups);
@@ -73,7 +80,7 @@ static Grid choose_grid(const Distribution *d, const Tiling *p, int groups) {
       if (groups / along_n % along_m) continue;
       if (along_m > ceil_div(p->m, p->row->m) || along_n > ceil_div(p->n, p->row->n)) continue;
       Grid now = grid_of(p, along_m, along_n, groups / along_n / along_m);
-      if (grid_cost(d, p, &now) < grid_cost(d, p, &best)) best = now;
+      if (!goes_on(p, &now) && grid_cost(d, p, &now) < grid_cost(d, p, &best)) best = now;
     }
   return best;
 }
@@ -201,6 +208,8 @@ static Grid grid_of_wave(const Distribution *d, const Machine *m, const Tiling *
   Tiling wave = *p;
   if (axis_m >= 0) wave.m = ceil_div(p->m, anchor_waves_on(d, axis_m));
   if (axis_n >= 0) wave.n = ceil_div(p->n, anchor_waves_on(d, axis_n));
+  wave.ends_m = wave.m < p->m;
+  wave.ends_n = wave.n < p->n;
   Grid g = choose_grid(d, &wave, hardware->threads / m->lanes);
   for (int axis = 0; axis < 3; axis++) {
     g.declared[axis].count = anchor_waves_on(d, axis);

@@ -1,5 +1,6 @@
 /* sim_setup.c: prepares a kernel and its arguments: symbols of the launch, the geometry of the
  * grid, buffers, registers, compiled expressions. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -622,7 +623,7 @@ static bool check_room(Sim *s) {
   return sim_fail_setup(s, DIAG_E0813, c->at,
                         "%.0f workgroups communicate through memory and must run together, but the "
                         "simulator has room for %.0f of this size",
-                        groups, most / each);
+                        groups, floor(most / each));
 }
 
 bool sim_setup(Sim *s, int nargs) {

@@ -364,6 +364,37 @@ static bool check_parts(Retarget *r, const Search *p, Instruction i) {
           check_part(r, op, roles.k, p->k, row->k));
 }
 
+/* Whether an op stores a value that differs between threads and has the product's elements. */
+static bool stores_varying(const Op *op, const Op *product) {
+  const Value *v = op->kind == OP_write || op_is_atomic(op) ? op->args[0] : NULL;
+  const Type *t = product->results[0].type;
+  for (int i = 0; v && i < t->rank; i++)
+    if (!type_has_dim(v->type, t->dims[i])) return false;
+  return v && v->varying;
+}
+
+/* A declared wave may be several waves of the machine. If its part has too few instructions for
+ * them, or they do not divide it, some hold copies of others' elements: these may not be stored once
+ * threads have made them differ. */
+static bool check_copies(Retarget *r, const Machine *m, Op *product) {
+  MmaDivision div;
+  int waves = kernel_hardware(r->k)->threads / m->lanes;
+  if (!anchor_mma_division(r->cx->facts.distribute, m, r->cx->scratch, product, &div)) return true;
+  int groups = waves / (div.row->lanes / m->lanes), used = div.along[0] * div.along[1];
+  for (const Op *op = ir_first(r->k); op && used < groups; op = ir_next(op)) {
+    if (!stores_varying(op, product)) continue;
+    Diag *e = diag_add(DIAGS(r), DIAG_E0611, product->at,
+                       "the %d waves of the machine in each wave cannot divide its part: %d hold "
+                       "copies, which `%s` would store",
+                       waves, waves - waves / groups * used, op_info[op->kind].name);
+    return diag_hint(DIAGS(r), e,
+                     "use wave tiles that are multiples of the instruction's %d and %d for each of "
+                     "the %d waves: the stored value differs between threads",
+                     div.row->m, div.row->n, groups);
+  }
+  return true;
+}
+
 /* The type for operands multiplied by their scales: exact, and fast if there are instructions for
  * it. */
 static DType scaled_type(const Retarget *r, const Search *p) {
@@ -561,9 +592,11 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
     if (r.observable) combine_together(&r, op);
     if (!check_together(&r, op) || (op_is_product(op) && !choose_instruction(&r, op))) return false;
   }
+  Machine machine = machine_of(&r);
   if (r.observable) retarget_mark_threads(k, cx);
   else match_chains(&r);
-  Machine machine = machine_of(&r);
+  for (Op *op = ir_first(k); op && r.observable; op = ir_next(op))
+    if (op_is_product(op) && !check_copies(&r, &machine, op)) return false;
   retarget_share_products(k, cx, &machine);
   add_machine(&r);
   return true;
