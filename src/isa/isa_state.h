@@ -217,6 +217,7 @@ struct IsaWave {
   uint32_t mode;                      /* MODE register: rounding and denormals */
   uint64_t live;                      /* lanes that exist */
   uint8_t reg[ISA_VGPRS + ISA_SGPRS]; /* IsaReg */
+  uint8_t low[ISA_VGPRS + ISA_SGPRS]; /* ISA_NEVER: low bits that were written all the same */
   IsaPending pending[ISA_VGPRS + ISA_SGPRS];
   uint32_t issued[ISA_COUNTERS];
   IsaDone done[ISA_COUNTERS];
@@ -327,6 +328,16 @@ uint32_t isa_issue(IsaWave *w, IsaCounter c);
 void isa_fill(IsaWave *w, const IsaArg *d, int count, IsaCounter c, uint32_t number);
 /* Are all registers that the instruction touches ready? False after reporting. */
 bool isa_ready(IsaWave *w, const IsaInstr *i);
+
+/* ---- isa_unset.c ---- */
+
+/* The low bits of a result that do not depend on what was never written, for each word. */
+typedef struct IsaLow {
+  uint8_t word[2]; /* 32: all */
+} IsaLow;
+#define ISA_WHOLE ((IsaLow){{32, 32}})
+IsaLow isa_low_result(const IsaWave *w, const IsaInstr *i);  /* before the instruction */
+void isa_low_set(IsaWave *w, const IsaInstr *i, IsaLow low); /* after its registers became ready */
 IsaCounter isa_store_counter(const IsaWave *w);
 /* Has operation `number` been waited for? A wait is noted as needed if it is the only one. */
 static inline bool isa_is_done(const IsaWave *w, const IsaDone *d, uint32_t number) {

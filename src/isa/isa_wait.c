@@ -52,8 +52,11 @@ static const char *register_name(bool has_agprs, int r, char *text, size_t room)
 static bool settle(IsaWave *w, int r) {
   const IsaPending *p = &w->pending[r];
   char name[16];
-  if (isa_is_done(w, &w->done[p->counter], p->number))
-    return w->reg[r] = p->is_blank ? ISA_NEVER : ISA_READY, true;
+  if (isa_is_done(w, &w->done[p->counter], p->number)) {
+    w->reg[r] = p->is_blank ? ISA_NEVER : ISA_READY;
+    w->low[r] = 0;
+    return true;
+  }
   const IsaInstr *load = &w->k->code[p->at];
   isa_fault(w, ISA_EARLY, -1, "%s is touched before a wait for `%.80s` at pc 0x%llx",
             register_name(!w->k->is_1250, r, name, sizeof name), load->text,
@@ -69,46 +72,6 @@ static bool check_read(IsaWave *w, const IsaInstr *i, int r, bool *unset) {
   isa_fault(w, ISA_UNSET, -1, "%s is used, but was never written",
             register_name(!w->k->is_1250, r, name, sizeof name));
   return false;
-}
-
-/* ---- values that were never written ----
- *
- * Compilers copy and combine registers of which only a part is used later. A result that depends on
- * what was never written counts as never written itself; it is an error where it is used as an
- * address, stored or compared. The upper word of a 64-bit operand affects only the upper word of
- * the result; packed operands name their words. */
-
-enum { LOW = 1, HIGH = 2 };
-
-static unsigned taint_of(const IsaInstr *i, int arg, int word) {
-  const IsaArg *a = &i->s[arg];
-  bool is_selected = (i->op_sel >> arg & 1) == word;
-  if (a->type == 'L' || a->type == 'H') return !is_selected ? 0 : a->type == 'L' ? LOW : HIGH;
-  if (a->type == 'P') {
-    bool low = is_selected, high = (i->op_sel_hi >> arg & 1) == word;
-    return (low ? LOW : 0) | (high ? HIGH : 0);
-  }
-  return word ? HIGH : LOW | HIGH;
-}
-
-static unsigned taint(const IsaWave *w, const IsaInstr *i) {
-  unsigned found = 0;
-  for (int n = 0; n < i->ns; n++) {
-    const IsaArg *a = &i->s[n];
-    int first = a->index + (a->kind == ISA_S ? ISA_VGPRS : 0);
-    bool is_general = a->kind == ISA_V || (a->kind == ISA_S && a->index < ISA_GENERAL);
-    for (int word = 0; is_general && word < a->count; word++)
-      if (w->reg[first + word] == ISA_NEVER) found |= taint_of(i, n, word);
-  }
-  return found;
-}
-
-static void forget(IsaWave *w, const IsaInstr *i, unsigned words) {
-  const IsaArg *d = &i->d[0];
-  int first = d->index + (d->kind == ISA_S ? ISA_VGPRS : 0);
-  if (!i->nd || i->carries == ISA_DROPS || (d->kind == ISA_S && d->index >= ISA_GENERAL)) return;
-  for (int word = 0; word < d->count; word++)
-    if (words >> word & 1) w->reg[first + word] = ISA_NEVER;
 }
 
 /* Loads of one counter complete in order: a second one may fill the same register, or its other
@@ -136,10 +99,10 @@ bool isa_ready(IsaWave *w, const IsaInstr *i) {
       if (WV_UNLIKELY(w->reg[r] != ISA_READY) && !check_read(w, i, r, &unset)) return false;
   }
   if (WV_LIKELY(!unset)) return write_all(w, i);
-  unsigned words = taint(w, i), others = i->other ? taint(w, i->other) : 0;
+  IsaLow own = isa_low_result(w, i), other = i->other ? isa_low_result(w, i->other) : ISA_WHOLE;
   if (!write_all(w, i)) return false;
-  forget(w, i, words);
-  if (i->other) forget(w, i->other, others);
+  isa_low_set(w, i, own);
+  if (i->other) isa_low_set(w, i->other, other);
   return true;
 }
 
