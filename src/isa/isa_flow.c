@@ -78,20 +78,41 @@ static void step_barrier(IsaWave *w, const IsaInstr *i) {
   w->stop = true;
 }
 
-static bool is_workgroup(IsaWave *w, const IsaInstr *i) {
-  bool is = i->s[0].kind == ISA_IMM && (int16_t)i->s[0].value == -1;
-  if (!is) isa_fault(w, ISA_UNKNOWN, -1, "named barriers are not implemented");
-  return is;
+static bool is_workgroup(const IsaInstr *i) {
+  return i->s[0].kind == ISA_IMM && (int16_t)i->s[0].value == -1;
+}
+
+/* The number of a named barrier, and how many waves meet there: constants, or bits of M0; 0 after
+ * reporting another kind. */
+static uint32_t barrier_number(IsaWave *w, const IsaInstr *i, uint32_t *members) {
+  uint32_t word = (uint32_t)isa_read_scalar(w, &i->s[0]);
+  bool is_named = i->s[0].kind != ISA_IMM || (word > 0 && word < ISA_BARRIERS);
+  uint32_t number = is_named ? word % ISA_BARRIERS : 0;
+  *members = i->s[0].kind == ISA_IMM ? 0 : word >> 16 & 127;
+  if (!number) isa_fault(w, ISA_UNKNOWN, -1, "a barrier of this kind is not implemented");
+  return number;
 }
 
 static void step_signal(IsaWave *w, const IsaInstr *i) {
+  uint32_t members, number;
   isa_note(w->k, (int)(i - w->k->code), ISA_EXECUTED | ISA_NEEDED); /* the wait fails without it */
-  if (is_workgroup(w, i)) arrive(w);
+  if (is_workgroup(i)) arrive(w);
+  else if ((number = barrier_number(w, i, &members))) isa_named_signal(w, number, members);
+}
+
+static void step_join(IsaWave *w, const IsaInstr *i) {
+  uint32_t members;
+  w->joined = (int)barrier_number(w, i, &members);
+  w->phase = 0;
 }
 
 static void step_wait_barrier(IsaWave *w, const IsaInstr *i) {
   isa_note(w->k, (int)(i - w->k->code), ISA_EXECUTED);
-  if (!is_workgroup(w, i)) return;
+  if (i->s[0].kind == ISA_IMM && (int16_t)i->s[0].value > 0) {
+    isa_named_wait(w);
+    return;
+  }
+  if (!is_workgroup(i)) isa_fault(w, ISA_UNKNOWN, -1, "a barrier of this kind is not implemented");
   if (!w->has_signalled)
     isa_fault(w, ISA_BARRIER, -1, "the wave waits for a barrier it never signals");
   w->state = ISA_WAITING;
@@ -180,6 +201,7 @@ IsaRows isa_flow_rows(void) {
       {"s_trap", "s_sethalt", "!skip", step_trap, NULL, NULL, {0}},
       {"s_barrier", "", "=", step_barrier, NULL, NULL, {0}},
       {"s_barrier_signal", "", "=u", step_signal, NULL, NULL, {0}},
+      {"s_barrier_join", "", "=u", step_join, NULL, NULL, {0}},
       {"s_barrier_wait", "", "=u", step_wait_barrier, NULL, NULL, {0}},
       {"s_denorm_mode", "", "=u", step_denorm_mode, NULL, NULL, {0}},
       {"s_round_mode", "", "=u", step_round_mode, NULL, NULL, {0}},

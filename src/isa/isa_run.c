@@ -185,6 +185,8 @@ static void note_barrier(IsaGroup *g) {
 /* All waves are at the barrier, or some have ended without it. */
 static bool pass_barrier(IsaGroup *g) {
   int ended, waiting;
+  if (isa_named_release(g)) return true;
+  if (any_in(g, ISA_MEETING, &waiting)) return isa_named_stuck(&g->waves[waiting]), false;
   if (!any_in(g, ISA_WAITING, &waiting)) return true;
   if (any_in(g, ISA_ENDED, &ended)) {
     isa_fault(&g->waves[waiting], ISA_BARRIER, -1, "wave %d has ended without this barrier", ended);
@@ -203,6 +205,8 @@ static bool pass_barrier(IsaGroup *g) {
 void isa_start(IsaGroup *g, const IsaLaunch *l, const unsigned id[3], IsaFault *fault) {
   *fault = (IsaFault){.kind = ISA_OK};
   g->launch = l, g->fault = fault, g->last = NULL, g->barrier = -1, g->run = 0;
+  g->time = 0;
+  memset(g->named, 0, sizeof g->named);
   memcpy(g->id, id, sizeof g->id);
   memset(g->shadow, 0, sizeof *g->shadow * (g->lds_bytes / 4 + 1));
   for (int w = 0; w < g->nwaves; w++) start_wave(g, w, l->kernel);

@@ -199,7 +199,14 @@ typedef struct IsaPending {
 
 /* ---- waves and workgroups ---- */
 
-typedef enum IsaWaveState { ISA_RUNNING, ISA_WAITING, ISA_ENDED } IsaWaveState;
+typedef enum IsaWaveState {
+  ISA_RUNNING,
+  ISA_WAITING, /* for the workgroup */
+  ISA_MEETING, /* at a named barrier */
+  ISA_ENDED
+} IsaWaveState;
+
+enum { ISA_WAVES = 32, ISA_BARRIERS = 64 }; /* of a workgroup, at most */
 
 typedef struct IsaGroup IsaGroup;
 
@@ -224,6 +231,11 @@ struct IsaWave {
   IsaDone settled[2][ISA_COUNTERS]; /* `done` at the barrier that ended the last even and odd
                                      * epoch */
   uint32_t epoch;                   /* barriers passed */
+  int joined;                       /* a named barrier; 0: none */
+  uint32_t phase;                   /* of that barrier, when the wave signalled it last; + 1 */
+  uint32_t met[ISA_WAVES];          /* of each wave: what it did before this time is ordered
+                                     * before what this wave does */
+  IsaDone arrived[ISA_COUNTERS];    /* `done` when it last signalled a named barrier */
   IsaUpdate updates[2];             /* of the last even and odd epoch */
   uint64_t executed;
   uint8_t *scratch;                      /* private memory, lane by lane */
@@ -234,16 +246,25 @@ struct IsaWave {
 
 /* A word of LDS, or a byte: the wave that wrote it last, and the one that has read it since. */
 typedef struct IsaShadow {
-  uint32_t number;        /* of the write, by `counter` */
-  uint32_t wrote, read;   /* epochs + 1; 0: never */
-  uint8_t writer, reader; /* waves; ISA_MANY: several */
+  uint32_t number;                /* of the write, by `counter` */
+  uint32_t wrote, read;           /* epochs + 1; 0: never */
+  uint32_t write_time, read_time; /* IsaGroup.time */
+  uint8_t writer, reader;         /* waves; ISA_MANY: several */
   uint8_t counter;
   uint8_t readers; /* as `reader`, of all epochs since IsaGroup.run */
+  uint8_t latest;  /* the wave that read it last */
   bool is_split;   /* of a word: its bytes count */
   bool is_atomic;  /* the last write */
 } IsaShadow;
 
 enum { ISA_MANY = 255 };
+
+/* A barrier for some of the waves. */
+typedef struct IsaBarrier {
+  uint32_t members, signals; /* waves that complete a phase; that have signalled */
+  uint32_t phase;
+  uint32_t met[ISA_WAVES]; /* of the waves that have signalled, as IsaWave.met */
+} IsaBarrier;
 
 struct IsaGroup {
   const IsaLaunch *launch;
@@ -254,8 +275,10 @@ struct IsaGroup {
   IsaShadow *bytes;  /* of split words */
   IsaWave *waves;
   int nwaves;
-  int barrier;          /* the instruction that ended the last epoch; -1: waves waited at several */
-  uint32_t run;         /* the first epoch since which `barrier` ended all of them */
+  int barrier;   /* the instruction that ended the last epoch; -1: waves waited at several */
+  uint32_t run;  /* the first epoch since which `barrier` ended all of them */
+  uint32_t time; /* signals to named barriers */
+  IsaBarrier named[ISA_BARRIERS];
   const IsaRange *last; /* that was accessed: accesses come in clusters */
   IsaFault *fault;
 };
@@ -344,6 +367,18 @@ static inline bool isa_is_done(const IsaWave *w, const IsaDone *d, uint32_t numb
   if ((int32_t)(d->most - number) < 0) return false;
   if ((int32_t)(d->others - number) < 0) isa_note(w->k, d->by, ISA_NEEDED);
   return true;
+}
+
+/* ---- isa_named.c ---- */
+
+void isa_named_signal(IsaWave *w, uint32_t which, uint32_t members);
+void isa_named_wait(IsaWave *w);
+/* Lets waves whose barriers are complete continue; false: there are none. */
+bool isa_named_release(IsaGroup *g);
+void isa_named_stuck(IsaWave *w); /* reports what it waits for */
+/* Has the wave met `other` at a named barrier since that time? */
+static inline bool isa_has_met(const IsaWave *w, int other, uint32_t time) {
+  return other < ISA_WAVES && (int32_t)(w->met[other] - time) > 0;
 }
 
 /* ---- isa_report.c ---- */

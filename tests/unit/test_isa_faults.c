@@ -191,7 +191,9 @@ static const Case fault_cases[] = {
     {"gfx942", ATOMICS("ds_write_b32 v1, v0"), ISA_RACE, "is read, which wave 0 wrote"},
     {"gfx1201", GFX9("s_barrier_signal -1", "s_barrier_wait 0xffff"), ISA_OK, ""},
     {"gfx1201", GFX9("s_barrier_wait 0xffff"), ISA_BARRIER, "never signals"},
-    {"gfx1201", GFX9("s_barrier_signal 1"), ISA_UNKNOWN, "named barriers"},
+    {"gfx1201", GFX9("s_barrier_signal 1"), ISA_BARRIER, "which has no members"},
+    {"gfx1201", GFX9("s_barrier_signal -2"), ISA_UNKNOWN, "a barrier of this kind"},
+    {"gfx1201", GFX9("s_barrier_wait 1"), ISA_BARRIER, "a barrier it never signals"},
     /* Spilled registers may hold nothing, as long as they are not used. */
     {"gfx942",
      GFX9("scratch_store_dword off, v7, off", "scratch_load_dword v3, off, off",

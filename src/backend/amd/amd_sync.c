@@ -17,6 +17,55 @@ static void whole_barrier(Llvm *p) {
   fence(p, "workgroup", "acquire");
 }
 
+/* ---- named barriers ---- */
+
+enum { NAMED = 15 }; /* numbers 1 to 15; 0 is the workgroup's */
+
+static const char *barrier_pointer(Llvm *p, const Op *op) {
+  const char *type = arena_printf(p->arena, "[%d x target(\"amdgcn.named.barrier\", 0)]", NAMED);
+  const Attr *member = op_attr(op, ATTR_member);
+  const char *index = arena_printf(p->arena, "%d", (int)op_attr(op, ATTR_bar)->integer - 1);
+  llvm_declare(
+      p, arena_printf(p->arena, "@wave_barriers = internal addrspace(3) global %s poison", type));
+  if (member) {
+    const char *which = llvm_in_bits(p, llvm_number(p, op, member->sym), 32);
+    index = llvm_let(p, "add i32 %s, %s", amd_uniform(p, which), index);
+  }
+  return llvm_let(p, "getelementptr %s, ptr addrspace(3) @wave_barriers, i32 0, i32 %s", type,
+                  index);
+}
+
+/* The number of waves that meet; 0 after reporting that it cannot be told, or is too large. */
+static int meeting_waves(Llvm *p, const Op *op) {
+  const TargetInfo *t = p->amd->target;
+  int64_t threads = 0, bar = op_attr(op, ATTR_bar)->integer;
+  const Attr *count = op_attr(op, ATTR_count);
+  if (!amd_knows(p->amd, "s.barrier.signal.var")) return llvm_fail(p, op, "a named barrier"), 0;
+  bool fits = count && sym_is_int(count->sym, &threads) && threads > 0 && threads % t->lanes == 0 &&
+              threads <= t->threads && bar > 0 && bar <= NAMED;
+  if (!fits) llvm_fail(p, op, "a named barrier of this number, or of this many threads,");
+  return fits ? (int)threads / t->lanes : 0;
+}
+
+/* A wave waits for the barrier that it joined last. */
+static void named_barrier(Llvm *p, const Op *op) {
+  int waves = meeting_waves(p, op);
+  if (!waves) return;
+  const char *at = barrier_pointer(p, op);
+  bool waits = !op_has(op, ATTR_arrive);
+  fence(p, "workgroup", "release");
+  if (waits)
+    llvm_call_void(p, "llvm.amdgcn.s.barrier.join", "ptr addrspace(3)",
+                   arena_printf(p->arena, "ptr addrspace(3) %s", at));
+  llvm_call_void(p, "llvm.amdgcn.s.barrier.signal.var", "ptr addrspace(3), i32",
+                 arena_printf(p->arena, "ptr addrspace(3) %s, i32 %d", at, waves));
+  if (!waits) return;
+  llvm_call_void(p, "llvm.amdgcn.s.barrier.wait", "i16", "i16 1");
+  fence(p, "workgroup", "acquire");
+}
+
+/* ---- barriers ---- */
+
 void amd_barrier(Llvm *p, const Op *op) {
   const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
   const char *name = mode ? mode->text : "workgroup";
@@ -25,7 +74,8 @@ void amd_barrier(Llvm *p, const Op *op) {
     fence(p, "wavefront", "release"); /* lanes run in lockstep: it only stops LLVM */
     call_plain(p, "llvm.amdgcn.wave.barrier");
     fence(p, "wavefront", "acquire");
-  } else llvm_fail(p, op, arena_printf(p->arena, "a barrier of a %s", name));
+  } else if (strcmp(name, "named") == 0) named_barrier(p, op);
+  else llvm_fail(p, op, arena_printf(p->arena, "a barrier of a %s", name));
 }
 
 /* Does not wait for stores. */

@@ -4,7 +4,10 @@
  * later epoch than that in which it was written, and only if the writer had waited for its store
  * when it arrived at the barrier; and data may be overwritten only in a later epoch than that in
  * which another wave read it. A shadow for each word of LDS knows its last write and its last read;
- * once a part of a word is accessed, each of its bytes has a shadow. */
+ * once a part of a word is accessed, each of its bytes has a shadow.
+ *
+ * Within an epoch, named barriers order accesses too (isa_named.c). If several waves have read a
+ * word since then, only the last of them is compared with a wave that overwrites it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,10 +49,18 @@ static bool report_early(IsaWave *w, int lane, uint32_t at, int writer, const ch
   return false;
 }
 
+/* The last write was made by a wave that this one has met since at a named barrier. */
+static bool check_met(IsaWave *w, int lane, uint32_t at, const IsaShadow *s) {
+  const IsaWave *writer = &w->group->waves[s->writer];
+  if (isa_is_done(w, &writer->arrived[s->counter], s->number)) return true;
+  return report_early(w, lane, at, s->writer, s->counter == ISA_DS ? "store" : "copy");
+}
+
 /* Is the last write complete, and ordered before this access? */
 static bool check_writer(IsaWave *w, int lane, uint32_t at, const IsaShadow *s) {
   bool is_other = s->writer != w->index;
   if (is_other && s->wrote == w->epoch + 1) {
+    if (isa_has_met(w, s->writer, s->write_time)) return check_met(w, lane, at, s);
     char several[] = "other waves", one[16];
     snprintf(one, sizeof one, "wave %d", s->writer);
     isa_fault(w, ISA_RACE, lane, "LDS byte %u is read, which %s wrote without a barrier in between",
@@ -71,11 +82,20 @@ static bool check_read(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
   bool shared = s->read == w->epoch + 1 && s->reader != w->index;
   s->reader = shared ? ISA_MANY : (uint8_t)w->index;
   s->read = w->epoch + 1;
+  s->latest = (uint8_t)w->index;
+  s->read_time = w->group->time;
   return true;
 }
 
+/* Has another wave read it in this epoch, and not met this one since? */
+static bool is_being_read(const IsaWave *w, const IsaShadow *s) {
+  if (s->read != w->epoch + 1 || s->reader == w->index) return false;
+  if (s->latest == w->index) return !w->group->time;
+  return !isa_has_met(w, s->latest, s->read_time);
+}
+
 static bool check_write(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
-  if (s->read == w->epoch + 1 && s->reader != w->index)
+  if (is_being_read(w, s))
     return isa_fault(w, ISA_RACE, lane,
                      "LDS byte %u is written, which %s read without a barrier "
                      "in between",
@@ -85,6 +105,7 @@ static bool check_write(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
     isa_note(w->k, w->group->barrier, ISA_NEEDED);
   s->writer = (uint8_t)w->index;
   s->wrote = w->epoch + 1;
+  s->write_time = w->group->time;
   s->is_atomic = false;
   return true;
 }
