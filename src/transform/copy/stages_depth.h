@@ -1,0 +1,38 @@
+/* stages_depth.h: how many slots rings have: what rows pin, then as many as are useful and fit.
+ *
+ * Shared memory is divided between the rings of all loops. A ring that no row pins is as long as the
+ * others: two workgroups on one SM should still fit, unless the rings would become too short. */
+#ifndef WV_STAGES_DEPTH_H
+#define WV_STAGES_DEPTH_H
+
+#include "transform/copy/stages_plan.h"
+
+typedef struct StagesPlanner {
+  Kernel *k;
+  Arena *arena;
+  const Distribution *d;
+  const MemoryUses *m;
+  const TargetInfo *target;
+  int threads;  /* of a workgroup */
+  bool wanted;  /* the header requests stages ... */
+  int asked;    /* ... with this many slots; 0: left to the compiler */
+  int slots;    /* of rings that no row pins; below 2: their tiles are not prefetched */
+  bool *obeyed; /* rows of a schedule, by number; NULL: there are none */
+  bool failed;  /* a row cannot be obeyed */
+  StagesPlan plan;
+} StagesPlanner;
+
+static inline bool staged_is_pinned(const StagedLoop *l) {
+  return l->depth || l->rings.n || l->pins.n;
+}
+
+/* Gives all copies their rings, and decides which products are in flight or computed early; *why:
+ * why rings have no more slots. False after reporting rows that cannot be obeyed. */
+bool depth_choose(StagesPlanner *p, const char **why);
+
+/* Registers have room for two results of l->early: the one being processed, and the next. */
+bool depth_allows_early(const StagesPlanner *p, const StagedLoop *l);
+/* Reports a row that asks for a product to be computed early. */
+void depth_fail_early(const StagesPlanner *p, const StagedLoop *l, const Op *product);
+
+#endif
