@@ -76,7 +76,8 @@ bool wv_options_undumped(wv_kernel *k, const wv_options *o) {
   const wv_option *target = option_given(o, "target");
   const char *runs = target && target->value ? wv_target_device(target->value) : NULL;
   if (runs && strcmp(runs, "eval") == 0) return true; /* wv_options_unused says so */
-  if (!wv_options_dump(k->cx, o) || !wv_kernel_is_open(k)) return true;
+  bool dumps = wv_options_dump(k->cx, o) || option_is_on(o, "dump_schedule");
+  if (!dumps || !wv_kernel_is_open(k)) return true;
   const char *text =
       arena_printf(k->cx->cx->diags.arena,
                    "nothing is dumped: `%s` is compiled when it is called (R0613), unless the "

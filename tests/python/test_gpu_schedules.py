@@ -1,0 +1,44 @@
+"""Scheduled kernels on a GPU: the same results as without rows, bit for bit, and as NumPy's."""
+
+import os
+import tempfile
+
+import numpy as np
+import torch
+
+from schedule_kernels import KERNELS, K, gemm, gemm_args, rows_of
+from wave_lang import WaveCompileOptions, wave_compile
+
+
+def run_on_gpu(kernel, args, **options):
+    compiled = wave_compile(WaveCompileOptions(**options), kernel)
+    tensors = [torch.from_numpy(a).cuda() for a in args]
+    compiled(*tensors)
+    torch.cuda.synchronize()
+    return [t.cpu().numpy() for t in tensors]
+
+
+def with_rows(text, kernel, args, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a.schedule")
+        with open(path, "w") as file:
+            file.write(text)
+        return run_on_gpu(kernel, args, override_schedule=path, **options)
+
+
+def test_rows_keep_results():
+    for make, arguments, sizes, loop, ops in KERNELS.values():
+        args, want = arguments(np.random.default_rng(5))
+        plain = run_on_gpu(make(), args, subs=sizes)
+        np.testing.assert_array_equal(plain[-1], want)
+        for text in rows_of(loop, ops):
+            for one, other in zip(plain, with_rows(text, make(), args, subs=sizes)):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_any_number_of_iterations():
+    for text in rows_of("k_loop", ["read_a", "right"]):
+        for k in range(0, 13 * 16, 8):
+            sizes = {s: k if s is K else 33 for s in KERNELS["gemm"][2]}
+            args, want = gemm_args(np.random.default_rng(k), sizes)
+            np.testing.assert_array_equal(with_rows(text, gemm(), args, subs=sizes)[-1], want)
