@@ -182,7 +182,7 @@ void schedule_print(StrBuf *out, const Kernel *written, Kernel *k, const TargetI
     if (l.loop && out->n) sb_putc(out, '\n');
     if (l.loop && first) print_loop(out, &l);
     else if (l.loop)
-      sb_printf(out, "# `%s` is also the name of another loop: a tag would tell them apart\n",
+      sb_printf(out, "# `%s` is also the name of another loop: a tag would distinguish them\n",
                 name);
     arena_free(a);
   }

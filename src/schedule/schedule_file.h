@@ -8,9 +8,9 @@
  *     at K 0.1 x.copy y.copy on sm_80
  *     at K 2.2 n.mma on sm_80
  *
- * It is read from the kernel itself, whoever decided: the iteration that an op of the loop acts for
- * is its stage, and its turn among the others is its cycle; ops of one kind that follow each other
- * share a cycle. Only ops with a name in the kernel as it was written are listed. */
+ * It is read from the kernel itself, whether rows or the compiler decided: the iteration that an op
+ * of the loop acts for is its stage, and its turn among the others is its cycle; ops of one kind that
+ * follow each other share a cycle. Only ops with a name in the kernel as it was written are listed. */
 #ifndef WV_SCHEDULE_FILE_H
 #define WV_SCHEDULE_FILE_H
 
