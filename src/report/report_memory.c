@@ -48,7 +48,7 @@ typedef struct Word {
 
 typedef struct Words {
   Word at[64 * 4];
-  int n;
+  int n, banks;
 } Words;
 
 static int part_bytes(const SimAccess *a) { return a->bytes >= 16 ? 16 : a->bytes & -a->bytes; }
@@ -61,13 +61,13 @@ static void add_word(Words *w, Word word) {
 
 /* The words that an access needs (of its first 16 bytes), once per phase. */
 static Words words_of(const SimReport *s, const SimAccess *a) {
-  Words found = {.n = 0};
   int phase[BANK_LANES] = {0}, bytes = part_bytes(a);
+  Words found = {.banks = bank_number(s->machine, bytes, a->is_read)};
   bank_phases(s->machine, s->wave, bytes, a->is_read, phase);
   for (int lane = 0; lane < s->wave; lane++)
     for (int b = 0; a->address[lane] >= 0 && b < bytes; b += BANK_BYTES) {
       int word = (int)(a->address[lane] + b) / BANK_BYTES;
-      add_word(&found, (Word){phase[lane], word % s->machine->banks, word, lane});
+      add_word(&found, (Word){phase[lane], word % found.banks, word, lane});
     }
   return found;
 }
@@ -78,19 +78,19 @@ static int stack_of(const Words *w, int phase, int bank) {
   return n;
 }
 
-static int tallest(const SimReport *s, const Words *w, int phase) {
+static int tallest(const Words *w, int phase) {
   int most = 0;
-  for (int bank = 0; bank < s->machine->banks; bank++) {
+  for (int bank = 0; bank < w->banks; bank++) {
     int n = stack_of(w, phase, bank);
     if (n > most) most = n;
   }
   return most;
 }
 
-static int worst_phase(const SimReport *s, const Words *w) {
+static int worst_phase(const Words *w) {
   int worst = 0, most = 0;
   for (int i = 0; i < w->n; i++) {
-    int n = tallest(s, w, w->at[i].phase);
+    int n = tallest(w, w->at[i].phase);
     if (n > most) most = n, worst = w->at[i].phase;
   }
   return worst;
@@ -111,7 +111,7 @@ static void put_boxes(StrBuf *out, const SimReport *s, const Words *w, int phase
     sb_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"#111\">%d</text></g>\n",
               x + W / 2, y + 13, word->lane);
   }
-  for (int bank = 0; bank < s->machine->banks; bank += 4)
+  for (int bank = 0; bank < w->banks; bank += 4)
     sb_printf(out, "<text class=\"axis\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">%d</text>",
               bank * W + W / 2, high * H + 14, bank);
 }
@@ -119,13 +119,13 @@ static void put_boxes(StrBuf *out, const SimReport *s, const Words *w, int phase
 static void put_stacks(StrBuf *out, const SimReport *s, const SimAccess *a) {
   enum { W = 24, H = 18 };
   Words w = words_of(s, a);
-  int phase = worst_phase(s, &w), most = tallest(s, &w, phase);
-  int high = most < MOST_STACK ? most : MOST_STACK, wide = s->machine->banks * W;
+  int phase = worst_phase(&w), most = tallest(&w, phase);
+  int high = most < MOST_STACK ? most : MOST_STACK, wide = w.banks * W;
   sb_printf(out,
             "<div class=\"scroll\"><svg class=\"stack\" role=\"img\" viewBox=\"0 0 %d %d\" "
             "width=\"%d\" height=\"%d\">\n<title>",
             wide, high * H + 18, wide, high * H + 18);
-  sb_printf(out, "the busiest of %d banks gives %d words</title>\n", s->machine->banks, most);
+  sb_printf(out, "the busiest of %d banks gives %d words</title>\n", w.banks, most);
   put_boxes(out, s, &w, phase, high);
   sb_puts(out, "</svg></div>\n");
   if (most > high) sb_printf(out, "<p class=\"cap\">%d of %d words are drawn.</p>\n", high, most);

@@ -3,21 +3,49 @@
 
 /* ---- one access ------------------------------------------------------------------------------ */
 
-static int phase_lanes(const TargetInfo *t, int bytes) {
-  return bytes >= 16 ? t->phase16 : bytes == 8 ? t->phase8 : t->phase4;
+/* What serves an access: banks, and the lanes of a phase: neighbours, and those xor a pair. */
+typedef struct Port {
+  int banks, width, pair[2], npairs;
+} Port;
+
+static Port port_of(const TargetInfo *t, int bytes, bool is_read) {
+  Port p = {.banks = t->banks};
+  p.width = bytes >= 16 ? t->phase16 : bytes == 8 ? t->phase8 : t->phase4;
+  bool is_wide = t->wide && is_read && bytes >= 8, is_paired = is_read && bytes >= 16;
+  if (is_wide) p.banks *= 2, p.width *= 2;
+  if (is_paired && t->pair16) p.pair[p.npairs++] = t->pair16;
+  if (is_paired && is_wide) p.pair[p.npairs++] = t->wide;
+  return p;
+}
+
+int bank_number(const TargetInfo *t, int bytes, bool is_read) {
+  return port_of(t, bytes, is_read).banks;
+}
+
+/* The most banks that any access uses, in bytes. */
+static int bank_row(const TargetInfo *t) { return bank_number(t, 16, true) * BANK_BYTES; }
+
+/* The lane xor the pairs that the bits of `which` select. */
+static int partner(const Port *p, int lane, int which) {
+  for (int n = 0; n < p->npairs; n++)
+    if (which >> n & 1) lane ^= p->pair[n];
+  return lane;
+}
+
+/* A phase begins at a group of neighbours whose partners all come after it. */
+static bool begins_phase(const Port *p, int lane) {
+  for (int which = 1; which < 1 << p->npairs; which++)
+    if (partner(p, lane, which) < lane) return false;
+  return true;
 }
 
 /* The i-th lane of a phase. */
-static int phase_lane(const TargetInfo *t, int phase, int i, int width, int bytes, bool is_read) {
-  if (!is_read || bytes < 16 || !t->pair16) return phase * width + i;
-  /* Half a phase of neighbours, and their partners: count only the first halves. */
-  int half = width / 2, group = 0;
-  for (int found = -1;; group++) {
-    if (((group * half) ^ t->pair16) < group * half) continue;
-    if (++found == phase) break;
-  }
-  int lane = group * half + i % half;
-  return i < half ? lane : lane ^ t->pair16;
+static int phase_lane(const Port *p, int phase, int i) {
+  int neighbours = p->width >> p->npairs, first = 0;
+  if (!p->npairs) return phase * p->width + i;
+  for (int found = -1;; first += neighbours)
+    if (begins_phase(p, first) && ++found == phase) break;
+  return partner(p, first + i % neighbours, i / neighbours);
 }
 
 enum { MOST_WORDS = 512, MOST_BANKS = 64 }; /* words of a phase */
@@ -47,8 +75,8 @@ static void clear_phase(Phase *p, int banks) {
 
 /* Accesses aligned to their own size either coincide or are disjoint, so each counts as one word of
  * wider banks. */
-static int word_bytes(const TargetInfo *t, const int *address, int lanes, int bytes) {
-  if (bytes <= BANK_BYTES || t->banks * BANK_BYTES % bytes) return BANK_BYTES;
+static int word_bytes(const Port *p, const int *address, int lanes, int bytes) {
+  if (bytes <= BANK_BYTES || p->banks * BANK_BYTES % bytes) return BANK_BYTES;
   for (int lane = 0; lane < lanes; lane++)
     if (address[lane] >= 0 && address[lane] % bytes) return BANK_BYTES;
   return bytes;
@@ -57,14 +85,15 @@ static int word_bytes(const TargetInfo *t, const int *address, int lanes, int by
 BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes, bool is_read) {
   BankCost cost = {0};
   Phase p;
+  Port port = port_of(t, bytes, is_read);
   if (!t->banks) return cost;
-  WV_ASSERT(t->banks <= MOST_BANKS);
-  int word = word_bytes(t, address, lanes, bytes), banks = t->banks * BANK_BYTES / word;
-  int width = phase_lanes(t, bytes), words = bytes > word ? bytes / word : 1;
-  for (int phase = 0; phase * width < lanes; phase++) {
+  WV_ASSERT(port.banks <= MOST_BANKS);
+  int word = word_bytes(&port, address, lanes, bytes), banks = port.banks * BANK_BYTES / word;
+  int words = bytes > word ? bytes / word : 1;
+  for (int phase = 0; phase * port.width < lanes; phase++) {
     clear_phase(&p, banks);
-    for (int i = 0; i < width; i++) {
-      int lane = phase_lane(t, phase, i, width, bytes, is_read);
+    for (int i = 0; i < port.width; i++) {
+      int lane = phase_lane(&port, phase, i);
       if (lane >= lanes || address[lane] < 0) continue;
       for (int w = 0; w < words; w++) add_word(&p, address[lane] / word + w, banks);
     }
@@ -75,10 +104,10 @@ BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes
 }
 
 void bank_phases(const TargetInfo *t, int lanes, int bytes, bool is_read, int phase[BANK_LANES]) {
-  int width = phase_lanes(t, bytes);
-  for (int p = 0; p * width < lanes; p++)
-    for (int i = 0; i < width; i++) {
-      int lane = phase_lane(t, p, i, width, bytes, is_read);
+  Port port = port_of(t, bytes, is_read);
+  for (int p = 0; p * port.width < lanes; p++)
+    for (int i = 0; i < port.width; i++) {
+      int lane = phase_lane(&port, p, i);
       if (lane < lanes) phase[lane] = p;
     }
 }
@@ -195,7 +224,7 @@ static Offsets plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *
 /* Offsets that differ by a multiple of this fall in the same banks, if there are any, and are
  * swizzled alike. */
 static int period_of(const Chooser *s, const MemLayout *m) {
-  int64_t period = s->t->banks ? s->t->banks * BANK_BYTES * 8 / m->bits : 1;
+  int64_t period = s->t->banks ? bank_row(s->t) * 8 / m->bits : 1;
   while (period <= (int64_t)m->swizzle.mask << m->swizzle.shift) period *= 2;
   return (int)period;
 }
@@ -287,9 +316,9 @@ static void find_offsets(Chooser *s, const MemLayout *m) {
 /* Only swizzles within one row of banks matter: units of less than a row, xored with every higher
  * bit. */
 static void consider_swizzles(Chooser *s, const MemLayout *rows) {
-  int size = mem_size(rows), bank_row = s->t->banks * BANK_BYTES * 8 / rows->bits;
-  for (int unit = 1; unit * 2 <= bank_row; unit *= 2)
-    for (int n = 1; unit << n <= bank_row; n++)
+  int size = mem_size(rows), row = bank_row(s->t) * 8 / rows->bits;
+  for (int unit = 1; unit * 2 <= row; unit *= 2)
+    for (int n = 1; unit << n <= row; n++)
       for (int shift = n; (int64_t)unit << (shift + n) <= size; shift++) {
         MemLayout m = mem_swizzled(rows, unit, n, shift);
         if (!s->best.found || least_conflicts(s, &m) < s->best.conflicts) consider(s, &m);
@@ -298,7 +327,7 @@ static void consider_swizzles(Chooser *s, const MemLayout *rows) {
 
 static void consider_padding(Chooser *s) {
   const BankTile *tile = s->tile;
-  for (int bytes = BANK_BYTES; bytes < s->t->banks * BANK_BYTES && !is_free(s); bytes *= 2) {
+  for (int bytes = BANK_BYTES; bytes < bank_row(s->t) && !is_free(s); bytes *= 2) {
     MemLayout padded = mem_rows(tile->dims, tile->extent, tile->bits, bytes * 8 / tile->bits);
     find_offsets(s, &padded);
     consider(s, &padded);

@@ -20,6 +20,9 @@ typedef struct BankCost {
 /* One access of `bytes` per lane (a power of two) at byte addresses; -1: the lane is inactive. */
 BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes, bool is_read);
 
+/* The banks that serve such an access. */
+int bank_number(const TargetInfo *t, int bytes, bool is_read);
+
 /* For each lane, the phase of such an access that serves it. */
 void bank_phases(const TargetInfo *t, int lanes, int bytes, bool is_read, int phase[BANK_LANES]);
 

@@ -29,7 +29,7 @@ typedef struct TargetInfo {
   int lanes, threads;      /* of a wave; most of a workgroup */
   int shared, shared_most; /* bytes */
   int banks;               /* of 4 bytes; 0: none */
-  int phase4, phase8, phase16, pair16;
+  int phase4, phase8, phase16, pair16, wide;
   int registers;                    /* of 32 bits, of a thread */
   int global_access, shared_access; /* bytes of the widest load or store */
   bool lockstep;

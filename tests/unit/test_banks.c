@@ -12,8 +12,7 @@ static unsigned next_random(unsigned *state) {
 }
 
 /* Serve every bank one word per cycle until all lanes of the phase have theirs. */
-static int cycles_of_phase(const TargetInfo *t, const int *address, const int *lanes, int n,
-                           int bytes) {
+static int cycles_of_phase(int banks, const int *address, const int *lanes, int n, int bytes) {
   enum { WORDS = 4096 };
   static unsigned char wanted[WORDS];
   int cycles = 0, left = 0;
@@ -27,8 +26,8 @@ static int cycles_of_phase(const TargetInfo *t, const int *address, const int *l
   for (; left > 0; cycles++) {
     unsigned char busy[64] = {0};
     for (int word = 0; word < WORDS; word++) {
-      if (!wanted[word] || busy[word % t->banks]) continue;
-      busy[word % t->banks] = 1;
+      if (!wanted[word] || busy[word % banks]) continue;
+      busy[word % banks] = 1;
       wanted[word] = 0;
       left--;
     }
@@ -36,18 +35,31 @@ static int cycles_of_phase(const TargetInfo *t, const int *address, const int *l
   return cycles;
 }
 
+/* The lanes that AMD's machines serve together in reads of 16 bytes: groups of four. */
+static const int phases_of_gfx942[][4] = {{0, 20}, {32, 52}, {4, 16},  {36, 48},
+                                          {8, 28}, {40, 60}, {12, 24}, {44, 56}};
+static const int phases_of_gfx950[][4] = {
+    {0, 12, 20, 24}, {32, 44, 52, 56}, {4, 8, 16, 28}, {36, 40, 48, 60}};
+
+/* The lanes of a phase of such reads; 0: its lanes are consecutive. */
+static int listed_phase(const TargetInfo *t, int phase, int group[BANK_LANES]) {
+  bool is_950 = strcmp(t->name, "gfx950") == 0;
+  if (!is_950 && strcmp(t->name, "gfx942") != 0) return 0;
+  const int *first = is_950 ? phases_of_gfx950[phase] : phases_of_gfx942[phase];
+  int n = is_950 ? 16 : 8;
+  for (int i = 0; i < n; i++) group[i] = first[i / 4] + i % 4;
+  return n;
+}
+
 static int brute_cycles(const TargetInfo *t, const int *address, int lanes, int bytes,
                         bool is_read) {
   int width = bytes >= 16 ? t->phase16 : bytes == 8 ? t->phase8 : t->phase4, total = 0;
-  unsigned char done[BANK_LANES] = {0};
-  for (int l = 0; l < lanes; l++) {
-    int group[BANK_LANES], n = 0;
-    if (done[l]) continue;
-    bool paired = is_read && bytes >= 16 && t->pair16;
-    for (int i = 0; i < width; i++)
-      group[n++] = paired && i >= width / 2 ? (l + i - width / 2) ^ t->pair16 : l + i;
-    for (int i = 0; i < n; i++) done[group[i]] = 1;
-    total += cycles_of_phase(t, address, group, n, bytes);
+  bool is_wide = strcmp(t->name, "gfx950") == 0 && is_read && bytes >= 8;
+  if (is_wide) width *= 2;
+  for (int phase = 0; phase < lanes / width; phase++) {
+    int group[BANK_LANES], n = is_read && bytes >= 16 ? listed_phase(t, phase, group) : 0;
+    for (int i = 0; !n && i < width; i++) group[i] = phase * width + i;
+    total += cycles_of_phase(is_wide ? 64 : t->banks, address, group, width, bytes);
   }
   return total;
 }
@@ -93,6 +105,22 @@ TEST(gfx942_pairs_lanes_in_wide_reads) {
   for (int l = 0; l < 64; l++) a[l] = 16 * (l < 8 ? l ^ 4 : l); /* 0-3 and 4-7 are swapped */
   CHECK_INT(bank_cost(t, a, 64, 16, false).conflicts, 0);
   CHECK_INT(bank_cost(t, a, 64, 16, true).conflicts, 2); /* 0-3 and 20-23, 4-7 and 16-19 */
+}
+
+/* gfx950 has 64 banks for reads of 8 and 16 bytes only. */
+TEST(gfx950_is_wide_in_wide_reads) {
+  const TargetInfo *t = machine("gfx950");
+  int a[BANK_LANES], phase[BANK_LANES];
+  for (int bytes = 4; bytes <= 16; bytes *= 2) {
+    for (int l = 0; l < 64; l++) a[l] = bytes * l;
+    CHECK_INT(bank_cost(t, a, 64, bytes, false).cycles, bytes / 2); /* 128 bytes a cycle */
+    CHECK_INT(bank_cost(t, a, 64, bytes, true).cycles, bytes == 4 ? 2 : bytes / 4);
+    CHECK_INT(bank_number(t, bytes, true), bytes == 4 ? 32 : 64);
+    CHECK_INT(bank_number(t, bytes, false), 32);
+  }
+  bank_phases(t, 64, 16, true, phase);
+  for (int l = 0; l < 32; l++) CHECK_INT(phase[l], (l >> 2 ^ l >> 3 ^ l >> 4) & 1);
+  CHECK(phase[32] != phase[0] && phase[32] != phase[4]);
 }
 
 /* ---- known layouts --------------------------------------------------------------------------- */
@@ -212,6 +240,6 @@ TEST(choices_are_never_worse_than_rows) {
 }
 
 TESTS_MAIN(RUN(model_equals_definition) RUN(plain_cases) RUN(gfx942_pairs_lanes_in_wide_reads)
-               RUN(nvidia_swizzles_serve_ldmatrix) RUN(padding_by_8_bytes_serves_mfma_reads)
-                   RUN(a_transpose_is_free_both_ways) RUN(wide_accesses_stay_whole)
-                       RUN(choices_are_never_worse_than_rows))
+               RUN(gfx950_is_wide_in_wide_reads) RUN(nvidia_swizzles_serve_ldmatrix)
+                   RUN(padding_by_8_bytes_serves_mfma_reads) RUN(a_transpose_is_free_both_ways)
+                       RUN(wide_accesses_stay_whole) RUN(choices_are_never_worse_than_rows))

@@ -157,11 +157,13 @@ static bool has_two_addresses(const LoopInstr *i) {
   return contains(i, "read2") || contains(i, "write2") || contains(i, "2addr");
 }
 
-/* Without conflicts: as many cycles as the access has phases. */
+/* Without conflicts: as many cycles as the access has phases. Reads of two addresses or of 12 bytes
+ * are served like stores. */
 static int lds_cycles(const IsaImage *image, const LoopInstr *i) {
   int phase[BANK_LANES] = {0}, lanes = wave_lanes(image), most = 0;
-  bool is_read = contains(i, "read") || contains(i, "load");
   int bytes = lane_bytes(i);
+  bool is_read = (contains(i, "read") || contains(i, "load")) && !has_two_addresses(i);
+  is_read = is_read && bytes != 12;
   bank_phases(machine_of(image), lanes, bytes == 12 ? 16 : bytes, is_read, phase);
   for (int lane = 0; lane < lanes; lane++)
     if (phase[lane] > most) most = phase[lane];

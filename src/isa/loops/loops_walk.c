@@ -76,11 +76,16 @@ static int bank_cycles(Walk *x, const IsaInstr *i, bool is_read) {
   return cycles;
 }
 
+/* Two addresses are served like stores. */
+static bool is_plain_read(const char *text) {
+  bool is_read = strncmp(text, "ds_read", 7) == 0 || strncmp(text, "ds_load", 7) == 0;
+  return is_read && strncmp(text, "ds_read2", 8) != 0 && strncmp(text, "ds_load_2", 9) != 0;
+}
+
 static void step(Walk *x, const LoopInstr *at, const IsaInstr *i, int *lds) {
-  bool is_read = strncmp(at->text, "ds_read", 7) == 0 || strncmp(at->text, "ds_load", 7) == 0;
   switch (at->kind) {
   case LOOP_LDS:
-    *lds = bank_cycles(x, i, is_read);
+    *lds = bank_cycles(x, i, is_plain_read(at->text));
     set_results(x, i, false);
     break;
   case LOOP_VALU:
