@@ -1,11 +1,54 @@
 /* matrices.c: see matrices.h. */
 #include "target/matrices.h"
 
-int matrix_dim(const MemLayout *m) {
+/* ---- forms ---- */
+
+/* AMD's reads. In waves of 64 lanes (gfx950), each 16 lanes address the rows of a tile with 16
+ * columns, from left to right and from top to bottom, and the i-th of them gets column i (CDNA4 ISA,
+ * 11.4). Waves of 32 lanes (gfx1250): as in AMD's part of the Triton compiler (TargetFeatures.cpp). */
+static const MatrixForm forms[] = {
+    {64, 16, 64, "l0 l1", "l2 l3 r0 r1 l4 l5"},      /* ds_read_b64_tr_b16: 4 rows */
+    {64, 8, 64, "l0 l1 l2", "l3 r0 r1 r2 l4 l5"},    /* ds_read_b64_tr_b8: 8 rows */
+    {64, 4, 64, "l0 l1 l2 l3", "r0 r1 r2 r3 l4 l5"}, /* ds_read_b64_tr_b4: 16 rows */
+    {32, 16, 128, "l0 l1 l2", "r0 r1 r2 l3 l4"},     /* ds_load_tr16_b128 */
+    {32, 8, 64, "l0 l1 l2", "r0 r1 l3 r2 l4"},       /* ds_load_tr8_b64 */
+    {32, 4, 64, "l0 l1 l2 l3", "r0 r1 r2 l4 r3"},    /* ds_load_tr4_b64 */
+};
+
+const MatrixForm *matrix_form(int lanes, int bits) {
+  for (size_t i = 0; i < WV_LEN(forms); i++)
+    if (forms[i].lanes == lanes && forms[i].bits == bits) return &forms[i];
+  return NULL;
+}
+
+/* A number whose bits, lowest first, are those that the words name: "l0 l1 r0". */
+static int gathered(const char *words, int reg, int lane) {
+  int number = 0;
+  for (int bit = 0; *words; bit++, words += words[2] ? 3 : 2)
+    number |= ((*words == 'r' ? reg : lane) >> (words[1] - '0') & 1) << bit;
+  return number;
+}
+
+MatrixSource matrix_source(const MatrixForm *f, int reg, int lane) {
+  return (MatrixSource){gathered(f->lane, reg, lane), gathered(f->element, reg, lane)};
+}
+
+static const MatrixForm *form_of(const TargetInfo *t, int bits) {
+  return target_has(t, FEATURE_DS_TRANSPOSE) ? matrix_form(t->lanes, bits) : NULL;
+}
+
+bool matrix_is_read(const TargetInfo *t) {
+  return target_has(t, FEATURE_LDMATRIX) || target_has(t, FEATURE_DS_TRANSPOSE);
+}
+
+int matrix_dim(const TargetInfo *t, const MemLayout *m) {
+  const MatrixForm *form = form_of(t, m->bits);
   for (int d = m->dims - 1; d >= 0; d--)
-    if (mem_vector(m, d) * m->bits >= MATRIX_ROW_BITS) return d;
+    if (mem_vector(m, d) * m->bits >= (form ? form->row : MATRIX_ROW_BITS)) return d;
   return -1;
 }
+
+/* ---- layouts ---- */
 
 /* Every position is an element: nothing is read past the tile. */
 static bool stays_inside(const Layout *l) {
@@ -92,14 +135,15 @@ static bool gets_all(const MatrixPlan *p, const Layout *l, int along, int bits) 
   return true;
 }
 
-static bool waves_are_aligned(const Layout *l, int along, int bits) {
+/* `row`: the elements of a row. */
+static bool waves_are_aligned(const Layout *l, int along, int row) {
   const Digits *waves = &l->part[LAYOUT_WAVE];
   for (int i = 0; i < waves->n; i++)
-    if (waves->at[i].dim == along && waves->at[i].stride % (MATRIX_ROW_BITS / bits)) return false;
+    if (waves->at[i].dim == along && waves->at[i].stride % row) return false;
   return true;
 }
 
-bool matrix_plan(const Layout *l, int bits, int along, MatrixPlan *out) {
+static bool plan_ldmatrix(const Layout *l, int bits, int along, MatrixPlan *out) {
   Digits regs = l->part[LAYOUT_REG];
   int lanes_along = dim_of_lane(l, 4);
   *out = (MatrixPlan){.rows = layout_of(l->dims, l->extent), .each = 32 / bits};
@@ -112,5 +156,72 @@ bool matrix_plan(const Layout *l, int bits, int along, MatrixPlan *out) {
   layout_push(&out->rows, LAYOUT_LANE, out->transposed ? own.dim : lanes_along, MATRIX_ROWS, 1);
   add_matrices(out, &regs);
   out->rows.part[LAYOUT_WAVE] = l->part[LAYOUT_WAVE];
-  return gets_all(out, l, along, bits) && waves_are_aligned(l, along, bits);
+  return gets_all(out, l, along, bits) && waves_are_aligned(l, along, MATRIX_ROW_BITS / bits);
+}
+
+/* ---- layouts and forms ---- */
+
+/* By how much a register or a lane that is a power of two is away from the first; false: in more
+ * than one dim. */
+static bool find_step(const Layout *l, int reg, int lane, Digit *out) {
+  int from[LAYOUT_DIMS], at[LAYOUT_DIMS];
+  layout_at(l, 0, 0, 0, from);
+  layout_at(l, reg, lane, 0, at);
+  *out = (Digit){0, 2, 0};
+  for (int d = 0; d < l->dims; d++) {
+    if (at[d] == from[d]) continue;
+    if (out->stride) return false;
+    *out = (Digit){d, 2, at[d] - from[d]};
+  }
+  return true;
+}
+
+/* Lane by lane, where rows begin: a bit of the lane's number moves the row as the bit of the result
+ * moves the element. */
+static bool add_rows(const MatrixForm *f, const Layout *l, MatrixPlan *p) {
+  for (const char *word = f->lane; *word; word += word[2] ? 3 : 2) {
+    int by = 1 << (word[1] - '0');
+    Digit step;
+    if (!find_step(l, *word == 'r' ? by : 0, *word == 'l' ? by : 0, &step)) return false;
+    if (step.stride) layout_push(&p->rows, LAYOUT_LANE, step.dim, 2, step.stride);
+    else layout_repeat(&p->rows, LAYOUT_LANE, 2);
+  }
+  return true;
+}
+
+static bool gets_columns(const MatrixPlan *p, const Layout *l, int along) {
+  int row = p->form->row / p->form->bits, registers = layout_size(l, LAYOUT_REG);
+  for (int reg = 0; reg < registers; reg++)
+    for (int lane = 0; lane < p->form->lanes; lane++) {
+      MatrixSource from = matrix_source(p->form, reg % row, lane);
+      int begin[LAYOUT_DIMS], at[LAYOUT_DIMS];
+      layout_at(&p->rows, reg / row, from.lane, 0, begin);
+      layout_at(l, reg, lane, 0, at);
+      if (begin[along] % row) return false;
+      begin[along] += from.element;
+      for (int d = 0; d < l->dims; d++)
+        if (at[d] != begin[d]) return false;
+    }
+  return true;
+}
+
+static bool plan_form(const MatrixForm *f, const Layout *l, int along, MatrixPlan *out) {
+  Digits regs = l->part[LAYOUT_REG];
+  int row = f->row / f->bits;
+  *out = (MatrixPlan){.rows = layout_of(l->dims, l->extent), .count = 1, .each = row};
+  out->form = f;
+  out->transposed = true;
+  if (layout_size(l, LAYOUT_LANE) != f->lanes || !stays_inside(l)) return false;
+  for (int n = 1; n < row; n *= 2)
+    if (!take_registers(&regs, 2).radix) return false;
+  if (!add_rows(f, l, out)) return false;
+  out->rows.part[LAYOUT_REG] = regs;
+  out->rows.part[LAYOUT_WAVE] = l->part[LAYOUT_WAVE];
+  return gets_columns(out, l, along) && waves_are_aligned(l, along, row);
+}
+
+bool matrix_plan(const TargetInfo *t, const Layout *l, int bits, int along, MatrixPlan *out) {
+  const MatrixForm *form = form_of(t, bits);
+  if (target_has(t, FEATURE_LDMATRIX)) return plan_ldmatrix(l, bits, along, out);
+  return form && plan_form(form, l, along, out);
 }

@@ -43,11 +43,10 @@ static bool said(const Emitted *e, const char *words) {
 /* Machines that are not AMD's have them. */
 static bool is_of_others(OpKind kind) {
   static const OpKind rows[] = {
-      OP_ldmatrix,    OP_stmatrix,    OP_tma_load,    OP_tma_store,         OP_mbar_init,
-      OP_mbar_inval,  OP_mbar_expect, OP_mbar_arrive, OP_mbar_arrive_async, OP_mbar_wait,
-      OP_bulk_commit, OP_bulk_wait,   OP_wgmma,       OP_wgmma_fence,       OP_wgmma_commit,
-      OP_wgmma_wait,  OP_load_rows,   OP_store_rows,  OP_fence_proxy,       OP_inline_ptx,
-      OP_softsign};
+      OP_stmatrix,    OP_tma_load,    OP_tma_store,         OP_mbar_init,    OP_mbar_inval,
+      OP_mbar_expect, OP_mbar_arrive, OP_mbar_arrive_async, OP_mbar_wait,    OP_bulk_commit,
+      OP_bulk_wait,   OP_wgmma,       OP_wgmma_fence,       OP_wgmma_commit, OP_wgmma_wait,
+      OP_load_rows,   OP_store_rows,  OP_fence_proxy,       OP_inline_ptx,   OP_softsign};
   for (size_t i = 0; i < WV_LEN(rows); i++)
     if (rows[i] == kind) return true;
   return false;

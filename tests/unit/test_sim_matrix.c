@@ -103,6 +103,105 @@ TEST(forms) {
       }
 }
 
+/* ---- AMD's transposing reads ---- */
+
+typedef struct Columns {
+  DType dtype;
+  int lanes, n; /* elements that a lane addresses, and gets */
+} Columns;
+
+/* The element, counted in lane order, that register r of a lane gets. In waves of 64 lanes, 16 lanes
+ * address a tile of n rows and 16 columns in row-major order, and each gets a column. In waves of 32,
+ * tiles have n columns; those of 8 bits are two groups of four rows, the first and third of which
+ * belong to lanes 0 to 7; those of 4 bits, two groups of eight rows for each half of the wave. */
+static int column_element(const Columns *c, int lane, int r) {
+  if (c->lanes == 64) return lane / 16 * 16 * c->n + r * 16 + lane % 16;
+  if (c->n == 8 && dtype_info[c->dtype].bits == 16) return (lane / 8 * 8 + r) * 8 + lane % 8;
+  if (c->n == 8) return (lane / 16 * 16 + r / 4 * 8 + lane / 8 % 2 * 4 + r % 4) * 8 + lane % 8;
+  return (r / 8 * 16 + lane / 16 * 8 + r % 8) * 16 + lane % 16;
+}
+
+/* Lanes address rows in reverse order. */
+static const char *columns_text(Arena *a, const Columns *c) {
+  const char *t = dtype_info[c->dtype].name;
+  int all = c->lanes * c->n;
+  return arena_printf(
+      a,
+      "thread kernel @k(%%a: mem<%d, %s>, %%b: mem<%d, %s>)\n"
+      "  launch grid (1) block (%d) wave %d shared 1024\n{\n"
+      "  %%s = alloc {base = 0} : mem<%d, %s, shared>\n"
+      "  %%i = expr %d*$T0 : i32\n  %%j = expr %d - %d*$T0 : i32\n"
+      "  %%x = load %%a, %%i : vec<%d, %s>\n  store %%x, %%s, %%j\n  barrier wave\n"
+      "  %%m = ldmatrix %%s, %%j {columns} : vec<%d, %s>\n  store %%m, %%b, %%i\n}\n",
+      all, t, all, t, c->lanes, c->lanes, all, t, c->n, all - c->n, c->n, c->n, t, c->n, t);
+}
+
+static bool columns_move(Columns c, const char *target) {
+  Arena *a = arena_new();
+  Lab l = lab_open(columns_text(a, &c));
+  lab_tensor(&l, c.dtype, 1, c.lanes * c.n);
+  lab_tensor(&l, c.dtype, 1, c.lanes * c.n);
+  bool ok = sim_lab(&l, &(SimOptions){.machine = target_find(target).machine}, NULL);
+  if (!ok) lab_print_errors(&l);
+  for (int lane = 0; ok && lane < c.lanes; lane++)
+    for (int r = 0; r < c.n; r++)
+      ok = ok && get(&l, 1, lane * c.n + r) == get(&l, 0, column_element(&c, lane, r));
+  if (!ok) printf("%s in waves of %d\n", dtype_info[c.dtype].name, c.lanes);
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+TEST(columns) {
+  CHECK(columns_move((Columns){DTYPE_f16, 64, 4}, "gfx950"));
+  CHECK(columns_move((Columns){DTYPE_bf16, 64, 4}, "gfx950"));
+  CHECK(columns_move((Columns){DTYPE_i8, 64, 8}, "gfx950"));
+  CHECK(columns_move((Columns){DTYPE_f8e4m3fn, 64, 8}, "gfx950"));
+  CHECK(columns_move((Columns){DTYPE_i4, 64, 16}, "gfx950"));
+  CHECK(columns_move((Columns){DTYPE_f16, 32, 8}, "gfx1250"));
+  CHECK(columns_move((Columns){DTYPE_i8, 32, 8}, "gfx1250"));
+  CHECK(columns_move((Columns){DTYPE_i4, 32, 16}, "gfx1250"));
+}
+
+/* Two waves; each reads a tile that the other wrote. */
+static const char exchanged[] =
+    "thread kernel @k(%a: mem<512, f16>, %b: mem<512, f16>)\n"
+    "  launch grid (1) block (128) wave 64 shared 1024\n{\n"
+    "  %s = alloc {base = 0} : mem<512, f16, shared>\n"
+    "  %i = expr 4*$T0 : i32\n  %j = expr 4*Mod($T0 + 64, 128) : i32\n"
+    "  %x = load %a, %i : vec<4, f16>\n  store %x, %s, %i\n  barrier workgroup\n"
+    "  %m = ldmatrix %s, %j {columns} : vec<4, f16>\n  store %m, %b, %i\n}\n";
+
+static void fill_exchanged(Lab *l) {
+  lab_tensor(l, DTYPE_f16, 1, 512);
+  lab_tensor(l, DTYPE_f16, 1, 512);
+}
+
+static bool exchange_finds(const char *from, const char *to, const char *machine, const char *code,
+                           const char *blamed, const char *noted) {
+  Trial t = trial_edited(trial_text(exchanged), fill_exchanged, from, to);
+  t.options.machine = target_find(machine).machine;
+  return trial_finds(&t, code, blamed, noted);
+}
+
+TEST(misused_columns) {
+  const char *read = "ldmatrix %s", *index = "%j = expr 4*Mod($T0 + 64, 128) : i32";
+  CHECK(exchange_finds("  barrier workgroup\n", "", "gfx950", "E0803", read, "store %x"));
+  CHECK(exchange_finds(index, "%j = expr 4*Mod($T0 + 64, 127) + 2 : i32", "gfx950", "E0806", read,
+                       NULL));
+  CHECK(exchange_finds(index, "%j = expr 4*Mod($T0 + 64, 128) + 4 : i32", "gfx950", "E0801", read,
+                       NULL));
+  CHECK(exchange_finds("  store %x, %s, %i\n", "", "gfx950", "E0804", "store %m", NULL));
+  CHECK(exchange_finds("  %m = ldmatrix %s, %j {columns} : vec<4, f16>\n",
+                       "  %h = scalar 0.0 : f16\n  %e = splat %h : vec<4, f16>\n"
+                       "  %m = if ($T0 < 100) carry %p = %e {\n"
+                       "    %q = ldmatrix %s, %j {columns} : vec<4, f16>\n    yield %q\n  }\n",
+                       "gfx950", "E0805", read, NULL));
+  CHECK(exchange_finds("  barrier workgroup\n", "  barrier workgroup\n", "gfx942", "E0813", read,
+                       NULL));
+  CHECK(exchange_finds(" {columns}", "", "gfx950", "E0813", read, NULL));
+}
+
 /* ---- the fragments of mma.sync ---- */
 
 static const char product[] =
@@ -290,5 +389,5 @@ TEST(groups_beside_arrivals) {
   CHECK(trial_finds(&early, "E0803", "load %s", "copy_async %s, %j"));
 }
 
-TESTS_MAIN(RUN(forms) RUN(fragments) RUN(store) RUN(costs) RUN(copies_arrive)
-               RUN(groups_beside_arrivals))
+TESTS_MAIN(RUN(forms) RUN(columns) RUN(misused_columns) RUN(fragments) RUN(store) RUN(costs)
+               RUN(copies_arrive) RUN(groups_beside_arrivals))

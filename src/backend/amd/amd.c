@@ -48,6 +48,7 @@ static void open_ids(Llvm *p, const LaunchSpec *launch) {
 static LlvmFn *const writer[OP_COUNT] = {
     [OP_alloc] = amd_alloc,
     [OP_load] = amd_load,
+    [OP_ldmatrix] = amd_ldmatrix,
     [OP_store] = amd_store,
     [OP_prefetch] = llvm_nothing,
     [OP_atomic] = amd_atomic,

@@ -403,6 +403,56 @@ void amd_load(Llvm *p, const Op *op) {
   llvm_held_set(p, h, a.width, part);
 }
 
+/* By lanes of a wave and bits of an element. */
+static const struct {
+  int lanes, bits;
+  const char *name, *type;
+} transposing[] = {
+    {64, 16, "ds.read.tr16.b64", "<4 x i16>"}, {64, 8, "ds.read.tr8.b64", "<2 x i32>"},
+    {64, 4, "ds.read.tr4.b64", "<2 x i32>"},   {32, 16, "ds.load.tr16.b128", "<8 x i16>"},
+    {32, 8, "ds.load.tr8.b64", "<2 x i32>"},   {32, 4, "ds.load.tr4.b64", "<2 x i32>"},
+};
+
+/* "<4 x i16>": v4i16 */
+static const char *type_suffix(Llvm *p, const char *type) {
+  return arena_printf(p->arena, "v%c%.3s", type[1], type + 5);
+}
+
+/* A row begins at a whole byte, whether that can be proved or not. */
+static const char *row_pointer(Llvm *p, const Op *op) {
+  int n = op->results[0].type->n;
+  Access a = nibbles_of(p, op, 0, n);
+  if (is_nibble(a.dtype) && !is_bytes(p, op, 0, n)) return nibble_at(&a, 0, 0).at;
+  a.address = amd_address(p, op, 0, op_imm(op, ATTR_imm));
+  return amd_pointer(p, &a.address);
+}
+
+static const char *transposed_load(Llvm *p, const Op *op, size_t i) {
+  const char *type = transposing[i].type, *at = row_pointer(p, op);
+  const char *name =
+      arena_printf(p->arena, "llvm.amdgcn.%s.%s", transposing[i].name, type_suffix(p, type));
+  llvm_declare(p, arena_printf(p->arena, "declare %s @%s(ptr addrspace(3))", type, name));
+  return llvm_let(p, "call %s @%s(ptr addrspace(3) %s)%s", type, name, at, amd_apart(p, false));
+}
+
+void amd_ldmatrix(Llvm *p, const Op *op) {
+  DType t = op->args[0]->type->dtype;
+  Held *h = llvm_held_new(p, &op->results[0]);
+  size_t i = 0;
+  while (i < WV_LEN(transposing) && (transposing[i].lanes != p->amd->target->lanes ||
+                                     transposing[i].bits != dtype_info[t].bits))
+    i++;
+  if (!op_has(op, ATTR_columns) || i == WV_LEN(transposing) ||
+      !amd_knows(p->amd, transposing[i].name)) {
+    llvm_fail(p, op, "this form of `ldmatrix`");
+    return;
+  }
+  const char *v = transposed_load(p, op, i), *elem = is_nibble(t) ? "i8" : memory_elem(t);
+  if (is_nibble(t)) h = h->packed = llvm_packed_new(p, h);
+  v = amd_recast(p, transposing[i].type, v, llvm_vec_type(p, elem, h->n));
+  llvm_held_set(p, h, h->n, arena_copy(p->arena, &v, sizeof v));
+}
+
 void amd_store(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]);
   if (is_refused(p, op)) return;

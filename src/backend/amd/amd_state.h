@@ -101,7 +101,7 @@ const char *amd_reduce_angle(Llvm *p, int n, const char *x);
 
 /* ---- amd_memory.c ---- */
 
-LlvmFn amd_alloc, amd_load, amd_store, amd_atomic, amd_copy_async;
+LlvmFn amd_alloc, amd_load, amd_ldmatrix, amd_store, amd_atomic, amd_copy_async;
 void amd_find_idle(Llvm *p); /* fills in `idle`; `lds` is known */
 
 /* ---- amd_mma.c ---- */

@@ -1,4 +1,5 @@
-/* sim_matrix.c: moves 8x8 matrices of 16-bit units between shared memory and registers.
+/* sim_matrix.c: moves matrices between shared memory and registers: 8x8 ones of 16-bit units, and
+ * those of target/matrices.c.
  *
  * Lane 8i + r addresses row r of matrix i: 16 bytes. Register i of lane 4r + c holds units 2c and
  * 2c + 1 of row r of matrix i; transposed, unit r of rows 2c and 2c + 1. For ordering, a unit is
@@ -6,6 +7,7 @@
  * wave are separate threads. */
 #include "backend/sim/sim_state.h"
 #include "target/banks.h"
+#include "target/matrices.h"
 
 enum { ROWS = 8, ROW_BYTES = 16 };
 
@@ -18,7 +20,10 @@ typedef struct Matrices {
   int64_t row[64];
   uint64_t named; /* lanes that address an accessible row */
   bool transposed;
+  const MatrixForm *form; /* NULL: 8x8 matrices */
 } Matrices;
+
+static int row_bytes(const Matrices *m) { return m->form ? m->form->row / 8 : ROW_BYTES; }
 
 static void count_cost(const Matrices *m) {
   int address[BANK_LANES];
@@ -28,26 +33,28 @@ static void count_cost(const Matrices *m) {
   bool is_read = op_info[m->s->op->kind].flags & OPF_READS;
   m->s->cost.shared++;
   m->s->cost.conflicts +=
-      (uint64_t)bank_cost(sim->machine, address, sim->wave, ROW_BYTES, is_read).conflicts;
+      (uint64_t)bank_cost(sim->machine, address, sim->wave, row_bytes(m), is_read).conflicts;
 }
 
 /* Memory and offset are operands `at` and `at` + 1. */
 static Matrices open_matrices(Wave *w, SimOp *s, const Value *v, int at) {
   const Op *op = s->op;
   Matrices m = {.w = w, .s = s, .b = w->sim->buffer[op->args[at]->id], .v = v};
-  int bits = dtype_info[m.b->dtype].bits, elements = 8 * ROW_BYTES / bits;
+  int bits = dtype_info[m.b->dtype].bits;
+  if (op_has(op, ATTR_columns)) m.form = matrix_form(w->sim->wave, bits);
+  int elements = 8 * row_bytes(&m) / bits;
   m.per = 32 / bits;
   m.count = v->type->n / m.per;
   m.transposed = op_has(op, ATTR_transposed);
   wave_full(w, s);
   const Attr *imm = op_attr(op, ATTR_imm);
-  uint64_t naming = w->mask & ((UINT64_C(1) << ROWS * m.count) - 1);
+  uint64_t naming = m.form ? w->mask : w->mask & ((UINT64_C(1) << ROWS * m.count) - 1);
   wave_check_use(w, s, op->args[at + 1], naming, "an address");
   EACH_LANE(l, naming & ~wave_undef(w, op->args[at + 1])[0]) {
     m.row[l] = wave_regs(w, op->args[at + 1])[l].i + (imm ? imm->integer : 0);
     bool fits = access_inside(w, s, m.b, m.row[l], l) &&
                 access_inside(w, s, m.b, m.row[l] + elements - 1, l) &&
-                access_aligned(w, s, m.b, m.row[l], ROW_BYTES, l);
+                access_aligned(w, s, m.b, m.row[l], row_bytes(&m), l);
     m.named |= (uint64_t)fits << l;
   }
   count_cost(&m);
@@ -59,6 +66,10 @@ static Matrices open_matrices(Wave *w, SimOp *s, const Value *v, int at) {
 static int64_t element_of(const Matrices *m, int lane, int e) {
   int matrix = e / m->per, within = e % m->per, unit = m->per / 2;
   int row = lane / 4, column = lane % 4 * m->per + within;
+  if (m->form) {
+    MatrixSource from = matrix_source(m->form, e, lane);
+    return m->named >> from.lane & 1 ? m->row[from.lane] + from.element : -1;
+  }
   if (m->transposed) {
     row = lane % 4 * 2 + within / unit;
     column = lane / 4 * unit + within % unit;

@@ -493,6 +493,7 @@ static unsigned needed_features(const Op *op) {
       [OP_tma_store] = FEATURE_TMA,
   };
   if (op->kind == OP_copy_async && op_has(op, ATTR_counted)) return FEATURE_DIRECT_LDS;
+  if (op->kind == OP_ldmatrix && op_has(op, ATTR_columns)) return FEATURE_DS_TRANSPOSE;
   if (op->kind == OP_barrier && op_has(op, ATTR_bar)) return FEATURE_NAMED_BARRIER;
   if (op_has(op, ATTR_peer) || op_has(op, ATTR_multicast)) return needs[op->kind] | FEATURE_CLUSTER;
   return needs[op->kind];

@@ -4,8 +4,10 @@
  * an i1 for the whole access or one per element. */
 #include <string.h>
 
+#include "ir/dtype.h"
 #include "ir/infer/infer.h"
 #include "target/im2col.h"
+#include "target/matrices.h"
 
 static bool is_integer(const Type *t) {
   DTypeClass class = dtype_info[t->dtype].class;
@@ -207,8 +209,27 @@ static bool check_matrices(const Infer *in, const Type *t) {
                     infer_shown(in, t));
 }
 
+/* A lane gets as many elements as it addresses. */
+static bool check_columns(const Infer *in, const Type *t) {
+  const LaunchSpec *launch = kernel_launch(in->k);
+  int lanes = launch ? launch->lanes : 0, bits = dtype_memory_bits(t->dtype);
+  const MatrixForm *form = matrix_form(lanes, bits);
+  if (op_has(in->op, ATTR_transposed))
+    return INFER_FAIL(in, E0318, "`ldmatrix` is either `transposed` or reads `columns`");
+  if (!form || bits != dtype_info[t->dtype].bits)
+    return INFER_FAIL(in, E0318,
+                      "`ldmatrix {columns}` of %s in a wave of %d lanes: elements have 4, 8 or 16 "
+                      "bits, waves 32 or 64 lanes",
+                      infer_shown(in, t), lanes);
+  if (t->n * bits == form->row) return true;
+  return INFER_FAIL(in, E0318, "`ldmatrix {columns}` of %s in a wave of %d lanes gets %d elements",
+                    infer_shown(in, t), lanes, form->row / bits);
+}
+
 bool rule_ldmatrix(Infer *in) {
-  return need_shared(in, 0) && rule_load(in) && check_matrices(in, in->given);
+  if (!need_shared(in, 0) || !rule_load(in)) return false;
+  return op_has(in->op, ATTR_columns) ? check_columns(in, in->given)
+                                      : check_matrices(in, in->given);
 }
 
 bool rule_stmatrix(Infer *in) {

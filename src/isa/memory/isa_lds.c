@@ -210,6 +210,76 @@ static void step_read(IsaWave *w, const IsaInstr *i) {
   isa_fill(w, &i->d[0], i->d[0].count, ISA_DS, isa_issue(w, ISA_DS));
 }
 
+/* ---- transposing loads ---- */
+
+/* Where element `e` of lane l's result is: the lane that addresses it, and its number there. */
+typedef struct Origin {
+  int lane, element;
+} Origin;
+
+/* gfx950: 16 lanes address the rows of a tile with 16 columns, each lane as many adjacent elements as
+ * the tile has rows; the i-th lane gets column i. */
+static Origin origin_in_16(int lane, int e, int n) {
+  int column = lane % 16, pieces = 16 / n; /* of a row */
+  return (Origin){lane - column + e * pieces + column / n, column % n};
+}
+
+/* gfx1250: lanes are in groups of as many as a lane has elements; in 8 and 4 bits, each of the halves
+ * of a wave gets every other group of four or eight rows. */
+static Origin origin_in_32(int lane, int e, int n, int bits) {
+  int column = lane % n, half = bits == 8 ? 4 : 8;
+  if (bits == 16) return (Origin){lane - column + e, column};
+  int group = bits == 8 ? lane / 8 % 2 : lane / 16, upper = bits == 8 ? lane / 16 * 16 : 0;
+  return (Origin){upper + e / half * 2 * half + group * half + e % half, column};
+}
+
+static uint32_t element_bits(const uint8_t *row, int bits, int element) {
+  uint32_t v = 0;
+  for (int b = 0; b < bits; b++) {
+    int at = element * bits + b;
+    v |= (uint32_t)(row[at / 8] >> at % 8 & 1) << b;
+  }
+  return v;
+}
+
+/* All lanes take part, and addresses are multiples of the size, of 16 for 12 bytes. */
+static bool read_rows(IsaWave *w, const IsaInstr *i, uint32_t bytes,
+                      const uint8_t *row[ISA_LANES]) {
+  uint32_t align = bytes == 12 ? 16 : bytes;
+  uint64_t every = w->k->lanes == 64 ? UINT64_MAX : (UINT64_C(1) << w->k->lanes) - 1;
+  if ((isa_exec(w) & every) != every)
+    return isa_fault(w, ISA_UNKNOWN, -1, "a transposing read while some lanes are inactive"), false;
+  for (int l = 0; l < w->k->lanes; l++) {
+    uint32_t at = element_at(i, w->v[i->s[0].index][l], 0);
+    if (at % align)
+      return isa_fault(w, ISA_UNALIGNED, l, "LDS byte %u is not a multiple of %u", at, align),
+             false;
+    row[l] = isa_lds(w, l, at, bytes, ISA_READS, ISA_DS, 0);
+    if (!row[l]) return false;
+  }
+  return true;
+}
+
+/* param: bytes of a lane, bits of an element */
+static void step_read_transposed(IsaWave *w, const IsaInstr *i) {
+  int bytes = i->row->param[0], bits = i->row->param[1], n = bytes * 8 / bits;
+  const uint8_t *row[ISA_LANES];
+  if (!read_rows(w, i, (uint32_t)bytes, row)) return;
+  for (int l = 0; l < w->k->lanes; l++) {
+    uint64_t words[2] = {0};
+    uint8_t *to = (uint8_t *)words;
+    for (int e = 0; e < n; e++) {
+      Origin from = w->k->lanes == 64 ? origin_in_16(l, e, n) : origin_in_32(l, e, n, bits);
+      uint32_t v = element_bits(row[from.lane], bits, from.element);
+      for (int b = 0; b < bits; b++)
+        to[(e * bits + b) / 8] |= (uint8_t)((v >> b & 1) << (e * bits + b) % 8);
+    }
+    for (int word = 0; word < bytes / 4; word++)
+      memcpy(&w->v[i->d[0].index + word][l], to + 4 * word, 4);
+  }
+  isa_fill(w, &i->d[0], i->d[0].count, ISA_DS, isa_issue(w, ISA_DS));
+}
+
 static void step_write(IsaWave *w, const IsaInstr *i) {
   uint64_t exec = isa_exec(w);
   uint32_t bytes = (uint32_t)i->row->param[0], number = isa_issue(w, ISA_DS);
@@ -228,7 +298,8 @@ static void step_write(IsaWave *w, const IsaInstr *i) {
 }
 
 bool isa_lds_addresses(const IsaWave *w, const IsaInstr *i, int element, uint32_t *at) {
-  if ((i->step != step_read && i->step != step_write) || element >= elements(i)) return false;
+  bool known = i->step == step_read || i->step == step_write || i->step == step_read_transposed;
+  if (!known || element >= elements(i)) return false;
   for (int l = 0; l < w->k->lanes; l++) at[l] = element_at(i, w->v[i->s[0].index][l], element);
   return true;
 }
@@ -270,6 +341,10 @@ static void step_atomic(IsaWave *w, const IsaInstr *i) {
   {                                                                                                \
     "ds_write_" old, "ds_store_" new, "=av", step_write, NULL, NULL, { bytes, 0, part, 1 }         \
   }
+#define TRANSPOSED(name, bytes, bits)                                                              \
+  {                                                                                                \
+    name, "", "v=a", step_read_transposed, NULL, NULL, { bytes, bits, 0, 1 }                       \
+  }
 #define LDS_ATOMIC(op, name, type, bytes)                                                          \
   {"ds_" name "_" type, "", "=av", step_atomic, NULL, NULL, {bytes, op, 0, 0}},                    \
       {"ds_" name "_rtn_" type, "", "v=av", step_atomic, NULL, NULL, {bytes, op, 0, 0}},
@@ -297,6 +372,13 @@ static const IsaRow rows_of_lds[] = {
     WRITE("b64", "b64", 8, PART_WORDS),
     WRITE("b96", "b96", 12, PART_WORDS),
     WRITE("b128", "b128", 16, PART_WORDS),
+    TRANSPOSED("ds_read_b64_tr_b16", 8, 16),
+    TRANSPOSED("ds_read_b64_tr_b8", 8, 8),
+    TRANSPOSED("ds_read_b64_tr_b4", 8, 4),
+    TRANSPOSED("ds_read_b96_tr_b6", 12, 6),
+    TRANSPOSED("ds_load_tr16_b128", 16, 16),
+    TRANSPOSED("ds_load_tr8_b64", 8, 8),
+    TRANSPOSED("ds_load_tr4_b64", 8, 4),
     {"ds_read2_b32", "ds_load_2addr_b32", "v=a", step_read, NULL, NULL, {4, 0, 0, 2}},
     {"ds_read2_b64", "ds_load_2addr_b64", "v=a", step_read, NULL, NULL, {8, 0, 0, 2}},
     {"ds_read2st64_b32", "ds_load_2addr_stride64_b32", "v=a", step_read, NULL, NULL, {4, 0, 0, 64}},

@@ -6,8 +6,9 @@
  *     %r = expr ... the beginning of the row that this lane addresses ... : i32
  *     %x = ldmatrix %s, %r : vec<8, f16>
  *
- * One instruction replaces four loads or stores of the same bytes; transposed, eight. The layouts
- * that it can fill are found in target/matrices.h. All lanes of a wave must take part, so none of
+ * One instruction replaces four loads or stores of the same bytes; transposed, eight. AMD's
+ * transposing reads, `ldmatrix {columns}`, replace a load of each element. The layouts that they can
+ * fill are found in target/matrices.h. All lanes of a wave must take part, so none of
  * them may have diverged. */
 #include "ir/ops/alloc_layout.h"
 #include "lower_threads/lower.h"
@@ -30,24 +31,25 @@ static bool open_matrices(Lower *l, const Op *op, const Value *tile, const Value
   MemLayout m;
   if (!tile->layout || !alloc || alloc->kind != OP_alloc || !alloc_slot_layout(alloc, &m))
     return false;
-  int along = matrix_dim(&m);
+  int along = matrix_dim(l->machine.target, &m);
   if (along < 0 || !is_by_name(op, tile, memory, &m)) return false;
   if (uniform_around(l->uniform, op).level > UNIFORM_WAVE) return false;
-  if (!matrix_plan(tile->layout, m.bits, along, plan)) return false;
+  if (!matrix_plan(l->machine.target, tile->layout, m.bits, along, plan)) return false;
   return open_access(l, op, l->bounds[op->id], &plan->rows, rows) && !rows->tests.n;
 }
 
 static int matrix_attrs(const LaneOffset *row, const MatrixPlan *plan, Attr *out) {
   int n = 0;
   if (row->imm) out[n++] = (Attr){.key = ATTR_imm, .integer = row->imm};
-  if (plan->transposed) out[n++] = (Attr){.key = ATTR_transposed};
+  if (plan->form) out[n++] = (Attr){.key = ATTR_columns};
+  else if (plan->transposed) out[n++] = (Attr){.key = ATTR_transposed};
   return n;
 }
 
 Value *lower_read_matrices(Lower *l, const Op *op) {
   MatrixPlan *plan = ARENA_NEW(l->arena, MatrixPlan);
   LaneAccess a;
-  if (!target_has(l->machine.target, FEATURE_LDMATRIX) || op->nargs > 1) return NULL;
+  if (!matrix_is_read(l->machine.target) || op->nargs > 1) return NULL;
   if (!open_matrices(l, op, &op->results[0], op->args[0], plan, &a)) return NULL;
   int n = layout_size(a.layout, LAYOUT_REG);
   const Type *type = type_vec(l->k->cx, plan->count * plan->each, a.memory->type->dtype);

@@ -22,6 +22,7 @@
 #include "target/descriptor.h"
 #include "target/matrices.h"
 #include "transform/copy/copy_mode.h"
+#include "transform/copy/copy_order.h"
 #include "transform/copy/copy_plan.h"
 
 /* A narrower asynchronous copy issues more accesses to global memory. */
@@ -45,7 +46,8 @@ typedef struct Visit {
   int vector;
   int axis[LAYOUT_DIMS]; /* for each dim of the allocation, the dim of the layout; -1: it stays
                           * at 0 */
-  const MemLayout *rows;
+  const CopyOrder *order;
+  int matrix;   /* bytes of a matrix's row that a lane addresses; 0: it reads its own elements */
   int issue;    /* cost of an access besides the banks */
   int *element; /* by step and lane: its row-major index, or -1 */
   int lanes;
@@ -59,10 +61,11 @@ static int visit_element(const void *cx, int step, int lane) {
 static int element_at(const Visit *v, const int coord[LAYOUT_DIMS]) {
   int number = 0;
   if (layout_number(&v->layout, coord) < 0) return -1;
-  for (int d = 0; d < v->rows->dims; d++) {
-    int at = v->axis[d] >= 0 ? coord[v->axis[d]] : 0;
-    if (at >= v->rows->extent[d]) return -1;
-    number = number * v->rows->extent[d] + at;
+  for (int i = 0; i < v->order->n; i++) {
+    const Digit *digit = &v->order->at[i];
+    int at = v->axis[digit->dim] >= 0 ? coord[v->axis[digit->dim]] : 0;
+    if (at >= v->order->extent[digit->dim]) return -1;
+    number = number * digit->radix + at / digit->stride % digit->radix;
   }
   return number;
 }
@@ -94,12 +97,22 @@ static int trips_of(const Copies *c, const Op *op) {
   return (int)all;
 }
 
+/* Rows of matrices: each lane addresses one, and each instruction is a step. */
+static bool visit_matrices(const Copies *c, int bits, Visit *v) {
+  MatrixPlan plan;
+  int along = v->axis[v->order->inner];
+  if (along < 0 || !matrix_plan(c->machine->target, &v->layout, bits, along, &plan)) return false;
+  v->layout = plan.rows;
+  v->matrix = plan.form ? plan.form->row / 8 : MATRIX_ROW_BITS / 8;
+  return true;
+}
+
 /* The layout with which an op accesses an allocation by name; false: unknown. */
-static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Visit *out) {
+static bool visit_of(Copies *c, const MemoryUse *use, int bits, const CopyOrder *o, Visit *out) {
   const Op *op = use->op;
   const Type *tile, *memory = c->m->memories.at[use->memory]->type;
   CopyPlan plan;
-  *out = (Visit){.rows = rows, .issue = ISSUE};
+  *out = (Visit){.order = o, .issue = ISSUE};
   if (op->kind == OP_copy) {
     if (!copy_plan(c->d, c->machine, c->bounds[op->id], &plan)) return false;
     out->layout = plan.layout;
@@ -116,21 +129,27 @@ static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Vis
     for (int i = 0; i < tile->rank; i++)
       if (dim_base(tile->dims[i]) == dim_base(memory->dims[d])) out->axis[d] = i;
   }
-  return true;
+  bool by_columns = op->kind != OP_copy && o->inner != memory->rank - 1;
+  return !by_columns || visit_matrices(c, bits, out);
+}
+
+/* LLVM joins two reads of 8 bytes, which are then served like stores, by fewer banks. */
+static bool is_joined(const Copies *c, const Visit *v, int bytes) {
+  return c->machine->target->wide && bytes == 8 && !v->matrix;
 }
 
 /* Patterns of all uses, with accesses of at most `bytes`; -1: one of them cannot be judged. */
-static int find_patterns(Copies *c, int memory, const MemLayout *rows, int bytes,
+static int find_patterns(Copies *c, int memory, int bits, const CopyOrder *o, int bytes,
                          BankPattern *out) {
-  int n = 0, last = rows->dims - 1;
+  int n = 0;
   for (int i = 0; i < c->m->uses.n; i++) {
     const MemoryUse *use = &c->m->uses.at[i];
     Visit *v = ARENA_NEW(c->arena, Visit);
     if (use->memory != memory) continue;
-    if (!visit_of(c, use, rows, v)) return -1;
-    v->vector =
-        v->axis[last] >= 0 ? layout_vector(&v->layout, v->axis[last], rows->bits, bytes) : 1;
-    int each = v->vector * rows->bits / 8;
+    if (!visit_of(c, use, bits, o, v)) return -1;
+    int inner = v->axis[o->inner];
+    v->vector = inner >= 0 && !v->matrix ? layout_vector(&v->layout, inner, bits, bytes) : 1;
+    int each = v->matrix ? v->matrix : v->vector * bits / 8;
     if (each < 1) return -1;
     int steps = layout_size(&v->layout, LAYOUT_REG) / v->vector;
     v->lanes = c->machine->lanes;
@@ -140,7 +159,7 @@ static int find_patterns(Copies *c, int memory, const MemLayout *rows, int bytes
                              .steps = steps,
                              .lanes = v->lanes,
                              .bytes = each,
-                             .is_read = use->how == TOUCH_READ,
+                             .is_read = use->how == TOUCH_READ && !is_joined(c, v, each),
                              .weight = trips_of(c, use->op)};
   }
   return n;
@@ -233,18 +252,24 @@ static bool reads_by_columns(const Copies *c, int memory, int bits, int inner) {
     if (!v || op_has(use->op, ATTR_mapping) || !v->layout || v->type->rank != t->rank) return false;
     for (int d = 0; d < t->rank; d++)
       if (v->type->dims[d] != t->dims[d]) return false;
-    if (!matrix_plan(v->layout, bits, inner, &plan) || !plan.transposed) return false;
+    if (!matrix_plan(c->machine->target, v->layout, bits, inner, &plan) || !plan.transposed)
+      return false;
   }
   return true;
 }
 
 /* A tensor that is contiguous along another dim than its tile is stored as it is, so that many
- * bytes are copied at once: ldmatrix transposes what it reads. */
-static bool lay_out_by_columns(const Copies *c, int memory, const MemLayout *rows, MemLayout *out) {
-  int inner = contiguous_dim(c, memory);
-  if (!target_has(c->machine->target, FEATURE_LDMATRIX) || inner < 0 || inner == rows->dims - 1)
-    return false;
-  return reads_by_columns(c, memory, rows->bits, inner) && swizzled_boxes(c, rows, inner, out);
+ * bytes are copied at once: ldmatrix transposes what it reads. Returns the dim that is then
+ * contiguous. */
+static int inner_dim(const Copies *c, int memory, const MemLayout *rows) {
+  int inner = contiguous_dim(c, memory), last = rows->dims - 1;
+  if (!matrix_is_read(c->machine->target) || inner < 0 || inner == last) return last;
+  return reads_by_columns(c, memory, rows->bits, inner) ? inner : last;
+}
+
+/* As a copy engine delivers them. */
+static bool lay_out_boxes(const Copies *c, const MemLayout *rows, int inner, MemLayout *out) {
+  return target_has(c->machine->target, FEATURE_LDMATRIX) && swizzled_boxes(c, rows, inner, out);
 }
 
 /* ---- allocations ---- */
@@ -273,8 +298,10 @@ static BankChoice choose_layout(const Copies *c, const BankTile *tile, const Mem
 
 /* Tries the widest accesses first. Narrower ones may be cheaper: keeping more elements together
  * spreads fewer of them over the banks. */
-static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *rows,
-                             BankChoice *best, BankChoice *plain) {
+static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *natural,
+                             const CopyOrder *order, BankChoice *best, BankChoice *plain) {
+  MemLayout ordered = copy_order_rows(order, natural->bits);
+  const MemLayout *rows = &ordered;
   BankTile tile = {.dims = rows->dims, .bits = rows->bits};
   tile.is_plain = distribute_is_off(c->d, CONSTRAINT_swizzle);
   BankPattern *patterns = ARENA_ARRAY(c->arena, BankPattern, c->m->uses.n + 1);
@@ -287,14 +314,45 @@ static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *
   best->found = plain->found = false;
   for (int bytes = c->machine->target->shared_access; bytes >= 1; bytes /= 2) {
     if (best->found && (best->conflicts == 0 || bytes < BANK_BYTES)) break;
-    tile.npatterns = find_patterns(c, memory, rows, bytes, patterns);
+    tile.npatterns = find_patterns(c, memory, rows->bits, order, bytes, patterns);
     if (tile.npatterns < 1) return false;
     BankChoice choice = choose_layout(c, &tile, rows);
     int64_t cost = cost_of(&tile, &choice);
     if (!plain->found) *plain = bank_judge(c->machine->target, &tile, rows);
     if (choice.found && (!best->found || cost < least)) *best = choice, least = cost;
   }
+  best->layout = copy_order_undo(order, &best->layout);
+  plain->layout = copy_order_undo(order, &plain->layout);
   return best->found;
+}
+
+/* The rows that the lanes address in the first read of the allocation. */
+static bool find_rows(const Copies *c, int memory, int bits, int inner, Layout *out) {
+  MatrixPlan plan;
+  for (int i = 0; i < c->m->uses.n; i++) {
+    const MemoryUse *use = &c->m->uses.at[i];
+    if (use->memory != memory || use->op->kind != OP_read) continue;
+    const Layout *l = use->op->results[0].layout;
+    return matrix_plan(c->machine->target, l, bits, inner, &plan) && (*out = plan.rows, true);
+  }
+  return false;
+}
+
+/* With dim `inner` contiguous. If that gives conflicts, rows that are read together are stored
+ * together, unless copies without registers need them in order. */
+static bool lay_out_by_columns(Copies *c, Op *alloc, int memory, const MemLayout *rows, int inner,
+                               BankChoice *best, BankChoice *plain) {
+  CopyOrder order = copy_order_with(rows, inner);
+  BankChoice other, other_plain;
+  Layout lanes;
+  if (!target_has(c->machine->target, FEATURE_DS_TRANSPOSE)) return false;
+  if (!lay_out_by_banks(c, alloc, memory, rows, &order, best, plain)) return false;
+  if (!best->conflicts || copy_wants_direct(&c->modes)) return true;
+  if (!find_rows(c, memory, rows->bits, inner, &lanes)) return true;
+  if (!copy_order_by_lanes(rows, &lanes, inner, &order)) return true;
+  bool found = lay_out_by_banks(c, alloc, memory, rows, &order, &other, &other_plain);
+  if (found && other.cycles < best->cycles) *best = other;
+  return true;
 }
 
 static void set_layout(Copies *c, Op *alloc, const MemLayout *m) {
@@ -342,20 +400,25 @@ static void lay_out(Copies *c, int memory) {
     if (lay_out_operand(c, &operands, memory, &swizzled)) set_operand(c, alloc, v, &swizzled);
     return;
   }
-  if (lay_out_by_columns(c, memory, &rows, &swizzled)) {
+  int inner = inner_dim(c, memory, &rows), last = rows.dims - 1;
+  if (inner != last && lay_out_boxes(c, &rows, inner, &swizzled)) {
     set_layout(c, alloc, &swizzled);
     diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` has the layout %s, like its tensor",
              memory_name(c->k, v), layout_text(c, &swizzled));
     return;
   }
-  if (!lay_out_by_banks(c, alloc, memory, &rows, &best, &plain)) return;
+  bool by_columns =
+      inner != last && lay_out_by_columns(c, alloc, memory, &rows, inner, &best, &plain);
+  CopyOrder natural = copy_order_with(&rows, last);
+  if (!by_columns && !lay_out_by_banks(c, alloc, memory, &rows, &natural, &best, &plain)) return;
+  if (mem_equal(&best.layout, &rows) && !best.conflicts) return;
   if (!mem_equal(&best.layout, &rows)) set_layout(c, alloc, &best.layout);
-  else if (!best.conflicts) return;
-  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` has the layout %s",
-                     memory_name(c->k, v), layout_text(c, &best.layout));
+  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` has the layout %s%s",
+                     memory_name(c->k, v), layout_text(c, &best.layout),
+                     by_columns ? ", like its tensor" : "");
   diag_note(&c->k->cx->diags, d, (Span){0}, "%lld bank conflicts in %lld cycles",
             (long long)best.conflicts, (long long)best.cycles);
-  if (plain.found && !mem_equal(&best.layout, &rows))
+  if (plain.found && !mem_equal(&best.layout, &plain.layout))
     diag_note(&c->k->cx->diags, d, (Span){0}, "unpadded rows: %lld conflicts in %lld cycles",
               (long long)plain.conflicts, (long long)plain.cycles);
 }

@@ -95,11 +95,12 @@ static ExpandFn *const expand[OP_COUNT] = {
     [OP_wave_mma] = expand_wave_mma,
 };
 
-static int verdict(const TargetInfo *t, OpKind op) {
+static int verdict(const TargetInfo *t, const Op *op) {
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     const LegalRow *row = &rows[i];
-    if (row->op != op || !(row->where >> t->vendor & 1)) continue;
-    if (!(t->features & row->natively)) return row->otherwise;
+    if (row->op != op->kind || !(row->where >> t->vendor & 1)) continue;
+    unsigned natively = op_has(op, ATTR_columns) ? FEATURE_DS_TRANSPOSE : row->natively;
+    if (!(t->features & natively)) return row->otherwise;
   }
   return NATIVE;
 }
@@ -133,13 +134,14 @@ static bool take_meaning(Legal *l, Op *op) {
 static bool legalise_op(Legal *l, Op *op) {
   if (op->kind == OP_load || op->kind == OP_store)
     return legalise_split_access(l->k, l->target, l->scratch, op), true;
-  int what = verdict(l->target, op->kind);
+  int what = verdict(l->target, op);
   if (what == EXPAND) expand_op(l, op, expand[op->kind]);
   if (what == EXPAND_F64) expand_op(l, op, expand_f64);
   if (what == MEANING) return take_meaning(l, op);
   if (what != ILLEGAL) return true;
-  return diag_fail(&l->k->cx->diags, DIAG_E0615, op->at, "%s does not support `%s`",
-                   l->target->name, op_info[op->kind].name);
+  return diag_fail(&l->k->cx->diags, DIAG_E0615, op->at, "%s does not support `%s%s`",
+                   l->target->name, op_info[op->kind].name,
+                   op_has(op, ATTR_columns) ? " {columns}" : "");
 }
 
 bool pass_legalise(Kernel *k, PassCtx *cx) {

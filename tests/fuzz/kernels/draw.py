@@ -11,6 +11,7 @@ from .pins import draw_pins
 from .text import text_of
 
 TARGETS = ("gfx942", "sm_80", "sm_86", "sm_89", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
+TARGETS += ("gfx950", "gfx1250")
 SCHEDULES = ("round", "reverse", "random:3")
 WIDTHS = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 120, 128, 144, 160, 192, 224)
 

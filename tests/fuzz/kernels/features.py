@@ -23,6 +23,13 @@ def masked_ring(case, text):
     return bool(ring and small and case.waves_m > 1 and "for K" in text)
 
 
+def wrong_way(case, text):
+    """A matmul of tiles in shared memory, stored along M or N, in any size."""
+    stored = re.findall(r"read (%a\d+)", text)
+    tall = [p for p in case.used if p[0] in stored and p[1][0] == "K" and "shared" in p[3]]
+    return bool(tall) and "= mma " in text
+
+
 def part_of_span(case, text):
     """Columns of a warpgroup that are not whole swizzle spans, of 64 elements of f16."""
     return case.wide and case.tile["N"] // case.waves_n % 64 != 0
@@ -64,6 +71,7 @@ ROWS = {
     "stored after a dim got another size": lambda c, t: bool(c.resized),
     "gathered operand and a ring": gathered_ring,
     "ring of ragged tiles": masked_ring,
+    "operand in shared memory along M or N": wrong_way,
     "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
     "columns that are not whole spans": part_of_span,
     "product": lambda c, t: "= mma " in t,
