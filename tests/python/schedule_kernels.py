@@ -182,9 +182,13 @@ KERNELS = {
 
 
 def rows_of(loop, ops):
-    """A ring of another length for every operand; all of one depth; the first copy far ahead."""
+    """A ring of another length for every operand; all of one depth; tiles that wait in registers; the
+    first copy far ahead."""
     yield "".join(f"ring {loop} {op} slots {2 + i}\n" for i, op in enumerate(ops))
     yield f"schedule {loop} depth 3\n"
+    yield "".join(f"at {loop} {i}.0 {op}.{c}\n" for op in ops for i, c in enumerate(("load", "store"))) + (
+        f"schedule {loop} depth 2\n"
+    )
     yield f"at {loop} 0.0 {ops[0]}.copy\nat {loop} 2.0 " + " ".join(f"{op}.copy" for op in ops[1:]) + (
         f"\nschedule {loop} depth 4\n"
     )

@@ -63,6 +63,11 @@ static const char *const rows[] = {
     "at K 2.0 x.fetch y.fetch; at K 2.1 n; at K 0.2 x.copy y.copy; schedule K interval 3 depth 3\n",
     "at K 0.0 y.copy; at K 2.0 x.fetch y.fetch; at K 2.1 n; at K 0.2 x.copy\n",
     "boxes 0; schedule K depth 4\n",
+    /* tiles that wait in registers for an iteration, where copies need registers */
+    "at K 0.0 x.load y.load; at K 1.1 x.store y.store; at K 1.2 x.fetch y.fetch n\n",
+    "at K 1.0 x.store y.store; at K 1.1 x.fetch y.fetch n; at K 0.2 x.load y.load\n",
+    "at K 0.0 x.load; at K 1.3 x.store; at K 2.2 x.fetch y.fetch n; at K 1.0 y.copy\n",
+    "at K 0.1 x.load; at K 1.0 x.store; schedule K depth 3; ring K x slots 4\n",
     "boxes 0; ring K x slots 4; ring K y slots 3\n",
     "boxes 1; schedule K depth 3\n", /* on AMD: loads that end in shared memory */
     "boxes 1; ring K x slots 2; ring K y slots 4\n",
@@ -202,7 +207,10 @@ static const struct {
     {0, "at K 0.0 x.fetch; at K 1.0 n\n", "sm_80", "only copies"},
     {0, "at K 0.0 n; at K 0.1 x.fetch\n", "gfx942", "whose result is needed"},
     {0, "at K 0.1 x.fetch; at K 0.0 y.fetch\n", "sm_80", "the order in which they were written"},
-    {0, "at K 0.0 x.load; at K 1.0 x.store; at K 1.0 n\n", "gfx942", "in the same stage"},
+    {0, "at K 0.0 x.load; at K 2.0 x.store; at K 2.0 n\n", "gfx942", "at most one iteration"},
+    {0, "at K 1.0 x.load; at K 0.0 x.store; at K 1.0 n\n", "gfx942", "not come before its load"},
+    {0, "at K 0.0 x.copy; at K 1.0 x.store; at K 1.0 n\n", "gfx942", "another row places"},
+    {0, "at K 0.0 x.load; at K 1.2 x.store; at K 1.1 x.fetch\n", "gfx942", "before what reads it"},
     {0, "at K 0.2 x.load; at K 0.1 x.store; at K 1.0 n\n", "gfx942",
      "must not come before its load"},
     {0, "schedule K depth 64\n", "gfx942", "bytes of shared memory"},

@@ -92,10 +92,20 @@ int schedule_ahead(Kernel *k, const Op *loop, const Op *op) {
   return by && sym_is_int(by, &n) && n == (int)n ? (int)n : 0;
 }
 
-static const Op *stored_by(const Op *read) {
-  for (const Op *op = read->next; op; op = op->next)
-    if (op->kind == OP_write && op->args[0] == &read->results[0]) return op;
+static const Op *write_of(const Region *r, const Value *v) {
+  for (const Op *op = r->first; op; op = op->next)
+    if (op->kind == OP_write && op->args[0] == v) return op;
   return NULL;
+}
+
+/* The write of what was read; a loop may carry it to the next iteration. */
+static const Op *stored_by(const Op *read) {
+  const Region *r = read->parent;
+  const Op *yield = r->last, *write = write_of(r, &read->results[0]);
+  if (!r->owner || r->owner->kind != OP_for || !yield || yield->kind != OP_yield) return write;
+  for (int i = 0; !write && i < yield->nargs && i < r->nargs; i++)
+    if (yield->args[i] == &read->results[0]) write = write_of(r, r->args[i]);
+  return write;
 }
 
 const Value *schedule_fills(const Op *op) {

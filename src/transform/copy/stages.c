@@ -296,7 +296,7 @@ static void find_places(Rewrite *w) {
   for (int i = 0; i < l->copies.n; i++) {
     StagedCopy *c = &l->copies.at[i];
     c->issue = staged_before(l, c->cycle, mover_of(c) == BY_THREADS ? behind : first);
-    c->store = staged_before(l, c->store_cycle, l->loop->body->last);
+    c->store = staged_before(l, c->store_cycle, c->ahead ? l->loop->body->last : first);
   }
 }
 
@@ -318,6 +318,18 @@ static bool load_and_store(Rewrite *w, const StagedCopy *c) {
   return v != NULL;
 }
 
+/* The same if the tile waits in registers while an iteration runs: the loop carries it. */
+static bool load_then_store(Rewrite *w, const StagedCopy *c) {
+  Value *first = insert_read(w, w->l->loop, c, sym_int(w->sym, c->ahead));
+  Value *next = insert_read(w, c->issue, c, later(w, c->ahead + 1));
+  if (!first || !next) return false;
+  Value *now = ir_add_arg(w->k, w->l->loop->body, next->type, next->name);
+  ir_set_layout(w->k, now, next->layout);
+  insert_write(w, c->store, c, now, later(w, c->ahead));
+  staged_carry(w->k, w->l, first, next);
+  return true;
+}
+
 static bool run_ahead(Rewrite *w) {
   Op *first = w->l->loop->body->first;
   int ahead = least_ahead(w, BY_THREADS), early = needed_early(w);
@@ -328,7 +340,7 @@ static bool run_ahead(Rewrite *w) {
   issue(w, BY_THREADS);
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *c = &w->l->copies.at[i];
-    if (!c->async && !load_and_store(w, c)) return false;
+    if (!c->async && !(c->kept ? load_then_store : load_and_store)(w, c)) return false;
   }
   if (early) begin_early(w);
   return true;
@@ -392,6 +404,7 @@ static void make_rings(Kernel *k, const StagesPlan *plan) {
     for (int j = 0; j < plan->loops.at[i].copies.n; j++) {
       const StagedCopy *c = &plan->loops.at[i].copies.at[j];
       int now = alloc_slots(c->alloc);
+      if (c->slots == 1) continue;
       op_set_attr(k, c->alloc,
                   (Attr){.key = ATTR_ring, .integer = c->slots > now ? c->slots : now});
     }

@@ -80,39 +80,6 @@ static Value *insert_product(Kernel *k, const StagedLoop *l, Op *before, const S
   return &insert_like(k, l, before, l->early, args, iteration)->results[0];
 }
 
-static Value **and_one(Kernel *k, Value *const *list, int n, Value *last) {
-  Value **all = ARENA_ARRAY(k->arena, Value *, n + 1);
-  for (int i = 0; i < n; i++) all[i] = list[i];
-  all[n] = last;
-  return all;
-}
-
-/* Replaces the loop by one with an additional result. */
-static Op *carry_another(Kernel *k, Op *loop, Value *first, Value *next) {
-  int n = loop->nresults;
-  Op *made =
-      ir_op_new(k, OP_for, loop->at, and_one(k, loop->args, loop->nargs, first), loop->nargs + 1);
-  const Type **types = ARENA_ARRAY(k->arena, const Type *, n + 1);
-  for (int i = 0; i < n; i++) types[i] = loop->results[i].type;
-  types[n] = next->type;
-  made->attrs = loop->attrs, made->nattrs = loop->nattrs;
-  ir_set_results(k, made, types, n + 1);
-  for (int i = 0; i <= n; i++) {
-    const Value *like = i < n ? &loop->results[i] : next;
-    made->results[i].name = like->name, made->results[i].varying = like->varying;
-    ir_set_layout(k, &made->results[i], like->layout);
-    if (i < n) ir_replace_uses(k, &loop->results[i], &made->results[i]);
-  }
-  made->body = loop->body;
-  made->body->owner = made;
-  Op *yield = made->body->last;
-  yield->args = and_one(k, yield->args, yield->nargs, next);
-  yield->nargs++;
-  ir_insert_before(loop, made);
-  ir_remove(loop);
-  return made;
-}
-
 static void remove_unused(const Kernel *k, Op *op, const Op *loop) {
   if (op_is_inside(op, loop) && !value_is_used(k, &op->results[0])) ir_remove(op);
 }
@@ -160,7 +127,7 @@ void early_make(Kernel *k, StagedLoop *l, Op *first) {
   Value *now = ir_add_arg(k, l->loop->body, next->type, old->results[0].name);
   ir_set_layout(k, now, next->layout);
   ir_replace_uses(k, &old->results[0], now);
-  l->loop = carry_another(k, l->loop, begin, next);
+  staged_carry(k, l, begin, next);
   ir_remove(old);
   for (int i = 0; i < 3; i++) remove_unused(k, old->args[i]->def, l->loop);
   l->early = next->def;

@@ -21,6 +21,7 @@ void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *ite
 
 void staged_set_slot(Kernel *k, Op *op, const Sym *iteration, int slots) {
   SymCtx *sym = k->cx->sym;
+  if (slots == 1) return;
   const Sym *slot = sym_mod(sym, iteration, sym_int(sym, slots));
   op_set_attr(k, op, (Attr){.key = ATTR_slot, .sym = slot});
 }
@@ -34,4 +35,37 @@ void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
     op_set_attr(k, to, a);
   }
   staged_set_iteration(k, l, to, iteration);
+}
+
+static Value **and_one(Kernel *k, Value *const *list, int n, Value *last) {
+  Value **all = ARENA_ARRAY(k->arena, Value *, n + 1);
+  for (int i = 0; i < n; i++) all[i] = list[i];
+  all[n] = last;
+  return all;
+}
+
+void staged_carry(Kernel *k, StagedLoop *l, Value *first, Value *next) {
+  Op *loop = l->loop;
+  int n = loop->nresults;
+  Op *made =
+      ir_op_new(k, OP_for, loop->at, and_one(k, loop->args, loop->nargs, first), loop->nargs + 1);
+  const Type **types = ARENA_ARRAY(k->arena, const Type *, n + 1);
+  for (int i = 0; i < n; i++) types[i] = loop->results[i].type;
+  types[n] = next->type;
+  made->attrs = loop->attrs, made->nattrs = loop->nattrs;
+  ir_set_results(k, made, types, n + 1);
+  for (int i = 0; i <= n; i++) {
+    const Value *like = i < n ? &loop->results[i] : next;
+    made->results[i].name = like->name, made->results[i].varying = like->varying;
+    ir_set_layout(k, &made->results[i], like->layout);
+    if (i < n) ir_replace_uses(k, &loop->results[i], &made->results[i]);
+  }
+  made->body = loop->body;
+  made->body->owner = made;
+  Op *yield = made->body->last;
+  yield->args = and_one(k, yield->args, yield->nargs, next);
+  yield->nargs++;
+  ir_insert_before(loop, made);
+  ir_remove(loop);
+  l->loop = made;
 }

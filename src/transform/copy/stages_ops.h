@@ -7,11 +7,14 @@
 /* Makes `op` act for that iteration, which may not exist. */
 void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *iteration);
 
-/* Makes `op` use the slot of that iteration, out of `slots`. */
+/* Makes `op` use the slot of that iteration, out of `slots`; 1: there is no ring. */
 void staged_set_slot(Kernel *k, Op *op, const Sym *iteration, int slots);
 
 /* The attributes of `from` for that iteration, for which `to` acts. */
 void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
                        const Sym *iteration);
+
+/* Carries another value through the loop, which is replaced: `first` before it, then `next`. */
+void staged_carry(Kernel *k, StagedLoop *l, Value *first, Value *next);
 
 #endif

@@ -196,6 +196,7 @@ static void plan_copy(StagesPlanner *p, StagedLoop *l, Op *copy) {
   StagedCopy c = {.copy = copy, .alloc = copy->args[1]->def, .boxes = copy_goes_by(copy, "tma")};
   c.async = c.boxes || copy_is_awaited(copy);
   c.pinned_ahead = c.pinned_slots = c.cycle = c.store_cycle = STAGED_FREE;
+  c.load_stage = c.store_stage = STAGED_FREE;
   if (why && !staged_refuse(p->k, l, copy, why)) p->failed = true;
   else if (why) remark(p, copy, "is not prefetched", why);
   else if (staged_is_pinned(l) || (p->asked != 1 && is_wanted(p, &c)))
@@ -272,12 +273,19 @@ static bool has_async(const StagedLoop *l) {
   return false;
 }
 
+static bool has_kept(const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].kept) return true;
+  return false;
+}
+
 /* "4 tiles of each operand", or how many of which. */
 static const char *tiles_text(const StagesPlanner *p, const StagedLoop *l) {
   StrBuf out = {.arena = p->k->cx->diags.arena};
   bool equal = true;
   for (int i = 1; i < l->copies.n; i++) equal &= l->copies.at[i].slots == l->copies.at[0].slots;
-  if (equal) sb_printf(&out, "%d tiles of each operand", l->copies.at[0].slots);
+  int n = l->copies.at[0].slots;
+  if (equal) sb_printf(&out, "%d tile%s of each operand", n, n == 1 ? "" : "s");
   for (int i = 0; !equal && i < l->copies.n; i++)
     sb_printf(&out, "%s%d%s of `%s`", i ? ", " : "", l->copies.at[i].slots, i ? "" : " tiles",
               memory_name(p->k, l->copies.at[i].copy->args[0]));
@@ -289,7 +297,8 @@ static void remark_depth(const StagesPlanner *p, const StagedLoop *l, const char
                         : has_async(l)      ? why
                                             : "copies go through registers";
   remark(p, l->loop,
-         arena_printf(p->k->cx->diags.arena, "keeps %s%s", tiles_text(p, l),
+         arena_printf(p->k->cx->diags.arena, "keeps %s%s%s", tiles_text(p, l),
+                      has_kept(l) ? " and the next in registers" : "",
                       l->early ? " and starts its first mma one iteration early" : ""),
          because);
 }
@@ -301,7 +310,8 @@ static void keep_ahead(StagesPlanner *p, const char *why) {
     StagedLoop *l = &p->plan.loops.at[i];
     int copies = 0;
     for (int j = 0; j < l->copies.n; j++)
-      if (l->copies.at[j].ahead > 0) l->copies.at[copies++] = l->copies.at[j];
+      if (l->copies.at[j].ahead + l->copies.at[j].kept > 0)
+        l->copies.at[copies++] = l->copies.at[j];
     l->copies.n = copies;
     if (copies) remark_depth(p, l, why);
     else remark(p, l->loop, "is not pipelined", why);

@@ -19,13 +19,15 @@ enum { STAGED_FREE = -1 }; /* not pinned */
 
 typedef struct StagedCopy {
   Op *copy, *alloc;
-  bool async;        /* otherwise its tile waits in registers while an iteration is computed */
-  bool boxes;        /* asynchronous, by a copy engine: a barrier signals its arrival */
-  int ahead;         /* iterations; 0: it is not prefetched */
-  int slots;         /* of its ring */
+  bool async; /* otherwise its tile waits in registers while an iteration is computed */
+  bool boxes; /* asynchronous, by a copy engine: a barrier signals its arrival */
+  int ahead;  /* iterations from what arrives in shared memory to what is read there */
+  int kept;   /* iterations for which its tile waits in registers before it is stored, at most 1; if
+              * both are 0, it is not prefetched */
+  int slots;  /* of its ring */
   Op *issue, *store; /* it is issued before the one, and stored to shared memory before the other */
   /* Pins, or STAGED_FREE. The store is that of a copy through registers. */
-  int pinned_ahead, pinned_slots, cycle, store_cycle;
+  int pinned_ahead, pinned_slots, load_stage, store_stage, cycle, store_cycle;
 } StagedCopy;
 
 /* An op that a row places. */

@@ -291,23 +291,46 @@ static bool fail_two(Kernel *k, const StagedCopy *c, const StagedPin *pin, const
   return false;
 }
 
-/* `copy` and `load` place the copy itself, `store` what leaves registers at the end. */
-static bool pin_copy(Kernel *k, StagedLoop *l, StagedCopy *c, const StagedPin *pin, int last) {
-  int ahead = last - pin->to.stage;
-  if (ahead < 0) return fail_stage(k, l, c, pin, last);
-  if (c->pinned_ahead != STAGED_FREE && c->pinned_ahead != ahead)
-    return fail_two(k, c, pin,
-                    "load and store of a tile must be in the same stage: it is not kept "
-                    "in registers for longer than an iteration");
-  c->pinned_ahead = ahead;
-  if (pin->class != OP_CLASS_store) c->cycle = pin->to.cycle;
-  else if (!c->async) c->store_cycle = pin->to.cycle;
+/* `load` places what fills registers, `store` what leaves them, `copy` both. */
+static bool pin_copy(Kernel *k, StagedCopy *c, const StagedPin *pin) {
+  bool loads = pin->class != OP_CLASS_store, stores = pin->class != OP_CLASS_load;
+  int stage = pin->to.stage;
+  if ((loads && c->load_stage != STAGED_FREE && c->load_stage != stage) ||
+      (stores && c->store_stage != STAGED_FREE && c->store_stage != stage))
+    return fail_two(k, c, pin, "another row places this copy in another stage");
+  if (loads) c->load_stage = stage, c->cycle = pin->to.cycle;
+  if (stores) c->store_stage = stage;
+  if (pin->class != OP_CLASS_store) return true;
+  if (!c->async) c->store_cycle = pin->to.cycle;
   else
     diag_add(&k->cx->diags, DIAG_R0615, pin->row->at,
              "`%s` is copied without registers, so that no op at this cycle stores it",
              memory_name(k, c->copy->args[0]));
-  if (c->store_cycle != STAGED_FREE && c->cycle != STAGED_FREE && c->store_cycle < c->cycle)
+  return true;
+}
+
+static const StagedPin *pin_of(const StagedLoop *l, const StagedCopy *c) {
+  for (int i = l->pins.n - 1; i >= 0; i--)
+    if (l->pins.at[i].op == c->copy) return &l->pins.at[i];
+  return NULL;
+}
+
+/* A tile may wait in registers for an iteration; an asynchronous copy needs none. */
+static bool pin_stages(Kernel *k, const StagedLoop *l, StagedCopy *c, int last) {
+  const StagedPin *pin = pin_of(l, c);
+  if (c->load_stage == STAGED_FREE) c->load_stage = c->store_stage;
+  if (c->store_stage == STAGED_FREE || c->async) c->store_stage = c->load_stage;
+  if (!pin) return true;
+  c->kept = c->store_stage - c->load_stage;
+  c->pinned_ahead = last - c->store_stage;
+  bool same = c->cycle != STAGED_FREE && c->store_cycle != STAGED_FREE && !c->kept;
+  if (c->pinned_ahead < 0) return fail_stage(k, l, c, pin, last);
+  if (c->kept < 0 || (same && c->store_cycle < c->cycle))
     return fail_two(k, c, pin, "the store of a tile must not come before its load");
+  if (c->kept > 1)
+    return fail_two(k, c, pin,
+                    "a tile waits in registers for at most one iteration: its store must "
+                    "be in the stage of its load, or in the next");
   return true;
 }
 
@@ -338,7 +361,8 @@ static bool pin_ring(Kernel *k, const StagedLoop *l, StagedCopy *c) {
 
 static bool pin_one(Kernel *k, StagedLoop *l, StagedCopy *c, int last) {
   for (int i = 0; i < l->pins.n; i++)
-    if (l->pins.at[i].op == c->copy && !pin_copy(k, l, c, &l->pins.at[i], last)) return false;
+    if (l->pins.at[i].op == c->copy && !pin_copy(k, c, &l->pins.at[i])) return false;
+  if (!pin_stages(k, l, c, last)) return false;
   if (c->pinned_ahead == STAGED_FREE && last >= 0) c->pinned_ahead = last;
   return pin_ring(k, l, c);
 }
@@ -360,9 +384,24 @@ static void drop_idle(StagedLoop *l) {
   int n = 0;
   for (int i = 0; i < l->copies.n; i++) {
     const StagedCopy *c = &l->copies.at[i];
-    if (c->pinned_ahead != 0 && c->pinned_slots != 1) l->copies.at[n++] = *c;
+    if (c->kept || (c->pinned_ahead != 0 && c->pinned_slots != 1)) l->copies.at[n++] = *c;
   }
   l->copies.n = n;
+}
+
+/* What is stored in the iteration that reads it must be stored before. */
+static bool check_stores(Kernel *k, const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    const Op *read = op_ancestor_in(reader_of(l, c), l->loop->body);
+    if (c->pinned_ahead != 0 || !c->kept) continue;
+    Op *store = staged_before(l, c->store_cycle, l->loop->body->first);
+    if (read && store != read && is_before(read, store)) {
+      fail_two(k, c, pin_of(l, c), "the store of a tile must come before what reads it");
+      return false;
+    }
+  }
+  return true;
 }
 
 bool staged_pin(Kernel *k, StagedLoop *l) {
@@ -376,5 +415,5 @@ bool staged_pin(Kernel *k, StagedLoop *l) {
   for (int i = 0; i < l->copies.n; i++)
     if (!pin_one(k, l, &l->copies.at[i], last)) return false;
   drop_idle(l);
-  return check_order(k, l);
+  return check_order(k, l) && check_stores(k, l);
 }

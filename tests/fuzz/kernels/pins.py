@@ -3,7 +3,7 @@ are known."""
 
 import re
 
-KINDS = ("depth", "kind", "ring", "ring", "copy", "store")
+KINDS = ("depth", "kind", "ring", "ring", "copy", "moved", "moved")
 
 
 def draw_pins(r):
@@ -23,7 +23,7 @@ def row(kind, n, name, depth):
         "kind": f"schedule K kind {('none', 'prefetch', 'four_stage')[n % 3]}",
         "ring": f"ring K {name} slots {n + 1}",
         "copy": f"at K {stage}.{n % 2} {name}.copy",
-        "store": f"at K {stage}.{1 + n % 2} {name}.store",
+        "moved": f"at K {stage}.0 {name}.load; at K {(stage + n % 2) % depth}.1 {name}.store",
     }[kind]
 
 
@@ -42,6 +42,6 @@ def pin_rows(case, body):
     names, rows = reads(body), {}
     for kind, n, which in case.pins if names else ():
         name = names[int(which * len(names))]
-        about = "schedule" if kind in ("depth", "kind") else (kind, name)
+        about = "schedule" if kind in ("depth", "kind") else ("ring" if kind == "ring" else "at", name)
         rows.setdefault(about, row(kind, n, name, depth_of(case)))
     return list(rows.values())
