@@ -344,7 +344,7 @@ void isa_vector_step(IsaWave *w, const IsaInstr *i);
 /* Reads the operands of a vector instruction and calls its body; results stay in w->out[which]. */
 uint64_t isa_compute(IsaWave *w, const IsaInstr *i, int which, uint64_t *mask);
 
-/* ---- isa_wait.c ---- */
+/* ---- ready/isa_wait.c ---- */
 
 uint32_t isa_issue(IsaWave *w, IsaCounter c);
 /* The destination's registers are filled by operation `number`. */
@@ -352,7 +352,7 @@ void isa_fill(IsaWave *w, const IsaArg *d, int count, IsaCounter c, uint32_t num
 /* Are all registers that the instruction touches ready? False after reporting. */
 bool isa_ready(IsaWave *w, const IsaInstr *i);
 
-/* ---- isa_unset.c ---- */
+/* ---- ready/isa_unset.c ---- */
 
 /* The low bits of a result that do not depend on what was never written, for each word. */
 typedef struct IsaLow {
