@@ -1,10 +1,10 @@
 /* stages_rows.c: see stages_rows.h. */
-#include "transform/copy/stages_rows.h"
+#include "transform/stages/stages_rows.h"
 
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
-#include "transform/copy/stages_early.h"
+#include "transform/stages/stages_early.h"
 
 /* Something that may be prefetched; other ops stay in the last stage. */
 static bool is_copy(const Op *op) { return op->kind == OP_copy && schedule_fills(op); }

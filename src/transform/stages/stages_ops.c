@@ -1,5 +1,5 @@
 /* stages_ops.c: see stages_ops.h. */
-#include "transform/copy/stages_ops.h"
+#include "transform/stages/stages_ops.h"
 
 #include "ir/attr.h"
 

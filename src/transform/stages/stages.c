@@ -45,9 +45,9 @@
 #include "ir/region_facts.h"
 #include "transform/copy/copy_mode.h"
 #include "transform/copy/copy_plan.h"
-#include "transform/copy/stages_early.h"
-#include "transform/copy/stages_ops.h"
-#include "transform/copy/stages_rows.h"
+#include "transform/stages/stages_early.h"
+#include "transform/stages/stages_ops.h"
+#include "transform/stages/stages_rows.h"
 
 typedef struct Rewrite {
   Kernel *k;

@@ -1,8 +1,8 @@
 /* stages_early.c: see stages_early.h. */
-#include "transform/copy/stages_early.h"
+#include "transform/stages/stages_early.h"
 
 #include "ir/ops/access.h"
-#include "transform/copy/stages_ops.h"
+#include "transform/stages/stages_ops.h"
 
 /* ---- which product ---- */
 

@@ -5,7 +5,7 @@
 #ifndef WV_STAGES_DEPTH_H
 #define WV_STAGES_DEPTH_H
 
-#include "transform/copy/stages_plan.h"
+#include "transform/stages/stages_plan.h"
 
 typedef struct StagesPlanner {
   Kernel *k;

@@ -14,7 +14,7 @@
 #ifndef WV_STAGES_EARLY_H
 #define WV_STAGES_EARLY_H
 
-#include "transform/copy/stages_plan.h"
+#include "transform/stages/stages_plan.h"
 
 /* The first product of the loop, if it reads both operands from shared memory, depends on nothing
  * that the loop computes, and its result is used in the loop; NULL: there is none. */

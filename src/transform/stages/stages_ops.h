@@ -2,7 +2,7 @@
 #ifndef WV_STAGES_OPS_H
 #define WV_STAGES_OPS_H
 
-#include "transform/copy/stages_plan.h"
+#include "transform/stages/stages_plan.h"
 
 /* Makes `op` act for that iteration, which may not exist. */
 void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *iteration);

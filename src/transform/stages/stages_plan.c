@@ -1,14 +1,14 @@
 /* stages_plan.c: see stages_plan.h. */
-#include "transform/copy/stages_plan.h"
+#include "transform/stages/stages_plan.h"
 
 #include <string.h>
 
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "transform/copy/copy_plan.h"
-#include "transform/copy/stages_depth.h"
-#include "transform/copy/stages_early.h"
-#include "transform/copy/stages_rows.h"
+#include "transform/stages/stages_depth.h"
+#include "transform/stages/stages_early.h"
+#include "transform/stages/stages_rows.h"
 
 /* Reports once for each source location: `version` has made copies of loops. */
 static bool is_said(const StagesPlanner *p, const Op *op) {

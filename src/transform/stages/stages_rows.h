@@ -7,7 +7,7 @@
 #define WV_STAGES_ROWS_H
 
 #include "ir/schedule/schedule.h"
-#include "transform/copy/stages_plan.h"
+#include "transform/stages/stages_plan.h"
 
 /* Collects the rows for this machine that are about the loop. */
 void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l);

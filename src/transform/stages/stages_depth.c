@@ -1,8 +1,8 @@
 /* stages_depth.c: see stages_depth.h. */
-#include "transform/copy/stages_depth.h"
+#include "transform/stages/stages_depth.h"
 
 #include "ir/ops/alloc_layout.h"
-#include "transform/copy/stages_rows.h"
+#include "transform/stages/stages_rows.h"
 
 enum {
   MOST_SLOTS = 4,
