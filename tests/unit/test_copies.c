@@ -1,4 +1,5 @@
 /* test_copies.c: tiles in shared memory, with every layout of their elements. */
+#include "transform/copy/copy_order.h"
 #include "unit/lane_kit.h"
 
 #define GEMM(dtype, block_m, block_n, block_k, vector, memory_a, memory_b)                         \
@@ -262,7 +263,42 @@ TEST(missing_barriers_of_rings_are_found) {
   }
 }
 
-TESTS_MAIN(RUN(layouts_by_hand) RUN(staged_tiles) RUN(no_bank_conflicts)
+/* ---- the order of rows ---- */
+
+/* Every order of rows is a layout that keeps all elements apart, with `inner` contiguous. */
+static void check_order(Harness *harness, Arena *a, const CopyOrder *o) {
+  MemLayout rows = copy_order_rows(o, 16), swizzled = mem_swizzled(&rows, 8, 1, 4);
+  MemLayout back = copy_order_undo(o, &rows), other = copy_order_undo(o, &swizzled);
+  CHECK(mem_is_valid(&back) && mem_is_injective(a, &back) && back.dims == o->dims);
+  CHECK(mem_is_valid(&other) && mem_is_injective(a, &other));
+  CHECK(mem_vector(&back, o->inner) >= 16);
+}
+
+TEST(orders_of_rows) {
+  static const char *const lanes[] = {
+      "[128, 32] lane d0/4:4 d1/4:1 d1/4:8", "[128, 32] lane d1/4:1 d0/4:4 d1/2:4 d0/2:16",
+      "[128, 32] lane d1/2:8 d1/2:1 d0/16:8", "[128, 32] lane d0/64:2"};
+  static const int extents[] = {1, 2, 8, 16, 24, 32, 40, 48, 64, 80, 96};
+  Arena *a = arena_new();
+  int split = 0;
+  for (size_t l = 0; l < WV_LEN(lanes); l++)
+    for (size_t e = 0; e < WV_LEN(extents); e++) {
+      const char *text = lanes[l];
+      Layout layout;
+      CopyOrder o;
+      MemLayout rows = mem_rows(2, (int[]){128, extents[e]}, 16, 0);
+      CHECK(!layout_parse(&text, &layout));
+      o = copy_order_with(&rows, 0);
+      check_order(harness, a, &o);
+      if (!copy_order_by_lanes(&rows, &layout, 0, &o)) continue;
+      split += o.n > 2;
+      check_order(harness, a, &o);
+    }
+  CHECK(split >= 8);
+  arena_free(a);
+}
+
+TESTS_MAIN(RUN(orders_of_rows) RUN(layouts_by_hand) RUN(staged_tiles) RUN(no_bank_conflicts)
                RUN(missing_waits_are_found) RUN(rings_hold_several_tiles)
                    RUN(missing_barriers_of_rings_are_found)
                        RUN(one_barrier_for_each_tile_of_a_ring))
