@@ -112,25 +112,37 @@ static const Value *ring_of(const Loop *l, const Event *e) {
   return ring && alloc_slots(memory->def) > 1 ? memory : NULL;
 }
 
-static void print_rings(StrBuf *out, const Loop *l) {
-  for (int i = 0; i < l->events.n; i++) {
-    const Event *e = &l->events.at[i];
-    const Value *memory = ring_of(l, e);
-    if (!memory) continue;
-    Constraint row = constraint_empty(CONSTRAINT_ring, e->op->at);
-    const char *name = ring_name(l, e);
-    row.ring.loop = l->name;
-    row.ring.ops = (OpNames){&name, 1};
-    row.ring.slots = alloc_slots(memory->def);
-    row.ring.target = l->target->name;
-    print_row(out, l, row);
-  }
+/* Adds a name to a sorted list: the order of ops of one cycle has no meaning. */
+static int list_name(const char **names, int n, const char *name) {
+  int at = n;
+  for (int i = 0; i < n; i++)
+    if (strcmp(names[i], name) == 0) return n;
+  for (; at > 0 && strcmp(names[at - 1], name) > 0; at--) names[at] = names[at - 1];
+  names[at] = name;
+  return n + 1;
 }
 
-static bool is_listed(const char *const *names, int n, const char *name) {
+static void print_ring(StrBuf *out, const Loop *l, const char *name, int slots) {
+  Constraint row = constraint_empty(CONSTRAINT_ring, l->loop->at);
+  row.ring.loop = l->name;
+  row.ring.ops = (OpNames){&name, 1};
+  row.ring.slots = slots;
+  row.ring.target = l->target->name;
+  print_row(out, l, row);
+}
+
+static void print_rings(StrBuf *out, const Loop *l) {
+  const char **names = ARENA_ARRAY(l->arena, const char *, l->events.n);
+  int n = 0;
+  for (int i = 0; i < l->events.n; i++)
+    if (ring_of(l, &l->events.at[i])) n = list_name(names, n, ring_name(l, &l->events.at[i]));
   for (int i = 0; i < n; i++)
-    if (strcmp(names[i], name) == 0) return true;
-  return false;
+    for (int j = 0; j < l->events.n; j++) {
+      const Value *memory = ring_of(l, &l->events.at[j]);
+      if (!memory || strcmp(ring_name(l, &l->events.at[j]), names[i]) != 0) continue;
+      print_ring(out, l, names[i], alloc_slots(memory->def));
+      break;
+    }
 }
 
 /* All ops of a cycle in one row. */
@@ -141,9 +153,9 @@ static void print_places(StrBuf *out, const Loop *l) {
     int n = 0;
     for (int i = 0; i < l->events.n; i++) {
       const Event *e = &l->events.at[i];
-      if (e->cycle != cycle || !e->name || is_listed(names, n, e->name)) continue;
+      if (e->cycle != cycle || !e->name) continue;
       row.place.to = (Place){l->depth - 1 - e->ahead, cycle};
-      names[n++] = e->name;
+      n = list_name(names, n, e->name);
     }
     row.place.loop = l->name;
     row.place.ops = (OpNames){names, n};

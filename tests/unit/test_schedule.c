@@ -302,6 +302,32 @@ TEST(files_that_do_not_fit) {
   CHECK(is_refused("Cycle | GLOBAL_MEMORY_UNITS | SHARED_MEMORY_UNITS\n", "E0505"));
 }
 
+/* Also of things that are inserted before the same op. */
+TEST(cycles_are_obeyed) {
+  static const struct {
+    const char *target, *rows;
+  } asked[] = {
+      {"gfx942", "at K 1.0 x.fetch y.fetch on gfx942\nat K 1.1 n.mma on gfx942\n"
+                 "at K 0.2 x.load y.load on gfx942\nat K 0.3 x.store y.store on gfx942\n"},
+      {"gfx942", "at K 0.0 y.load on gfx942\nat K 1.1 x.store y.store on gfx942\n"
+                 "at K 0.2 x.load on gfx942\nat K 1.3 x.fetch y.fetch on gfx942\n"
+                 "at K 1.4 n.mma on gfx942\n"},
+      {"sm_80", "at K 2.0 x.fetch y.fetch on sm_80\nat K 0.1 y.copy on sm_80\n"
+                "at K 1.2 x.copy on sm_80\nat K 2.3 n.mma on sm_80\n"},
+      {"sm_90a",
+       "at K 0.0 y.copy on sm_90a\nat K 1.1 x.copy on sm_90a\nat K 2.2 n.mma on sm_90a\n"},
+  };
+  char text[ROOM];
+  for (size_t i = 0; i < WV_LEN(asked); i++) {
+    int kernel = strcmp(asked[i].target, "sm_90a") == 0;
+    sample_of(&kernels[kernel], "", "bind M = 64; bind N = 32; bind K = 256", text);
+    char *out = printed(text, asked[i].rows, asked[i].target);
+    if (!out || !strstr(out, asked[i].rows)) printf("%s%s", asked[i].rows, out ? out : "-\n");
+    CHECK(out && strstr(out, asked[i].rows));
+    wv_free(out);
+  }
+}
+
 TEST(lines_give_what_the_row_leaves_out) {
   char text[ROOM];
   const char *file = "Number of Stages: 2\nschedule K on sm_80\n";
@@ -314,4 +340,4 @@ TEST(lines_give_what_the_row_leaves_out) {
 TESTS_MAIN(RUN(any_number_of_iterations) RUN(known_numbers_of_iterations)
                RUN(files_are_the_same_rows) RUN(what_cannot_be_obeyed_is_refused)
                    RUN(loops_that_cannot_be_pipelined) RUN(files_that_do_not_fit)
-                       RUN(lines_give_what_the_row_leaves_out))
+                       RUN(cycles_are_obeyed) RUN(lines_give_what_the_row_leaves_out))

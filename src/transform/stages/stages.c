@@ -300,48 +300,86 @@ static void find_places(Rewrite *w) {
   }
 }
 
-/* Issues the copies of that kind, and closes their group after the last. */
-static void issue(Rewrite *w, Mover by) {
-  Op *last = NULL;
-  for (int i = 0; i < w->l->copies.n; i++) {
-    const StagedCopy *c = &w->l->copies.at[i];
-    if (mover_of(c) != by) continue;
-    insert_copy(w, c->issue, c, later(w, c->ahead));
-    if (!last || op_comes_before(last, c->issue)) last = c->issue;
+/* Something that is inserted into the body: a copy, the load of a tile or its store. */
+typedef struct Issue {
+  StagedCopy *c;
+  bool stores;
+  Op *before;
+  int cycle; /* loads that no row places come first, and stores last */
+} Issue;
+
+static int put_issue(Issue *list, int n, Issue new) {
+  int at = n;
+  for (; at > 0 && list[at - 1].cycle > new.cycle; at--) list[at] = list[at - 1];
+  list[at] = new;
+  return n + 1;
+}
+
+/* All of them, by cycle: what is inserted before the same op keeps that order. */
+static Issue *list_issues(Rewrite *w, int *n) {
+  StagedLoop *l = w->l;
+  Issue *list = ARENA_ARRAY(w->cx->scratch, Issue, 2 * l->copies.n);
+  *n = 0;
+  for (int i = 0; i < l->copies.n; i++) {
+    StagedCopy *c = &l->copies.at[i];
+    int store = c->store_cycle == STAGED_FREE && c->ahead ? INT32_MAX : c->store_cycle;
+    *n = put_issue(list, *n, (Issue){c, false, c->issue, c->cycle});
+    if (!c->async) *n = put_issue(list, *n, (Issue){c, true, c->store, store});
   }
-  if (last && by == BY_THREADS) insert_commit(w, last);
+  return list;
 }
 
-static bool load_and_store(Rewrite *w, const StagedCopy *c) {
-  Value *v = insert_read(w, c->issue, c, later(w, c->ahead));
-  if (v) insert_write(w, c->store, c, v, later(w, c->ahead));
-  return v != NULL;
+/* Boxes are issued before anything waits, if the body begins with them. */
+static bool leads(const Issue *list, const Issue *box, const Op *first) {
+  for (const Issue *x = list; x < box; x++)
+    if (x->before == first && !x->c->boxes) return false;
+  return box->c->boxes && box->before == first;
 }
 
-/* The same if the tile waits in registers while an iteration runs: the loop carries it. */
-static bool load_then_store(Rewrite *w, const StagedCopy *c) {
-  Value *first = insert_read(w, w->l->loop, c, sym_int(w->sym, c->ahead));
-  Value *next = insert_read(w, c->issue, c, later(w, c->ahead + 1));
-  if (!first || !next) return false;
-  Value *now = ir_add_arg(w->k, w->l->loop->body, next->type, next->name);
-  ir_set_layout(w->k, now, next->layout);
-  insert_write(w, c->store, c, now, later(w, c->ahead));
-  staged_carry(w->k, w->l, first, next);
+/* What the loop carries from the load in one iteration to the store in the next. */
+static bool begin_kept(Rewrite *w, StagedCopy *c) {
+  if (!c->kept) return true;
+  c->first = insert_read(w, w->l->loop, c, sym_int(w->sym, c->ahead));
+  if (!c->first) return false;
+  c->stored = ir_add_arg(w->k, w->l->loop->body, c->first->type, c->first->name);
+  ir_set_layout(w->k, c->stored, c->first->layout);
   return true;
 }
 
+static bool insert_issue(Rewrite *w, const Issue *x) {
+  StagedCopy *c = x->c;
+  if (c->async) return insert_copy(w, x->before, c, later(w, c->ahead)), true;
+  if (x->stores) return insert_write(w, x->before, c, c->stored, later(w, c->ahead)), true;
+  c->loaded = insert_read(w, x->before, c, later(w, c->ahead + c->kept));
+  if (!c->kept) c->stored = c->loaded;
+  return c->loaded != NULL;
+}
+
+/* Closes the group of the iteration after its last copy. */
+static void close_group(Rewrite *w) {
+  Op *last = NULL;
+  for (Op *op = w->l->loop->body->first; op; op = op->next)
+    if (memory_is_ahead(op)) last = op;
+  if (last) insert_commit(w, last->next);
+}
+
 static bool run_ahead(Rewrite *w) {
-  Op *first = w->l->loop->body->first;
-  int ahead = least_ahead(w, BY_THREADS), early = needed_early(w);
+  StagedLoop *l = w->l;
+  Op *first = l->loop->body->first;
+  int ahead = least_ahead(w, BY_THREADS), early = needed_early(w), n;
   find_places(w);
-  issue(w, BY_BOXES);
-  if (!early) insert_mbar_waits(w, first, w->l->counter);
+  Issue *list = list_issues(w, &n);
+  for (int i = 0; i < n; i++)
+    if (leads(list, &list[i], first)) insert_issue(w, &list[i]);
+  if (!early) insert_mbar_waits(w, first, l->counter);
   if (ahead) ir_insert_before(first, new_wait(w, ahead - 1 - early));
-  issue(w, BY_THREADS);
-  for (int i = 0; i < w->l->copies.n; i++) {
-    const StagedCopy *c = &w->l->copies.at[i];
-    if (!c->async && !(c->kept ? load_then_store : load_and_store)(w, c)) return false;
-  }
+  for (int i = 0; i < l->copies.n; i++)
+    if (!begin_kept(w, &l->copies.at[i])) return false;
+  for (int i = 0; i < n; i++)
+    if (!leads(list, &list[i], first) && !insert_issue(w, &list[i])) return false;
+  if (ahead) close_group(w);
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].kept) staged_carry(w->k, l, l->copies.at[i].first, l->copies.at[i].loaded);
   if (early) begin_early(w);
   return true;
 }

@@ -26,6 +26,7 @@ typedef struct StagedCopy {
               * both are 0, it is not prefetched */
   int slots;  /* of its ring */
   Op *issue, *store; /* it is issued before the one, and stored to shared memory before the other */
+  Value *first, *loaded, *stored; /* in registers: before the loop if it is kept, in an iteration */
   /* Pins, or STAGED_FREE. The store is that of a copy through registers. */
   int pinned_ahead, pinned_slots, load_stage, store_stage, cycle, store_cycle;
 } StagedCopy;
