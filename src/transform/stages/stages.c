@@ -34,13 +34,15 @@
  * issued first: the workgroup barrier before them ensures that their slot has been read.
  *
  * Copies that cannot be asynchronous are read into registers at the start of the previous
- * iteration, and stored at its end. A product that reads shared memory itself may still be in
- * flight when the next iteration begins (`pending`); its slot is filled one iteration later.
+ * iteration, and stored at its end; or in the next one, if rows of a schedule say so: the loop then
+ * carries the tile. A product that reads shared memory itself may still be in flight when the next
+ * iteration begins (`pending`); its slot is filled one iteration later.
  *
  * A product that depends only on such tiles is computed one iteration early (stages_early.h).
  *
- * stages_plan decides what is prefetched, and how many slots there are. Only the innermost loop
- * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
+ * stages_plan decides what is prefetched, and stages_depth how many slots there are, both as far as
+ * rows of a schedule (stages_rows) leave it open. Only the innermost loop with copies is pipelined.
+ * Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "transform/copy/copy_mode.h"
@@ -54,9 +56,8 @@ typedef struct Rewrite {
   SymCtx *sym;
   PassCtx *cx;
   StagedLoop *l;
-  Vec(Value *)
-      full; /* barriers of the loop on which boxes arrive: rings of as many slots as those of
-                      * the boxes */
+  /* Barriers of the loop on which boxes arrive: rings of as many slots as those of the boxes. */
+  Vec(Value *) full;
 } Rewrite;
 
 /* ---- attributes ---- */
