@@ -250,6 +250,12 @@ double dtype_int_value(DType t, int64_t v) {
 
 uint64_t dtype_int_bits(DType t, int64_t v) { return (uint64_t)v & ones(dtype_info[t].bits); }
 
+BitGroup dtype_bit_group(DType from, DType to) {
+  int a = dtype_info[from].bits, b = dtype_info[to].bits, common = a;
+  while (a % common || b % common) common--;
+  return (BitGroup){b / common, a / common};
+}
+
 /* ---- memory -------------------------------------------------------------------------------- */
 
 static size_t width(DType t) { return (size_t)(dtype_info[t].bits + 7) / 8; }

@@ -76,6 +76,12 @@ void dtype_store(DType t, void *base, int64_t element, uint64_t bits);
 uint64_t dtype_int_bits(DType t, int64_t v);
 
 /* Bits of an element in memory: truth values and 6-bit floats are bytes there. */
+/* The fewest elements of a type that are whole elements of another: as many bits. */
+typedef struct BitGroup {
+  int from, to; /* 1 i8 is 2 f4e2m1fn; 3 i8 are 4 f6e2m3fn */
+} BitGroup;
+BitGroup dtype_bit_group(DType from, DType to);
+
 static inline int dtype_memory_bits(DType t) {
   int bits = dtype_info[t].bits;
   return bits == 1 || bits == 6 ? 8 : bits;

@@ -1,6 +1,7 @@
 /* layout_links.c: the links of each op, and how a layout crosses one (layout_links.h). */
 #include "ir/layout_links.h"
 
+#include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
 
@@ -21,7 +22,8 @@ static void link_values(Links *l, Value *whole, Value *part, int operand, int ra
   if (whole->type->kind != TYPE_tile || part->type->kind != TYPE_tile) return;
   const Attr *into = op_attr(l->op, ATTR_into);
   LayoutLink link = {.whole = whole, .part = part, .user = l->op, .operand = operand};
-  link.ratio = ratio, link.into = into && operand < 0 ? into->sym : NULL; /* the result's */
+  link.ratio = ratio, link.group = 1,
+  link.into = into && operand < 0 ? into->sym : NULL; /* the result's */
   if (l->op->kind == OP_repeat) {
     link.along = type_repeated(part->type, whole->type);
     link.repeats = dim_ratio(whole->type->dims[link.along], part->type->dims[link.along]);
@@ -45,8 +47,10 @@ static void link_reduction(Links *l) {
 
 static void link_bitcast(Links *l) {
   Value *from = l->op->args[0], *to = &l->op->results[0];
-  int ratio = dtype_info[from->type->dtype].bits / dtype_info[to->type->dtype].bits;
-  link_values(l, from, to, -1, ratio);
+  BitGroup g = dtype_bit_group(from->type->dtype, to->type->dtype);
+  int before = l->out->n;
+  link_values(l, from, to, -1, g.to);
+  if (l->out->n > before) l->out->at[before].group = g.from;
 }
 
 static void link_region(Links *l) {
@@ -158,6 +162,28 @@ static bool coarser(const Layout *l, int ratio, Layout *out) {
   return left == 1;
 }
 
+/* Groups of `from` neighbours along the last dim become groups of `to`. */
+static bool regrouped(const Layout *l, int from, int to, Layout *out) {
+  Layout groups = *l;
+  if (from > 1 && !coarser(l, from, &groups)) return false;
+  *out = to > 1 ? finer(&groups, l->dims - 1, to) : groups;
+  if (from > 1 && to > 1) layout_normalise(out);
+  return true;
+}
+
+Layout layout_of_groups(const LayoutLink *link, const Layout *whole, int lanes, int waves) {
+  LayoutBlocking b = {.dims = whole->dims, .bits = 8, .lanes = lanes, .waves = waves};
+  b.widest = b.least = 1;
+  for (int i = 0; i < whole->dims; i++) {
+    b.extent[i] = whole->extent[i];
+    b.order[i] = whole->dims - 1 - i;
+  }
+  b.extent[whole->dims - 1] /= link->group;
+  Layout groups = layout_blocked(&b), out = finer(&groups, whole->dims - 1, link->group);
+  layout_normalise(&out);
+  return out;
+}
+
 /* A digit along the dim that repeats: replication as far as it moves inside a block of `ratio`
  * elements, the rest counts blocks. Registers need no replication. */
 static bool push_block(Layout *out, LayoutPart p, Digit d, int ratio, int *inside) {
@@ -225,7 +251,7 @@ bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *exte
   const Type *from = link->whole->type, *to = link->part->type;
   if (link->repeats) return once(whole, link->along, link->repeats, out);
   if (link->ratio > 1) {
-    *out = finer(whole, to->rank - 1, link->ratio);
+    if (!regrouped(whole, link->group, link->ratio, out)) return false;
     return out->extent[to->rank - 1] == extent[to->rank - 1];
   }
   if (link->into) return layout_of_parts(link, whole, extent, out);
@@ -253,7 +279,7 @@ static void spread(Layout *l, LayoutPart part, int dim, int *covered, int extent
 
 bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *extent, Layout *out) {
   const Type *from = link->part->type, *to = link->whole->type;
-  if (link->ratio > 1) return coarser(part, link->ratio, out);
+  if (link->ratio > 1) return regrouped(part, link->ratio, link->group, out);
   if (link->repeats) return *out = finer(part, link->along, link->repeats), true;
   int shared[LAYOUT_DIMS], n = shared_dims(from, part, to, extent, shared);
   if (n != from->rank) return false;

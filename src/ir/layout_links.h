@@ -23,14 +23,17 @@ typedef struct LayoutLink {
   Op *user;           /* the op whose operand it ties ... */
   int operand;        /* ... and which; -1: between results or arguments, where no conversion is
                 * possible */
-  int ratio;          /* bitcast: elements of the part per element of the whole, along the last dim;
-                * else 1 */
+  int ratio, group;   /* bitcast: along the last dim, `ratio` elements of the part are `group`
+                       * elements of the whole; else 1 */
   int along, repeats; /* repeat: elements of the whole per element of the part, along a dim; else
                        * 0 */
   const Sym *into;    /* dim of the part for waves that move along dims it lacks; NULL: none */
 } LayoutLink;
 
 typedef Vec(LayoutLink) LayoutLinks;
+
+/* Of a bitcast: a layout of the whole, like `whole`, of which every lane holds whole groups. */
+Layout layout_of_groups(const LayoutLink *link, const Layout *whole, int lanes, int waves);
 
 /* Appends the links of one op, including those with its body's arguments and yields. */
 void layout_links(Arena *a, Op *op, LayoutLinks *out);

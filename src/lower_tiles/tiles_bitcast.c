@@ -3,13 +3,14 @@
  *     tile<M, K/2, i8> -> tile<M, K, f4e2m1fn>     element k is half Mod(k, 2) of byte floor(k/2)
  *
  * The dims differ only in one, which has other units. */
+#include "ir/dtype.h"
 #include "lower_tiles/tiles.h"
 
 typedef struct Bitcast {
   Tiles *t;
   const Value *from, *to;
   int dim;
-  int per; /* narrow elements per wide one */
+  int per, of; /* so many narrow elements are so many wide ones: 2 are 1, or 4 are 3 */
 } Bitcast;
 
 static Value *as(const Bitcast *b, Value *v, int n) {
@@ -26,12 +27,20 @@ static Point source_point(const Bitcast *b, const Point *p, const Sym *at) {
 }
 
 /* ---- from wide to narrow ---- */
-/* One element along the dim: part number Mod(at, per) of each wide one. */
+/* Where the group of a narrow element begins, among the wide ones. */
+static const Sym *group_at(const Bitcast *b, const Sym *at) {
+  SymCtx *sym = b->t->l.sym;
+  return sym_mul(sym, sym_floordiv(sym, at, sym_int(sym, b->per)), sym_int(sym, b->of));
+}
+
+/* One element along the dim: part number Mod(at, per) of each group of wide ones. */
 static Value *part_at(const void *user, const Point *p) {
   const Bitcast *b = user;
   Lower *l = &b->t->l;
   const Sym *at = p->at[b->dim], *per = sym_int(l->sym, b->per);
-  Point q = source_point(b, p, sym_floordiv(l->sym, at, per));
+  if (b->of > 1 && p->width > 1) return tiles_one_by_one(b->t, p, part_at, b);
+  Point q = source_point(b, p, group_at(b, at));
+  if (b->of > 1) q.along = b->dim, q.width = b->of;
   Value *v = tiles_wide_at(b->t, b->from, &q), *found = NULL;
   int n = p->width, *regs = ARENA_ARRAY(l->arena, int, n);
   if (!v) return NULL;
@@ -52,9 +61,8 @@ static Value *narrow_at(const Bitcast *b, const Point *p) {
   if (p->along != b->dim) return part_at(b, p);
   bool whole = p->width % b->per == 0 && sym_divides(l->sym, emit_facts(l), b->per, p->at[b->dim]);
   if (whole) {
-    const Sym *at = sym_floordiv(l->sym, p->at[b->dim], sym_int(l->sym, b->per));
-    Point q = source_point(b, p, at);
-    q.width = p->width / b->per;
+    Point q = source_point(b, p, group_at(b, p->at[b->dim]));
+    q.width = p->width / b->per * b->of;
     Value *v = tiles_wide_at(b->t, b->from, &q);
     return v ? as(b, v, p->width) : NULL;
   }
@@ -83,7 +91,8 @@ Value *bitcast_at(Tiles *t, const Value *v, const Point *p) {
   Bitcast b = {.t = t, .from = op->args[0], .to = v};
   for (int i = 0; from->rank == to->rank && i < to->rank; i++)
     if (from->dims[i] != to->dims[i]) b.dim = i, differ++;
-  b.per = has > wants ? has / wants : wants / has;
+  BitGroup g = dtype_bit_group(from->dtype, to->dtype);
+  b.per = has > wants ? g.to : g.from, b.of = has > wants ? g.from : g.to;
   if (differ != 1 || from->kind != TYPE_tile) {
     tiles_refuse(t, op, "elements of another size without a dimension to split");
     return NULL;

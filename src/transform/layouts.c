@@ -273,6 +273,18 @@ static void follow_repeat(Layouts *l, Op *op, const LayoutLink *link) {
     ir_set_layout(l->k, &op->results[0], &out);
 }
 
+/* Some lane's elements of the operand are not whole elements of the result: they are converted, to
+ * what the result needs or, if its elements are not whole groups either, to groups. */
+static void fit_groups(Layouts *l, Op *op, const LayoutLink *link) {
+  Layout whole, part;
+  const Layout *from = link->whole->layout, *to = link->part->layout;
+  if (!layout_of_whole(link, to, from->extent, &whole)) {
+    whole = layout_of_groups(link, from, l->machine->lanes, l->machine->waves);
+    if (layout_of_part(link, &whole, to->extent, &part)) ir_set_layout(l->k, link->part, &part);
+  }
+  convert_operand(l, op, 0, &whole);
+}
+
 /* Links between operands and results where nothing can be converted in between. */
 static void follow_operands(Layouts *l, Op *op) {
   LayoutLinks links = {0};
@@ -285,6 +297,7 @@ static void follow_operands(Layouts *l, Op *op) {
     if (link->operand >= 0 || !link->whole->layout || !link->part->layout) continue;
     if (layout_of_part(link, link->whole->layout, link->part->layout->extent, &out))
       ir_set_layout(l->k, link->part, &out);
+    else if (link->group > 1) fit_groups(l, op, link);
   }
 }
 

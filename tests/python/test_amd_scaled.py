@@ -35,20 +35,24 @@ def wavec(*options):
     return done.stdout
 
 
-@pytest.mark.parametrize("kernel", ["mxfp4", "fp4"])  # bytes of two elements, and elements
-def test_packed_elements_reach_the_instruction(kernel):
-    """What loads fill is not touched by the VALU: neither elements nor scales."""
+# Bytes of two elements, and elements; three bytes of four elements.
+@pytest.mark.parametrize("kernel, words", [("mxfp4", 4), ("fp4", 4), ("mxfp6", 6)])
+def test_packed_elements_reach_the_instruction(kernel, words):
+    """What loads fill is not touched by the VALU: neither elements nor scales. Operands of six
+    registers may be moved: LLVM loads parts of two of them by one instruction."""
+    moves = ("v_mov_b32_e32", "v_mov_b64_e32") if words == 6 else ()
     file = ROOT / f"tests/isa/{kernel}.wave"
     writer, products = {}, 0
     loop = loop_of(wavec(file, "--target=gfx950", "--passes=all", "--emit=asm"))
-    for words in loop * 2:  # the second time with what an iteration leaves for the next
-        if words[0].startswith("v_mfma_scale"):
+    for line in loop * 2:  # the second time with what an iteration leaves for the next
+        if line[0].startswith("v_mfma_scale"):
             products += 1
-            used = [r for i in (2, 3, 5, 6) for r in registers(words[i])]
-            assert len(used) == 4 + 4 + 1 + 1
-            assert not [writer[r] for r in used if writer.get(r, "").startswith("v_")]
-        if words[0].startswith(("v_", "ds_read", "global_load", "buffer_load")):
-            writer.update((r, words[0]) for r in registers(words[1]))
+            used = [r for i in (2, 3, 5, 6) for r in registers(line[i])]
+            assert len(used) == words + words + 1 + 1
+            others = {writer.get(r, "") for r in used} - {*moves}
+            assert not [name for name in others if name.startswith("v_")]
+        if line[0].startswith(("v_", "ds_read", "global_load", "buffer_load")):
+            writer.update((r, line[0]) for r in registers(line[1]))
     assert products == 2 * 32
     assert not [w for w in loop if w[0].startswith("v_accvgpr")]
 
@@ -117,6 +121,60 @@ def test_products_of_typed_elements(space, rows, tmp_path):
     text = SCALED.replace("SPACE", space).replace("ROWS", rows)
     for target, (got,) in results(tmp_path, text, arguments, ["c"]):
         np.testing.assert_array_equal(got, expected, err_msg=target)
+
+
+FP6 = np.array([c / 8 if c < 8 else (8 + c % 8) / 8 * 2.0 ** (c // 8 - 1) for c in range(32)])
+FP6 = np.concatenate([FP6, -FP6])
+
+
+def sixes(codes):
+    """Codes of 6 bits, four in three bytes."""
+    a, b, c, d = codes.reshape(len(codes), -1, 4).transpose(2, 0, 1)
+    parts = [a | b << 6, b >> 2 | c << 4, c >> 4 | d << 2]
+    return np.stack([p & 255 for p in parts], -1).reshape(len(codes), -1).astype("u1").view("i1")
+
+
+@pytest.mark.parametrize("space, rows", [(", shared", ""), ("", ""), (", shared", "stages 2")])
+def test_products_of_packed_sixes(space, rows, tmp_path):
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(0, 64, (37, 352)), rng.integers(0, 64, (43, 352))
+    scales = [rng.integers(127, 129, (n, 11)).astype("i1") for n in (37, 43)]
+    arguments = dict(a=sixes(a), a_scale=scales[0], b=sixes(b), b_scale=scales[1])
+    factors = [np.repeat(2.0 ** (s.astype("u1") - 127.0), 32, -1) for s in scales]
+    expected = (FP6[a] * factors[0]) @ (FP6[b] * factors[1]).T
+    text = SCALED.replace("K, f4e2m1fnSPACE", "3*K/4, i8SPACE")
+    for dim, name, first, cast in (("M", "a", "1", "11"), ("N", "b", "2", "12")):
+        text = text.replace(
+            f"%{first} = read %{name} : tile<{dim}, K, f4e2m1fn>",
+            f"%{cast} = read %{name} : tile<{dim}, 3*K/4, i8>\n"
+            f"    %{first} = bitcast %{cast} : tile<{dim}, K, f6e2m3fn>",
+        )
+    text = text.replace("SPACE", space).replace("ROWS", rows)
+    targets = ["eval", "cpu", "sim:sm_90a", "sim:gfx942", "sim:gfx950", "emu:gfx950"]
+    for target, (got,) in results(tmp_path, text, arguments, ["c"], targets):
+        np.testing.assert_array_equal(got, expected, err_msg=target)
+
+
+SPLIT = """kernel @split(%a: mem<M, 3*N/4, i8>, %b: mem<M, N, f32>, %c: mem<M, N, f6e2m3fn>)
+  workgroup M by 16 on 0; workgroup N by 32 on 1; hardware threads 64, vector {M: 16, N: 32}
+  bind M = 21; bind N = 76
+{
+  %x = read %a : tile<M, 3*N/4, i8>
+  %y = bitcast %x : tile<M, N, f6e2m3fn>
+  %z = cast %y : tile<M, N, f32>
+  write %z, %b
+  write %y, %c
+}
+"""
+
+
+def test_split_into_sixes(tmp_path):
+    """Elements that are computed with, of rows of 57 bytes."""
+    codes = np.random.default_rng(5).integers(0, 64, (21, 76))
+    targets = [*TARGETS, "sim:toy8", "emu:gfx1201"]
+    for target, (b, c) in results(tmp_path, SPLIT, dict(a=sixes(codes)), ["b", "c"], targets):
+        np.testing.assert_array_equal(b, FP6[codes], err_msg=target)
+        np.testing.assert_array_equal(c.view("u1"), codes.reshape(-1), err_msg=target)
 
 
 MOVED = """kernel @moved(%a: mem<M, N, f4e2m1fn>, %b: mem<N, i4, shared>, %c: mem<M, N, f4e2m1fn>,

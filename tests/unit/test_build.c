@@ -276,7 +276,19 @@ TEST(bitcast_scales_the_last_dim) {
   Value *packed = fill(&f, 0, tile2(&f, f.m, half, DTYPE_i8));
   Value *wide = op1(&f, OP_bitcast, packed, type_scalar(f.cx, DTYPE_f4e2m1fn));
   CHECK(wide && wide->type == tile2(&f, f.m, f.k, DTYPE_f4e2m1fn));
+  const Sym *three = sym_mul(f.cx->sym, f.k, sym_rational(f.cx->sym, 3, 4));
+  Value *bytes = fill(&f, 0, tile2(&f, f.m, three, DTYPE_i8));
+  Value *sixes = op1(&f, OP_bitcast, bytes, type_scalar(f.cx, DTYPE_f6e2m3fn));
+  CHECK(sixes && sixes->type == tile2(&f, f.m, f.k, DTYPE_f6e2m3fn));
   op1(&f, OP_bitcast, packed, type_scalar(f.cx, DTYPE_f32));
+  EXPECT_ERROR(&f, E0307);
+}
+
+TEST(bitcast_of_sixes_is_checked) {
+  Fixture f;
+  begin(&f, true);
+  Value *sixes = fill(&f, 0, tile2(&f, f.m, f.k, DTYPE_f6e2m3fn));
+  op1(&f, OP_bitcast, sixes, type_scalar(f.cx, DTYPE_f4e2m1fn));
   EXPECT_ERROR(&f, E0307);
 }
 
@@ -735,9 +747,9 @@ TESTS_MAIN(
             RUN(mma_roles_are_found_by_name) RUN(mma_that_does_not_fit_is_an_error) RUN(
                 unknown_matrix_instruction_names_the_nearest) RUN(reductions_drop_their_dim)
                 RUN(reductions_need_a_dim_they_have) RUN(bitcast_scales_the_last_dim) RUN(
-                    broadcast_and_permute_are_checked) RUN(broadcast_to_fewer_dims_is_an_error)
-                    RUN(select_needs_a_truth_value) RUN(write_of_extra_dims_is_an_error) RUN(
-                        write_may_drop_dims_of_one_element)
+                    bitcast_of_sixes_is_checked) RUN(broadcast_and_permute_are_checked)
+                    RUN(broadcast_to_fewer_dims_is_an_error) RUN(select_needs_a_truth_value) RUN(
+                        write_of_extra_dims_is_an_error) RUN(write_may_drop_dims_of_one_element)
                         RUN(write_converts_only_what_the_language_converts) RUN(
                             one_constant_has_one_spelling)
                             RUN(literals_take_the_dtype_of_the_other_operand) RUN(

@@ -191,26 +191,33 @@ static uint64_t element_bits(const Tile *t, int64_t e) {
   return t->f ? dtype_encode(t->dtype, t->f[e]) : dtype_int_bits(t->dtype, t->i[e]);
 }
 
-/* Element x along the last dimension is part x mod ratio, low end first, of source x / ratio. */
+/* `bits` bits from bit `at` of a row of elements that begins with element `first`. */
+static uint64_t row_bits(const Tile *t, int64_t first, int64_t at, int bits) {
+  int each = dtype_info[t->dtype].bits, shift = (int)(at % each);
+  uint64_t part = element_bits(t, first + at / each) >> shift;
+  if (shift + bits > each) part |= element_bits(t, first + at / each + 1) << (each - shift);
+  return part;
+}
+
+/* The rows of the last dimension are strings of bits, low end first. */
 Tile *compute_bitcast(Eval *ev, const Op *op, const Box *box) {
   const Type *from = op->args[0]->type;
   DType t = result_dtype(op);
-  int bits = dtype_info[t].bits, ratio = dtype_info[from->dtype].bits / bits, last = box->rank - 1;
+  int bits = dtype_info[t].bits, each = dtype_info[from->dtype].bits, last = box->rank - 1;
   Box source = *box;
   if (last >= 0) {
     const Axis *x = &box->axis[last];
     Axis a = axis_of(from->dims[last]);
-    a.lo = x->lo / ratio;
-    a.n = x->n ? (x->lo + x->n - 1) / ratio - a.lo + 1 : 0;
+    a.lo = x->lo * bits / each;
+    a.n = x->n ? ((x->lo + x->n) * bits - 1) / each - a.lo + 1 : 0;
     source.axis[last] = a;
   }
   Tile *a = operand(ev, op, 0, &source), *r = a ? tile_new(ev, t, box) : NULL;
   if (!r) return NULL;
   int64_t n = last < 0 ? 1 : box->axis[last].n, held = last < 0 ? 1 : source.axis[last].n;
-  int64_t skip = last < 0 ? 0 : box->axis[last].lo - source.axis[last].lo * ratio;
+  int64_t skip = last < 0 ? 0 : box->axis[last].lo * bits - source.axis[last].lo * each;
   EACH_ELEMENT(ev, e, 0, box_count(box)) {
-    int64_t x = e % n + skip;
-    uint64_t part = element_bits(a, e / n * held + x / ratio) >> (x % ratio * bits);
+    uint64_t part = row_bits(a, e / n * held, e % n * bits + skip, bits);
     if (r->f)
       r->f[e] = dtype_decode(t, part & (bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1));
     else r->i[e] = dtype_wrap(t, (int64_t)part);

@@ -95,10 +95,31 @@ static const char *bytes_of_sixes(Llvm *p, int n, const char *v) {
                   sb_text(&mask));
 }
 
+/* The inverse of closed_up: `high` before it is shifted. */
+static const char *opened(Llvm *p, int words, const char *v, const char *low, const char *by,
+                          const char *high) {
+  const char *type = llvm_vec_type(p, "i32", words);
+  const char *kept = llvm_let(p, "and %s %s, %s", type, v, llvm_splat_of(p, "i32", low, words));
+  v = llvm_let(p, "and %s %s, %s", type, v, llvm_splat_of(p, "i32", high, words));
+  v = llvm_let(p, "shl %s %s, %s", type, v, llvm_splat_of(p, "i32", by, words));
+  return llvm_let(p, "or %s %s, %s", type, kept, v);
+}
+
+/* n elements, of 3/4 as many bytes. */
 static const char *sixes_of_bytes(Llvm *p, int n, const char *v) {
-  const char *exact = llvm_vec_type(p, "i6", n);
-  v = llvm_let(p, "bitcast %s %s to %s", llvm_vec_type(p, "i8", n * 6 / 8), v, exact);
-  return llvm_let(p, "zext %s %s to %s", exact, v, llvm_vec_type(p, "i8", n));
+  int words = n / 4;
+  const char *from = llvm_vec_type(p, "i8", 3 * words), *bytes = llvm_vec_type(p, "i8", n);
+  const char *type = llvm_vec_type(p, "i32", words);
+  StrBuf mask = {.arena = p->arena};
+  for (int i = 0; i < n; i++)
+    if (i % 4 == 3) sb_printf(&mask, ", i32 undef");
+    else sb_printf(&mask, "%si32 %d", i ? ", " : "", i / 4 * 3 + i % 4);
+  v = llvm_let(p, "shufflevector %s %s, %s poison, <%d x i32> <%s>", from, v, from, n,
+               sb_text(&mask));
+  v = llvm_let(p, "bitcast %s %s to %s", bytes, v, type);
+  v = opened(p, words, v, "u0xfff", "4", "u0xfff000");
+  v = opened(p, words, v, "u0x3f003f", "2", "u0xfc00fc0");
+  return llvm_let(p, "bitcast %s %s to %s", type, v, bytes);
 }
 
 /* ---- values ---- */

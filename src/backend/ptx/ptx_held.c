@@ -300,11 +300,30 @@ void ptx_shuffle_idx(Ptx *p, const Op *op) {
 
 /* ---- the same bits ---- */
 
+/* Elements of 6 bits of a string of words; some lie in two. */
+static void split_sixes(Ptx *p, const Op *op, const Reg *word) {
+  const Type *t = op->results[0].type;
+  Reg *elem = ARENA_ARRAY(p->arena, Reg, t->n);
+  for (int i = 0; i < t->n; i++) {
+    int w = 6 * i / 32, at = 6 * i % 32;
+    if (at + 6 <= 32) elem[i] = ptx_let(p, REG_R, "bfe.u32 %s, %d, 6", word[w].name, at);
+    else {
+      Reg both = ptx_let(p, REG_R, "shf.r.wrap.b32 %s, %s, %d", word[w].name, word[w + 1].name, at);
+      elem[i] = ptx_let(p, REG_R, "and.b32 %s, 63", both.name);
+    }
+  }
+  ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = t->n, .elem = elem});
+}
+
 /* Through words; a 64-bit element takes two. */
 void ptx_bitcast(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   const Type *t = op->results[0].type;
   int from = dtype_info[h->dtype].bits, to = dtype_info[t->dtype].bits;
+  if (to == 6 && from >= 8) {
+    split_sixes(p, op, ptx_words_of(p, h));
+    return;
+  }
   if (from != to && (from == 1 || from == 6 || to == 1 || to == 6)) {
     ptx_fail(p, op, "a bitcast of 1 or 6 bits to others");
     return;

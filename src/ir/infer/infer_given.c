@@ -76,7 +76,7 @@ bool rule_bitcast(Infer *in) {
   const Type *from = infer_arg(in, 0);
   if (in->k->level == LEVEL_THREAD) return bitcast_vec(in);
   int src = dtype_info[from->dtype].bits, dst = dtype_info[in->given->dtype].bits;
-  if (src % dst)
+  if (src < dst || (src % dst && dst != 6))
     return INFER_FAIL_HINT(in, E0307, "`cast` converts values; `bitcast` only splits elements",
                            "`bitcast` from %s (%d bits) to %s (%d bits): the source width must be "
                            "a multiple of the target width",
@@ -88,7 +88,7 @@ bool rule_bitcast(Infer *in) {
   for (int i = 0; i < from->rank; i++) dims[i] = from->dims[i];
   if (from->rank)
     dims[from->rank - 1] =
-        sym_mul(in->k->cx->sym, dims[from->rank - 1], sym_int(in->k->cx->sym, src / dst));
+        sym_mul(in->k->cx->sym, dims[from->rank - 1], sym_rational(in->k->cx->sym, src, dst));
   const Type *want = type_tile(in->k->cx, dims, from->rank, in->given->dtype);
   if (want && in->given->rank && in->given != want)
     return INFER_FAIL(in, E0316, "the result of `bitcast` of %s is %s, not %s",

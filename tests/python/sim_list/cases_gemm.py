@@ -375,18 +375,19 @@ def scaled(
     mma="F32_16x16x128_F8F6F4",
 ):
     """c = a bᵀ, where `block` elements along k share a scale; two elements of f4 are one byte, and
-    one of f6 is."""
+    one of f6 is, or four of them are three bytes (`packed_f6`)."""
     types = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
     blocks = blocks if isinstance(blocks, tuple) else (blocks, blocks)
     powers = scale == "f8e8m0fnu"
 
     def columns(dtype):
-        return K / 2 if dtype == "f4e2m1fn" else K
+        return {"f4e2m1fn": K / 2, "packed_f6": 3 * K / 4}.get(dtype, K)
 
     def operand(row, dtype):
         if dtype == "f6e2m3fn":
             return Tensor("u8", (row, K), span=(0, 64))
-        return Tensor("u8" if dtype == "f4e2m1fn" else dtype, (row, columns(dtype)))
+        is_packed = dtype in ("f4e2m1fn", "packed_f6")
+        return Tensor("u8" if is_packed else dtype, (row, columns(dtype)))
 
     def scales(row, block):
         return Tensor("u8", (row, K / block), span=(121, 134) if powers else (1, 120))
@@ -395,7 +396,10 @@ def scaled(
         if dtype == "f4e2m1fn":
             codes = x.astype(int)
             x = FP4_VALUES[np.stack([codes & 15, codes >> 4], -1).reshape(len(x), -1)]
-        if dtype == "f6e2m3fn":
+        if dtype == "packed_f6":
+            bits = np.unpackbits(x.astype(np.uint8), axis=-1, bitorder="little")
+            x = bits.reshape(len(x), -1, 6) @ (1 << np.arange(6))
+        if dtype in ("f6e2m3fn", "packed_f6"):
             x = FP6_VALUES[x.astype(int)]
         factors = 2.0 ** (s - 127) if powers else decode(scale, s.astype(np.uint8))
         return x * np.repeat(factors, block, -1)
@@ -425,7 +429,8 @@ def scaled(
             def read(memory, dtype):
                 if dtype == "f6e2m3fn":
                     return tkw.read(memory)
-                return tkw.bitcast(tkw.read(memory), wave_type(dtype))
+                element = tkl.f6e2m3fn if dtype == "packed_f6" else wave_type(dtype)
+                return tkw.bitcast(tkw.read(memory), element)
 
             @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
             def loop(acc):
@@ -440,7 +445,7 @@ def scaled(
         left = values(a, a_scale, types[0], blocks[0])
         return product(left, values(b, b_scale, types[1], blocks[1]))
 
-    whole = np.lcm.reduce([2, *blocks])
+    whole = np.lcm.reduce([4, *blocks])
     words = [*dict.fromkeys(types), *(["32x32"] if "32x32" in mma else [])]
     name = "_".join(["scaled", *words, f"b{blocks[0]}", str(blocks[1])])
     return Case(
@@ -577,6 +582,9 @@ CASES = [
     scaled(("f8e4m3fn", "f8e5m2"), 32, "global", (32, 32, 64), mma="F32_32x32x64_F8F6F4"),
     scaled("f6e2m3fn", 32, "shared", (16, 16, 128)),
     scaled("f6e2m3fn", 32, "global", (32, 32, 64), dynamic=True, mma="F32_32x32x64_F8F6F4"),
+    scaled("packed_f6", 32, "shared", (32, 16, 128), (2, 1)),
+    scaled("packed_f6", 32, "global", (32, 32, 64), mma="F32_32x32x64_F8F6F4"),
+    scaled(("packed_f6", "f4e2m1fn"), 32, "shared", (16, 32, 128), dynamic=True),
     scaled("f4e2m1fn", 32, "shared", (32, 32, 64), mma="F32_32x32x64_F8F6F4"),
     scaled(("f6e2m3fn", "f4e2m1fn"), 32, "shared", (32, 16, 128), (2, 1)),
     scaled(("f8e4m3fn", "f6e2m3fn"), 32, "global", (16, 16, 128)),
