@@ -16,9 +16,15 @@ enum {
 
 static const TargetInfo target_rows[] = {
 #define TARGET(name, vendor, units, lanes, threads, shared, most, banks, p4, p8, p16, pair, wide,  \
-               regs, global, access, order, features, doc)                                         \
-  {#name, doc,  VENDOR_##vendor, units,  lanes, threads, shared, most, banks, p4, p8, p16, pair,   \
-   wide,  regs, global,          access, order, features},
+               regs, simds, file, global, access, order, features, doc)                            \
+  {                                                                                                \
+      #name,  doc,   VENDOR_##vendor,                                                              \
+      units,  lanes, threads,                                                                      \
+      shared, most,  banks,                                                                        \
+      p4,     p8,    p16,                                                                          \
+      pair,   wide,  regs,                                                                         \
+      simds,  file,  global,                                                                       \
+      access, order, features},
 #include "target/targets.def"
 };
 

@@ -30,7 +30,8 @@ typedef struct TargetInfo {
   int shared, shared_most; /* bytes */
   int banks;               /* of 4 bytes; 0: none */
   int phase4, phase8, phase16, pair16, wide;
-  int registers;                    /* of 32 bits, of a thread */
+  int registers;   /* of 32 bits, of a thread */
+  int simds, file; /* of a compute unit; registers of one for each lane; 0: unknown */
   int global_access, shared_access; /* bytes of the widest load or store */
   bool lockstep;
   unsigned features; /* Feature */
@@ -40,6 +41,11 @@ enum { BANK_BYTES = 4 };
 
 static inline bool target_has(const TargetInfo *t, unsigned features) {
   return (t->features & features) == features;
+}
+/* Registers of a thread that all instructions can access: where there is MFMA, only matrix
+ * instructions and copies access the upper half. */
+static inline int target_near_registers(const TargetInfo *t) {
+  return target_has(t, FEATURE_MFMA) ? t->registers / 2 : t->registers;
 }
 /* A CPU emulates a machine with lanes where a kernel's threads are observable: with waves of this
  * many lanes, every matrix instruction of one wave, and lanes that must synchronise. */

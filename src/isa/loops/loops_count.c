@@ -8,7 +8,7 @@
 
 typedef struct Units {
   const char *chip;
-  int simds, registers, granule, waves, scalars, issue, lanes, memory;
+  int granule, waves, scalars, issue, lanes, memory;
 } Units;
 
 static const Units units[] = {
@@ -52,20 +52,21 @@ static void limit_waves(LoopRoom *r, int waves, const char *why) {
 LoopRoom loops_room(const LoopKernel *k) {
   enum { SCALAR_GRANULE = 16 };
   const Units *u = units_of(k->image);
+  const TargetInfo *t = machine_of(k->image);
   int lanes = wave_lanes(k->image), vector = ceil_div((int)k->vector, u->granule) * u->granule;
   int scalar = ceil_div((int)k->scalar, SCALAR_GRANULE) * SCALAR_GRANULE;
   LoopRoom r = {.waves = u->waves, .limit = "the hardware"};
   r.waves_per_group = k->threads ? ceil_div((int)k->threads, lanes) : 1;
-  if (vector) limit_waves(&r, u->registers / vector, "vector registers");
+  if (vector) limit_waves(&r, t->file / vector, "vector registers");
   if (u->scalars && scalar) limit_waves(&r, u->scalars / scalar, "scalar registers");
-  int groups = r.waves * u->simds / r.waves_per_group; /* of a compute unit */
+  int groups = r.waves * t->simds / r.waves_per_group; /* of a compute unit */
   if (k->image->group_bytes) {
-    int fit = (int)(machine_of(k->image)->shared_most / (int64_t)k->image->group_bytes);
+    int fit = (int)(t->shared_most / (int64_t)k->image->group_bytes);
     if (fit < groups) groups = fit, r.limit = "LDS";
   }
   int all = groups * r.waves_per_group;
-  r.busy = all < u->simds ? all : u->simds;
-  limit_waves(&r, ceil_div(all, u->simds), r.limit);
+  r.busy = all < t->simds ? all : t->simds;
+  limit_waves(&r, ceil_div(all, t->simds), r.limit);
   return r;
 }
 
