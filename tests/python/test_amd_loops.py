@@ -55,3 +55,24 @@ def test_main_loop(name, target, count, most, valu, barriers, least, version):
     assert "spills: 0 vector, 0 scalar" in text
     share = float(re.search(r"matrix share ([\d.]+)", text)[1])
     assert share >= least, text
+
+
+@pytest.mark.parametrize("version", [v for v in sorted(installed()) if v >= 19] or [None])
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
+def test_loads_stay_in_flight(target, version):
+    """The barriers of a loop do not wait for the next tiles."""
+    if version is None:
+        pytest.skip("there is no libLLVM of version 19 or newer")
+    file = ROOT / "tests" / "llvm" / "amd_stages.wave"
+    done = subprocess.run(
+        [WAVEC, file, f"--target={target}", "--passes=all", "--emit=asm"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "WAVE_LLVM": installed()[version]},
+        check=False,
+    )
+    if "E0901" in done.stderr:
+        pytest.skip("this libLLVM does not compile for the chip")
+    code = re.sub(r"s_barrier_wait", "", done.stdout)
+    waits = [re.findall(r"s_wait\w* .*", part)[-1] for part in code.split("s_barrier")[:-1]]
+    assert len(waits) == 2 and not any("vmcnt" in x or "load" in x for x in waits), waits

@@ -231,6 +231,7 @@ static bool emit_kernel(Kernel *k, const AmdOptions *o, Amd *amd, Arena *a, AmdK
   amd->offset = ARENA_ARRAY(a, const Sym *, k->nvalues);
   amd->lds = launch->shared;
   amd->all_buffers = row_value(k, CONSTRAINT_buffers, 0);
+  amd->shares_tensors = amd_shares_tensors(k);
   amd_find_offsets(&p);
   amd_find_idle(&p);
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);

@@ -21,11 +21,12 @@ typedef struct Amd {
   bool idles;     /* some do: the LDS then ends after these bytes */
   StrBuf opening; /* the first instructions of the kernel */
   Vec(AmdBuffer) buffers;
-  bool direct;        /* copies end in the LDS ... */
-  bool around;        /* ... except for some that go through registers: they are not counted */
-  bool waits_all;     /* so waits are for all of them */
-  const Sym **offset; /* by value id: its expression without operands; NULL: not known yet */
-  bool all_buffers;   /* accesses without a mask go through buffers, too */
+  bool direct;         /* copies end in the LDS ... */
+  bool around;         /* ... except for some that go through registers: they are not counted */
+  bool waits_all;      /* so waits are for all of them */
+  const Sym **offset;  /* by value id: its expression without operands; NULL: not known yet */
+  bool shares_tensors; /* barriers order accesses to tensors, not only to the LDS */
+  bool all_buffers;    /* accesses without a mask go through buffers, too */
   const Op **first; /* by value id: an access at just this offset, without an immediate; or NULL */
 } Amd;
 
@@ -64,6 +65,7 @@ typedef struct AmdAddress {
   const char *near;   /* the offset in bytes, in i32; NULL: it may be larger */
   const char *far;    /* if so: in i64 */
   const char *common; /* to be added to `near`: the same in all lanes, not negative; or NULL */
+  const char *idle;   /* of a masked read of the LDS: the offset in inactive lanes, in i32 */
   bool counts;        /* the offset is not negative, even without `imm`, in active lanes */
   bool splits;        /* no part of the offset is negative: LLVM may split it anywhere */
   int align;          /* in bytes: a power of two, at most 16 */
@@ -119,6 +121,9 @@ bool amd_fits_lower_half(Llvm *p);
 bool amd_is_direct(const Op *op);
 bool amd_copy_direct(Llvm *p, const Op *op, int64_t bytes); /* false: not possible */
 void amd_wait_loads(Llvm *p, int64_t left);
+/* Whether a tensor is both read and written, or waited for. */
+bool amd_shares_tensors(const Kernel *k);
+
 /* Attached to copies and to reads of the LDS: they do not overlap. */
 const char *amd_apart(const Llvm *p, bool is_copy);
 void amd_put_scopes(const Llvm *p, StrBuf *out);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/amd/amd_state.h"
+#include "ir/ops/access.h"
 
 static void call_plain(Llvm *p, const char *name) { llvm_call_void(p, name, "", ""); }
 
@@ -11,10 +12,39 @@ static void fence(Llvm *p, const char *scope, const char *how) {
   llvm_line(p, "fence syncscope(\"%s\") %s", scope, how);
 }
 
+static bool reads(const Op *op, const Value *tensor) {
+  for (int i = 0; i < op->nargs; i++) {
+    bool stored = op->kind == OP_store && i == 1;
+    if (!stored && op->args[i]->type->kind == TYPE_mem && memory_root(op->args[i]) == tensor)
+      return true;
+  }
+  return false;
+}
+
+bool amd_shares_tensors(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op_has(op, ATTR_volatile)) return true;
+  for (int i = 0; i < k->body->nargs; i++) {
+    const Value *tensor = k->body->args[i];
+    if (tensor->type->kind != TYPE_mem || !memory_is_written(k, tensor)) continue;
+    for (const Op *op = ir_first(k); op; op = ir_next(op))
+      if (reads(op, tensor)) return true;
+  }
+  return false;
+}
+
+/* One side of a barrier. If it need not order accesses to tensors, loads may be in flight across
+ * it: LLVM 22 would wait for them on RDNA. */
+static void fence_group(Llvm *p, const char *how) {
+  static const char local[] = ", !mmra !{!\"amdgpu-synchronize-as\", !\"local\"}";
+  bool is_local = !p->amd->shares_tensors && amd_has_habit(p->amd->llvm, AMD_LOCAL_FENCES);
+  fence(p, "workgroup", arena_printf(p->arena, "%s%s", how, is_local ? local : ""));
+}
+
 static void whole_barrier(Llvm *p) {
-  fence(p, "workgroup", "release");
+  fence_group(p, "release");
   call_plain(p, "llvm.amdgcn.s.barrier");
-  fence(p, "workgroup", "acquire");
+  fence_group(p, "acquire");
 }
 
 /* ---- named barriers ---- */
@@ -95,7 +125,7 @@ static bool is_split(const Llvm *p, const Op *op) {
 
 void amd_barrier_signal(Llvm *p, const Op *op) {
   if (!is_split(p, op)) return;
-  if (!op_has(op, ATTR_no_ds_wait)) fence(p, "workgroup", "release");
+  if (!op_has(op, ATTR_no_ds_wait)) fence_group(p, "release");
   llvm_call_void(p, "llvm.amdgcn.s.barrier.signal", "i32", "i32 -1");
 }
 
@@ -105,7 +135,7 @@ void amd_barrier_wait(Llvm *p, const Op *op) {
     return;
   }
   llvm_call_void(p, "llvm.amdgcn.s.barrier.wait", "i16", "i16 -1");
-  fence(p, "workgroup", "acquire");
+  fence_group(p, "acquire");
 }
 
 /* ---- counters ---- */

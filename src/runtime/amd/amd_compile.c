@@ -23,9 +23,11 @@ const LlvmLibrary *amd_library_open(Arena *a, const AmdChip *chip, const char **
 }
 
 LlvmTarget amd_target(const AmdChip *chip) {
-  /* gfx10 and later: a workgroup runs on one compute unit, so that its waves share a cache. */
+  /* gfx10 and later: a workgroup runs on one compute unit, so that its waves share a cache. Barriers
+   * do not wait for loads: the feature that says so is newer than LLVM 19 for these chips. */
   bool rdna = strncmp(chip->name, "gfx1", 4) == 0;
-  return (LlvmTarget){{"amdgcn-amd-amdhsa", rdna ? "+cumode" : "", 0}, chip->name};
+  const char *words = rdna ? "+cumode,+back-off-barrier" : "";
+  return (LlvmTarget){{"amdgcn-amd-amdhsa", words, 0}, chip->name};
 }
 
 /* ---- checks ---- */
