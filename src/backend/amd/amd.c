@@ -123,11 +123,16 @@ static int64_t row_value(const Kernel *k, ConstraintKind kind, int64_t otherwise
   return row && sym_is_int(row->option.allowed, &n) ? n : otherwise;
 }
 
-/* How many waves a SIMD should run at least; 0: LLVM chooses. */
-static int64_t occupancy(Llvm *p) {
+/* amd_registers.c says why: two waves must fit a SIMD, or the order of instructions is the one that
+ * needs the fewest registers. */
+static void put_register_attributes(Llvm *p, StrBuf *out) {
   int64_t waves = row_value(p->k, CONSTRAINT_occupancy, 0);
   bool whole = amd_has_habit(p->amd->llvm, AMD_WHOLE_FILE);
-  return !waves && !whole && amd_fits_lower_half(p) ? 2 : waves;
+  AmdHalves halves = amd_halves(p);
+  if (!waves && !whole && halves == AMD_LOWER_HALF) waves = 2;
+  if (waves) sb_printf(out, " \"amdgpu-waves-per-eu\"=\"%" PRId64 "\"", waves);
+  if (whole && halves == AMD_BOTH_HALVES)
+    sb_puts(out, " \"amdgpu-sched-strategy\"=\"iterative-minreg\"");
 }
 
 /* No hidden arguments, and the size of the workgroup, which bounds the ids of lanes. */
@@ -139,8 +144,7 @@ static void put_attributes(Llvm *p, const LaunchSpec *launch, StrBuf *out) {
   int threads = (int)launch_threads(launch);
   sb_printf(out, "attributes #0 = { nounwind \"amdgpu-flat-work-group-size\"=\"%d,%d\"", threads,
             threads);
-  int64_t waves = occupancy(p);
-  if (waves) sb_printf(out, " \"amdgpu-waves-per-eu\"=\"%" PRId64 "\"", waves);
+  put_register_attributes(p, out);
   sb_puts(out, " \"uniform-work-group-size\"=\"true\" \"amdgpu-unsafe-fp-atomics\"=\"true\"");
   for (size_t i = 0; i < WV_LEN(unused); i++) sb_printf(out, " \"amdgpu-no-%s\"", unused[i]);
   if (!row_value(p->k, CONSTRAINT_subnormals, 1))

@@ -112,9 +112,10 @@ LlvmFn amd_wave_mma;
 
 /* ---- amd_registers.c ---- */
 
-/* Whether the program multiplies matrices and needs only the registers that all instructions can
- * access. */
-bool amd_fits_lower_half(Llvm *p);
+/* Where the registers of a program with matrix instructions are: it needs only those that all
+ * instructions can access, or its sums need more, or LLVM decides. */
+typedef enum AmdHalves { AMD_ANY_HALF, AMD_LOWER_HALF, AMD_BOTH_HALVES } AmdHalves;
+AmdHalves amd_halves(Llvm *p);
 
 /* ---- amd_direct.c ---- */
 

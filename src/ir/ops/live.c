@@ -1,0 +1,69 @@
+/* live.c: see live.h. */
+#include "ir/ops/live.h"
+
+#include "ir/dtype.h"
+#include "ir/region_facts.h"
+
+/* Ops whose results are registers of their operands. */
+static bool only_renames(const Op *op) {
+  return op->kind == OP_pick || op->kind == OP_join || op->kind == OP_bitcast ||
+         op->kind == OP_permute || op->kind == OP_broadcast;
+}
+
+/* How many elements of a value a thread holds. */
+static int elements_of(const Value *v) {
+  const Type *t = v->type;
+  if (t->kind != TYPE_vec && t->kind != TYPE_scalar && t->kind != TYPE_tile) return 0;
+  if (v->def && (v->def->kind == OP_splat || v->def->kind == OP_fill)) return 1;
+  if (t->kind == TYPE_tile) return v->layout ? layout_size(v->layout, LAYOUT_REG) : 0;
+  return t->kind == TYPE_vec ? t->n : 1;
+}
+
+int live_registers(const Value *v) {
+  int n = v->def && only_renames(v->def) ? 0 : elements_of(v);
+  int bits = n ? dtype_info[v->type->dtype].bits : 0;
+  return bits == 1 ? 0 : (n * bits + 31) / 32;
+}
+
+/* The last op that needs a value of region `home` because of this use: in the loops between them it
+ * is needed again in the next iteration. */
+static const Op *end_of_use(const Op *use, const Region *home) {
+  const Op *end = use;
+  for (const Region *r = use->parent; r != home && r->owner; r = r->owner->parent)
+    if (op_is_loop(r->owner)) end = r->last;
+  return end;
+}
+
+/* By value id: the number of the last op that needs it. Uses come after definitions, so going
+ * backwards the last use of a new name is known when its op is reached. */
+static int *last_uses(Arena *a, const Kernel *k) {
+  const Op **ops = ARENA_ARRAY(a, const Op *, k->nops);
+  int *last = ARENA_ARRAY(a, int, k->nvalues);
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) ops[op->id] = op;
+  for (int at = k->nops - 1; at >= 0; at--) {
+    const Op *op = ops[at];
+    for (int i = 0; op && i < op->nargs; i++) {
+      const Value *v = op->args[i];
+      int end = end_of_use(op, region_of_value(v))->id;
+      if (only_renames(op) && last[op->results[0].id] > end) end = last[op->results[0].id];
+      if (end > last[v->id]) last[v->id] = end;
+    }
+  }
+  return last;
+}
+
+const int *live_at_ops(Arena *a, const Kernel *k) {
+  int *last = last_uses(a, k), *live = ARENA_ARRAY(a, int, k->nops + 2);
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    int results = op->nresults, carried = op->body ? op->body->nargs : 0;
+    for (int i = 0; i < results + carried; i++) {
+      const Value *v = i < results ? &op->results[i] : op->body->args[i - results];
+      int from = op->body && i < results ? op->body->last->id : op->id;
+      if (last[v->id] <= from) continue;
+      live[from + 1] += live_registers(v);
+      live[last[v->id] + 1] -= live_registers(v);
+    }
+  }
+  for (int i = 1; i < k->nops; i++) live[i] += live[i - 1];
+  return live;
+}

@@ -1,0 +1,15 @@
+/* live.h: how many registers of a thread the values of a program occupy, in the order in which it is
+ * written, at either level. */
+#ifndef WV_LIVE_H
+#define WV_LIVE_H
+
+#include "ir/ir.h"
+
+/* Registers of 32 bits that hold a value. Conditions have none, and tiles without a layout. */
+int live_registers(const Value *v);
+
+/* By op id: the registers that are occupied when the op begins. In loops, values from outside that the
+ * body uses are occupied throughout. */
+const int *live_at_ops(Arena *a, const Kernel *k);
+
+#endif
