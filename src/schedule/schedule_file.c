@@ -103,13 +103,14 @@ static void print_loop_row(StrBuf *out, const Loop *l) {
   print_row(out, l, row);
 }
 
-/* The ring that an op is the first of the loop to fill; NULL: none. */
+/* The ring that an op is the first of the loop to fill, or the only slot that it fills for another
+ * iteration; NULL: none. */
 static const Value *ring_of(const Loop *l, const Event *e) {
   const Value *memory = e->name ? schedule_fills(e->op) : NULL;
   bool ring = memory && memory->def && memory->def->kind == OP_alloc;
   for (const Event *f = l->events.at; ring && f < e; f++)
     if (f->name && schedule_fills(f->op) == memory) return NULL;
-  return ring && alloc_slots(memory->def) > 1 ? memory : NULL;
+  return ring && (e->ahead > 0 || alloc_slots(memory->def) > 1) ? memory : NULL;
 }
 
 /* Adds a name to a sorted list: the order of ops of one cycle has no meaning. */

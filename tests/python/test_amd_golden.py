@@ -64,7 +64,7 @@ KERNELS = {
     "attention": lambda: of_the_demo("attention"),
     "gemm of the talk": lambda: of_the_talks(seeds.test_gemm, m=100, n=70, k=200, dynamic=True),
     "attention of the talk": lambda: of_the_talks(
-        seeds.test_attention, b=2, m=40, n=24, k1=16, k2=37
+        seeds.test_attention, b=2, m=40, n=24, k1=16, k2=373
     ),
 }
 

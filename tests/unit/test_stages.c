@@ -70,6 +70,22 @@ TEST(tiles_wait_in_registers) {
     EACH_TARGET(t) CHECK_INT(trips_differ(&by_registers[i], t, 5), 0);
 }
 
+/* Tiles of 16 KB: a second slot would take the LDS of another workgroup, so the next tile is stored
+ * to the only one, after all waves have read it. */
+static const Sample only_slot = {
+    "only slot",
+    "kernel @gemm(%a: mem<M, K, f32, shared>, %b: mem<N, K, f32, shared>, %c: mem<M, N, f32>)\n"
+    "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 64\n"
+    "  wave M by 32; wave N by 32; hardware threads 64\n"
+    "  dynamic M; dynamic N; dynamic K\n" BODY,
+    {{"M", 64}, {"N", 64}, {"K", 64}}};
+
+TEST(tiles_wait_for_the_only_slot) {
+  static const int sizes[] = {0, 1, 64, 65, 128, 200};
+  for (size_t i = 0; i < WV_LEN(sizes); i++)
+    CHECK(lane_agrees(&only_slot, &(SampleSizes){{64, 65, sizes[i]}}, "gfx942", (int)i));
+}
+
 /* ---- other loops ---- */
 
 #define TWICE(rows)                                                                                \
@@ -161,7 +177,11 @@ static int rings_of(const char *text, const char *target) {
 TEST(what_stays_where_it_is) {
   const char *plain = LOOP("bind M = 64; bind K = 64\n", "", "    write %x, %c\n");
   CHECK_INT(rings_of(plain, "sm_80"), 1);
-  CHECK_INT(rings_of(plain, "gfx942"), 0); /* it was not requested */
+  CHECK_INT(rings_of(plain, "gfx942"), 1);
+  CHECK_INT(rings_of(plain, "toy8"), 0); /* its registers are not known, and it was not requested */
+  CHECK_INT(
+      rings_of(LOOP("bind M = 64; bind K = 64; stages 1\n", "", "    write %x, %c\n"), "gfx942"),
+      0);
   CHECK_INT(
       rings_of(LOOP("bind M = 64; bind K = 64; stages 0\n", "", "    write %x, %c\n"), "gfx942"),
       1);
@@ -190,6 +210,41 @@ static int slots_of(const char *text, const char *target) {
   "  workgroup M by " m " on 0; workgroup N by " n " on 1; tile K by " k "\n"                      \
   "  wave M by 64; wave N by 64; hardware threads 64, mma F32_16x16x16_F16\n"                      \
   "  bind M = 1024; bind N = 1024; bind K = 1024\n" rows BODY
+
+/* Reads of arguments before loops and in them. A tile that waits in registers is read before
+ * the products of the iteration before, whether it has a slot of its own or not. */
+static int reads_ahead(const char *text, const char *target) {
+  Lab l = lab_open(text);
+  PassOptions o = {.target = target, .stop_after = "stages", .verify_each = true};
+  int reads = l.k && passes_run(l.k, &o) ? 0 : -1;
+  for (const Op *op = ir_first(l.k); op; op = ir_next(op))
+    reads += op->kind == OP_read && op_has(op, ATTR_iteration);
+  lab_close(&l);
+  return reads;
+}
+
+/* Registers and shared memory decide, so that a SIMD still runs two waves: two slots, one, or the
+ * tiles are not prefetched at all. */
+TEST(waves_limit_what_waits_in_registers) {
+  static const struct {
+    const char *text, *target;
+    int reads, slots;
+  } rows[] = {
+      {SIZED("128", "128", "32", ""), "gfx942", 2, 2},
+      {SIZED("128", "128", "64", ""), "gfx942", 2, 1}, /* 64 KB would be all there is */
+      {SIZED("128", "128", "64", ""), "gfx950", 2, 2}, /* ... of 160 */
+      {SIZED("128", "128", "64", "stages 0\n"), "gfx942", 2, 1},
+      {SIZED("128", "128", "64", "stages 2\n"), "gfx950", 2, 2},
+      {SIZED("128", "128", "64", "stages 1\n"), "gfx950", 0, 1},
+      {SIZED("128", "128", "32", "occupancy 3\n"), "gfx942", 2, 1},
+      {SIZED("128", "128", "64", ""), "gfx1100", 2, 1},
+      {SIZED("256", "256", "64", ""), "gfx1100", 0, 1}, /* more than 256 registers */
+  };
+  for (size_t i = 0; i < WV_LEN(rows); i++) {
+    CHECK_INT(reads_ahead(rows[i].text, rows[i].target), rows[i].reads);
+    CHECK_INT(slots_of(rows[i].text, rows[i].target), rows[i].slots);
+  }
+}
 
 TEST(shared_memory_limits_the_depth) {
   CHECK_INT(slots_of(SIZED("64", "64", "32", ""), "sm_80"), 4);
@@ -268,6 +323,8 @@ TEST(missing_waits_and_barriers_are_found) {
   CHECK_INT(silent(&by_threads, "sm_90a", OP_fence_proxy, &n), 0);
   CHECK_INT(n, 1);
   CHECK_INT(silent(&by_threads, "sm_90a", OP_wgmma_fence, &n), 0);
+  CHECK_INT(silent(&only_slot, "gfx942", OP_barrier, &n), 2); /* the version that does not run */
+  CHECK_INT(n, 4); /* of each version: the tile has arrived; it has been read */
 }
 
 /* A ring of barriers is initialised for every run of the inner loop, and invalidated after it:
@@ -397,10 +454,12 @@ TEST(early_products_without_their_waits_are_found) {
   CHECK_INT(n, 3);
 }
 
-TESTS_MAIN(RUN(any_number_of_iterations) RUN(tiles_wait_in_registers) RUN(other_loops)
-               RUN(missing_waits_behind_a_loop_are_found) RUN(what_stays_where_it_is)
-                   RUN(shared_memory_limits_the_depth) RUN(missing_waits_and_barriers_are_found)
-                       RUN(boxes_without_their_barriers_are_found) RUN(boxes_of_a_loop_in_a_loop)
-                           RUN(what_is_computed_early)
-                               RUN(early_products_of_any_number_of_iterations)
-                                   RUN(early_products_without_their_waits_are_found))
+TESTS_MAIN(RUN(any_number_of_iterations) RUN(tiles_wait_in_registers)
+               RUN(tiles_wait_for_the_only_slot) RUN(waves_limit_what_waits_in_registers)
+                   RUN(other_loops) RUN(missing_waits_behind_a_loop_are_found)
+                       RUN(what_stays_where_it_is) RUN(shared_memory_limits_the_depth)
+                           RUN(missing_waits_and_barriers_are_found)
+                               RUN(boxes_without_their_barriers_are_found)
+                                   RUN(boxes_of_a_loop_in_a_loop) RUN(what_is_computed_early)
+                                       RUN(early_products_of_any_number_of_iterations)
+                                           RUN(early_products_without_their_waits_are_found))

@@ -34,9 +34,10 @@
  * issued first: the workgroup barrier before them ensures that their slot has been read.
  *
  * Copies that cannot be asynchronous are read into registers at the start of the previous
- * iteration, and stored at its end; or in the next one, if rows of a schedule say so: the loop then
- * carries the tile. A product that reads shared memory itself may still be in flight when the next
- * iteration begins (`pending`); its slot is filled one iteration later.
+ * iteration, and stored at its end: to the other slot of two, or, after a barrier, to the only one;
+ * or in the next iteration, if rows of a schedule say so: the loop then carries the tile. A product
+ * that reads shared memory itself may still be in flight when the next iteration begins (`pending`);
+ * its slot is filled one iteration later.
  *
  * A product that depends only on such tiles is computed one iteration early (stages_early.h).
  *

@@ -6,14 +6,11 @@
 
 enum {
   MOST_SLOTS = 4,
-  SLOTS_IN_FLIGHT = 4,    /* minimum for a product to stay in flight: copies run two ahead */
-  SLOTS_EARLY = 3,        /* minimum for a product to be computed early: the same */
-  WORTH_SHARING = 3,      /* slots that each of two workgroups on one SM should have */
-  REGISTERS = 65536,      /* of an SM */
-  MOST_REGISTERS = 255,   /* per thread */
-  WORKING_REGISTERS = 64, /* per thread, besides what a loop carries */
-  SPARE_REGISTERS = 28,   /* per thread, besides all results of products: addresses and the like */
-  RESERVED = 1024         /* bytes of shared memory that the system takes per workgroup */
+  SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
+  SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
+  WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
+  RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
+  WAVES_HIDE_LATENCY = 2 /* of a SIMD: while one waits, the other computes */
 };
 
 /* ---- shared memory ---- */
@@ -64,7 +61,7 @@ static bool allows_early(const StagedCopy *c, int slots) {
   return (c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots) >= SLOTS_EARLY;
 }
 
-static void set_ring(StagedCopy *c, int flights, int slots) {
+static void set_ring(StagedCopy *c, int flights, int slots, bool single) {
   int own = c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots;
   bool is_free = c->pinned_ahead == STAGED_FREE && c->pinned_slots == STAGED_FREE;
   c->ahead = c->pinned_ahead != STAGED_FREE ? c->pinned_ahead
@@ -72,6 +69,7 @@ static void set_ring(StagedCopy *c, int flights, int slots) {
              : is_free && !c->async         ? 1
                                             : own - 1 - flights;
   c->slots = c->pinned_slots == STAGED_FREE ? c->ahead + 1 + flights : c->pinned_slots;
+  if (is_free && !c->async && single) c->slots = 1;
 }
 
 /* Gives every copy its ring if those that no row pins have this many slots. */
@@ -84,7 +82,8 @@ static void set_rings(StagesPlanner *p, int slots) {
       if (!allows_flight(&l->copies.at[j], slots)) l->product = NULL;
       if (!allows_early(&l->copies.at[j], slots)) l->early = NULL;
     }
-    for (int j = 0; j < l->copies.n; j++) set_ring(&l->copies.at[j], staged_flights(l), slots);
+    for (int j = 0; j < l->copies.n; j++)
+      set_ring(&l->copies.at[j], staged_flights(l), slots, p->single);
   }
 }
 
@@ -110,36 +109,89 @@ static int slots_within(StagesPlanner *p, int most, int64_t budget) {
   return slots;
 }
 
-/* ---- registers ---- */
-
-/* Registers per thread for a tile. */
-static int64_t registers_for(const Value *v) {
-  if (!v->layout) return 0;
-  return (int64_t)layout_size(v->layout, LAYOUT_REG) * dtype_info[v->type->dtype].bits / 32;
-}
-
-static int64_t registers_carried(const Op *loop) {
-  int64_t sum = 0;
-  for (int r = 0; r < loop->nresults; r++) sum += registers_for(&loop->results[r]);
-  return sum;
-}
-
 /* How many workgroups the registers of an SM can hold at once; 2 suffice to hide each other's
  * latency. */
 static int residents(const StagesPlanner *p) {
-  int64_t most = 0;
-  for (int i = 0; i < p->plan.loops.n; i++) {
-    int64_t carried = registers_carried(p->plan.loops.at[i].loop);
-    if (carried > most) most = carried;
-  }
-  return (most + WORKING_REGISTERS) * p->threads * 2 <= REGISTERS ? 2 : 1;
+  int least = 2;
+  for (int i = 0; i < p->plan.loops.n; i++)
+    if (staged_residents(&p->room, &p->plan.loops.at[i]) < least) least = 1;
+  return least;
 }
 
-/* Two results of the product are held at once: the one being processed, and the next. */
-bool depth_allows_early(const StagesPlanner *p, const StagedLoop *l) {
-  int64_t most = REGISTERS / p->threads;
-  int64_t held = registers_carried(l->loop) + 2 * registers_for(&l->early->results[0]);
-  return held + SPARE_REGISTERS <= (most < MOST_REGISTERS ? most : MOST_REGISTERS);
+/* ---- tiles that wait in registers ---- */
+
+/* What bytes_with adds because of alignment. */
+static int64_t padding(const StagesPlanner *p) {
+  int64_t sum = 0;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && alloc_bytes(op) > 0) sum += alloc_align(op);
+  return sum;
+}
+
+/* Registers of a thread that the loops need, with `waiting` times the tiles that wait. */
+static int64_t registers_with(const StagesPlanner *p, int steps, int waiting) {
+  int64_t most = 0;
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    const StagedLoop *l = &p->plan.loops.at[i];
+    int64_t n = staged_registers(&p->room, l, steps) + waiting * staged_waiting(&p->room, l);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+/* Registers that may be needed: operands are read early. A loop over two slots is unrolled, and its
+ * copies overlap; its sums should then be where all instructions can access them. */
+static int64_t most_registers(const StagesPlanner *p, int slots) {
+  return registers_with(p, 2, slots);
+}
+
+static bool has_registers(const StagesPlanner *p, int slots) {
+  int most = staged_most_registers(&p->room), near = target_near_registers(p->target);
+  return most_registers(p, slots) <= (slots > 1 && near < most ? near : most);
+}
+
+/* The waves that a SIMD holds if no tile waits, or if tiles wait that have one slot, or two. */
+static int waves_with(StagesPlanner *p, int slots) {
+  p->single = slots < 2;
+  int64_t bytes = bytes_with(p, 2);
+  if (slots && !has_registers(p, slots)) return 0;
+  if (slots > 1 && bytes > p->target->shared_most) return 0;
+  int64_t registers = slots < 2 ? registers_with(p, 1, slots) : most_registers(p, slots);
+  return staged_waves(&p->room, registers, bytes - padding(p));
+}
+
+/* The number of waves of a SIMD that must remain. */
+static int waves_needed(const StagesPlanner *p, int before) {
+  const Constraint *row = kernel_constraint(p->k, CONSTRAINT_occupancy, NULL);
+  int64_t most = WAVES_HIDE_LATENCY, n;
+  if (row && sym_is_int(distribute_expr(p->d, NULL, row->occupancy.waves), &n) && n > most)
+    most = n;
+  if (before < 1) return 1;
+  return before < most ? before : (int)most;
+}
+
+static const char *why_not_waiting(StagesPlanner *p, int with, int without) {
+  long long need = most_registers(p, 1);
+  Arena *a = p->k->cx->diags.arena;
+  if (!with)
+    return arena_printf(a, "with the next tiles a thread would need about %lld of %d registers",
+                        need, staged_most_registers(&p->room));
+  return arena_printf(a,
+                      "with the next tiles a thread would need about %lld registers, and a SIMD "
+                      "would run %d instead of %d waves",
+                      need, with, without);
+}
+
+bool depth_allows_waiting(StagesPlanner *p, const char **why) {
+  if (p->asked || target_has(p->target, FEATURE_CP_ASYNC) || !p->target->file) return true;
+  int before = waves_with(p, 0), one = waves_with(p, 1), two = waves_with(p, 2);
+  int needed = waves_needed(p, before);
+  bool fits = bytes_with(p, 2) <= p->target->shared_most;
+  p->single = !fits || p->room.cx->machine->waves == 1 || (two < needed && one > two);
+  bool willing = p->wanted && !p->single;
+  if (willing || one >= needed) return true;
+  *why = why_not_waiting(p, one, before);
+  return false;
 }
 
 /* ---- rings that no row pins ---- */
@@ -155,7 +207,14 @@ static int most_slots(const StagesPlanner *p) {
   return most < MOST_SLOTS ? (int)most : MOST_SLOTS;
 }
 
+static bool any_async(const StagesPlanner *p) {
+  for (int i = 0; i < p->plan.loops.n; i++)
+    if (staged_has_async(&p->plan.loops.at[i])) return true;
+  return false;
+}
+
 static const char *choose_slots(StagesPlanner *p) {
+  if (p->single && !any_async(p)) return set_rings(p, 2), NULL;
   int64_t all = p->target->shared_most, half = (all + RESERVED) / 2 - RESERVED;
   int most = p->asked ? p->asked : most_slots(p);
   int slots = slots_within(p, most, p->asked || residents(p) < 2 ? all : half);

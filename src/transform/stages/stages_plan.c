@@ -185,10 +185,9 @@ static void remark(const StagesPlanner *p, const Op *op, const char *what, const
              sym_text(diags->arena, op_attr(op, ATTR_axis)->sym), what, why);
 }
 
-/* A tile that would wait in registers is worthwhile if the machine otherwise copies asynchronously,
- * or if it was requested. */
+/* A tile waits in registers if that was requested, or where depth_allows_waiting. */
 static bool is_wanted(const StagesPlanner *p, const StagedCopy *c) {
-  return c->async || p->wanted || target_has(p->target, FEATURE_CP_ASYNC);
+  return c->async || p->wanted || p->target->file;
 }
 
 static void plan_copy(StagesPlanner *p, StagedLoop *l, Op *copy) {
@@ -250,7 +249,7 @@ static void plan_loop(StagesPlanner *p, Op *loop) {
     return;
   }
   l.early = early_find(&l);
-  if (l.early && !depth_allows_early(p, &l)) l.early = NULL;
+  if (l.early && !staged_has_room_early(&p->room, &l)) l.early = NULL;
   if (staged_is_pinned(&l)) {
     mark_obeyed(p, &l);
     p->failed |= !staged_pin(p->k, &l);
@@ -267,15 +266,10 @@ static void check_loop(StagesPlanner *p, Op *loop) {
   check_pins(p, &l);
 }
 
-static bool has_async(const StagedLoop *l) {
-  for (int i = 0; i < l->copies.n; i++)
-    if (l->copies.at[i].async) return true;
-  return false;
-}
-
+/* Some tile waits in registers until its only slot has been read. */
 static bool has_kept(const StagedLoop *l) {
   for (int i = 0; i < l->copies.n; i++)
-    if (l->copies.at[i].kept) return true;
+    if (l->copies.at[i].kept || l->copies.at[i].slots == 1) return true;
   return false;
 }
 
@@ -292,10 +286,16 @@ static const char *tiles_text(const StagesPlanner *p, const StagedLoop *l) {
   return sb_text(&out);
 }
 
+static const char *why_single(const StagesPlanner *p) {
+  return p->room.cx->machine->waves == 1 ? "a wave alone needs no second tile"
+                                         : "a second tile would leave room for fewer waves";
+}
+
 static void remark_depth(const StagesPlanner *p, const StagedLoop *l, const char *why) {
-  const char *because = staged_is_pinned(l) ? "its schedule says so"
-                        : has_async(l)      ? why
-                                            : "copies go through registers";
+  const char *because = staged_is_pinned(l)        ? "its schedule says so"
+                        : staged_has_async(l)      ? why
+                        : p->single && has_kept(l) ? why_single(p)
+                                                   : "copies go through registers";
   remark(p, l->loop,
          arena_printf(p->k->cx->diags.arena, "keeps %s%s%s", tiles_text(p, l),
                       has_kept(l) ? " and the next in registers" : "",
@@ -320,6 +320,25 @@ static void keep_ahead(StagesPlanner *p, const char *why) {
   p->plan.loops.n = loops;
 }
 
+/* Only asynchronous copies are prefetched. */
+static void drop_waiting(StagesPlanner *p, const char *why) {
+  int loops = p->plan.loops.n;
+  p->plan.loops.n = 0;
+  for (int i = 0; i < loops; i++) {
+    StagedLoop l = p->plan.loops.at[i];
+    bool others = staged_has_async(&l) || staged_is_pinned(&l);
+    int copies = l.copies.n;
+    l.copies.n = 0;
+    for (int j = 0; j < copies; j++) {
+      const StagedCopy c = l.copies.at[j];
+      if (c.async || staged_is_pinned(&l)) l.copies.at[l.copies.n++] = c;
+      else if (others) remark(p, c.copy, "is not prefetched", why);
+    }
+    if (others) p->plan.loops.at[p->plan.loops.n++] = l;
+    else remark(p, l.loop, "is not pipelined", why);
+  }
+}
+
 /* A number that is not known yet requests nothing. */
 static int asked_slots(const StagesPlanner *p, const Constraint *stages) {
   int64_t n;
@@ -328,6 +347,7 @@ static int asked_slots(const StagesPlanner *p, const Constraint *stages) {
 
 static bool choose(StagesPlanner *p) {
   const char *why;
+  if (p->plan.loops.n && !depth_allows_waiting(p, &why)) drop_waiting(p, why);
   if (!p->plan.loops.n) return true;
   if (!depth_choose(p, &why)) return false;
   keep_ahead(p, why);
@@ -343,7 +363,7 @@ bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out) {
   p.wanted = stages && p.asked != 1;
   if (kernel_has_schedule(k)) p.obeyed = ARENA_ARRAY(p.arena, bool, k->constraints.n);
   if (!cx->machine || !p.target || (p.asked == 1 && !p.obeyed)) return true;
-  p.threads = cx->machine->lanes * cx->machine->waves;
+  p.room = stages_room(k, cx);
   for (Op *op = ir_first(k); op && !p.failed; op = ir_next(op)) {
     if (op->kind != OP_for) continue;
     if (has_copies(op->body) && !has_copies_deeper(op)) plan_loop(&p, op);

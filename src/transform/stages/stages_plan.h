@@ -3,7 +3,8 @@
  * A copy may be prefetched if every iteration reads what it copied itself, nothing in the loop
  * stores to its source, and its source address follows from the loop's counter. A ring has a slot
  * for the iteration being computed, one for each iteration that is prefetched, and one more if a
- * product may still be reading the slot of the previous iteration.
+ * product may still be reading the slot of the previous iteration. A tile that waits in registers can
+ * do without a slot of its own, for one more barrier.
  *
  * Rows of a schedule pin some of this for a loop or an operand (stages_rows.h). A `stages` row says
  * how many slots the others have; without it the compiler chooses. */

@@ -346,13 +346,18 @@ static bool fail_slots(Kernel *k, const StagedLoop *l, const StagedCopy *c, cons
   return diag_hint(&k->cx->diags, d, "it needs %d slots", c->pinned_ahead + 1);
 }
 
+/* A tile that waits in registers may be stored to the only slot when that has been read. */
+static bool fits_ring(const StagedCopy *c) {
+  bool waits = !c->async && c->pinned_ahead == 1 && c->pinned_slots == 1;
+  return waits || c->pinned_ahead == STAGED_FREE || c->pinned_slots > c->pinned_ahead;
+}
+
 static bool pin_ring(Kernel *k, const StagedLoop *l, StagedCopy *c) {
   for (int i = 0; i < l->rings.n; i++) {
     const StagedPin *ring = &l->rings.at[i];
     if (ring->op != c->copy) continue;
     c->pinned_slots = ring->to.stage;
-    if (c->pinned_ahead != STAGED_FREE && c->pinned_slots <= c->pinned_ahead)
-      return fail_slots(k, l, c, ring);
+    if (!fits_ring(c)) return fail_slots(k, l, c, ring);
     if (c->pinned_ahead == 0 && c->pinned_slots > 1)
       return fail_two(k, c, ring, "what is copied in the iteration that reads it has one slot");
   }
@@ -384,7 +389,8 @@ static void drop_idle(StagedLoop *l) {
   int n = 0;
   for (int i = 0; i < l->copies.n; i++) {
     const StagedCopy *c = &l->copies.at[i];
-    if (c->kept || (c->pinned_ahead != 0 && c->pinned_slots != 1)) l->copies.at[n++] = *c;
+    bool idle = c->pinned_ahead == 0 || (c->pinned_ahead == STAGED_FREE && c->pinned_slots == 1);
+    if (c->kept || !idle) l->copies.at[n++] = *c;
   }
   l->copies.n = n;
 }

@@ -184,25 +184,56 @@ class Program:
                 return f": {types[results.index(value)]}"
         raise NameError(value)
 
-    def within(self, threads=1):
-        """Whether every thread, or every group of that many threads, reads from shared memory only
-        what it wrote itself."""
-        shared = {m[1]: int(m[2]) for line in self.lines if (m := _ALLOC.match(line))}
-        writers, readers = {}, []
-        for line, kind, operands, width in self.shared_accesses(shared):
-            symbols, active = self.space(line), self.active(line, operands)
-            imm = re.search(r"\bimm = (\d+)", self.lines[line])
-            offset = np.broadcast_to(self.named(operands[1], symbols), active.shape)[active]
-            block = symbols["thread"][active] // np.prod(self.block)
-            for element in range(width):
-                at = offset.astype(int) + (int(imm[1]) if imm else 0) + element
-                places = zip([operands[0]] * at.size, block.tolist(), at.tolist())
-                for place, thread in zip(places, (symbols["thread"][active] // threads).tolist()):
-                    if kind == "store":
-                        writers.setdefault(place, set()).add(thread)
-                    else:
-                        readers.append((place, thread))
-        return all(writers.get(place) == {thread} for place, thread in readers)
+    def end_of(self, line):
+        """The line that closes the region that opens on this one."""
+        same = (i for i in range(line + 1, len(self.lines)) if self.indents[i] == self.indents[line])
+        return next(i for i in same if self.lines[i].startswith("}"))
+
+    def sides(self, line):
+        """The lines before and after a barrier that only it separates, also around loops."""
+        others = [i for i, text in enumerate(self.lines) if text.startswith("barrier workgroup")]
+        others = [i for i in others if i != line]
+        start = max((i for i in others if i < line), default=0)
+        stop = min((i for i in others if i > line), default=len(self.lines))
+        before, after = set(range(start, line)), set(range(line, stop))
+        for loop in (i for i in self.around(line) if _LOOP.search(self.lines[i])):
+            end = self.end_of(loop)
+            inside = [i for i in others if loop < i < end]
+            if start < loop:
+                before.update(range(max(inside, default=loop), end))
+            if stop > end:
+                after.update(range(loop, min(inside, default=end)))
+        return before, after
+
+    def places(self, line, operands, width, blocks, threads):
+        """(memory, workgroup, element), and the thread or group of threads that accesses it."""
+        symbols, size = self.space(line), np.prod(self.block)
+        active = self.active(line, operands) & np.isin(symbols["thread"] // size, blocks)
+        imm = re.search(r"\bimm = (\d+)", self.lines[line])
+        offset = np.broadcast_to(self.named(operands[1], symbols), active.shape)[active]
+        thread = symbols["thread"][active]
+        for element in range(width):
+            at = offset.astype(int) + (int(imm[1]) if imm else 0) + element
+            where = zip([operands[0]] * at.size, (thread // size).tolist(), at.tolist())
+            yield from zip(where, (thread // threads).tolist())
+
+    def within(self, line, threads=1):
+        """Whether no thread, or group of that many threads, accesses on one side of a barrier what
+        another one stores on the other, or stores what another one accesses there."""
+        shared = {m[1]: int(m[2]) for text in self.lines if (m := _ALLOC.match(text))}
+        here, found = self.space(line), ({}, {})
+        blocks = np.unique(here["thread"][here["reached"]] // np.prod(self.block))
+        sides = self.sides(line)
+        for at, kind, operands, width in self.shared_accesses(shared):
+            for side in (side for side in (0, 1) if at in sides[side]):
+                for place, thread in self.places(at, operands, width, blocks, threads):
+                    found[side].setdefault(place, set()).add((kind, thread))
+        return not any(
+            x != y and "store" in (kind, other)
+            for place in found[0].keys() & found[1].keys()
+            for kind, x in found[0][place]
+            for other, y in found[1][place]
+        )
 
     def rounds(self, line):
         """The number of iterations of the loop that opens on this line; 1 for a branch."""
@@ -292,9 +323,11 @@ def reason(fault, text, sizes, target):
             return LOCKSTEP
         if program.comes_first(fault.line - 1):
             return FIRST
-        if program.within():
+        if program.within(fault.line - 1):
             return SAME_THREAD
         weaker = fault.what.endswith("(of the wave only)")
-        return SAME_WAVE if (weaker or in_step) and program.within(program.wave) else None
+        if (weaker or in_step) and program.within(fault.line - 1, program.wave):
+            return SAME_WAVE
+        return None
     except NameError:  # a value known only at run time
         return _why_dynamic(fault, program)

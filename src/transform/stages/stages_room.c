@@ -1,0 +1,125 @@
+/* stages_room.c: see stages_room.h. */
+#include "transform/stages/stages_room.h"
+
+#include "ir/dtype.h"
+#include "ir/ops/live.h"
+#include "ir/region_facts.h"
+#include "transform/copy/copy_plan.h"
+
+/* Registers of a thread besides ... */
+enum {
+  BESIDES_CARRIED = 64, /* what a loop carries */
+  BESIDES_RESULTS = 28, /* all results of products: addresses and the like */
+  BESIDES_LIVE = 48     /* all tiles that are live at once */
+};
+
+StagesRoom stages_room(const Kernel *k, const PassCtx *cx) {
+  return (StagesRoom){cx, live_at_ops(cx->scratch, k)};
+}
+
+/* Registers per thread for a tile. */
+static int64_t registers_for(const Layout *l, DType dtype) {
+  return l ? (int64_t)layout_size(l, LAYOUT_REG) * dtype_info[dtype].bits / 32 : 0;
+}
+
+static int64_t registers_of(const Value *v) { return registers_for(v->layout, v->type->dtype); }
+
+static int64_t registers_carried(const Op *loop) {
+  int64_t sum = 0;
+  for (int r = 0; r < loop->nresults; r++) sum += registers_of(&loop->results[r]);
+  return sum;
+}
+
+static int threads(const StagesRoom *r) { return r->cx->machine->lanes * r->cx->machine->waves; }
+
+/* Of an SM or compute unit, for all threads that run there. */
+static int64_t all_registers(const StagesRoom *r) {
+  const TargetInfo *t = r->cx->target;
+  return (int64_t)t->simds * t->file * t->lanes;
+}
+
+int staged_residents(const StagesRoom *r, const StagedLoop *l) {
+  int64_t need = registers_carried(l->loop) + BESIDES_CARRIED, all = all_registers(r);
+  return !all || need * threads(r) * 2 <= all ? 2 : 1;
+}
+
+bool staged_has_room_early(const StagesRoom *r, const StagedLoop *l) {
+  int64_t most = all_registers(r) / threads(r);
+  int64_t held = registers_carried(l->loop) + 2 * registers_of(&l->early->results[0]);
+  return held + BESIDES_RESULTS <=
+         (most < r->cx->target->registers ? most : r->cx->target->registers);
+}
+
+/* All products of the loop are added up, and nothing else is done with them. */
+static bool only_accumulates(const StagedLoop *l) {
+  const Op *yield = l->loop->body->last;
+  for (Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
+    const Value *sum = op_is_product(op) ? &op->results[0] : NULL;
+    if (sum && (!op_takes(yield, sum) || ir_count_uses(l->loop->body, sum) != 1)) return false;
+  }
+  return true;
+}
+
+/* A tile that is only read to be multiplied can be read in as many parts as the product has steps
+ * along K: the others need no registers from its read to the product. */
+static void omit_unread(const StagesRoom *r, Op *product, const Value *operand, int steps,
+                        int64_t *need) {
+  const Distribution *d = r->cx->facts.distribute;
+  const Op *read = operand->def;
+  MmaDivision by;
+  if (!read || read->kind != OP_read || read->parent != product->parent) return;
+  if (!anchor_mma_division(d, r->cx->machine, r->cx->scratch, product, &by)) return;
+  int64_t all = live_registers(operand), parts = by.copies[2];
+  for (const Op *op = read->next; parts > steps && op != product->next; op = op->next)
+    need[op->id] -= all - all * steps / parts;
+}
+
+/* While a product is computed, its sum takes the place of its accumulator. */
+static int64_t registers_added(const Op *op) {
+  if (!op_is_product(op)) return 0;
+  return live_registers(&op->results[0]) - live_registers(op->args[product_acc(op)]);
+}
+
+int64_t staged_registers(const StagesRoom *r, const StagedLoop *l, int steps) {
+  Op *first = l->loop->body->first;
+  int64_t *need = ARENA_ARRAY(r->cx->scratch, int64_t, l->loop->body->last->id + 1), most = 0;
+  bool accumulates = only_accumulates(l);
+  for (const Op *op = first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    need[op->id] += r->live[op->id] + registers_added(op);
+  for (Op *op = first; accumulates && op; op = op->next) {
+    if (!op_is_product(op)) continue;
+    omit_unread(r, op, op->args[0], steps, need);
+    omit_unread(r, op, op->args[product_rhs(op)], steps, need);
+  }
+  for (const Op *op = first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    if (need[op->id] > most) most = need[op->id];
+  return most + BESIDES_LIVE;
+}
+
+int64_t staged_waiting(const StagesRoom *r, const StagedLoop *l) {
+  const Facts *facts = &r->cx->facts;
+  int64_t sum = 0;
+  for (int i = 0; i < l->copies.n; i++) {
+    const Op *copy = l->copies.at[i].copy;
+    CopyPlan plan;
+    if (!l->copies.at[i].async &&
+        copy_plan(facts->distribute, r->cx->machine, facts->in_bounds[copy->id], &plan))
+      sum += registers_for(&plan.layout, copy->args[1]->type->dtype);
+  }
+  return sum;
+}
+
+int staged_most_registers(const StagesRoom *r) {
+  const TargetInfo *t = r->cx->target;
+  int waves = (r->cx->machine->waves + t->simds - 1) / t->simds; /* of a SIMD */
+  return t->file / waves < t->registers ? t->file / waves : t->registers;
+}
+
+int staged_waves(const StagesRoom *r, int64_t registers, int64_t bytes) {
+  const TargetInfo *t = r->cx->target;
+  int64_t waves = r->cx->machine->waves;
+  if (registers > staged_most_registers(r) || bytes > t->shared_most) return 0;
+  int64_t groups = t->file / registers * t->simds / waves;
+  if (bytes && t->shared_most / bytes < groups) groups = t->shared_most / bytes;
+  return (int)((groups * waves + t->simds - 1) / t->simds);
+}
