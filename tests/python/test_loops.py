@@ -172,4 +172,4 @@ def test_mistakes(words, status, said):
 def test_help_says_it():
     assert "wavec loops FILE" in wavec("--help").stdout
     text = wavec("loops", "--help").stdout
-    assert "--target" in text and "--emit" not in text
+    assert "\n  --target" in text and "\n  --emit" not in text
