@@ -77,3 +77,23 @@ def test_loads_stay_in_flight(target, version):
     code = re.sub(r"s_barrier_wait", "", done.stdout)
     waits = [re.findall(r"s_wait\w* .*", part)[-1] for part in code.split("s_barrier")[:-1]]
     assert len(waits) == 2 and not any("vmcnt" in x or "load" in x for x in waits), waits
+
+
+@pytest.mark.parametrize("version", [v for v in sorted(installed()) if v >= 19] or [None])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
+def test_stores_of_a_loop_are_waited_for(target, version):
+    """LLVM 22 drops the wait before the barrier, unless it is the program's own."""
+    if version is None:
+        pytest.skip("there is no libLLVM of version 19 or newer")
+    file = ROOT / "tests" / "isa" / "loop_stores.wave"
+    sizes = [f"--set={size}" for size in ("M=6", "N=17", "K=7")]
+    done = subprocess.run(
+        [WAVEC, "run", file, "--target", f"emu:{target}", *sizes],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "WAVE_LLVM": installed()[version]},
+        check=False,
+    )
+    if "E0901" in done.stderr:
+        pytest.skip("this libLLVM does not compile for the chip")
+    assert done.returncode == 0, done.stderr

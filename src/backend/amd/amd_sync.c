@@ -41,8 +41,26 @@ static void fence_group(Llvm *p, const char *how) {
   fence(p, "workgroup", arena_printf(p->arena, "%s%s", how, is_local ? local : ""));
 }
 
-static void whole_barrier(Llvm *p) {
+/* LLVM 22 drops the wait of a fence if no access to the LDS is in flight where a loop is entered, even
+ * if the loop's own stores are when it repeats; a wait of the program stays. Bits of s_waitcnt: all
+ * counters but lgkmcnt at their most. */
+static void wait_for_lds(Llvm *p) {
+  enum { GFX9 = 0xc07f, GFX11 = 0xfc07 };
+  const TargetInfo *t = p->amd->target;
+  if (target_has(t, FEATURE_SPLIT_BARRIER))
+    llvm_call_void(p, "llvm.amdgcn.s.wait.dscnt", "i16", "i16 0");
+  else
+    llvm_call_void(p, "llvm.amdgcn.s.waitcnt", "i32",
+                   arena_printf(p->arena, "i32 %d", t->lanes == 64 ? GFX9 : GFX11));
+}
+
+static void release_group(Llvm *p) {
   fence_group(p, "release");
+  wait_for_lds(p);
+}
+
+static void whole_barrier(Llvm *p) {
+  release_group(p);
   call_plain(p, "llvm.amdgcn.s.barrier");
   fence_group(p, "acquire");
 }
@@ -125,7 +143,7 @@ static bool is_split(const Llvm *p, const Op *op) {
 
 void amd_barrier_signal(Llvm *p, const Op *op) {
   if (!is_split(p, op)) return;
-  if (!op_has(op, ATTR_no_ds_wait)) fence_group(p, "release");
+  if (!op_has(op, ATTR_no_ds_wait)) release_group(p);
   llvm_call_void(p, "llvm.amdgcn.s.barrier.signal", "i32", "i32 -1");
 }
 
