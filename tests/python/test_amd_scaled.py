@@ -53,7 +53,7 @@ def test_packed_elements_reach_the_instruction(kernel, words):
             assert not [name for name in others if name.startswith("v_")]
         if line[0].startswith(("v_", "ds_read", "global_load", "buffer_load")):
             writer.update((r, line[0]) for r in registers(line[1]))
-    assert products == 2 * 32
+    assert products and products % (2 * 32) == 0  # LLVM may have unrolled the loop
     assert not [w for w in loop if w[0].startswith("v_accvgpr")]
 
 
