@@ -235,11 +235,18 @@ static void note_registers(IsaInstr *i) {
   for (int n = 0; n < i->nd; n++) note_span(i->writes, &i->nwrites, &i->d[n]);
 }
 
+/* Spills; what was spilled through a buffer counts as written when it is loaded again. */
+static bool is_spill(const IsaKernel *k, const IsaInstr *i) {
+  if (strncmp(i->row->name, "scratch_store_", 14) == 0) return true;
+  bool is_buffer = strncmp(i->row->name, "buffer_store_", 13) == 0;
+  return is_buffer && !i->offen && !i->idxen && k->image.private_bytes;
+}
+
 /* Arithmetic, except comparisons, moves between lanes, and spills. */
-static IsaCarries carries(const IsaInstr *i) {
+static IsaCarries carries(const IsaKernel *k, const IsaInstr *i) {
   if (strncmp(i->row->name, "v_writelane", 11) == 0) return ISA_DROPS;
   bool is_move = strncmp(i->row->name, "v_read", 6) == 0 || strncmp(i->row->name, "v_perm", 6) == 0;
-  if (strncmp(i->row->name, "scratch_store_", 14) == 0) return ISA_CARRIES;
+  if (is_spill(k, i)) return ISA_CARRIES;
   bool computes = i->row->body || i->row->scalar || is_move;
   return computes && i->nd && i->d[0].type != 'C' ? ISA_CARRIES : ISA_USES;
 }
@@ -282,7 +289,7 @@ static bool parse_line(Decode *x, const char *line, IsaInstr *i) {
   if (!assign(x, i, &w) || !modify(x, i, &w)) return false;
   if (!widen_all(x, i)) return false;
   note_registers(i);
-  i->carries = (uint8_t)carries(i);
+  i->carries = (uint8_t)carries(x->k, i);
   i->fills = (uint8_t)fills(i->row->name);
   return i->row->step != isa_matrix_step || isa_matrix_plan(x->arena, x->k, i) ||
          (x->why = "a form of this matrix instruction that is not implemented", false);
