@@ -34,8 +34,7 @@ typedef struct Tiling {
   int together;        /* waves of one instruction */
   const Digits *order; /* of k; NULL: unchanged */
   bool keep_m, keep_n; /* waves should not divide this dim if the other one is as good */
-  bool ends_m,
-      ends_n; /* what follows along this dim is another declared wave's: no wave may go on */
+  bool ends_m, ends_n; /* what follows along this dim is another declared wave's */
   Grid grid;
 } Tiling;
 

@@ -210,7 +210,8 @@ static void note_span(IsaSpan *spans, uint8_t *n, const IsaArg *a) {
 /* gfx1250 has 1024 VGPRs, and instructions name them by eight bits: s_set_vgpr_msb gives the other
  * two bits for the operands src0, src1, src2 and the destination of what follows. Loads, stores and
  * LDS operations have an address, data and a destination there; buffers have their data in the
- * place of the destination, and asynchronous copies their address in the LDS. Scales are always below v256. */
+ * place of the destination, and asynchronous copies their address in the LDS. Scales are always
+ * below v256. */
 static bool widen(const Decode *x, IsaArg *a, int place) {
   if (a->kind != ISA_V) return true;
   if (!x->k->is_1250) return a->index >= 256 || a->index + a->count <= 256;
@@ -235,7 +236,9 @@ static void note_registers(IsaInstr *i) {
   for (int n = 0; n < i->nd; n++) note_span(i->writes, &i->nwrites, &i->d[n]);
 }
 
-/* Spills; what was spilled through a buffer counts as written when it is loaded again. */
+/* Spills. On gfx9 those are buffer stores without an offset register, as stores to a constant place
+ * of a tensor are: in kernels with scratch memory, what the latter store is not checked, and what was
+ * spilled counts as written when it is loaded again. */
 static bool is_spill(const IsaKernel *k, const IsaInstr *i) {
   if (strncmp(i->row->name, "scratch_store_", 14) == 0) return true;
   bool is_buffer = strncmp(i->row->name, "buffer_store_", 13) == 0;

@@ -82,6 +82,13 @@ static bool is_workgroup(const IsaInstr *i) {
   return i->s[0].kind == ISA_IMM && (int16_t)i->s[0].value == -1;
 }
 
+/* Those of clusters and traps. */
+static void fail_barrier(IsaWave *w, const IsaInstr *i) {
+  isa_fault(w, ISA_UNKNOWN, -1,
+            "the executor does not know barrier %d: -1 is the workgroup's, 1 to %d are named",
+            (int16_t)isa_read_scalar(w, &i->s[0]), ISA_BARRIERS - 1);
+}
+
 /* The number of a named barrier, and how many waves meet there: constants, or bits of M0; 0 after
  * reporting another kind. */
 static uint32_t barrier_number(IsaWave *w, const IsaInstr *i, uint32_t *members) {
@@ -89,7 +96,7 @@ static uint32_t barrier_number(IsaWave *w, const IsaInstr *i, uint32_t *members)
   bool is_named = i->s[0].kind != ISA_IMM || (word > 0 && word < ISA_BARRIERS);
   uint32_t number = is_named ? word % ISA_BARRIERS : 0;
   *members = i->s[0].kind == ISA_IMM ? 0 : word >> 16 & 127;
-  if (!number) isa_fault(w, ISA_UNKNOWN, -1, "a barrier of this kind is not implemented");
+  if (!number) fail_barrier(w, i);
   return number;
 }
 
@@ -112,7 +119,10 @@ static void step_wait_barrier(IsaWave *w, const IsaInstr *i) {
     isa_named_wait(w);
     return;
   }
-  if (!is_workgroup(i)) isa_fault(w, ISA_UNKNOWN, -1, "a barrier of this kind is not implemented");
+  if (!is_workgroup(i)) {
+    fail_barrier(w, i);
+    return;
+  }
   if (!w->has_signalled)
     isa_fault(w, ISA_BARRIER, -1, "the wave waits for a barrier it never signals");
   w->state = ISA_WAITING;

@@ -351,6 +351,13 @@ uint32_t isa_issue(IsaWave *w, IsaCounter c);
 void isa_fill(IsaWave *w, const IsaArg *d, int count, IsaCounter c, uint32_t number);
 /* Are all registers that the instruction touches ready? False after reporting. */
 bool isa_ready(IsaWave *w, const IsaInstr *i);
+IsaCounter isa_store_counter(const IsaWave *w);
+/* Has operation `number` been waited for? A wait is noted as needed if it is the only one. */
+static inline bool isa_is_done(const IsaWave *w, const IsaDone *d, uint32_t number) {
+  if ((int32_t)(d->most - number) < 0) return false;
+  if ((int32_t)(d->others - number) < 0) isa_note(w->k, d->by, ISA_NEEDED);
+  return true;
+}
 
 /* ---- ready/isa_unset.c ---- */
 
@@ -361,13 +368,6 @@ typedef struct IsaLow {
 #define ISA_WHOLE ((IsaLow){{32, 32}})
 IsaLow isa_low_result(const IsaWave *w, const IsaInstr *i);  /* before the instruction */
 void isa_low_set(IsaWave *w, const IsaInstr *i, IsaLow low); /* after its registers became ready */
-IsaCounter isa_store_counter(const IsaWave *w);
-/* Has operation `number` been waited for? A wait is noted as needed if it is the only one. */
-static inline bool isa_is_done(const IsaWave *w, const IsaDone *d, uint32_t number) {
-  if ((int32_t)(d->most - number) < 0) return false;
-  if ((int32_t)(d->others - number) < 0) isa_note(w->k, d->by, ISA_NEEDED);
-  return true;
-}
 
 /* ---- isa_named.c ---- */
 

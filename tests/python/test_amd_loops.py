@@ -47,7 +47,7 @@ LOOPS = [
 @pytest.mark.parametrize("name, target, count, most, valu, barriers, least", LOOPS)
 def test_main_loop(name, target, count, most, valu, barriers, least, version):
     if version is None:
-        pytest.skip("there is no libLLVM of version 19 or newer")
+        pytest.skip("needs libLLVM 19 or newer")
     text = loops(name, target, installed()[version])
     found = rows(text)
     assert found["matrix"] == count
@@ -63,7 +63,7 @@ def test_main_loop(name, target, count, most, valu, barriers, least, version):
 def test_loads_stay_in_flight(target, version):
     """The barriers of a loop do not wait for the next tiles."""
     if version is None:
-        pytest.skip("there is no libLLVM of version 19 or newer")
+        pytest.skip("needs libLLVM 19 or newer")
     file = ROOT / "tests" / "llvm" / "amd_stages.wave"
     done = subprocess.run(
         [WAVEC, file, f"--target={target}", "--passes=all", "--emit=asm"],
@@ -84,7 +84,7 @@ def test_loads_stay_in_flight(target, version):
 def test_stores_of_a_loop_are_waited_for(target, version):
     """LLVM 22 drops the wait before the barrier, unless it is the program's own."""
     if version is None:
-        pytest.skip("there is no libLLVM of version 19 or newer")
+        pytest.skip("needs libLLVM 19 or newer")
     file = ROOT / "tests" / "isa" / "loop_stores.wave"
     sizes = [f"--set={size}" for size in ("M=6", "N=17", "K=7")]
     done = subprocess.run(

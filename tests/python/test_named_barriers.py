@@ -60,6 +60,28 @@ RING = """thread kernel @ring(%a: mem<N, i32>, %b: mem<N, i32>)
 }
 """
 
+# The stores of one iteration are read in the next one: the barrier that orders them begins the loop.
+TURNS = """thread kernel @turns(%a: mem<N, i32>, %b: mem<N, i32>)
+  launch grid (3) block (256) wave 32 shared 2048; bind N = 768
+{
+  %s = alloc {base = 0} : mem<512, i32, shared>
+  %t = expr $T0 : i32
+  %g = expr $WG0*256 + $T0 : i32
+  %x = load %a, %g : i32
+  store %x, %s, %t
+  %r = for K with {trips = 5} carry %p = %x {
+    barrier named {bar = 2, member = floor($T0/64), count = 64}
+    %o = expr 256*Mod($ARGK, 2) + 64*floor($T0/64) + 63 - Mod($T0, 64) : i32
+    %y = load %s, %o : i32
+    %q = add %p, %y
+    %n = expr 256*Mod($ARGK + 1, 2) + $T0 : i32
+    store %q, %s, %n
+    yield %q
+  }
+  store %r, %b, %g
+}
+"""
+
 
 def pairs(a):
     return a.reshape(-1, 64)[:, ::-1].reshape(-1)
@@ -71,6 +93,17 @@ def ring(a):
     given = sum(groups[:, :64] + i for i in range(7))
     out[:, 64:] = (groups[:, 64:].reshape(GROUPS, 3, 64) * given[:, None]).reshape(GROUPS, -1)
     return out.reshape(-1)
+
+
+def turns(a):
+    for _ in range(5):
+        a = a + pairs(a)
+    return a
+
+
+PROGRAMS = pytest.mark.parametrize(
+    "text, expected", [(PAIRS, pairs), (RING, ring), (TURNS, turns)], ids=["pairs", "ring", "turns"]
+)
 
 
 class Compiled(_wave.Launchable):
@@ -91,7 +124,7 @@ def arguments():
     return a, np.zeros_like(a)
 
 
-@pytest.mark.parametrize("text, expected", [(PAIRS, pairs), (RING, ring)], ids=["pairs", "ring"])
+@PROGRAMS
 @pytest.mark.parametrize("schedule", ["round", "reverse", "random"])
 @pytest.mark.parametrize("target", ["sim:sm_90a", "sim:gfx1250"])
 def test_simulated(text, expected, schedule, target):
@@ -100,7 +133,7 @@ def test_simulated(text, expected, schedule, target):
     np.testing.assert_array_equal(b, expected(a))
 
 
-@pytest.mark.parametrize("text, expected", [(PAIRS, pairs), (RING, ring)], ids=["pairs", "ring"])
+@PROGRAMS
 def test_machine_code(text, expected):
     a, b = arguments()
     kernel = Compiled(text)
@@ -148,7 +181,7 @@ def test_faults_are_reported(text, change, said):
         kernel(*arguments())
 
 
-@pytest.mark.parametrize("text", [PAIRS, RING], ids=["pairs", "ring"])
+@pytest.mark.parametrize("text", [PAIRS, RING, TURNS], ids=["pairs", "ring", "turns"])
 def test_missing_waits_are_reported(text):
     """Stores that are not waited for before the signal, and signals that others wait for."""
     kernel = Compiled(text)

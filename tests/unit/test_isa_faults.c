@@ -210,7 +210,7 @@ static const Case fault_cases[] = {
     {"gfx1201", GFX9("s_barrier_signal -1", "s_barrier_wait 0xffff"), ISA_OK, ""},
     {"gfx1201", GFX9("s_barrier_wait 0xffff"), ISA_BARRIER, "never signals"},
     {"gfx1201", GFX9("s_barrier_signal 1"), ISA_BARRIER, "which has no members"},
-    {"gfx1201", GFX9("s_barrier_signal -2"), ISA_UNKNOWN, "a barrier of this kind"},
+    {"gfx1201", GFX9("s_barrier_signal -2"), ISA_UNKNOWN, "does not know barrier -2"},
     {"gfx1201", GFX9("s_barrier_wait 1"), ISA_BARRIER, "a barrier it never signals"},
     /* Spilled registers may hold nothing, as long as they are not used. */
     {"gfx942",

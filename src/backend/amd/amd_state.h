@@ -17,7 +17,7 @@ typedef struct Amd {
   const TargetInfo *target;
   unsigned llvm;
   int64_t lds;    /* bytes */
-  int64_t idle;   /* where inactive lanes read the LDS; -1: there is no room for it */
+  int64_t idle;   /* where inactive lanes read the LDS; -1: nowhere, it is full */
   bool idles;     /* some do: the LDS then ends after these bytes */
   StrBuf opening; /* the first instructions of the kernel */
   Vec(AmdBuffer) buffers;
@@ -65,7 +65,6 @@ typedef struct AmdAddress {
   const char *near;   /* the offset in bytes, in i32; NULL: it may be larger */
   const char *far;    /* if so: in i64 */
   const char *common; /* to be added to `near`: the same in all lanes, not negative; or NULL */
-  const char *idle;   /* of a masked read of the LDS: the offset in inactive lanes, in i32 */
   bool counts;        /* the offset is not negative, even without `imm`, in active lanes */
   bool splits;        /* no part of the offset is negative: LLVM may split it anywhere */
   int align;          /* in bytes: a power of two, at most 16 */
@@ -122,8 +121,6 @@ AmdHalves amd_halves(Llvm *p);
 bool amd_is_direct(const Op *op);
 bool amd_copy_direct(Llvm *p, const Op *op, int64_t bytes); /* false: not possible */
 void amd_wait_loads(Llvm *p, int64_t left);
-/* Whether a tensor is both read and written, or waited for. */
-bool amd_shares_tensors(const Kernel *k);
 
 /* Attached to copies and to reads of the LDS: they do not overlap. */
 const char *amd_apart(const Llvm *p, bool is_copy);
@@ -137,6 +134,8 @@ const char *amd_uniform(Llvm *p, const char *word);
 
 /* ---- amd_sync.c ---- */
 
+/* Whether a tensor is both read and written, or waited for. */
+bool amd_shares_tensors(const Kernel *k);
 LlvmFn amd_barrier, amd_bare_barrier, amd_barrier_signal, amd_barrier_wait, amd_counter_wait,
     amd_counter_barrier, amd_wave_prio, amd_sched_barrier, amd_sched_group;
 

@@ -101,7 +101,7 @@ static void named_barrier(Llvm *p, const Op *op) {
   if (!waves) return;
   const char *at = barrier_pointer(p, op);
   bool waits = !op_has(op, ATTR_arrive);
-  fence(p, "workgroup", "release");
+  release_group(p);
   if (waits)
     llvm_call_void(p, "llvm.amdgcn.s.barrier.join", "ptr addrspace(3)",
                    arena_printf(p->arena, "ptr addrspace(3) %s", at));
@@ -109,7 +109,7 @@ static void named_barrier(Llvm *p, const Op *op) {
                  arena_printf(p->arena, "ptr addrspace(3) %s, i32 %d", at, waves));
   if (!waits) return;
   llvm_call_void(p, "llvm.amdgcn.s.barrier.wait", "i16", "i16 1");
-  fence(p, "workgroup", "acquire");
+  fence_group(p, "acquire");
 }
 
 /* ---- barriers ---- */
