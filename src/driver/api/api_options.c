@@ -123,8 +123,8 @@ static bool add_rows(wv_kernel *k, const wv_options *o) {
 
 /* The rows of a schedule that is kept in a file. */
 static bool add_schedule(wv_kernel *k, const wv_options *o) {
-  const char *path = option_value(o, "override_schedule");
-  if (!path || !option_is_on(o, "override_schedule")) return true;
+  const char *path = option_text(o, "override_schedule");
+  if (!path) return true;
   Arena *a = arena_new();
   size_t n;
   const char *text = os_read_file(a, path, &n);

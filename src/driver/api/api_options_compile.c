@@ -95,11 +95,11 @@ static bool write_kernel(wv_kernel *k, const wv_options *o, const char *path, co
 /* On the machine that the options choose. A kernel that cannot be compiled for it has no schedule:
  * compiling reports why. */
 static bool write_schedule(wv_kernel *k, const wv_options *o) {
-  const char *path = option_value(o, "dump_schedule");
+  const char *path = option_text(o, "dump_schedule");
   wv_machine m;
   Diags *diags = &k->cx->cx->diags;
   Diag *last = diags->last;
-  if (!path || !option_is_on(o, "dump_schedule") || wv_kernel_is_open(k)) return true;
+  if (!path || wv_kernel_is_open(k)) return true;
   bool found = wv_options_machine(k->cx, o, &m) && strcmp(m.kind, "eval") != 0;
   char *text = found ? wv_schedule(k, m.target ? m.target : "cpu") : NULL;
   diags_cut(diags, last);
@@ -115,7 +115,7 @@ bool wv_options_show(wv_kernel *k, const wv_options *o, const wv_output *out) {
   Dumps dumps = dumps_of(a, o, out);
   bool prints = option_is_on(o, "print_mlir") || option_is_on(o, "print_trace_begin") ||
                 dumps_want_trace(&dumps);
-  const char *path = option_is_on(o, "print_mlir_file") ? option_value(o, "print_mlir_file") : NULL;
+  const char *path = option_text(o, "print_mlir_file");
   StrBuf text = {.arena = a};
   if (prints || path) ir_print(&text, k->k);
   if (prints) dumps_print(out, sb_text(&text)), dumps_print(out, "\n");

@@ -68,22 +68,18 @@ static const char *passes_of(Arena *a, const char *list) {
 
 /* ---- what is wanted ---- */
 
-/* The value of an option that is a list or a path; NULL if it is unset, or `None` or the like. */
-static const char *named_by(const wv_options *o, const char *name) {
-  return option_is_on(o, name) ? option_value(o, name) : NULL;
-}
-
 static const char *or_empty(const char *text) { return text ? text : ""; }
 
 Dumps dumps_of(Arena *a, const wv_options *o, const wv_output *out) {
   const char *all = option_is_on(o, "mlir_print_ir_after_all") ? "all" : "";
-  Dumps d = {.after = arena_printf(a, "%s,%s,%s", or_empty(named_by(o, "print_ir_after")), all,
+  Dumps d = {.after = arena_printf(a, "%s,%s,%s", or_empty(option_text(o, "print_ir_after")), all,
                                    or_empty(environment_text(VARIABLE_DUMP))),
-             .before = or_empty(named_by(o, "print_ir_before")),
-             .times = option_is_on(o, "print_pass_times") ? "all"
-                                                          : or_empty(named_by(o, "profile_pass")),
-             .folder = named_by(o, "dump_intermediates"),
-             .binaries = named_by(o, "dump_binaries"),
+             .before = or_empty(option_text(o, "print_ir_before")),
+             .times = option_is_on(o, "print_pass_times")
+                          ? "all"
+                          : or_empty(option_text(o, "profile_pass")),
+             .folder = option_text(o, "dump_intermediates"),
+             .binaries = option_text(o, "dump_binaries"),
              .out = out ? *out : (wv_output){0}};
   bool every = d.folder || has(d.after, "last");
   d.asked_after = every ? "all" : passes_of(a, d.after);

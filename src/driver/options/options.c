@@ -34,6 +34,10 @@ const char *option_value(const wv_options *o, const char *name) {
   return given ? given->value : NULL;
 }
 
+const char *option_text(const wv_options *o, const char *name) {
+  return option_is_on(o, name) ? option_value(o, name) : NULL;
+}
+
 bool option_is(const wv_options *o, const char *name, const char *value) {
   const wv_option *given = option_given(o, name);
   return given && given->value && strcmp(given->value, value) == 0;

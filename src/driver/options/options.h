@@ -31,6 +31,7 @@ const OptionInfo *option_called(const char *name); /* NULL: there is none */
 
 const wv_option *option_given(const wv_options *o, const char *name); /* NULL: it has its default */
 const char *option_value(const wv_options *o, const char *name);      /* the same */
+const char *option_text(const wv_options *o, const char *name);       /* NULL if it is not on */
 bool option_is(const wv_options *o, const char *name, const char *value);
 bool option_is_on(const wv_options *o, const char *name);
 bool option_is_text_ir(const char *value); /* of READ_OR_IR: not the name of a file */
