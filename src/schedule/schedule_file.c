@@ -167,12 +167,6 @@ static void print_places(StrBuf *out, const Loop *l) {
 
 /* ---- loops ---- */
 
-static Op *find_loop(const Kernel *k, const char *name) {
-  for (Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_for && schedule_is_called(op, name)) return op;
-  return NULL;
-}
-
 static void print_loop(StrBuf *out, Loop *l) {
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
     if (is_event(l, op)) add_event(l, op);
@@ -189,8 +183,8 @@ void schedule_print(StrBuf *out, const Kernel *written, Kernel *k, const TargetI
     Arena *a = arena_new();
     const char *name = schedule_loop_name(a, op);
     Loop l = {.arena = a, .k = k, .written = written, .original = op, .name = name, .target = t};
-    bool first = find_loop(written, name) == op;
-    l.loop = find_loop(k, name);
+    bool first = schedule_next_loop(written, NULL, name) == op;
+    l.loop = schedule_next_loop(k, NULL, name);
     l.depth = l.interval = 1;
     if (l.loop && out->n) sb_putc(out, '\n');
     if (l.loop && first) print_loop(out, &l);

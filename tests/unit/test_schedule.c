@@ -172,7 +172,7 @@ static char *printed(const char *text, const char *file, const char *target) {
   return out;
 }
 
-/* What the compiler decided and what rows asked for are the same rows again. */
+/* A schedule that is printed and read again gives the same rows, whoever decided it. */
 static int changes(const Scheduled *s, const char *row, const char *target) {
   char text[ROOM], plain[ROOM];
   sample_of(s, row, "bind M = 64; bind N = 32; bind K = 256", text);

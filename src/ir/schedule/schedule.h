@@ -49,6 +49,8 @@ bool kernel_has_schedule(const Kernel *k);
 /* A tag, or else the axis. */
 const char *schedule_loop_name(Arena *a, const Op *loop);
 bool schedule_is_called(const Op *loop, const char *name);
+/* The first loop that is called so, after loop `from` if that is not NULL; name NULL: any loop. */
+Op *schedule_next_loop(const Kernel *k, const Op *from, const char *name);
 
 OpClass schedule_class(const Op *op);
 /* How many iterations ahead of its loop an op acts. */
@@ -63,6 +65,8 @@ const char *schedule_plain_name(Arena *a, const char *name);
 typedef Vec(Op *) OpList;
 /* The ops of a loop that `name`, with or without a class, stands for. */
 OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *name);
+/* Whether any loop of a row has such an op. */
+bool schedule_finds(Arena *a, const Kernel *k, const Constraint *row, const char *name);
 /* A name for which schedule_find returns ops that `same` accepts, and no others; NULL: none does. */
 typedef bool SameOpFn(const void *user, const Op *op);
 const char *schedule_name_of(Arena *a, const Kernel *k, const Op *loop, const Op *op,

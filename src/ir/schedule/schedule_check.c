@@ -87,15 +87,9 @@ static bool check_numbers(Check *c, const Constraint *row) {
 
 /* ---- loops and ops ---- */
 
-static const Op *next_loop(const Kernel *k, const Op *from, const char *name) {
-  for (const Op *op = from ? ir_next(from) : ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_for && (!name || schedule_is_called(op, name))) return op;
-  return NULL;
-}
-
 static void note_stale(Check *c, const Constraint *row, Diag *d) {
   EACH_ROW(c->k, schedule, s) {
-    const Op *loop = next_loop(c->k, NULL, s->schedule.loop);
+    const Op *loop = schedule_next_loop(c->k, NULL, s->schedule.loop);
     if (!s->schedule.hash || strcmp(s->schedule.loop, row->scheduled.loop) != 0) continue;
     if (!loop || strcmp(schedule_hash(c->arena, loop), s->schedule.hash) != 0)
       diag_note(c->diags, d, s->at, "the schedule was written for another version of the loop");
@@ -104,7 +98,7 @@ static void note_stale(Check *c, const Constraint *row, Diag *d) {
 
 static bool fail_loop(Check *c, const Constraint *row) {
   NameList names = {0};
-  for (const Op *loop = NULL; (loop = next_loop(c->k, loop, NULL));)
+  for (const Op *loop = NULL; (loop = schedule_next_loop(c->k, loop, NULL));)
     add_name(c, &names, schedule_loop_name(c->arena, loop));
   Diag *d = diag_add(c->diags, DIAG_E0217, row->at, "no loop is called `%s`", row->scheduled.loop);
   note_stale(c, row, d);
@@ -121,7 +115,7 @@ static const char *plain_name(Check *c, const Op *loop, const Op *op) {
 
 static bool fail_op(Check *c, const Constraint *row, const char *name) {
   NameList names = {0};
-  for (const Op *loop = NULL; (loop = next_loop(c->k, loop, row->scheduled.loop));)
+  for (const Op *loop = NULL; (loop = schedule_next_loop(c->k, loop, row->scheduled.loop));)
     for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
       if (schedule_class(op) != OP_CLASS_none) add_name(c, &names, plain_name(c, loop, op));
   Diag *d = diag_add(c->diags, DIAG_E0217, row->at, "the loop `%s` has no op `%s`",
@@ -130,18 +124,12 @@ static bool fail_op(Check *c, const Constraint *row, const char *name) {
   return hint_names(c, d, name, &names);
 }
 
-static bool has_op(Check *c, const Constraint *row, const char *name) {
-  for (const Op *loop = NULL; (loop = next_loop(c->k, loop, row->scheduled.loop));)
-    if (schedule_find(c->arena, c->k, loop, name).n) return true;
-  return false;
-}
-
 static bool check_names(Check *c, const Constraint *row) {
   bool ok = true;
-  if (!next_loop(c->k, NULL, row->scheduled.loop)) return fail_loop(c, row);
+  if (!schedule_next_loop(c->k, NULL, row->scheduled.loop)) return fail_loop(c, row);
   const OpNames *ops = schedule_ops(row);
   for (int i = 0; ops && i < ops->n; i++)
-    if (!has_op(c, row, ops->at[i])) ok = fail_op(c, row, ops->at[i]);
+    if (!schedule_finds(c->arena, c->k, row, ops->at[i])) ok = fail_op(c, row, ops->at[i]);
   return ok;
 }
 
@@ -157,7 +145,7 @@ static bool meet(const Constraint *a, const Constraint *b) {
 /* The first op that both rows name; NULL: none. */
 static const char *shared_op(Check *c, const Constraint *a, const Constraint *b) {
   const OpNames *x = schedule_ops(a), *y = schedule_ops(b);
-  for (const Op *loop = NULL; (loop = next_loop(c->k, loop, a->scheduled.loop));)
+  for (const Op *loop = NULL; (loop = schedule_next_loop(c->k, loop, a->scheduled.loop));)
     for (int i = 0; i < x->n; i++)
       for (int j = 0; j < y->n; j++) {
         if (strcmp(x->at[i], y->at[j]) == 0) return x->at[i];
@@ -292,7 +280,7 @@ void schedule_warn(Kernel *k) {
   Arena *a = arena_new();
   EACH_ROW(k, schedule, row) {
     bool found = !row->schedule.hash;
-    for (const Op *loop = NULL; !found && (loop = next_loop(k, loop, row->schedule.loop));)
+    for (const Op *loop = NULL; !found && (loop = schedule_next_loop(k, loop, row->schedule.loop));)
       found = strcmp(schedule_hash(a, loop), row->schedule.hash) == 0;
     if (found) continue;
     Diag *d =

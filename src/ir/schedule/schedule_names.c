@@ -72,6 +72,12 @@ bool schedule_is_called(const Op *loop, const char *name) {
   return same;
 }
 
+Op *schedule_next_loop(const Kernel *k, const Op *from, const char *name) {
+  for (Op *op = from ? ir_next(from) : ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_for && (!name || schedule_is_called(op, name))) return op;
+  return NULL;
+}
+
 /* ---- ops ---- */
 
 OpClass schedule_class(const Op *op) {
@@ -193,6 +199,12 @@ OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *text
       if (belongs_to(op, loop) && has_class(op, class) && has_name(k, op, name, (NameLevel)level))
         vec_push(a, &found, op);
   return found;
+}
+
+bool schedule_finds(Arena *a, const Kernel *k, const Constraint *row, const char *name) {
+  for (const Op *loop = NULL; (loop = schedule_next_loop(k, loop, row->scheduled.loop));)
+    if (schedule_find(a, k, loop, name).n) return true;
+  return false;
 }
 
 /* ---- naming ops ---- */

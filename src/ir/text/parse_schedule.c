@@ -1,5 +1,6 @@
 /* parse_schedule.c: a schedule in a file of its own: rows of a header, and lines that say what the
  * next `schedule` row says, for readers of files of the public package. */
+#include "ir/schedule/schedule.h"
 #include "ir/text/parse.h"
 
 /* `Initiation Interval: 3`, `Number of Stages: 3`. */
@@ -23,9 +24,7 @@ static bool parse_line(Parser *p, const Line *line, int64_t *out) {
 
 /* Rows of other kinds belong to the kernel itself. */
 static bool check_row(Parser *p, const Constraint *row) {
-  if (row->kind == CONSTRAINT_schedule || row->kind == CONSTRAINT_ring ||
-      row->kind == CONSTRAINT_place)
-    return true;
+  if (schedule_is_row(row)) return true;
   return diag_fail(
       &p->cx->diags, DIAG_E0505, row->at,
       "a `%s` row is not part of a schedule, which has rows `schedule`, `ring` and `at`",

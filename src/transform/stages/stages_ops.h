@@ -7,7 +7,7 @@
 /* Makes `op` act for that iteration, which may not exist. */
 void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *iteration);
 
-/* Makes `op` use the slot of that iteration, out of `slots`; 1: there is no ring. */
+/* Makes `op` use the slot of that iteration, out of `slots`; with 1 there is no ring to index. */
 void staged_set_slot(Kernel *k, Op *op, const Sym *iteration, int slots);
 
 /* The attributes of `from` for that iteration, for which `to` acts. */

@@ -135,7 +135,7 @@ static bool takes_registers(const Op *product) {
   return !choice->shared_lhs || !choice->shared_rhs;
 }
 
-static bool is_copied_ahead(const StagedLoop *l, const Op *op) {
+bool staged_copies(const StagedLoop *l, const Op *op) {
   for (int i = 0; i < l->copies.n; i++)
     if (l->copies.at[i].copy == op) return true;
   return false;
@@ -151,7 +151,7 @@ static const MemoryUse *find_overwrite(const StagesPlanner *p, const StagedLoop 
     for (int j = 0; j < p->m->uses.n; j++) {
       const MemoryUse *use = &p->m->uses.at[j];
       if (use->memory == read->memory && use->how != TOUCH_READ && op_is_inside(use->op, l->loop) &&
-          !is_copied_ahead(l, use->op))
+          !staged_copies(l, use->op))
         return use;
     }
   }

@@ -61,6 +61,8 @@ typedef struct StagesPlan {
 /* False after reporting rows that cannot be obeyed. */
 bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out);
 
+/* Whether the op is one of the loop's copies that may be prefetched. */
+bool staged_copies(const StagedLoop *l, const Op *op);
 static inline int staged_flights(const StagedLoop *l) { return l->product ? 1 : 0; }
 
 #endif

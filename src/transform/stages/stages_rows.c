@@ -105,12 +105,6 @@ void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l) {
 
 /* ---- rows that found nothing ---- */
 
-static const Op *find_loop(const Kernel *k, const char *name) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_for && schedule_is_called(op, name)) return op;
-  return NULL;
-}
-
 static bool fail_idle(Kernel *k, const Constraint *row, const Op *loop) {
   Diags *diags = &k->cx->diags;
   bool ring = row->kind == CONSTRAINT_ring;
@@ -128,20 +122,11 @@ static bool fail_idle(Kernel *k, const Constraint *row, const Op *loop) {
       "instruction reads it there");
 }
 
-/* Whether some loop of the row has an op of this name. */
-static bool is_there(Kernel *k, Arena *a, const Constraint *row, const char *name) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_for && schedule_is_called(op, row->scheduled.loop) &&
-        schedule_find(a, k, op, name).n)
-      return true;
-  return false;
-}
-
 /* Names that the kernel had as it was written. */
 static bool check_names(Kernel *k, Arena *a, const Constraint *row) {
   const OpNames *ops = schedule_ops(row);
   for (int i = 0; ops && i < ops->n; i++) {
-    if (is_there(k, a, row, ops->at[i])) continue;
+    if (schedule_finds(a, k, row, ops->at[i])) continue;
     return diag_fail(&k->cx->diags, DIAG_E0620, row->at,
                      "the loop `%s` has no op `%s` on this machine, or it was removed, because its "
                      "result is not used or another op computes the same",
@@ -156,7 +141,7 @@ bool staged_check_rows(Kernel *k, Arena *a, const TargetInfo *t, const bool *obe
     if (!schedule_is_row(row) || !schedule_is_for(row, t)) continue;
     bool asks = row->kind == CONSTRAINT_ring ||
                 (row->kind == CONSTRAINT_schedule && schedule_depth(row) > 1);
-    const Op *loop = find_loop(k, row->scheduled.loop);
+    const Op *loop = schedule_next_loop(k, NULL, row->scheduled.loop);
     if (asks && loop && !obeyed[i]) return fail_idle(k, row, loop);
     if (loop && !check_names(k, a, row)) return false;
   }
@@ -170,23 +155,12 @@ static bool is_of_early(const StagedLoop *l, const Op *op) {
   return l->early && (op == l->early || (op->nresults && op_takes(l->early, &op->results[0])));
 }
 
-static bool is_candidate(const StagedLoop *l, const Op *copy) {
-  for (int i = 0; i < l->copies.n; i++)
-    if (l->copies.at[i].copy == copy) return true;
-  return false;
-}
-
 /* The op of the body that stands where the op will be computed; NULL: it is a copy that will be
  * prefetched, and has no place yet. */
 static Op *anchor_of(const StagedLoop *l, const Op *op) {
-  if (is_candidate(l, op)) return NULL;
+  if (staged_copies(l, op)) return NULL;
   if (is_of_early(l, op)) return early_point(l);
   return (Op *)(uintptr_t)op_ancestor_in(op, l->loop->body);
-}
-
-static bool is_before(const Op *a, const Op *b) {
-  while (a && a != b) a = a->next;
-  return a == b;
 }
 
 static bool takes_any(const Op *op, const bool *marked) {
@@ -225,7 +199,7 @@ static bool check_order(Kernel *k, const StagedLoop *l) {
     for (int j = 0; j < l->pins.n; j++) {
       const StagedPin *a = &l->pins.at[i], *b = &l->pins.at[j];
       const Op *x = anchor_of(l, a->op), *y = anchor_of(l, b->op);
-      if (x && y && x != y && a->to.cycle > b->to.cycle && is_before(x, y))
+      if (x && y && x != y && a->to.cycle > b->to.cycle && op_comes_before(x, y))
         return fail_order(k, a, b);
     }
   return true;
@@ -237,11 +211,11 @@ Op *staged_before(const StagedLoop *l, int cycle, Op *usual) {
   for (int i = 0; cycle != STAGED_FREE && i < l->pins.n; i++) {
     Op *at = anchor_of(l, l->pins.at[i].op);
     if (!at) continue;
-    if (l->pins.at[i].to.cycle > cycle && (!next || is_before(at, next))) next = at;
-    if (l->pins.at[i].to.cycle < cycle && (!last || is_before(last, at))) last = at;
+    if (l->pins.at[i].to.cycle > cycle && (!next || op_comes_before(at, next))) next = at;
+    if (l->pins.at[i].to.cycle < cycle && (!last || op_comes_before(last, at))) last = at;
   }
-  if (next && !is_before(usual, next)) return next;
-  if (last && is_before(usual, last)) return last->next;
+  if (next && !op_comes_before(usual, next)) return next;
+  if (last && op_comes_before(usual, last)) return last->next;
   return usual;
 }
 
@@ -376,10 +350,10 @@ static bool pin_one(Kernel *k, StagedLoop *l, StagedCopy *c, int last) {
 static bool check_candidates(Kernel *k, const StagedLoop *l) {
   const char *why = "it is not an op of the loop itself";
   for (int i = 0; i < l->pins.n; i++)
-    if (is_copy(l->pins.at[i].op) && !is_candidate(l, l->pins.at[i].op))
+    if (is_copy(l->pins.at[i].op) && !staged_copies(l, l->pins.at[i].op))
       if (!staged_refuse(k, l, l->pins.at[i].op, why)) return false;
   for (int i = 0; i < l->rings.n; i++)
-    if (!is_candidate(l, l->rings.at[i].op) && !staged_refuse(k, l, l->rings.at[i].op, why))
+    if (!staged_copies(l, l->rings.at[i].op) && !staged_refuse(k, l, l->rings.at[i].op, why))
       return false;
   return true;
 }
@@ -402,7 +376,7 @@ static bool check_stores(Kernel *k, const StagedLoop *l) {
     const Op *read = op_ancestor_in(reader_of(l, c), l->loop->body);
     if (c->pinned_ahead != 0 || !c->kept) continue;
     Op *store = staged_before(l, c->store_cycle, l->loop->body->first);
-    if (read && store != read && is_before(read, store)) {
+    if (read && store != read && op_comes_before(read, store)) {
       fail_two(k, c, pin_of(l, c), "the store of a tile must come before what reads it");
       return false;
     }
