@@ -637,7 +637,7 @@ WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false 
 /* Texts of a variant, which is compiled if necessary: "ir" is one lane's program; "ptx" or "llvm"
  * (also "asm") what the device's driver, or LLVM, is given; on AMD GPUs "asm" is the machine code,
  * and "loops" what limits its speed (wv_code_text); "remarks" what the compiler and the driver
- * reported. They live as long as the program. NULL: there is no such text, or the reason was
+ * reported. They live as long as the program. NULL: the program has no such text, or the reason was
  * reported to `cx`. */
 WV_API const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what);
 

@@ -377,3 +377,9 @@ def test_what_another_user_has_cached_is_compiled_anew():
         done = run_python("-c", script, COPY, os.path.join(folder, "cache"))
         assert (done.returncode, done.stdout) == (0, "False True\n" * 2), done.stderr
         assert os.stat(os.path.join(folder, "cache")).st_uid == 65534
+
+
+def test_namer_must_be_callable():
+    """It is called whenever a value of a kernel is named: anything else would break every kernel."""
+    with pytest.raises(TypeError, match="`namer` must be callable"):
+        _wave.set_package("/nowhere", "/nowhere/kernels", 3)
