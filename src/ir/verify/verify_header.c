@@ -221,12 +221,13 @@ static bool check_view(Header *h, const Constraint *c) {
   return FAIL(h, c, E0212, "`%s` is not a tensor among the arguments", text(h, c->view.argument));
 }
 
-/* Of what exists: no wave has more than 64 lanes. */
+/* Of what exists: no wave has more than 64 lanes, and no workgroup more threads than check_launch
+ * allows. */
 static bool check_machine(Header *h, const Constraint *c) {
-  enum { LANES = 64, WAVES = 1024 };
+  enum { LANES = 64, THREADS = 1024 };
   const MachineSpec *m = &c->machine;
-  return (m->lanes > 0 && m->lanes <= LANES && m->waves > 0 && m->waves <= WAVES) ||
-         FAIL(h, c, E0212, "a machine has 1 to %d lanes and 1 to %d waves", LANES, WAVES);
+  return (m->lanes > 0 && m->lanes <= LANES && m->waves > 0 && m->waves <= THREADS / m->lanes) ||
+         FAIL(h, c, E0212, "a machine has 1 to %d lanes and at most %d threads", LANES, THREADS);
 }
 
 /* Waves of a workgroup along each dimension, where they are known. */
