@@ -395,7 +395,8 @@ WV_API const char *wv_kernel_level(const wv_kernel *k); /* "tile"; "thread": one
  * and wv_sim lowers the kernel for its arguments; wv_lower rejects it (E0606). */
 WV_API bool wv_kernel_is_open(wv_kernel *k);
 /* The copy of an open kernel that wv_compile would compile for a call in which the symbols have these
- * values; a plain copy of any other kernel. NULL after reporting that a symbol has no value. */
+ * values; a plain copy of any other kernel. NULL after reporting that a symbol has no value, or a
+ * row that makes no sense for these. */
 WV_API wv_kernel *wv_kernel_fit(wv_kernel *k, const wv_binding *values, int n);
 /* Runs passes until the kernel is one lane's program; does nothing if it already is, unless
  * start_after says which passes are left. A kernel that this version cannot lower for the target is

@@ -203,7 +203,9 @@ Kernel *fit_kernel(Kernel *k, const OpenSymbols *open, const Fit *f) {
     else give_tile(&t);
   }
   if (is_pure(open)) give_waves(copy);
-  return copy;
+  if (ir_verify_constraints(copy)) return copy;
+  kernel_free(copy);
+  return NULL;
 }
 
 /* ---- values ---- */

@@ -26,6 +26,7 @@ OpenSymbols fit_open(Kernel *k);
 Fit fit_of(const OpenSymbols *open, const int64_t *values, bool exact);
 bool fit_equal(const OpenSymbols *open, const Fit *a, const Fit *b);
 const char *fit_text(Arena *a, const OpenSymbols *open, const Fit *f); /* "N at most 1024" */
+/* NULL after reporting a row that makes no sense for these sizes. */
 Kernel *fit_kernel(Kernel *k, const OpenSymbols *open, const Fit *f);
 
 /* The values given by the arguments of a simulation; false after reporting. */

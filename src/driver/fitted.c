@@ -44,7 +44,9 @@ static const Fitted *keep_fitted(wv_program *p, Fitted made) {
 }
 
 static wv_program *new_fitted(wv_program *p, const Fit *fit) {
-  wv_kernel *k = api_kernel(p->own, fit_kernel(p->kernel->k, &p->open, fit));
+  Kernel *fitted = fit_kernel(p->kernel->k, &p->open, fit);
+  if (!fitted) return NULL;
+  wv_kernel *k = api_kernel(p->own, fitted);
   wv_program *made = program_new(k, &p->options);
   made->cache = p->cache;
   bool ok = made->kernel && program_describe(made, false);

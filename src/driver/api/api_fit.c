@@ -31,7 +31,8 @@ wv_kernel *wv_kernel_fit(wv_kernel *k, const wv_binding *given, int n) {
     return NULL;
   }
   Fit fit = fit_of(&open, values, false);
-  return api_kernel(k->cx, fit_kernel(k->k, &open, &fit));
+  Kernel *fitted = fit_kernel(k->k, &open, &fit);
+  return fitted ? api_kernel(k->cx, fitted) : NULL;
 }
 
 /* ---- simulations ---- */
@@ -52,7 +53,9 @@ static wv_kernel *lower_sized(wv_kernel *k, const OpenSymbols *open, const Fit *
                               const char *target) {
   for (const SizedKernel *s = k->sized; s; s = s->next)
     if (fit_equal(open, &s->fit, fit) && strcmp(s->target, target) == 0) return s->kernel;
-  wv_kernel *made = api_kernel(k->cx, fit_kernel(k->k, open, fit));
+  Kernel *fitted = fit_kernel(k->k, open, fit);
+  if (!fitted) return NULL;
+  wv_kernel *made = api_kernel(k->cx, fitted);
   arena_owner(made->k->arena, api_kernel_free, made);
   if (!wv_lower(made, &(wv_pass_options){.target = target})) return wv_kernel_free(made), NULL;
   SizedKernel *s = ARENA_NEW(k->k->arena, SizedKernel);
