@@ -1,0 +1,48 @@
+/* interval.h: the shortest interval at which a loop can start iterations, and when each of its
+ * events starts.
+ *
+ * Two events that use one unit may not overlap in any iteration. Their starts, `interval` apart, are
+ * in one of two orders and some number k of iterations apart, which is a pair of edges (paths.h):
+ *
+ *     (a, b, cycles of a, k)  and  (b, a, cycles of b, 1 - k)
+ *
+ * so that choosing a k for each pair leaves a system of difference constraints. The search chooses
+ * the k of the pair with the fewest possibilities first. An interval for which it finds none is
+ * proved too short, and the cycles that it ran into say which interval could be long enough. */
+#ifndef WV_SCHEDULE_INTERVAL_H
+#define WV_SCHEDULE_INTERVAL_H
+
+#include "schedule/paths.h"
+
+/* `event` occupies `unit` for its first `cycles`. */
+typedef struct UnitUse {
+  int event, unit;
+  int64_t cycles;
+} UnitUse;
+
+typedef struct IntervalProblem {
+  int events, nedges, nuses;
+  const Edge *edges;
+  const UnitUse *uses;
+  long budget; /* wrong choices, after which it gives up on an interval */
+} IntervalProblem;
+
+typedef struct Interval {
+  int64_t cycles; /* PATHS_NEVER: the edges alone are contradictory */
+  int64_t bound;  /* no interval is shorter: == cycles if that is proved */
+  int64_t *start; /* of each event; start / cycles is its stage */
+  long wrong;     /* choices */
+} Interval;
+
+/* The bound from the busiest unit and from the cycles of edges alone. */
+int64_t interval_bound(Arena *scratch, const IntervalProblem *p);
+
+Interval interval_solve(Arena *a, const IntervalProblem *p);
+
+/* The events of a cycle for which a shorter interval would be too short if events on one unit keep
+ * the order that was found, in order, and their number; if they all use one unit, that is busy all
+ * the time. 0: there is none, since the search ended before the shortest interval was found, or that
+ * is 1. `events` has room for all. */
+int interval_cycle(Arena *a, const IntervalProblem *p, const Interval *found, int *events);
+
+#endif

@@ -1,0 +1,97 @@
+/* paths.c: see paths.h. The matrix of all pairs is kept complete, so an edge that closes a cycle is
+ * found by one look, and adding one costs O(events^2). Entries that change are logged for undo. */
+#include "schedule/paths.h"
+
+#include "base/vec.h"
+
+/* The longest path from one event to another; of several, one with the least distance, because it
+ * needs the longest interval when it becomes part of a cycle. */
+typedef struct Path {
+  int64_t length; /* delay - distance * interval; PATHS_NONE */
+  int distance;
+} Path;
+
+typedef struct Change {
+  int index;
+  Path was;
+} Change;
+
+struct Paths {
+  Arena *arena;
+  int n;
+  int64_t interval;
+  Path *at; /* at[from * n + to] */
+  Vec(Change) changes;
+};
+
+Paths *paths_new(Arena *a, int events) {
+  Paths *p = ARENA_NEW(a, Paths);
+  *p = (Paths){.arena = a, .n = events, .at = ARENA_ARRAY(a, Path, events * events)};
+  return p;
+}
+
+void paths_clear(Paths *p, int64_t interval) {
+  p->interval = interval, p->changes.n = 0;
+  for (int i = 0; i < p->n * p->n; i++) p->at[i] = (Path){PATHS_NONE, 0};
+  for (int i = 0; i < p->n; i++) p->at[i * p->n + i] = (Path){0, 0};
+}
+
+static const Path *path(const Paths *p, int from, int to) { return &p->at[from * p->n + to]; }
+
+int64_t paths_between(const Paths *p, int from, int to) { return path(p, from, to)->length; }
+
+int64_t paths_needed(const Paths *p, Edge e) {
+  const Path *back = path(p, e.to, e.from);
+  if (back->length == PATHS_NONE) return 0;
+  int64_t length = back->length + e.delay - e.distance * p->interval;
+  if (length <= 0) return 0;
+  int64_t distance = (int64_t)back->distance + e.distance;
+  if (distance <= 0) return PATHS_NEVER;
+  return p->interval + ceil_div64(length, distance);
+}
+
+static bool is_longer(Path a, const Path *b) {
+  return a.length > b->length || (a.length == b->length && a.distance < b->distance);
+}
+
+static void improve(Paths *p, int from, int to, Path by) {
+  Path *at = &p->at[from * p->n + to];
+  if (!is_longer(by, at)) return;
+  vec_push(p->arena, &p->changes, ((Change){from * p->n + to, *at}));
+  *at = by;
+}
+
+int64_t paths_add(Paths *p, Edge e) {
+  int64_t needed = paths_needed(p, e);
+  if (needed) return needed;
+  Path edge = {e.delay - e.distance * p->interval, e.distance};
+  if (!is_longer(edge, path(p, e.from, e.to))) return 0;
+  for (int a = 0; a < p->n; a++) {
+    Path head = *path(p, a, e.from);
+    if (head.length == PATHS_NONE) continue;
+    head.length += edge.length, head.distance += edge.distance;
+    for (int b = 0; b < p->n; b++) {
+      const Path *tail = path(p, e.to, b);
+      if (a == b || tail->length == PATHS_NONE) continue;
+      improve(p, a, b, (Path){head.length + tail->length, head.distance + tail->distance});
+    }
+  }
+  return 0;
+}
+
+int paths_mark(const Paths *p) { return p->changes.n; }
+
+void paths_undo(Paths *p, int mark) {
+  while (p->changes.n > mark) {
+    const Change *c = &p->changes.at[--p->changes.n];
+    p->at[c->index] = c->was;
+  }
+}
+
+void paths_starts(const Paths *p, int64_t *start) {
+  for (int to = 0; to < p->n; to++) {
+    start[to] = 0;
+    for (int from = 0; from < p->n; from++)
+      if (path(p, from, to)->length > start[to]) start[to] = path(p, from, to)->length;
+  }
+}

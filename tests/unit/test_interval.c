@@ -1,0 +1,182 @@
+/* test_interval.c: intervals of loops, compared with a search through all starts. */
+#include "schedule/interval.h"
+#include "unit/harness.h"
+
+#define N(list) (int)(sizeof(list) / sizeof(list)[0])
+
+/* A copy engine fills a ring that a product reads: the figures are those of a GEMM of 128x256x64
+ * on Hopper, with two operands. */
+enum { COPY_A, COPY_B, PRODUCT, RELEASE, GEMM_EVENTS };
+enum { ENGINE, MATRIX };
+
+static Interval solve_gemm(Arena *a, int slots, long budget, int *cycle, int *n) {
+  Edge edges[] = {{COPY_A, PRODUCT, 1000, 0}, {COPY_B, PRODUCT, 1100, 0},
+                  {PRODUCT, RELEASE, 1024, 0}, {RELEASE, COPY_A, 0, slots},
+                  {RELEASE, COPY_B, 0, slots}};
+  UnitUse uses[] = {{COPY_A, ENGINE, 350}, {COPY_B, ENGINE, 700}, {PRODUCT, MATRIX, 1024}};
+  IntervalProblem p = {GEMM_EVENTS, N(edges), N(uses), edges, uses, budget};
+  Interval found = interval_solve(a, &p);
+  if (cycle) *n = interval_cycle(a, &p, &found, cycle);
+  return found;
+}
+
+static Interval gemm(Arena *a, int slots, long budget) {
+  return solve_gemm(a, slots, budget, NULL, NULL);
+}
+
+static int gemm_cycle(Arena *a, int slots, int *cycle) {
+  int n;
+  solve_gemm(a, slots, 1000, cycle, &n);
+  return n;
+}
+
+TEST(a_ring_of_three_reaches_the_copy_engines_bound) {
+  Arena *a = arena_new();
+  CHECK_INT(gemm(a, 3, 1000).cycles, 1050);
+  CHECK_INT(gemm(a, 3, 1000).bound, 1050);
+  arena_free(a);
+}
+
+/* One slot: copy, product, copy. Two: half of that, which the order of the copies makes longer. */
+TEST(fewer_slots_take_longer) {
+  Arena *a = arena_new();
+  Interval one = gemm(a, 1, 1000), two = gemm(a, 2, 1000);
+  CHECK_INT(one.cycles, one.bound);
+  CHECK_INT(two.cycles, two.bound);
+  CHECK_INT(one.cycles, 350 + 1100 + 1024);
+  CHECK_INT(two.cycles, (350 + 1100 + 1024) / 2);
+  arena_free(a);
+}
+
+/* With two slots a shorter interval would break the cycle through the ring; with three the copy
+ * engine is always busy. */
+TEST(a_cycle_of_events_limits_the_interval) {
+  Arena *a = arena_new();
+  int cycle[GEMM_EVENTS];
+  CHECK_INT(gemm_cycle(a, 2, cycle), 4);
+  CHECK_INT(gemm_cycle(a, 3, cycle), 2);
+  CHECK_INT(cycle[0] + cycle[1], COPY_A + COPY_B);
+  arena_free(a);
+}
+
+TEST(a_cycle_without_distance_never_fits) {
+  Arena *a = arena_new();
+  Edge edges[] = {{0, 1, 3, 0}, {1, 0, 1, 0}};
+  IntervalProblem p = {2, N(edges), 0, edges, NULL, 100};
+  CHECK(interval_solve(a, &p).cycles == PATHS_NEVER);
+  CHECK(interval_bound(a, &p) == PATHS_NEVER);
+  arena_free(a);
+}
+
+TEST(nothing_takes_one_cycle) {
+  Arena *a = arena_new();
+  CHECK_INT(interval_solve(a, &(IntervalProblem){0}).cycles, 1);
+  CHECK_INT(interval_solve(a, &(IntervalProblem){.events = 3}).cycles, 1);
+  arena_free(a);
+}
+
+/* ---- random problems against all starts ---- */
+
+static uint64_t state;
+static int below(int n) {
+  state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (int)((state >> 33) % (uint64_t)n);
+}
+
+enum { EVENTS = 4, EDGES = 6, USES = 5 };
+
+static bool fits(const IntervalProblem *p, const int64_t *start, int64_t interval) {
+  for (int i = 0; i < p->nedges; i++) {
+    const Edge *e = &p->edges[i];
+    if (start[e->to] - start[e->from] < e->delay - e->distance * interval) return false;
+  }
+  for (int i = 0; i < p->nuses; i++)
+    for (int j = 0; j < p->nuses; j++) {
+      const UnitUse *x = &p->uses[i], *y = &p->uses[j];
+      if (x->cycles > interval) return false; /* it would meet itself */
+      if (x->unit != y->unit || x->event == y->event || !x->cycles || !y->cycles) continue;
+      int64_t apart = (start[y->event] - start[x->event]) % interval;
+      apart = apart < 0 ? apart + interval : apart;
+      if (apart < x->cycles || apart > interval - y->cycles) return false;
+    }
+  return true;
+}
+
+/* Starts from 0 to `most`, for all events. */
+static bool exists(const IntervalProblem *p, int64_t *start, int64_t interval, int64_t most) {
+  for (int i = 0; i < p->events; i++) start[i] = 0;
+  for (int i = 0; i < p->events;) {
+    if (fits(p, start, interval)) return true;
+    for (i = 0; i < p->events && ++start[i] > most; i++) start[i] = 0;
+  }
+  return false;
+}
+
+static void draw(Edge *edges, UnitUse *uses, IntervalProblem *p) {
+  *p = (IntervalProblem){2 + below(EVENTS - 1), below(EDGES + 1), below(USES + 1), edges, uses,
+                         10000};
+  for (int i = 0; i < p->nedges; i++)
+    edges[i] = (Edge){below(p->events), below(p->events), below(5), below(3)};
+  for (int i = 0; i < p->nuses; i++)
+    uses[i] = (UnitUse){below(p->events), below(2), below(4)};
+}
+
+/* An event that uses a unit twice would conflict with itself. */
+static void use_once(IntervalProblem *p, UnitUse *uses) {
+  for (int i = 0; i < p->nuses; i++)
+    for (int j = 0; j < i; j++)
+      if (uses[j].event == uses[i].event && uses[j].unit == uses[i].unit) uses[i].cycles = 0;
+}
+
+TEST(intervals_are_the_shortest) {
+  Edge edges[EDGES];
+  UnitUse uses[USES];
+  IntervalProblem p;
+  int64_t start[EVENTS];
+  int cycle[EVENTS];
+  state = 1;
+  for (int i = 0; i < 600; i++) {
+    Arena *a = arena_new();
+    draw(edges, uses, &p);
+    use_once(&p, uses);
+    Interval found = interval_solve(a, &p);
+    if (found.cycles != PATHS_NEVER) {
+      CHECK_INT(found.bound, found.cycles);
+      CHECK(fits(&p, found.start, found.cycles));
+      if (found.cycles > 1) CHECK(!exists(&p, start, found.cycles - 1, 18));
+      CHECK(interval_cycle(a, &p, &found, cycle) > 0 || found.cycles == 1);
+      CHECK(interval_bound(a, &p) <= found.cycles);
+    } else {
+      CHECK(!exists(&p, start, 12, 18));
+    }
+    arena_free(a);
+  }
+}
+
+/* Without proof: possible, and not below the bound. */
+TEST(a_small_budget_leaves_a_gap) {
+  Edge edges[EDGES];
+  UnitUse uses[USES];
+  IntervalProblem p;
+  state = 7;
+  for (int i = 0; i < 2000; i++) {
+    Arena *a = arena_new();
+    draw(edges, uses, &p);
+    use_once(&p, uses);
+    Interval best = interval_solve(a, &p);
+    p.budget = 1;
+    Interval found = interval_solve(a, &p);
+    CHECK(found.bound <= best.cycles && best.cycles <= found.cycles);
+    CHECK((found.cycles == PATHS_NEVER) == (best.cycles == PATHS_NEVER));
+    if (found.cycles != PATHS_NEVER) CHECK(fits(&p, found.start, found.cycles));
+    arena_free(a);
+  }
+}
+
+TESTS_MAIN(RUN(a_ring_of_three_reaches_the_copy_engines_bound)
+           RUN(fewer_slots_take_longer)
+           RUN(a_cycle_of_events_limits_the_interval)
+           RUN(a_cycle_without_distance_never_fits)
+           RUN(nothing_takes_one_cycle)
+           RUN(intervals_are_the_shortest)
+           RUN(a_small_budget_leaves_a_gap))
