@@ -1,6 +1,6 @@
 /* The table of machines and its spellings. */
 #include "harness.h"
-#include "target/target.h"
+#include "target/units/units.h"
 #include "wave.h"
 
 TEST(rows_are_sane) {
@@ -229,8 +229,60 @@ TEST(eight_bit_floats_follow_the_machine) {
   CHECK_INT(target_mma_types(target_find("gfx950").machine, row), MMA_f8e4m3fn | MMA_f8e5m2);
 }
 
+/* ---- units ---- */
+
+static int cycles(const char *target, const char *mma, int bits) {
+  return (int)unit_matrix_cycles(target_find(target).machine, mma_find(mma), bits);
+}
+
+static int bits_of(const MmaInfo *row) {
+  static const struct {
+    unsigned types;
+    int bits;
+  } sizes[] = {{MMA_f64, 64},
+               {MMA_f32 | MMA_tf32, 32},
+               {MMA_f16 | MMA_bf16, 16},
+               {MMA_f6e2m3fn | MMA_f4e2m1fn, 4}};
+  for (size_t i = 0; i < WV_LEN(sizes); i++)
+    if (row->operand_types & sizes[i].types) return sizes[i].bits;
+  return 8;
+}
+
+TEST(gpus_have_units) {
+  const TargetInfo *t;
+  for (int i = 0; (t = target_at(i)); i++) {
+    if (t->vendor != VENDOR_AMD && t->vendor != VENDOR_NVIDIA) continue;
+    CHECK(unit_rates(t->name) && unit_latencies(t->name));
+    for (int m = 0; m < mma_count(); m++) {
+      const MmaInfo *row = mma_at(m);
+      if (!target_has_mma(t, row) || unit_matrix_cycles(t, row, bits_of(row)) > 0) continue;
+      printf("%s: %s has no time\n", t->name, row->name);
+      CHECK(false);
+    }
+  }
+  CHECK(!unit_rates("cpu") && !unit_latencies("cpu"));
+}
+
+/* wgmma: n / 2 for k = 16; MFMA: as AMD's calculator says. */
+TEST(matrix_instructions_take_time) {
+  CHECK_INT(cycles("sm_90a", "wgmma_m64n256k16_f32_bf16", 16), 128);
+  CHECK_INT(cycles("sm_90a", "wgmma_m64n64k32_f32_f8", 8), 32);
+  CHECK_INT(cycles("sm_80", "mma_m16n8k16_f32_f16", 16), 8);
+  CHECK_INT(cycles("gfx942", "F32_16x16x16_F16", 16), 16);
+  CHECK_INT(cycles("gfx942", "F32_32x32x8_F16", 16), 32);
+  CHECK_INT(cycles("gfx942", "F32_16x16x32_K8_F16", 16), 32); /* two of k = 16 */
+  CHECK_INT(cycles("gfx90a", "F32_16x16x16_F16", 16), 32);
+  CHECK_INT(cycles("gfx942", "mfma_16x16x4_f32_f32", 32), 32);
+  CHECK_INT(cycles("gfx950", "F32_32x32x64_F8F6F4", 8), 64);
+  CHECK_INT(cycles("gfx950", "F32_32x32x64_F6F4", 4), 32);
+  CHECK_INT(cycles("gfx1201", "wmma12_16x16x16_f32_f8", 8), 8);
+  CHECK_INT(cycles("gfx1200", "RDNA4_WAVE32_F32_16x16x16_F16", 16), 16);
+  CHECK_INT(cycles("gfx1100", "wmma11_16x16x16_i32_i8", 8), 32);
+}
+
 TESTS_MAIN(RUN(rows_are_sane) RUN(cpus_of_hosts) RUN(what_cpus_lack) RUN(spellings) RUN(kinds)
                RUN(random_names) RUN(capabilities) RUN(families)
                    RUN(machines_have_their_matrix_instructions)
                        RUN(public_spellings_of_matrix_instructions)
-                           RUN(eight_bit_floats_follow_the_machine))
+                           RUN(eight_bit_floats_follow_the_machine) RUN(gpus_have_units)
+                               RUN(matrix_instructions_take_time))

@@ -2,7 +2,7 @@
  * limits their speed.
  *
  * Instructions need not be known to the executor: a name is enough to count them. For each unit of
- * the machine (loops.def) the cycles that one iteration of one wave occupies it are added up; the
+ * the machine (target/units/units.def) the cycles that one iteration of one wave occupies it are added up; the
  * largest sum is a lower bound of the time. Latencies, waits and caches that miss are not
  * modelled. */
 #ifndef WV_LOOPS_H

@@ -5,37 +5,16 @@
 
 #include "isa/loops/loops.h"
 #include "target/banks.h"
+#include "target/units/units.h"
 
-typedef struct Units {
-  const char *chip;
-  int granule, waves, scalars, issue, lanes, memory;
-} Units;
-
-static const Units units[] = {
-#define UNITS(chip, ...) {#chip, __VA_ARGS__},
-#include "isa/loops/loops.def"
-};
-
-/* The chip whose timings it has. */
-static const char *chip_like(const IsaImage *image) {
-  const AmdChip *chip = chip_named(image->chip);
-  return chip ? chip->like : image->chip;
-}
-
-static const Units *units_called(const char *chip) {
-  for (size_t i = 0; i < WV_LEN(units); i++)
-    if (strcmp(units[i].chip, chip) == 0) return &units[i];
-  return NULL;
-}
-
-/* A chip without a row is taken for one that the first row describes. */
-static const Units *units_of(const IsaImage *image) {
-  const Units *own = units_called(image->chip), *like = units_called(chip_like(image));
-  return own ? own : like ? like : units;
+/* A chip without a row is taken for gfx942. */
+static const UnitRates *rates_of(const IsaImage *image) {
+  const UnitRates *own = unit_rates(image->chip);
+  return own ? own : unit_rates("gfx942");
 }
 
 static const TargetInfo *machine_of(const IsaImage *image) {
-  return target_find(units_of(image)->chip).machine;
+  return target_find(rates_of(image)->target).machine;
 }
 
 static int wave_lanes(const IsaImage *image) {
@@ -51,7 +30,7 @@ static void limit_waves(LoopRoom *r, int waves, const char *why) {
 
 LoopRoom loops_room(const LoopKernel *k) {
   enum { SCALAR_GRANULE = 16 };
-  const Units *u = units_of(k->image);
+  const UnitRates *u = rates_of(k->image);
   const TargetInfo *t = machine_of(k->image);
   int lanes = wave_lanes(k->image), vector = ceil_div((int)k->vector, u->granule) * u->granule;
   int scalar = ceil_div((int)k->scalar, SCALAR_GRANULE) * SCALAR_GRANULE;
@@ -72,40 +51,6 @@ LoopRoom loops_room(const LoopKernel *k) {
 
 /* ---- instructions ---- */
 
-/* Does the pattern (*: any characters, ?: one) describe the whole name? */
-static bool fits(const char *pattern, const char *name, int n) {
-  for (; *pattern; pattern++, name++, n--) {
-    if (*pattern == '*') {
-      for (; n >= 0; name++, n--)
-        if (fits(pattern + 1, name, n)) return true;
-      return false;
-    }
-    if (!n || (*pattern != '?' && *pattern != *name)) return false;
-  }
-  return n == 0;
-}
-
-typedef struct MatrixRow {
-  const char *target, *pattern;
-  int cycles, narrow;
-  bool shared;
-} MatrixRow;
-
-enum { APART, SHARED };
-
-static const MatrixRow matrices[] = {
-#define MATRIX(target, pattern, cycles, narrow, unit) {#target, pattern, cycles, narrow, unit},
-#include "isa/loops/loops.def"
-};
-
-static const MatrixRow *matrix_row(const IsaImage *image, const LoopInstr *i) {
-  const char *target = chip_like(image);
-  for (size_t n = 0; n < WV_LEN(matrices); n++)
-    if (strcmp(matrices[n].target, target) == 0 && fits(matrices[n].pattern, i->text, i->name))
-      return &matrices[n];
-  return NULL;
-}
-
 /* The format of an operand; without the modifier it is fp8. */
 static bool has_narrow(const char *text, const char *number, const char *word) {
   const char *at = strstr(text, number), *format = strstr(text, word);
@@ -114,7 +59,7 @@ static bool has_narrow(const char *text, const char *number, const char *word) {
   return strncmp(type, "FP8", 3) != 0 && strncmp(type, "BF8", 3) != 0;
 }
 
-static int matrix_cycles(const MatrixRow *row, const char *text) {
+static int matrix_cycles(const MatrixTime *row, const char *text) {
   bool narrow = has_narrow(text, "cbsz:", "matrix_a_fmt:MATRIX_FMT_") &&
                 has_narrow(text, "blgp:", "matrix_b_fmt:MATRIX_FMT_");
   return narrow ? row->narrow : row->cycles;
@@ -128,9 +73,9 @@ static const struct {
 #include "isa/loops/loops.def"
 };
 
-static int vector_times(const LoopInstr *i, const Units *u) {
+static int vector_times(const LoopInstr *i, const UnitRates *u) {
   for (size_t n = 0; n < WV_LEN(slow); n++)
-    if (fits(slow[n].pattern, i->text, i->name))
+    if (unit_pattern_fits(slow[n].pattern, i->text, i->name))
       return u->lanes == 16 ? slow[n].cdna : slow[n].rdna;
   return 1;
 }
@@ -178,14 +123,14 @@ static bool fills_lds(const LoopInstr *i) {
 
 static int memory_cycles(const IsaImage *image, const LoopInstr *i) {
   enum { LEAST = 4 }; /* for the addresses */
-  int cycles = ceil_div(lane_bytes(i) * wave_lanes(image), units_of(image)->memory);
+  int cycles = ceil_div(lane_bytes(i) * wave_lanes(image), rates_of(image)->cache);
   return cycles > LEAST ? cycles : LEAST;
 }
 
 /* ---- sums ---- */
 
 static void add_matrix(LoopMix *m, const IsaImage *image, const LoopInstr *i) {
-  const MatrixRow *row = matrix_row(image, i);
+  const MatrixTime *row = matrix_time(image->chip, i->text, i->name);
   if (!row) {
     m->unknown = i->text;
     return;
@@ -207,7 +152,7 @@ static void add_lds(LoopMix *m, const IsaImage *image, int busy, const LoopInstr
 static void add_instruction(LoopMix *m, const LoopKernel *k, int busy, const LoopInstr *i,
                             int known) {
   const IsaImage *image = k->image;
-  const Units *u = units_of(image);
+  const UnitRates *u = rates_of(image);
   int times = i->kind == LOOP_VALU ? vector_times(i, u) : 1;
   m->n++, m->count[i->kind]++;
   m->transcendental += times > 1;
@@ -226,7 +171,7 @@ LoopMix loops_count(const LoopKernel *k, const LoopRoom *room, const LoopCode *c
     if (code->at[i].loop == loop)
       add_instruction(&m, k, busy, &code->at[i], code->lds ? code->lds[i] : 0);
   m.copies = loops_copies(code, loop);
-  m.cycles[LOOP_UNIT_ISSUE] = (double)m.n * units_of(k->image)->issue / waves;
+  m.cycles[LOOP_UNIT_ISSUE] = (double)m.n * rates_of(k->image)->issue / waves;
   for (int u = 0; u < LOOP_UNITS; u++)
     if (m.cycles[u] > m.cycles[m.bound]) m.bound = (LoopUnit)u;
   return m;
