@@ -34,12 +34,14 @@ typedef struct Build {
   int pending;          /* products that may still be in flight after the next wait */
   int groups;           /* of copies, closed so far */
   const char *scope;    /* of the barriers that join the workgroup's waves */
+  LoopOpFn *counts;     /* other ops that are events, too */
+  const void *user;
 } Build;
 
 /* ---- events ---- */
 
-static int new_event(Build *b, const Op *op) {
-  vec_push(b->arena, &b->g->events, op);
+static int new_event(Build *b, const Op *op, LoopEventKind kind, int wave) {
+  vec_push(b->arena, &b->g->events, ((LoopEvent){op, kind, wave}));
   return b->g->events.n - 1;
 }
 
@@ -54,12 +56,12 @@ static void add_next(Build *b, int wave, int event) {
 }
 
 /* The same op in each wave. */
-static void add_each(Build *b, const Op *op) {
-  for (int w = 0; w < LOOP_WAVES; w++) add_next(b, w, new_event(b, op));
+static void add_each(Build *b, const Op *op, LoopEventKind kind) {
+  for (int w = 0; w < LOOP_WAVES; w++) add_next(b, w, new_event(b, op, kind, w));
 }
 
 static void add_barrier(Build *b, const Op *op) {
-  int event = new_event(b, op);
+  int event = new_event(b, op, LOOP_STARTS, LOOP_WAVES);
   for (int w = 0; w < LOOP_WAVES; w++) add_next(b, w, event);
 }
 
@@ -72,7 +74,7 @@ static void await_own(Build *b, const Flight *f, const int *event, int distance)
 static Flight start_flight(Build *b, const Op *op, bool elected, int group) {
   Flight f = {.op = op, .group = group};
   for (int w = 0; w < LOOP_WAVES; w++) {
-    f.done[w] = elected && w ? -1 : new_event(b, op);
+    f.done[w] = elected && w ? -1 : new_event(b, op, LOOP_ENDS, w);
     if (f.done[w] >= 0) add_order(b, b->last[w], f.done[w], 0);
   }
   return f;
@@ -105,7 +107,7 @@ static bool split_slot(const Build *b, const Sym *slot, int *ahead, int *slots) 
 /* ---- waits ---- */
 
 static void add_wait(Build *b, const Op *op) {
-  add_each(b, op);
+  add_each(b, op, LOOP_STARTS);
   vec_push(b->arena, &b->waits, ((Wait){op, {b->last[0], b->last[1]}}));
 }
 
@@ -159,7 +161,7 @@ static void add_waits(Build *b) {
 /* Waits for the first n products, of `distance` iterations ago. */
 static void end_first(Build *b, const Op *op, int n, int distance) {
   if (!n) return;
-  add_each(b, op);
+  add_each(b, op, LOOP_WAITS);
   for (int i = 0; i < n; i++) await_own(b, &b->products.at[i], b->last, distance);
   for (int i = n; i < b->products.n; i++) b->products.at[i - n] = b->products.at[i];
   b->products.n -= n;
@@ -222,7 +224,7 @@ static void add_copy(Build *b, const Op *op) {
 }
 
 static void add_touch(Build *b, const Op *op) {
-  add_each(b, op);
+  add_each(b, op, LOOP_STARTS);
   if (op->kind == OP_copy) {
     add_copy(b, op);
   } else if (op_is_product(op)) {
@@ -241,9 +243,9 @@ static void add_touch(Build *b, const Op *op) {
  * for. */
 static void add_region(Build *b, const Op *outer) {
   int begins[LOOP_WAVES];
-  add_each(b, outer);
+  add_each(b, outer, LOOP_STARTS);
   memcpy(begins, b->last, sizeof begins);
-  add_each(b, outer);
+  add_each(b, outer, LOOP_WAITS);
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
     if (!touches_memory(b, op)) continue;
     bool ahead = op->kind == OP_copy && memory_is_ahead(op);
@@ -262,7 +264,7 @@ static void add_region(Build *b, const Op *outer) {
 static void add_op(Build *b, const Op *op) {
   end_products(b, op);
   if (copy_ends_before(op) && b->loose.n) {
-    add_each(b, op);
+    add_each(b, op, LOOP_WAITS);
     for (int i = 0; i < b->loose.n; i++) await_own(b, &b->loose.at[i], b->last, 0);
     b->loose.n = 0;
   }
@@ -271,11 +273,14 @@ static void add_op(Build *b, const Op *op) {
   else if (memory_is_ordered_by(op, b->scope)) add_barrier(b, op);
   else if (op->kind == OP_async_wait || op->kind == OP_mbar_wait) add_wait(b, op);
   else if (touches_memory(b, op)) add_touch(b, op);
+  else if (b->counts && b->counts(b->user, op)) add_each(b, op, LOOP_STARTS);
 }
 
-LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop) {
+LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopOpFn *counts,
+                     const void *user) {
   LoopGraph g = {.loop = loop};
   Build b = {.arena = a, .k = k, .m = m, .g = &g, .first = {-1, -1}, .last = {-1, -1}};
+  b.counts = counts, b.user = user;
   const Attr *axis = op_attr(loop, ATTR_axis);
   const MachineSpec *machine = kernel_machine(k);
   b.scope = machine && machine->waves == 1 ? "wave" : "workgroup";

@@ -24,13 +24,29 @@ typedef struct LoopAccess {
   int ahead, slots; /* to the slot of `ahead` iterations later; slots is 1: always the same place */
 } LoopAccess;
 
+typedef enum LoopEventKind {
+  LOOP_STARTS, /* the op */
+  LOOP_WAITS,  /* the wave waits for something before the op */
+  LOOP_ENDS    /* the copy or product that was in flight */
+} LoopEventKind;
+
+typedef struct LoopEvent {
+  const Op *op;
+  LoopEventKind kind;
+  int wave; /* LOOP_WAVES: all of them */
+} LoopEvent;
+
 typedef struct LoopGraph {
   const Op *loop;
-  Vec(const Op *) events; /* the op of each */
+  Vec(LoopEvent) events;
   Vec(Order) enforced;
   Vec(LoopAccess) accesses;
 } LoopGraph;
 
-LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop);
+typedef bool LoopOpFn(const void *user, const Op *op);
+
+/* Ops that touch no shared memory are events if `counts`, which may be NULL, says so. */
+LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopOpFn *counts,
+                     const void *user);
 
 #endif

@@ -106,11 +106,12 @@ static int64_t most_iterations(const Distribution *d, const Op *loop) {
 }
 
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
-  LoopProof proof = {.graph = loop_graph(a, d->k, m, loop), .most = most_iterations(d, loop)};
+  LoopProof proof = {.graph = loop_graph(a, d->k, m, loop, NULL, NULL),
+                     .most = most_iterations(d, loop)};
   const LoopGraph *g = &proof.graph;
   Prover p = {&proof, order_table(a, g->events.n, g->enforced.at, g->enforced.n), m, a};
   int *cycle = ARENA_ARRAY(a, int, g->events.n + 1), n = order_deadlock(p.table, cycle);
-  for (int i = 0; i < n; i++) vec_push(a, &proof.waiting, g->events.at[cycle[i]]);
+  for (int i = 0; i < n; i++) vec_push(a, &proof.waiting, g->events.at[cycle[i]].op);
   for (int i = 0; !n && i < g->accesses.n; i++)
     for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
   return proof;

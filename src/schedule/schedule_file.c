@@ -15,6 +15,7 @@ typedef struct Event {
 
 typedef struct Loop {
   Arena *arena;
+  const ScheduledKernel *s;
   Kernel *k;
   const Kernel *written;
   const Op *loop, *original; /* in each of the two */
@@ -165,6 +166,65 @@ static void print_places(StrBuf *out, const Loop *l) {
   }
 }
 
+/* ---- predicted times, as comments ---- */
+
+/* "x.copy"; the kind of a barrier or wait; NULL for other ops. */
+static const char *called(const Loop *l, const Op *op) {
+  const Event *e = event_of(l, op);
+  bool orders = op_info[op->kind].flags & OPF_SYNC;
+  return e && e->name ? e->name : orders ? op_info[op->kind].name : NULL;
+}
+
+/* From the first op of the body around the loop. */
+static int first_of_cycle(const LoopTimes *t) {
+  int first = 0;
+  for (int i = 1; i < t->cycle.n; i++)
+    if (t->cycle.at[i]->id < t->cycle.at[first]->id) first = i;
+  return first;
+}
+
+static void print_cycle(StrBuf *out, const Loop *l, const LoopTimes *t) {
+  int first = first_of_cycle(t), others = 0;
+  const char *before = "";
+  for (int i = 0; i <= t->cycle.n; i++) {
+    const Op *op = i < t->cycle.n ? t->cycle.at[(first + i) % t->cycle.n] : NULL;
+    const char *name = op ? called(l, op) : NULL;
+    if (op && !name && op->kind != OP_yield) others++;
+    if (others && (name || !op)) {
+      sb_printf(out, "%s%d other op%s", before, others, others > 1 ? "s" : "");
+      others = 0, before = ", ";
+    }
+    if (name) sb_printf(out, "%s%s", before, name), before = ", ";
+  }
+}
+
+static void print_limit(StrBuf *out, const Loop *l, const LoopTimes *t) {
+  sb_puts(out, "# limited by ");
+  if (t->limit >= 0) sb_printf(out, "the %s", unit_info[t->limit].doc);
+  else print_cycle(out, l, t);
+  sb_putc(out, '\n');
+}
+
+static void print_times(StrBuf *out, const Loop *l) {
+  const ScheduledKernel *s = l->s;
+  if (!s->uses) return;
+  LoopTimes t = loop_times(l->arena, s->d, s->machine, s->uses, l->loop);
+  if (t.why_not) {
+    sb_printf(out, "# no prediction: %s\n", t.why_not);
+    return;
+  }
+  sb_printf(out, "# predicted: %lld cycles per iteration", (long long)t.cycles);
+  if (t.bound < t.cycles) sb_printf(out, ", at least %lld", (long long)t.bound);
+  const char *before = "\n# busy: ";
+  for (int u = 0; u < UNIT_COUNT; u++) {
+    if (t.busy[u] < 0.005) continue;
+    sb_printf(out, "%s%s %.0f %%", before, unit_info[u].name, t.busy[u] * 100);
+    before = ", ";
+  }
+  sb_putc(out, '\n');
+  print_limit(out, l, &t);
+}
+
 /* ---- loops ---- */
 
 static void print_loop(StrBuf *out, Loop *l) {
@@ -175,16 +235,19 @@ static void print_loop(StrBuf *out, Loop *l) {
   print_loop_row(out, l);
   print_rings(out, l);
   print_places(out, l);
+  print_times(out, l);
 }
 
-void schedule_print(StrBuf *out, const Kernel *written, Kernel *k, const TargetInfo *t) {
+void schedule_print(StrBuf *out, const ScheduledKernel *s) {
+  const Kernel *written = s->written;
   for (const Op *op = ir_first(written); op; op = ir_next(op)) {
     if (op->kind != OP_for) continue;
     Arena *a = arena_new();
     const char *name = schedule_loop_name(a, op);
-    Loop l = {.arena = a, .k = k, .written = written, .original = op, .name = name, .target = t};
+    Loop l = {.arena = a, .s = s, .k = s->k, .written = written, .original = op, .name = name};
+    l.target = s->target;
     bool first = schedule_next_loop(written, NULL, name) == op;
-    l.loop = schedule_next_loop(k, NULL, name);
+    l.loop = schedule_next_loop(s->k, NULL, name);
     l.depth = l.interval = 1;
     if (l.loop && out->n) sb_putc(out, '\n');
     if (l.loop && first) print_loop(out, &l);

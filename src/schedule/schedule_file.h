@@ -7,6 +7,9 @@
  *     at K 2.0 x.fetch y.fetch on sm_80
  *     at K 0.1 x.copy y.copy on sm_80
  *     at K 2.2 n.mma on sm_80
+ *     # predicted: 276 cycles per iteration
+ *     # busy: matrix 93 %, shared 62 %, copy 70 %
+ *     # limited by x.fetch, n.mma
  *
  * It is read from the kernel itself, whether rows or the compiler decided: the iteration that an op
  * of the loop acts for is its stage, and its turn among the others is its cycle; ops of one kind that
@@ -15,9 +18,18 @@
 #define WV_SCHEDULE_FILE_H
 
 #include "ir/schedule/schedule.h"
+#include "schedule/loop_times.h"
 
-/* `written`: as its author wrote it. `k`: the same after `stages`; on machines without lanes, before
- * it is lowered. */
-void schedule_print(StrBuf *out, const Kernel *written, Kernel *k, const TargetInfo *t);
+typedef struct ScheduledKernel {
+  const Kernel *written; /* as its author wrote it */
+  Kernel *k;             /* after `sync`; on machines without lanes, before it is lowered */
+  const TargetInfo *target;
+  /* For predictions; NULL: there are none. */
+  const Distribution *d;
+  const Machine *machine;
+  const MemoryUses *uses;
+} ScheduledKernel;
+
+void schedule_print(StrBuf *out, const ScheduledKernel *s);
 
 #endif

@@ -172,12 +172,26 @@ static char *printed(const char *text, const char *file, const char *target) {
   return out;
 }
 
+/* Drops the comments: the order of ops in one cycle is open, and predicted times may depend on it. */
+static char *without_comments(char *text) {
+  char *to = text;
+  for (char *line = text; line && *line;) {
+    size_t n = strcspn(line, "\n") + 1;
+    if (*line != '#') memmove(to, line, n), to += n;
+    line += n;
+  }
+  if (to) *to = '\0';
+  return text;
+}
+
 /* A schedule that is printed and read again gives the same rows, whoever decided it. */
 static int changes(const Scheduled *s, const char *row, const char *target) {
   char text[ROOM], plain[ROOM];
   sample_of(s, row, "bind M = 64; bind N = 32; bind K = 256", text);
   sample_of(s, "", "bind M = 64; bind N = 32; bind K = 256", plain);
-  char *asked = printed(text, NULL, target), *again = asked ? printed(plain, asked, target) : NULL;
+  char *asked = printed(text, NULL, target);
+  char *again = without_comments(asked ? printed(plain, asked, target) : NULL);
+  without_comments(asked);
   int wrong = !asked || !again || strcmp(asked, again) != 0;
   if (wrong) printf("%s on %s\n%s\n%s", row, target, asked ? asked : "-", again ? again : "-");
   wv_free(asked);

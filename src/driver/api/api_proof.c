@@ -88,14 +88,29 @@ static Kernel *first_variant(Kernel *k, const TargetChoice *t, Arena *a) {
   return variant_kernel(k, &all.at[0]);
 }
 
+/* Predicts times where that is possible: for a kernel with layouts, on a machine with lanes. */
+static void print_timed(StrBuf *out, const Kernel *written, Kernel *k, const TargetInfo *t,
+                        Arena *a) {
+  const MachineSpec *row = kernel_machine(k);
+  ScheduledKernel s = {.written = written, .k = k, .target = t};
+  Machine machine = {.target = t};
+  if (row && !target_has(t, FEATURE_REGISTER_TILES)) {
+    ir_renumber(k);
+    Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
+    machine.lanes = row->lanes, machine.waves = row->waves, machine.observable = row->observable;
+    s.d = facts.distribute, s.uses = facts.memory_uses, s.machine = &machine;
+  }
+  schedule_print(out, &s);
+}
+
 /* A kernel that `stages` has changed is read as it is. */
 static bool print_schedule(StrBuf *out, Kernel *k, const TargetChoice *t, Arena *a) {
   bool is_decided = kernel_constraint(k, CONSTRAINT_machine, NULL) != NULL;
   bool lanes = !target_has(t->machine, FEATURE_REGISTER_TILES);
-  PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "stages" : "mask"};
+  PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "sync" : "mask"};
   Kernel *copy = is_decided ? k : first_variant(k, t, a);
   bool ok = is_decided || passes_run(copy, &o);
-  if (ok) schedule_print(out, k, copy, t->machine);
+  if (ok) print_timed(out, k, copy, t->machine, a);
   if (copy != k) kernel_free(copy);
   return ok;
 }

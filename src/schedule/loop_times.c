@@ -1,0 +1,298 @@
+/* loop_times.c: see loop_times.h. */
+#include "schedule/loop_times.h"
+
+#include "ir/ops/access.h"
+#include "ir/schedule/schedule.h"
+
+enum {
+  BUDGET = 400,     /* wrong choices of the search, for each interval that it tries */
+  MOST_EVENTS = 160 /* of which it takes a few milliseconds at most */
+};
+
+/* Ops that a wave computes one after the other, without waiting for anything else, are one event:
+ * that of the first. */
+typedef struct Run {
+  const Op *head; /* NULL: it takes no time */
+  LoopCost cost;  /* of all, in the head's */
+} Run;
+
+typedef struct Timing {
+  Arena *arena;
+  const CostModel *costs;
+  Run *runs;            /* by op id */
+  const LoopCost *cost; /* of each event's op */
+  LoopGraph g;
+  Vec(Edge) edges;
+  Vec(UnitUse) uses;
+} Timing;
+
+/* ---- runs ---- */
+
+static bool is_computed(const Op *op) {
+  OpClass class = schedule_class(op);
+  return class == OP_CLASS_none || class == OP_CLASS_reduce;
+}
+
+/* An operand is what a copy, an access or a product leaves behind. */
+static bool begins_run(const Timing *t, const Op *op) {
+  for (int i = 0; i < op->nargs; i++) {
+    const Op *def = op->args[i]->def;
+    if (!def || def->parent != op->parent) continue;
+    if (t->runs[def->id].head ? !is_computed(def) : begins_run(t, def)) return true;
+  }
+  return false;
+}
+
+static void join_run(Run *run, LoopCost more) {
+  run->cost.issue += more.issue;
+  run->cost.takes = run->cost.issue + more.takes - more.issue;
+  for (int u = 0; u < UNIT_COUNT; u++) run->cost.unit[u] += more.unit[u];
+}
+
+static void find_runs(Timing *t, const Op *loop) {
+  const Op *head = NULL;
+  t->runs = ARENA_ARRAY(t->arena, Run, t->costs->d->k->nops + 1);
+  for (const Op *op = loop->body->first; op; op = op->next) {
+    LoopCost cost = loop_cost(t->costs, op);
+    bool idle = !cost.issue && !cost.takes, joins = is_computed(op) && !op->body;
+    if (!idle && joins && head && !begins_run(t, op)) {
+      t->runs[op->id].head = head;
+      join_run(&t->runs[head->id], cost);
+    } else if (!idle) {
+      t->runs[op->id] = (Run){op, cost};
+      head = joins && op->kind != OP_barrier ? op : NULL;
+    } else if (!op_is_private(op)) {
+      head = NULL;
+    }
+  }
+}
+
+static bool is_head(const void *user, const Op *op) {
+  return ((const Timing *)user)->runs[op->id].head == op;
+}
+
+/* ---- edges ---- */
+
+static void add_edge(Timing *t, int from, int to, int64_t delay, int distance) {
+  vec_push(t->arena, &t->edges, ((Edge){from, to, delay, distance}));
+}
+
+/* What is in flight is here when it starts to be executed: its unit may be busy when it is issued. */
+static int64_t delay_of(const Timing *t, Order o) {
+  const LoopEvent *from = &t->g.events.at[o.from], *to = &t->g.events.at[o.to];
+  const LoopCost *cost = &t->cost[o.from];
+  if (from->kind == LOOP_ENDS) return cost->takes;
+  if (from->kind == LOOP_WAITS || (to->kind == LOOP_ENDS && to->op == from->op)) return 0;
+  return cost->elected && from->wave == 1 ? 0 : cost->issue;
+}
+
+/* The event at which an op begins to be executed in a wave; -1: none. */
+static int event_of(const Timing *t, const Op *op, int wave) {
+  int found = -1;
+  if (t->runs[op->id].head) op = t->runs[op->id].head;
+  for (int i = 0; i < t->g.events.n; i++) {
+    const LoopEvent *e = &t->g.events.at[i];
+    if (e->op != op || e->kind == LOOP_WAITS || e->wave != wave) continue;
+    if (found < 0 || e->kind == LOOP_ENDS) found = i;
+  }
+  return found;
+}
+
+/* A use of a value by event `to`: as the sum to which a product is added, if `adds`. */
+typedef struct ValueUse {
+  int to, wave;
+  bool adds;
+} ValueUse;
+
+/* Tiles are fetched step by step: a product follows the fetch of its first step, and its last step
+ * that of the last. */
+static int64_t delay_by_steps(const LoopCost *fetch, const LoopCost *product) {
+  int64_t fetched = fetch->unit[UNIT_shared], last = product->unit[UNIT_matrix];
+  int64_t first = fetch->takes - fetched + fetched / product->steps;
+  int64_t rest = fetch->takes + last / product->steps - last;
+  return first > rest ? first : rest;
+}
+
+static int64_t delay_of_value(const Timing *t, int from, ValueUse use) {
+  const LoopEvent *e = &t->g.events.at[from];
+  const LoopCost *made = &t->cost[from], *used = &t->cost[use.to];
+  if (use.adds && op_is_product(e->op)) return made->again;
+  if (schedule_class(e->op) != OP_CLASS_fetch || !op_is_product(t->g.events.at[use.to].op))
+    return made->takes;
+  return delay_by_steps(made, used);
+}
+
+/* It follows the op that computes the value, possibly of an earlier iteration; ops that take no time
+ * are followed to their operands. */
+static void add_use(Timing *t, const Value *v, ValueUse use, int distance) {
+  const Region *body = t->g.loop->body;
+  const Op *def = v->def;
+  if (!def && v->owner == body && distance == 0 && v->index < body->last->nargs) {
+    add_use(t, body->last->args[v->index], use, 1);
+    return;
+  }
+  if (!def || def->parent != body) return;
+  int from = event_of(t, def, use.wave);
+  if (from == use.to && !distance) return; /* of the same run */
+  if (from >= 0) add_edge(t, from, use.to, delay_of_value(t, from, use), distance);
+  for (int i = 0; from < 0 && i < def->nargs; i++) add_use(t, def->args[i], use, distance);
+}
+
+static void add_values(Timing *t, const Op *op, int event) {
+  int wave = t->g.events.at[event].wave;
+  for (int i = 0; i < op->nargs; i++) {
+    bool adds = op_is_product(op) && i == product_acc(op);
+    add_use(t, op->args[i], (ValueUse){adds ? event_of(t, op, wave) : event, wave, adds}, 0);
+  }
+}
+
+/* Of all ops of its run. */
+static void add_all_values(Timing *t, int event) {
+  const LoopEvent *e = &t->g.events.at[event];
+  if (e->kind != LOOP_STARTS || e->wave == LOOP_WAVES || e->op->body) return;
+  add_values(t, e->op, event);
+  for (const Op *op = e->op->next; op; op = op->next)
+    if (t->runs[op->id].head == e->op) add_values(t, op, event);
+}
+
+/* A barrier waits until what was stored before it has arrived. */
+static void add_arrival(Timing *t, int event) {
+  const LoopEvent *e = &t->g.events.at[event], *all = t->g.events.at;
+  if (schedule_class(e->op) != OP_CLASS_store || e->kind != LOOP_STARTS) return;
+  for (int i = 1; i <= t->g.events.n; i++) {
+    int at = (event + i) % t->g.events.n;
+    if (all[at].op->kind != OP_barrier || all[at].kind != LOOP_STARTS) continue;
+    add_edge(t, event, at, t->cost[event].takes, at > event ? 0 : 1);
+    return;
+  }
+}
+
+/* ---- units ---- */
+
+/* Where a wave's op is executed: units of different SIMDs have numbers of their own. */
+static int unit_number(const Timing *t, Unit unit, int wave) {
+  bool apart = unit_info[unit].each_simd && !t->costs->one_simd;
+  return (int)unit + (apart ? wave * UNIT_COUNT : 0);
+}
+
+static bool occupies(const Timing *t, int event) {
+  const LoopEvent *e = &t->g.events.at[event];
+  if (e->kind == LOOP_WAITS || e->wave == LOOP_WAVES) return false;
+  if (t->cost[event].elected && e->wave) return false;
+  return event_of(t, e->op, e->wave) == event;
+}
+
+static void add_units(Timing *t, int event) {
+  for (int u = 0; occupies(t, event) && u < UNIT_COUNT; u++) {
+    int64_t cycles = t->cost[event].unit[u];
+    int number = unit_number(t, (Unit)u, t->g.events.at[event].wave);
+    if (cycles) vec_push(t->arena, &t->uses, ((UnitUse){event, number, cycles}));
+  }
+}
+
+/* The waves run the same program: the first one goes first. */
+static void order_waves(Timing *t) {
+  for (int i = 0; i < t->uses.n; i++)
+    for (int j = 0; j < t->uses.n; j++) {
+      const UnitUse *x = &t->uses.at[i], *y = &t->uses.at[j];
+      const LoopEvent *e = &t->g.events.at[x->event], *f = &t->g.events.at[y->event];
+      if (x->unit != y->unit || e->op != f->op || e->wave >= f->wave) continue;
+      add_edge(t, x->event, y->event, x->cycles, 0);
+      add_edge(t, y->event, x->event, y->cycles, 1);
+    }
+}
+
+/* ---- the problem ---- */
+
+static const LoopCost *costs_of(Timing *t) {
+  LoopCost *cost = ARENA_ARRAY(t->arena, LoopCost, t->g.events.n + 1);
+  bool alone = t->costs->machine->waves == 1;
+  for (int i = 0; i < t->g.events.n; i++)
+    if (!alone || t->g.events.at[i].wave != 1) cost[i] = t->runs[t->g.events.at[i].op->id].cost;
+  return cost;
+}
+
+static IntervalProblem problem_of(Timing *t) {
+  t->cost = costs_of(t);
+  for (int i = 0; i < t->g.enforced.n; i++) {
+    Order o = t->g.enforced.at[i];
+    add_edge(t, o.from, o.to, delay_of(t, o), o.distance);
+  }
+  for (int i = 0; i < t->g.events.n; i++) {
+    add_all_values(t, i);
+    add_arrival(t, i);
+    add_units(t, i);
+  }
+  order_waves(t);
+  return (IntervalProblem){t->g.events.n, t->edges.n, t->uses.n, t->edges.at, t->uses.at, BUDGET};
+}
+
+/* ---- what was found ---- */
+
+static void add_busy(const Timing *t, LoopTimes *out) {
+  for (int i = 0; i < t->uses.n; i++)
+    if (t->uses.at[i].unit < UNIT_COUNT)
+      out->busy[t->uses.at[i].unit] += (double)t->uses.at[i].cycles / (double)out->cycles;
+}
+
+/* The unit that is occupied by each of these events, all the time; -1: none is. */
+static int busy_unit(const Timing *t, const LoopTimes *out, const int *cycle, int n) {
+  for (int u = 0; u < 2 * UNIT_COUNT; u++) {
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++)
+      for (int j = 0; j < t->uses.n; j++)
+        if (t->uses.at[j].event == cycle[i] && t->uses.at[j].unit == u) sum += t->uses.at[j].cycles;
+    if (sum >= out->cycles) return u % UNIT_COUNT;
+  }
+  return -1;
+}
+
+static void add_limit(Timing *t, const IntervalProblem *p, const Interval *found, LoopTimes *out) {
+  int *cycle = ARENA_ARRAY(t->arena, int, p->events + 1);
+  int n = interval_cycle(t->arena, p, found, cycle);
+  out->limit = busy_unit(t, out, cycle, n);
+  for (int i = 0; i < n; i++) {
+    const Op *op = t->g.events.at[cycle[i]].op;
+    const Op *last = out->cycle.n ? out->cycle.at[out->cycle.n - 1] : NULL;
+    if (op != last) vec_push(t->arena, &out->cycle, op);
+  }
+}
+
+static void add_starts(const Timing *t, const Interval *found, LoopTimes *out) {
+  for (int i = 0; i < t->g.events.n; i++) {
+    if (t->g.events.at[i].wave != 0 || !occupies(t, i)) continue;
+    int at = out->ops.n;
+    vec_push(t->arena, &out->ops, NULL);
+    vec_push(t->arena, &out->start, 0);
+    for (; at > 0 && out->start.at[at - 1] > found->start[i]; at--)
+      out->ops.at[at] = out->ops.at[at - 1], out->start.at[at] = out->start.at[at - 1];
+    out->ops.at[at] = t->g.events.at[i].op, out->start.at[at] = found->start[i];
+  }
+}
+
+static const char *why_not(const Op *loop) {
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+    if (op->kind == OP_for || op->kind == OP_while) return "it contains another loop";
+  return NULL;
+}
+
+LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,
+                     const Op *loop) {
+  LoopTimes out = {.why_not = why_not(loop), .limit = -1};
+  CostModel costs;
+  if (out.why_not) return out;
+  if (!cost_model(a, d, m, &costs))
+    return out.why_not = "the units of the machine are unknown", out;
+  Timing t = {.arena = a, .costs = &costs};
+  find_runs(&t, loop);
+  t.g = loop_graph(a, d->k, uses, loop, is_head, &t);
+  if (t.g.events.n > MOST_EVENTS) return out.why_not = "it has too many ops", out;
+  IntervalProblem p = problem_of(&t);
+  Interval found = interval_solve(a, &p);
+  if (found.cycles == PATHS_NEVER) return out.why_not = "it waits for itself", out;
+  out.cycles = found.cycles, out.bound = found.bound;
+  add_busy(&t, &out);
+  add_limit(&t, &p, &found, &out);
+  add_starts(&t, &found, &out);
+  return out;
+}

@@ -1,0 +1,27 @@
+/* loop_times.h: how long an iteration of a loop takes, and what limits it.
+ *
+ * The events and orders are those of loop_graph.h, of a kernel after `sync`, with times (loop_cost.h):
+ * an op starts when the wave has issued the ones before it, a wait ends when what it waits for has
+ * ended, a value can be used some cycles after the op that computes it started. Ops of both waves
+ * compete for units. The shortest interval at which iterations can follow each other is the solution
+ * (interval.h): what the machine would do at its best. A workgroup is alone on its compute unit. */
+#ifndef WV_SCHEDULE_LOOP_TIMES_H
+#define WV_SCHEDULE_LOOP_TIMES_H
+
+#include "schedule/interval.h"
+#include "schedule/loop_cost.h"
+
+typedef struct LoopTimes {
+  const char *why_not;     /* nothing is predicted; NULL: something is */
+  int64_t cycles, bound;   /* of an iteration; no schedule takes less than the bound */
+  double busy[UNIT_COUNT]; /* the share of an interval for which each unit is occupied */
+  int limit;               /* the Unit that is always busy; -1: a cycle of ops limits it */
+  Vec(const Op *) cycle;   /* these, in order */
+  Vec(const Op *) ops;     /* of the first wave that take time, in the order in which they start */
+  Vec(int64_t) start;      /* of each */
+} LoopTimes;
+
+LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,
+                     const Op *loop);
+
+#endif
