@@ -38,8 +38,7 @@ enum { MUST = true, MAY = false };
 #include "ir/constraints.def"
 
 const Clauses constraint_clauses[CONSTRAINT_COUNT] = {
-#define CONSTRAINT(name, doc, ...)                                                                 \
-  [CONSTRAINT_##name] = {name##_clauses, WV_LEN(name##_clauses)},
+#define CONSTRAINT(name, doc, ...) [CONSTRAINT_##name] = {name##_clauses, WV_LEN(name##_clauses)},
 #include "ir/constraints.def"
 };
 
@@ -84,19 +83,21 @@ const OpInfo op_info[OP_COUNT] = {
 
 #define BIT(key) (UINT64_C(1) << ((key) % 64))
 #define LEAD(lead) (ATTR_##lead == ATTR_NONE ? 0 : A(lead))
-#define ROW(name, lead, attrs) [OP_##name] = (attrs) | LEAD(lead) | A(tag) | A(role) | A(part),
+#define EARLY(flags) ((flags)&OPF_PURE ? A(iteration) : 0)
+#define ROW(name, flags, lead, attrs)                                                              \
+  [OP_##name] = (attrs) | LEAD(lead) | EARLY(flags) | A(tag) | A(role) | A(part),
 _Static_assert(ATTR_COUNT <= 128, "a set of attributes is two words");
 
 static const uint64_t low_attrs[OP_COUNT] = {
 #define A(key) (ATTR_##key < 64 ? BIT((unsigned)ATTR_##key) : 0)
-#define OP(name, level, args, results, flags, rule, lead, attrs, doc) ROW(name, lead, attrs)
+#define OP(name, level, args, results, flags, rule, lead, attrs, doc) ROW(name, flags, lead, attrs)
 #include "ir/ops.def"
 #undef A
 };
 
 static const uint64_t high_attrs[OP_COUNT] = {
 #define A(key) (ATTR_##key < 64 ? 0 : BIT((unsigned)ATTR_##key))
-#define OP(name, level, args, results, flags, rule, lead, attrs, doc) ROW(name, lead, attrs)
+#define OP(name, level, args, results, flags, rule, lead, attrs, doc) ROW(name, flags, lead, attrs)
 #include "ir/ops.def"
 #undef A
 };

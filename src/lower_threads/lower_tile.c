@@ -13,7 +13,9 @@ bool lower_elementwise(Lower *l, const Op *op) {
   for (int i = 0; i < op->nargs; i++)
     args[i] = lower_operand(l, op->args[i], out->type, out->layout);
   const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
-  set_value(l, out, emit_op(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type));
+  Value *v = emit_op(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
+  op_drop_attr(v->def, ATTR_iteration); /* of a tile */
+  set_value(l, out, v);
   return true;
 }
 

@@ -104,6 +104,14 @@ static bool split_slot(const Build *b, const Sym *slot, int *ahead, int *slots) 
   return above_counter(b, sym_arg(b->k->cx->sym, slot, 0), ahead);
 }
 
+/* Mod(counter + 3, 3) is Mod(counter, 3): which of the iterations of a slot it is says the op. */
+static void find_round(const Build *b, const Op *op, int *ahead, int slots) {
+  const Attr *at = op_attr(op, ATTR_iteration);
+  int named;
+  if (at && above_counter(b, at->pairs[0].value, &named) && (named - *ahead) % slots == 0)
+    *ahead = named;
+}
+
 /* ---- waits ---- */
 
 static void add_wait(Build *b, const Op *op) {
@@ -196,6 +204,7 @@ static void add_access(Build *b, const MemoryUse *u, const int *begins, const in
     x.ends[w] = ends[w];
   }
   if (!split_slot(b, u->slot, &x.ahead, &x.slots)) x.ahead = 0, x.slots = 1;
+  else find_round(b, u->op, &x.ahead, x.slots);
   vec_push(b->arena, &b->g->accesses, x);
 }
 

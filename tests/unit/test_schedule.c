@@ -71,6 +71,18 @@ static const char *const rows[] = {
     "boxes 0; ring K x slots 4; ring K y slots 3\n",
     "boxes 1; schedule K depth 3\n", /* on AMD: loads that end in shared memory */
     "boxes 1; ring K x slots 2; ring K y slots 4\n",
+    /* tiles are fetched some iterations before they are multiplied */
+    "at K 0.0 x.copy y.copy; at K 1.1 x.fetch y.fetch; at K 2.1 n\n",
+    "at K 0.1 x.copy y.copy; at K 1.0 x.fetch y.fetch; at K 2.1 n\n",
+    "at K 0.0 x.copy y.copy; at K 0.1 x.fetch y.fetch; at K 1.2 n\n",
+    "at K 0.0 x.load y.load; at K 1.0 x.store y.store; at K 1.1 x.fetch y.fetch; at K 2.2 n\n",
+    "at K 1.0 x.store y.store; at K 1.1 x.fetch y.fetch; at K 0.2 x.load y.load; at K 2.1 n\n",
+    "at K 0.0 x.copy y.copy; at K 1.0 x.fetch; at K 3.0 y.fetch; at K 3.1 n\n",
+    "at K 0.0 x.copy; at K 1.0 y.copy; at K 2.0 x.fetch; at K 3.1 y.fetch n; ring K x slots 5\n",
+    "at K 1.0 x.copy y.copy; at K 1.1 x.fetch; at K 4.0 y.fetch n; boxes 0\n",
+    /* the sum itself runs ahead */
+    "at K 0.0 x.copy y.copy; at K 1.0 n; schedule K depth 4\n",
+    "at K 0.0 x.copy y.copy; at K 1.0 x.fetch y.fetch; at K 2.0 n; schedule K depth 4; boxes 1\n",
 };
 
 static const char *const chain_rows[] = {
@@ -81,7 +93,12 @@ static const char *const chain_rows[] = {
     "ring K y slots 3; ring K w slots 3; boxes 0\n",
     "at K 2.0 p; at K 2.1 n; schedule K depth 3\n", /* not early */
     "at K 0.0 w.copy; at K 1.0 y.copy; at K 2.1 n\n",
-    "at K 1.0 p on sm_90a; at K 2.1 n on sm_90a; schedule K depth 3\n", /* early */
+    "at K 1.0 p; at K 2.1 n; schedule K depth 3\n", /* early */
+    "at K 1.0 p; at K 2.1 n; at K 1.0 y.copy\n",
+    "at K 1.1 e; at K 2.0 n; schedule K depth 3\n",
+    "at K 1.0 p; at K 2.0 h; at K 3.0 n\n",
+    "at K 0.0 y.copy w.copy; at K 1.0 y.fetch; at K 2.2 p; at K 3.0 w.fetch; at K 4.1 n\n",
+    "at K 0.0 y.copy; at K 0.1 p; at K 3.0 w.copy; at K 3.1 n; boxes 0\n",
 };
 
 /* ---- results ---- */
@@ -218,9 +235,7 @@ static const struct {
     {0, "schedule K depth 3; ring K x slots 2\n", "sm_80", "runs 2 iterations ahead"},
     {0, "schedule K depth 1; ring K x slots 2\n", "sm_80", "has one slot"},
     {0, "at K 1.0 x.copy; at K 0.0 n\n", "sm_80", "in stage 1, but its tile is read in stage 0"},
-    {0, "at K 0.0 x.fetch; at K 1.0 n\n", "sm_80", "only copies"},
     {0, "at K 0.0 n; at K 0.1 x.fetch\n", "gfx942", "whose result is needed"},
-    {0, "at K 0.1 x.fetch; at K 0.0 y.fetch\n", "sm_80", "the order in which they were written"},
     {0, "at K 0.0 x.load; at K 2.0 x.store; at K 2.0 n\n", "gfx942", "at most one iteration"},
     {0, "at K 1.0 x.load; at K 0.0 x.store; at K 1.0 n\n", "gfx942", "not come before its load"},
     {0, "at K 0.0 x.copy; at K 1.0 x.store; at K 1.0 n\n", "gfx942", "another row places"},
@@ -231,10 +246,16 @@ static const struct {
     {0, "ring K x y slots 60\n", "gfx942", "bytes of shared memory"},
     {0, "ring K n slots 2\n", "sm_80", "nothing is copied to shared memory for `n`"},
     {0, "at K 0.1 x.copy; at K 0.0 x.fetch\n", "sm_80", "whose result is needed"},
-    {2, "at K 1.0 p; at K 2.1 n; at K 2.0 y.copy\n", "sm_90a", "one stage early"},
-    {2, "at K 1.0 p; at K 2.1 n; at K 1.0 y.copy\n", "sm_90a", "one stage early"},
-    {2, "at K 1.0 p; at K 2.1 n y.fetch\n", "sm_90a", "only copies"},
-    {2, "at K 1.0 p; at K 2.1 n\n", "sm_80", "only copies"}, /* it takes registers */
+    {0, "at K 1.0 x.fetch; at K 0.0 n; schedule K depth 3\n", "sm_80",
+     "in which its result is needed"},
+    {0, "at K 1.0 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "sm_80", "is read in stage 0"},
+    {0, "at K 0.1 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "sm_80", "a copy must come before"},
+    {0, "at K 0.1 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "gfx942", "the store of a tile must"},
+    {0, "at K 0.0 x.copy; at K 2.0 x.fetch; at K 3.0 n; ring K x slots 2\n", "sm_80",
+     "3 iterations ahead"},
+    {2, "at K 1.0 p; at K 2.1 n; at K 2.0 y.copy\n", "sm_90a", "is read in stage 1"},
+    {2, "at K 1.0 p; at K 2.1 n y.fetch\n", "sm_80", "in which its result is needed"},
+    {2, "at K 1.1 p; at K 1.0 h; at K 2.1 n\n", "sm_80", "whose result is needed"},
 };
 
 TEST(what_cannot_be_obeyed_is_refused) {

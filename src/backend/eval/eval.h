@@ -141,7 +141,8 @@ typedef struct Eval {
   bool folded;            /* dims 2, 3, 4 share $WG2 */
   int64_t ids[EVAL_GRID]; /* of this workgroup, as used for positions */
   const Loop *loops;      /* innermost first */
-  bool beyond;            /* the op acts for an iteration that does not exist */
+  const Attr *named;      /* the iterations that the op acts for, if it names any */
+  bool beyond;            /* ... which do not exist */
 
   Binding *values;  /* by value id */
   Memory **scratch; /* by op id of the alloc: this workgroup's memory */

@@ -132,8 +132,10 @@ bool eval_op(Eval *ev, Op *op) {
   ev->at = op->at;
   if (!eval_goes_on(ev, 0)) return false;
   if (!named) return run_op(ev, op) && !ev->stopped;
+  ev->named = named;
   bool ok = enter_iterations(ev, named, loops) && run_op(ev, op);
   ev->loops = around;
+  ev->named = NULL;
   ev->beyond = false;
   return ok && !ev->stopped;
 }

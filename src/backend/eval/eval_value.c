@@ -225,9 +225,39 @@ static Tile *fail_uncovered(Eval *ev, const Tile *t, int i, const Box *box) {
   return NULL;
 }
 
+/* A value of one iteration that is used in another one stays as it is: it was made for an iteration
+ * that its op names, or a loop carries it and its user acts for an iteration that it names. */
+static bool is_of_iteration(const Eval *ev, const Value *v, const Axis *axis) {
+  const Attr *named = v->def ? op_attr(v->def, ATTR_iteration) : ev->named;
+  for (int i = 0; named && i < named->n; i++)
+    if (dim_base(named->pairs[i].key) == axis->base) return true;
+  return false;
+}
+
+/* t with the coordinates of the box along axis i. */
+static Tile *tile_moved(Eval *ev, Tile *t, int i, const Box *box) {
+  const Axis *to = &box->axis[box_find(box, t->box.axis[i].base)];
+  Tile *moved = arena_copy(ev->arena, t, sizeof *t);
+  moved->box.axis[i].lo = to->lo;
+  moved->box.axis[i].end = to->end;
+  return moved;
+}
+
+static Tile *tile_of_iteration(Eval *ev, const Value *v, Tile *t, const Box *box) {
+  for (int i = 0; i < t->box.rank; i++) {
+    const Axis *have = &t->box.axis[i];
+    int at = box_find(box, have->base);
+    if (at >= 0 && box->axis[at].lo != have->lo && box->axis[at].n == have->n &&
+        is_of_iteration(ev, v, have))
+      t = tile_moved(ev, t, i, box);
+  }
+  return t;
+}
+
 Tile *tile_at(Eval *ev, const Value *v, const Box *box) {
   Tile *t = ev->values[v->id].tile;
   WV_ASSERT(t);
+  t = tile_of_iteration(ev, v, t, box);
   int bad = uncovered_axis(t, box);
   if (bad >= 0 && v->def && op_eval[v->def->kind].compute) {
     t = recompute(ev, v, box);

@@ -39,7 +39,8 @@
  * that reads shared memory itself may still be in flight when the next iteration begins (`pending`);
  * its slot is filled one iteration later.
  *
- * A product that depends only on such tiles is computed one iteration early (stages_early.h).
+ * Ops may be computed some iterations early (stages_lead.h, stages_carry.h): their tiles must have
+ * arrived by then.
  *
  * stages_plan decides what is prefetched, and stages_depth how many slots there are, both as far as
  * rows of a schedule (stages_rows) leave it open. Only the innermost loop with copies is pipelined.
@@ -48,17 +49,23 @@
 #include "ir/region_facts.h"
 #include "transform/copy/copy_mode.h"
 #include "transform/copy/copy_plan.h"
-#include "transform/stages/stages_early.h"
+#include "transform/stages/stages_carry.h"
+#include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_ops.h"
 #include "transform/stages/stages_rows.h"
+
+/* Barriers on which boxes of the loop arrive, one for each slot of their rings. */
+typedef struct Barriers {
+  Value *ring;
+  int lead; /* in iteration i the loop waits for the boxes of iteration i + lead */
+} Barriers;
 
 typedef struct Rewrite {
   Kernel *k;
   SymCtx *sym;
   PassCtx *cx;
   StagedLoop *l;
-  /* Barriers of the loop on which boxes arrive: rings of as many slots as those of the boxes. */
-  Vec(Value *) full;
+  Vec(Barriers) full;
 } Rewrite;
 
 /* ---- attributes ---- */
@@ -66,33 +73,37 @@ static void set_expr(Rewrite *w, Op *op, AttrKey key, const Sym *e) {
   op_set_attr(w->k, op, (Attr){.key = key, .sym = e});
 }
 
-static void add_test(Rewrite *w, Op *op, const Sym *iteration) {
-  const Sym *test = sym_lt(w->sym, iteration, w->l->trips);
-  const Attr *mask = op_attr(op, ATTR_mask);
-  int n = mask ? mask->n : 0;
-  if (!mask || sym_proves(w->sym, w->cx->facts.distribute->facts, test)) return;
-  const Sym **tests = ARENA_ARRAY(w->k->arena, const Sym *, n + 1);
-  for (int i = 0; i < n; i++) tests[i] = mask->exprs[i];
-  tests[n] = test;
-  op_set_attr(w->k, op, (Attr){.key = ATTR_mask, .n = n + 1, .exprs = tests});
-}
-
 static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration) {
   staged_take_attrs(w->k, w->l, from, to, iteration);
-  add_test(w, to, iteration);
+  staged_test(w->k, w->cx, w->l, to, iteration);
 }
 
 /* ---- ops ---- */
 
-/* The ring of barriers for boxes in rings of this many slots; NULL: none. */
-static Value *barriers_for(const Rewrite *w, int slots) {
-  for (int i = 0; i < w->full.n; i++)
-    if (alloc_slots(w->full.at[i]->def) == slots) return w->full.at[i];
+/* Boxes arrive on the same barriers if they have equally many slots, unless they are read early and
+ * others are not issued by then. */
+static int awaited_lead(const Rewrite *w, const StagedCopy *c) {
+  int lead = c->lead;
+  for (int i = 0; i < w->l->copies.n; i++) {
+    const StagedCopy *other = &w->l->copies.at[i];
+    if (other->boxes && alloc_slots(other->alloc) == alloc_slots(c->alloc) && other->lead > lead &&
+        other->lead < c->ahead)
+      lead = other->lead;
+  }
+  return lead;
+}
+
+/* The barriers for these boxes; NULL: there are none yet. */
+static Value *barriers_for(const Rewrite *w, const StagedCopy *c) {
+  for (int i = 0; c->boxes && i < w->full.n; i++)
+    if (alloc_slots(w->full.at[i].ring->def) == alloc_slots(c->alloc) &&
+        w->full.at[i].lead == awaited_lead(w, c))
+      return w->full.at[i].ring;
   return NULL;
 }
 
 static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
-  Value *args[] = {c->copy->args[0], c->copy->args[1], barriers_for(w, alloc_slots(c->alloc))};
+  Value *args[] = {c->copy->args[0], c->copy->args[1], barriers_for(w, c)};
   Op *op = ir_insert(w->k, before, OP_copy, c->copy->at, args, c->boxes ? 3 : 2, NULL);
   take_attrs(w, c->copy, op, iteration);
   staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
@@ -139,9 +150,8 @@ static Op *new_mbar_op(Rewrite *w, OpKind kind, Value *full) {
   return ir_op_new(w->k, kind, w->l->loop->at, &full, 1);
 }
 
-/* A ring of barriers for the boxes of the loop in rings of this many slots: those of an iteration
- * arrive on one of them. */
-static void make_ring(Rewrite *w, int slots, int arrivals) {
+/* A ring of barriers: the boxes of an iteration arrive on one of them. */
+static void make_ring(Rewrite *w, int slots, int lead, int arrivals) {
   const Sym *one = sym_int(w->sym, 1), **physical = ARENA_ARRAY(w->k->arena, const Sym *, 1);
   const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
   Op *alloc = ir_insert(w->k, w->k->body->first, OP_alloc, w->l->loop->at, NULL, 0, t);
@@ -149,7 +159,7 @@ static void make_ring(Rewrite *w, int slots, int arrivals) {
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .exprs = physical});
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = slots});
   alloc->results[0].name = intern(&w->k->cx->names, "full");
-  vec_push(w->cx->scratch, &w->full, &alloc->results[0]);
+  vec_push(w->cx->scratch, &w->full, ((Barriers){&alloc->results[0], lead}));
   Op *init = new_mbar_op(w, OP_mbar_init, &alloc->results[0]);
   set_expr(w, init, ATTR_count, sym_int(w->sym, arrivals));
   ir_insert_before(w->l->loop, init);
@@ -158,11 +168,14 @@ static void make_ring(Rewrite *w, int slots, int arrivals) {
 static void make_barriers(Rewrite *w) {
   w->full.n = 0;
   for (int i = 0; i < w->l->copies.n; i++) {
-    int slots = alloc_slots(w->l->copies.at[i].alloc), boxes = 0;
-    if (!w->l->copies.at[i].boxes || barriers_for(w, slots)) continue;
-    for (int j = i; j < w->l->copies.n; j++)
-      boxes += w->l->copies.at[j].boxes && alloc_slots(w->l->copies.at[j].alloc) == slots;
-    make_ring(w, slots, boxes);
+    const StagedCopy *c = &w->l->copies.at[i];
+    int slots = alloc_slots(c->alloc), lead = awaited_lead(w, c), boxes = 0;
+    if (!c->boxes || barriers_for(w, c)) continue;
+    for (int j = i; j < w->l->copies.n; j++) {
+      const StagedCopy *other = &w->l->copies.at[j];
+      boxes += other->boxes && alloc_slots(other->alloc) == slots && awaited_lead(w, other) == lead;
+    }
+    make_ring(w, slots, lead, boxes);
   }
 }
 
@@ -176,8 +189,12 @@ static void insert_mbar_wait(Rewrite *w, Op *before, Value *full, const Sym *ite
   ir_insert_before(before, op);
 }
 
-static void insert_mbar_waits(Rewrite *w, Op *before, const Sym *iteration) {
-  for (int i = 0; i < w->full.n; i++) insert_mbar_wait(w, before, w->full.at[i], iteration);
+/* Limits the wait to the last iteration, since barriers never reach the phases of later ones. In a
+ * loop without iterations it is -1, whose phase is complete from the start. */
+static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
+  const Sym *last = sym_sub(w->sym, w->l->trips, sym_int(w->sym, 1));
+  const Sym *least = sym_min(w->sym, iteration, last);
+  return sym_simplify(w->sym, w->cx->facts.distribute->facts, least);
 }
 
 /* ---- a loop ---- */
@@ -188,8 +205,7 @@ static Mover mover_of(const StagedCopy *c) {
   return c->boxes ? BY_BOXES : c->async ? BY_THREADS : BY_REGISTERS;
 }
 
-/* How many iterations ahead the copies of that kind are issued: the most, and the least; 0: there are
- * none. */
+/* How many iterations ahead the copies of that kind are issued, at most; 0: there are none. */
 static int most_ahead(const Rewrite *w, Mover by) {
   int most = 0;
   for (int i = 0; i < w->l->copies.n; i++)
@@ -198,11 +214,16 @@ static int most_ahead(const Rewrite *w, Mover by) {
   return most;
 }
 
-static int least_ahead(const Rewrite *w, Mover by) {
-  int least = most_ahead(w, by);
-  for (int i = 0; i < w->l->copies.n; i++)
-    if (mover_of(&w->l->copies.at[i]) == by && w->l->copies.at[i].ahead < least)
-      least = w->l->copies.at[i].ahead;
+/* The most and the least slack of copies by threads; INT32_MAX: there are none. */
+static int least_slack(const Rewrite *w, int *most) {
+  int least = INT32_MAX;
+  *most = 0;
+  for (int i = 0; i < w->l->copies.n; i++) {
+    const StagedCopy *c = &w->l->copies.at[i];
+    if (mover_of(c) != BY_THREADS) continue;
+    if (staged_slack(c) < least) least = staged_slack(c);
+    if (staged_slack(c) > *most) *most = staged_slack(c);
+  }
   return least;
 }
 
@@ -222,18 +243,22 @@ static void fill_rings(Rewrite *w, Mover by) {
 }
 
 /* Groups end in order: a wait for the latest of the tiles that an iteration needs also waits for
- * tiles of copies that run further ahead, which then have arrived one iteration before they are
- * needed. Those of iteration 0 do so before the loop. */
-static void await_deeper(Rewrite *w) {
-  int least = least_ahead(w, BY_THREADS);
-  if (least < most_ahead(w, BY_THREADS)) ir_insert_before(w->l->loop, new_wait(w, least));
+ * tiles of copies with more slack, which then have arrived one iteration before they are needed. Those
+ * of iteration 0 do so before the loop, as does what is read before the loop. */
+static void await_first(Rewrite *w) {
+  int most, least = least_slack(w, &most);
+  if (least < most || (w->l->lead && least < INT32_MAX))
+    ir_insert_before(w->l->loop, new_wait(w, least));
+  for (int i = 0; i < w->full.n; i++)
+    for (int n = 0; n < w->full.at[i].lead; n++)
+      insert_mbar_wait(w, w->l->loop, w->full.at[i].ring, at_most_last(w, sym_int(w->sym, n)));
 }
 
 static void fill_ring(Rewrite *w) {
   fill_rings(w, BY_BOXES);
   fill_rings(w, BY_THREADS);
   fill_rings(w, BY_REGISTERS);
-  await_deeper(w);
+  await_first(w);
 }
 
 static const Sym *later(const Rewrite *w, int iterations) {
@@ -257,38 +282,14 @@ static bool reads_memory(const Op *product) {
 }
 
 /* Copies are issued once the first product has what it needs: its operands have been read into
- * registers, or it is in flight itself. If the product of the previous iteration may still be in
- * flight, copies go first: otherwise the wave would wait for that product before issuing them. */
+ * registers, or it is in flight itself. If ops are computed early, the first product has that already. If the
+ * product of the previous iteration may still be in flight, copies go first: otherwise the wave would
+ * wait for that product before issuing them. */
 static Op *issue_before(const StagedLoop *l, Op *first) {
   Op *op = first;
-  if (l->product && staged_flights(l)) return op;
+  if (l->lead || (l->product && staged_flights(l))) return op;
   while (op != l->loop->body->last && !op_is_product(op)) op = op->next;
   return op != l->loop->body->last && reads_memory(op) ? op->next : op;
-}
-
-/* By how many iterations tiles are needed before they are read. */
-static int needed_early(const Rewrite *w) { return w->l->early ? 1 : 0; }
-
-/* Limits the wait to the last iteration, since barriers never reach the phases of later ones. In a
- * loop without iterations it is -1, whose phase is complete from the start. */
-static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
-  const Sym *last = sym_sub(w->sym, w->l->trips, sym_int(w->sym, 1));
-  const Sym *least = sym_min(w->sym, iteration, last);
-  return sym_simplify(w->sym, w->cx->facts.distribute->facts, least);
-}
-
-/* Waits for the tiles of iteration 0, before the loop. */
-static void await_first(Rewrite *w) {
-  int ahead = least_ahead(w, BY_THREADS);
-  insert_mbar_waits(w, w->l->loop, at_most_last(w, sym_int(w->sym, 0)));
-  if (ahead) ir_insert_before(w->l->loop, new_wait(w, ahead - 1));
-}
-
-static void begin_early(Rewrite *w) {
-  Op *point = early_point(w->l);
-  insert_mbar_waits(w, point, at_most_last(w, later(w, 1)));
-  await_first(w);
-  early_make(w->k, w->l, point);
 }
 
 /* Decides where copies are issued and tiles are stored, before the body changes. */
@@ -298,7 +299,7 @@ static void find_places(Rewrite *w) {
   for (int i = 0; i < l->copies.n; i++) {
     StagedCopy *c = &l->copies.at[i];
     c->issue = staged_before(l, c->cycle, mover_of(c) == BY_THREADS ? behind : first);
-    c->store = staged_before(l, c->store_cycle, c->ahead ? l->loop->body->last : first);
+    c->store = staged_before(l, c->store_cycle, staged_slack(c) ? l->loop->body->last : first);
   }
 }
 
@@ -324,7 +325,7 @@ static Issue *list_issues(Rewrite *w, int *n) {
   *n = 0;
   for (int i = 0; i < l->copies.n; i++) {
     StagedCopy *c = &l->copies.at[i];
-    int store = c->store_cycle == STAGED_FREE && c->ahead ? INT32_MAX : c->store_cycle;
+    int store = c->store_cycle == STAGED_FREE && staged_slack(c) ? INT32_MAX : c->store_cycle;
     *n = put_issue(list, *n, (Issue){c, false, c->issue, c->cycle});
     if (!c->async) *n = put_issue(list, *n, (Issue){c, true, c->store, store});
   }
@@ -357,32 +358,55 @@ static bool insert_issue(Rewrite *w, const Issue *x) {
   return c->loaded != NULL;
 }
 
-/* Closes the group of the iteration after its last copy. */
-static void close_group(Rewrite *w) {
+/* Closes the group of the iteration after its last copy. If something is read in the iteration that
+ * copies it, all groups end there. */
+static void close_group(Rewrite *w, bool ends) {
   Op *last = NULL;
   for (Op *op = w->l->loop->body->first; op; op = op->next)
     if (memory_is_ahead(op)) last = op;
-  if (last) insert_commit(w, last->next);
+  Op *next = last ? last->next : NULL;
+  if (next) insert_commit(w, next);
+  if (next && ends) ir_insert_before(next, new_wait(w, 0));
+}
+
+/* The first op of the body that reads early what arrives on these barriers; `first` if none does. */
+static Op *first_read(const Rewrite *w, const Barriers *full, Op *first) {
+  if (!full->lead) return first;
+  for (Op *op = first; op; op = op->next) {
+    const StagedCopy *c = op->kind == OP_read ? staged_copy_to(w->l, op->args[0]) : NULL;
+    if (c && staged_lead(w->l, op) == full->lead && barriers_for(w, c) == full->ring) return op;
+  }
+  return first;
+}
+
+static void await_boxes(Rewrite *w, Op *first, bool early) {
+  for (int i = 0; i < w->full.n; i++) {
+    const Barriers *full = &w->full.at[i];
+    const Sym *iteration = later(w, full->lead);
+    if (full->lead) iteration = at_most_last(w, iteration);
+    if ((full->lead > 0) == early)
+      insert_mbar_wait(w, first_read(w, full, first), full->ring, iteration);
+  }
 }
 
 static bool run_ahead(Rewrite *w) {
   StagedLoop *l = w->l;
   Op *first = l->loop->body->first;
-  int ahead = least_ahead(w, BY_THREADS), early = needed_early(w), n;
+  int most, slack = least_slack(w, &most), n;
   find_places(w);
   Issue *list = list_issues(w, &n);
   for (int i = 0; i < n; i++)
     if (leads(list, &list[i], first)) insert_issue(w, &list[i]);
-  if (!early) insert_mbar_waits(w, first, l->counter);
-  if (ahead) ir_insert_before(first, new_wait(w, ahead - 1 - early));
+  await_boxes(w, first, false);
+  if (slack > 0 && slack < INT32_MAX) ir_insert_before(first, new_wait(w, slack - 1));
   for (int i = 0; i < l->copies.n; i++)
     if (!begin_kept(w, &l->copies.at[i])) return false;
   for (int i = 0; i < n; i++)
     if (!leads(list, &list[i], first) && !insert_issue(w, &list[i])) return false;
-  if (ahead) close_group(w);
+  if (slack < INT32_MAX) close_group(w, slack == 0);
+  await_boxes(w, first, true);
   for (int i = 0; i < l->copies.n; i++)
     if (l->copies.at[i].kept) staged_carry(w->k, l, l->copies.at[i].first, l->copies.at[i].loaded);
-  if (early) begin_early(w);
   return true;
 }
 
@@ -423,13 +447,15 @@ static void drain(Rewrite *w) {
   if (!is_used_behind(w)) return;
   if (most_ahead(w, BY_THREADS)) insert_behind(w->l->loop, new_wait(w, 0));
   for (int i = 0; i < w->full.n; i++)
-    insert_behind(w->l->loop, new_mbar_op(w, OP_mbar_inval, w->full.at[i]));
+    insert_behind(w->l->loop, new_mbar_op(w, OP_mbar_inval, w->full.at[i].ring));
 }
 
 static bool rewrite_loop(Rewrite *w) {
+  if (w->l->early) lead_product(w->k, w->cx->scratch, w->l);
   make_barriers(w);
   name_slots(w);
   fill_ring(w);
+  if (w->l->lead) carry_leads(w->k, w->cx, w->l);
   if (!run_ahead(w)) return false;
   drain(w);
   if (w->l->product)

@@ -68,7 +68,7 @@ static void set_ring(StagedCopy *c, int flights, int slots, bool single) {
              : is_free && slots < 2         ? 0
              : is_free && !c->async         ? 1
                                             : own - 1 - flights;
-  c->slots = c->pinned_slots == STAGED_FREE ? c->ahead + 1 + flights : c->pinned_slots;
+  c->slots = c->pinned_slots != STAGED_FREE ? c->pinned_slots : staged_slots(c, c->ahead) + flights;
   if (is_free && !c->async && single) c->slots = 1;
 }
 
@@ -255,25 +255,9 @@ static bool check_room(StagesPlanner *p) {
   return true;
 }
 
-void depth_fail_early(const StagesPlanner *p, const StagedLoop *l, const Op *product) {
-  Diag *d = diag_add(&p->k->cx->diags, DIAG_E0620, pinning_row(l)->at,
-                     "the mma cannot run one stage early: its tiles are not copied two iterations "
-                     "ahead");
-  diag_note(&p->k->cx->diags, d, product->at, "the mma");
-}
-
-static bool check_early(const StagesPlanner *p) {
-  for (int i = 0; i < p->plan.loops.n; i++) {
-    const StagedLoop *l = &p->plan.loops.at[i];
-    if (l->early || !l->may_be_early || !staged_is_placed(l, l->may_be_early)) continue;
-    return depth_fail_early(p, l, l->may_be_early), false;
-  }
-  return true;
-}
-
 bool depth_choose(StagesPlanner *p, const char **why) {
   *why = choose_slots(p);
   if (!p->obeyed) return true;
   if (bytes_with(p, p->slots) > p->target->shared_most) forget_flights(p);
-  return check_room(p) && check_early(p);
+  return check_room(p);
 }

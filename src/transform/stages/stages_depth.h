@@ -44,7 +44,4 @@ bool depth_allows_waiting(StagesPlanner *p, const char **why);
  * why rings have no more slots. False after reporting rows that cannot be obeyed. */
 bool depth_choose(StagesPlanner *p, const char **why);
 
-/* Reports a row that asks for a product to be computed early. */
-void depth_fail_early(const StagesPlanner *p, const StagedLoop *l, const Op *product);
-
 #endif

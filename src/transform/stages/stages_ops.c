@@ -37,6 +37,23 @@ void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
   staged_set_iteration(k, l, to, iteration);
 }
 
+void staged_test(Kernel *k, const PassCtx *cx, const StagedLoop *l, Op *op, const Sym *iteration) {
+  const Sym *test = sym_lt(k->cx->sym, iteration, l->trips);
+  const Attr *mask = op_attr(op, ATTR_mask);
+  int n = mask ? mask->n : 0;
+  if (!mask || sym_proves(k->cx->sym, cx->facts.distribute->facts, test)) return;
+  const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, n + 1);
+  for (int i = 0; i < n; i++) tests[i] = mask->exprs[i];
+  tests[n] = test;
+  op_set_attr(k, op, (Attr){.key = ATTR_mask, .n = n + 1, .exprs = tests});
+}
+
+const StagedCopy *staged_copy_to(const StagedLoop *l, const Value *memory) {
+  for (int i = 0; i < l->copies.n; i++)
+    if (&l->copies.at[i].alloc->results[0] == memory) return &l->copies.at[i];
+  return NULL;
+}
+
 static Value **and_one(Kernel *k, Value *const *list, int n, Value *last) {
   Value **all = ARENA_ARRAY(k->arena, Value *, n + 1);
   for (int i = 0; i < n; i++) all[i] = list[i];

@@ -14,6 +14,12 @@ void staged_set_slot(Kernel *k, Op *op, const Sym *iteration, int slots);
 void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
                        const Sym *iteration);
 
+/* Makes an access do nothing unless that iteration exists. */
+void staged_test(Kernel *k, const PassCtx *cx, const StagedLoop *l, Op *op, const Sym *iteration);
+
+/* The copy of the loop that fills this memory; NULL: none. */
+const StagedCopy *staged_copy_to(const StagedLoop *l, const Value *memory);
+
 /* Carries another value through the loop, which is replaced: `first` before it, then `next`. */
 void staged_carry(Kernel *k, StagedLoop *l, Value *first, Value *next);
 

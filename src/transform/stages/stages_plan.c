@@ -7,7 +7,7 @@
 #include "ir/region_facts.h"
 #include "transform/copy/copy_plan.h"
 #include "transform/stages/stages_depth.h"
-#include "transform/stages/stages_early.h"
+#include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_rows.h"
 
 /* Reports once for each source location: `version` has made copies of loops. */
@@ -216,54 +216,42 @@ static StagedLoop new_loop(StagesPlanner *p, Op *loop) {
   return l;
 }
 
-/* A tile that it reads is not prefetched. */
-static bool drop_early(StagesPlanner *p, StagedLoop *l) {
-  bool asked = staged_is_placed(l, l->early);
-  if (asked) depth_fail_early(p, l, l->early);
-  l->early = NULL;
-  return !asked;
-}
-
-/* Rows about a loop in which nothing is prefetched may only say what is so anyway. */
-static void check_pins(StagesPlanner *p, StagedLoop *l) {
+/* What rows ask for. In a loop in which nothing is early they may only say what is so anyway. */
+static void obey(StagesPlanner *p, StagedLoop *l) {
+  bool own = l->depth == staged_own_depth(p->k, l->loop);
   if (!staged_is_pinned(l)) return;
-  if (l->depth == staged_own_depth(p->k, l->loop)) mark_obeyed(p, l);
-  p->failed |= !staged_pin(p->k, l);
+  if (l->copies.n || own) mark_obeyed(p, l);
+  p->failed |= !staged_pin(p->k, p->arena, p->m, l);
+  if (l->lead) mark_obeyed(p, l);
+  if (l->early && !lead_find_product(l)) l->early = NULL; /* a tile of it is not prefetched */
 }
 
-static void plan_loop(StagesPlanner *p, Op *loop) {
+static void plan_fixed(StagesPlanner *p, StagedLoop *l, const char *why) {
+  mark_obeyed(p, l);
+  if (l->trips && runs_once(p, l->trips)) return; /* nothing can be early */
+  p->failed |= !staged_refuse(p->k, l, NULL, why) || !staged_pin(p->k, p->arena, p->m, l);
+}
+
+/* copies: may be prefetched; otherwise only other ops are early, as rows say. */
+static void plan_loop(StagesPlanner *p, Op *loop, bool copies) {
   StagedLoop l = new_loop(p, loop);
+  if (!copies && !staged_is_pinned(&l)) return;
   const char *why = why_not_loop(p, &l);
+  if (why && copies) remark(p, loop, "is not pipelined", why);
   if (why) {
-    remark(p, loop, "is not pipelined", why);
-    mark_obeyed(p, &l);
-    if (l.trips && runs_once(p, l.trips)) return; /* there is nothing to run ahead */
-    p->failed |= !staged_refuse(p->k, &l, NULL, why) || !staged_pin(p->k, &l);
+    plan_fixed(p, &l, why);
     return;
   }
-  for (Op *op = loop->body->first; op && !p->failed; op = op->next)
+  for (Op *op = loop->body->first; copies && op && !p->failed; op = op->next)
     if (op->kind == OP_copy && copy_is_in(op)) plan_copy(p, &l, op);
   if (p->failed) return;
-  if (!l.copies.n) {
-    check_pins(p, &l);
-    return;
-  }
-  l.early = early_find(&l);
+  l.early = lead_find_product(&l);
   if (l.early && !staged_has_room_early(&p->room, &l)) l.early = NULL;
-  if (staged_is_pinned(&l)) {
-    mark_obeyed(p, &l);
-    p->failed |= !staged_pin(p->k, &l);
-    if (l.early && !early_find(&l)) p->failed |= !drop_early(p, &l);
-  }
-  if (!l.copies.n || p->failed) return;
-  l.product = l.may_fly = product_in_flight(p, &l);
+  obey(p, &l);
+  if ((!l.copies.n && !l.lead) || p->failed) return;
+  l.product = l.may_fly = l.lead ? NULL : product_in_flight(p, &l);
   l.may_be_early = l.early;
   vec_push(p->arena, &p->plan.loops, l);
-}
-
-static void check_loop(StagesPlanner *p, Op *loop) {
-  StagedLoop l = new_loop(p, loop);
-  check_pins(p, &l);
 }
 
 /* Some tile waits in registers until its only slot has been read. */
@@ -278,7 +266,8 @@ static const char *tiles_text(const StagesPlanner *p, const StagedLoop *l) {
   StrBuf out = {.arena = p->k->cx->diags.arena};
   bool equal = true;
   for (int i = 1; i < l->copies.n; i++) equal &= l->copies.at[i].slots == l->copies.at[0].slots;
-  int n = l->copies.at[0].slots;
+  int n = l->copies.n ? l->copies.at[0].slots : 0;
+  if (!l->copies.n) return NULL;
   if (equal) sb_printf(&out, "%d tile%s of each operand", n, n == 1 ? "" : "s");
   for (int i = 0; !equal && i < l->copies.n; i++)
     sb_printf(&out, "%s%d%s of `%s`", i ? ", " : "", l->copies.at[i].slots, i ? "" : " tiles",
@@ -291,15 +280,24 @@ static const char *why_single(const StagesPlanner *p) {
                                          : "a second tile would leave room for fewer waves";
 }
 
+/* What is early besides copies; "": nothing. */
+static const char *early_text(const StagesPlanner *p, const StagedLoop *l) {
+  if (l->early) return "starts its first mma one iteration early";
+  if (!l->lead) return "";
+  return arena_printf(p->k->cx->diags.arena, "computes ops up to %d iteration%s early", l->lead,
+                      l->lead == 1 ? "" : "s");
+}
+
 static void remark_depth(const StagesPlanner *p, const StagedLoop *l, const char *why) {
   const char *because = staged_is_pinned(l)        ? "its schedule says so"
                         : staged_has_async(l)      ? why
                         : p->single && has_kept(l) ? why_single(p)
                                                    : "copies go through registers";
+  const char *tiles = tiles_text(p, l), *early = early_text(p, l);
   remark(p, l->loop,
-         arena_printf(p->k->cx->diags.arena, "keeps %s%s%s", tiles_text(p, l),
-                      has_kept(l) ? " and the next in registers" : "",
-                      l->early ? " and starts its first mma one iteration early" : ""),
+         arena_printf(p->k->cx->diags.arena, "%s%s%s%s%s", tiles ? "keeps " : "",
+                      tiles ? tiles : "", has_kept(l) ? " and the next in registers" : "",
+                      tiles && *early ? " and " : "", early),
          because);
 }
 
@@ -313,9 +311,9 @@ static void keep_ahead(StagesPlanner *p, const char *why) {
       if (l->copies.at[j].ahead + l->copies.at[j].kept > 0)
         l->copies.at[copies++] = l->copies.at[j];
     l->copies.n = copies;
-    if (copies) remark_depth(p, l, why);
+    if (copies || l->lead) remark_depth(p, l, why);
     else remark(p, l->loop, "is not pipelined", why);
-    if (copies) p->plan.loops.at[loops++] = *l;
+    if (copies || l->lead) p->plan.loops.at[loops++] = *l;
   }
   p->plan.loops.n = loops;
 }
@@ -366,8 +364,8 @@ bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out) {
   p.room = stages_room(k, cx);
   for (Op *op = ir_first(k); op && !p.failed; op = ir_next(op)) {
     if (op->kind != OP_for) continue;
-    if (has_copies(op->body) && !has_copies_deeper(op)) plan_loop(&p, op);
-    else if (p.obeyed) check_loop(&p, op);
+    bool copies = has_copies(op->body) && !has_copies_deeper(op);
+    if (copies || p.obeyed) plan_loop(&p, op, copies);
   }
   bool ok =
       !p.failed && (!p.obeyed || staged_check_rows(k, p.arena, p.target, p.obeyed)) && choose(&p);

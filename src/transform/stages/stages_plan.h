@@ -1,4 +1,4 @@
-/* stages_plan.h: which copies of a loop may be prefetched, and how many iterations ahead.
+/* stages_plan.h: which copies of a loop are prefetched, and which of its ops are computed early.
  *
  * A copy may be prefetched if every iteration reads what it copied itself, nothing in the loop
  * stores to its source, and its source address follows from the loop's counter. A ring has a slot
@@ -26,6 +26,7 @@ typedef struct StagedCopy {
   int kept;   /* iterations for which its tile waits in registers before it is stored, at most 1; if
               * both are 0, it is not prefetched */
   int slots;  /* of its ring */
+  int lead, least_lead; /* of its reads: the most and the least */
   Op *issue, *store; /* it is issued before the one, and stored to shared memory before the other */
   Value *first, *loaded, *stored; /* in registers: before the loop if it is kept, in an iteration */
   /* Pins, or STAGED_FREE. The store is that of a copy through registers. */
@@ -47,6 +48,8 @@ typedef struct StagedLoop {
   Op *product;                /* is in flight while the next iteration begins; NULL: none */
   Op *early;                  /* a product that is computed one iteration early; NULL: none */
   Op *may_fly, *may_be_early; /* what `product` and `early` are if there are enough slots */
+  int *leads, nleads; /* by op id: how many iterations early an op of the body is computed */
+  int lead;           /* the most of them */
   /* What rows say: */
   const Constraint *row; /* the `schedule` row; NULL: none */
   int depth;             /* stages; 0: not pinned */
@@ -55,7 +58,7 @@ typedef struct StagedLoop {
 } StagedLoop;
 
 typedef struct StagesPlan {
-  Vec(StagedLoop) loops; /* with copies that are prefetched */
+  Vec(StagedLoop) loops; /* in which something is prefetched or computed early */
 } StagesPlan;
 
 /* False after reporting rows that cannot be obeyed. */
@@ -63,6 +66,11 @@ bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out);
 
 /* Whether the op is one of the loop's copies that may be prefetched. */
 bool staged_copies(const StagedLoop *l, const Op *op);
+static inline int staged_lead(const StagedLoop *l, const Op *op) {
+  return op->id < l->nleads ? l->leads[op->id] : 0;
+}
+/* How many iterations pass from what a copy delivers to the first read of it. */
+static inline int staged_slack(const StagedCopy *c) { return c->ahead - c->lead; }
 static inline int staged_flights(const StagedLoop *l) { return l->product ? 1 : 0; }
 
 #endif

@@ -68,6 +68,7 @@ static void omit_unread(const StagesRoom *r, Op *product, const Value *operand, 
   const Op *read = operand->def;
   MmaDivision by;
   if (!read || read->kind != OP_read || read->parent != product->parent) return;
+  if (!op_comes_before(read, product)) return; /* it is for the next iteration */
   if (!anchor_mma_division(d, r->cx->machine, r->cx->scratch, product, &by)) return;
   int64_t all = live_registers(operand), parts = by.copies[2];
   for (const Op *op = read->next; parts > steps && op != product->next; op = op->next)

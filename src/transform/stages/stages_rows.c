@@ -4,7 +4,8 @@
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
-#include "transform/stages/stages_early.h"
+#include "transform/stages/stages_lead.h"
+#include "transform/stages/stages_order.h"
 
 /* Something that may be prefetched; other ops stay in the last stage. */
 static bool is_copy(const Op *op) { return op->kind == OP_copy && schedule_fills(op); }
@@ -27,12 +28,6 @@ static Diag *refuse(Kernel *k, const Constraint *row, const char *why) {
 
 static void note_op(Kernel *k, Diag *d, const Op *op, const char *text) {
   diag_note(&k->cx->diags, d, op->at, "%s", text);
-}
-
-bool staged_is_placed(const StagedLoop *l, const Op *op) {
-  for (int i = 0; i < l->pins.n; i++)
-    if (l->pins.at[i].op == op) return true;
-  return false;
 }
 
 /* A place that an op has anyway: ops act for the iteration that they name, as a rule their own. */
@@ -58,8 +53,7 @@ static const Constraint *asking_row(Kernel *k, const StagedLoop *l, const Op *co
     if ((!copy || l->rings.at[i].op == copy) && !is_own_ring(&l->rings.at[i]))
       return l->rings.at[i].row;
   for (int i = 0; i < l->pins.n; i++)
-    if (is_copy(l->pins.at[i].op) && (!copy || l->pins.at[i].op == copy) &&
-        !is_own_place(k, l, &l->pins.at[i]))
+    if ((!copy || l->pins.at[i].op == copy) && !is_own_place(k, l, &l->pins.at[i]))
       return l->pins.at[i].row;
   return NULL;
 }
@@ -148,61 +142,13 @@ bool staged_check_rows(Kernel *k, Arena *a, const TargetInfo *t, const bool *obe
   return true;
 }
 
-/* ---- the order of the body ---- */
+/* ---- cycles ---- */
 
-/* The product that is computed early, or one of its operands. */
-static bool is_of_early(const StagedLoop *l, const Op *op) {
-  return l->early && (op == l->early || (op->nresults && op_takes(l->early, &op->results[0])));
-}
-
-/* The op of the body that stands where the op will be computed; NULL: it is a copy that will be
- * prefetched, and has no place yet. */
+/* The op of the body that is at the place of the pin; NULL: a copy that will be prefetched, which has
+ * no place yet, or a tile that no op fetches. */
 static Op *anchor_of(const StagedLoop *l, const Op *op) {
-  if (staged_copies(l, op)) return NULL;
-  if (is_of_early(l, op)) return early_point(l);
+  if (staged_copies(l, op) || lead_is_left(op)) return NULL;
   return (Op *)(uintptr_t)op_ancestor_in(op, l->loop->body);
-}
-
-static bool takes_any(const Op *op, const bool *marked) {
-  for (int i = 0; i < op->nargs; i++)
-    if (op->args[i]->def && marked[op->args[i]->def->id]) return true;
-  return false;
-}
-
-/* `later` needs the result of `first`, directly or not; a fetch, what a copy before it wrote. */
-static bool depends_on(const Kernel *k, const Op *later, const Op *first) {
-  Arena *a = arena_new();
-  bool *marked = ARENA_ARRAY(a, bool, k->nops);
-  marked[first->id] = true;
-  for (const Op *op = first->next; op; op = op->next) marked[op->id] = takes_any(op, marked);
-  bool filled = schedule_fills(first) && later->kind == OP_read &&
-                memory_root(later->args[0]) == schedule_fills(first);
-  bool needs = filled || marked[later->id];
-  arena_free(a);
-  return needs;
-}
-
-static bool fail_order(Kernel *k, const StagedPin *first, const StagedPin *later) {
-  bool needs = depends_on(k, later->op, first->op);
-  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, later->row->at,
-                     needs ? "cycle %d comes before cycle %d, whose result is needed"
-                           : "cycle %d comes before cycle %d, but ops of one iteration keep the "
-                             "order in which they were written",
-                     later->to.cycle, first->to.cycle);
-  note_op(k, d, first->op, "this comes first");
-  note_op(k, d, later->op, needs ? "and this uses what it computes" : "and this second");
-  return diag_hint(&k->cx->diags, d, "give the second a cycle of at least %d", first->to.cycle);
-}
-
-static bool check_order(Kernel *k, const StagedLoop *l) {
-  for (int i = 0; i < l->pins.n; i++)
-    for (int j = 0; j < l->pins.n; j++) {
-      const StagedPin *a = &l->pins.at[i], *b = &l->pins.at[j];
-      const Op *x = anchor_of(l, a->op), *y = anchor_of(l, b->op);
-      if (x && y && x != y && a->to.cycle > b->to.cycle && op_comes_before(x, y))
-        return fail_order(k, a, b);
-    }
-  return true;
 }
 
 /* The first op that must come after it, or else the op after the last that must come before it. */
@@ -221,42 +167,32 @@ Op *staged_before(const StagedLoop *l, int cycle, Op *usual) {
 
 /* ---- stages ---- */
 
-static bool fail_carried(Kernel *k, const StagedPin *pin, int last) {
-  Diag *d =
-      diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
-               "stage %d is before the last, %d, in which its result is used: only copies, and "
-               "a matmul that reads nothing but copied tiles, run ahead",
-               pin->to.stage, last);
-  note_op(k, d, pin->op, "this op");
-  return diag_hint(&k->cx->diags, d, "place it in stage %d", last);
-}
-
 /* A product is not computed early if a row says that it, or what it reads, is in the last stage. */
 static void pin_early(Kernel *k, StagedLoop *l) {
-  for (int i = 0; i < l->pins.n; i++)
-    if (is_of_early(l, l->pins.at[i].op) && is_own_place(k, l, &l->pins.at[i])) l->early = NULL;
+  for (int i = 0; l->early && i < l->pins.n; i++) {
+    const Op *op = l->pins.at[i].op;
+    bool of = op == l->early || (op->nresults && op_takes(l->early, &op->results[0]));
+    if (of && is_own_place(k, l, &l->pins.at[i])) l->early = NULL;
+  }
 }
 
-/* Ops of the last stage stay where they are; the early product is one stage before. */
-static bool pin_computed(Kernel *k, const StagedLoop *l, const StagedPin *pin, int last) {
-  if (is_of_early(l, pin->op) ? pin->to.stage == last - 1 : is_own_place(k, l, pin)) return true;
-  return fail_carried(k, pin, last);
-}
-
-static const Op *reader_of(const StagedLoop *l, const StagedCopy *c) {
+/* The first read of the tile with that lead. */
+static const Op *reader_of(const StagedLoop *l, const StagedCopy *c, int lead) {
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
-    if (op->kind == OP_read && op->args[0] == &c->alloc->results[0]) return op;
+    if (op->kind == OP_read && op->args[0] == &c->alloc->results[0] && staged_lead(l, op) == lead)
+      return op;
   return c->copy;
 }
 
 static bool fail_stage(Kernel *k, const StagedLoop *l, const StagedCopy *c, const StagedPin *pin,
                        int last) {
+  int read = last - c->lead;
   Diag *d = diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
                      "the copy of `%s` is in stage %d, but its tile is read in stage %d",
-                     memory_name(k, c->copy->args[0]), pin->to.stage, last);
+                     memory_name(k, c->copy->args[0]), pin->to.stage, read);
   note_op(k, d, c->copy, "the copy");
-  note_op(k, d, reader_of(l, c), "reads what the copy wrote");
-  return diag_hint(&k->cx->diags, d, "place it in a stage up to %d", last);
+  note_op(k, d, reader_of(l, c, c->lead), "reads what the copy wrote");
+  return diag_hint(&k->cx->diags, d, "place it in a stage up to %d", read);
 }
 
 static bool fail_two(Kernel *k, const StagedCopy *c, const StagedPin *pin, const char *why) {
@@ -298,14 +234,24 @@ static bool pin_stages(Kernel *k, const StagedLoop *l, StagedCopy *c, int last) 
   c->kept = c->store_stage - c->load_stage;
   c->pinned_ahead = last - c->store_stage;
   bool same = c->cycle != STAGED_FREE && c->store_cycle != STAGED_FREE && !c->kept;
-  if (c->pinned_ahead < 0) return fail_stage(k, l, c, pin, last);
+  if (c->pinned_ahead < c->lead) return fail_stage(k, l, c, pin, last);
   if (c->kept < 0 || (same && c->store_cycle < c->cycle))
     return fail_two(k, c, pin, "the store of a tile must not come before its load");
+  bool here =
+      !c->kept && c->pinned_ahead == c->lead; /* it is read in the iteration that loads it */
+  if (here && c->store_cycle == STAGED_FREE) c->store_cycle = c->cycle;
   if (c->kept > 1)
     return fail_two(k, c, pin,
                     "a tile waits in registers for at most one iteration: its store must "
                     "be in the stage of its load, or in the next");
   return true;
+}
+
+/* One slot for each iteration from what arrives to what is read last; before the loop, one for each
+ * that it begins with. */
+int staged_slots(const StagedCopy *c, int ahead) {
+  int slots = ahead + (c->least_lead ? 0 : 1);
+  return c->boxes && slots < 2 ? 2 : slots; /* a box waits for a phase of its slot */
 }
 
 static bool fail_slots(Kernel *k, const StagedLoop *l, const StagedCopy *c, const StagedPin *ring) {
@@ -316,14 +262,17 @@ static bool fail_slots(Kernel *k, const StagedLoop *l, const StagedCopy *c, cons
                memory_name(k, c->copy->args[0]), c->pinned_ahead, c->pinned_ahead == 1 ? "" : "s",
                c->pinned_slots, c->pinned_slots == 1 ? "" : "s");
   diag_note(&k->cx->diags, d, c->copy->at, "copies the tile of iteration i + %d", c->pinned_ahead);
-  note_op(k, d, reader_of(l, c), "reads the tile of iteration i");
-  return diag_hint(&k->cx->diags, d, "it needs %d slots", c->pinned_ahead + 1);
+  const Op *read = reader_of(l, c, c->least_lead);
+  if (!c->least_lead) note_op(k, d, read, "reads the tile of iteration i");
+  else diag_note(&k->cx->diags, d, read->at, "reads the tile of iteration i + %d", c->least_lead);
+  return diag_hint(&k->cx->diags, d, "it needs %d slots", staged_slots(c, c->pinned_ahead));
 }
 
 /* A tile that waits in registers may be stored to the only slot when that has been read. */
 static bool fits_ring(const StagedCopy *c) {
-  bool waits = !c->async && c->pinned_ahead == 1 && c->pinned_slots == 1;
-  return waits || c->pinned_ahead == STAGED_FREE || c->pinned_slots > c->pinned_ahead;
+  bool waits = !c->async && !c->lead && c->pinned_ahead == 1 && c->pinned_slots == 1;
+  return waits || c->pinned_ahead == STAGED_FREE ||
+         c->pinned_slots >= staged_slots(c, c->pinned_ahead);
 }
 
 static bool pin_ring(Kernel *k, const StagedLoop *l, StagedCopy *c) {
@@ -369,31 +318,58 @@ static void drop_idle(StagedLoop *l) {
   l->copies.n = n;
 }
 
-/* What is stored in the iteration that reads it must be stored before. */
-static bool check_stores(Kernel *k, const StagedLoop *l) {
-  for (int i = 0; i < l->copies.n; i++) {
-    const StagedCopy *c = &l->copies.at[i];
-    const Op *read = op_ancestor_in(reader_of(l, c), l->loop->body);
-    if (c->pinned_ahead != 0 || !c->kept) continue;
-    Op *store = staged_before(l, c->store_cycle, l->loop->body->first);
-    if (read && store != read && op_comes_before(read, store)) {
-      fail_two(k, c, pin_of(l, c), "the store of a tile must come before what reads it");
-      return false;
-    }
+/* Where what a copy brings has been issued: before this op. */
+static const Op *issued_before(const StagedLoop *l, const StagedCopy *c) {
+  return staged_before(l, c->async ? c->cycle : c->store_cycle, l->loop->body->first);
+}
+
+static bool fail_after(Kernel *k, const StagedLoop *l, const StagedCopy *late, const Op *read) {
+  const StagedPin *pin = pin_of(l, late);
+  Diag *d = refuse(k, pin ? pin->row : l->pins.at[0].row,
+                   late->async ? "a copy must come before what is read in the same iteration"
+                               : "the store of a tile must come before what reads it");
+  note_op(k, d, late->copy, "the copy");
+  note_op(k, d, read, "is read here");
+  return false;
+}
+
+/* What is read in the iteration that brings it must be there; copies of one group end together. */
+static bool check_arrival(Kernel *k, const StagedLoop *l, const StagedCopy *c) {
+  const Op *read = op_ancestor_in(reader_of(l, c, c->lead), l->loop->body);
+  for (int i = 0; read && i < l->copies.n; i++) {
+    const StagedCopy *other = &l->copies.at[i];
+    bool grouped = c->async && !c->boxes && other->async && !other->boxes;
+    const Op *before = other == c || grouped ? issued_before(l, other) : NULL;
+    if (before && before != read && op_comes_before(read, before))
+      return fail_after(k, l, other, read);
   }
   return true;
 }
 
-bool staged_pin(Kernel *k, StagedLoop *l) {
+static bool check_arrivals(Kernel *k, const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    if (c->pinned_ahead == c->lead && !check_arrival(k, l, c)) return false;
+  }
+  return true;
+}
+
+/* Some op that stays in the loop has a cycle. */
+static bool has_cycles(const StagedLoop *l) {
+  for (int i = 0; i < l->pins.n; i++)
+    if (anchor_of(l, l->pins.at[i].op)) return true;
+  return false;
+}
+
+bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
   int last = last_stage(l);
   if (!check_candidates(k, l)) return false;
   pin_early(k, l);
-  for (int i = 0; i < l->pins.n; i++) {
-    const StagedPin *pin = &l->pins.at[i];
-    if (!is_copy(pin->op) && !pin_computed(k, l, pin, last)) return false;
-  }
+  if (l->pins.n && !lead_pin(k, a, m, l, last)) return false;
+  if (l->lead) l->early = NULL;
   for (int i = 0; i < l->copies.n; i++)
     if (!pin_one(k, l, &l->copies.at[i], last)) return false;
   drop_idle(l);
-  return check_order(k, l) && check_stores(k, l);
+  if (has_cycles(l) && !order_body(k, a, m, l)) return false;
+  return check_arrivals(k, l);
 }

@@ -1,8 +1,8 @@
 /* stages_rows.h: what the rows of a schedule pin in a loop whose copies may be prefetched.
  *
  * An op in stage s of the loop's iteration i is that of iteration i - s, so a copy runs as many
- * iterations ahead of the ops that use its tile as their stages differ. All ops except copies and a
- * product that is computed early are in the last stage: values are not carried over iterations. */
+ * iterations ahead of the ops that use its tile as their stages differ. Other ops of earlier stages
+ * are computed early, and their values carried (stages_lead.h). */
 #ifndef WV_STAGES_ROWS_H
 #define WV_STAGES_ROWS_H
 
@@ -12,10 +12,10 @@
 /* Collects the rows for this machine that are about the loop. */
 void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l);
 
-/* Pins stage and ring of the loop's copies, and whether l->early is computed early; drops copies
- * that run in the same iteration. Checks places against the order of the body. False after
- * reporting. */
-bool staged_pin(Kernel *k, StagedLoop *l);
+/* Pins stage and ring of the loop's copies, the leads of its other ops, and whether l->early is
+ * computed early; drops copies that run in the same iteration. Puts the body in the order of its
+ * cycles. False after reporting. */
+bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l);
 
 /* Reports that a row about prefetching in the loop, or about `copy` if that is not NULL, cannot be
  * obeyed. True: there is none. */
@@ -28,8 +28,8 @@ bool staged_check_rows(Kernel *k, Arena *a, const TargetInfo *t, const bool *obe
 /* The stages of a loop that its author pipelined; 1 for others. */
 int staged_own_depth(Kernel *k, const Op *loop);
 
-/* A row says in which stage the op is. */
-bool staged_is_placed(const StagedLoop *l, const Op *op);
+/* The slots that a copy needs which runs so far ahead. */
+int staged_slots(const StagedCopy *c, int ahead);
 
 /* Where something of that cycle is inserted: before the op that it returns. `usual` if rows allow
  * it; cycle STAGED_FREE: anywhere. */

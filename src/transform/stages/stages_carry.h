@@ -1,0 +1,22 @@
+/* stages_carry.h: computes ops of a loop as many iterations early as they have leads.
+ *
+ *     for K carry %acc = %a {              %x0 = read %s {iteration = {K: 0}, slot = 0}
+ *       %x = read %s                       for K carry %acc = %a, %x = %x0 {
+ *       %n = mma %x, %y, %acc       =>       %n = mma %x, %y, %acc
+ *       yield %n                             %x1 = read %s {iteration = {K: $ARGK + 1}, ...}
+ *     }                                      yield %n, %x1
+ *                                          }
+ *
+ * A value that is computed n iterations before it is used is carried through n variables of the
+ * loop. Those of the first iterations are computed before the loop. Ops act also for iterations past
+ * the last one: they read nothing from arguments there, and their results are not used. */
+#ifndef WV_STAGES_CARRY_H
+#define WV_STAGES_CARRY_H
+
+#include "transform/stages/stages_plan.h"
+
+/* Computes ops of the loop, which is replaced, as early as their leads say. What the copies before the loop
+ * bring has arrived, and their rings have their slots. */
+void carry_leads(Kernel *k, const PassCtx *cx, StagedLoop *l);
+
+#endif

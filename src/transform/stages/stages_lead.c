@@ -1,0 +1,329 @@
+/* stages_lead.c: see stages_lead.h. */
+#include "transform/stages/stages_lead.h"
+
+#include "ir/ops/access.h"
+#include "ir/region_facts.h"
+#include "transform/stages/stages_ops.h"
+
+typedef struct Leads {
+  Kernel *k;
+  StagedLoop *l;
+  const MemoryUses *m;
+  int last;
+  const StagedPin **pin; /* by op id: the row that places it; NULL: none */
+  const Op **because;    /* by op id: the op that needs it that early */
+  bool changed;
+} Leads;
+
+static const Region *body_of(const Leads *x) { return x->l->loop->body; }
+static int *lead_of(const Leads *x, const Op *op) { return &x->l->leads[op->id]; }
+
+/* ---- reporting ---- */
+
+/* The row that asks for the op to be early, or for an op that needs it. */
+static const Constraint *asking_row(const Leads *x, const Op *op) {
+  while (!x->pin[op->id]) op = x->because[op->id];
+  return x->pin[op->id]->row;
+}
+
+static Diag *refuse(const Leads *x, const Constraint *row, const char *text) {
+  return diag_add(&x->k->cx->diags, DIAG_E0620, row->at, "%s", text);
+}
+
+static void note(const Leads *x, Diag *d, const Op *op, const char *text) {
+  diag_note(&x->k->cx->diags, d, op->at, "%s", text);
+}
+
+static bool fail_late(const Leads *x, const Op *op, int need, const Op *user) {
+  const StagedPin *pin = x->pin[op->id];
+  Diag *d = diag_add(&x->k->cx->diags, DIAG_E0620, pin->row->at,
+                     "stage %d comes after stage %d, in which its result is needed", pin->to.stage,
+                     x->last - need);
+  note(x, d, op, "computed here");
+  note(x, d, user, "needed here");
+  return diag_hint(&x->k->cx->diags, d, "place it in a stage up to %d", x->last - need);
+}
+
+static bool fail_stays(const Leads *x, const Op *op, int need, const Op *user, const char *why) {
+  const Constraint *row = asking_row(x, user ? user : op);
+  Diag *d = diag_add(&x->k->cx->diags, DIAG_E0620, row->at, "stage %d is before the last, %d",
+                     x->last - need, x->last);
+  diag_note(&x->k->cx->diags, d, op->at, "this op stays in the last stage: %s", why);
+  if (user) note(x, d, user, "this one needs it earlier");
+  return diag_hint(&x->k->cx->diags, d, "place it in stage %d", x->last);
+}
+
+/* ---- what an op needs ---- */
+
+bool lead_is_left(const Op *op) {
+  return op->kind == OP_read && !op->results[0].layout && memory_is_scratch(op->args[0]);
+}
+
+static bool writes_scratch(const Op *op) {
+  const Value *memory = op->kind == OP_write ? memory_root(op->args[1]) : NULL;
+  return memory && memory_is_scratch(memory) && memory->def && memory->def->kind == OP_alloc;
+}
+
+/* Why an op cannot be computed early; NULL: it can. Past the last iteration, what an early op
+ * computes is not used. */
+static const char *why_stays(const Op *op) {
+  if (op_has(op, ATTR_iteration)) return "it names the iteration for which it acts";
+  if (op_has(op, ATTR_volatile)) return "what it reads may change";
+  if (op->body) return "it is a region";
+  if (op->kind == OP_copy) return "its tile is not prefetched";
+  if (op_is_private(op) || writes_scratch(op)) return NULL;
+  return "its effect outlasts the iteration";
+}
+
+static bool pull(Leads *x, Op *op, int need, const Op *user) {
+  if (*lead_of(x, op) >= need) return true;
+  if (x->pin[op->id]) return fail_late(x, op, need, user);
+  const char *why = why_stays(op);
+  if (why) return fail_stays(x, op, need, user, why);
+  *lead_of(x, op) = need;
+  x->because[op->id] = user;
+  return x->changed = true;
+}
+
+/* The value of `need` iterations later. What the loop carries is what the iteration before yields. */
+static bool pull_value(Leads *x, const Value *v, int need, const Op *user) {
+  const Region *body = body_of(x);
+  if (need <= 0) return true;
+  if (v->owner == body) return pull_value(x, body->last->args[v->index], need - 1, user);
+  return !v->def || v->def->parent != body || pull(x, v->def, need, user);
+}
+
+/* ---- memory ---- */
+
+static bool fail_outside(const Leads *x, const Op *op, const Op *other) {
+  Diag *d = refuse(x, asking_row(x, op),
+                   "an op that is computed early writes a tile that is also used "
+                   "outside the loop");
+  note(x, d, op, "writes the tile");
+  note(x, d, other, "uses it outside the loop");
+  return false;
+}
+
+static bool fail_shared(const Leads *x, const Op *op, const Op *other) {
+  Diag *d =
+      refuse(x, asking_row(x, op),
+             "an op that is computed early accesses memory to which another iteration writes");
+  note(x, d, op, "computed early");
+  note(x, d, other, "accesses the same memory");
+  return false;
+}
+
+/* Two accesses to a memory, at least one of which writes: they stay together. Tiles that copies fill
+ * have as many slots as they need. */
+static bool pull_access(Leads *x, Op *op, const MemoryUse *own, const MemoryUse *use) {
+  const Value *memory = x->m->memories.at[own->memory];
+  Op *other = (Op *)(uintptr_t)op_ancestor_in(use->op, body_of(x));
+  if (own->how == TOUCH_READ && use->how == TOUCH_READ) return true;
+  if (!memories_overlap(x->m, own->memory, use->memory)) return true;
+  if (!other) return own->how == TOUCH_READ || fail_outside(x, op, use->op);
+  if (other == op || staged_copies(x->l, other)) return true;
+  if (!memory_is_scratch(memory)) return fail_shared(x, op, other);
+  return pull(x, other, *lead_of(x, op), op);
+}
+
+static bool pull_memory(Leads *x, Op *op) {
+  for (int i = 0; i < x->m->uses.n; i++)
+    for (int j = 0; x->m->uses.at[i].op == op && j < x->m->uses.n; j++)
+      if (!pull_access(x, op, &x->m->uses.at[i], &x->m->uses.at[j])) return false;
+  return true;
+}
+
+static bool pull_needs(Leads *x, Op *op) {
+  int lead = *lead_of(x, op);
+  for (int i = 0; lead && i < op->nargs; i++)
+    if (!pull_value(x, op->args[i], lead, op)) return false;
+  return !lead || pull_memory(x, op);
+}
+
+static bool pull_all(Leads *x) {
+  do {
+    x->changed = false;
+    for (Op *op = body_of(x)->last; op; op = op->prev)
+      if (!pull_needs(x, op)) return false;
+  } while (x->changed);
+  return true;
+}
+
+/* ---- rows ---- */
+
+static bool place(Leads *x, const StagedPin *pin) {
+  Op *op = pin->op;
+  int lead = x->last - pin->to.stage - schedule_ahead(x->k, x->l->loop, op);
+  if (lead_is_left(op) || staged_copies(x->l, op)) return true;
+  x->pin[op->id] = pin;
+  if (lead == 0) return true;
+  const char *why = op->parent != body_of(x) ? "it is in a region" : why_stays(op);
+  if (why) return fail_stays(x, op, lead, NULL, why);
+  *lead_of(x, op) = lead;
+  return true;
+}
+
+/* What is left in shared memory is read by what uses it: in the same iteration. */
+static bool check_left(const Leads *x, const Op *op) {
+  for (const Op *user = op->next; user; user = user->next) {
+    if (!op_takes(user, &op->results[0]) || *lead_of(x, user) == *lead_of(x, op)) continue;
+    Diag *d = refuse(x, asking_row(x, op),
+                     "two matmuls that read the same tile from shared memory "
+                     "must be in one stage");
+    note(x, d, x->because[op->id], "the first");
+    note(x, d, user, "the second");
+    return false;
+  }
+  return true;
+}
+
+/* A place for a fetch that the machine does without. */
+static void remark_left(const Leads *x, const StagedPin *pin) {
+  if (lead_is_left(pin->op) && x->last - pin->to.stage != *lead_of(x, pin->op))
+    diag_add(&x->k->cx->diags, DIAG_R0615, pin->row->at,
+             "the matmul reads `%s` from shared memory: no op at this place fetches it",
+             memory_name(x->k, pin->op->args[0]));
+}
+
+/* The reads of the tile that a copy fills. */
+static void find_reads(const Leads *x, StagedCopy *c) {
+  bool any = false;
+  for (const Op *op = x->l->loop->body->first; op && op_is_inside(op, x->l->loop);
+       op = ir_next(op)) {
+    if (op->kind != OP_read || op->args[0] != &c->alloc->results[0]) continue;
+    int lead = op->parent == body_of(x) ? *lead_of(x, op) : 0;
+    if (lead > c->lead) c->lead = lead;
+    if (!any || lead < c->least_lead) c->least_lead = lead;
+    any = true;
+  }
+}
+
+static void make_leads(Kernel *k, Arena *a, StagedLoop *l) {
+  l->nleads = k->nops;
+  l->leads = ARENA_ARRAY(a, int, k->nops);
+}
+
+bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last) {
+  Leads x = {.k = k, .l = l, .m = m, .last = last};
+  x.pin = ARENA_ARRAY(a, const StagedPin *, k->nops);
+  x.because = ARENA_ARRAY(a, const Op *, k->nops);
+  make_leads(k, a, l);
+  for (int i = 0; i < l->pins.n; i++)
+    if (!place(&x, &l->pins.at[i])) return false;
+  if (!pull_all(&x)) return false;
+  for (const Op *op = l->loop->body->first; op; op = op->next) {
+    if (lead_is_left(op) && !check_left(&x, op)) return false;
+    if (*lead_of(&x, op) > l->lead) l->lead = *lead_of(&x, op);
+  }
+  for (int i = 0; i < l->pins.n; i++) remark_left(&x, &l->pins.at[i]);
+  for (int i = 0; i < l->copies.n; i++) find_reads(&x, &l->copies.at[i]);
+  return true;
+}
+
+/* ---- a product, without rows ---- */
+
+static bool writes_to(const Op *op, const Value *memory) {
+  MemAccess a;
+  if (op->kind == OP_copy) return op->args[1] == memory;
+  return op->kind != OP_read && access_of(op, &a) && memory_root(a.memory) == memory;
+}
+
+/* The tile can be read one iteration early: copies run that far ahead, or it does not change while
+ * the loop runs. */
+static bool is_there_early(const StagedLoop *l, const Value *tile) {
+  const Op *read = tile->def;
+  if (!read || read->kind != OP_read || read->nargs != 1 || op_has(read, ATTR_mapping))
+    return false;
+  const Value *memory = read->args[0];
+  const StagedCopy *c = staged_copy_to(l, memory);
+  if (c) return c->async && read->parent == l->loop->body;
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    if (writes_to(op, memory)) return false;
+  return memory_is_scratch(memory) && memory->def && memory->def->kind == OP_alloc;
+}
+
+static bool reads_both(const Op *op) {
+  const Attr *mma = op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
+  return mma && mma->mma->shared_lhs && mma->mma->shared_rhs;
+}
+
+/* A sum that starts over in each iteration. */
+static bool begins_anew(const Op *product) {
+  const Op *acc = product->args[2]->def;
+  return acc && acc->kind == OP_fill;
+}
+
+Op *lead_find_product(const StagedLoop *l) {
+  Op *op = l->loop->body->first;
+  while (op && op->kind != OP_mma) op = op->next;
+  if (!op || !reads_both(op) || !begins_anew(op) || op_takes(l->loop->body->last, &op->results[0]))
+    return NULL;
+  bool there = is_there_early(l, op->args[0]) && is_there_early(l, op->args[1]);
+  bool staged =
+      staged_copy_to(l, op->args[0]->def->args[0]) || staged_copy_to(l, op->args[1]->def->args[0]);
+  return there && staged ? op : NULL;
+}
+
+/* Ops that leave elements in the registers where they are. */
+static bool only_renames(const Op *op) { return op->kind == OP_permute || op->kind == OP_squeeze; }
+
+/* Of two ops of a region, either of which may be NULL. */
+static Op *later_of(Op *a, Op *b) {
+  for (Op *op = a; op && b; op = op->next)
+    if (op == b) return b;
+  return a ? a : b;
+}
+
+static bool uses_inside(const Op *op, const Value *v) {
+  for (const Op *user = op; user && op_is_inside(user, op); user = ir_next(user))
+    if (op_takes(user, v)) return true;
+  return false;
+}
+
+/* The last op of the body that needs the registers of `v`; NULL: none. */
+static Op *last_use(const Region *body, const Value *v) {
+  Op *last = NULL;
+  for (Op *op = body->first; op; op = op->next) {
+    if (!uses_inside(op, v)) continue;
+    last = later_of(last, op);
+    if (only_renames(op)) last = later_of(last, last_use(body, &op->results[0]));
+  }
+  return last;
+}
+
+/* The op before which the next product begins. */
+static Op *find_point(const StagedLoop *l) {
+  const Region *body = l->loop->body;
+  Op *last = last_use(body, &l->early->results[0]);
+  if (!last) return body->first;
+  return last == body->last ? last : last->next;
+}
+
+/* An operand of l->early that no other op uses. */
+static Op *own_operand(Kernel *k, const StagedLoop *l, int i) {
+  Op *op = l->early->args[i]->def;
+  if (ir_count_uses(k->body, &op->results[0]) == 1 && op->parent == l->loop->body) return op;
+  Op *own = ir_insert(k, l->early, op->kind, op->at, op->args, op->nargs, op->results[0].type);
+  own->attrs = arena_copy(k->arena, op->attrs, sizeof(Attr) * (size_t)op->nattrs);
+  own->nattrs = op->nattrs;
+  own->results[0].name = op->results[0].name;
+  ir_set_layout(k, &own->results[0], op->results[0].layout);
+  l->early->args[i] = &own->results[0];
+  return own;
+}
+
+void lead_product(Kernel *k, Arena *a, StagedLoop *l) {
+  Op *ops[] = {own_operand(k, l, 0), own_operand(k, l, 1), own_operand(k, l, 2), l->early};
+  Op *point = find_point(l);
+  make_leads(k, a, l);
+  for (size_t i = 0; i < WV_LEN(ops); i++) {
+    ir_remove(ops[i]);
+    ir_insert_before(point, ops[i]);
+    l->leads[ops[i]->id] = 1;
+  }
+  l->lead = 1;
+  for (int i = 0; i < l->copies.n; i++) {
+    StagedCopy *c = &l->copies.at[i];
+    c->lead = c->alloc == ops[0]->args[0]->def || c->alloc == ops[1]->args[0]->def;
+  }
+}

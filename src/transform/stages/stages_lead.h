@@ -1,0 +1,30 @@
+/* stages_lead.h: which ops of a loop are computed some iterations early, their *lead*.
+ *
+ * An op that rows place n stages before the last one is computed n iterations early, with what it
+ * needs: its operands, the reads of tiles that copies fill, and values that go through shared memory
+ * on the way to it. An op may use what the loop carries if that is computed at most one iteration
+ * later than it would be needed. Ops with an effect outside the iteration stay in the last stage.
+ *
+ * Without rows, a product at the start of an iteration that depends on nothing but copied tiles is
+ * computed one iteration early, if registers allow it. */
+#ifndef WV_STAGES_LEAD_H
+#define WV_STAGES_LEAD_H
+
+#include "transform/stages/stages_plan.h"
+
+/* A tile that matrix instructions read from shared memory themselves: nothing fetches it. */
+bool lead_is_left(const Op *op);
+
+/* Gives ops the leads that rows ask for, if `last` is the last stage, and records those of the reads
+ * of each copy. False after reporting. */
+bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last);
+
+/* The first product of the loop, if it reads both operands from shared memory, depends on nothing
+ * that the loop computes, and its result is used in the loop; NULL: there is none. */
+Op *lead_find_product(const StagedLoop *l);
+
+/* Gives l->early a lead of 1, and moves it behind the last use of its result, so that the next one
+ * may take its registers. */
+void lead_product(Kernel *k, Arena *a, StagedLoop *l);
+
+#endif
