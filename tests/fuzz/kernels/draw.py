@@ -41,6 +41,8 @@ def draw(seed):
     case.open = not case.cut_n and r.random() < 0.5
     if r.random() < 0.3:
         case.pins = draw_pins(r)
+        if r.random() < 0.4 and case.tile["K"] <= 16:  # more iterations than stages and slots together
+            case.size["K"] = r.randint(0, 12 * case.tile["K"])
     return case
 
 

@@ -1,19 +1,27 @@
-"""Rows of a schedule for the loops over K: rings, depths and places of reads, drawn before the reads
-are known."""
+"""Rows of a schedule for the loops over K: rings, depths, places of reads and of other ops, drawn
+before the ops are known."""
 
 import re
 
-KINDS = ("depth", "kind", "ring", "ring", "copy", "moved", "moved")
+KINDS = ("depth", "kind", "ring", "ring", "copy", "moved", "moved", "fetch", "early", "early", "early")
 
 
 def draw_pins(r):
-    return [(r.choice(KINDS), r.randint(1, 5), r.random()) for _ in range(r.randint(1, 3))]
+    return [(r.choice(KINDS), r.randint(1, 5), r.random()) for _ in range(r.randint(1, 4))]
+
+
+def loops(body):
+    return "".join(re.findall(r"^  %\w+ = for K .*?^  }$", body, re.S | re.M))
 
 
 def reads(body):
     """The values that loops over K read, in the text of a kernel's body."""
-    loops = re.findall(r"^  %\w+ = for K .*?^  }$", body, re.S | re.M)
-    return re.findall(r"%(\w+) = read ", "".join(loops))
+    return re.findall(r"%(\w+) = read ", loops(body))
+
+
+def values(body):
+    """All values that loops over K compute."""
+    return re.findall(r"^    %(\w+) = (?!for|while|if)", loops(body), re.M)
 
 
 def row(kind, n, name, depth):
@@ -23,25 +31,31 @@ def row(kind, n, name, depth):
         "kind": f"schedule K kind {('none', 'prefetch', 'four_stage')[n % 3]}",
         "ring": f"ring K {name} slots {n + 1}",
         "copy": f"at K {stage}.{n % 2} {name}.copy",
+        "fetch": f"at K {stage}.{n % 3} {name}.fetch",
+        "early": f"at K {stage}.{n % 3} {name}",
         "moved": f"at K {stage}.0 {name}.load; at K {(stage + n % 2) % depth}.1 {name}.store",
     }[kind]
 
 
 def depth_of(case):
-    """The stages that the first row about the loop gives it, if any."""
+    """The stages that the first row about the loop gives it, if any. Ops are early only before a last
+    stage."""
     for kind, n, _ in case.pins:
         if kind == "depth":
             return n
         if kind == "kind":
             return (9, 2, 4)[n % 3]
-    return 9
+    return 4 if any(kind in ("early", "fetch") for kind, _, _ in case.pins) else 9
 
 
 def pin_rows(case, body):
     """No row says twice what another one says: that is an error."""
-    names, rows = reads(body), {}
-    for kind, n, which in case.pins if names else ():
+    every, rows = {True: reads(body), False: values(body)}, {}
+    for kind, n, which in case.pins if every[True] else ():
+        names = every[kind != "early"]
         name = names[int(which * len(names))]
         about = "schedule" if kind in ("depth", "kind") else ("ring" if kind == "ring" else "at", name)
         rows.setdefault(about, row(kind, n, name, depth_of(case)))
+    if rows and depth_of(case) == 4:
+        rows.setdefault("schedule", "schedule K depth 4")
     return list(rows.values())
