@@ -159,3 +159,17 @@ def test_other_machines_have_no_loops(compiled):
     with pytest.raises(ValueError, match="has no loops to show|not for a GPU"):
         compiled("cpu").loops
     assert "v_mfma" not in compiled("cpu").asm
+
+
+@pytest.mark.parametrize("name", ["lds", "zeros", "barriers", "zero", "nowhere"])
+@pytest.mark.parametrize("target", ["gfx942", "gfx1250", "cpu"])
+def test_names_of_kernels(tmp_path, name, target):
+    """Other globals of a module do not have the names of kernels."""
+    text = Path(ROOT, "tests/run/gemm.wave").read_text().replace("@gemm", f"@{name}")
+    (tmp_path / "k.wave").write_text(text)
+    words = [WAVEC, tmp_path / "k.wave", f"--target={target}", "--passes=all", "--emit=llvm"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "E0901" in done.stderr:
+        pytest.skip("no libLLVM for this chip")
+    assert done.returncode == 0, done.stderr
+    assert set(re.findall(r"@wave_\w+", done.stdout)) == {f"@wave_{name}"}

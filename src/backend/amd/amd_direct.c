@@ -107,7 +107,7 @@ static const char *async_name(int64_t bytes) {
 
 /* Where inactive lanes copy from. All lanes issue the copy, so that every wave counts as many. */
 static const char *or_zeros(Llvm *p, const char *from, const char *test) {
-  const char *zeros = "@wave_zeros";
+  const char *zeros = "@zeros";
   if (!test) return from;
   llvm_declare(p, arena_printf(p->arena,
                                "%s = internal addrspace(1) constant [16 x i8] zeroinitializer, "

@@ -33,7 +33,7 @@ typedef struct Amd {
 /* Of the widest access. */
 enum { AMD_IDLE_BYTES = 16 };
 /* All allocations of a workgroup. */
-#define AMD_LDS_NAME "@wave_lds"
+#define AMD_LDS_NAME "@lds"
 
 /* ---- amd.c ---- */
 

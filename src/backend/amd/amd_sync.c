@@ -74,12 +74,12 @@ static const char *barrier_pointer(Llvm *p, const Op *op) {
   const Attr *member = op_attr(op, ATTR_member);
   const char *index = arena_printf(p->arena, "%d", (int)op_attr(op, ATTR_bar)->integer - 1);
   llvm_declare(
-      p, arena_printf(p->arena, "@wave_barriers = internal addrspace(3) global %s poison", type));
+      p, arena_printf(p->arena, "@barriers = internal addrspace(3) global %s poison", type));
   if (member) {
     const char *which = llvm_in_bits(p, llvm_number(p, op, member->sym), 32);
     index = llvm_let(p, "add i32 %s, %s", amd_uniform(p, which), index);
   }
-  return llvm_let(p, "getelementptr %s, ptr addrspace(3) @wave_barriers, i32 0, i32 %s", type,
+  return llvm_let(p, "getelementptr %s, ptr addrspace(3) @barriers, i32 0, i32 %s", type,
                   index);
 }
 

@@ -20,7 +20,7 @@ typedef struct Cpu {
 } Cpu;
 
 /* Eight bytes that hold 0, and eight that may be overwritten. */
-#define CPU_ZERO "@wave_zero"
+#define CPU_ZERO "@zero"
 #define CPU_NOWHERE "%nowhere"
 /* The stack block through which matrix registers are converted to and from vectors. */
 #define CPU_TILES "%tiles"
