@@ -239,3 +239,26 @@ def test_carried_elements(dtype, bits, tmp_path):
     runs = list(results(tmp_path, text, dict(a=given), ["b"], targets))
     for target, (got,) in runs[1:]:
         np.testing.assert_array_equal(got, runs[0][1][0], err_msg=target)
+
+
+PAIR = """thread kernel @pair(%a: mem<N, TYPE>, %c: mem<N, TYPE>)
+  launch grid (1) block (64) wave 64; bind N = 64
+{
+  %at = expr $T0 : index
+  %x = load %a, %at : TYPE
+  %zero = scalar 0.0 : TYPE
+  %both = join %x, %zero
+  %y = neg %both
+  %z = pick [0] %y
+  store %z, %c, %at
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f4e2m1fn", "f6e2m3fn", "f8e4m3fn", "f8e5m2", "bf16", "f16"])
+def test_negated_pairs(dtype, tmp_path):
+    """LLVM 19 loses the negation of the first of two f32 that were made of integers."""
+    source = tmp_path / "pair.wave"
+    source.write_text(PAIR.replace("TYPE", dtype))
+    ran = [wavec("run", source, "--target", t) for t in ("sim:gfx942", "emu:gfx942", "emu:gfx90a")]
+    assert ran[0] and ran[1] == ran[0] and ran[2] == ran[0]

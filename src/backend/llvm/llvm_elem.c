@@ -322,6 +322,15 @@ static int width_for(const Llvm *p, Held *const *args, int nargs, DType t) {
   return 1;
 }
 
+/* Finite types of 4 and 6 bits have no NaN, so that changing the sign is changing a bit. LLVM 19 loses
+ * the negation of one of two elements that were made of integers on AMD GPUs with packed f32. */
+static const char *with_sign_flipped(Llvm *p, OpKind kind, DType t, int n, const char *v) {
+  if (kind != OP_neg || !dtype_is_float(t) || dtype_info[t].bits >= 8) return NULL;
+  const char *sign = arena_printf(p->arena, "%d", 1 << (dtype_info[t].bits - 1));
+  return llvm_let(p, "xor %s %s, %s", llvm_vec_type(p, "i8", n), v,
+                  llvm_splat_of(p, "i8", sign, n));
+}
+
 void llvm_elementwise(Llvm *p, const Op *op) {
   Held *args[2] = {llvm_held_get(p, op->args[0]),
                    op->nargs > 1 ? llvm_held_get(p, op->args[1]) : NULL};
@@ -334,6 +343,8 @@ void llvm_elementwise(Llvm *p, const Op *op) {
     int n = part_size(to->n, width, i);
     const char *a = llvm_slice_of(p, args[0], i * width, n, width);
     const char *b = args[1] ? llvm_slice_of(p, args[1], i * width, n, width) : NULL;
+    part[i] = with_sign_flipped(p, op->kind, in, n, a);
+    if (part[i]) continue;
     part[i] = llvm_combine(p, op, op->kind, in, n, a, b);
     if (!truth) part[i] = llvm_from_compute(p, to->dtype, n, part[i]);
   }
