@@ -121,7 +121,28 @@ static Reg if_expected(Ptx *p, Reg found, Reg expected, Reg bits) {
   return out;
 }
 
-/* An element narrower than a word. */
+/* An element of 16 bits. */
+static Reg swap_half(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg value) {
+  int n = p->labels++;
+  Reg seen = ptx_new(p, REG_H), got = ptx_new(p, REG_H), next = ptx_new(p, REG_H);
+  Reg part = ptx_new(p, REG_R), same = ptx_new(p, REG_P);
+  ptx_line(p, "ld.volatile.%s.b16 %s, [%s]", at->space, seen.name, at->address.name);
+  ptx_label(p, "swap", n);
+  ptx_line(p, "cvt.u32.u16 %s, %s", part.name, seen.name);
+  Reg old = from_bits(p, t, part);
+  Reg made = to_bits(p, t, combine(p, mode, t, old, value));
+  if (mode == CAS) made = if_expected(p, part, to_bits(p, t, at->expected), made);
+  ptx_line(p, "cvt.u16.u32 %s, %s", next.name, made.name);
+  ptx_line(p, "atom%s.%s.cas.b16 %s, [%s], %s, %s", at->order, at->space, got.name,
+           at->address.name, seen.name, next.name);
+  ptx_line(p, "setp.eq.b16 %s, %s, %s", same.name, got.name, seen.name);
+  ptx_line(p, "mov.b16 %s, %s", seen.name, got.name);
+  ptx_line(p, "@!%s bra $swap%d", same.name, n);
+  return own_copy(p, old);
+}
+
+/* An element of 4 or 8 bits: there are no operations on so few, so the rest of the word is written
+ * as it was, even if it is outside the tensor (it is in the same allocation). */
 static Reg swap_part(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg value) {
   int width = dtype_memory_bits(t), n = p->labels++;
   Reg first, word = containing(p, at, &first), seen = ptx_new(p, REG_R), got = ptx_new(p, REG_R);
@@ -144,7 +165,9 @@ static Reg swap_part(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg val
 static Reg one_atomic(Ptx *p, Mode mode, DType t, const AtomicTarget *at, Reg value, bool wanted) {
   const char *name = native(p, mode, t);
   if (!name)
-    return ptx_is_packed(t) ? swap_part(p, mode, t, at, value) : swap_whole(p, mode, t, at, value);
+    return !ptx_is_packed(t)            ? swap_whole(p, mode, t, at, value)
+           : dtype_memory_bits(t) == 16 ? swap_half(p, mode, t, at, value)
+                                        : swap_part(p, mode, t, at, value);
   if (!wanted && mode < XCHG) {
     ptx_line(p, "red%s.%s.%s [%s], %s", at->order, at->space, name, at->address.name, value.name);
     return (Reg){0};
