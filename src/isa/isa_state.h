@@ -424,5 +424,12 @@ bool isa_atomic_aligned(IsaWave *w, int lane, const uint8_t *at, int bytes);
 /* An operation on 4 or 8 aligned bytes; returns the value before. Other threads of the host may
  * execute atomic operations on the same memory. */
 uint64_t isa_atomic(int op, uint8_t *at, int bytes, uint64_t value, uint64_t compare);
+/* The bytes that the operation may change: one bit for each. */
+unsigned isa_atomic_changes(int op, int bytes, uint64_t value, uint64_t compare);
+/* Whether an operation that changes these bytes of a word can be executed on a part of the word. */
+bool isa_atomic_splits(unsigned changed);
+/* An operation on the bytes `inside` of an aligned word, which include those that it changes. The
+ * other bytes are not accessed, and are zero in the result. */
+uint64_t isa_atomic_part(int op, uint8_t *at, unsigned inside, uint64_t value, uint64_t compare);
 
 #endif

@@ -44,7 +44,7 @@ static IsaImage image_of(const Program *p, const char *chip) {
 }
 
 /* Two waves; s[0:1]: the arguments, which begin with the address of `data`; v0: the item. */
-static Run run_text(const char *chip, const char *const *lines, uint32_t *data, size_t bytes) {
+static Run run_text(const char *chip, const char *const *lines, void *data, size_t bytes) {
   Program p = {.n = 0};
   Run r = {.a = arena_new()};
   for (; lines[p.n]; p.n++) p.line[p.n] = lines[p.n];
@@ -267,6 +267,48 @@ TEST(faults) {
   }
 }
 
+/* The tensor is bytes 1 to 5 of two words. An atomic operation on a word may reach beyond it, if it
+ * leaves the bytes there as they are. */
+#define EDGE(at, word) LOAD_ARGS, "v_mov_b32_e32 v1, " at, "v_mov_b32_e32 v2, " word
+TEST(word_edges) {
+  const Case cases[] = {
+      {"gfx942", GFX9(EDGE("0", "0x100"), "global_atomic_or v1, v2, s[2:3] offset:-1"), ISA_OK, ""},
+      {"gfx942", GFX9(EDGE("0", "0xffff00ff"), "global_atomic_and v1, v2, s[2:3] offset:-1"),
+       ISA_OK, ""},
+      {"gfx942", GFX9(EDGE("3", "0x7f7f"), "global_atomic_xor v1, v2, s[2:3]"), ISA_OK, ""},
+      {"gfx942", GFX9(EDGE("3", "0"), "global_atomic_or v1, v2, s[2:3]"), ISA_OK, ""},
+      {"gfx942",
+       GFX9(EDGE("3", "0x1234"), "v_mov_b32_e32 v3, 0",
+            "global_atomic_cmpswap v4, v1, v[2:3], s[2:3] sc0", "s_waitcnt vmcnt(0)",
+            "global_store_byte v3, v4, s[2:3] offset:3"),
+       ISA_OK, ""},
+      {"gfx942", GFX9(EDGE("0", "0x101"), "global_atomic_or v1, v2, s[2:3] offset:-1"), ISA_OUTSIDE,
+       "4 bytes are written at byte -1 of `data`, which has 5"},
+      {"gfx942", GFX9(EDGE("3", "0xff00ffff"), "global_atomic_and v1, v2, s[2:3]"), ISA_OUTSIDE,
+       "4 bytes are written at byte 3 of `data`, which has 5"},
+      {"gfx942",
+       GFX9(EDGE("3", "0x12345"), "v_mov_b32_e32 v3, 0",
+            "global_atomic_cmpswap v1, v[2:3], s[2:3]"),
+       ISA_OUTSIDE, "at byte 3"},
+      {"gfx942", GFX9(EDGE("3", "0"), "global_atomic_add v1, v2, s[2:3]"), ISA_OUTSIDE,
+       "at byte 3"},
+      {"gfx942", GFX9(EDGE("7", "0"), "global_atomic_or v1, v2, s[2:3]"), ISA_OUTSIDE, "at byte 7"},
+      {"gfx942", GFX9(EDGE("2", "0"), "global_atomic_or v1, v2, s[2:3]"), ISA_OUTSIDE, "at byte 2"},
+      {"gfx942", GFX9(EDGE("3", "0"), "global_load_dword v3, v1, s[2:3]"), ISA_OUTSIDE,
+       "at byte 3"},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    uint32_t words[] = {0xa50000a5, 0xa5a50000, 0xa5a5a5a5};
+    uint8_t *data = (uint8_t *)words + 1;
+    Run r = run_text(cases[i].chip, cases[i].lines, data, 5);
+    bool right = r.kernel && r.fault.kind == cases[i].kind && strstr(r.fault.text, cases[i].text);
+    CHECK(right);
+    if (!right) printf("case %zu: %s\n", i, r.kernel ? r.fault.text : r.error);
+    CHECK((words[0] & 0xff) == 0xa5 && words[1] >> 16 == 0xa5a5 && words[2] == 0xa5a5a5a5);
+    arena_free(r.a);
+  }
+}
+
 TEST(report) {
   static uint32_t data[128];
   const char *const lines[] = {LOAD_ARGS, "v_mov_b32_e32 v1, 0x200",
@@ -460,5 +502,6 @@ TEST(full_counters) {
   CHECK(!is_complete("gfx1100", LDS, 62) && is_complete("gfx1100", LDS, 63));
 }
 
-TESTS_MAIN(RUN(full_counters) RUN(faults) RUN(needed) RUN(report) RUN(unknown) RUN(preloaded)
-               RUN(unknown_on_gfx1250) RUN(offsets_on_gfx1250) RUN(buffers_of_gfx1250))
+TESTS_MAIN(RUN(full_counters) RUN(faults) RUN(word_edges) RUN(needed) RUN(report) RUN(unknown)
+               RUN(preloaded) RUN(unknown_on_gfx1250) RUN(offsets_on_gfx1250)
+                   RUN(buffers_of_gfx1250))

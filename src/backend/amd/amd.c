@@ -157,13 +157,16 @@ static void put_attributes(Llvm *p, const LaunchSpec *launch, StrBuf *out) {
   sb_puts(out, " }\n");
 }
 
+/* LLVM gives the workgroup just these bytes, and parts of words are updated with the rest of it. */
+static int64_t lds_bytes(const Amd *amd) { return (amd->lds + 3) / 4 * 4; }
+
 static const char *module_text(Llvm *p, const LaunchSpec *launch) {
   StrBuf out = {.arena = p->arena};
   if (p->amd->lds)
     sb_printf(&out,
               AMD_LDS_NAME " = internal unnamed_addr addrspace(3) global [%" PRId64
                            " x i8] poison, align 1024\n",
-              p->amd->lds);
+              lds_bytes(p->amd));
   sb_printf(&out, "define amdgpu_kernel void @%s(", llvm_entry_name(p));
   put_arguments(p, &out);
   sb_printf(&out, ") #0%s {\nentry:\n", llvm_debug_function(p));

@@ -363,8 +363,7 @@ static void store_nibble(const Access *a, int e, const char *v) {
   if (test) g = llvm_guard_open(p, test);
   const char *hole = llvm_let(p, "xor i8 %s, -1", llvm_let(p, "shl i8 15, %s", at.shift));
   const char *bits = llvm_let(p, "shl i8 %s, %s", llvm_let(p, "and i8 %s, 15", v), at.shift);
-  llvm_let(p, "atomicrmw and %s %s, i8 %s syncscope(\"agent\") monotonic", type, at.at, hole);
-  llvm_let(p, "atomicrmw or %s %s, i8 %s syncscope(\"agent\") monotonic", type, at.at, bits);
+  amd_set_bits(p, (LlvmCell){type, at.at, "syncscope(\"agent\") "}, hole, bits);
   if (test) llvm_guard_close(p, g);
 }
 
@@ -494,7 +493,9 @@ void amd_atomic(Llvm *p, const Op *op) {
     LlvmGuard g = {0};
     if (x.test) g = llvm_guard_open(p, x.test);
     LlvmCell at = {pointer_type(&x), amd_pointer(p, &x.address), scope_of(&x)};
-    const char *old = llvm_atomic_element(p, op, t, at, value[e], expects ? value[n + e] : NULL);
+    const char *expected = expects ? value[n + e] : NULL;
+    const char *old = a.bytes < 4 ? amd_atomic_part(p, op, t, at, value[e], expected)
+                                  : llvm_atomic_element(p, op, t, at, value[e], expected);
     if (x.test) {
       const char *block = llvm_guard_close(p, g);
       old = llvm_guard_phi(p, g, llvm_elem_type(t), old, block, "zeroinitializer");

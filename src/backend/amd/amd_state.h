@@ -75,6 +75,14 @@ AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm);
 AmdAddress amd_address_after(AmdAddress from, int64_t bytes);
 const char *amd_pointer(Llvm *p, const AmdAddress *a);
 
+/* ---- amd_atomic.c ---- */
+
+/* As llvm_atomic_element, of fewer than 32 bits. */
+const char *amd_atomic_part(Llvm *p, const Op *op, DType t, LlvmCell cell, const char *v,
+                            const char *expected);
+/* Clears the bits of a byte that are not in `hole`, then sets `bits`: two steps, each atomic. */
+void amd_set_bits(Llvm *p, LlvmCell cell, const char *hole, const char *bits);
+
 /* ---- amd_known.c ---- */
 
 typedef enum AmdHabit {

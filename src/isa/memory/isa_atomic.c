@@ -1,4 +1,8 @@
-/* isa_atomic.c: atomic operations, as loops of compare-and-swap. */
+/* isa_atomic.c: atomic operations, as loops of compare-and-swap.
+ *
+ * Atomic operations have at least four bytes, so that smaller elements are updated together with the
+ * rest of an aligned word, which may be outside the tensor. Such bytes must not be changed; here they
+ * are not accessed either, and read as zero. */
 #include <stdatomic.h>
 
 #include "isa/isa_number.h"
@@ -82,4 +86,64 @@ uint64_t isa_atomic(int op, uint8_t *at, int bytes, uint64_t value, uint64_t com
   while (!atomic_compare_exchange_weak(p, &old, apply32((IsaAtomic)op, old, v, c))) {
   }
   return old;
+}
+
+/* ---- words of which only a part is the launch's ---- */
+
+static uint8_t byte_of(uint64_t v, int b) { return (uint8_t)(v >> 8 * b); }
+
+unsigned isa_atomic_changes(int op, int bytes, uint64_t value, uint64_t compare) {
+  unsigned changed = 0;
+  for (int b = 0; b < bytes; b++) {
+    bool keeps = op == ATOMIC_AND                      ? byte_of(value, b) == 0xff
+                 : op == ATOMIC_OR || op == ATOMIC_XOR ? byte_of(value, b) == 0
+                 : op == ATOMIC_CAS                    ? byte_of(value, b) == byte_of(compare, b)
+                                                       : false;
+    if (!keeps) changed |= 1u << b;
+  }
+  return changed;
+}
+
+/* The bytes are independent of each other. */
+static uint64_t apply_bytes(int op, uint8_t *at, unsigned inside, uint64_t value) {
+  uint64_t old = 0;
+  for (int b = 0; b < 4; b++) {
+    _Atomic uint8_t *p = (_Atomic uint8_t *)at + b;
+    if (!(inside >> b & 1)) continue;
+    uint64_t was = op == ATOMIC_AND   ? atomic_fetch_and(p, byte_of(value, b))
+                   : op == ATOMIC_OR  ? atomic_fetch_or(p, byte_of(value, b))
+                   : op == ATOMIC_XOR ? atomic_fetch_xor(p, byte_of(value, b))
+                                      : atomic_load(p);
+    old |= was << 8 * b;
+  }
+  return old;
+}
+
+/* The bytes that stay the same need not be compared in the same instant. */
+static uint64_t swap_bytes(uint8_t *at, unsigned inside, unsigned changed, uint64_t value,
+                           uint64_t compare) {
+  uint64_t old = apply_bytes(ATOMIC_CAS, at, inside, 0);
+  if (old != compare || !changed) return old;
+  int b = 0;
+  while (!(changed >> b & 1)) b++;
+  if (changed >> b == 1) {
+    uint8_t seen = byte_of(compare, b);
+    atomic_compare_exchange_strong((_Atomic uint8_t *)at + b, &seen, byte_of(value, b));
+    return (old & ~(UINT64_C(0xff) << 8 * b)) | (uint64_t)seen << 8 * b;
+  }
+  uint16_t seen = (uint16_t)(compare >> 8 * b);
+  atomic_compare_exchange_strong((_Atomic uint16_t *)(void *)(at + b), &seen,
+                                 (uint16_t)(value >> 8 * b));
+  return (old & ~(UINT64_C(0xffff) << 8 * b)) | (uint64_t)seen << 8 * b;
+}
+
+bool isa_atomic_splits(unsigned changed) {
+  bool is_byte = !(changed & (changed - 1));
+  return is_byte || changed == 3 || changed == 12;
+}
+
+uint64_t isa_atomic_part(int op, uint8_t *at, unsigned inside, uint64_t value, uint64_t compare) {
+  unsigned changed = isa_atomic_changes(op, 4, value, compare);
+  return op == ATOMIC_CAS ? swap_bytes(at, inside, changed, value, compare)
+                          : apply_bytes(op, at, inside, value);
 }

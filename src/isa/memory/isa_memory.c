@@ -406,25 +406,50 @@ static void step_scalar_load(IsaWave *w, const IsaInstr *i) {
 
 /* ---- atomics ---- */
 
-typedef struct AtomicArgs {
-  const IsaArg *data;
-  int bytes;
-} AtomicArgs;
-
 static uint64_t atomic_data(const IsaWave *w, const IsaArg *data, int lane, int first, int bytes) {
   uint64_t v = w->v[data->index + first][lane];
   return bytes == 8 ? v | (uint64_t)w->v[data->index + first + 1][lane] << 32 : v;
 }
 
+/* The bytes of the word that are in a range, one bit for each. */
+static unsigned bytes_in(const IsaRange *r, uint64_t at) {
+  unsigned inside = 0;
+  for (unsigned b = 0; r->writable && b < 4; b++)
+    if (contains(r, at + b, 1)) inside |= 1u << b;
+  return inside;
+}
+
+/* Bytes outside of the launch's memory may share a word with an element that is updated, if they are
+ * not changed. Returns the launch's bytes of the word; 0: there are none, or others are changed. */
+static unsigned shared_word(const IsaWave *w, uint64_t at, unsigned changed) {
+  const IsaLaunch *l = w->group->launch;
+  const IsaRange *last = w->group->last;
+  if ((last && contains(last, at, 4)) || at % 4 || !isa_atomic_splits(changed)) return 0;
+  for (int n = 0; n < l->nranges; n++) {
+    unsigned inside = bytes_in(&l->ranges[n], at);
+    if (inside && inside != 15 && !(changed & ~inside)) return inside;
+  }
+  return 0;
+}
+
 /* param: bytes, operation, 0, takes a value to compare with. The data of a comparison follows the
- * new value. */
-static void atomic_lane(IsaWave *w, const IsaInstr *i, const IsaArg *data, int lane, uint8_t *at) {
-  int bytes = i->row->param[0], words = bytes / 4;
-  uint64_t value = atomic_data(w, data, lane, 0, bytes);
+ * new value. False after reporting. */
+static bool atomic_lane(IsaWave *w, const IsaInstr *i, const IsaArg *data, int lane, uint64_t at) {
+  int bytes = i->row->param[0], words = bytes / 4, op = i->row->param[1];
+  uint64_t value = atomic_data(w, data, lane, 0, bytes), before;
   uint64_t compare = i->row->param[3] ? atomic_data(w, data, lane, words, bytes) : 0;
-  uint64_t before = isa_atomic(i->row->param[1], at, bytes, value, compare);
+  unsigned changed = isa_atomic_changes(op, bytes, value, compare);
+  unsigned inside = bytes == 4 && changed != 15 ? shared_word(w, at, changed) : 0;
+  if (inside) {
+    before = isa_atomic_part(op, (uint8_t *)(uintptr_t)at, inside, value, compare);
+  } else {
+    uint8_t *to = isa_memory(w, lane, at, (uint32_t)bytes, true);
+    if (!to || !isa_atomic_aligned(w, lane, to, bytes)) return false;
+    before = isa_atomic(op, to, bytes, value, compare);
+  }
   for (int n = 0; i->nd && n < words; n++)
     w->v[i->d[0].index + n][lane] = (uint32_t)(before >> 32 * n);
+  return true;
 }
 
 static void end_atomic(IsaWave *w, const IsaInstr *i) {
@@ -437,9 +462,7 @@ static void step_global_atomic(IsaWave *w, const IsaInstr *i) {
   addresses(w, i, &i->s[0], &i->s[2], at);
   for (int l = 0; l < w->k->lanes; l++) {
     if (!(exec >> l & 1)) continue;
-    uint8_t *to = isa_memory(w, l, at[l], (uint32_t)bytes_of(i), true);
-    if (!to || !isa_atomic_aligned(w, l, to, bytes_of(i))) return;
-    atomic_lane(w, i, &i->s[1], l, to);
+    if (!atomic_lane(w, i, &i->s[1], l, at[l])) return;
   }
   end_atomic(w, i);
 }
@@ -452,13 +475,11 @@ static void step_buffer_atomic(IsaWave *w, const IsaInstr *i) {
   IsaInstr with = *i;
   with.nd = i->returns, with.d[0] = i->s[0];
   for (int l = 0; l < w->k->lanes; l++) {
-    bool outside;
     if (!(exec >> l & 1)) continue;
-    uint8_t *to = buffer_at(w, &b, l, buffer_offset(w, i, &i->s[1], l), (uint32_t)bytes_of(i), true,
-                            &outside);
-    if (!to && !outside) return;
-    if (to && !isa_atomic_aligned(w, l, to, bytes_of(i))) return;
-    if (to) atomic_lane(w, &with, &i->s[0], l, to);
+    uint64_t offset = buffer_offset(w, i, &i->s[1], l), bytes = (uint64_t)bytes_of(i);
+    if (wraps(w, l, offset, (uint32_t)bytes)) return;
+    if (offset + b.scalar + bytes > b.records) continue;
+    if (!atomic_lane(w, &with, &i->s[0], l, b.base + b.scalar + offset)) return;
   }
   end_atomic(w, &with);
 }

@@ -37,7 +37,6 @@ typedef struct EmuModule {
   AmdImage image;
   IsaKernel *kernel;
   const AmdKernelNote *note;
-  bool updates_words; /* atomically, by comparing them: so LLVM updates 8 and 16 bits */
 } EmuModule;
 
 static EmuState *state_of(Device *d) { return d->state; }
@@ -80,13 +79,6 @@ static bool emu_facts(Device *d, int index, DeviceFacts *out, const DeviceReport
 
 /* ---- code ---- */
 
-static bool updates_words(const IsaKernel *k) {
-  uint64_t at;
-  for (int i = 0; i < isa_instructions(k); i++)
-    if (strstr(isa_text(k, i, &at), "_atomic_cmpswap")) return true;
-  return false;
-}
-
 static bool decode(EmuModule *m, const char *entry, const char **error) {
   IsaImage code;
   LlvmDisassembler d;
@@ -100,7 +92,6 @@ static bool decode(EmuModule *m, const char *entry, const char **error) {
   m->kernel = isa_decode(m->arena, &code, llvm_disassemble, &d, error);
   llvm_disassemble_close(&d);
   m->note = amd_note_find(&m->image.note, entry);
-  m->updates_words = m->kernel && updates_words(m->kernel);
   return m->kernel != NULL;
 }
 
@@ -155,9 +146,8 @@ static void add_range(Ranges *r, const char *name, const void *at, uint64_t byte
     r->at[r->n++] = (IsaRange){name, (uint64_t)(uintptr_t)at, bytes, writable};
 }
 
-/* From the lowest element to the highest; strides may be negative. `words`: parts of a word are
- * accessed with the rest of it. */
-static void add_tensor(Ranges *r, const char *name, const wv_tensor *t, bool words) {
+/* From the lowest element to the highest; strides may be negative. */
+static void add_tensor(Ranges *r, const char *name, const wv_tensor *t) {
   int64_t first = 0, last = 0, stride = 1;
   int bits = 0;
   wv_dtype_name(t->dtype, &bits, NULL);
@@ -171,7 +161,6 @@ static void add_tensor(Ranges *r, const char *name, const wv_tensor *t, bool wor
   bits = bits == 1 || bits == 6 ? 8 : bits; /* in memory these are bytes */
   int64_t low = first * bits / 8, high = ((last + 1) * bits + 7) / 8;
   uintptr_t from = (uintptr_t)t->data + (uintptr_t)low, to = (uintptr_t)t->data + (uintptr_t)high;
-  if (words) from &= ~(uintptr_t)3, to = (to + 3) & ~(uintptr_t)3;
   add_range(r, name, (const void *)from, to - from, true);
 }
 
@@ -179,7 +168,7 @@ static void find_ranges(EmuState *s, const DeviceLaunch *l, Ranges *r) {
   const EmuModule *m = l->code->module;
   r->n = 0;
   for (int i = 0; i < l->ngiven; i++)
-    if (l->given[i].tensor) add_tensor(r, l->params[i].name, l->given[i].tensor, m->updates_words);
+    if (l->given[i].tensor) add_tensor(r, l->params[i].name, l->given[i].tensor);
   uint64_t args = ((uint64_t)l->code->variant->arg_bytes + 15) & ~UINT64_C(15); /* loads are wide */
   add_range(r, "the arguments", l->packed, args, false);
   add_range(r, "the code object", m->image.memory, m->image.size, false);
