@@ -68,7 +68,7 @@ def combine(case, v):
     """An output with other dimensions than the value, or an atomic; False: not possible."""
     r, name = case.r, f"%o{len(case.outputs)}"
     lacks = [d for d in "MN" if d not in v.dims]
-    if v.dtype not in ("i32", "f32") or is_observed(case, v):
+    if v.dtype == "i1" or is_observed(case, v):
         return False  # each thread would act on its own
     spread = bool(lacks) and r.random() < 0.5
     order = (*v.dims, *lacks) if spread else v.dims
@@ -83,7 +83,7 @@ def combine(case, v):
         order = tuple("T" if d == row else d for d in order)
     most = v.most * case.size["M"] * case.size["N"]
     ops = list(ATOMIC) if most <= EXACT[v.dtype] else ["atomic_min", "atomic_max"]
-    op = r.choice(ops + (list(BITWISE) if v.dtype == "i32" else []) + ([SWAP] if not table else []))
+    op = r.choice(ops + (list(BITWISE) if v.dtype[0] != "f" else []) + ([SWAP] if not table else []))
     case.how[name] = (op, table, place)
     case.outputs.append((name, order, v))
     return True
