@@ -90,3 +90,28 @@ def test_no_lds_left(tmp_path, chip, lds):
     words = [WAVEC, str(tmp_path / "edge.wave"), "--target", chip, "--emit=asm"]
     asm = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert re.search(rf"group_segment_fixed_size:? {lds}\n", asm)
+
+
+SHIFTED = """kernel @shifted(%a: mem<M, f32>, %b: mem<M, K, f32, shared>, %c: mem<M, f32>)
+  workgroup M by 32 on 0; tile K by 4; wave M by 16; wave K by 1
+  hardware threads {lanes}, vector {{M: 32}}
+  bind M = 32; bind K = 9
+{{
+  %x = read %a
+  %sum = for K carry %s = %x {{
+    %y = read %b {{mapping = map 2 {{M: $index0, K: $index1 - 1}} -> {{M: $index0, K: $index1}}}}
+    %t = sum %y, %s {{dim = K}}
+    yield %t
+  }}
+  write %sum, %c
+}}
+"""
+
+
+@pytest.mark.parametrize("chip", LANES)
+def test_offsets_before_the_tensor(tmp_path, chip):
+    """LLVM 22 computes x + 3 as (x - 1) + 4, and makes the 4 a part of the instruction."""
+    path = tmp_path / "shifted.wave"
+    path.write_text(SHIFTED.format(lanes=LANES[chip]))
+    found = run(path, f"emu:{chip}")
+    assert found and found == run(path, f"sim:{chip}")

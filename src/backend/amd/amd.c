@@ -259,12 +259,13 @@ static bool emit_kernel(Kernel *k, const AmdOptions *o, Amd *amd, Arena *a, AmdK
   return true;
 }
 
-/* That a copy is not direct after all is known only after the first waits were written: then the
- * text is written again. */
+/* That a copy is not direct after all, or that offsets must be hidden, is known only after the first
+ * of them were written: then the text is written again. */
 bool amd_emit(Kernel *k, const TargetInfo *t, const AmdOptions *o, Arena *a, AmdKernel *out) {
   Amd amd = {.target = t, .llvm = o->llvm, .opening = {.arena = a}, .direct = has_direct(k)};
   Amd again = amd;
   if (!emit_kernel(k, o, &amd, a, out)) return false;
-  again.waits_all = true;
-  return !amd.around || emit_kernel(k, o, &again, a, out);
+  again.waits_all = amd.around;
+  again.hides = amd.negative && amd.splits;
+  return (!again.waits_all && !again.hides) || emit_kernel(k, o, &again, a, out);
 }

@@ -97,7 +97,7 @@ enum { BUFFER_IMM = 4096 };
  * offset and immediate must not wrap around in the instruction; the scalar offset, which is not
  * part of the comparison with the length, takes what is left of the immediate. LLVM makes a constant
  * in an offset the immediate without asking whether the rest is negative, so such offsets are
- * hidden. */
+ * hidden. If there are any, all are: LLVM computes x + 3 as (x - 1) + 4 if it needs x - 1, too. */
 static const char *buffer_offset(const Piece *x) {
   Llvm *p = x->p;
   const AmdAddress *a = &x->address;
@@ -105,7 +105,9 @@ static const char *buffer_offset(const Piece *x) {
   bool apart = a->counts && a->imm > 0;
   int64_t low = apart ? a->imm % BUFFER_IMM : 0, high = apart ? a->imm - low : 0;
   if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %" PRId64, near, a->imm);
-  if (!a->splits) near = amd_hidden(p, "i32", near);
+  if (!a->splits || p->amd->hides) near = amd_hidden(p, "i32", near);
+  p->amd->splits |= a->splits;
+  p->amd->negative |= !a->splits;
   if (x->test) near = llvm_let(p, "select i1 %s, i32 %s, i32 " AMD_NOWHERE, x->test, near);
   if (low) near = llvm_let(p, "add nuw i32 %s, %" PRId64, near, low);
   if (high) scalar = llvm_let(p, "add i32 %s, %" PRId64, scalar, high);

@@ -27,6 +27,9 @@ typedef struct Amd {
   const Sym **offset;  /* by value id: its expression without operands; NULL: not known yet */
   bool shares_tensors; /* barriers order accesses to tensors, not only to the LDS */
   bool all_buffers;    /* accesses without a mask go through buffers, too */
+  bool negative,
+      splits;       /* some offsets have a negative part; some have none, and were not hidden */
+  bool hides;       /* so all are hidden */
   const Op **first; /* by value id: an access at just this offset, without an immediate; or NULL */
 } Amd;
 

@@ -73,14 +73,13 @@ static const char *barrier_pointer(Llvm *p, const Op *op) {
   const char *type = arena_printf(p->arena, "[%d x target(\"amdgcn.named.barrier\", 0)]", NAMED);
   const Attr *member = op_attr(op, ATTR_member);
   const char *index = arena_printf(p->arena, "%d", (int)op_attr(op, ATTR_bar)->integer - 1);
-  llvm_declare(
-      p, arena_printf(p->arena, "@barriers = internal addrspace(3) global %s poison", type));
+  llvm_declare(p,
+               arena_printf(p->arena, "@barriers = internal addrspace(3) global %s poison", type));
   if (member) {
     const char *which = llvm_in_bits(p, llvm_number(p, op, member->sym), 32);
     index = llvm_let(p, "add i32 %s, %s", amd_uniform(p, which), index);
   }
-  return llvm_let(p, "getelementptr %s, ptr addrspace(3) @barriers, i32 0, i32 %s", type,
-                  index);
+  return llvm_let(p, "getelementptr %s, ptr addrspace(3) @barriers, i32 0, i32 %s", type, index);
 }
 
 /* The number of waves that meet; 0 after reporting that it cannot be told, or is too large. */
