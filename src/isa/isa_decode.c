@@ -390,6 +390,8 @@ IsaKernel *isa_decode(Arena *a, const IsaImage *image, IsaDisassemble *next, voi
   int bad = 0;
   if (!find_targets(k, &x, &bad))
     return *error = complain(a, k, k->code[bad].pc, k->code[bad].text, x.why), NULL;
+  for (int n = 0; n < k->n; n++)
+    k->has_named |= strcmp(k->code[n].row->name, "s_barrier_join") == 0;
   k->use = arena_alloc(a, (size_t)k->n + 1);
   return k;
 }

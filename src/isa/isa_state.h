@@ -152,6 +152,7 @@ struct IsaKernel {
   int lanes;       /* of a wave */
   bool is_fnuz;    /* fp8 without infinities and negative zero: gfx942 */
   bool is_1250;    /* offsets of lanes have a sign, buffers and VGPRs have larger numbers */
+  bool has_named;  /* barriers for some of the waves */
   bool keeps_high; /* 16-bit results keep the upper half of the register */
   IsaInstr *code;
   int n;
@@ -246,13 +247,12 @@ struct IsaWave {
 
 /* A word of LDS, or a byte: the wave that wrote it last, and the one that has read it since. */
 typedef struct IsaShadow {
-  uint32_t number;                /* of the write, by `counter` */
-  uint32_t wrote, read;           /* epochs + 1; 0: never */
-  uint32_t write_time, read_time; /* IsaGroup.time */
-  uint8_t writer, reader;         /* waves; ISA_MANY: several */
+  uint32_t number;        /* of the write, by `counter` */
+  uint32_t wrote, read;   /* epochs + 1; 0: never */
+  uint32_t write_time;    /* IsaGroup.time */
+  uint8_t writer, reader; /* waves; ISA_MANY: several */
   uint8_t counter;
   uint8_t readers; /* as `reader`, of all epochs since IsaGroup.run */
-  uint8_t latest;  /* the wave that read it last */
   bool is_split;   /* of a word: its bytes count */
   bool is_atomic;  /* the last write */
 } IsaShadow;
@@ -273,6 +273,8 @@ struct IsaGroup {
   uint32_t lds_bytes;
   IsaShadow *shadow; /* of words */
   IsaShadow *bytes;  /* of split words */
+  uint32_t *reads;   /* if there are named barriers: of each shadow and wave, the time + 1 of the
+                      * wave's last read in the epoch `IsaShadow.read`; 0: none */
   IsaWave *waves;
   int nwaves;
   int barrier;   /* the instruction that ended the last epoch; -1: waves waited at several */

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wave_lang import LaunchError, _wave
+from wave_lang import LaunchError, SimulationError, _wave
 from wave_lang.testing import simulate
 
 THREADS, GROUPS = 256, 3
@@ -210,3 +210,44 @@ def test_missing_waits_are_reported(text):
 def test_refused(target, change, said):
     with pytest.raises(_wave.CompileError, match=rf"E0601.*{said}"):
         Compiled(PAIRS.replace(*change), target)
+
+
+# Three waves read what the last one has written, and it writes there again: it waits for the others
+# before that, or only for the one that reads last.
+READERS = """thread kernel @readers(%a: mem<N, i32>, %b: mem<N, i32>)
+  launch grid (1) block (128) wave 32 shared 256; bind N = 128
+{
+  %s = alloc {base = 0} : mem<64, TYPE, shared>
+  %t = expr $T0 : i32
+  %u = expr Mod($T0, 32) : i32
+  %x = load %a, %t : i32
+  %c = cast %x : TYPE
+  %last = expr $T0 >= 96 : i1
+  store %c, %s, %u, %last
+  shared_barrier
+  %v = load %s, %u : TYPE
+  %w = cast %v : i32
+  store %w, %b, %t
+  if ($T0 >= FIRST) {
+    barrier named {bar = 1, count = COUNT}
+  }
+  store %c, %s, %u, %last
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i16", "i8"])
+@pytest.mark.parametrize("first", [0, 32, 64])
+def test_every_reader_counts(first, dtype):
+    text = READERS.replace("FIRST", str(first)).replace("COUNT", str(128 - first))
+    kernel = Compiled(text.replace("TYPE", dtype))
+    a = np.arange(128, dtype="i4")
+    b = np.zeros_like(a)
+    if first == 0:
+        kernel(a, b)
+        np.testing.assert_array_equal(b, np.tile(a[96:], 4))
+        return
+    with pytest.raises(LaunchError, match="is written, which another wave read without a barrier"):
+        kernel(a, b)
+    with pytest.raises(SimulationError):
+        simulate(text.replace("TYPE", dtype), a, b, target="sim:gfx1250")

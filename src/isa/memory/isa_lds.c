@@ -6,8 +6,8 @@
  * which another wave read it. A shadow for each word of LDS knows its last write and its last read;
  * once a part of a word is accessed, each of its bytes has a shadow.
  *
- * Within an epoch, named barriers order accesses too (isa_named.c). If several waves have read a
- * word since then, only the last of them is compared with a wave that overwrites it. */
+ * Within an epoch, named barriers order accesses too (isa_named.c). They need not order all readers
+ * of a word before a wave that overwrites it, so the time of each wave's last read is kept. */
 #include <stdio.h>
 #include <string.h>
 
@@ -75,23 +75,41 @@ static bool check_writer(IsaWave *w, int lane, uint32_t at, const IsaShadow *s) 
   return true;
 }
 
+/* The times at which the waves read a word or a byte. */
+static uint32_t *reads_of(const IsaGroup *g, const IsaShadow *s) {
+  size_t words = g->lds_bytes / 4 + 2;
+  bool is_byte = s >= g->bytes && s < g->bytes + g->lds_bytes + 8;
+  size_t which = is_byte ? words + (size_t)(s - g->bytes) : (size_t)(s - g->shadow);
+  return g->reads + which * (size_t)g->nwaves;
+}
+
+static void note_read(IsaWave *w, const IsaShadow *s) {
+  IsaGroup *g = w->group;
+  uint32_t *reads = reads_of(g, s);
+  if (s->read != w->epoch + 1) memset(reads, 0, sizeof *reads * (size_t)g->nwaves);
+  reads[w->index] = g->time + 1;
+}
+
 static bool check_read(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
   if (s->wrote && !check_writer(w, lane, at, s)) return false;
   bool is_recent = s->read && s->read - 1 >= w->group->run;
   s->readers = is_recent && s->readers != w->index ? ISA_MANY : (uint8_t)w->index;
   bool shared = s->read == w->epoch + 1 && s->reader != w->index;
+  if (w->group->reads) note_read(w, s);
   s->reader = shared ? ISA_MANY : (uint8_t)w->index;
   s->read = w->epoch + 1;
-  s->latest = (uint8_t)w->index;
-  s->read_time = w->group->time;
   return true;
 }
 
 /* Has another wave read it in this epoch, and not met this one since? */
 static bool is_being_read(const IsaWave *w, const IsaShadow *s) {
+  const IsaGroup *g = w->group;
   if (s->read != w->epoch + 1 || s->reader == w->index) return false;
-  if (s->latest == w->index) return !w->group->time;
-  return !isa_has_met(w, s->latest, s->read_time);
+  if (!g->reads) return true;
+  const uint32_t *reads = reads_of(g, s);
+  for (int n = 0; n < g->nwaves; n++)
+    if (n != w->index && reads[n] && !isa_has_met(w, n, reads[n] - 1)) return true;
+  return false;
 }
 
 static bool check_write(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
@@ -139,7 +157,11 @@ static bool check_shadow(IsaWave *w, const LdsAccess *x, uint32_t at, IsaShadow 
 static void split_word(IsaGroup *g, uint32_t word) {
   IsaShadow *s = &g->shadow[word];
   if (s->is_split) return;
-  for (int b = 0; b < 4; b++) g->bytes[4 * word + (uint32_t)b] = *s;
+  for (uint32_t b = 4 * word; b < 4 * word + 4; b++) {
+    g->bytes[b] = *s;
+    if (g->reads)
+      memcpy(reads_of(g, &g->bytes[b]), reads_of(g, s), sizeof *g->reads * (size_t)g->nwaves);
+  }
   s->is_split = true;
 }
 
