@@ -24,13 +24,26 @@ void isa_named_signal(IsaWave *w, uint32_t which, uint32_t members) {
   if (members) b->members = members;
   if (!b->members)
     return isa_fault(w, ISA_BARRIER, -1, "barrier %u is signalled, which has no members", which);
-  memcpy(w->arrived, w->done, sizeof w->done);
   if ((uint32_t)w->joined == which) w->phase = b->phase + 1;
   w->met[w->index % ISA_WAVES] = ++g->time;
+  IsaSignal *s = &w->signals[w->nsignals++ % ISA_SIGNALS];
+  s->time = g->time;
+  memcpy(s->done, w->done, sizeof w->done);
   learn(b->met, w->met);
   if (++b->signals < b->members) return;
   b->signals = 0;
   b->phase++;
+}
+
+/* The signal may be older than those that are kept: then the oldest of them is taken. */
+const IsaDone *isa_named_done(const IsaWave *w, const IsaWave *other) {
+  uint32_t kept = other->nsignals < ISA_SIGNALS ? other->nsignals : ISA_SIGNALS;
+  const IsaSignal *s = NULL;
+  for (uint32_t n = 0; n < kept; n++) {
+    s = &other->signals[(other->nsignals - 1 - n) % ISA_SIGNALS];
+    if ((int32_t)(w->met[other->index] - s->time) >= 0) break;
+  }
+  return s ? s->done : other->done;
 }
 
 void isa_named_wait(IsaWave *w) {

@@ -184,6 +184,14 @@ typedef struct IsaDone {
   int by;
 } IsaDone;
 
+/* What had been waited for when a wave signalled a named barrier. */
+typedef struct IsaSignal {
+  uint32_t time; /* IsaGroup.time */
+  IsaDone done[ISA_COUNTERS];
+} IsaSignal;
+
+enum { ISA_SIGNALS = 16 };
+
 /* The last atomic operation on LDS of an epoch (+ 1; 0: none). */
 typedef struct IsaUpdate {
   uint32_t epoch, number;
@@ -236,8 +244,9 @@ struct IsaWave {
   uint32_t phase;                   /* of that barrier, when the wave signalled it last; + 1 */
   uint32_t met[ISA_WAVES];          /* of each wave: what it did before this time is ordered
                                      * before what this wave does */
-  IsaDone arrived[ISA_COUNTERS];    /* `done` when it last signalled a named barrier */
-  IsaUpdate updates[2];             /* of the last even and odd epoch */
+  IsaSignal signals[ISA_SIGNALS];   /* the last ones to named barriers; a ring */
+  uint32_t nsignals;
+  IsaUpdate updates[2]; /* of the last even and odd epoch */
   uint64_t executed;
   uint8_t *scratch;                      /* private memory, lane by lane */
   bool *blank;                           /* words of it, lane by lane, that hold nothing yet */
@@ -378,6 +387,8 @@ void isa_named_wait(IsaWave *w);
 /* Lets waves whose barriers are complete continue; false: there are none. */
 bool isa_named_release(IsaGroup *g);
 void isa_named_stuck(IsaWave *w); /* reports what it waits for */
+/* What `other` had waited for when it last signalled, as far as this wave knows. */
+const IsaDone *isa_named_done(const IsaWave *w, const IsaWave *other);
 /* Has the wave met `other` at a named barrier since that time? */
 static inline bool isa_has_met(const IsaWave *w, int other, uint32_t time) {
   return other < ISA_WAVES && (int32_t)(w->met[other] - time) > 0;

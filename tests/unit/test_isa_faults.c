@@ -88,7 +88,19 @@ typedef struct Case {
        "ds_write_b16 v1, v0", __VA_ARGS__)
 #define ATOMICS(...) GFX9("v_mov_b32_e32 v1, 16", "ds_add_u32 v1, v0", __VA_ARGS__)
 
+/* One wave writes and signals barrier 1, for which the other waits before it reads; then it signals
+ * barrier 2. Where does it wait for its store? */
+#define TWO_SIGNALS(before, after)                                                                 \
+  GFX9("v_readfirstlane_b32 s4, v0", "v_and_b32_e32 v1, 31, v0", "v_lshlrev_b32_e32 v1, 2, v1",    \
+       "s_mov_b32 m0, 0x20001", "s_cmp_lg_u32 s4, 0", "s_cbranch_scc1 7", "ds_store_b32 v1, v0",   \
+       before, "s_barrier_signal m0", after, "s_mov_b32 m0, 0x10002", "s_barrier_signal m0",       \
+       "s_endpgm", "s_barrier_join m0", "s_barrier_signal m0", "s_barrier_wait 1",                 \
+       "ds_load_b32 v3, v1")
+
 static const Case fault_cases[] = {
+    {"gfx1250", TWO_SIGNALS("s_wait_dscnt 0x0", "s_nop 0"), ISA_OK, ""},
+    {"gfx1250", TWO_SIGNALS("s_nop 0", "s_wait_dscnt 0x0"), ISA_EARLY,
+     "wave 0 did not wait for its store before the barrier"},
     {"gfx942", GFX9("v_mov_b32_e32 v1, 0", "s_barrier"), ISA_OK, ""},
     {"gfx942", GFX9("s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_mov_b32 s4, s2"), ISA_EARLY,
      "s2 is touched before a wait for `s_load_dwordx2"},

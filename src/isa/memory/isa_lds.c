@@ -52,7 +52,7 @@ static bool report_early(IsaWave *w, int lane, uint32_t at, int writer, const ch
 /* The last write was made by a wave that this one has met since at a named barrier. */
 static bool check_met(IsaWave *w, int lane, uint32_t at, const IsaShadow *s) {
   const IsaWave *writer = &w->group->waves[s->writer];
-  if (isa_is_done(w, &writer->arrived[s->counter], s->number)) return true;
+  if (isa_is_done(w, &isa_named_done(w, writer)[s->counter], s->number)) return true;
   return report_early(w, lane, at, s->writer, s->counter == ISA_DS ? "store" : "copy");
 }
 
