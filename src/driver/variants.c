@@ -296,3 +296,11 @@ Kernel *variant_kernel(Kernel *k, const Variant *v) {
     add_row(copy, (Constraint){.kind = CONSTRAINT_assume, .at = k->at, .assume = {v->assume[i]}});
   return copy;
 }
+
+Kernel *variant_first(Kernel *k, const TargetChoice *t, Arena *a) {
+  LaunchSymbols symbols;
+  Artefact *art = ARENA_NEW(a, Artefact);
+  if (t->simulated || !launch_symbols(k, a, art, &symbols)) return kernel_clone(k);
+  Variants all = variants_plan(&symbols, false, t->machine->vendor != VENDOR_HOST);
+  return variant_kernel(k, &all.at[0]);
+}

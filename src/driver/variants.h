@@ -3,6 +3,7 @@
 #define WV_VARIANTS_H
 
 #include "driver/launch_code.h"
+#include "target/target.h"
 
 typedef struct Variant {
   const char *facts; /* for display */
@@ -26,5 +27,8 @@ Variants variants_plan(const LaunchSymbols *s, bool is_decided, bool narrow);
 
 /* A copy of the kernel with the variant's facts in its header. */
 Kernel *variant_kernel(Kernel *k, const Variant *v);
+/* Of the variant that is compiled first for a device; what the simulator runs is the kernel
+ * itself. */
+Kernel *variant_first(Kernel *k, const TargetChoice *t, Arena *a);
 
 #endif

@@ -79,15 +79,6 @@ bool wv_proof_get(const wv_proof *p, int i, wv_proof_row *out) {
 
 /* ---- schedules ---- */
 
-/* What is compiled first for a device; what the simulator runs is the kernel itself. */
-static Kernel *first_variant(Kernel *k, const TargetChoice *t, Arena *a) {
-  LaunchSymbols symbols;
-  Artefact *art = ARENA_NEW(a, Artefact);
-  if (t->simulated || !launch_symbols(k, a, art, &symbols)) return kernel_clone(k);
-  Variants all = variants_plan(&symbols, false, t->machine->vendor != VENDOR_HOST);
-  return variant_kernel(k, &all.at[0]);
-}
-
 /* Predicts times where that is possible: for a kernel with layouts, on a machine with lanes. */
 static void print_timed(StrBuf *out, const Kernel *written, Kernel *k, const TargetInfo *t,
                         Arena *a) {
@@ -108,7 +99,7 @@ static bool print_schedule(StrBuf *out, Kernel *k, const TargetChoice *t, Arena 
   bool is_decided = kernel_constraint(k, CONSTRAINT_machine, NULL) != NULL;
   bool lanes = !target_has(t->machine, FEATURE_REGISTER_TILES);
   PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "sync" : "mask"};
-  Kernel *copy = is_decided ? k : first_variant(k, t, a);
+  Kernel *copy = is_decided ? k : variant_first(k, t, a);
   bool ok = is_decided || passes_run(copy, &o);
   if (ok) print_timed(out, k, copy, t->machine, a);
   if (copy != k) kernel_free(copy);
