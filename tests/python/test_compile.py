@@ -13,7 +13,7 @@ import wave_lang.kernel.wave as tkw
 from kernel_utils import run_python
 from wave_lang import CompileError, SchedulingType, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import *
-from wave_lang.kernel.wave import cache, wave_schedule
+from wave_lang.kernel.wave import cache
 from wave_lang.kernel.wave.machine import devices
 from wave_lang.kernel.wave.utils import general_utils, run_utils
 from wave_lang.kernel.wave.utils.classes import CoalescingType
@@ -197,7 +197,10 @@ def test_printing(capsys, tmp_path):
 
 def test_buffers_are_a_row_of_the_header():
     assert "stages 3" in compile_scale(multi_buffer_count=3).asm
-    assert "stages 0" in compile_scale(schedule=SchedulingType.PREFETCH).asm
+    kinds = {"PREFETCH": 2, "FOUR_STAGE": 4, "GEMM_FOUR_STAGE": 4, "MODULO": 0}
+    kinds |= {"MODULO_MULTI_BUFFERED": 0, "PREFETCH_ATTENTION": 0}
+    for kind, n in kinds.items():
+        assert f"stages {n}" in compile_scale(schedule=SchedulingType[kind]).asm
     assert "stages" not in compile_scale(schedule=SchedulingType.MANUAL).asm
     assert "stages" not in compile_scale().asm
 
@@ -241,86 +244,6 @@ def test_the_cache_forgets_the_oldest(fresh_cache, monkeypatch):
         compile_scale(factor)
     compile_scale(1.0)
     assert len(fresh_cache.session_cache) == 2 and fresh_cache.cache_hits == 0
-
-
-# ---- schedules -------------------------------------------------------------------------------
-
-
-@wave_schedule.wave_schedule()
-def schedule():
-    loop = tkw.get_node_by_tag("k_loop")
-    reads = tkw.get_node_by_tag("read_a")
-    copies = tkw.filter_nodes(reads, node_type=tkw.GatherToLDS)
-    loads = tkw.filter_nodes(reads, node_type=tkw.Read)
-    products = tkw.get_node_by_tag_and_type("mma", tkw.MMA)
-    pipeline = tkw.pipeline(loop, eliminate_epilogue=True)
-    with pipeline as p:
-        p.set_stage([(copies,), ()])
-        p.set_stage([(loads,), (products,)])
-    loads = tkw.filter_nodes(loads, subgraph=pipeline.KERNEL) + tkw.filter_nodes(copies)
-    first, second = tkw.partition_by_dim(loads, dim=M, num_partitions=2)
-    shared, other = tkw.partition_by_address_space(loads, SHARED_ADDRESS_SPACE)
-    clusters = [
-        tkw.cluster(
-            [
-                first,
-                tkw.SchedulingBarrier([]),
-                tkw.SetWavePrio(1),
-                products[:2],
-                tkw.SetWavePrio(0),
-                tkw.WorkgroupBarrier(),
-            ]
-        ),
-        tkw.cluster(
-            [
-                second,
-                tkw.MemoryCounterWait(load=0),
-                tkw.MemoryCounterWaitBarrier(load=0, ds=0),
-                other,
-                tkw.SharedMemoryBarrierSignal(-1, ds_wait=False),
-                tkw.SharedMemoryBarrierWait(-1),
-                tkw.TensorCounterWait(0),
-            ]
-        ),
-    ]
-    mixed = tkw.interleave_operations(
-        base_ops=products,
-        interleaved_ops=[first, shared],
-        intervals=[1, 2],
-        start_offsets=[0, 1],
-        start_after_groups=[[], [0]],
-    )
-    tkw.insert_before(pipeline.KERNEL, tkw.SharedMemoryBarrier())
-    tkw.insert_after(pipeline.PROLOGUE, tkw.SharedMemoryBarrier())
-    tkw.insert_at_start(pipeline.EPILOGUE, tkw.SharedMemoryBarrier())
-    tkw.insert_at_end(pipeline.KERNEL, tkw.SetWavePrio(0))
-    tkw.insert_cond_barrier_before(THREAD_0 < 64, pipeline.KERNEL)
-    tkw.insert_cond_barrier_after(THREAD_0 < 64, pipeline.KERNEL)
-    tkw.reorder_graph(pipeline.KERNEL, clusters + [mixed])
-    tkw.unroll(pipeline.KERNEL, 2)
-    tkw.get_node_by_tag_and_iteration("read_a", iteration=1)
-    tkw.stagger(pipeline.KERNEL)
-    hardware = tkw.get_hardware_constraint()
-    assert hardware.threads_per_wave == 64 and hardware.waves_per_block == (4, 1, 1)
-    assert hardware.threads_per_block == (256, 1, 1)
-    assert hardware.wave_id.subs({THREAD_0: 130, THREAD_1: 0, THREAD_2: 0}) == 2
-    assert hardware.lane_id.subs({THREAD_0: 130, THREAD_1: 1, THREAD_2: 0}) == 2
-
-
-def test_schedules_are_recorded_and_change_nothing():
-    options = WaveCompileOptions(subs=SIZES, target="eval", schedule=SchedulingType.MANUAL)
-    kernel = scale_kernel()
-    kernel.constraints.append(tkw.WaveConstraint(N, BN / 4))
-    compiled = wave_compile(options, kernel, schedule)
-    assert kernel.constraints[0].waves_per_block is None  # never changed by a compile
-    names = [step[0] for step in compiled.schedule.steps]
-    assert names[0] == "get_node_by_tag" and "reorder_graph" in names and "pipeline" in names
-    check_scale(compiled)
-
-
-def test_schedule_ops_belong_in_schedules():
-    with pytest.raises(RuntimeError, match="wave_schedule"):
-        tkw.get_node_by_tag("x")
 
 
 # ---- other entry points ----------------------------------------------------------------------

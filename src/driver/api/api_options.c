@@ -1,4 +1,5 @@
 /* api_options.c: options of a compile by name, through wave.h. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/strbuf.h"
 #include "driver/api/api.h"
 #include "driver/options/options.h"
+#include "ir/schedule/schedule.h"
 
 static const char *machines_text(unsigned on) {
   static const char *const names[] = {
@@ -102,6 +104,14 @@ static int64_t row_value(const wv_options *o, const OptionInfo *row) {
   return row->is_number ? strtoll(value, NULL, 10) : strcmp(value, "True") == 0;
 }
 
+/* Of a SchedulingType, which has the names of schedule.def in capitals; 0: as many as are useful. */
+static int kind_slots(const char *value) {
+  char kind[32] = {0};
+  for (size_t i = 0; value && value[i] && i + 1 < sizeof kind; i++)
+    kind[i] = (char)tolower((unsigned char)value[i]);
+  return schedule_kind_depth(kind);
+}
+
 /* The rows of the header that options request. */
 static bool add_rows(wv_kernel *k, const wv_options *o) {
   enum { MOST = 12 };
@@ -111,7 +121,7 @@ static bool add_rows(wv_kernel *k, const wv_options *o) {
   const wv_option *schedule = option_given(o, "schedule");
   if (slots && slots->value) add_row(k, o, "stages", strtoll(slots->value, NULL, 10), rows, &n);
   else if (schedule && !option_is(o, "schedule", "MANUAL"))
-    add_row(k, o, "stages", 0, rows, &n); /* a pipeline, as deep as is useful */
+    add_row(k, o, "stages", kind_slots(schedule->value), rows, &n);
   const OptionInfo *row;
   for (int i = 0; (row = option_at(i)); i++)
     if (row->off && option_is(o, row->name, "False") && n < MOST)

@@ -41,6 +41,8 @@ static inline bool schedule_is_row(const Constraint *c) {
 const char *schedule_target(const Constraint *row); /* after `on`; NULL: all machines */
 bool schedule_is_for(const Constraint *row, const TargetInfo *t);
 const OpNames *schedule_ops(const Constraint *row); /* that it names; NULL: a `schedule` row */
+/* The stages that a kind of schedule.def means; 0: any number. */
+int schedule_kind_depth(const char *kind);
 int schedule_depth(const Constraint *row);          /* of a `schedule` row; 0: not pinned */
 bool kernel_has_schedule(const Kernel *k);
 

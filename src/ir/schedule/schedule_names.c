@@ -28,7 +28,7 @@ bool schedule_is_for(const Constraint *row, const TargetInfo *t) {
   return !prefix || strncmp(t->name, prefix, strlen(prefix)) == 0;
 }
 
-int schedule_depth(const Constraint *row) {
+int schedule_kind_depth(const char *kind) {
   static const struct {
     const char *name;
     int depth;
@@ -36,10 +36,13 @@ int schedule_depth(const Constraint *row) {
 #define SCHEDULE_KIND(name, depth, doc) {#name, depth},
 #include "ir/schedule/schedule.def"
   };
-  if (row->schedule.depth) return row->schedule.depth;
-  for (size_t i = 0; row->schedule.how && i < WV_LEN(kinds); i++)
-    if (strcmp(kinds[i].name, row->schedule.how) == 0) return kinds[i].depth;
+  for (size_t i = 0; kind && i < WV_LEN(kinds); i++)
+    if (strcmp(kinds[i].name, kind) == 0) return kinds[i].depth;
   return 0;
+}
+
+int schedule_depth(const Constraint *row) {
+  return row->schedule.depth ? row->schedule.depth : schedule_kind_depth(row->schedule.how);
 }
 
 bool kernel_has_schedule(const Kernel *k) {

@@ -11,8 +11,10 @@ class SchedulingType(Enum):
 
     NONE = 0x00
     MODULO = 0x10
+    MODULO_MULTI_BUFFERED = 0x11  # an older name: buffers are counted for every kind
     PREFETCH = 0x20
     FOUR_STAGE = 0x21
+    GEMM_FOUR_STAGE = FOUR_STAGE
     PREFETCH_ATTENTION = 0x22
     MANUAL = 0x30
 
