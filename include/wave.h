@@ -439,6 +439,77 @@ WV_API char *wv_schedule(wv_kernel *k, const char *target);
  * shown in diagnostics. False after reporting: rows that do not fit the kernel (E0217). */
 WV_API bool wv_kernel_schedule(wv_kernel *k, const char *name, const char *text);
 
+/* ---- schedule functions (docs/schedules.md) -------------------------------------------------- */
+
+/* What a schedule function selects and asks for. Nodes are numbered from 0, one for each instruction
+ * of an op with a tag; lists of them live as long as the construct. All calls return false (or -1)
+ * after reporting at `at`. */
+typedef struct wv_construct wv_construct;
+typedef struct wv_nodes {
+  const int *at;
+  int n;
+} wv_nodes;
+
+/* For a kernel with all its rows, and a machine: `target` is NULL or a machine without waves for
+ * nodes of the kernel as it was written. `name` is that of the function. direct: tiles are copied to
+ * shared memory by one op, otherwise loaded and stored. Must be freed before the kernel. */
+WV_API wv_construct *wv_construct_open(wv_kernel *k, const char *name, const char *target,
+                                       bool direct, wv_place at);
+WV_API void wv_construct_free(wv_construct *c);
+
+typedef struct wv_node {
+  const char *name;    /* "read_a.load[K 0/2]" */
+  const char *op;      /* "read" */
+  const char *segment; /* "any", or in a pipelined loop "prologue", "kernel", "epilogue" */
+  int stage;           /* -1: not placed */
+  int unrolled;        /* which copy of an unrolled body */
+  int nparts;
+  wv_expr dims[4]; /* dimensions with several instructions, and which of them it is */
+  int parts[4];
+  wv_place at;
+} wv_node;
+/* Lives as long as the construct. */
+WV_API bool wv_construct_node(wv_construct *c, int node, wv_node *out);
+
+/* Selecting. `exact`: no other tags. `segment`, `type` (a class of the public package) and `unrolled`
+ * restrict a list; "any", NULL and -1 do not. */
+WV_API bool wv_construct_find(wv_construct *c, const char *const *tags, int n, bool exact,
+                              wv_place at, wv_nodes *out);
+WV_API bool wv_construct_filter(wv_construct *c, wv_nodes from, const char *segment,
+                                const char *type, int unrolled, wv_place at, wv_nodes *out);
+/* out[0]: in the space "global" or "shared"; out[1]: the others. */
+WV_API bool wv_construct_by_space(wv_construct *c, wv_nodes from, const char *space, wv_place at,
+                                  wv_nodes *out);
+WV_API bool wv_construct_by_dim(wv_construct *c, wv_nodes from, wv_expr dim, int parts, wv_place at,
+                                wv_nodes *out); /* `parts` lists */
+
+/* Stages: a pipeline has a number; each stage has a list for each cycle; wv_construct_close ends it.
+ * slots 0: the compiler decides. */
+WV_API int wv_construct_pipeline(wv_construct *c, wv_nodes loop, wv_place at);
+WV_API bool wv_construct_stage(wv_construct *c, int pipeline, const wv_nodes *cycles, int n,
+                               wv_place at);
+WV_API bool wv_construct_close(wv_construct *c, int pipeline, int slots, bool masked);
+/* With their copies in the prologue and the epilogue. */
+WV_API bool wv_construct_copies(wv_construct *c, wv_nodes from, wv_nodes *out);
+WV_API bool wv_construct_unroll(wv_construct *c, wv_nodes loop, int factor, wv_place at);
+
+/* Order. */
+typedef struct wv_interleaved {
+  wv_nodes ops;
+  int interval, offset;
+  wv_nodes after; /* numbers of groups that come before it */
+} wv_interleaved;
+WV_API bool wv_construct_interleave(wv_construct *c, wv_nodes base, const wv_interleaved *groups,
+                                    int n, wv_place at, wv_nodes *out);
+WV_API bool wv_construct_reorder(wv_construct *c, wv_nodes order, wv_place at);
+/* An op that is inserted: "WorkgroupBarrier". */
+WV_API bool wv_construct_hint(wv_construct *c, const char *type, wv_place at);
+WV_API bool wv_construct_stagger(wv_construct *c, wv_nodes loop, wv_place at);
+
+/* Adds rows to the kernel that say the same, as far as the machine can obey them, and one remark
+ * (R0616) about the rest. */
+WV_API bool wv_construct_apply(wv_construct *c);
+
 /* ---- running: the reference evaluator ------------------------------------------------------ */
 
 /* A tensor in host memory; strides count elements. */

@@ -22,6 +22,7 @@ COMPUTES = {
     "open_tiles.c": ONCE,
     "api_data.c": ONCE,
     "api_proof.c": ONCE,
+    "api_construct.c": ONCE,
     "fit.c": ONCE,
 }
 READS_MACHINE = {

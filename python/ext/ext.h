@@ -48,7 +48,7 @@ typedef struct PyState {
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
   PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
   PyTypeObject *program_type, *launchable_type, *variant_type, *resources_type, *device_type;
-  PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
+  PyTypeObject *report_type, *finding_type, *other_type, *cost_type, *construct_type;
   PyObject *compile_error, *simulation_error, *launch_error, *argument_error, *assert_error,
       *internal_error;
   unsigned long main_thread; /* the thread whose signals Python handles; 0: unknown */
@@ -319,6 +319,12 @@ void py_report_raise(PyObject *report); /* SimulationError, unless an exception 
 
 int py_proof_init(PyObject *module, PyState *st);
 PyObject *py_proof_of(PyState *st, wv_kernel *k);
+
+/* ---- py_construct.c: Construct ---- */
+
+int py_construct_init(PyObject *module, PyState *st);
+/* construct(name, target, direct, place) of a Kernel */
+PyObject *py_construct_open(PyState *st, PyObject *kernel, PyObject *args);
 
 /* ---- py_measured.c: pages of measurements ---- */
 

@@ -254,6 +254,10 @@ static PyObject *kernel_lower_as(PyObject *self, PyObject *args) {
   return py_options_lower(state_of(self), self_of(self), args);
 }
 
+static PyObject *kernel_construct(PyObject *self, PyObject *args) {
+  return py_construct_open(state_of(self), self, args);
+}
+
 static PyObject *kernel_compile_as(PyObject *self, PyObject *args) {
   return py_program_compile_as(state_of(self), self_of(self), args);
 }
@@ -275,6 +279,8 @@ static PyMethodDef kernel_methods[] = {
     {"report_undumped", kernel_report_undumped, METH_VARARGS,
      "report_undumped(options, place): a remark, or CompileError if options are strict, if it is "
      "compiled only when it is called."},
+    {"construct", kernel_construct, METH_VARARGS,
+     "construct(name, target, direct, place): what a schedule function works on -> Construct"},
     {"free_sizes", kernel_free_sizes_of, METH_NOARGS,
      "Tensors may disagree about dynamic symbols: the smallest size is used."},
     {"assume", kernel_assume, METH_O,

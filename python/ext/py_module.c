@@ -274,9 +274,9 @@ static int module_exec(PyObject *module) {
   if (intern_names(st) < 0 || py_error_init(module, st) < 0 || py_expr_init(module, st) < 0 ||
       py_dtype_init(module, st) < 0 || py_value_init(module, st) < 0 ||
       py_tracer_init(module, st) < 0 || py_kernel_init(module, st) < 0 ||
-      py_proof_init(module, st) < 0 || py_report_init(module, st) < 0 ||
-      py_program_init(module, st) < 0 || py_launch_init(module, st) < 0 ||
-      py_tables_init(module) < 0 || py_options_init(module) < 0)
+      py_proof_init(module, st) < 0 || py_construct_init(module, st) < 0 ||
+      py_report_init(module, st) < 0 || py_program_init(module, st) < 0 ||
+      py_launch_init(module, st) < 0 || py_tables_init(module) < 0 || py_options_init(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "__version__", wv_version());
 }
@@ -292,6 +292,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->note_type);
   Py_VISIT(st->param_type);
   Py_VISIT(st->proof_type);
+  Py_VISIT(st->construct_type);
   Py_VISIT(st->proof_row_type);
   Py_VISIT(st->program_type);
   Py_VISIT(st->launchable_type);
@@ -332,6 +333,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->note_type);
   Py_CLEAR(st->param_type);
   Py_CLEAR(st->proof_type);
+  Py_CLEAR(st->construct_type);
   Py_CLEAR(st->proof_row_type);
   Py_CLEAR(st->program_type);
   Py_CLEAR(st->launchable_type);

@@ -240,6 +240,87 @@ static void call_passes(Case *c) {
   wv_kernel_launch_shape(k);
 }
 
+/* Any list of nodes, most of which exist; `list` has LISTED entries. */
+static wv_nodes any_nodes(Case *c, int list[LISTED]) {
+  for (int i = 0; i < LISTED; i++) list[i] = below(c, 8) ? below(c, 12) : (int)any_number(c);
+  return (wv_nodes){below(c, 8) ? list : NULL, any_count(c)};
+}
+
+static const char *any_word(Case *c) {
+  static const char *const list[] = {"any",  "prologue",     "kernel",    "epilogue",
+                                     "Read", "GatherToLDS",  "MMA",       "WorkgroupBarrier",
+                                     "loop", "SetWavePrio",  "shared",    "global",
+                                     "r",    "TensorLoadTo", "BinaryPyOp"};
+  return below(c, 4) ? ANY(c, list) : any_text(c);
+}
+
+static void call_construct_lists(Case *c, wv_construct *s) {
+  int list[3][LISTED];
+  const char *tags[LISTED];
+  wv_nodes out[LISTED], from = any_nodes(c, list[0]);
+  wv_node node;
+  for (int i = 0; i < LISTED; i++) tags[i] = any_word(c);
+  wv_construct_find(s, below(c, 8) ? tags : NULL, any_count(c), below(c, 2), any_place(c), out);
+  wv_construct_filter(s, from, any_word(c), any_word(c), below(c, 4) - 1, any_place(c), out);
+  wv_construct_by_space(s, from, any_word(c), any_place(c), below(c, 8) ? out : NULL);
+  wv_construct_by_dim(s, from, any_of(c, &c->exprs), below(c, LISTED) - 1, any_place(c), out);
+  wv_construct_copies(s, from, below(c, 8) ? out : NULL);
+  wv_construct_node(s, (int)any_number(c), below(c, 8) ? &node : NULL);
+  wv_construct_node(s, below(c, 12), &node);
+}
+
+static void call_construct_order(Case *c, wv_construct *s) {
+  int list[3][LISTED];
+  wv_nodes out, cycles[LISTED], loop = any_nodes(c, list[0]);
+  wv_interleaved groups[LISTED];
+  for (int i = 0; i < LISTED; i++) {
+    cycles[i] = any_nodes(c, list[1]);
+    groups[i] = (wv_interleaved){any_nodes(c, list[1]), (int)any_number(c), (int)any_number(c),
+                                 any_nodes(c, list[2])};
+  }
+  int number = wv_construct_pipeline(s, below(c, 2) ? (wv_nodes){(int[]){below(c, 4)}, 1} : loop,
+                                     any_place(c));
+  if (!below(c, 4)) number = (int)any_number(c);
+  for (int i = below(c, 4); i > 0; i--)
+    wv_construct_stage(s, number, below(c, 8) ? cycles : NULL, any_count(c), any_place(c));
+  wv_construct_close(s, number, below(c, 4) ? below(c, 4) : (int)any_number(c), below(c, 2));
+  wv_construct_unroll(s, loop, (int)any_number(c), any_place(c));
+  wv_construct_interleave(s, loop, below(c, 8) ? groups : NULL, any_count(c), any_place(c), &out);
+  wv_construct_reorder(s, any_nodes(c, list[2]), any_place(c));
+  wv_construct_hint(s, any_word(c), any_place(c));
+  wv_construct_stagger(s, loop, any_place(c));
+}
+
+/* A kernel with a loop, so that there is something to schedule. */
+static wv_kernel *loop_kernel(Case *c) {
+  static const char text[] =
+      "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
+      "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 32; wave M by 16; wave N by 16\n"
+      "  hardware threads 64, mma F32_16x16x16_F16\n  bind M = 40; bind N = 33; bind K = 100\n{\n"
+      "  %z = fill 0.0 : tile<M, N, f32>\n"
+      "  %s = for K with {tag = [\"loop\"]} carry %t = %z {\n    %x = read %a {tag = [\"r\"]}\n"
+      "    %y = read %b {tag = [\"r\", \"M\"]}\n    %n = mma %x, %y, %t {tag = [\"mma\"]}\n"
+      "    yield %n\n  }\n  write %s, %c\n}\n";
+  wv_kernel *k = NULL;
+  if (c->kernels.n < POOL && below(c, 4)) wv_parse(c->cx, "loop", text, &k, 1);
+  keep(c, &c->kernels, k);
+  return k ? k : any_of(c, &c->kernels);
+}
+
+static void call_construct(Case *c) {
+  static const char *const targets[] = {"gfx942", "sm_90a", "sim:sm_80", "cpu", NULL};
+  const char *target = below(c, 4) ? ANY(c, targets) : any_text(c);
+  wv_kernel *k = loop_kernel(c);
+  wv_construct *s =
+      wv_construct_open(k, below(c, 8) ? "f" : NULL, target, below(c, 2), any_place(c));
+  for (int i = below(c, 6); i > 0; i--) {
+    if (below(c, 2)) call_construct_lists(c, s);
+    else call_construct_order(c, s);
+  }
+  wv_construct_apply(s);
+  wv_construct_free(s);
+}
+
 static void call_run(Case *c) {
   static const int64_t sizes[] = {0, 1, 5, 100, ELEMENTS, -5, INT64_MIN};
   static const int ranks[] = {1, 1, 1, 1, 0, 2, 100, -1};
@@ -314,9 +395,9 @@ static bool internal_error(const Case *c, uint64_t seed) {
 }
 
 static bool run_case(uint64_t seed) {
-  static void (*const calls[])(Case *) = {call_exprs,   call_exprs, call_types,
-                                          call_builder, call_parse, call_finish,
-                                          call_passes,  call_run,   call_tables};
+  static void (*const calls[])(Case *) = {call_exprs,  call_exprs,    call_types,  call_builder,
+                                          call_parse,  call_finish,   call_passes, call_run,
+                                          call_tables, call_construct};
   Case c = {.state = seed * UINT64_C(0x9e3779b97f4a7c15), .cx = wv_ctx_new()};
   bool ok = true;
   for (int i = 0; i < CALLS && ok; i++) {

@@ -7,7 +7,7 @@ A case is a few dozen calls of functions, classes, methods and operators of the 
 with arguments of any kind: numbers at and beyond every limit, texts, containers, arrays, symbols,
 types, kernels, and what earlier calls returned. A third of the cases call inside a kernel that is
 being traced, which is compiled afterwards, half of them with options and environment variables that
-have such values. Each call must return or raise an ordinary exception; an InternalError, a
+have such values; some schedule it with a function that calls in the same way. Each call must return or raise an ordinary exception; an InternalError, a
 SystemError, a crash or a hang is a finding.
 
 Cases run in a child process, in a separate folder. The last line is `N passed, M failed`.
@@ -218,6 +218,60 @@ class Case:
         except Exception as error:
             self.judge("wave_compile", error)
 
+    def scheduled(self):
+        """The same inside a schedule function, with nodes and lists of them among the arguments."""
+        import wave_lang.kernel.lang as tkl
+        import wave_lang.kernel.wave as tkw
+        from wave_lang import WaveCompileOptions, wave_compile
+        from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+        from wave_lang.kernel.ops import wave_schedule_ops
+
+        m, n, k = self.own[:3]
+        operand = lambda d: tkl.Memory[d, k, SHARED_ADDRESS_SPACE, tkl.f16]
+
+        @tkw.wave([
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+            tkw.WorkgroupConstraint(m, 32, 0), tkw.WorkgroupConstraint(n, 32, 1),
+            tkw.TilingConstraint(k, 32), tkw.WaveConstraint(m, 16), tkw.WaveConstraint(n, 16),
+        ])  # fmt: skip
+        def gemm(a: operand(m), b: operand(n), c: tkl.Memory[m, n, GLOBAL_ADDRESS_SPACE, tkl.f32]):
+            @tkw.iterate(k, init_args=[tkl.Register[m, n, tkl.f32](0.0)], tag="loop")
+            def total(acc):
+                return tkw.mma(tkw.read(a, tag="a"), tkw.read(b, tag="b"), acc, tag="mma")
+
+            tkw.write(total, c)
+
+        calls = [(name, getattr(wave_schedule_ops, name)) for name in wave_schedule_ops.__all__]
+        inserted = [tkw.SchedulingBarrier([]), tkw.SetWavePrio(1), tkw.WorkgroupBarrier()]
+
+        @tkw.wave_schedule.wave_schedule()
+        def schedule():
+            lists = [tkw.get_node_by_tag(tag) for tag in ("loop", "a", "b", "mma")]
+            mine = [*lists, *(x[:1] for x in lists), *inserted, tkw.Read, tkw.MMA, tkw.GatherToLDS]
+            self.made += mine * 3
+            for _ in range(self.rng.randint(1, 20)):
+                name, function = self.rng.choice(calls)
+                self.call(name, function, *self.arguments(function))
+                if self.made and isinstance(self.made[-1], wave_schedule_ops.PipelinedLoop):
+                    self.stages(self.made[-1], lists)
+
+        target = self.rng.choice(["eval", "cpu", "sim:gfx942", "sim:sm_90a", "sim:sm_80"])
+        options = WaveCompileOptions(subs={m: 40, n: 33, k: 100}, target=target)
+        options.use_global_to_shared = self.rng.choice([None, True])
+        self.call("wave_compile", wave_compile, [options, gemm, schedule], {})
+
+    def stages(self, pipeline, lists):
+        """Enters a pipeline, with stages of anything."""
+
+        def fill():
+            with pipeline as p:
+                for _ in range(self.rng.randint(0, 3)):
+                    stage = [tuple(self.rng.sample(lists[1:], self.rng.randint(0, 2))) for _ in range(2)]
+                    p.set_stage(stage if self.rng.random() < 0.7 else self.value())
+
+        self.call("pipeline", fill, [], {})
+        self.made += [pipeline.KERNEL, pipeline.PROLOGUE, pipeline.EPILOGUE]
+
     def misuse(self, options):
         """Gives options and environment variables values of any kind."""
         names = [f.name for f in dataclasses.fields(options) if f.name not in LEFT_OUT]
@@ -229,8 +283,11 @@ class Case:
     def run(self):
         before = dict(os.environ)
         try:
-            if self.rng.random() < 0.35:
+            drawn = self.rng.random()
+            if drawn < 0.35:
                 self.traced()
+            elif drawn < 0.5:
+                self.scheduled()
             for _ in range(CALLS):
                 self.step()
         finally:

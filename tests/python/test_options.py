@@ -236,16 +236,16 @@ def test_several_options_are_one_error():
     assert "use_buffer_ops" in found.message and "waves_per_eu" in found.message
 
 
-def test_schedules_by_hand_are_recorded_and_say_so():
+def test_manual_schedules_need_a_function():
     @wave_schedule.wave_schedule()
     def schedule():
         pass
 
-    message = "a schedule written by hand is recorded, not applied"
-    options = WaveCompileOptions(subs=SIZES, target="eval")
-    assert without_effect(wave_compile(options, double, schedule)) == [message]
+    message = "`schedule=MANUAL` has no effect without a schedule function"
+    options = WaveCompileOptions(subs=SIZES, target="eval", schedule=SchedulingType.MANUAL)
+    assert without_effect(wave_compile(options, double, schedule)) == []
     assert without_effect(compiled(schedule=SchedulingType.MANUAL)) == [message]
-    with pytest.raises(CompileError, match="not applied"):
+    with pytest.raises(CompileError, match="without a schedule function"):
         compiled(schedule=SchedulingType.MANUAL, strict=True)
 
 

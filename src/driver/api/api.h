@@ -19,7 +19,8 @@ typedef enum HandleKind {
   HANDLE_BUILDER,
   HANDLE_PROGRAM,
   HANDLE_REPORT,
-  HANDLE_PROOF
+  HANDLE_PROOF,
+  HANDLE_CONSTRUCT
 } HandleKind;
 
 /* An internal error in a context: memory for its diagnostic is allocated in advance. */

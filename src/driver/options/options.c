@@ -175,7 +175,7 @@ int options_unused(Arena *a, const wv_options *o, const wv_machine *m, const cha
   int n = 0;
   for (int i = 0; i < o->n; i++)
     if ((out[n] = why_unused(a, &o->at[i], m))) n++;
-  if (o->has_schedule || option_is(o, "schedule", "MANUAL"))
-    out[n++] = "a schedule written by hand is recorded, not applied";
+  if (!o->has_schedule && option_is(o, "schedule", "MANUAL"))
+    out[n++] = "`schedule=MANUAL` has no effect without a schedule function";
   return n;
 }

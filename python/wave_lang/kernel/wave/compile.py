@@ -79,16 +79,20 @@ def _lower(
 
 
 def _prepared(
-    options: WaveCompileOptions, said: Asked, kernel: LaunchableWave, schedule: WaveSchedule | None
+    options: WaveCompileOptions,
+    said: Asked,
+    kernel: LaunchableWave,
+    schedule: WaveSchedule | None,
+    machine: Machine,
 ) -> tuple[Any, Kernel]:
     """The trace and the kernel that is compiled: constrained, or overridden."""
     trace = kernel.capture()
     values = _values(options, trace.kernel)
     trace.kernel.constrain(_rows(options, values))
-    if schedule is not None:
-        schedule.record(kernel, trace.kernel)
     ir = trace.kernel.override(*said) or trace.kernel
     ir.apply_options(*said)
+    if schedule is not None:
+        schedule.apply(kernel, ir, machine.target, options.use_global_to_shared is True)
     ir.verify()  # with a warning: nothing is added to its header any more
     ir.show(*said, put)
     options.kernel_usages = [
@@ -123,7 +127,7 @@ def wave_compile(
     unused = (*said, machine.kind, machine.target, schedule is not None)
     if options.strict:  # errors come first, remarks last
         _wave.report_unused(*unused)
-    trace, ir = _prepared(options, said, kernel, schedule)
+    trace, ir = _prepared(options, said, kernel, schedule, machine)
     if options.strict:
         ir.report_undumped(*said)
     lowered = _lower(options, said, ir, machine)

@@ -21,23 +21,24 @@ def _hardware(constraints: list[Constraint], kernel: Kernel) -> HardwareConstrai
 
 
 class WaveSchedule:
-    """A schedule. It is recorded when a kernel is compiled with it; results never depend on it."""
+    """A schedule function. It runs when a kernel is compiled with it; results never depend on it."""
 
     def __init__(self, fn: Callable[[], Any], name: str):
         self._fn = fn
         self.name = name
-        self.steps: list[tuple[str, tuple, dict]] = []
 
-    def record(self, source: Any, kernel: Kernel) -> list[tuple[str, tuple, dict]]:
-        """Runs the function for a kernel, as traced from `source`, and records what it requested."""
-        recording = Recording(_hardware(source.constraints, kernel))
-        token = current_recording.set(recording)
+    def apply(self, source: Any, kernel: Kernel, target: str | None, direct: bool) -> None:
+        """Runs the function for a kernel, as traced from `source`, and adds rows for what it asks
+        for. direct: it sees a copy to shared memory as one op, not as a load and a store."""
+        code = self._fn.__code__
+        place = (code.co_filename, code.co_firstlineno, 1, 1)
+        construct = kernel.construct(self.name, target, direct, place)
+        token = current_recording.set(Recording(construct, _hardware(source.constraints, kernel)))
         try:
             self._fn()
         finally:
             current_recording.reset(token)
-        self.steps = recording.steps
-        return self.steps
+        construct.apply()
 
     def __repr__(self) -> str:
         return f"<schedule {self.name}>"
