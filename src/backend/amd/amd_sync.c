@@ -5,6 +5,7 @@
 
 #include "backend/amd/amd_state.h"
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 
 static void call_plain(Llvm *p, const char *name) { llvm_call_void(p, name, "", ""); }
 
@@ -54,13 +55,39 @@ static void wait_for_lds(Llvm *p) {
                    arena_printf(p->arena, "i32 %d", t->lanes == 64 ? GFX9 : GFX11));
 }
 
-static void release_group(Llvm *p) {
+static bool loads_lds(const Op *op) {
+  return op->kind == OP_load && memory_is_scratch(op->args[0]);
+}
+
+/* Something in a block of its own comes later: a region, or what follows a loop that returns what it
+ * has loaded without using it. */
+static bool has_block_behind(const Op *barrier) {
+  const Region *r = barrier->parent;
+  const Op *op = barrier;
+  while (op && !op->body && op->kind != OP_yield) op = op->next;
+  if (!op || op->kind != OP_yield) return op != NULL;
+  for (int i = 0; i < r->nargs && op_is_loop(r->owner); i++)
+    if (!ir_count_uses(r, r->args[i])) return true;
+  return false;
+}
+
+/* LLVM moves a load down to the block that uses its result, even past fences and barriers: only what
+ * may store stops it. */
+static void hold_loads(Llvm *p, const Op *barrier) {
+  const Op *load = barrier->prev;
+  while (load && !loads_lds(load)) load = load->prev;
+  if (load && has_block_behind(barrier))
+    llvm_line(p, "call void asm sideeffect \"\", \"~{memory}\"()");
+}
+
+static void release_group(Llvm *p, const Op *barrier) {
+  hold_loads(p, barrier);
   fence_group(p, "release");
   wait_for_lds(p);
 }
 
-static void whole_barrier(Llvm *p) {
-  release_group(p);
+static void whole_barrier(Llvm *p, const Op *op) {
+  release_group(p, op);
   call_plain(p, "llvm.amdgcn.s.barrier");
   fence_group(p, "acquire");
 }
@@ -100,7 +127,7 @@ static void named_barrier(Llvm *p, const Op *op) {
   if (!waves) return;
   const char *at = barrier_pointer(p, op);
   bool waits = !op_has(op, ATTR_arrive);
-  release_group(p);
+  release_group(p, op);
   if (waits)
     llvm_call_void(p, "llvm.amdgcn.s.barrier.join", "ptr addrspace(3)",
                    arena_printf(p->arena, "ptr addrspace(3) %s", at));
@@ -116,7 +143,7 @@ static void named_barrier(Llvm *p, const Op *op) {
 void amd_barrier(Llvm *p, const Op *op) {
   const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
   const char *name = mode ? mode->text : "workgroup";
-  if (strcmp(name, "workgroup") == 0) whole_barrier(p);
+  if (strcmp(name, "workgroup") == 0) whole_barrier(p, op);
   else if (strcmp(name, "wave") == 0) {
     fence(p, "wavefront", "release"); /* lanes run in lockstep: it only stops LLVM */
     call_plain(p, "llvm.amdgcn.wave.barrier");
@@ -142,13 +169,13 @@ static bool is_split(const Llvm *p, const Op *op) {
 
 void amd_barrier_signal(Llvm *p, const Op *op) {
   if (!is_split(p, op)) return;
-  if (!op_has(op, ATTR_no_ds_wait)) release_group(p);
+  if (!op_has(op, ATTR_no_ds_wait)) release_group(p, op);
   llvm_call_void(p, "llvm.amdgcn.s.barrier.signal", "i32", "i32 -1");
 }
 
 void amd_barrier_wait(Llvm *p, const Op *op) {
   if (!is_split(p, op)) {
-    whole_barrier(p);
+    whole_barrier(p, op);
     return;
   }
   llvm_call_void(p, "llvm.amdgcn.s.barrier.wait", "i16", "i16 -1");
@@ -177,7 +204,7 @@ void amd_counter_wait(Llvm *p, const Op *op) {
 
 void amd_counter_barrier(Llvm *p, const Op *op) {
   wait_for_loads(p, op);
-  whole_barrier(p);
+  whole_barrier(p, op);
 }
 
 /* ---- hints ---- */
