@@ -1,0 +1,96 @@
+"""Any schedule with any number of iterations: the same bits as without one. Rows place copies, fetches
+and whatever else a loop computes in random stages."""
+
+import numpy as np
+import pytest
+
+from trip_kernels import KERNELS, arguments, draw_rows, kernel_text
+from wave_lang import _wave
+
+MACHINES = ["sm_80", "sm_90a", "gfx942", "gfx950"]
+DYNAMIC = "dynamic M, N, K"
+TRIPS = range(15)  # more than stages and slots together
+DRAWS = 3
+
+
+def sizes_of(trips, ragged):
+    return {"M": 35, "N": 19, "D": 16, "K": max(0, 16 * trips - (5 if ragged else 0))}
+
+
+def lowered(text, target):
+    """None: the schedule is refused."""
+    kernel = _wave.parse(text, "trips.wave")[0]
+    try:
+        kernel.lower(target)
+    except _wave.CompileError as error:
+        assert "[E0620]" in str(error), str(error)
+        return None
+    finally:
+        _wave.take_diagnostics()
+    return kernel
+
+
+class Run(_wave.Launchable):
+    def __init__(self, text, target):
+        kernel = _wave.parse(text, "trips.wave")[0]
+        self._bind(kernel)
+        self._use(kernel.compile(target=target, cache=-1))
+
+
+def results(run, text, sizes):
+    args = arguments(np.random.default_rng(sizes["K"]), text, sizes)
+    run(args)
+    return [a.tobytes() for a in args]
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_any_number_of_iterations(name, target):
+    rng = np.random.default_rng([ord(c) for c in name + target])
+    text = kernel_text(name, DYNAMIC, "")
+    plain, obeyed = lowered(text, target), 0
+    want = {t: results(lambda a: plain.sim(tuple(a), target, "round", False), text, sizes_of(t, t % 2)) for t in TRIPS}
+    for _ in range(4 * DRAWS):
+        rows = draw_rows(rng, name)
+        kernel = lowered(kernel_text(name, DYNAMIC, rows), target)
+        obeyed += kernel is not None
+        for t in TRIPS if kernel else ():
+            order = ("round", "reverse", "random:1")[t % 3]
+            got = results(lambda a: kernel.sim(tuple(a), target, order, False), text, sizes_of(t, t % 2))
+            assert got == want[t], (rows, t)
+        if obeyed == DRAWS:
+            break
+    assert obeyed
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_known_numbers_of_iterations(name, target):
+    rng = np.random.default_rng([ord(c) for c in target + name])
+    obeyed = 0
+    for t in list(TRIPS) * 2:
+        sizes = sizes_of(t, t % 3 == 0)
+        bound = f"bind M = 35; bind N = 19; bind K = {sizes['K']}"
+        rows = draw_rows(rng, name)
+        text = kernel_text(name, bound, rows)
+        kernel, plain = lowered(text, target), lowered(kernel_text(name, bound, ""), target)
+        obeyed += kernel is not None
+        if kernel:
+            got, want = (results(lambda a, k=k: k.sim(tuple(a), target, "reverse", False), text, sizes) for k in (kernel, plain))
+            assert got == want, (rows, t)
+    assert obeyed
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_machine_code(name):
+    rng = np.random.default_rng([ord(c) for c in name])
+    text = kernel_text(name, DYNAMIC, "")
+    rows = next(r for r in iter(lambda: draw_rows(rng, name), None) if lowered(kernel_text(name, DYNAMIC, r), "gfx942"))
+    try:
+        plain, kernel = (Run(kernel_text(name, DYNAMIC, r), "emu:gfx942") for r in ("", rows))
+    except _wave.CompileError as error:
+        assert "[E0901]" in str(error), str(error)
+        pytest.skip("no libLLVM compiles for this chip")
+    for t in TRIPS:
+        sizes = sizes_of(t, t % 2)
+        assert results(lambda a: kernel(*a), text, sizes) == results(lambda a: plain(*a), text, sizes), (rows, t)
