@@ -182,7 +182,7 @@ static const char *module_text(Llvm *p, const LaunchSpec *launch) {
 }
 
 /* Code objects of version 5 are the newest that all loaders accept. */
-static LlvmMachine machine_of(const Amd *amd, const AmdOptions *o) {
+static LlvmMachine machine_of(const Kernel *k, const Amd *amd, const AmdOptions *o) {
   bool has_functions = amd_knows(amd, "exp2") && amd_knows(amd, "log");
   return (LlvmMachine){.called = amd->target->name,
                        .vector_bits = 128,
@@ -190,6 +190,8 @@ static LlvmMachine machine_of(const Amd *amd, const AmdOptions *o) {
                        .fma = true,
                        .keeps_nan = amd_has_habit(o->llvm, AMD_EXPANDS_MAXIMUM),
                        .narrow = true,
+                       .subnormals = row_value(k, CONSTRAINT_subnormals, 1),
+                       .cast_packed = amd_cast_packed,
                        .global = AMD_GLOBAL,
                        .flag = "!{i32 1, !\"amdhsa_code_object_version\", i32 500}",
                        .fast_math = o->fast_math,
@@ -229,7 +231,7 @@ static bool has_direct(const Kernel *k) {
 
 static bool emit_kernel(Kernel *k, const AmdOptions *o, Amd *amd, Arena *a, AmdKernel *out) {
   const LaunchSpec *launch = kernel_launch(k);
-  LlvmMachine machine = machine_of(amd, o);
+  LlvmMachine machine = machine_of(k, amd, o);
   Llvm p = {.k = k, .machine = &machine, .amd = amd, .arena = a, .sym = k->cx->sym};
   p.body = (StrBuf){.arena = a};
   p.place = "";

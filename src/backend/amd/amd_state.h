@@ -120,6 +120,10 @@ void amd_find_idle(Llvm *p); /* fills in `idle`; `lds` is known */
 
 LlvmFn amd_wave_mma;
 
+/* ---- amd_table.c ---- */
+
+bool amd_cast_packed(Llvm *p, Held *from, Held *to);
+
 /* ---- amd_registers.c ---- */
 
 /* Where the registers of a program with matrix instructions are: it needs only those that all

@@ -124,20 +124,32 @@ static const char *encode_scale(Ints *v, const char *bits) {
   return choose(v, test(v, "ugt", arith(v, "and", bits, 0x7fffffff), F32_INF), literal(v, 255), up);
 }
 
+static const char *times_power(Ints *v, const char *x, int power) {
+  const char *by = llvm_float_literal(v->p, DTYPE_f32, ldexp(1, power));
+  return llvm_let(v->p, "fmul %s %s, %s", llvm_vec_type(v->p, "float", v->n), x,
+                  llvm_splat_of(v->p, "float", by, v->n));
+}
+
+/* Finite magnitudes -> f32 as i32. In the same bits, f32 has the same numbers times a power of two;
+ * the subnormal ones are subnormal there, too. */
+static const char *decode_magnitude(Ints *v, const Small *s, const char *mag) {
+  const char *bits = arith(v, "shl", mag, F32_MANTISSA - s->mantissa);
+  if (v->p->machine->subnormals)
+    return as_int(v, times_power(v, as_float(v, bits), F32_BIAS + s->least - 1));
+  bits = arith(v, "add", bits, (int64_t)(F32_BIAS + s->least - 1) << F32_MANTISSA);
+  const char *type = llvm_vec_type(v->p, "float", v->n);
+  const char *tiny = llvm_let(v->p, "uitofp %s %s to %s", v->type, mag, type);
+  tiny = as_int(v, times_power(v, tiny, s->least - s->mantissa));
+  return choose(v, test(v, "ult", mag, INT64_C(1) << s->mantissa), tiny, bits);
+}
+
 /* Codes in i32 -> f32 as i32. */
 static const char *decode(Ints *v, DType t, const char *code) {
   Small s = small_of(t);
   int64_t mask = (INT64_C(1) << s.width) - 1;
   const char *mag = arith(v, "and", code, mask), *minus = arith(v, "lshr", code, s.width);
   minus = arith(v, "shl", minus, 31);
-  const char *bits = arith(v, "shl", mag, F32_MANTISSA - s.mantissa);
-  bits = arith(v, "add", bits, (int64_t)(F32_BIAS + s.least - 1) << F32_MANTISSA);
-  const char *type = llvm_vec_type(v->p, "float", v->n);
-  const char *unit = llvm_splat_of(
-      v->p, "float", llvm_float_literal(v->p, DTYPE_f32, ldexp(1, s.least - s.mantissa)), v->n);
-  const char *tiny = llvm_let(v->p, "uitofp %s %s to %s", v->type, mag, type);
-  tiny = as_int(v, llvm_let(v->p, "fmul %s %s, %s", type, tiny, unit));
-  bits = choose(v, test(v, "ult", mag, INT64_C(1) << s.mantissa), tiny, bits);
+  const char *bits = decode_magnitude(v, &s, mag);
   if (s.largest < mask)
     bits = choose(v, test(v, "ugt", mag, s.largest), literal(v, 0x7fc00000), bits);
   if (s.has_inf) bits = choose(v, test(v, "eq", mag, s.largest + 1), literal(v, F32_INF), bits);
@@ -307,11 +319,18 @@ static const char *int_to_int(Llvm *p, DType from, DType to, int n, const char *
   return wrap(p, to, n, v);
 }
 
+const char *llvm_cut_to_bf16(Llvm *p, int n, const char *x) {
+  Ints v = ints_of(p, n);
+  return llvm_let(p, "trunc %s %s to %s", v.type, arith(&v, "lshr", as_int(&v, x), 16),
+                  llvm_held_type(p, DTYPE_bf16, n));
+}
+
 static const char *float_to_float(Llvm *p, DType from, DType to, int n, const char *v) {
   v = llvm_to_compute(p, from, n, v);
   if (from == DTYPE_f64 && to == DTYPE_f32) return convert(p, "fptrunc", "double", "float", n, v);
   if (from == DTYPE_f64) return llvm_from_compute(p, to, n, round_to_odd(p, n, v));
   if (to == DTYPE_f64) return convert(p, "fpext", "float", "double", n, v);
+  if (to == DTYPE_bf16 && llvm_elem_bits(from) == 8) return llvm_cut_to_bf16(p, n, v);
   return llvm_from_compute(p, to, n, v);
 }
 
@@ -324,6 +343,7 @@ const char *llvm_cast_vector(Llvm *p, DType from, DType to, int n, const char *v
 
 void llvm_cast(Llvm *p, const Op *op) {
   Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
+  if (p->machine->cast_packed && p->machine->cast_packed(p, from, to)) return;
   int a = llvm_compute_width(p, from->dtype), b = llvm_compute_width(p, to->dtype);
   int width = from->dtype == DTYPE_i1 && from->n > 1 ? llvm_form_width(from) : a < b ? a : b;
   int count = part_count(to->n, width);

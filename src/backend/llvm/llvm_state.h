@@ -96,6 +96,9 @@ typedef struct LlvmMachine {
   bool fma;           /* fused multiply-add */
   bool keeps_nan;     /* the maximum and minimum of IEEE 754-2019 are instructions */
   bool library;       /* the C library can be called */
+  bool subnormals;    /* f32 arithmetic takes subnormal numbers, and is as fast with them */
+  /* Casts packed elements without unpacking them; false: it cannot. NULL: none. */
+  bool (*cast_packed)(Llvm *p, Held *from, Held *to);
   const char *const *f32, *const *fast; /* templates of its own for f32, by op kind; or NULL */
   /* An angle of one turn with the same sine and cosine as the large one x, n doubles that are
    * floats; NULL: the library takes them. */
@@ -278,7 +281,14 @@ LlvmFn llvm_elementwise, llvm_select;
 const char *llvm_cast_vector(Llvm *p, DType from, DType to, int n, const char *v);
 const char *llvm_to_compute(Llvm *p, DType t, int n, const char *v);   /* small floats: f32 */
 const char *llvm_from_compute(Llvm *p, DType t, int n, const char *v); /* rounded, wrapped */
+/* f32 that bf16 can represent. */
+const char *llvm_cut_to_bf16(Llvm *p, int n, const char *x);
 LlvmFn llvm_cast;
+
+/* ---- llvm_exact.c ---- */
+
+/* Whether bf16 can represent the results of the op: nothing has to be rounded. */
+bool llvm_is_exact(const Op *op);
 
 /* ---- llvm_access.c ---- */
 
