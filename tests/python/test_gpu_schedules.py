@@ -6,6 +6,7 @@ import tempfile
 import numpy as np
 import torch
 
+import scheduled
 from schedule_kernels import KERNELS, K, gemm, gemm_args, rows_of
 from wave_lang import WaveCompileOptions, wave_compile
 
@@ -42,3 +43,15 @@ def test_any_number_of_iterations():
             sizes = {s: k if s is K else 33 for s in KERNELS["gemm"][2]}
             args, want = gemm_args(np.random.default_rng(k), sizes)
             np.testing.assert_array_equal(with_rows(text, gemm(), args, subs=sizes)[-1], want)
+
+
+def test_schedule_functions_keep_results():
+    for name, case in scheduled.CASES.items():
+        args = scheduled.arguments(case)
+        options = {"subs": case.sizes, **case.options}
+        plain = run_on_gpu(case.kernel(), args, **options)
+        kernel = wave_compile(WaveCompileOptions(**options), case.kernel(), case.schedule)
+        tensors = [torch.from_numpy(a).cuda() for a in args]
+        kernel(*tensors)
+        torch.cuda.synchronize()
+        np.testing.assert_array_equal(tensors[-1].cpu().numpy(), plain[-1], err_msg=name)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import scheduled
+from drawn_schedules import draw
 from scheduled import CASES, DIRECT, GEMM, MACHINES, K, M, N, compiled, dropped, result, rows_of
 
 import wave_lang.kernel.wave as tkw
@@ -28,6 +29,30 @@ def test_schedules_are_applied_and_change_no_result(name, machine):
     tensors = scheduled.arguments(case)
     assert kernel.simulate(*tensors, schedule="random:7").findings == []
     assert np.array_equal(tensors[-1], expected), (name, machine)
+
+
+SLOW = {("gfx942", name) for name in CASES if name.startswith("mxfp4")}  # it has no 4-bit matmuls
+
+
+@pytest.mark.parametrize("chip", [machine for machine in MACHINES if machine.startswith("gfx")])
+@pytest.mark.parametrize("name", ["two_pp_cluster", "gfx1250_tbuf_gemm", "attention_prefetch",
+                                  "mxfp4_dbuf_pingpong", "mxfp4_asymmetric"])  # fmt: skip
+def test_machine_code_gives_the_same_bits(name, chip):
+    if (chip, name) in SLOW:
+        pytest.skip("emulating it takes a minute")
+    case = CASES[name]
+    try:
+        kernel = compiled(case, f"emu:{chip}", case.schedule)
+    except CompileError as error:
+        assert error.diagnostics[-1].code == "E0901", error
+        pytest.skip("no libLLVM for this chip")
+    assert rows_of(kernel)
+    assert np.array_equal(result(kernel, case), result(compiled(case, f"emu:{chip}"), case))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_schedule_is_refused_or_right(seed):
+    assert draw(seed) in ("refused", "obeyed")
 
 
 def test_the_table_in_the_docs_is_up_to_date():
