@@ -502,7 +502,14 @@ typedef struct wv_interleaved {
 WV_API bool wv_construct_interleave(wv_construct *c, wv_nodes base, const wv_interleaved *groups,
                                     int n, wv_place at, wv_nodes *out);
 WV_API bool wv_construct_reorder(wv_construct *c, wv_nodes order, wv_place at);
-/* An op that is inserted: "WorkgroupBarrier". */
+/* Nodes and ops that are inserted, in order. */
+typedef struct wv_cluster_item {
+  int node;         /* -1: an op that is inserted, */
+  const char *type; /* "SetWavePrio", */
+  int value;        /* with this priority */
+} wv_cluster_item;
+WV_API bool wv_construct_cluster(wv_construct *c, const wv_cluster_item *items, int n, wv_place at);
+/* An op that is inserted elsewhere: "WorkgroupBarrier". */
 WV_API bool wv_construct_hint(wv_construct *c, const char *type, wv_place at);
 WV_API bool wv_construct_stagger(wv_construct *c, wv_nodes loop, wv_place at);
 

@@ -243,6 +243,28 @@ static PyObject *stagger(PyObject *self, PyObject *nodes) {
   return with_nodes(self, nodes, wv_construct_stagger);
 }
 
+/* cluster([node or (type, value)]) */
+static bool item_from(PyObject *o, wv_cluster_item *out) {
+  *out = (wv_cluster_item){.node = -1};
+  if (PyTuple_Check(o)) return PyArg_ParseTuple(o, "si:cluster", &out->type, &out->value);
+  long node = PyLong_AsLong(o);
+  out->node = node < 0 || node > INT32_MAX ? INT32_MAX : (int)node;
+  return !PyErr_Occurred();
+}
+
+static PyObject *cluster(PyObject *self, PyObject *items) {
+  wv_place at;
+  Scratch s = {0};
+  if (!py_place_here(state_of(self), &at) || !(items = PySequence_Tuple(items))) return NULL;
+  int n = (int)PyTuple_Size(items);
+  wv_cluster_item *list = py_scratch_alloc(&s, (size_t)n + 1, sizeof *list);
+  bool ok = list != NULL;
+  for (int i = 0; ok && i < n; i++) ok = item_from(PyTuple_GetItem(items, i), &list[i]);
+  ok = ok && wv_construct_cluster(self_of(self), list, n, at);
+  Py_DECREF(items);
+  return finish_none(self, &s, ok);
+}
+
 static PyObject *hint(PyObject *self, PyObject *args) {
   const char *type;
   wv_place at;
@@ -296,6 +318,8 @@ static PyMethodDef construct_methods[] = {
     {"interleave", interleave, METH_VARARGS,
      "interleave(base, [(nodes, interval, offset, groups before it)])"},
     {"reorder", reorder, METH_O, "reorder(nodes): their order in an iteration."},
+    {"cluster", cluster, METH_O,
+     "cluster([node or (type, value)]): nodes and ops that are inserted, in order."},
     {"hint", hint, METH_VARARGS, "hint(type): an op that is inserted."},
     {"stagger", stagger, METH_O, "stagger(loop)"},
     {"describe", describe, METH_O,

@@ -46,6 +46,7 @@ typedef struct Node {
   int flight;       /* which of the iterations in flight it belongs to, oldest first */
   int stage, cycle; /* NODE_NONE: not placed */
   int rank;         /* in the order that reorder_graph gives; NODE_NONE: none */
+  int prio;         /* of the waves while they execute it */
   Span placed;      /* the call that placed it */
 } Node;
 
@@ -143,6 +144,16 @@ bool construct_interleave(Construct *c, Nodes base, const Interleaved *groups, i
 bool construct_reorder(Construct *c, Nodes order, Span at);
 /* An op of construct.def that the function inserts. */
 bool construct_hint(Construct *c, const char *type, Span at);
+
+typedef struct ClusterItem {
+  int node;         /* NODE_NONE: an op that is inserted */
+  const char *type; /* of that */
+  int value;        /* of SetWavePrio */
+} ClusterItem;
+/* Nodes and inserted ops, in order: nodes after SetWavePrio have that priority. */
+bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at);
+/* Whether the machine has priorities. */
+bool construct_has_prio(const Construct *c);
 bool construct_stagger(Construct *c, Nodes loop, Span at);
 void construct_drop(Construct *c, const char *what, const char *why, Span at);
 

@@ -134,6 +134,23 @@ bool construct_hint(Construct *c, const char *type, Span at) {
   return near && diag_hint(diags_of(c), d, "did you mean `%s`?", near);
 }
 
+bool construct_has_prio(const Construct *c) { return c->target && c->target->vendor == VENDOR_AMD; }
+
+bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at) {
+  int prio = 0;
+  for (int i = 0; i < n; i++) {
+    const ClusterItem *item = &items[i];
+    bool sets = item->node == NODE_NONE && strcmp(item->type, "SetWavePrio") == 0;
+    if (sets && (item->value < 0 || item->value > PRIO_MOST))
+      return diag_fail(diags_of(c), DIAG_E0218, at, "priorities are 0 to %d, not %d", PRIO_MOST,
+                       item->value);
+    if (sets) prio = item->value;
+    if (item->node != NODE_NONE) c->nodes.at[item->node].prio = prio;
+    else if (!(sets && construct_has_prio(c)) && !construct_hint(c, item->type, at)) return false;
+  }
+  return true;
+}
+
 bool construct_stagger(Construct *c, Nodes loop, Span at) {
   const Constraint *machine = kernel_constraint(c->k, CONSTRAINT_machine, NULL);
   if (!construct_is_loop(c, loop))

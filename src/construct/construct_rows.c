@@ -16,6 +16,7 @@ typedef struct Entry {
   const Node *node;                     /* the first */
   int stage, cycle, first, last, count; /* ranks of its nodes; first NODE_NONE: in no order */
   bool split;                           /* its nodes are in different stages */
+  int prio;                             /* the highest of its nodes */
 } Entry;
 
 typedef struct Rows {
@@ -53,15 +54,32 @@ static Entry *entry_of(Rows *r, const Op *op, OpClass class) {
   return NULL;
 }
 
+/* A machine that copies without registers has no op that stores. */
+static bool is_direct(const Op *op) {
+  return op->kind == OP_copy && (copy_is_awaited(op) || copy_goes_by(op, "tma"));
+}
+
+static Entry *add_entry(Rows *r, const Node *node, OpClass class) {
+  Entry made = {.op = node->op, .class = class, .node = node, .stage = node->stage};
+  made.cycle = node->cycle;
+  made.first = made.last = NODE_NONE;
+  vec_push(r->c->arena, &r->entries, made);
+  return &r->entries.at[r->entries.n - 1];
+}
+
 static void add_node(Rows *r, const Node *node) {
-  Entry *e = entry_of(r, node->op, node->class);
-  if (!e) {
-    Entry made = {node->op,  node->class, node, node->stage, node->cycle,
-                  NODE_NONE, NODE_NONE,   0,    false};
-    vec_push(r->c->arena, &r->entries, made);
-    e = &r->entries.at[r->entries.n - 1];
+  OpClass class = is_direct(node->op) ? OP_CLASS_copy : node->class;
+  if (is_direct(node->op) && node->class == OP_CLASS_store) {
+    construct_drop(r->c,
+                   arena_printf(r->c->arena, "the store of `%s`",
+                                schedule_plain_name(r->c->arena, construct_plain_name(r->c, node))),
+                   "it is copied without registers", node->placed);
+    return;
   }
+  Entry *e = entry_of(r, node->op, class);
+  if (!e) e = add_entry(r, node, class);
   e->split |= node->stage != e->stage;
+  if (node->prio > e->prio) e->prio = node->prio;
   if (node->stage > e->stage) e->stage = node->stage, e->cycle = node->cycle, e->node = node;
   if (node->rank == NODE_NONE) return;
   e->count++;
@@ -249,6 +267,22 @@ static void add_loop(Rows *r, Arena *a, ConstructRows *out) {
   vec_push(a, out, row);
 }
 
+/* ---- priorities ---- */
+
+/* Ops of one priority are in one row. */
+static void add_prios(Rows *r, Arena *a, ConstructRows *out) {
+  for (int level = 1; level <= PRIO_MOST && construct_has_prio(r->c); level++) {
+    Constraint row = constraint_empty(CONSTRAINT_prio, r->p->at);
+    row.prio.loop = r->name, row.prio.level = level;
+    for (int i = 0; i < r->entries.n; i++) {
+      const Entry *e = &r->entries.at[i];
+      const char *name = e->prio == level ? name_of(r, e) : NULL;
+      if (name) add_name(a, &row.prio.ops, name);
+    }
+    if (row.prio.ops.n) vec_push(a, out, row);
+  }
+}
+
 /* ---- slots ---- */
 
 /* The tile is overwritten only after it has been read, in the order that was asked for: of one
@@ -363,6 +397,7 @@ static bool add_rows(Construct *c, const PipelineCall *p, RowsLevel level, Arena
   add_loop(&r, a, out);
   add_rings(&r, slots, a, out);
   add_places(&r, a, out);
+  add_prios(&r, a, out);
   return true;
 }
 

@@ -225,6 +225,16 @@ static void print_times(StrBuf *out, const Loop *l) {
   print_limit(out, l, &t);
 }
 
+/* Priorities are as they were asked for. */
+static void print_prios(StrBuf *out, const Loop *l) {
+  EACH_ROW(l->k, prio, asked) {
+    Constraint row = *asked;
+    if (strcmp(row.prio.loop, l->name) != 0 || !schedule_is_for(asked, l->target)) continue;
+    row.prio.target = l->target->name;
+    print_row(out, l, row);
+  }
+}
+
 /* ---- loops ---- */
 
 static void print_loop(StrBuf *out, Loop *l) {
@@ -235,6 +245,7 @@ static void print_loop(StrBuf *out, Loop *l) {
   print_loop_row(out, l);
   print_rings(out, l);
   print_places(out, l);
+  print_prios(out, l);
   print_times(out, l);
 }
 

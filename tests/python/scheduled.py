@@ -520,7 +520,7 @@ def rows_of(kernel):
     return [r for r in map(str.strip, str(kernel.ir).splitlines()) if r.split(" ")[0] in ROWS]
 
 
-ROWS = ("schedule", "ring", "at")
+ROWS = ("schedule", "ring", "at", "prio")
 
 
 def dropped(kernel):

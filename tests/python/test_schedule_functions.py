@@ -383,6 +383,30 @@ def test_waits_that_are_too_weak_or_missing_under_stagger():
     assert np.array_equal(result(kernel, case), result(compiled(case, "sim:gfx942"), case))
 
 
+def test_priorities_of_clusters():
+    def body():
+        copies, fetches = scheduled.copied("read_a")
+        products = tkw.get_node_by_tag("mma")
+        pipeline = tkw.pipeline(tkw.get_node_by_tag("k_loop"))
+        with pipeline as p:
+            p.set_stage([(copies,), ()])
+            p.set_stage([(fetches,), (products,)])
+        steady = tkw.filter_nodes(products, subgraph=pipeline.KERNEL)
+        tkw.cluster([tkw.SetWavePrio(2), steady, tkw.SetWavePrio(0), fetches])
+
+    kernel = scheduling(body, use_global_to_shared=True)
+    assert "prio k_loop 2 mma" in rows_of(kernel) and dropped(kernel) is None
+    parts = kernel.ir_after("prio").split("wave_prio {prio = ")
+    assert len(parts) in (3, 5)  # `version` may have made a second loop
+    for raised, after in zip(parts[1::2], parts[2::2]):
+        assert raised.startswith("2}") and raised.count(" mma ") == 1 and after.startswith("0}")
+    case = CASES["async_two_pp_clusters"]
+    assert np.array_equal(result(kernel, case), result(compiled(case, "sim:gfx942"), case))
+    kernel = scheduling(body, target="sim:sm_90a", use_global_to_shared=True)
+    assert not any("prio" in row for row in rows_of(kernel))
+    assert any("priorities (2)" in note.message for note in dropped(kernel).notes)
+
+
 # ---- other mistakes ----------------------------------------------------------------------------
 
 MISTAKES = {
@@ -403,6 +427,7 @@ MISTAKES = {
     "nodes have no class `dict`": lambda: tkw.filter_nodes([], node_type=dict),
     "did you mean `MMA`": lambda: tkw.filter_nodes([], node_type=type("MMa", (), {})),
     "`dict` is not an op that schedules insert": lambda: tkw.cluster([{}]),
+    "priorities are 0 to 3, not 4": lambda: tkw.cluster([tkw.SetWavePrio(4)]),
     "the interval of group 0 is 0": lambda: tkw.interleave_operations([], [[]], intervals=0),
     "after group 3, which does not exist": lambda: tkw.interleave_operations(
         [], [[]], intervals=[1], start_after_groups=[[3]]

@@ -246,6 +246,19 @@ bool wv_construct_reorder(wv_construct *c, wv_nodes order, wv_place at) {
   return check_nodes(c, order) && construct_reorder(&c->c, nodes_of(order), span_of(c, at));
 }
 
+bool wv_construct_cluster(wv_construct *c, const wv_cluster_item *items, int n, wv_place at) {
+  API_CONSTRUCT(c, false);
+  if (!api_list(c->kernel->cx, items, n, "items")) return false;
+  ClusterItem *list = ARENA_ARRAY(c->c.arena, ClusterItem, n + 1);
+  for (int i = 0; i < n; i++) {
+    bool inserted = items[i].node == NODE_NONE;
+    if (inserted && !api_text(c->kernel->cx, items[i].type, "an op")) return false;
+    if (!inserted && !check_nodes(c, (wv_nodes){&items[i].node, 1})) return false;
+    list[i] = (ClusterItem){items[i].node, items[i].type, items[i].value};
+  }
+  return construct_cluster(&c->c, list, n, span_of(c, at));
+}
+
 bool wv_construct_hint(wv_construct *c, const char *type, wv_place at) {
   API_CONSTRUCT(c, false);
   return api_text(c->kernel->cx, type, "an op") && construct_hint(&c->c, type, span_of(c, at));

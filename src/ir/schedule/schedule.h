@@ -3,6 +3,7 @@
  *     schedule K on sm_90a depth 3
  *     ring K read_a slots 4
  *     at K 0.0 read_a.copy
+ *     prio K 1 mma
  *
  * A loop is called by its tags or, if it has none, by its axis. An op is called by its tags, by its
  * value, by the memory that it accesses, or by its kind: by the first of these that any op of the
@@ -10,7 +11,7 @@
  * class: `read_a.copy` and `read_a.fetch` are what became of `read_a`. Names never depend on
  * positions, so that rows outlive changes of other ops.
  *
- * The pass `stages` obeys the rows; schedule_check reports what no machine could obey. */
+ * The passes `stages` and `prio` obey the rows; schedule_check reports what no machine could obey. */
 #ifndef WV_IR_SCHEDULE_H
 #define WV_IR_SCHEDULE_H
 
@@ -19,6 +20,7 @@
 #include "target/target.h"
 
 enum {
+  PRIO_MOST = 3,
   SCHEDULE_STAGES = 64, /* maximum of `depth`, `slots` and of the row `stages` */
   PLACE_MOST = 9999     /* stages and cycles of a row */
 };
@@ -36,14 +38,14 @@ extern const char *const op_class_name[OP_CLASS_COUNT];
 
 static inline bool schedule_is_row(const Constraint *c) {
   return c->kind == CONSTRAINT_schedule || c->kind == CONSTRAINT_ring ||
-         c->kind == CONSTRAINT_place;
+         c->kind == CONSTRAINT_place || c->kind == CONSTRAINT_prio;
 }
 const char *schedule_target(const Constraint *row); /* after `on`; NULL: all machines */
 bool schedule_is_for(const Constraint *row, const TargetInfo *t);
 const OpNames *schedule_ops(const Constraint *row); /* that it names; NULL: a `schedule` row */
 /* The stages that a kind of schedule.def means; 0: any number. */
 int schedule_kind_depth(const char *kind);
-int schedule_depth(const Constraint *row);          /* of a `schedule` row; 0: not pinned */
+int schedule_depth(const Constraint *row); /* of a `schedule` row; 0: not pinned */
 bool kernel_has_schedule(const Kernel *k);
 
 /* ---- names ---- */

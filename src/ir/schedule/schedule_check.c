@@ -82,6 +82,10 @@ static bool check_numbers(Check *c, const Constraint *row) {
            check_word(c, row, "kind of schedule", row->schedule.how, kinds, WV_LEN(kinds)) &&
            check_word(c, row, "way to end a loop", row->schedule.drain, drains, WV_LEN(drains));
   if (row->kind == CONSTRAINT_ring) return check_most(c, row, "slots", row->ring.slots);
+  if (row->kind == CONSTRAINT_prio)
+    return row->prio.level <= PRIO_MOST ||
+           diag_fail(c->diags, DIAG_E0212, row->at, "priorities are 1 to %d, not %d", PRIO_MOST,
+                     row->prio.level);
   return check_most(c, row, "stages", row->place.to.stage + 1);
 }
 
@@ -172,7 +176,10 @@ static bool check_pair(Check *c, const Constraint *a, const Constraint *b) {
   if (a->kind == CONSTRAINT_schedule) return fail_twice(c, a, b, "the schedule", a->schedule.loop);
   const char *op = shared_op(c, a, b);
   if (!op) return true;
-  return fail_twice(c, a, b, a->kind == CONSTRAINT_ring ? "the ring" : "the place", op);
+  const char *what = a->kind == CONSTRAINT_ring   ? "the ring"
+                     : a->kind == CONSTRAINT_prio ? "the priority"
+                                                  : "the place";
+  return fail_twice(c, a, b, what, op);
 }
 
 /* Places lie within the stages and cycles that the loop's row gives. */

@@ -15,11 +15,13 @@ const char *const op_class_name[OP_CLASS_COUNT] = {
 
 const char *schedule_target(const Constraint *row) {
   if (row->kind == CONSTRAINT_schedule) return row->schedule.target;
+  if (row->kind == CONSTRAINT_prio) return row->prio.target;
   return row->kind == CONSTRAINT_ring ? row->ring.target : row->place.target;
 }
 
 const OpNames *schedule_ops(const Constraint *row) {
   if (row->kind == CONSTRAINT_schedule) return NULL;
+  if (row->kind == CONSTRAINT_prio) return &row->prio.ops;
   return row->kind == CONSTRAINT_ring ? &row->ring.ops : &row->place.ops;
 }
 

@@ -278,6 +278,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_schedule: /* schedule_check */
   case CONSTRAINT_ring:
   case CONSTRAINT_place:
+  case CONSTRAINT_prio:
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:

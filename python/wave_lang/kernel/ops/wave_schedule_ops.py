@@ -104,11 +104,15 @@ def _numbers(op: str, items: Any) -> list[int]:
     return [item._number for item in found]
 
 
-def _insert(op: str, *items: Any) -> None:
-    """Records ops that the function inserts; nodes among them stay what they are."""
-    for item in _flat(items):
-        if not isinstance(item, Node):
-            _construct(op).hint(type(item).__name__)
+def _inserted(op: Any) -> tuple[str, int]:
+    """The class of an op that is inserted, and its number if it has one."""
+    first = next(iter(getattr(op, "args", ())), 0)
+    return type(op).__name__, first if isinstance(first, int) else 0
+
+
+def _insert(op: str, item: Any) -> None:
+    """Records an op that the function inserts."""
+    _construct(op).hint(_inserted(item)[0])
 
 
 def get_node_by_tag(tag: str | set[str]) -> list[Node]:
@@ -218,8 +222,9 @@ def unroll(loop: Any, factor: int) -> None:
 
 def cluster(nodes: Sequence[Any]) -> list[Any]:
     """Nodes and ops that are kept together, in this order."""
-    _insert("cluster", nodes)
-    return [item for item in _flat(nodes) if isinstance(item, Node)]
+    construct, items = _construct("cluster"), _flat(nodes)
+    construct.cluster([item._number if isinstance(item, Node) else _inserted(item) for item in items])
+    return [item for item in items if isinstance(item, Node)]
 
 
 def reorder_graph(loop: Any, clusters: Sequence[Any]) -> None:
