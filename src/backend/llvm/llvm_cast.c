@@ -164,11 +164,15 @@ static const char *decode_scale(Ints *v, const char *code) {
   return choose(v, test(v, "eq", code, 255), literal(v, 0x7fc00000), bits);
 }
 
-/* Rounds to nearest even, by the bits that are cut off; a NaN stays a NaN. */
+/* Rounds to nearest even, by the bits that are cut off. */
+static const char *round_half(Ints *v, const char *bits, const char *high) {
+  const char *odd = arith(v, "and", high, 1), *sum = arith(v, "add", bits, 0x7fff);
+  return arith(v, "lshr", arith2(v, "add", sum, odd), 16);
+}
+
+/* A NaN stays a NaN. */
 static const char *encode_bf16(Ints *v, const char *bits) {
-  const char *high = arith(v, "lshr", bits, 16), *odd = arith(v, "and", high, 1);
-  const char *sum = arith(v, "add", bits, 0x7fff);
-  sum = arith(v, "lshr", arith2(v, "add", sum, odd), 16);
+  const char *high = arith(v, "lshr", bits, 16), *sum = round_half(v, bits, high);
   const char *nan = arith(v, "or", high, 0x40), *mag = arith(v, "and", bits, 0x7fffffff);
   return choose(v, test(v, "ugt", mag, F32_INF), nan, sum);
 }
@@ -322,6 +326,13 @@ static const char *int_to_int(Llvm *p, DType from, DType to, int n, const char *
 const char *llvm_cut_to_bf16(Llvm *p, int n, const char *x) {
   Ints v = ints_of(p, n);
   return llvm_let(p, "trunc %s %s to %s", v.type, arith(&v, "lshr", as_int(&v, x), 16),
+                  llvm_held_type(p, DTYPE_bf16, n));
+}
+
+const char *llvm_round_to_bf16(Llvm *p, int n, const char *x) {
+  Ints v = ints_of(p, n);
+  const char *bits = as_int(&v, x), *high = arith(&v, "lshr", bits, 16);
+  return llvm_let(p, "trunc %s %s to %s", v.type, round_half(&v, bits, high),
                   llvm_held_type(p, DTYPE_bf16, n));
 }
 

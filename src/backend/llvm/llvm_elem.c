@@ -336,7 +336,8 @@ void llvm_elementwise(Llvm *p, const Op *op) {
                    op->nargs > 1 ? llvm_held_get(p, op->args[1]) : NULL};
   DType in = args[0]->dtype;
   Held *to = llvm_held_new(p, &op->results[0]);
-  bool truth = to->dtype == DTYPE_i1, exact = llvm_is_exact(op);
+  bool truth = to->dtype == DTYPE_i1;
+  LlvmRounding rounding = llvm_rounding_of(op);
   int width = width_for(p, args, op->nargs, in), count = part_count(to->n, width);
   const char **part = ARENA_ARRAY(p->arena, const char *, count);
   for (int i = 0; i < count && !p->failed; i++) {
@@ -346,7 +347,8 @@ void llvm_elementwise(Llvm *p, const Op *op) {
     part[i] = with_sign_flipped(p, op->kind, in, n, a);
     if (part[i]) continue;
     part[i] = llvm_combine(p, op, op->kind, in, n, a, b);
-    if (exact) part[i] = llvm_cut_to_bf16(p, n, part[i]);
+    if (rounding == LLVM_CUTS) part[i] = llvm_cut_to_bf16(p, n, part[i]);
+    else if (rounding == LLVM_ROUNDS_ALL) part[i] = llvm_round_to_bf16(p, n, part[i]);
     else if (!truth) part[i] = llvm_from_compute(p, to->dtype, n, part[i]);
   }
   llvm_held_set(p, to, width, part);

@@ -1,7 +1,8 @@
 /* llvm_exact.c: products that need no rounding.
  *
  * Operands of scaled matmuls are elements of few bits times a power of two, as bf16: 4- and 6-bit
- * floats times their scales are exact, so that the upper half of the f32 product is the result. */
+ * floats times their scales are exact, so that the upper half of the f32 product is the result. Those
+ * of 8 bits are rounded, but their NaNs need no attention. */
 #include <math.h>
 
 #include "backend/llvm/llvm_state.h"
@@ -41,9 +42,12 @@ static int product_bits(Grain a, Grain b) {
   return a.bits == 1 ? b.bits : b.bits == 1 ? a.bits : a.bits + b.bits;
 }
 
-bool llvm_is_exact(const Op *op) {
+/* Casts make the same NaN of all codes, which multiplication keeps. */
+LlvmRounding llvm_rounding_of(const Op *op) {
   enum { BF16_BITS = 8, BF16_LEAST = -133 };
-  if (op->kind != OP_mul || op->results[0].type->dtype != DTYPE_bf16) return false;
+  if (op->kind != OP_mul || op->results[0].type->dtype != DTYPE_bf16) return LLVM_ROUNDS;
   Grain a = grain_of(op->args[0]), b = grain_of(op->args[1]);
-  return product_bits(a, b) <= BF16_BITS && a.least + b.least >= BF16_LEAST;
+  if (a.bits == any.bits || b.bits == any.bits) return LLVM_ROUNDS;
+  bool fits = product_bits(a, b) <= BF16_BITS && a.least + b.least >= BF16_LEAST;
+  return fits ? LLVM_CUTS : LLVM_ROUNDS_ALL;
 }

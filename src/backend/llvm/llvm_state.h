@@ -283,12 +283,16 @@ const char *llvm_to_compute(Llvm *p, DType t, int n, const char *v);   /* small 
 const char *llvm_from_compute(Llvm *p, DType t, int n, const char *v); /* rounded, wrapped */
 /* f32 that bf16 can represent. */
 const char *llvm_cut_to_bf16(Llvm *p, int n, const char *x);
+/* f32 of which a NaN has no bits set but the highest of its mantissa. */
+const char *llvm_round_to_bf16(Llvm *p, int n, const char *x);
 LlvmFn llvm_cast;
 
 /* ---- llvm_exact.c ---- */
 
-/* Whether bf16 can represent the results of the op: nothing has to be rounded. */
-bool llvm_is_exact(const Op *op);
+/* How results of the op become bf16: bf16 can represent them; or a NaN among them is not changed by
+ * rounding like a number. */
+typedef enum LlvmRounding { LLVM_ROUNDS, LLVM_ROUNDS_ALL, LLVM_CUTS } LlvmRounding;
+LlvmRounding llvm_rounding_of(const Op *op);
 
 /* ---- llvm_access.c ---- */
 

@@ -115,7 +115,7 @@ typedef struct Legal {
 /* ---- the pass ---- */
 
 static void expand_op(Legal *l, Op *op, ExpandFn *fn) {
-  Expansion x = {.k = l->k, .op = op};
+  Expansion x = {.k = l->k, .op = op, .target = l->target};
   Value *v = fn(&x);
   if (!v) return;
   if (!v->name) v->name = op->results[0].name;

@@ -8,6 +8,7 @@ typedef struct Expansion {
   Kernel *k;
   Op *op;      /* the op being replaced; new ops are inserted before it */
   DType dtype; /* the type of the computation */
+  const TargetInfo *target;
 } Expansion;
 
 /* Appends an op of this kind; its type has the expansion's dtype in each of op's registers, unless
@@ -26,6 +27,10 @@ ExpandFn expand_softsign, expand_remf, expand_mod, expand_powf, expand_cbrt, exp
 Value *f64_exp2(Expansion *x, Value *a);
 Value *f64_exp(Expansion *x, Value *a);
 Value *f64_log2(Expansion *x, Value *a);
+
+/* ---- legalise_steps.c ---- */
+
+ExpandFn legalise_steps; /* of wave_mma */
 
 /* ---- legalise_access.c ---- */
 

@@ -85,7 +85,7 @@ static bool read_dot(Dot *d) {
 
 Value *expand_wave_mma(Expansion *x) {
   Dot d = {.x = x};
-  if (!read_dot(&d)) return NULL;
+  if (!read_dot(&d)) return x->target->vendor == VENDOR_AMD ? legalise_steps(x) : NULL;
   int n = x->op->results[0].type->n, at = 0;
   Value **sums = ARENA_ARRAY(x->k->arena, Value *, n);
   for (int i = 0; i < d.copies[0]; i++)
