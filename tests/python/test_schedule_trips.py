@@ -4,7 +4,17 @@ and whatever else a loop computes in random stages."""
 import numpy as np
 import pytest
 
-from trip_kernels import KERNELS, arguments, draw_rows, kernel_text
+from trip_kernels import (
+    KERNELS,
+    NESTED,
+    NESTED_ROWS,
+    TWICE,
+    TWICE_ROWS,
+    arguments,
+    draw_rows,
+    fill_in,
+    kernel_text,
+)
 from wave_lang import _wave
 
 MACHINES = ["sm_80", "sm_90a", "gfx942", "gfx950"]
@@ -94,3 +104,25 @@ def test_machine_code(name):
     for t in TRIPS:
         sizes = sizes_of(t, t % 2)
         assert results(lambda a: kernel(*a), text, sizes) == results(lambda a: plain(*a), text, sizes), (rows, t)
+
+
+def same_bits(source, sizes, target, rows, all_sizes):
+    text = fill_in(source, sizes, "")
+    plain, kernel = (lowered(fill_in(source, sizes, r), target) for r in ("", rows))
+    for sizes in all_sizes:
+        got, want = (results(lambda a, k=k: k.sim(tuple(a), target, "random:1", False), text, sizes) for k in (kernel, plain))
+        assert got == want, (rows, sizes)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("rows", NESTED_ROWS)
+def test_loops_in_loops(rows, target):
+    sizes = [{"B": b, "K": 16 * k - k % 3, "M": 33, "N": 31} for b in (0, 1, 2, 3, 6) for k in (0, 1, 2, 5)]
+    same_bits(NESTED, "dynamic B, M, N, K", target, rows, sizes)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("rows", TWICE_ROWS)
+def test_several_loops(rows, target):
+    sizes = [{"K": 16 * k - k % 3, "M": 33, "N": 31} for k in range(9)]
+    same_bits(TWICE, DYNAMIC, target, rows, sizes)

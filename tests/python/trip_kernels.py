@@ -128,6 +128,71 @@ STENCIL = f"""kernel @stencil(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, sha
 }}
 """
 
+# A loop in a loop: the outer one has a tile of its own.
+NESTED = f"""kernel @nested(%a: mem<B, M, K, f16, shared>, %b: mem<N, K, f16, shared>, %g: mem<B, M, N, f16, shared>, %c: mem<M, N, f32>)
+  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16; tile B by 1; wave M by 16; wave N by 16
+  {HARDWARE}, vector {{B: 0}}
+  SIZES
+  ROWS
+{{
+  %zero = fill 0.0 : tile<M, N, f32>
+  %r = for B carry %sum = %zero {{
+    %gate = read %g {{mapping = map 2 {{B: $ARGB, M: $index0, N: $index1}} -> {{M: $index0, N: $index1}}}} : tile<M, N, f16>
+    %h = cast %gate : tile<M, N, f32>
+    %s = for K carry %acc = %zero {{
+      %x = read %a {{mapping = map 2 {{B: $ARGB, M: $index0, K: $index1}} -> {{M: $index0, K: $index1}}}} : tile<M, K, f16>
+      %y = read %b
+      %n = mma %x, %y, %acc
+      yield %n
+    }}
+    %t = mul %s, %h
+    %u = add %t, %sum
+    yield %u
+  }}
+  write %r, %c
+}}
+"""
+
+NESTED_ROWS = [
+    "at B 0.0 gate.copy; at B 1.0 gate.fetch; at B 2.1 t; schedule K depth 3",
+    "ring B gate slots 3; at K 0.0 x.copy y.copy; at K 1.0 x.fetch y.fetch; at K 2.0 n",
+    "schedule B depth 2; schedule K depth 2",
+    "at B 0.0 gate.copy; at B 0.1 h; at B 2.2 t; ring K x slots 4",
+    "at B 1.0 gate.fetch; at B 3.2 t; at B 0.0 gate.copy; at K 0.0 x.copy; at K 0.1 x.fetch; at K 1.2 n",
+]
+
+# Two loops over one axis, with tiles in common, and rows for each.
+TWICE = f"""kernel @twice(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>, %d: mem<M, f32>)
+  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16; wave M by 16; wave N by 16; {HARDWARE}
+  SIZES
+  ROWS
+{{
+  %none = fill 0.0 : tile<M, f32>
+  %q = for K with {{tag = ["norm"]}} carry %old = %none {{
+    %w = read %a
+    %f = cast %w : tile<M, K, f32>
+    %e = mul %f, %f
+    %s = sum %e, %old {{dim = K}}
+    yield %s
+  }}
+  write %q, %d
+  %zero = fill 0.0 : tile<M, N, f32>
+  %r = for K with {{tag = ["product"]}} carry %acc = %zero {{
+    %x = read %a
+    %y = read %b
+    %n = mma %x, %y, %acc
+    yield %n
+  }}
+  write %r, %c
+}}
+"""
+
+TWICE_ROWS = [
+    "schedule norm depth 3; schedule product depth 2",
+    "at norm 0.0 w.copy; at norm 1.0 w.fetch; at norm 2.0 e; at norm 3.0 s; schedule product depth 4",
+    "at norm 1.1 s; schedule norm depth 4; at product 0.0 x.copy y.copy; at product 1.0 x.fetch y.fetch; at product 2.0 n",
+]
+
 # name: the text, tiles that are copied, and the other ops
 KERNELS = {
     "gemm": (GEMM, ["x", "y"], ["x.fetch", "y.fetch", "n"]),
@@ -138,8 +203,12 @@ KERNELS = {
 }
 
 
+def fill_in(text, sizes, rows):
+    return text.replace("SIZES", sizes).replace("ROWS", rows)
+
+
 def kernel_text(name, sizes, rows):
-    return KERNELS[name][0].replace("SIZES", sizes).replace("ROWS", rows)
+    return fill_in(KERNELS[name][0], sizes, rows)
 
 
 def draw_rows(rng, name):

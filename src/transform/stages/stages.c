@@ -43,7 +43,8 @@
  * arrived by then.
  *
  * stages_plan decides what is prefetched, and stages_depth how many slots there are, both as far as
- * rows of a schedule (stages_rows) leave it open. Only the innermost loop with copies is pipelined.
+ * rows of a schedule (stages_rows) leave it open. Without rows only the innermost loop with copies is
+ * pipelined.
  * Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"

@@ -232,10 +232,11 @@ static void plan_fixed(StagesPlanner *p, StagedLoop *l, const char *why) {
   p->failed |= !staged_refuse(p->k, l, NULL, why) || !staged_pin(p->k, p->arena, p->m, l);
 }
 
-/* copies: may be prefetched; otherwise only other ops are early, as rows say. */
-static void plan_loop(StagesPlanner *p, Op *loop, bool copies) {
+/* Copies of a loop around others with copies are prefetched only if rows ask for it. */
+static void plan_loop(StagesPlanner *p, Op *loop) {
   StagedLoop l = new_loop(p, loop);
-  if (!copies && !staged_is_pinned(&l)) return;
+  bool copies = has_copies(loop->body);
+  if (!staged_is_pinned(&l) && (!copies || has_copies_deeper(loop))) return;
   const char *why = why_not_loop(p, &l);
   if (why && copies) remark(p, loop, "is not pipelined", why);
   if (why) {
@@ -363,9 +364,7 @@ bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out) {
   if (!cx->machine || !p.target || (p.asked == 1 && !p.obeyed)) return true;
   p.room = stages_room(k, cx);
   for (Op *op = ir_first(k); op && !p.failed; op = ir_next(op)) {
-    if (op->kind != OP_for) continue;
-    bool copies = has_copies(op->body) && !has_copies_deeper(op);
-    if (copies || p.obeyed) plan_loop(&p, op, copies);
+    if (op->kind == OP_for) plan_loop(&p, op);
   }
   bool ok =
       !p.failed && (!p.obeyed || staged_check_rows(k, p.arena, p.target, p.obeyed)) && choose(&p);
