@@ -110,12 +110,35 @@ static int by_rank(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
+static bool needs(Construct *c, const Entry *later, const Entry *first) {
+  Node l = *later->node, f = *first->node;
+  l.nparts = f.nparts = 0; /* any of their instructions */
+  return later->stage == first->stage && construct_depends(c, &l, &f);
+}
+
+/* Some instructions of an op may come before some of another that it needs; the whole op cannot. */
+static void pull_needed(Rows *r) {
+  bool pulled = true;
+  for (int round = 0; pulled && round < r->entries.n; round++) {
+    pulled = false;
+    for (int i = 0; i < r->entries.n; i++)
+      for (int j = 0; j < r->entries.n; j++) {
+        Entry *first = &r->entries.at[i];
+        const Entry *later = &r->entries.at[j];
+        if (later->first == NODE_NONE || first->first <= later->first) continue;
+        if (!needs(r->c, later, first)) continue;
+        first->first = later->first, pulled = true;
+      }
+  }
+}
+
 /* Neighbours of one class and stage share a cycle. */
 static void number_cycles(Rows *r) {
   int cycle = 0;
   const Entry **sorted = ARENA_ARRAY(r->c->arena, const Entry *, r->entries.n + 1);
   r->interval = r->p->interval;
   if (!is_ordered(r)) return;
+  pull_needed(r);
   for (int i = 0; i < r->entries.n; i++) sorted[i] = &r->entries.at[i];
   qsort(sorted, (size_t)r->entries.n, sizeof *sorted, by_rank);
   for (int i = 0; i < r->entries.n; i++) {
@@ -285,11 +308,25 @@ static void add_prios(Rows *r, Arena *a, ConstructRows *out) {
 
 /* ---- slots ---- */
 
-/* The tile is overwritten only after it has been read, in the order that was asked for: of one
- * cycle, older iterations come first. */
-static bool comes_after(const Entry *move, const Entry *reader) {
-  if (move->first != NODE_NONE && reader->first != NODE_NONE) return move->first > reader->last;
-  return move->cycle >= reader->cycle;
+/* An instruction reads its tile before the next one is written in the same iteration of the loop, in
+ * the order that was asked for: of one cycle, older iterations come first. */
+static bool comes_before(const Node *read, const Entry *move) {
+  if (move->first != NODE_NONE && read->rank != NODE_NONE) return read->rank < move->first;
+  return read->cycle <= move->cycle;
+}
+
+/* The slots without which an instruction of the reader would find the tile of another iteration. */
+static int slots_needed(const Rows *r, const Entry *move, const Entry *reader) {
+  int need = 1;
+  for (int i = 0; i < r->c->nodes.n; i++) {
+    const Node *read = &r->c->nodes.at[i];
+    if (read->op != reader->op || read->class != reader->class || read->segment != SEGMENT_kernel ||
+        read->unrolled)
+      continue;
+    int apart = read->stage - move->stage, slots = comes_before(read, move) ? apart : apart + 1;
+    if (slots > need) need = slots;
+  }
+  return need;
 }
 
 static bool fail_slots(Rows *r, const Entry *move, const Entry *reader, int need) {
@@ -312,11 +349,11 @@ static int slots_of(Rows *r, const Entry *move) {
   if (!reader || move->class == OP_CLASS_load) return 0;
   int ahead = reader->stage - move->stage, given = r->p->slots;
   if (ahead < 1) return 0;
-  bool after = comes_after(move, reader), waits = move->class == OP_CLASS_store;
-  int need = after ? ahead : ahead + 1;
+  bool waits = move->class == OP_CLASS_store;
+  int need = slots_needed(r, move, reader);
   bool late = reader->stage == r->p->depth - 1; /* otherwise it runs early, too */
-  if (!given) return !after && late && is_ordered(r) ? ahead + 1 : 0;
-  if (given < need) return fail_slots(r, move, reader, ahead + 1) ? 0 : -1;
+  if (!given) return need > ahead && late && is_ordered(r) ? need : 0;
+  if (given < need) return fail_slots(r, move, reader, need) ? 0 : -1;
   if (given > ahead || (waits && ahead == 1)) return given;
   construct_drop(r->c,
                  arena_printf(r->c->arena, "%d buffers of `%s`", given,

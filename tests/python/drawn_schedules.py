@@ -28,6 +28,13 @@ TAGS = {
 CLASSES = (tkw.GatherToLDS, tkw.Write, tkw.Read)
 
 
+def halves(rng, nodes):
+    """Mostly the list itself."""
+    if not nodes or rng.random() < 0.8:
+        return [nodes]
+    return tkw.partition_by_dim(nodes, dim=rng.choice([M, N, K]), num_partitions=2)
+
+
 def groups(rng, tags):
     """Lists of nodes that are placed together."""
     found = []
@@ -39,6 +46,7 @@ def groups(rng, tags):
         loads, others = tkw.partition_by_address_space(nodes, GLOBAL_ADDRESS_SPACE)
         found.append(loads)
         found += [tkw.filter_nodes(others, node_type=c) for c in CLASSES]
+    found = [half for nodes in found for half in halves(rng, nodes)]
     return [nodes for nodes in found if nodes and rng.random() < 0.95]
 
 

@@ -338,6 +338,34 @@ def test_halves_of_an_op_do_not_need_each_other():
     assert np.array_equal(result(kernel, case), result(compiled(case, "sim:gfx942"), case))
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_halves_in_different_stages(machine):
+    """Half of the tile is fetched an iteration before the other half, with two buffers: the copy is
+    issued when the second half of the tile in its slot has been fetched."""
+
+    def body():
+        copies, fetches = scheduled.copied("read_a")
+        early, late = tkw.partition_by_dim(fetches, dim=M, num_partitions=2)
+        products = tkw.get_node_by_tag("mma")
+        pipeline = tkw.pipeline(tkw.get_node_by_tag("k_loop"), multi_buffer_count=2)
+        with pipeline as p:
+            p.set_stage([(copies,), ()])
+            p.set_stage([(), (early,)])
+            p.set_stage([(late,), (products,)])
+        lists = (copies, early, late, products)
+        copies, early, late, products = scheduled.kernel_part(pipeline, *lists)
+        one, two = tkw.partition_by_dim(products, dim=M, num_partitions=2)
+        tkw.reorder_graph(pipeline.KERNEL, [one, late, copies, early, two])
+
+    case = CASES["async_two_pp_clusters"]
+    kernel = scheduling(body, target=f"sim:{machine}", use_global_to_shared=True)
+    assert np.array_equal(result(kernel, case), result(compiled(case, f"sim:{machine}"), case))
+    if machine == "gfx942":
+        notes = [note.message for note in dropped(kernel).notes]
+        assert any("parts of `read_a.fetch` in different stages" in note for note in notes)
+        assert any("2 buffers of `read_a.copy`" in note for note in notes)
+
+
 def test_an_order_of_some_ops():
     kernel = scheduling(staged(lambda loads, stores, fetches, products: [fetches[:1]]))
     case = CASES["prefetch"]
