@@ -50,6 +50,23 @@ def test_machine_code_gives_the_same_bits(name, chip):
     assert np.array_equal(result(kernel, case), result(compiled(case, f"emu:{chip}"), case))
 
 
+@pytest.mark.parametrize("name", ["two_pp_cluster", "async_two_cluster_triple_buffer"])
+def test_tensors_that_cannot_be_copied_directly(name):
+    """Their variant of the kernel, compiled at the call, obeys the schedule in its own way."""
+    case = CASES[name]
+    case = scheduled.Scheduled(case.kernel, case.schedule, {M: 33, N: 70, K: 321}, case.options)
+    try:
+        kernel = compiled(case, "emu:gfx942", case.schedule)
+    except CompileError as error:
+        assert error.diagnostics[-1].code == "E0901", error
+        pytest.skip("no libLLVM for AMD GPUs")
+    a, b, c = scheduled.arguments(case)
+    apart = np.zeros((33, 642), np.float16)
+    apart[:, ::2] = a
+    kernel(apart[:, ::2], b, c)
+    assert np.array_equal(c, a.astype("f8") @ b.astype("f8").T)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_any_schedule_is_refused_or_right(seed):
     assert draw(seed) in ("refused", "obeyed")
@@ -510,6 +527,13 @@ def test_nodes_are_not_anything_else():
         scheduling(body)
     with pytest.raises(ValueError):  # lists of different lengths
         scheduling(lambda: tkw.interleave_operations([], [[]], intervals=[1, 2]))
+
+
+def test_a_schedule_is_decorated():
+    options = WaveCompileOptions(subs=GEMM, target="eval")
+    for wrong in (staged(), scheduled.gemm(), "prefetch"):
+        with pytest.raises(TypeError, match="decorated with @wave_schedule"):
+            wave_compile(options, scheduled.gemm(), wrong)
 
 
 def test_schedule_ops_belong_in_schedules():

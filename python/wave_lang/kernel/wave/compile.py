@@ -101,7 +101,7 @@ def _prepared(
     return trace, ir
 
 
-def _check_arguments(options: Any, kernel: Any) -> None:
+def _check_arguments(options: Any, kernel: Any, schedule: Any) -> None:
     if isinstance(options, LaunchableWave):
         raise TypeError("the options come first: wave_compile(options, kernel)")
     if not isinstance(options, WaveCompileOptions):
@@ -110,6 +110,8 @@ def _check_arguments(options: Any, kernel: Any) -> None:
         raise TypeError(f"`{kernel.name}` is already compiled: compile its function instead")
     if not isinstance(kernel, LaunchableWave):
         raise TypeError(f"expected a function decorated with @wave(...), got {kernel!r}")
+    if schedule is not None and not isinstance(schedule, WaveSchedule):
+        raise TypeError(f"expected a function decorated with @wave_schedule(), got {schedule!r}")
 
 
 def wave_compile(
@@ -118,10 +120,10 @@ def wave_compile(
     """Traces, checks and compiles a kernel.
 
     The default target is this machine; a call with tensors on another kind of device compiles for
-    that device. Errors raise CompileError, which shows the user's line. `schedule` orders the
-    instructions of a loop by hand; it never changes results.
+    that device. Errors raise CompileError, which shows the user's line. `schedule` says how
+    loops are pipelined; it never changes results.
     """
-    _check_arguments(options, kernel)
+    _check_arguments(options, kernel, schedule)
     said = options._checked()
     machine = Machine(*_wave.find_machine(*said))
     unused = (*said, machine.kind, machine.target, schedule is not None)
