@@ -8,33 +8,18 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 
-/* Something that ends later: a copy or a product. */
-typedef struct Flight {
-  const Op *op;
-  int done[LOOP_WAVES]; /* events; -1: not in this wave */
-  int group;            /* groups of copies closed before it in the body; -1: in a region */
-} Flight;
-
-typedef struct Wait {
-  const Op *op;
-  int event[LOOP_WAVES];
-} Wait;
-
 typedef struct Build {
   Arena *arena;
   Kernel *k;
   const MemoryUses *m;
   LoopGraph *g;
   const Sym *counter;
-  int first[LOOP_WAVES], last[LOOP_WAVES];
-  Vec(Flight) copies;   /* that end with a group or a barrier that the kernel waits for */
-  Vec(Flight) loose;    /* copies that the next synchronisation waits for */
-  Vec(Flight) products; /* in flight */
-  Vec(Wait) waits;      /* for groups or phases */
-  int pending;          /* products that may still be in flight after the next wait */
-  int groups;           /* of copies, closed so far */
-  const char *scope;    /* of the barriers that join the workgroup's waves */
-  LoopOpFn *counts;     /* other ops that are events, too */
+  bool once;                /* what comes before the loop */
+  Vec(LoopFlight) loose;    /* copies that the next synchronisation waits for */
+  Vec(LoopFlight) products; /* in flight */
+  int pending;              /* products that may still be in flight after the next wait */
+  const char *scope;        /* of the barriers that join the workgroup's waves */
+  LoopOpFn *counts;         /* other ops that are events, too */
   const void *user;
 } Build;
 
@@ -45,14 +30,17 @@ static int new_event(Build *b, const Op *op, LoopEventKind kind, int wave) {
   return b->g->events.n - 1;
 }
 
+/* What runs once has no other iterations. */
 static void add_order(Build *b, int from, int to, int distance) {
+  if (b->once && distance > 0) return;
+  if (b->once) distance = 0;
   vec_push(b->arena, &b->g->enforced, ((Order){from, to, distance}));
 }
 
 static void add_next(Build *b, int wave, int event) {
-  if (b->last[wave] >= 0) add_order(b, b->last[wave], event, 0);
-  else b->first[wave] = event;
-  b->last[wave] = event;
+  if (b->g->last[wave] >= 0) add_order(b, b->g->last[wave], event, 0);
+  else b->g->first[wave] = event;
+  b->g->last[wave] = event;
 }
 
 /* The same op in each wave. */
@@ -66,16 +54,16 @@ static void add_barrier(Build *b, const Op *op) {
 }
 
 /* An event of each wave follows the end of its own flight, `distance` iterations ago. */
-static void await_own(Build *b, const Flight *f, const int *event, int distance) {
+static void await_own(Build *b, const LoopFlight *f, const int *event, int distance) {
   for (int w = 0; w < LOOP_WAVES; w++)
     if (f->done[w] >= 0) add_order(b, f->done[w], event[w], distance);
 }
 
-static Flight start_flight(Build *b, const Op *op, bool elected, int group) {
-  Flight f = {.op = op, .group = group};
+static LoopFlight start_flight(Build *b, const Op *op, bool elected, int group) {
+  LoopFlight f = {.op = op, .group = group};
   for (int w = 0; w < LOOP_WAVES; w++) {
     f.done[w] = elected && w ? -1 : new_event(b, op, LOOP_ENDS, w);
-    if (f.done[w] >= 0) add_order(b, b->last[w], f.done[w], 0);
+    if (f.done[w] >= 0) add_order(b, b->g->last[w], f.done[w], 0);
   }
   return f;
 }
@@ -112,23 +100,33 @@ static void find_round(const Build *b, const Op *op, int *ahead, int slots) {
     *ahead = named;
 }
 
+/* Its mask is false in the iteration with this number, and so in all later ones: they would be for
+ * iterations past the last. */
+static bool is_past_end(const Build *b, const Op *op, int number) {
+  const Attr *mask = op_attr(op, ATTR_mask);
+  SymCtx *cx = b->k->cx->sym;
+  SymBinding at = {b->counter, sym_int(cx, number)};
+  for (int i = 0; op_has(op, ATTR_iteration) && mask && i < mask->n; i++)
+    if (sym_subst(cx, mask->exprs[i], &at, b->once ? 0 : 1) == sym_bool(cx, false)) return true;
+  return false;
+}
+
 /* ---- waits ---- */
 
 static void add_wait(Build *b, const Op *op) {
   add_each(b, op, LOOP_STARTS);
-  vec_push(b->arena, &b->waits, ((Wait){op, {b->last[0], b->last[1]}}));
+  LoopWait wait = {op, {b->g->last[0], b->g->last[1]}, b->g->groups};
+  vec_push(b->arena, &b->g->waits, wait);
 }
 
 /* Groups of one thread end in order; every iteration closes the same number. */
-static void await_groups(Build *b, const Wait *wait) {
-  int left = (int)op_attr(wait->op, ATTR_pending)->integer, closed = 0;
-  for (const Op *op = b->g->loop->body->first; op != wait->op; op = op->next)
-    closed += op->kind == OP_async_commit;
-  for (int i = 0; i < b->copies.n; i++) {
-    const Flight *f = &b->copies.at[i];
+static void await_groups(Build *b, const LoopWait *wait) {
+  int left = (int)op_attr(wait->op, ATTR_pending)->integer;
+  for (int i = 0; i < b->g->copies.n; i++) {
+    const LoopFlight *f = &b->g->copies.at[i];
     if (copy_barriers(f->op)) continue;
-    int behind = f->group + left + 1 - closed;
-    if (f->group >= 0 && b->groups) await_own(b, f, wait->event, ceil_div(behind, b->groups));
+    int behind = f->group + left + 1 - wait->closed;
+    if (f->group >= 0 && b->g->groups) await_own(b, f, wait->event, ceil_div(behind, b->g->groups));
     if (f->group < 0 && !left)
       await_own(b, f, wait->event, op_comes_before(f->op, wait->op) ? 0 : 1);
   }
@@ -142,26 +140,58 @@ static bool is_phase(const Build *b, const Op *wait, const Sym *iteration, int s
   return parity && parity->sym == sym_mod(cx, round, sym_int(cx, 2));
 }
 
+/* A wait that is always for the same phase; *slot and *parity say which. */
+static bool is_constant(const Op *wait, int64_t *slot, int64_t *parity) {
+  const Attr *odd = op_attr(wait, ATTR_parity);
+  return op_slot(wait) && odd && sym_is_int(op_slot(wait), slot) && sym_is_int(odd->sym, parity);
+}
+
+/* Whether that phase may be the one that the copies of an iteration end. */
+static bool ends_phase(const Op *wait, int64_t slot, int64_t parity, int64_t iteration) {
+  const Op *ring = wait->args[0]->def;
+  int slots = ring ? alloc_slots(ring) : 1;
+  return iteration % slots == slot && iteration / slots % 2 == parity;
+}
+
+/* The phase that a wait is for ends with the copies of the iteration that is *by above the counter. */
+static bool phase_of(const Build *b, const Op *wait, int *by) {
+  int slots;
+  const Sym *slot = op_slot(wait);
+  return split_slot(b, slot, by, &slots) &&
+         is_phase(b, wait, sym_arg(b->k->cx->sym, slot, 0), slots);
+}
+
+/* Whether a wait is for the phase that a copy ends, and for that of how many iterations ago. In a
+ * short loop it may always be for the last iteration, which only the first one copies. */
+static bool awaits(const Build *b, const Op *wait, const Op *copy, int *distance) {
+  int waited, ahead;
+  int64_t slot, parity;
+  const Attr *at = op_attr(copy, ATTR_iteration);
+  if (copy_barriers(copy) != wait->args[0] || !at) return false;
+  if (!above_counter(b, at->pairs[0].value, &ahead)) return false;
+  *distance = 0;
+  if (is_constant(wait, &slot, &parity))
+    return ends_phase(wait, slot, parity, ahead) && (b->once || is_past_end(b, copy, 1));
+  if (!phase_of(b, wait, &waited) || (b->once && ahead != waited)) return false;
+  *distance = ahead - waited;
+  return true;
+}
+
 /* Both waves wait for the phase that ends with the copies of one iteration. */
-static void await_phase(Build *b, const Wait *wait) {
-  int waited, slots, ahead;
-  const Sym *slot = op_slot(wait->op);
-  if (!split_slot(b, slot, &waited, &slots)) return;
-  if (!is_phase(b, wait->op, sym_arg(b->k->cx->sym, slot, 0), slots)) return;
-  for (int i = 0; i < b->copies.n; i++) {
-    const Flight *f = &b->copies.at[i];
-    const Attr *at = op_attr(f->op, ATTR_iteration);
-    if (copy_barriers(f->op) != wait->op->args[0] || f->done[0] < 0 || !at) continue;
-    if (!above_counter(b, at->pairs[0].value, &ahead)) continue;
-    for (int w = 0; w < LOOP_WAVES; w++) add_order(b, f->done[0], wait->event[w], ahead - waited);
+static void await_phase(Build *b, const LoopWait *wait) {
+  int distance;
+  for (int i = 0; i < b->g->copies.n; i++) {
+    const LoopFlight *f = &b->g->copies.at[i];
+    if (f->done[0] < 0 || !awaits(b, wait->op, f->op, &distance)) continue;
+    for (int w = 0; w < LOOP_WAVES; w++) add_order(b, f->done[0], wait->event[w], distance);
   }
 }
 
 /* Waits refer to copies of earlier iterations, which may come after them in the body. */
 static void add_waits(Build *b) {
-  for (int i = 0; i < b->waits.n; i++)
-    if (b->waits.at[i].op->kind == OP_async_wait) await_groups(b, &b->waits.at[i]);
-    else await_phase(b, &b->waits.at[i]);
+  for (int i = 0; i < b->g->waits.n; i++)
+    if (b->g->waits.at[i].op->kind == OP_async_wait) await_groups(b, &b->g->waits.at[i]);
+    else await_phase(b, &b->g->waits.at[i]);
 }
 
 /* ---- products ---- */
@@ -170,7 +200,7 @@ static void add_waits(Build *b) {
 static void end_first(Build *b, const Op *op, int n, int distance) {
   if (!n) return;
   add_each(b, op, LOOP_WAITS);
-  for (int i = 0; i < n; i++) await_own(b, &b->products.at[i], b->last, distance);
+  for (int i = 0; i < n; i++) await_own(b, &b->products.at[i], b->g->last, distance);
   for (int i = n; i < b->products.n; i++) b->products.at[i - n] = b->products.at[i];
   b->products.n -= n;
 }
@@ -196,6 +226,16 @@ static bool is_repeated(const Build *b, const Op *op, int memory) {
   return false;
 }
 
+/* The slot of a ring that is accessed before the loop. */
+static bool known_slot(const Build *b, const MemoryUse *u, LoopAccess *x) {
+  int64_t n;
+  const Op *alloc = b->m->memories.at[u->memory]->def;
+  x->slots = alloc ? alloc_slots(alloc) : 1;
+  if (x->slots < 2 || !u->slot || !sym_is_int(u->slot, &n)) return false;
+  x->ahead = (int)n;
+  return true;
+}
+
 static void add_access(Build *b, const MemoryUse *u, const int *begins, const int *ends) {
   LoopAccess x = {.op = u->op, .memory = u->memory, .how = u->how, .by_name = u->by_name};
   if (is_repeated(b, u->op, u->memory)) return;
@@ -203,8 +243,10 @@ static void add_access(Build *b, const MemoryUse *u, const int *begins, const in
     x.begins[w] = ends[w] < 0 ? -1 : begins[w];
     x.ends[w] = ends[w];
   }
-  if (!split_slot(b, u->slot, &x.ahead, &x.slots)) x.ahead = 0, x.slots = 1;
-  else find_round(b, u->op, &x.ahead, x.slots);
+  bool ring = b->once ? known_slot(b, u, &x) : split_slot(b, u->slot, &x.ahead, &x.slots);
+  if (!ring) x.ahead = 0, x.slots = 1;
+  else if (!b->once) find_round(b, u->op, &x.ahead, x.slots);
+  x.only_first = !b->once && is_past_end(b, u->op, 1);
   vec_push(b->arena, &b->g->accesses, x);
 }
 
@@ -215,19 +257,20 @@ static bool touches_memory(const Build *b, const Op *op) {
 }
 
 static void add_accesses(Build *b, const Op *op, const int *begins, const int *ends) {
+  if (is_past_end(b, op, 0)) return;
   for (int i = 0; i < b->m->uses.n; i++)
     if (b->m->uses.at[i].op == op) add_access(b, &b->m->uses.at[i], begins, ends);
 }
 
 static void add_copy(Build *b, const Op *op) {
   bool elected = copy_barriers(op) != NULL, own = copy_goes_by(op, "load");
-  int begins[LOOP_WAVES] = {b->last[0], b->last[1]};
+  int begins[LOOP_WAVES] = {b->g->last[0], b->g->last[1]};
   if (own) {
     add_accesses(b, op, begins, begins);
     return;
   }
-  Flight f = start_flight(b, op, elected, b->groups);
-  if (elected || memory_is_ahead(op)) vec_push(b->arena, &b->copies, f);
+  LoopFlight f = start_flight(b, op, elected, b->g->groups);
+  if (elected || memory_is_ahead(op)) vec_push(b->arena, &b->g->copies, f);
   else vec_push(b->arena, &b->loose, f);
   add_accesses(b, op, begins, f.done);
 }
@@ -237,14 +280,16 @@ static void add_touch(Build *b, const Op *op) {
   if (op->kind == OP_copy) {
     add_copy(b, op);
   } else if (op_is_product(op)) {
-    int begins[LOOP_WAVES] = {b->last[0], b->last[1]};
-    Flight f = start_flight(b, op, false, 0);
+    int begins[LOOP_WAVES] = {b->g->last[0], b->g->last[1]};
+    LoopFlight f = start_flight(b, op, false, 0);
     const Attr *pending = op_attr(op, ATTR_pending);
     b->pending = pending ? (int)pending->integer : 0;
     vec_push(b->arena, &b->products, f);
     add_accesses(b, op, begins, f.done);
   } else {
-    add_accesses(b, op, b->last, b->last);
+    bool elected = op->kind == OP_mbar_init || op->kind == OP_mbar_inval;
+    int ends[LOOP_WAVES] = {b->g->last[0], elected ? -1 : b->g->last[1]};
+    add_accesses(b, op, b->g->last, ends);
   }
 }
 
@@ -253,15 +298,15 @@ static void add_touch(Build *b, const Op *op) {
 static void add_region(Build *b, const Op *outer) {
   int begins[LOOP_WAVES];
   add_each(b, outer, LOOP_STARTS);
-  memcpy(begins, b->last, sizeof begins);
+  memcpy(begins, b->g->last, sizeof begins);
   add_each(b, outer, LOOP_WAITS);
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
     if (!touches_memory(b, op)) continue;
     bool ahead = op->kind == OP_copy && memory_is_ahead(op);
-    Flight f = {.op = outer, .done = {b->last[0], b->last[1]}, .group = -1};
+    LoopFlight f = {.op = outer, .done = {b->g->last[0], b->g->last[1]}, .group = -1};
     if (ahead) {
       f = start_flight(b, outer, false, -1);
-      vec_push(b->arena, &b->copies, f);
+      vec_push(b->arena, &b->g->copies, f);
     }
     if (op->kind == OP_copy && copy_barriers(op)) f.done[1] = -1;
     add_accesses(b, op, begins, f.done);
@@ -270,14 +315,18 @@ static void add_region(Build *b, const Op *outer) {
 
 /* ---- the body ---- */
 
-static void add_op(Build *b, const Op *op) {
+/* Waits that are part of lowering the op. */
+static void end_flights(Build *b, const Op *op) {
   end_products(b, op);
-  if (copy_ends_before(op) && b->loose.n) {
-    add_each(b, op, LOOP_WAITS);
-    for (int i = 0; i < b->loose.n; i++) await_own(b, &b->loose.at[i], b->last, 0);
-    b->loose.n = 0;
-  }
-  b->groups += op->kind == OP_async_commit;
+  if (!copy_ends_before(op) || !b->loose.n) return;
+  add_each(b, op, LOOP_WAITS);
+  for (int i = 0; i < b->loose.n; i++) await_own(b, &b->loose.at[i], b->g->last, 0);
+  b->loose.n = 0;
+}
+
+static void add_op(Build *b, const Op *op) {
+  end_flights(b, op);
+  b->g->groups += op->kind == OP_async_commit;
   if (op->body) add_region(b, op);
   else if (memory_is_ordered_by(op, b->scope)) add_barrier(b, op);
   else if (op->kind == OP_async_wait || op->kind == OP_mbar_wait) add_wait(b, op);
@@ -285,17 +334,43 @@ static void add_op(Build *b, const Op *op) {
   else if (b->counts && b->counts(b->user, op)) add_each(b, op, LOOP_STARTS);
 }
 
-LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopOpFn *counts,
-                     const void *user) {
-  LoopGraph g = {.loop = loop};
-  Build b = {.arena = a, .k = k, .m = m, .g = &g, .first = {-1, -1}, .last = {-1, -1}};
-  b.counts = counts, b.user = user;
+static Build new_build(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopGraph *g) {
+  Build b = {.arena = a, .k = k, .m = m, .g = g};
   const Attr *axis = op_attr(loop, ATTR_axis);
   const MachineSpec *machine = kernel_machine(k);
+  *g = (LoopGraph){.loop = loop, .first = {-1, -1}, .last = {-1, -1}};
   b.scope = machine && machine->waves == 1 ? "wave" : "workgroup";
   b.counter = axis ? ir_loop_counter(k, axis->sym) : sym_int(k->cx->sym, 0);
+  return b;
+}
+
+LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopOpFn *counts,
+                     const void *user) {
+  LoopGraph g;
+  Build b = new_build(a, k, m, loop, &g);
+  b.counts = counts, b.user = user;
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
-  for (int w = 0; w < LOOP_WAVES && b.last[w] >= 0; w++) add_order(&b, b.last[w], b.first[w], 1);
+  for (int w = 0; w < LOOP_WAVES && g.last[w] >= 0; w++) add_order(&b, g.last[w], g.first[w], 1);
   add_waits(&b);
   return g;
+}
+
+LoopGraph loop_entry_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop) {
+  LoopGraph g;
+  Build b = new_build(a, k, m, loop, &g);
+  b.once = true, b.counter = sym_int(k->cx->sym, 0);
+  for (const Op *op = loop->parent->first; op != loop; op = op->next) add_op(&b, op);
+  end_flights(&b, loop);
+  add_waits(&b);
+  return g;
+}
+
+/* In a short loop the wait may always be for its last iteration. */
+int loop_waits_in(Kernel *k, const Op *loop, const Op *wait, int64_t filled) {
+  LoopGraph g;
+  int by;
+  int64_t slot, parity;
+  Build b = new_build(NULL, k, NULL, loop, &g);
+  if (is_constant(wait, &slot, &parity)) return ends_phase(wait, slot, parity, filled) ? 0 : -1;
+  return phase_of(&b, wait, &by) && filled >= by ? (int)filled - by : -1;
 }

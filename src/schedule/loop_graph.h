@@ -22,6 +22,7 @@ typedef struct LoopAccess {
   bool by_name;                             /* as in MemoryUse */
   int begins[LOOP_WAVES], ends[LOOP_WAVES]; /* events; -1: this wave does not do it */
   int ahead, slots; /* to the slot of `ahead` iterations later; slots is 1: always the same place */
+  bool only_first;  /* it does nothing after the first iteration */
 } LoopAccess;
 
 typedef enum LoopEventKind {
@@ -36,11 +37,29 @@ typedef struct LoopEvent {
   int wave; /* LOOP_WAVES: all of them */
 } LoopEvent;
 
+/* Something that ends later: a copy or a product. */
+typedef struct LoopFlight {
+  const Op *op;
+  int done[LOOP_WAVES]; /* events; -1: not in this wave */
+  int group;            /* groups of copies closed before it; -1: in a region */
+} LoopFlight;
+
+/* A wait for groups or phases. */
+typedef struct LoopWait {
+  const Op *op;
+  int event[LOOP_WAVES];
+  int closed; /* groups of copies closed before it */
+} LoopWait;
+
 typedef struct LoopGraph {
   const Op *loop;
   Vec(LoopEvent) events;
   Vec(Order) enforced;
   Vec(LoopAccess) accesses;
+  int first[LOOP_WAVES], last[LOOP_WAVES]; /* events; -1: there are none */
+  Vec(LoopFlight) copies; /* that end with a group or a barrier that the kernel waits for */
+  Vec(LoopWait) waits;
+  int groups; /* of copies */
 } LoopGraph;
 
 typedef bool LoopOpFn(const void *user, const Op *op);
@@ -48,5 +67,13 @@ typedef bool LoopOpFn(const void *user, const Op *op);
 /* Ops that touch no shared memory are events if `counts`, which may be NULL, says so. */
 LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopOpFn *counts,
                      const void *user);
+
+/* The same of what comes before the loop in its region, which runs once: all distances are 0, and
+ * accesses to a ring are to the slot `ahead`. */
+LoopGraph loop_entry_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop);
+
+/* The first iteration of the loop in which a wait is for the phase that the copies of iteration
+ * `filled` end, which were issued before the loop; -1: none, or unknown. */
+int loop_waits_in(Kernel *k, const Op *loop, const Op *wait, int64_t filled);
 
 #endif

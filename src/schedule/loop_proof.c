@@ -9,6 +9,9 @@
 #include <stdlib.h>
 
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
+#include "ir/schedule/schedule.h"
+#include "schedule/loop_entry.h"
 
 typedef struct Prover {
   LoopProof *proof;
@@ -49,6 +52,7 @@ static bool find_gap(const Prover *p, const LoopAccess *x, int v, const LoopAcce
   int first = before == ORDER_NONE ? -4 * every - abs(from) : 1 - before;
   for (int d = first; d <= last; d++) {
     bool itself = x == y && d == 0; /* its threads divide the elements among themselves */
+    if ((d > 0 && y->only_first) || (d < 0 && x->only_first)) continue;
     if (itself || abs(d) >= p->proof->most || (d - from) % every != 0 ||
         (found && abs(d) >= abs(*gap)))
       continue;
@@ -66,11 +70,11 @@ static bool needs_no_order(const LoopAccess *x, int v, const LoopAccess *y, int 
 }
 
 static void check_order(Prover *p, const LoopAccess *x, const LoopAccess *y) {
-  int gap;
+  int gap = 0;
   for (int v = 0; v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
       if (needs_no_order(x, v, y, w) || !find_gap(p, x, v, y, w, &gap)) continue;
-      report(p, (LoopPair){x, y, gap, v != w, false});
+      report(p, (LoopPair){.first = x, .second = y, .distance = gap, .other_wave = v != w});
       return;
     }
 }
@@ -84,7 +88,7 @@ static void check_filled(Prover *p, const LoopAccess *fill, const LoopAccess *re
     for (int w = 0; w < LOOP_WAVES; w++) {
       if (fill->ends[v] < 0 || read->begins[w] < 0) continue;
       if (order_holds(p->table, (Order){fill->ends[v], read->begins[w], from})) continue;
-      report(p, (LoopPair){fill, read, from, v != w, true});
+      report(p, (LoopPair){fill, read, from, v != w, .stale = true});
       return;
     }
 }
@@ -98,6 +102,61 @@ static void check_pair(Prover *p, const LoopAccess *x, const LoopAccess *y) {
   check_filled(p, x, y);
   check_filled(p, y, x);
 }
+
+/* ---- before the loop ---- */
+
+/* The first iteration in which y, of the body, conflicts with x, which comes before the loop. */
+static int first_conflict(const LoopAccess *x, const LoopAccess *y) {
+  bool ring = x->memory == y->memory && x->slots == y->slots && x->slots > 1;
+  int at = ring ? (x->ahead - y->ahead) % x->slots : 0;
+  return at < 0 ? at + x->slots : at;
+}
+
+/* Two accesses before the loop, other than inside one region, whose slots may be the same. */
+static bool may_meet(const Op *loop, const LoopAccess *x, const LoopAccess *y) {
+  const Region *r = loop->parent;
+  if (op_ancestor_in(x->op, r) == op_ancestor_in(y->op, r)) return false;
+  return x->memory != y->memory || x->slots != y->slots || x->ahead == y->ahead;
+}
+
+static void check_follows(Prover *p, LoopEntry *e, const LoopAccess *x, const LoopAccess *y,
+                          int iteration) {
+  if (!conflict(p, x, y) || iteration >= p->proof->most) return;
+  p->proof->pairs++;
+  for (int v = 0; v < LOOP_WAVES; v++)
+    for (int w = 0; w < LOOP_WAVES; w++) {
+      if (needs_no_order(x, v, y, w)) continue;
+      if (loop_entry_follows(e, x->ends[v], y->begins[w], iteration)) continue;
+      report(p, (LoopPair){x, y, iteration, v != w, .entry = true});
+      return;
+    }
+}
+
+static int iterations_to_check(const LoopGraph *entry, const LoopGraph *body) {
+  int most = 0;
+  for (int i = 0; i < entry->accesses.n; i++)
+    for (int j = 0; j < body->accesses.n; j++) {
+      int at = first_conflict(&entry->accesses.at[i], &body->accesses.at[j]);
+      if (at > most) most = at;
+    }
+  return most + 1;
+}
+
+static void check_entry(Prover *p, Kernel *k) {
+  const LoopGraph *entry = &p->proof->entry, *body = &p->proof->graph;
+  if (!entry->accesses.n || !body->accesses.n) return;
+  LoopEntry *e = loop_entry(p->arena, k, entry, body, iterations_to_check(entry, body));
+  for (int i = 0; i < entry->accesses.n; i++) {
+    const LoopAccess *x = &entry->accesses.at[i];
+    for (int j = i + 1; j < entry->accesses.n; j++)
+      if (may_meet(body->loop, x, &entry->accesses.at[j]))
+        check_follows(p, e, x, &entry->accesses.at[j], -1);
+    for (int j = 0; j < body->accesses.n; j++)
+      check_follows(p, e, x, &body->accesses.at[j], first_conflict(x, &body->accesses.at[j]));
+  }
+}
+
+/* ---- a loop ---- */
 
 static int64_t most_iterations(const Distribution *d, const Op *loop) {
   const Sym *trips = loop->kind == OP_for ? distribute_trips(d, loop) : NULL;
@@ -114,6 +173,8 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
   for (int i = 0; i < n; i++) vec_push(a, &proof.waiting, g->events.at[cycle[i]].op);
   for (int i = 0; !n && i < g->accesses.n; i++)
     for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
+  proof.entry = loop_entry_graph(a, d->k, m, loop);
+  if (!n) check_entry(&p, d->k);
   return proof;
 }
 
@@ -123,17 +184,21 @@ static void print_access(StrBuf *out, const Kernel *k, const MemoryUses *m, cons
   sb_printf(out, "`%s %%%s`", op_info[x->op->kind].name, memory_name(k, m->memories.at[x->memory]));
 }
 
-static void print_finding(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopPair *f) {
-  const LoopAccess *x = f->distance < 0 ? f->second : f->first;
-  const LoopAccess *y = f->distance < 0 ? f->first : f->second;
+static const LoopAccess *earlier(const LoopPair *f) {
+  return f->distance < 0 && !f->entry ? f->second : f->first;
+}
+
+static void describe(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopPair *f) {
+  const LoopAccess *x = earlier(f), *y = x == f->first ? f->second : f->first;
   int later = abs(f->distance);
-  sb_puts(out, "  ");
   print_access(out, k, m, x);
-  sb_puts(out, " and ");
+  sb_puts(out, f->entry ? " before the loop and " : " and ");
   print_access(out, k, m, y);
-  if (later) sb_printf(out, " of %d iteration%s later", later, later > 1 ? "s" : "");
+  if (f->entry && f->distance >= 0) sb_printf(out, " of iteration %d", later);
+  else if (later && !f->entry)
+    sb_printf(out, " of %d iteration%s later", later, later > 1 ? "s" : "");
   if (f->other_wave) sb_puts(out, ", by another wave,");
-  sb_puts(out, f->stale ? " are in the wrong order\n" : " are not ordered\n");
+  sb_puts(out, f->stale ? " are in the wrong order" : " are not ordered");
 }
 
 static void print_loop(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopProof *proof) {
@@ -146,7 +211,11 @@ static void print_loop(StrBuf *out, const Kernel *k, const MemoryUses *m, const 
   if (proof->waiting.n) sb_puts(out, "  waits for itself\n");
   else if (!proof->findings.n)
     sb_printf(out, "  all %d conflicting pairs of accesses are ordered\n", proof->pairs);
-  for (int i = 0; i < proof->findings.n; i++) print_finding(out, k, m, &proof->findings.at[i]);
+  for (int i = 0; i < proof->findings.n; i++) {
+    sb_puts(out, "  ");
+    describe(out, k, m, &proof->findings.at[i]);
+    sb_putc(out, '\n');
+  }
   arena_free(a);
 }
 
@@ -158,4 +227,53 @@ void loop_proof_print(StrBuf *out, const Distribution *d, const MemoryUses *m) {
     if (proof.pairs || proof.waiting.n) print_loop(out, d->k, m, &proof);
     arena_free(a);
   }
+}
+
+/* ---- loops with a schedule ---- */
+
+/* The row that schedules a loop on this machine; NULL: none does. */
+static const Constraint *row_of(const Kernel *k, const TargetInfo *t, const Op *loop) {
+  for (int i = 0; loop->kind == OP_for && i < k->constraints.n; i++) {
+    const Constraint *row = &k->constraints.at[i];
+    if (!schedule_is_row(row) || !schedule_is_for(row, t)) continue;
+    if (schedule_is_called(loop, row->scheduled.loop)) return row;
+  }
+  return NULL;
+}
+
+static void note_accesses(Diags *diags, Diag *d, const LoopPair *f) {
+  const LoopAccess *x = earlier(f), *y = x == f->first ? f->second : f->first;
+  int later = abs(f->distance);
+  diag_note(diags, d, x->op->at, "%s", f->entry ? "this, before the loop" : "this, in iteration i");
+  if (f->entry && f->distance < 0) diag_note(diags, d, y->op->at, "and this");
+  else if (f->entry) diag_note(diags, d, y->op->at, "and this, in iteration %d", later);
+  else if (later) diag_note(diags, d, y->op->at, "and this, in iteration i + %d", later);
+  else diag_note(diags, d, y->op->at, "and this, in the same iteration");
+}
+
+static bool fail_loop(Kernel *k, const MemoryUses *m, const Constraint *row,
+                      const LoopProof *proof) {
+  Diags *diags = &k->cx->diags;
+  const LoopPair *f = proof->findings.n ? &proof->findings.at[0] : NULL;
+  StrBuf text = {.arena = diags->arena};
+  if (f) describe(&text, k, m, f);
+  else sb_puts(&text, "an op of the loop waits for itself");
+  Diag *d = diag_add(diags, DIAG_E0621, row->at, "%s", sb_text(&text));
+  if (f) note_accesses(diags, d, f);
+  for (int i = 0; i < proof->waiting.n; i++)
+    diag_note(diags, d, proof->waiting.at[i]->at, "it waits for this");
+  return false;
+}
+
+bool loop_proof_check(const Distribution *d, const MemoryUses *m, const TargetInfo *t) {
+  bool ok = true;
+  for (const Op *op = t ? ir_first(d->k) : NULL; op && ok; op = ir_next(op)) {
+    const Constraint *row = op->body ? row_of(d->k, t, op) : NULL;
+    if (!row) continue;
+    Arena *a = arena_new();
+    LoopProof proof = loop_prove(a, d, m, op);
+    ok = (!proof.findings.n && !proof.waiting.n) || fail_loop(d->k, m, row, &proof);
+    arena_free(a);
+  }
+  return ok;
 }

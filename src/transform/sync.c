@@ -16,13 +16,16 @@
  * so no barrier is redundant. Branches that exclude each other do not follow each other. Accesses
  * to different slots of a ring do not conflict. A volatile write may be a flag: every thread's
  * writes to arguments come before it. The author's barriers that order memory (shared_barrier,
- * barrier) count if all waves reach them. Needs memory_uses, distribute, uniform. */
+ * barrier) count if all waves reach them. Loops that rows of a schedule pin are then proved to be in
+ * order (schedule/loop_proof.h). Needs memory_uses, distribute, uniform. */
 #include <string.h>
 
 #include "analysis/memory_uses.h"
 #include "analysis/uniform.h"
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
+#include "ir/schedule/schedule.h"
+#include "schedule/loop_proof.h"
 #include "transform/pass.h"
 
 typedef struct Sync {
@@ -326,5 +329,5 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   separate_pairs(&s);
   drop_needless(&s);
   insert_barriers(&s);
-  return true;
+  return !kernel_has_schedule(k) || loop_proof_check(s.d, s.m, cx->target);
 }

@@ -28,16 +28,28 @@ def loops(text):
     return found
 
 
+def before_loops(lines):
+    """For each line: whether it is outside all regions, and a loop outside all regions follows."""
+    follows, depth, found = False, 0, []
+    for line in reversed(lines):
+        words = line.split()
+        depth += (words == ["}"]) - line.endswith("{")
+        follows |= depth == 1 and line.endswith("{") and ("for" in words or "while" in words)
+        found.append(follows and depth == 1 and not line.endswith("{"))
+    return found[::-1]
+
+
 def weakened(text):
-    """(what, text) of each barrier or wait in a loop that is removed or weaker by one."""
+    """(what, text) of each barrier or wait in a loop, or before one, that is removed or weaker by one."""
     lines, inside = text.split("\n"), []
+    before = before_loops(lines)
     for i, line in enumerate(lines):
         words = line.split()
         if line.endswith("{"):
             inside.append("for" in words or "while" in words)
         elif words == ["}"] and inside:
             inside.pop()
-        if not inside or not inside[-1]:
+        if not before[i] and (not inside or not inside[-1]):
             continue
         if words[0] in ("barrier", "mbar_wait", "async_wait"):
             yield f"without {line.strip()}", "\n".join(lines[:i] + lines[i + 1 :])

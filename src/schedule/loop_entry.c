@@ -1,0 +1,119 @@
+/* loop_entry.c: see loop_entry.h. */
+#include "schedule/loop_entry.h"
+
+#include <string.h>
+
+#include "ir/ops/access.h"
+
+/* Events before the loop come first, then those of each iteration. */
+struct LoopEntry {
+  Arena *arena;
+  Kernel *k;
+  const LoopGraph *entry, *body;
+  int iterations, n;
+  Vec(Order) edges;
+  int *first, *next; /* of an event, and of an edge: the next edge from the same event; -1 */
+  int *stack, reached_from;
+  bool *reached;
+};
+
+static int event_at(const LoopEntry *e, int event, int iteration) {
+  return iteration < 0 ? event : e->entry->events.n + iteration * e->body->events.n + event;
+}
+
+static void add_edge(LoopEntry *e, int from, int to) {
+  vec_push(e->arena, &e->edges, ((Order){from, to, 0}));
+}
+
+/* ---- edges ---- */
+
+static void add_orders(LoopEntry *e) {
+  for (int i = 0; i < e->entry->enforced.n; i++)
+    add_edge(e, e->entry->enforced.at[i].from, e->entry->enforced.at[i].to);
+  for (int at = 0; at < e->iterations; at++)
+    for (int i = 0; i < e->body->enforced.n; i++) {
+      const Order *o = &e->body->enforced.at[i];
+      int to = at + o->distance;
+      if (to >= 0 && to < e->iterations)
+        add_edge(e, event_at(e, o->from, at), event_at(e, o->to, to));
+    }
+  for (int w = 0; w < LOOP_WAVES; w++)
+    if (e->entry->last[w] >= 0 && e->body->first[w] >= 0)
+      add_edge(e, e->entry->last[w], event_at(e, e->body->first[w], 0));
+}
+
+/* The first iteration in which the wait covers a group that was closed before the loop; -1: none of
+ * those that are looked at. */
+static int waited_in(const LoopEntry *e, const LoopWait *wait, const LoopFlight *f) {
+  int left = (int)op_attr(wait->op, ATTR_pending)->integer;
+  for (int i = 0; i < e->iterations; i++) {
+    int closed = e->entry->groups + i * e->body->groups + wait->closed;
+    if (f->group < 0 ? !left : f->group + 1 + left <= closed) return i;
+  }
+  return -1;
+}
+
+static void await_groups(LoopEntry *e, const LoopWait *wait) {
+  for (int i = 0; i < e->entry->copies.n; i++) {
+    const LoopFlight *f = &e->entry->copies.at[i];
+    int at = copy_barriers(f->op) ? -1 : waited_in(e, wait, f);
+    for (int w = 0; at >= 0 && w < LOOP_WAVES; w++)
+      if (f->done[w] >= 0) add_edge(e, f->done[w], event_at(e, wait->event[w], at));
+  }
+}
+
+static void await_phases(LoopEntry *e, const LoopWait *wait) {
+  int64_t filled;
+  for (int i = 0; i < e->entry->copies.n; i++) {
+    const LoopFlight *f = &e->entry->copies.at[i];
+    const Attr *at = op_attr(f->op, ATTR_iteration);
+    if (copy_barriers(f->op) != wait->op->args[0] || f->done[0] < 0 || !at) continue;
+    if (!sym_is_int(at->pairs[0].value, &filled)) continue;
+    int in = loop_waits_in(e->k, e->body->loop, wait->op, filled);
+    for (int w = 0; in >= 0 && in < e->iterations && w < LOOP_WAVES; w++)
+      add_edge(e, f->done[0], event_at(e, wait->event[w], in));
+  }
+}
+
+static void link_edges(LoopEntry *e) {
+  e->first = ARENA_ARRAY(e->arena, int, e->n + 1);
+  e->next = ARENA_ARRAY(e->arena, int, e->edges.n + 1);
+  for (int i = 0; i < e->n; i++) e->first[i] = -1;
+  for (int i = 0; i < e->edges.n; i++) {
+    e->next[i] = e->first[e->edges.at[i].from];
+    e->first[e->edges.at[i].from] = i;
+  }
+}
+
+LoopEntry *loop_entry(Arena *a, Kernel *k, const LoopGraph *entry, const LoopGraph *body,
+                      int iterations) {
+  LoopEntry *e = ARENA_NEW(a, LoopEntry);
+  *e = (LoopEntry){.arena = a, .k = k, .entry = entry, .body = body, .iterations = iterations};
+  e->n = entry->events.n + iterations * body->events.n;
+  add_orders(e);
+  for (int i = 0; i < body->waits.n; i++)
+    if (body->waits.at[i].op->kind == OP_async_wait) await_groups(e, &body->waits.at[i]);
+    else await_phases(e, &body->waits.at[i]);
+  link_edges(e);
+  e->reached = ARENA_ARRAY(a, bool, e->n + 1), e->stack = ARENA_ARRAY(a, int, e->n + 1);
+  e->reached_from = -1;
+  return e;
+}
+
+/* ---- questions ---- */
+
+static void reach(LoopEntry *e, int from) {
+  int depth = 0;
+  memset(e->reached, 0, (size_t)e->n);
+  e->reached_from = from, e->stack[depth++] = from;
+  while (depth)
+    for (int i = e->first[e->stack[--depth]]; i >= 0; i = e->next[i]) {
+      int to = e->edges.at[i].to;
+      if (!e->reached[to]) e->reached[to] = true, e->stack[depth++] = to;
+    }
+}
+
+bool loop_entry_follows(LoopEntry *e, int from, int to, int iteration) {
+  if (e->reached_from != from) reach(e, from);
+  return e->reached[event_at(e, to, iteration)];
+}
