@@ -183,7 +183,7 @@ KERNELS = {
 
 def rows_of(loop, ops):
     """A ring of another length for every operand; all of one depth; tiles that wait in registers; the
-    first copy far ahead."""
+    first copy far ahead; tiles that are fetched an iteration before they are used, or two."""
     yield "".join(f"ring {loop} {op} slots {2 + i}\n" for i, op in enumerate(ops))
     yield f"schedule {loop} depth 3\n"
     yield "".join(f"at {loop} {i}.0 {op}.{c}\n" for op in ops for i, c in enumerate(("load", "store"))) + (
@@ -192,3 +192,7 @@ def rows_of(loop, ops):
     yield f"at {loop} 0.0 {ops[0]}.copy\nat {loop} 2.0 " + " ".join(f"{op}.copy" for op in ops[1:]) + (
         f"\nschedule {loop} depth 4\n"
     )
+    for depth in (3, 4):
+        yield f"at {loop} 0.0 " + " ".join(f"{op}.copy" for op in ops) + (
+            f"\nat {loop} 1.1 " + " ".join(f"{op}.fetch" for op in ops) + f"\nschedule {loop} depth {depth}\n"
+        )
