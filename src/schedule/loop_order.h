@@ -24,7 +24,8 @@ typedef struct OrderTable OrderTable;
 /* The least distance between all events; events^3 steps. */
 OrderTable *order_table(Arena *a, int events, const Order *enforced, int n);
 
-/* The events of a cycle that waits for itself, in order, and their number; 0: there is none. */
+/* The events of a cycle that waits for itself, in order, and their number; 0: there is none. `cycle`
+ * has room for all events and one more. */
 int order_deadlock(const OrderTable *t, int *cycle);
 
 /* The rest is for tables without a deadlock. */

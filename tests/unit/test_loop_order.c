@@ -45,7 +45,7 @@ TEST(without_the_wait_nothing_orders_the_copy) {
  * it. */
 TEST(a_cycle_without_a_token_is_a_deadlock) {
   Arena *a = arena_new();
-  int cycle[3];
+  int cycle[4];
   Order enforced[] = {{0, 1, 0}, {1, 2, 0}, {2, 0, 0}};
   CHECK_INT(order_deadlock(order_table(a, 3, enforced, 3), cycle), 3);
   enforced[2].distance = 1;
