@@ -19,8 +19,14 @@ typedef struct Seen {
 
 static bool is_written(const Constraint *c, const Clause *cl) {
   static const char zeros[sizeof(Constraint)];
-  size_t size[] = {sizeof(Sym *),     sizeof(Sym *),     sizeof(int),      sizeof(bool),
-                   3 * sizeof(Sym *), sizeof(MmaChoice), sizeof(SymPairs), sizeof(SymPairs)};
+  static const size_t size[] = {
+      [CLAUSE_DIM] = sizeof(Sym *),       [CLAUSE_EXPR] = sizeof(Sym *),
+      [CLAUSE_INT] = sizeof(int),         [CLAUSE_FLAG] = sizeof(bool),
+      [CLAUSE_THREE] = 3 * sizeof(Sym *), [CLAUSE_MMA] = sizeof(MmaChoice),
+      [CLAUSE_PAIRS] = sizeof(SymPairs),  [CLAUSE_DIMS] = sizeof(SymPairs),
+      [CLAUSE_COUNT] = sizeof(int),       [CLAUSE_WORD] = sizeof(char *),
+      [CLAUSE_PLACE] = sizeof(Place),     [CLAUSE_OPS] = sizeof(OpNames),
+  };
   return memcmp(clause_field(c, cl), zeros, size[cl->kind]) != 0;
 }
 
