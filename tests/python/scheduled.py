@@ -159,16 +159,22 @@ def copied(tag):
     return tkw.filter_nodes(nodes, node_type=direct), tkw.filter_nodes(nodes, node_type=tkw.Read)
 
 
-@wave_schedule.wave_schedule()
-def prefetch():
-    """The next tiles are loaded first and stored last."""
-    loop = tkw.get_node_by_tag("k_loop")
+def copies_of(*tags):
+    """The loads, the stores to shared memory and the fetches of operands with these tags."""
     loads, stores, fetches = [], [], []
-    for tag in ("read_a", "read_b"):
+    for tag in tags:
         reads = tkw.get_node_by_tag_and_type(tag, tkw.Read)
         load, fetch = tkw.partition_by_address_space(reads, GLOBAL_ADDRESS_SPACE)
         loads, fetches = loads + load, fetches + fetch
         stores += tkw.get_node_by_tag_and_type(tag, tkw.Write)
+    return loads, stores, fetches
+
+
+@wave_schedule.wave_schedule()
+def prefetch():
+    """The next tiles are loaded first and stored last."""
+    loop = tkw.get_node_by_tag("k_loop")
+    loads, stores, fetches = copies_of("read_a", "read_b")
     products = tkw.get_node_by_tag("mma")
     with tkw.pipeline(loop) as p:
         p.set_stage([(loads,), (stores,)])

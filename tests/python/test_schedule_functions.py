@@ -233,12 +233,7 @@ def staged(order=None, count=None, stages=2):
     """Loads and stores in stage 0; `order` lists the nodes of the steady state."""
 
     def body():
-        loads, stores, fetches = [], [], []
-        for tag in ("read_a", "read_b"):
-            reads = tkw.get_node_by_tag_and_type(tag, tkw.Read)
-            load, fetch = tkw.partition_by_address_space(reads, GLOBAL_ADDRESS_SPACE)
-            loads, fetches = loads + load, fetches + fetch
-            stores += tkw.get_node_by_tag_and_type(tag, tkw.Write)
+        loads, stores, fetches = scheduled.copies_of("read_a", "read_b")
         products = tkw.get_node_by_tag("mma")
         pipeline = tkw.pipeline(tkw.get_node_by_tag("k_loop"), multi_buffer_count=count)
         with pipeline as p:
