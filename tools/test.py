@@ -166,7 +166,7 @@ def has_pytest():
 
 def kernel_lists():
     """(file, what precedes its command): a list that takes minutes comes in parts, and first."""
-    parts = {"test_emu_list.py": 4}
+    parts = {"test_emu_list.py": max(4, os.cpu_count())}
     for file in sorted(python_tests("sim_list/"), key=lambda f: os.path.basename(f) not in parts):
         n = parts.get(os.path.basename(file), 1)
         for i in range(n):
