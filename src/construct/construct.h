@@ -66,7 +66,7 @@ typedef struct PipelineCall {
   bool closed;
 } PipelineCall;
 
-/* Something asked for that rows cannot say. */
+/* A request that rows cannot express. */
 typedef struct Dropped {
   const char *what, *why;
   int n; /* of that kind; 0: `what` says it all */

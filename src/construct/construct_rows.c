@@ -1,4 +1,4 @@
-/* construct_rows.c: rows of a schedule for what a function asked for, and a remark for the rest.
+/* construct_rows.c: rows of a schedule for what a function requests, and a remark for the rest.
  *
  * Rows place whole ops. An op whose instructions are in several stages is placed in the last of
  * them, and where its first instruction is in the order. */
@@ -186,7 +186,7 @@ static int distance(Rows *r, const Entry *move) {
   return store ? ahead_of(r, store) + kept : ahead_of(r, move);
 }
 
-/* Ops that compute are in the last stage; copies run as far ahead of them as was asked for. */
+/* Ops that compute are in the last stage; copies run as far ahead of them as requested. */
 static void relax(Rows *r) {
   int *ahead = ARENA_ARRAY(r->c->arena, int, r->entries.n + 1);
   r->last = 0;
@@ -309,7 +309,7 @@ static void add_prios(Rows *r, Arena *a, ConstructRows *out) {
 /* ---- slots ---- */
 
 /* An instruction reads its tile before the next one is written in the same iteration of the loop, in
- * the order that was asked for: of one cycle, older iterations come first. */
+ * the requested order: of one cycle, older iterations come first. */
 static bool comes_before(const Node *read, const Entry *move) {
   if (move->first != NODE_NONE && read->rank != NODE_NONE) return read->rank < move->first;
   return read->cycle <= move->cycle;

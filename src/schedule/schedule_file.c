@@ -225,7 +225,7 @@ static void print_times(StrBuf *out, const Loop *l) {
   print_limit(out, l, &t);
 }
 
-/* Priorities are as they were asked for. */
+/* Priorities are those the user gave. */
 static void print_prios(StrBuf *out, const Loop *l) {
   EACH_ROW(l->k, prio, asked) {
     Constraint row = *asked;

@@ -62,7 +62,7 @@ TEST(any_number_of_iterations) {
 static const Sample by_registers[] = {
     {"unaligned", GEMM(""), {{"M", 32}, {"N", 32}, {"K", 16}}},
     {"unaligned, shared", GEMM_SHARED(""), {{"M", 64}, {"N", 32}, {"K", 16}}},
-    {"asked for", GEMM("stages 2\n"), {{"M", 32}, {"N", 32}, {"K", 16}}},
+    {"requested", GEMM("stages 2\n"), {{"M", 32}, {"N", 32}, {"K", 16}}},
 };
 
 TEST(tiles_wait_in_registers) {
