@@ -435,6 +435,10 @@ WV_API const char *wv_proof_text(const wv_proof *p); /* lives as long as the pro
  * schedule file. Of the variant that is compiled first; for "sim:NAME", of what is simulated. Free
  * with wv_free; NULL after reporting. */
 WV_API char *wv_schedule(wv_kernel *k, const char *target);
+/* The same with what it is predicted to take, drawn: "html", a page; "fragment", the same as a part of
+ * a page; "svg", the picture of the first loop that has one; "json", the numbers; "text",
+ * what wv_schedule returns. */
+WV_API char *wv_schedule_as(wv_kernel *k, const char *target, const char *form);
 /* Adds the rows of such a text to a kernel, in place of those it has for the same loops. `name` is
  * shown in diagnostics. False after reporting: rows that do not fit the kernel (E0217). */
 WV_API bool wv_kernel_schedule(wv_kernel *k, const char *name, const char *text);

@@ -276,8 +276,14 @@ static bool apply_schedule(const Options *o, wv_kernel *k) {
   return ok;
 }
 
+/* "schedule", or what follows the hyphen: "schedule-svg". */
+static bool emits_schedule(const Options *o) {
+  return o->emit && strncmp(o->emit, "schedule", 8) == 0;
+}
+
 static int print_schedule(const Options *o, wv_kernel *k, FILE *out) {
-  char *text = wv_schedule(k, o->target ? o->target : "");
+  const char *form = strchr(o->emit, '-');
+  char *text = wv_schedule_as(k, o->target ? o->target : "", form ? form + 1 : "text");
   if (text) fputs(text, out);
   wv_free(text);
   return text ? STATUS_OK : STATUS_DIAGNOSTICS;
@@ -302,7 +308,7 @@ static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *ou
   if (o->check_passes) return check_passes(o, cx, k);
   if (emits_c(o)) return emit_c(o, cx, k);
   if (emits(o, "program")) return compile_program(o, cx, k);
-  if (emits(o, "schedule")) return print_schedule(o, k, out);
+  if (emits_schedule(o)) return print_schedule(o, k, out);
   if (o->loops) return kernel_loops(o, cx, k, out);
   const char *kind = o->run ? runner(o, cx, k) : NULL;
   if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;
@@ -359,7 +365,7 @@ static int compile_text(const Options *o, wv_ctx *cx, const char *path, const ch
   }
   for (int i = 0; i < n && i < MAX_KERNELS; i++) {
     if (status == STATUS_OK) {
-      if (i && (wants_text(o) || o->loops || emits(o, "schedule"))) fputc('\n', out);
+      if (i && (wants_text(o) || o->loops || emits_schedule(o))) fputc('\n', out);
       status = compile_sized(o, cx, kernels[i], out);
     }
     wv_kernel_free(kernels[i]);

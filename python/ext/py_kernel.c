@@ -187,6 +187,17 @@ static PyObject *kernel_proof(PyObject *self, PyObject *Py_UNUSED(none)) {
   return py_proof_of(state_of(self), self_of(self));
 }
 
+/* schedule_as(target, form) */
+static PyObject *kernel_schedule_as(PyObject *self, PyObject *args) {
+  const char *target, *form;
+  if (!PyArg_ParseTuple(args, "ss:schedule_as", &target, &form)) return NULL;
+  char *text = wv_schedule_as(self_of(self), target, form);
+  if (!text) return py_error_raise(state_of(self));
+  PyObject *o = PyUnicode_FromString(text);
+  wv_free(text);
+  return o;
+}
+
 static PyObject *kernel_run_passes(PyObject *self, PyObject *args, PyObject *named) {
   static char *words[] = {"target", "passes", "stop_after", "start_after", NULL};
   wv_pass_options o = {0};
@@ -294,6 +305,10 @@ static PyMethodDef kernel_methods[] = {
     {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},
     {"proof", kernel_proof, METH_NOARGS,
      "Which bounds of each access are proved, and which are checked -> Proof"},
+    {"schedule_as", kernel_schedule_as, METH_VARARGS,
+     "schedule_as(target, form): how its loops are pipelined on a machine: as the rows of a "
+     "schedule\nfile ('text'), a page ('html') or part of one ('fragment'), a picture ('svg'), "
+     "numbers ('json')."},
     {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
      "run_passes(target=None, passes=None, stop_after=None, start_after=None): in place."},
     {"lower", kernel_lower, METH_VARARGS,

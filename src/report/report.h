@@ -14,12 +14,14 @@
 
 #include "backend/sim/sim.h"
 #include "report/json.h"
+#include "schedule/schedule_view.h"
 
 typedef struct Report {
   Kernel *k;           /* the lane program that ran */
   const Kernel *tiles; /* the kernel before lowering, with layouts; may be NULL */
   const SimReport *sim;
   const char *schedule;
+  const ScheduleView *loops; /* how its loops are pipelined; may be NULL */
 } Report;
 
 void report_json(StrBuf *out, const Report *r);

@@ -1,6 +1,7 @@
 /* report_html.c: a simulation as one page: first what happened, then where, then why. */
 #include "report/page.h"
 #include "report/report.h"
+#include "report/schedule/schedule_picture.h"
 
 /* At most 1: lanes that read the same bytes need them more often than they are moved. */
 static double share_of(uint64_t part, uint64_t whole) {
@@ -53,11 +54,14 @@ static void put_figures(StrBuf *out, const Report *r, Arena *a) {
   sb_puts(out, "</dl>\n");
 }
 
+static bool has_loops(const Report *r) { return r->loops && r->loops->loops.n; }
+
 static void put_contents(StrBuf *out, const Report *r) {
   sb_puts(out, "<nav aria-label=\"contents\">");
   if (r->sim->findings) sb_puts(out, "<a href=\"#findings\">findings</a> ");
   sb_puts(out, "<a href=\"#source\">source</a> ");
   if (r->tiles) sb_puts(out, "<a href=\"#layouts\">tiles and lanes</a> ");
+  if (has_loops(r)) sb_puts(out, "<a href=\"#loops\">loops</a> ");
   sb_puts(out, "<a href=\"#memory\">memory</a> <a href=\"#program\">program</a></nav>\n");
 }
 
@@ -127,6 +131,14 @@ static void put_finding(StrBuf *out, const Report *r, const SimFinding *f, int n
            info->explanation);
 }
 
+static void section_loops(StrBuf *out, const Report *r) {
+  page_section(out, "loops", "Loops");
+  sb_puts(out, "<p class=\"cap\">How loops are pipelined, and what the machine is predicted to do "
+               "in an iteration (docs/schedules.md).</p>\n");
+  schedule_fragment(out, r->loops);
+  page_section_end(out);
+}
+
 void report_html(StrBuf *out, const Report *r) {
   Arena *a = arena_new();
   page_begin(out, arena_printf(a, "%s on %s", r->k->name, r->sim->machine->name));
@@ -143,6 +155,7 @@ void report_html(StrBuf *out, const Report *r) {
   }
   section_source(out, r);
   if (r->tiles) section_layouts(out, r);
+  if (has_loops(r)) section_loops(out, r);
   section_memory(out, r);
   section_program(out, r);
   sb_puts(out, "</main>\n");

@@ -253,6 +253,7 @@ static void add_limit(Timing *t, const IntervalProblem *p, const Interval *found
   out->limit = busy_unit(t, out, cycle, n);
   for (int i = 0; i < n; i++) {
     const Op *op = t->g.events.at[cycle[i]].op;
+    vec_push(t->arena, &out->critical, cycle[i]);
     const Op *last = out->cycle.n ? out->cycle.at[out->cycle.n - 1] : NULL;
     if (op != last) vec_push(t->arena, &out->cycle, op);
   }
@@ -268,6 +269,15 @@ static void add_starts(const Timing *t, const Interval *found, LoopTimes *out) {
       out->ops.at[at] = out->ops.at[at - 1], out->start.at[at] = out->start.at[at - 1];
     out->ops.at[at] = t->g.events.at[i].op, out->start.at[at] = found->start[i];
   }
+}
+
+static void add_graph(const Timing *t, const Interval *found, LoopTimes *out) {
+  out->graph = t->g, out->at = found->start, out->cost = t->cost;
+  for (int i = 0; i < t->edges.n; i++) vec_push(t->arena, &out->edges, t->edges.at[i]);
+  for (int i = 0; i < t->uses.n; i++) vec_push(t->arena, &out->uses, t->uses.at[i]);
+  int ops = t->costs->d->k->nops;
+  out->head = ARENA_ARRAY(t->arena, const Op *, ops + 1);
+  for (int i = 0; i <= ops; i++) out->head[i] = t->runs[i].head;
 }
 
 static const char *why_not(const Op *loop) {
@@ -294,5 +304,6 @@ LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const Me
   add_busy(&t, &out);
   add_limit(&t, &p, &found, &out);
   add_starts(&t, &found, &out);
+  add_graph(&t, &found, &out);
   return out;
 }

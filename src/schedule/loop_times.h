@@ -19,6 +19,14 @@ typedef struct LoopTimes {
   Vec(const Op *) cycle;   /* these, in order */
   Vec(const Op *) ops;     /* of the first wave that take time, in the order in which they start */
   Vec(int64_t) start;      /* of each */
+  /* All that was computed, for pictures. */
+  LoopGraph graph;
+  const int64_t *at;    /* the start of each event */
+  const LoopCost *cost; /* of each event's op, with the ops that run on after it */
+  Vec(Edge) edges;
+  Vec(UnitUse) uses; /* units of the second wave's own SIMD: UNIT_COUNT + unit */
+  Vec(int) critical; /* events of `cycle` */
+  const Op **head;   /* by op id: the op of whose event it is a part; NULL: it takes no time */
 } LoopTimes;
 
 LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,

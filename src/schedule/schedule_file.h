@@ -19,8 +19,9 @@
 
 #include "ir/schedule/schedule.h"
 #include "schedule/loop_times.h"
+#include "schedule/schedule_view.h"
 
-typedef struct ScheduledKernel {
+struct ScheduledKernel {
   const Kernel *written; /* as its author wrote it */
   Kernel *k;             /* after `sync`; on machines without lanes, before it is lowered */
   const TargetInfo *target;
@@ -28,7 +29,7 @@ typedef struct ScheduledKernel {
   const Distribution *d;
   const Machine *machine;
   const MemoryUses *uses;
-} ScheduledKernel;
+};
 
 void schedule_print(StrBuf *out, const ScheduledKernel *s);
 

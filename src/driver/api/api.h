@@ -9,6 +9,8 @@
 #include "base/landing.h"
 #include "ir/attr.h"
 #include "ir/build/build.h"
+#include "schedule/schedule_view.h"
+#include "target/target.h"
 #include "wave.h"
 
 enum { API_DEVICE_KINDS = 4 };
@@ -116,6 +118,9 @@ bool api_options(wv_ctx *cx, const wv_options *o); /* the same for options by na
  * unusable. */
 void api_landed(wv_ctx *cx);
 void api_break_kernel(wv_kernel *k);
+
+/* What a picture of a kernel's schedule shows. The kernel has layouts, waits and barriers. */
+ScheduleView api_schedule_view(Arena *a, Kernel *k, const TargetInfo *t);
 
 /* A code object for an AMD GPU as "asm" or "loops"; NULL after reporting. */
 const char *api_code_text(Arena *a, Diags *diags, const char *what, const char *name,

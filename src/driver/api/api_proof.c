@@ -6,6 +6,7 @@
 #include "analysis/analysis.h"
 #include "driver/api/api.h"
 #include "driver/variants.h"
+#include "report/schedule/schedule_picture.h"
 #include "schedule/loop_proof.h"
 #include "schedule/schedule_file.h"
 #include "transform/pass_manager.h"
@@ -79,49 +80,104 @@ bool wv_proof_get(const wv_proof *p, int i, wv_proof_row *out) {
 
 /* ---- schedules ---- */
 
+typedef void ShowScheduleFn(StrBuf *out, const ScheduleView *s);
+
+/* NULL: the rows alone. */
+typedef struct ScheduleForm {
+  const char *name;
+  ShowScheduleFn *show;
+} ScheduleForm;
+
+static const ScheduleForm forms[] = {{"text", NULL},
+                                     {"html", schedule_html},
+                                     {"fragment", schedule_fragment},
+                                     {"svg", schedule_svg},
+                                     {"json", schedule_json}};
+
+static const ScheduleForm *find_form(Diags *diags, const char *name) {
+  const char *names[WV_LEN(forms)];
+  for (size_t i = 0; i < WV_LEN(forms); i++) {
+    if (strcmp(forms[i].name, name) == 0) return &forms[i];
+    names[i] = forms[i].name;
+  }
+  const char *near = diag_nearest(name, names, (int)WV_LEN(forms));
+  Diag *d = diag_add(diags, DIAG_E0602, (Span){0}, "a schedule has no form `%s`", name);
+  diag_hint(diags, d,
+            near ? "did you mean `%s`?" : "use `html`, `fragment`, `svg`, `json` or `text`%s",
+            near ? near : "");
+  return NULL;
+}
+
+static void show_schedule(StrBuf *out, const ScheduledKernel *s, const ScheduleForm *form,
+                          Arena *a) {
+  if (form->show) {
+    ScheduleView view = schedule_view(a, s);
+    form->show(out, &view);
+  } else {
+    schedule_print(out, s);
+  }
+}
+
 /* Predicts times where that is possible: for a kernel with layouts, on a machine with lanes. */
-static void print_timed(StrBuf *out, const Kernel *written, Kernel *k, const TargetInfo *t,
-                        Arena *a) {
+static ScheduledKernel scheduled(const Kernel *written, Kernel *k, const TargetInfo *t, Arena *a) {
   const MachineSpec *row = kernel_machine(k);
   ScheduledKernel s = {.written = written, .k = k, .target = t};
-  Machine machine = {.target = t};
-  if (row && !target_has(t, FEATURE_REGISTER_TILES)) {
-    ir_renumber(k);
-    Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
-    machine.lanes = row->lanes, machine.waves = row->waves, machine.observable = row->observable;
-    s.d = facts.distribute, s.uses = facts.memory_uses, s.machine = &machine;
-  }
-  schedule_print(out, &s);
+  if (!row || target_has(t, FEATURE_REGISTER_TILES)) return s;
+  ir_renumber(k);
+  Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
+  Machine *machine = ARENA_NEW(a, Machine);
+  *machine = (Machine){t, row->lanes, row->waves, row->observable};
+  s.d = facts.distribute, s.uses = facts.memory_uses, s.machine = machine;
+  return s;
+}
+
+ScheduleView api_schedule_view(Arena *a, Kernel *k, const TargetInfo *t) {
+  ScheduledKernel s = scheduled(k, k, t, a);
+  return schedule_view(a, &s);
 }
 
 /* A kernel that `stages` has changed is read as it is. */
-static bool print_schedule(StrBuf *out, Kernel *k, const TargetChoice *t, Arena *a) {
+static bool print_schedule(StrBuf *out, Kernel *k, const TargetChoice *t, const ScheduleForm *form,
+                           Arena *a) {
   bool is_decided = kernel_constraint(k, CONSTRAINT_machine, NULL) != NULL;
   bool lanes = !target_has(t->machine, FEATURE_REGISTER_TILES);
   PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "sync" : "mask"};
   Kernel *copy = is_decided ? k : variant_first(k, t, a);
   bool ok = is_decided || passes_run(copy, &o);
-  if (ok) print_timed(out, k, copy, t->machine, a);
+  if (ok) {
+    ScheduledKernel s = scheduled(k, copy, t->machine, a);
+    show_schedule(out, &s, form, a);
+  }
   if (copy != k) kernel_free(copy);
   return ok;
 }
 
-char *wv_schedule(wv_kernel *k, const char *target) {
-  API_KERNEL_USES(k, NULL);
-  if (!api_text(k->cx, target, "target")) return NULL;
+static char *schedule_as(wv_kernel *k, const char *target, const char *name) {
+  if (!api_text(k->cx, target, "target") || !api_text(k->cx, name, "form")) return NULL;
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
   Diags *diags = &k->k->cx->diags;
   api_attempt(k->cx, k->k, arena_printf(a, "--emit=schedule --target=%s", target));
-  TargetChoice t = target_resolve(diags, target);
+  const ScheduleForm *form = find_form(diags, name);
+  TargetChoice t = form ? target_resolve(diags, target) : (TargetChoice){0};
   bool ok = t.machine != NULL;
   if (ok && k->k->level != LEVEL_TILE)
     ok = diag_fail(diags, DIAG_E0409, k->k->at, "a thread kernel has no schedule");
   ir_renumber(k->k);
-  ok = ok && print_schedule(&out, k->k, &t, a);
+  ok = ok && print_schedule(&out, k->k, &t, form, a);
   char *text = ok ? api_given_away(sb_text(&out)) : NULL;
   arena_free(a);
   return text;
+}
+
+char *wv_schedule(wv_kernel *k, const char *target) {
+  API_KERNEL_USES(k, NULL);
+  return schedule_as(k, target, "text");
+}
+
+char *wv_schedule_as(wv_kernel *k, const char *target, const char *form) {
+  API_KERNEL_USES(k, NULL);
+  return schedule_as(k, target, form);
 }
 
 /* The rows of a file replace those that the kernel has for the same loops. */

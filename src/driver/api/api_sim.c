@@ -15,6 +15,8 @@ struct wv_report {
   Context *cx;
   SimReport sim;
   Report shown;
+  Kernel *tiles; /* as in `shown` */
+  ScheduleView loops;
   const char *text, *json, *html; /* made on demand */
 };
 
@@ -120,7 +122,8 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *g
   for (int i = 0; i < r->sim.findings; i++)
     r->sim.finding[i].diag = diag_copy(a, r->sim.finding[i].diag);
   const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
-  if (ran) r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule};
+  if (ran) r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule, NULL};
+  if (ran) r->tiles = ran->tiles;
   if (report) *report = r->sim.ran ? r : NULL;
   if (!report || !r->sim.ran) wv_report_free(r);
   return ok;
@@ -151,9 +154,17 @@ const char *wv_report_json(wv_report *r) {
   return r->json ? r->json : (r->json = sb_text(&out));
 }
 
+/* Computed only if it is shown. */
+static void add_loops(wv_report *r) {
+  if (!r->tiles || r->shown.loops) return;
+  r->loops = api_schedule_view(r->arena, r->tiles, r->sim.machine);
+  r->shown.loops = &r->loops;
+}
+
 const char *wv_report_html(wv_report *r) {
   API_REPORT(r, NULL);
   StrBuf out = {.arena = r->arena};
+  if (!r->html) add_loops(r);
   if (!r->html) report_html(&out, &r->shown);
   return r->html ? r->html : (r->html = sb_text(&out));
 }

@@ -16,6 +16,7 @@ from .compile_options import WaveCompileOptions
 from .host_tensors import log_tensor
 from .machine import Machine
 from .option_rows import asked
+from .schedule_view import Schedule
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -50,7 +51,7 @@ class WaveKernel(Launchable):
         self.ir = kernel
         self.kernel = kernel
         self._said = remarks
-        self.schedule = schedule
+        self.schedule_function = schedule
         self.bound_scalar_symbols: dict[Expr, int] = source.bound_scalar_symbols
         self.executable = None
         self.gpu_binary_path = None
@@ -160,15 +161,34 @@ class WaveKernel(Launchable):
         its accesses to shared memory, for any number of iterations."""
         return (self._after(after) if after else self.ir).proof()
 
+    def schedule(self) -> Schedule:
+        """How the loops of the kernel are pipelined on this target, with predicted times: `str()` is
+        the text of a schedule file, and notebooks show pictures."""
+        target = self._shown_target()
+        if target is None:
+            raise ValueError(
+                f"`{self.name}` was compiled for {self.target}, which has no schedule; "
+                "compile it with target='sim:gfx942' or another of `wavec --list=targets`"
+            )
+        return Schedule(lambda form: self._schedule_as(target, form))
+
+    def _schedule_as(self, target: str, form: str) -> str:
+        text = self.ir.schedule_as(target, form)
+        _wave.take_diagnostics()  # remarks that compiling has made already
+        return text
+
+    def _shown_target(self) -> str | None:
+        if self.machine.shown is None and self.program is not None:
+            return self.program.target  # this CPU's, by its name
+        return self.machine.shown
+
     def ir_after(self, name: str) -> str:
         """The IR as text after one of the passes (`wavec --list=passes`) for this target."""
         return str(self._after(name))
 
     def _after(self, name: str) -> Kernel:
         kernel = self.ir.clone()
-        target = self.machine.shown
-        if target is None and self.program is not None:
-            target = self.program.target  # this CPU's, by its name
+        target = self._shown_target()
         kernel.run_passes(target=target, stop_after=name, start_after=self.options.override_stage)
         _wave.take_diagnostics()  # the same remarks again
         return kernel

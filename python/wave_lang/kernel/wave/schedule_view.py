@@ -1,0 +1,42 @@
+"""Pictures of schedules: what `kernel.schedule()` returns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable
+
+
+class Schedule:
+    """How the loops of a kernel are pipelined on its machine, and what that is predicted to take.
+
+    `str()` is the text of a schedule file, which `override_schedule` reads. A notebook shows the
+    pictures; `svg` is that of the first loop, `html` a page with all of them, `data` their numbers.
+    """
+
+    def __init__(self, show: Callable[[str], str]):
+        self._show = show  # the schedule in one of the forms of wv_schedule_as
+        self.text = show("text")
+
+    @property
+    def svg(self) -> str:
+        return self._show("svg")
+
+    @property
+    def html(self) -> str:
+        return self._show("html")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self._show("json"))
+
+    def _repr_html_(self) -> str:
+        return self._show("fragment")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<schedule of {self.data['kernel']} on {self.data['target']}>"
+
+
+__all__ = ["Schedule"]
