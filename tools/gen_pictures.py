@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the pictures of docs/: drawings extracted from the simulator's page, and the banks of an
-allocation's words, from the `memory` layout that a pass has chosen.
+"""Writes the pictures of docs/: drawings extracted from the simulator's page, the banks of an
+allocation's words, from the `memory` layout that a pass has chosen, and schedules of loops.
 
 tools/gen_pictures.py            rewrites docs/*.svg
 tools/gen_pictures.py --check    fails when one is not current
@@ -119,6 +119,9 @@ PICTURES = {
     "docs/convert_from.svg": lambda: tile("docs/chain.wave", "sim:gfx950", "eh"),
     "docs/convert_to.svg": lambda: tile("docs/chain.wave", "sim:gfx950", "convert"),
     "docs/swizzle.svg": lambda: words("docs/staged.wave", "sm_80", "a.1", 8, 32),
+    "docs/schedule.svg": lambda: wavec(
+        "docs/staged.wave", "--target=sm_80", "--emit=schedule-svg"
+    ),
     "docs/banks.svg": lambda: stack("tests/run/sim_transpose.wave", "sim:sm_90a"),
 }
 

@@ -29,7 +29,8 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("Output:", EVERY),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|schedule|schedule-html|schedule-svg|schedule-json|ptx|llvm|asm|obj|hsaco|c|program|none",
+    {"emit", "KIND", WORD(emit), BOTH,
+     "wave|schedule|schedule-html|schedule-svg|schedule-json|ptx|llvm|asm|obj|hsaco|c|program|none",
      "wave: the kernel as text (default without run); schedule: how its loops are pipelined "
      "(docs/schedules.md), -html, -svg, -json: drawn; ptx: for an NVIDIA target; llvm, asm, obj: "
      "for a CPU, not necessarily this one, or an AMD GPU; hsaco: a code object for an AMD GPU; c: "
@@ -210,14 +211,17 @@ void free_options(Options *o) {
 /* ---- help ---- */
 
 /* A help text in lines of at most 76 columns, all except the first indented. */
-static void print_wrapped(const char *text) {
+/* Breaks lines between words, which `between` separates. */
+static void print_wrapped(const char *text, char between) {
   enum { INDENT = 23, WIDTH = 76 };
   int at = 0;
   while (*text) {
-    int word = (int)strcspn(text, " ");
-    if (at && at + 1 + word > WIDTH) printf("\n%*s", INDENT, ""), at = 0;
-    at += printf("%s%.*s", at ? " " : "", word, text);
-    text += word + (text[word] == ' ');
+    int word = (int)strcspn(text, (char[]){between, '\0'});
+    bool breaks = at && at + 1 + word > WIDTH;
+    if (at && !(breaks && between == ' ')) at += printf("%c", between);
+    if (breaks) printf("\n%*s", INDENT, ""), at = 0;
+    at += printf("%.*s", word, text);
+    text += word + (text[word] == between);
   }
   putchar('\n');
 }
@@ -229,8 +233,10 @@ static void print_option(const Option *o) {
   snprintf(left, sizeof left, "%s%s%s%s", dashes, o->name, o->value ? gap : "",
            o->value ? o->value : "");
   printf("  %-20s ", left);
-  print_wrapped(o->help);
-  if (o->choices && strlen(o->choices) > 12) printf("  %-20s %s\n", "", o->choices);
+  print_wrapped(o->help, ' ');
+  if (!o->choices || strlen(o->choices) <= 12) return;
+  printf("  %-20s ", "");
+  print_wrapped(o->choices, '|');
 }
 
 static const char compile_help[] =
