@@ -230,10 +230,10 @@ struct IsaWave {
   IsaWaveState state;
   bool stop; /* back to the scheduler */
   bool has_signalled;
-  uint32_t mode;                      /* MODE register: rounding and denormals */
-  uint64_t live;                      /* lanes that exist */
-  uint8_t reg[ISA_VGPRS + ISA_SGPRS]; /* IsaReg */
-  uint8_t low[ISA_VGPRS + ISA_SGPRS]; /* ISA_NEVER: low bits that were written all the same */
+  uint32_t mode;                           /* MODE register: rounding and denormals */
+  uint64_t live;                           /* lanes that exist */
+  uint8_t reg[ISA_VGPRS + ISA_SGPRS];      /* IsaReg */
+  uint32_t written[ISA_VGPRS + ISA_SGPRS]; /* ISA_NEVER: bits that were written all the same */
   IsaPending pending[ISA_VGPRS + ISA_SGPRS];
   uint32_t issued[ISA_COUNTERS];
   IsaDone done[ISA_COUNTERS];
@@ -372,13 +372,10 @@ static inline bool isa_is_done(const IsaWave *w, const IsaDone *d, uint32_t numb
 
 /* ---- ready/isa_unset.c ---- */
 
-/* The low bits of a result that do not depend on what was never written, for each word. */
-typedef struct IsaLow {
-  uint8_t word[2]; /* 32: all */
-} IsaLow;
-#define ISA_WHOLE ((IsaLow){{32, 32}})
-IsaLow isa_low_result(const IsaWave *w, const IsaInstr *i);  /* before the instruction */
-void isa_low_set(IsaWave *w, const IsaInstr *i, IsaLow low); /* after its registers became ready */
+/* The bits of a result that depend on what was never written; before the instruction. */
+uint64_t isa_unset_result(const IsaWave *w, const IsaInstr *i);
+void isa_unset_set(IsaWave *w, const IsaInstr *i,
+                   uint64_t bits); /* after its registers are ready */
 
 /* ---- isa_named.c ---- */
 

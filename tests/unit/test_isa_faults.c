@@ -88,6 +88,16 @@ typedef struct Case {
        "ds_write_b16 v1, v0", __VA_ARGS__)
 #define ATOMICS(...) GFX9("v_mov_b32_e32 v1, 16", "ds_add_u32 v1, v0", __VA_ARGS__)
 
+/* A mask of which nothing was written, combined with EXEC; then it is used. */
+#define MERGED(before, op, after)                                                                  \
+  GFX9(LOAD_ARGS, ADDRESS, "v_cmp_lt_u32_e64 s[8:9], 5, v0", before, op " s[6:7], s[4:5], exec",   \
+       "s_and_b64 s[8:9], s[8:9], exec", "s_or_b64 s[6:7], s[6:7], s[8:9]", after,                 \
+       "v_cndmask_b32_e64 v2, 0, v0, s[6:7]", "global_store_dword v1, v2, s[2:3]")
+/* s4 was never written, and is bits 8 to 39 of s[6:7]. */
+#define MIDDLE(...)                                                                                \
+  GFX9(LOAD_ARGS, "s_mov_b32 s5, 0", "s_lshl_b64 s[6:7], s[4:5], 8", __VA_ARGS__,                  \
+       "v_mov_b32_e32 v8, s7", "v_and_b32_e32 v8, 0xfc, v8", "global_store_dword v8, v0, s[2:3]")
+
 /* One wave writes and signals barrier 1, for which the other waits before it reads; then it signals
  * barrier 2. Where does it wait for its store? */
 #define TWO_SIGNALS(before, after)                                                                 \
@@ -146,6 +156,21 @@ static const Case fault_cases[] = {
      GFX9(LOAD_ARGS, "s_mov_b32 s4, 1", "s_lshl_b64 s[6:7], s[4:5], 8", "s_and_b32 s7, s7, 0x1ff",
           "v_mov_b32_e32 v8, s7", "global_store_dword v8, v0, s[2:3]"),
      ISA_UNSET, "v8 is used"},
+    /* Merging masks of lanes: LLVM keeps the lanes that do not execute, of a mask that may be new. */
+    {"gfx942", MERGED("s_nop 0", "s_andn2_b64", "s_nop 0"), ISA_OK, ""},
+    {"gfx942", MERGED("s_mov_b64 exec, 0xf0", "s_andn2_b64", "s_nop 0"), ISA_OK, ""},
+    {"gfx942", MERGED("s_mov_b64 exec, 0xf0", "s_andn2_b64", "s_mov_b64 exec, 0xf8"), ISA_UNSET,
+     "v2 is used"},
+    {"gfx942", MERGED("s_mov_b64 exec, 0xf0", "s_and_b64", "s_nop 0"), ISA_UNSET, "v2 is used"},
+    {"gfx942", MERGED("s_mov_b64 exec, 0xf0", "s_or_b64", "s_nop 0"), ISA_OK, ""},
+    {"gfx942", MERGED("s_mov_b64 exec, 0xf0", "s_orn2_b64", "s_nop 0"), ISA_UNSET, "v2 is used"},
+    /* Bits in the middle: 8 to 39 of s[6:7] were never written. */
+    {"gfx942", MIDDLE("s_lshr_b32 s7, s7, 8"), ISA_OK, ""},
+    {"gfx942", MIDDLE("s_lshr_b32 s7, s7, 5"), ISA_UNSET, "v8 is used"},
+    {"gfx942", MIDDLE("s_and_b32 s7, s7, 0xffffff00"), ISA_OK, ""},
+    {"gfx942", MIDDLE("s_or_b32 s7, s7, 0xff"), ISA_OK, ""},
+    {"gfx942", MIDDLE("s_or_b32 s7, s7, 0x7f"), ISA_UNSET, "v8 is used"},
+    {"gfx942", MIDDLE("s_add_u32 s7, s7, 0", "s_lshr_b32 s7, s7, 8"), ISA_UNSET, "v8 is used"},
     {"gfx942", GFX9(LOAD_ARGS, "v_add_u32_e32 v2, v0, v7", "global_store_dword v1, v2, s[2:3]"),
      ISA_UNSET, "v1 is used"},
     {"gfx942", GFX9("v_cmp_lt_u32_e32 vcc, v0, v9"), ISA_UNSET, "v9 is used"},

@@ -1,79 +1,117 @@
-/* isa_unset.c: values that were never written, or only their low bits.
+/* isa_unset.c: values of which bits were never written.
  *
  * Compilers copy and combine registers of which only a part is used later. A result that depends on
  * what was never written counts as never written itself; it is an error where it is used as an
- * address, stored or compared. Low bits of sums, products and logic depend on low bits only, and
- * shifts move them: LLVM computes in 64 bits, with an upper word that nobody has written, what it
- * uses 36 bits of. Of other operations, all of the result depends on all of the operands. Packed
- * operands name their words. */
+ * address, stored or compared. Bits of logic depend on the same bits, except where the other operand
+ * decides: LLVM merges masks of lanes as `(old & ~exec) | (new & exec)`, although nobody may have
+ * written `old`. Bits of sums and products depend on lower bits, too, and shifts move them: LLVM
+ * computes in 64 bits, with an upper word that nobody has written, what it uses 36 bits of. Of other
+ * operations, all of the result depends on all of the operands. Packed operands name their words. */
 #include <string.h>
 
 #include "isa/isa_state.h"
 
-enum { ALL = 64 };
+#define ALL UINT64_MAX
 
-static int least(int a, int b) { return a < b ? a : b; }
+static uint64_t unset_word(const IsaWave *w, int r) {
+  return w->reg[r] == ISA_NEVER ? ~w->written[r] : 0;
+}
 
-/* Low bits of an operand that were written; ALL: there are no others. */
-static int known(const IsaWave *w, const IsaArg *a) {
+/* Bits of an operand that were never written. Of a mask of lanes, those that execute count, and every
+ * bit of a result depends on them. */
+static uint64_t unset(const IsaWave *w, const IsaArg *a) {
   int r = a->index + (a->kind == ISA_S ? ISA_VGPRS : 0);
-  if (a->kind != ISA_V && (a->kind != ISA_S || a->index >= ISA_GENERAL)) return ALL;
-  if (w->reg[r] == ISA_NEVER && a->half == 'h') return w->low[r] > 16 ? w->low[r] - 16 : 0;
-  if (w->reg[r] == ISA_NEVER) return w->low[r];
-  for (int word = 1; word < a->count; word++)
-    if (w->reg[r + word] == ISA_NEVER) return least(32 * word + w->low[r + word], ALL - 1);
-  return ALL;
+  if (a->kind != ISA_V && (a->kind != ISA_S || a->index >= ISA_GENERAL)) return 0;
+  uint64_t bits = unset_word(w, r) | (a->count > 1 ? unset_word(w, r + 1) << 32 : 0);
+  if (a->type == 'C') return bits & isa_exec(w) ? ALL : 0;
+  return a->half == 'h' ? bits >> 16 : bits;
 }
 
-/* ---- rules ---- */
-
-typedef int Rule(const IsaWave *w, const IsaInstr *i);
-
-static int none(const IsaWave *w, const IsaInstr *i) {
-  for (int n = 0; n < i->ns; n++)
-    if (known(w, &i->s[n]) < ALL) return 0;
-  return ALL;
+/* Bits that may be 1: not those that are known to be 0 in every lane. */
+static uint64_t ones(const IsaWave *w, const IsaArg *a) {
+  return a->kind == ISA_V ? ALL : isa_read_scalar(w, a) | unset(w, a);
 }
 
-static int of_all(const IsaWave *w, const IsaInstr *i) {
-  int bits = ALL;
-  for (int n = 0; n < i->ns; n++) bits = least(bits, known(w, &i->s[n]));
+static uint64_t zeros(const IsaWave *w, const IsaArg *a) {
+  return a->kind == ISA_V ? ALL : ~isa_read_scalar(w, a) | unset(w, a);
+}
+
+/* ---- rules: the bits of a result that depend on what was never written ---- */
+
+typedef uint64_t Rule(const IsaWave *w, const IsaInstr *i);
+
+static uint64_t same_bits(const IsaWave *w, const IsaInstr *i) {
+  uint64_t bits = 0;
+  for (int n = 0; n < i->ns; n++) bits |= unset(w, &i->s[n]);
   return bits;
 }
 
-/* A mask clears what it has no bits for. */
-static int of_and(const IsaWave *w, const IsaInstr *i) {
-  for (int n = 0; n < 2 && i->ns == 2; n++) {
-    int bits = known(w, &i->s[1 - n]);
-    if (i->s[n].kind == ISA_IMM && (bits >= ALL || !(i->s[n].value >> bits))) return ALL;
-  }
-  return of_all(w, i);
+static uint64_t all_bits(const IsaWave *w, const IsaInstr *i) { return same_bits(w, i) ? ALL : 0; }
+
+static uint64_t and_above(uint64_t bits) { return bits | (0 - bits); }
+
+static uint64_t of_sum(const IsaWave *w, const IsaInstr *i) { return and_above(same_bits(w, i)); }
+
+/* A bit of one operand matters where the other one does not decide the result. */
+static uint64_t of_and(const IsaWave *w, const IsaInstr *i) {
+  const IsaArg *a = &i->s[0], *b = &i->s[1];
+  return (unset(w, a) & ones(w, b)) | (unset(w, b) & ones(w, a));
+}
+
+static uint64_t of_and_not(const IsaWave *w, const IsaInstr *i) {
+  const IsaArg *a = &i->s[0], *b = &i->s[1];
+  return (unset(w, a) & zeros(w, b)) | (unset(w, b) & ones(w, a));
+}
+
+static uint64_t of_or(const IsaWave *w, const IsaInstr *i) {
+  const IsaArg *a = &i->s[0], *b = &i->s[1];
+  return (unset(w, a) & zeros(w, b)) | (unset(w, b) & zeros(w, a));
+}
+
+/* The result is EXEC as it was; EXEC keeps lanes that the operand has, too. */
+static uint64_t of_saved(const IsaWave *w, const IsaInstr *i) {
+  return unset(w, &i->s[0]) & isa_exec(w) ? ALL : 0;
 }
 
 /* Up by a constant, and a third operand added. */
-static int moved_up(const IsaWave *w, const IsaInstr *i, int value, int by) {
-  if (i->s[by].kind != ISA_IMM) return none(w, i);
-  int bits = known(w, &i->s[value]), rest = i->ns > 2 ? known(w, &i->s[2]) : ALL;
-  return least(bits == ALL ? ALL : least(bits + (int)(i->s[by].value & 63), ALL), rest);
+static uint64_t moved_up(const IsaWave *w, const IsaInstr *i, int value, int by) {
+  if (i->s[by].kind != ISA_IMM) return all_bits(w, i);
+  uint64_t bits = unset(w, &i->s[value]) << (i->s[by].value & 63);
+  return i->ns > 2 ? and_above(bits | unset(w, &i->s[2])) : bits;
 }
 
-static int moved_down(const IsaWave *w, const IsaInstr *i, int value, int by) {
-  int bits = known(w, &i->s[value]), n = (int)(i->s[by].value & 63);
-  if (i->s[by].kind != ISA_IMM) return none(w, i);
-  return bits == ALL ? ALL : bits > n ? bits - n : 0;
+static uint64_t moved_down(const IsaWave *w, const IsaInstr *i, int value, int by) {
+  return i->s[by].kind == ISA_IMM ? unset(w, &i->s[value]) >> (i->s[by].value & 63)
+                                  : all_bits(w, i);
 }
 
-static int up_by_first(const IsaWave *w, const IsaInstr *i) { return moved_up(w, i, 1, 0); }
-static int up_by_second(const IsaWave *w, const IsaInstr *i) { return moved_up(w, i, 0, 1); }
-static int down_by_first(const IsaWave *w, const IsaInstr *i) { return moved_down(w, i, 1, 0); }
-static int down_by_second(const IsaWave *w, const IsaInstr *i) { return moved_down(w, i, 0, 1); }
+/* The sign is repeated above. */
+static uint64_t sign_down(const IsaWave *w, const IsaInstr *i, int value, int by) {
+  uint64_t sign = i->s[value].count > 1 ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
+  uint64_t bits = moved_down(w, i, value, by);
+  return unset(w, &i->s[value]) & sign && bits != ALL ? and_above(bits) : bits;
+}
+
+static uint64_t up_by_first(const IsaWave *w, const IsaInstr *i) { return moved_up(w, i, 1, 0); }
+static uint64_t up_by_second(const IsaWave *w, const IsaInstr *i) { return moved_up(w, i, 0, 1); }
+static uint64_t down_by_first(const IsaWave *w, const IsaInstr *i) {
+  return moved_down(w, i, 1, 0);
+}
+static uint64_t down_by_second(const IsaWave *w, const IsaInstr *i) {
+  return moved_down(w, i, 0, 1);
+}
+static uint64_t sign_down_by_first(const IsaWave *w, const IsaInstr *i) {
+  return sign_down(w, i, 1, 0);
+}
+static uint64_t sign_down_by_second(const IsaWave *w, const IsaInstr *i) {
+  return sign_down(w, i, 0, 1);
+}
 
 /* 32 bits of two words, from a constant on. */
-static int of_two_words(const IsaWave *w, const IsaInstr *i) {
-  int high = known(w, &i->s[0]), low = known(w, &i->s[1]), n = (int)(i->s[2].value & 31);
-  if (i->s[2].kind != ISA_IMM) return none(w, i);
-  int bits = low < ALL ? low : 32 + least(high, 32);
-  return bits > n ? bits - n : 0;
+static uint64_t of_two_words(const IsaWave *w, const IsaInstr *i) {
+  if (i->s[2].kind != ISA_IMM) return all_bits(w, i);
+  uint64_t bits = unset(w, &i->s[0]) << 32 | (uint32_t)unset(w, &i->s[1]);
+  return bits >> (i->s[2].value & 31);
 }
 
 /* The first that a name begins with. */
@@ -85,38 +123,42 @@ static const struct {
     {"s_lshl_b", up_by_second},
     {"v_lshl_", up_by_second},
     {"v_lshrrev_b", down_by_first},
-    {"v_ashrrev_i", down_by_first},
+    {"v_ashrrev_i", sign_down_by_first},
     {"s_lshr_b", down_by_second},
-    {"s_ashr_i", down_by_second},
+    {"s_ashr_i", sign_down_by_second},
     {"v_alignbit", of_two_words},
     {"v_and_b", of_and},
     {"s_and_b", of_and},
-    {"v_add", of_all},
-    {"v_sub", of_all},
-    {"v_mul_lo_", of_all},
-    {"v_mul_u32_u24", of_all},
-    {"v_mad_u", of_all},
-    {"v_mad_i", of_all},
-    {"v_and_or_", of_all},
-    {"v_or", of_all},
-    {"v_xor_", of_all},
-    {"v_xad_", of_all},
-    {"v_not_", of_all},
-    {"v_mov_", of_all},
-    {"v_cndmask_", of_all},
-    {"v_bfi_", of_all},
-    {"v_accvgpr_", of_all},
-    {"v_read", of_all},
-    {"s_add", of_all},
-    {"s_sub", of_all},
-    {"s_mul_i32", of_all},
-    {"s_mul_u64", of_all},
-    {"s_and", of_all},
-    {"s_or", of_all},
-    {"s_xor", of_all},
-    {"s_not", of_all},
-    {"s_mov", of_all},
-    {"s_cselect", of_all},
+    {"s_and_saveexec_", of_saved},
+    {"s_andn2_b", of_and_not},
+    {"s_or_b", of_or},
+    {"v_or_b", of_or},
+    {"v_add", of_sum},
+    {"v_sub", of_sum},
+    {"v_mul_lo_", of_sum},
+    {"v_mul_u32_u24", of_sum},
+    {"v_mad_u", of_sum},
+    {"v_mad_i", of_sum},
+    {"v_and_or_", same_bits},
+    {"v_or", same_bits},
+    {"v_xor_", same_bits},
+    {"v_xad_", of_sum},
+    {"v_not_", same_bits},
+    {"v_mov_", same_bits},
+    {"v_cndmask_", same_bits},
+    {"v_bfi_", same_bits},
+    {"v_accvgpr_", same_bits},
+    {"v_read", same_bits},
+    {"s_add", of_sum},
+    {"s_sub", of_sum},
+    {"s_mul_i32", of_sum},
+    {"s_mul_u64", of_sum},
+    {"s_and", same_bits},
+    {"s_or", same_bits},
+    {"s_xor", same_bits},
+    {"s_not", same_bits},
+    {"s_mov", same_bits},
+    {"s_cselect", same_bits},
 };
 
 static Rule *rule_of(const IsaInstr *i) {
@@ -124,7 +166,7 @@ static Rule *rule_of(const IsaInstr *i) {
                   strstr(i->row->name, "_f64") || strstr(i->row->name, "_bf16");
   for (size_t n = 0; n < WV_LEN(rules) && !is_float && !i->is_sdwa; n++)
     if (strncmp(i->row->name, rules[n].prefix, strlen(rules[n].prefix)) == 0) return rules[n].rule;
-  return none;
+  return all_bits;
 }
 
 /* ---- packed operands ---- */
@@ -147,35 +189,34 @@ static bool depends(const IsaInstr *i, int arg, int word, int result) {
   }
 }
 
-static IsaLow of_packed(const IsaWave *w, const IsaInstr *i) {
-  IsaLow low = ISA_WHOLE;
+static uint64_t of_packed(const IsaWave *w, const IsaInstr *i) {
+  uint64_t bits = 0;
   for (int n = 0; n < i->ns; n++) {
     const IsaArg *a = &i->s[n];
     for (int word = 0; word < a->count && word < 2; word++) {
       IsaArg one = *a;
       one.index = (uint16_t)(a->index + word), one.count = 1;
-      for (int result = 0; result < 2 && known(w, &one) < ALL; result++)
-        if (depends(i, n, word, result)) low.word[result] = 0;
+      for (int result = 0; result < 2 && unset(w, &one); result++)
+        if (depends(i, n, word, result)) bits |= (uint64_t)UINT32_MAX << 32 * result;
     }
   }
-  return low;
+  return bits;
 }
 
 /* ---- results ---- */
 
-IsaLow isa_low_result(const IsaWave *w, const IsaInstr *i) {
-  if (is_packed(i)) return of_packed(w, i);
-  int bits = rule_of(i)(w, i);
-  return (IsaLow){{(uint8_t)least(bits, 32), (uint8_t)(bits > 32 ? bits - 32 : 0)}};
+uint64_t isa_unset_result(const IsaWave *w, const IsaInstr *i) {
+  return is_packed(i) ? of_packed(w, i) : rule_of(i)(w, i);
 }
 
-void isa_low_set(IsaWave *w, const IsaInstr *i, IsaLow low) {
+void isa_unset_set(IsaWave *w, const IsaInstr *i, uint64_t bits) {
   const IsaArg *d = &i->d[0];
   int first = d->index + (d->kind == ISA_S ? ISA_VGPRS : 0);
   if (!i->nd || i->carries == ISA_DROPS || (d->kind == ISA_S && d->index >= ISA_GENERAL)) return;
   for (int word = 0; word < d->count && word < 2; word++) {
-    if (low.word[word] == 32) continue;
+    uint32_t unset = (uint32_t)(bits >> 32 * word);
+    if (!unset) continue;
     w->reg[first + word] = ISA_NEVER;
-    w->low[first + word] = low.word[word];
+    w->written[first + word] = ~unset;
   }
 }

@@ -54,7 +54,7 @@ static bool settle(IsaWave *w, int r) {
   char name[16];
   if (isa_is_done(w, &w->done[p->counter], p->number)) {
     w->reg[r] = p->is_blank ? ISA_NEVER : ISA_READY;
-    w->low[r] = 0;
+    w->written[r] = 0;
     return true;
   }
   const IsaInstr *load = &w->k->code[p->at];
@@ -99,10 +99,10 @@ bool isa_ready(IsaWave *w, const IsaInstr *i) {
       if (WV_UNLIKELY(w->reg[r] != ISA_READY) && !check_read(w, i, r, &unset)) return false;
   }
   if (WV_LIKELY(!unset)) return write_all(w, i);
-  IsaLow own = isa_low_result(w, i), other = i->other ? isa_low_result(w, i->other) : ISA_WHOLE;
+  uint64_t own = isa_unset_result(w, i), other = i->other ? isa_unset_result(w, i->other) : 0;
   if (!write_all(w, i)) return false;
-  isa_low_set(w, i, own);
-  if (i->other) isa_low_set(w, i->other, other);
+  isa_unset_set(w, i, own);
+  if (i->other) isa_unset_set(w, i->other, other);
   return true;
 }
 
