@@ -38,6 +38,7 @@ def rows(text):
 LOOPS = [
     ("amd_attention", "gfx942", 64, 560 / 64, 5.5, 2, 0.85),
     ("amd_stages", "gfx942", 64, 2.1, 0.15, 2, 0.9),
+    ("amd_dynamic", "gfx942", 64, 2.25, 0.2, 2, 0.9),
     ("amd_columns", "gfx950", 32, 3.5, 0.1, 2, 1.0),
     ("amd_sums", "gfx950", 128, 1.9, 0.15, 2, 0.9),
 ]

@@ -25,12 +25,31 @@ static int period_of(Llvm *p, const Sym *e, const Sym *counter) {
   return period;
 }
 
+/* Whether a truth value mentions lanes. */
+static bool differs(Llvm *p, const Value *v) {
+  const Op *def = v->def;
+  if (def && def->kind == OP_and) return differs(p, def->args[0]) || differs(p, def->args[1]);
+  const Sym *e = amd_expression(p, v);
+  FreeSymbols all = e ? sym_symbols(p->arena, e) : (FreeSymbols){0};
+  for (int i = 0; i < all.n; i++)
+    if (sym_name(all.at[i])[0] == '$' && sym_name(all.at[i])[1] == 'T') return true;
+  return false;
+}
+
+/* Whether lanes are masked one by one: a tile does not end with the tensor. */
+static bool masks_lanes(Llvm *p, const Op *op) {
+  return op->kind == OP_load && op->nargs > 2 && differs(p, op->args[2]);
+}
+
+/* Loops for sizes that are not known and do not fit are many instructions and rare: they stay as
+ * short as they are. */
 int amd_unroll(Llvm *p, const Op *loop) {
+  bool has_trips = sym_is_int(op_attr(loop, ATTR_trips)->sym, &(int64_t){0});
   const Sym *counter = ir_loop_counter(p->k, op_attr(loop, ATTR_axis)->sym);
   int period = 1;
   bool multiplies = false;
   for (const Op *op = loop->body->first; op; op = op->next) {
-    if (op->body) return 1;
+    if (op->body || (!has_trips && masks_lanes(p, op))) return 1;
     multiplies |= op->kind == OP_wave_mma;
     if (op->kind == OP_expr)
       period = common_multiple(period, period_of(p, op_attr(op, ATTR_expr)->sym, counter));

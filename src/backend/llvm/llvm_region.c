@@ -78,6 +78,7 @@ static void put_phis(Llvm *p, StrBuf *out, const Held *like, const char *const *
 typedef struct Loop {
   int n;
   int bits;                /* of the counter of a for loop */
+  bool once;               /* it has one iteration, or none */
   Held **body;             /* the arguments of the body */
   const char *const **in;  /* parts of the initial values */
   const char *const **out; /* parts of the yielded values */
@@ -207,29 +208,75 @@ static int64_t rounds_of(const Llvm *p, const Op *op) {
   return p->machine->watch ? p->machine->watch->rounds[op->id] : LLVM_NEVER_ASKS;
 }
 
+/* How many iterations are repeated as one. */
+static int times_of(Llvm *p, const Op *op) {
+  return p->machine->unroll ? p->machine->unroll(p, op) : 1;
+}
+
+/* Whether the number of iterations is known. */
+static bool has_trips(const Op *op) {
+  return sym_is_int(op_attr(op, ATTR_trips)->sym, &(int64_t){0});
+}
+
 /* Appended to the branch back, for loops that LLVM should unroll. */
 static const char *loop_word(Llvm *p, const Op *op) {
-  int times = p->machine->unroll ? p->machine->unroll(p, op) : 1;
-  if (times < 2) return "";
+  int times = times_of(p, op);
+  if (times < 2 || !has_trips(op)) return "";
   vec_push(p->arena, &p->unrolled, times);
   return arena_printf(p->arena, ", !llvm.loop !%d", LLVM_LOOPS + 2 * (p->unrolled.n - 1));
+}
+
+/* The body once, as iteration `at`; what it yields is in l->out. */
+static void write_round(Llvm *p, const Op *op, Loop *l, const char *at) {
+  const SymFacts *facts = p->facts;
+  ScopeMark mark = llvm_scope_open(p);
+  llvm_define(p, ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym), (LlvmNumber){at, l->bits});
+  p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
+  llvm_region(p, op->body);
+  yield_loop(p, l, op->body->last);
+  p->facts = facts;
+  llvm_scope_close(p, mark);
+}
+
+/* The iterations in whole groups of `times`, if their number is not known: LLVM then does not unroll
+ * loops with barriers. The rest, fewer than that, are left to the loop that follows. It begins where
+ * the entry that is returned says. */
+static Entry write_groups(Llvm *p, const Op *op, Loop *l, const char *trips, int times) {
+  const char *head = llvm_label(p, "groups"), *end = llvm_label(p, "rest"), *at = llvm_new(p);
+  const char *stop = llvm_let(p, "sub nsw i%d %s, %d", l->bits, trips, times - 1), *next = at;
+  const char *any = llvm_let(p, "icmp slt i%d 0, %s", l->bits, stop);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", any, head, end);
+  Entry from = {p->block, "0", l->in}, name = {head, at, l->phi};
+  StrBuf outside = divert(p);
+  p->block = head;
+  for (int i = 0; i < times && !p->failed; i++) {
+    write_round(p, op, l, next);
+    next = llvm_let(p, "add nsw i%d %s, %d", l->bits, at, i + 1);
+    for (int v = 0; v < l->n && i + 1 < times && !p->failed; v++)
+      set_carried(p, l->body[v] = carried_new(p, op->body->args[v]), l->out[v]);
+  }
+  const char *more = llvm_let(p, "icmp slt i%d %s, %s", l->bits, next, stop);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, head, end);
+  Entry again = {p->block, next,
+                 arena_copy(p->arena, l->out, sizeof *l->out * (size_t)(l->n ? l->n : 1))};
+  put_head(p, &outside, l, head, name, from, again);
+  sb_puts(&outside, sb_text(&p->body));
+  p->body = outside;
+  Entry rest = {end, llvm_new(p), ARENA_ARRAY(p->arena, const char *const *, l->n)};
+  for (int v = 0; v < l->n; v++) rest.part[v] = phi_names(p, l->body[v]);
+  put_head(p, &p->body, l, end, rest, from, again);
+  p->block = end;
+  return rest;
 }
 
 /* The body and the increment, with `stop` instead of the trip count; returns the back edge. */
 static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const char *stop,
                           const char *head, const char *behind) {
-  const SymFacts *facts = p->facts;
-  ScopeMark mark = llvm_scope_open(p);
   p->block = head;
-  llvm_define(p, ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym), (LlvmNumber){at, l->bits});
-  p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
-  llvm_region(p, op->body);
-  yield_loop(p, l, op->body->last);
+  write_round(p, op, l, at);
   if (rounds_of(p, op) == LLVM_ROUNDS_DIFFER) p->machine->watch->round(p);
-  p->facts = facts;
-  llvm_scope_close(p, mark);
   const char *next = llvm_let(p, "add nsw i%d %s, %" PRId64, l->bits, at, op_step(op));
-  const char *more = llvm_let(p, "icmp slt i%d %s, %s", l->bits, next, stop);
+  const char *more = l->once ? "false" : llvm_let(p, "icmp slt i%d %s, %s", l->bits, next, stop);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s%s", more, head, behind, loop_word(p, op));
   return (Entry){p->block, next, l->out};
 }
@@ -242,6 +289,13 @@ void llvm_for(Llvm *p, const Op *op) {
   const char *head = llvm_label(p, "loop"), *end = llvm_label(p, "end");
   Loop l = open_loop(p, op->args + op_carried(op), op->body->args, op->body->nargs);
   l.bits = bits;
+  int times = has_trips(op) || op_carried(op) || op_step(op) != 1 ? 1 : times_of(p, op);
+  if (times > 1) {
+    Entry rest = write_groups(p, op, &l, trips, times);
+    start = rest.number;
+    l = open_loop(p, op->args + op_carried(op), op->body->args, op->body->nargs);
+    l.bits = bits, l.in = rest.part, l.once = times == 2;
+  }
   int64_t rounds = can_stretch(&l) ? rounds_of(p, op) : LLVM_NEVER_ASKS;
   Stretch s = rounds > 0 ? open_stretch(p, &l) : (Stretch){head, end, trips, {0}};
   const char *any = llvm_let(p, "icmp slt i%d %s, %s", bits, start, trips);
