@@ -2,7 +2,7 @@
  *
  * One pass simplifies the operands, rebuilds the node through its constructor, and applies the
  * rules of its kind (rules.h). The pass is repeated while it makes the expression smaller: by
- * sym_size, then by the canonical order. This terminates, never enlarges the expression, and makes
+ * sym_size, then by its kind, then by the canonical order. This terminates, never enlarges the expression, and makes
  * sym_simplify idempotent, since its result is an expression that a pass cannot improve. */
 #include "sym/rules/rules.h"
 
@@ -16,8 +16,12 @@ enum { DEPTH_LIMIT = 400 };
 static const Sym *simplify_in(Pass *p, const SymFacts *f, const Sym *s);
 static const Sym *simplify(void *data, const Sym *s);
 
+/* Of the same size, a sum is better than a Mod: its terms can be shared, moved out of loops, and
+ * combined with others. */
 static bool is_better(const Sym *a, const Sym *b) {
-  return a->size != b->size ? a->size < b->size : sym_order(a, b) < 0;
+  if (a->size != b->size) return a->size < b->size;
+  bool one = a->kind == SYM_mod, other = b->kind == SYM_mod;
+  return one != other ? other : sym_order(a, b) < 0;
 }
 
 /* ---- select */

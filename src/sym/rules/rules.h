@@ -15,7 +15,8 @@ Rule rule_floor_by_range, rule_floor_integer_terms, rule_floor_small_terms, rule
     rule_floor_below;
 Rule rule_mod_by_range, rule_mod_multiples, rule_mod_small_terms;
 /* rules_sum.c */
-Rule rule_sum_floor_to_mod, rule_sum_mod_pairs, rule_sum_selects, rule_sum_exact;
+Rule rule_sum_floor_to_mod, rule_sum_mod_pairs, rule_sum_mod_parts, rule_sum_selects,
+    rule_sum_exact;
 /* rules_logic.c */
 Rule rule_extreme, rule_compare_prove, rule_compare_factor, rule_compare_floor;
 Rule rule_select_extreme, rule_select_common, rule_select_content, rule_xor_constants;

@@ -15,7 +15,15 @@ static bool quotient_of(SymCtx *cx, Term t, const Sym **x, int64_t *d, Rat *k) {
   return *x && rat_div(t.coeff, rat_int(-*d), k);
 }
 
-/* k*x + c*floor(x/d), c = -k*d: k*Mod(x, d). For a ceil -k*Mod(-x, d). */
+static int64_t denominator(const Sym *s) {
+  Sum sum;
+  int64_t den;
+  sum_of(s, &sum);
+  return sum_denominator(&sum, &den) ? den : INT64_MAX;
+}
+
+/* k*x + c*floor(x/d), c = -k*d: k*Mod(x, d). For a ceil -k*Mod(-x, d). Not if that makes fractions of
+ * coefficients, which are divisions in code. */
 const Sym *rule_sum_floor_to_mod(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   for (int i = 0; i < s->n; i++) {
@@ -27,7 +35,7 @@ const Sym *rule_sum_floor_to_mod(const SymFacts *f, const Sym *s) {
     const Sym *mod = sym_mod(cx, down ? x : sym_neg(cx, x), sym_int(cx, d));
     const Sym *rest = sym_sub(cx, sym_sub(cx, s, term_sym(cx, s->term[i])), sym_scale(cx, x, k));
     const Sym *r = improved(s, sym_add(cx, rest, sym_scale(cx, mod, down ? k : rat_neg(k))));
-    if (r) return r;
+    if (r && denominator(r) <= denominator(s)) return r;
   }
   return NULL;
 }
@@ -69,6 +77,22 @@ const Sym *rule_sum_mod_pairs(const SymFacts *f, const Sym *s) {
       if (r) r = replace_pair(cx, s, i, j, r);
       if (r) return r;
     }
+  }
+  return NULL;
+}
+
+/* 64*floor(t/2) + Mod(32*t + x, 64) is 32*t + x when 0 <= x < 32: a part of the Mod has the floor of
+ * the same thing. */
+const Sym *rule_sum_mod_parts(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  for (int i = 0; i < s->n && s->n > 1; i++) {
+    const Sym *x = s->term[i].base, *parts = x->kind == SYM_mod ? rule_mod_small_terms(f, x) : NULL;
+    if (!parts || parts->kind != SYM_add) continue;
+    const Sym *rest = sym_sub(cx, s, term_sym(cx, s->term[i]));
+    const Sym *all = sym_add(cx, rest, sym_scale(cx, parts, s->term[i].coeff));
+    const Sym *r = all && all->kind == SYM_add ? rule_sum_mod_pairs(f, all) : all;
+    r = improved(s, r);
+    if (r) return r;
   }
   return NULL;
 }
