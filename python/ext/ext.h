@@ -159,6 +159,7 @@ bool py_mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out);
 bool py_mma_from(PyState *st, PyObject *o, wv_mma *out);
 /* A dict from names of attrs.def to values; None values are left out. */
 bool py_attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out, int *n);
+bool py_int_from(PyObject *o, int *out); /* OverflowError beyond 32 bits */
 bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out);
 
 /* ---- py_tracer.c: Tracer ---- */

@@ -45,7 +45,8 @@ static bool nodes_from(Scratch *s, PyObject *o, wv_nodes *out) {
   if (!items) return false;
   int n = (int)PyTuple_Size(items);
   int *list = py_scratch_alloc(s, (size_t)n + 1, sizeof *list);
-  for (int i = 0; list && i < n; i++) list[i] = (int)PyLong_AsLong(PyTuple_GetItem(items, i));
+  for (int i = 0; list && i < n; i++)
+    if (!py_int_from(PyTuple_GetItem(items, i), &list[i])) break;
   *out = (wv_nodes){list, n};
   Py_DECREF(items);
   return list && !PyErr_Occurred();

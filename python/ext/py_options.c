@@ -78,8 +78,10 @@ bool py_options_open(PyState *st, PyObject *given, PyObject *place, Options *out
   Py_ssize_t n = PyList_Check(given) ? PyList_Size(given) : -1;
   *out = (Options){0};
   wv_option *at = n < 0 ? NULL : py_scratch_alloc(&out->scratch, (size_t)n + 1, sizeof *at);
-  if (n < 0) PyErr_SetString(PyExc_TypeError, "options must be a list of tuples");
-  if (!at || !py_place_from_python(st, place, &out->list.place)) return false;
+  bool tuples = n >= 0;
+  for (Py_ssize_t i = 0; i < n; i++) tuples = tuples && PyTuple_Check(PyList_GetItem(given, i));
+  if (!tuples) PyErr_SetString(PyExc_TypeError, "options must be a list of tuples");
+  if (!tuples || !at || !py_place_from_python(st, place, &out->list.place)) return false;
   for (Py_ssize_t i = 0; i < n; i++)
     if (!PyArg_ParseTuple(PyList_GetItem(given, i), "szs", &at[i].name, &at[i].value, &at[i].shown))
       return false;

@@ -17,6 +17,15 @@ static bool int_from(PyObject *o, int64_t *out) {
   return !PyErr_Occurred();
 }
 
+bool py_int_from(PyObject *o, int *out) {
+  int64_t n;
+  if (!int_from(o, &n)) return false;
+  *out = (int)n;
+  if (*out == n) return true;
+  PyErr_Format(PyExc_OverflowError, "%R does not fit in 32 bits", o);
+  return false;
+}
+
 /* ---- types --------------------------------------------------------------------------------- */
 
 /* Physical extents; None entries take the tensor's own. */
@@ -108,9 +117,7 @@ bool py_mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out) {
   *out = (wv_mapping){0};
   PyObject *count = PyObject_GetAttrString(o, "num_iterators");
   PyObject *dynamic = PyObject_GetAttrString(o, "dynamic_val_mappings");
-  int64_t n = 0;
-  bool ok = count && dynamic && int_from(count, &n) && PyTuple_Check(dynamic);
-  out->niterators = (int)n;
+  bool ok = count && dynamic && py_int_from(count, &out->niterators) && PyTuple_Check(dynamic);
   ok = ok && (out->inputs = pairs_attr(st, s, o, "input_mapping", &out->ninputs));
   ok = ok && (out->outputs = pairs_attr(st, s, o, "output_mapping", &out->noutputs));
   ok = ok && dynamic_from(st, s, dynamic, out);
@@ -123,9 +130,7 @@ bool py_mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out) {
 
 static bool int_attr(PyObject *o, const char *name, int *out) {
   PyObject *v = PyObject_GetAttrString(o, name);
-  int64_t n = 0;
-  bool ok = v && int_from(v, &n);
-  *out = (int)n;
+  bool ok = v && py_int_from(v, out);
   Py_XDECREF(v);
   return ok;
 }
@@ -264,6 +269,7 @@ bool py_attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out,
   *out = NULL;
   *n = 0;
   if (!dict || dict == Py_None) return true;
+  if (!PyDict_Check(dict)) return PyErr_SetString(PyExc_TypeError, "attributes are a dict"), false;
   wv_attr *list = py_scratch_alloc(s, (size_t)PyDict_Size(dict), sizeof *list);
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; list && PyDict_Next(dict, &pos, &key, &value);) {
@@ -285,11 +291,7 @@ static bool row_expr(PyState *st, PyObject *row, const char *key, wv_expr *out) 
 
 static bool row_int(PyObject *row, const char *key, int *out) {
   PyObject *v = PyDict_GetItemString(row, key);
-  int64_t n;
-  if (!v || v == Py_None) return true;
-  if (!int_from(v, &n)) return false;
-  *out = (int)n;
-  return true;
+  return !v || v == Py_None || py_int_from(v, out);
 }
 
 static bool row_triple(PyState *st, Scratch *s, PyObject *row, const char *key, wv_expr out[3]) {
@@ -309,10 +311,12 @@ static bool row_pairs(PyState *st, Scratch *s, PyObject *row, wv_constraint *out
 
 bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out) {
   *out = (wv_constraint){0};
+  if (!PyDict_Check(row) || !PyDict_GetItemString(row, "kind"))
+    return PyErr_SetString(PyExc_TypeError, "a row is a dict with a `kind`"), false;
   PyObject *kind = PyDict_GetItemString(row, "kind"), *at = PyDict_GetItemString(row, "at");
   PyObject *mma = PyDict_GetItemString(row, "mma");
   int secondary = 0;
-  if (!kind || !(out->kind = text_from(s, kind))) return false;
+  if (!(out->kind = text_from(s, kind))) return false;
   bool ok = py_place_from_python(st, at, &out->at) && row_expr(st, row, "dim", &out->dim) &&
             row_expr(st, row, "size", &out->size) && row_expr(st, row, "start", &out->start) &&
             row_expr(st, row, "count", &out->count) && row_expr(st, row, "expr", &out->expr) &&

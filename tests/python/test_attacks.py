@@ -383,3 +383,21 @@ def test_namer_must_be_callable():
     """It is called whenever a value of a kernel is named: anything else would break every kernel."""
     with pytest.raises(TypeError, match="`namer` must be callable"):
         _wave.set_package("/nowhere", "/nowhere/kernels", 3)
+
+
+# ---- objects of the wrong kind, given to the extension itself ----
+
+
+MISUSES = {
+    "options that are no tuples": lambda k: _wave.text_only([{}], None),
+    "a row that is no dict": lambda k: k.constrain([(1, 2)]),
+    "a row without a kind": lambda k: k.constrain([{"dim": 1}]),
+    "threads beyond 32 bits": lambda k: k.constrain([{"kind": "hardware", "threads": 2**32 + 64}]),
+}
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_objects_of_the_wrong_kind_raise(name):
+    (kernel,) = _wave.parse(COPY, "k")
+    with pytest.raises((TypeError, OverflowError)):
+        MISUSES[name](kernel)
