@@ -293,17 +293,54 @@ static void add_touch(Build *b, const Op *op) {
   }
 }
 
+/* The last barrier that each execution of the region reaches; NULL: none. */
+static const Op *last_barrier(const Build *b, const Op *outer) {
+  const Op *last = NULL;
+  for (const Op *op = outer->body->first; op; op = op->next)
+    if (memory_is_ordered_by(op, b->scope)) last = op;
+  return last;
+}
+
+/* Waits of a loop for copies that were issued before it. A copy of an iteration that does not take
+ * place copies nothing, so each of the others ends before the loop does: before its last barrier,
+ * `joined`, if the wait does. */
+static void end_awaited(Build *b, const Op *loop, const Op *barrier, const int *joined) {
+  int64_t filled;
+  for (const Op *op = loop->body->first; op; op = op->next) {
+    const int *by = barrier && op_comes_before(op, barrier) ? joined : b->g->last;
+    for (int i = 0; op->kind == OP_mbar_wait && i < b->g->copies.n; i++) {
+      const LoopFlight *f = &b->g->copies.at[i];
+      const Attr *at = op_attr(f->op, ATTR_iteration);
+      if (copy_barriers(f->op) != op->args[0] || f->done[0] < 0 || !at) continue;
+      if (!sym_is_int(at->pairs[0].value, &filled)) continue;
+      int in = loop_waits_in(b->k, loop, op, filled);
+      for (int w = 0; w < LOOP_WAVES && in >= 0 && in <= filled; w++)
+        add_order(b, f->done[0], by[w], 0);
+    }
+  }
+}
+
 /* All accesses of a region take place between its begin and its end, copies until they are waited
- * for. */
+ * for. Where a barrier precedes, they end with it in all waves; it follows nothing that comes before
+ * the region, which may not be executed at all. */
 static void add_region(Build *b, const Op *outer) {
-  int begins[LOOP_WAVES];
+  int begins[LOOP_WAVES], joined[LOOP_WAVES] = {-1, -1};
+  const Op *barrier = last_barrier(b, outer);
   add_each(b, outer, LOOP_STARTS);
   memcpy(begins, b->g->last, sizeof begins);
   add_each(b, outer, LOOP_WAITS);
+  if (barrier) {
+    joined[0] = joined[1] = new_event(b, barrier, LOOP_STARTS, LOOP_WAVES);
+    for (int w = 0; w < LOOP_WAVES; w++) add_order(b, joined[w], b->g->last[w], 0);
+  }
+  if (b->once && outer->kind == OP_for) end_awaited(b, outer, barrier, joined);
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
     if (!touches_memory(b, op)) continue;
     bool ahead = op->kind == OP_copy && memory_is_ahead(op);
+    bool early = barrier && op->kind != OP_copy && !op_is_product(op) &&
+                 op_comes_before(op_ancestor_in(op, outer->body), barrier);
     LoopFlight f = {.op = outer, .done = {b->g->last[0], b->g->last[1]}, .group = -1};
+    if (early) memcpy(f.done, joined, sizeof joined);
     if (ahead) {
       f = start_flight(b, outer, false, -1);
       vec_push(b->arena, &b->g->copies, f);
