@@ -8,13 +8,17 @@ from .model import ATOMIC, BITWISE, SWAP
 
 class Resize:
     """`set_symbol` gives a dim the size `made`, unless that is None, then a tile is made, then the dim gets the
-    size `stored`, and the tile is stored."""
+    size `stored`, and the tile is stored. Other dims that have grown get their sizes back before the tile is made:
+    it would have elements that what it is made of has not."""
 
     def __init__(self, case, dim):
         r, size = case.r, case.size[dim]
         self.dim = dim
         self.made = r.choice((None, 0, size // 2, max(0, size - 1), size))
         self.stored = r.choice((0, size // 2, size, size + 1, 2 * size + case.tile[dim]))
+        sizes = {other.dim: other.stored for other in case.resized.values()}
+        grown = [d for d, n in sizes.items() if d != dim and n > case.size[d]]
+        self.shrunk = grown if self.made is not None else []
 
     def text(self, case, name, v):
         """Lines, and the stored value."""
@@ -22,6 +26,8 @@ class Resize:
         if self.made is not None:
             made, least = f"{name}v", min(self.made, case.size[self.dim])
             first = [f"{name}m = scalar {least} : i32", f"set_symbol {self.dim} {name}m"]
+            for d in self.shrunk:
+                first += [f"{name}{d} = scalar {case.size[d]} : i32", f"set_symbol {d} {name}{d}"]
             lines = [*first, f"{made} = maximum {v.name}, {v.name}", *lines]
         return lines, made
 

@@ -104,7 +104,7 @@ def expected(case, data):
     for (name, order, v), out in zip(case.outputs, results):
         how, resized, exist = case.how.get(name, ("write", None, None)), case.resized.get(name), dict(case.size)
         if resized:
-            sizes[resized.dim] = resized.stored
+            sizes |= {d: case.size[d] for d in resized.shrunk} | {resized.dim: resized.stored}
             exist[resized.dim] = exist[resized.dim] if resized.made is None else resized.made
         most = {d: min(case.size[d], sizes[d], exist[d]) for d in "MN"}
         most |= {d: min(sizes[d], covered(case, d)) for d in "MN" if d not in v.dims}
