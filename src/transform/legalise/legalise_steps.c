@@ -8,12 +8,14 @@
  *
  * An operand may need four times as many registers as the elements it is computed from. All of it
  * at once does not fit; LLVM keeps the order of a block for the most part, and its register
- * allocator then takes a minute to find out. So k is divided into steps, in order. */
+ * allocator then takes a minute to find out. So k is divided into steps, which LLVM's
+ * scheduler leaves in order. What a step needs from shared memory is loaded in it. */
 #include "ir/attr.h"
 #include "ir/dtype.h"
+#include "ir/ops/access.h"
 #include "transform/legalise/legalise.h"
 
-enum { STEP = 32, LEAST = 128 }; /* elements of a step and row of copies; of an operand */
+enum { STEP = 128, LEAST = 128 }; /* elements of a step, of both operands; of an operand */
 
 static int uses_of(const Kernel *k, const Value *v) {
   int n = 0;
@@ -50,22 +52,62 @@ static bool is_computed(const Expansion *x, const Value *v) {
   return true;
 }
 
+/* The op with other operands, as many elements as they have. */
+static Value *again(Expansion *x, const Op *op, Value *const *args, int n) {
+  Value *made = insert(x, op->kind, args, op->nargs, op->results[0].type->dtype, n);
+  for (int i = 0; i < op->nattrs; i++) op_set_attr(x->k, made->def, op->attrs[i]);
+  return made;
+}
+
+/* Whether what is loaded from shared memory can be loaded later. */
+static bool can_wait(const Expansion *x, const Value *v) {
+  const Op *load = v->def;
+  if (!load || load->kind != OP_load || load->parent != x->op->parent) return false;
+  if (!memory_is_scratch(load->args[0]) || op_has(load, ATTR_volatile) || uses_of(x->k, v) != 1)
+    return false;
+  for (const Op *op = load->next; op != x->op; op = op->next)
+    if (!op_is_pure(op) && (op->kind != OP_load || op_has(op, ATTR_volatile))) return false;
+  return true;
+}
+
+static Value *part_of(Expansion *x, Value *v, int first, int n);
+
+/* Elements of several values in a row. */
+static Value *part_of_join(Expansion *x, const Op *join, int first, int n) {
+  Value **part = ARENA_ARRAY(x->k->arena, Value *, join->nargs);
+  int count = 0;
+  for (int i = 0, at = 0; i < join->nargs; at += join->args[i++]->type->n) {
+    int from = first > at ? first - at : 0, to = first + n - at, own = join->args[i]->type->n;
+    if (to > own) to = own;
+    if (from < to) part[count++] = part_of(x, join->args[i], from, to - from);
+  }
+  return count == 1 ? part[0] : insert(x, OP_join, part, count, join->results[0].type->dtype, n);
+}
+
+/* The operand of a bitcast has `*count` other elements for these `n`. */
+static bool is_recast(const Expansion *x, const Value *v, int *first, int *count) {
+  const Op *def = v->def;
+  if (!def || def->kind != OP_bitcast || uses_of(x->k, v) != 1) return false;
+  int to = dtype_info[v->type->dtype].bits, from = dtype_info[def->args[0]->type->dtype].bits;
+  if (*first * to % from || *count * to % from) return false;
+  *first = *first * to / from, *count = *count * to / from;
+  return true;
+}
+
 /* The same, computed from parts of the operands; a scalar is the same for all elements. */
 static Value *part_of(Expansion *x, Value *v, int first, int n) {
+  Op *def = v->def;
+  int from = first, count = n;
   if (v->type->n == 1) return v;
   if (is_computed(x, v)) {
-    const Op *def = v->def;
     Value *args[3];
     for (int i = 0; i < def->nargs; i++) args[i] = part_of(x, def->args[i], first, n);
-    Value *made = insert(x, def->kind, args, def->nargs, v->type->dtype, n);
-    for (int i = 0; i < def->nattrs; i++) op_set_attr(x->k, made->def, def->attrs[i]);
-    return made;
+    return again(x, def, args, n);
   }
-  const Op *join = v->def && v->def->kind == OP_join ? v->def : NULL;
-  for (int i = 0, at = 0; join && i < join->nargs; at += join->args[i++]->type->n)
-    if (first >= at && first + n <= at + join->args[i]->type->n)
-      return part_of(x, join->args[i], first - at, n);
-  return pick_of(x, v, first, n);
+  if (is_recast(x, v, &from, &count))
+    return again(x, def, (Value *[]){part_of(x, def->args[0], from, count)}, n);
+  if (def && def->kind == OP_join && uses_of(x->k, v) == 1) return part_of_join(x, def, first, n);
+  return pick_of(x, can_wait(x, v) ? again(x, def, def->args, v->type->n) : v, first, n);
 }
 
 /* Whether the operand has more bits than what it is computed from. */
@@ -109,7 +151,8 @@ static bool read_steps(Steps *s) {
     s->each[i] = (int)(op->args[i]->type->n / (s->copies[i] * s->copies[2]));
   s->size = 1;
   int wide = s->each[0] > s->each[1] ? s->each[0] : s->each[1];
-  while (s->copies[2] % (2 * s->size) == 0 && 2 * s->size * wide <= STEP) s->size *= 2;
+  int64_t rows = s->copies[0] + s->copies[1];
+  while (s->copies[2] % (2 * s->size) == 0 && 2 * s->size * wide * rows <= STEP) s->size *= 2;
   return s->size < s->copies[2] && (grows(s->x, op->args[0]) || grows(s->x, op->args[1]));
 }
 
@@ -118,13 +161,17 @@ Value *legalise_steps(Expansion *x) {
   if (!read_steps(&s)) return NULL;
   Op *op = x->op;
   Value *sum = op->args[2];
-  int copies[] = {(int)s.copies[0], (int)s.copies[1], s.size};
-  for (int64_t step = 0; step < s.copies[2] / s.size; step++) {
+  int copies[] = {(int)s.copies[0], (int)s.copies[1], s.size}, n = (int)s.copies[2] / s.size;
+  Op **last = ARENA_ARRAY(x->k->arena, Op *, n);
+  for (int step = 0; step < n; step++) {
     Value *args[] = {operand_of(&s, 0, step), operand_of(&s, 1, step), sum};
     const Type *t = op->results[0].type;
     sum = insert(x, OP_wave_mma, args, 3, t->dtype, t->n);
+    last[step] = sum->def;
     for (int i = 0; i < op->nattrs; i++) op_set_attr(x->k, sum->def, op->attrs[i]);
     op_set_attr(x->k, sum->def, attr_ints(x->k, ATTR_copies, copies, 3));
   }
+  for (int step = 0; step + 1 < n; step++)
+    ir_insert(x->k, last[step]->next, OP_sched_barrier, op->at, NULL, 0, NULL);
   return sum;
 }

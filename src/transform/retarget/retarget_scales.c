@@ -109,9 +109,12 @@ static Digits in_runs(Runs *r, int run) {
   return r->order;
 }
 
+/* A run is what whole loads bring: 16 elements of 8 bits, 64 of 6 bits. */
 Digits retarget_order_in_runs(const MmaInfo *row, int k, int bits) {
   enum { LOAD_BITS = 128 };
-  for (int run = LOAD_BITS / bits; run > 1; run /= 2) {
+  int run = LOAD_BITS;
+  while (bits % 2 == 0) bits /= 2, run /= 2;
+  for (; run > 1; run /= 2) {
     Runs r = {0};
     if (find_digits(row, k, run, &r)) return in_runs(&r, run);
   }
