@@ -7,6 +7,7 @@
 typedef struct Pair {
   int a, b;
   int64_t cycles_a, cycles_b;
+  bool twins; /* which are in the same order */
 } Pair;
 
 typedef struct Search {
@@ -15,6 +16,7 @@ typedef struct Search {
   Paths *paths;
   int64_t interval, next; /* the shortest longer interval that may be possible */
   long wrong, budget;     /* choices, for this interval */
+  bool late;              /* tries the latest start of an event first, otherwise the earliest */
 } Search;
 
 typedef enum Outcome { IMPOSSIBLE, POSSIBLE, UNDECIDED } Outcome;
@@ -22,7 +24,7 @@ typedef enum Outcome { IMPOSSIBLE, POSSIBLE, UNDECIDED } Outcome;
 /* ---- bounds ---- */
 
 static int64_t busiest_unit(const IntervalProblem *p) {
-  int64_t most = 1;
+  int64_t most = p->least > 1 ? p->least : 1;
   for (int i = 0; i < p->nuses; i++) {
     int64_t sum = 0;
     for (int j = 0; j < p->nuses; j++)
@@ -59,6 +61,11 @@ typedef struct Choices {
   bool settled; /* the pair cannot overlap, whatever else is chosen */
 } Choices;
 
+static Pair twins_of(const IntervalProblem *p, const Pair *q) {
+  if (!q->twins) return *q;
+  return (Pair){p->twin[q->a], p->twin[q->b], q->cycles_a, q->cycles_b, false};
+}
+
 /* If only one event follows from the other, everything that follows from the later one can be
  * moved by whole iterations: one k whose window is not cut off is as good as all smaller ones. */
 static Choices choices_of(const Search *s, const Pair *q) {
@@ -75,6 +82,18 @@ static Choices choices_of(const Search *s, const Pair *q) {
   return c;
 }
 
+/* The choices that both a pair and its twins have. */
+static Choices choices_together(const Search *s, const Pair *q) {
+  Choices c = choices_of(s, q);
+  Pair other = twins_of(s->problem, q);
+  if (!q->twins) return c;
+  Choices d = choices_of(s, &other);
+  if (d.least > c.least) c.least = d.least;
+  if (d.most < c.most) c.most = d.most;
+  c.settled &= d.settled && c.least == c.most;
+  return c;
+}
+
 static Edge forward(const Pair *q, int64_t k) { return (Edge){q->a, q->b, q->cycles_a, (int)k}; }
 static Edge backward(const Pair *q, int64_t k) {
   return (Edge){q->b, q->a, q->cycles_b, (int)(1 - k)};
@@ -84,9 +103,15 @@ static void may_need(Search *s, int64_t interval) {
   if (interval > s->interval && interval < s->next) s->next = interval;
 }
 
+static int64_t needed_for(const Search *s, const Pair *q, int64_t k) {
+  int64_t a = paths_needed(s->paths, forward(q, k)), b = paths_needed(s->paths, backward(q, k));
+  return a > b ? a : b;
+}
+
 /* With a longer interval, k may be possible. */
 static void consider_later(Search *s, const Pair *q, int64_t k) {
-  int64_t a = paths_needed(s->paths, forward(q, k)), b = paths_needed(s->paths, backward(q, k));
+  Pair other = twins_of(s->problem, q);
+  int64_t a = needed_for(s, q, k), b = q->twins ? needed_for(s, &other, k) : 0;
   may_need(s, a > b ? a : b);
 }
 
@@ -96,7 +121,7 @@ static void consider_later(Search *s, const Pair *q, int64_t k) {
 static const Pair *next_pair(const Search *s, Choices *best) {
   const Pair *found = NULL;
   for (int i = 0; i < s->pairs.n; i++) {
-    Choices c = choices_of(s, &s->pairs.at[i]);
+    Choices c = choices_together(s, &s->pairs.at[i]);
     if (c.settled || (found && c.most - c.least >= best->most - best->least)) continue;
     found = &s->pairs.at[i], *best = c;
     if (c.most <= c.least) break;
@@ -104,11 +129,16 @@ static const Pair *next_pair(const Search *s, Choices *best) {
   return found;
 }
 
-static bool separate(Search *s, const Pair *q, int64_t k) {
+static bool put_apart(Search *s, const Pair *q, int64_t k) {
   int64_t needed = paths_add(s->paths, forward(q, k));
   if (!needed) needed = paths_add(s->paths, backward(q, k));
   may_need(s, needed);
   return !needed;
+}
+
+static bool separate(Search *s, const Pair *q, int64_t k) {
+  Pair other = twins_of(s->problem, q);
+  return put_apart(s, q, k) && (!q->twins || put_apart(s, &other, k));
 }
 
 /* The numbers k next to the possible ones, or between the limits if none is possible. */
@@ -124,9 +154,9 @@ static Outcome search(Search *s) {
   const Pair *q = next_pair(s, &c);
   if (!q) return POSSIBLE;
   consider_others(s, q, &c);
-  for (int64_t k = c.most; k >= c.least; k--) { /* the earliest start of b first */
+  for (int64_t i = 0; i <= c.most - c.least; i++) {
     int mark = paths_mark(s->paths);
-    Outcome found = separate(s, q, k) ? search(s) : IMPOSSIBLE;
+    Outcome found = separate(s, q, s->late ? c.least + i : c.most - i) ? search(s) : IMPOSSIBLE;
     if (found != IMPOSSIBLE) return found;
     if (++s->wrong > s->budget) return UNDECIDED;
     paths_undo(s->paths, mark);
@@ -142,13 +172,14 @@ static void find_pairs(Arena *a, Search *s) {
     for (int j = i + 1; j < p->nuses; j++) {
       const UnitUse *x = &p->uses[i], *y = &p->uses[j];
       if (x->unit == y->unit && x->event != y->event && x->cycles && y->cycles)
-        vec_push(a, &s->pairs, ((Pair){x->event, y->event, x->cycles, y->cycles}));
+        vec_push(a, &s->pairs,
+                 ((Pair){x->event, y->event, x->cycles, y->cycles, p->twin && x->unit == p->wave}));
     }
 }
 
 /* Decides s->interval or, if the edges alone need a longer one, that one. */
-static Outcome decide(Search *s, Interval *found) {
-  s->next = PATHS_NEVER, s->wrong = 0;
+static Outcome decide_by(Search *s, Interval *found, bool late) {
+  s->next = PATHS_NEVER, s->wrong = 0, s->late = late;
   if (!settle(s->problem, s->paths, &s->interval)) return IMPOSSIBLE;
   Outcome outcome = search(s);
   found->wrong += s->wrong;
@@ -159,34 +190,51 @@ static Outcome decide(Search *s, Interval *found) {
   return outcome;
 }
 
-/* Tries intervals between one that is proved too short and one that is possible. */
-static void shorten(Search *s, Interval *found) {
-  int64_t least = found->bound;
-  s->budget = s->problem->budget;
-  while (least < found->cycles) {
-    int64_t middle = s->interval = least + (found->cycles - least) / 2;
-    decide(s, found);
-    if (found->cycles > middle) least = middle + 1;
+/* What one order of choices misses within the budget, the other often finds at once. */
+static Outcome decide(Search *s, Interval *found) {
+  Outcome outcome = decide_by(s, found, false);
+  if (outcome == UNDECIDED) outcome = decide_by(s, found, true);
+  if (outcome == IMPOSSIBLE && s->next > found->bound) found->bound = s->next;
+  return outcome;
+}
+
+/* Tries longer and longer intervals until one is possible. Every longer one is possible, too. If
+ * much longer ones are not found either, the budget grows, so that the search ends. Returns the
+ * shortest interval for which it is not known that there is nothing. */
+static int64_t find_some(Search *s, Interval *found) {
+  int64_t least = s->interval, first = s->interval, step = 0;
+  for (;;) {
+    Outcome outcome = decide(s, found);
+    if (outcome == POSSIBLE || found->bound == PATHS_NEVER) return least;
+    least = outcome == IMPOSSIBLE ? s->next : s->interval + 1;
+    if (outcome == UNDECIDED && s->interval > 2 * first) s->budget += s->budget + 1;
+    step = step ? 2 * step : s->interval / 64 + 1;
+    s->interval = s->interval + step > least ? s->interval + step : least;
   }
 }
 
-/* The budget grows while nothing is found, so that the search ends. */
+/* Tries intervals between one at which nothing was found and one that is possible. */
+static void shorten(Search *s, Interval *found, int64_t least) {
+  long total = s->problem->total;
+  s->budget = s->problem->budget;
+  while (least < found->cycles && (!total || found->wrong < total)) {
+    int64_t middle = s->interval = least + (found->cycles - least) / 2;
+    Outcome outcome = decide(s, found);
+    if (outcome != POSSIBLE) least = outcome == IMPOSSIBLE ? s->next : middle + 1;
+  }
+}
+
 Interval interval_solve(Arena *a, const IntervalProblem *p) {
   Interval found = {PATHS_NEVER, 0, ARENA_ARRAY(a, int64_t, p->events), 0};
   Search s = {.problem = p, .interval = busiest_unit(p), .budget = p->budget};
-  bool proved = true;
   find_pairs(a, &s);
   s.paths = paths_new(a, p->events);
-  while (found.cycles == PATHS_NEVER && s.interval != PATHS_NEVER) {
-    Outcome outcome = decide(&s, &found);
-    if (proved) found.bound = s.interval;
-    if (outcome == IMPOSSIBLE) s.interval = s.next;
-    if (outcome != UNDECIDED) continue;
-    s.interval += s.interval / 32 + 1, s.budget += s.budget + 1;
-    proved = false;
-  }
-  if (found.cycles == PATHS_NEVER) found.bound = PATHS_NEVER;
-  else if (!proved) shorten(&s, &found);
+  bool possible = settle(p, s.paths, &s.interval);
+  found.bound = possible ? s.interval : PATHS_NEVER;
+  if (!possible) return found;
+  int64_t least = find_some(&s, &found);
+  if (found.cycles != PATHS_NEVER) shorten(&s, &found, least);
+  if (found.bound > found.cycles) found.bound = found.cycles;
   return found;
 }
 

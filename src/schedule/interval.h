@@ -25,6 +25,12 @@ typedef struct IntervalProblem {
   const Edge *edges;
   const UnitUse *uses;
   long budget; /* wrong choices, after which it gives up on an interval */
+  long total; /* the same for all intervals together, once some interval was found; 0: any number */
+  int64_t least; /* no shorter interval is tried */
+  /* Events of two waves that run the same program: `twin` of the first wave's, which use `wave` to
+   * start one at a time, are in the same order, as many iterations apart. NULL: there is one wave. */
+  const int *twin;
+  int wave;
 } IntervalProblem;
 
 typedef struct Interval {

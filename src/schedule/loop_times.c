@@ -224,7 +224,12 @@ static IntervalProblem problem_of(Timing *t) {
     add_units(t, i);
   }
   order_waves(t);
-  return (IntervalProblem){t->g.events.n, t->edges.n, t->uses.n, t->edges.at, t->uses.at, BUDGET};
+  return (IntervalProblem){.events = t->g.events.n,
+                           .nedges = t->edges.n,
+                           .nuses = t->uses.n,
+                           .edges = t->edges.at,
+                           .uses = t->uses.at,
+                           .budget = BUDGET};
 }
 
 /* ---- what was found ---- */

@@ -19,7 +19,7 @@ typedef struct LoopTimes {
   Vec(const Op *) cycle;   /* these, in order */
   Vec(const Op *) ops;     /* of the first wave that take time, in the order in which they start */
   Vec(int64_t) start;      /* of each */
-  /* All that was computed, for pictures. */
+  /* All that was computed, for pictures and for loop_free.h. */
   LoopGraph graph;
   const int64_t *at;    /* the start of each event */
   const LoopCost *cost; /* of each event's op, with the ops that run on after it */

@@ -22,10 +22,30 @@ typedef struct Loop {
   const char *name;          /* of the loop */
   const TargetInfo *target;
   Vec(Event) events;
+  OpList placed; /* ops without a class that rows place */
   int depth, interval;
 } Loop;
 
 /* ---- events ---- */
+
+/* Elementwise ops that rows place. */
+static void find_placed(Loop *l) {
+  EACH_ROW(l->k, place, row) {
+    if (strcmp(row->place.loop, l->name) != 0 || !schedule_is_for(row, l->target)) continue;
+    for (int i = 0; i < row->place.ops.n; i++) {
+      OpList found = schedule_find(l->arena, l->k, l->loop, row->place.ops.at[i]);
+      for (int j = 0; j < found.n; j++)
+        if (schedule_class(found.at[j]) == OP_CLASS_none)
+          vec_push(l->arena, &l->placed, found.at[j]);
+    }
+  }
+}
+
+static bool is_placed(const Loop *l, const Op *op) {
+  for (int i = 0; i < l->placed.n; i++)
+    if (l->placed.at[i] == op) return true;
+  return false;
+}
 
 /* What a matrix instruction reads from shared memory itself is not fetched. */
 static bool is_event(const Loop *l, const Op *op) {
@@ -33,7 +53,7 @@ static bool is_event(const Loop *l, const Op *op) {
   bool stays = class == OP_CLASS_fetch && !op->results[0].layout;
   for (const Op *outer = op->parent->owner; outer != l->loop; outer = outer->parent->owner)
     if (!outer || outer->kind != OP_if) return false;
-  return class != OP_CLASS_none && !stays;
+  return (class != OP_CLASS_none && !stays) || is_placed(l, op);
 }
 
 static const Event *event_of(const Loop *l, const Op *op) {
@@ -238,6 +258,7 @@ static void print_prios(StrBuf *out, const Loop *l) {
 /* ---- loops ---- */
 
 static void print_loop(StrBuf *out, Loop *l) {
+  find_placed(l);
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
     if (is_event(l, op)) add_event(l, op);
   name_events(l);

@@ -1,0 +1,243 @@
+/* solve_rows.c: see solve_rows.h. */
+#include "transform/solve/solve_rows.h"
+
+#include "ir/attr.h"
+#include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/ops/live.h"
+#include "ir/schedule/schedule.h"
+
+RowList rows_given(const SolveLoop *s, Arena *a) {
+  RowList rows = {0};
+  for (int i = 0; i < s->k->constraints.n; i++)
+    if (solve_is_about(s, &s->k->constraints.at[i])) vec_push(a, &rows, s->k->constraints.at[i]);
+  return rows;
+}
+
+/* The loop's row in the list; a new one if there is none. */
+static Constraint *loop_row(const SolveLoop *s, Arena *a, RowList *rows) {
+  for (int i = 0; i < rows->n; i++)
+    if (rows->at[i].kind == CONSTRAINT_schedule) return &rows->at[i];
+  Constraint row = constraint_empty(CONSTRAINT_schedule, s->k->at);
+  row.schedule.loop = s->name, row.schedule.target = s->target->name;
+  vec_push(a, rows, row);
+  return &rows->at[rows->n - 1];
+}
+
+bool rows_with_depth(const SolveLoop *s, Arena *a, int depth, RowList *out) {
+  *out = rows_given(s, a);
+  Constraint *row = loop_row(s, a, out);
+  if (schedule_depth(row)) return false;
+  for (int i = 0; i < out->n; i++)
+    if (out->at[i].kind == CONSTRAINT_place) return false;
+  row = loop_row(s, a, out);
+  row->schedule.depth = depth;
+  return true;
+}
+
+/* ---- pins ---- */
+
+typedef struct Pins {
+  const SolveLoop *s;
+  const Trial *t;
+  int slots; /* at most */
+} Pins;
+
+static bool names(const Pins *p, const Constraint *row, const Op *op) {
+  const OpNames *ops = schedule_ops(row);
+  for (int i = 0; i < ops->n; i++) {
+    OpList found = schedule_find(p->t->arena, p->t->k, p->t->loop, ops->at[i]);
+    for (int j = 0; j < found.n; j++)
+      if (found.at[j] == op) return true;
+  }
+  return false;
+}
+
+static const Constraint *row_naming(const Pins *p, ConstraintKind kind, const Op *op) {
+  for (int i = 0; i < p->s->k->constraints.n; i++) {
+    const Constraint *row = &p->s->k->constraints.at[i];
+    if (row->kind == kind && solve_is_about(p->s, row) && names(p, row, op)) return row;
+  }
+  return NULL;
+}
+
+/* The op of the loop that fills a tile; NULL: none. */
+static const Op *filled_by(const Pins *p, const Op *alloc) {
+  for (const Op *op = p->t->loop->body->first; op && op_is_inside(op, p->t->loop); op = ir_next(op))
+    if (schedule_fills(op) == &alloc->results[0]) return op;
+  return NULL;
+}
+
+static int64_t slot_bytes(const Op *alloc) {
+  MemLayout slot;
+  return alloc_slot_layout(alloc, &slot) ? mem_bytes(&slot) : 0;
+}
+
+/* What all others need at least. */
+static int64_t bytes_beside(const Pins *p, const Op *but) {
+  int64_t sum = 0;
+  for (const Op *op = ir_first(p->t->k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && op != but && filled_by(p, op)) sum += slot_bytes(op);
+  return sum;
+}
+
+/* As many as fit if all others have one. */
+static int slots_allowed(const void *user, const Op *alloc) {
+  const Pins *p = user;
+  const Op *fill = filled_by(p, alloc);
+  if (fill && row_naming(p, CONSTRAINT_ring, fill)) return alloc_slots(alloc);
+  int64_t bytes = slot_bytes(alloc);
+  int64_t most = bytes > 0 ? (p->s->target->shared_most - bytes_beside(p, alloc)) / bytes : 1;
+  return most > p->slots ? p->slots : most < 1 ? 1 : (int)most;
+}
+
+/* Two, if there are registers for it. */
+static int copies_allowed(const void *user, const Op *op) {
+  const Pins *p = user;
+  int own = op->nresults && op->results[0].layout ? live_registers(&op->results[0]) : 0;
+  return p->t->registers + own <= trial_most_registers(p->t) ? 2 : 1;
+}
+
+static bool is_placed(const void *user, const Op *op, Place *at) {
+  const Pins *p = user;
+  const Constraint *row = row_naming(p, CONSTRAINT_place, op);
+  if (row) *at = (Place){schedule_ahead(p->t->k, p->t->loop, op), row->place.to.cycle};
+  return row != NULL;
+}
+
+FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots) {
+  Pins *p = ARENA_NEW(t->arena, Pins);
+  *p = (Pins){s, t, slots};
+  return (FreeLimits){slots_allowed, copies_allowed, is_placed, p, t->facts.memory_uses};
+}
+
+/* ---- places ---- */
+
+typedef struct Placed {
+  const FreePlace *place;
+  const char *name; /* NULL: none stands for it alone */
+  int stage, cycle;
+} Placed;
+
+typedef struct Rows {
+  const SolveLoop *s;
+  Arena *arena;
+  const Trial *t;
+  const Op *original; /* the loop before `stages` */
+  Vec(Placed) all;
+} Rows;
+
+static const Placed *placed_at(const Rows *r, const Op *op) {
+  for (int i = 0; i < r->all.n; i++)
+    if (r->all.at[i].place->op == op) return &r->all.at[i];
+  return NULL;
+}
+
+typedef struct Wanted {
+  const Rows *rows;
+  const Placed *as;
+} Wanted;
+
+/* Another op of the same name must have the same place. */
+static bool has_place(const void *user, const Op *op) {
+  const Wanted *w = user;
+  const Placed *p = placed_at(w->rows, op);
+  return !p || (p->stage == w->as->stage && p->cycle == w->as->cycle);
+}
+
+static void find_names(Rows *r) {
+  for (int i = 0; i < r->all.n; i++) {
+    Placed *p = &r->all.at[i];
+    Wanted w = {r, p};
+    const char *name = schedule_name_of(r->arena, r->t->k, r->t->loop, p->place->op, has_place, &w);
+    if (name && schedule_find(r->arena, r->s->k, r->original, name).n) p->name = name;
+  }
+}
+
+/* Ops of one class that follow each other in one stage share a cycle. */
+static int find_stages(Rows *r, const FreeTimes *free, int deeper) {
+  int depth = 1;
+  for (int i = 0; i < free->places.n; i++) {
+    const FreePlace *p = &free->places.at[i];
+    const Placed *last = i ? &r->all.at[i - 1] : NULL;
+    int lead = p->lead + (schedule_fills(p->op) ? deeper : 0);
+    bool joins =
+        last && last->stage == lead && schedule_class(last->place->op) == schedule_class(p->op);
+    int cycle = !last ? 0 : joins ? last->cycle : last->cycle + 1;
+    vec_push(r->arena, &r->all, ((Placed){p, NULL, lead, cycle}));
+    if (lead >= depth) depth = lead + 1;
+  }
+  for (int i = 0; i < r->all.n; i++) r->all.at[i].stage = depth - 1 - r->all.at[i].stage;
+  return depth;
+}
+
+/* ---- rings ---- */
+
+static bool is_ring_given(const Rows *r, const Op *fill) {
+  Pins p = {r->s, r->t, 0};
+  return row_naming(&p, CONSTRAINT_ring, fill) != NULL;
+}
+
+/* Where the number of slots does not follow from the stages: a tile that waits in registers needs
+ * one, a matmul that is in flight keeps another. */
+static int slots_beside_stages(const Rows *r, const Placed *p, int depth, const FreeTimes *free) {
+  const Value *memory = schedule_fills(p->place->op);
+  OpClass class = schedule_class(p->place->op);
+  int ahead = depth - 1 - p->stage;
+  if (!memory || class == OP_CLASS_load || is_ring_given(r, p->place->op)) return 0;
+  for (int i = 0; i < free->rings.n; i++) {
+    if (&free->rings.at[i].alloc->results[0] != memory) continue;
+    int slots = free->rings.at[i].slots;
+    if (class == OP_CLASS_store && slots == 1 && ahead == 1) return 1;
+    if (class == OP_CLASS_copy && slots > ahead + 1) return slots;
+  }
+  return 0;
+}
+
+static void add_rings(const Rows *r, int depth, const FreeTimes *free, Constraint like,
+                      RowList *out) {
+  for (int i = 0; i < r->all.n; i++) {
+    const Placed *p = &r->all.at[i];
+    int slots = p->name ? slots_beside_stages(r, p, depth, free) : 0;
+    if (!slots) continue;
+    const char **name = ARENA_ARRAY(r->arena, const char *, 1);
+    Constraint row = constraint_empty(CONSTRAINT_ring, like.at);
+    name[0] = schedule_plain_name(r->arena, p->name);
+    row.ring.loop = like.schedule.loop, row.ring.target = like.schedule.target;
+    row.ring.ops = (OpNames){name, 1}, row.ring.slots = slots;
+    vec_push(r->arena, out, row);
+  }
+}
+
+/* ---- all rows ---- */
+
+/* One row for all names of a cycle. */
+static void add_places(const Rows *r, Constraint like, RowList *out) {
+  for (int i = 0, next; i < r->all.n; i = next) {
+    const char **list = ARENA_ARRAY(r->arena, const char *, r->all.n);
+    int n = 0;
+    for (next = i; next < r->all.n && r->all.at[next].cycle == r->all.at[i].cycle; next++)
+      if (r->all.at[next].name) list[n++] = r->all.at[next].name;
+    Constraint row = constraint_empty(CONSTRAINT_place, like.at);
+    row.place.loop = like.schedule.loop, row.place.target = like.schedule.target;
+    row.place.to = (Place){r->all.at[i].stage, r->all.at[i].cycle};
+    row.place.ops = (OpNames){list, n};
+    if (n) vec_push(r->arena, out, row);
+  }
+}
+
+RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTimes *free,
+                    int deeper) {
+  Rows r = {.s = s, .arena = a, .t = t, .original = schedule_next_loop(s->k, NULL, s->name)};
+  RowList rows = {0}, given = rows_given(s, a);
+  int depth = find_stages(&r, free, deeper);
+  find_names(&r);
+  for (int i = 0; i < given.n; i++)
+    if (given.at[i].kind != CONSTRAINT_place) vec_push(a, &rows, given.at[i]);
+  Constraint *row = loop_row(s, a, &rows);
+  if (depth > row->schedule.depth) row->schedule.depth = depth;
+  Constraint like = *row;
+  add_rings(&r, depth, free, like, &rows);
+  add_places(&r, like, &rows);
+  return rows;
+}

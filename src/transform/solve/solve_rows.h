@@ -1,0 +1,23 @@
+/* solve_rows.h: the rows of candidates. */
+#ifndef WV_SOLVE_ROWS_H
+#define WV_SOLVE_ROWS_H
+
+#include "schedule/loop_free.h"
+#include "transform/solve/solve_try.h"
+
+/* The rows that the loop has. */
+RowList rows_given(const SolveLoop *s, Arena *a);
+
+/* These with that many stages; false: their number is given. */
+bool rows_with_depth(const SolveLoop *s, Arena *a, int depth, RowList *out);
+
+/* The rows that place the ops of a trial's loop, which are as many more iterations ahead as `deeper`
+ * says if they copy tiles. */
+RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTimes *free,
+                    int deeper);
+
+/* What the given rows pin, for the loop of a trial that obeys them; tiles for which they say nothing
+ * have at most that many slots. */
+FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots);
+
+#endif

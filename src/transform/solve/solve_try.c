@@ -1,0 +1,116 @@
+/* solve_try.c: see solve_try.h. */
+#include "transform/solve/solve_try.h"
+
+#include <string.h>
+
+#include "ir/attr.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/ops/live.h"
+#include "ir/schedule/schedule.h"
+#include "transform/pass_manager.h"
+
+enum { ENOUGH_WAVES = 2 }; /* of a SIMD: while one waits, the other computes */
+
+bool solve_is_about(const SolveLoop *s, const Constraint *row) {
+  bool pins = row->kind == CONSTRAINT_schedule || row->kind == CONSTRAINT_ring ||
+              row->kind == CONSTRAINT_place;
+  return pins && schedule_is_for(row, s->target) && strcmp(row->scheduled.loop, s->name) == 0;
+}
+
+/* ---- the copy ---- */
+
+static Kernel *copy_with(const SolveLoop *s, const RowList *rows) {
+  Kernel *k = kernel_clone(s->k);
+  int n = 0;
+  for (int i = 0; i < k->constraints.n; i++)
+    if (!solve_is_about(s, &k->constraints.at[i])) k->constraints.at[n++] = k->constraints.at[i];
+  k->constraints.n = n;
+  for (int i = 0; i < rows->n; i++)
+    vec_push(k->arena, &k->constraints, constraint_copy(k, &rows->at[i]));
+  return k;
+}
+
+/* ---- what it costs ---- */
+
+static int64_t shared_bytes(const Kernel *k) {
+  int64_t end = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (op->kind != OP_alloc || alloc_bytes(op) < 0) continue;
+    int64_t own = alloc_base(op, end) + alloc_bytes(op);
+    if (own > end) end = own;
+  }
+  return end;
+}
+
+static void measure(Trial *t) {
+  const int *live = live_at_ops(t->arena, t->k);
+  t->bytes = shared_bytes(t->k);
+  t->depth = 1;
+  for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op)) {
+    int ahead = schedule_ahead(t->k, t->loop, op);
+    if (ahead >= t->depth) t->depth = ahead + 1;
+    if (live[op->id] > t->registers) t->registers = live[op->id];
+  }
+}
+
+static bool find_times(Trial *t, const SolveLoop *s) {
+  const MachineSpec *row = kernel_machine(t->k);
+  t->loop = schedule_next_loop(t->k, NULL, s->name);
+  if (!row || !t->loop) return false;
+  t->machine = (Machine){s->target, row->lanes, row->waves, row->observable};
+  ir_renumber(t->k);
+  t->facts = facts_of(t->k, t->arena, FACT_memory_uses | FACT_distribute);
+  t->times = loop_times(t->arena, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop);
+  measure(t);
+  return true;
+}
+
+Trial *trial_new(const SolveLoop *s, const RowList *rows, bool reports) {
+  Arena *a = arena_new();
+  Trial *t = ARENA_NEW(a, Trial);
+  Diags *diags = &s->k->cx->diags;
+  Diag *before = diags->last;
+  PassOptions o = {.passes = "stages,allocs,sync", .target = s->target->name};
+  *t = (Trial){.arena = a, .k = copy_with(s, rows)};
+  for (int i = 0; i < rows->n; i++) vec_push(a, &t->rows, constraint_copy(t->k, &rows->at[i]));
+  bool ok = passes_run(t->k, &o) && find_times(t, s);
+  if (ok || !reports) diags_cut(diags, before);
+  if (ok) return t;
+  trial_free(t);
+  return NULL;
+}
+
+void trial_free(Trial *t) {
+  if (!t) return;
+  kernel_free(t->k);
+  arena_free(t->arena);
+}
+
+/* ---- comparing ---- */
+
+static int waves_with(const Trial *t, int64_t registers) {
+  const TargetInfo *target = t->machine.target;
+  int64_t waves = t->machine.waves, simds = target->simds;
+  if (registers > target->registers) return 0;
+  int64_t groups = registers > 0 ? target->file / registers * simds / waves : waves;
+  int64_t fit = t->bytes > 0 ? target->shared_most / t->bytes : groups;
+  return (int)(((fit < groups ? fit : groups) * waves + simds - 1) / simds);
+}
+
+int trial_waves(const Trial *t) { return waves_with(t, t->registers); }
+
+int trial_most_registers(const Trial *t) {
+  int before = trial_waves(t), most = t->machine.target->registers;
+  while (most > t->registers &&
+         waves_with(t, most) < (before < ENOUGH_WAVES ? before : ENOUGH_WAVES))
+    most--;
+  return most > t->registers ? most : t->registers;
+}
+
+static int compare(int64_t a, int64_t b) { return a < b ? -1 : a > b; }
+
+int trial_compare(const Trial *a, const Trial *b) {
+  if (!a->times.why_not != !b->times.why_not) return a->times.why_not ? 1 : -1;
+  int by = compare(a->times.cycles, b->times.cycles);
+  return by ? by : compare(trial_waves(b), trial_waves(a));
+}

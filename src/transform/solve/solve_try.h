@@ -1,0 +1,46 @@
+/* solve_try.h: what a schedule of a loop would give: the passes `stages`, `allocs` and `sync`, which
+ * prove it, run on a copy of the kernel with its rows, and its times are predicted. */
+#ifndef WV_SOLVE_TRY_H
+#define WV_SOLVE_TRY_H
+
+#include "schedule/loop_times.h"
+#include "transform/pass.h"
+
+/* A loop whose schedule is searched for, of a kernel before `version`. */
+typedef struct SolveLoop {
+  Kernel *k;
+  const TargetInfo *target;
+  const char *name; /* of the loop */
+} SolveLoop;
+
+typedef struct Trial {
+  Arena *arena;
+  RowList rows;   /* of the loop, in place of those that it had */
+  Kernel *k;      /* with these, after `sync` */
+  const Op *loop; /* there */
+  Machine machine;
+  Facts facts;
+  LoopTimes times;
+  int64_t bytes; /* of shared memory */
+  int registers; /* of a thread, in the loop */
+  int depth;     /* stages */
+} Trial;
+
+/* Whether a row pins how the loop is pipelined on the machine. */
+bool solve_is_about(const SolveLoop *s, const Constraint *row);
+
+/* NULL: the rows are refused; what was reported remains if `reports`. The trial owns its memory. */
+Trial *trial_new(const SolveLoop *s, const RowList *rows, bool reports);
+void trial_free(Trial *t);
+
+/* Waves that a SIMD then holds; what the registers and bytes of a schedule are worth. */
+int trial_waves(const Trial *t);
+
+/* Registers of a thread with which a SIMD still holds two waves, or as many as with the trial. */
+int trial_most_registers(const Trial *t);
+
+/* The order of trials: fewer cycles, then more waves; -1, 0 or 1. A loop whose times are not known
+ * comes last. */
+int trial_compare(const Trial *a, const Trial *b);
+
+#endif
