@@ -439,6 +439,10 @@ WV_API char *wv_schedule(wv_kernel *k, const char *target);
  * a page; "svg", the picture of the first loop that has one; "json", the numbers; "text",
  * what wv_schedule returns. */
 WV_API char *wv_schedule_as(wv_kernel *k, const char *target, const char *form);
+/* The best schedules that were found for the kernel's loops, by predicted cycles, each as the text of
+ * a schedule file: at most `most`, to be freed with wv_free. Rows that the kernel has are obeyed.
+ * Returns their number; -1 after reporting. */
+WV_API int wv_schedules(wv_kernel *k, const char *target, int most, char **texts);
 /* Adds the rows of such a text to a kernel, in place of those it has for the same loops. `name` is
  * shown in diagnostics. False after reporting: rows that do not fit the kernel (E0217). */
 WV_API bool wv_kernel_schedule(wv_kernel *k, const char *name, const char *text);

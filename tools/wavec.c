@@ -289,6 +289,23 @@ static int print_schedule(const Options *o, wv_kernel *k, FILE *out) {
   return text ? STATUS_OK : STATUS_DIAGNOSTICS;
 }
 
+/* --schedules=N. */
+static int print_schedules(const Options *o, wv_kernel *k, FILE *out) {
+  enum { MOST = 64 };
+  char *texts[MOST], *end;
+  long most = strtol(o->schedules, &end, 10);
+  if (*end || end == o->schedules || most < 1 || most > MOST) {
+    complain("--schedules is a number from 1 to %d, not `%s`", MOST, o->schedules);
+    return STATUS_USAGE;
+  }
+  int n = wv_schedules(k, o->target ? o->target : "", (int)most, texts);
+  for (int i = 0; i < n; i++) {
+    fprintf(out, "%s%s", i ? "\n" : "", texts[i]);
+    wv_free(texts[i]);
+  }
+  return n < 0 ? STATUS_DIAGNOSTICS : STATUS_OK;
+}
+
 /* The input of a backend, if one was requested. */
 static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
   bool ptx = emits(o, "ptx"), assembly = emits(o, "asm"), linked = emits(o, "hsaco");
@@ -309,6 +326,7 @@ static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *ou
   if (emits_c(o)) return emit_c(o, cx, k);
   if (emits(o, "program")) return compile_program(o, cx, k);
   if (emits_schedule(o)) return print_schedule(o, k, out);
+  if (o->schedules) return print_schedules(o, k, out);
   if (o->loops) return kernel_loops(o, cx, k, out);
   const char *kind = o->run ? runner(o, cx, k) : NULL;
   if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;

@@ -77,6 +77,8 @@ static const Option options[] = {
      "compile for this target; see --list=targets"},
     {"schedule", "FILE", WORD(schedule), COMPILES | COUNTS, NULL,
      "pin how loops are pipelined: rows that --emit=schedule wrote, or edited ones"},
+    {"schedules", "N", WORD(schedules), COMPILES, NULL,
+     "print the N best schedules that are found for its loops, each as a file for --schedule"},
     {"passes", "A,B", WORD(passes), BOTH, NULL,
      "run these passes in this order; `all`: the whole pipeline"},
     {"start-after", "PASS", WORD(start_after), EVERY, NULL,

@@ -198,6 +198,26 @@ static PyObject *kernel_schedule_as(PyObject *self, PyObject *args) {
   return o;
 }
 
+/* schedules(target, n) */
+static PyObject *kernel_schedules(PyObject *self, PyObject *args) {
+  const char *target;
+  int most;
+  if (!PyArg_ParseTuple(args, "si", &target, &most)) return NULL;
+  if (most < 0)
+    return PyErr_SetString(PyExc_ValueError, "a number of schedules is not negative"), NULL;
+  char **texts = PyMem_Calloc((size_t)most + 1, sizeof *texts);
+  if (!texts) return PyErr_NoMemory();
+  int n = wv_schedules(self_of(self), target, most, texts);
+  PyObject *list = n < 0 ? py_error_raise(state_of(self)) : PyList_New(n);
+  for (int i = 0; i < n; i++) {
+    PyObject *text = list ? PyUnicode_FromString(texts[i]) : NULL;
+    if (list && (!text || PyList_SetItem(list, i, text) < 0)) Py_CLEAR(list);
+    wv_free(texts[i]);
+  }
+  PyMem_Free(texts);
+  return list;
+}
+
 static PyObject *kernel_run_passes(PyObject *self, PyObject *args, PyObject *named) {
   static char *words[] = {"target", "passes", "stop_after", "start_after", NULL};
   wv_pass_options o = {0};
@@ -309,6 +329,8 @@ static PyMethodDef kernel_methods[] = {
      "schedule_as(target, form): how its loops are pipelined on a machine: as the rows of a "
      "schedule\nfile ('text'), a page ('html') or part of one ('fragment'), a picture ('svg'), "
      "numbers ('json')."},
+    {"schedules", kernel_schedules, METH_VARARGS,
+     "schedules(target, n): the n best schedules of its loops, as texts of files -> list"},
     {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
      "run_passes(target=None, passes=None, stop_after=None, start_after=None): in place."},
     {"lower", kernel_lower, METH_VARARGS,

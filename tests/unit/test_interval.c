@@ -14,7 +14,12 @@ static Interval solve_gemm(Arena *a, int slots, long budget, int *cycle, int *n)
                   {PRODUCT, RELEASE, 1024, 0}, {RELEASE, COPY_A, 0, slots},
                   {RELEASE, COPY_B, 0, slots}};
   UnitUse uses[] = {{COPY_A, ENGINE, 350}, {COPY_B, ENGINE, 700}, {PRODUCT, MATRIX, 1024}};
-  IntervalProblem p = {GEMM_EVENTS, N(edges), N(uses), edges, uses, budget};
+  IntervalProblem p = {.events = GEMM_EVENTS,
+                       .nedges = N(edges),
+                       .nuses = N(uses),
+                       .edges = edges,
+                       .uses = uses,
+                       .budget = budget};
   Interval found = interval_solve(a, &p);
   if (cycle) *n = interval_cycle(a, &p, &found, cycle);
   return found;
@@ -62,7 +67,7 @@ TEST(a_cycle_of_events_limits_the_interval) {
 TEST(a_cycle_without_distance_never_fits) {
   Arena *a = arena_new();
   Edge edges[] = {{0, 1, 3, 0}, {1, 0, 1, 0}};
-  IntervalProblem p = {2, N(edges), 0, edges, NULL, 100};
+  IntervalProblem p = {.events = 2, .nedges = N(edges), .edges = edges, .budget = 100};
   CHECK(interval_solve(a, &p).cycles == PATHS_NEVER);
   CHECK(interval_bound(a, &p) == PATHS_NEVER);
   arena_free(a);
@@ -113,8 +118,12 @@ static bool exists(const IntervalProblem *p, int64_t *start, int64_t interval, i
 }
 
 static void draw(Edge *edges, UnitUse *uses, IntervalProblem *p) {
-  *p = (IntervalProblem){2 + below(EVENTS - 1), below(EDGES + 1), below(USES + 1), edges, uses,
-                         10000};
+  *p = (IntervalProblem){.events = 2 + below(EVENTS - 1),
+                         .nedges = below(EDGES + 1),
+                         .nuses = below(USES + 1),
+                         .edges = edges,
+                         .uses = uses,
+                         .budget = 10000};
   for (int i = 0; i < p->nedges; i++)
     edges[i] = (Edge){below(p->events), below(p->events), below(5), below(3)};
   for (int i = 0; i < p->nuses; i++)

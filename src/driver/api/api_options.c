@@ -131,6 +131,25 @@ static bool add_rows(wv_kernel *k, const wv_options *o) {
   return wv_kernel_constrain(k, rows, n);
 }
 
+static bool has_schedule_row(const Kernel *k, const char *loop) {
+  EACH_ROW(k, schedule, row)
+    if (strcmp(row->schedule.loop, loop) == 0) return true;
+  return false;
+}
+
+/* MODULO: the schedules of all loops are solved, except those that rows are about already. */
+static void add_modulo(Kernel *k, const wv_options *o) {
+  if (!option_is(o, "schedule", "MODULO") && !option_is(o, "schedule", "MODULO_MULTI_BUFFERED"))
+    return;
+  for (const Op *loop = NULL; (loop = schedule_next_loop(k, loop, NULL));) {
+    const char *name = schedule_loop_name(k->arena, loop);
+    if (has_schedule_row(k, name)) continue;
+    Constraint row = constraint_empty(CONSTRAINT_schedule, loop->at);
+    row.schedule.loop = name, row.schedule.how = "modulo";
+    vec_push(k->arena, &k->constraints, row);
+  }
+}
+
 /* The rows of a schedule that is kept in a file. */
 static bool add_schedule(wv_kernel *k, const wv_options *o) {
   const char *path = option_text(o, "override_schedule");
@@ -150,6 +169,7 @@ bool wv_options_apply(wv_kernel *k, const wv_options *o) {
   if (!api_options(k->cx, o)) return false;
   bool is_edited = option_given(o, "override_mlir") != NULL; /* its header has the rows already */
   if (!is_edited && !add_rows(k, o)) return false;
+  if (!is_edited) add_modulo(k->k, o);
   if (!add_schedule(k, o)) return false;
   if (option_is(o, "sizes", "smallest")) wv_kernel_free_sizes(k);
   if (option_is(o, "assume", "ignore")) wv_kernel_assume(k, WV_ASSUME_IGNORED);

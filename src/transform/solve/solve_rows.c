@@ -180,25 +180,26 @@ static bool is_ring_given(const Rows *r, const Op *fill) {
 
 /* Where the number of slots does not follow from the stages: a tile that waits in registers needs
  * one, a matmul that is in flight keeps another. */
-static int slots_beside_stages(const Rows *r, const Placed *p, int depth, const FreeTimes *free) {
+static int slots_beside_stages(const Rows *r, const Placed *p, int depth, const FreeTimes *free,
+                               int deeper) {
   const Value *memory = schedule_fills(p->place->op);
   OpClass class = schedule_class(p->place->op);
   int ahead = depth - 1 - p->stage;
   if (!memory || class == OP_CLASS_load || is_ring_given(r, p->place->op)) return 0;
   for (int i = 0; i < free->rings.n; i++) {
     if (&free->rings.at[i].alloc->results[0] != memory) continue;
-    int slots = free->rings.at[i].slots;
+    int slots = free->rings.at[i].slots + deeper;
     if (class == OP_CLASS_store && slots == 1 && ahead == 1) return 1;
     if (class == OP_CLASS_copy && slots > ahead + 1) return slots;
   }
   return 0;
 }
 
-static void add_rings(const Rows *r, int depth, const FreeTimes *free, Constraint like,
+static void add_rings(const Rows *r, int depth, const FreeTimes *free, int deeper, Constraint like,
                       RowList *out) {
   for (int i = 0; i < r->all.n; i++) {
     const Placed *p = &r->all.at[i];
-    int slots = p->name ? slots_beside_stages(r, p, depth, free) : 0;
+    int slots = p->name ? slots_beside_stages(r, p, depth, free, deeper) : 0;
     if (!slots) continue;
     const char **name = ARENA_ARRAY(r->arena, const char *, 1);
     Constraint row = constraint_empty(CONSTRAINT_ring, like.at);
@@ -237,7 +238,7 @@ RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTime
   Constraint *row = loop_row(s, a, &rows);
   if (depth > row->schedule.depth) row->schedule.depth = depth;
   Constraint like = *row;
-  add_rings(&r, depth, free, like, &rows);
+  add_rings(&r, depth, free, deeper, like, &rows);
   add_places(&r, like, &rows);
   return rows;
 }

@@ -346,10 +346,40 @@ static bool check_arrival(Kernel *k, const StagedLoop *l, const StagedCopy *c) {
   return true;
 }
 
+/* The last op of the body that reads the tile, or takes it from shared memory itself. */
+static const Op *last_reader(const StagedLoop *l, const StagedCopy *c) {
+  const Op *last = NULL;
+  for (const Op *op = l->loop->body->first; op; op = op->next)
+    for (const Op *inner = op; inner && op_is_inside(inner, op); inner = ir_next(inner)) {
+      bool reads = inner->kind == OP_read && inner->args[0] == &c->alloc->results[0];
+      for (int i = 0; !reads && i < inner->nargs; i++) {
+        const Op *left = inner->args[i]->def;
+        reads = left && lead_is_left(left) && left->args[0] == &c->alloc->results[0];
+      }
+      if (reads) last = op;
+    }
+  return last;
+}
+
+/* The only slot of a ring is filled when it has been read. */
+static bool check_only_slot(Kernel *k, const StagedLoop *l, const StagedCopy *c) {
+  const Op *read = last_reader(l, c);
+  if (c->pinned_slots != 1 || c->store_cycle == STAGED_FREE || !read) return true;
+  const Op *before = staged_before(l, c->store_cycle, l->loop->body->last);
+  if (before != read && op_comes_before(read, before)) return true;
+  const StagedPin *pin = pin_of(l, c);
+  Diag *d = refuse(k, pin ? pin->row : l->pins.at[0].row,
+                   "a tile with one slot must be stored after what reads it");
+  note_op(k, d, c->copy, "the copy");
+  note_op(k, d, read, "is read here");
+  return diag_hint(&k->cx->diags, d, "give it 2 slots, or its store a later cycle");
+}
+
 static bool check_arrivals(Kernel *k, const StagedLoop *l) {
   for (int i = 0; i < l->copies.n; i++) {
     const StagedCopy *c = &l->copies.at[i];
     if (c->pinned_ahead == c->lead && !check_arrival(k, l, c)) return false;
+    if (c->pinned_ahead > c->lead && !check_only_slot(k, l, c)) return false;
   }
   return true;
 }

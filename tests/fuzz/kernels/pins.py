@@ -28,7 +28,7 @@ def row(kind, n, name, depth):
     stage = (n - 1) % depth
     return {
         "depth": f"schedule K depth {n}",
-        "kind": f"schedule K kind {('none', 'prefetch', 'four_stage')[n % 3]}",
+        "kind": f"schedule K kind {('modulo', 'none', 'prefetch', 'four_stage', 'modulo')[n % 5]}",
         "ring": f"ring K {name} slots {n + 1}",
         "copy": f"at K {stage}.{n % 2} {name}.copy",
         "fetch": f"at K {stage}.{n % 3} {name}.fetch",
@@ -44,7 +44,7 @@ def depth_of(case):
         if kind == "depth":
             return n
         if kind == "kind":
-            return (9, 2, 4)[n % 3]
+            return (9, 9, 2, 4, 9)[n % 5]
     return 4 if any(kind in ("early", "fetch") for kind, _, _ in case.pins) else 9
 
 

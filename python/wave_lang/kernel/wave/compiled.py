@@ -182,6 +182,14 @@ class WaveKernel(Launchable):
             return self.program.target  # this CPU's, by its name
         return self.machine.shown
 
+    def schedules(self, n: int) -> list[str]:
+        """The n best schedules that are found for its loops on this target, by predicted cycles:
+        each is the text of a file for the option `override_schedule`."""
+        target = self._shown_target()
+        found = self.ir.schedules(target, n) if target is not None else []
+        _wave.take_diagnostics()  # remarks that compiling has made already
+        return found
+
     def ir_after(self, name: str) -> str:
         """The IR as text after one of the passes (`wavec --list=passes`) for this target."""
         return str(self._after(name))

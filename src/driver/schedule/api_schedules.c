@@ -1,0 +1,105 @@
+/* api_schedules.c: the best schedules of a kernel's loops, through wave.h. */
+#include "driver/api/api.h"
+#include "driver/variants.h"
+#include "ir/schedule/schedule.h"
+#include "schedule/schedule_file.h"
+#include "transform/pass_manager.h"
+#include "transform/solve/solve_search.h"
+
+enum { BUDGET_FOR_EACH = 4, BUDGET_BESIDES = 8 }; /* trials for each schedule that is wanted */
+
+/* A schedule of one loop; the others have theirs. */
+typedef struct Candidate {
+  const Trial *trial;
+  int64_t saves; /* cycles per iteration, compared with what the compiler does by itself */
+} Candidate;
+
+typedef struct Listing {
+  Arena *arena;
+  const Kernel *written;
+  Kernel *k; /* before `solve` */
+  const TargetInfo *target;
+  int most;
+  Vec(Solution) solutions;
+  Vec(Candidate) all; /* best first */
+} Listing;
+
+static void add_candidate(Listing *l, const Trial *t, int64_t saves) {
+  int at = l->all.n;
+  vec_push(l->arena, &l->all, ((Candidate){0}));
+  for (; at > 0 && l->all.at[at - 1].saves < saves; at--) l->all.at[at] = l->all.at[at - 1];
+  l->all.at[at] = (Candidate){t, saves};
+}
+
+/* Of loops that have the same name only the first: rows are about all of them. */
+static bool is_listed(const Kernel *k, const Op *loop, const char *name) {
+  return schedule_next_loop(k, NULL, name) == loop;
+}
+
+static bool solve_all(Listing *l) {
+  for (const Op *loop = NULL; (loop = schedule_next_loop(l->k, loop, NULL));) {
+    const char *name = schedule_loop_name(l->arena, loop);
+    SolveLoop s = {l->k, l->target, name};
+    Solution found;
+    if (!is_listed(l->k, loop, name)) continue;
+    if (!solve_loop(&s, l->most, BUDGET_FOR_EACH * l->most + BUDGET_BESIDES, &found)) return false;
+    vec_push(l->arena, &l->solutions, found);
+    for (int i = 0; i < found.trials.n; i++) {
+      const Trial *t = found.trials.at[i];
+      if (!t->times.why_not || !l->all.n) add_candidate(l, t, found.first - t->times.cycles);
+    }
+  }
+  return true;
+}
+
+/* The schedules of all loops of a trial's kernel, after a line about the trial. */
+static char *text_of(const Listing *l, int number) {
+  const Trial *t = l->all.at[number].trial;
+  StrBuf out = {.arena = l->arena}, rows = {.arena = l->arena};
+  ScheduledKernel s = {l->written,          t->k,        l->target,
+                       t->facts.distribute, &t->machine, t->facts.memory_uses};
+  schedule_print(&rows, &s);
+  sb_printf(&out, "# schedule %d: %lld bytes of shared memory, about %d registers for tiles\n%s",
+            number + 1, (long long)t->bytes, t->registers, sb_text(&rows));
+  return api_given_away(sb_text(&out));
+}
+
+static bool lower(Listing *l, Kernel *k, const TargetChoice *t) {
+  Diag *before = k->cx->diags.last;
+  PassOptions o = {.target = t->machine->name, .stop_after = "mask"};
+  l->k = variant_first(k, t, l->arena);
+  if (!passes_run(l->k, &o)) return false;
+  diags_cut(&k->cx->diags, before);
+  return true;
+}
+
+/* On a machine without lanes loops have no schedule: there is nothing to list. */
+static int list(Listing *l, Kernel *k, const char *target, char **texts) {
+  TargetChoice t = target_resolve(&k->cx->diags, target);
+  if (!t.machine) return -1;
+  if (target_has(t.machine, FEATURE_REGISTER_TILES)) return 0;
+  l->target = t.machine, l->written = k;
+  ir_renumber(k);
+  int n = -1;
+  if (lower(l, k, &t) && solve_all(l))
+    for (n = 0; n < l->all.n && n < l->most; n++) texts[n] = text_of(l, n);
+  for (int i = 0; i < l->solutions.n; i++) solution_free(&l->solutions.at[i]);
+  kernel_free(l->k);
+  return n;
+}
+
+int wv_schedules(wv_kernel *k, const char *target, int most, char **texts) {
+  API_KERNEL_USES(k, -1);
+  if (!api_text(k->cx, target, "target")) return -1;
+  if (!api_expected(k->cx, most >= 0 && (texts || !most), "room for texts")) return -1;
+  if (k->k->level != LEVEL_TILE || kernel_constraint(k->k, CONSTRAINT_machine, NULL)) {
+    diag_add(&k->k->cx->diags, DIAG_E0409, k->k->at, "the schedule of this kernel is decided");
+    return -1;
+  }
+  Arena *a = arena_new();
+  api_attempt(k->cx, k->k, arena_printf(a, "--schedules=%d --target=%s", most, target));
+  Listing l = {.arena = a, .most = most < 1 ? 1 : most};
+  int n = list(&l, k->k, target, texts);
+  arena_free(a);
+  return n > most ? most : n;
+}
