@@ -1,4 +1,6 @@
 /* api_schedules.c: the best schedules of a kernel's loops, through wave.h. */
+#include <string.h>
+
 #include "driver/api/api.h"
 #include "driver/variants.h"
 #include "ir/schedule/schedule.h"
@@ -10,7 +12,7 @@ enum { BUDGET_FOR_EACH = 4, BUDGET_BESIDES = 8 }; /* trials for each schedule th
 
 /* A schedule of one loop; the others have theirs. */
 typedef struct Candidate {
-  const Trial *trial;
+  Trial *trial;
   int64_t saves; /* cycles per iteration, compared with what the compiler does by itself */
 } Candidate;
 
@@ -20,15 +22,48 @@ typedef struct Listing {
   Kernel *k; /* before `solve` */
   const TargetInfo *target;
   int most;
-  Vec(Solution) solutions;
   Vec(Candidate) all; /* best first */
 } Listing;
 
-static void add_candidate(Listing *l, const Trial *t, int64_t saves) {
+static const char *rows_text(const Listing *l, const Trial *t) {
+  StrBuf out = {.arena = l->arena};
+  ScheduledKernel s = {l->written,          t->k,        l->target,
+                       t->facts.distribute, &t->machine, t->facts.memory_uses};
+  schedule_print(&out, &s);
+  return sb_text(&out);
+}
+
+/* What comes of the schedule as a file, which places only ops that have names; NULL: the file is
+ * refused. */
+static Trial *trial_of_text(const Listing *l, const SolveLoop *s, const Trial *t) {
+  RowList all, rows = {0};
+  if (!ir_parse_schedule(l->k->cx, "schedule", rows_text(l, t), l->arena, &all)) return NULL;
+  for (int i = 0; i < all.n; i++)
+    if (solve_is_about(s, &all.at[i])) vec_push(l->arena, &rows, all.at[i]);
+  return trial_new(s, &rows, false);
+}
+
+static bool is_known(const Listing *l, const Trial *t) {
+  const char *text = rows_text(l, t);
+  for (int i = 0; i < l->all.n; i++)
+    if (strcmp(rows_text(l, l->all.at[i].trial), text) == 0) return true;
+  return false;
+}
+
+static void add_candidate(Listing *l, Trial *t, int64_t saves) {
   int at = l->all.n;
   vec_push(l->arena, &l->all, ((Candidate){0}));
   for (; at > 0 && l->all.at[at - 1].saves < saves; at--) l->all.at[at] = l->all.at[at - 1];
   l->all.at[at] = (Candidate){t, saves};
+}
+
+static void add_candidates(Listing *l, const SolveLoop *s, const Solution *found) {
+  for (int i = 0; i < found->trials.n; i++) {
+    Trial *t = trial_of_text(l, s, found->trials.at[i]);
+    bool new = t && (!t->times.why_not || !l->all.n) && !is_known(l, t);
+    if (new) add_candidate(l, t, found->first - t->times.cycles);
+    else trial_free(t);
+  }
 }
 
 /* Of loops that have the same name only the first: rows are about all of them. */
@@ -43,11 +78,8 @@ static bool solve_all(Listing *l) {
     Solution found;
     if (!is_listed(l->k, loop, name)) continue;
     if (!solve_loop(&s, l->most, BUDGET_FOR_EACH * l->most + BUDGET_BESIDES, &found)) return false;
-    vec_push(l->arena, &l->solutions, found);
-    for (int i = 0; i < found.trials.n; i++) {
-      const Trial *t = found.trials.at[i];
-      if (!t->times.why_not || !l->all.n) add_candidate(l, t, found.first - t->times.cycles);
-    }
+    add_candidates(l, &s, &found);
+    solution_free(&found);
   }
   return true;
 }
@@ -55,13 +87,9 @@ static bool solve_all(Listing *l) {
 /* The schedules of all loops of a trial's kernel, after a line about the trial. */
 static char *text_of(const Listing *l, int number) {
   const Trial *t = l->all.at[number].trial;
-  StrBuf out = {.arena = l->arena}, rows = {.arena = l->arena};
-  ScheduledKernel s = {l->written,          t->k,        l->target,
-                       t->facts.distribute, &t->machine, t->facts.memory_uses};
-  schedule_print(&rows, &s);
-  sb_printf(&out, "# schedule %d: %lld bytes of shared memory, about %d registers for tiles\n%s",
-            number + 1, (long long)t->bytes, t->registers, sb_text(&rows));
-  return api_given_away(sb_text(&out));
+  return api_given_away(arena_printf(
+      l->arena, "# schedule %d: %lld bytes of shared memory, about %d registers for tiles\n%s",
+      number + 1, (long long)t->bytes, t->registers, rows_text(l, t)));
 }
 
 static bool lower(Listing *l, Kernel *k, const TargetChoice *t) {
@@ -83,7 +111,7 @@ static int list(Listing *l, Kernel *k, const char *target, char **texts) {
   int n = -1;
   if (lower(l, k, &t) && solve_all(l))
     for (n = 0; n < l->all.n && n < l->most; n++) texts[n] = text_of(l, n);
-  for (int i = 0; i < l->solutions.n; i++) solution_free(&l->solutions.at[i]);
+  for (int i = 0; i < l->all.n; i++) trial_free(l->all.at[i].trial);
   kernel_free(l->k);
   return n;
 }
