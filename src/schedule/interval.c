@@ -24,7 +24,7 @@ typedef enum Outcome { IMPOSSIBLE, POSSIBLE, UNDECIDED } Outcome;
 /* ---- bounds ---- */
 
 static int64_t busiest_unit(const IntervalProblem *p) {
-  int64_t most = p->least > 1 ? p->least : 1;
+  int64_t most = 1;
   for (int i = 0; i < p->nuses; i++) {
     int64_t sum = 0;
     for (int j = 0; j < p->nuses; j++)
@@ -36,15 +36,9 @@ static int64_t busiest_unit(const IntervalProblem *p) {
 
 /* The paths of the edges alone, at *interval or the next longer one that is possible. */
 static bool settle(const IntervalProblem *p, Paths *paths, int64_t *interval) {
-  int added = 0;
-  paths_clear(paths, *interval);
-  while (added < p->nedges) {
-    int64_t needed = paths_add(paths, p->edges[added++]);
+  for (int64_t needed; (needed = paths_fill(paths, *interval, p->edges, p->nedges));
+       *interval = needed)
     if (needed == PATHS_NEVER) return false;
-    if (!needed) continue;
-    *interval = needed, added = 0;
-    paths_clear(paths, needed);
-  }
   return true;
 }
 
@@ -215,9 +209,11 @@ static int64_t find_some(Search *s, Interval *found) {
 
 /* Tries intervals between one at which nothing was found and one that is possible. */
 static void shorten(Search *s, Interval *found, int64_t least) {
-  long total = s->problem->total;
-  s->budget = s->problem->budget;
-  while (least < found->cycles && (!total || found->wrong < total)) {
+  const IntervalProblem *p = s->problem;
+  s->budget = p->budget;
+  while (least < found->cycles && (!p->total || found->wrong < p->total)) {
+    if ((found->cycles - least) * p->close > 0 && (found->cycles - least) * p->close < least)
+      return;
     int64_t middle = s->interval = least + (found->cycles - least) / 2;
     Outcome outcome = decide(s, found);
     if (outcome != POSSIBLE) least = outcome == IMPOSSIBLE ? s->next : middle + 1;

@@ -26,7 +26,7 @@ typedef struct IntervalProblem {
   const UnitUse *uses;
   long budget; /* wrong choices, after which it gives up on an interval */
   long total; /* the same for all intervals together, once some interval was found; 0: any number */
-  int64_t least; /* no shorter interval is tried */
+  int close;  /* it suffices if the interval is at most 1/close too long; 0: it is the shortest */
   /* Events of two waves that run the same program: `twin` of the first wave's, which use `wave` to
    * start one at a time, are in the same order, as many iterations apart. NULL: there is one wave. */
   const int *twin;

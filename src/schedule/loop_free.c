@@ -11,6 +11,7 @@
 
 enum {
   WORK = 60000, /* wrong choices of the search, times the square of events: about 1 ms */
+  CLOSE = 100,  /* a hundredth is good enough where the model is not exact */
   UNIT_WAVE = 2 * UNIT_COUNT /* starts one op at a time */
 };
 
@@ -26,6 +27,7 @@ typedef struct Free {
   Kernel *k;
   const LoopTimes *t;
   const FreeLimits *limits;
+  int waves;   /* whose events are looked at: one or both */
   int *event;  /* by event of the graph: its number here; -1: it is forgotten */
   int *of;     /* the graph's event, by number */
   int *twin;   /* by number: the same of the other wave */
@@ -78,7 +80,7 @@ static void number_events(Free *f) {
   f->ahead = ARENA_ARRAY(f->arena, int, all);
   for (int e = 0; e < all; e++) {
     const LoopEvent *x = &g->events.at[e];
-    bool counts = x->kind != LOOP_WAITS && !is_order_only(x->op);
+    bool counts = x->kind != LOOP_WAITS && x->wave < f->waves && !is_order_only(x->op);
     f->ahead[e] = schedule_ahead(f->k, g->loop, x->op);
     f->event[e] = counts ? f->n : -1;
     if (counts) f->of[f->n++] = e;
@@ -218,9 +220,22 @@ static void add_cycles(Free *f) {
 
 /* ---- units ---- */
 
+/* Of a wave's op, and of the other wave's if that is not looked at: it follows closely. */
+static int64_t cycles_on(const Free *f, const UnitUse *use) {
+  const LoopEvent *all = f->t->graph.events.at;
+  int64_t sum = use->cycles;
+  for (int i = 0; f->waves == 1 && i < f->t->uses.n; i++) {
+    const UnitUse *x = &f->t->uses.at[i];
+    if (x->unit == use->unit && x->event != use->event && all[x->event].op == all[use->event].op)
+      sum += x->cycles;
+  }
+  return sum;
+}
+
 static void add_units(Free *f) {
   for (int i = 0; i < f->t->uses.n; i++) {
     UnitUse use = f->t->uses.at[i];
+    use.cycles = cycles_on(f, &use);
     use.event = f->event[use.event];
     if (use.event >= 0) vec_push(f->arena, &f->uses, use);
   }
@@ -242,14 +257,14 @@ static IntervalProblem problem_of(Free *f) {
   add_stages(f);
   add_cycles(f);
   add_units(f);
-  long total = WORK / (f->n * f->n);
   return (IntervalProblem){.events = f->n,
                            .nedges = f->edges.n,
                            .nuses = f->uses.n,
                            .edges = f->edges.at,
                            .uses = f->uses.at,
-                           .budget = total / 16,
-                           .total = total,
+                           .budget = WORK / (f->n * f->n) / 16 + 1,
+                           .total = WORK / (f->n * f->n) + 1,
+                           .close = f->waves == 1 ? CLOSE : 0,
                            .twin = f->twin,
                            .wave = UNIT_WAVE};
 }
@@ -398,13 +413,16 @@ static void find_rings(const Free *f, const Interval *found, FreeTimes *out) {
 
 /* ---- the loop ---- */
 
-FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits) {
-  Free f = {.arena = a, .k = k, .t = t, .limits = limits};
+/* If the other wave is only assumed to follow closely, the bound is that of units and cycles. */
+FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int waves) {
+  Free f = {.arena = a, .k = k, .t = t, .limits = limits, .waves = waves};
   FreeTimes out = {0};
   number_events(&f);
+  out.events = f.n;
   IntervalProblem p = problem_of(&f);
   Interval found = interval_solve(a, &p);
-  out.cycles = found.cycles, out.bound = found.bound;
+  out.cycles = found.cycles;
+  out.bound = waves == 1 ? interval_bound(a, &p) : found.bound;
   if (found.cycles == PATHS_NEVER) return out;
   move_all_late(&f, &found);
   find_places(&f, &found, &out);

@@ -48,9 +48,11 @@ typedef struct FreeTimes {
   int64_t cycles, bound; /* of the places; of every schedule. PATHS_NEVER: there is none */
   Vec(FreePlace) places; /* of ops that take time, in the order of `at` */
   Vec(FreeRing) rings;
+  int events; /* of the problem that was solved */
 } FreeTimes;
 
-/* `t` are times that are known of the loop. */
-FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits);
+/* `t` are times that are known of the loop. waves: 1 or 2; with 1 the other wave is assumed to follow
+ * closely, which is not exact, but much quicker to solve. */
+FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int waves);
 
 #endif

@@ -61,22 +61,65 @@ static void improve(Paths *p, int from, int to, Path by) {
   *at = by;
 }
 
+static Path joined(Path head, Path tail) {
+  return (Path){head.length + tail.length, head.distance + tail.distance};
+}
+
+/* Only paths that reach the edge's end by it, and lead on from its begin by it, can become longer. */
 int64_t paths_add(Paths *p, Edge e) {
   int64_t needed = paths_needed(p, e);
   if (needed) return needed;
   Path edge = {e.delay - e.distance * p->interval, e.distance};
   if (!is_longer(edge, path(p, e.from, e.to))) return 0;
   for (int a = 0; a < p->n; a++) {
-    Path head = *path(p, a, e.from);
-    if (head.length == PATHS_NONE) continue;
-    head.length += edge.length, head.distance += edge.distance;
+    const Path *before = path(p, a, e.from);
+    if (before->length == PATHS_NONE) continue;
+    Path head = joined(*before, edge);
+    if (!is_longer(head, path(p, a, e.to))) continue;
     for (int b = 0; b < p->n; b++) {
       const Path *tail = path(p, e.to, b);
-      if (a == b || tail->length == PATHS_NONE) continue;
-      improve(p, a, b, (Path){head.length + tail->length, head.distance + tail->distance});
+      if (a != b && tail->length != PATHS_NONE) improve(p, a, b, joined(head, *tail));
     }
   }
   return 0;
+}
+
+/* The interval that the cycle through an event needs; 0: it is long enough. */
+static int64_t needed_at(const Paths *p, int event) {
+  const Path *cycle = path(p, event, event);
+  if (cycle->length <= 0) return 0;
+  if (cycle->distance <= 0) return PATHS_NEVER;
+  return p->interval + ceil_div64(cycle->length, cycle->distance);
+}
+
+static int64_t close_over(Paths *p, int middle) {
+  for (int a = 0; a < p->n; a++) {
+    Path head = *path(p, a, middle);
+    if (head.length == PATHS_NONE || a == middle) continue;
+    for (int b = 0; b < p->n; b++) {
+      const Path *tail = path(p, middle, b);
+      if (tail->length == PATHS_NONE || b == middle) continue;
+      Path by = joined(head, *tail), *at = &p->at[a * p->n + b];
+      if (is_longer(by, at)) *at = by;
+    }
+    int64_t needed = needed_at(p, a);
+    if (needed) return needed;
+  }
+  return 0;
+}
+
+int64_t paths_fill(Paths *p, int64_t interval, const Edge *edges, int n) {
+  paths_clear(p, interval);
+  for (int i = 0; i < n; i++) {
+    Path edge = {edges[i].delay - edges[i].distance * interval, edges[i].distance};
+    Path *at = &p->at[edges[i].from * p->n + edges[i].to];
+    if (is_longer(edge, at)) *at = edge;
+  }
+  int64_t needed = 0;
+  for (int i = 0; i < p->n && !needed; i++) needed = needed_at(p, i);
+  for (int i = 0; i < p->n && !needed; i++) needed = close_over(p, i);
+  for (int i = 0; i < p->n && !needed; i++) p->at[i * p->n + i] = (Path){0, 0};
+  return needed;
 }
 
 int paths_mark(const Paths *p) { return p->changes.n; }

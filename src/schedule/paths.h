@@ -31,6 +31,10 @@ Paths *paths_new(Arena *a, int events);
 /* Removes all edges. */
 void paths_clear(Paths *p, int64_t interval);
 
+/* Replaces all edges by these, at once. Returns 0, or an interval that some cycle of them needs, which
+ * is longer; then the paths are not known. */
+int64_t paths_fill(Paths *p, int64_t interval, const Edge *edges, int n);
+
 /* Returns 0. If the edge closes a cycle that the interval is too short for, returns the shortest
  * interval that is long enough for this cycle, and changes nothing. */
 int64_t paths_add(Paths *p, Edge e);

@@ -1,11 +1,13 @@
 /* solve_search.c: see solve_search.h. */
 #include "transform/solve/solve_search.h"
 
+#include "ir/schedule/schedule.h"
 #include "transform/solve/solve_rows.h"
 
 enum {
-  MOST_SLOTS = 4, /* of a tile in schedules that are tried */
-  MOST_DEPTH = 5  /* stages, of schedules in which only copies are early */
+  MOST_SLOTS = 4,  /* of a tile in schedules that are tried */
+  MOST_DEPTH = 5,  /* stages, of schedules in which only copies are early */
+  MOST_EVENTS = 12 /* of a wave; with more, two waves take too long */
 };
 
 typedef struct Search {
@@ -39,6 +41,12 @@ static bool is_known(const Search *x, const Trial *t) {
   return false;
 }
 
+static bool copies_tiles(const Trial *t) {
+  for (const Op *op = t->loop->body->first; op; op = op->next)
+    if (schedule_fills(op)) return true;
+  return false;
+}
+
 /* ---- trials ---- */
 
 static bool is_best(const Solution *out) { return out->trials.at[0]->times.cycles <= out->bound; }
@@ -59,9 +67,9 @@ static void try_rows(Search *x, RowList rows) {
   else trial_free(t);
 }
 
-static FreeTimes solve_free(const Search *x, int slots) {
+static FreeTimes solve_free(const Search *x, int slots, int waves) {
   FreeLimits limits = rows_limits(x->s, x->first, slots);
-  return loop_free(x->arena, x->first->k, &x->first->times, &limits);
+  return loop_free(x->arena, x->first->k, &x->first->times, &limits, waves);
 }
 
 /* Copies that are an iteration further ahead hide what waits and barriers add. */
@@ -69,17 +77,25 @@ static void try_places(Search *x, const FreeTimes *free) {
   bool better = free->cycles < x->out->trials.at[0]->times.cycles;
   if (free->cycles == PATHS_NEVER || (!better && x->most == 1)) return;
   try_rows(x, rows_placed(x->s, x->arena, x->first, free, 0));
-  try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1));
+  if (copies_tiles(x->first)) try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1));
 }
 
 /* The fewest slots with which the interval is as short as with many. */
 static void try_slots(Search *x, const FreeTimes *many) {
   for (int slots = 1; slots < MOST_SLOTS && !is_done(x); slots++) {
-    FreeTimes free = solve_free(x, slots);
+    FreeTimes free = solve_free(x, slots, 1);
     try_places(x, &free);
     if (free.cycles <= many->cycles && x->most == 1) return;
   }
   try_places(x, many);
+}
+
+static void find_bound(Search *x, const FreeTimes *many) {
+  x->out->bound = many->bound < x->out->first ? many->bound : x->out->first;
+  if (is_best(x->out) || many->events > MOST_EVENTS) return;
+  FreeTimes exact = solve_free(x, MOST_SLOTS, 2);
+  if (exact.bound > x->out->bound && exact.bound < x->out->first) x->out->bound = exact.bound;
+  try_places(x, &exact);
 }
 
 static void try_depths(Search *x) {
@@ -97,8 +113,8 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   keep(&x, x.first);
   out->tried = 1, out->first = x.first->times.cycles;
   if (x.first->times.why_not) return true;
-  FreeTimes many = solve_free(&x, MOST_SLOTS);
-  out->bound = many.bound < out->first ? many.bound : out->first;
+  FreeTimes many = solve_free(&x, MOST_SLOTS, 1);
+  find_bound(&x, &many);
   try_slots(&x, &many);
   try_depths(&x);
   return true;

@@ -1,0 +1,132 @@
+/* bench_solve.c: how long the solver takes (`kind modulo`), what it finds, and how far that may be
+ * from the best schedule; and how long it takes to prove a loop.
+ *
+ *     bench_solve FOLDER [--rounds N] [--kernel NAME] [--target NAME]
+ *
+ * FOLDER holds gemm.wave and the others. Times are those of the CPU, the best of N rounds
+ * (default 10); columns are explained in NOTES.md. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/os.h"
+#include "ir/attr.h"
+#include "ir/schedule/schedule.h"
+#include "schedule/loop_proof.h"
+#include "transform/pass_manager.h"
+#include "transform/solve/solve_search.h"
+
+enum { MOST_BINDINGS = 8 };
+
+typedef struct Case {
+  const char *file, *loop;
+  struct {
+    const char *name;
+    int value;
+  } bind[MOST_BINDINGS];
+} Case;
+
+static const Case cases[] = {
+    {"gemm", "K", {{"M", 4096}, {"N", 4096}, {"K", 4096}}},
+    {"attention", "K2", {{"B", 32}, {"M", 4096}, {"K2", 4096}}},
+    {"attention_backward", "M", {{"M", 4096}, {"L", 4096}}},
+    {"convolution", "C*HF*WF", {{"N", 8}, {"H", 58}, {"W", 58}, {"C", 64}, {"NF", 128}}},
+    {"scaled", "K", {{"M", 4096}, {"N", 4096}, {"K", 4096}}},
+};
+
+static const char *const targets[] = {"gfx942", "gfx950", "sm_80", "sm_90a"};
+
+typedef struct Result {
+  double solve, prove; /* ms */
+  int64_t first, cycles, bound;
+  int tried;
+} Result;
+
+static double cpu_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
+
+static Kernel *load(Context *cx, const char *path, const Case *c) {
+  size_t n;
+  KernelList list = ir_parse(cx, path, os_read_file(cx->arena, path, &n), cx->arena);
+  if (list.n != 1) {
+    fprintf(stderr, "bench_solve: cannot read %s\n", path);
+    exit(2);
+  }
+  Kernel *k = list.at[0];
+  for (int i = 0; i < MOST_BINDINGS && c->bind[i].name; i++) {
+    Constraint row = {.kind = CONSTRAINT_bind, .at = k->at};
+    row.bind.symbol = sym_symbol(cx->sym, c->bind[i].name, true);
+    row.bind.value = sym_int(cx->sym, c->bind[i].value);
+    vec_push(k->arena, &k->constraints, row);
+  }
+  return k;
+}
+
+static double time_proof(const Trial *t) {
+  Arena *a = arena_new();
+  double start = cpu_ms();
+  for (int i = 0; i < 10; i++)
+    loop_prove(a, t->facts.distribute, t->facts.memory_uses, t->loop);
+  double took = (cpu_ms() - start) / 10;
+  arena_free(a);
+  return took;
+}
+
+static bool measure(const char *path, const Case *c, const char *target, Result *out) {
+  Context *cx = context_new();
+  Kernel *k = load(cx, path, c);
+  PassOptions o = {.target = target, .stop_after = "mask"};
+  Solution found;
+  bool ok = passes_run(k, &o);
+  SolveLoop s = {k, ok ? target_resolve(&cx->diags, target).machine : NULL, c->loop};
+  double start = cpu_ms();
+  ok = ok && solve_loop(&s, 1, SOLVE_TRIALS, &found);
+  if (ok) {
+    out->solve = cpu_ms() - start;
+    out->first = found.first, out->bound = found.bound, out->tried = found.tried;
+    out->cycles = found.trials.at[0]->times.cycles;
+    out->prove = time_proof(found.trials.at[0]);
+    solution_free(&found);
+  }
+  kernel_free(k);
+  context_free(cx);
+  return ok;
+}
+
+static void run(const char *folder, const Case *c, const char *target, int rounds) {
+  char path[512];
+  Result best = {0}, now;
+  snprintf(path, sizeof path, "%s/%s.wave", folder, c->file);
+  for (int i = 0; i < rounds; i++) {
+    if (!measure(path, c, target, &now)) {
+      printf("%-20s %-7s cannot be compiled\n", c->file, target);
+      return;
+    }
+    if (i && best.solve < now.solve) now.solve = best.solve;
+    if (i && best.prove < now.prove) now.prove = best.prove;
+    best = now;
+  }
+  printf("%-20s %-7s %7lld %7lld %7lld %5.1f %% %3d %8.2f ms %7.3f ms\n", c->file, target,
+         (long long)best.first, (long long)best.cycles, (long long)best.bound,
+         100.0 * (double)(best.cycles - best.bound) / (double)best.cycles, best.tried, best.solve,
+         best.prove);
+}
+
+int main(int argc, char **argv) {
+  const char *folder = argc > 1 ? argv[1] : "bench/kernels", *kernel = NULL, *only = NULL;
+  int rounds = 10;
+  for (int i = 2; i < argc; i++) {
+    if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) rounds = atoi(argv[++i]);
+    else if (strcmp(argv[i], "--kernel") == 0 && i + 1 < argc) kernel = argv[++i];
+    else if (strcmp(argv[i], "--target") == 0 && i + 1 < argc) only = argv[++i];
+    else return fprintf(stderr, "bench_solve: what is %s?\n", argv[i]), 2;
+  }
+  printf("%-20s %-7s %7s %7s %7s %7s %3s %11s %10s\n", "kernel", "target", "rules", "solved",
+         "bound", "gap", "of", "solve", "prove");
+  for (size_t c = 0; c < WV_LEN(cases); c++)
+    for (size_t t = 0; t < WV_LEN(targets); t++)
+      if ((!kernel || strcmp(kernel, cases[c].file) == 0) &&
+          (!only || strcmp(only, targets[t]) == 0))
+        run(folder, &cases[c], targets[t], rounds);
+  return 0;
+}
