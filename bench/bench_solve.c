@@ -86,7 +86,7 @@ static bool measure(const char *path, const Case *c, const char *target, Result 
     out->first = found.first, out->bound = found.bound, out->tried = found.tried;
     out->cycles = found.trials.at[0]->times.cycles;
     out->prove = time_proof(found.trials.at[0]);
-    solution_free(&found);
+    solve_forget(&found);
   }
   kernel_free(k);
   context_free(cx);

@@ -8,7 +8,7 @@
 #ifndef WV_SCHEDULE_LOOP_TIMES_H
 #define WV_SCHEDULE_LOOP_TIMES_H
 
-#include "schedule/interval.h"
+#include "schedule/interval/interval.h"
 #include "schedule/loop_cost.h"
 
 typedef struct LoopTimes {

@@ -1,5 +1,5 @@
 /* test_interval.c: intervals of loops, compared with a search through all starts. */
-#include "schedule/interval.h"
+#include "schedule/interval/interval.h"
 #include "unit/harness.h"
 
 #define N(list) (int)(sizeof(list) / sizeof(list)[0])
@@ -10,8 +10,10 @@ enum { COPY_A, COPY_B, PRODUCT, RELEASE, GEMM_EVENTS };
 enum { ENGINE, MATRIX };
 
 static Interval solve_gemm(Arena *a, int slots, long budget, int *cycle, int *n) {
-  Edge edges[] = {{COPY_A, PRODUCT, 1000, 0}, {COPY_B, PRODUCT, 1100, 0},
-                  {PRODUCT, RELEASE, 1024, 0}, {RELEASE, COPY_A, 0, slots},
+  Edge edges[] = {{COPY_A, PRODUCT, 1000, 0},
+                  {COPY_B, PRODUCT, 1100, 0},
+                  {PRODUCT, RELEASE, 1024, 0},
+                  {RELEASE, COPY_A, 0, slots},
                   {RELEASE, COPY_B, 0, slots}};
   UnitUse uses[] = {{COPY_A, ENGINE, 350}, {COPY_B, ENGINE, 700}, {PRODUCT, MATRIX, 1024}};
   IntervalProblem p = {.events = GEMM_EVENTS,
@@ -126,8 +128,7 @@ static void draw(Edge *edges, UnitUse *uses, IntervalProblem *p) {
                          .budget = 10000};
   for (int i = 0; i < p->nedges; i++)
     edges[i] = (Edge){below(p->events), below(p->events), below(5), below(3)};
-  for (int i = 0; i < p->nuses; i++)
-    uses[i] = (UnitUse){below(p->events), below(2), below(4)};
+  for (int i = 0; i < p->nuses; i++) uses[i] = (UnitUse){below(p->events), below(2), below(4)};
 }
 
 /* An event that uses a unit twice would conflict with itself. */
@@ -182,10 +183,105 @@ TEST(a_small_budget_leaves_a_gap) {
   }
 }
 
-TESTS_MAIN(RUN(a_ring_of_three_reaches_the_copy_engines_bound)
-           RUN(fewer_slots_take_longer)
-           RUN(a_cycle_of_events_limits_the_interval)
-           RUN(a_cycle_without_distance_never_fits)
-           RUN(nothing_takes_one_cycle)
-           RUN(intervals_are_the_shortest)
-           RUN(a_small_budget_leaves_a_gap))
+/* ---- two waves ---- */
+
+enum { PAIRS = 2, WAVE = 7 };
+
+/* Events 2i and 2i + 1 are the same op of two waves. */
+static const int twins[] = {1, 0, 3, 2};
+
+/* How many iterations separate two events of a wave, rounded down. */
+static int64_t rounds(const int64_t *start, int64_t interval, int a, int b) {
+  return floor_div64(start[b] - start[a], interval);
+}
+
+static bool fits_twins(const IntervalProblem *p, const int64_t *start, int64_t interval) {
+  IntervalProblem other = *p;
+  UnitUse uses[USES];
+  for (int i = 0; i < p->nuses; i++) {
+    uses[i] = p->uses[i];
+    if (uses[i].unit == WAVE) uses[i].event = p->twin[uses[i].event];
+  }
+  other.uses = uses; /* the second wave starts one op at a time, too */
+  return fits(p, start, interval) && fits(&other, start, interval) &&
+         rounds(start, interval, 0, 2) == rounds(start, interval, 1, 3);
+}
+
+static bool exists_twins(const IntervalProblem *p, int64_t interval, int64_t most) {
+  int64_t start[2 * PAIRS] = {0};
+  for (int i = 0; i < p->events;) {
+    if (fits_twins(p, start, interval)) return true;
+    for (i = 0; i < p->events && ++start[i] > most; i++) start[i] = 0;
+  }
+  return false;
+}
+
+/* Two ops of each wave, which start one at a time; the waves stay within an iteration of each other. */
+static void draw_twins(Edge *edges, UnitUse *uses, IntervalProblem *p) {
+  int n = 0;
+  for (int i = 0; i < 2 * PAIRS; i++) edges[n++] = (Edge){i, twins[i], 0, 1};
+  for (int i = below(3); i > 0; i--) {
+    Edge e = {2 * below(PAIRS), 2 * below(PAIRS), below(6), below(3)};
+    edges[n++] = e;
+    edges[n++] = (Edge){e.from + 1, e.to + 1, e.delay, e.distance};
+  }
+  uses[0] = (UnitUse){0, WAVE, 1 + below(3)};
+  uses[1] = (UnitUse){2, WAVE, 1 + below(3)};
+  for (int i = 2; i < USES; i++) uses[i] = (UnitUse){i - 1, below(2), below(4)};
+  *p = (IntervalProblem){.events = 2 * PAIRS,
+                         .nedges = n,
+                         .nuses = USES,
+                         .edges = edges,
+                         .uses = uses,
+                         .budget = 10000,
+                         .twin = twins,
+                         .wave = WAVE};
+}
+
+TEST(waves_run_the_same_program) {
+  Edge edges[2 * PAIRS + EDGES];
+  UnitUse uses[USES];
+  IntervalProblem p;
+  state = 11;
+  for (int i = 0; i < 400; i++) {
+    Arena *a = arena_new();
+    draw_twins(edges, uses, &p);
+    Interval found = interval_solve(a, &p);
+    if (found.cycles != PATHS_NEVER) {
+      CHECK_INT(found.bound, found.cycles);
+      CHECK(fits_twins(&p, found.start, found.cycles));
+      if (found.cycles > 1) CHECK(!exists_twins(&p, found.cycles - 1, 14));
+    } else {
+      CHECK(!exists_twins(&p, 12, 14));
+    }
+    arena_free(a);
+  }
+}
+
+/* ---- paths ---- */
+
+TEST(edges_at_once_give_the_same_paths) {
+  Edge edges[EDGES];
+  UnitUse uses[USES];
+  IntervalProblem p;
+  state = 3;
+  for (int i = 0; i < 2000; i++) {
+    Arena *a = arena_new();
+    draw(edges, uses, &p);
+    Paths *one = paths_new(a, p.events), *all = paths_new(a, p.events);
+    int64_t interval = 1 + below(6), needed = 0;
+    paths_clear(one, interval);
+    for (int e = 0; e < p.nedges && !needed; e++) needed = paths_add(one, edges[e]);
+    CHECK_INT(paths_fill(all, interval, edges, p.nedges) != 0, needed != 0);
+    for (int from = 0; !needed && from < p.events; from++)
+      for (int to = 0; to < p.events; to++)
+        CHECK(paths_between(one, from, to) == paths_between(all, from, to));
+    arena_free(a);
+  }
+}
+
+TESTS_MAIN(RUN(a_ring_of_three_reaches_the_copy_engines_bound) RUN(fewer_slots_take_longer)
+               RUN(a_cycle_of_events_limits_the_interval) RUN(a_cycle_without_distance_never_fits)
+                   RUN(nothing_takes_one_cycle) RUN(intervals_are_the_shortest)
+                       RUN(a_small_budget_leaves_a_gap) RUN(waves_run_the_same_program)
+                           RUN(edges_at_once_give_the_same_paths))

@@ -79,7 +79,7 @@ static bool solve_all(Listing *l) {
     if (!is_listed(l->k, loop, name)) continue;
     if (!solve_loop(&s, l->most, BUDGET_FOR_EACH * l->most + BUDGET_BESIDES, &found)) return false;
     add_candidates(l, &s, &found);
-    solution_free(&found);
+    solve_forget(&found);
   }
   return true;
 }

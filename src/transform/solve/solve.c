@@ -8,7 +8,7 @@
  *
  * What the rows of the loop say already is kept: a pin. The new rows say the rest, so `stages` obeys
  * them as if an author had written them. This is the one pass that runs others: on copies of the kernel,
- * to see what comes of a schedule (solve_try.h). Runs before `version`, which makes copies of loops. */
+ * to see what comes of a schedule (trial.h). Runs before `version`, which makes copies of loops. */
 #include <string.h>
 
 #include "ir/attr.h"
@@ -58,7 +58,7 @@ static bool solve(const SolveLoop *s, Span at) {
   if (!solve_loop(s, 1, SOLVE_TRIALS, &found)) return false;
   remark(s, &found, at);
   write_rows(s, found.trials.at[0]);
-  solution_free(&found);
+  solve_forget(&found);
   return true;
 }
 

@@ -2,8 +2,8 @@
 #ifndef WV_SOLVE_ROWS_H
 #define WV_SOLVE_ROWS_H
 
-#include "schedule/loop_free.h"
-#include "transform/solve/solve_try.h"
+#include "schedule/interval/loop_free.h"
+#include "transform/solve/trial.h"
 
 /* The rows that the loop has. */
 RowList rows_given(const SolveLoop *s, Arena *a);

@@ -120,7 +120,7 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   return true;
 }
 
-void solution_free(Solution *s) {
+void solve_forget(Solution *s) {
   for (int i = 0; i < s->trials.n; i++) trial_free(s->trials.at[i]);
   arena_free(s->arena);
 }

@@ -7,7 +7,7 @@
 #ifndef WV_SOLVE_SEARCH_H
 #define WV_SOLVE_SEARCH_H
 
-#include "transform/solve/solve_try.h"
+#include "transform/solve/trial.h"
 
 enum { SOLVE_TRIALS = 8 }; /* the usual budget */
 
@@ -23,6 +23,6 @@ typedef struct Solution {
 /* Looks for `most` schedules, with at most `budget` trials. False after reporting that the given
  * rows cannot be obeyed. If the times of the loop are not known, there is only the first trial. */
 bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out);
-void solution_free(Solution *s);
+void solve_forget(Solution *s);
 
 #endif

@@ -1,5 +1,5 @@
-/* solve_try.c: see solve_try.h. */
-#include "transform/solve/solve_try.h"
+/* trial.c: see trial.h. */
+#include "transform/solve/trial.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* interval.c: see interval.h. */
-#include "schedule/interval.h"
+#include "schedule/interval/interval.h"
 
 #include "base/vec.h"
 

@@ -1,6 +1,6 @@
 /* loop_free.c: see loop_free.h. Distances are between iterations as they were written, whatever the
  * stages of the kernel that is looked at. */
-#include "schedule/loop_free.h"
+#include "schedule/interval/loop_free.h"
 
 #include <string.h>
 

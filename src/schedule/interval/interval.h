@@ -12,7 +12,7 @@
 #ifndef WV_SCHEDULE_INTERVAL_H
 #define WV_SCHEDULE_INTERVAL_H
 
-#include "schedule/paths.h"
+#include "schedule/interval/paths.h"
 
 /* `event` occupies `unit` for its first `cycles`. */
 typedef struct UnitUse {

@@ -1,6 +1,6 @@
 /* paths.c: see paths.h. The matrix of all pairs is kept complete, so an edge that closes a cycle is
  * found by one look, and adding one costs O(events^2). Entries that change are logged for undo. */
-#include "schedule/paths.h"
+#include "schedule/interval/paths.h"
 
 #include "base/vec.h"
 

@@ -1,7 +1,7 @@
-/* solve_try.h: what a schedule of a loop would give: the passes `stages`, `allocs` and `sync`, which
+/* trial.h: what a schedule of a loop would give: the passes `stages`, `allocs` and `sync`, which
  * prove it, run on a copy of the kernel with its rows, and its times are predicted. */
-#ifndef WV_SOLVE_TRY_H
-#define WV_SOLVE_TRY_H
+#ifndef WV_TRIAL_H
+#define WV_TRIAL_H
 
 #include "schedule/loop_times.h"
 #include "transform/pass.h"

@@ -1,0 +1,128 @@
+"""Schedules that the compiler solves (`kind modulo`): the same bits as without one, for any number of
+iterations; and the best ones as files."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedule_kernels import GEMM, gemm, gemm_args
+from trip_kernels import KERNELS, NESTED, TWICE, arguments, fill_in, kernel_text
+from wave_lang import WaveCompileOptions, _wave, wave_compile
+from wave_lang.kernel.wave.option_types import SchedulingType
+
+MACHINES = ["gfx942", "gfx950", "sm_80", "sm_90a"]
+SOLVED = "schedule K kind modulo"
+BENCH = Path(__file__).parents[2] / "bench/kernels"
+
+
+def lowered(text, target):
+    kernel = _wave.parse(text, "solve.wave")[0]
+    kernel.lower(target)
+    return kernel, [d for d in _wave.take_diagnostics() if d.code == "R0618"]
+
+
+def results(kernel, target, text, sizes, order):
+    args = arguments(np.random.default_rng(sizes["K"]), text, sizes)
+    kernel.sim(tuple(args), target, order, False)
+    return [a.tobytes() for a in args]
+
+
+def check(plain, solved, target, all_sizes):
+    (before, _), (after, remarks) = lowered(plain, target), lowered(solved, target)
+    assert remarks
+    for i, sizes in enumerate(all_sizes):
+        order = ("round", "reverse", "random:1")[i % 3]
+        got, want = (results(k, target, plain, sizes, order) for k in (after, before))
+        assert got == want, sizes
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_results_are_those_of_the_rules(name, target):
+    sizes = [{"M": 35, "N": 19, "D": 16, "K": max(0, 16 * t - (5 if t % 2 else 0))} for t in range(9)]
+    plain, solved = (kernel_text(name, "dynamic M, N, K", rows) for rows in ("", SOLVED))
+    check(plain, solved, target, sizes)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("nested", [False, True])
+def test_several_loops(nested, target):
+    source, dims = (NESTED, "dynamic B, M, N, K") if nested else (TWICE, "dynamic M, N, K")
+    loops = dict.fromkeys(re.findall(r'tag = \["(\w+)"\]', source)) or ["B", "K"]
+    rows = "; ".join(f"schedule {loop} kind modulo" for loop in loops)
+    plain, solved = (fill_in(source, dims, rows) for rows in ("", rows))
+    sizes = [{"B": 2, "K": 16 * k - k % 3, "M": 33, "N": 31} for k in (0, 1, 2, 5)]
+    check(plain, solved, target, sizes)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+def test_gradients_of_attention(target):
+    text = (BENCH / "attention_backward.wave").read_text()
+    plain = text.replace("  bind D", "  dynamic M, L\n  bind D")
+    solved = plain.replace("  bind D", "  schedule M kind modulo\n  bind D")
+    check(plain, solved, target, [{"M": m, "L": 70, "D": 64, "K": m} for m in (0, 40, 64, 300)])
+
+
+# ---- pins ----
+
+
+def compiled(target, rows=None, tmp_path=None, **options):
+    if rows is not None:
+        path = tmp_path / "rows.schedule"
+        path.write_text(rows)
+        options["override_schedule"] = str(path)
+    return wave_compile(WaveCompileOptions(subs=GEMM, target=f"sim:{target}", **options), gemm())
+
+
+def check_gemm(kernel):
+    args, want = gemm_args(np.random.default_rng(1))
+    kernel(*args)
+    assert np.array_equal(args[-1], want)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+def test_what_rows_give_is_kept(target, tmp_path):
+    rows = "schedule k_loop kind modulo\nring k_loop read_a slots 3\n"
+    kernel = compiled(target, rows, tmp_path)
+    assert re.search(r"ring k_loop read_a slots 3", str(kernel.schedules(1)[0]))
+    check_gemm(kernel)
+
+
+def test_a_pin_that_cannot_be_obeyed_is_the_reason(tmp_path):
+    rows = "schedule k_loop kind modulo depth 3\nring k_loop read_a slots 2\n"
+    with pytest.raises(_wave.CompileError) as error:
+        compiled("sm_80", rows, tmp_path)
+    found = next(d for d in error.value.diagnostics if d.code == "E0620")
+    assert "with 2 slots it overwrites" in found.message
+    assert found.hint == "it needs 3 slots"
+
+
+# ---- options and files ----
+
+
+@pytest.mark.parametrize("kind", ["MODULO", "MODULO_MULTI_BUFFERED"])
+def test_the_option_solves_all_loops(kind):
+    kernel = compiled("gfx942", schedule=SchedulingType[kind])
+    assert "schedule k_loop kind modulo" in str(kernel.ir)
+    assert any(r.code == "R0618" for r in kernel.remarks)
+    check_gemm(kernel)
+
+
+@pytest.mark.parametrize("target", MACHINES)
+def test_files_give_what_they_predict(target, tmp_path):
+    texts = compiled(target).schedules(4)
+    assert texts and len(set(texts)) == len(texts)
+    cycles = [int(re.search(r"predicted: (\d+)", text)[1]) for text in texts]
+    assert cycles == sorted(cycles)
+    for text in texts:
+        kernel = compiled(target, text, tmp_path)
+        assert str(kernel.schedule()).split("\n")[2:] == text.split("\n")[3:]
+        check_gemm(kernel)
+
+
+def test_there_may_be_nothing_to_schedule():
+    assert compiled("gfx942").schedules(0) == []
+    with pytest.raises(ValueError, match="not negative"):
+        compiled("gfx942").schedules(-1)
