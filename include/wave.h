@@ -443,6 +443,15 @@ WV_API char *wv_schedule_as(wv_kernel *k, const char *target, const char *form);
  * a schedule file: at most `most`, to be freed with wv_free. Rows that the kernel has are obeyed.
  * Returns their number; -1 after reporting. */
 WV_API int wv_schedules(wv_kernel *k, const char *target, int most, char **texts);
+/* Times that a launch has recorded: the log "$timeline" of a kernel with the row `timeline FIRST`,
+ * which records them from iteration FIRST of each loop on. */
+typedef struct wv_stamps {
+  const int64_t *at;
+  int64_t n;
+} wv_stamps;
+/* What was measured of the loops of such a kernel on a machine, beside what is predicted: "text",
+ * "fragment", "svg" or "json". For launches of the variant that is compiled first. */
+WV_API char *wv_timeline_as(wv_kernel *k, const char *target, const char *form, wv_stamps stamps);
 /* Adds the rows of such a text to a kernel, in place of those it has for the same loops. `name` is
  * shown in diagnostics. False after reporting: rows that do not fit the kernel (E0217). */
 WV_API bool wv_kernel_schedule(wv_kernel *k, const char *name, const char *text);

@@ -218,6 +218,20 @@ static PyObject *kernel_schedules(PyObject *self, PyObject *args) {
   return list;
 }
 
+/* timeline_as(target, form, stamps) */
+static PyObject *kernel_timeline_as(PyObject *self, PyObject *args) {
+  const char *target, *form;
+  Py_buffer data;
+  if (!PyArg_ParseTuple(args, "ssy*:timeline_as", &target, &form, &data)) return NULL;
+  wv_stamps stamps = {data.buf, (int64_t)(data.len / (Py_ssize_t)sizeof(int64_t))};
+  char *text = wv_timeline_as(self_of(self), target, form, stamps);
+  PyBuffer_Release(&data);
+  if (!text) return py_error_raise(state_of(self));
+  PyObject *o = PyUnicode_FromString(text);
+  wv_free(text);
+  return o;
+}
+
 static PyObject *kernel_run_passes(PyObject *self, PyObject *args, PyObject *named) {
   static char *words[] = {"target", "passes", "stop_after", "start_after", NULL};
   wv_pass_options o = {0};
@@ -331,6 +345,9 @@ static PyMethodDef kernel_methods[] = {
      "numbers ('json')."},
     {"schedules", kernel_schedules, METH_VARARGS,
      "schedules(target, n): the n best schedules of its loops, as texts of files -> list"},
+    {"timeline_as", kernel_timeline_as, METH_VARARGS,
+     "timeline_as(target, form, stamps): what a launch of a kernel with the row `timeline` has "
+     "measured,\nbeside what is predicted: 'text', 'fragment', 'svg' or 'json'."},
     {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
      "run_passes(target=None, passes=None, stop_after=None, start_after=None): in place."},
     {"lower", kernel_lower, METH_VARARGS,

@@ -39,6 +39,12 @@ void kernel_set_log(Kernel *k, const Value *param, const char *label) {
   k->params.at[param->index].log = intern(&k->cx->names, label);
 }
 
+Value *kernel_logged(const Kernel *k, const char *label) {
+  for (int i = 0; i < k->params.n; i++)
+    if (k->params.at[i].log && strcmp(k->params.at[i].log, label) == 0) return k->body->args[i];
+  return NULL;
+}
+
 void kernel_set_report(Kernel *k, const Value *param, const char *text) {
   k->params.at[param->index].report = intern(&k->cx->names, text);
 }

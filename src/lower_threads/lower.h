@@ -22,7 +22,7 @@ LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_ex
     lower_apply, lower_reshaped, lower_repeat;
 LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_async_commit,
     lower_async_wait, lower_mbars;
-LowerFn lower_mbar_wait;
+LowerFn lower_mbar_wait, lower_stamp;
 bool lower_copy_boxes(Lower *l, const Op *op);  /* by TMA */
 bool lower_copy_direct(Lower *l, const Op *op); /* by loads that end in shared memory */
 /* Waits until at most so many groups of such loads are in flight. */

@@ -228,6 +228,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_scan] = lower_scan,
     [OP_convert] = lower_convert,
     [OP_barrier] = lower_barrier,
+    [OP_stamp] = lower_stamp,
     [OP_extract] = lower_extract,
     [OP_extract_slice] = lower_extract_slice,
     [OP_reshape] = lower_reshape,
@@ -253,7 +254,8 @@ static LowerFn *family_of(const Op *op) {
  * they read. Prefetched copies know which slots products read. */
 static void end_products(Lower *l, const Op *op) {
   int n = l->flying.n, last = n - 1;
-  if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
+  if (op->kind == OP_async_commit || op->kind == OP_stamp) return;
+  if (op->kind == OP_copy && op_has(op, ATTR_iteration)) return;
   while (op_is_private(op) && last >= 0 && !op_takes(op, l->flying.at[last])) last--;
   lower_wait_products(l, op_is_private(op) ? n - 1 - last : l->pending);
 }

@@ -226,24 +226,33 @@ static Region *lower_kernel(Tiles *t) {
   return tiles_lower_region(t, l->tiles) ? body : NULL;
 }
 
-/* First tries to keep panels for later workgroups, and does without if they do not fit. */
 /* Says once that there is nothing to pipeline. */
 static void remark_schedule(Kernel *k, const TargetInfo *t) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *row = &k->constraints.at[i];
     if (!schedule_is_row(row) || !schedule_is_for(row, t)) continue;
-    diag_add(&k->cx->diags, DIAG_R0615, row->at,
-             "the schedule has no effect: on `%s`, one thread runs a workgroup, and nothing is copied "
-             "to shared memory",
-             t->name);
+    diag_add(
+        &k->cx->diags, DIAG_R0615, row->at,
+        "the schedule has no effect: on `%s`, one thread runs a workgroup, and nothing is copied "
+        "to shared memory",
+        t->name);
     return;
   }
+}
+
+/* One thread has no units to compare its times with. */
+static void remark_timeline(Kernel *k, const TargetInfo *t) {
+  const Constraint *row = kernel_constraint(k, CONSTRAINT_timeline, NULL);
+  if (row)
+    diag_add(&k->cx->diags, DIAG_R0615, row->at,
+             "no timeline is recorded: on `%s`, one thread runs a workgroup", t->name);
 }
 
 bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
   if (!has_masks(k)) return cx->idle = true;
   if (!is_tile_pure(k, cx)) return false;
   remark_schedule(k, cx->target);
+  remark_timeline(k, cx->target);
   Tiles t;
   Region *body = NULL;
   for (int keeps = 1; keeps >= 0; keeps--) {

@@ -81,6 +81,11 @@ void json_uint(Json *j, const char *key, uint64_t v) {
   sb_printf(j->out, "%" PRIu64, v);
 }
 
+void json_tenths(Json *j, const char *key, double v) {
+  put_key(j, key);
+  sb_printf(j->out, "%.1f", v);
+}
+
 void json_bool(Json *j, const char *key, bool v) {
   put_key(j, key);
   sb_puts(j->out, v ? "true" : "false");

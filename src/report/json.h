@@ -19,6 +19,7 @@ void json_text(Json *j, const char *key, const char *text); /* NULL: null */
 void json_text_n(Json *j, const char *key, const char *text, size_t n);
 void json_int(Json *j, const char *key, int64_t v);
 void json_uint(Json *j, const char *key, uint64_t v);
+void json_tenths(Json *j, const char *key, double v); /* one digit after the point */
 void json_bool(Json *j, const char *key, bool v);
 void json_null(Json *j, const char *key);
 void json_ints(Json *j, const char *key, const int64_t *at, int n);

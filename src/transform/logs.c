@@ -46,11 +46,11 @@ static const Sym *slot_number(Logs *x, const Op *op, const LogIter *slot) {
 
 /* A new dimension with `count` elements, none if that is negative; its symbol does not occur in the
  * kernel. */
-static const Sym *slot_dim(Logs *x, const Op *op, const Sym *count) {
+static const Sym *slot_dim(Logs *x, Span at, const Sym *count) {
   const Sym *dim;
   do dim = ir_numbered_symbol(x->k->cx, "log_slot", x->slots++, true);
   while (kernel_constraint(x->k, CONSTRAINT_bind, dim));
-  Constraint row = {.kind = CONSTRAINT_bind, .at = op->at, .bind = {.symbol = dim}};
+  Constraint row = {.kind = CONSTRAINT_bind, .at = at, .bind = {.symbol = dim}};
   row.bind.value = sym_max(x->sym, count, sym_int(x->sym, 0));
   vec_push(x->k->arena, &x->k->constraints, row);
   return dim;
@@ -84,7 +84,7 @@ static Value *add_param(Logs *x, const DebugLog *log, const Sym **dims) {
   for (int i = 0; i < log->rank; i++) {
     const Sym *own = i < log->nslots ? NULL : debug_log_dim(log, i - log->nslots);
     const Sym *count = i < log->nslots ? log->slots[i].count : sym_int(x->sym, 1);
-    dims[i] = own ? own : slot_dim(x, op, count);
+    dims[i] = own ? own : slot_dim(x, op->at, count);
   }
   const Type *type =
       type_mem(x->k->cx, dims, log->rank, op->args[0]->type->dtype, x->k->cx->global_space, NULL);
@@ -122,11 +122,22 @@ static bool replace_log(Logs *x, const DebugLog *log) {
   return true;
 }
 
+/* Where the pass `stamps` records times. */
+static void add_timeline(Logs *x) {
+  const Constraint *row = kernel_constraint(x->k, CONSTRAINT_timeline, NULL);
+  if (!row || kernel_logged(x->k, TIMELINE_LABEL)) return;
+  const Sym *dim = slot_dim(x, row->at, sym_int(x->sym, TIMELINE_ROOM));
+  const Type *type = type_mem(x->k->cx, &dim, 1, DTYPE_i64, x->k->cx->global_space, NULL);
+  Value *v = kernel_add_param(x->k, free_name(x->k), type, NULL, row->at);
+  kernel_set_log(x->k, v, TIMELINE_LABEL);
+}
+
 bool pass_logs(Kernel *k, PassCtx *cx) {
   Logs x = {.k = k, .sym = k->cx->sym};
   DebugLogs found = {0};
   if (!debug_logs_find(cx->scratch, k, &found)) return false;
   for (int i = 0; i < found.n; i++)
     if (!replace_log(&x, &found.at[i])) return false;
+  add_timeline(&x);
   return true;
 }

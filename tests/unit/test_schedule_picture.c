@@ -2,9 +2,12 @@
  * drawn is what was predicted. */
 #include <math.h>
 
+#include "ir/ops/debug_logs.h"
 #include "ir/schedule/schedule.h"
 #include "report/schedule/schedule_picture.h"
+#include "report/schedule/timeline_text.h"
 #include "schedule/schedule_file.h"
+#include "schedule/stamps/stamp_plan.h"
 #include "unit/lane_kit.h"
 
 #define GEMM(name, rows)                                                                           \
@@ -245,6 +248,76 @@ TEST(a_loop_without_a_prediction_says_why) {
   lab_close(&s.lab);
 }
 
+/* ---- timelines ---- */
+
+/* Ops take 10, 20, 30, ... of a clock that starts at 1000000; a stamp takes 3. The iteration that every
+ * wave measures first takes far longer. */
+static void record(const StampedLoop *l, int64_t *stamps) {
+  int64_t now = 1000000;
+  for (int i = 0; i < l->trips; i++)
+    for (int s = 0; s < l->stamps; s++) {
+      for (int w = 0; w < l->waves; w++)
+        stamps[l->first + (i * l->stamps + s) * l->waves + w] = now + 7 * w;
+      now += 3 + (s < l->stamps - 2 ? 10 * (s + 1) : 0) + (i || s ? 0 : 5000);
+    }
+}
+
+TEST(timelines_are_medians_without_stamps) {
+  Shown s;
+  CHECK(show(GEMM("x", SMALL), "sm_90a", &s));
+  Arena *a = s.lab.cx->arena;
+  Facts facts = facts_of(s.lab.k, a, FACT_memory_uses | FACT_distribute);
+  ScheduledKernel k = {.written = s.lab.k, .k = s.lab.k, .target = s.machine.target};
+  k.d = facts.distribute, k.machine = &s.machine, k.uses = facts.memory_uses;
+  StampPlan plan = stamp_plan(a, k.d, k.machine, k.uses);
+  CHECK_INT(plan.n, 1);
+  int64_t *stamps = ARENA_ARRAY(a, int64_t, TIMELINE_ROOM), sum = 0;
+  Timeline none = timeline_of(a, &k, stamps, TIMELINE_ROOM);
+  CHECK_INT(none.loops.n, 0);
+  record(&plan.at[0], stamps);
+  Timeline t = timeline_of(a, &k, stamps, TIMELINE_ROOM);
+  CHECK_INT(t.loops.n, 1);
+  const LoopTimeline *l = &t.loops.at[0];
+  CHECK_INT(l->ops.n, plan.at[0].events.n);
+  CHECK_INT(l->iterations, STAMP_TRIPS);
+  CHECK_INT((int)l->stamp, 3);
+  int64_t predicted = 0;
+  for (int i = 0; i < l->ops.n; i++) {
+    CHECK_INT((int)l->ops.at[i].measured, 10 * (i + 1));
+    CHECK_INT((int)l->ops.at[i].measured_at, (int)sum);
+    CHECK_INT((int)l->ops.at[i].reached, (int)predicted);
+    sum += 10 * (i + 1), predicted += l->ops.at[i].takes;
+  }
+  CHECK_INT((int)l->plain, (int)sum);
+  CHECK_INT((int)predicted, (int)l->cycles);           /* ops fill the iteration */
+  CHECK_INT(timeline_of(a, &k, stamps, 8).loops.n, 0); /* cut off */
+  Drawing d = timeline_drawing(a, &t, l);
+  CHECK(drawing_is_right(&d));
+  lab_close(&s.lab);
+}
+
+TEST(a_short_loop_has_no_interval) {
+  Shown s;
+  CHECK(show(GEMM("x", SMALL), "gfx942", &s));
+  Arena *a = s.lab.cx->arena;
+  Facts facts = facts_of(s.lab.k, a, FACT_memory_uses | FACT_distribute);
+  ScheduledKernel k = {.written = s.lab.k, .k = s.lab.k, .target = s.machine.target};
+  k.d = facts.distribute, k.machine = &s.machine, k.uses = facts.memory_uses;
+  StampPlan plan = stamp_plan(a, k.d, k.machine, k.uses);
+  int64_t *stamps = ARENA_ARRAY(a, int64_t, TIMELINE_ROOM);
+  record(&plan.at[0], stamps);
+  int one = plan.at[0].stamps * plan.at[0].waves;
+  for (int i = one; i < TIMELINE_ROOM; i++) stamps[i] = 0;
+  Timeline t = timeline_of(a, &k, stamps, TIMELINE_ROOM);
+  CHECK_INT(t.loops.at[0].iterations, 1);
+  CHECK(t.loops.at[0].measured == 0 && t.loops.at[0].plain == 0);
+  StrBuf text = {.arena = a};
+  timeline_text(&text, &t);
+  CHECK(strstr(sb_text(&text), "fewer than two iterations were recorded"));
+  lab_close(&s.lab);
+}
+
 TESTS_MAIN(RUN(views_say_what_happens) RUN(nothing_overlaps)
                RUN(labels_are_dropped_if_they_do_not_fit) RUN(names_are_escaped)
-                   RUN(a_loop_without_a_prediction_says_why))
+                   RUN(a_loop_without_a_prediction_says_why)
+                       RUN(timelines_are_medians_without_stamps) RUN(a_short_loop_has_no_interval))

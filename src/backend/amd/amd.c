@@ -66,6 +66,7 @@ static LlvmFn *const writer[OP_COUNT] = {
     [OP_counter_wait] = amd_counter_wait,
     [OP_counter_barrier] = amd_counter_barrier,
     [OP_wave_prio] = amd_wave_prio,
+    [OP_clock] = amd_clock,
     [OP_sched_barrier] = amd_sched_barrier,
     [OP_sched_group] = amd_sched_group,
 };

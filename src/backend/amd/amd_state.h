@@ -152,6 +152,6 @@ const char *amd_uniform(Llvm *p, const char *word);
 /* Whether a tensor is both read and written, or waited for. */
 bool amd_shares_tensors(const Kernel *k);
 LlvmFn amd_barrier, amd_bare_barrier, amd_barrier_signal, amd_barrier_wait, amd_counter_wait,
-    amd_counter_barrier, amd_wave_prio, amd_sched_barrier, amd_sched_group;
+    amd_counter_barrier, amd_wave_prio, amd_clock, amd_sched_barrier, amd_sched_group;
 
 #endif

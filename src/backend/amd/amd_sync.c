@@ -214,6 +214,15 @@ void amd_wave_prio(Llvm *p, const Op *op) {
                  arena_printf(p->arena, "i16 %d", (int)op_attr(op, ATTR_prio)->integer & 3));
 }
 
+/* LLVM's scheduler would move what has no side effects across it. */
+void amd_clock(Llvm *p, const Op *op) {
+  Held *h = llvm_held_new(p, &op->results[0]);
+  llvm_call_void(p, "llvm.amdgcn.sched.barrier", "i32", "i32 0");
+  const char *now = llvm_call(p, "i64", "llvm.readcyclecounter", "", "");
+  llvm_call_void(p, "llvm.amdgcn.sched.barrier", "i32", "i32 0");
+  llvm_held_set(p, h, 1, arena_copy(p->arena, &now, sizeof now));
+}
+
 /* Classes of instructions as LLVM's scheduler numbers them. */
 static const struct {
   const char *name;

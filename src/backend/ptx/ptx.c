@@ -188,6 +188,7 @@ static void emit_alloc(Ptx *p, const Op *op) {
 static PtxFn *const writer[OP_COUNT] = {
     [OP_alloc] = emit_alloc,
     [OP_scalar] = ptx_scalar,
+    [OP_clock] = ptx_clock,
     [OP_expr] = emit_expr,
     [OP_set_symbol] = emit_set_symbol,
     [OP_splat] = ptx_splat,

@@ -305,6 +305,13 @@ static void set_integer(Ptx *p, DType t, int64_t v, Reg to) {
   else ptx_line(p, "mov.b%d %s, %" PRId64, to.class == REG_RD ? 64 : 32, to.name, v);
 }
 
+/* ptxas keeps it in its place among accesses to memory. */
+void ptx_clock(Ptx *p, const Op *op) {
+  Held h = held_new(p, DTYPE_i64, 1, false);
+  ptx_line(p, "mov.u64 %s, %%clock64", h.elem[0].name);
+  ptx_set(p, &op->results[0], h);
+}
+
 void ptx_scalar(Ptx *p, const Op *op) {
   const Attr *value = op_attr(op, ATTR_value);
   DType t = op->results[0].type->dtype;

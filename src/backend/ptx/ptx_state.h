@@ -144,7 +144,7 @@ bool ptx_divide(Ptx *p, const Op *op); /* true: it was a division by a constant 
 
 /* ---- ptx_cast.c ---- */
 
-PtxFn ptx_cast, ptx_scalar;
+PtxFn ptx_cast, ptx_scalar, ptx_clock;
 bool ptx_is_small_float(DType t);          /* computed in f32 and rounded */
 const Reg *ptx_floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
 Held ptx_from_floats(Ptx *p, DType t, const Reg *f, int n);

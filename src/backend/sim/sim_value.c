@@ -228,6 +228,14 @@ Step step_bitcast(Wave *w, SimOp *s) {
 
 /* ---- constants and expressions ---- */
 
+/* A wave's time is the number of instructions that it has executed. */
+Step step_clock(Wave *w, SimOp *s) {
+  Reg *r = wave_regs(w, result(s));
+  wave_undef(w, result(s))[0] = 0;
+  for (int l = 0; l < w->sim->wave; l++) r[l].i = (int64_t)w->steps;
+  return STEP_NEXT;
+}
+
 Step step_scalar(Wave *w, SimOp *s) {
   const Value *v = result(s);
   Reg *r = wave_regs(w, v);

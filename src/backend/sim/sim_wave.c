@@ -390,6 +390,7 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_sched_barrier] = step_nothing,
     [OP_sched_group] = step_nothing,
 
+    [OP_clock] = step_clock,
     [OP_expr] = step_expr,
     [OP_splat] = step_splat,
     [OP_join] = step_join,

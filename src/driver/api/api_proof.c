@@ -7,6 +7,7 @@
 #include "driver/api/api.h"
 #include "driver/variants.h"
 #include "report/schedule/schedule_picture.h"
+#include "report/schedule/timeline_text.h"
 #include "schedule/loop_proof.h"
 #include "schedule/schedule_file.h"
 #include "transform/pass_manager.h"
@@ -179,6 +180,68 @@ char *wv_schedule_as(wv_kernel *k, const char *target, const char *form) {
   API_KERNEL_USES(k, NULL);
   return schedule_as(k, target, form);
 }
+
+/* ---- timelines ---- */
+
+typedef struct TimelineForm {
+  const char *name;
+  void (*show)(StrBuf *out, const Timeline *t);
+} TimelineForm;
+
+static const TimelineForm timeline_forms[] = {{"text", timeline_text},
+                                              {"fragment", timeline_fragment},
+                                              {"svg", timeline_svg},
+                                              {"json", timeline_json}};
+
+static const TimelineForm *find_timeline_form(Diags *diags, const char *name) {
+  for (size_t i = 0; i < WV_LEN(timeline_forms); i++)
+    if (strcmp(timeline_forms[i].name, name) == 0) return &timeline_forms[i];
+  Diag *d = diag_add(diags, DIAG_E0602, (Span){0}, "a timeline has no form `%s`", name);
+  diag_hint(diags, d, "use `text`, `fragment`, `svg` or `json`");
+  return NULL;
+}
+
+/* The simulator and the executor of AMD code know no other time. */
+static bool counts_instructions(const TargetChoice *t) {
+  return t->kind == TARGET_SIM || t->kind == TARGET_EMU || t->simulated;
+}
+
+/* The plan is made for the kernel as it was when the pass `stamps` began. */
+static bool print_timeline(StrBuf *out, const TimelineForm *form, Kernel *k, const TargetChoice *t,
+                           const wv_stamps *stamps, Arena *a) {
+  bool lanes = !target_has(t->machine, FEATURE_REGISTER_TILES);
+  PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "prio" : "mask"};
+  Kernel *copy = variant_first(k, t, a);
+  bool ok = passes_run(copy, &o);
+  if (ok) {
+    ScheduledKernel s = scheduled(k, copy, t->machine, a);
+    Timeline timeline = timeline_of(a, &s, stamps->at, stamps->n);
+    timeline.unit = counts_instructions(t) ? "instructions" : "cycles";
+    form->show(out, &timeline);
+  }
+  kernel_free(copy);
+  return ok;
+}
+
+char *wv_timeline_as(wv_kernel *k, const char *target, const char *name, wv_stamps stamps) {
+  API_KERNEL_USES(k, NULL);
+  if (!api_text(k->cx, target, "target") || !api_text(k->cx, name, "form")) return NULL;
+  Arena *a = arena_new();
+  StrBuf out = {.arena = a};
+  Diags *diags = &k->k->cx->diags;
+  const TimelineForm *form = find_timeline_form(diags, name);
+  TargetChoice t = form ? target_resolve(diags, target) : (TargetChoice){0};
+  bool ok = t.machine != NULL;
+  if (ok && (k->k->level != LEVEL_TILE || kernel_constraint(k->k, CONSTRAINT_machine, NULL)))
+    ok = diag_fail(diags, DIAG_E0409, k->k->at, "only a kernel as it was written has a timeline");
+  ir_renumber(k->k);
+  ok = ok && print_timeline(&out, form, k->k, &t, &stamps, a);
+  char *text = ok ? api_given_away(sb_text(&out)) : NULL;
+  arena_free(a);
+  return text;
+}
+
+/* ---- rows ---- */
 
 /* The rows of a file replace those that the kernel has for the same loops. */
 static bool is_replaced(const Constraint *old, const RowList *rows) {

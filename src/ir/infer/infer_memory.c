@@ -207,6 +207,13 @@ bool rule_log(Infer *in) {
                 matches_side(in, m->inputs, infer_arg(in, 0)));
 }
 
+bool rule_stamp(Infer *in) {
+  if (!infer_need_memory(in, 0)) return false;
+  const Type *t = infer_arg(in, 0);
+  if (t->rank == 1 && t->dtype == DTYPE_i64) return true;
+  return INFER_FAIL(in, E0301, "`stamp` stores to a list of i64, not to %s", infer_shown(in, t));
+}
+
 static bool check_each(const Infer *in) {
   const Attr *each = op_attr(in->op, ATTR_each);
   if (!each || strcmp(each->text, "wave") == 0 || strcmp(each->text, "thread") == 0) return true;

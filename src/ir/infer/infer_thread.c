@@ -93,6 +93,13 @@ bool rule_lane_expr(Infer *in) {
                     truth ? "a boolean (i1)" : "an integer scalar", infer_shown(in, in->given));
 }
 
+bool rule_clock(Infer *in) {
+  if (!given_vec(in)) return false;
+  if (in->given->kind == TYPE_scalar && in->given->dtype == DTYPE_i64)
+    return infer_result(in, in->given);
+  return INFER_FAIL(in, E0316, "`clock` returns i64, not %s", infer_shown(in, in->given));
+}
+
 bool rule_splat(Infer *in) {
   if (!infer_need_value(in, 0) || !given_vec(in)) return false;
   const Type *t = infer_arg(in, 0);

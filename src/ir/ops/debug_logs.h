@@ -4,6 +4,10 @@
 
 #include "ir/ir.h"
 
+/* The row `timeline` has a log that no op names: the pass `stamps` fills it. */
+#define TIMELINE_LABEL "$timeline"
+enum { TIMELINE_ROOM = 1 << 15 }; /* its elements, of i64 */
+
 /* An op `debug_log`, and the label of its tensor. Its dimensions are a slot for each loop whose
  * iterations are kept apart, then those of the mapping or of the value; a single number has one. */
 typedef struct DebugLog {

@@ -166,6 +166,12 @@ static bool check_occupancy(Header *h, const Constraint *c) {
               (long long)n);
 }
 
+static bool check_timeline(Header *h, const Constraint *c) {
+  int64_t n;
+  if (!bound_int(h, c->timeline.first, &n) || n >= 0) return true;
+  return FAIL(h, c, E0212, "the first iteration of a timeline is 0 or more, not %lld", (long long)n);
+}
+
 static bool check_switch(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->option.allowed, &n) || n == 0 || n == 1) return true;
@@ -270,6 +276,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_dynamic: return check_dynamic(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->stages.count) && check_stages(h, c);
   case CONSTRAINT_occupancy: return check_outer(h, c, c->occupancy.waves) && check_occupancy(h, c);
+  case CONSTRAINT_timeline: return check_outer(h, c, c->timeline.first) && check_timeline(h, c);
   case CONSTRAINT_boxes:
   case CONSTRAINT_subnormals:
   case CONSTRAINT_buffers:
@@ -423,6 +430,7 @@ static bool check_repeats(Header *h) {
               {CONSTRAINT_device, true, "the device constraint of a dimension"},
               {CONSTRAINT_grid, false, "the grid constraint"},
               {CONSTRAINT_stages, false, "the number of stages"},
+              {CONSTRAINT_timeline, false, "the `timeline` row"},
               {CONSTRAINT_boxes, false, "the `boxes` row"},
               {CONSTRAINT_swizzle, false, "the `swizzle` row"},
               {CONSTRAINT_overlap, false, "the `overlap` row"},

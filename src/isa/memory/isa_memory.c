@@ -404,6 +404,13 @@ static void step_scalar_load(IsaWave *w, const IsaInstr *i) {
   isa_fill(w, &i->d[0], words ? words : 1, ISA_SMEM, isa_issue(w, ISA_SMEM));
 }
 
+/* A wave's time is the number of instructions that it has executed. */
+static void step_time(IsaWave *w, const IsaInstr *i) {
+  w->s[i->d[0].index] = (uint32_t)w->executed;
+  w->s[i->d[0].index + 1] = (uint32_t)(w->executed >> 32);
+  isa_fill(w, &i->d[0], 2, ISA_SMEM, isa_issue(w, ISA_SMEM));
+}
+
 /* ---- atomics ---- */
 
 static uint64_t atomic_data(const IsaWave *w, const IsaArg *data, int lane, int first, int bytes) {
@@ -539,6 +546,7 @@ IsaRows isa_memory_rows(void) {
       STORES("global_", "=avA", step_global_store),
       STORES("buffer_", "=vaRs", step_buffer_store),
       STORES("scratch_", "=avA", step_scratch_store),
+      {"s_memtime", "s_memrealtime", "S=", step_time, NULL, NULL, {0}},
       {"global_load_lds_dword", "", "=aA", step_global_to_lds, NULL, NULL, {4}},
       {"global_load_lds_ubyte", "", "=aA", step_global_to_lds, NULL, NULL, {1}},
       {"global_load_lds_ushort", "", "=aA", step_global_to_lds, NULL, NULL, {2}},

@@ -16,7 +16,7 @@ from .compile_options import WaveCompileOptions
 from .host_tensors import log_tensor
 from .machine import Machine
 from .option_rows import asked
-from .schedule_view import Schedule
+from .schedule_view import Schedule, Timeline
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -170,11 +170,41 @@ class WaveKernel(Launchable):
                 f"`{self.name}` was compiled for {self.target}, which has no schedule; "
                 "compile it with target='sim:gfx942' or another of `wavec --list=targets`"
             )
-        return Schedule(lambda form: self._schedule_as(target, form))
+        return Schedule(lambda form: self._quiet(self.ir.schedule_as, target, form))
 
-    def _schedule_as(self, target: str, form: str) -> str:
-        text = self.ir.schedule_as(target, form)
-        _wave.take_diagnostics()  # remarks that compiling has made already
+    def timeline(self, *args: Any, first: int = 4, stream: Any = None) -> Timeline:
+        """Calls the kernel once and measures its loops: waves of the first workgroup record when they
+        reach each op, from iteration `first` of a loop on. A copy of the kernel is compiled for it;
+        the results are those of any call."""
+        target = self._shown_target()
+        if target is None:
+            raise ValueError(f"`{self.name}` was compiled for {self.target}, which measures no time")
+        kernel = self.ir.clone()
+        kernel.constrain([{"kind": "timeline", "size": first}])
+        stamps = self._stamps(kernel, args, stream)
+        return Timeline(lambda form: self._quiet(kernel.timeline_as, target, form, stamps))
+
+    def _stamps(self, kernel: Kernel, args: tuple[Any, ...], stream: Any) -> bytes:
+        """The times that a call of the kernel, which has the row `timeline`, records."""
+        found: dict[str, bytes] = {}
+
+        def log(label: str, dtype: str, shape: tuple[int, ...], data: bytes) -> None:
+            found[label] = data
+
+        if self.lowered is not None:
+            kernel = kernel.clone()
+            kernel.lower_as(*asked(self.options), self.machine.target, put)
+            kernel.sim(args, self.options.target, None, False, log)
+        else:
+            program = compile_program(self.options, kernel, self.machine.target, self.machine.device)
+            self._launch_logged(program, args, stream, log)
+            self._note(program.remarks)
+        return found.get("$timeline", b"")
+
+    def _quiet(self, show: Callable[..., str], *args: Any) -> str:
+        """What it returns, without the remarks that compiling has made already."""
+        text = show(*args)
+        _wave.take_diagnostics()
         return text
 
     def _shown_target(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Pictures of schedules: what `kernel.schedule()` returns."""
+"""What `kernel.schedule()` and `kernel.timeline()` return: texts and pictures that C has made."""
 
 from __future__ import annotations
 
@@ -39,4 +39,33 @@ class Schedule:
         return f"<schedule of {self.data['kernel']} on {self.data['target']}>"
 
 
-__all__ = ["Schedule"]
+class Timeline:
+    """What a launch measured of the loops of a kernel, beside what is predicted.
+
+    `str()` is a table; a notebook also shows pictures. `svg` is that of the first loop, `data` has the
+    numbers: for each loop, cycles per iteration and what each op takes.
+    """
+
+    def __init__(self, show: Callable[[str], str]):
+        self._show = show  # the timeline in one of the forms of wv_timeline_as
+        self.text = show("text")
+
+    @property
+    def svg(self) -> str:
+        return self._show("svg")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self._show("json"))
+
+    def _repr_html_(self) -> str:
+        return self._show("fragment")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<timeline of {self.data['kernel']} on {self.data['target']}>"
+
+
+__all__ = ["Schedule", "Timeline"]
