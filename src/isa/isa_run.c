@@ -33,6 +33,7 @@ static IsaMachine *divide(Parts *p, const IsaLaunch *l) {
   g.shadow = part(p, sizeof *g.shadow * (lds / 4 + 2));
   g.bytes = part(p, sizeof *g.bytes * (lds + 8));
   if (l->kernel->has_named) g.reads = part(p, sizeof *g.reads * n * (lds / 4 + 2 + lds + 8));
+  if (l->kernel->has_named) g.added = part(p, sizeof *g.added * n * (lds / 4 + 2));
   for (size_t w = 0; w < n; w++) {
     uint32_t(*v)[ISA_LANES] = part(p, sizeof *v * (l->kernel->is_1250 ? ISA_VGPRS : 512));
     uint8_t *own = part(p, scratch + 8);

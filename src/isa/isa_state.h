@@ -197,6 +197,13 @@ typedef struct IsaUpdate {
   uint32_t epoch, number;
 } IsaUpdate;
 
+/* The last atomic operation of a wave on a word of LDS, since the first one of its epoch. */
+typedef struct IsaAdded {
+  bool any;
+  uint32_t time; /* IsaGroup.time */
+  uint32_t number;
+} IsaAdded;
+
 typedef enum IsaReg { ISA_NEVER, ISA_READY, ISA_PENDING } IsaReg;
 
 typedef struct IsaPending {
@@ -284,6 +291,7 @@ struct IsaGroup {
   IsaShadow *bytes;  /* of split words */
   uint32_t *reads;   /* if there are named barriers: of each shadow and wave, the time + 1 of the
                       * wave's last read in the epoch `IsaShadow.read`; 0: none */
+  IsaAdded *added;   /* if there are named barriers: of each word and wave */
   IsaWave *waves;
   int nwaves;
   int barrier;   /* the instruction that ended the last epoch; -1: waves waited at several */

@@ -107,10 +107,28 @@ typedef struct Case {
        "s_endpgm", "s_barrier_join m0", "s_barrier_signal m0", "s_barrier_wait 1",                 \
        "ds_load_b32 v3, v1")
 
+/* Both waves add to a word, meet at barrier 1, and read it. */
+#define NAMED                                                                                      \
+  "s_mov_b32 m0, 0x20001", "s_barrier_join m0", "s_barrier_signal m0", "s_barrier_wait 1"
+#define NAMED_ATOMICS(...) GFX9("v_mov_b32_e32 v1, 16", "ds_add_u32 v1, v0", __VA_ARGS__)
+
 static const Case fault_cases[] = {
     {"gfx1250", TWO_SIGNALS("s_wait_dscnt 0x0", "s_nop 0"), ISA_OK, ""},
     {"gfx1250", TWO_SIGNALS("s_nop 0", "s_wait_dscnt 0x0"), ISA_EARLY,
      "wave 0 did not wait for its store before the barrier"},
+    {"gfx1250", NAMED_ATOMICS("s_wait_dscnt 0x0", NAMED, "ds_load_b32 v3, v1"), ISA_OK, ""},
+    {"gfx1250", NAMED_ATOMICS("s_wait_dscnt 0x0", "ds_load_b32 v3, v1"), ISA_RACE, "a wave before"},
+    {"gfx1250", NAMED_ATOMICS(NAMED, "ds_load_b32 v3, v1"), ISA_EARLY,
+     "did not wait for its atomic operation before the barrier"},
+    {"gfx1250", /* another word afterwards, and another round */
+     NAMED_ATOMICS("s_wait_dscnt 0x0", NAMED, "ds_add_u32 v1, v0 offset:4", "ds_load_b32 v3, v1",
+                   "s_wait_dscnt 0x0", NAMED, "ds_add_u32 v1, v0", "s_wait_dscnt 0x0", NAMED,
+                   "ds_load_b32 v3, v1", "ds_load_b32 v3, v1 offset:4"),
+     ISA_OK, ""},
+    {"gfx1250", /* a second round without a barrier between its atomics and the read */
+     NAMED_ATOMICS("s_wait_dscnt 0x0", NAMED, "ds_add_u32 v1, v0", "s_wait_dscnt 0x0",
+                   "ds_load_b32 v3, v1"),
+     ISA_RACE, "without a barrier"},
     {"gfx942", GFX9("v_mov_b32_e32 v1, 0", "s_barrier"), ISA_OK, ""},
     {"gfx942", GFX9("s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_mov_b32 s4, s2"), ISA_EARLY,
      "s2 is touched before a wait for `s_load_dwordx2"},

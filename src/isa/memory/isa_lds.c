@@ -56,16 +56,39 @@ static bool check_met(IsaWave *w, int lane, uint32_t at, const IsaShadow *s) {
   return report_early(w, lane, at, s->writer, s->counter == ISA_DS ? "store" : "copy");
 }
 
+static bool report_race(IsaWave *w, int lane, uint32_t at, int writer) {
+  char several[] = "other waves", one[16];
+  snprintf(one, sizeof one, "wave %d", writer);
+  isa_fault(w, ISA_RACE, lane, "LDS byte %u is read, which %s wrote without a barrier in between",
+            at, writer == ISA_MANY ? several : one);
+  return false;
+}
+
+static IsaAdded *added_to(const IsaGroup *g, uint32_t at) {
+  return g->added + (size_t)(at / 4) * (size_t)g->nwaves;
+}
+
+/* The last writes were atomic operations of several waves in this epoch. Has this one met each of
+ * the others since? */
+static bool check_all_met(IsaWave *w, int lane, uint32_t at) {
+  const IsaGroup *g = w->group;
+  for (int n = 0; n < g->nwaves; n++) {
+    const IsaAdded *last = added_to(g, at) + n;
+    if (n == w->index || !last->any) continue;
+    if (!isa_has_met(w, n, last->time)) return report_race(w, lane, at, ISA_MANY);
+    if (!isa_is_done(w, &isa_named_done(w, &g->waves[n])[ISA_DS], last->number))
+      return report_early(w, lane, at, n, "atomic operation");
+  }
+  return true;
+}
+
 /* Is the last write complete, and ordered before this access? */
 static bool check_writer(IsaWave *w, int lane, uint32_t at, const IsaShadow *s) {
   bool is_other = s->writer != w->index;
   if (is_other && s->wrote == w->epoch + 1) {
+    if (s->writer == ISA_MANY && w->group->added) return check_all_met(w, lane, at);
     if (isa_has_met(w, s->writer, s->write_time)) return check_met(w, lane, at, s);
-    char several[] = "other waves", one[16];
-    snprintf(one, sizeof one, "wave %d", s->writer);
-    isa_fault(w, ISA_RACE, lane, "LDS byte %u is read, which %s wrote without a barrier in between",
-              at, s->writer == ISA_MANY ? several : one);
-    return false;
+    return report_race(w, lane, at, s->writer);
   }
   const IsaWave *early = s->writer == ISA_MANY ? unsettled(w, s) : NULL;
   if (early) return report_early(w, lane, at, early->index, "atomic operation");
@@ -134,6 +157,8 @@ static bool check_update(IsaWave *w, int lane, uint32_t at, IsaShadow *s) {
   int before = s->writer;
   if (s->wrote && !meets && !check_writer(w, lane, at, s)) return false;
   if (!check_write(w, lane, at, s)) return false;
+  IsaGroup *g = w->group;
+  if (!meets && g->added) memset(added_to(g, at), 0, sizeof *g->added * (size_t)g->nwaves);
   if (meets && before != w->index) s->writer = ISA_MANY;
   s->is_atomic = true;
   return true;
@@ -150,6 +175,8 @@ static bool check_shadow(IsaWave *w, const LdsAccess *x, uint32_t at, IsaShadow 
   if (x->access == ISA_READS) return check_read(w, x->lane, at, s);
   bool ok =
       x->access == ISA_WRITES ? check_write(w, x->lane, at, s) : check_update(w, x->lane, at, s);
+  if (x->access == ISA_UPDATES && w->group->added)
+    added_to(w->group, at)[w->index] = (IsaAdded){true, w->group->time, x->number};
   s->counter = x->counter, s->number = x->number;
   return ok;
 }
