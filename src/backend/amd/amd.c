@@ -43,6 +43,30 @@ static void open_ids(Llvm *p, const LaunchSpec *launch) {
   }
 }
 
+/* ---- pairs of f32 ---- */
+
+/* LLVM 19 and 22 take the negation of a pair of f32 that was made of two words for that of an f64, if
+ * the second word was selected, and change one sign only. They do not see how these pairs were made. */
+static void hide_pairs(Llvm *p, const Value *v) {
+  enum { PAIR = 2 };
+  Held *to = llvm_held_get(p, v);
+  int count = part_count(to->n, PAIR);
+  const char **part = ARENA_ARRAY(p->arena, const char *, count);
+  for (int i = 0; i < count; i++) {
+    int n = part_size(to->n, PAIR, i);
+    part[i] = llvm_slice_of(p, to, i * PAIR, n, PAIR);
+    if (n == PAIR) part[i] = amd_hidden(p, "<2 x float>", part[i]);
+  }
+  llvm_held_set(p, llvm_held_new(p, v), PAIR, part);
+}
+
+static void amd_bitcast(Llvm *p, const Op *op) {
+  const Type *from = op->args[0]->type, *to = op->results[0].type;
+  llvm_bitcast(p, op);
+  if (to->dtype == DTYPE_f32 && to->n > 1 && !dtype_is_float(from->dtype))
+    hide_pairs(p, &op->results[0]);
+}
+
 /* ---- ops ---- */
 
 static LlvmFn *const writer[OP_COUNT] = {
@@ -52,6 +76,7 @@ static LlvmFn *const writer[OP_COUNT] = {
     [OP_store] = amd_store,
     [OP_prefetch] = llvm_nothing,
     [OP_atomic] = amd_atomic,
+    [OP_bitcast] = amd_bitcast,
     [OP_copy_async] = amd_copy_async,
     [OP_async_commit] = llvm_nothing, /* copies are complete when they are issued */
     [OP_async_wait] = llvm_nothing,
