@@ -116,6 +116,7 @@ static void settle(IsaArg *a, char type) {
   a->plain = a->kind == ISA_V && !a->neg && !a->abs && !a->half && !a->select;
   if (a->kind == ISA_REAL) {
     if (strchr("hwtp", type)) a->value = isa_to_f16((float)a->real);
+    else if (type == 'b') a->value = isa_to_bf16((float)a->real);
     else a->value = is_wide ? isa_bits64(a->real) : isa_bits((float)a->real);
     a->kind = ISA_IMM;
   } else if (a->kind == ISA_IMM && a->is_literal) {

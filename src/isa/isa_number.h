@@ -69,9 +69,9 @@ static inline uint32_t isa_to_f16_toward_zero(float f) {
   return is_special || !grew ? nearest : nearest - 1;
 }
 
-/* a * b + c of f16: the product is exact in f32 and the sum in f64 is rounded to odd, so that the
+/* a * b + c of f16 or bf16: the product is exact in f64 and the sum is rounded to odd, so that the
  * final rounding is the only one. */
-static inline float isa_fma_f16(float a, float b, float c) {
+static inline float isa_fma_narrow(float a, float b, float c) {
   double product = (double)a * b, sum = product + c;
   double error = fabs(product) > fabs((double)c) ? c - (sum - product) : product - (sum - c);
   if (error != 0 && isfinite(sum)) {
@@ -79,7 +79,7 @@ static inline float isa_fma_f16(float a, float b, float c) {
     if (!(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : UINT64_MAX;
     sum = isa_double(bits);
   }
-  float narrow = (float)sum; /* f32 has 13 bits more than f16: odd again */
+  float narrow = (float)sum; /* f32 has more bits than the result: odd again */
   if ((double)narrow != sum && isfinite(narrow)) {
     uint32_t bits = isa_bits(narrow);
     bool too_big = fabs((double)narrow) > fabs(sum);
@@ -196,6 +196,10 @@ ISA_MIN_MAX(double, f64, isa_is_negative64)
 #define ISA_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define ISA_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define ISA_MED(a, b, c) ISA_MAX(ISA_MIN(a, b), ISA_MIN(ISA_MAX(a, b), c))
+
+static inline int64_t isa_saturate(int64_t v, int64_t least, int64_t most) {
+  return v < least ? least : v > most ? most : v;
+}
 
 static inline float isa_med_f32(float a, float b, float c) {
   if (isnan(a) || isnan(b) || isnan(c)) return isa_min_f32(isa_min_f32(a, b), c);

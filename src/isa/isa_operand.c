@@ -69,7 +69,7 @@ static bool flushes(const IsaWave *w, char type) { return type == 'f' && !(w->mo
 
 static uint32_t change(const IsaWave *w, const IsaInstr *i, const IsaArg *a, int arg, int word,
                        uint32_t v) {
-  if (strchr("MpPLH", a->type)) return v; /* the body does this */
+  if (strchr("MpybPLH", a->type)) return v; /* the body does this */
   bool takes_high = is_half(a->type) && i->op_sel >> arg & 1;
   if (a->half == 'h' || takes_high) v >>= 16;
   if (a->select) v = select_bits(v, a->select, a->sext);
@@ -158,7 +158,11 @@ static float scale_and_clamp(const IsaInstr *i, float v) {
   return i->clamp ? (v > 0 ? (v < 1 ? v : 1.0f) : 0.0f) : v;
 }
 
-/* Output modifiers of floats; integers that saturate are not implemented. */
+static uint32_t clamp_bf16(const IsaInstr *i, uint32_t v) {
+  return isa_to_bf16(scale_and_clamp(i, isa_from_bf16(v)));
+}
+
+/* Output modifiers of floats. */
 static void modify(IsaWave *w, const IsaInstr *i, char type, uint32_t *lo, uint32_t *hi) {
   for (int l = 0; l < w->k->lanes; l++) {
     if (type == 'f') lo[l] = isa_bits(scale_and_clamp(i, isa_float(lo[l])));
@@ -168,18 +172,20 @@ static void modify(IsaWave *w, const IsaInstr *i, char type, uint32_t *lo, uint3
       float b = scale_and_clamp(i, isa_from_f16(lo[l] >> 16));
       lo[l] = isa_to_f16(a) | isa_to_f16(b) << 16;
     }
+    if (type == 'b') lo[l] = clamp_bf16(i, lo[l] & 0xffff) | clamp_bf16(i, lo[l] >> 16) << 16;
     if (type == 'P') {
       lo[l] = isa_bits(scale_and_clamp(i, isa_float(lo[l])));
       hi[l] = isa_bits(scale_and_clamp(i, isa_float(hi[l])));
     }
   }
-  if (!strchr("fhpP", type))
+  if (!strchr("fhpbP", type))
     isa_fault(w, ISA_UNKNOWN, -1, "results of this type that are clamped are not implemented");
 }
 
 static void finish(IsaWave *w, const IsaInstr *i, uint32_t *lo, uint32_t *hi) {
   char type = i->d[0].type;
-  if (i->clamp || i->omod) modify(w, i, type, lo, hi);
+  bool clamps = i->clamp && !i->row->param[ISA_OWN_CLAMP];
+  if (clamps || i->omod) modify(w, i, type, lo, hi);
   if (flushes(w, type))
     for (int l = 0; l < w->k->lanes; l++) lo[l] = flush(lo[l]);
   if (i->d[0].kind != ISA_V) return;

@@ -100,7 +100,7 @@ static void step_fmac(IsaWave *w, const IsaInstr *i) {
 static void step_fmac_f16(IsaWave *w, const IsaInstr *i) {
   float x[3];
   for (int n = 0; n < 3; n++) x[n] = isa_from_f16((uint32_t)isa_read_scalar(w, &i->s[n]) & 0xffff);
-  isa_write_scalar(w, &i->d[0], isa_to_f16(isa_fma_f16(x[0], x[1], x[2])));
+  isa_write_scalar(w, &i->d[0], isa_to_f16(isa_fma_narrow(x[0], x[1], x[2])));
 }
 
 IsaRows isa_scalar_rows(void) {

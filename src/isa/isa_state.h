@@ -110,6 +110,9 @@ struct IsaRow {
   int param[4]; /* of the step */
 };
 
+/* The parameter of a vector instruction whose body does what `clamp` says. */
+enum { ISA_OWN_CLAMP = 3 };
+
 /* What an instruction does with values that were never written. */
 typedef enum IsaCarries {
   ISA_USES,    /* using them is an error */

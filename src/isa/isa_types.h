@@ -11,11 +11,17 @@
 #define TYPE_i int32_t
 #define TYPE_f float
 #define TYPE_h float
+#define TYPE_b float
 #define TYPE_w uint16_t
 #define TYPE_t int16_t
 #define TYPE_q uint64_t
 #define TYPE_l int64_t
 #define TYPE_d double
+
+#define SATURATE_u(v) (uint32_t) isa_saturate(v, 0, UINT32_MAX)
+#define SATURATE_i(v) (int32_t) isa_saturate(v, INT32_MIN, INT32_MAX)
+#define SATURATE_w(v) (uint16_t) isa_saturate(v, 0, UINT16_MAX)
+#define SATURATE_t(v) (int16_t) isa_saturate(v, INT16_MIN, INT16_MAX)
 
 #define LANE_u(n) x->lo[n][l]
 #define LANE_x(n) x->lo[n][l]

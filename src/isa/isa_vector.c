@@ -61,6 +61,17 @@ static inline void store_pair(IsaLanes *x, int l, uint64_t v) {
     }                                                                                              \
   }
 #define VA(name, aliases, D, A, B, expression) V3(name, aliases, D, A, B, D, expression)
+#define VS(name, aliases, T, expression)                                                           \
+  static void name(IsaLanes *x) {                                                                  \
+    if (x->i->clamp) LANES {                                                                       \
+        int64_t a = LANE_##T(0), b = LANE_##T(1);                                                  \
+        STORE_##T(SATURATE_##T(expression));                                                       \
+      }                                                                                            \
+    else LANES {                                                                                   \
+        int64_t a = LANE_##T(0), b = LANE_##T(1);                                                  \
+        STORE_##T((TYPE_##T)(expression));                                                         \
+      }                                                                                            \
+  }
 #define VM2 V2
 #define VM3 V3
 #define VC(name, aliases, types, expression, carry)                                                \
@@ -90,10 +101,12 @@ static inline uint32_t word_of(const IsaLanes *x, int arg, int l, int half, uint
 }
 
 #define GET_h(n) isa_from_f16(half_of(x, n, l, half, 0x8000))
+#define GET_b(n) isa_from_bf16(half_of(x, n, l, half, 0x8000))
 #define GET_w(n) (uint16_t) half_of(x, n, l, half, 0)
 #define GET_t(n) (int16_t) half_of(x, n, l, half, 0)
 #define GET_f(n) isa_float(word_of(x, n, l, half, 0x80000000u))
 #define PUT_h(v) put_half(x, l, half, isa_to_f16(v))
+#define PUT_b(v) put_half(x, l, half, isa_to_bf16(v))
 #define PUT_w(v) put_half(x, l, half, (v))
 #define PUT_t(v) put_half(x, l, half, (uint16_t)(v))
 #define PUT_f(v) *(half ? &x->to_hi[l] : &x->to_lo[l]) = isa_bits(v)
@@ -116,13 +129,21 @@ static inline void put_half(IsaLanes *x, int l, int half, uint32_t v) {
       PUT_##T(expression);                                                                         \
     }                                                                                              \
   }
+#define PKS(name, aliases, T, expression)                                                          \
+  static void name(IsaLanes *x) {                                                                  \
+    LANES for (int half = 0; half < 2; half++) {                                                   \
+      int64_t a = GET_##T(0), b = GET_##T(1), r = expression;                                      \
+      PUT_##T(x->i->clamp ? SATURATE_##T(r) : (TYPE_##T)r);                                        \
+    }                                                                                              \
+  }
 #include "isa/isa.def"
 
 /* ---- the table ---- */
 
 #define PACKED_h "p=p"
-#define PACKED_w "p=p"
-#define PACKED_t "p=p"
+#define PACKED_b "b=b"
+#define PACKED_w "y=y"
+#define PACKED_t "y=y"
 #define PACKED_f "P=P"
 #define V1(name, aliases, D, A, e) {#name, aliases, #D "=" #A, isa_vector_step, name, NULL, {0}},
 #define V2(name, aliases, D, A, B, e)                                                              \
@@ -131,6 +152,8 @@ static inline void put_half(IsaLanes *x, int l, int half, uint32_t v) {
   {#name, aliases, #D "=" #A #B #C, isa_vector_step, name, NULL, {0}},
 #define VA(name, aliases, D, A, B, e)                                                              \
   {#name, aliases, #D "=" #A #B "+", isa_vector_step, name, NULL, {0}},
+#define VS(name, aliases, T, e)                                                                    \
+  {#name, aliases, #T "=" #T #T, isa_vector_step, name, NULL, {[ISA_OWN_CLAMP] = 1}},
 #define VM2(name, aliases, D, A, B, e)                                                             \
   {#name, aliases, #D "=" #A #B "C", isa_vector_step, name, NULL, {0}},
 #define VM3(name, aliases, D, A, B, C, e)                                                          \
@@ -141,9 +164,12 @@ static inline void put_half(IsaLanes *x, int l, int half, uint32_t v) {
   {#name, aliases, PACKED_##T "" PACKED_END_##T, isa_vector_step, name, NULL, {0}},
 #define PK3(name, aliases, T, e)                                                                   \
   {#name, aliases, PACKED_##T PACKED_END_##T PACKED_END_##T, isa_vector_step, name, NULL, {0}},
+#define PKS(name, aliases, T, e)                                                                   \
+  {#name, aliases, PACKED_##T PACKED_END_##T, isa_vector_step, name, NULL, {[ISA_OWN_CLAMP] = 1}},
 #define PACKED_END_h "p"
-#define PACKED_END_w "p"
-#define PACKED_END_t "p"
+#define PACKED_END_b "b"
+#define PACKED_END_w "y"
+#define PACKED_END_t "y"
 #define PACKED_END_f "P"
 
 IsaRows isa_vector_rows(void) {

@@ -89,6 +89,43 @@ TEST(bitop3) {
   arena_free(a);
 }
 
+/* Floats are clamped to 0 and 1, integers to the values of their type. Constants of packed operands
+ * have the type of the operand: the low half is the number, except for integers, where it is f32. */
+TEST(clamped) {
+  Arena *a = arena_new();
+  static const struct {
+    const char *line;
+    uint32_t result; /* v2: 2.5 and -1.5 in f16; v3: the same in bf16; v10: 0x7fff and 0x8000 */
+  } cases[] = {
+      {"v_pk_add_f16 v4, v2, v2 clamp", 0x00003c00},
+      {"v_pk_add_f16 v4, v2, 1.0", 0xbe004300},
+      {"v_pk_add_f16 v4, v2, 1.0 op_sel_hi:[1,0]", 0xb8004300},
+      {"v_pk_add_bf16 v4, v3, v3 clamp", 0x00003f80},
+      {"v_pk_add_bf16 v4, v3, 1.0 op_sel_hi:[1,0]", 0xbf004060},
+      {"v_pk_add_u16 v4, v10, v10", 0x0000fffe},
+      {"v_pk_add_u16 v4, v10, v10 clamp", 0xfffffffe},
+      {"v_pk_add_i16 v4, v10, v10 clamp", 0x80007fff},
+      {"v_pk_sub_i16 v4, v10, 1 op_sel_hi:[1,0] clamp", 0x80007ffe},
+      {"v_pk_sub_u16 v4, 1, v10 op_sel_hi:[0,1] clamp", 0x00000000},
+      {"v_pk_add_u16 v4, v10, 1.0", 0xbf807fff},
+      {"v_fma_mixlo_f16 v4, v2, v2, v2 op_sel_hi:[1,1,1] clamp", 0x77773c00},
+      {"v_add_u32_e64 v4, v10, v10 clamp", 0xffffffff},
+      {"v_add_i32 v4, v10, v10 clamp", 0x80000000},
+      {"v_subrev_u32_e64 v4, v10, 7 clamp", 0},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    static uint32_t out[64][4];
+    const char *error;
+    const char *const lines[] = {"v_mov_b32_e32 v2, 0xbe004100",  "v_mov_b32_e32 v3, 0xbfc04020",
+                                 "v_mov_b32_e32 v10, 0x80007fff", "v_mov_b32_e32 v4, 0x77777777",
+                                 "v_mov_b32_e32 v5, 0",           "v_mov_b32_e32 v6, 0",
+                                 "v_mov_b32_e32 v7, 0",           cases[i].line};
+    CHECK(run_lines(a, "gfx950", lines, 8, out, &error));
+    CHECK_INT(out[63][0], cases[i].result);
+  }
+  arena_free(a);
+}
+
 /* What is not known is an error, with the instruction. */
 TEST(refused) {
   Arena *a = arena_new();
@@ -108,4 +145,4 @@ TEST(refused) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(overlapping_sums) RUN(bitop3) RUN(refused))
+TESTS_MAIN(RUN(overlapping_sums) RUN(bitop3) RUN(clamped) RUN(refused))
