@@ -255,6 +255,17 @@ static IsaCarries carries(const IsaKernel *k, const IsaInstr *i) {
   return computes && i->nd && i->d[0].type != 'C' ? ISA_CARRIES : ISA_USES;
 }
 
+/* Not scalar instructions, those that read or write given lanes, and matrix instructions, which need
+ * all of them. */
+static bool is_by_lane(const IsaInstr *i) {
+  static const char *const lanes[] = {"v_", "ds_", "global_", "buffer_", "scratch_"};
+  const char *name = i->row->name;
+  if (strncmp(name, "v_read", 6) == 0 || strncmp(name, "v_writelane", 11) == 0) return false;
+  for (size_t n = 0; n < WV_LEN(lanes); n++)
+    if (strncmp(name, lanes[n], strlen(lanes[n])) == 0) return i->row->step != isa_matrix_step;
+  return false;
+}
+
 static int fills(const char *name) {
   static const char *const loads[] = {"global_load_", "buffer_load_", "scratch_load_"};
   if (strncmp(name, "ds_", 3) == 0) return ISA_DS + 1;
@@ -270,7 +281,11 @@ static bool modify(Decode *x, IsaInstr *i, const Words *w) {
     if (!isa_modifier(x->arena, i, w->modifier[n], x->k->lanes))
       return x->why = w->modifier[n], false;
   const char *sources = strchr(i->row->types, '=') + 1;
-  for (int n = 0; n < i->ns; n++) settle(&i->s[n], sources[n] == '+' ? i->d[0].type : sources[n]);
+  for (int n = 0; n < i->ns; n++) {
+    char type = sources[n] == '+' ? i->d[0].type : sources[n];
+    if (isa_is_half(type) && i->op_sel >> n & 1) i->s[n].half = 'h';
+    settle(&i->s[n], type);
+  }
   return true;
 }
 
@@ -294,6 +309,7 @@ static bool parse_line(Decode *x, const char *line, IsaInstr *i) {
   if (!widen_all(x, i)) return false;
   note_registers(i);
   i->carries = (uint8_t)carries(x->k, i);
+  i->by_lane = is_by_lane(i);
   i->fills = (uint8_t)fills(i->row->name);
   return i->row->step != isa_matrix_step || isa_matrix_plan(x->arena, x->k, i) ||
          (x->why = "a form of this matrix instruction that is not implemented", false);

@@ -44,7 +44,7 @@ void isa_write_mask(IsaWave *w, const IsaArg *a, uint64_t mask) {
 
 /* ---- one lane of an operand ---- */
 
-static bool is_half(char type) { return type == 'h' || type == 'w' || type == 't'; }
+bool isa_is_half(char type) { return type == 'h' || type == 'w' || type == 't'; }
 static bool is_pair(char type) { return type && strchr("qldPLH", type); }
 
 static uint32_t select_bits(uint32_t v, uint8_t select, bool sext) {
@@ -67,13 +67,11 @@ static uint32_t flush(uint32_t v) { return v & 0x7f800000u ? v : v & 0x80000000u
 
 static bool flushes(const IsaWave *w, char type) { return type == 'f' && !(w->mode >> 4 & 3); }
 
-static uint32_t change(const IsaWave *w, const IsaInstr *i, const IsaArg *a, int arg, int word,
-                       uint32_t v) {
+static uint32_t change(const IsaWave *w, const IsaArg *a, int word, uint32_t v) {
   if (strchr("MpybPLH", a->type)) return v; /* the body does this */
-  bool takes_high = is_half(a->type) && i->op_sel >> arg & 1;
-  if (a->half == 'h' || takes_high) v >>= 16;
+  if (a->half == 'h') v >>= 16;
   if (a->select) v = select_bits(v, a->select, a->sext);
-  uint32_t sign = is_half(a->type) ? 0x8000u : 0x80000000u;
+  uint32_t sign = isa_is_half(a->type) ? 0x8000u : 0x80000000u;
   bool has_sign = !is_pair(a->type) || word == 1;
   if (a->abs && has_sign) v &= ~sign;
   if (a->neg && has_sign) v ^= sign;
@@ -87,7 +85,7 @@ static const uint32_t *repeat(IsaWave *w, const IsaInstr *i, int arg, int word) 
   const IsaArg *a = &i->s[arg];
   uint32_t *to = w->room[arg][word];
   uint32_t v = (uint32_t)(isa_read_scalar(w, a) >> 32 * word);
-  v = change(w, i, a, arg, word, v);
+  v = change(w, a, word, v);
   for (int l = 0; l < ISA_LANES; l++) to[l] = v;
   return to;
 }
@@ -101,7 +99,7 @@ static const uint32_t *prepare(IsaWave *w, const IsaInstr *i, int arg, int word)
   for (int l = 0; l < w->k->lanes; l++) {
     int source = dpp ? dpp->from[l] : l;
     bool there = source >= 0 && (!dpp || dpp->inactive || exec >> source & 1);
-    to[l] = change(w, i, a, arg, word, there ? from[source] : 0);
+    to[l] = change(w, a, word, there ? from[source] : 0);
   }
   return to;
 }
@@ -109,7 +107,7 @@ static const uint32_t *prepare(IsaWave *w, const IsaInstr *i, int arg, int word)
 const uint32_t *isa_lanes(IsaWave *w, const IsaInstr *i, int arg, int word) {
   const IsaArg *a = &i->s[arg];
   if (a->kind != ISA_V) return repeat(w, i, arg, word);
-  bool plain = a->plain && !(arg == 0 && i->dpp) && !(is_half(a->type) && i->op_sel >> arg & 1);
+  bool plain = a->plain && !(arg == 0 && i->dpp);
   if (plain && !flushes(w, a->type)) return w->v[a->index + word];
   return prepare(w, i, arg, word);
 }
@@ -129,12 +127,17 @@ void isa_commit(IsaWave *w, const IsaArg *d, int word, const uint32_t *from, uin
   for (int l = 0; l < w->k->lanes; l++) to[l] = mask >> l & 1 ? from[l] : to[l];
 }
 
+bool isa_keeps_half(const IsaWave *w, const IsaInstr *i, bool *high) {
+  const IsaArg *d = &i->d[0];
+  if (!i->nd || d->kind != ISA_V || i->is_sdwa || !isa_is_half(d->type)) return false;
+  *high = d->half == 'h' || i->op_sel >> i->ns & 1;
+  return *high || d->half == 'l' || w->k->keeps_high;
+}
+
 /* 16 bits into a register whose other half is kept or cleared. */
 static void merge_half(IsaWave *w, const IsaInstr *i, uint32_t *out) {
-  const IsaArg *d = &i->d[0];
-  bool high = d->half == 'h' || (!i->is_sdwa && i->op_sel >> i->ns & 1);
-  bool keeps = high || d->half == 'l' || w->k->keeps_high;
-  const uint32_t *old = w->v[d->index];
+  bool high, keeps = isa_keeps_half(w, i, &high);
+  const uint32_t *old = w->v[i->d[0].index];
   for (int l = 0; keeps && l < w->k->lanes; l++)
     out[l] = high ? out[l] << 16 | (old[l] & 0xffff) : (out[l] & 0xffff) | (old[l] & 0xffff0000u);
 }
@@ -190,7 +193,7 @@ static void finish(IsaWave *w, const IsaInstr *i, uint32_t *lo, uint32_t *hi) {
     for (int l = 0; l < w->k->lanes; l++) lo[l] = flush(lo[l]);
   if (i->d[0].kind != ISA_V) return;
   if (i->is_sdwa) merge_sdwa(w, i, lo);
-  else if (is_half(type)) merge_half(w, i, lo);
+  else merge_half(w, i, lo);
 }
 
 /* Lanes that are written: DPP leaves those alone that have no source, unless they read 0. */

@@ -37,8 +37,8 @@ static IsaMachine *divide(Parts *p, const IsaLaunch *l) {
   for (size_t w = 0; w < n; w++) {
     uint32_t(*v)[ISA_LANES] = part(p, sizeof *v * (l->kernel->is_1250 ? ISA_VGPRS : 512));
     uint8_t *own = part(p, scratch + 8);
-    bool *blank = part(p, sizeof *blank * (scratch / 4 + 1));
-    if (p->at) g.waves[w].v = v, g.waves[w].scratch = own, g.waves[w].blank = blank;
+    uint32_t *unset = part(p, sizeof *unset * (scratch / 4 + 1));
+    if (p->at) g.waves[w].v = v, g.waves[w].scratch = own, g.waves[w].unset = unset;
   }
   if (m) m->group = g;
   return m;
@@ -132,10 +132,10 @@ static void start_wave(IsaGroup *g, int index, const IsaKernel *k) {
   IsaWave *w = &g->waves[index];
   uint32_t(*v)[ISA_LANES] = w->v;
   uint8_t *scratch = w->scratch;
-  bool *blank = w->blank;
+  uint32_t *unset = w->unset;
   memset(w, 0, offsetof(IsaWave, room));
-  w->v = v, w->scratch = scratch, w->blank = blank, w->k = k, w->group = g, w->index = index;
-  memset(blank, true, sizeof *blank * ((size_t)k->image.private_bytes * (size_t)k->lanes / 4));
+  w->v = v, w->scratch = scratch, w->unset = unset, w->k = k, w->group = g, w->index = index;
+  memset(unset, 0xff, (size_t)k->image.private_bytes * (size_t)k->lanes / 4 * sizeof *unset);
   for (int c = 0; c < ISA_COUNTERS; c++) w->done[c].by = -1;
   w->mode = k->image.rsrc1 >> 12 & 0xff;
   int next = 0;

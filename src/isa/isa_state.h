@@ -130,6 +130,7 @@ struct IsaInstr {
   int target; /* of a branch: the index of an instruction; -1: none */
   uint64_t pc, next_pc;
   uint8_t carries; /* IsaCarries */
+  bool by_lane;    /* does nothing in lanes that do not execute */
   uint8_t msb;     /* the upper bits of VGPRs, see isa_decode.c */
   uint8_t fills;   /* the counter of a load, plus one; 0: not a load that completes in order */
   bool clamp, offen, idxen, lds, returns, gds;
@@ -212,8 +213,8 @@ typedef enum IsaReg { ISA_NEVER, ISA_READY, ISA_PENDING } IsaReg;
 typedef struct IsaPending {
   uint32_t number; /* of the operation, counted by its counter from 1 */
   uint8_t counter;
-  bool is_blank; /* what it loads was never written */
-  uint32_t at;   /* index of the instruction */
+  uint32_t unset; /* bits that it loads and that were never written */
+  uint32_t at;    /* index of the instruction */
 } IsaPending;
 
 /* ---- waves and workgroups ---- */
@@ -258,8 +259,8 @@ struct IsaWave {
   uint32_t nsignals;
   IsaUpdate updates[2]; /* of the last even and odd epoch */
   uint64_t executed;
-  uint8_t *scratch;                      /* private memory, lane by lane */
-  bool *blank;                           /* words of it, lane by lane, that hold nothing yet */
+  uint8_t *scratch; /* private memory, lane by lane */
+  uint32_t *unset;  /* bits of its words, lane by lane, that were never written */
   uint32_t room[ISA_ARGS][2][ISA_LANES]; /* operands that are not plain registers */
   uint32_t out[2][2][ISA_LANES];
 };
@@ -360,6 +361,9 @@ uint64_t isa_read_mask(const IsaWave *w, const IsaArg *a);
 void isa_write_mask(IsaWave *w, const IsaArg *a, uint64_t mask);
 /* Word `word` of a vector operand, for all lanes. */
 const uint32_t *isa_lanes(IsaWave *w, const IsaInstr *i, int arg, int word);
+bool isa_is_half(char type); /* 16 bits of a register */
+/* Whether the result is a half of a VGPR whose other half is kept. */
+bool isa_keeps_half(const IsaWave *w, const IsaInstr *i, bool *high);
 /* Writes the lanes of `mask`. */
 void isa_commit(IsaWave *w, const IsaArg *d, int word, const uint32_t *from, uint64_t mask);
 void isa_vector_step(IsaWave *w, const IsaInstr *i);
@@ -385,6 +389,7 @@ static inline bool isa_is_done(const IsaWave *w, const IsaDone *d, uint32_t numb
 
 /* The bits of a result that depend on what was never written; before the instruction. */
 uint64_t isa_unset_result(const IsaWave *w, const IsaInstr *i);
+uint32_t isa_unset_word(const IsaWave *w, int r); /* the bits of a register */
 void isa_unset_set(IsaWave *w, const IsaInstr *i,
                    uint64_t bits); /* after its registers are ready */
 

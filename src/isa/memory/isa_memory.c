@@ -97,9 +97,13 @@ static void load_lane(IsaWave *w, const IsaInstr *i, int lane, const uint8_t *fr
   else *to = v;
 }
 
+static bool takes_high(const IsaInstr *i, const IsaArg *data) {
+  return i->row->param[2] == PART_HIGH || data->half == 'h';
+}
+
 static void store_lane(IsaWave *w, const IsaInstr *i, const IsaArg *from, int lane, uint8_t *to) {
   int bytes = bytes_of(i);
-  bool high = i->row->param[2] == PART_HIGH || from->half == 'h';
+  bool high = takes_high(i, from);
   for (int n = 0; n < bytes; n += 4) {
     uint32_t v = w->v[from->index + n / 4][lane] >> (high ? 16 : 0);
     memcpy(to + n, &v, bytes - n < 4 ? (size_t)bytes : 4);
@@ -328,20 +332,31 @@ static uint64_t scratch_offset(const IsaWave *w, const IsaInstr *i, const IsaArg
   return at;
 }
 
-/* Whether word `word` of an access is blank, in a lane. */
-static bool *blank_at(IsaWave *w, int lane, uint64_t at, int word) {
+/* The bits of word `word` of an access that were never written, in a lane. */
+static uint32_t *unset_at(IsaWave *w, int lane, uint64_t at, int word) {
   uint64_t size = w->k->image.private_bytes / 4 * 4;
-  return &w->blank[((uint64_t)lane * size + at) / 4 + (uint64_t)word];
+  return &w->unset[((uint64_t)lane * size + at) / 4 + (uint64_t)word];
 }
 
-/* A register holds nothing if no lane has loaded something. */
-static void note_blanks(IsaWave *w, const IsaInstr *i, const uint64_t at[ISA_LANES]) {
-  for (int word = 0; word < bytes_of(i) / 4; word++) {
-    bool blank = true;
+/* A register has a bit if a lane has loaded it. */
+static void load_unset(IsaWave *w, const IsaInstr *i, const uint64_t at[ISA_LANES]) {
+  for (int word = 0; isa_exec(w) && word < bytes_of(i) / 4; word++) {
+    uint32_t unset = UINT32_MAX;
     for (int l = 0; l < w->k->lanes; l++)
-      if (isa_exec(w) >> l & 1) blank &= *blank_at(w, l, at[l], word);
-    w->pending[i->d[0].index + word].is_blank = blank;
+      if (isa_exec(w) >> l & 1) unset &= *unset_at(w, l, at[l], word);
+    w->pending[i->d[0].index + word].unset = unset;
   }
+}
+
+static void store_unset(IsaWave *w, const IsaInstr *i, int lane, uint64_t at) {
+  const IsaArg *from = &i->s[1];
+  for (int word = 0; word < bytes_of(i) / 4; word++)
+    *unset_at(w, lane, at, word) = isa_unset_word(w, from->index + word);
+  if (bytes_of(i) >= 4) return;
+  uint32_t mask = (1u << 8 * bytes_of(i)) - 1, *to = unset_at(w, lane, at, 0);
+  uint32_t bits = isa_unset_word(w, from->index) >> (takes_high(i, from) ? 16 : 0);
+  int shift = 8 * (int)(at % 4);
+  *to = (*to & ~(mask << shift)) | (bits & mask) << shift;
 }
 
 static void step_scratch_load(IsaWave *w, const IsaInstr *i) {
@@ -354,7 +369,7 @@ static void step_scratch_load(IsaWave *w, const IsaInstr *i) {
     load_lane(w, i, l, from);
   }
   fill_loaded(w, i, isa_issue(w, ISA_LOADS));
-  note_blanks(w, i, at);
+  load_unset(w, i, at);
 }
 
 static bool has_address(IsaWave *w, const IsaArg *v) {
@@ -372,8 +387,7 @@ static void step_scratch_store(IsaWave *w, const IsaInstr *i) {
     uint8_t *to = scratch_at(w, l, at, (uint32_t)bytes_of(i));
     if (!to) return;
     store_lane(w, i, &i->s[1], l, to);
-    for (int word = 0; word < (bytes_of(i) + 3) / 4; word++)
-      *blank_at(w, l, at, word) = w->reg[i->s[1].index + word] == ISA_NEVER;
+    store_unset(w, i, l, at);
   }
   isa_issue(w, isa_store_counter(w));
 }

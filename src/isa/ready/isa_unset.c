@@ -3,17 +3,19 @@
  * Compilers copy and combine registers of which only a part is used later. A result that depends on
  * what was never written counts as never written itself; it is an error where it is used as an
  * address, stored or compared. Bits of logic depend on the same bits, except where the other operand
- * decides: LLVM merges masks of lanes as `(old & ~exec) | (new & exec)`, although nobody may have
- * written `old`. Bits of sums and products depend on lower bits, too, and shifts move them: LLVM
- * computes in 64 bits, with an upper word that nobody has written, what it uses 36 bits of. Of other
- * operations, all of the result depends on all of the operands. Packed operands name their words. */
+ * decides: LLVM merges masks of lanes as `(old & ~exec) | (new & exec)` even if `old` was never
+ * written. Bits of sums and products depend on lower bits, too, and shifts move them: LLVM
+ * computes in 64 bits, with an upper word that was never written, what it uses 36 bits of. A choice
+ * depends on what is chosen. Of other operations, all of the result depends on all of the operands.
+ * Packed operands name their words or halves. */
 #include <string.h>
 
+#include "isa/isa_number.h"
 #include "isa/isa_state.h"
 
 #define ALL UINT64_MAX
 
-static uint64_t unset_word(const IsaWave *w, int r) {
+uint32_t isa_unset_word(const IsaWave *w, int r) {
   return w->reg[r] == ISA_NEVER ? ~w->written[r] : 0;
 }
 
@@ -22,9 +24,11 @@ static uint64_t unset_word(const IsaWave *w, int r) {
 static uint64_t unset(const IsaWave *w, const IsaArg *a) {
   int r = a->index + (a->kind == ISA_S ? ISA_VGPRS : 0);
   if (a->kind != ISA_V && (a->kind != ISA_S || a->index >= ISA_GENERAL)) return 0;
-  uint64_t bits = unset_word(w, r) | (a->count > 1 ? unset_word(w, r + 1) << 32 : 0);
+  uint64_t bits =
+      isa_unset_word(w, r) | (a->count > 1 ? (uint64_t)isa_unset_word(w, r + 1) << 32 : 0);
   if (a->type == 'C') return bits & isa_exec(w) ? ALL : 0;
-  return a->half == 'h' ? bits >> 16 : bits;
+  if (a->half == 'h') bits >>= 16;
+  return isa_is_half(a->type) ? bits & 0xffff : bits;
 }
 
 /* Bits that may be 1: not those that are known to be 0 in every lane. */
@@ -66,6 +70,40 @@ static uint64_t of_and_not(const IsaWave *w, const IsaInstr *i) {
 static uint64_t of_or(const IsaWave *w, const IsaInstr *i) {
   const IsaArg *a = &i->s[0], *b = &i->s[1];
   return (unset(w, a) & zeros(w, b)) | (unset(w, b) & zeros(w, a));
+}
+
+static uint64_t of_or_not(const IsaWave *w, const IsaInstr *i) {
+  const IsaArg *a = &i->s[0], *b = &i->s[1];
+  return (unset(w, a) & ones(w, b)) | (unset(w, b) & zeros(w, a));
+}
+
+static uint64_t of_and_or(const IsaWave *w, const IsaInstr *i) {
+  return of_and(w, i) | unset(w, &i->s[2]);
+}
+
+/* The first operand says for each bit whether it is one of the second or of the third. */
+static uint64_t of_insertion(const IsaWave *w, const IsaInstr *i) {
+  const IsaArg *by = &i->s[0];
+  return unset(w, by) | (unset(w, &i->s[1]) & ones(w, by)) | (unset(w, &i->s[2]) & zeros(w, by));
+}
+
+/* Each byte of the third operand names a byte of the other two; 12 and above are constants. */
+static uint64_t of_bytes(const IsaWave *w, const IsaInstr *i) {
+  if (i->s[2].kind == ISA_V || unset(w, &i->s[2])) return all_bits(w, i);
+  uint32_t select = (uint32_t)isa_read_scalar(w, &i->s[2]);
+  for (int n = 0; n < 32; n += 8)
+    if ((select >> n & 0xff) > 12) select = (select & ~(0xffu << n)) | 12u << n;
+  return isa_perm((uint32_t)unset(w, &i->s[0]), (uint32_t)unset(w, &i->s[1]), select);
+}
+
+static uint64_t of_lane_choice(const IsaWave *w, const IsaInstr *i) {
+  uint64_t exec = isa_exec(w), mask = isa_read_mask(w, &i->s[2]);
+  return unset(w, &i->s[2]) | (exec & ~mask ? unset(w, &i->s[0]) : 0) |
+         (exec & mask ? unset(w, &i->s[1]) : 0);
+}
+
+static uint64_t of_choice(const IsaWave *w, const IsaInstr *i) {
+  return unset(w, &i->s[w->scc ? 0 : 1]);
 }
 
 /* The result is EXEC as it was; EXEC keeps lanes that the operand has, too. */
@@ -132,6 +170,9 @@ static const struct {
     {"s_and_saveexec_", of_saved},
     {"s_andn2_b", of_and_not},
     {"s_or_b", of_or},
+    {"s_orn2_b", of_or_not},
+    {"s_nand_b", of_and},
+    {"s_nor_b", of_or},
     {"v_or_b", of_or},
     {"v_add", of_sum},
     {"v_sub", of_sum},
@@ -139,14 +180,15 @@ static const struct {
     {"v_mul_u32_u24", of_sum},
     {"v_mad_u", of_sum},
     {"v_mad_i", of_sum},
-    {"v_and_or_", same_bits},
+    {"v_and_or_", of_and_or},
     {"v_or", same_bits},
     {"v_xor_", same_bits},
     {"v_xad_", of_sum},
     {"v_not_", same_bits},
     {"v_mov_", same_bits},
-    {"v_cndmask_", same_bits},
-    {"v_bfi_", same_bits},
+    {"v_cndmask_", of_lane_choice},
+    {"v_bfi_", of_insertion},
+    {"v_perm_", of_bytes},
     {"v_accvgpr_", same_bits},
     {"v_read", same_bits},
     {"s_add", of_sum},
@@ -158,7 +200,7 @@ static const struct {
     {"s_xor", same_bits},
     {"s_not", same_bits},
     {"s_mov", same_bits},
-    {"s_cselect", same_bits},
+    {"s_cselect", of_choice},
 };
 
 static Rule *rule_of(const IsaInstr *i) {
@@ -203,10 +245,34 @@ static uint64_t of_packed(const IsaWave *w, const IsaInstr *i) {
   return bits;
 }
 
+/* Two halves of 16 bits. */
+static bool is_halves(const IsaInstr *i) {
+  return i->nd && i->d[0].type && strchr("pyb", i->d[0].type);
+}
+
+static uint64_t of_halves(const IsaWave *w, const IsaInstr *i) {
+  uint64_t bits = 0;
+  for (int n = 0; n < i->ns; n++) {
+    uint64_t own = unset(w, &i->s[n]);
+    if (own >> (i->op_sel >> n & 1 ? 16 : 0) & 0xffff) bits |= 0xffff;
+    if (own >> (i->op_sel_hi >> n & 1 ? 16 : 0) & 0xffff) bits |= 0xffff0000;
+  }
+  return bits;
+}
+
 /* ---- results ---- */
 
+/* What is written is half of a register: the other one is as it was. */
+static uint64_t beside(const IsaWave *w, const IsaInstr *i, uint64_t bits) {
+  bool high, keeps = isa_keeps_half(w, i, &high);
+  if (!keeps) return isa_is_half(i->d[0].type) && !i->is_sdwa ? bits & 0xffff : bits;
+  uint64_t old = isa_unset_word(w, i->d[0].index);
+  return high ? (bits & 0xffff) << 16 | (old & 0xffff) : (bits & 0xffff) | (old & 0xffff0000);
+}
+
 uint64_t isa_unset_result(const IsaWave *w, const IsaInstr *i) {
-  return is_packed(i) ? of_packed(w, i) : rule_of(i)(w, i);
+  if (is_packed(i)) return of_packed(w, i);
+  return is_halves(i) ? of_halves(w, i) : beside(w, i, rule_of(i)(w, i));
 }
 
 void isa_unset_set(IsaWave *w, const IsaInstr *i, uint64_t bits) {

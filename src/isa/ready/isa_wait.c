@@ -53,8 +53,8 @@ static bool settle(IsaWave *w, int r) {
   const IsaPending *p = &w->pending[r];
   char name[16];
   if (isa_is_done(w, &w->done[p->counter], p->number)) {
-    w->reg[r] = p->is_blank ? ISA_NEVER : ISA_READY;
-    w->written[r] = 0;
+    w->reg[r] = p->unset ? ISA_NEVER : ISA_READY;
+    w->written[r] = ~p->unset;
     return true;
   }
   const IsaInstr *load = &w->k->code[p->at];
@@ -64,11 +64,14 @@ static bool settle(IsaWave *w, int r) {
   return false;
 }
 
+/* No lane executes the instruction. */
+static bool is_idle(const IsaWave *w, const IsaInstr *i) { return i->by_lane && !isa_exec(w); }
+
 static bool check_read(IsaWave *w, const IsaInstr *i, int r, bool *unset) {
   char name[16];
   if (w->reg[r] == ISA_PENDING && !settle(w, r)) return false;
   if (w->reg[r] == ISA_READY) return true;
-  if (i->carries) return *unset = true;
+  if (i->carries || is_idle(w, i)) return *unset = true;
   isa_fault(w, ISA_UNSET, -1, "%s is used, but was never written",
             register_name(!w->k->is_1250, r, name, sizeof name));
   return false;
@@ -91,6 +94,18 @@ static bool write_all(IsaWave *w, const IsaInstr *i) {
   return true;
 }
 
+/* Masks of lanes are written although no lane executes: they are 0 then. */
+static bool write_masks(IsaWave *w, const IsaInstr *i) {
+  for (int n = 0; n < i->nwrites; n++) {
+    const IsaSpan *s = &i->writes[n];
+    for (int r = s->first; r < s->first + s->count && s->first >= ISA_VGPRS; r++) {
+      if (w->reg[r] == ISA_PENDING && !may_overwrite(w, i, r)) return false;
+      w->reg[r] = ISA_READY;
+    }
+  }
+  return true;
+}
+
 bool isa_ready(IsaWave *w, const IsaInstr *i) {
   bool unset = false;
   for (int n = 0; n < i->nreads; n++) {
@@ -99,6 +114,7 @@ bool isa_ready(IsaWave *w, const IsaInstr *i) {
       if (WV_UNLIKELY(w->reg[r] != ISA_READY) && !check_read(w, i, r, &unset)) return false;
   }
   if (WV_LIKELY(!unset)) return write_all(w, i);
+  if (is_idle(w, i)) return write_masks(w, i);
   uint64_t own = isa_unset_result(w, i), other = i->other ? isa_unset_result(w, i->other) : 0;
   if (!write_all(w, i)) return false;
   isa_unset_set(w, i, own);
