@@ -12,7 +12,8 @@ a machine. It is computed in NumPy on whole padded tensors, and then in up to fi
     sim     by the simulator lane by lane with all its checks; loops are proved to be in order
     cpu     by machine code for this CPU, if there is a libLLVM
     lanes   by machine code of the machine's lane program, if there is a libLLVM
-    emu     by machine code of an AMD GPU, executed here: every third case, if its tiles are small
+    emu     by machine code of an AMD GPU, executed here: every third case and those with scaled
+            products, if their tiles are small
 
 Reductions and matmuls have ragged edges, and operands with arbitrary padding: NumPy uses only
 elements that exist, whatever the tiles are.
@@ -32,6 +33,7 @@ Results are written, also to tensors with dimensions that they lack, or combined
 atomically, by name or at indices from a table; often all lanes hold the value that is added.
 
 Numbers are small integers, so that sums are exact in any order and results must be equal.
+Some arithmetic is done in f16, bf16 or i16, and some integers saturate.
 Some kernels add the number of a thread and subtract it again: that makes threads observable, and
 the declared waves run as written. Some have tiles for instructions of several waves, of all widths
 and divided in all ways; operands of matmuls are stored in any order, or their rows are gathered

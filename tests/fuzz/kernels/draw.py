@@ -5,7 +5,8 @@ from .draw_flow import branch, observe, some_groups
 from .draw_stores import store
 from .draw_sums import accumulate, combine, multiply, place_of_best, product, reduce, scan, some_sums
 from .draw_tables import gather, rename
-from .draw_values import binary, bits, broadcast, cast, index, inline, limits, mixed, rounded, select
+from .draw_values import binary, bits, broadcast, cast, difference, index, inline, limits, mixed, narrow, rounded
+from .draw_values import saturated, select
 from .draw_while import repeat
 from .pins import draw_pins
 from .text import text_of
@@ -111,6 +112,7 @@ def claim(case):
 def statements(case):
     kinds = [binary, binary, select, cast, index, broadcast]
     kinds += [bits, limits, mixed, rounded, inline, branch, gather, rename, repeat]
+    kinds += [narrow, difference, saturated]
     kinds += [reduce, reduce, product, accumulate, some_groups, scan, some_sums, multiply, place_of_best, combine]
     if case.r.random() < 0.25:
         kinds += [observe] * 3

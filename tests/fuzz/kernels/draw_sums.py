@@ -257,7 +257,7 @@ def product(case, into):
     if case.r.random() < 0.3:
         y = spoil(case, body, y)
     new = case.fresh(("M", "N"), large, most)
-    scaled = small == "f16" and case.r.random() < 0.25
+    scaled = small == "f16" and case.r.random() < 0.5
     plain = Statement(
         new,
         [x, y, acc],

@@ -91,6 +91,65 @@ def binary(case, into):
     case.add(into, Statement(out, [a, b], f"@out = {op} @0, @1", lambda env, at, x, y: fn(x, y)))
 
 
+def narrow(case, into):
+    """Arithmetic on elements of two bytes, of which GPUs compute two at a time. NumPy has no bf16: nothing of
+    that type is read or written."""
+    r = case.r
+    a = pick(case, into, dtype=r.choice(("i32", "f32")), most=7)
+    b, c = (pick(case, into, a.dims, a.dtype, 7) for _ in range(2))
+    first, second = r.choice(list(BINARY)), r.choice([op for op in BINARY if op != "mul"])
+    out = case.fresh(a.dims, a.dtype, 7 * 7 + 7)
+    kind = f"tile<{', '.join(a.dims)}, {r.choice(('bf16', 'bf16', 'f16', 'i16'))}>"
+    text = f"""@outx = cast @0 : {kind}
+@outy = cast @1 : {kind}
+@outz = cast @2 : {kind}
+@outf = {first} @outx, @outy
+@outs = {second} @outf, @outz
+@out = cast @outs : {out.type()}"""
+    compute = lambda env, at, x, y, z: BINARY[second](BINARY[first](x, y), z)  # noqa: E731
+    case.add(into, Statement(out, [a, b, c], text, compute))
+
+
+def difference(case, into):
+    """How much a number is above another one, or 0: LLVM subtracts with saturation."""
+    a = pick(case, into, dtype=case.r.choice(("u32", "u8", "i16", "i32")))
+    b = pick(case, into, a.dims, a.dtype)
+    if a.most + b.most > EXACT[a.dtype]:
+        return
+    out = case.fresh(a.dims, a.dtype, a.most + b.most)
+    text = "@outm = maximum @0, @1\n@out = sub @outm, @1"
+    case.add(into, Statement(out, [a, b], text, lambda env, at, x, y: np.maximum(x, y) - y))
+
+
+def saturated(case, into):
+    """A sum of i32 that is limited to what a smaller type holds; the upper bits of it."""
+    dtype, factor, by = case.r.choice((("i16", 6000, 8), ("u8", 80, 4)))
+    a = pick(case, into, dtype=dtype, most=SMALL[dtype])
+    b = pick(case, into, a.dims, dtype, SMALL[dtype])
+    least, most = np.iinfo(NUMPY[dtype]).min, np.iinfo(NUMPY[dtype]).max
+    out = case.fresh(a.dims, dtype, (int(most) + 1) >> by)
+    wide = f"tile<{', '.join(a.dims)}, i32>"
+    text = f"""@outf = scalar {factor} : {dtype}
+@outx = mul @0, @outf
+@outy = mul @1, @outf
+@outw = cast @outx : {wide}
+@outv = cast @outy : {wide}
+@outs = add @outw, @outv
+@outl = scalar {least} : i32
+@outm = scalar {most} : i32
+@outg = maximum @outs, @outl
+@outn = minimum @outg, @outm
+@outc = cast @outn : {out.type()}
+@outb = scalar {by} : {dtype}
+@out = shr @outc, @outb"""
+
+    def compute(env, at, x, y):
+        x, y = x.astype(np.int32) * factor, y.astype(np.int32) * factor
+        return np.clip(x + y, least, most).astype(NUMPY[dtype]) >> NUMPY[dtype](by)
+
+    case.add(into, Statement(out, [a, b], text, compute))
+
+
 def mixed(case, into):
     """Half a round of Philox: the upper half of a product of words, xored with another word."""
     a = pick(case, into, None, "u32")
