@@ -1,0 +1,155 @@
+"""Predicted and measured loops of kernels on the GPU of this machine.
+
+    bench_timeline.py [--only WORD] [--target sm_90a] [--json FILE] [--ops] [--repeat N]
+
+For each kernel: cycles per iteration as predicted and as measured (kernel.timeline), the share of
+ops whose times agree within 15 %, what stamps add to an iteration, and the op that disagrees most.
+Only ops that take at least 5 % of an iteration count. `--ops` prints whole timelines. `--target
+sim:sm_90a` runs the same on the simulator, which counts instructions: that tests this script, and
+says nothing about time.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+
+import numpy as np
+
+import gpu_kernels as kernels
+
+NEAR, LEAST = 0.15, 0.05  # ops that agree; the share of an iteration from which an op counts
+
+
+def tensors(target, shapes):
+    """Random f16 operands, and zeros of f32 for the last."""
+    rng = np.random.default_rng(1)
+    arrays = [(rng.integers(-8, 9, s) / 16).astype("f2") for s in shapes[:-1]]
+    arrays.append(np.zeros(shapes[-1], "f4"))
+    if ":" in target:
+        return arrays
+    import torch
+
+    return [torch.from_numpy(a).cuda() for a in arrays]
+
+
+def gemm(m, n, k, tile, waves, unit, **options):
+    def make(target):
+        return kernels.gemm(m, n, k, tile, waves, unit, target, **options)
+
+    return make, [(m, k), (n, k), (m, n)]
+
+
+def attention(heads, length, depth, tile, waves, unit):
+    def make(target):
+        return kernels.attention(heads, length, length, depth, tile, waves, unit, target)
+
+    return make, [(heads, length, depth)] * 4
+
+
+def convolution(n, h, c, nf):
+    def make(target):
+        return kernels.convolution(n, h, h, c, 3, 3, nf, target=target)
+
+    return make, [(n, h, h, c), (3, 3, c, nf), (n, h - 2, h - 2, nf)]
+
+
+SYNC, WGMMA = kernels.SYNC, kernels.WGMMA
+CASES = {
+    "gemm mma.sync 128x128x64": gemm(2048, 2048, 2048, (128, 128, 64), (2, 2), SYNC),
+    "gemm mma.sync 64x64x32": gemm(2048, 2048, 2048, (64, 64, 32), (2, 2), SYNC),
+    "gemm mma.sync 128x128x32, 1 slot": gemm(
+        2048, 2048, 2048, (128, 128, 32), (2, 2), SYNC, multi_buffer_count=1
+    ),
+    "gemm mma.sync 128x128x32, 2 slots": gemm(
+        2048, 2048, 2048, (128, 128, 32), (2, 2), SYNC, multi_buffer_count=2
+    ),
+    "gemm mma.sync 128x128x64, cp.async": gemm(
+        2048, 2048, 2048, (128, 128, 64), (2, 2), SYNC, use_global_to_shared=False
+    ),
+    "gemm wgmma 128x128x64": gemm(2048, 2048, 2048, (128, 128, 64), (2, 1), WGMMA),
+    "gemm wgmma 128x256x64": gemm(2048, 2048, 2048, (128, 256, 64), (2, 1), WGMMA),
+    "gemm wgmma 64x128x128": gemm(2048, 2048, 4096, (64, 128, 128), (1, 1), WGMMA),
+    "gemm wgmma 128x128x64, 2 slots": gemm(
+        2048, 2048, 2048, (128, 128, 64), (2, 1), WGMMA, multi_buffer_count=2
+    ),
+    "attention mma.sync d64": attention(32, 2048, 64, (128, 64), 4, SYNC),
+    "attention mma.sync d128": attention(32, 2048, 128, (64, 64), 4, SYNC),
+    "attention wgmma d64": attention(32, 2048, 64, (128, 64), 2, WGMMA),
+    "attention wgmma d128": attention(32, 2048, 128, (128, 128), 2, WGMMA),
+    "convolution 16x58x58x128": convolution(16, 58, 128, 128),
+}
+
+
+def measure(make, shapes, target, repeat=5):
+    """The first loop of the median run, by its interval; None if no loop was measured."""
+    kernel, arguments = make(target), tensors(target, shapes)
+    runs = [kernel.timeline(*arguments) for _ in range(repeat)]
+    loops = [(run.data["loops"], run) for run in runs]
+    measured = sorted(((l[0]["measured"], n) for n, (l, _) in enumerate(loops) if l))
+    if not measured:
+        return None, None
+    loop, run = loops[measured[len(measured) // 2][1]]
+    return loop[0], run
+
+
+def agreement(loop):
+    """The share of ops that agree, and the one that disagrees most with its difference."""
+    counted = [
+        op
+        for op in loop["ops"]
+        if max(op["predicted"], op["measured"]) >= LEAST * max(loop["predicted"], loop["measured"])
+    ]
+    near = [op for op in counted if abs(op["measured"] - op["predicted"]) <= NEAR * op["predicted"]]
+    worst = max(counted, key=lambda op: abs(op["measured"] - op["predicted"]), default=None)
+    return (len(near) / len(counted) if counted else 0), worst
+
+
+def show(name, loop):
+    share, worst = agreement(loop)
+    ratio = loop["measured"] / loop["predicted"]
+    stamps = 100 * (loop["with_stamps"] / loop["measured"] - 1) if loop["measured"] else 0
+    word = f"{worst['name']} {worst['predicted']} -> {worst['measured']:.0f}" if worst else ""
+    times = f"{loop['predicted']:9} {loop['measured']:9.0f} {ratio:6.2f}"
+    print(f"{name:36} {times} {100 * share:5.0f} % {stamps:7.1f} %  {word}", flush=True)
+    return {"kernel": name, "ratio": ratio, "ops_near": share, **loop}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--json")
+    parser.add_argument("--ops", action="store_true")
+    parser.add_argument("--repeat", type=int, default=5)
+    given = parser.parse_args()
+    rows, failed = [], 0
+    heads = f"{'predicted':>9} {'measured':>9} {'ratio':>6} {'ops':>7} {'stamps':>9}"
+    print(f"{'kernel':36} {heads}  worst op")
+    for name, (make, shapes) in CASES.items():
+        if given.only not in name:
+            continue
+        try:
+            loop, run = measure(make, shapes, given.target, given.repeat)
+        except Exception as error:  # the others are still measured
+            failed += 1
+            print(f"{name:36} FAILED {str(error).splitlines()[0][:90]}", flush=True)
+            continue
+        if loop is None:
+            print(f"{name:36} no loop was measured", flush=True)
+            continue
+        rows.append(show(name, loop))
+        if given.ops:
+            print(run)
+    if rows:
+        off = statistics.median(abs(row["ratio"] - 1) for row in rows)
+        within = sum(abs(row["ratio"] - 1) <= 0.05 for row in rows)
+        print(f"{len(rows)} loops, {within} within 5 %, median difference {100 * off:.0f} %")
+    if given.json:
+        with open(given.json, "w") as file:
+            json.dump(rows, file, indent=1)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
