@@ -32,8 +32,8 @@ KERNELS = os.path.join(ROOT, "tests/fuzz/fuzz_kernels.py")
 MISUSE = os.path.join(ROOT, "tests/fuzz/fuzz_python.py")
 ROUND = 60  # seconds that a process of the kernel fuzzer runs
 COUNTS = {"fuzz_sym": 10000, "fuzz_parse": 2000, "fuzz_passes": 500, "fuzz_faults": 30,
-          "fuzz_calls": 5000, "fuzz_cache": 200000, "fuzz_amd": 20000, "fuzz_numbers": 2000,
-          "fuzz_python": 400}  # of one process  # fmt: skip
+          "fuzz_calls": 5000, "fuzz_orders": 50, "fuzz_cache": 200000, "fuzz_amd": 20000,
+          "fuzz_numbers": 2000, "fuzz_python": 400}  # of one process  # fmt: skip
 ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there is one per core
 SPARE = 20  # seconds before the end in which no process is started: the running ones must finish
 HANG = 600  # seconds after which a process is a finding

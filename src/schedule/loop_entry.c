@@ -45,10 +45,9 @@ static void add_orders(LoopEntry *e) {
 /* The first iteration in which the wait covers a group that was closed before the loop; -1: none of
  * those that are looked at. */
 static int waited_in(const LoopEntry *e, const LoopWait *wait, const LoopFlight *f) {
-  int left = (int)op_attr(wait->op, ATTR_pending)->integer;
   for (int i = 0; i < e->iterations; i++) {
     int closed = e->entry->groups + i * e->body->groups + wait->closed;
-    if (f->group < 0 ? !left : f->group + 1 + left <= closed) return i;
+    if (f->group < 0 ? !wait->left : f->group + 1 + wait->left <= closed) return i;
   }
   return -1;
 }
@@ -56,7 +55,8 @@ static int waited_in(const LoopEntry *e, const LoopWait *wait, const LoopFlight 
 static void await_groups(LoopEntry *e, const LoopWait *wait) {
   for (int i = 0; i < e->entry->copies.n; i++) {
     const LoopFlight *f = &e->entry->copies.at[i];
-    int at = copy_barriers(f->op) ? -1 : waited_in(e, wait, f);
+    bool other = copy_barriers(f->op) || (wait->silent && f->published);
+    int at = other ? -1 : waited_in(e, wait, f);
     for (int w = 0; at >= 0 && w < LOOP_WAVES; w++)
       if (f->done[w] >= 0) add_edge(e, f->done[w], event_at(e, wait->event[w], at));
   }
@@ -92,8 +92,8 @@ LoopEntry *loop_entry(Arena *a, Kernel *k, const LoopGraph *entry, const LoopGra
   e->n = entry->events.n + iterations * body->events.n;
   add_orders(e);
   for (int i = 0; i < body->waits.n; i++)
-    if (body->waits.at[i].op->kind == OP_async_wait) await_groups(e, &body->waits.at[i]);
-    else await_phases(e, &body->waits.at[i]);
+    if (body->waits.at[i].phases) await_phases(e, &body->waits.at[i]);
+    else await_groups(e, &body->waits.at[i]);
   link_edges(e);
   e->reached = ARENA_ARRAY(a, bool, e->n + 1), e->stack = ARENA_ARRAY(a, int, e->n + 1);
   e->reached_from = -1;

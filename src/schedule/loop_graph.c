@@ -113,21 +113,21 @@ static bool is_past_end(const Build *b, const Op *op, int number) {
 
 /* ---- waits ---- */
 
-static void add_wait(Build *b, const Op *op) {
-  add_each(b, op, LOOP_STARTS);
-  LoopWait wait = {op, {b->g->last[0], b->g->last[1]}, b->g->groups};
+static void add_wait(Build *b, LoopWait wait) {
+  add_each(b, wait.op, wait.added || wait.phases ? LOOP_WAITS : LOOP_STARTS);
+  memcpy(wait.event, b->g->last, sizeof wait.event);
+  wait.closed = b->g->groups;
   vec_push(b->arena, &b->g->waits, wait);
 }
 
 /* Groups of one thread end in order; every iteration closes the same number. */
 static void await_groups(Build *b, const LoopWait *wait) {
-  int left = (int)op_attr(wait->op, ATTR_pending)->integer;
   for (int i = 0; i < b->g->copies.n; i++) {
     const LoopFlight *f = &b->g->copies.at[i];
-    if (copy_barriers(f->op)) continue;
-    int behind = f->group + left + 1 - wait->closed;
+    if (copy_barriers(f->op) || (wait->silent && f->published)) continue;
+    int behind = f->group + wait->left + 1 - wait->closed;
     if (f->group >= 0 && b->g->groups) await_own(b, f, wait->event, ceil_div(behind, b->g->groups));
-    if (f->group < 0 && !left)
+    if (f->group < 0 && !wait->left)
       await_own(b, f, wait->event, op_comes_before(f->op, wait->op) ? 0 : 1);
   }
 }
@@ -190,8 +190,8 @@ static void await_phase(Build *b, const LoopWait *wait) {
 /* Waits refer to copies of earlier iterations, which may come after them in the body. */
 static void add_waits(Build *b) {
   for (int i = 0; i < b->g->waits.n; i++)
-    if (b->g->waits.at[i].op->kind == OP_async_wait) await_groups(b, &b->g->waits.at[i]);
-    else await_phase(b, &b->g->waits.at[i]);
+    if (b->g->waits.at[i].phases) await_phase(b, &b->g->waits.at[i]);
+    else await_groups(b, &b->g->waits.at[i]);
 }
 
 /* ---- products ---- */
@@ -262,6 +262,16 @@ static void add_accesses(Build *b, const Op *op, const int *begins, const int *e
     if (b->m->uses.at[i].op == op) add_access(b, &b->m->uses.at[i], begins, ends);
 }
 
+/* Whether a product reads what the copy fills from shared memory. */
+static bool feeds_product(const Build *b, const Op *copy) {
+  const Value *filled = copy->args[1];
+  for (int i = 0; i < b->m->uses.n; i++) {
+    const MemoryUse *u = &b->m->uses.at[i];
+    if (op_is_product(u->op) && b->m->memories.at[u->memory] == filled) return true;
+  }
+  return false;
+}
+
 static void add_copy(Build *b, const Op *op) {
   bool elected = copy_barriers(op) != NULL, own = copy_goes_by(op, "load");
   int begins[LOOP_WAVES] = {b->g->last[0], b->g->last[1]};
@@ -270,6 +280,7 @@ static void add_copy(Build *b, const Op *op) {
     return;
   }
   LoopFlight f = start_flight(b, op, elected, b->g->groups);
+  f.published = feeds_product(b, op);
   if (elected || memory_is_ahead(op)) vec_push(b->arena, &b->g->copies, f);
   else vec_push(b->arena, &b->loose, f);
   add_accesses(b, op, begins, f.done);
@@ -352,21 +363,40 @@ static void add_region(Build *b, const Op *outer) {
 
 /* ---- the body ---- */
 
+/* A barrier object is accessed from the begin of a wait to its end. */
+static void add_phase_wait(Build *b, const Op *op) {
+  int begins[LOOP_WAVES];
+  add_each(b, op, LOOP_STARTS);
+  memcpy(begins, b->g->last, sizeof begins);
+  add_wait(b, (LoopWait){.op = op, .phases = true});
+  add_accesses(b, op, begins, b->g->last);
+}
+
+/* After a wait that lowering adds, no group is left. */
+static void add_group_wait(Build *b, const Op *op, bool none_left) {
+  int left = none_left ? 0 : (int)op_attr(op, ATTR_pending)->integer;
+  add_wait(b, (LoopWait){.op = op, .left = left});
+}
+
 /* Waits that are part of lowering the op. */
 static void end_flights(Build *b, const Op *op) {
   end_products(b, op);
   if (!copy_ends_before(op) || !b->loose.n) return;
-  add_each(b, op, LOOP_WAITS);
+  LoopWait wait = {.op = op, .added = true, .silent = true};
+  for (int i = 0; i < b->loose.n; i++) wait.silent &= !b->loose.at[i].published;
+  add_wait(b, wait);
   for (int i = 0; i < b->loose.n; i++) await_own(b, &b->loose.at[i], b->g->last, 0);
   b->loose.n = 0;
 }
 
 static void add_op(Build *b, const Op *op) {
+  bool loose = b->loose.n > 0;
   end_flights(b, op);
   b->g->groups += op->kind == OP_async_commit;
   if (op->body) add_region(b, op);
   else if (memory_is_ordered_by(op, b->scope)) add_barrier(b, op);
-  else if (op->kind == OP_async_wait || op->kind == OP_mbar_wait) add_wait(b, op);
+  else if (op->kind == OP_async_wait) add_group_wait(b, op, loose);
+  else if (op->kind == OP_mbar_wait) add_phase_wait(b, op);
   else if (touches_memory(b, op)) add_touch(b, op);
   else if (b->counts && b->counts(b->user, op)) add_each(b, op, LOOP_STARTS);
 }

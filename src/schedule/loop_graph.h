@@ -42,13 +42,18 @@ typedef struct LoopFlight {
   const Op *op;
   int done[LOOP_WAVES]; /* events; -1: not in this wave */
   int group;            /* groups of copies closed before it; -1: in a region */
+  bool published;       /* by the wait for it: products read what it fills */
 } LoopFlight;
 
 /* A wait for groups or phases. */
 typedef struct LoopWait {
   const Op *op;
   int event[LOOP_WAVES];
-  int closed; /* groups of copies closed before it */
+  int closed;  /* groups of copies closed before it */
+  int left;    /* groups that may still be in flight after it */
+  bool added;  /* by lowering, before the op: for other copies, but all groups end */
+  bool silent; /* it does not publish what was copied */
+  bool phases; /* not groups */
 } LoopWait;
 
 typedef struct LoopGraph {
