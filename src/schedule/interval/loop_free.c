@@ -8,6 +8,7 @@
 #include "ir/ops/live.h"
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
+#include "schedule/interval/interval_place.h"
 
 enum {
   WORK = 60000, /* wrong choices of the search, times the square of events: about 1 ms */
@@ -420,9 +421,8 @@ FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *l
   number_events(&f);
   out.events = f.n;
   IntervalProblem p = problem_of(&f);
-  Interval found = interval_solve(a, &p);
-  out.cycles = found.cycles;
-  out.bound = waves == 1 ? interval_bound(a, &p) : found.bound;
+  Interval found = waves == 1 ? interval_place(a, &p) : interval_solve(a, &p);
+  out.cycles = found.cycles, out.bound = found.bound;
   if (found.cycles == PATHS_NEVER) return out;
   move_all_late(&f, &found);
   find_places(&f, &found, &out);

@@ -35,12 +35,18 @@ bool rows_with_depth(const SolveLoop *s, Arena *a, int depth, RowList *out) {
   return true;
 }
 
+bool rows_equal(const RowList *a, const RowList *b) {
+  bool same = a->n == b->n;
+  for (int i = 0; same && i < a->n; i++) same = constraint_equal(&a->at[i], &b->at[i]);
+  return same;
+}
+
 /* ---- pins ---- */
 
 typedef struct Pins {
   const SolveLoop *s;
   const Trial *t;
-  int slots; /* at most */
+  int slots, copies; /* at most */
 } Pins;
 
 static bool names(const Pins *p, const Constraint *row, const Op *op) {
@@ -91,11 +97,11 @@ static int slots_allowed(const void *user, const Op *alloc) {
   return most > p->slots ? p->slots : most < 1 ? 1 : (int)most;
 }
 
-/* Two, if there are registers for it. */
+/* More than one, if there are registers for it. */
 static int copies_allowed(const void *user, const Op *op) {
   const Pins *p = user;
   int own = op->nresults && op->results[0].layout ? live_registers(&op->results[0]) : 0;
-  return p->t->registers + own <= trial_most_registers(p->t) ? 2 : 1;
+  return p->t->registers + own <= trial_most_registers(p->t) ? p->copies : 1;
 }
 
 static bool is_placed(const void *user, const Op *op, Place *at) {
@@ -105,9 +111,9 @@ static bool is_placed(const void *user, const Op *op, Place *at) {
   return row != NULL;
 }
 
-FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots) {
+FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots, int copies) {
   Pins *p = ARENA_NEW(t->arena, Pins);
-  *p = (Pins){s, t, slots};
+  *p = (Pins){s, t, slots, copies};
   return (FreeLimits){slots_allowed, copies_allowed, is_placed, p, t->facts.memory_uses};
 }
 
@@ -174,7 +180,7 @@ static int find_stages(Rows *r, const FreeTimes *free, int deeper) {
 /* ---- rings ---- */
 
 static bool is_ring_given(const Rows *r, const Op *fill) {
-  Pins p = {r->s, r->t, 0};
+  Pins p = {.s = r->s, .t = r->t};
   return row_naming(&p, CONSTRAINT_ring, fill) != NULL;
 }
 

@@ -16,8 +16,10 @@ bool rows_with_depth(const SolveLoop *s, Arena *a, int depth, RowList *out);
 RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTimes *free,
                     int deeper);
 
-/* What the given rows pin, for the loop of a trial that obeys them; tiles for which they say nothing
- * have at most that many slots. */
-FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots);
+/* What the given rows pin, for the loop of a trial that obeys them. Tiles for which they say nothing
+ * have at most that many slots, and values that many copies in registers. */
+FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots, int copies);
+
+bool rows_equal(const RowList *a, const RowList *b);
 
 #endif

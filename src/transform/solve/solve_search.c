@@ -5,6 +5,7 @@
 #include "transform/solve/solve_rows.h"
 
 enum {
+  MOST_COPIES = 2, /* iterations whose values are in registers at the same time */
   MOST_SLOTS = 4,  /* of a tile in schedules that are tried */
   MOST_DEPTH = 5,  /* stages, of schedules in which only copies are early */
   MOST_EVENTS = 12 /* of a wave; with more, two waves take too long */
@@ -16,6 +17,8 @@ typedef struct Search {
   Solution *out;
   Trial *first;
   int most, budget;
+  Vec(RowList) rows; /* of all trials */
+  bool crowded;      /* a schedule was dropped, because it needs too many registers */
 } Search;
 
 /* ---- what is kept ---- */
@@ -41,9 +44,10 @@ static bool is_known(const Search *x, const Trial *t) {
   return false;
 }
 
+/* Whether the loop copies tiles to shared memory. */
 static bool copies_tiles(const Trial *t) {
   for (const Op *op = t->loop->body->first; op; op = op->next)
-    if (schedule_fills(op)) return true;
+    if (schedule_fills(op) && schedule_class(op) != OP_CLASS_store) return true;
   return false;
 }
 
@@ -57,18 +61,25 @@ static bool is_done(Search *x) {
   return done;
 }
 
+static bool is_tried(const Search *x, const RowList *rows) {
+  for (int i = 0; i < x->rows.n; i++)
+    if (rows_equal(&x->rows.at[i], rows)) return true;
+  return false;
+}
+
 static void try_rows(Search *x, RowList rows) {
-  if (is_done(x)) return;
+  if (is_done(x) || is_tried(x, &rows)) return;
   Trial *t = trial_new(x->s, &rows, false);
   x->out->tried++;
-  bool keeps =
-      t && !t->times.why_not && !is_known(x, t) && t->registers <= trial_most_registers(x->first);
-  if (keeps) keep(x, t);
+  vec_push(x->arena, &x->rows, rows);
+  bool fits = t && t->registers <= trial_most_registers(x->first);
+  if (t && !fits) x->crowded = true;
+  if (fits && !t->times.why_not && !is_known(x, t)) keep(x, t);
   else trial_free(t);
 }
 
-static FreeTimes solve_free(const Search *x, int slots, int waves) {
-  FreeLimits limits = rows_limits(x->s, x->first, slots);
+static FreeTimes solve_free(const Search *x, int slots, int copies, int waves) {
+  FreeLimits limits = rows_limits(x->s, x->first, slots, copies);
   return loop_free(x->arena, x->first->k, &x->first->times, &limits, waves);
 }
 
@@ -81,27 +92,34 @@ static void try_places(Search *x, const FreeTimes *free) {
 }
 
 /* The fewest slots with which the interval is as short as with many. */
-static void try_slots(Search *x, const FreeTimes *many) {
-  for (int slots = 1; slots < MOST_SLOTS && !is_done(x); slots++) {
-    FreeTimes free = solve_free(x, slots, 1);
+static void try_slots(Search *x, const FreeTimes *many, int copies) {
+  for (int slots = 1; copies_tiles(x->first) && slots < MOST_SLOTS && !is_done(x); slots++) {
+    FreeTimes free = solve_free(x, slots, copies, 1);
     try_places(x, &free);
     if (free.cycles <= many->cycles && x->most == 1) return;
   }
   try_places(x, many);
 }
 
-static void find_bound(Search *x, const FreeTimes *many) {
-  x->out->bound = many->bound < x->out->first ? many->bound : x->out->first;
-  if (is_best(x->out) || many->events > MOST_EVENTS) return;
-  FreeTimes exact = solve_free(x, MOST_SLOTS, 2);
-  if (exact.bound > x->out->bound && exact.bound < x->out->first) x->out->bound = exact.bound;
-  try_places(x, &exact);
+/* If there are not enough registers for values of two iterations, each has those of one. */
+static void try_copies(Search *x) {
+  if (!x->crowded || is_done(x)) return;
+  FreeTimes many = solve_free(x, MOST_SLOTS, 1, 1);
+  try_slots(x, &many, 1);
 }
 
 static void try_depths(Search *x) {
   RowList rows;
-  for (int depth = 2; depth <= MOST_DEPTH; depth++)
+  for (int depth = 2; copies_tiles(x->first) && depth <= MOST_DEPTH; depth++)
     if (rows_with_depth(x->s, x->arena, depth, &rows)) try_rows(x, rows);
+}
+
+static void find_bound(Search *x, const FreeTimes *many) {
+  x->out->bound = many->bound < x->out->first ? many->bound : x->out->first;
+  if (is_best(x->out) || many->events > MOST_EVENTS) return;
+  FreeTimes exact = solve_free(x, MOST_SLOTS, MOST_COPIES, 2);
+  if (exact.bound > x->out->bound && exact.bound < x->out->first) x->out->bound = exact.bound;
+  try_places(x, &exact);
 }
 
 bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
@@ -113,9 +131,10 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   keep(&x, x.first);
   out->tried = 1, out->first = x.first->times.cycles;
   if (x.first->times.why_not) return true;
-  FreeTimes many = solve_free(&x, MOST_SLOTS, 1);
+  FreeTimes many = solve_free(&x, MOST_SLOTS, MOST_COPIES, 1);
   find_bound(&x, &many);
-  try_slots(&x, &many);
+  try_slots(&x, &many, MOST_COPIES);
+  try_copies(&x);
   try_depths(&x);
   return true;
 }

@@ -1,0 +1,15 @@
+/* interval_place.h: a short interval, found quickly, without proof.
+ *
+ * At an interval, events are placed one after the other: the one that can move least next, as early or
+ * as late as the others leave its units free. The longest paths (paths.h) know at each step where an
+ * event may still start, so that nothing has to be taken back. If an event finds no place, the next
+ * order of events is tried, then a longer interval. */
+#ifndef WV_SCHEDULE_INTERVAL_PLACE_H
+#define WV_SCHEDULE_INTERVAL_PLACE_H
+
+#include "schedule/interval/interval.h"
+
+/* The bound is that of interval_bound. Twins are not considered. */
+Interval interval_place(Arena *a, const IntervalProblem *p);
+
+#endif
