@@ -3,8 +3,9 @@
 
 enum {
   STEPS = 32,      /* an interval is longer than the one before by this share */
-  MOST_TRIES = 64, /* intervals; then the search of interval.h takes over */
-  FINE_TRIES = 4   /* halvings between the last that failed and the first that did not */
+  MOST_TRIES = 24, /* intervals; then the search of interval.h takes over */
+  FINE_TRIES = 4,  /* halvings between the last that failed and the first that did not */
+  RETRIES = 6      /* of each way, with events first that found no place */
 };
 
 /* In which order events are placed, and on which side of their windows. */
@@ -15,7 +16,8 @@ typedef struct Placing {
   Paths *paths;
   int64_t interval;
   Way way;
-  int first; /* the event that was placed first, at 0 */
+  int first;   /* the event that was placed first, at 0 */
+  int *urgent; /* by event: how often it found no place */
   bool *placed;
   int64_t *start;
 } Placing;
@@ -50,7 +52,9 @@ static int next_event(const Placing *x) {
   for (int i = 0; i < x->p->events; i++) {
     if (x->placed[i]) continue;
     int64_t rank = rank_of(x, window_of(x, i));
-    if (next < 0 || rank < best) next = i, best = rank;
+    bool sooner = next >= 0 && x->urgent[i] != x->urgent[next] ? x->urgent[i] > x->urgent[next]
+                                                               : next < 0 || rank < best;
+    if (sooner) next = i, best = rank;
   }
   return next;
 }
@@ -117,23 +121,34 @@ static void keep(const Placing *x, Interval *found) {
   found->cycles = x->interval;
 }
 
-static bool place_all(Placing *x, Interval *found) {
-  if (paths_fill(x->paths, x->interval, x->p->edges, x->p->nedges)) return false;
+/* The event that finds no place; -1: all do. */
+static int place_all(Placing *x) {
+  paths_undo(x->paths, 0);
   for (int i = 0; i < x->p->events; i++) x->placed[i] = false;
-  x->first = largest_event(x->p);
   x->placed[x->first] = true, x->start[x->first] = 0;
-  for (int i = 1; i < x->p->events; i++)
-    if (!place(x, next_event(x))) return false;
-  keep(x, found);
-  return true;
+  for (int i = 1; i < x->p->events; i++) {
+    int next = next_event(x);
+    if (!place(x, next)) return next;
+  }
+  return -1;
+}
+
+static bool try_way(Placing *x, Way way, Interval *found) {
+  x->way = way;
+  for (int i = 0; i < x->p->events; i++) x->urgent[i] = 0;
+  for (int i = 0; i < RETRIES; i++) {
+    int failed = place_all(x);
+    if (failed < 0) return keep(x, found), true;
+    x->urgent[failed] = i + 1;
+  }
+  return false;
 }
 
 static bool try_interval(Placing *x, int64_t interval, Interval *found) {
   x->interval = interval;
-  for (int way = 0; way < WAYS; way++) {
-    x->way = (Way)way;
-    if (place_all(x, found)) return true;
-  }
+  if (paths_fill(x->paths, interval, x->p->edges, x->p->nedges)) return false;
+  for (int way = 0; way < WAYS; way++)
+    if (try_way(x, (Way)way, found)) return true;
   return false;
 }
 
@@ -141,6 +156,7 @@ Interval interval_place(Arena *a, const IntervalProblem *p) {
   Interval found = {PATHS_NEVER, interval_bound(a, p), ARENA_ARRAY(a, int64_t, p->events), 0};
   Placing x = {.p = p, .paths = paths_new(a, p->events)};
   x.placed = ARENA_ARRAY(a, bool, p->events), x.start = ARENA_ARRAY(a, int64_t, p->events);
+  x.urgent = ARENA_ARRAY(a, int, p->events), x.first = largest_event(p);
   int64_t next = found.bound, failed = next - 1;
   if (next == PATHS_NEVER) return found;
   for (int i = 0; i < MOST_TRIES && !try_interval(&x, next, &found); i++)
