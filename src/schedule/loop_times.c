@@ -5,7 +5,7 @@
 #include "ir/schedule/schedule.h"
 
 enum {
-  BUDGET = 400,     /* wrong choices of the search, for each interval that it tries */
+  BUDGET = 200,     /* wrong choices of the search */
   MOST_EVENTS = 160 /* of which it takes a few milliseconds at most */
 };
 
@@ -229,7 +229,8 @@ static IntervalProblem problem_of(Timing *t) {
                            .nuses = t->uses.n,
                            .edges = t->edges.at,
                            .uses = t->uses.at,
-                           .budget = BUDGET};
+                           .budget = BUDGET,
+                           .total = BUDGET};
 }
 
 /* ---- what was found ---- */

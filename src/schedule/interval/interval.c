@@ -13,6 +13,7 @@ typedef struct Pair {
 typedef struct Search {
   const IntervalProblem *problem;
   Vec(Pair) pairs;
+  int open; /* of these: the first ones; the others are settled */
   Paths *paths;
   int64_t interval, next; /* the shortest longer interval that may be possible */
   long wrong, budget;     /* choices, for this interval */
@@ -111,16 +112,27 @@ static void consider_later(Search *s, const Pair *q, int64_t k) {
 
 /* ---- the search ---- */
 
-/* The pair with the fewest choices; NULL: all are settled. */
-static const Pair *next_pair(const Search *s, Choices *best) {
-  const Pair *found = NULL;
-  for (int i = 0; i < s->pairs.n; i++) {
+/* A pair that is settled stays so until choices are undone: it goes behind the others. */
+static void set_aside(Search *s, int i) {
+  Pair settled = s->pairs.at[i];
+  s->pairs.at[i] = s->pairs.at[--s->open];
+  s->pairs.at[s->open] = settled;
+}
+
+/* The pair with the fewest choices; false: all are settled. */
+static bool next_pair(Search *s, Pair *found, Choices *best) {
+  bool any = false;
+  for (int i = 0; i < s->open; i++) {
     Choices c = choices_together(s, &s->pairs.at[i]);
-    if (c.settled || (found && c.most - c.least >= best->most - best->least)) continue;
-    found = &s->pairs.at[i], *best = c;
+    if (c.settled) {
+      set_aside(s, i--);
+      continue;
+    }
+    if (any && c.most - c.least >= best->most - best->least) continue;
+    any = true, *found = s->pairs.at[i], *best = c;
     if (c.most <= c.least) break;
   }
-  return found;
+  return any;
 }
 
 static bool put_apart(Search *s, const Pair *q, int64_t k) {
@@ -145,15 +157,17 @@ static void consider_others(Search *s, const Pair *q, const Choices *c) {
 
 static Outcome search(Search *s) {
   Choices c;
-  const Pair *q = next_pair(s, &c);
-  if (!q) return POSSIBLE;
-  consider_others(s, q, &c);
+  Pair q;
+  if (!next_pair(s, &q, &c)) return POSSIBLE;
+  int open = s->open;
+  consider_others(s, &q, &c);
   for (int64_t i = 0; i <= c.most - c.least; i++) {
     int mark = paths_mark(s->paths);
-    Outcome found = separate(s, q, s->late ? c.least + i : c.most - i) ? search(s) : IMPOSSIBLE;
+    Outcome found = separate(s, &q, s->late ? c.least + i : c.most - i) ? search(s) : IMPOSSIBLE;
     if (found != IMPOSSIBLE) return found;
     if (++s->wrong > s->budget) return UNDECIDED;
     paths_undo(s->paths, mark);
+    s->open = open;
   }
   return IMPOSSIBLE;
 }
@@ -173,7 +187,7 @@ static void find_pairs(Arena *a, Search *s) {
 
 /* Decides s->interval or, if the edges alone need a longer one, that one. */
 static Outcome decide_by(Search *s, Interval *found, bool late) {
-  s->next = PATHS_NEVER, s->wrong = 0, s->late = late;
+  s->next = PATHS_NEVER, s->wrong = 0, s->late = late, s->open = s->pairs.n;
   if (!settle(s->problem, s->paths, &s->interval)) return IMPOSSIBLE;
   Outcome outcome = search(s);
   found->wrong += s->wrong;

@@ -148,13 +148,29 @@ typedef struct Wanted {
 static bool has_place(const void *user, const Op *op) {
   const Wanted *w = user;
   const Placed *p = placed_at(w->rows, op);
-  return !p || (p->stage == w->as->stage && p->cycle == w->as->cycle);
+  if (!p) return schedule_class(op) == OP_CLASS_none || op->kind == OP_read;
+  return p->stage == w->as->stage && p->cycle == w->as->cycle;
+}
+
+/* Whether a copy of the loop fills the memory. */
+static bool is_copied(const Rows *r, const Value *memory) {
+  for (const Op *op = r->t->loop->body->first; op; op = op->next)
+    if (schedule_fills(op) == memory && schedule_class(op) != OP_CLASS_store) return true;
+  return false;
+}
+
+/* Values that go through shared memory on their way from wave to wave stay with what needs them. */
+static bool is_passing(const Rows *r, const Op *op) {
+  OpClass class = schedule_class(op);
+  if (class == OP_CLASS_store) return !is_copied(r, memory_written(op));
+  return class == OP_CLASS_fetch && !is_copied(r, memory_root(op->args[0]));
 }
 
 static void find_names(Rows *r) {
   for (int i = 0; i < r->all.n; i++) {
     Placed *p = &r->all.at[i];
     Wanted w = {r, p};
+    if (is_passing(r, p->place->op)) continue;
     const char *name = schedule_name_of(r->arena, r->t->k, r->t->loop, p->place->op, has_place, &w);
     if (name && schedule_find(r->arena, r->s->k, r->original, name).n) p->name = name;
   }
