@@ -193,8 +193,14 @@ static bool reads_only_slot(const Free *f, int i) {
   return false;
 }
 
+static bool computes(const Op *op) {
+  OpClass class = schedule_class(op);
+  return class == OP_CLASS_none || class == OP_CLASS_mma || class == OP_CLASS_reduce;
+}
+
 static bool is_in_last(const Free *f, int i) {
-  return is_start(f, i) && (stays(event_at(f, i)->op) || reads_only_slot(f, i));
+  const Op *op = is_start(f, i) ? event_at(f, i)->op : NULL;
+  return op && (stays(op) || reads_only_slot(f, i) || (!f->limits->early && computes(op)));
 }
 
 static void add_stages(Free *f) {

@@ -29,6 +29,7 @@ typedef struct FreeLimits {
   /* Whether the place of an op is given: the stages from it to the last one, and its cycle. */
   bool (*is_placed)(const void *user, const Op *op, Place *at);
   const void *user;
+  bool early; /* matmuls and other computations may be in earlier stages than the last */
   const MemoryUses *uses;
 } FreeLimits;
 

@@ -46,7 +46,7 @@ bool rows_equal(const RowList *a, const RowList *b) {
 typedef struct Pins {
   const SolveLoop *s;
   const Trial *t;
-  int slots, copies; /* at most */
+  RowsRoom room;
 } Pins;
 
 static bool names(const Pins *p, const Constraint *row, const Op *op) {
@@ -94,14 +94,14 @@ static int slots_allowed(const void *user, const Op *alloc) {
   if (fill && row_naming(p, CONSTRAINT_ring, fill)) return alloc_slots(alloc);
   int64_t bytes = slot_bytes(alloc);
   int64_t most = bytes > 0 ? (p->s->target->shared_most - bytes_beside(p, alloc)) / bytes : 1;
-  return most > p->slots ? p->slots : most < 1 ? 1 : (int)most;
+  return most > p->room.slots ? p->room.slots : most < 1 ? 1 : (int)most;
 }
 
 /* More than one, if there are registers for it. */
 static int copies_allowed(const void *user, const Op *op) {
   const Pins *p = user;
   int own = op->nresults && op->results[0].layout ? live_registers(&op->results[0]) : 0;
-  return p->t->registers + own <= trial_most_registers(p->t) ? p->copies : 1;
+  return p->t->registers + own <= trial_most_registers(p->t) ? p->room.copies : 1;
 }
 
 static bool is_placed(const void *user, const Op *op, Place *at) {
@@ -111,10 +111,11 @@ static bool is_placed(const void *user, const Op *op, Place *at) {
   return row != NULL;
 }
 
-FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots, int copies) {
+FreeLimits rows_limits(const SolveLoop *s, const Trial *t, RowsRoom room) {
   Pins *p = ARENA_NEW(t->arena, Pins);
-  *p = (Pins){s, t, slots, copies};
-  return (FreeLimits){slots_allowed, copies_allowed, is_placed, p, t->facts.memory_uses};
+  *p = (Pins){s, t, room};
+  return (FreeLimits){slots_allowed, copies_allowed,      is_placed, p,
+                      room.early,    t->facts.memory_uses};
 }
 
 /* ---- places ---- */

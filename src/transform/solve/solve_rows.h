@@ -16,9 +16,14 @@ bool rows_with_depth(const SolveLoop *s, Arena *a, int depth, RowList *out);
 RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTimes *free,
                     int deeper);
 
-/* What the given rows pin, for the loop of a trial that obeys them. Tiles for which they say nothing
- * have at most that many slots, and values that many copies in registers. */
-FreeLimits rows_limits(const SolveLoop *s, const Trial *t, int slots, int copies);
+/* How far a schedule may go where rows say nothing. */
+typedef struct RowsRoom {
+  int slots, copies; /* of tiles in shared memory, and of values in registers */
+  bool early;        /* also what computes may be in an earlier stage */
+} RowsRoom;
+
+/* What the given rows pin, for the loop of a trial that obeys them. */
+FreeLimits rows_limits(const SolveLoop *s, const Trial *t, RowsRoom room);
 
 bool rows_equal(const RowList *a, const RowList *b);
 

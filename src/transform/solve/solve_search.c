@@ -5,6 +5,7 @@
 #include "transform/solve/solve_rows.h"
 
 enum {
+  WORTH = 50,      /* a fiftieth is worth another trial */
   MOST_COPIES = 2, /* iterations whose values are in registers at the same time */
   MOST_SLOTS = 4,  /* of a tile in schedules that are tried */
   MOST_DEPTH = 5,  /* stages, of schedules in which only copies are early */
@@ -67,19 +68,24 @@ static bool is_tried(const Search *x, const RowList *rows) {
   return false;
 }
 
-static void try_rows(Search *x, RowList rows) {
-  if (is_done(x) || is_tried(x, &rows)) return;
-  Trial *t = trial_new(x->s, &rows, false);
+/* The cycles that an iteration would take; INT64_MAX: the rows are refused, or of no use. */
+static int64_t try_rows(Search *x, RowList rows) {
+  if (is_done(x) || is_tried(x, &rows)) return INT64_MAX;
+  Trial *t = trial_new(x->s, &rows);
   x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
   bool fits = t && t->registers <= trial_most_registers(x->first);
   if (t && !fits) x->crowded = true;
-  if (fits && !t->times.why_not && !is_known(x, t)) keep(x, t);
+  if (fits) trial_time(t);
+  if (!fits || t->times.why_not) return trial_free(t), INT64_MAX;
+  int64_t cycles = t->times.cycles;
+  if (!is_known(x, t)) keep(x, t);
   else trial_free(t);
+  return cycles;
 }
 
-static FreeTimes solve_free(const Search *x, int slots, int copies, int waves) {
-  FreeLimits limits = rows_limits(x->s, x->first, slots, copies);
+static FreeTimes solve_free(const Search *x, RowsRoom room, int waves) {
+  FreeLimits limits = rows_limits(x->s, x->first, room);
   return loop_free(x->arena, x->first->k, &x->first->times, &limits, waves);
 }
 
@@ -87,25 +93,29 @@ static FreeTimes solve_free(const Search *x, int slots, int copies, int waves) {
 static void try_places(Search *x, const FreeTimes *free) {
   bool better = free->cycles < x->out->trials.at[0]->times.cycles;
   if (free->cycles == PATHS_NEVER || (!better && x->most == 1)) return;
-  try_rows(x, rows_placed(x->s, x->arena, x->first, free, 0));
-  if (copies_tiles(x->first)) try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1));
+  int64_t cycles = try_rows(x, rows_placed(x->s, x->arena, x->first, free, 0));
+  bool waits = cycles != INT64_MAX && cycles > free->cycles + free->cycles / WORTH;
+  if (copies_tiles(x->first) && (waits || x->most > 1))
+    try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1));
 }
 
 /* The fewest slots with which the interval is as short as with many. */
-static void try_slots(Search *x, const FreeTimes *many, int copies) {
-  for (int slots = 1; copies_tiles(x->first) && slots < MOST_SLOTS && !is_done(x); slots++) {
-    FreeTimes free = solve_free(x, slots, copies, 1);
+static void try_slots(Search *x, const FreeTimes *many, RowsRoom room) {
+  for (room.slots = 1; copies_tiles(x->first) && room.slots < MOST_SLOTS && !is_done(x);
+       room.slots++) {
+    FreeTimes free = solve_free(x, room, 1);
     try_places(x, &free);
     if (free.cycles <= many->cycles && x->most == 1) return;
   }
   try_places(x, many);
 }
 
-/* If there are not enough registers for values of two iterations, each has those of one. */
-static void try_copies(Search *x) {
+/* With less overlap, if there are not enough registers for more. */
+static void try_room(Search *x, RowsRoom room) {
   if (!x->crowded || is_done(x)) return;
-  FreeTimes many = solve_free(x, MOST_SLOTS, 1, 1);
-  try_slots(x, &many, 1);
+  x->crowded = false;
+  FreeTimes many = solve_free(x, room, 1);
+  try_slots(x, &many, room);
 }
 
 static void try_depths(Search *x) {
@@ -114,10 +124,12 @@ static void try_depths(Search *x) {
     if (rows_with_depth(x->s, x->arena, depth, &rows)) try_rows(x, rows);
 }
 
+static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true};
+
 static void find_bound(Search *x, const FreeTimes *many) {
   x->out->bound = many->bound < x->out->first ? many->bound : x->out->first;
   if (is_best(x->out) || many->events > MOST_EVENTS) return;
-  FreeTimes exact = solve_free(x, MOST_SLOTS, MOST_COPIES, 2);
+  FreeTimes exact = solve_free(x, most_room, 2);
   if (exact.bound > x->out->bound && exact.bound < x->out->first) x->out->bound = exact.bound;
   try_places(x, &exact);
 }
@@ -126,15 +138,17 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   *out = (Solution){.arena = arena_new()};
   Search x = {.s = s, .arena = out->arena, .out = out, .most = most, .budget = budget};
   RowList given = rows_given(s, out->arena);
-  x.first = trial_new(s, &given, true);
+  x.first = trial_first(s, &given);
   if (!x.first) return arena_free(out->arena), false;
+  trial_time(x.first);
   keep(&x, x.first);
   out->tried = 1, out->first = x.first->times.cycles;
   if (x.first->times.why_not) return true;
-  FreeTimes many = solve_free(&x, MOST_SLOTS, MOST_COPIES, 1);
+  FreeTimes many = solve_free(&x, most_room, 1);
   find_bound(&x, &many);
-  try_slots(&x, &many, MOST_COPIES);
-  try_copies(&x);
+  try_slots(&x, &many, most_room);
+  try_room(&x, (RowsRoom){MOST_SLOTS, 1, true});
+  try_room(&x, (RowsRoom){MOST_SLOTS, MOST_COPIES, false});
   try_depths(&x);
   return true;
 }

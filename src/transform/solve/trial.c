@@ -53,19 +53,22 @@ static void measure(Trial *t) {
   }
 }
 
-static bool find_times(Trial *t, const SolveLoop *s) {
+static bool find_loop(Trial *t, const SolveLoop *s) {
   const MachineSpec *row = kernel_machine(t->k);
   t->loop = schedule_next_loop(t->k, NULL, s->name);
   if (!row || !t->loop) return false;
   t->machine = (Machine){s->target, row->lanes, row->waves, row->observable};
   ir_renumber(t->k);
-  t->facts = facts_of(t->k, t->arena, FACT_memory_uses | FACT_distribute);
-  t->times = loop_times(t->arena, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop);
   measure(t);
   return true;
 }
 
-Trial *trial_new(const SolveLoop *s, const RowList *rows, bool reports) {
+void trial_time(Trial *t) {
+  t->facts = facts_of(t->k, t->arena, FACT_memory_uses | FACT_distribute);
+  t->times = loop_times(t->arena, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop);
+}
+
+static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports) {
   Arena *a = arena_new();
   Trial *t = ARENA_NEW(a, Trial);
   Diags *diags = &s->k->cx->diags;
@@ -73,12 +76,15 @@ Trial *trial_new(const SolveLoop *s, const RowList *rows, bool reports) {
   PassOptions o = {.passes = "stages,allocs,sync", .target = s->target->name};
   *t = (Trial){.arena = a, .k = copy_with(s, rows)};
   for (int i = 0; i < rows->n; i++) vec_push(a, &t->rows, constraint_copy(t->k, &rows->at[i]));
-  bool ok = passes_run(t->k, &o) && find_times(t, s);
+  bool ok = passes_run(t->k, &o) && find_loop(t, s);
   if (ok || !reports) diags_cut(diags, before);
   if (ok) return t;
   trial_free(t);
   return NULL;
 }
+
+Trial *trial_new(const SolveLoop *s, const RowList *rows) { return try_rows(s, rows, false); }
+Trial *trial_first(const SolveLoop *s, const RowList *rows) { return try_rows(s, rows, true); }
 
 void trial_free(Trial *t) {
   if (!t) return;

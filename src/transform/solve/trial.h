@@ -29,8 +29,12 @@ typedef struct Trial {
 /* Whether a row pins how the loop is pipelined on the machine. */
 bool solve_is_about(const SolveLoop *s, const Constraint *row);
 
-/* NULL: the rows are refused; what was reported remains if `reports`. The trial owns its memory. */
-Trial *trial_new(const SolveLoop *s, const RowList *rows, bool reports);
+/* NULL: the rows are refused. The trial owns its memory. */
+Trial *trial_new(const SolveLoop *s, const RowList *rows);
+/* Of the rows that the loop has: if they are refused, what was reported remains. */
+Trial *trial_first(const SolveLoop *s, const RowList *rows);
+/* Predicts how long an iteration takes, which takes the longest. */
+void trial_time(Trial *t);
 void trial_free(Trial *t);
 
 /* Waves that a SIMD then holds; what the registers and bytes of a schedule are worth. */
