@@ -2,10 +2,10 @@
 #include "schedule/interval/interval_place.h"
 
 enum {
-  STEPS = 32,      /* an interval is longer than the one before by this share */
-  MOST_TRIES = 24, /* intervals; then the search of interval.h takes over */
-  FINE_TRIES = 4,  /* halvings between the last that failed and the first that did not */
-  RETRIES = 6      /* of each way, with events first that found no place */
+  STEPS = 16,      /* an interval is longer than the one before by this share */
+  MOST_TRIES = 16, /* intervals; then the search of interval.h takes over */
+  FINE_TRIES = 3,  /* halvings between the last that failed and the first that did not */
+  RETRIES = 3      /* of each way, with events first that found no place */
 };
 
 /* In which order events are placed, and on which side of their windows. */

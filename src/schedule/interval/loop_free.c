@@ -11,7 +11,7 @@
 #include "schedule/interval/interval_place.h"
 
 enum {
-  WORK = 60000, /* wrong choices of the search, times the square of events: about 1 ms */
+  WORK = 30000, /* wrong choices of the search, times the square of events: half a millisecond */
   CLOSE = 100,  /* a hundredth is good enough where the model is not exact */
   UNIT_WAVE = 2 * UNIT_COUNT /* starts one op at a time */
 };

@@ -177,13 +177,25 @@ static void find_names(Rows *r) {
   }
 }
 
+/* The stages from an op to the last one. A tile waits in registers for at most one of them. */
+static int lead_of(const FreeTimes *free, const FreePlace *p) {
+  const Value *memory = schedule_class(p->op) == OP_CLASS_load ? schedule_fills(p->op) : NULL;
+  for (int i = 0; memory && i < free->places.n; i++) {
+    const FreePlace *store = &free->places.at[i];
+    bool stores =
+        schedule_class(store->op) == OP_CLASS_store && memory_written(store->op) == memory;
+    if (stores && p->lead > store->lead + 1) return store->lead + 1;
+  }
+  return p->lead;
+}
+
 /* Ops of one class that follow each other in one stage share a cycle. */
 static int find_stages(Rows *r, const FreeTimes *free, int deeper) {
   int depth = 1;
   for (int i = 0; i < free->places.n; i++) {
     const FreePlace *p = &free->places.at[i];
     const Placed *last = i ? &r->all.at[i - 1] : NULL;
-    int lead = p->lead + (schedule_fills(p->op) ? deeper : 0);
+    int lead = lead_of(free, p) + (schedule_fills(p->op) ? deeper : 0);
     bool joins =
         last && last->stage == lead && schedule_class(last->place->op) == schedule_class(p->op);
     int cycle = !last ? 0 : joins ? last->cycle : last->cycle + 1;

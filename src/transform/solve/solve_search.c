@@ -58,7 +58,8 @@ static bool is_best(const Solution *out) { return out->trials.at[0]->times.cycle
 
 static bool is_done(Search *x) {
   bool done = is_best(x->out) && x->out->trials.n >= x->most;
-  if (!done && x->out->tried >= x->budget) return x->out->spent = true;
+  bool spent = x->out->tried >= x->budget || x->rows.n >= 2 * x->budget; /* some are refused */
+  if (!done && spent) return x->out->spent = true;
   return done;
 }
 
@@ -72,7 +73,7 @@ static bool is_tried(const Search *x, const RowList *rows) {
 static int64_t try_rows(Search *x, RowList rows) {
   if (is_done(x) || is_tried(x, &rows)) return INT64_MAX;
   Trial *t = trial_new(x->s, &rows);
-  x->out->tried++;
+  if (t) x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
   bool fits = t && t->registers <= trial_most_registers(x->first);
   if (t && !fits) x->crowded = true;

@@ -9,7 +9,7 @@
 
 #include "transform/solve/trial.h"
 
-enum { SOLVE_TRIALS = 8 }; /* the usual budget */
+enum { SOLVE_TRIALS = 6 }; /* the usual budget */
 
 typedef struct Solution {
   Arena *arena;
