@@ -4,9 +4,9 @@
 
 Each probe is a loop in which one number of the table decides what one op, or a whole iteration,
 takes; kernel.timeline() measures it. A latency enters the time of an op once, so the difference
-between measured and predicted is its error. A rate is wrong by the ratio of the interval, if its unit
-is what limits the loop. Prints the rows to paste, with the machine and the date, and what each number
-was derived from; numbers without a probe, or whose probe is limited by something else, stay.
+between measured and predicted is its error. A rate is wrong by the ratio of the interval, if its
+unit is what limits the loop. Prints the rows to paste, with the machine and the date, and what each
+number was derived from; numbers without a probe, or whose probe is limited by something else, stay.
 """
 
 import argparse
@@ -38,11 +38,14 @@ LATENCIES = {
     ),
 }
 
-# Rates: the row and column, a loop, and the lane of kernel.schedule() that must limit it. Waves that
-# multiply registers also fetch them: no loop is limited by mma.sync alone.
+# Rates: the row and column, a loop, and the lane of kernel.schedule() that must limit it. Waves
+# that multiply registers also fetch them: no loop is limited by mma.sync alone.
 RATES = {
     ("RATES", "l2"): (gemm(4096, 4096, 4096, (128, 256, 64), (2, 1), WGMMA), "copy"),
-    ("MULTIPLIES", ("WGMMA", 16)): (gemm(4096, 4096, 4096, (256, 256, 64), (4, 1), WGMMA), "matrix"),
+    ("MULTIPLIES", ("WGMMA", 16)): (
+        gemm(4096, 4096, 4096, (256, 256, 64), (4, 1), WGMMA),
+        "matrix",
+    ),
 }
 
 

@@ -175,20 +175,41 @@ bool isa_sets_msb(const IsaInstr *i, uint8_t *msb) {
   return is || moves;
 }
 
-/* s3, hwreg(HW_REG_IB_STS2, 6, 4): the place of the workgroup in its cluster, of which there are
- * none. */
+/* What s_getreg_b32 can read. A wave's time is the number of instructions that it has executed. */
+static const struct {
+  const char *text;
+  int shift;
+  uint32_t mask;
+} hardware[] = {
+    {"hwreg(HW_REG_IB_STS2, 6, 4)", 0,
+     0}, /* the place of the workgroup in its cluster: there is none */
+    {"hwreg(HW_REG_SHADER_CYCLES, 0, 20)", 0, 0xfffff},
+    {"hwreg(HW_REG_SHADER_CYCLES_LO)", 0, UINT32_MAX},
+    {"hwreg(HW_REG_SHADER_CYCLES_HI)", 32, UINT32_MAX},
+};
+
 static bool parse_getreg(IsaInstr *i, const char *rest) {
   rest += strspn(rest, " ");
   char *end;
   long number = *rest == 's' ? strtol(rest + 1, &end, 10) : -1;
-  if (number < 0 || number >= ISA_GENERAL) return false;
-  if (strcmp(end, ", hwreg(HW_REG_IB_STS2, 6, 4)") != 0) return false;
+  if (number < 0 || number >= ISA_GENERAL || strncmp(end, ", ", 2) != 0) return false;
   i->d[0] = (IsaArg){.kind = ISA_S, .index = (uint16_t)number, .count = 1};
   i->nd = 1;
-  return true;
+  for (size_t n = 0; n < WV_LEN(hardware); n++) {
+    i->offset = (int32_t)n;
+    if (strcmp(end + 2, hardware[n].text) == 0) return true;
+  }
+  return false;
 }
 
-static void step_getreg(IsaWave *w, const IsaInstr *i) { isa_write_scalar(w, &i->d[0], 0); }
+static void step_getreg(IsaWave *w, const IsaInstr *i) {
+  uint64_t value = w->executed >> hardware[i->offset].shift;
+  isa_write_scalar(w, &i->d[0], value & hardware[i->offset].mask);
+}
+
+static void step_cycles(IsaWave *w, const IsaInstr *i) {
+  isa_write_scalar(w, &i->d[0], w->executed);
+}
 
 bool isa_parse_own(IsaInstr *i, const char *rest) {
   if (strcmp(i->row->types, "!wait") == 0) return isa_parse_wait(i, rest);
@@ -217,6 +238,7 @@ IsaRows isa_flow_rows(void) {
       {"s_round_mode", "", "=u", step_round_mode, NULL, NULL, {0}},
       {"s_setreg_b32", "s_setreg_imm32_b32", "!hwreg", step_setreg, NULL, NULL, {0}},
       {"s_getreg_b32", "", "!getreg", step_getreg, NULL, NULL, {0}},
+      {"s_get_shader_cycles_u64", "", "q=", step_cycles, NULL, NULL, {0}},
       {"s_set_vgpr_msb", "", "=u", isa_nothing_step, NULL, NULL, {0}},
       /* Hints, and what concerns caches. */
       {"s_nop",

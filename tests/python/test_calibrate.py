@@ -61,7 +61,8 @@ def test_rows_say_machine_and_date():
     assert found.rows[0] == (
         f"LATENCIES(sm_90a, {old[0] + 10}, {old[1] + 5}, {old[2]}, {old[3]}, {old[4]}, "
         f"{old[5] + 5}, "
-        '"measured on a GPU, 2026-01-02: shared, barrier, global; matrix, vector, special: as before")'
+        '"measured on a GPU, 2026-01-02: shared, barrier, global; '
+        'matrix, vector, special: as before")'
     )
     assert found.rows[1].startswith("RATES(sm_90a, ") and ", 94, " in found.rows[1]
     assert len(found.rows) == 2  # the matrix unit did not limit its probes

@@ -30,9 +30,8 @@ def test_every_form_shows_the_same_loop(target):
         assert op["kind"] == "waits" or op["name"] in shown
     assert "<svg" in schedule._repr_html_() and "<html" not in schedule._repr_html_()
     assert schedule.html.startswith("<!doctype html>")
-    assert {ring["name"]: ring["slots"] for ring in loop["rings"]} == {
-        row.split()[2]: int(row.split()[4]) for row in schedule.text.splitlines() if row[:4] == "ring"
-    }
+    rows = [row.split() for row in schedule.text.splitlines() if row.startswith("ring ")]
+    assert {r["name"]: r["slots"] for r in loop["rings"]} == {row[2]: int(row[4]) for row in rows}
 
 
 def test_a_schedule_that_was_written_is_drawn(tmp_path):
@@ -79,7 +78,8 @@ def test_the_report_of_a_simulation_has_it():
 
 def test_command_line(tmp_path):
     path = tmp_path / "none.wave"
-    path.write_text("kernel @k(%a: mem<4, f32>)\n  hardware threads 64; workgroup 4 by 4 on 0\n{\n}\n")
+    rows = "hardware threads 64; workgroup 4 by 4 on 0"
+    path.write_text(f"kernel @k(%a: mem<4, f32>)\n  {rows}\n{{\n}}\n")
 
     def wavec(*words):
         return subprocess.run([WAVEC, *words], capture_output=True, text=True)

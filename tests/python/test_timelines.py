@@ -8,7 +8,8 @@ from test_schedules import compiled
 from wave_lang._wave import ArgumentError, CompileError
 
 SIZES = {M: 40, N: 24, K: 400}
-MACHINES = ["sim:sm_80", "sim:sm_90a", "sim:gfx942", "sim:gfx950", "sim:gfx1250", "emu:gfx942"]
+MACHINES = ["sim:sm_80", "sim:sm_90a", "sim:gfx942", "sim:gfx950", "sim:gfx1250"]
+MACHINES += [f"emu:gfx{chip}" for chip in ("942", "950", "1100", "1201", "1250")]
 
 
 def arguments():
@@ -21,7 +22,8 @@ def waits(text):
     """The ops that order others, of a kernel as text."""
     words = ("barrier", "async_wait", "mbar_", "async_commit", "wgmma_")
     found = [line.split("{")[0].split() for line in text.splitlines()]
-    return [[w for w in line if w[0] != "%"] for line in found if line and line[0].startswith(words)]
+    kept = [line for line in found if line and line[0].startswith(words)]
+    return [[word for word in line if word[0] != "%"] for line in kept]
 
 
 @pytest.mark.parametrize("target", MACHINES)
@@ -41,7 +43,8 @@ def test_results_stay_as_they_are(target):
     assert sum(op["predicted"] for op in loop["ops"]) == loop["predicted"]
     starts = [op["start"] for op in loop["ops"]]
     assert starts == sorted(starts)
-    assert str(timeline).startswith("loop k_loop of product on") and "<svg" in timeline._repr_html_()
+    assert str(timeline).startswith("loop k_loop of product on")
+    assert "<svg" in timeline._repr_html_()
     assert repr(timeline).startswith("<timeline of product on")
 
 

@@ -16,6 +16,8 @@ typedef struct Reading {
 
 typedef Vec(double) Samples;
 
+enum { SHORT_CLOCK = 1 << 20 }; /* RDNA3's starts again after this many cycles */
+
 /* ---- stamps ---- */
 
 /* 0: it was not recorded. */
@@ -47,7 +49,9 @@ static double between(const Reading *r, int from, int to) {
     for (int i = 0; i < r->l->trips; i++) {
       int end = to > from ? i : i + 1;
       if (!is_recorded(r, i, w) || !is_recorded(r, end, w)) continue;
-      vec_push(r->arena, &all, (double)(stamp_at(r, end, to, w) - stamp_at(r, i, from, w)));
+      int64_t apart = stamp_at(r, end, to, w) - stamp_at(r, i, from, w);
+      if (apart < 0) apart += SHORT_CLOCK;
+      if (apart >= 0) vec_push(r->arena, &all, (double)apart);
     }
   return median(&all);
 }
