@@ -37,6 +37,7 @@ typedef struct LlvmTarget {
 typedef struct LlvmCompile {
   LlvmTarget target;
   const char *passes; /* a pipeline in LLVM's syntax; NULL: ours */
+  bool moderate;      /* code is generated at LLVM's default level, not at the highest */
   bool assembly;      /* text instead of an object */
 } LlvmCompile;
 
