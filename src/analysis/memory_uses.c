@@ -142,6 +142,7 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
     break;
   case OP_mbar_init:
   case OP_mbar_inval: add_use(k, a, m, op, op->args[0], TOUCH_WRITE); break;
+  case OP_mbar_arrive:
   case OP_mbar_wait: add_use(k, a, m, op, op->args[0], TOUCH_ATOMIC); break;
   case OP_async_wait: add_awaited(k, a, m, op); break;
   default:
@@ -162,7 +163,8 @@ const MemoryUses *find_memory_uses(Kernel *k, const Facts *known) {
 bool memory_is_ordered_by(const Op *op, const char *scope) {
   if (op->kind != OP_barrier) return op->kind == OP_shared_barrier;
   const char *who = op_attr(op, ATTR_mode)->text;
-  return strcmp(who, scope) == 0 || strcmp(who, "workgroup") == 0 || strcmp(who, "cluster") == 0;
+  return strcmp(who, scope) == 0 || strcmp(who, "workgroup") == 0 || strcmp(who, "cluster") == 0 ||
+         strcmp(who, "roles") == 0;
 }
 
 /* ---- bytes ---- */

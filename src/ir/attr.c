@@ -98,6 +98,15 @@ static OpNames copy_names(Kernel *k, OpNames names) {
   return (OpNames){at, names.n};
 }
 
+static Roles copy_roles(Kernel *k, Roles roles) {
+  Role *at = ARENA_ARRAY(k->arena, Role, roles.n);
+  for (int i = 0; i < roles.n; i++) {
+    at[i] = roles.at[i];
+    at[i].name = copy_word(k, roles.at[i].name);
+  }
+  return (Roles){at, roles.n};
+}
+
 /* A `{0}` sets the first member of a union only. */
 Constraint constraint_empty(ConstraintKind kind, Span at) {
   Constraint c;
@@ -124,6 +133,7 @@ Constraint constraint_copy(Kernel *k, const Constraint *c) {
     case CLAUSE_DIMS: *(SymPairs *)field = copy_pairs(k, *(SymPairs *)field); break;
     case CLAUSE_WORD: *(const char **)field = copy_word(k, *(const char **)field); break;
     case CLAUSE_OPS: *(OpNames *)field = copy_names(k, *(OpNames *)field); break;
+    case CLAUSE_ROLES: *(Roles *)field = copy_roles(k, *(Roles *)field); break;
     }
   }
   return copy;
@@ -242,6 +252,14 @@ static bool names_equal(const OpNames *a, const OpNames *b) {
   return a->n == b->n;
 }
 
+static bool roles_equal(const Roles *a, const Roles *b) {
+  for (int i = 0; a->n == b->n && i < a->n; i++)
+    if (!words_equal(a->at[i].name, b->at[i].name) || a->at[i].waves != b->at[i].waves ||
+        a->at[i].registers != b->at[i].registers)
+      return false;
+  return a->n == b->n;
+}
+
 static bool clause_equal(ClauseKind kind, const void *a, const void *b) {
   switch (kind) {
   case CLAUSE_DIM:
@@ -256,6 +274,7 @@ static bool clause_equal(ClauseKind kind, const void *a, const void *b) {
   case CLAUSE_WORD: return words_equal(*(const char *const *)a, *(const char *const *)b);
   case CLAUSE_PLACE: return memcmp(a, b, sizeof(Place)) == 0;
   case CLAUSE_OPS: return names_equal(a, b);
+  case CLAUSE_ROLES: return roles_equal(a, b);
   }
   return false;
 }
@@ -384,6 +403,7 @@ static bool rewrite_clause(const Rewrite *r, ClauseKind kind, void *field) {
   case CLAUSE_WORD:
   case CLAUSE_PLACE:
   case CLAUSE_OPS:
+  case CLAUSE_ROLES:
   case CLAUSE_MMA: return true;
   }
   return true;

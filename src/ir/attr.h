@@ -18,7 +18,8 @@ typedef enum ClauseKind {
   CLAUSE_COUNT,
   CLAUSE_WORD,
   CLAUSE_PLACE,
-  CLAUSE_OPS
+  CLAUSE_OPS,
+  CLAUSE_ROLES
 } ClauseKind;
 
 typedef struct Clause {

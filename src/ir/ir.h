@@ -309,6 +309,17 @@ typedef struct OpNames {
   int n;
 } OpNames;
 
+/* A group of waves of a workgroup. */
+typedef struct Role {
+  const char *name;
+  int waves, registers; /* of a thread; 0: as many as are useful */
+} Role;
+
+typedef struct Roles {
+  const Role *at;
+  int n;
+} Roles;
+
 /* A row of the header. The fields of each kind are the clauses that constraints.def lists:
  * `c->workgroup.axis`, `c->assume.condition`. */
 #define FIELD_DIM(name) const Sym *name;
@@ -323,6 +334,7 @@ typedef struct OpNames {
 #define FIELD_WORD(name) const char *name;
 #define FIELD_PLACE(name) Place name;
 #define FIELD_OPS(name) OpNames name;
+#define FIELD_ROLES(name) Roles name;
 typedef struct Constraint {
   ConstraintKind kind;
   Span at;
@@ -338,7 +350,7 @@ typedef struct Constraint {
     } option; /* boxes, swizzle, overlap, subnormals, buffers: 0 or 1; occupancy: a number */
     struct {
       const char *loop;
-    } scheduled; /* schedule, ring, place, prio */
+    } scheduled; /* schedule, ring, place, prio, roles, member */
 #define CONSTRAINT(name, doc, clauses)                                                             \
   struct name##_row {                                                                              \
     clauses                                                                                        \

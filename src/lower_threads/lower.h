@@ -22,7 +22,7 @@ LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_ex
     lower_apply, lower_reshaped, lower_repeat;
 LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_async_commit,
     lower_async_wait, lower_mbars;
-LowerFn lower_mbar_wait, lower_stamp;
+LowerFn lower_mbar_wait, lower_mbar_arrive, lower_stamp;
 bool lower_copy_boxes(Lower *l, const Op *op);  /* by TMA */
 bool lower_copy_direct(Lower *l, const Op *op); /* by loads that end in shared memory */
 /* Waits until at most so many groups of such loads are in flight. */
@@ -31,6 +31,18 @@ LowerFn lower_mma;
 LowerFn lower_reduce, lower_scan, lower_topk, lower_convert;
 LowerFn lower_alloc;
 LowerFn lower_extract, lower_extract_slice, lower_reshape;
+
+/* ---- the walk (lower_threads.c), and that of service waves (lower_roles.c) ------------------- */
+
+bool lower_one(Lower *l, const Op *op); /* by its family; false after reporting */
+bool lower_ops(Lower *l, const Op *op, const Op *end);
+void lower_region_attrs(Lower *l, const Op *op, Op *to); /* of a loop or conditional */
+/* The first of `n` unused named barriers; 0: there are not enough. */
+int lower_free_barriers(const Lower *l, int64_t n);
+
+bool lower_roles(Lower *l, const Region *from); /* a kernel with service waves */
+const Sym *lower_computing(const Lower *l);     /* the threads of the other waves */
+LowerFn lower_meet;                             /* a barrier of the other waves */
 
 /* Waits for the asynchronous copies issued so far: before ops that order threads, and where regions
  * meet. */

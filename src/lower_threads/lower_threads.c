@@ -70,7 +70,7 @@ static const Sym *tested_condition(Lower *l, const Op *op, const Sym *e) {
   return e;
 }
 
-static void copy_attrs(Lower *l, const Op *op, Op *to) {
+void lower_region_attrs(Lower *l, const Op *op, Op *to) {
   for (int i = 0; i < op->nattrs; i++) {
     Attr a = attr_copy(l->k, &op->attrs[i]);
     if (a.key == ATTR_expr)
@@ -90,7 +90,7 @@ static Op *make_region_op(Lower *l, const Op *op) {
     args[i] = i < first ? lower_scalar(l, op->args[i]) : carried(l, op->args[i]);
   for (int i = first; i < op->nargs; i++) types[i - first] = args[i]->type;
   Op *made = ir_op_new(l->k, op->kind, op->at, args, op->nargs);
-  copy_attrs(l, op, made);
+  lower_region_attrs(l, op, made);
   ir_append(l->scope->region, made);
   ir_set_results(l->k, made, types, op->nargs - first);
   return made;
@@ -146,7 +146,7 @@ static bool lower_plain(Lower *l, const Op *op) {
 }
 
 /* The first of `n` unused named barriers; 0: there are not enough. Number 0 is the workgroup's. */
-static int free_barriers(const Lower *l, int64_t n) {
+int lower_free_barriers(const Lower *l, int64_t n) {
   enum { NAMED_BARRIERS = 16 };
   int first = 1;
   if (!target_has(l->machine.target, FEATURE_NAMED_BARRIER)) return 0;
@@ -176,11 +176,12 @@ static void meet_declared_wave(Lower *l, int first, int threads) {
  * if there is none, that of the workgroup. */
 static bool lower_barrier(Lower *l, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text;
+  if (l->machine.service && strcmp(mode, "workgroup") == 0) return lower_meet(l, op);
   if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
   const HardwareSpec *hardware = kernel_hardware(l->k);
   int threads = l->machine.observable && hardware ? hardware->threads : 0;
   if (threads == l->machine.lanes) return lower_plain(l, op);
-  int first = threads ? free_barriers(l, l->machine.waves * l->machine.lanes / threads) : 0;
+  int first = threads ? lower_free_barriers(l, l->machine.waves * l->machine.lanes / threads) : 0;
   if (first && threads < l->machine.waves * l->machine.lanes &&
       uniform_around(l->uniform, op).level <= UNIFORM_WAVE)
     return meet_declared_wave(l, first, threads), true;
@@ -193,6 +194,11 @@ static bool lower_barrier(Lower *l, const Op *op) {
   Attr attr = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
   emit_op(l, OP_barrier, NULL, 0, &attr, 1, NULL);
   return true;
+}
+
+/* The author's barriers are met by the waves that compute. */
+static bool lower_own_barrier(Lower *l, const Op *op) {
+  return l->machine.service ? lower_meet(l, op) : lower_plain(l, op);
 }
 
 static LowerFn *const family[OP_COUNT] = {
@@ -229,6 +235,9 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_convert] = lower_convert,
     [OP_barrier] = lower_barrier,
     [OP_stamp] = lower_stamp,
+    [OP_shared_barrier] = lower_own_barrier,
+    [OP_workgroup_barrier] = lower_own_barrier,
+    [OP_mbar_arrive] = lower_mbar_arrive,
     [OP_extract] = lower_extract,
     [OP_extract_slice] = lower_extract_slice,
     [OP_reshape] = lower_reshape,
@@ -256,19 +265,26 @@ static void end_products(Lower *l, const Op *op) {
   int n = l->flying.n, last = n - 1;
   if (op->kind == OP_async_commit || op->kind == OP_stamp) return;
   if (op->kind == OP_copy && op_has(op, ATTR_iteration)) return;
+  if (op->kind == OP_mbar_wait && l->machine.service) return; /* only this thread waits */
   while (op_is_private(op) && last >= 0 && !op_takes(op, l->flying.at[last])) last--;
   lower_wait_products(l, op_is_private(op) ? n - 1 - last : l->pending);
 }
 
-static bool lower_region(Lower *l, const Region *from) {
-  for (const Op *op = from->first; op; op = op->next) {
-    LowerFn *fn = family_of(op);
-    l->at = op->at;
+bool lower_one(Lower *l, const Op *op) {
+  LowerFn *fn = family_of(op);
+  l->at = op->at;
+  if (!fn) return emit_refuse(l, op, "this op");
+  if (!fn(l, op)) return false;
+  return !l->refused || emit_refuse(l, op, l->refused);
+}
+
+/* From `op` to the end of its region, or to `end`. Ops with a role are for other waves. */
+bool lower_ops(Lower *l, const Op *op, const Op *end) {
+  for (; op != end; op = op->next) {
+    if (op_is_served(l->k, op)) continue;
     end_products(l, op);
     if (copy_ends_before(op)) lower_wait(l);
-    if (!fn) return emit_refuse(l, op, "this op");
-    if (!fn(l, op)) return false;
-    if (l->refused) return emit_refuse(l, op, l->refused);
+    if (!lower_one(l, op)) return false;
     l->standing = standing_after(&l->standing, op);
   }
   lower_wait_products(l, l->pending);
@@ -276,10 +292,15 @@ static bool lower_region(Lower *l, const Region *from) {
   return true;
 }
 
+static bool lower_region(Lower *l, const Region *from) { return lower_ops(l, from->first, NULL); }
+
 /* ---- the header ---- */
 
-/* Threads are numbered with $T0 fastest; a wave is `lanes` consecutive threads. */
-static void number_threads(Lower *l, const Sym *const block[3]) {
+/* Threads are numbered with $T0 fastest; a wave is `lanes` consecutive threads. Service waves come
+ * last: they hold nothing of tiles. */
+static void number_threads(Lower *l, const Sym *const launched[3]) {
+  const Sym *block[3] = {launched[0], launched[1], launched[2]};
+  if (l->machine.service) block[0] = lower_computing(l);
   SymFacts *f = sym_facts_new(l->arena, l->sym, l->standing.facts);
   const Sym *number = sym_int(l->sym, 0), *before = sym_int(l->sym, 1);
   for (int i = 0; i < 3; i++) {
@@ -312,7 +333,7 @@ static Constraint launch_row(Lower *l) {
     launch.block[i] = l->machine.observable ? l->d->threads[i] : one;
   }
   if (!l->machine.observable)
-    launch.block[0] = sym_int(l->sym, l->machine.lanes * l->machine.waves);
+    launch.block[0] = sym_int(l->sym, l->machine.lanes * (l->machine.waves + l->machine.service));
   return (Constraint){.kind = CONSTRAINT_launch, .at = l->k->at, .launch = launch};
 }
 
@@ -356,7 +377,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   const Region *from = l.tiles = k->body;
   emit_open_kernel(&l);
   Region *body = l.scope->region;
-  if (!lower_region(&l, from)) return false;
+  if (!(l.machine.service ? lower_roles(&l, from) : lower_region(&l, from))) return false;
   emit_replace_header(&l, launch);
   k->body = body;
   k->level = LEVEL_THREAD;

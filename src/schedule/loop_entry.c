@@ -67,11 +67,42 @@ static void await_phases(LoopEntry *e, const LoopWait *wait) {
   for (int i = 0; i < e->entry->copies.n; i++) {
     const LoopFlight *f = &e->entry->copies.at[i];
     const Attr *at = op_attr(f->op, ATTR_iteration);
-    if (copy_barriers(f->op) != wait->op->args[0] || f->done[0] < 0 || !at) continue;
+    int maker = loop_maker(f->done);
+    if (copy_barriers(f->op) != wait->op->args[0] || maker < 0 || !at) continue;
     if (!sym_is_int(at->pairs[0].value, &filled)) continue;
     int in = loop_waits_in(e->k, e->body->loop, wait->op, filled);
     for (int w = 0; in >= 0 && in < e->iterations && w < LOOP_WAVES; w++)
-      add_edge(e, f->done[0], event_at(e, wait->event[w], in));
+      if (wait->event[w] >= 0) add_edge(e, f->done[maker], event_at(e, wait->event[w], in));
+  }
+}
+
+/* ---- service waves, which do not wait for what comes before the loop ---- */
+
+/* What is read before the loop is copied by the loop. */
+static void await_loop(LoopEntry *e, const LoopWait *wait) {
+  for (int i = 0; i < e->body->copies.n; i++) {
+    const LoopFlight *f = &e->body->copies.at[i];
+    if (f->done[LOOP_SERVICE] < 0 || !wait->phases) continue;
+    for (int at = 0; at < e->iterations; at++)
+      for (int w = 0; w < LOOP_COMPUTING; w++)
+        if (loop_awaits_copy(e->k, e->body->loop, wait->op, f->op, at))
+          add_edge(e, event_at(e, f->done[LOOP_SERVICE], at), wait->event[w]);
+  }
+}
+
+/* Slots that are released before the loop. */
+static void await_releases(LoopEntry *e, const LoopWait *wait) {
+  int by;
+  int64_t released;
+  if (!loop_awaits_slot(e->k, e->body->loop, wait->op, &by)) return;
+  for (int i = 0; i < e->entry->arrivals.n; i++) {
+    const LoopArrival *x = &e->entry->arrivals.at[i];
+    const Attr *at = op_attr(x->op, ATTR_iteration);
+    if (x->op->args[0] != wait->op->args[0] || !at) continue;
+    if (!sym_is_int(at->pairs[0].value, &released)) continue;
+    int64_t in = released + alloc_slots(wait->op->args[0]->def) - by;
+    for (int w = 0; in >= 0 && in < e->iterations && w < LOOP_COMPUTING; w++)
+      add_edge(e, x->event[w], event_at(e, wait->event[LOOP_SERVICE], (int)in));
   }
 }
 
@@ -92,8 +123,10 @@ LoopEntry *loop_entry(Arena *a, Kernel *k, const LoopGraph *entry, const LoopGra
   e->n = entry->events.n + iterations * body->events.n;
   add_orders(e);
   for (int i = 0; i < body->waits.n; i++)
-    if (body->waits.at[i].phases) await_phases(e, &body->waits.at[i]);
+    if (op_is_served(e->k, body->waits.at[i].op)) await_releases(e, &body->waits.at[i]);
+    else if (body->waits.at[i].phases) await_phases(e, &body->waits.at[i]);
     else await_groups(e, &body->waits.at[i]);
+  for (int i = 0; i < entry->waits.n; i++) await_loop(e, &entry->waits.at[i]);
   link_edges(e);
   e->reached = ARENA_ARRAY(a, bool, e->n + 1), e->stack = ARENA_ARRAY(a, int, e->n + 1);
   e->reached_from = -1;
@@ -111,6 +144,11 @@ static void reach(LoopEntry *e, int from) {
       int to = e->edges.at[i].to;
       if (!e->reached[to]) e->reached[to] = true, e->stack[depth++] = to;
     }
+}
+
+bool loop_entry_precedes(LoopEntry *e, int from, int iteration, int to) {
+  reach(e, event_at(e, from, iteration));
+  return e->reached[to];
 }
 
 bool loop_entry_follows(LoopEntry *e, int from, int to, int iteration) {

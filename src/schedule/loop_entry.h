@@ -18,4 +18,7 @@ LoopEntry *loop_entry(Arena *a, Kernel *k, const LoopGraph *entry, const LoopGra
  * an event before the loop. */
 bool loop_entry_follows(LoopEntry *e, int from, int to, int iteration);
 
+/* Whether an event before the loop follows an event of the body, by service waves, in an iteration. */
+bool loop_entry_precedes(LoopEntry *e, int from, int iteration, int to);
+
 #endif

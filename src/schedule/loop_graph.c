@@ -18,6 +18,7 @@ typedef struct Build {
   Vec(LoopFlight) loose;    /* copies that the next synchronisation waits for */
   Vec(LoopFlight) products; /* in flight */
   int pending;              /* products that may still be in flight after the next wait */
+  bool served;              /* by service waves */
   const char *scope;        /* of the barriers that join the workgroup's waves */
   LoopOpFn *counts;         /* other ops that are events, too */
   const void *user;
@@ -37,6 +38,11 @@ static void add_order(Build *b, int from, int to, int distance) {
   vec_push(b->arena, &b->g->enforced, ((Order){from, to, distance}));
 }
 
+/* The waves that execute an op. */
+static bool acts(const Build *b, const Op *op, int wave) {
+  return op_is_served(b->k, op) ? wave == LOOP_SERVICE : wave < LOOP_COMPUTING;
+}
+
 static void add_next(Build *b, int wave, int event) {
   if (b->g->last[wave] >= 0) add_order(b, b->g->last[wave], event, 0);
   else b->g->first[wave] = event;
@@ -45,12 +51,19 @@ static void add_next(Build *b, int wave, int event) {
 
 /* The same op in each wave. */
 static void add_each(Build *b, const Op *op, LoopEventKind kind) {
-  for (int w = 0; w < LOOP_WAVES; w++) add_next(b, w, new_event(b, op, kind, w));
+  for (int w = 0; w < LOOP_WAVES; w++)
+    if (acts(b, op, w)) add_next(b, w, new_event(b, op, kind, w));
+}
+
+/* The last event of each wave that executes an op; -1 for others. */
+static void last_events(const Build *b, const Op *op, int *event) {
+  for (int w = 0; w < LOOP_WAVES; w++) event[w] = acts(b, op, w) ? b->g->last[w] : -1;
 }
 
 static void add_barrier(Build *b, const Op *op) {
   int event = new_event(b, op, LOOP_STARTS, LOOP_WAVES);
-  for (int w = 0; w < LOOP_WAVES; w++) add_next(b, w, event);
+  bool all = op->kind == OP_barrier && strcmp(op_attr(op, ATTR_mode)->text, "roles") == 0;
+  for (int w = 0; w < (all ? LOOP_WAVES : LOOP_COMPUTING); w++) add_next(b, w, event);
 }
 
 /* An event of each wave follows the end of its own flight, `distance` iterations ago. */
@@ -62,8 +75,9 @@ static void await_own(Build *b, const LoopFlight *f, const int *event, int dista
 static LoopFlight start_flight(Build *b, const Op *op, bool elected, int group) {
   LoopFlight f = {.op = op, .group = group};
   for (int w = 0; w < LOOP_WAVES; w++) {
-    f.done[w] = elected && w ? -1 : new_event(b, op, LOOP_ENDS, w);
-    if (f.done[w] >= 0) add_order(b, b->g->last[w], f.done[w], 0);
+    bool does = acts(b, op, w) && !(elected && w == 1);
+    f.done[w] = does ? new_event(b, op, LOOP_ENDS, w) : -1;
+    if (does) add_order(b, b->g->last[w], f.done[w], 0);
   }
   return f;
 }
@@ -106,6 +120,7 @@ static bool is_past_end(const Build *b, const Op *op, int number) {
   const Attr *mask = op_attr(op, ATTR_mask);
   SymCtx *cx = b->k->cx->sym;
   SymBinding at = {b->counter, sym_int(cx, number)};
+  if (op->kind == OP_mbar_arrive) return false;
   for (int i = 0; op_has(op, ATTR_iteration) && mask && i < mask->n; i++)
     if (sym_subst(cx, mask->exprs[i], &at, b->once ? 0 : 1) == sym_bool(cx, false)) return true;
   return false;
@@ -115,7 +130,7 @@ static bool is_past_end(const Build *b, const Op *op, int number) {
 
 static void add_wait(Build *b, LoopWait wait) {
   add_each(b, wait.op, wait.added || wait.phases ? LOOP_WAITS : LOOP_STARTS);
-  memcpy(wait.event, b->g->last, sizeof wait.event);
+  last_events(b, wait.op, wait.event);
   wait.closed = b->g->groups;
   vec_push(b->arena, &b->g->waits, wait);
 }
@@ -177,20 +192,56 @@ static bool awaits(const Build *b, const Op *wait, const Op *copy, int *distance
   return true;
 }
 
+int loop_maker(const int *done) {
+  for (int w = 0; w < LOOP_WAVES; w++)
+    if (done[w] >= 0) return w;
+  return -1;
+}
+
 /* Both waves wait for the phase that ends with the copies of one iteration. */
 static void await_phase(Build *b, const LoopWait *wait) {
   int distance;
   for (int i = 0; i < b->g->copies.n; i++) {
     const LoopFlight *f = &b->g->copies.at[i];
-    if (f->done[0] < 0 || !awaits(b, wait->op, f->op, &distance)) continue;
-    for (int w = 0; w < LOOP_WAVES; w++) add_order(b, f->done[0], wait->event[w], distance);
+    int maker = loop_maker(f->done);
+    if (maker < 0 || !awaits(b, wait->op, f->op, &distance)) continue;
+    for (int w = 0; w < LOOP_WAVES; w++)
+      if (wait->event[w] >= 0) add_order(b, f->done[maker], wait->event[w], distance);
+  }
+}
+
+/* A slot's first phase, which nothing ends, counts as complete: round r waits for that of r - 1. */
+static bool awaits_slot(const Build *b, const Op *wait, int *by) {
+  int slots;
+  SymCtx *cx = b->k->cx->sym;
+  const Attr *parity = op_attr(wait, ATTR_parity);
+  if (!op_is_served(b->k, wait) || !split_slot(b, op_slot(wait), by, &slots)) return false;
+  const Sym *iteration = sym_arg(cx, op_slot(wait), 0);
+  const Sym *round = sym_floordiv(cx, iteration, sym_int(cx, slots));
+  const Sym *before = sym_add(cx, round, sym_int(cx, 1));
+  return parity && parity->sym == sym_mod(cx, before, sym_int(cx, 2));
+}
+
+/* A wait of service waves for the arrivals of those that compute. */
+static void await_release(Build *b, const LoopWait *wait) {
+  int by, released;
+  if (!awaits_slot(b, wait->op, &by)) return;
+  for (int i = 0; i < b->g->arrivals.n; i++) {
+    const LoopArrival *x = &b->g->arrivals.at[i];
+    const Attr *at = op_attr(x->op, ATTR_iteration);
+    if (x->op->args[0] != wait->op->args[0] || !at) continue;
+    if (!above_counter(b, at->pairs[0].value, &released)) continue;
+    int distance = alloc_slots(wait->op->args[0]->def) + released - by;
+    for (int w = 0; w < LOOP_COMPUTING; w++)
+      add_order(b, x->event[w], wait->event[LOOP_SERVICE], distance);
   }
 }
 
 /* Waits refer to copies of earlier iterations, which may come after them in the body. */
 static void add_waits(Build *b) {
   for (int i = 0; i < b->g->waits.n; i++)
-    if (b->g->waits.at[i].phases) await_phase(b, &b->g->waits.at[i]);
+    if (op_is_served(b->k, b->g->waits.at[i].op)) await_release(b, &b->g->waits.at[i]);
+    else if (b->g->waits.at[i].phases) await_phase(b, &b->g->waits.at[i]);
     else await_groups(b, &b->g->waits.at[i]);
 }
 
@@ -208,6 +259,7 @@ static void end_first(Build *b, const Op *op, int n, int distance) {
 static void end_products(Build *b, const Op *op) {
   int needed = 0;
   if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
+  if (op->kind == OP_mbar_wait && b->served) return;
   if (!op_is_private(op)) {
     end_first(b, op, b->products.n, b->pending);
     return;
@@ -274,7 +326,8 @@ static bool feeds_product(const Build *b, const Op *copy) {
 
 static void add_copy(Build *b, const Op *op) {
   bool elected = copy_barriers(op) != NULL, own = copy_goes_by(op, "load");
-  int begins[LOOP_WAVES] = {b->g->last[0], b->g->last[1]};
+  int begins[LOOP_WAVES];
+  last_events(b, op, begins);
   if (own) {
     add_accesses(b, op, begins, begins);
     return;
@@ -291,16 +344,19 @@ static void add_touch(Build *b, const Op *op) {
   if (op->kind == OP_copy) {
     add_copy(b, op);
   } else if (op_is_product(op)) {
-    int begins[LOOP_WAVES] = {b->g->last[0], b->g->last[1]};
+    int begins[LOOP_WAVES];
+    last_events(b, op, begins);
     LoopFlight f = start_flight(b, op, false, 0);
     const Attr *pending = op_attr(op, ATTR_pending);
     b->pending = pending ? (int)pending->integer : 0;
     vec_push(b->arena, &b->products, f);
     add_accesses(b, op, begins, f.done);
   } else {
-    bool elected = op->kind == OP_mbar_init || op->kind == OP_mbar_inval;
-    int ends[LOOP_WAVES] = {b->g->last[0], elected ? -1 : b->g->last[1]};
-    add_accesses(b, op, b->g->last, ends);
+    LoopArrival x = {.op = op};
+    last_events(b, op, x.event);
+    if (op->kind == OP_mbar_arrive) vec_push(b->arena, &b->g->arrivals, x);
+    if (op->kind == OP_mbar_init || op->kind == OP_mbar_inval) x.event[1] = -1; /* elected */
+    add_accesses(b, op, b->g->last, x.event);
   }
 }
 
@@ -322,27 +378,30 @@ static void end_awaited(Build *b, const Op *loop, const Op *barrier, const int *
     for (int i = 0; op->kind == OP_mbar_wait && i < b->g->copies.n; i++) {
       const LoopFlight *f = &b->g->copies.at[i];
       const Attr *at = op_attr(f->op, ATTR_iteration);
-      if (copy_barriers(f->op) != op->args[0] || f->done[0] < 0 || !at) continue;
+      int maker = loop_maker(f->done);
+      if (copy_barriers(f->op) != op->args[0] || maker < 0 || !at) continue;
       if (!sym_is_int(at->pairs[0].value, &filled)) continue;
       int in = loop_waits_in(b->k, loop, op, filled);
-      for (int w = 0; w < LOOP_WAVES && in >= 0 && in <= filled; w++)
-        add_order(b, f->done[0], by[w], 0);
+      for (int w = 0; w < LOOP_COMPUTING && in >= 0 && in <= filled; w++)
+        add_order(b, f->done[maker], by[w], 0);
     }
   }
 }
 
 /* All accesses of a region take place between its begin and its end, copies until they are waited
  * for. Where a barrier precedes, they end with it in all waves; it follows nothing that comes before
- * the region, which may not be executed at all. */
+ * the region, which may not be executed at all. Copies of service waves have been awaited by each of
+ * the others when it is at the end. */
 static void add_region(Build *b, const Op *outer) {
-  int begins[LOOP_WAVES], joined[LOOP_WAVES] = {-1, -1};
+  int begins[LOOP_WAVES], ends[LOOP_WAVES], joined[LOOP_WAVES] = {-1, -1, -1};
   const Op *barrier = last_barrier(b, outer);
   add_each(b, outer, LOOP_STARTS);
-  memcpy(begins, b->g->last, sizeof begins);
+  last_events(b, outer, begins);
   add_each(b, outer, LOOP_WAITS);
+  last_events(b, outer, ends);
   if (barrier) {
     joined[0] = joined[1] = new_event(b, barrier, LOOP_STARTS, LOOP_WAVES);
-    for (int w = 0; w < LOOP_WAVES; w++) add_order(b, joined[w], b->g->last[w], 0);
+    for (int w = 0; w < LOOP_COMPUTING; w++) add_order(b, joined[w], b->g->last[w], 0);
   }
   if (b->once && outer->kind == OP_for) end_awaited(b, outer, barrier, joined);
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
@@ -350,13 +409,13 @@ static void add_region(Build *b, const Op *outer) {
     bool ahead = op->kind == OP_copy && memory_is_ahead(op);
     bool early = barrier && op->kind != OP_copy && !op_is_product(op) &&
                  op_comes_before(op_ancestor_in(op, outer->body), barrier);
-    LoopFlight f = {.op = outer, .done = {b->g->last[0], b->g->last[1]}, .group = -1};
-    if (early) memcpy(f.done, joined, sizeof joined);
+    LoopFlight f = {.op = outer, .group = -1};
+    memcpy(f.done, early ? joined : ends, sizeof ends);
     if (ahead) {
       f = start_flight(b, outer, false, -1);
       vec_push(b->arena, &b->g->copies, f);
     }
-    if (op->kind == OP_copy && copy_barriers(op)) f.done[1] = -1;
+    if (op->kind == OP_copy && copy_barriers(op) && !op_is_served(b->k, op)) f.done[1] = -1;
     add_accesses(b, op, begins, f.done);
   }
 }
@@ -365,11 +424,12 @@ static void add_region(Build *b, const Op *outer) {
 
 /* A barrier object is accessed from the begin of a wait to its end. */
 static void add_phase_wait(Build *b, const Op *op) {
-  int begins[LOOP_WAVES];
+  int begins[LOOP_WAVES], ends[LOOP_WAVES];
   add_each(b, op, LOOP_STARTS);
-  memcpy(begins, b->g->last, sizeof begins);
+  last_events(b, op, begins);
   add_wait(b, (LoopWait){.op = op, .phases = true});
-  add_accesses(b, op, begins, b->g->last);
+  last_events(b, op, ends);
+  add_accesses(b, op, begins, ends);
 }
 
 /* After a wait that lowering adds, no group is left. */
@@ -391,7 +451,7 @@ static void end_flights(Build *b, const Op *op) {
 
 static void add_op(Build *b, const Op *op) {
   bool loose = b->loose.n > 0;
-  end_flights(b, op);
+  if (!op_is_served(b->k, op)) end_flights(b, op);
   b->g->groups += op->kind == OP_async_commit;
   if (op->body) add_region(b, op);
   else if (memory_is_ordered_by(op, b->scope)) add_barrier(b, op);
@@ -405,7 +465,8 @@ static Build new_build(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop,
   Build b = {.arena = a, .k = k, .m = m, .g = g};
   const Attr *axis = op_attr(loop, ATTR_axis);
   const MachineSpec *machine = kernel_machine(k);
-  *g = (LoopGraph){.loop = loop, .first = {-1, -1}, .last = {-1, -1}};
+  *g = (LoopGraph){.loop = loop, .first = {-1, -1, -1}, .last = {-1, -1, -1}};
+  b.served = machine && machine->service;
   b.scope = machine && machine->waves == 1 ? "wave" : "workgroup";
   b.counter = axis ? ir_loop_counter(k, axis->sym) : sym_int(k->cx->sym, 0);
   return b;
@@ -417,7 +478,8 @@ LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, L
   Build b = new_build(a, k, m, loop, &g);
   b.counts = counts, b.user = user;
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
-  for (int w = 0; w < LOOP_WAVES && g.last[w] >= 0; w++) add_order(&b, g.last[w], g.first[w], 1);
+  for (int w = 0; w < LOOP_WAVES; w++)
+    if (g.last[w] >= 0) add_order(&b, g.last[w], g.first[w], 1);
   add_waits(&b);
   return g;
 }
@@ -440,4 +502,21 @@ int loop_waits_in(Kernel *k, const Op *loop, const Op *wait, int64_t filled) {
   Build b = new_build(NULL, k, NULL, loop, &g);
   if (is_constant(wait, &slot, &parity)) return ends_phase(wait, slot, parity, filled) ? 0 : -1;
   return phase_of(&b, wait, &by) && filled >= by ? (int)filled - by : -1;
+}
+
+bool loop_awaits_slot(Kernel *k, const Op *loop, const Op *wait, int *by) {
+  LoopGraph g;
+  Build b = new_build(NULL, k, NULL, loop, &g);
+  return awaits_slot(&b, wait, by);
+}
+
+bool loop_awaits_copy(Kernel *k, const Op *loop, const Op *wait, const Op *copy, int iteration) {
+  LoopGraph g;
+  int by;
+  int64_t slot, parity;
+  Build b = new_build(NULL, k, NULL, loop, &g);
+  b.once = true, b.counter = sym_int(k->cx->sym, 0);
+  if (copy_barriers(copy) != wait->args[0]) return false;
+  if (is_constant(wait, &slot, &parity)) return ends_phase(wait, slot, parity, iteration);
+  return phase_of(&b, wait, &by) && by == iteration;
 }

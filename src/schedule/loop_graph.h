@@ -2,9 +2,11 @@
  *
  * The loop is one of a kernel's tiles after `sync`: its copies, waits and barriers are ops. All
  * waves of a workgroup run the same body, so two of them stand for any two: each op is an event in
- * both, in program order. A barrier is one event of both. A copy that is not done by a wave's own
+ * both, in program order. A barrier is one event of both. Where service waves copy for the others
+ * (transform/stages/stages_roles.h), a third stands for them: it executes ops with a role. A copy that is not done by a wave's own
  * loads and stores, and a product that reads shared memory, ends with an event of its own, which
- * only a wait orders before anything else; what one elected thread does belongs to the first wave.
+ * only a wait orders before anything else; what one elected thread does belongs to the first wave
+ * that executes it.
  *
  * Regions inside the loop are one access each for all that they touch, and order nothing. */
 #ifndef WV_SCHEDULE_LOOP_GRAPH_H
@@ -13,7 +15,11 @@
 #include "analysis/memory_uses.h"
 #include "schedule/loop_order.h"
 
-enum { LOOP_WAVES = 2 };
+enum {
+  LOOP_COMPUTING = 2, /* waves 0 and 1 compute ... */
+  LOOP_SERVICE = 2,   /* ... and this one copies, if ops have a role */
+  LOOP_WAVES = 3
+};
 
 typedef struct LoopAccess {
   const Op *op;
@@ -56,6 +62,12 @@ typedef struct LoopWait {
   bool phases; /* not groups */
 } LoopWait;
 
+/* Each wave that computes releases the slot of an iteration. */
+typedef struct LoopArrival {
+  const Op *op;
+  int event[LOOP_WAVES];
+} LoopArrival;
+
 typedef struct LoopGraph {
   const Op *loop;
   Vec(LoopEvent) events;
@@ -64,6 +76,7 @@ typedef struct LoopGraph {
   int first[LOOP_WAVES], last[LOOP_WAVES]; /* events; -1: there are none */
   Vec(LoopFlight) copies; /* that end with a group or a barrier that the kernel waits for */
   Vec(LoopWait) waits;
+  Vec(LoopArrival) arrivals;
   int groups; /* of copies */
 } LoopGraph;
 
@@ -80,5 +93,15 @@ LoopGraph loop_entry_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *l
 /* The first iteration of the loop in which a wait is for the phase that the copies of iteration
  * `filled` end, which were issued before the loop; -1: none, or unknown. */
 int loop_waits_in(Kernel *k, const Op *loop, const Op *wait, int64_t filled);
+
+/* The wave that makes a copy; -1: none does. */
+int loop_maker(const int *done);
+
+/* Whether a wait of service waves is for the slot of the iteration that is *by above the counter: for
+ * the release of what was there before, as many iterations earlier as there are slots. */
+bool loop_awaits_slot(Kernel *k, const Op *loop, const Op *wait, int *by);
+
+/* Whether a wait before the loop is for the copy of an iteration, which the loop itself makes. */
+bool loop_awaits_copy(Kernel *k, const Op *loop, const Op *wait, const Op *copy, int iteration);
 
 #endif

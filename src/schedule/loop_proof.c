@@ -134,11 +134,23 @@ static void check_follows(Prover *p, LoopEntry *e, const LoopAccess *x, const Lo
     }
 }
 
+/* A tile that the service waves copy in this iteration may be read before the loop: then the read comes
+ * before the next copy to the same slot. */
+static int next_conflict(LoopEntry *e, const LoopAccess *x, const LoopAccess *y, int at) {
+  if (y->ends[LOOP_SERVICE] < 0 || x->how != TOUCH_READ || x->slots != y->slots) return at;
+  for (int w = 0; w < LOOP_COMPUTING; w++)
+    if (x->begins[w] >= 0 && !loop_entry_precedes(e, y->ends[LOOP_SERVICE], at, x->begins[w]))
+      return at;
+  return at + y->slots;
+}
+
 static int iterations_to_check(const LoopGraph *entry, const LoopGraph *body) {
   int most = 0;
   for (int i = 0; i < entry->accesses.n; i++)
     for (int j = 0; j < body->accesses.n; j++) {
-      int at = first_conflict(&entry->accesses.at[i], &body->accesses.at[j]);
+      const LoopAccess *y = &body->accesses.at[j];
+      int at = first_conflict(&entry->accesses.at[i], y);
+      if (y->ends[LOOP_SERVICE] >= 0) at += y->slots;
       if (at > most) most = at;
     }
   return most + 1;
@@ -153,8 +165,11 @@ static void check_entry(Prover *p, Kernel *k) {
     for (int j = i + 1; j < entry->accesses.n; j++)
       if (may_meet(body->loop, x, &entry->accesses.at[j]))
         check_follows(p, e, x, &entry->accesses.at[j], -1);
-    for (int j = 0; j < body->accesses.n; j++)
-      check_follows(p, e, x, &body->accesses.at[j], first_conflict(x, &body->accesses.at[j]));
+    for (int j = 0; j < body->accesses.n; j++) {
+      const LoopAccess *y = &body->accesses.at[j];
+      if (conflict(p, x, y))
+        check_follows(p, e, x, y, next_conflict(e, x, y, first_conflict(x, y)));
+    }
   }
 }
 
@@ -164,6 +179,84 @@ static int64_t most_iterations(const Distribution *d, const Op *loop) {
   const Sym *trips = loop->kind == OP_for ? distribute_trips(d, loop) : NULL;
   int64_t most = trips ? sym_range(d->k->cx->sym, d->facts, trips).hi : INT64_MAX;
   return most == INT64_MAX ? most : ceil_div64(most, op_step(loop));
+}
+
+/* ---- arrivals of waves that compute ---- */
+
+/* Every iteration that exists has one arrival of each wave: the mask of an op that arrives tests that
+ * and nothing else. */
+static bool is_complete(const Distribution *d, const Op *loop, const Op *op) {
+  SymCtx *cx = d->k->cx->sym;
+  const Attr *at = op_attr(op, ATTR_iteration), *mask = op_attr(op, ATTR_mask);
+  if (!at) return false;
+  const Sym *iteration = at->pairs[0].value;
+  const Sym *begun = sym_le(cx, sym_int(cx, 0), iteration);
+  const Sym *exists = sym_lt(cx, iteration, distribute_trips(d, loop));
+  for (int i = 0; mask && i < mask->n; i++)
+    if (mask->exprs[i] != begun && mask->exprs[i] != exists) return false;
+  return true;
+}
+
+/* The arrivals that end a phase of a barrier; -1: unknown. */
+static int64_t arrivals_of(const Kernel *k, const Value *ring) {
+  int64_t n;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_mbar_init && op->args[0] == ring)
+      return sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? n : -1;
+  return -1;
+}
+
+/* Tiles that are last read early are released early: those of the first iterations before the loop. */
+static bool releases_first(const Distribution *d, const LoopGraph *entry, const Op *op,
+                           int64_t early) {
+  int64_t n = 0, at;
+  for (int i = 0; i < entry->arrivals.n; i++) {
+    const Op *first = entry->arrivals.at[i].op;
+    const Attr *of = op_attr(first, ATTR_iteration);
+    if (first->args[0] != op->args[0]) continue;
+    if (!of || !sym_is_int(of->pairs[0].value, &at) || at != n++) return false;
+    if (!is_complete(d, entry->loop, first)) return false;
+  }
+  return n == early;
+}
+
+/* What service waves wait for: each wave that computes arrives once for each iteration. */
+static bool is_released(const Distribution *d, const LoopGraph *g, const LoopGraph *entry,
+                        const Op *wait) {
+  const Op *found = NULL;
+  int64_t by;
+  for (int i = 0; i < g->arrivals.n; i++) {
+    const Op *op = g->arrivals.at[i].op;
+    if (op->args[0] != wait->args[0]) continue;
+    if (found || !is_complete(d, g->loop, op)) return false;
+    found = op;
+  }
+  if (!found || arrivals_of(d->k, wait->args[0]) != kernel_machine(d->k)->waves) return false;
+  const Sym *counter = ir_loop_counter(d->k, op_attr(g->loop, ATTR_axis)->sym);
+  const Sym *ahead =
+      sym_sub(d->k->cx->sym, op_attr(found, ATTR_iteration)->pairs[0].value, counter);
+  return ahead && sym_is_int(ahead, &by) && releases_first(d, entry, found, by < 0 ? 0 : by);
+}
+
+/* Each copy of an iteration arrives once. */
+static bool is_filled(const Kernel *k, const LoopGraph *g, const Value *full) {
+  int64_t n = 0;
+  for (int i = 0; i < g->copies.n; i++) n += copy_barriers(g->copies.at[i].op) == full;
+  return n == arrivals_of(k, full);
+}
+
+/* The first op of service waves whose barrier has too many arrivals or not enough; NULL: none has. */
+static const Op *find_unbalanced(const Distribution *d, const LoopGraph *g,
+                                 const LoopGraph *entry) {
+  for (int i = 0; i < g->waits.n; i++) {
+    const Op *op = g->waits.at[i].op;
+    if (op_is_served(d->k, op) && !is_released(d, g, entry, op)) return op;
+  }
+  for (int i = 0; i < g->copies.n; i++) {
+    const Op *op = g->copies.at[i].op;
+    if (op_is_served(d->k, op) && !is_filled(d->k, g, copy_barriers(op))) return op;
+  }
+  return NULL;
 }
 
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
@@ -176,6 +269,7 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
   for (int i = 0; !n && i < g->accesses.n; i++)
     for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
   proof.entry = loop_entry_graph(a, d->k, m, loop);
+  proof.unbalanced = find_unbalanced(d, g, &proof.entry);
   if (!n) check_entry(&p, d->k);
   return proof;
 }
@@ -211,6 +305,8 @@ static void print_loop(StrBuf *out, const Kernel *k, const MemoryUses *m, const 
     sb_printf(out, "  at %s:%u", sources_name(&k->cx->sources, loop->at.file), loop->at.line);
   sb_putc(out, '\n');
   if (proof->waiting.n) sb_puts(out, "  waits for itself\n");
+  else if (proof->unbalanced)
+    sb_puts(out, "  waits for a barrier that has too many arrivals, or not enough\n");
   else if (!proof->findings.n)
     sb_printf(out, "  all %d conflicting pairs of accesses are ordered\n", proof->pairs);
   for (int i = 0; i < proof->findings.n; i++) {
@@ -259,9 +355,12 @@ static bool fail_loop(Kernel *k, const MemoryUses *m, const Constraint *row,
   const LoopPair *f = proof->findings.n ? &proof->findings.at[0] : NULL;
   StrBuf text = {.arena = diags->arena};
   if (f) describe(&text, k, m, f);
+  else if (proof->unbalanced)
+    sb_puts(&text, "waves wait for a barrier that has too many arrivals, or not enough");
   else sb_puts(&text, "an op of the loop waits for itself");
   Diag *d = diag_add(diags, DIAG_E0621, row->at, "%s", sb_text(&text));
   if (f) note_accesses(diags, d, f);
+  if (!f && proof->unbalanced) diag_note(diags, d, proof->unbalanced->at, "the barrier of this op");
   for (int i = 0; i < proof->waiting.n; i++)
     diag_note(diags, d, proof->waiting.at[i]->at, "it waits for this");
   return false;
@@ -281,7 +380,8 @@ bool loop_proof_check(const Distribution *d, const MemoryUses *m, const TargetIn
     if (!row || has_loop(op)) continue;
     Arena *a = arena_new();
     LoopProof proof = loop_prove(a, d, m, op);
-    ok = (!proof.findings.n && !proof.waiting.n) || fail_loop(d->k, m, row, &proof);
+    ok = (!proof.findings.n && !proof.waiting.n && !proof.unbalanced) ||
+         fail_loop(d->k, m, row, &proof);
     arena_free(a);
   }
   return ok;

@@ -27,6 +27,8 @@ typedef struct LoopProof {
   int pairs;    /* that conflict */
   Vec(LoopPair) findings;
   Vec(const Op *) waiting; /* of a deadlock */
+  const Op
+      *unbalanced; /* an op of service waves: arrivals on its barrier are missing; NULL: none */
 } LoopProof;
 
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop);

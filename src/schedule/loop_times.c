@@ -172,13 +172,13 @@ static void add_arrival(Timing *t, int event) {
 /* Where a wave's op is executed: units of different SIMDs have numbers of their own. */
 static int unit_number(const Timing *t, Unit unit, int wave) {
   bool apart = unit_info[unit].each_simd && !t->costs->one_simd;
-  return (int)unit + (apart ? wave * UNIT_COUNT : 0);
+  return (int)unit + (apart && wave < LOOP_COMPUTING ? wave * UNIT_COUNT : 0);
 }
 
 static bool occupies(const Timing *t, int event) {
   const LoopEvent *e = &t->g.events.at[event];
   if (e->kind == LOOP_WAITS || e->wave == LOOP_WAVES) return false;
-  if (t->cost[event].elected && e->wave) return false;
+  if (t->cost[event].elected && e->wave == 1) return false;
   return event_of(t, e->op, e->wave) == event;
 }
 
@@ -267,7 +267,8 @@ static void add_limit(Timing *t, const IntervalProblem *p, const Interval *found
 
 static void add_starts(const Timing *t, const Interval *found, LoopTimes *out) {
   for (int i = 0; i < t->g.events.n; i++) {
-    if (t->g.events.at[i].wave != 0 || !occupies(t, i)) continue;
+    int wave = t->g.events.at[i].wave;
+    if ((wave != 0 && wave != LOOP_SERVICE) || !occupies(t, i)) continue;
     int at = out->ops.n;
     vec_push(t->arena, &out->ops, NULL);
     vec_push(t->arena, &out->start, 0);

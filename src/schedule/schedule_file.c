@@ -62,9 +62,23 @@ static const Event *event_of(const Loop *l, const Op *op) {
   return NULL;
 }
 
+/* Some product is still in flight when the next iteration begins. */
+static bool has_flight(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op_is_product(op) && op_has(op, ATTR_pending)) return true;
+  return false;
+}
+
+/* Service waves run as far ahead as their rings allow. */
+static int ahead_of(const Loop *l, const Op *op) {
+  const Value *ring = op_is_served(l->k, op) ? schedule_fills(op) : NULL;
+  if (ring && ring->def) return alloc_slots(ring->def) - 1 - has_flight(l->loop);
+  return schedule_ahead(l->k, l->loop, op);
+}
+
 static void add_event(Loop *l, const Op *op) {
   const Event *last = l->events.n ? &l->events.at[l->events.n - 1] : NULL;
-  Event e = {.op = op, .ahead = schedule_ahead(l->k, l->loop, op)};
+  Event e = {.op = op, .ahead = ahead_of(l, op)};
   bool joins = last && last->ahead == e.ahead && schedule_class(last->op) == schedule_class(op);
   e.cycle = !last ? 0 : joins ? last->cycle : last->cycle + 1;
   if (e.ahead >= l->depth) l->depth = e.ahead + 1;
@@ -255,6 +269,20 @@ static void print_prios(StrBuf *out, const Loop *l) {
   }
 }
 
+/* So are roles, if copies have one. */
+static void print_roles(StrBuf *out, const Loop *l) {
+  bool has = false;
+  for (int i = 0; i < l->events.n; i++) has |= op_is_served(l->k, l->events.at[i].op);
+  for (int i = 0; has && i < l->k->constraints.n; i++) {
+    Constraint row = l->k->constraints.at[i];
+    if (row.kind != CONSTRAINT_roles && row.kind != CONSTRAINT_member) continue;
+    if (strcmp(row.scheduled.loop, l->name) != 0 || !schedule_is_for(&row, l->target)) continue;
+    if (row.kind == CONSTRAINT_roles) row.roles.target = l->target->name;
+    else row.member.target = l->target->name;
+    print_row(out, l, row);
+  }
+}
+
 /* ---- loops ---- */
 
 static void print_loop(StrBuf *out, Loop *l) {
@@ -267,6 +295,7 @@ static void print_loop(StrBuf *out, Loop *l) {
   print_rings(out, l);
   print_places(out, l);
   print_prios(out, l);
+  print_roles(out, l);
   print_times(out, l);
 }
 

@@ -63,16 +63,18 @@ static bool has_events(const LoopTimes *t, int wave) {
 /* What the waves issue, then their units, then those that they share. The lane of unit u, or of wave
  * w as 2 * UNIT_COUNT + w, is lane[...]; -1: none. */
 static void add_lanes(Viewing *v, int *lane) {
-  int waves = has_events(v->t, 1) ? LOOP_WAVES : 1;
   bool apart = false;
   for (int i = 0; i < 2 * UNIT_COUNT + LOOP_WAVES; i++) lane[i] = -1;
   for (int u = UNIT_COUNT; u < 2 * UNIT_COUNT; u++) apart |= is_used(v->t, u);
-  for (int w = 0; w < waves; w++) {
+  for (int w = 0; w < LOOP_WAVES; w++) {
+    if (w && !has_events(v->t, w)) continue;
     lane[2 * UNIT_COUNT + w] = v->out->lanes.n;
-    add_lane(v, arena_printf(v->arena, "wave %d", w), "what a wave issues", w);
+    add_lane(v, w == LOOP_SERVICE ? "service" : arena_printf(v->arena, "wave %d", w),
+             "what a wave issues", w);
     for (int u = 0; u < UNIT_COUNT; u++) {
       int number = w * UNIT_COUNT + u;
-      if (!is_used(v->t, number) || !unit_info[u].each_simd || (w && !apart)) continue;
+      if (w == LOOP_SERVICE || (w && !apart)) continue;
+      if (!is_used(v->t, number) || !unit_info[u].each_simd) continue;
       lane[number] = v->out->lanes.n;
       add_lane(v, unit_info[u].name, unit_info[u].doc, apart ? w : -1);
     }

@@ -58,6 +58,7 @@ typedef struct Machine {
   const TargetInfo *target;
   int lanes, waves; /* of a wave; of a workgroup */
   bool observable;  /* tiles are divided as the kernel declares */
+  int service;      /* waves besides these, which compute nothing */
 } Machine;
 
 static inline int target_waves(const TargetInfo *t) { return t->threads / t->lanes; }

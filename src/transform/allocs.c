@@ -15,6 +15,7 @@
  * would cost barriers in every iteration; with `overlap 0` all are. The addresses are recorded
  * (`base`), so that `sync` orders accesses that share bytes. Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
+#include "ir/ops/access.h"
 #include "transform/pass.h"
 
 enum { ALIGN_COPY = 128 };
@@ -181,6 +182,26 @@ static void find_together(Allocs *p) {
   live_region(p, ARENA_ARRAY(p->arena, bool, p->n), p->k->body);
 }
 
+/* Service waves (stages_roles.h) fill their rings from the start, whatever the others do by then, and
+ * arrive on barriers until the end. */
+static void keep_served(Allocs *p) {
+  bool *before = ARENA_ARRAY(p->arena, bool, p->n), *served = ARENA_ARRAY(p->arena, bool, p->n);
+  for (int i = 0; i < p->m->uses.n; i++)
+    if (op_is_served(p->k, p->m->uses.at[i].op) && block_of(p, p->m->uses.at[i].memory) >= 0)
+      served[block_of(p, p->m->uses.at[i].memory)] = true;
+  for (int i = 0; i < p->m->uses.n; i++) { /* in program order */
+    const MemoryUse *use = &p->m->uses.at[i];
+    int b = block_of(p, use->memory);
+    if (b < 0) continue;
+    before[b] = true;
+    if (!served[b]) continue;
+    bool barriers = use->how == TOUCH_ATOMIC;
+    for (int j = 0; j < p->n; j++)
+      if (before[j] || barriers || served[j])
+        p->together[b * p->n + j] = p->together[j * p->n + b] = true;
+  }
+}
+
 static bool have_common_loop(const Op *a, const Op *b) {
   for (const Op *loop = a->parent->owner; loop; loop = loop->parent->owner)
     if (loop->kind != OP_if && op_is_inside(b, loop)) return true;
@@ -265,6 +286,7 @@ bool pass_allocs(Kernel *k, PassCtx *cx) {
   p.apart = distribute_is_off(p.d, CONSTRAINT_overlap);
   if (!gather_blocks(&p)) return false;
   find_together(&p);
+  keep_served(&p);
   find_in_loop(&p);
   if (!find_bases(&p, cx->target)) return false;
   for (int i = 0; i < p.n; i++)

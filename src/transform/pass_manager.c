@@ -211,7 +211,7 @@ static bool is_last_to_run(const Plan *plan, int i, Arena *scratch) {
 static const Machine *fitted_machine(const Kernel *k, const TargetInfo *t, Arena *a) {
   const MachineSpec *row = kernel_machine(k);
   Machine *m = row ? ARENA_NEW(a, Machine) : NULL;
-  if (row) *m = (Machine){t, row->lanes, row->waves, row->observable};
+  if (row) *m = (Machine){t, row->lanes, row->waves, row->observable, row->service};
   return m;
 }
 

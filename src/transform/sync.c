@@ -150,7 +150,12 @@ static bool is_announced(const Sync *s, const MemoryUse *a, const MemoryUse *b) 
   return uniform_around(s->uniform, later).level <= UNIFORM_WORKGROUP;
 }
 
+/* Service waves, which execute ops with a role, are ordered with the others by the barriers of slots:
+ * those that this pass inserts are for the waves that compute. */
+static bool is_served(const Sync *s, const MemoryUse *use) { return op_is_served(s->k, use->op); }
+
 static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
+  if (is_served(s, a) || is_served(s, b)) return false;
   if (is_announced(s, a, b)) return !is_exclusive(s, a->op, b->op);
   bool writes = (a->how | b->how) & TOUCH_WRITE, mixed = a->how != b->how;
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;

@@ -6,6 +6,7 @@ import tempfile
 import numpy as np
 import torch
 
+import role_forms
 import scheduled
 from schedule_kernels import KERNELS, K, gemm, gemm_args, rows_of
 from wave_lang import WaveCompileOptions, wave_compile
@@ -55,3 +56,15 @@ def test_schedule_functions_keep_results():
         kernel(*tensors)
         torch.cuda.synchronize()
         np.testing.assert_array_equal(tensors[-1].cpu().numpy(), plain[-1], err_msg=name)
+
+
+def test_roles_keep_results():
+    """Waves that copy beside waves that compute (wgmma), for any number of iterations."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        return
+    for make, arguments_of in role_forms.FORMS:
+        for text in role_forms.ROWS:
+            for k in (0, 8, 32, 40, 64, 96, 128, 160, 256, 1000, 4096):
+                args, sizes, want = arguments_of(np.random.default_rng(k), 330, 200, k)
+                got = with_rows(text, make(), args, subs=sizes)[-1]
+                np.testing.assert_array_equal(got, want, err_msg=f"{text} {k}")

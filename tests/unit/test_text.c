@@ -26,6 +26,7 @@ static bool is_written(const Constraint *c, const Clause *cl) {
       [CLAUSE_PAIRS] = sizeof(SymPairs),  [CLAUSE_DIMS] = sizeof(SymPairs),
       [CLAUSE_COUNT] = sizeof(int),       [CLAUSE_WORD] = sizeof(char *),
       [CLAUSE_PLACE] = sizeof(Place),     [CLAUSE_OPS] = sizeof(OpNames),
+      [CLAUSE_ROLES] = sizeof(Roles),
   };
   return memcmp(clause_field(c, cl), zeros, size[cl->kind]) != 0;
 }

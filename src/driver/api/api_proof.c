@@ -127,7 +127,7 @@ static ScheduledKernel scheduled(const Kernel *written, Kernel *k, const TargetI
   ir_renumber(k);
   Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
   Machine *machine = ARENA_NEW(a, Machine);
-  *machine = (Machine){t, row->lanes, row->waves, row->observable};
+  *machine = (Machine){t, row->lanes, row->waves, row->observable, row->service};
   s.d = facts.distribute, s.uses = facts.memory_uses, s.machine = machine;
   return s;
 }

@@ -155,7 +155,8 @@ static void set_clause(Arena *a, ClauseKind kind, const wv_constraint *c, const 
   case CLAUSE_DIMS: *(SymPairs *)to = pairs_of(a, c->pairs, c->npairs); break;
   case CLAUSE_WORD: /* rows of schedules are given as text */
   case CLAUSE_PLACE:
-  case CLAUSE_OPS: break;
+  case CLAUSE_OPS:
+  case CLAUSE_ROLES: break;
   }
 }
 

@@ -271,7 +271,9 @@ bool rule_wgmma(Infer *in) {
 /* ---- synchronisation ---- */
 
 bool rule_barrier(Infer *in) {
-  if (!need_word(in, "workgroup wave cluster named")) return false;
+  const char *words = in->k->level == LEVEL_TILE ? "workgroup wave cluster named roles"
+                                                 : "workgroup wave cluster named";
+  if (!need_word(in, words)) return false;
   bool named = strcmp(op_attr(in->op, ATTR_mode)->text, "named") == 0;
   if (named) return need_attr(in, ATTR_bar) && need_attr(in, ATTR_count);
   static const AttrKey its[] = {ATTR_bar, ATTR_member, ATTR_count, ATTR_arrive};
@@ -310,7 +312,8 @@ static bool need_operands(const Infer *in, int n) {
 static bool check_ring_of_mbars(const Infer *in) {
   bool waits = in->op->kind == OP_mbar_wait;
   return need_operands(in, 1) && infer_need_mbars(in, 0) &&
-         (!waits || (need_attr(in, ATTR_slot) && need_attr(in, ATTR_parity)));
+         (!waits || (need_attr(in, ATTR_slot) && need_attr(in, ATTR_parity))) &&
+         (in->op->kind != OP_mbar_arrive || need_attr(in, ATTR_slot));
 }
 
 bool rule_mbar(Infer *in) {

@@ -99,6 +99,12 @@ Value *copy_barriers(const Op *op) {
   return copy_goes_by(op, "tma") && op->nargs == 3 ? op->args[2] : NULL;
 }
 
+bool op_is_served(const Kernel *k, const Op *op) {
+  bool may = op->kind == OP_mbar_wait || op->kind == OP_wave_registers || copy_barriers(op);
+  const MachineSpec *machine = may && op_has(op, ATTR_role) ? kernel_machine(k) : NULL;
+  return machine && machine->service;
+}
+
 static void take_mapping(MemAccess *a, bool memory_is_input) {
   const Attr *mapping = op_attr(a->op, ATTR_mapping);
   if (!mapping) return;

@@ -62,6 +62,10 @@ bool copy_is_awaited(const Op *op);
  * copy's. NULL: it is not a TMA copy, or they have not been created yet. */
 Value *copy_barriers(const Op *op);
 
+/* Executed by service waves, and by no others: a copy, its wait or registers given away, with a role,
+ * in a kernel whose `machine` row has service waves. */
+bool op_is_served(const Kernel *k, const Op *op);
+
 /* It affects no other thread. */
 bool op_is_private(const Op *op);
 /* Copies that the kernel does not wait for itself must be complete before it: other threads may read

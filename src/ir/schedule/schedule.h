@@ -4,6 +4,8 @@
  *     ring K read_a slots 4
  *     at K 0.0 read_a.copy
  *     prio K 1 mma
+ *     roles K load 4 x 40, math 8 x 232
+ *     in K load read_a.copy
  *
  * A loop is called by its tags or, if it has none, by its axis. An op is called by its tags, by its
  * value, by the memory that it accesses, or by its kind: by the first of these that any op of the
@@ -21,6 +23,9 @@
 
 enum {
   PRIO_MOST = 3,
+  ROLE_REGISTERS_LEAST = 24, /* of a thread, in steps of ... */
+  ROLE_REGISTERS_STEP = 8,
+  ROLE_REGISTERS_MOST = 256,
   SCHEDULE_STAGES = 64, /* maximum of `depth`, `slots` and of the row `stages` */
   PLACE_MOST = 9999     /* stages and cycles of a row */
 };
@@ -38,11 +43,14 @@ extern const char *const op_class_name[OP_CLASS_COUNT];
 
 static inline bool schedule_is_row(const Constraint *c) {
   return c->kind == CONSTRAINT_schedule || c->kind == CONSTRAINT_ring ||
-         c->kind == CONSTRAINT_place || c->kind == CONSTRAINT_prio;
+         c->kind == CONSTRAINT_place || c->kind == CONSTRAINT_prio || c->kind == CONSTRAINT_roles ||
+         c->kind == CONSTRAINT_member;
 }
 const char *schedule_target(const Constraint *row); /* after `on`; NULL: all machines */
 bool schedule_is_for(const Constraint *row, const TargetInfo *t);
-const OpNames *schedule_ops(const Constraint *row); /* that it names; NULL: a `schedule` row */
+const OpNames *schedule_ops(const Constraint *row); /* that it names; NULL: it is about the loop */
+/* The `roles` row of a loop that applies to a machine; NULL: there is none. */
+const Constraint *schedule_roles(const Kernel *k, const Op *loop, const TargetInfo *t);
 /* The stages that a kind of schedule.def means; 0: any number. */
 int schedule_kind_depth(const char *kind);
 int schedule_depth(const Constraint *row); /* of a `schedule` row; 0: not pinned */

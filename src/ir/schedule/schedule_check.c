@@ -76,7 +76,58 @@ static bool check_most(Check *c, const Constraint *row, const char *what, int n)
                    what, n);
 }
 
+/* ---- roles ---- */
+
+/* Both rows apply to some machine. */
+static bool meet(const Constraint *a, const Constraint *b) {
+  const char *x = schedule_target(a), *y = schedule_target(b);
+  size_t n = x && y ? (strlen(x) < strlen(y) ? strlen(x) : strlen(y)) : 0;
+  return strcmp(a->scheduled.loop, b->scheduled.loop) == 0 && (!n || strncmp(x, y, n) == 0);
+}
+
+static const Role *find_role(const Constraint *row, const char *name) {
+  for (int i = 0; i < row->roles.groups.n; i++)
+    if (strcmp(row->roles.groups.at[i].name, name) == 0) return &row->roles.groups.at[i];
+  return NULL;
+}
+
+static bool check_role(Check *c, const Constraint *row, const Role *role) {
+  int n = role->registers, step = ROLE_REGISTERS_STEP;
+  if (find_role(row, role->name) != role)
+    return diag_fail(c->diags, DIAG_E0208, row->at, "the role `%s` is given twice", role->name);
+  if (!n || (n >= ROLE_REGISTERS_LEAST && n <= ROLE_REGISTERS_MOST && n % step == 0)) return true;
+  return diag_fail(c->diags, DIAG_E0212, row->at,
+                   "the threads of a role have %d to %d registers, a multiple of %d, not %d",
+                   ROLE_REGISTERS_LEAST, ROLE_REGISTERS_MOST, step, n);
+}
+
+static bool check_roles(Check *c, const Constraint *row) {
+  const Roles *roles = &row->roles.groups;
+  if (roles->n != 2)
+    return diag_fail(c->diags, DIAG_E0212, row->at,
+                     "a loop has two roles, one that copies and one that computes, not %d",
+                     roles->n);
+  return check_role(c, row, &roles->at[0]) && check_role(c, row, &roles->at[1]);
+}
+
+/* The role is one of the loop's. */
+static bool check_member(Check *c, const Constraint *row) {
+  NameList names = {0};
+  EACH_ROW(c->k, roles, roles) {
+    if (!meet(roles, row)) continue;
+    if (find_role(roles, row->member.role)) return true;
+    for (int i = 0; i < roles->roles.groups.n; i++)
+      add_name(c, &names, roles->roles.groups.at[i].name);
+  }
+  Diag *d = diag_add(c->diags, DIAG_E0217, row->at, "the loop `%s` has no role `%s`",
+                     row->member.loop, row->member.role);
+  if (names.n) return hint_names(c, d, row->member.role, &names);
+  return diag_hint(c->diags, d, "add a row `roles %s ...`", row->member.loop);
+}
+
 static bool check_numbers(Check *c, const Constraint *row) {
+  if (row->kind == CONSTRAINT_roles) return check_roles(c, row);
+  if (row->kind == CONSTRAINT_member) return check_member(c, row);
   if (row->kind == CONSTRAINT_schedule)
     return check_most(c, row, "stages", row->schedule.depth) &&
            check_word(c, row, "kind of schedule", row->schedule.how, kinds, WV_LEN(kinds)) &&
@@ -139,21 +190,15 @@ static bool check_names(Check *c, const Constraint *row) {
 
 /* ---- rows against each other ---- */
 
-/* Both rows apply to some machine. */
-static bool meet(const Constraint *a, const Constraint *b) {
-  const char *x = schedule_target(a), *y = schedule_target(b);
-  size_t n = x && y ? (strlen(x) < strlen(y) ? strlen(x) : strlen(y)) : 0;
-  return strcmp(a->scheduled.loop, b->scheduled.loop) == 0 && (!n || strncmp(x, y, n) == 0);
-}
-
 /* The first op that both rows name; NULL: none. */
 static const char *shared_op(Check *c, const Constraint *a, const Constraint *b) {
   const OpNames *x = schedule_ops(a), *y = schedule_ops(b);
-  for (const Op *loop = NULL; (loop = schedule_next_loop(c->k, loop, a->scheduled.loop));)
+  for (const Op *loop = NULL; x && y && (loop = schedule_next_loop(c->k, loop, a->scheduled.loop));)
     for (int i = 0; i < x->n; i++)
       for (int j = 0; j < y->n; j++) {
         if (strcmp(x->at[i], y->at[j]) == 0) return x->at[i];
-        if (a->kind != CONSTRAINT_ring) continue; /* `x.load` and `x.store` are two places */
+        if (a->kind != CONSTRAINT_ring && a->kind != CONSTRAINT_member)
+          continue; /* `x.load` and `x.store` are two places */
         OpList one = schedule_find(c->arena, c->k, loop, x->at[i]);
         OpList two = schedule_find(c->arena, c->k, loop, y->at[j]);
         for (int m = 0; m < one.n; m++)
@@ -174,11 +219,14 @@ static bool fail_twice(Check *c, const Constraint *first, const Constraint *row,
 static bool check_pair(Check *c, const Constraint *a, const Constraint *b) {
   if (a->kind != b->kind || !meet(a, b)) return true;
   if (a->kind == CONSTRAINT_schedule) return fail_twice(c, a, b, "the schedule", a->schedule.loop);
+  if (a->kind == CONSTRAINT_roles)
+    return fail_twice(c, a, b, "the division into roles", a->roles.loop);
   const char *op = shared_op(c, a, b);
   if (!op) return true;
-  const char *what = a->kind == CONSTRAINT_ring   ? "the ring"
-                     : a->kind == CONSTRAINT_prio ? "the priority"
-                                                  : "the place";
+  const char *what = a->kind == CONSTRAINT_ring     ? "the ring"
+                     : a->kind == CONSTRAINT_prio   ? "the priority"
+                     : a->kind == CONSTRAINT_member ? "the role"
+                                                    : "the place";
   return fail_twice(c, a, b, what, op);
 }
 

@@ -1,6 +1,7 @@
 /* schedule_names.c: which loops and ops a name in a schedule row stands for. */
 #include <string.h>
 
+#include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
 #include "ir/schedule/schedule.h"
@@ -14,15 +15,15 @@ const char *const op_class_name[OP_CLASS_COUNT] = {
 /* ---- rows ---- */
 
 const char *schedule_target(const Constraint *row) {
-  if (row->kind == CONSTRAINT_schedule) return row->schedule.target;
-  if (row->kind == CONSTRAINT_prio) return row->prio.target;
-  return row->kind == CONSTRAINT_ring ? row->ring.target : row->place.target;
+  EACH_CLAUSE(cl, row->kind)
+    if (strcmp(cl->word, "on") == 0) return *(const char **)clause_field(row, cl);
+  return NULL;
 }
 
 const OpNames *schedule_ops(const Constraint *row) {
-  if (row->kind == CONSTRAINT_schedule) return NULL;
-  if (row->kind == CONSTRAINT_prio) return &row->prio.ops;
-  return row->kind == CONSTRAINT_ring ? &row->ring.ops : &row->place.ops;
+  EACH_CLAUSE(cl, row->kind)
+    if (cl->kind == CLAUSE_OPS) return clause_field(row, cl);
+  return NULL;
 }
 
 bool schedule_is_for(const Constraint *row, const TargetInfo *t) {
@@ -80,6 +81,12 @@ bool schedule_is_called(const Op *loop, const char *name) {
 Op *schedule_next_loop(const Kernel *k, const Op *from, const char *name) {
   for (Op *op = from ? ir_next(from) : ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_for && (!name || schedule_is_called(op, name))) return op;
+  return NULL;
+}
+
+const Constraint *schedule_roles(const Kernel *k, const Op *loop, const TargetInfo *t) {
+  EACH_ROW(k, roles, row)
+    if (schedule_is_for(row, t) && schedule_is_called(loop, row->roles.loop)) return row;
   return NULL;
 }
 

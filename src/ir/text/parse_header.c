@@ -95,6 +95,31 @@ static bool parse_names(Parser *p, ConstraintKind row, OpNames *out) {
   return true;
 }
 
+/* `load 4 x 24, math 8 x 240`: groups of waves, with registers of a thread. */
+static bool parse_roles(Parser *p, Roles *out) {
+  Vec(Role) roles = {0};
+  int64_t waves, registers = 0;
+  do {
+    Role role = {0};
+    if (!parse_name(p, "the name of a role", &role.name)) return false;
+    if (!parse_expect_int(p, 1, INT32_MAX, "a number of waves", &waves)) return false;
+    bool budget = p->tok.kind == TOK_word && strcmp(p->tok.text, "x") == 0 && !at_row_end(p);
+    if (budget) parse_advance(p);
+    if (budget && !parse_expect_int(p, 1, INT32_MAX, "a number of registers", &registers))
+      return false;
+    role.waves = (int)waves, role.registers = budget ? (int)registers : 0;
+    vec_push(p->scratch, &roles, role);
+  } while (parse_accept(p, ','));
+  *out = (Roles){roles.at, roles.n};
+  return true;
+}
+
+static const char *word_name(const Constraint *c, const Clause *cl) {
+  if (*cl->word) return "a name";
+  return clause_field(c, cl) == (const void *)&c->scheduled.loop ? "the name of a loop"
+                                                                 : "the name of a role";
+}
+
 static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
   void *field = clause_field(c, cl);
   int64_t v;
@@ -114,9 +139,10 @@ static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
   case CLAUSE_MMA: return parse_mma(p, field);
   case CLAUSE_PAIRS:
   case CLAUSE_DIMS: return parse_pairs(p, field);
-  case CLAUSE_WORD: return parse_name(p, *cl->word ? "a name" : "the name of a loop", field);
+  case CLAUSE_WORD: return parse_name(p, word_name(c, cl), field);
   case CLAUSE_PLACE: return parse_place(p, field);
   case CLAUSE_OPS: return parse_names(p, c->kind, field);
+  case CLAUSE_ROLES: return parse_roles(p, field);
   }
   return false;
 }

@@ -27,7 +27,8 @@ static bool check_row(Parser *p, const Constraint *row) {
   if (schedule_is_row(row)) return true;
   return diag_fail(
       &p->cx->diags, DIAG_E0505, row->at,
-      "a `%s` row is not part of a schedule, which has rows `schedule`, `ring`, `at` and `prio`",
+      "a `%s` row is not part of a schedule, which has rows `schedule`, `ring`, `at`, `prio`, "
+      "`roles` and `in`",
       constraint_name[row->kind]);
 }
 

@@ -367,7 +367,8 @@ static bool clause_given(const Constraint *c, const Clause *cl) {
   case CLAUSE_DIMS: return ((SymPairs *)field)->n > 0 || cl->must;
   case CLAUSE_WORD: return *(const char **)field != NULL;
   case CLAUSE_PLACE:
-  case CLAUSE_OPS: return true;
+  case CLAUSE_OPS:
+  case CLAUSE_ROLES: return true;
   }
   return false;
 }
@@ -384,6 +385,15 @@ static void print_names(Printer *p, ConstraintKind row, const OpNames *names) {
   for (int i = 0; i < names->n; i++) {
     if (i) sb_putc(p->out, ' ');
     print_name(p, row, names->at[i]);
+  }
+}
+
+static void print_roles(Printer *p, ConstraintKind row, const Roles *roles) {
+  for (int i = 0; i < roles->n; i++) {
+    if (i) sb_puts(p->out, ", ");
+    print_name(p, row, roles->at[i].name);
+    sb_printf(p->out, " %d", roles->at[i].waves);
+    if (roles->at[i].registers) sb_printf(p->out, " x %d", roles->at[i].registers);
   }
 }
 
@@ -404,6 +414,7 @@ static void print_clause_value(Printer *p, const Constraint *c, const Clause *cl
     sb_printf(p->out, "%d.%d", ((Place *)field)->stage, ((Place *)field)->cycle);
     break;
   case CLAUSE_OPS: print_names(p, c->kind, field); break;
+  case CLAUSE_ROLES: print_roles(p, c->kind, field); break;
   }
 }
 

@@ -140,9 +140,9 @@ bool ir_check_slot(const Kernel *k, const Op *op) {
   const Attr *slot = op_attr(op, ATTR_slot);
   MemAccess a;
   int64_t n;
-  bool waits = op->kind == OP_mbar_wait;
-  if (!slot || (!waits && !access_of(op, &a))) return true;
-  const Value *memory = waits                 ? op->args[0]
+  bool mbar = op->kind == OP_mbar_wait || op->kind == OP_mbar_arrive;
+  if (!slot || (!mbar && !access_of(op, &a))) return true;
+  const Value *memory = mbar                  ? op->args[0]
                         : op->kind == OP_copy ? op->args[a.memory_arg == 0 ? 1 : 0]
                                               : a.memory;
   const Op *alloc = memory_root(memory)->def;

@@ -232,7 +232,8 @@ static bool check_view(Header *h, const Constraint *c) {
 static bool check_machine(Header *h, const Constraint *c) {
   enum { LANES = 64, THREADS = 1024 };
   const MachineSpec *m = &c->machine;
-  return (m->lanes > 0 && m->lanes <= LANES && m->waves > 0 && m->waves <= THREADS / m->lanes) ||
+  return (m->lanes > 0 && m->lanes <= LANES && m->waves > 0 && m->service >= 0 &&
+          (int64_t)m->waves + m->service <= THREADS / m->lanes) ||
          FAIL(h, c, E0212, "a machine has 1 to %d lanes and at most %d threads", LANES, THREADS);
 }
 
@@ -286,6 +287,8 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_ring:
   case CONSTRAINT_place:
   case CONSTRAINT_prio:
+  case CONSTRAINT_roles:
+  case CONSTRAINT_member:
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:

@@ -141,7 +141,9 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
     if (!standing_range(&l->standing, op, t->dims[i], &here)) return false;
     x.start[i] = here.start;
   }
-  emit_open_if(l, issue_condition(l, op));
+  const Sym *issues = issue_condition(l, op);
+  bool always = issues == sym_bool(l->sym, true);
+  if (!always) emit_open_if(l, issues);
   x.full = l->value[copy_barriers(op)->id];
   x.index = slot_index(l, copy_barriers(op), op);
   Attr bytes = {.key = ATTR_bytes, .sym = sym_int(l->sym, x.box.bytes)};
@@ -149,7 +151,7 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
   emit_op(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
   do load_box(&x, number);
   while (next_box(&x.box, number));
-  emit_close_if(l);
+  if (!always) emit_close_if(l);
   return true;
 }
 
@@ -181,4 +183,31 @@ bool lower_mbar_wait(Lower *l, const Op *op) {
   if (!args[1]) return emit_refuse(l, op, "loop-carried barriers");
   emit_op(l, OP_mbar_wait, args, 3, NULL, 0, NULL);
   return true;
+}
+
+/* Some tile that service waves copy is read by each lane, rather than by matrix instructions of the
+ * whole wave. */
+static bool is_fetched(const Lower *l) {
+  for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
+    for (const Op *op = l->tiles->first; op_is_served(l->k, copy) && op; op = ir_next(op))
+      if (op->kind == OP_read && copy->kind == OP_copy && op->args[0] == copy->args[1] &&
+          op->results[0].layout)
+        return true;
+  return false;
+}
+
+/* One lane arrives for its wave, when all lanes have read. */
+bool lower_mbar_arrive(Lower *l, const Op *op) {
+  const Attr *mask = op_attr(op, ATTR_mask);
+  const Sym *all = sym_lt(l->sym, l->lane, sym_int(l->sym, 1));
+  for (int i = 0; mask && i < mask->n; i++)
+    all = sym_and(l->sym, all, distribute_expr(l->d, op, mask->exprs[i]));
+  Attr wave = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "wave")};
+  if ((!op->prev || op->prev->kind != OP_mbar_arrive) && is_fetched(l))
+    emit_op(l, OP_barrier, NULL, 0, &wave, 1, NULL);
+  emit_open_if(l, emit_at_entry(l, sym_simplify(l->sym, emit_facts(l), all)));
+  Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op)};
+  if (args[1]) emit_op(l, OP_mbar_arrive, args, 2, NULL, 0, NULL);
+  emit_close_if(l);
+  return args[1] || emit_refuse(l, op, "loop-carried barriers");
 }

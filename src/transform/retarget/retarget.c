@@ -192,7 +192,7 @@ static int rows_of(const Search *p, bool swap) { return swap ? p->n : p->m; }
 static int columns_of(const Search *p, bool swap) { return swap ? p->m : p->n; }
 
 static Machine machine_of(const Retarget *r) {
-  return (Machine){r->target, r->target->lanes, r->waves, r->observable};
+  return (Machine){r->target, r->target->lanes, r->waves, r->observable, 0};
 }
 
 /* How the waves divide the product among instructions of several waves. */

@@ -57,7 +57,7 @@ static bool find_loop(Trial *t, const SolveLoop *s) {
   const MachineSpec *row = kernel_machine(t->k);
   t->loop = schedule_next_loop(t->k, NULL, s->name);
   if (!row || !t->loop) return false;
-  t->machine = (Machine){s->target, row->lanes, row->waves, row->observable};
+  t->machine = (Machine){s->target, row->lanes, row->waves, row->observable, row->service};
   ir_renumber(t->k);
   measure(t);
   return true;

@@ -53,6 +53,7 @@
 #include "transform/stages/stages_carry.h"
 #include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_ops.h"
+#include "transform/stages/stages_roles.h"
 #include "transform/stages/stages_rows.h"
 
 /* Barriers on which boxes of the loop arrive, one for each slot of their rings. */
@@ -87,8 +88,8 @@ static int awaited_lead(const Rewrite *w, const StagedCopy *c) {
   int lead = c->lead;
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *other = &w->l->copies.at[i];
-    if (other->boxes && alloc_slots(other->alloc) == alloc_slots(c->alloc) && other->lead > lead &&
-        other->lead < c->ahead)
+    if (other->boxes && !other->role && alloc_slots(other->alloc) == alloc_slots(c->alloc) &&
+        other->lead > lead && other->lead < c->ahead)
       lead = other->lead;
   }
   return lead;
@@ -171,10 +172,11 @@ static void make_barriers(Rewrite *w) {
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *c = &w->l->copies.at[i];
     int slots = alloc_slots(c->alloc), lead = awaited_lead(w, c), boxes = 0;
-    if (!c->boxes || barriers_for(w, c)) continue;
+    if (!c->boxes || c->role || barriers_for(w, c)) continue;
     for (int j = i; j < w->l->copies.n; j++) {
       const StagedCopy *other = &w->l->copies.at[j];
-      boxes += other->boxes && alloc_slots(other->alloc) == slots && awaited_lead(w, other) == lead;
+      boxes += other->boxes && !other->role && alloc_slots(other->alloc) == slots &&
+               awaited_lead(w, other) == lead;
     }
     make_ring(w, slots, lead, boxes);
   }
@@ -200,10 +202,10 @@ static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
 
 /* ---- a loop ---- */
 
-typedef enum Mover { BY_THREADS, BY_BOXES, BY_REGISTERS } Mover;
+typedef enum Mover { BY_THREADS, BY_BOXES, BY_REGISTERS, BY_SERVICE } Mover;
 
 static Mover mover_of(const StagedCopy *c) {
-  return c->boxes ? BY_BOXES : c->async ? BY_THREADS : BY_REGISTERS;
+  return c->role ? BY_SERVICE : c->boxes ? BY_BOXES : c->async ? BY_THREADS : BY_REGISTERS;
 }
 
 /* How many iterations ahead the copies of that kind are issued, at most; 0: there are none. */
@@ -260,6 +262,7 @@ static void fill_ring(Rewrite *w) {
   fill_rings(w, BY_THREADS);
   fill_rings(w, BY_REGISTERS);
   await_first(w);
+  roles_await_first(w->k, w->cx, w->l);
 }
 
 static const Sym *later(const Rewrite *w, int iterations) {
@@ -326,6 +329,7 @@ static Issue *list_issues(Rewrite *w, int *n) {
   *n = 0;
   for (int i = 0; i < l->copies.n; i++) {
     StagedCopy *c = &l->copies.at[i];
+    if (c->role) continue;
     int store = c->store_cycle == STAGED_FREE && staged_slack(c) ? INT32_MAX : c->store_cycle;
     *n = put_issue(list, *n, (Issue){c, false, c->issue, c->cycle});
     if (!c->async) *n = put_issue(list, *n, (Issue){c, true, c->store, store});
@@ -454,10 +458,12 @@ static void drain(Rewrite *w) {
 static bool rewrite_loop(Rewrite *w) {
   if (w->l->early) lead_product(w->k, w->cx->scratch, w->l);
   make_barriers(w);
+  roles_begin_loop(w->k, w->cx, w->l);
   name_slots(w);
   fill_ring(w);
   if (w->l->lead) carry_leads(w->k, w->cx, w->l);
   if (!run_ahead(w)) return false;
+  roles_rewrite_loop(w->k, w->cx, w->l);
   drain(w);
   if (w->l->product)
     op_set_attr(w->k, w->l->product, (Attr){.key = ATTR_pending, .integer = staged_flights(w->l)});
@@ -495,7 +501,9 @@ bool pass_stages(Kernel *k, PassCtx *cx) {
   StagesPlan plan = {0};
   if (!cx->machine || !cx->target) return cx->idle = true;
   if (!stages_plan(k, cx, &plan) || !unbox_others(k, cx, &plan)) return false;
+  if (!roles_plan(k, cx, &plan)) return false;
   make_rings(k, &plan);
+  roles_open(k, cx, &plan);
   Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx};
   for (int i = 0; i < plan.loops.n; i++) {
     w.l = &plan.loops.at[i];

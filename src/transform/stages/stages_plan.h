@@ -29,6 +29,8 @@ typedef struct StagedCopy {
   int lead, least_lead; /* of its reads: the most and the least */
   Op *issue, *store; /* it is issued before the one, and stored to shared memory before the other */
   Value *first, *loaded, *stored; /* in registers: before the loop if it is kept, in an iteration */
+  const char *role; /* of the waves that make the copy (stages_roles.h); NULL: those that compute */
+  int tokens;       /* its barriers: in StagedLoop.tokens */
   /* Pins, or STAGED_FREE. The store is that of a copy through registers. */
   int pinned_ahead, pinned_slots, load_stage, store_stage, cycle, store_cycle;
 } StagedCopy;
@@ -40,6 +42,13 @@ typedef struct StagedPin {
   Place to;
   const Constraint *row;
 } StagedPin;
+
+/* The barriers of copies with a role. */
+typedef struct StagedTokens {
+  Value *full, *empty; /* rings of them */
+  const Op *reader;    /* the first op that reads what the copies bring */
+  int slots, lead, least_lead, copies;
+} StagedTokens;
 
 typedef struct StagedLoop {
   Op *loop;
@@ -54,7 +63,10 @@ typedef struct StagedLoop {
   const Constraint *row; /* the `schedule` row; NULL: none */
   int depth;             /* stages; 0: not pinned */
   Vec(StagedPin) pins;
-  Vec(StagedPin) rings; /* copies with a `ring` row; to.stage is the number of slots */
+  Vec(StagedPin) rings;    /* copies with a `ring` row; to.stage is the number of slots */
+  const Constraint *roles; /* the `roles` row, if copies have a role; NULL: none */
+  const Role *copying;     /* that role */
+  Vec(StagedTokens) tokens;
 } StagedLoop;
 
 typedef struct StagesPlan {

@@ -93,7 +93,7 @@ void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l) {
     if (!schedule_is_row(row) || !schedule_is_for(row, t)) continue;
     if (!schedule_is_called(l->loop, row->scheduled.loop)) continue;
     if (row->kind == CONSTRAINT_schedule) l->row = row, l->depth = schedule_depth(row);
-    else if (row->kind != CONSTRAINT_prio) add_pins(k, a, l, row);
+    else if (row->kind == CONSTRAINT_ring || row->kind == CONSTRAINT_place) add_pins(k, a, l, row);
   }
 }
 

@@ -1,0 +1,408 @@
+/* stages_roles.c: see stages_roles.h. */
+#include "transform/stages/stages_roles.h"
+
+#include <string.h>
+
+#include "ir/ops/access.h"
+#include "ir/region_facts.h"
+#include "transform/stages/stages_ops.h"
+
+enum {
+  COPIES_NEED = 40,  /* registers of a thread that only issues copies */
+  USEFUL_MOST = 240, /* that are worth taking */
+  GROUP = 4          /* waves that exchange registers together */
+};
+
+/* ---- the plan ---- */
+
+static int round_down(int64_t n) { return (int)(n - n % ROLE_REGISTERS_STEP); }
+
+static Diag *refuse(Kernel *k, const Constraint *row, const char *why) {
+  return diag_add(&k->cx->diags, DIAG_E0620, row->at, "the loop `%s` has no roles: %s",
+                  row->roles.loop, why);
+}
+
+static bool fail_at(Kernel *k, const Constraint *row, const char *why, const Op *op,
+                    const char *what) {
+  diag_note(&k->cx->diags, refuse(k, row, why), op->at, "%s", what);
+  return false;
+}
+
+/* Copies that rows place in the other role stay where they are. */
+static bool place_member(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *in,
+                         const Role *copying) {
+  bool copies = strcmp(in->member.role, copying->name) == 0;
+  for (int i = 0; i < in->member.ops.n; i++) {
+    OpList found = schedule_find(cx->scratch, k, l->loop, in->member.ops.at[i]);
+    for (int j = 0; j < found.n; j++) {
+      if (copies && found.at[j]->kind != OP_copy) {
+        Diag *d = diag_add(&k->cx->diags, DIAG_E0620, in->at,
+                           "waves that copy do nothing else: `%s` cannot have the role `%s`",
+                           in->member.ops.at[i], copying->name);
+        diag_note(&k->cx->diags, d, found.at[j]->at, "the op");
+        return false;
+      }
+      for (int c = 0; !copies && c < l->copies.n; c++)
+        if (l->copies.at[c].copy == found.at[j]) l->copies.at[c].role = NULL;
+    }
+  }
+  return true;
+}
+
+/* Why the service waves could not run the loop without the others; NULL: they can. */
+static const char *why_not_alone(Kernel *k, const StagedLoop *l, const Op **blamed) {
+  for (const Op *op = l->loop; (op = op->parent->owner);) {
+    *blamed = op;
+    if (op->kind != OP_if) return "it is inside another loop";
+    if (op_condition(op)) return "it runs under a condition that the kernel computes";
+  }
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    *blamed = op;
+    if (op->kind == OP_set_symbol) return "the kernel sets a symbol";
+    if (op->kind == OP_barrier_signal || op->kind == OP_barrier_wait)
+      return "the kernel has barriers of two halves";
+  }
+  return NULL;
+}
+
+static void remark(Kernel *k, const Constraint *row, const char *why) {
+  for (const Diag *d = k->cx->diags.first; d; d = d->next)
+    if (d->code == DIAG_R0615 && memcmp(&d->at, &row->at, sizeof row->at) == 0) return;
+  diag_add(&k->cx->diags, DIAG_R0615, row->at, "the loop `%s` has no roles: %s", row->roles.loop,
+           why);
+}
+
+static const char *why_not_machine(const PassCtx *cx) {
+  const TargetInfo *t = cx->target;
+  if (!target_has(t, FEATURE_TMA) || !target_has(t, FEATURE_MBARRIER) ||
+      !target_has(t, FEATURE_NAMED_BARRIER))
+    return "the machine has no copies that arrive on barriers in shared memory";
+  return NULL;
+}
+
+static int64_t all_registers(const PassCtx *cx) { /* of the threads of one lane's number */
+  return (int64_t)cx->target->simds * cx->target->file;
+}
+
+/* Registers of a thread with which that many waves begin. */
+static int entry_registers(const PassCtx *cx, int waves) {
+  int each = ceil_div(waves, cx->target->simds); /* of a SIMD */
+  return round_down(cx->target->file / each);
+}
+
+static bool check_waves(Kernel *k, PassCtx *cx, const Constraint *row, const Role *copying) {
+  const Role *math = copying + 1;
+  const Machine *m = cx->machine;
+  int all = math->waves + copying->waves, given = copying->registers && math->registers;
+  if (math->waves != m->waves) {
+    Diag *d = diag_add(&k->cx->diags, DIAG_E0620, row->at,
+                       "the role `%s` computes: it has the %d waves of the workgroup, not %d",
+                       math->name, m->waves, math->waves);
+    return diag_hint(&k->cx->diags, d, "the first role copies, and the second computes");
+  }
+  if (all > target_waves(cx->target))
+    return diag_fail(&k->cx->diags, DIAG_E0620, row->at, "a workgroup has at most %d waves, not %d",
+                     target_waves(cx->target), all);
+  if (!copying->registers && !math->registers) return true;
+  int entry = entry_registers(cx, all);
+  if (!given || copying->waves % GROUP || math->waves % GROUP)
+    return diag_fail(&k->cx->diags, DIAG_E0620, row->at,
+                     "registers move between groups of %d waves, and both roles say how many "
+                     "they have",
+                     GROUP);
+  if (copying->registers > entry || math->registers < entry)
+    return diag_fail(&k->cx->diags, DIAG_E0620, row->at,
+                     "%d waves begin with %d registers a thread: `%s` must have at most, and `%s` "
+                     "at least as many",
+                     all, entry, copying->name, math->name);
+  int64_t need = (int64_t)copying->registers * copying->waves + math->registers * math->waves;
+  return need <= all_registers(cx) ||
+         diag_fail(&k->cx->diags, DIAG_E0620, row->at,
+                   "the roles need %lld registers for each of %d lanes, the machine has %lld",
+                   (long long)need, m->lanes, (long long)all_registers(cx));
+}
+
+static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *row) {
+  const Op *blamed = NULL;
+  const Role *copying = &row->roles.groups.at[0];
+  const char *why = why_not_alone(k, l, &blamed);
+  int boxes = 0;
+  if (why) return fail_at(k, row, why, blamed, "this");
+  if (cx->machine->observable)
+    return refuse(k, row, "its threads hold what the kernel declares"), false;
+  for (int i = 0; i < l->copies.n; i++) {
+    StagedCopy *c = &l->copies.at[i];
+    c->role = c->boxes && c->alloc->parent == k->body ? copying->name : NULL;
+  }
+  EACH_ROW(k, member, in)
+    if (schedule_is_for(in, cx->target) && schedule_is_called(l->loop, in->member.loop) &&
+        !place_member(k, cx, l, in, copying))
+      return false;
+  for (int i = 0; i < l->copies.n; i++) boxes += l->copies.at[i].role != NULL;
+  if (!boxes) return remark(k, row, "no copy engine fills its rings"), true;
+  l->roles = row, l->copying = copying;
+  return check_waves(k, cx, row, copying);
+}
+
+/* All loops share the service waves of the workgroup. */
+static bool agree(Kernel *k, const StagesPlan *plan, const StagedLoop *l) {
+  for (int i = 0; i < plan->loops.n; i++) {
+    const StagedLoop *other = &plan->loops.at[i];
+    if (other == l || !other->roles) continue;
+    if (other->copying->waves == l->copying->waves &&
+        other->copying->registers == l->copying->registers)
+      continue;
+    Diag *d = refuse(k, l->roles, "another loop has other roles");
+    diag_note(&k->cx->diags, d, other->roles->at, "its row");
+    return false;
+  }
+  return true;
+}
+
+bool roles_plan(Kernel *k, PassCtx *cx, StagesPlan *plan) {
+  EACH_ROW(k, roles, row) {
+    const char *why = why_not_machine(cx);
+    bool found = false;
+    if (!schedule_is_for(row, cx->target)) continue;
+    for (int i = 0; !why && i < plan->loops.n; i++) {
+      StagedLoop *l = &plan->loops.at[i];
+      if (!schedule_is_called(l->loop, row->roles.loop)) continue;
+      found = true;
+      if (!plan_loop(k, cx, l, row) || (l->roles && !agree(k, plan, l))) return false;
+    }
+    if (why || !found) remark(k, row, why ? why : "it prefetches nothing");
+  }
+  return true;
+}
+
+/* ---- where roles part ---- */
+
+static Op *parting(const Kernel *k) {
+  Op *op = k->body->first;
+  while (op && (op->kind != OP_barrier || strcmp(op_attr(op, ATTR_mode)->text, "roles") != 0))
+    op = op->next;
+  return op;
+}
+
+static void insert_registers(Kernel *k, Op *before, const char *how, int count, const char *role) {
+  Op *op = ir_insert(k, before, OP_wave_registers, before->at, NULL, 0, NULL);
+  op_set_attr(k, op, (Attr){.key = ATTR_mode, .text = intern(&k->cx->names, how)});
+  op_set_attr(k, op, (Attr){.key = ATTR_count, .sym = sym_int(k->cx->sym, count)});
+  if (role) op_set_attr(k, op, (Attr){.key = ATTR_role, .text = role});
+}
+
+/* Registers move if rows say so, or if the waves that compute then have more. */
+static void exchange_registers(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *before) {
+  const Role *copying = l->copying, *math = copying + 1;
+  int waves = cx->machine->waves, all = waves + copying->waves;
+  int entry = entry_registers(cx, all);
+  int few = copying->registers ? copying->registers : COPIES_NEED;
+  int many = round_down((all_registers(cx) - (int64_t)few * copying->waves) / waves);
+  if (many > USEFUL_MOST) many = USEFUL_MOST;
+  if (math->registers) many = math->registers;
+  if (!target_has(cx->target, FEATURE_SETMAXNREG) || copying->waves % GROUP || waves % GROUP)
+    return;
+  if (!math->registers && many <= entry) return;
+  insert_registers(k, before, "give", few, copying->name);
+  insert_registers(k, before, "take", many, NULL);
+}
+
+static void move_allocs(Op *before) {
+  for (Op *op = before, *next; op; op = next) {
+    next = op->next;
+    if (op->kind != OP_alloc) continue;
+    ir_remove(op);
+    ir_insert_before(before, op);
+  }
+}
+
+void roles_open(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
+  const StagedLoop *l = NULL;
+  for (int i = 0; !l && i < plan->loops.n; i++)
+    if (plan->loops.at[i].roles) l = &plan->loops.at[i];
+  if (!l) return;
+  for (int i = 0; i < k->constraints.n; i++)
+    if (k->constraints.at[i].kind == CONSTRAINT_machine)
+      k->constraints.at[i].machine.service = l->copying->waves;
+  Op *first = k->body->first;
+  while (first->kind == OP_alloc) first = first->next;
+  Op *meet = ir_insert(k, first, OP_barrier, l->loop->at, NULL, 0, NULL);
+  op_set_attr(k, meet, (Attr){.key = ATTR_mode, .text = intern(&k->cx->names, "roles")});
+  exchange_registers(k, cx, l, first);
+  move_allocs(meet);
+}
+
+/* ---- barriers ---- */
+
+/* The first op of the loop that reads a tile: the read or, for a tile that stays in shared memory,
+ * what uses it. */
+static Op *reader_after(const StagedLoop *l, const Value *memory, int lead) {
+  for (Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
+    bool left = false, fetched = op->kind == OP_read && op->args[0] == memory;
+    for (int i = 0; i < op->nargs; i++) {
+      const Op *read = op->args[i]->def;
+      left |= read && read->kind == OP_read && read->args[0] == memory &&
+              !read->results[0].layout && staged_lead(l, read) == lead;
+    }
+    if (fetched && (!op->results[0].layout || staged_lead(l, op) != lead)) continue;
+    if (fetched || left) return (Op *)(uintptr_t)op_ancestor_in(op, l->loop->body);
+  }
+  return l->loop->body->first;
+}
+
+static Value *make_ring(Kernel *k, const StagedLoop *l, const char *name, int slots, int count) {
+  const Sym *one = sym_int(k->cx->sym, 1), **physical = ARENA_ARRAY(k->arena, const Sym *, 1);
+  const Type *t = type_mem(k->cx, &one, 1, DTYPE_i64, k->cx->shared_space, NULL);
+  Op *alloc = ir_insert(k, k->body->first, OP_alloc, l->loop->at, NULL, 0, t);
+  Value *ring = &alloc->results[0];
+  physical[0] = one;
+  op_set_attr(k, alloc, (Attr){.key = ATTR_physical, .n = 1, .exprs = physical});
+  op_set_attr(k, alloc, (Attr){.key = ATTR_ring, .integer = slots});
+  ring->name = intern(&k->cx->names, name);
+  Op *init = ir_insert(k, parting(k), OP_mbar_init, l->loop->at, &ring, 1, NULL);
+  op_set_attr(k, init, (Attr){.key = ATTR_count, .sym = sym_int(k->cx->sym, count)});
+  return ring;
+}
+
+/* How many iterations early a tile is read for the last time. */
+static int least_lead(const StagedLoop *l, const StagedCopy *c) {
+  int least = c->lead;
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    if (op->kind == OP_read && op->args[0] == &c->alloc->results[0] && staged_lead(l, op) < least)
+      least = staged_lead(l, op);
+  return least;
+}
+
+static int tokens_for(PassCtx *cx, StagedLoop *l, const StagedCopy *c) {
+  StagedTokens mine = {.slots = alloc_slots(c->alloc), .lead = c->lead, .copies = 1};
+  mine.least_lead = least_lead(l, c);
+  mine.reader = reader_after(l, &c->alloc->results[0], c->lead);
+  for (int i = 0; i < l->tokens.n; i++) {
+    StagedTokens *t = &l->tokens.at[i];
+    if (t->slots != mine.slots || t->lead != mine.lead || t->least_lead != mine.least_lead ||
+        t->reader != mine.reader)
+      continue;
+    t->copies++;
+    return i;
+  }
+  vec_push(cx->scratch, &l->tokens, mine);
+  return l->tokens.n - 1;
+}
+
+/* The barriers of slots that are released together with these; NULL: there are none yet. */
+static Value *released_with(const StagedLoop *l, int tokens) {
+  const StagedTokens *mine = &l->tokens.at[tokens];
+  for (const StagedTokens *t = l->tokens.at; t < mine; t++)
+    if (t->slots == mine->slots && (t->least_lead == mine->least_lead || staged_flights(l)))
+      return t->empty;
+  return NULL;
+}
+
+void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].role) l->copies.at[i].tokens = tokens_for(cx, l, &l->copies.at[i]);
+  for (int i = 0; i < l->tokens.n; i++) {
+    StagedTokens *t = &l->tokens.at[i];
+    t->full = make_ring(k, l, "full", t->slots, t->copies);
+    t->empty = released_with(l, i);
+    if (!t->empty) t->empty = make_ring(k, l, "empty", t->slots, cx->machine->waves);
+  }
+}
+
+/* ---- waits and arrivals ---- */
+
+static const Sym *later(Kernel *k, const StagedLoop *l, int iterations) {
+  return sym_add(k->cx->sym, l->counter, sym_int(k->cx->sym, iterations));
+}
+
+/* The tile of an iteration is the n-th to fill its slot: its phase is that of the n-th round. */
+static Op *insert_wait(Kernel *k, Op *before, Value *ring, const Sym *iteration, int rounds) {
+  SymCtx *sym = k->cx->sym;
+  int n = alloc_slots(ring->def);
+  const Sym *round = sym_floordiv(sym, iteration, sym_int(sym, n));
+  const Sym *phase = sym_add(sym, round, sym_int(sym, rounds));
+  Op *op = ir_insert(k, before, OP_mbar_wait, before->at, &ring, 1, NULL);
+  staged_set_slot(k, op, iteration, n);
+  op_set_attr(k, op, (Attr){.key = ATTR_parity, .sym = sym_mod(sym, phase, sym_int(sym, 2))});
+  return op;
+}
+
+/* Each wave that computes releases the tile of an iteration, if there is one: that may be before the
+ * first, or past the last. */
+static void insert_arrival(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *before, Value *ring,
+                           const Sym *iteration) {
+  SymCtx *sym = k->cx->sym;
+  const Sym **mask = ARENA_ARRAY(k->arena, const Sym *, 1);
+  int64_t by;
+  bool early = sym_is_int(sym_sub(sym, iteration, l->counter), &by) && by < 0;
+  const Sym *exists =
+      early ? sym_le(sym, sym_int(sym, 0), iteration) : sym_lt(sym, iteration, l->trips);
+  bool own = iteration == l->counter || sym_proves(sym, cx->facts.distribute->facts, exists);
+  int n = own ? 0 : 1;
+  mask[0] = exists;
+  Op *op = ir_insert(k, before, OP_mbar_arrive, before->at, &ring, 1, NULL);
+  staged_set_iteration(k, l, op, iteration);
+  staged_set_slot(k, op, iteration, alloc_slots(ring->def));
+  op_set_attr(k, op, (Attr){.key = ATTR_mask, .n = n, .exprs = mask});
+}
+
+/* In a loop without iterations the last one is -1, whose phase is complete from the start. */
+static const Sym *at_most_last(Kernel *k, PassCtx *cx, const StagedLoop *l, const Sym *iteration) {
+  SymCtx *sym = k->cx->sym;
+  const Sym *last = sym_sub(sym, l->trips, sym_int(sym, 1));
+  return sym_simplify(sym, cx->facts.distribute->facts, sym_min(sym, iteration, last));
+}
+
+void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l) {
+  for (int i = 0; i < l->tokens.n; i++)
+    for (int n = 0; n < l->tokens.at[i].lead; n++)
+      insert_wait(k, l->loop, l->tokens.at[i].full, at_most_last(k, cx, l, sym_int(k->cx->sym, n)),
+                  0);
+}
+
+static void issue_copies(Kernel *k, const StagedLoop *l, Op *first) {
+  Attr role = {.key = ATTR_role, .text = l->tokens.n ? l->copying->name : NULL};
+  for (int t = 0; t < l->tokens.n; t++) {
+    if (!released_with(l, t))
+      op_set_attr(k, insert_wait(k, first, l->tokens.at[t].empty, l->counter, 1), role);
+    for (int i = 0; i < l->copies.n; i++) {
+      const StagedCopy *c = &l->copies.at[i];
+      if (!c->role || c->tokens != t) continue;
+      Value *args[] = {c->copy->args[0], c->copy->args[1], l->tokens.at[t].full};
+      Op *op = ir_insert(k, first, OP_copy, c->copy->at, args, 3, NULL);
+      staged_take_attrs(k, l, c->copy, op, l->counter);
+      staged_set_slot(k, op, l->counter, l->tokens.at[t].slots);
+      op_set_attr(k, op, role);
+    }
+  }
+}
+
+static Op *reader_of(const StagedLoop *l, int tokens) {
+  Op *first = l->loop->body->last;
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    if (!c->role || c->tokens != tokens) continue;
+    Op *reader = reader_after(l, &c->alloc->results[0], c->lead);
+    for (Op *op = reader; op; op = op->next)
+      if (op == first) first = reader;
+  }
+  return first;
+}
+
+void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
+  for (int t = 0; t < l->tokens.n; t++) {
+    const StagedTokens *tokens = &l->tokens.at[t];
+    const Sym *iteration = later(k, l, tokens->lead);
+    if (tokens->lead) iteration = at_most_last(k, cx, l, iteration);
+    insert_wait(k, reader_of(l, t), tokens->full, iteration, 0);
+  }
+  issue_copies(k, l, l->loop->body->first);
+  for (int t = 0; t < l->tokens.n; t++) {
+    const StagedTokens *tokens = &l->tokens.at[t];
+    int released = staged_flights(l) ? -1 : tokens->least_lead;
+    if (released_with(l, t)) continue;
+    for (int n = 0; n < released; n++)
+      insert_arrival(k, cx, l, l->loop, tokens->empty, sym_int(k->cx->sym, n));
+    insert_arrival(k, cx, l, l->loop->body->last, tokens->empty, later(k, l, released));
+  }
+}

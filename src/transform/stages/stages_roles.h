@@ -1,0 +1,48 @@
+/* stages_roles.h: copies of a loop that waves of their own make, which compute nothing.
+ *
+ *     roles K load 4 x 40, math 8 x 232
+ *
+ *     mbar_init %full {count = 2}
+ *     mbar_init %empty {count = 8}
+ *     barrier roles
+ *     wave_registers give {count = 40, role = "load"}
+ *     wave_registers take {count = 232}
+ *     for K carry ... {
+ *       mbar_wait %empty {slot = Mod($ARGK, 4), parity = Mod(floor($ARGK/4) + 1, 2), role = "load"}
+ *       copy %a, %s, %full {slot = Mod($ARGK, 4), mode = tma, role = "load"}
+ *       copy %b, %t, %full {slot = Mod($ARGK, 4), mode = tma, role = "load"}
+ *       mbar_wait %full {slot = Mod($ARGK, 4), parity = Mod(floor($ARGK/4), 2)}
+ *       %x = read %s {slot = Mod($ARGK, 4)}
+ *       ...
+ *       mbar_arrive %empty {slot = Mod($ARGK, 4)}
+ *     }
+ *
+ * Ops with a role are executed by the service waves, which run the loops around these ops and nothing
+ * else; all others are executed by the waves that compute. Copies are made as soon as their rings have
+ * a free slot: one is filled again when every wave that computes has arrived on its `empty`
+ * barrier, and read when its copies have arrived on `full`. Nothing else orders the two, and no
+ * barrier of the workgroup is left in the loop.
+ *
+ * Copies share `full` barriers if their tiles have equally many slots and are first read by the same
+ * op, and `empty` ones if they are released together: at the end of an iteration. A
+ * product that is still in flight when the next iteration begins releases its slots one iteration
+ * later. */
+#ifndef WV_STAGES_ROLES_H
+#define WV_STAGES_ROLES_H
+
+#include "transform/stages/stages_plan.h"
+
+/* Decides which copies have a role. False after reporting rows that cannot be obeyed. */
+bool roles_plan(Kernel *k, PassCtx *cx, StagesPlan *plan);
+
+/* Before the first loop is changed: the service waves, and where they part from the others. */
+void roles_open(Kernel *k, PassCtx *cx, const StagesPlan *plan);
+
+/* The barriers of a loop's copies with a role; the waits for those that are read before the loop. */
+void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l);
+void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l);
+
+/* Issues and awaits the copies, and releases their slots. */
+void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l);
+
+#endif
