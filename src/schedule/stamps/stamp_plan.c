@@ -23,7 +23,9 @@ StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const Me
     l.times = loop_times(a, d, m, uses, loop);
     if (l.times.why_not || op_has(loop, ATTR_from)) continue;
     find_events(a, &l);
-    l.waves = m->waves < STAMP_WAVES ? m->waves : STAMP_WAVES;
+    l.waves = m->waves < 1             ? 1
+              : m->waves < STAMP_WAVES ? m->waves
+                                       : STAMP_WAVES; /* 0: a part of one */
     int room = (TIMELINE_ROOM - next) / (l.stamps * l.waves);
     l.trips = room < STAMP_TRIPS ? room : STAMP_TRIPS;
     if (l.trips < 2) continue;
