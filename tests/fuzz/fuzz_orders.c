@@ -216,15 +216,20 @@ static bool weaken(Kernel *k, Random *r) {
 
 typedef enum Proof { PROVED, STRICT, UNPROVED } Proof;
 
+/* By the waves themselves, each a part of the elements. */
+static bool is_divided(const LoopAccess *x) {
+  bool elected = x->begins[1] < 0 || x->how == TOUCH_ATOMIC;
+  return !elected && !op_is_product(x->op);
+}
+
 static bool is_direct(const LoopAccess *x) {
   return x->op->kind == OP_copy && copy_goes_by(x->op, "direct");
 }
 
 /* Why the simulator may find nothing. */
 static bool is_strict(const LoopPair *f) {
-  bool own = f->other_wave && !(f->first->how & f->second->how & TOUCH_ATOMIC) &&
-             f->first->begins[0] == f->first->ends[0] && f->second->begins[0] == f->second->ends[0];
-  return own || is_direct(f->first) || is_direct(f->second);
+  return (f->other_wave && is_divided(f->first) && is_divided(f->second)) || is_direct(f->first) ||
+         is_direct(f->second);
 }
 
 static Proof proof_of(Kernel *k) {

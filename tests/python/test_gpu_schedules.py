@@ -47,6 +47,7 @@ def test_any_number_of_iterations():
 
 
 def test_schedule_functions_keep_results():
+    """Bit for bit, but where a product is added to something: the assembler may fuse them or not."""
     for name, case in scheduled.CASES.items():
         args = scheduled.arguments(case)
         options = {"subs": case.sizes, **case.options}
@@ -55,7 +56,9 @@ def test_schedule_functions_keep_results():
         tensors = [torch.from_numpy(a).cuda() for a in args]
         kernel(*tensors)
         torch.cuda.synchronize()
-        np.testing.assert_array_equal(tensors[-1].cpu().numpy(), plain[-1], err_msg=name)
+        fused = 1e-6 if case.kernel is scheduled.attention else 0
+        found = tensors[-1].cpu().numpy()
+        np.testing.assert_allclose(found, plain[-1], rtol=fused, atol=fused, err_msg=name)
 
 
 def test_roles_keep_results():
