@@ -1,9 +1,12 @@
 """`kernel.timeline(...)`: results stay as they are, and every op of a loop is measured."""
 
+import os
+
 import numpy as np
 import pytest
 
 from schedule_kernels import K, M, N, gemm
+from test_launch_fake import FAKE, check
 from test_schedules import compiled
 from wave_lang._wave import ArgumentError, CompileError
 
@@ -78,6 +81,26 @@ def test_a_cpu_measures_nothing_and_says_so():
     if kernel.machine.kind == "cpu":
         assert timeline.data["loops"] == []
         assert [r.code for r in kernel.remarks if getattr(r, "code", "") == "R0615"] == ["R0615"]
+
+
+@pytest.mark.skipif(not os.path.exists(FAKE), reason="the fake driver is not built")
+def test_a_launch_on_a_gpu(tmp_path):
+    """The fake driver runs nothing, so that no time is recorded."""
+    check(
+        """
+from schedule_kernels import K, M, N, gemm
+from test_schedules import compiled
+for target in ("", "sm_90a", "sm_80"):
+    kernel = compiled(gemm(), target, {M: 40, N: 24, K: 400})
+    arrays = [Array(40, 400, typestr="<f2"), Array(24, 400, typestr="<f2"), Array(40, 24)]
+    timeline = kernel.timeline(*arrays)
+    assert "no loop was measured" in str(timeline), timeline
+    assert timeline.data["unit"] == "cycles"
+    assert "clock64" not in kernel.ptx  # calls after it are not measured
+    kernel(*arrays)
+""",
+        tmp_path,
+    )
 
 
 def test_bad_calls():

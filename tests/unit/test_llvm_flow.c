@@ -277,8 +277,7 @@ static bool is_of_gpus(OpKind kind) {
       OP_ldmatrix,     OP_stmatrix,    OP_fence_proxy, OP_mbar_init,         OP_mbar_inval,
       OP_mbar_expect,  OP_mbar_arrive, OP_mbar_wait,   OP_mbar_arrive_async, OP_copy_async,
       OP_async_commit, OP_async_wait,  OP_tma_load,    OP_tma_store,         OP_bulk_commit,
-      OP_bulk_wait,    OP_wgmma_fence, OP_wgmma,       OP_wgmma_commit,      OP_wgmma_wait,
-      OP_clock};
+      OP_bulk_wait,    OP_wgmma_fence, OP_wgmma,       OP_wgmma_commit,      OP_wgmma_wait};
   for (size_t i = 0; i < WV_LEN(kinds); i++)
     if (kinds[i] == kind) return true;
   return false;

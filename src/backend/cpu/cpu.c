@@ -102,8 +102,16 @@ static int *find_repeated(Llvm *p) {
 /* A workgroup is one thread, so it never waits for itself. */
 static void no_wait(Llvm *p, const Op *op) { llvm_nothing(p, op); }
 
+/* Nothing is measured on a CPU: lanes are iterations of loops there, and take turns. */
+static void no_time(Llvm *p, const Op *op) {
+  const char *zero = "0";
+  Held *h = llvm_held_new(p, &op->results[0]);
+  llvm_held_set(p, h, 1, arena_copy(p->arena, &zero, sizeof zero));
+}
+
 static LlvmFn *const writer[OP_COUNT] = {
     [OP_alloc] = cpu_alloc,
+    [OP_clock] = no_time,
     [OP_load] = cpu_load,
     [OP_store] = cpu_store,
     [OP_load_rows] = cpu_load_rows,

@@ -44,6 +44,8 @@ def draw(seed):
         case.pins = draw_pins(r)
         if r.random() < 0.4 and case.tile["K"] <= 16:  # more iterations than stages and slots together
             case.size["K"] = r.randint(0, 12 * case.tile["K"])
+    if r.random() < 0.1 and "for K" in text_of(case):
+        case.wishes.append(f"timeline {r.randrange(3)}")
     return case
 
 

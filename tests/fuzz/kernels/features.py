@@ -104,6 +104,7 @@ ROWS = {
     "option: stages": lambda c, t: "\n  stages" in t,
     "option: boxes": lambda c, t: "\n  boxes" in t,
     "option: swizzle": lambda c, t: "\n  swizzle" in t,
+    "option: timeline": lambda c, t: "\n  timeline" in t,
     "option: overlap": lambda c, t: "\n  overlap" in t,
     "schedule: depth": lambda c, t: "\n  schedule K" in t,
     "schedule: ring": lambda c, t: "\n  ring K" in t,
