@@ -32,6 +32,17 @@ COUNT = """thread kernel @count(%x: mem<N, {dtype}>, %n: mem<P, {dtype}>)
 }}
 """
 
+# The last element of %n stays as it is.
+NEUTRAL = """thread kernel @neutral(%n: mem<P, {dtype}>)
+  launch grid (1) block (64) wave {lanes}
+  bind P = 3
+{{
+  %last = expr 2 : index
+  %v = scalar {value} : {dtype}
+  %old = atomic {mode} %v, %n, %last : {dtype}
+}}
+"""
+
 
 def run(path, chip):
     words = [WAVEC, "run", str(path), "--target", f"emu:{chip}"]
@@ -92,3 +103,16 @@ def test_atomics_on_parts_of_words(tmp_path, chip, dtype, first):
         check=False,
     )
     assert done.stdout and done.stdout == simulated.stdout, simulated.stderr
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1201"])
+@pytest.mark.parametrize("dtype", ["u8", "i16"])
+@pytest.mark.parametrize("mode, value", [("or", 0), ("xor", 0), ("and", -1), ("add", 0), ("max", 0)])
+def test_atomics_that_change_nothing(tmp_path, chip, dtype, mode, value):
+    """LLVM would make a load of them, which reads bytes outside the tensor."""
+    path = tmp_path / "neutral.wave"
+    lanes = 32 if chip.startswith("gfx1") else 64
+    value = 255 if value < 0 and dtype == "u8" else value
+    path.write_text(NEUTRAL.format(dtype=dtype, lanes=lanes, mode=mode, value=value))
+    done = run(path, chip)
+    assert done.returncode == 0, done.stderr

@@ -54,13 +54,14 @@ static const char *update(Llvm *p, const Part *x, const char *mode, const char *
                   x->cell.scope, order);
 }
 
-/* The bits around the element are those of the neutral element. */
+/* The bits around the element are those of the neutral element. If LLVM sees that all of them are, it
+ * makes a load of the operation. */
 static const char *update_bits(Llvm *p, const Part *x, const char *mode, const char *v,
                                const char *order) {
   const char *word = in_word(p, x, v);
   if (strcmp(mode, "and") == 0)
     word = llvm_let(p, "or i32 %s, %s", word, llvm_let(p, "xor i32 %s, -1", x->mask));
-  return out_of_word(p, x, update(p, x, mode, word, order));
+  return out_of_word(p, x, update(p, x, mode, amd_hidden(p, "i32", word), order));
 }
 
 /* What an element becomes. */
