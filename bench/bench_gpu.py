@@ -9,7 +9,9 @@ CUDA graphs (wave_lang/benchmark.py).
 import argparse
 import json
 import math
+import os
 import sys
+import tempfile
 import time
 
 import torch
@@ -131,10 +133,25 @@ def bench_rows(table, targets, quick):
 
 # target: its name, tile, waves, instruction, options
 BY_THREADS = {"use_global_to_shared": False}  # no boxes: every thread copies, by cp.async
+
+
+def with_rows(text):
+    """Options that have loops obey the rows of a schedule, in a file that lasts as long as we do."""
+    path = os.path.join(with_rows.folder.name, f"{len(os.listdir(with_rows.folder.name))}.schedule")
+    with open(path, "w") as file:
+        file.write(text)
+    return {"override_schedule": path}
+
+
+with_rows.folder = tempfile.TemporaryDirectory()
+ROLES = with_rows("roles K load 4, math 8\n")  # waves that copy, besides waves that compute
+ATTENTION_ROLES = with_rows("roles K2 load 4, math 8\n")
 GEMM_FORMS = (
     ("sm_80", "mma.sync", (128, 128, 64), (2, 2), kernels.SYNC, {}),
     ("sm_90a", "wgmma", (128, 128, 64), (2, 1), kernels.WGMMA, {}),
     ("sm_90a", "wgmma", (128, 256, 64), (2, 1), kernels.WGMMA, {}),
+    ("sm_90a", "wgmma, roles", (128, 128, 64), (2, 1), kernels.WGMMA, ROLES),
+    ("sm_90a", "wgmma, roles", (128, 256, 64), (2, 1), kernels.WGMMA, ROLES),
     ("sm_90a", "wgmma", (64, 128, 128), (1, 1), kernels.WGMMA, {}),
     ("sm_90a", "mma.sync, cp.async", (128, 128, 64), (2, 2), kernels.SYNC, BY_THREADS),
     ("sm_90a", "mma.sync, boxes", (128, 128, 64), (2, 2), kernels.SYNC, {}),
@@ -173,12 +190,14 @@ def bench_attention(table, targets, quick):
         flash = lambda x, y, z: F.scaled_dot_product_attention(x[None], y[None], z[None])[0]
         other = ("sdpa", flash, [q, k, v])
         work = 4.0 * heads * length * length * depth
-        for target, word, _, _, unit, _ in GEMM_FORMS[:2]:
+        forms = [(form[0], form[1], form[4], {}) for form in GEMM_FORMS[:2]]
+        forms.append(("sm_90a", "wgmma, roles", kernels.WGMMA, ATTENTION_ROLES))
+        for target, word, unit, options in forms:
             if target not in targets:
                 continue
             name = f"attention {heads}x{length}x{depth} {word}"
             tile, waves = attention_tile(unit, depth)
-            make = lambda t: kernels.attention(heads, length, length, depth, tile, waves, unit, t)
+            make = lambda t: kernels.attention(heads, length, length, depth, tile, waves, unit, t, **options)
             measure(table, name, make, [scaled, k, v, c], 3, other, work, "TF/s", [target], 2e-2)
 
 

@@ -128,7 +128,7 @@ def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target="", **opt
     return compiled(gemm, sizes, target, **options)
 
 
-def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, target=""):
+def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, target="", **options):
     """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth)."""
     BK2, D = tkl.sym.BK2, tkl.sym.D
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
@@ -179,7 +179,7 @@ def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, t
         tkw.write(result * tkw.reciprocal(total), c, mapping=out)
 
     sizes = {B: heads, M: queries, K2: keys, K1: depth, D: depth, BM: tile[0], BK2: tile[1]}
-    return compiled(attention, sizes, target)
+    return compiled(attention, sizes, target, **options)
 
 
 def convolution(n, h, w, c, hf, wf, nf, tile=(128, 64, 32), waves=(2, 2), target=""):
