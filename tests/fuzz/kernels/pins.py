@@ -4,6 +4,7 @@ before the ops are known."""
 import re
 
 KINDS = ("depth", "kind", "ring", "ring", "copy", "moved", "moved", "fetch", "early", "early", "early")
+KINDS += ("roles", "roles", "roles")
 
 
 def draw_pins(r):
@@ -22,6 +23,13 @@ def reads(body):
 def values(body):
     """All values that loops over K compute."""
     return re.findall(r"^    %(\w+) = (?!for|while|if)", loops(body), re.M)
+
+
+def roles(case, n):
+    """Waves that copy beside those that the machine's lanes make of the declared ones (sm_90a: 32)."""
+    waves = case.waves_m * case.waves_n * case.waves_k * case.threads // 32
+    registers = (" x 40", " x 232") if n == 5 else ("", "")
+    return f"roles K load {(1, 4)[n % 2]}{registers[0]}, math {max(waves, 1)}{registers[1]}"
 
 
 def row(kind, n, name, depth):
@@ -55,7 +63,10 @@ def pin_rows(case, body):
         names = every[kind != "early"]
         name = names[int(which * len(names))]
         about = "schedule" if kind in ("depth", "kind") else ("ring" if kind == "ring" else "at", name)
-        rows.setdefault(about, row(kind, n, name, depth_of(case)))
+        if kind == "roles":
+            rows.setdefault("roles", roles(case, n))
+        else:
+            rows.setdefault(about, row(kind, n, name, depth_of(case)))
     if rows and depth_of(case) == 4:
         rows.setdefault("schedule", "schedule K depth 4")
     return list(rows.values())
