@@ -115,3 +115,23 @@ def test_offsets_before_the_tensor(tmp_path, chip):
     path.write_text(SHIFTED.format(lanes=LANES[chip]))
     found = run(path, f"emu:{chip}")
     assert found and found == run(path, f"sim:{chip}")
+
+
+TURNED = """kernel @turned(%a: mem<M, N, i32, shared, layout(_, _)>, %o: mem<N, M, i32>)
+  workgroup M by 1 on 0; wave M by 1
+  hardware threads 64, vector {M: 1, N: 97}
+  bind M = 5; bind N = 97
+{
+  %v = read %a
+  %r = atomic_xor %v, %o
+}
+"""
+
+
+@pytest.mark.parametrize("chip", LANES)
+def test_scaled_offsets(tmp_path, chip):
+    """LLVM 22 lets gfx1250 scale an offset of which it kept only the lower 30 bits."""
+    path = tmp_path / "turned.wave"
+    path.write_text(TURNED)
+    found = run(path, f"emu:{chip}")
+    assert found and found == run(path, f"sim:{chip}")

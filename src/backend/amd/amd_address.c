@@ -204,6 +204,10 @@ static const char *extended(Llvm *p, const char *word) {
   return *word == '%' ? llvm_let(p, "zext i32 %s to i64", word) : word;
 }
 
+/* gfx1250 can multiply an offset by the size of an element. LLVM 22 uses that for x << 2 although it
+ * has replaced x by something that is equal in the lower 30 bits only. */
+static bool scales_offsets(const Llvm *p) { return target_has(p->amd->target, FEATURE_WMMA_1250); }
+
 const char *amd_pointer(Llvm *p, const AmdAddress *a) {
   const char *type = llvm_pointer_type(a->memory->space), *base = a->memory->base;
   const char *imm = arena_printf(p->arena, "%" PRId64, a->imm), *at;
@@ -219,6 +223,7 @@ const char *amd_pointer(Llvm *p, const AmdAddress *a) {
   bool apart = a->imm && a->counts; /* otherwise only the sum is known not to be negative */
   const char *near = a->near;
   if (a->imm && !apart) near = llvm_let(p, "add i32 %s, %s", near, imm);
+  if (scales_offsets(p) && *near == '%') near = amd_hidden(p, "i32", near);
   at = step(p, type, base, 64, extended(p, near));
   return apart ? step(p, type, at, 64, imm) : at;
 }
