@@ -53,9 +53,10 @@ static void draw_axis(Drawing *d, const LoopView *l, double top, double y) {
 static double lane_top(double top, int lane) { return top + lane * (LANE + LANE_GAP); }
 
 static void draw_lane(Drawing *d, const ViewLane *lane, double y) {
-  const char *owner = lane->wave >= 0 && lane->name[0] != 'w'
-                          ? arena_printf(d->arena, "%s %d", lane->name, lane->wave)
-                          : lane->name;
+  const char *owner =
+      lane->wave >= 0 && strncmp(lane->name, "wave", 4) != 0 && strcmp(lane->name, "service") != 0
+          ? arena_printf(d->arena, "%s %d", lane->name, lane->wave)
+          : lane->name;
   drawing_text(d, lane->limits ? "name redtext" : "name", PICTURE_LEFT - 10, y + LANE - 7, owner);
   drawing_box(d, lane->limits ? "limit" : "lane", PICTURE_LEFT, y, PICTURE_PLOT, LANE, NULL,
               lane->doc);

@@ -46,31 +46,54 @@ typedef struct Stage {
   const char *names;
 } Stage;
 
-/* What a stage does, and when, in the iteration of the loop in which it acts for iteration 0. */
-static Stage stage_of(const Overview *o, int ahead) {
-  Stage s = {INT64_MAX, INT64_MIN, INT64_MIN, NULL};
+/* Ops that are further apart are drawn one by one. */
+static int64_t gap_of(const Overview *o) { return o->l->cycles / 8; }
+
+static bool joins(const Overview *o, const ViewBox *b, int ahead, const Stage *s) {
+  if (b->ahead != ahead || b->kind == VIEW_WAITS || b->kind == VIEW_BARRIER) return false;
+  return b->start >= s->from && b->start <= s->to + gap_of(o);
+}
+
+static const char *names_of(const Overview *o, int ahead, const Stage *s) {
   StrBuf names = {.arena = o->d->arena};
   const char *last = "";
   for (int i = 0; i < o->l->boxes.n; i++) {
     const ViewBox *b = &o->l->boxes.at[i];
-    bool other = o->l->lanes.at[b->lane].wave > 0;
-    if (b->ahead != ahead || b->kind == VIEW_WAITS || b->kind == VIEW_BARRIER) continue;
-    if (b->start < s.from) s.from = b->start;
-    if (b->start + b->cycles > s.to) s.to = b->start + b->cycles;
-    if (b->ends > s.ends) s.ends = b->ends;
-    if (b->kind == VIEW_ISSUES && !other && b->name != last)
-      sb_printf(&names, "%s%s", names.n ? ", " : "", b->name);
-    if (b->kind == VIEW_ISSUES && !other) last = b->name;
+    bool again = o->l->lanes.at[b->lane].wave == 1 || strcmp(b->name, last) == 0;
+    if (b->kind != VIEW_ISSUES || again || !joins(o, b, ahead, s)) continue;
+    sb_printf(&names, "%s%s", names.n ? ", " : "", b->name);
+    last = b->name;
   }
-  s.names = sb_text(&names);
+  return sb_text(&names);
+}
+
+/* What a stage does next, from a time on, in the iteration of the loop in which it acts for
+ * iteration 0; from > to: nothing. */
+static Stage stage_of(const Overview *o, int ahead, int64_t after) {
+  Stage s = {INT64_MAX, INT64_MIN, INT64_MIN, ""};
+  for (int i = 0; i < o->l->boxes.n; i++) {
+    const ViewBox *b = &o->l->boxes.at[i];
+    Stage any = {after, INT64_MAX / 2, 0, NULL};
+    if (joins(o, b, ahead, &any) && b->start < s.from) s.from = s.to = b->start;
+  }
+  for (int64_t before = s.to - 1; s.from <= s.to && before < s.to;) {
+    before = s.to;
+    for (int i = 0; i < o->l->boxes.n; i++) {
+      const ViewBox *b = &o->l->boxes.at[i];
+      if (!joins(o, b, ahead, &s)) continue;
+      if (b->start + b->cycles > s.to) s.to = b->start + b->cycles;
+      if (b->ends > s.ends) s.ends = b->ends;
+    }
+  }
+  if (s.from <= s.to) s.names = names_of(o, ahead, &s);
   return s;
 }
 
 /* What is too long for the box, if there is room before the next one. */
 static void draw_beside(const Overview *o, const Stage *s, int ahead, double x, double y) {
   double room = x_of(o, INT64_MAX / 2) - x;
-  for (int other = ahead - 1; other >= 0; other--) {
-    Stage next = stage_of(o, other);
+  for (int other = ahead; other >= 0; other--) {
+    Stage next = stage_of(o, other, other == ahead ? s->to + 1 : INT64_MIN / 2);
     double from = x_of(o, next.from - other * o->l->cycles);
     if (next.from <= next.to && from - x < room) room = from - x;
   }
@@ -95,8 +118,8 @@ static void draw_iterations(const Overview *o, double *y) {
     drawing_text(o->d, "softend", PICTURE_LEFT - 10, *y + ROW - 4,
                  arena_printf(o->d->arena, i ? "%d" : "work for %d", i));
     for (int ahead = o->l->stages - 1; ahead >= 0; ahead--) {
-      Stage s = stage_of(o, ahead);
-      draw_stage(o, &s, ahead, i, *y);
+      Stage s = stage_of(o, ahead, INT64_MIN / 2);
+      for (; s.from <= s.to; s = stage_of(o, ahead, s.to + 1)) draw_stage(o, &s, ahead, i, *y);
     }
   }
 }
