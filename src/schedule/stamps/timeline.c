@@ -62,10 +62,18 @@ static double without(double measured, double stamps) {
   return measured > stamps ? measured - stamps : 0;
 }
 
-/* When the first wave has issued event i of the plan. */
+/* When the first wave has issued the op of event i of the plan, and no longer waits for what the op
+ * waits for. */
 static int64_t issued(const StampedLoop *l, int i) {
+  const LoopGraph *g = &l->times.graph;
   int event = l->events.at[i];
-  return l->times.at[event] + l->times.cost[event].issue;
+  int64_t last = l->times.at[event] + l->times.cost[event].issue;
+  for (int j = 0; j < g->events.n; j++) {
+    const LoopEvent *e = &g->events.at[j];
+    bool waits = e->kind == LOOP_WAITS && e->op == g->events.at[event].op && e->wave == 0;
+    if (waits && l->times.at[j] > last) last = l->times.at[j];
+  }
+  return last;
 }
 
 static bool is_any(const void *user, const Op *op) { return !user || op; }
