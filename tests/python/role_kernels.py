@@ -1,7 +1,8 @@
 """Kernels with a `roles` row, as text: sizes are bound by `bound`.
 
 Products that read rings themselves, one of them in flight; two rings that are read at different
-times, one of them early; two loops; a ring that lanes fetch from; rings without a product.
+times, one of them early; two loops; a ring that lanes fetch from; rings without a product; waves that
+exchange values before and after the loop; rings of different lengths.
 """
 
 GEMM = """\
@@ -124,6 +125,50 @@ kernel @rowsum(%a: mem<M, K, f32, shared>, %c: mem<M, f32>)
     yield %n
   }
   write %r, %c
+}
+"""
+
+NORMALISED = """\
+kernel @norm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %g: mem<M, N, f32>, %c: mem<M, N, f32>)
+  workgroup M by 64 on 0;  workgroup N by 128 on 1;  tile K by 64
+  wave M by 64;  wave N by 64;  hardware threads 128
+  roles K load 4, math 8
+{
+  %q = read %g
+  %m0 = max %q {dim = N, block}
+  %mb0 = broadcast %m0 : tile<M, N, f32>
+  %z = sub %q, %mb0
+  %r = for K carry %acc = %z {
+    %x = read %a
+    %y = read %b
+    %n = mma %x, %y, %acc
+    yield %n
+  }
+  %m = max %r {dim = N, block}
+  %mb = broadcast %m : tile<M, N, f32>
+  %d = sub %r, %mb
+  write %d, %c
+}
+"""
+
+THREE_RINGS = """\
+kernel @three(%a: mem<B, M, K, f16, shared>, %b: mem<N, K, f16, shared>, %w: mem<N, K, f16, shared>, %c: mem<B, M, N, f32>)
+  workgroup M by 192 on 0;  workgroup N by 48 on 1; workgroup B by 1 on 2; tile K by 32
+  wave M by 64;  hardware threads 128, vector {B: 0}
+  roles K load 4, math 12
+  ring K x slots 3; ring K y slots 2; ring K v slots 5
+{
+  %z = fill 0.0 : tile<B, M, N, f32>
+  %r, %s = for K carry %acc = %z, %bcc = %z {
+    %x = read %a
+    %y = read %b
+    %v = read %w
+    %n = mma %x, %y, %acc
+    %o = mma %x, %v, %bcc
+    yield %n, %o
+  }
+  %t = mul %r, %s
+  write %t, %c
 }
 """
 
