@@ -372,7 +372,40 @@ TEST(lines_give_what_the_row_leaves_out) {
   wv_free(out);
 }
 
+/* ---- the best ones ---- */
+
+/* Their number, or -1; each of them can be applied. */
+static int list_best(Harness *harness, const char *text, const char *target, int most) {
+  char *texts[8] = {0};
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = NULL;
+  int n = wv_parse(cx, "test.wave", text, &k, 1) == 1 ? wv_schedules(k, target, most, texts) : -1;
+  for (int i = 0; i < n; i++) {
+    CHECK(strstr(texts[i], "Initiation Interval") != NULL);
+    CHECK(wv_kernel_schedule(k, "best.schedule", texts[i]));
+    wv_free(texts[i]);
+  }
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+  return n;
+}
+
+TEST(the_best_schedules) {
+  char text[ROOM];
+  sample_of(&kernels[0], "", "bind M = 64; bind N = 32; bind K = 256", text);
+  for (size_t t = 0; t < WV_LEN(machines); t++) {
+    CHECK_INT(list_best(harness, text, machines[t], 1), 1);
+    CHECK(list_best(harness, text, machines[t], 8) >= 2);
+  }
+  CHECK_INT(list_best(harness, text, "cpu", 8), 0); /* one thread runs a workgroup */
+  CHECK_INT(list_best(harness, text, "gfx942", 0), 0);
+  CHECK_INT(list_best(harness, text, "gfx942", -1), -1);
+  CHECK_INT(list_best(harness, text, "no machine", 1), -1);
+  CHECK_INT(list_best(harness, text, NULL, 1), -1);
+}
+
 TESTS_MAIN(RUN(any_number_of_iterations) RUN(known_numbers_of_iterations)
                RUN(files_are_the_same_rows) RUN(what_cannot_be_obeyed_is_refused)
                    RUN(loops_that_cannot_be_pipelined) RUN(files_that_do_not_fit)
-                       RUN(cycles_are_obeyed) RUN(lines_give_what_the_row_leaves_out))
+                       RUN(cycles_are_obeyed) RUN(lines_give_what_the_row_leaves_out)
+           RUN(the_best_schedules))

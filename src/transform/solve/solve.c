@@ -43,7 +43,17 @@ static void remark(const SolveLoop *s, const Solution *found, Span at) {
   }
   Diag *d = diag_add(diags, DIAG_R0618, at, "an iteration of the loop `%s` takes %lld cycles%s",
                      s->name, cycles, cycles <= bound ? ", the fewest possible" : "");
-  if (cycles > bound)
+  if (trial_spills(best))
+    diag_note(diags, d, (Span){0},
+              "its tiles need %d registers of %d: the loop is pipelined as without a row",
+              best->registers, best->machine.target->registers);
+  else if (cycles > bound && trial_is_full(best))
+    diag_note(
+        diags, d, (Span){0},
+        "no schedule is faster if a compute unit holds %d workgroups: one of its units is always "
+        "busy",
+        trial_groups(best));
+  else if (cycles > bound)
     diag_note(diags, d, (Span){0}, "no schedule takes fewer than %lld: %.1f %% less", bound,
               100.0 * (double)(cycles - bound) / (double)cycles);
   if (cycles < found->first)

@@ -26,8 +26,8 @@ typedef struct Search {
 
 /* What is predicted the same in all respects is listed once. */
 static bool is_same(const Trial *a, const Trial *b) {
-  return trial_compare(a, b) == 0 && a->bytes == b->bytes && a->registers == b->registers &&
-         a->depth == b->depth;
+  return a->times.cycles == b->times.cycles && a->bytes == b->bytes &&
+         a->registers == b->registers && a->depth == b->depth;
 }
 
 /* After those that are equally good: of these, the first trial is what the compiler does anyway. */
@@ -54,10 +54,14 @@ static bool copies_tiles(const Trial *t) {
 
 /* ---- trials ---- */
 
-static bool is_best(const Solution *out) { return out->trials.at[0]->times.cycles <= out->bound; }
+static bool is_best(const Solution *out) {
+  const Trial *best = out->trials.at[0];
+  return best->times.cycles <= out->bound || trial_is_full(best);
+}
 
 static bool is_done(Search *x) {
-  bool done = is_best(x->out) && x->out->trials.n >= x->most;
+  bool listed = x->out->trials.at[0]->times.cycles <= x->out->bound && x->out->trials.n >= x->most;
+  bool done = x->most > 1 ? listed : is_best(x->out);
   bool spent = x->out->tried >= x->budget || x->rows.n >= 2 * x->budget; /* some are refused */
   if (!done && spent) return x->out->spent = true;
   return done;
@@ -146,6 +150,7 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   out->tried = 1, out->first = x.first->times.cycles;
   if (x.first->times.why_not) return true;
   FreeTimes many = solve_free(&x, most_room, 1);
+  if (trial_spills(x.first) && most == 1) return out->bound = many.bound, true;
   find_bound(&x, &many);
   try_slots(&x, &many, most_room);
   try_room(&x, (RowsRoom){MOST_SLOTS, 1, true});

@@ -9,7 +9,11 @@
 #include "ir/schedule/schedule.h"
 #include "transform/pass_manager.h"
 
-enum { ENOUGH_WAVES = 2 }; /* of a SIMD: while one waits, the other computes */
+enum {
+  ENOUGH_WAVES = 2,  /* of a SIMD: while one waits, the other computes */
+  BESIDES_TILES = 48 /* registers for addresses and the like */
+};
+#define ENOUGH_BETTER 0.99 /* predictions are not exact */
 
 bool solve_is_about(const SolveLoop *s, const Constraint *row) {
   bool pins = row->kind == CONSTRAINT_schedule || row->kind == CONSTRAINT_ring ||
@@ -94,14 +98,26 @@ void trial_free(Trial *t) {
 
 /* ---- comparing ---- */
 
-static int waves_with(const Trial *t, int64_t registers) {
+/* Workgroups that a compute unit holds. */
+static int64_t groups_with(const Trial *t, int64_t registers) {
   const TargetInfo *target = t->machine.target;
+  const UnitRates *rates = unit_rates(target->name);
   int64_t waves = t->machine.waves, simds = target->simds;
-  if (registers > target->registers) return 0;
-  int64_t groups = registers > 0 ? target->file / registers * simds / waves : waves;
-  int64_t fit = t->bytes > 0 ? target->shared_most / t->bytes : groups;
-  return (int)(((fit < groups ? fit : groups) * waves + simds - 1) / simds);
+  int64_t each = registers + BESIDES_TILES;
+  if (each > target->registers) each = target->registers; /* the rest is spilled */
+  int64_t groups = target->file / each * simds / waves;
+  if (t->bytes > 0 && target->shared_most / t->bytes < groups)
+    groups = target->shared_most / t->bytes;
+  if (rates && rates->waves * simds / waves < groups) groups = rates->waves * simds / waves;
+  return groups < 1 ? 1 : groups;
 }
+
+static int waves_with(const Trial *t, int64_t registers) {
+  int64_t waves = t->machine.waves, simds = t->machine.target->simds;
+  return (int)((groups_with(t, registers) * waves + simds - 1) / simds);
+}
+
+bool trial_spills(const Trial *t) { return t->registers > t->machine.target->registers; }
 
 int trial_waves(const Trial *t) { return waves_with(t, t->registers); }
 
@@ -113,10 +129,25 @@ int trial_most_registers(const Trial *t) {
   return most > t->registers ? most : t->registers;
 }
 
-static int compare(int64_t a, int64_t b) { return a < b ? -1 : a > b; }
+int trial_groups(const Trial *t) { return (int)groups_with(t, t->registers); }
+
+static double busiest_unit(const Trial *t) {
+  double most = 0;
+  for (int u = 0; u < UNIT_COUNT; u++)
+    if (t->times.busy[u] > most) most = t->times.busy[u];
+  return most * (double)t->times.cycles;
+}
+
+static double load_of(const Trial *t) {
+  double share = (double)t->times.cycles / trial_groups(t), busiest = busiest_unit(t);
+  return share > busiest ? share : busiest;
+}
+
+bool trial_is_full(const Trial *t) { return load_of(t) <= busiest_unit(t); }
 
 int trial_compare(const Trial *a, const Trial *b) {
   if (!a->times.why_not != !b->times.why_not) return a->times.why_not ? 1 : -1;
-  int by = compare(a->times.cycles, b->times.cycles);
-  return by ? by : compare(trial_waves(b), trial_waves(a));
+  if (a->times.why_not) return 0;
+  double x = load_of(a), y = load_of(b);
+  return x < y * ENOUGH_BETTER ? -1 : y < x * ENOUGH_BETTER;
 }

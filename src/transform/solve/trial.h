@@ -37,14 +37,22 @@ Trial *trial_first(const SolveLoop *s, const RowList *rows);
 void trial_time(Trial *t);
 void trial_free(Trial *t);
 
-/* Waves that a SIMD then holds; what the registers and bytes of a schedule are worth. */
+/* Whether its tiles need more registers than a thread has: predictions are then worthless. */
+bool trial_spills(const Trial *t);
+
+/* Waves that a SIMD then holds. */
 int trial_waves(const Trial *t);
 
 /* Registers of a thread with which a SIMD still holds two waves, or as many as with the trial. */
 int trial_most_registers(const Trial *t);
 
-/* The order of trials: fewer cycles, then more waves; -1, 0 or 1. A loop whose times are not known
- * comes last. */
+/* Workgroups that a compute unit then holds. They hide what the others wait for, until a unit is always
+ * busy; whether that is so: then no schedule is faster, if there are enough workgroups. */
+int trial_groups(const Trial *t);
+bool trial_is_full(const Trial *t);
+
+/* The order of trials, by the cycles in which a compute unit that is full completes an iteration of one
+ * workgroup: -1, 0 or 1; 0 if the difference is small. A loop whose times are not known comes last. */
 int trial_compare(const Trial *a, const Trial *b);
 
 #endif
