@@ -207,8 +207,10 @@ static void order_waves(Timing *t) {
 static const LoopCost *costs_of(Timing *t) {
   LoopCost *cost = ARENA_ARRAY(t->arena, LoopCost, t->g.events.n + 1);
   bool alone = t->costs->machine->waves == 1;
-  for (int i = 0; i < t->g.events.n; i++)
+  for (int i = 0; i < t->g.events.n; i++) {
     if (!alone || t->g.events.at[i].wave != 1) cost[i] = t->runs[t->g.events.at[i].op->id].cost;
+    if (!cost[i].steps) cost[i].steps = 1; /* it costs nothing */
+  }
   return cost;
 }
 
