@@ -24,12 +24,16 @@ COMPUTES = {
     "api_proof.c": ONCE,
     "api_construct.c": ONCE,
     "fit.c": ONCE,
+    "trial.c": "of a copy of the kernel that it has compiled",
 }
 READS_MACHINE = {
     "pass_manager.c": "fills in PassCtx",
     "retarget.c": "makes the row",
     "layouts.c": "its source location, for a diagnostic",
     "lower_mma.c": "its source location, for a diagnostic",
+    "stages_roles.c": "adds service waves to the row",
+    "trial.c": "of a copy of the kernel that it has compiled",
+    "api_schedules.c": "not a pass",
 }
 
 
