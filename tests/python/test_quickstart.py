@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("scikit-build-core", "pytest", "numpy", "sympy", "lit")
 COPIED = ("src", "include", "python", "tools", "tests", "docs", "CMakeLists.txt", "pyproject.toml")
-COPIED += ("README.md", "LICENSE", ".gitignore")
+COPIED += ("bench", "README.md", "LICENSE", ".gitignore")
 
 PROGRAM = """
 import numpy as np
