@@ -8,6 +8,10 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 
+enum {
+  MOST_KNOWN = 64
+}; /* iterations of a loop in which a wait may always be for the same phase */
+
 typedef struct Build {
   Arena *arena;
   Kernel *k;
@@ -15,6 +19,7 @@ typedef struct Build {
   LoopGraph *g;
   const Sym *counter;
   bool once;                /* what comes before the loop */
+  int64_t most;             /* iterations; INT64_MAX: unknown */
   Vec(LoopFlight) loose;    /* copies that the next synchronisation waits for */
   Vec(LoopFlight) products; /* in flight */
   int pending;              /* products that may still be in flight after the next wait */
@@ -177,7 +182,7 @@ static bool phase_of(const Build *b, const Op *wait, int *by) {
 }
 
 /* Whether a wait is for the phase that a copy ends, and for that of how many iterations ago. In a
- * short loop it may always be for the last iteration, which only the first one copies. */
+ * short loop it may always be for the last iteration, which one iteration copies. */
 static bool awaits(const Build *b, const Op *wait, const Op *copy, int *distance) {
   int waited, ahead;
   int64_t slot, parity;
@@ -185,8 +190,12 @@ static bool awaits(const Build *b, const Op *wait, const Op *copy, int *distance
   if (copy_barriers(copy) != wait->args[0] || !at) return false;
   if (!above_counter(b, at->pairs[0].value, &ahead)) return false;
   *distance = 0;
-  if (is_constant(wait, &slot, &parity))
-    return ends_phase(wait, slot, parity, ahead) && (b->once || is_past_end(b, copy, 1));
+  if (is_constant(wait, &slot, &parity)) {
+    if (b->once || is_past_end(b, copy, 1)) return ends_phase(wait, slot, parity, ahead);
+    int64_t last = b->most - 1;
+    *distance = ahead - (int)last;
+    return last < MOST_KNOWN && last >= ahead && ends_phase(wait, slot, parity, last);
+  }
   if (!phase_of(b, wait, &waited) || (b->once && ahead != waited)) return false;
   *distance = ahead - waited;
   return true;
@@ -472,10 +481,17 @@ static Build new_build(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop,
   return b;
 }
 
-LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopOpFn *counts,
-                     const void *user) {
+int64_t loop_most(const Distribution *d, const Op *loop) {
+  const Sym *trips = loop->kind == OP_for ? distribute_trips(d, loop) : NULL;
+  int64_t most = trips ? sym_range(d->k->cx->sym, d->facts, trips).hi : INT64_MAX;
+  return most == INT64_MAX ? most : ceil_div64(most, op_step(loop));
+}
+
+LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
+                     LoopOpFn *counts, const void *user) {
   LoopGraph g;
-  Build b = new_build(a, k, m, loop, &g);
+  Build b = new_build(a, d->k, m, loop, &g);
+  b.most = loop_most(d, loop);
   b.counts = counts, b.user = user;
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
   for (int w = 0; w < LOOP_WAVES; w++)

@@ -12,6 +12,7 @@
 #ifndef WV_SCHEDULE_LOOP_GRAPH_H
 #define WV_SCHEDULE_LOOP_GRAPH_H
 
+#include "analysis/distribute.h"
 #include "analysis/memory_uses.h"
 #include "schedule/loop_order.h"
 
@@ -83,8 +84,11 @@ typedef struct LoopGraph {
 typedef bool LoopOpFn(const void *user, const Op *op);
 
 /* Ops that touch no shared memory are events if `counts`, which may be NULL, says so. */
-LoopGraph loop_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopOpFn *counts,
-                     const void *user);
+LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
+                     LoopOpFn *counts, const void *user);
+
+/* Iterations, at most; INT64_MAX: unknown. */
+int64_t loop_most(const Distribution *d, const Op *loop);
 
 /* The same of what comes before the loop in its region, which runs once: all distances are 0, and
  * accesses to a ring are to the slot `ahead`. */

@@ -175,12 +175,6 @@ static void check_entry(Prover *p, Kernel *k) {
 
 /* ---- a loop ---- */
 
-static int64_t most_iterations(const Distribution *d, const Op *loop) {
-  const Sym *trips = loop->kind == OP_for ? distribute_trips(d, loop) : NULL;
-  int64_t most = trips ? sym_range(d->k->cx->sym, d->facts, trips).hi : INT64_MAX;
-  return most == INT64_MAX ? most : ceil_div64(most, op_step(loop));
-}
-
 /* ---- arrivals of waves that compute ---- */
 
 /* Every iteration that exists has one arrival of each wave: the mask of an op that arrives tests that
@@ -260,8 +254,8 @@ static const Op *find_unbalanced(const Distribution *d, const LoopGraph *g,
 }
 
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
-  LoopProof proof = {.graph = loop_graph(a, d->k, m, loop, NULL, NULL),
-                     .most = most_iterations(d, loop)};
+  LoopProof proof = {.graph = loop_graph(a, d, m, loop, NULL, NULL),
+                     .most = loop_most(d, loop)};
   const LoopGraph *g = &proof.graph;
   Prover p = {&proof, order_table(a, g->events.n, g->enforced.at, g->enforced.n), m, a};
   int *cycle = ARENA_ARRAY(a, int, g->events.n + 1), n = order_deadlock(p.table, cycle);

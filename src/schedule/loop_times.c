@@ -304,7 +304,7 @@ LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const Me
     return out.why_not = "the units of the machine are unknown", out;
   Timing t = {.arena = a, .costs = &costs};
   find_runs(&t, loop);
-  t.g = loop_graph(a, d->k, uses, loop, is_head, &t);
+  t.g = loop_graph(a, d, uses, loop, is_head, &t);
   if (t.g.events.n > MOST_EVENTS) return out.why_not = "it has too many ops", out;
   IntervalProblem p = problem_of(&t);
   Interval found = interval_solve(a, &p);

@@ -185,3 +185,16 @@ def test_files_of_users(make, arguments_of, tmp_path):
             compiled = wave_compile(options, make())
             compiled(*args)
             np.testing.assert_array_equal(args[-1], want, err_msg=text)
+
+
+@pytest.mark.parametrize("text", role_forms.ROWS)
+def test_few_iterations_are_proved(text, tmp_path):
+    """In a loop of two iterations a wait may always be for the last one."""
+    path = tmp_path / "roles.schedule"
+    path.write_text(text)
+    for make, arguments_of in role_forms.FORMS:
+        for k in (40, 64):
+            args, sizes, want = arguments_of(np.random.default_rng(k), 70, 40, k)
+            options = {"target": "sim:sm_90a", "override_schedule": str(path)}
+            wave_compile(WaveCompileOptions(subs=sizes, **options), make())(*args)
+            np.testing.assert_array_equal(args[-1], want)
