@@ -135,3 +135,36 @@ def test_scaled_offsets(tmp_path, chip):
     path.write_text(TURNED)
     found = run(path, f"emu:{chip}")
     assert found and found == run(path, f"sim:{chip}")
+
+
+UPPER = """kernel @upper(%a: mem<N, i16>, %o: mem<N, u32>, %q: mem<N, i16>)
+  workgroup N by {n} on 0
+  hardware threads 64, vector {{N: {n}}}
+  bind N = {n}
+{{
+  %x = read %a
+  %f = scalar 6000 : i16
+  %y = mul %x, %f
+  %e = scalar 8 : {dtype}
+  %wide = cast %y : tile<N, {dtype}>
+  %down = shr %wide, %e
+  %s = cast %down : tile<N, i16>
+  %u = bitcast %s : tile<N, u16>
+  %w = cast %u : tile<N, u32>
+  %three = scalar 3 : u32
+  %z = shl %w, %three
+  write %z, %o
+  %r = atomic_or %s, %q
+}}
+"""
+
+
+@pytest.mark.parametrize("n", [64, 192])
+@pytest.mark.parametrize("dtype", ["i16", "i32"])
+@pytest.mark.parametrize("chip", LANES)
+def test_upper_bytes(tmp_path, chip, dtype, n):
+    """LLVM extends the upper byte of a word with its sign, also where zeros are needed above."""
+    path = tmp_path / "upper.wave"
+    path.write_text(UPPER.format(dtype=dtype, n=n))
+    found = run(path, f"emu:{chip}")
+    assert found and found == run(path, f"sim:{chip}")

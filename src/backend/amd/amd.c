@@ -43,11 +43,10 @@ static void open_ids(Llvm *p, const LaunchSpec *launch) {
   }
 }
 
-/* ---- pairs of f32 ---- */
+/* ---- values that LLVM must not look through ---- */
 
-/* LLVM 19 and 22 take the negation of a pair of f32 that was made of two words for that of an f64, if
- * the second word was selected, and change one sign only. They do not see how these pairs were made. */
-static void hide_pairs(Llvm *p, const Value *v) {
+/* In pairs; a single element only if `single`. */
+static void hide_pairs(Llvm *p, const Value *v, const char *elem, bool single) {
   enum { PAIR = 2 };
   Held *to = llvm_held_get(p, v);
   int count = part_count(to->n, PAIR);
@@ -55,16 +54,38 @@ static void hide_pairs(Llvm *p, const Value *v) {
   for (int i = 0; i < count; i++) {
     int n = part_size(to->n, PAIR, i);
     part[i] = llvm_slice_of(p, to, i * PAIR, n, PAIR);
-    if (n == PAIR) part[i] = amd_hidden(p, "<2 x float>", part[i]);
+    if (n == PAIR || single) part[i] = amd_hidden(p, llvm_vec_type(p, elem, n), part[i]);
   }
   llvm_held_set(p, llvm_held_new(p, v), PAIR, part);
 }
 
+/* LLVM 19 and 22 take the negation of a pair of f32 that was made of two words for that of an f64, if
+ * the second word was selected, and change one sign only. They do not see how these pairs were made. */
 static void amd_bitcast(Llvm *p, const Op *op) {
   const Type *from = op->args[0]->type, *to = op->results[0].type;
   llvm_bitcast(p, op);
   if (to->dtype == DTYPE_f32 && to->n > 1 && !dtype_is_float(from->dtype))
-    hide_pairs(p, &op->results[0]);
+    hide_pairs(p, &op->results[0], "float", false);
+}
+
+/* LLVM replaces a 16-bit word that is shifted down by 8 by its upper byte, extended with its sign to
+ * 32 bits (SDWA), although users may rely on zeros above bit 15. It also shifts words where a part
+ * of a longer integer is needed. */
+static void hide_words(Llvm *p, const Value *v) {
+  if (dtype_info[v->type->dtype].bits == 16 && p->amd->target->lanes == 64)
+    hide_pairs(p, v, "i16", true);
+}
+
+static void amd_shr(Llvm *p, const Op *op) {
+  llvm_elementwise(p, op);
+  hide_words(p, &op->results[0]);
+}
+
+static void amd_cast(Llvm *p, const Op *op) {
+  DType from = op->args[0]->type->dtype, to = op->results[0].type->dtype;
+  llvm_cast(p, op);
+  if (!dtype_is_float(from) && !dtype_is_float(to) && dtype_info[from].bits > 16)
+    hide_words(p, &op->results[0]);
 }
 
 /* ---- ops ---- */
@@ -77,6 +98,8 @@ static LlvmFn *const writer[OP_COUNT] = {
     [OP_prefetch] = llvm_nothing,
     [OP_atomic] = amd_atomic,
     [OP_bitcast] = amd_bitcast,
+    [OP_shr] = amd_shr,
+    [OP_cast] = amd_cast,
     [OP_copy_async] = amd_copy_async,
     [OP_async_commit] = llvm_nothing, /* copies are complete when they are issued */
     [OP_async_wait] = llvm_nothing,
