@@ -399,7 +399,7 @@ Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym
 void kernel_set_log(Kernel *k, const Value *param, const char *label);
 void kernel_set_report(Kernel *k, const Value *param, const char *text);
 const Value *kernel_report(const Kernel *k); /* the parameter of failed assertions; NULL: none */
-Value *kernel_logged(const Kernel *k, const char *label); /* NULL: there is no such log */
+Value *kernel_logged(const Kernel *k, const char *label); /* NULL: no log has this label */
 int kernel_given(const Kernel *k); /* parameters that a caller passes: no logs, workspace, report */
 bool kernel_has_param(const Kernel *k, const char *name);
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);

@@ -389,8 +389,8 @@ def test_namer_must_be_callable():
 
 
 MISUSES = {
-    "options that are no tuples": lambda k: _wave.text_only([{}], None),
-    "a row that is no dict": lambda k: k.constrain([(1, 2)]),
+    "options that are not tuples": lambda k: _wave.text_only([{}], None),
+    "a row that is not a dict": lambda k: k.constrain([(1, 2)]),
     "a row without a kind": lambda k: k.constrain([{"dim": 1}]),
     "threads beyond 32 bits": lambda k: k.constrain([{"kind": "hardware", "threads": 2**32 + 64}]),
 }

@@ -77,7 +77,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_counter_wait] = {.run = run_nothing},
     [OP_counter_barrier] = {.run = run_nothing},
     [OP_wave_prio] = {.run = run_nothing},
-    [OP_stamp] = {.run = run_nothing}, /* there is no time */
+    [OP_stamp] = {.run = run_nothing}, /* the evaluator has no clock */
     [OP_sched_barrier] = {.run = run_nothing},
     [OP_sched_group] = {.run = run_nothing},
     [OP_async_commit] = {.run = run_nothing},

@@ -21,7 +21,7 @@ void schedule_fragment(StrBuf *out, const ScheduleView *s) {
   page_put(out, "<details><summary>as rows</summary><pre>%s</pre></details>\n", s->rows);
 }
 
-/* Says why there is no picture. */
+/* Explains a missing picture. */
 static Drawing empty_drawing(Arena *a, const ScheduleView *s) {
   Drawing d = {.arena = a, .width = 640, .height = 40};
   d.title = arena_printf(a, "%s on %s has no loop with a prediction", s->kernel, s->target);

@@ -112,7 +112,7 @@ static void consider_later(Search *s, const Pair *q, int64_t k) {
 
 /* ---- the search ---- */
 
-/* A pair that is settled stays so until choices are undone: it goes behind the others. */
+/* A decided pair remains decided until the search backtracks, so it moves behind the others. */
 static void set_aside(Search *s, int i) {
   Pair settled = s->pairs.at[i];
   s->pairs.at[i] = s->pairs.at[--s->open];

@@ -25,7 +25,7 @@ typedef struct StampedLoop {
 
 typedef Vec(StampedLoop) StampPlan;
 
-/* Of a kernel after `prio`; loops for which there is no room are left out. */
+/* Of a kernel after `prio`; loops that do not fit in the log are left out. */
 StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses);
 
 /* The element of the first stamp of an iteration, in the first wave. */

@@ -29,7 +29,7 @@ typedef struct LoopTimeline {
 
 typedef struct Timeline {
   const char *kernel, *target;
-  const char *unit; /* of what was measured: "cycles", or "instructions" where there is no clock */
+  const char *unit; /* of what was measured: "cycles", or "instructions" on a simulator or emulator */
   Vec(LoopTimeline) loops; /* that ran */
 } Timeline;
 

@@ -16,7 +16,7 @@ bool rows_with_depth(const SolveLoop *s, Arena *a, int depth, RowList *out);
 RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTimes *free,
                     int deeper);
 
-/* How far a schedule may go where rows say nothing. */
+/* Limits of the search where no row gives a value. */
 typedef struct RowsRoom {
   int slots, copies; /* of tiles in shared memory, and of values in registers */
   bool early;        /* also what computes may be in an earlier stage */

@@ -9,7 +9,7 @@ from .model import ATOMIC, BITWISE, SWAP
 class Resize:
     """`set_symbol` gives a dim the size `made`, unless that is None, then a tile is made, then the dim gets the
     size `stored`, and the tile is stored. Other dims that have grown get their sizes back before the tile is made:
-    it would have elements that what it is made of has not."""
+    otherwise it would have elements that its operands lack."""
 
     def __init__(self, case, dim):
         r, size = case.r, case.size[dim]
