@@ -29,7 +29,7 @@ typedef struct LoopTimeline {
 
 typedef struct Timeline {
   const char *kernel, *target;
-  const char *unit; /* of what was measured: "cycles", or "instructions" without a clock */
+  const char *unit;        /* of what was measured: "cycles", or "instructions" without a clock */
   Vec(LoopTimeline) loops; /* that ran */
 } Timeline;
 
