@@ -17,6 +17,7 @@
 
 #include "analysis/analysis.h"
 #include "fuzz/corpus.h"
+#include "fuzz/settings.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/schedule/schedule.h"
@@ -343,12 +344,6 @@ static bool run_case(Case *c, Random *r, Counts *n) {
 
 /* ---- all cases ---- */
 
-typedef struct Settings {
-  uint64_t seed;
-  long count;
-  double seconds; /* 0: no limit */
-} Settings;
-
 static int fuzz(const Settings *s) {
   Counts n = {0};
   double began = os_seconds();
@@ -365,14 +360,6 @@ static int fuzz(const Settings *s) {
          n.refused, n.programs, n.proved, n.strict, n.runs);
   printf("%" PRId64 " passed, %" PRId64 " failed\n", n.passed, n.failed);
   return n.failed != 0;
-}
-
-static bool take_setting(Settings *s, const char *name, const char *value) {
-  if (strcmp(name, "--seed") == 0) s->seed = strtoull(value, NULL, 10);
-  else if (strcmp(name, "--count") == 0) s->count = strtol(value, NULL, 10);
-  else if (strcmp(name, "--seconds") == 0) s->seconds = strtod(value, NULL), s->count = INT32_MAX;
-  else return false;
-  return true;
 }
 
 int main(int argc, char **argv) {

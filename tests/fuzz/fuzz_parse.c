@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "fuzz/corpus.h"
+#include "fuzz/settings.h"
 #include "ir/ir.h"
 #include "transform/pass_manager.h"
 
@@ -163,12 +164,6 @@ static void run_case(Case *c, int *parsed) {
 
 /* ---- all cases ---- */
 
-typedef struct Settings {
-  uint64_t seed;
-  long count;
-  double seconds; /* 0: no limit */
-} Settings;
-
 static int fuzz(const Settings *s, const Corpus *corpus) {
   int failed = 0, passed = 0, parsed = 0;
   double began = os_seconds();
@@ -195,16 +190,7 @@ static int fuzz(const Settings *s, const Corpus *corpus) {
   return failed != 0;
 }
 
-/* `--name value` for the three settings, two bare numbers for seed and count, the rest are files.
- */
-static bool take_setting(Settings *s, const char *name, const char *value) {
-  if (strcmp(name, "--seed") == 0) s->seed = strtoull(value, NULL, 10);
-  else if (strcmp(name, "--count") == 0) s->count = strtol(value, NULL, 10);
-  else if (strcmp(name, "--seconds") == 0) s->seconds = strtod(value, NULL), s->count = INT32_MAX;
-  else return false;
-  return true;
-}
-
+/* Settings, two bare numbers for seed and count, the rest are files. */
 int main(int argc, char **argv) {
   Settings s = {.seed = 1, .count = 2000};
   Corpus corpus = {.arena = arena_new()};

@@ -14,6 +14,7 @@
 
 #include "backend/sim/sim.h"
 #include "base/os.h"
+#include "fuzz/settings.h"
 #include "transform/pass_manager.h"
 
 /* ---- random choices ---- */
@@ -425,12 +426,6 @@ static void run_case(Case *c) {
 
 /* ---- all cases ---- */
 
-typedef struct Settings {
-  uint64_t seed;
-  long count;
-  double seconds; /* 0: no limit */
-} Settings;
-
 static int fuzz(const Settings *s) {
   int failed = 0, passed = 0, ran = 0, fitted = 0, lowered = 0;
   double began = os_seconds();
@@ -457,14 +452,6 @@ static int fuzz(const Settings *s) {
          passed + failed, fitted, lowered);
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
-}
-
-static bool take_setting(Settings *s, const char *name, const char *value) {
-  if (strcmp(name, "--seed") == 0) s->seed = strtoull(value, NULL, 10);
-  else if (strcmp(name, "--count") == 0) s->count = strtol(value, NULL, 10);
-  else if (strcmp(name, "--seconds") == 0) s->seconds = strtod(value, NULL), s->count = INT32_MAX;
-  else return false;
-  return true;
 }
 
 int main(int argc, char **argv) {
