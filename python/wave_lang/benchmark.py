@@ -123,6 +123,9 @@ def bench(
     calls   in one measurement; None: as many as take some milliseconds
     runs    how many measurements; None: as many as `budget_ms` has room for
     """
+    for name, value in (("calls", calls), ("runs", runs)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ValueError(f"`{name}` is a positive int or None, not {value!r}")
     on_gpu = _on_gpu(args)
     elapsed = _elapsed if on_gpu else _elapsed_here
     sets = _copies(args, 2 * _cache_bytes(on_gpu) if cold else 0)

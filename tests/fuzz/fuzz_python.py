@@ -38,7 +38,7 @@ BATCH, CALLS, PATIENCE = 40, 30, 60  # cases per child, calls per case, seconds 
 MEMORY = 6 << 30  # bytes: a larger allocation raises MemoryError
 # They measure for a long time, start programs, draw, end the test run by design, or (set_package)
 # tell the extension where the package lies.
-LEFT_OUT = {"run_bench", "benchmark", "html_viewer", "visualize_graph", "run_test", "wave_sim", "main",
+LEFT_OUT = {"run_bench", "bench", "benchmark", "html_viewer", "visualize_graph", "run_test", "wave_sim", "main",
             "set_package"}  # fmt: skip
 VARIABLES = ["CACHE_ON", "CACHE_SIZE", "ALWAYS_COMPILE", "CACHE_LIMIT", "CUDA_LIB", "HIP_LIB", "NUM_THREADS",
              "DEFAULT_ARCH", "DUMP", "DUMP_MLIR", "LOG_LEVEL", "USE_SCHED_BARRIERS", "NOPE"]  # fmt: skip

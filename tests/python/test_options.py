@@ -479,6 +479,12 @@ def test_bench_takes_tensors_of_the_host():
     assert bench(lambda: None, budget_ms=1).calls > 1
 
 
+@pytest.mark.parametrize("wrong", [{"calls": 0}, {"calls": 2.0}, {"runs": -1}, {"runs": "3"}])
+def test_bench_refuses_counts_that_are_not_positive(wrong):
+    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` is a positive int or None"):
+        bench(lambda: None, **wrong)
+
+
 def test_calls_are_profiled(capsys):
     x = np.zeros((37, 50), np.float32)
     kernel = compiled(
