@@ -177,6 +177,8 @@ static void meet_declared_wave(Lower *l, int first, int threads) {
 static bool lower_barrier(Lower *l, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text;
   if (l->machine.service && strcmp(mode, "workgroup") == 0) return lower_meet(l, op);
+  if (strcmp(mode, "roles") == 0) /* lower_roles replaces the one in its place */
+    return emit_refuse(l, op, "a barrier of roles at which no service waves part from the others");
   if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
   const HardwareSpec *hardware = kernel_hardware(l->k);
   int threads = l->machine.observable && hardware ? hardware->threads : 0;
