@@ -58,6 +58,7 @@ typedef struct Work {
   SymBinding position[IR_MAX_RANK]; /* $xi is start + $ei */
   const Sym *coords[IR_MAX_RANK];   /* $yi over the $x */
   const Sym *sizes[IR_MAX_RANK];    /* of the memory; NULL: not known */
+  const Bound *never;               /* a bound that no iteration meets; NULL: none is known */
 } Work;
 
 static const Sym *at_position(const Work *w, const Sym *e) {
@@ -106,6 +107,8 @@ static void bound_iteration(Work *w) {
     add_bound(w, b, counter, NULL);
     b.limit = distribute_trips_over(w->s->d, a->op, b.dim);
     add_bound(w, b, counter, b.limit);
+    const Bound *last = &w->b->bounds[w->b->nbounds - 1];
+    if (sym_proves(w->f->sym, w->facts, sym_ge(w->f->sym, last->at, b.limit))) w->never = last;
   }
 }
 
@@ -219,6 +222,15 @@ static int decide_filled(Work *w) {
   return filled;
 }
 
+/* No element exists, so every bound follows from one test. The others would follow from each other,
+ * too, and the test kept might be one that differs between neighbours. */
+static void decide_never(Work *w) {
+  for (int i = 0; i < w->b->nbounds; i++) {
+    Bound *bound = &w->b->bounds[i];
+    bound->verdict = bound == w->never ? BOUND_tested : BOUND_implied;
+  }
+}
+
 /* In order: a bound that is not known becomes a test and is known from then on. Then a second time,
  * because an early test may follow from later ones. */
 static void decide(Work *w) {
@@ -226,6 +238,7 @@ static void decide(Work *w) {
   const Attr *bounds = op_attr(b->access.op, ATTR_bounds);
   bool promised = bounds && bounds->n == 0 && !b->access.local;
   bool fills = !promised && copy_goes_by(b->access.op, "tma");
+  if (w->never && !promised && !fills) return decide_never(w);
   int tests = fills ? decide_filled(w) : 0;
   for (int i = 0; i < b->nbounds; i++) {
     Bound *bound = &b->bounds[i];
