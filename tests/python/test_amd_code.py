@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from test_cpu_llvm import installed
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WAVEC = os.path.join(ROOT, os.environ.get("BUILD", "build"), "wavec")
@@ -173,3 +174,34 @@ def test_names_of_kernels(tmp_path, name, target):
         pytest.skip("no libLLVM for this chip")
     assert done.returncode == 0, done.stderr
     assert set(re.findall(r"@wave_\w+", done.stdout)) == {f"@wave_{name}"}
+
+
+ATOMICS = {
+    "i32": ["add", "min", "max", "and", "or", "xor", "exchange"],
+    "i64": ["add", "max", "xor"],
+    "f32": ["add"],
+}
+
+
+@pytest.mark.parametrize("version", [19, 22])
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
+def test_atomics_are_instructions(tmp_path, target, version):
+    """Where the chip has one: not a loop of compare-and-swap."""
+    every = [(op, dtype) for dtype, ops in ATOMICS.items() for op in ops]
+    tensors = "".join(f", %{op}_{dtype}: mem<M, {dtype}>" for op, dtype in every)
+    updates = [f"%old_{op}_{dtype} = atomic_{op} %x_{dtype}, %{op}_{dtype}" for op, dtype in every]
+    (tmp_path / "k.wave").write_text(
+        f"kernel @k(%i32: mem<M, i32>, %i64: mem<M, i64>, %f32: mem<M, f32>{tensors})\n"
+        "  workgroup M by 64 on 0; hardware threads 64; bind M = 64\n{\n"
+        + "".join(f"  %x_{dtype} = read %{dtype}\n" for dtype in ATOMICS)
+        + "".join(f"  {update}\n" for update in updates)
+        + "}\n"
+    )
+    words = [WAVEC, tmp_path / "k.wave", f"--target={target}", "--emit=asm"]
+    env = {**os.environ, "WAVE_LLVM": str(installed().get(version))}
+    done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
+    if "E0901" in done.stderr:
+        pytest.skip(f"no libLLVM {version} for this chip")
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"\b(?:global|buffer)_atomic_\w+", done.stdout)
+    assert len(found) == len(every) and not any("cmpswap" in name for name in found), found

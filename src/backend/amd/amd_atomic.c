@@ -50,8 +50,8 @@ static const char *out_of_word(Llvm *p, const Part *x, const char *word) {
 
 static const char *update(Llvm *p, const Part *x, const char *mode, const char *v,
                           const char *order) {
-  return llvm_let(p, "atomicrmw %s %s %s, i32 %s %s%s", mode, x->cell.type, x->cell.at, v,
-                  x->cell.scope, order);
+  return llvm_let(p, "atomicrmw %s %s %s, i32 %s %s%s%s", mode, x->cell.type, x->cell.at, v,
+                  x->cell.scope, order, x->cell.facts);
 }
 
 /* The bits around the element are those of the neutral element. If LLVM sees that all of them are, it

@@ -260,6 +260,10 @@ static const char *scope_of(const Piece *x) {
   return x->address.shared ? "syncscope(\"workgroup\") " : "syncscope(\"agent\") ";
 }
 
+/* Tensors are in the GPU's own memory. Some chips do most atomics only there, so without this LLVM
+ * makes loops of them. */
+#define OWN_MEMORY ", !amdgpu.no.remote.memory !{}, !amdgpu.no.fine.grained.memory !{}"
+
 /* A flag is read before the data that it guards, and written after it. */
 static const char *load_flag(const Piece *x) {
   Llvm *p = x->p;
@@ -365,7 +369,7 @@ static void store_nibble(const Access *a, int e, const char *v) {
   if (test) g = llvm_guard_open(p, test);
   const char *hole = llvm_let(p, "xor i8 %s, -1", llvm_let(p, "shl i8 15, %s", at.shift));
   const char *bits = llvm_let(p, "shl i8 %s, %s", llvm_let(p, "and i8 %s, 15", v), at.shift);
-  amd_set_bits(p, (LlvmCell){type, at.at, "syncscope(\"agent\") "}, hole, bits);
+  amd_set_bits(p, (LlvmCell){type, at.at, "syncscope(\"agent\") ", OWN_MEMORY}, hole, bits);
   if (test) llvm_guard_close(p, g);
 }
 
@@ -494,7 +498,7 @@ void amd_atomic(Llvm *p, const Op *op) {
     Piece x = piece_of(&a, e);
     LlvmGuard g = {0};
     if (x.test) g = llvm_guard_open(p, x.test);
-    LlvmCell at = {pointer_type(&x), amd_pointer(p, &x.address), scope_of(&x)};
+    LlvmCell at = {pointer_type(&x), amd_pointer(p, &x.address), scope_of(&x), OWN_MEMORY};
     const char *expected = expects ? value[n + e] : NULL;
     const char *old = a.bytes < 4 ? amd_atomic_part(p, op, t, at, value[e], expected)
                                   : llvm_atomic_element(p, op, t, at, value[e], expected);

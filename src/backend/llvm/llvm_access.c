@@ -85,6 +85,6 @@ const char *llvm_atomic_element(Llvm *p, const Op *op, DType t, LlvmCell cell, c
   const char *how = op_has(op, ATTR_volatile) ? "acq_rel" : "monotonic";
   if (expected) return compare_exchange(p, t, cell, v, expected, how);
   if (!native) return atomic_loop(p, op, t, cell, v);
-  return llvm_let(p, "atomicrmw %s %s %s, %s %s %s%s", native, cell.type, cell.at,
-                  llvm_elem_type(t), v, cell.scope, how);
+  return llvm_let(p, "atomicrmw %s %s %s, %s %s %s%s%s", native, cell.type, cell.at,
+                  llvm_elem_type(t), v, cell.scope, how, cell.facts);
 }

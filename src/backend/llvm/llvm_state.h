@@ -310,6 +310,7 @@ const char *llvm_guard_phi(Llvm *p, LlvmGuard g, const char *type, const char *i
 typedef struct LlvmCell {
   const char *type, *at; /* of the pointer; the pointer */
   const char *scope;     /* of atomics: `syncscope("agent") `, or "" */
+  const char *facts;     /* metadata of atomics: `, !amdgpu.no.remote.memory !{}`, or "" */
 } LlvmCell;
 /* An atomic op on it: returns the old value. `expected`: of a compare-and-exchange, or NULL. */
 const char *llvm_atomic_element(Llvm *p, const Op *op, DType t, LlvmCell cell, const char *v,
