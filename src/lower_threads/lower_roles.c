@@ -16,6 +16,7 @@
  * compute run everything else, and meet at a named barrier of their own. */
 #include <string.h>
 
+#include "ir/region_facts.h"
 #include "lower_threads/lower.h"
 
 const Sym *lower_computing(const Lower *l) {
@@ -99,11 +100,26 @@ static bool lower_service(Lower *l, const Op *op) {
   return ok;
 }
 
+/* The first op of service waves with an operand that only the others have; NULL: none. */
+static const Op *find_foreign(const Lower *l, const Op *parts) {
+  for (const Op *op = parts; op; op = ir_next(op))
+    for (int i = 0; op_is_served(l->k, op) && i < op->nargs; i++) {
+      const Op *def = op->args[i]->def;
+      const Op *outer = def ? op_ancestor_in(def, parts->parent) : NULL;
+      if (outer && op_comes_before(parts, outer)) return op;
+    }
+  return NULL;
+}
+
 bool lower_roles(Lower *l, const Region *from) {
   const Op *parts = parting(from);
   const Sym *t = ir_numbered_symbol(l->k->cx, "$T", 0, true);
   Attr all = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
   if (!parts) return emit_refuse(l, from->first, "service waves without `barrier roles`");
+  const Op *foreign = find_foreign(l, parts);
+  if (foreign)
+    return emit_refuse(l, foreign,
+                       "service waves with an operand that is defined after `barrier roles`");
   if (!lower_ops(l, from->first, parts)) return false;
   emit_op(l, OP_barrier, NULL, 0, &all, 1, NULL);
   if (!lower_service(l, parts->next)) return false;
