@@ -200,17 +200,32 @@ static int64_t arrivals_of(const Kernel *k, const Value *ring) {
   return -1;
 }
 
-/* Tiles that are last read early are released early: those of the first iterations before the loop. */
-static bool releases_first(const Distribution *d, const LoopGraph *entry, const Op *op,
-                           int64_t early) {
-  int64_t n = 0, at;
+/* The arrivals before the loop that release the slot of an iteration. */
+static int count_releases(const LoopGraph *entry, const Op *op, int64_t iteration) {
+  int n = 0;
+  int64_t at;
   for (int i = 0; i < entry->arrivals.n; i++) {
     const Op *first = entry->arrivals.at[i].op;
     const Attr *of = op_attr(first, ATTR_iteration);
-    if (first->args[0] != op->args[0]) continue;
-    if (!of || !sym_is_int(of->pairs[0].value, &at) || at != n++) return false;
-    if (!is_complete(d, entry->loop, first)) return false;
+    if (first->args[0] != op->args[0] || !of) continue;
+    n += sym_is_int(of->pairs[0].value, &at) && at == iteration;
   }
+  return n;
+}
+
+/* Tiles that are last read early are released early: those of the first iterations before the loop,
+ * each once. */
+static bool releases_first(const Distribution *d, const LoopGraph *entry, const Op *op,
+                           int64_t early) {
+  int64_t n = 0;
+  for (int i = 0; i < entry->arrivals.n; i++) {
+    const Op *first = entry->arrivals.at[i].op;
+    if (first->args[0] != op->args[0]) continue;
+    if (!is_complete(d, entry->loop, first)) return false;
+    n++;
+  }
+  for (int64_t i = 0; i < early && n == early; i++)
+    if (count_releases(entry, op, i) != 1) return false;
   return n == early;
 }
 
