@@ -8,9 +8,9 @@ jobs in three, the others share the rest; a C fuzzer built with sanitizers (buil
 It needs only Python, NumPy and the build: without libLLVM kernels are not compiled for the CPU, and
 the counts say so.
 
-The summary has the cases, seconds and findings of each fuzzer, and how often each feature of
-kernels was drawn and accepted. It is written again after every process, so that a run that is
-killed leaves one. A process still running when the minutes are over is stopped and counts nothing.
+The summary has the cases, seconds and findings of each fuzzer, the sums of what fuzzers count in a
+line "counts {...}", and how often each feature of kernels was drawn and accepted. It is written
+again after every process, so that a run that is killed leaves one. A process still running when the minutes are over is stopped and counts nothing.
 The output of failures, and kernels that were shrunk, are in the folder --keep. The exit status is 0
 if nothing was found.
 """
@@ -32,7 +32,7 @@ KERNELS = os.path.join(ROOT, "tests/fuzz/fuzz_kernels.py")
 MISUSE = os.path.join(ROOT, "tests/fuzz/fuzz_python.py")
 ROUND = 60  # seconds that a process of the kernel fuzzer runs
 COUNTS = {"fuzz_sym": 10000, "fuzz_parse": 2000, "fuzz_passes": 500, "fuzz_faults": 30,
-          "fuzz_calls": 5000, "fuzz_orders": 50, "fuzz_cache": 200000, "fuzz_amd": 20000,
+          "fuzz_calls": 5000, "fuzz_orders": 1000, "fuzz_cache": 200000, "fuzz_amd": 20000,
           "fuzz_numbers": 2000, "fuzz_python": 400}  # of one process  # fmt: skip
 ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there is one per core
 SPARE = 20  # seconds before the end in which no process is started: the running ones must finish
@@ -57,7 +57,7 @@ class Campaign:
         self.end = time.time() + 60 * args.minutes
         self.seed, self.began, self.stopped = args.seed, time.time(), 0
         self.programs = programs(os.environ.get("BUILD", "build"))
-        self.fuzzers, self.findings, self.features = {}, [], {}
+        self.fuzzers, self.findings, self.features, self.counts = {}, [], {}, {}
 
     def next_seed(self, n):
         with self.lock:
@@ -91,6 +91,7 @@ class Campaign:
             "fuzzers": self.fuzzers,
             "findings": self.findings,
             "features": self.features,
+            "counts": self.counts,
         }
 
     def write(self):
@@ -98,12 +99,24 @@ class Campaign:
             with open(self.args.json, "w") as file:
                 file.write(json.dumps(self.summary(), indent=1) + "\n")
 
+    def note_counts(self, name, table):
+        with self.lock:
+            self.counts[name] = added(self.counts.get(name), table)
+
     def note_features(self, table):
         with self.lock:
             for name, row in table.items():
                 own = self.features.setdefault(name, {})
                 for key, n in row.items():
                     own[key] = own.get(key, 0) + n
+
+
+def added(sums, counts):
+    """Numbers, or objects of them with any names."""
+    if not isinstance(counts, dict):
+        return (sums or 0) + counts
+    sums = sums or {}
+    return {**sums, **{name: added(sums.get(name), n) for name, n in counts.items()}}
 
 
 def execute(campaign, name, command, seed):
@@ -148,6 +161,8 @@ def run_other(campaign, name, path):
     if not ran:
         return
     text, seconds, finding = ran
+    for line in re.findall(r"^counts (\{.*\})$", text, re.M):
+        campaign.note_counts(name, json.loads(line))
     passed, failed = counted(text)
     campaign.note(name, passed + failed, seconds, max(failed, 1) if finding else 0, [finding] if finding else [])
 

@@ -2,21 +2,22 @@
  *
  *     fuzz_orders [--seed N] [--count N] [--seconds N]
  *
- * Kernels with a loop over K, random rows of a schedule and a random machine are compiled up to
- * `sync`. Then waits and barriers are dropped or made weaker. The proof (loop_proof.h) judges each
- * such program for any number of iterations, and the simulator runs of it with 0 to TRIPS. What is
- * proved must have no finding and the evaluator's results; what is not proved must have a finding in
- * some run. All of the latter run, and a share of the others.
+ * A case is a kernel with a loop over K, random rows of a schedule and a random machine
+ * (order_kernels.h), compiled up to `sync`. Then waits and barriers are dropped, moved or made weaker,
+ * in up to DRAWS different ways. The proof (loop_proof.h) judges each such program for any number of
+ * iterations, and the simulator runs of it with 0 to TRIPS. What is proved must have no finding and
+ * the evaluator's results; what is not proved must have a finding in some run. Of kernels with small
+ * workgroups, all of the latter run and a share of the others; of large ones a smaller share of both.
  *
  * The proof is stricter in three ways, and such programs are counted: it does not know which elements
  * a wave accesses, so a barrier may be missing between accesses of one wave each; that loads end in
  * order, so what waits for one that ends in registers may wait for a direct copy, too; and, if the
- * number of iterations is known, which copies are past the last. The last
- * line is "N passed, M failed", of cases. */
+ * number of iterations is known, which copies are past the last. The last lines are the counts
+ * (order_counts.h) and "N passed, M failed", of cases. */
 #include <inttypes.h>
 
 #include "analysis/analysis.h"
-#include "fuzz/corpus.h"
+#include "fuzz/order_counts.h"
 #include "fuzz/settings.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
@@ -24,164 +25,27 @@
 #include "schedule/loop_proof.h"
 #include "unit/lane_kit.h"
 
-enum { TILE = 16, TRIPS = 12, ROOM = 4096, MUTANTS = 12, SHARE = 8 };
-
-/* ---- kernels ---- */
-
-typedef struct Program {
-  const char *name, *head, *body;
-  const char *reads[4], *ops[6]; /* what rows may name */
-  int m, n;                      /* tiles; sizes are these, or one less */
-} Program;
-
-#define SUMMED                                                                                     \
-  "{\n  %z = fill 0.0 : tile<M, N, f32>\n"                                                         \
-  "  %r = for K carry %acc = %z {\n"                                                               \
-  "    %x = read %a\n    %y = read %b\n    %n = mma %x, %y, %acc\n    yield %n\n  }\n"             \
-  "  write %r, %c\n}"
-
-#define TWO_PRODUCTS                                                                               \
-  "(%a: mem<M, D, f16, shared>, %b: mem<K, D, f16, shared>, %v: mem<N, K, f16, shared>,"           \
-  " %c: mem<N, M, f32>)\n"                                                                         \
-  "  workgroup M by 64 on 0; workgroup N by 16 on 1; tile K by 16\n"                               \
-  "  wave M by 64; hardware threads 128; bind D = 16\n"
-
-#define FIRST_PRODUCT                                                                              \
-  "    %y = read %b\n    %x = read %a\n    %s = fill 0.0 : tile<K, M, f32>\n"                      \
-  "    %p = mma %y, %x, %s\n"
-
-#define SECOND_PRODUCT(value)                                                                      \
-  "    %h = cast " value " : tile<K, M, f16>\n    %t = permute %h : tile<M, K, f16>\n"             \
-  "    %w = read %v\n    %n = mma %w, %t, %acc\n"
-
-static const Program programs[] = {
-    {"gemm",
-     "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
-     "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16\n"
-     "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n",
-     SUMMED,
-     {"x", "y"},
-     {"n"},
-     32,
-     32},
-    {"gemm from shared memory",
-     "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
-     "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16\n"
-     "  wave M by 64; wave N by 32; hardware threads 128\n",
-     SUMMED,
-     {"x", "y"},
-     {"n"},
-     64,
-     32},
-    {"one operand in registers",
-     "kernel @k(%a: mem<M, K, f16>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
-     "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16\n"
-     "  wave M by 32; wave N by 32; hardware threads 64\n",
-     SUMMED,
-     {"x", "y"},
-     {"n"},
-     64,
-     32},
-    {"two products",
-     "kernel @k" TWO_PRODUCTS,
-     "{\n  %z = fill 0.0 : tile<N, M, f32>\n  %r = for K carry %acc = %z {\n" FIRST_PRODUCT
-     "    %e = abs %p\n" SECOND_PRODUCT("%e") "    yield %n\n  }\n  write %r, %c\n}",
-     {"y", "x", "w"},
-     {"p", "e", "h", "n"},
-     64,
-     16},
-    {"attention",
-     "kernel @k" TWO_PRODUCTS,
-     "{\n  %z = fill 0.0 : tile<N, M, f32>\n  %lo = fill -1000.0 : tile<M, f32>\n"
-     "  %r, %most = for K carry %acc = %z, %m = %lo {\n" FIRST_PRODUCT
-     "    %g = max %p, %m {dim = K}\n    %gs = broadcast %g : tile<K, M, f32>\n"
-     "    %e = sub %p, %gs\n" SECOND_PRODUCT("%e") "    yield %n, %g\n  }\n  write %r, %c\n}",
-     {"y", "x", "w"},
-     {"p", "g", "e", "n"},
-     64,
-     16},
-    {"several rings",
-     "kernel @k(%a: mem<M, K, f32, shared>, %b: mem<K, M, f32, shared>, %v: mem<M, K, f32, shared>,"
-     " %c: mem<M, K, f32>)\n"
-     "  workgroup M by 32 on 0; tile K by 16; wave M by 16\n"
-     "  hardware threads 64, vector {M: 32, K: 16}\n",
-     "{\n  for K {\n    %x = read %a\n    %y = read %b\n    %w = read %v\n"
-     "    %t = permute %y : tile<M, K, f32>\n    %s = add %x, %t\n    %n = mul %s, %w\n"
-     "    write %n, %c\n  }\n}",
-     {"x", "y", "w"},
-     {"s", "n"},
-     32,
-     32},
+enum {
+  DRAWS = 96,     /* programs of a case */
+  EDITS = 3,      /* of a program, at most */
+  FARTHEST = 6,   /* ops that a wait is moved by */
+  SMALL = 8,      /* one case in this number has a small workgroup */
+  LEGAL = 6,      /* one program in this number runs: of those proved ... */
+  OF_LARGE = 200, /* ... and of large workgroups; */
+  UNCHANGED = 64, /* of what was compiled for those */
+  EXCUSED = 2,    /* runs, if there is a reason why none may have a finding */
 };
 
-static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "gfx1250", "toy8"};
+/* ---- what is changed ---- */
 
-/* ---- rows ---- */
-
-static const char *any(Random *r, const char *const *names, size_t most) {
-  size_t n = 0;
-  while (n < most && names[n]) n++;
-  return names[below(r, n)];
-}
-
-static void draw_row(StrBuf *out, Random *r, const Program *p) {
-  const char *read = any(r, p->reads, WV_LEN(p->reads)), *op = any(r, p->ops, WV_LEN(p->ops));
-  int a = (int)below(r, 4), b = (int)below(r, 4), c = (int)below(r, 3);
-  switch (below(r, 8)) {
-  case 0:
-  case 1: sb_printf(out, "  schedule K depth %d\n", 1 + a); break;
-  case 2:
-  case 3: sb_printf(out, "  ring K %s slots %d\n", read, 2 + a); break;
-  case 4: sb_printf(out, "  at K %d.%d %s.copy\n", a, c, read); break;
-  case 5: sb_printf(out, "  at K %d.%d %s.fetch\n", a, c, read); break;
-  case 6: sb_printf(out, "  at K %d.%d %s\n", a, c, op); break;
-  default: sb_printf(out, "  at K %d.0 %s.load; at K %d.%d %s.store\n", a, read, b, c, read); break;
-  }
-}
-
-/* Sizes, and the order in which the simulator runs waves. */
-typedef struct Run {
-  int k;
-  bool ragged; /* M and N */
-  int schedule;
-} Run;
-
-typedef struct Case {
-  uint64_t seed;
-  const Program *p;
-  const char *machine;
-  bool known; /* sizes */
-  Run run;    /* if they are known */
-  char text[ROOM];
-  Sample sample;
-} Case;
-
-static Run any_run(Random *r) {
-  return (Run){(int)below(r, 2 * TRIPS) * TILE / 2, below(r, 2) != 0, (int)below(r, 3)};
-}
-
-static void draw_case(Case *c, Random *r) {
-  Arena *a = arena_new();
-  StrBuf text = {.arena = a};
-  c->p = &programs[below(r, WV_LEN(programs))];
-  c->machine = machines[below(r, WV_LEN(machines))];
-  c->known = below(r, 3) == 0;
-  c->run = any_run(r);
-  sb_puts(&text, c->p->head);
-  if (c->known)
-    sb_printf(&text, "  bind M = %d; bind N = %d; bind K = %d\n", c->p->m - c->run.ragged,
-              c->p->n - c->run.ragged, c->run.k);
-  else sb_puts(&text, "  dynamic M, N, K; assume Eq(Mod(K, 8), 0)\n");
-  if (below(r, 3) == 0) sb_printf(&text, "  boxes %d\n", (int)below(r, 2));
-  for (size_t rows = below(r, 4); rows; rows--) draw_row(&text, r, c->p);
-  sb_puts(&text, c->p->body);
-  snprintf(c->text, sizeof c->text, "%s", sb_text(&text));
-  c->sample =
-      (Sample){c->p->name, c->text, {{"M", c->p->m}, {"N", c->p->n}, {"K", TILE}, {"D", -TILE}}};
-  arena_free(a);
-}
-
-/* ---- faults ---- */
+/* A change that can be taken back. */
+typedef struct Edit {
+  OrderEdit how;
+  Op *op;
+  Op *next; /* moved or dropped: what came after it */
+  int by;
+  uint64_t key; /* the same for equal changes of one kernel */
+} Edit;
 
 static bool is_before_loop(const Op *op) {
   for (; op; op = op->next)
@@ -189,35 +53,93 @@ static bool is_before_loop(const Op *op) {
   return false;
 }
 
-/* A wait or barrier that the proof of a loop is about, or what a wait leaves in flight. */
-static bool may_weaken(const Op *op) {
-  const Op *outer = op->parent->owner;
-  if (!(outer && outer->kind == OP_for) && !is_before_loop(op)) return false;
-  return op->kind == OP_barrier || op->kind == OP_mbar_wait || op->kind == OP_async_wait ||
-         op_has(op, ATTR_pending);
+/* Where the program of service waves begins. */
+static bool divides_roles(const Op *op) {
+  return op->kind == OP_barrier && strcmp(op_attr(op, ATTR_mode)->text, "roles") == 0;
 }
 
-static Op *any_to_weaken(Kernel *k, Random *r) {
-  Op *found = NULL;
-  size_t seen = 0;
+/* A wait, barrier or arrival that the proof of a loop is about, or what a wait leaves in flight. */
+static bool may_edit(const Op *op) {
+  const Op *outer = op->parent->owner;
+  if (divides_roles(op)) return false;
+  if (!(outer && outer->kind == OP_for) && !is_before_loop(op)) return false;
+  return op->kind == OP_barrier || op->kind == OP_mbar_wait || op->kind == OP_async_wait ||
+         op->kind == OP_mbar_arrive || op_has(op, ATTR_pending);
+}
+
+typedef Vec(Op *) Sites;
+
+static Sites find_sites(Arena *a, const Kernel *k) {
+  Sites found = {0};
   for (Op *op = ir_first(k); op; op = ir_next(op))
-    if (may_weaken(op) && below(r, ++seen) == 0) found = op;
+    if (may_edit(op)) vec_push(a, &found, op);
   return found;
 }
 
-/* Drops the op, or leaves one more in flight; false: there is none. */
-static bool weaken(Kernel *k, Random *r) {
-  Op *op = any_to_weaken(k, r);
-  if (!op) return false;
-  if (op_has(op, ATTR_pending) && (op_is_product(op) || below(r, 2)))
-    ((Attr *)op_attr(op, ATTR_pending))->integer++;
-  else ir_remove(op);
+static OrderEdit any_edit(const Op *op, Random *r) {
+  bool drop = below(r, 3) != 0;
+  if (op_is_product(op)) return EDIT_product_weaker;
+  if (op->kind == OP_barrier) return drop ? EDIT_barrier_dropped : EDIT_barrier_moved;
+  if (op->kind == OP_mbar_wait) return drop ? EDIT_phase_wait_dropped : EDIT_phase_wait_moved;
+  if (op->kind == OP_mbar_arrive) return drop ? EDIT_arrival_dropped : EDIT_arrival_moved;
+  if (below(r, 2)) return EDIT_group_wait_weaker;
+  return drop ? EDIT_group_wait_dropped : EDIT_group_wait_moved;
+}
+
+static bool is_move(OrderEdit e) {
+  return e == EDIT_barrier_moved || e == EDIT_phase_wait_moved || e == EDIT_group_wait_moved ||
+         e == EDIT_arrival_moved;
+}
+
+static bool defines(const Op *op, const Op *user) {
+  for (int i = 0; i < op->nresults; i++)
+    if (op_takes(user, &op->results[i])) return true;
+  return false;
+}
+
+/* The op before which it would be `by` ops later, or earlier if that is negative; NULL: there is a
+ * region or the end of its own region in the way. */
+static Op *find_place(Op *op, int by) {
+  Op *at = by > 0 ? op->next : op;
+  for (; by > 0 && at; by--) at = at->body || !at->next ? NULL : at->next;
+  for (; by < 0 && at; by++)
+    at = !at->prev || at->prev->body || defines(at->prev, op) ? NULL : at->prev;
+  return at;
+}
+
+static void take_back(const Edit *e) {
+  if (e->how == EDIT_product_weaker || e->how == EDIT_group_wait_weaker) {
+    ((Attr *)op_attr(e->op, ATTR_pending))->integer -= e->by;
+    return;
+  }
+  if (is_move(e->how)) ir_remove(e->op);
+  ir_insert_before(e->next, e->op);
+}
+
+/* False: there is nothing to change, or it was dropped, or cannot be moved. */
+static bool make_edit(const Sites *sites, Random *r, Edit *e) {
+  size_t number = below(r, (size_t)sites->n);
+  Op *op = sites->n ? sites->at[number] : NULL;
+  if (!op || !op->parent) return false;
+  *e = (Edit){any_edit(op, r), op, op->next, 0, 0};
+  if (e->how == EDIT_product_weaker || e->how == EDIT_group_wait_weaker) {
+    e->by = 1 + (int)below(r, 2);
+    ((Attr *)op_attr(e->op, ATTR_pending))->integer += e->by;
+  } else {
+    Op *place = NULL;
+    if (is_move(e->how)) {
+      e->by = (1 + (int)below(r, FARTHEST)) * (below(r, 2) ? 1 : -1);
+      place = find_place(e->op, e->by);
+      if (!place) return false;
+    }
+    ir_remove(e->op);
+    if (place) ir_insert_before(place, e->op);
+  }
+  e->key = hash_mix(hash_mix(number + 1, e->how), (uint64_t)(e->by + FARTHEST));
   return true;
 }
 
 /* ---- judges ---- */
-
-typedef enum Proof { PROVED, STRICT, UNPROVED } Proof;
 
 /* By the waves themselves, each a part of the elements. */
 static bool is_divided(const LoopAccess *x) {
@@ -229,116 +151,219 @@ static bool is_direct(const LoopAccess *x) {
   return x->op->kind == OP_copy && copy_goes_by(x->op, "direct");
 }
 
-/* Why the simulator may find nothing. */
-static bool is_strict(const LoopPair *f) {
-  return (f->other_wave && is_divided(f->first) && is_divided(f->second)) || is_direct(f->first) ||
-         is_direct(f->second);
+static OrderReason reason_of(const LoopPair *f) {
+  if (f->other_wave && is_divided(f->first) && is_divided(f->second))
+    return REASON_elements_of_waves;
+  return is_direct(f->first) || is_direct(f->second) ? REASON_loads_in_order : N_ORDER_REASONS;
 }
 
-static Proof proof_of(Kernel *k) {
+typedef struct Judgement {
+  bool legal;
+  OrderReason reason; /* for which the simulator may find nothing; of all findings */
+} Judgement;
+
+static Judgement prove(Kernel *k, bool known) {
   Arena *a = arena_new();
-  int findings = 0, strict = 0;
+  OrderReason reason = N_ORDER_REASONS;
+  int findings = 0, excused = 0;
   ir_renumber(k);
   Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     if (op->kind != OP_for) continue;
     LoopProof p = loop_prove(a, facts.distribute, facts.memory_uses, op);
-    findings += p.findings.n + p.waiting.n;
-    for (int i = 0; i < p.findings.n; i++) strict += is_strict(&p.findings.at[i]);
+    findings += p.findings.n + p.waiting.n + (p.unbalanced != NULL);
+    for (int i = 0; i < p.findings.n; i++) {
+      reason = reason_of(&p.findings.at[i]);
+      excused += reason != N_ORDER_REASONS;
+    }
   }
   arena_free(a);
-  return !findings ? PROVED : strict == findings ? STRICT : UNPROVED;
+  if (excused < findings) reason = known ? REASON_known_trips : N_ORDER_REASONS;
+  return (Judgement){!findings, reason};
 }
 
-typedef enum Verdict { RIGHT, FOUND, WRONG, REFUSED } Verdict;
+typedef enum Verdict { RIGHT, FOUND, WRONG } Verdict;
 
-static Verdict simulate(const Case *c, const Kernel *k, Run run) {
-  SampleSizes sizes = {{c->p->m - run.ragged, c->p->n - run.ragged, run.k, TILE}};
-  Lab before = sample_open(&c->sample, &sizes), after = sample_open(&c->sample, &sizes);
-  kernel_free(after.k);
-  after.k = kernel_clone_to(after.cx, k);
-  ir_renumber(after.k);
-  PassOptions rest = {.target = c->machine, .start_after = "sync"};
-  SimReport report = {0};
-  SimOptions o = {.machine = target_find(c->machine).machine, .seed = c->seed};
-  o.schedule = (SimSchedule)run.schedule;
-  Verdict v = REFUSED;
-  for (int i = 0; i < after.nargs; i++) after.args[i].buffer = &after.tensors[i];
-  if (passes_run(after.k, &rest)) {
-    bool ran = sim_run(after.k, after.args, after.nargs, &o, &report);
-    bool right = !report.findings && ran && lab_run(&before) && lab_equal(&before, &after);
-    v = report.findings ? FOUND : right ? RIGHT : WRONG;
+/* Tensors of these sizes; scales are powers of two, so that sums are exact. */
+static Lab open_tensors(const Case *c, Kernel *k, const SampleSizes *sizes) {
+  Lab l = {.cx = k->cx, .k = k, .seed = 7};
+  for (int i = 0; i < kernel_given(k); i++) {
+    const Type *t = k->body->args[i]->type;
+    sample_tensor(&l, &c->sample, sizes, t);
+    int64_t n = t->dtype == DTYPE_f8e8m0fnu ? lab_count(&l.tensors[i]) : 0;
+    for (int64_t e = 0; e < n; e++) put(&l, i, e, e % 3 ? 2.0 : 0.5);
   }
-  lab_close(&before);
-  lab_close(&after);
-  return v;
+  l.options.check_masks = true;
+  return l;
 }
 
-/* ---- one case ---- */
+static void close_tensors(Lab *l) {
+  for (int i = 0; i < l->nargs; i++) free(l->tensors[i].data);
+}
 
-typedef struct Counts {
-  int64_t passed, failed, refused, programs, proved, strict, runs;
-} Counts;
+static bool is_right(const Case *c, Kernel *source, const SampleSizes *sizes, const Lab *after) {
+  Lab before = open_tensors(c, source, sizes);
+  bool right = lab_run(&before) && lab_equal(&before, after);
+  close_tensors(&before);
+  return right;
+}
 
-static bool complain(const Case *c, const Kernel *k, const char *what, Run run) {
+/* One lane's program; NULL: it was refused. */
+static Kernel *lower(const Case *c, const Kernel *staged) {
+  PassOptions rest = {.target = machines[c->machine], .start_after = "sync"};
+  Kernel *k = kernel_clone(staged);
+  ir_renumber(k);
+  if (passes_run(k, &rest)) return k;
+  kernel_free(k);
+  return NULL;
+}
+
+/* `source`: the kernel before the passes. `exact`: its results matter, too. */
+static Verdict simulate(const Case *c, Kernel *source, Kernel *lowered, Run run, bool exact) {
+  SampleSizes sizes = sizes_of(c, run);
+  SimReport report = {0};
+  SimOptions o = {.machine = target_find(machines[c->machine]).machine,
+                  .schedule = (SimSchedule)run.schedule,
+                  .seed = c->seed,
+                  .findings = 1};
+  Lab after = open_tensors(c, source, &sizes);
+  for (int i = 0; i < after.nargs; i++) after.args[i].buffer = &after.tensors[i];
+  bool ran = sim_run(lowered, after.args, after.nargs, &o, &report);
+  bool right = ran && (!exact || is_right(c, source, &sizes, &after));
+  close_tensors(&after);
+  return report.findings ? FOUND : right ? RIGHT : WRONG;
+}
+
+/* ---- one program ---- */
+
+/* A case that is being judged. */
+typedef struct OrderTrial {
+  const Case *c;
+  Kernel *source, *staged;
+  Sites sites;
+  Random *r;
+  Counts *n;
+  Edit edits[EDITS];
+  int nedits;
+} OrderTrial;
+
+static void count(OrderTrial *t, OrderColumn column) {
+  Counts *n = t->n;
+  const Case *c = t->c;
+  bool done[N_ORDER_EDITS] = {0};
+  n->all.of[column]++;
+  n->small.of[column] += !c->large;
+  n->kind[c->p->kind].of[column]++;
+  n->machine[c->machine].of[column]++;
+  for (int i = 0; i < N_LOOP_ROWS; i++) n->row[i].of[column] += c->rows[i];
+  done[EDIT_unchanged] = !t->nedits;
+  for (int i = 0; i < t->nedits; i++) done[t->edits[i].how] = true;
+  for (int i = 0; i < N_ORDER_EDITS; i++) n->edit[i].of[column] += done[i];
+}
+
+static bool complain(const OrderTrial *t, const char *what, Run run) {
   Arena *a = arena_new();
   StrBuf text = {.arena = a};
-  ir_print(&text, k);
-  ir_renumber((Kernel *)k);
-  Facts facts = facts_of((Kernel *)k, a, FACT_memory_uses | FACT_distribute);
+  const Case *c = t->c;
+  ir_print(&text, t->staged);
+  ir_renumber(t->staged);
+  Facts facts = facts_of(t->staged, a, FACT_memory_uses | FACT_distribute);
   loop_proof_print(&text, facts.distribute, facts.memory_uses);
-  printf("seed %" PRIu64 ", %s on %s, K = %d%s: %s\n%s\n--- after sync:\n%s---\n", c->seed,
-         c->p->name, c->machine, run.k, run.ragged ? ", ragged" : "", what, c->text,
-         sb_text(&text));
+  printf("seed %" PRIu64 ", %s on %s, K = %d%s:", c->seed, loop_kinds[c->p->kind],
+         machines[c->machine], run.k, run.ragged ? ", ragged" : "");
+  for (int i = 0; i < t->nedits; i++) printf(" %s,", order_edits[t->edits[i].how]);
+  printf(" %s\n%s\n--- after sync:\n%s---\n", what, c->text, sb_text(&text));
   arena_free(a);
   return false;
 }
 
 /* A proved program: one run. */
-static bool check_proved(const Case *c, const Kernel *k, Random *r, Counts *n) {
-  Run run = c->known ? c->run : any_run(r);
-  Verdict v = simulate(c, k, run);
-  n->runs++;
-  if (v == FOUND) return complain(c, k, "proved, but the simulator has a finding", run);
-  return v == RIGHT || v == REFUSED || complain(c, k, "proved, but the result is wrong", run);
+static bool check_legal(OrderTrial *t, Kernel *lowered) {
+  Run run = any_run(t->c, t->r);
+  Verdict v = simulate(t->c, t->source, lowered, run, true);
+  count(t, N_simulated_legal);
+  count(t, N_runs);
+  if (v == FOUND) return complain(t, "proved, but the simulator has a finding", run);
+  return v == RIGHT || complain(t, "proved, but the result is wrong", run);
 }
 
 /* A program that is not proved: runs, until one has a finding. The kernel may have other code for
  * whole tiles. */
-static bool check_unproved(const Case *c, const Kernel *k, bool strict, Counts *n) {
+static bool check_illegal(OrderTrial *t, Kernel *lowered, OrderReason reason) {
   static const int trips[] = {3, 5, TRIPS, 1, 2, 4, 7};
-  for (int i = 0; i < (c->known ? 1 : 2 * (int)WV_LEN(trips)); i++) {
-    int ragged = i % 2, tiles = trips[i / 2];
-    Run run = c->known ? c->run : (Run){tiles * TILE - ragged * TILE / 2, ragged, i % 3};
-    n->runs++;
-    if (simulate(c, k, run) != RIGHT) return true;
+  const Case *c = t->c;
+  int runs = c->known ? 1 : reason != N_ORDER_REASONS ? EXCUSED : 2 * (int)WV_LEN(trips);
+  count(t, N_simulated_illegal);
+  for (int i = 0; i < runs; i++) {
+    Run run = run_of(c, trips[i / 2], i % 2, i % 3);
+    count(t, N_runs);
+    if (simulate(c, t->source, lowered, run, false) == FOUND) return true;
   }
-  n->strict += strict;
-  return strict || complain(c, k, "not proved, but no run has a finding", c->run);
+  if (reason == N_ORDER_REASONS) return complain(t, "not proved, but no run has a finding", c->run);
+  count(t, N_excused);
+  t->n->reason[reason]++;
+  return true;
 }
 
-static bool judge(const Case *c, Kernel *k, Random *r, bool run, Counts *n) {
-  Proof p = proof_of(k);
-  n->programs++;
-  n->proved += p == PROVED;
-  if (p != PROVED) return check_unproved(c, k, p == STRICT || c->known, n);
-  return !run || check_proved(c, k, r, n);
+static bool judge(OrderTrial *t) {
+  Judgement j = prove(t->staged, t->c->known);
+  size_t share = (size_t)((t->c->large ? OF_LARGE : 1) * (j.legal ? LEGAL : 1));
+  if (!t->nedits) share = t->c->large ? UNCHANGED : 1;
+  count(t, N_judged);
+  count(t, j.legal ? N_legal : N_illegal);
+  if (below(t->r, share)) return true;
+  Kernel *lowered = lower(t->c, t->staged);
+  if (!lowered) return complain(t, "judged, but not lowered", t->c->run);
+  bool ok = j.legal ? check_legal(t, lowered) : check_illegal(t, lowered, j.reason);
+  kernel_free(lowered);
+  return ok;
 }
 
-static bool run_case(Case *c, Random *r, Counts *n) {
-  Lab l = lab_open(c->text);
-  PassOptions o = {.target = c->machine, .stop_after = "sync"};
-  bool ok = true, compiled = l.k && schedule_check(l.k) && passes_run(l.k, &o);
-  n->refused += !compiled;
-  if (compiled) ok = judge(c, l.k, r, true, n);
-  for (int i = 0; i < MUTANTS && compiled && ok; i++) {
-    Kernel *k = kernel_clone(l.k);
-    bool changed = weaken(k, r);
-    if (changed && below(r, 4) == 0) weaken(k, r);
-    if (changed) ok = judge(c, k, r, below(r, SHARE) == 0, n);
-    kernel_free(k);
+/* ---- one case ---- */
+
+/* The programs that were judged, by all changes. */
+typedef struct Seen {
+  Arena *arena;
+  Map programs;
+} Seen;
+
+static bool is_new(Seen *seen, uint64_t key) {
+  if (map_get(&seen->programs, key | 1)) return false;
+  map_set(seen->arena, &seen->programs, key | 1, seen);
+  return true;
+}
+
+/* A few changes, judged if nothing equal was, and taken back. */
+static bool draw_program(OrderTrial *t, Seen *seen) {
+  uint64_t key = hash_mix(hash_bytes(t->c->text, strlen(t->c->text)), (uint64_t)t->c->machine);
+  bool ok = true;
+  t->nedits = 0;
+  do {
+    if (!make_edit(&t->sites, t->r, &t->edits[t->nedits])) break;
+    key += hash_mix(7, t->edits[t->nedits++].key);
+  } while (t->nedits < EDITS && below(t->r, 3) == 0);
+  if (t->nedits && is_new(seen, key)) ok = judge(t);
+  else t->n->repeated++;
+  while (t->nedits) take_back(&t->edits[--t->nedits]);
+  return ok;
+}
+
+static bool run_case(Case *c, Random *r, Counts *n, Seen *seen) {
+  Lab l = lab_open(c->text), source = lab_open(c->text);
+  PassOptions o = {.target = machines[c->machine], .stop_after = "sync"};
+  bool compiled = l.k && schedule_check(l.k) && passes_run(l.k, &o), ok = true;
+  n->kernels++, n->refused += !compiled;
+  if (compiled) {
+    const MachineSpec *m = kernel_machine(l.k);
+    c->rows[ROW_roles] = m && m->service;
+    n->served += c->rows[ROW_roles];
+    OrderTrial t = {.c = c, .source = source.k, .staged = l.k, .r = r, .n = n};
+    t.sites = find_sites(l.cx->arena, l.k);
+    ok = judge(&t);
+    for (int i = 0; i < DRAWS && ok; i++) ok = draw_program(&t, seen);
   }
   lab_close(&l);
+  lab_close(&source);
   return ok;
 }
 
@@ -346,18 +371,18 @@ static bool run_case(Case *c, Random *r, Counts *n) {
 
 static int fuzz(const Settings *s) {
   Counts n = {0};
+  Seen seen = {.arena = arena_new()};
   double began = os_seconds();
   for (long i = 0; i < s->count && n.failed < 5; i++) {
     if (s->seconds > 0 && os_seconds() - began > s->seconds) break;
     Case c = {.seed = s->seed + (uint64_t)i};
     Random r = {c.seed * UINT64_C(1000003)};
-    draw_case(&c, &r);
-    bool ok = run_case(&c, &r, &n);
+    draw_case(&c, &r, c.seed % SMALL != 0);
+    bool ok = run_case(&c, &r, &n, &seen);
     n.passed += ok, n.failed += !ok;
   }
-  printf("%" PRId64 " kernels refused; %" PRId64 " programs: %" PRId64
-         " proved, of the others %" PRId64 " without a finding; %" PRId64 " runs\n",
-         n.refused, n.programs, n.proved, n.strict, n.runs);
+  arena_free(seen.arena);
+  print_counts(&n);
   printf("%" PRId64 " passed, %" PRId64 " failed\n", n.passed, n.failed);
   return n.failed != 0;
 }

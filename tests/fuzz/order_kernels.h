@@ -1,0 +1,275 @@
+/* order_kernels.h: the loops that fuzz_orders judges: kernels, sizes, rows of schedules, machines. */
+#ifndef WV_TESTS_ORDER_KERNELS_H
+#define WV_TESTS_ORDER_KERNELS_H
+
+#include "fuzz/corpus.h"
+#include "unit/tile_kit.h"
+
+/* ---- kernels ---- */
+
+#define LOOP_KINDS(X) X(gemm) X(two_products) X(attention) X(scaled) X(stencil)
+
+#define LOOP_KIND_ENUM(name) LOOP_##name,
+#define LOOP_KIND_NAME(name) #name,
+typedef enum LoopKind { LOOP_KINDS(LOOP_KIND_ENUM) N_LOOP_KINDS } LoopKind;
+static const char *const loop_kinds[] = {LOOP_KINDS(LOOP_KIND_NAME)};
+
+/* Tiles are BM, BN and BK elements; a large workgroup has twice as many along M and K, and twice the
+ * waves. Sizes in runs are one tile of M and N, or one element less; what reads a few rows past its
+ * tile has as many more. */
+typedef struct Program {
+  LoopKind kind;
+  const char *head, *body;
+  const char *reads[5], *ops[6]; /* what rows may name */
+  int m, n, k;                   /* tiles of a small workgroup */
+  int past;                      /* rows */
+} Program;
+
+#define DIVIDED "  workgroup M by BM on 0; workgroup N by BN on 1; tile K by BK\n"
+
+#define SUMMED                                                                                     \
+  "{\n  %z = fill 0.0 : tile<M, N, f32>\n"                                                         \
+  "  %r = for K carry %acc = %z {\n"                                                               \
+  "    %x = read %a\n    %y = read %b\n    %n = mma %x, %y, %acc\n    yield %n\n  }\n"             \
+  "  write %r, %c\n}"
+
+#define TWO_PRODUCTS                                                                               \
+  "kernel @k(%a: mem<M, D, f16, shared>, %b: mem<K, D, f16, shared>, %v: mem<N, K, f16, shared>,"  \
+  " %c: mem<N, M, f32>)\n" DIVIDED "  wave M by 64; hardware threads 128; bind D = 16\n"
+
+#define FIRST_PRODUCT                                                                              \
+  "    %y = read %b\n    %x = read %a\n    %s = fill 0.0 : tile<K, M, f32>\n"                      \
+  "    %p = mma %y, %x, %s\n"
+
+#define SECOND_PRODUCT                                                                             \
+  "    %h = cast %e : tile<K, M, f16>\n    %t = permute %h : tile<M, K, f16>\n"                    \
+  "    %w = read %v\n    %n = mma %w, %t, %acc\n"
+
+static const Program programs[] = {
+    {LOOP_gemm,
+     "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "
+     "f32>)\n" DIVIDED "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n",
+     SUMMED,
+     {"x", "y"},
+     {"n"},
+     32,
+     16,
+     16,
+     0},
+    {LOOP_gemm, /* operands stay in shared memory, if a machine's product reads it */
+     "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "
+     "f32>)\n" DIVIDED "  wave M by 64; wave N by 16; hardware threads 128\n",
+     SUMMED,
+     {"x", "y"},
+     {"n"},
+     64,
+     16,
+     16,
+     0},
+    {LOOP_gemm, /* one operand in registers */
+     "kernel @k(%a: mem<M, K, f16>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n" DIVIDED
+     "  wave M by 32; wave N by 16; hardware threads 64\n",
+     SUMMED,
+     {"x", "y"},
+     {"n"},
+     64,
+     16,
+     16,
+     0},
+    {LOOP_two_products,
+     TWO_PRODUCTS,
+     "{\n  %z = fill 0.0 : tile<N, M, f32>\n  %r = for K carry %acc = %z {\n" FIRST_PRODUCT
+     "    %e = abs %p\n" SECOND_PRODUCT "    yield %n\n  }\n  write %r, %c\n}",
+     {"y", "x", "w"},
+     {"p", "e", "h", "n"},
+     64,
+     16,
+     16,
+     0},
+    {LOOP_attention,
+     TWO_PRODUCTS,
+     "{\n  %z = fill 0.0 : tile<N, M, f32>\n  %lo = fill -1000.0 : tile<M, f32>\n"
+     "  %r, %most = for K carry %acc = %z, %m = %lo {\n" FIRST_PRODUCT
+     "    %g = max %p, %m {dim = K}\n    %gs = broadcast %g : tile<K, M, f32>\n"
+     "    %e = sub %p, %gs\n" SECOND_PRODUCT "    yield %n, %g\n  }\n  write %r, %c\n}",
+     {"y", "x", "w"},
+     {"p", "g", "e", "n"},
+     64,
+     16,
+     16,
+     0},
+    {LOOP_scaled,
+     "kernel @k(%a: mem<M, K, f8e4m3fn, shared>, %as: mem<M, K/32, f8e8m0fnu>,"
+     " %b: mem<N, K, f8e4m3fn, shared>, %bs: mem<N, K/32, f8e8m0fnu>, %c: mem<M, N, f32>)\n" DIVIDED
+     "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x128_F8F6F4\n",
+     "{\n  %z = fill 0.0 : tile<M, N, f32>\n  %r = for K carry %acc = %z {\n"
+     "    %x = read %a\n    %p = read %as\n    %y = read %b\n    %q = read %bs\n"
+     "    %n = scaled_mma %x, %p, %y, %q, %acc\n    yield %n\n  }\n  write %r, %c\n}",
+     {"x", "y", "p"},
+     {"n", "p"},
+     32,
+     16,
+     128,
+     0},
+    {LOOP_stencil, /* rings of one tensor at three offsets */
+     "kernel @k(%a: mem<M, K, f32, shared>, %b: mem<M, K, f32, shared>, %c: mem<M, K, f32>)\n"
+     "  workgroup M by BM on 0; tile K by BK; wave M by 16\n"
+     "  hardware threads 64, vector {M: 16, K: 16}\n",
+     "{\n  for K {\n    %u = read %a\n"
+     "    %v = read %a {mapping = map 2 {M: $index0 + 1, K: $index1} -> {M: $index0, K: $index1}}\n"
+     "    %w = read %a {mapping = map 2 {M: $index0 + 2, K: $index1} -> {M: $index0, K: $index1}}\n"
+     "    %x = read %b\n    %s = add %u, %v\n    %t = add %s, %w\n    %n = mul %t, %x\n"
+     "    write %n, %c\n  }\n}",
+     {"u", "v", "w", "x"},
+     {"s", "t", "n"},
+     32,
+     32,
+     16,
+     2},
+    {LOOP_stencil, /* one of the rings is transposed: its tiles are read by other waves */
+     "kernel @k(%a: mem<M, K, f32, shared>, %b: mem<K, M, f32, shared>, %v: mem<M, K, f32, shared>,"
+     " %c: mem<M, K, f32>)\n"
+     "  workgroup M by BM on 0; tile K by BK; wave M by 16\n"
+     "  hardware threads 64, vector {M: 16, K: 16}\n",
+     "{\n  for K {\n    %x = read %a\n    %y = read %b\n    %w = read %v\n"
+     "    %t = permute %y : tile<M, K, f32>\n    %s = add %x, %t\n    %n = mul %s, %w\n"
+     "    write %n, %c\n  }\n}",
+     {"x", "y", "w"},
+     {"s", "n"},
+     32,
+     32,
+     16,
+     0},
+};
+
+static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "gfx1250", "toy8"};
+
+/* ---- rows ---- */
+
+/* ROW(name): what rows of a kernel ask for. */
+#define LOOP_ROWS(X) X(none) X(depth) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles)
+
+#define LOOP_ROW_ENUM(name) ROW_##name,
+#define LOOP_ROW_NAME(name) #name,
+typedef enum LoopRow { LOOP_ROWS(LOOP_ROW_ENUM) N_LOOP_ROWS } LoopRow;
+static const char *const loop_rows[] = {LOOP_ROWS(LOOP_ROW_NAME)};
+
+/* Sizes, and the order in which the simulator runs waves. */
+typedef struct Run {
+  int k;
+  bool ragged; /* M and N */
+  int schedule;
+} Run;
+
+enum {
+  TRIPS = 12,
+  WARPS = 4, /* of 32 threads in a small workgroup */
+  ROOM = 4096
+};
+
+typedef struct Case {
+  uint64_t seed;
+  const Program *p;
+  int machine;
+  bool large;
+  bool known; /* sizes */
+  bool whole; /* M and N are known, and K is a multiple of its tile */
+  Run run;    /* if they are known */
+  bool rows[N_LOOP_ROWS];
+  char text[ROOM];
+  Sample sample;
+} Case;
+
+static inline const char *any(Random *r, const char *const *names, size_t most) {
+  size_t n = 0;
+  while (n < most && names[n]) n++;
+  return names[below(r, n)];
+}
+
+static inline LoopRow draw_row(StrBuf *out, Random *r, const Program *p) {
+  const char *read = any(r, p->reads, WV_LEN(p->reads)), *op = any(r, p->ops, WV_LEN(p->ops));
+  int a = (int)below(r, 4), b = (int)below(r, 4), c = (int)below(r, 3);
+  switch (below(r, 8)) {
+  case 0:
+  case 1: sb_printf(out, "  schedule K depth %d\n", 1 + a); return ROW_depth;
+  case 2:
+  case 3: sb_printf(out, "  ring K %s slots %d\n", read, 2 + a); return ROW_slots;
+  case 4: sb_printf(out, "  at K %d.%d %s.copy\n", a, c, read); return ROW_copy;
+  case 5: sb_printf(out, "  at K %d.%d %s.fetch\n", a, c, read); return ROW_fetch;
+  case 6: sb_printf(out, "  at K %d.%d %s\n", a, c, op); return ROW_lag;
+  default:
+    sb_printf(out, "  at K %d.0 %s.load; at K %d.%d %s.store\n", a, read, b, c, read);
+    return ROW_split;
+  }
+}
+
+/* Some copies may be left to the waves that compute. */
+static inline void draw_roles(StrBuf *out, Random *r, const Case *c) {
+  sb_printf(out, "  roles K load %d, math %d\n", 1 + (int)below(r, 4), WARPS << c->large);
+  if (below(r, 3) == 0)
+    sb_printf(out, "  in K math %s.copy\n", any(r, c->p->reads, WV_LEN(c->p->reads)));
+}
+
+static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
+  bool engine = strcmp(machines[c->machine], "sm_90a") == 0;
+  c->rows[ROW_none] = true;
+  for (size_t rows = below(r, 4); rows; rows--) {
+    c->rows[draw_row(out, r, c->p)] = true;
+    c->rows[ROW_none] = false;
+  }
+  if (!below(r, engine ? 2 : 16)) draw_roles(out, r, c);
+}
+
+/* ---- sizes ---- */
+
+static inline int tile_m(const Case *c) { return c->p->m << c->large; }
+static inline int tile_k(const Case *c) { return c->p->k << c->large; }
+
+/* With this many iterations: what is known stays as it is. */
+static inline Run run_of(const Case *c, int trips, bool ragged, int schedule) {
+  if (c->known) return c->run;
+  int part = ragged && !c->whole ? tile_k(c) / 2 : 0;
+  return (Run){trips * tile_k(c) - (trips ? part : 0), c->whole ? c->run.ragged : ragged, schedule};
+}
+
+static inline Run any_run(const Case *c, Random *r) {
+  return run_of(c, (int)below(r, TRIPS), below(r, 2) != 0, (int)below(r, 3));
+}
+
+static inline SampleSizes sizes_of(const Case *c, Run run) {
+  int m = run.ragged ? tile_m(c) - 1 : tile_m(c) + c->p->past;
+  return (SampleSizes){{m, c->p->n - run.ragged, run.k, 16}};
+}
+
+static inline void draw_sizes(StrBuf *out, const Case *c) {
+  SampleSizes known = sizes_of(c, c->run);
+  if (c->known || c->whole)
+    sb_printf(out, "  bind M = %d; bind N = %d\n", known.at[0], known.at[1]);
+  if (c->known) sb_printf(out, "  bind K = %d\n", c->run.k);
+  else if (c->whole) sb_printf(out, "  dynamic K; assume Eq(Mod(K, %d), 0)\n", tile_k(c));
+  else sb_puts(out, "  dynamic M, N, K; assume Eq(Mod(K, 8), 0)\n");
+}
+
+static inline void draw_case(Case *c, Random *r, bool large) {
+  Arena *a = arena_new();
+  StrBuf text = {.arena = a};
+  c->p = &programs[below(r, WV_LEN(programs))];
+  c->machine = (int)below(r, WV_LEN(machines));
+  c->large = large;
+  c->run = any_run(c, r);
+  c->known = below(r, 3) == 0;
+  c->whole = !c->known && below(r, 2);
+  sb_puts(&text, c->p->head);
+  sb_printf(&text, "  bind BM = %d; bind BN = %d; bind BK = %d\n", tile_m(c), c->p->n, tile_k(c));
+  draw_sizes(&text, c);
+  if (below(r, 3) == 0) sb_printf(&text, "  boxes %d\n", (int)below(r, 2));
+  draw_rows(&text, r, c);
+  sb_puts(&text, c->p->body);
+  snprintf(c->text, sizeof c->text, "%s", sb_text(&text));
+  c->sample = (Sample){loop_kinds[c->p->kind],
+                       c->text,
+                       {{"M", tile_m(c)}, {"N", c->p->n}, {"K", tile_k(c)}, {"D", -16}}};
+  arena_free(a);
+}
+
+#endif
