@@ -66,6 +66,12 @@ typedef struct PipelineCall {
   bool closed;
 } PipelineCall;
 
+typedef struct UnrollCall {
+  const Op *loop;
+  int factor;
+  Span at;
+} UnrollCall;
+
 /* A request that rows cannot express. */
 typedef struct Dropped {
   const char *what, *why;
@@ -84,6 +90,7 @@ typedef struct Construct {
   bool direct; /* tiles are copied by one op, otherwise loaded and stored */
   Vec(Node) nodes;
   Vec(PipelineCall) pipelines;
+  Vec(UnrollCall) unrolls; /* one for each loop */
   Vec(Dropped) dropped;
   const struct Flow *flow; /* of the last loop that was asked about: construct_flow.c */
 } Construct;
@@ -129,6 +136,8 @@ bool construct_close(Construct *c, int pipeline, int slots, bool masked);
 /* The nodes with their copies in the prologue and the epilogue. */
 Nodes construct_copies(Construct *c, Nodes from);
 bool construct_unroll(Construct *c, Nodes loop, int factor, Span at);
+/* How often the body of a loop is repeated; NULL: it is not. */
+const UnrollCall *construct_unrolled(const Construct *c, const Op *loop);
 const PipelineCall *construct_pipeline_of(const Construct *c, const Op *loop); /* NULL: none */
 
 /* ---- order: construct_order.c ---- */

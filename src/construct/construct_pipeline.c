@@ -167,12 +167,25 @@ Nodes construct_copies(Construct *c, Nodes from) {
 
 /* ---- unrolling ---- */
 
+const UnrollCall *construct_unrolled(const Construct *c, const Op *loop) {
+  for (int i = 0; i < c->unrolls.n; i++)
+    if (c->unrolls.at[i].loop == loop) return &c->unrolls.at[i];
+  return NULL;
+}
+
 static bool check_factor(Construct *c, const Op *loop, int factor, Span at) {
   int64_t trips;
   const Sym *count = distribute_trips(c->d, loop);
+  const UnrollCall *before = construct_unrolled(c, loop);
   if (factor < 2 || factor > SCHEDULE_STAGES)
     return diag_fail(diags_of(c), DIAG_E0218, at, "a loop is unrolled 2 to %d times, not %d",
                      SCHEDULE_STAGES, factor);
+  if (before) {
+    Diag *d = diag_add(diags_of(c), DIAG_E0218, at, "the loop `%s` is unrolled twice",
+                       schedule_loop_name(c->arena, loop));
+    diag_note(diags_of(c), d, before->at, "the first time is here");
+    return diag_hint(diags_of(c), d, "unroll it once, by the product of both factors");
+  }
   if (!count || !sym_is_int(count, &trips) || trips % factor == 0) return true;
   if (construct_pipeline_of(c, loop)) return true; /* a rest runs in the epilogue */
   Diag *d = diag_add(diags_of(c), DIAG_E0218, at,
@@ -195,7 +208,6 @@ bool construct_unroll(Construct *c, Nodes loop, int factor, Span at) {
       node.unrolled = u, node.base = c->nodes.n;
       vec_push(c->arena, &c->nodes, node);
     }
-  construct_drop(c, arena_printf(c->arena, "unrolling by %d", factor),
-                 "slots and waits do not depend on it", at);
+  vec_push(c->arena, &c->unrolls, ((UnrollCall){op, factor, at}));
   return true;
 }

@@ -283,10 +283,12 @@ static void add_places(Rows *r, Arena *a, ConstructRows *out) {
 }
 
 static void add_loop(Rows *r, Arena *a, ConstructRows *out) {
+  const UnrollCall *unroll = construct_unrolled(r->c, r->loop);
   Constraint row = constraint_empty(CONSTRAINT_schedule, r->p->at);
   row.schedule.loop = r->name;
   row.schedule.interval = r->level == ROWS_copies ? 1 : r->interval;
   row.schedule.depth = r->last + 1;
+  row.schedule.unroll = unroll ? unroll->factor : 0;
   vec_push(a, out, row);
 }
 
@@ -379,7 +381,7 @@ static void add_rings(Rows *r, const int *slots, Arena *a, ConstructRows *out) {
 /* ---- loops ---- */
 
 /* The only loop of its name, and one that no row is about yet. */
-static bool is_free(Construct *c, const PipelineCall *p, const char *name) {
+static bool is_free(Construct *c, const char *what, const char *name, Span at) {
   const Op *first = schedule_next_loop(c->written, NULL, name);
   const char *why = !first ? "the loop is gone"
                     : schedule_next_loop(c->written, first, name)
@@ -390,7 +392,7 @@ static bool is_free(Construct *c, const PipelineCall *p, const char *name) {
     if (schedule_is_row(row) && strcmp(row->scheduled.loop, name) == 0)
       why = "other rows say how it is pipelined";
   }
-  if (why) construct_drop(c, arena_printf(c->arena, "the pipeline of `%s`", name), why, p->at);
+  if (why) construct_drop(c, arena_printf(c->arena, "%s of `%s`", what, name), why, at);
   return !why;
 }
 
@@ -424,7 +426,7 @@ static bool add_rows(Construct *c, const PipelineCall *p, RowsLevel level, Arena
                      ConstructRows *out) {
   Rows r = rows_of(c, p, level);
   int *slots = ARENA_ARRAY(c->arena, int, r.entries.n + 1);
-  if (!is_free(c, p, r.name)) return true;
+  if (!is_free(c, "the pipeline", r.name, p->at)) return true;
   drop_parts(&r);
   number_cycles(&r);
   for (int i = 0; i < r.entries.n; i++)
@@ -438,9 +440,19 @@ static bool add_rows(Construct *c, const PipelineCall *p, RowsLevel level, Arena
   return true;
 }
 
+/* A loop that is only unrolled. */
+static void add_unroll(Construct *c, const UnrollCall *call, Arena *a, ConstructRows *out) {
+  Constraint row = constraint_empty(CONSTRAINT_schedule, call->at);
+  row.schedule.loop = schedule_loop_name(c->arena, call->loop);
+  row.schedule.unroll = call->factor;
+  if (is_free(c, "unrolling", row.schedule.loop, call->at)) vec_push(a, out, row);
+}
+
 bool construct_rows(Construct *c, RowsLevel level, Arena *a, ConstructRows *out) {
   for (int i = 0; i < c->pipelines.n; i++)
     if (c->pipelines.at[i].closed && !add_rows(c, &c->pipelines.at[i], level, a, out)) return false;
+  for (int i = 0; i < c->unrolls.n; i++)
+    if (!construct_pipeline_of(c, c->unrolls.at[i].loop)) add_unroll(c, &c->unrolls.at[i], a, out);
   return true;
 }
 

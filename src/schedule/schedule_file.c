@@ -128,12 +128,14 @@ static void print_row(StrBuf *out, const Loop *l, Constraint row) {
 }
 
 static void print_loop_row(StrBuf *out, const Loop *l) {
+  const Attr *unroll = op_attr(l->loop, ATTR_unroll);
   Constraint row = constraint_empty(CONSTRAINT_schedule, l->loop->at);
   row.schedule.loop = l->name;
   row.schedule.target = l->target->name;
   row.schedule.interval = l->interval;
   row.schedule.depth = l->depth;
-  row.schedule.drain = l->depth > 1 ? "masked" : NULL;
+  row.schedule.unroll = unroll ? (int)unroll->integer : 0;
+  row.schedule.drain = op_has(l->loop, ATTR_peel) ? "peeled" : l->depth > 1 ? "masked" : NULL;
   row.schedule.hash = schedule_hash(l->arena, l->original);
   print_row(out, l, row);
 }

@@ -210,9 +210,16 @@ def test_unrolled_bodies_know_their_iteration():
         assert tkw.get_node_by_tag_and_iteration("mma", iteration=7) == []
 
     kernel = scheduling(body)
-    assert [n.message for n in dropped(kernel).notes] == [
-        "dropped: unrolling by 5: slots and waits do not depend on it"
-    ]
+    assert not dropped(kernel) and rows_of(kernel) == ["schedule k_loop unroll 5"]
+
+
+def test_a_loop_is_unrolled_once():
+    def body():
+        tkw.unroll(tkw.get_node_by_tag("k_loop"), 5)
+        tkw.unroll(tkw.get_node_by_tag("k_loop"), 2)
+
+    found = fails(body, "E0218", "`k_loop` is unrolled twice", "the first time is here")
+    assert "by the product" in found.hint
 
 
 # ---- what public Wave does not check -----------------------------------------------------------

@@ -106,6 +106,25 @@ def test_machine_code(name):
         assert results(lambda a: kernel(*a), text, sizes) == results(lambda a: plain(*a), text, sizes), (rows, t)
 
 
+# How a loop is unrolled and ends, with copies that run three iterations ahead.
+ROUNDS = [f"schedule K depth 4 unroll {n} drain {how}" for n in (1, 2, 4) for how in ("masked", "peeled")]
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("rows", ROUNDS)
+def test_unrolled_loops_and_how_they_end(rows, target):
+    text, trips = kernel_text("gemm", DYNAMIC, ""), range(4 + 4 + 2 + 1)
+    plain, kernel = (lowered(kernel_text("gemm", DYNAMIC, r), target) for r in ("", rows))
+    for t in trips:
+        sizes = sizes_of(t, t % 2)
+        known = f"bind M = 35; bind N = 19; bind K = {sizes['K']}"
+        fixed = lowered(kernel_text("gemm", known, rows), target)
+        got, too, want = (
+            results(lambda a, k=k: k.sim(tuple(a), target, "random:1", False), text, sizes) for k in (kernel, fixed, plain)
+        )
+        assert got == want and too == want, (rows, t)
+
+
 def same_bits(source, sizes, target, rows, all_sizes):
     text = fill_in(source, sizes, "")
     plain, kernel = (lowered(fill_in(source, sizes, r), target) for r in ("", rows))

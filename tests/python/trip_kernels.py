@@ -227,6 +227,8 @@ def draw_rows(rng, name):
             rows.append(f"at K {ahead}.0 {tile}.copy")
         if rng.random() < 0.2:
             rows.append(f"ring K {tile} slots {rng.integers(1, 6)}")
+    if rng.random() < 0.5:
+        rows.append(f"schedule K unroll {rng.integers(1, 5)} drain {rng.choice(['masked', 'peeled'])}")
     return "; ".join(rows)
 
 

@@ -53,7 +53,8 @@ const OpNames *schedule_ops(const Constraint *row); /* that it names; NULL: it i
 const Constraint *schedule_roles(const Kernel *k, const Op *loop, const TargetInfo *t);
 /* The stages that a kind of schedule.def means; 0: any number. */
 int schedule_kind_depth(const char *kind);
-int schedule_depth(const Constraint *row); /* of a `schedule` row; 0: not pinned */
+int schedule_depth(const Constraint *row);  /* of a `schedule` row; 0: not pinned */
+bool schedule_peels(const Constraint *row); /* its last iterations run in a loop of their own */
 bool kernel_has_schedule(const Kernel *k);
 
 /* ---- names ---- */

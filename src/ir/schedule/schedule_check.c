@@ -70,6 +70,12 @@ static bool check_target(Check *c, const Constraint *row) {
 
 /* ---- numbers ---- */
 
+static bool check_unroll(Check *c, const Constraint *row) {
+  if (row->schedule.unroll >= 0 && row->schedule.unroll <= SCHEDULE_STAGES) return true;
+  return diag_fail(c->diags, DIAG_E0212, row->at, "a loop is unrolled 1 to %d times, not %d",
+                   SCHEDULE_STAGES, row->schedule.unroll);
+}
+
 static bool check_most(Check *c, const Constraint *row, const char *what, int n) {
   if (n >= 0 && n <= SCHEDULE_STAGES) return true;
   return diag_fail(c->diags, DIAG_E0212, row->at, "a loop has 1 to %d %s, not %d", SCHEDULE_STAGES,
@@ -129,7 +135,7 @@ static bool check_numbers(Check *c, const Constraint *row) {
   if (row->kind == CONSTRAINT_roles) return check_roles(c, row);
   if (row->kind == CONSTRAINT_member) return check_member(c, row);
   if (row->kind == CONSTRAINT_schedule)
-    return check_most(c, row, "stages", row->schedule.depth) &&
+    return check_most(c, row, "stages", row->schedule.depth) && check_unroll(c, row) &&
            check_word(c, row, "kind of schedule", row->schedule.how, kinds, WV_LEN(kinds)) &&
            check_word(c, row, "way to end a loop", row->schedule.drain, drains, WV_LEN(drains));
   if (row->kind == CONSTRAINT_ring) return check_most(c, row, "slots", row->ring.slots);

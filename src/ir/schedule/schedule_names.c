@@ -48,6 +48,10 @@ int schedule_depth(const Constraint *row) {
   return row->schedule.depth ? row->schedule.depth : schedule_kind_depth(row->schedule.how);
 }
 
+bool schedule_peels(const Constraint *row) {
+  return row->schedule.drain && strcmp(row->schedule.drain, "peeled") == 0;
+}
+
 bool kernel_has_schedule(const Kernel *k) {
   for (int i = 0; i < k->constraints.n; i++)
     if (schedule_is_row(&k->constraints.at[i])) return true;

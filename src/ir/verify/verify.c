@@ -15,6 +15,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
+#include "ir/schedule/schedule.h"
 
 typedef struct Verify {
   Kernel *k;
@@ -195,6 +196,17 @@ static bool verify_body(Verify *v, const Op *op) {
   return verify_region(v, r);
 }
 
+static bool verify_rounds(Verify *v, const Op *op) {
+  const Attr *unroll = op_attr(op, ATTR_unroll), *peel = op_attr(op, ATTR_peel);
+  if (unroll && (unroll->integer < 1 || unroll->integer > SCHEDULE_STAGES))
+    return FAIL(v->k, op, E0406, "a loop is unrolled 1 to %d times, not %lld", SCHEDULE_STAGES,
+                (long long)unroll->integer);
+  if (peel && (peel->integer < 0 || peel->integer > SCHEDULE_STAGES))
+    return FAIL(v->k, op, E0406, "0 to %d iterations are peeled, not %lld", SCHEDULE_STAGES,
+                (long long)peel->integer);
+  return true;
+}
+
 static bool verify_loop(Verify *v, const Op *op) {
   if (op->kind != OP_for && op->kind != OP_while) return true;
   const Sym *axis = op_attr(op, ATTR_axis)->sym;
@@ -202,6 +214,7 @@ static bool verify_loop(Verify *v, const Op *op) {
   if (step && step->integer <= 0)
     return FAIL(v->k, op, E0406, "the step of a loop must be positive, not %lld",
                 (long long)step->integer);
+  if (!verify_rounds(v, op)) return false;
   bool counted = op->kind == OP_while || op_has(op, ATTR_trips);
   if (v->k->level == LEVEL_THREAD)
     return counted || FAIL(v->k, op, E0406, "a loop in a thread kernel needs `with {trips = ...}`");

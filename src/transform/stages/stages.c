@@ -509,5 +509,5 @@ bool pass_stages(Kernel *k, PassCtx *cx) {
     w.l = &plan.loops.at[i];
     if (!rewrite_loop(&w)) return false;
   }
-  return true;
+  return staged_mark_loops(k, cx->target);
 }

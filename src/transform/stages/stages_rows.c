@@ -403,3 +403,29 @@ bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
   if (has_cycles(l) && !order_body(k, a, m, l)) return false;
   return check_arrivals(k, l);
 }
+
+/* ---- unrolling ---- */
+
+static bool mark_loop(Kernel *k, const Constraint *row, Op *loop) {
+  int times = row->schedule.unroll, ahead = staged_own_depth(k, loop) - 1;
+  if (op_has(loop, ATTR_from) && times > 1) {
+    Diag *d = refuse(k, row,
+                     arena_printf(k->cx->diags.arena, "the loop `%s` is not unrolled: %s",
+                                  row->schedule.loop, "its start is computed by the kernel"));
+    note_op(k, d, loop, "the loop");
+    return false;
+  }
+  if (times > 1) op_set_attr(k, loop, (Attr){.key = ATTR_unroll, .integer = times});
+  if (schedule_peels(row) && ahead > 0)
+    op_set_attr(k, loop, (Attr){.key = ATTR_peel, .integer = ahead});
+  return true;
+}
+
+bool staged_mark_loops(Kernel *k, const TargetInfo *t) {
+  EACH_ROW(k, schedule, row) {
+    Op *loop = NULL;
+    while (schedule_is_for(row, t) && (loop = schedule_next_loop(k, loop, row->schedule.loop)))
+      if (!mark_loop(k, row, loop)) return false;
+  }
+  return true;
+}

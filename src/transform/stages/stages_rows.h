@@ -28,6 +28,10 @@ bool staged_check_rows(Kernel *k, Arena *a, const TargetInfo *t, const bool *obe
 /* The stages of a loop that its author pipelined; 1 for others. */
 int staged_own_depth(Kernel *k, const Op *loop);
 
+/* Notes on loops how often their bodies are repeated, and how many of their last iterations run apart.
+ * False after reporting. */
+bool staged_mark_loops(Kernel *k, const TargetInfo *t);
+
 /* The slots that a copy needs which runs so far ahead. */
 int staged_slots(const StagedCopy *c, int ahead);
 

@@ -32,10 +32,14 @@ def roles(case, n):
     return f"roles K load {(1, 4)[n % 2]}{registers[0]}, math {max(waves, 1)}{registers[1]}"
 
 
-def row(kind, n, name, depth):
-    stage = (n - 1) % depth
+# How the loop is unrolled and ends.
+ROUNDS = ("", "", " unroll 2", " unroll 4", " drain peeled", " unroll 2 drain peeled", " unroll 3 drain peeled")
+
+
+def row(kind, n, name, depth, which):
+    stage, rounds = (n - 1) % depth, ROUNDS[int(which * len(ROUNDS))]
     return {
-        "depth": f"schedule K depth {n}",
+        "depth": f"schedule K depth {n}{rounds}",
         "kind": f"schedule K kind {('modulo', 'none', 'prefetch', 'four_stage', 'modulo')[n % 5]}",
         "ring": f"ring K {name} slots {n + 1}",
         "copy": f"at K {stage}.{n % 2} {name}.copy",
@@ -66,7 +70,7 @@ def pin_rows(case, body):
         if kind == "roles":
             rows.setdefault("roles", roles(case, n))
         else:
-            rows.setdefault(about, row(kind, n, name, depth_of(case)))
+            rows.setdefault(about, row(kind, n, name, depth_of(case), which))
     if rows and depth_of(case) == 4:
         rows.setdefault("schedule", "schedule K depth 4")
     return list(rows.values())

@@ -12,8 +12,8 @@
  * expression: the facts of the header and of the regions around decide. A while loop stays. So does
  * a loop whose body divides by the counter, if that is 0: such an expression has no other spelling.
  * An op is rewritten once for each such loop around it. */
-#include "ir/attr.h"
 #include "ir/region_facts.h"
+#include "transform/loops/counter.h"
 #include "transform/pass.h"
 
 typedef struct Once {
@@ -59,51 +59,12 @@ static Runs how_often(Once *o, const SymFacts *facts, const Op *loop, int64_t fi
   return runs;
 }
 
-/* ---- the counter ---- */
-
-typedef struct Counter {
-  SymCtx *sym;
-  const Sym *symbol;
-  SymBinding to[2]; /* the symbol that cannot be negative, and the one that can */
-} Counter;
-
-static Counter counter_of(Once *o, const Op *loop, int64_t first) {
-  const Sym *symbol = ir_loop_counter(o->k, op_attr(loop, ATTR_axis)->sym);
-  Counter c = {.sym = o->sym, .symbol = symbol};
-  for (int i = 0; i < 2; i++)
-    c.to[i] = (SymBinding){sym_symbol(o->sym, sym_name(symbol), i == 0), sym_int(o->sym, first)};
-  return c;
-}
-
-static const Sym *put_first(void *user, const Sym *s) {
-  const Counter *c = user;
-  if (!sym_contains(s, c->to[0].from) && !sym_contains(s, c->to[1].from)) return s;
-  return sym_subst(c->sym, s, c->to, 2);
-}
-
-/* Inside `op` the symbol counts another loop. */
-static bool hides(const Once *o, const Counter *c, const Op *op) {
-  const Attr *axis = op_attr(op, ATTR_axis);
-  return axis && sym_same_name(ir_loop_counter(o->k, axis->sym), c->symbol);
-}
-
-static bool rewrite_attrs(Once *o, Counter *c, Op *op, bool keep) {
-  for (int i = 0; i < op->nattrs; i++) {
-    Attr a = op->attrs[i];
-    if (!attr_rewrite(o->k, &a, put_first, c)) return sym_take_error(o->sym), false;
-    if (keep) op->attrs[i] = a;
-  }
-  if (keep) op_fold_value(o->k, op);
-  return true;
-}
-
-/* Replaces the counter in every attribute of a region. Without `keep` it only says whether every
- * expression has a value then. */
-static bool replace_counter(Once *o, Counter *c, const Region *r, bool keep) {
-  for (Op *op = r->first; op; op = op->next) {
-    if (!rewrite_attrs(o, c, op, keep)) return false;
-    if (op->body && !hides(o, c, op) && !replace_counter(o, c, op->body, keep)) return false;
-  }
+/* Replaces the counter in the body. Without `keep` it only says whether every expression has a value
+ * then. */
+static bool replace_counter(Once *o, const Op *loop, int64_t first, bool keep) {
+  CounterSwap c = counter_swap(o->k, loop, sym_int(o->sym, first));
+  for (Op *op = loop->body->first; op; op = op->next)
+    if (!counter_replace(&c, op, keep)) return false;
   return true;
 }
 
@@ -141,8 +102,7 @@ static bool may_go(Once *o, const SymFacts *facts, Op *loop, Runs *runs) {
   if (loop->kind != OP_for || !first_value(loop, &first)) return false;
   *runs = how_often(o, facts, loop, first);
   if (*runs != RUNS_ONCE) return *runs == RUNS_NEVER;
-  Counter c = counter_of(o, loop, first);
-  return replace_counter(o, &c, loop->body, false) && replace_counter(o, &c, loop->body, true);
+  return replace_counter(o, loop, first, false) && replace_counter(o, loop, first, true);
 }
 
 static void search(Once *o, const SymFacts *facts, const Region *r) {

@@ -1,0 +1,187 @@
+/* unroll: repeats the body of a loop, and runs its last iterations in a loop of their own.
+ *
+ *     %r = for K with {trips = T,            %m = for K with {trips = floor(Max(T - 3, 0)/2)}
+ *         unroll = 2, peel = 3}                  carry %acc = %z {
+ *         carry %acc = %z {                    body of iteration 2*$ARGK
+ *       %p = expr $ARGK + 3 < T : i1    =>     body of iteration 2*$ARGK + 1
+ *       copy_async ..., %p                   }
+ *       ...                                  %s = expr 2*floor(Max(T - 3, 0)/2) : index
+ *     }                                      %r = for K from %s with {trips = T} carry %acc = %m {
+ *                                              the body as it was
+ *                                            }
+ *
+ * The rows `schedule L unroll n` and `drain peeled` ask for it; `stages` notes them on the loop. Lanes
+ * execute the same instructions in the same order as before, for any number of iterations: waits and
+ * slots stay right. In the first loop the iterations that copies run ahead to exist, so that their
+ * tests are known; slots and parities are known if as many iterations become one as a ring has slots.
+ * `once` removes a second loop that is known to be empty. */
+#include "ir/region_facts.h"
+#include "transform/loops/counter.h"
+#include "transform/pass.h"
+
+typedef struct Unroll {
+  Kernel *k;
+  Arena *scratch;
+  SymCtx *sym;
+  const SymFacts *entry; /* facts that hold throughout the kernel */
+  bool changed;
+} Unroll;
+
+/* A loop that is divided: its first iterations in `rounds` of `times`, then the others. */
+typedef struct Division {
+  Op *loop, *first;
+  int64_t times, peel;
+  const Sym *all, *rounds; /* iterations of the loop, and rounds of the first one */
+  const SymFacts *inside;  /* of a round */
+} Division;
+
+static int64_t number_of(const Op *loop, AttrKey key, int64_t usual) {
+  const Attr *a = op_attr(loop, key);
+  return a ? a->integer : usual;
+}
+
+static const Sym *ceil_ratio(SymCtx *cx, const Sym *a, int64_t by) {
+  return sym_ceil(cx, sym_mul(cx, a, sym_rational(cx, 1, by)));
+}
+
+/* ---- the first loop ---- */
+
+/* If a round runs, all of its iterations do, and as many after them as are peeled. */
+static const SymFacts *facts_inside(Unroll *x, const Division *v, const SymFacts *around) {
+  SymCtx *cx = x->sym;
+  const Sym *counter = ir_loop_counter(x->k, op_attr(v->loop, ATTR_axis)->sym);
+  SymFacts *f =
+      sym_facts_new(x->scratch, cx, region_facts(x->k, x->scratch, v->first, x->entry, around));
+  const Sym *end = sym_mul(cx, sym_add(cx, counter, sym_int(cx, 1)), sym_int(cx, v->times));
+  if (!sym_contains(v->all, counter)) /* otherwise it is the counter of the enclosing loop */
+    sym_assume(f, sym_le(cx, sym_add(cx, end, sym_int(cx, v->peel)), v->all));
+  sym_take_error(cx);
+  return f;
+}
+
+/* The counter of iteration number `turn` of a round. */
+static CounterSwap swap_for(Unroll *x, const Division *v, int turn) {
+  SymCtx *cx = x->sym;
+  const Sym *counter = ir_loop_counter(x->k, op_attr(v->loop, ATTR_axis)->sym);
+  const Sym *number = sym_add(cx, sym_mul(cx, counter, sym_int(cx, v->times)), sym_int(cx, turn));
+  CounterSwap c = counter_swap(x->k, v->loop, sym_mul(cx, number, sym_int(cx, op_step(v->loop))));
+  c.facts = v->inside;
+  return c;
+}
+
+/* Every expression has a value in every iteration of a round. */
+static bool can_repeat(Unroll *x, const Division *v) {
+  for (int turn = 0; turn < v->times; turn++) {
+    CounterSwap c = swap_for(x, v, turn);
+    for (Op *op = v->loop->body->first; op; op = op->next)
+      if (!counter_replace(&c, op, false)) return false;
+  }
+  return true;
+}
+
+static Op *new_loop(Unroll *x, const Division *v) {
+  const Op *loop = v->loop;
+  int n = loop->nresults;
+  const Type **types = ARENA_ARRAY(x->scratch, const Type *, n + 1);
+  Op *op = ir_op_new(x->k, OP_for, loop->at, loop->args, loop->nargs);
+  for (int i = 0; i < loop->nattrs; i++)
+    if (loop->attrs[i].key != ATTR_step) op_set_attr(x->k, op, loop->attrs[i]);
+  op_set_attr(x->k, op, (Attr){.key = ATTR_trips, .sym = v->rounds});
+  for (int i = 0; i < n; i++) types[i] = loop->results[i].type;
+  ir_set_results(x->k, op, types, n);
+  Region *body = ir_region_new(x->k, op);
+  for (int i = 0; i < n; i++) {
+    Value *arg = ir_add_arg(x->k, body, types[i], loop->body->args[i]->name);
+    arg->varying = loop->body->args[i]->varying;
+    op->results[i].varying = loop->results[i].varying;
+  }
+  ir_insert_before(v->loop, op);
+  return op;
+}
+
+static void repeat_body(Unroll *x, const Division *v) {
+  const Region *from = v->loop->body;
+  Region *to = v->first->body;
+  Value **map = ARENA_ARRAY(x->scratch, Value *, x->k->nvalues);
+  Value **now = ARENA_ARRAY(x->scratch, Value *, from->nargs + 1);
+  for (int i = 0; i < from->nargs; i++) now[i] = to->args[i];
+  for (int turn = 0; turn < v->times; turn++) {
+    CounterSwap c = swap_for(x, v, turn);
+    for (int i = 0; i < from->nargs; i++) map[from->args[i]->id] = now[i];
+    for (const Op *op = from->first; op != from->last; op = op->next) {
+      ir_clone_op(x->k, to, op, map);
+      counter_replace(&c, to->last, true);
+    }
+    for (int i = 0; i < from->nargs; i++) {
+      Value *last = from->last->args[i];
+      now[i] = map[last->id] ? map[last->id] : last;
+    }
+  }
+  ir_append(to, ir_op_new(x->k, OP_yield, from->last->at, now, from->nargs));
+}
+
+/* ---- the second loop ---- */
+
+/* Registers of products in flight cannot be moved to those of another loop. */
+static void await_products(Unroll *x, const Division *v) {
+  bool flies = false;
+  for (const Op *op = v->loop->body->first; op && op_is_inside(op, v->loop); op = ir_next(op))
+    flies |= op->kind == OP_wgmma;
+  if (!flies) return;
+  Op *wait = ir_insert(x->k, v->loop, OP_wgmma_wait, v->loop->at, NULL, 0, NULL);
+  op_set_attr(x->k, wait, (Attr){.key = ATTR_pending});
+}
+
+/* The loop begins where the first one ends, with what that computed. */
+static void continue_loop(Unroll *x, const Division *v) {
+  Op *loop = v->loop;
+  const Sym *done = sym_mul(x->sym, v->rounds, sym_int(x->sym, v->times * op_step(loop)));
+  Op *start = ir_insert(x->k, loop, OP_expr, loop->at, NULL, 0, type_scalar(x->k->cx, DTYPE_index));
+  op_set_attr(x->k, start, (Attr){.key = ATTR_expr, .sym = done});
+  await_products(x, v);
+  Value **args = ARENA_ARRAY(x->k->arena, Value *, loop->nargs + 1);
+  args[0] = &start->results[0];
+  for (int i = 0; i < loop->nresults; i++) args[i + 1] = &v->first->results[i];
+  loop->args = args;
+  loop->nargs++;
+  op_set_attr(x->k, loop, (Attr){.key = ATTR_from});
+}
+
+/* ---- loops ---- */
+
+static void divide(Unroll *x, const SymFacts *around, Op *loop) {
+  SymCtx *cx = x->sym;
+  Division v = {.loop = loop};
+  v.times = number_of(loop, ATTR_unroll, 1), v.peel = number_of(loop, ATTR_peel, 0);
+  if (v.times < 2 && !v.peel) return;
+  op_drop_attr(loop, ATTR_unroll), op_drop_attr(loop, ATTR_peel);
+  x->changed = true;
+  v.all = ceil_ratio(cx, op_attr(loop, ATTR_trips)->sym, op_step(loop));
+  const Sym *most = sym_max(cx, sym_sub(cx, v.all, sym_int(cx, v.peel)), sym_int(cx, 0));
+  v.rounds = sym_simplify(cx, around, sym_floordiv(cx, most, sym_int(cx, v.times)));
+  sym_take_error(cx);
+  if (!v.rounds || v.rounds == sym_int(cx, 0)) return;
+  v.first = new_loop(x, &v);
+  v.inside = facts_inside(x, &v, around);
+  if (!can_repeat(x, &v)) {
+    ir_remove(v.first);
+    return;
+  }
+  repeat_body(x, &v);
+  continue_loop(x, &v);
+}
+
+static void search(Unroll *x, const SymFacts *facts, const Region *r) {
+  for (Op *op = r->first, *next; op; op = next) {
+    next = op->next;
+    if (op->body) search(x, region_facts(x->k, x->scratch, op, x->entry, facts), op->body);
+    if (op->kind == OP_for && !op_has(op, ATTR_from)) divide(x, facts, op);
+  }
+}
+
+bool pass_unroll(Kernel *k, PassCtx *cx) {
+  Unroll x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
+  search(&x, x.entry, k->body);
+  cx->idle = !x.changed;
+  return true;
+}
