@@ -382,6 +382,7 @@ static int fuzz(const Settings *s) {
     n.passed += ok, n.failed += !ok;
   }
   arena_free(seen.arena);
+  n.failed += find_missing(&n);
   print_counts(&n);
   printf("%" PRId64 " passed, %" PRId64 " failed\n", n.passed, n.failed);
   return n.failed != 0;

@@ -19,9 +19,9 @@ static const char *const order_columns[] = {ORDER_COLUMNS(ORDER_COLUMN_NAME)};
 #define ORDER_EDITS(X)                                                                             \
   X(unchanged)                                                                                     \
   X(barrier_dropped)                                                                               \
-  X(barrier_moved) X(group_wait_dropped) X(group_wait_moved) X(group_wait_weaker)                  \
-      X(phase_wait_dropped) X(phase_wait_moved) X(arrival_dropped) X(arrival_moved)                \
-          X(product_weaker)
+  X(barrier_moved)                                                                                 \
+  X(group_wait_dropped) X(group_wait_moved) X(group_wait_weaker) X(phase_wait_dropped)             \
+      X(phase_wait_moved) X(arrival_dropped) X(arrival_moved) X(product_weaker)
 
 #define ORDER_EDIT_ENUM(name) EDIT_##name,
 #define ORDER_EDIT_NAME(name) #name,
@@ -48,6 +48,30 @@ typedef struct Counts {
       edit[N_ORDER_EDITS];
   int64_t reason[N_ORDER_REASONS];
 } Counts;
+
+/* ---- whether everything was drawn ---- */
+
+enum { ENOUGH = 500 }; /* kernels after which there is a program of every kind */
+
+static inline int count_missing(const char *what, const char *const *names, const Tally *t, int n) {
+  int missing = 0;
+  for (int i = 0; i < n; i++) {
+    if (t[i].of[N_judged]) continue;
+    printf("no program was judged: %s %s\n", what, names[i]);
+    missing++;
+  }
+  return missing;
+}
+
+static inline int find_missing(const Counts *n) {
+  if (n->kernels < ENOUGH) return 0;
+  return count_missing("kind", loop_kinds, n->kind, N_LOOP_KINDS) +
+         count_missing("machine", machines, n->machine, WV_LEN(machines)) +
+         count_missing("row", loop_rows, n->row, N_LOOP_ROWS) +
+         count_missing("edit", order_edits, n->edit, N_ORDER_EDITS);
+}
+
+/* ---- as text ---- */
 
 static inline void write_tally(Json *j, const char *name, const Tally *t) {
   json_open(j, name, '{');

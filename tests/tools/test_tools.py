@@ -352,6 +352,20 @@ def test_every_tool_says_what_it_is_for(folder):
         assert text.split()[0] in done.stdout, f"{name}: {done.stdout}"
 
 
+def test_counts_of_fuzzers_are_added(folder):
+    """Of processes that counted the same things, and of one that counted another."""
+    script = """
+import json, fuzz_long
+sums = None
+for line in ('{"all": {"legal": 2}, "n": 1}', '{"all": {"legal": 3, "illegal": 4}, "n": 0}', '{"n": 5}'):
+    sums = fuzz_long.added(sums, json.loads(line))
+print(json.dumps(sums))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=TOOLS)
+    assert done.stdout.strip() == '{"all": {"legal": 5, "illegal": 4}, "n": 6}', done.stdout + done.stderr
+
+
 def main():
     passed = failed = 0
     for name, test in sorted(globals().items()):
