@@ -33,7 +33,8 @@ enum {
   LEGAL = 6,      /* one program in this number runs: of those proved ... */
   OF_LARGE = 200, /* ... and of large workgroups; */
   UNCHANGED = 64, /* of what was compiled for those */
-  EXCUSED = 2,    /* runs, if there is a reason why none may have a finding */
+  EXCUSED = 2,    /* runs, if there is a reason why none may have a finding ... */
+  THOROUGH = 16,  /* ... but all for one program in this number */
 };
 
 /* ---- what is changed ---- */
@@ -292,7 +293,8 @@ static bool check_legal(OrderTrial *t, Kernel *lowered) {
 static bool check_illegal(OrderTrial *t, Kernel *lowered, OrderReason reason) {
   static const int trips[] = {3, 5, TRIPS, 1, 2, 4, 7};
   const Case *c = t->c;
-  int runs = c->known ? 1 : reason != N_ORDER_REASONS ? EXCUSED : 2 * (int)WV_LEN(trips);
+  bool few = reason != N_ORDER_REASONS && below(t->r, THOROUGH);
+  int runs = c->known ? 1 : few ? EXCUSED : 2 * (int)WV_LEN(trips);
   count(t, N_simulated_illegal);
   for (int i = 0; i < runs; i++) {
     Run run = run_of(c, trips[i / 2], i % 2, i % 3);
