@@ -147,7 +147,8 @@ static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "g
 /* ---- rows ---- */
 
 /* ROW(name): what rows of a kernel ask for. */
-#define LOOP_ROWS(X) X(none) X(depth) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles)
+#define LOOP_ROWS(X)                                                                               \
+  X(none) X(depth) X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles)
 
 #define LOOP_ROW_ENUM(name) ROW_##name,
 #define LOOP_ROW_NAME(name) #name,
@@ -186,17 +187,26 @@ static inline const char *any(Random *r, const char *const *names, size_t most) 
   return names[below(r, n)];
 }
 
+/* Rows that begin with `schedule`: one for a loop. */
+static inline void draw_schedule(StrBuf *out, Random *r, Case *c) {
+  sb_puts(out, "  schedule K");
+  c->rows[ROW_depth] = below(r, 3) != 0;
+  c->rows[ROW_unroll] = below(r, 3) == 0;
+  c->rows[ROW_peeled] = below(r, 3) == 0;
+  if (c->rows[ROW_depth]) sb_printf(out, " depth %d", 1 + (int)below(r, 4));
+  if (c->rows[ROW_unroll]) sb_printf(out, " unroll %d", 2 + (int)below(r, 3));
+  sb_printf(out, " drain %s\n", c->rows[ROW_peeled] ? "peeled" : "masked");
+}
+
 static inline LoopRow draw_row(StrBuf *out, Random *r, const Program *p) {
   const char *read = any(r, p->reads, WV_LEN(p->reads)), *op = any(r, p->ops, WV_LEN(p->ops));
   int a = (int)below(r, 4), b = (int)below(r, 4), c = (int)below(r, 3);
-  switch (below(r, 8)) {
+  switch (below(r, 6)) {
   case 0:
-  case 1: sb_printf(out, "  schedule K depth %d\n", 1 + a); return ROW_depth;
-  case 2:
-  case 3: sb_printf(out, "  ring K %s slots %d\n", read, 2 + a); return ROW_slots;
-  case 4: sb_printf(out, "  at K %d.%d %s.copy\n", a, c, read); return ROW_copy;
-  case 5: sb_printf(out, "  at K %d.%d %s.fetch\n", a, c, read); return ROW_fetch;
-  case 6: sb_printf(out, "  at K %d.%d %s\n", a, c, op); return ROW_lag;
+  case 1: sb_printf(out, "  ring K %s slots %d\n", read, 2 + a); return ROW_slots;
+  case 2: sb_printf(out, "  at K %d.%d %s.copy\n", a, c, read); return ROW_copy;
+  case 3: sb_printf(out, "  at K %d.%d %s.fetch\n", a, c, read); return ROW_fetch;
+  case 4: sb_printf(out, "  at K %d.%d %s\n", a, c, op); return ROW_lag;
   default:
     sb_printf(out, "  at K %d.0 %s.load; at K %d.%d %s.store\n", a, read, b, c, read);
     return ROW_split;
@@ -212,11 +222,11 @@ static inline void draw_roles(StrBuf *out, Random *r, const Case *c) {
 
 static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
   bool engine = strcmp(machines[c->machine], "sm_90a") == 0;
-  c->rows[ROW_none] = true;
-  for (size_t rows = below(r, 4); rows; rows--) {
-    c->rows[draw_row(out, r, c->p)] = true;
-    c->rows[ROW_none] = false;
-  }
+  size_t rows = below(r, 3);
+  bool loop = below(r, 2);
+  c->rows[ROW_none] = !rows && !loop;
+  if (loop) draw_schedule(out, r, c);
+  while (rows--) c->rows[draw_row(out, r, c->p)] = true;
   if (!below(r, engine ? 2 : 16)) draw_roles(out, r, c);
 }
 
