@@ -120,12 +120,12 @@ static void find_round(const Build *b, const Op *op, int *ahead, int slots) {
 }
 
 /* Its mask is false in the iteration with this number, and so in all later ones: they would be for
- * iterations past the last. */
+ * iterations past the last. What threads copy then is zeros. */
 static bool is_past_end(const Build *b, const Op *op, int number) {
   const Attr *mask = op_attr(op, ATTR_mask);
   SymCtx *cx = b->k->cx->sym;
   SymBinding at = {b->counter, sym_int(cx, number)};
-  if (op->kind == OP_mbar_arrive) return false;
+  if (op->kind == OP_mbar_arrive || (op->kind == OP_copy && !copy_barriers(op))) return false;
   for (int i = 0; op_has(op, ATTR_iteration) && mask && i < mask->n; i++)
     if (sym_subst(cx, mask->exprs[i], &at, b->once ? 0 : 1) == sym_bool(cx, false)) return true;
   return false;
