@@ -293,7 +293,50 @@ def test_a_file_that_fetches_before_it_stores(machine, tmp_path):
     with pytest.raises(CompileError, match="E0620") as error:
         compiled(CASES["prefetch"], f"sim:{machine}", override_schedule=str(path))
     found = next(d for d in error.value.diagnostics if d.code == "E0620")
-    assert found.file == str(path) and len(found.notes) == 2 and found.hint
+    op = "mma" if machine == "sm_90a" else "read_a.fetch"
+    assert found.message == f"`{op}` is at cycle 0, before `read_a.copy` at cycle 1, whose result it needs"
+    assert found.file == str(path) and len(found.notes) == 2
+    assert found.hint == f"place `{op}` at cycle 1 or later"
+    path.write_text(path.read_text().replace(f"0.0 {op}", f"0.1 {op}"))
+    kernel = compiled(CASES["prefetch"], f"sim:{machine}", override_schedule=str(path))
+    plain = compiled(CASES["prefetch"], f"sim:{machine}")
+    assert np.array_equal(result(kernel, CASES["prefetch"]), result(plain, CASES["prefetch"]))
+
+
+MISPLACED = {  # rows, what is said, and what the hint puts in place of which text
+    "at k_loop 0.1 read_a.load; at k_loop 0.0 read_a.store": (
+        "is stored to shared memory in 0.0, before it is loaded in 0.1",
+        ("0.0 read_a.store", "0.1 read_a.store", "place the store at 0.1 or later"),
+    ),
+    "schedule k_loop depth 4; at k_loop 0.0 read_a.load; at k_loop 2.0 read_a.store": (
+        "would wait in registers for 2 iterations; it can for one",
+        ("0.0 read_a.load", "1.0 read_a.load", "place its load in stage 1 or 2"),
+    ),
+    "schedule k_loop depth 2; ring k_loop read_a slots 2; at k_loop 0.0 read_a.load; at k_loop 1.0 read_a.store": (
+        "is read in the iteration that stores it, so it has one slot, not 2",
+        ("1.0 read_a.store", "0.0 read_a.store", "place the store in stage 0"),
+    ),
+    "schedule k_loop depth 3; at k_loop 0.0 read_a.load; at k_loop 1.0 read_a.copy": (
+        "another row places the copy of `a` in another stage than 1",
+        ("; at k_loop 1.0 read_a.copy", "", "remove one of them"),
+    ),
+}
+
+
+@pytest.mark.parametrize("rows", MISPLACED)
+def test_hints_about_copies_through_registers(rows, tmp_path):
+    path, (text, (old, new, hint)) = tmp_path / "gemm.schedule", MISPLACED[rows]
+    path.write_text(rows.replace("; ", "\n"))
+    with pytest.raises(CompileError, match="E0620") as error:
+        compiled(CASES["prefetch"], "sim:gfx942", override_schedule=str(path))
+    found = next(d for d in error.value.diagnostics if d.code == "E0620")
+    assert text in found.message and found.notes and found.hint == hint
+    path.write_text(rows.replace(old, new).replace("; ", "\n"))
+    kernel, plain = (
+        compiled(CASES["prefetch"], "sim:gfx942", **options)
+        for options in ({"override_schedule": str(path)}, {})
+    )
+    assert np.array_equal(result(kernel, CASES["prefetch"]), result(plain, CASES["prefetch"]))
 
 
 @pytest.mark.parametrize("iterations", range(8))

@@ -235,27 +235,28 @@ static const struct {
     {0, "schedule K depth 3; ring K x slots 2\n", "sm_80", "runs 2 iterations ahead"},
     {0, "schedule K depth 1; ring K x slots 2\n", "sm_80", "has one slot"},
     {0, "at K 1.0 x.copy; at K 0.0 n\n", "sm_80", "in stage 1, but its tile is read in stage 0"},
-    {0, "at K 0.0 n; at K 0.1 x.fetch\n", "gfx942", "whose result is needed"},
-    {0, "at K 0.0 x.load; at K 2.0 x.store; at K 2.0 n\n", "gfx942", "at most one iteration"},
-    {0, "at K 1.0 x.load; at K 0.0 x.store; at K 1.0 n\n", "gfx942", "not come before its load"},
+    {0, "at K 0.0 n; at K 0.1 x.fetch\n", "gfx942", "whose result it needs"},
+    {0, "at K 0.0 x.load; at K 2.0 x.store; at K 2.0 n\n", "gfx942", "it can for one"},
+    {0, "at K 1.0 x.load; at K 0.0 x.store; at K 1.0 n\n", "gfx942", "before it is loaded in"},
     {0, "at K 0.0 x.copy; at K 1.0 x.store; at K 1.0 n\n", "gfx942", "another row places"},
-    {0, "at K 0.0 x.load; at K 1.2 x.store; at K 1.1 x.fetch\n", "gfx942", "before what reads it"},
-    {0, "at K 0.2 x.load; at K 0.1 x.store; at K 1.0 n\n", "gfx942",
-     "must not come before its load"},
+    {0, "at K 0.0 x.load; at K 1.2 x.store; at K 1.1 x.fetch\n", "gfx942", "after it is read"},
+    {0, "at K 0.2 x.load; at K 0.1 x.store; at K 1.0 n\n", "gfx942", "before it is loaded in"},
     {0, "schedule K depth 64\n", "gfx942", "bytes of shared memory"},
     {0, "ring K x y slots 60\n", "gfx942", "bytes of shared memory"},
     {0, "ring K n slots 2\n", "sm_80", "nothing is copied to shared memory for `n`"},
-    {0, "at K 0.1 x.copy; at K 0.0 x.fetch\n", "sm_80", "whose result is needed"},
+    {0, "at K 0.1 x.copy; at K 0.0 x.fetch\n", "sm_80", "whose result it needs"},
     {0, "at K 1.0 x.fetch; at K 0.0 n; schedule K depth 3\n", "sm_80",
-     "in which its result is needed"},
+     "`n` needs its result in stage 0"},
     {0, "at K 1.0 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "sm_80", "is read in stage 0"},
-    {0, "at K 0.1 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "sm_80", "a copy must come before"},
-    {0, "at K 0.1 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "gfx942", "the store of a tile must"},
+    {0, "at K 0.1 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "sm_80",
+     "is copied at cycle 1, after it"},
+    {0, "at K 0.1 x.copy; at K 0.0 x.fetch; at K 2.0 n\n", "gfx942",
+     "at cycle 1, after it is read"},
     {0, "at K 0.0 x.copy; at K 2.0 x.fetch; at K 3.0 n; ring K x slots 2\n", "sm_80",
      "3 iterations ahead"},
     {2, "at K 1.0 p; at K 2.1 n; at K 2.0 y.copy\n", "sm_90a", "is read in stage 1"},
-    {2, "at K 1.0 p; at K 2.1 n y.fetch\n", "sm_80", "in which its result is needed"},
-    {2, "at K 1.1 p; at K 1.0 h; at K 2.1 n\n", "sm_80", "whose result is needed"},
+    {2, "at K 1.0 p; at K 2.1 n y.fetch\n", "sm_80", "`p` needs its result in stage 1"},
+    {2, "at K 1.1 p; at K 1.0 h; at K 2.1 n\n", "sm_80", "whose result it needs"},
 };
 
 TEST(what_cannot_be_obeyed_is_refused) {
@@ -408,4 +409,4 @@ TESTS_MAIN(RUN(any_number_of_iterations) RUN(known_numbers_of_iterations)
                RUN(files_are_the_same_rows) RUN(what_cannot_be_obeyed_is_refused)
                    RUN(loops_that_cannot_be_pipelined) RUN(files_that_do_not_fit)
                        RUN(cycles_are_obeyed) RUN(lines_give_what_the_row_leaves_out)
-           RUN(the_best_schedules))
+                           RUN(the_best_schedules))

@@ -35,13 +35,15 @@ static void note(const Leads *x, Diag *d, const Op *op, const char *text) {
 }
 
 static bool fail_late(const Leads *x, const Op *op, int need, const Op *user) {
-  const StagedPin *pin = x->pin[op->id];
-  Diag *d = diag_add(&x->k->cx->diags, DIAG_E0620, pin->row->at,
-                     "stage %d comes after stage %d, in which its result is needed", pin->to.stage,
-                     x->last - need);
+  const StagedPin *pin = x->pin[op->id], *other = x->pin[user->id];
+  Diags *diags = &x->k->cx->diags;
+  const char *needs = other ? arena_printf(diags->arena, "`%s` needs its result", other->name)
+                            : "its result is needed";
+  Diag *d = diag_add(diags, DIAG_E0620, pin->row->at, "`%s` is in stage %d, but %s in stage %d",
+                     pin->name, pin->to.stage, needs, x->last - need);
   note(x, d, op, "computed here");
   note(x, d, user, "needed here");
-  return diag_hint(&x->k->cx->diags, d, "place it in a stage up to %d", x->last - need);
+  return diag_hint(diags, d, "place `%s` in a stage up to %d", pin->name, x->last - need);
 }
 
 static bool fail_stays(const Leads *x, const Op *op, int need, const Op *user, const char *why) {

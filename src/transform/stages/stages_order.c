@@ -101,14 +101,16 @@ static bool fail_order(const Body *b, int from, int to) {
   const StagedPin *first = b->pin[from], *later = b->pin[to];
   Diags *diags = &b->k->cx->diags;
   bool needs = b->uses[from * b->n + to];
-  Diag *d = diag_add(diags, DIAG_E0620, later->row->at,
-                     needs ? "cycle %d comes before cycle %d, whose result is needed"
-                           : "cycle %d comes before cycle %d, but accesses to the same memory, and "
-                             "ops with an effect, keep their order",
-                     later->to.cycle, first->to.cycle);
-  diag_note(diags, d, first->op->at, "this comes first");
-  diag_note(diags, d, later->op->at, needs ? "and this uses what it computes" : "and this second");
-  return diag_hint(diags, d, "give the second a cycle of at least %d", first->to.cycle);
+  Diag *d =
+      diag_add(diags, DIAG_E0620, later->row->at,
+               needs ? "`%s` is at cycle %d, before `%s` at cycle %d, whose result it needs"
+                     : "`%s` is at cycle %d, before `%s` at cycle %d, but accesses to the same "
+                       "memory, and ops with an effect, keep their order",
+               later->name, later->to.cycle, first->name, first->to.cycle);
+  diag_note(diags, d, first->op->at, "`%s` comes first", first->name);
+  diag_note(diags, d, later->op->at, needs ? "`%s` uses what it computes" : "`%s` comes second",
+            later->name);
+  return diag_hint(diags, d, "place `%s` at cycle %d or later", later->name, first->to.cycle);
 }
 
 static bool check_cycles(const Body *b) {

@@ -39,6 +39,7 @@ typedef struct StagedCopy {
 typedef struct StagedPin {
   Op *op;
   OpClass class; /* by which it was named */
+  const char *name;
   Place to;
   const Constraint *row;
 } StagedPin;

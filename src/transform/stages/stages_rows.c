@@ -77,7 +77,7 @@ static void add_pins(Kernel *k, Arena *a, StagedLoop *l, const Constraint *row) 
   const OpNames *names = schedule_ops(row);
   for (int i = 0; i < names->n; i++) {
     OpList found = schedule_find(a, k, l->loop, names->at[i]);
-    StagedPin pin = {.class = schedule_named_class(names->at[i]), .row = row};
+    StagedPin pin = {.class = schedule_named_class(names->at[i]), .name = names->at[i], .row = row};
     pin.to = ring ? (Place){row->ring.slots, 0} : row->place.to;
     for (int j = 0; j < found.n; j++) {
       pin.op = found.at[j];
@@ -195,19 +195,43 @@ static bool fail_stage(Kernel *k, const StagedLoop *l, const StagedCopy *c, cons
   return diag_hint(&k->cx->diags, d, "place it in a stage up to %d", read);
 }
 
-static bool fail_two(Kernel *k, const StagedCopy *c, const StagedPin *pin, const char *why) {
-  Diag *d = refuse(k, pin->row, why);
+static bool fail_twice(Kernel *k, const StagedLoop *l, const StagedCopy *c, const StagedPin *pin) {
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
+                     "another row places the copy of `%s` in another stage than %d",
+                     memory_name(k, c->copy->args[0]), pin->to.stage);
   note_op(k, d, c->copy, "the copy");
-  return false;
+  for (int i = 0; i < l->pins.n; i++)
+    if (l->pins.at[i].op == c->copy && l->pins.at[i].to.stage != pin->to.stage)
+      diag_note(&k->cx->diags, d, l->pins.at[i].row->at, "the other row");
+  return diag_hint(&k->cx->diags, d, "remove one of them");
+}
+
+static bool fail_backwards(Kernel *k, const StagedCopy *c, const StagedPin *pin) {
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
+                     "the tile of `%s` is stored to shared memory in %d.%d, before it is loaded in "
+                     "%d.%d",
+                     memory_name(k, c->copy->args[0]), c->store_stage, c->store_cycle,
+                     c->load_stage, c->cycle);
+  note_op(k, d, c->copy, "the copy consists of this load and this store");
+  return diag_hint(&k->cx->diags, d, "place the store at %d.%d or later", c->load_stage, c->cycle);
+}
+
+static bool fail_kept(Kernel *k, const StagedCopy *c, const StagedPin *pin) {
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
+                     "the tile of `%s` would wait in registers for %d iterations; it can for one",
+                     memory_name(k, c->copy->args[0]), c->kept);
+  note_op(k, d, c->copy, "the copy");
+  return diag_hint(&k->cx->diags, d, "place its load in stage %d or %d", c->store_stage - 1,
+                   c->store_stage);
 }
 
 /* `load` places what fills registers, `store` what leaves them, `copy` both. */
-static bool pin_copy(Kernel *k, StagedCopy *c, const StagedPin *pin) {
+static bool pin_copy(Kernel *k, const StagedLoop *l, StagedCopy *c, const StagedPin *pin) {
   bool loads = pin->class != OP_CLASS_store, stores = pin->class != OP_CLASS_load;
   int stage = pin->to.stage;
   if ((loads && c->load_stage != STAGED_FREE && c->load_stage != stage) ||
       (stores && c->store_stage != STAGED_FREE && c->store_stage != stage))
-    return fail_two(k, c, pin, "another row places this copy in another stage");
+    return fail_twice(k, l, c, pin);
   if (loads) c->load_stage = stage, c->cycle = pin->to.cycle;
   if (stores) c->store_stage = stage;
   if (pin->class != OP_CLASS_store) return true;
@@ -235,16 +259,11 @@ static bool pin_stages(Kernel *k, const StagedLoop *l, StagedCopy *c, int last) 
   c->pinned_ahead = last - c->store_stage;
   bool same = c->cycle != STAGED_FREE && c->store_cycle != STAGED_FREE && !c->kept;
   if (c->pinned_ahead < c->lead) return fail_stage(k, l, c, pin, last);
-  if (c->kept < 0 || (same && c->store_cycle < c->cycle))
-    return fail_two(k, c, pin, "the store of a tile must not come before its load");
+  if (c->kept < 0 || (same && c->store_cycle < c->cycle)) return fail_backwards(k, c, pin);
   bool here =
       !c->kept && c->pinned_ahead == c->lead; /* it is read in the iteration that loads it */
   if (here && c->store_cycle == STAGED_FREE) c->store_cycle = c->cycle;
-  if (c->kept > 1)
-    return fail_two(k, c, pin,
-                    "a tile waits in registers for at most one iteration: its store must "
-                    "be in the stage of its load, or in the next");
-  return true;
+  return c->kept <= 1 || fail_kept(k, c, pin);
 }
 
 /* One slot for each iteration from what arrives to what is read last; before the loop, one for each
@@ -268,6 +287,20 @@ static bool fail_slots(Kernel *k, const StagedLoop *l, const StagedCopy *c, cons
   return diag_hint(&k->cx->diags, d, "it needs %d slots", staged_slots(c, c->pinned_ahead));
 }
 
+static bool fail_ring(Kernel *k, const StagedLoop *l, const StagedCopy *c, const StagedPin *ring) {
+  const StagedPin *pin = pin_of(l, c);
+  Diag *d =
+      diag_add(&k->cx->diags, DIAG_E0620, ring->row->at,
+               "the tile of `%s` is read in the iteration that stores it, so it has one slot, "
+               "not %d",
+               memory_name(k, c->copy->args[0]), c->pinned_slots);
+  note_op(k, d, c->copy, "the copy");
+  note_op(k, d, reader_of(l, c, c->lead), "is read here");
+  if (pin) diag_note(&k->cx->diags, d, pin->row->at, "this row gives both the same stage");
+  if (!c->store_stage) return diag_hint(&k->cx->diags, d, "remove the row");
+  return diag_hint(&k->cx->diags, d, "place the store in stage %d", c->store_stage - 1);
+}
+
 /* A tile that waits in registers may be stored to the only slot when that has been read. */
 static bool fits_ring(const StagedCopy *c) {
   bool waits = !c->async && !c->lead && c->pinned_ahead == 1 && c->pinned_slots == 1;
@@ -281,15 +314,14 @@ static bool pin_ring(Kernel *k, const StagedLoop *l, StagedCopy *c) {
     if (ring->op != c->copy) continue;
     c->pinned_slots = ring->to.stage;
     if (!fits_ring(c)) return fail_slots(k, l, c, ring);
-    if (c->pinned_ahead == 0 && c->pinned_slots > 1)
-      return fail_two(k, c, ring, "what is copied in the iteration that reads it has one slot");
+    if (c->pinned_ahead == 0 && c->pinned_slots > 1) return fail_ring(k, l, c, ring);
   }
   return true;
 }
 
 static bool pin_one(Kernel *k, StagedLoop *l, StagedCopy *c, int last) {
   for (int i = 0; i < l->pins.n; i++)
-    if (l->pins.at[i].op == c->copy && !pin_copy(k, c, &l->pins.at[i])) return false;
+    if (l->pins.at[i].op == c->copy && !pin_copy(k, l, c, &l->pins.at[i])) return false;
   if (!pin_stages(k, l, c, last)) return false;
   if (c->pinned_ahead == STAGED_FREE && last >= 0) c->pinned_ahead = last;
   return pin_ring(k, l, c);
@@ -323,14 +355,30 @@ static const Op *issued_before(const StagedLoop *l, const StagedCopy *c) {
   return staged_before(l, c->async ? c->cycle : c->store_cycle, l->loop->body->first);
 }
 
-static bool fail_after(Kernel *k, const StagedLoop *l, const StagedCopy *late, const Op *read) {
+/* The cycle that a row gives an op of the body, or something in it. */
+static int cycle_of(const StagedLoop *l, const Op *op) {
+  for (int i = 0; i < l->pins.n; i++)
+    if (anchor_of(l, l->pins.at[i].op) == op) return l->pins.at[i].to.cycle;
+  return STAGED_FREE;
+}
+
+/* `late` is `c`, or a copy of the same group. */
+static bool fail_after(Kernel *k, const StagedLoop *l, const StagedCopy *late, const StagedCopy *c,
+                       const Op *read) {
   const StagedPin *pin = pin_of(l, late);
-  Diag *d = refuse(k, pin ? pin->row : l->pins.at[0].row,
-                   late->async ? "a copy must come before what is read in the same iteration"
-                               : "the store of a tile must come before what reads it");
-  note_op(k, d, late->copy, "the copy");
-  note_op(k, d, read, "is read here");
-  return false;
+  const char *what = late->async ? "copied" : "stored to shared memory";
+  int at = late->async ? late->cycle : late->store_cycle, reads = cycle_of(l, read);
+  Diags *diags = &k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0620, pin ? pin->row->at : l->pins.at[0].row->at,
+                     "the tile of `%s` is %s at cycle %d, after %s is read in the same iteration",
+                     memory_name(k, late->copy->args[0]), what, at,
+                     late == c ? "it" : "a tile of the same group of copies");
+  diag_note(diags, d, late->copy->at, "is %s, at cycle %d", what, at);
+  if (reads == STAGED_FREE) note_op(k, d, read, "is read here");
+  else diag_note(diags, d, read->at, "is read at cycle %d", reads);
+  const char *move = late->async ? "copy" : late->cycle > reads ? "load and the store" : "store";
+  return diag_hint(diags, d, "place the %s at cycle %d%s", move, reads > 0 ? reads : 0,
+                   reads > 0 ? " or earlier" : "");
 }
 
 /* What is read in the iteration that brings it must be there; copies of one group end together. */
@@ -341,7 +389,7 @@ static bool check_arrival(Kernel *k, const StagedLoop *l, const StagedCopy *c) {
     bool grouped = c->async && !c->boxes && other->async && !other->boxes;
     const Op *before = other == c || grouped ? issued_before(l, other) : NULL;
     if (before && before != read && op_comes_before(read, before))
-      return fail_after(k, l, other, read);
+      return fail_after(k, l, other, c, read);
   }
   return true;
 }
