@@ -19,6 +19,7 @@
 
 #include "analysis/memory_uses.h"
 #include "ir/attr.h"
+#include "ir/schedule/turn_ops.h"
 #include "lower_threads/lower.h"
 
 /* ---- regions ---- */
@@ -145,16 +146,9 @@ static bool lower_plain(Lower *l, const Op *op) {
   return true;
 }
 
-/* The first of `n` unused named barriers; 0: there are not enough. Number 0 is the workgroup's. */
+/* The first of `n` unused named barriers; 0: there are not enough. */
 int lower_free_barriers(const Lower *l, int64_t n) {
-  enum { NAMED_BARRIERS = 16 };
-  int first = 1;
-  if (!target_has(l->machine.target, FEATURE_NAMED_BARRIER)) return 0;
-  for (const Op *op = l->tiles->first; op; op = ir_next(op)) {
-    const Attr *bar = op_attr(op, ATTR_bar);
-    if (bar && bar->integer >= first) first = (int)bar->integer + 1;
-  }
-  return first + n <= NAMED_BARRIERS ? first : 0;
+  return target_has(l->machine.target, FEATURE_NAMED_BARRIER) ? turn_barriers_free(l->tiles, n) : 0;
 }
 
 /* A barrier for the machine's waves of each declared wave, one per declared wave. */
@@ -236,6 +230,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_scan] = lower_scan,
     [OP_convert] = lower_convert,
     [OP_barrier] = lower_barrier,
+    [OP_turn] = lower_turn,
     [OP_stamp] = lower_stamp,
     [OP_shared_barrier] = lower_own_barrier,
     [OP_workgroup_barrier] = lower_own_barrier,

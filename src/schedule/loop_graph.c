@@ -458,6 +458,13 @@ static void end_flights(Build *b, const Op *op) {
   b->loose.n = 0;
 }
 
+static void add_turn(Build *b, const Op *op) {
+  LoopTurn x = {.op = op};
+  add_each(b, op, LOOP_STARTS);
+  last_events(b, op, x.event);
+  vec_push(b->arena, &b->g->turns, x);
+}
+
 static void add_op(Build *b, const Op *op) {
   bool loose = b->loose.n > 0;
   if (!op_is_served(b->k, op)) end_flights(b, op);
@@ -466,6 +473,7 @@ static void add_op(Build *b, const Op *op) {
   else if (memory_is_ordered_by(op, b->scope)) add_barrier(b, op);
   else if (op->kind == OP_async_wait) add_group_wait(b, op, loose);
   else if (op->kind == OP_mbar_wait) add_phase_wait(b, op);
+  else if (op->kind == OP_turn) add_turn(b, op);
   else if (touches_memory(b, op)) add_touch(b, op);
   else if (b->counts && b->counts(b->user, op)) add_each(b, op, LOOP_STARTS);
 }

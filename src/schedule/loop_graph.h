@@ -69,6 +69,12 @@ typedef struct LoopArrival {
   int event[LOOP_WAVES];
 } LoopArrival;
 
+/* A group of waves takes its turn, or passes it on. */
+typedef struct LoopTurn {
+  const Op *op;
+  int event[LOOP_WAVES];
+} LoopTurn;
+
 typedef struct LoopGraph {
   const Op *loop;
   Vec(LoopEvent) events;
@@ -78,6 +84,7 @@ typedef struct LoopGraph {
   Vec(LoopFlight) copies; /* that end with a group or a barrier that the kernel waits for */
   Vec(LoopWait) waits;
   Vec(LoopArrival) arrivals;
+  Vec(LoopTurn) turns;
   int groups; /* of copies */
 } LoopGraph;
 

@@ -12,6 +12,7 @@
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "schedule/loop_entry.h"
+#include "schedule/loop_turns.h"
 
 typedef struct Prover {
   LoopProof *proof;
@@ -268,17 +269,29 @@ static const Op *find_unbalanced(const Distribution *d, const LoopGraph *g,
   return NULL;
 }
 
+/* Ops of the loop each of which waits for the one before, and the first for the last. */
+static void find_deadlock(Prover *p, const Kernel *k) {
+  const LoopGraph *g = &p->proof->graph;
+  int *cycle = ARENA_ARRAY(p->arena, int, g->events.n + 1);
+  int n = order_deadlock(p->table, cycle);
+  if (!n && g->turns.n) {
+    OrderList orders = loop_turn_orders(p->arena, k, g);
+    n = order_deadlock(order_table(p->arena, g->events.n, orders.at, orders.n), cycle);
+  }
+  for (int i = 0; i < n; i++) vec_push(p->arena, &p->proof->waiting, g->events.at[cycle[i]].op);
+}
+
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
-  LoopProof proof = {.graph = loop_graph(a, d, m, loop, NULL, NULL),
-                     .most = loop_most(d, loop)};
+  LoopProof proof = {.graph = loop_graph(a, d, m, loop, NULL, NULL), .most = loop_most(d, loop)};
   const LoopGraph *g = &proof.graph;
   Prover p = {&proof, order_table(a, g->events.n, g->enforced.at, g->enforced.n), m, a};
-  int *cycle = ARENA_ARRAY(a, int, g->events.n + 1), n = order_deadlock(p.table, cycle);
-  for (int i = 0; i < n; i++) vec_push(a, &proof.waiting, g->events.at[cycle[i]].op);
+  find_deadlock(&p, d->k);
+  int n = proof.waiting.n;
   for (int i = 0; !n && i < g->accesses.n; i++)
     for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
   proof.entry = loop_entry_graph(a, d->k, m, loop);
   proof.unbalanced = find_unbalanced(d, g, &proof.entry);
+  if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d->k, g);
   if (!n) check_entry(&p, d->k);
   return proof;
 }
@@ -331,7 +344,7 @@ void loop_proof_print(StrBuf *out, const Distribution *d, const MemoryUses *m) {
     if (!op->body || op->kind == OP_if) continue;
     Arena *a = arena_new();
     LoopProof proof = loop_prove(a, d, m, op);
-    if (proof.pairs || proof.waiting.n) print_loop(out, d->k, m, &proof);
+    if (proof.pairs || proof.waiting.n || proof.unbalanced) print_loop(out, d->k, m, &proof);
     arena_free(a);
   }
 }

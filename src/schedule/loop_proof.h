@@ -27,8 +27,8 @@ typedef struct LoopProof {
   int pairs;    /* that conflict */
   Vec(LoopPair) findings;
   Vec(const Op *) waiting; /* of a deadlock */
-  const Op
-      *unbalanced; /* an op of service waves: arrivals on its barrier are missing; NULL: none */
+  const Op *unbalanced; /* an op of service waves, or a turn: its barrier has too many arrivals, or
+                         * not enough; NULL: none */
 } LoopProof;
 
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop);

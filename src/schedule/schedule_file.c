@@ -261,12 +261,14 @@ static void print_times(StrBuf *out, const Loop *l) {
   print_limit(out, l, &t);
 }
 
-/* Priorities are those the user gave. */
-static void print_prios(StrBuf *out, const Loop *l) {
-  EACH_ROW(l->k, prio, asked) {
-    Constraint row = *asked;
-    if (strcmp(row.prio.loop, l->name) != 0 || !schedule_is_for(asked, l->target)) continue;
-    row.prio.target = l->target->name;
+/* Priorities and turns are those the user gave. */
+static void print_given(StrBuf *out, const Loop *l) {
+  for (int i = 0; i < l->k->constraints.n; i++) {
+    Constraint row = l->k->constraints.at[i];
+    if (row.kind != CONSTRAINT_prio && row.kind != CONSTRAINT_turns) continue;
+    if (strcmp(row.scheduled.loop, l->name) != 0 || !schedule_is_for(&row, l->target)) continue;
+    if (row.kind == CONSTRAINT_prio) row.prio.target = l->target->name;
+    else row.turns.target = l->target->name;
     print_row(out, l, row);
   }
 }
@@ -296,7 +298,7 @@ static void print_loop(StrBuf *out, Loop *l) {
   print_loop_row(out, l);
   print_rings(out, l);
   print_places(out, l);
-  print_prios(out, l);
+  print_given(out, l);
   print_roles(out, l);
   print_times(out, l);
 }

@@ -3,8 +3,8 @@
  *     fuzz_orders [--seed N] [--count N] [--seconds N]
  *
  * A case is a kernel with a loop over K, random rows of a schedule and a random machine
- * (order_kernels.h), compiled up to `sync`. Then waits and barriers are dropped, moved or made weaker,
- * in up to DRAWS different ways. The proof (loop_proof.h) judges each such program for any number of
+ * (order_kernels.h), compiled up to `turns`. Then waits, barriers and turns are dropped, moved or made
+ * weaker, in up to DRAWS different ways. The proof (loop_proof.h) judges each such program for any number of
  * iterations, and the simulator runs of it with 0 to TRIPS. What is proved must have no finding and
  * the evaluator's results; what is not proved must have a finding in some run. Of kernels with small
  * workgroups, all of the latter run and a share of the others; of large ones a smaller share of both.
@@ -22,6 +22,7 @@
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/schedule/schedule.h"
+#include "ir/schedule/turn_ops.h"
 #include "schedule/loop_proof.h"
 #include "unit/lane_kit.h"
 
@@ -63,6 +64,7 @@ static bool divides_roles(const Op *op) {
 static bool may_edit(const Op *op) {
   const Op *outer = op->parent->owner;
   if (divides_roles(op)) return false;
+  if (op->kind == OP_turn) return !op_is_turn(op, "close"); /* machines allow arrivals to be left */
   if (!(outer && outer->kind == OP_for) && !is_before_loop(op)) return false;
   return op->kind == OP_barrier || op->kind == OP_mbar_wait || op->kind == OP_async_wait ||
          op->kind == OP_mbar_arrive || op_has(op, ATTR_pending);
@@ -80,6 +82,7 @@ static Sites find_sites(Arena *a, const Kernel *k) {
 static OrderEdit any_edit(const Op *op, Random *r) {
   bool drop = below(r, 3) != 0;
   if (op_is_product(op)) return EDIT_product_weaker;
+  if (op->kind == OP_turn) return drop ? EDIT_turn_dropped : EDIT_turn_moved;
   if (op->kind == OP_barrier) return drop ? EDIT_barrier_dropped : EDIT_barrier_moved;
   if (op->kind == OP_mbar_wait) return drop ? EDIT_phase_wait_dropped : EDIT_phase_wait_moved;
   if (op->kind == OP_mbar_arrive) return drop ? EDIT_arrival_dropped : EDIT_arrival_moved;
@@ -89,7 +92,7 @@ static OrderEdit any_edit(const Op *op, Random *r) {
 
 static bool is_move(OrderEdit e) {
   return e == EDIT_barrier_moved || e == EDIT_phase_wait_moved || e == EDIT_group_wait_moved ||
-         e == EDIT_arrival_moved;
+         e == EDIT_arrival_moved || e == EDIT_turn_moved;
 }
 
 static bool defines(const Op *op, const Op *user) {
@@ -211,7 +214,7 @@ static bool is_right(const Case *c, Kernel *source, const SampleSizes *sizes, co
 
 /* One lane's program; NULL: it was refused. */
 static Kernel *lower(const Case *c, const Kernel *staged) {
-  PassOptions rest = {.target = machines[c->machine], .start_after = "sync"};
+  PassOptions rest = {.target = machines[c->machine], .start_after = "turns"};
   Kernel *k = kernel_clone(staged);
   ir_renumber(k);
   if (passes_run(k, &rest)) return k;
@@ -273,7 +276,7 @@ static bool complain(const OrderTrial *t, const char *what, Run run) {
   printf("seed %" PRIu64 ", %s on %s, K = %d%s:", c->seed, loop_kinds[c->p->kind],
          machines[c->machine], run.k, run.ragged ? ", ragged" : "");
   for (int i = 0; i < t->nedits; i++) printf(" %s,", order_edits[t->edits[i].how]);
-  printf(" %s\n%s\n--- after sync:\n%s---\n", what, c->text, sb_text(&text));
+  printf(" %s\n%s\n--- after turns:\n%s---\n", what, c->text, sb_text(&text));
   arena_free(a);
   return false;
 }
@@ -352,13 +355,15 @@ static bool draw_program(OrderTrial *t, Seen *seen) {
 
 static bool run_case(Case *c, Random *r, Counts *n, Seen *seen) {
   Lab l = lab_open(c->text), source = lab_open(c->text);
-  PassOptions o = {.target = machines[c->machine], .stop_after = "sync"};
+  PassOptions o = {.target = machines[c->machine], .stop_after = "turns"};
   bool compiled = l.k && schedule_check(l.k) && passes_run(l.k, &o), ok = true;
   n->kernels++, n->refused += !compiled;
   if (compiled) {
     const MachineSpec *m = kernel_machine(l.k);
     c->rows[ROW_roles] = m && m->service;
     n->served += c->rows[ROW_roles];
+    for (const Op *op = ir_first(l.k); op; op = ir_next(op))
+      c->rows[ROW_turns] |= op->kind == OP_turn;
     OrderTrial t = {.c = c, .source = source.k, .staged = l.k, .r = r, .n = n};
     t.sites = find_sites(l.cx->arena, l.k);
     ok = judge(&t);

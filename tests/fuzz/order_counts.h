@@ -15,13 +15,14 @@
 typedef enum OrderColumn { ORDER_COLUMNS(ORDER_COLUMN_ENUM) N_ORDER_COLUMNS } OrderColumn;
 static const char *const order_columns[] = {ORDER_COLUMNS(ORDER_COLUMN_NAME)};
 
-/* EDIT(name): what was done to a wait or barrier. `weaker`: more may be in flight. */
+/* EDIT(name): what was done to a wait, barrier or turn. `weaker`: more may be in flight. */
 #define ORDER_EDITS(X)                                                                             \
   X(unchanged)                                                                                     \
   X(barrier_dropped)                                                                               \
   X(barrier_moved)                                                                                 \
-  X(group_wait_dropped) X(group_wait_moved) X(group_wait_weaker) X(phase_wait_dropped)             \
-      X(phase_wait_moved) X(arrival_dropped) X(arrival_moved) X(product_weaker)
+  X(group_wait_dropped)                                                                            \
+  X(group_wait_moved) X(group_wait_weaker) X(phase_wait_dropped) X(phase_wait_moved)               \
+      X(arrival_dropped) X(arrival_moved) X(product_weaker) X(turn_dropped) X(turn_moved)
 
 #define ORDER_EDIT_ENUM(name) EDIT_##name,
 #define ORDER_EDIT_NAME(name) #name,

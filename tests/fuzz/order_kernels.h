@@ -148,7 +148,7 @@ static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "g
 
 /* ROW(name): what rows of a kernel ask for. */
 #define LOOP_ROWS(X)                                                                               \
-  X(none) X(depth) X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles)
+  X(none) X(depth) X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns)
 
 #define LOOP_ROW_ENUM(name) ROW_##name,
 #define LOOP_ROW_NAME(name) #name,
@@ -220,6 +220,11 @@ static inline void draw_roles(StrBuf *out, Random *r, const Case *c) {
     sb_printf(out, "  in K math %s.copy\n", any(r, c->p->reads, WV_LEN(c->p->reads)));
 }
 
+/* Of small workgroups, those with matmuls of four waves are refused. */
+static inline void draw_turns(StrBuf *out, Random *r, const Case *c) {
+  sb_printf(out, "  turns K %d %s\n", below(r, 4) ? 2 : 4, any(r, c->p->ops, WV_LEN(c->p->ops)));
+}
+
 static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
   bool engine = strcmp(machines[c->machine], "sm_90a") == 0;
   size_t rows = below(r, 3);
@@ -228,6 +233,7 @@ static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
   if (loop) draw_schedule(out, r, c);
   while (rows--) c->rows[draw_row(out, r, c->p)] = true;
   if (!below(r, engine ? 2 : 16)) draw_roles(out, r, c);
+  if (!below(r, c->large ? 4 : 16)) draw_turns(out, r, c);
 }
 
 /* ---- sizes ---- */

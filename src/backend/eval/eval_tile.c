@@ -86,6 +86,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_mbar_inval] = {.run = run_nothing},
     [OP_mbar_wait] = {.run = run_nothing},
     [OP_mbar_arrive] = {.run = run_nothing},
+    [OP_turn] = {.run = run_nothing},
     [OP_wave_registers] = {.run = run_nothing},
     [OP_debug_log] = {.run = run_debug_log},
 

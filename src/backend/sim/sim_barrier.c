@@ -75,6 +75,20 @@ Step step_workgroup_barrier(Wave *w, SimOp *s) {
   return meet(w, s, &w->group->workgroup, w->sim->threads, true);
 }
 
+/* ---- named barriers ---- */
+
+/* A wave that arrives again counts for one that is still missing: those that wait would continue
+ * without that one. */
+static void note_arrival(Wave *w, const SimOp *s, Rendezvous *r, int bar) {
+  uint64_t bit = UINT64_C(1) << w->index % 64;
+  if (!r->arrived) r->came = 0;
+  if (r->came & bit)
+    sim_report(w, s, DIAG_E0805, NULL,
+               "wave %d arrives again at named barrier %d, at which %d of %d threads have arrived",
+               w->index, bar, r->arrived, r->wanted);
+  r->came |= bit;
+}
+
 static Step meet_named(Wave *w, SimOp *s) {
   int64_t bar = op_attr(s->op, ATTR_bar)->integer, member = 0, count = 0;
   if (!wave_uniform(w, s, s->expr, &count)) return STEP_NEXT;
@@ -88,7 +102,9 @@ static Step meet_named(Wave *w, SimOp *s) {
         (long long)bar, (long long)count, SIM_NAMED - 1);
     return STEP_NEXT;
   }
-  return meet(w, s, &w->group->named[bar], (int)count, !op_has(s->op, ATTR_arrive));
+  Rendezvous *r = &w->group->named[bar];
+  note_arrival(w, s, r, (int)bar);
+  return meet(w, s, r, (int)count, !op_has(s->op, ATTR_arrive));
 }
 
 Step step_barrier(Wave *w, SimOp *s) {

@@ -221,6 +221,7 @@ typedef struct Rendezvous {
   Clock *gathering;
   Wave **parked;
   int nparked;
+  uint64_t came; /* waves, at a named barrier */
   const Op *op;
 } Rendezvous;
 

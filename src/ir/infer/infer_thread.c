@@ -6,6 +6,7 @@
 
 #include "ir/dtype.h"
 #include "ir/infer/infer.h"
+#include "ir/schedule/turn_ops.h"
 #include "target/im2col.h"
 #include "target/matrices.h"
 
@@ -282,6 +283,20 @@ bool rule_barrier(Infer *in) {
       return INFER_FAIL(in, E0318, "`%s` is allowed on named barriers only",
                         attr_info[its[i]].name);
   return true;
+}
+
+/* Each group has a barrier of its own, and number 0 is the workgroup's. */
+bool rule_turn(Infer *in) {
+  int64_t n;
+  if (!need_word(in, "open take pass close") || !need_attr(in, ATTR_bar) ||
+      !need_attr(in, ATTR_count))
+    return false;
+  int64_t bar = op_attr(in->op, ATTR_bar)->integer;
+  bool fits = sym_is_int(op_attr(in->op, ATTR_count)->sym, &n) && n >= TURN_LEAST &&
+              n <= TURN_MOST && bar >= 1 && bar <= NAMED_BARRIERS - n;
+  return fits ||
+         INFER_FAIL(in, E0318, "the groups of `turn` are %d to %d, and their barriers 1 to %d",
+                    TURN_LEAST, TURN_MOST, NAMED_BARRIERS - 1);
 }
 
 /* Registers are reallocated in multiples of eight, up to what a thread can have. */

@@ -82,7 +82,9 @@ bool copy_is_awaited(const Op *op) {
   return copy_goes_by(op, "async") || copy_goes_by(op, "direct");
 }
 
-bool op_is_private(const Op *op) { return !op->body && (op_is_pure(op) || op->kind == OP_read); }
+bool op_is_private(const Op *op) {
+  return !op->body && (op_is_pure(op) || op->kind == OP_read || op->kind == OP_turn);
+}
 
 bool copy_ends_before(const Op *op) {
   unsigned flags = op_info[op->kind].flags;

@@ -66,7 +66,7 @@ Value *copy_barriers(const Op *op);
  * in a kernel whose `machine` row has service waves. */
 bool op_is_served(const Kernel *k, const Op *op);
 
-/* It affects no other thread. */
+/* It affects no other thread, except that these may have to wait for their turn. */
 bool op_is_private(const Op *op);
 /* Copies that the kernel does not wait for itself must be complete before it: other threads may read
  * shared memory after it, or what follows it is unknown. */

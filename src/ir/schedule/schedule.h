@@ -6,6 +6,7 @@
  *     prio K 1 mma
  *     roles K load 4 x 40, math 8 x 232
  *     in K load read_a.copy
+ *     turns K 2 mma
  *
  * A loop is called by its tags or, if it has none, by its axis. An op is called by its tags, by its
  * value, by the memory that it accesses, or by its kind: by the first of these that any op of the
@@ -13,7 +14,7 @@
  * class: `read_a.copy` and `read_a.fetch` are what became of `read_a`. Names never depend on
  * positions, so that rows outlive changes of other ops.
  *
- * The passes `stages` and `prio` obey the rows; schedule_check reports what no machine could obey. */
+ * The passes `stages`, `turns` and `prio` obey the rows; schedule_check reports what no machine could obey. */
 #ifndef WV_IR_SCHEDULE_H
 #define WV_IR_SCHEDULE_H
 
@@ -44,7 +45,7 @@ extern const char *const op_class_name[OP_CLASS_COUNT];
 static inline bool schedule_is_row(const Constraint *c) {
   return c->kind == CONSTRAINT_schedule || c->kind == CONSTRAINT_ring ||
          c->kind == CONSTRAINT_place || c->kind == CONSTRAINT_prio || c->kind == CONSTRAINT_roles ||
-         c->kind == CONSTRAINT_member;
+         c->kind == CONSTRAINT_member || c->kind == CONSTRAINT_turns;
 }
 const char *schedule_target(const Constraint *row); /* after `on`; NULL: all machines */
 bool schedule_is_for(const Constraint *row, const TargetInfo *t);

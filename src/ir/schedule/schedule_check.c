@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "ir/schedule/turn_ops.h"
 #include "ir/schedule/schedule.h"
 
 typedef struct Check {
@@ -131,7 +132,17 @@ static bool check_member(Check *c, const Constraint *row) {
   return diag_hint(c->diags, d, "add a row `roles %s ...`", row->member.loop);
 }
 
+static bool check_turns(Check *c, const Constraint *row) {
+  int n = row->turns.groups;
+  if (n >= TURN_LEAST && n <= TURN_MOST) return true;
+  Diag *d = diag_add(c->diags, DIAG_E0212, row->at, "%d to %d groups of waves take turns, not %d",
+                     TURN_LEAST, TURN_MOST, n);
+  return diag_hint(c->diags, d, "write `turns %s %d %s`, or remove the row", row->turns.loop,
+                   TURN_LEAST, row->turns.ops.n ? row->turns.ops.at[0] : "mma");
+}
+
 static bool check_numbers(Check *c, const Constraint *row) {
+  if (row->kind == CONSTRAINT_turns) return check_turns(c, row);
   if (row->kind == CONSTRAINT_roles) return check_roles(c, row);
   if (row->kind == CONSTRAINT_member) return check_member(c, row);
   if (row->kind == CONSTRAINT_schedule)
@@ -203,7 +214,8 @@ static const char *shared_op(Check *c, const Constraint *a, const Constraint *b)
     for (int i = 0; i < x->n; i++)
       for (int j = 0; j < y->n; j++) {
         if (strcmp(x->at[i], y->at[j]) == 0) return x->at[i];
-        if (a->kind != CONSTRAINT_ring && a->kind != CONSTRAINT_member)
+        if (a->kind != CONSTRAINT_ring && a->kind != CONSTRAINT_member &&
+            a->kind != CONSTRAINT_turns)
           continue; /* `x.load` and `x.store` are two places */
         OpList one = schedule_find(c->arena, c->k, loop, x->at[i]);
         OpList two = schedule_find(c->arena, c->k, loop, y->at[j]);
@@ -232,6 +244,7 @@ static bool check_pair(Check *c, const Constraint *a, const Constraint *b) {
   const char *what = a->kind == CONSTRAINT_ring     ? "the ring"
                      : a->kind == CONSTRAINT_prio   ? "the priority"
                      : a->kind == CONSTRAINT_member ? "the role"
+                     : a->kind == CONSTRAINT_turns  ? "the turn"
                                                     : "the place";
   return fail_twice(c, a, b, what, op);
 }

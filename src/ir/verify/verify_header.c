@@ -289,6 +289,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_prio:
   case CONSTRAINT_roles:
   case CONSTRAINT_member:
+  case CONSTRAINT_turns:
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:

@@ -111,6 +111,7 @@ ROWS = {
     "schedule: place": lambda c, t: "\n  at K" in t,
     "schedule: modulo": lambda c, t: "kind modulo" in t,
     "schedule: roles": lambda c, t: c.target == "sm_90a" and "\n  roles K" in t,
+    "schedule: turns": lambda c, t: "\n  turns K" in t,
     "schedule: early op": lambda c, t: any(kind in ("early", "fetch") for kind, _, _ in c.pins) and "\n  at K" in t,
     "option: fast math": lambda c, t: c.fast_math,
     "size 0": lambda c, t: any(c.has(d) and c.size[d] == 0 for d in "MNKT"),

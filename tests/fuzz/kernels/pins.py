@@ -4,7 +4,7 @@ before the ops are known."""
 import re
 
 KINDS = ("depth", "kind", "ring", "ring", "copy", "moved", "moved", "fetch", "early", "early", "early")
-KINDS += ("roles", "roles", "roles")
+KINDS += ("roles", "roles", "roles", "turns", "turns")
 
 
 def draw_pins(r):
@@ -30,6 +30,13 @@ def roles(case, n):
     waves = case.waves_m * case.waves_n * case.waves_k * case.threads // 32
     registers = (" x 40", " x 232") if n == 5 else ("", "")
     return f"roles K load {(1, 4)[n % 2]}{registers[0]}, math {max(waves, 1)}{registers[1]}"
+
+
+def turns(n, body):
+    """Two or three groups take turns, at products if there are any."""
+    products = re.findall(r"^    %(\w+) = mma ", loops(body), re.M)
+    names = products or values(body)[n % 2 :][:1]
+    return f"turns K {2 + n // 5} {' '.join(names)}" if names else None
 
 
 # How the loop is unrolled and ends.
@@ -69,8 +76,10 @@ def pin_rows(case, body):
         about = "schedule" if kind in ("depth", "kind") else ("ring" if kind == "ring" else "at", name)
         if kind == "roles":
             rows.setdefault("roles", roles(case, n))
+        elif kind == "turns":
+            rows.setdefault("turns", turns(n, body))
         else:
             rows.setdefault(about, row(kind, n, name, depth_of(case), which))
     if rows and depth_of(case) == 4:
         rows.setdefault("schedule", "schedule K depth 4")
-    return list(rows.values())
+    return [text for text in rows.values() if text]

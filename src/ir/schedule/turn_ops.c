@@ -1,0 +1,24 @@
+/* turn_ops.c: see turn_ops.h. */
+#include "ir/schedule/turn_ops.h"
+
+#include <string.h>
+
+bool op_is_turn(const Op *op, const char *mode) {
+  return op->kind == OP_turn && strcmp(op_attr(op, ATTR_mode)->text, mode) == 0;
+}
+
+int turn_groups(const Op *turn) {
+  int64_t n = 0;
+  sym_is_int(op_attr(turn, ATTR_count)->sym, &n);
+  return (int)n;
+}
+
+int turn_barriers_free(const Region *r, int64_t n) {
+  int first = 1;
+  for (const Op *op = r->first; op; op = ir_next(op)) {
+    const Attr *bar = op_attr(op, ATTR_bar);
+    int64_t past = bar ? bar->integer + (op->kind == OP_turn ? turn_groups(op) : 1) : 0;
+    if (past > first) first = past < NAMED_BARRIERS ? (int)past : NAMED_BARRIERS;
+  }
+  return first + n <= NAMED_BARRIERS ? first : 0;
+}

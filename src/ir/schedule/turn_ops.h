@@ -1,0 +1,22 @@
+/* turn_ops.h: groups of waves that take turns (transform/stages/turns.c), and the numbers of named
+ * barriers. */
+#ifndef WV_IR_TURN_OPS_H
+#define WV_IR_TURN_OPS_H
+
+#include "ir/ir.h"
+
+enum {
+  NAMED_BARRIERS = 16, /* of a workgroup; number 0 is that of all its waves */
+  TURN_LEAST = 2,      /* groups */
+  TURN_MOST = 8
+};
+
+/* "open", "take", "pass" or "close". */
+bool op_is_turn(const Op *op, const char *mode);
+int turn_groups(const Op *turn);
+
+/* The first of `n` named barriers that no op of a region, or of those inside, uses; 0: there are not
+ * enough. */
+int turn_barriers_free(const Region *r, int64_t n);
+
+#endif

@@ -1,0 +1,47 @@
+/* lower_turns.c: groups of waves that take turns, each with a named barrier of its own.
+ *
+ *     turn open {bar = 1, count = 2}         if (last group) { barrier named {bar = 1, arrive} }
+ *     for K ... {                            for K ... {
+ *       turn take {bar = 1, count = 2}         barrier named {bar = 1, member = group}
+ *       %n = mma ...                    =>     wgmma ...
+ *       turn pass {bar = 1, count = 2}         barrier named {bar = 1, member = next group, arrive}
+ *     }                                      }
+ *     turn close {bar = 1, count = 2}        if (first group) { barrier named {bar = 1} }
+ *
+ * A barrier counts the threads of two groups: the one that waits for its turn, and the one before it,
+ * which arrives without waiting. */
+#include "ir/schedule/turn_ops.h"
+#include "lower_threads/lower.h"
+
+static void meet(Lower *l, const Op *op, const Sym *member, bool arrive) {
+  int64_t known = 0;
+  bool one = sym_is_int(member, &known);
+  int threads = 2 * l->machine.lanes * l->machine.waves / turn_groups(op);
+  Attr attrs[5] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "named")},
+                   {.key = ATTR_bar, .integer = op_attr(op, ATTR_bar)->integer + known},
+                   {.key = ATTR_count, .sym = sym_int(l->sym, threads)}};
+  int n = 3;
+  if (!one) attrs[n++] = (Attr){.key = ATTR_member, .sym = emit_cheaper(l, member)};
+  if (arrive) attrs[n++] = (Attr){.key = ATTR_arrive};
+  emit_op(l, OP_barrier, NULL, 0, attrs, n, NULL);
+}
+
+bool lower_turn(Lower *l, const Op *op) {
+  SymCtx *sym = l->sym;
+  int groups = turn_groups(op);
+  if (!target_has(l->machine.target, FEATURE_NAMED_BARRIER) || l->machine.waves % groups)
+    return emit_refuse(l, op, "turns of groups of waves");
+  const Sym *none = sym_int(sym, 0), *one = sym_int(sym, 1), *last = sym_int(sym, groups - 1);
+  const Sym *group = sym_floordiv(sym, l->wave, sym_int(sym, l->machine.waves / groups));
+  if (op_is_turn(op, "take")) {
+    meet(l, op, group, false);
+  } else if (op_is_turn(op, "pass")) {
+    meet(l, op, sym_mod(sym, sym_add(sym, group, one), sym_int(sym, groups)), true);
+  } else {
+    bool opens = op_is_turn(op, "open");
+    emit_open_if(l, opens ? sym_le(sym, last, group) : sym_le(sym, group, none));
+    meet(l, op, none, opens);
+    emit_close_if(l);
+  }
+  return true;
+}

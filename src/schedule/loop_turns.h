@@ -1,0 +1,20 @@
+/* loop_turns.h: turns that groups of waves take in a loop (transform/stages/turns.c).
+ *
+ * In a graph of such a loop, the first of the two waves that compute stands for the first group, and
+ * the second for the last group; those between only pass on what they get. Turns order waves of
+ * different groups and not those of one, so they do not count where accesses are ordered, only where
+ * something waits for itself. */
+#ifndef WV_SCHEDULE_LOOP_TURNS_H
+#define WV_SCHEDULE_LOOP_TURNS_H
+
+#include "schedule/loop_graph.h"
+
+/* A turn of the loop that is not taken and then passed once, or that is not opened before the
+ * outermost loop and closed after it; NULL: there is none. */
+const Op *loop_turn_unbalanced(const Kernel *k, const LoopGraph *g);
+
+/* What the loop enforces, turns included. */
+typedef Vec(Order) OrderList;
+OrderList loop_turn_orders(Arena *a, const Kernel *k, const LoopGraph *g);
+
+#endif

@@ -1,0 +1,194 @@
+/* turns: groups of waves take turns at ops that rows of a schedule name.
+ *
+ *                                       turn open {bar = 1, count = 2}
+ *     turns K 2 mma                     for K ... {
+ *                                         turn take {bar = 1, count = 2}
+ *     for K ... {                =>       %n = mma %x, %y, %acc {tag = ["mma"]}
+ *       %n = mma %x, %y, %acc             turn pass {bar = 1, count = 2}
+ *     }                                 }
+ *                                       turn close {bar = 1, count = 2}
+ *
+ * One group's products then overlap what another group does between its own: the products of one
+ * turn are in flight when the next group takes its turn. Neighbours share a turn; a loop may have
+ * several turns, which all groups take in the same order. The first turn is opened, and the last one
+ * closed, outside the outermost loop, so that turns go on from one run of an inner loop to the next:
+ * a group that opened them anew could arrive twice before the other has waited once.
+ *
+ * Runs after `sync`, so that no barrier comes between, and has the loops proved again: that nothing
+ * waits for itself, and that as many waves arrive as are waited for. Machines without named barriers
+ * ignore the rows with a remark. */
+#include <string.h>
+
+#include "analysis/memory_uses.h"
+#include "analysis/uniform.h"
+#include "ir/ops/access.h"
+#include "ir/region_facts.h"
+#include "ir/schedule/schedule.h"
+#include "ir/schedule/turn_ops.h"
+#include "schedule/loop_proof.h"
+#include "transform/pass.h"
+
+typedef struct Turns {
+  Kernel *k;
+  PassCtx *cx;
+  const Constraint *row;
+  bool *named; /* by op id, in the body of a loop */
+  bool any;
+} Turns;
+
+/* ---- what is refused ---- */
+
+static void remark(Turns *t, const char *why) {
+  Diags *diags = &t->k->cx->diags;
+  for (const Diag *d = diags->first; d; d = d->next)
+    if (d->code == DIAG_R0615 && memcmp(&d->at, &t->row->at, sizeof d->at) == 0) return;
+  diag_add(diags, DIAG_R0615, t->row->at, "waves take no turns in the loop `%s`: %s",
+           t->row->turns.loop, why);
+}
+
+static bool fail_at(Turns *t, const char *why, const Op *op) {
+  Diag *d = diag_add(&t->k->cx->diags, DIAG_E0620, t->row->at,
+                     "waves cannot take turns in the loop `%s`: %s", t->row->turns.loop, why);
+  diag_note(&t->k->cx->diags, d, op->at, "this");
+  return false;
+}
+
+/* Waves that execute an op together: several for products whose operands are in shared memory. */
+static int waves_of(const Turns *t, const Op *op) {
+  const Attr *mma = op_is_product(op) ? op_attr(op, ATTR_mma) : NULL;
+  const MmaInfo *info = mma && mma->mma->name ? mma_named(t->cx->scratch, mma->mma->name) : NULL;
+  int lanes = t->cx->machine->lanes;
+  return info && info->lanes > lanes ? info->lanes / lanes : 1;
+}
+
+static bool check_groups(Turns *t, int together) {
+  int waves = t->cx->machine->waves, groups = t->row->turns.groups;
+  if (waves % (groups * together) == 0) return true;
+  Diag *d = diag_add(&t->k->cx->diags, DIAG_E0620, t->row->at,
+                     "%d groups of waves cannot take turns in the loop `%s`: the workgroup has %d "
+                     "wave%s",
+                     groups, t->row->turns.loop, waves, waves == 1 ? "" : "s");
+  if (together > 1)
+    diag_hint(&t->k->cx->diags, d,
+              "%d waves multiply together: give the workgroup a multiple of %d", together,
+              groups * together);
+  else
+    diag_hint(&t->k->cx->diags, d, "`wave` rows that divide the tile further give it more waves");
+  return false;
+}
+
+static bool check_op(Turns *t, const Op *op) {
+  if (op_is_served(t->k, op)) return fail_at(t, "service waves execute the op", op);
+  for (const Op *in = op->body ? op->body->first : NULL; in && op_is_inside(in, op);
+       in = ir_next(in))
+    if (memory_is_ordered_by(in, "workgroup") || op_is_loop(in))
+      return fail_at(t, "the op is inside a region with a barrier or a loop", in);
+  return true;
+}
+
+/* ---- which ops ---- */
+
+/* It takes no time worth a turn of its own: a constant, a tile that stays in shared memory, a wait
+ * for a tile. */
+static bool takes_no_time(const Op *op) {
+  bool left = op->kind == OP_read && !op->results[0].layout;
+  return left || op->kind == OP_fill || op->kind == OP_mbar_wait;
+}
+
+/* The ops of the loop's body that are, or contain, what the row names, and the waves that execute one
+ * of them together; 0: after reporting, or there are none. */
+static int mark(Turns *t, const Op *loop) {
+  int together = 0;
+  for (int i = 0; i < t->row->turns.ops.n; i++) {
+    OpList found = schedule_find(t->cx->scratch, t->k, loop, t->row->turns.ops.at[i]);
+    for (int j = 0; j < found.n; j++) {
+      const Op *op = op_ancestor_in(found.at[j], loop->body);
+      int waves = waves_of(t, found.at[j]);
+      if (takes_no_time(op)) continue;
+      if (!check_op(t, op)) return 0;
+      t->named[op->id] = true;
+      if (waves > together) together = waves;
+    }
+  }
+  if (!together) remark(t, "the loop has no such op on this machine");
+  return together;
+}
+
+static Op *end_of_turn(const Turns *t, Op *op) {
+  Op *last = op;
+  for (Op *next = op->next; next && (t->named[next->id] || takes_no_time(next)); next = next->next)
+    if (t->named[next->id] && !op_is_served(t->k, next)) last = next;
+  return last;
+}
+
+/* ---- rewriting ---- */
+
+static Op *new_turn(Turns *t, const Op *like, const char *mode, int bar) {
+  Kernel *k = t->k;
+  Op *op = ir_op_new(k, OP_turn, like->at, NULL, 0);
+  op_set_attr(k, op, (Attr){.key = ATTR_mode, .text = intern(&k->cx->names, mode)});
+  op_set_attr(k, op, (Attr){.key = ATTR_bar, .integer = bar});
+  op_set_attr(k, op, (Attr){.key = ATTR_count, .sym = sym_int(k->cx->sym, t->row->turns.groups)});
+  return op;
+}
+
+static void insert_after(Op *op, Op *made) {
+  if (op->next) ir_insert_before(op->next, made);
+  else ir_append(op->parent, made);
+}
+
+static Op *outermost_loop(Op *loop) {
+  Op *outermost = loop;
+  for (Op *op = loop; op; op = op->parent->owner)
+    if (op_is_loop(op)) outermost = op;
+  return outermost;
+}
+
+static void insert_turns(Turns *t, Op *loop, int bar) {
+  Op *outer = outermost_loop(loop), *last;
+  ir_insert_before(outer, new_turn(t, loop, "open", bar));
+  insert_after(outer, new_turn(t, loop, "close", bar));
+  for (Op *op = loop->body->first; op; op = last->next) {
+    last = op;
+    if (op->kind == OP_turn || !t->named[op->id]) continue;
+    last = end_of_turn(t, op);
+    ir_insert_before(op, new_turn(t, op, "take", bar));
+    insert_after(last, new_turn(t, last, "pass", bar));
+    last = last->next;
+  }
+}
+
+static bool take_turns(Turns *t, Op *loop) {
+  int errors = t->k->cx->diags.errors;
+  t->named = ARENA_ARRAY(t->cx->scratch, bool, t->k->nops + 1);
+  int together = mark(t, loop);
+  if (!together) return t->k->cx->diags.errors == errors;
+  if (uniform_around(t->cx->facts.uniform, loop).level > UNIFORM_WORKGROUP)
+    return fail_at(t, "not all waves run it equally often", loop);
+  if (!check_groups(t, together)) return false;
+  int bar = turn_barriers_free(t->k->body, t->row->turns.groups);
+  if (!bar) return fail_at(t, "there are not enough named barriers", loop);
+  insert_turns(t, loop, bar);
+  return t->any = true;
+}
+
+static const char *why_not(const PassCtx *cx) {
+  if (!cx->machine) return "no machine was chosen";
+  return target_has(cx->target, FEATURE_NAMED_BARRIER)
+             ? NULL
+             : "the machine has no barriers for some of its waves";
+}
+
+bool pass_turns(Kernel *k, PassCtx *cx) {
+  Turns t = {.k = k, .cx = cx};
+  EACH_ROW(k, turns, row) {
+    const char *why = why_not(cx);
+    if (!cx->target || !schedule_is_for(row, cx->target)) continue;
+    t.row = row;
+    if (why) remark(&t, why);
+    for (Op *loop = NULL; !why && (loop = schedule_next_loop(k, loop, row->turns.loop));)
+      if (!take_turns(&t, loop)) return false;
+  }
+  cx->idle = !t.any;
+  return !t.any || loop_proof_check(cx->facts.distribute, cx->facts.memory_uses, cx->target);
+}
