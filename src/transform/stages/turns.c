@@ -77,6 +77,16 @@ static bool check_groups(Turns *t, int together) {
   return false;
 }
 
+/* Copies of a loop, such as the one for whole tiles, have barriers of their own. */
+static bool fail_barriers(Turns *t) {
+  Diag *d = diag_add(&t->k->cx->diags, DIAG_E0620, t->row->at,
+                     "waves cannot take turns in the loop `%s`: a workgroup has %d named barriers, "
+                     "and each copy of the loop needs %d",
+                     t->row->turns.loop, NAMED_BARRIERS - 1, t->row->turns.groups);
+  diag_hint(&t->k->cx->diags, d, "give the row fewer groups");
+  return false;
+}
+
 static bool check_op(Turns *t, const Op *op) {
   if (op_is_served(t->k, op)) return fail_at(t, "service waves execute the op", op);
   for (const Op *in = op->body ? op->body->first : NULL; in && op_is_inside(in, op);
@@ -167,7 +177,7 @@ static bool take_turns(Turns *t, Op *loop) {
     return fail_at(t, "not all waves run it equally often", loop);
   if (!check_groups(t, together)) return false;
   int bar = turn_barriers_free(t->k->body, t->row->turns.groups);
-  if (!bar) return fail_at(t, "there are not enough named barriers", loop);
+  if (!bar) return fail_barriers(t);
   insert_turns(t, loop, bar);
   return t->any = true;
 }
