@@ -10,10 +10,12 @@ import re
 import numpy as np
 import pytest
 
+import role_forms
 import turn_kernels as kernels
 from role_kernels import bound
 from test_roles import ORDERED, ORDERS, arguments, parsed, without
 from turn_kernels import without_turns
+from wave_lang import WaveCompileOptions, wave_compile
 
 TRIPS = (0, 1, 2, 3, 4, 5)
 
@@ -165,3 +167,20 @@ def test_barrier_inside_a_turn_waits_for_itself():
     line = re.search(r"^ +turn pass .*\n", text, re.M)[0]
     fault = text.replace(line, "    barrier workgroup\n" + line)
     assert "waits for itself" in parsed(fault).proof().text
+
+
+@pytest.mark.parametrize("make, arguments_of", role_forms.FORMS)
+def test_files_of_users(make, arguments_of, tmp_path):
+    """Rows in a file, and in the file that the compiler then writes."""
+    path, again = tmp_path / "turns.schedule", tmp_path / "again.schedule"
+    path.write_text("turns K 2 mma\nroles K load 4, math 8\n")
+    args, sizes, want = arguments_of(np.random.default_rng(3), 130, 66, 200)
+    for file in (path, again):
+        options = WaveCompileOptions(subs=sizes, target="sim:sm_90a", override_schedule=str(file))
+        if file is path:
+            options.dump_schedule = str(again)
+        compiled = wave_compile(options, make())
+        got = [array.copy() for array in args]
+        compiled(*got)
+        np.testing.assert_array_equal(got[-1], want)
+    assert "turns K 2 mma on sm_90a" in again.read_text()
