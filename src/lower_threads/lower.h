@@ -43,7 +43,7 @@ int lower_free_barriers(const Lower *l, int64_t n);
 bool lower_roles(Lower *l, const Region *from); /* a kernel with service waves */
 const Sym *lower_computing(const Lower *l);     /* the threads of the other waves */
 LowerFn lower_turn;
-LowerFn lower_meet;                             /* a barrier of the other waves */
+LowerFn lower_meet; /* a barrier of the other waves */
 
 /* Waits for the asynchronous copies issued so far: before ops that order threads, and where regions
  * meet. */

@@ -78,9 +78,9 @@ Step step_workgroup_barrier(Wave *w, SimOp *s) {
 /* ---- named barriers ---- */
 
 /* A wave that arrives again counts for one that is still missing: those that wait would continue
- * without that one. */
+ * without that one. No machine has workgroups of more waves than there are bits. */
 static void note_arrival(Wave *w, const SimOp *s, Rendezvous *r, int bar) {
-  uint64_t bit = UINT64_C(1) << w->index % 64;
+  uint64_t bit = w->index < 64 ? UINT64_C(1) << w->index : 0;
   if (!r->arrived) r->came = 0;
   if (r->came & bit)
     sim_report(w, s, DIAG_E0805, NULL,

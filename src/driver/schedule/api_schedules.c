@@ -104,7 +104,7 @@ static bool lower(Listing *l, Kernel *k, const TargetChoice *t) {
 }
 
 /* On a machine without lanes loops have no schedule: there is nothing to list. */
-static int list(Listing *l, Kernel *k, const char *target, char **texts) {
+static int list(Listing *l, Kernel *k, const char *target, int most, char **texts) {
   TargetChoice t = target_resolve(&k->cx->diags, target);
   if (!t.machine) return -1;
   if (target_has(t.machine, FEATURE_REGISTER_TILES)) return 0;
@@ -112,7 +112,7 @@ static int list(Listing *l, Kernel *k, const char *target, char **texts) {
   ir_renumber(k);
   int n = -1;
   if (lower(l, k, &t) && solve_all(l))
-    for (n = 0; n < l->all.n && n < l->most; n++) texts[n] = text_of(l, n);
+    for (n = 0; n < l->all.n && n < most; n++) texts[n] = text_of(l, n);
   for (int i = 0; i < l->all.n; i++) trial_free(l->all.at[i].trial);
   kernel_free(l->k);
   return n;
@@ -129,7 +129,7 @@ int wv_schedules(wv_kernel *k, const char *target, int most, char **texts) {
   Arena *a = arena_new();
   api_attempt(k->cx, k->k, arena_printf(a, "--schedules=%d --target=%s", most, target));
   Listing l = {.arena = a, .most = most < 1 ? 1 : most};
-  int n = list(&l, k->k, target, texts);
+  int n = list(&l, k->k, target, most, texts);
   arena_free(a);
-  return n > most ? most : n;
+  return n;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "ir/schedule/turn_ops.h"
 #include "ir/schedule/schedule.h"
+#include "ir/schedule/turn_ops.h"
 
 typedef struct Check {
   Kernel *k;

@@ -76,16 +76,18 @@ static Stage stage_of(const Overview *o, int ahead, int64_t after) {
     Stage any = {after, INT64_MAX / 2, 0, NULL};
     if (joins(o, b, ahead, &any) && b->start < s.from) s.from = s.to = b->start;
   }
-  for (int64_t before = s.to - 1; s.from <= s.to && before < s.to;) {
-    before = s.to;
+  if (s.from > s.to) return s;
+  for (bool grows = true; grows;) {
+    int64_t before = s.to;
     for (int i = 0; i < o->l->boxes.n; i++) {
       const ViewBox *b = &o->l->boxes.at[i];
       if (!joins(o, b, ahead, &s)) continue;
       if (b->start + b->cycles > s.to) s.to = b->start + b->cycles;
       if (b->ends > s.ends) s.ends = b->ends;
     }
+    grows = s.to > before;
   }
-  if (s.from <= s.to) s.names = names_of(o, ahead, &s);
+  s.names = names_of(o, ahead, &s);
   return s;
 }
 
