@@ -1,108 +1,119 @@
 /* paths.c: see paths.h. The matrix of all pairs is kept complete, so an edge that closes a cycle is
- * found by one look, and adding one costs O(events^2). Entries that change are logged for undo. */
+ * found by one look, and adding one costs O(events^2). Rows that change are saved for undo.
+ *
+ * Of several longest paths, one with the least distance counts, because it needs the longest interval
+ * when it becomes part of a cycle. So a path is one number, its length in units of ONE minus its
+ * distance: comparing two compares both, and adding two joins them. */
 #include "schedule/interval/paths.h"
+
+#include <string.h>
 
 #include "base/vec.h"
 
-/* The longest path from one event to another; of several, one with the least distance, because it
- * needs the longest interval when it becomes part of a cycle. */
-typedef struct Path {
-  int64_t length; /* delay - distance * interval; PATHS_NONE */
-  int distance;
-} Path;
+#define ONE ((int64_t)1 << 20)      /* distances are smaller than half of it */
+#define NONE (-((int64_t)1 << 61))  /* no path, */
+#define LEAST (-((int64_t)1 << 60)) /* nor is what is less than this: paths were added to NONE */
 
-typedef struct Change {
-  int index;
-  Path was;
-} Change;
+typedef struct SavedRow {
+  int row;
+  int64_t *was;
+} SavedRow;
 
 struct Paths {
   Arena *arena;
-  int n;
+  int n, stride;
   int64_t interval;
-  Path *at; /* at[from * n + to] */
-  Vec(Change) changes;
+  int64_t *at;         /* at[from * stride + to] */
+  Vec(SavedRow) saved; /* of these, the first `nsaved` are in use */
+  int nsaved;
 };
+
+enum { BLOCK = 4 }; /* numbers that are compared at once: rows are filled up with NONE */
 
 Paths *paths_new(Arena *a, int events) {
   Paths *p = ARENA_NEW(a, Paths);
-  *p = (Paths){.arena = a, .n = events, .at = ARENA_ARRAY(a, Path, events * events)};
+  int stride = (events + BLOCK - 1) / BLOCK * BLOCK;
+  *p = (Paths){.arena = a, .n = events, .stride = stride};
+  p->at = ARENA_ARRAY(a, int64_t, events * stride);
   return p;
 }
 
 void paths_clear(Paths *p, int64_t interval) {
-  p->interval = interval, p->changes.n = 0;
-  for (int i = 0; i < p->n * p->n; i++) p->at[i] = (Path){PATHS_NONE, 0};
-  for (int i = 0; i < p->n; i++) p->at[i * p->n + i] = (Path){0, 0};
+  p->interval = interval, p->nsaved = 0;
+  for (int i = 0; i < p->n * p->stride; i++) p->at[i] = NONE;
+  for (int i = 0; i < p->n; i++) p->at[i * p->stride + i] = 0;
 }
 
-static const Path *path(const Paths *p, int from, int to) { return &p->at[from * p->n + to]; }
+static int64_t *row_of(const Paths *p, int from) { return p->at + from * p->stride; }
+static bool is_path(int64_t path) { return path > LEAST; }
+static int64_t length_of(int64_t path) { return floor_div64(path + ONE / 2, ONE); }
+static int64_t distance_of(int64_t path) { return length_of(path) * ONE - path; }
 
-int64_t paths_between(const Paths *p, int from, int to) { return path(p, from, to)->length; }
+static int64_t path_along(const Paths *p, Edge e) {
+  return (e.delay - e.distance * p->interval) * ONE - e.distance;
+}
+
+int64_t paths_between(const Paths *p, int from, int to) {
+  int64_t path = row_of(p, from)[to];
+  return is_path(path) ? length_of(path) : PATHS_NONE;
+}
+
+/* The interval that a cycle needs; 0: it is long enough. */
+static int64_t needed_by(const Paths *p, int64_t cycle) {
+  int64_t length = length_of(cycle), distance = distance_of(cycle);
+  if (length <= 0) return 0;
+  return distance <= 0 ? PATHS_NEVER : p->interval + ceil_div64(length, distance);
+}
 
 int64_t paths_needed(const Paths *p, Edge e) {
-  const Path *back = path(p, e.to, e.from);
-  if (back->length == PATHS_NONE) return 0;
-  int64_t length = back->length + e.delay - e.distance * p->interval;
-  if (length <= 0) return 0;
-  int64_t distance = (int64_t)back->distance + e.distance;
-  if (distance <= 0) return PATHS_NEVER;
-  return p->interval + ceil_div64(length, distance);
+  int64_t back = row_of(p, e.to)[e.from];
+  return is_path(back) ? needed_by(p, back + path_along(p, e)) : 0;
 }
 
-static bool is_longer(Path a, const Path *b) {
-  return a.length > b->length || (a.length == b->length && a.distance < b->distance);
+/* Replaces the paths of a row by those that begin with `head` and go on like `tails`, where these are
+ * longer. */
+static void lengthen(const Paths *p, int64_t *row, int64_t head, const int64_t *tails) {
+  for (int i = 0; i < p->stride; i += BLOCK)
+    for (int j = i; j < i + BLOCK; j++) {
+      int64_t by = head + tails[j];
+      row[j] = by > row[j] ? by : row[j];
+    }
 }
 
-static void improve(Paths *p, int from, int to, Path by) {
-  Path *at = &p->at[from * p->n + to];
-  if (!is_longer(by, at)) return;
-  vec_push(p->arena, &p->changes, ((Change){from * p->n + to, *at}));
-  *at = by;
+static void save_row(Paths *p, int row) {
+  size_t bytes = sizeof(int64_t) * (size_t)p->stride;
+  if (p->nsaved == p->saved.n)
+    vec_push(p->arena, &p->saved, ((SavedRow){0, arena_alloc(p->arena, bytes)}));
+  SavedRow *to = &p->saved.at[p->nsaved++];
+  to->row = row;
+  memcpy(to->was, row_of(p, row), bytes);
 }
 
-static Path joined(Path head, Path tail) {
-  return (Path){head.length + tail.length, head.distance + tail.distance};
-}
-
-/* Only paths that reach the edge's end by it, and lead on from its begin by it, can become longer. */
+/* Only paths that reach the edge's end by it, and lead on from its begin by it, can become longer. The
+ * row of its end is not among them: that would be a cycle. */
 int64_t paths_add(Paths *p, Edge e) {
   int64_t needed = paths_needed(p, e);
   if (needed) return needed;
-  Path edge = {e.delay - e.distance * p->interval, e.distance};
-  if (!is_longer(edge, path(p, e.from, e.to))) return 0;
+  int64_t edge = path_along(p, e);
+  if (edge <= row_of(p, e.from)[e.to]) return 0;
   for (int a = 0; a < p->n; a++) {
-    const Path *before = path(p, a, e.from);
-    if (before->length == PATHS_NONE) continue;
-    Path head = joined(*before, edge);
-    if (!is_longer(head, path(p, a, e.to))) continue;
-    for (int b = 0; b < p->n; b++) {
-      const Path *tail = path(p, e.to, b);
-      if (a != b && tail->length != PATHS_NONE) improve(p, a, b, joined(head, *tail));
-    }
+    int64_t *row = row_of(p, a), head = row[e.from] + edge;
+    if (!is_path(row[e.from]) || head <= row[e.to] || a == e.to) continue;
+    save_row(p, a);
+    lengthen(p, row, head, row_of(p, e.to));
+    row[a] = 0;
   }
   return 0;
 }
 
-/* The interval that the cycle through an event needs; 0: it is long enough. */
-static int64_t needed_at(const Paths *p, int event) {
-  const Path *cycle = path(p, event, event);
-  if (cycle->length <= 0) return 0;
-  if (cycle->distance <= 0) return PATHS_NEVER;
-  return p->interval + ceil_div64(cycle->length, cycle->distance);
-}
-
+/* Paths by way of an event. */
 static int64_t close_over(Paths *p, int middle) {
+  const int64_t *tails = row_of(p, middle);
   for (int a = 0; a < p->n; a++) {
-    Path head = *path(p, a, middle);
-    if (head.length == PATHS_NONE || a == middle) continue;
-    for (int b = 0; b < p->n; b++) {
-      const Path *tail = path(p, middle, b);
-      if (tail->length == PATHS_NONE || b == middle) continue;
-      Path by = joined(head, *tail), *at = &p->at[a * p->n + b];
-      if (is_longer(by, at)) *at = by;
-    }
-    int64_t needed = needed_at(p, a);
+    int64_t *row = row_of(p, a);
+    if (a == middle || !is_path(row[middle])) continue;
+    lengthen(p, row, row[middle], tails);
+    int64_t needed = needed_by(p, row[a]);
     if (needed) return needed;
   }
   return 0;
@@ -111,30 +122,31 @@ static int64_t close_over(Paths *p, int middle) {
 int64_t paths_fill(Paths *p, int64_t interval, const Edge *edges, int n) {
   paths_clear(p, interval);
   for (int i = 0; i < n; i++) {
-    Path edge = {edges[i].delay - edges[i].distance * interval, edges[i].distance};
-    Path *at = &p->at[edges[i].from * p->n + edges[i].to];
-    if (is_longer(edge, at)) *at = edge;
+    int64_t edge = path_along(p, edges[i]), *at = &row_of(p, edges[i].from)[edges[i].to];
+    if (edge > *at) *at = edge;
   }
   int64_t needed = 0;
-  for (int i = 0; i < p->n && !needed; i++) needed = needed_at(p, i);
+  for (int i = 0; i < p->n && !needed; i++) needed = needed_by(p, row_of(p, i)[i]);
   for (int i = 0; i < p->n && !needed; i++) needed = close_over(p, i);
-  for (int i = 0; i < p->n && !needed; i++) p->at[i * p->n + i] = (Path){0, 0};
+  for (int i = 0; i < p->n && !needed; i++) row_of(p, i)[i] = 0;
   return needed;
 }
 
-int paths_mark(const Paths *p) { return p->changes.n; }
+int paths_mark(const Paths *p) { return p->nsaved; }
 
 void paths_undo(Paths *p, int mark) {
-  while (p->changes.n > mark) {
-    const Change *c = &p->changes.at[--p->changes.n];
-    p->at[c->index] = c->was;
+  while (p->nsaved > mark) {
+    const SavedRow *s = &p->saved.at[--p->nsaved];
+    memcpy(row_of(p, s->row), s->was, sizeof(int64_t) * (size_t)p->stride);
   }
 }
 
 void paths_starts(const Paths *p, int64_t *start) {
   for (int to = 0; to < p->n; to++) {
     start[to] = 0;
-    for (int from = 0; from < p->n; from++)
-      if (path(p, from, to)->length > start[to]) start[to] = path(p, from, to)->length;
+    for (int from = 0; from < p->n; from++) {
+      int64_t length = length_of(row_of(p, from)[to]);
+      if (length > start[to]) start[to] = length;
+    }
   }
 }
