@@ -8,6 +8,26 @@ const Op *op_ancestor_in(const Op *op, const Region *r) {
   return op;
 }
 
+const Region *region_around_both(const Op *a, const Op *b) {
+  const Region *r = a->parent;
+  while (!op_ancestor_in(b, r)) r = r->owner->parent;
+  return r;
+}
+
+static bool is_in_loop(const Region *r) {
+  for (; r->owner; r = r->owner->parent)
+    if (r->owner->kind != OP_if) return true;
+  return false;
+}
+
+bool op_excludes(const Kernel *k, const Op *a, const Op *b) {
+  const Region *r = region_around_both(a, b);
+  const Op *x = op_ancestor_in(a, r), *y = op_ancestor_in(b, r);
+  if (x == y || x->kind != OP_if || y->kind != OP_if || is_in_loop(r)) return false;
+  const Attr *p = op_attr(x, ATTR_expr), *q = op_attr(y, ATTR_expr);
+  return p && q && sym_not(k->cx->sym, p->sym) == q->sym;
+}
+
 bool op_comes_before(const Op *a, const Op *b) {
   while (b && b != a) b = b->prev;
   return b != NULL;

@@ -17,6 +17,11 @@ static inline bool op_is_loop(const Op *op) {
 }
 /* The op of region `r` that contains op, or op itself; NULL: it is elsewhere. */
 const Op *op_ancestor_in(const Op *op, const Region *r);
+/* The innermost region that contains both. */
+const Region *region_around_both(const Op *a, const Op *b);
+/* Whether they are in conditionals with opposite conditions, so that only one of them is executed. In a
+ * loop around both conditionals each could be, one after the other. */
+bool op_excludes(const Kernel *k, const Op *a, const Op *b);
 bool op_comes_before(const Op *a, const Op *b); /* in one region; also if they are the same */
 
 /* True when s mentions a symbol whose name begins with `prefix`. */

@@ -40,31 +40,11 @@ typedef struct Sync {
   int words;                        /* of a set of uses */
   const MemoryUse *earlier, *later; /* a conflicting pair, if one was searched for and found */
   struct Passage *passages;         /* by op id: for loops, during the search */
+  const int *first, *next; /* by op id: its first use; by use: the op's next one; -1: none */
+  uint8_t *met;            /* for each When, by earlier and later use: an Answer */
 } Sync;
 
-/* ---- pairs ---- */
-
-static const Region *common_region(const Op *a, const Op *b) {
-  const Region *r = a->parent;
-  while (!op_ancestor_in(b, r)) r = r->owner->parent;
-  return r;
-}
-
-static bool is_in_loop(const Region *r) {
-  for (; r->owner; r = r->owner->parent)
-    if (r->owner->kind != OP_if) return true;
-  return false;
-}
-
-/* Both are in conditionals with opposite conditions. In a loop both could be taken, one after the
- * other. */
-static bool is_exclusive(const Sync *s, const Op *a, const Op *b) {
-  const Region *r = common_region(a, b);
-  const Op *x = op_ancestor_in(a, r), *y = op_ancestor_in(b, r);
-  if (x == y || x->kind != OP_if || y->kind != OP_if || is_in_loop(r)) return false;
-  const Attr *p = op_attr(x, ATTR_expr), *q = op_attr(y, ATTR_expr);
-  return p && q && sym_not(s->k->cx->sym, p->sym) == q->sym;
-}
+typedef enum Answer { NOT_ASKED, NO, YES } Answer; /* whether two uses meet */
 
 /* ---- slots of rings ----
  *
@@ -146,7 +126,7 @@ static bool is_announced(const Sync *s, const MemoryUse *a, const MemoryUse *b) 
   if (!flag || a->op == b->op || !(a->how & TOUCH_WRITE)) return false;
   if (memory_is_scratch(s->m->memories.at[a->memory])) return false;
   if (memory_is_scratch(s->m->memories.at[b->memory])) return false;
-  const Op *later = op_ancestor_in(b->op, common_region(a->op, b->op));
+  const Op *later = op_ancestor_in(b->op, region_around_both(a->op, b->op));
   return uniform_around(s->uniform, later).level <= UNIFORM_WORKGROUP;
 }
 
@@ -156,14 +136,34 @@ static bool is_served(const Sync *s, const MemoryUse *use) { return op_is_served
 
 static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
   if (is_served(s, a) || is_served(s, b)) return false;
-  if (is_announced(s, a, b)) return !is_exclusive(s, a->op, b->op);
+  if (is_announced(s, a, b)) return !op_excludes(s->k, a->op, b->op);
   bool writes = (a->how | b->how) & TOUCH_WRITE, mixed = a->how != b->how;
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;
   if (!writes && !(mixed && atomic)) return false;
   if ((a == b && a->by_name) || is_awaited(a->op, b->op)) return false;
   if (is_elected(a->op) && is_elected(b->op)) return false;
-  return memories_overlap(s->m, a->memory, b->memory) && !is_exclusive(s, a->op, b->op) &&
+  return memories_overlap(s->m, a->memory, b->memory) && !op_excludes(s->k, a->op, b->op) &&
          !slots_differ(s, a, b, when);
+}
+
+/* The pairs are looked at again for each barrier. */
+static bool meets_again(Sync *s, int a, int b, When when) {
+  int n = s->m->uses.n;
+  uint8_t *met = &s->met[((int)when * n + a) * n + b];
+  if (*met == NOT_ASKED) *met = meets(s, &s->m->uses.at[a], &s->m->uses.at[b], when) ? YES : NO;
+  return *met == YES;
+}
+
+static void number_uses(Sync *s) {
+  int n = s->m->uses.n;
+  int *first = ARENA_ARRAY(s->arena, int, s->k->nops), *next = ARENA_ARRAY(s->arena, int, n);
+  for (int i = 0; i < s->k->nops; i++) first[i] = -1;
+  for (int i = n - 1; i >= 0; i--) {
+    int *head = &first[s->m->uses.at[i].op->id];
+    next[i] = *head, *head = i;
+  }
+  s->first = first, s->next = next;
+  s->met = ARENA_ARRAY(s->arena, uint8_t, WHENS * n * n);
 }
 
 /* ---- paths ---- */
@@ -192,20 +192,18 @@ static bool set_join(const Sync *s, Set to, const uint64_t *from) {
 }
 
 static void flow_use(Sync *s, Set since, int number) {
-  const MemoryUse *use = &s->m->uses.at[number];
-  for (int when = 0; when < WHENS; when++)
-    for (int i = 0; !s->later && i < s->m->uses.n; i++)
-      if (since[when * s->words + i / 64] >> (i % 64) & 1 &&
-          meets(s, &s->m->uses.at[i], use, (When)when))
-        s->earlier = &s->m->uses.at[i], s->later = use;
+  for (int word = 0; word < s->words * WHENS; word++)
+    for (uint64_t rest = since[word]; rest && !s->later; rest &= rest - 1) {
+      int i = word % s->words * 64 + lowest_bit(rest);
+      if (meets_again(s, i, number, (When)(word / s->words)))
+        s->earlier = &s->m->uses.at[i], s->later = &s->m->uses.at[number];
+    }
 }
 
 /* All accesses of an op happen at once: a copy does not conflict with itself. */
 static void flow_op(Sync *s, Set since, const Op *op) {
-  for (int i = 0; i < s->m->uses.n; i++)
-    if (s->m->uses.at[i].op == op) flow_use(s, since, i);
-  for (int i = 0; i < s->m->uses.n; i++)
-    if (s->m->uses.at[i].op == op) since[i / 64] |= UINT64_C(1) << (i % 64);
+  for (int i = s->first[op->id]; i >= 0; i = s->next[i]) flow_use(s, since, i);
+  for (int i = s->first[op->id]; i >= 0; i = s->next[i]) since[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
 static void flow_region(Sync *s, Set since, const Region *r);
@@ -288,7 +286,7 @@ static const Op *first_of_copies(const Op *later, const Op *earlier) {
 
 static void separate_pairs(Sync *s) {
   while (finds_pair(s)) {
-    const Region *r = common_region(s->earlier->op, s->later->op);
+    const Region *r = region_around_both(s->earlier->op, s->later->op);
     const Op *before = first_of_copies(op_ancestor_in(s->later->op, r), s->earlier->op);
     WV_ASSERT(!s->barrier[before->id]);
     s->barrier[before->id] = true;
@@ -331,6 +329,7 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   s.scope = scope_of(cx);
   s.d = cx->facts.distribute;
   s.facts = s.d->facts;
+  number_uses(&s);
   separate_pairs(&s);
   drop_needless(&s);
   insert_barriers(&s);

@@ -122,7 +122,8 @@ static bool pull_access(Leads *x, Op *op, const MemoryUse *own, const MemoryUse 
   Op *other = (Op *)(uintptr_t)op_ancestor_in(use->op, body_of(x));
   if (own->how == TOUCH_READ && use->how == TOUCH_READ) return true;
   if (!memories_overlap(x->m, own->memory, use->memory)) return true;
-  if (!other) return own->how == TOUCH_READ || fail_outside(x, op, use->op);
+  if (!other && (own->how == TOUCH_READ || op_excludes(x->k, op, use->op))) return true;
+  if (!other) return fail_outside(x, op, use->op);
   if (other == op || staged_copies(x->l, other)) return true;
   if (!memory_is_scratch(memory)) return fail_shared(x, op, other);
   return pull(x, other, *lead_of(x, op), op);
