@@ -2,6 +2,7 @@
 #include "schedule/loop_times.h"
 
 #include "ir/ops/access.h"
+#include "ir/ops/live.h"
 #include "ir/schedule/schedule.h"
 
 enum {
@@ -24,6 +25,7 @@ typedef struct Timing {
   LoopGraph g;
   Vec(Edge) edges;
   Vec(UnitUse) uses;
+  Vec(HeldValue) values;
 } Timing;
 
 /* ---- runs ---- */
@@ -86,22 +88,28 @@ static int64_t delay_of(const Timing *t, Order o) {
   return cost->elected && from->wave == 1 ? 0 : cost->issue;
 }
 
-/* The event at which an op begins to be executed in a wave; -1: none. */
-static int event_of(const Timing *t, const Op *op, int wave) {
+/* The event at which an op begins to be executed in a wave, or what it left in flight ends; -1: none. */
+static int last_event_of(const Timing *t, const Op *op, int wave, bool ends) {
   int found = -1;
   if (t->runs[op->id].head) op = t->runs[op->id].head;
   for (int i = 0; i < t->g.events.n; i++) {
     const LoopEvent *e = &t->g.events.at[i];
     if (e->op != op || e->kind == LOOP_WAITS || e->wave != wave) continue;
-    if (found < 0 || e->kind == LOOP_ENDS) found = i;
+    if (found < 0 || (ends && e->kind == LOOP_ENDS)) found = i;
   }
   return found;
+}
+
+static int event_of(const Timing *t, const Op *op, int wave) {
+  return last_event_of(t, op, wave, true);
 }
 
 /* A use of a value by event `to`: as the sum to which a product is added, if `adds`. */
 typedef struct ValueUse {
   int to, wave;
   bool adds;
+  int start;     /* of the op: `to` may be its end */
+  int registers; /* at most, of the values on the way to it */
 } ValueUse;
 
 /* Tiles are fetched step by step: a product follows the fetch of its first step, and its last step
@@ -122,6 +130,18 @@ static int64_t delay_of_value(const Timing *t, int from, ValueUse use) {
   return delay_by_steps(made, used);
 }
 
+/* The registers of the value from the start of its op on. */
+static void hold(Timing *t, const Value *v, ValueUse use, int distance) {
+  int from = last_event_of(t, v->def, 0, false), own = live_registers(v), at = t->values.n;
+  if (use.wave != 0 || from < 0 || (from == use.start && !distance)) return;
+  HeldValue held = {v->id, from, use.start, distance, own < use.registers ? own : use.registers};
+  if (held.registers <= 0) return;
+  vec_push(t->arena, &t->values, held);
+  for (; at > 0 && t->values.at[at - 1].value > v->id; at--)
+    t->values.at[at] = t->values.at[at - 1];
+  t->values.at[at] = held;
+}
+
 /* It follows the op that computes the value, possibly of an earlier iteration; ops that take no time
  * are followed to their operands. */
 static void add_use(Timing *t, const Value *v, ValueUse use, int distance) {
@@ -134,15 +154,21 @@ static void add_use(Timing *t, const Value *v, ValueUse use, int distance) {
   if (!def || def->parent != body) return;
   int from = event_of(t, def, use.wave);
   if (from == use.to && !distance) return; /* of the same run */
-  if (from >= 0) add_edge(t, from, use.to, delay_of_value(t, from, use), distance);
-  for (int i = 0; from < 0 && i < def->nargs; i++) add_use(t, def->args[i], use, distance);
+  if (from >= 0) {
+    add_edge(t, from, use.to, delay_of_value(t, from, use), distance);
+    hold(t, v, use, distance);
+    return;
+  }
+  if (live_registers(v) && live_registers(v) < use.registers) use.registers = live_registers(v);
+  for (int i = 0; i < def->nargs; i++) add_use(t, def->args[i], use, distance);
 }
 
 static void add_values(Timing *t, const Op *op, int event) {
   int wave = t->g.events.at[event].wave;
   for (int i = 0; i < op->nargs; i++) {
     bool adds = op_is_product(op) && i == product_acc(op);
-    add_use(t, op->args[i], (ValueUse){adds ? event_of(t, op, wave) : event, wave, adds}, 0);
+    ValueUse use = {adds ? event_of(t, op, wave) : event, wave, adds, event, INT32_MAX};
+    add_use(t, op->args[i], use, 0);
   }
 }
 
@@ -284,6 +310,7 @@ static void add_graph(const Timing *t, const Interval *found, LoopTimes *out) {
   out->graph = t->g, out->at = found->start, out->cost = t->cost;
   for (int i = 0; i < t->edges.n; i++) vec_push(t->arena, &out->edges, t->edges.at[i]);
   for (int i = 0; i < t->uses.n; i++) vec_push(t->arena, &out->uses, t->uses.at[i]);
+  for (int i = 0; i < t->values.n; i++) vec_push(t->arena, &out->values, t->values.at[i]);
   int ops = t->costs->d->k->nops;
   out->head = ARENA_ARRAY(t->arena, const Op *, ops + 1);
   for (int i = 0; i <= ops; i++) out->head[i] = t->runs[i].head;

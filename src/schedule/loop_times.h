@@ -24,9 +24,10 @@ typedef struct LoopTimes {
   const int64_t *at;    /* the start of each event */
   const LoopCost *cost; /* of each event's op, with the ops that run on after it */
   Vec(Edge) edges;
-  Vec(UnitUse) uses; /* units of the second wave's own SIMD: UNIT_COUNT + unit */
-  Vec(int) critical; /* events of `cycle` */
-  const Op **head;   /* by op id: the op of whose event it is a part; NULL: it takes no time */
+  Vec(UnitUse) uses;     /* units of the second wave's own SIMD: UNIT_COUNT + unit */
+  Vec(int) critical;     /* events of `cycle` */
+  Vec(HeldValue) values; /* in registers of the first wave, from start to start */
+  const Op **head;       /* by op id: the op of whose event it is a part; NULL: it takes no time */
 } LoopTimes;
 
 LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,

@@ -1,5 +1,5 @@
 /* test_interval.c: intervals of loops, compared with a search through all starts. */
-#include "schedule/interval/interval.h"
+#include "schedule/interval/interval_place.h"
 #include "unit/harness.h"
 
 #define N(list) (int)(sizeof(list) / sizeof(list)[0])
@@ -90,7 +90,7 @@ static int below(int n) {
   return (int)((state >> 33) % (uint64_t)n);
 }
 
-enum { EVENTS = 4, EDGES = 6, USES = 5 };
+enum { EVENTS = 4, EDGES = 6, USES = 5, WAVE = 7 };
 
 static bool fits(const IntervalProblem *p, const int64_t *start, int64_t interval) {
   for (int i = 0; i < p->nedges; i++) {
@@ -183,9 +183,115 @@ TEST(a_small_budget_leaves_a_gap) {
   }
 }
 
+/* ---- registers ---- */
+
+enum { VALUES = 3, COPIES = 2, TURNS = 6 };
+
+/* Whether the value of iteration `turn` is in registers when `event` starts in iteration 0. */
+static bool is_held(const HeldValues *h, const int64_t *start, int64_t interval, int i, int turn,
+                    int event) {
+  int64_t last = INT64_MIN;
+  for (int j = 0; j < h->n; j++) {
+    int64_t use = start[h->at[j].to] + (turn + h->at[j].distance) * interval;
+    if (h->at[j].value == h->at[i].value && use > last) last = use;
+  }
+  return start[h->at[i].from] + turn * interval < start[event] && start[event] <= last;
+}
+
+static int64_t registers_at(const HeldValues *h, const int64_t *start, int64_t interval,
+                            int event) {
+  int64_t sum = 0;
+  for (int i = 0; i < h->n; i++)
+    for (int turn = -TURNS; turn <= TURNS; turn++)
+      if (!i || h->at[i].value != h->at[i - 1].value)
+        sum += is_held(h, start, interval, i, turn, event) ? h->at[i].registers : 0;
+  return sum;
+}
+
+static bool fits_registers(const IntervalProblem *p, const int64_t *start, int64_t interval) {
+  if (!fits(p, start, interval)) return false;
+  for (int e = 0; e < p->events; e++)
+    if (registers_at(&p->held, start, interval, e) > p->held.most) return false;
+  return true;
+}
+
+static bool exists_registers(const IntervalProblem *p, int64_t interval, int64_t most) {
+  int64_t start[EVENTS] = {0};
+  for (int i = 0; i < p->events;) {
+    if (fits_registers(p, start, interval)) return true;
+    for (i = 0; i < p->events && ++start[i] > most; i++) start[i] = 0;
+  }
+  return false;
+}
+
+/* Events start one at a time. A value has one or two uses, and a few copies. */
+static void draw_held(Edge *edges, UnitUse *uses, HeldValue *held, IntervalProblem *p) {
+  int events = 3, nedges = 0, n = 0;
+  for (int v = 1 + below(VALUES); v > 0; v--) {
+    int from = below(events), registers = 1 + below(3);
+    for (int i = 1 + below(2); i > 0; i--) {
+      int to = below(events), distance = to <= from ? 1 : below(2);
+      held[n++] = (HeldValue){v, from, to, distance, registers};
+      edges[nedges++] = (Edge){from, to, 1 + below(5), distance};
+      edges[nedges++] = (Edge){to, from, 0, COPIES - distance};
+    }
+  }
+  for (int i = 0; i < events; i++) uses[i] = (UnitUse){i, WAVE, 1 + below(2)};
+  *p = (IntervalProblem){.events = events,
+                         .nedges = nedges,
+                         .nuses = events,
+                         .edges = edges,
+                         .uses = uses,
+                         .held = {held, n, 1 + below(8), 0},
+                         .budget = 10000};
+}
+
+static void check_placed(Harness *harness, Arena *a, const IntervalProblem *p, int64_t best) {
+  Interval placed = interval_place(a, p);
+  CHECK(placed.bound <= best);
+  if (placed.cycles == PATHS_NEVER) return;
+  CHECK(placed.cycles >= best);
+  CHECK(fits_registers(p, placed.start, placed.cycles));
+  CHECK(pressure_of(&p->held, placed.start, placed.cycles) <= p->held.most);
+}
+
+/* The optimum needs no more registers than there are; with fewer cycles nothing fits, and no bound is
+ * above it, however little was searched. */
+TEST(values_fit_their_registers) {
+  Edge edges[4 * VALUES];
+  UnitUse uses[EVENTS];
+  HeldValue held[2 * VALUES];
+  IntervalProblem p;
+  int limited = 0, never = 0;
+  state = 23;
+  for (int i = 0; i < 1500; i++) {
+    Arena *a = arena_new();
+    draw_held(edges, uses, held, &p);
+    Interval found = interval_solve(a, &p), free;
+    IntervalProblem any = p, hasty = p;
+    any.held.most = 0, hasty.budget = 1;
+    free = interval_solve(a, &any);
+    if (found.cycles != PATHS_NEVER) {
+      CHECK_INT(found.bound, found.cycles);
+      CHECK(fits_registers(&p, found.start, found.cycles));
+      if (found.cycles > 1) CHECK(!exists_registers(&p, found.cycles - 1, 24));
+      CHECK(interval_bound(a, &p) <= found.cycles);
+      CHECK(interval_solve(a, &hasty).bound <= found.cycles);
+      limited += found.cycles > free.cycles;
+    } else {
+      CHECK(!exists_registers(&p, 12, 24));
+      never++;
+    }
+    check_placed(harness, a, &p, found.cycles);
+    arena_free(a);
+  }
+  CHECK(limited > 50);
+  CHECK(never > 50);
+}
+
 /* ---- two waves ---- */
 
-enum { PAIRS = 2, WAVE = 7 };
+enum { PAIRS = 2 };
 
 /* Events 2i and 2i + 1 are the same op of two waves. */
 static const int twins[] = {1, 0, 3, 2};
@@ -283,5 +389,5 @@ TEST(edges_at_once_give_the_same_paths) {
 TESTS_MAIN(RUN(a_ring_of_three_reaches_the_copy_engines_bound) RUN(fewer_slots_take_longer)
                RUN(a_cycle_of_events_limits_the_interval) RUN(a_cycle_without_distance_never_fits)
                    RUN(nothing_takes_one_cycle) RUN(intervals_are_the_shortest)
-                       RUN(a_small_budget_leaves_a_gap) RUN(waves_run_the_same_program)
-                           RUN(edges_at_once_give_the_same_paths))
+                       RUN(a_small_budget_leaves_a_gap) RUN(values_fit_their_registers)
+                           RUN(waves_run_the_same_program) RUN(edges_at_once_give_the_same_paths))

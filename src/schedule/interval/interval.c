@@ -3,6 +3,11 @@
 
 #include "base/vec.h"
 
+enum {
+  MOST_TIMES = 256, /* the bound: after that, no longer interval is tried */
+  FEW_TRIES = 4     /* intervals below one that is known */
+};
+
 /* Two events on one unit, and for how long each occupies it. */
 typedef struct Pair {
   int a, b;
@@ -43,9 +48,39 @@ static bool settle(const IntervalProblem *p, Paths *paths, int64_t *interval) {
   return true;
 }
 
-int64_t interval_bound(Arena *scratch, const IntervalProblem *p) {
+/* Whether there are not enough registers at an interval at which the edges are possible. */
+static bool is_crowded(const IntervalProblem *p, Paths *paths, int64_t interval) {
+  return !paths_fill(paths, interval, p->edges, p->nedges) &&
+         pressure_exceeds(&p->held, paths, interval);
+}
+
+/* An interval, not shorter than `least`, for which registers may suffice. A schedule stays one if it
+ * is made longer, so all that are shorter than one that is crowded are so, too. PATHS_NEVER: values
+ * need more at the same time, however long it is. */
+static int64_t with_registers(const IntervalProblem *p, Paths *paths, int64_t least) {
+  int64_t crowded = least, enough = 2 * least;
+  if (!is_crowded(p, paths, least)) return least;
+  while (is_crowded(p, paths, enough)) {
+    if (enough > ((int64_t)1 << 32)) return PATHS_NEVER;
+    crowded = enough, enough *= 2;
+  }
+  while (enough - crowded > 1) {
+    int64_t middle = crowded + (enough - crowded) / 2;
+    if (is_crowded(p, paths, middle)) crowded = middle;
+    else enough = middle;
+  }
+  return enough;
+}
+
+/* Leaves the paths of that interval. */
+static int64_t bound_by(const IntervalProblem *p, Paths *paths) {
   int64_t interval = busiest_unit(p);
-  return settle(p, paths_new(scratch, p->events), &interval) ? interval : PATHS_NEVER;
+  if (!settle(p, paths, &interval)) return PATHS_NEVER;
+  return p->held.most ? with_registers(p, paths, interval) : interval;
+}
+
+int64_t interval_bound(Arena *scratch, const IntervalProblem *p) {
+  return bound_by(p, paths_new(scratch, p->events));
 }
 
 /* ---- the ways to order a pair ---- */
@@ -144,7 +179,10 @@ static bool put_apart(Search *s, const Pair *q, int64_t k) {
 
 static bool separate(Search *s, const Pair *q, int64_t k) {
   Pair other = twins_of(s->problem, q);
-  return put_apart(s, q, k) && (!q->twins || put_apart(s, &other, k));
+  if (!put_apart(s, q, k) || (q->twins && !put_apart(s, &other, k))) return false;
+  if (!pressure_exceeds(&s->problem->held, s->paths, s->interval)) return true;
+  may_need(s, s->interval + 1);
+  return false;
 }
 
 /* The numbers k next to the possible ones, or between the limits if none is possible. */
@@ -189,7 +227,9 @@ static void find_pairs(Arena *a, Search *s) {
 static Outcome decide_by(Search *s, Interval *found, bool late) {
   s->next = PATHS_NEVER, s->wrong = 0, s->late = late, s->open = s->pairs.n;
   if (!settle(s->problem, s->paths, &s->interval)) return IMPOSSIBLE;
-  Outcome outcome = search(s);
+  bool crowded = pressure_exceeds(&s->problem->held, s->paths, s->interval);
+  if (crowded) s->next = s->interval + 1;
+  Outcome outcome = crowded ? IMPOSSIBLE : search(s);
   found->wrong += s->wrong;
   if (outcome == POSSIBLE && s->interval < found->cycles) {
     found->cycles = s->interval;
@@ -214,6 +254,7 @@ static int64_t find_some(Search *s, Interval *found) {
   for (;;) {
     Outcome outcome = decide(s, found);
     if (outcome == POSSIBLE || found->bound == PATHS_NEVER) return least;
+    if (s->interval > MOST_TIMES * first) return least; /* there are not enough registers */
     least = outcome == IMPOSSIBLE ? s->next : s->interval + 1;
     if (outcome == UNDECIDED && s->interval > 2 * first) s->budget += s->budget + 1;
     step = step ? 2 * step : s->interval / 64 + 1;
@@ -234,16 +275,31 @@ static void shorten(Search *s, Interval *found, int64_t least) {
   }
 }
 
+/* A few intervals that are shorter than one that is known to be possible, the shortest one first. */
+static void try_below(Search *s, Interval *found, int64_t known) {
+  int64_t least = s->interval;
+  for (int i = 0; i < FEW_TRIES && least < known; i++) {
+    if (i) s->interval = least + (known - least) / 2;
+    int64_t at = s->interval;
+    Outcome outcome = decide(s, found);
+    if (outcome == POSSIBLE) known = found->cycles;
+    else least = outcome == IMPOSSIBLE ? s->next : at + 1;
+  }
+}
+
 Interval interval_solve(Arena *a, const IntervalProblem *p) {
-  Interval found = {PATHS_NEVER, 0, ARENA_ARRAY(a, int64_t, p->events), 0};
+  Interval found = {.cycles = PATHS_NEVER, .start = ARENA_ARRAY(a, int64_t, p->events)};
   Search s = {.problem = p, .interval = busiest_unit(p), .budget = p->budget};
   find_pairs(a, &s);
   s.paths = paths_new(a, p->events);
-  bool possible = settle(p, s.paths, &s.interval);
-  found.bound = possible ? s.interval : PATHS_NEVER;
-  if (!possible) return found;
-  int64_t least = find_some(&s, &found);
-  if (found.cycles != PATHS_NEVER) shorten(&s, &found, least);
+  found.bound = s.interval = bound_by(p, s.paths);
+  if (found.bound == PATHS_NEVER) return found;
+  if (p->known) {
+    try_below(&s, &found, p->known);
+  } else {
+    int64_t least = find_some(&s, &found);
+    if (found.cycles != PATHS_NEVER) shorten(&s, &found, least);
+  }
   if (found.bound > found.cycles) found.bound = found.cycles;
   return found;
 }

@@ -12,7 +12,7 @@
 #ifndef WV_SCHEDULE_INTERVAL_H
 #define WV_SCHEDULE_INTERVAL_H
 
-#include "schedule/interval/paths.h"
+#include "schedule/interval/pressure.h"
 
 /* `event` occupies `unit` for its first `cycles`. */
 typedef struct UnitUse {
@@ -24,9 +24,11 @@ typedef struct IntervalProblem {
   int events, nedges, nuses;
   const Edge *edges;
   const UnitUse *uses;
-  long budget; /* wrong choices, after which it gives up on an interval */
+  HeldValues held; /* values: with as many registers as there are */
+  long budget;     /* wrong choices, after which it gives up on an interval */
   long total; /* the same for all intervals together, once some interval was found; 0: any number */
-  int close;  /* it suffices if the interval is at most 1/close too long; 0: it is the shortest */
+  int64_t known; /* only a few shorter intervals than this one are tried; 0: all */
+  int close; /* it suffices if the interval is at most 1/close too long; 0: it is the shortest */
   /* Events of two waves that run the same program: `twin` of the first wave's, which use `wave` to
    * start one at a time, are in the same order, as many iterations apart. NULL: there is one wave. */
   const int *twin;
@@ -38,6 +40,7 @@ typedef struct Interval {
   int64_t bound;  /* no interval is shorter: == cycles if that is proved */
   int64_t *start; /* of each event; start / cycles is its stage */
   long wrong;     /* choices */
+  bool crowded;   /* registers were in the way of a shorter one (interval_place.h) */
 } Interval;
 
 /* The bound from the busiest unit and from the cycles of edges alone. */

@@ -3,41 +3,59 @@
 
 enum {
   STEPS = 16,      /* an interval is longer than the one before by this share */
-  MOST_TRIES = 16, /* intervals; then the search of interval.h takes over */
+  MOST_TRIES = 24, /* intervals, up to four times the bound */
   FINE_TRIES = 3,  /* halvings between the last that failed and the first that did not */
-  RETRIES = 3      /* of each way, with events first that found no place */
+  RETRIES = 3,     /* of each way, with events first that found no place */
+  HASTENED = 12    /* and with values that wait less, if there are not enough registers */
 };
 
-/* In which order events are placed, and on which side of their windows. */
-typedef enum Way { TIGHT_EARLY, TIGHT_LATE, FIRST_EARLY, LAST_LATE, WAYS } Way;
+/* In which order events are placed, and on which side of their windows: near those whose values they
+ * use or near those that use theirs, whichever have more registers, if LIGHT. */
+typedef enum Way { TIGHT_EARLY, TIGHT_LATE, FIRST_EARLY, LAST_LATE, TIGHT_LIGHT, WAYS } Way;
+
+typedef struct Window {
+  int64_t least, most; /* PATHS_NONE: no limit */
+} Window;
 
 typedef struct Placing {
   const IntervalProblem *p;
-  Paths *paths;
+  Paths *paths; /* of the edges */
   int64_t interval;
   Way way;
-  int first;   /* the event that was placed first, at 0 */
-  int *urgent; /* by event: how often it found no place */
+  int first;      /* the event that is placed first, at 0 */
+  int *urgent;    /* by event: how often it found no place */
+  int *gain;      /* by event: registers of what it computes, less those of what it uses */
+  Window *window; /* by event: what the edges and the events that are placed allow */
   bool *placed;
   int64_t *start;
 } Placing;
 
-typedef struct Window {
-  int64_t least, most;
-} Window;
-
 /* Where an event may start; somewhere within an interval if that does not depend on the others. */
 static Window window_of(const Placing *x, int event) {
-  int64_t after = paths_between(x->paths, x->first, event);
-  int64_t before = paths_between(x->paths, event, x->first);
-  Window w = {after, before == PATHS_NONE ? PATHS_NONE : -before};
-  if (after == PATHS_NONE && before == PATHS_NONE) return (Window){0, x->interval - 1};
-  if (after == PATHS_NONE) w.least = w.most - x->interval + 1;
-  if (before == PATHS_NONE) w.most = w.least + x->interval - 1;
+  Window w = x->window[event];
+  if (w.least == PATHS_NONE && w.most == PATHS_NONE) return (Window){0, x->interval - 1};
+  if (w.least == PATHS_NONE) w.least = w.most - x->interval + 1;
+  if (w.most == PATHS_NONE) w.most = w.least + x->interval - 1;
   return w;
 }
 
-static bool is_late(const Placing *x) { return x->way == TIGHT_LATE || x->way == LAST_LATE; }
+/* Since the paths are the longest ones, no window of the others follows from more than one of them. */
+static void put(Placing *x, int event, int64_t at) {
+  x->placed[event] = true, x->start[event] = at;
+  for (int i = 0; i < x->p->events; i++) {
+    int64_t after = paths_between(x->paths, event, i), before = paths_between(x->paths, i, event);
+    Window *w = &x->window[i];
+    if (after != PATHS_NONE && (w->least == PATHS_NONE || at + after > w->least))
+      w->least = at + after;
+    if (before != PATHS_NONE && (w->most == PATHS_NONE || at - before < w->most))
+      w->most = at - before;
+  }
+}
+
+static bool is_late(const Placing *x, int event) {
+  if (x->way == TIGHT_LIGHT) return x->gain[event] > 0;
+  return x->way == TIGHT_LATE || x->way == LAST_LATE;
+}
 
 /* Which of two events is placed first: smaller is. */
 static int64_t rank_of(const Placing *x, Window w) {
@@ -67,7 +85,8 @@ static int64_t shift_past(const Placing *x, const UnitUse *use, int64_t at, cons
   int64_t n = x->interval, apart = at - x->start[other->event];
   apart -= floor_div64(apart, n) * n; /* from the other's start to this one's */
   if (apart >= other->cycles && apart <= n - use->cycles) return 0;
-  if (!is_late(x)) return apart < other->cycles ? other->cycles - apart : n - apart + other->cycles;
+  if (!is_late(x, use->event))
+    return apart < other->cycles ? other->cycles - apart : n - apart + other->cycles;
   return apart > n - use->cycles ? n - use->cycles - apart : -(apart + use->cycles);
 }
 
@@ -89,18 +108,15 @@ static int64_t shift_at(const Placing *x, int event, int64_t at) {
 
 static bool place(Placing *x, int event) {
   Window w = window_of(x, event);
-  int64_t at = is_late(x) ? w.most : w.least, by, from = at;
+  int64_t at = is_late(x, event) ? w.most : w.least, by, from = at;
   while ((by = shift_at(x, event, at)) != 0) {
     at += by;
     if (at < w.least || at > w.most || at - from >= x->interval || from - at >= x->interval)
       return false;
   }
   if (at < w.least || at > w.most) return false;
-  if (paths_add(x->paths, (Edge){x->first, event, at, 0}) ||
-      paths_add(x->paths, (Edge){event, x->first, -at, 0}))
-    return false;
-  x->start[event] = at;
-  return x->placed[event] = true;
+  put(x, event, at);
+  return true;
 }
 
 /* The event that occupies its units longest: the others fit around it. */
@@ -123,9 +139,9 @@ static void keep(const Placing *x, Interval *found) {
 
 /* The event that finds no place; -1: all do. */
 static int place_all(Placing *x) {
-  paths_undo(x->paths, 0);
-  for (int i = 0; i < x->p->events; i++) x->placed[i] = false;
-  x->placed[x->first] = true, x->start[x->first] = 0;
+  for (int i = 0; i < x->p->events; i++)
+    x->placed[i] = false, x->window[i] = (Window){PATHS_NONE, PATHS_NONE};
+  put(x, x->first, 0);
   for (int i = 1; i < x->p->events; i++) {
     int next = next_event(x);
     if (!place(x, next)) return next;
@@ -133,15 +149,46 @@ static int place_all(Placing *x) {
   return -1;
 }
 
+static bool is_crowded(const Placing *x) {
+  const HeldValues *h = &x->p->held;
+  return h->most && pressure_of(h, x->start, x->interval) + h->spare > h->most;
+}
+
+/* The cycles for which a value of these starts waits longer for one of its uses than it must. */
+static int64_t excess_of(const Placing *x, const HeldValue *v) {
+  return x->start[v->to] - x->start[v->from] - paths_between(x->paths, v->from, v->to);
+}
+
+/* Allows the value that wastes most half of the time for which it waits; false: none waits. */
+static bool hasten(Placing *x) {
+  const HeldValues *h = &x->p->held;
+  const HeldValue *worst = NULL;
+  int64_t most = 0;
+  for (int i = 0; i < h->n; i++) {
+    const HeldValue *v = &h->at[i];
+    if (paths_between(x->paths, v->from, v->to) == PATHS_NONE) continue;
+    int64_t waste = excess_of(x, v) * v->registers;
+    if (waste > most) most = waste, worst = v;
+  }
+  if (!worst) return false;
+  int64_t wait = x->start[worst->to] - x->start[worst->from] - (excess_of(x, worst) + 1) / 2;
+  return !paths_add(x->paths, (Edge){worst->to, worst->from, -wait, 0});
+}
+
 static bool try_way(Placing *x, Way way, Interval *found) {
+  bool placed = false;
   x->way = way;
   for (int i = 0; i < x->p->events; i++) x->urgent[i] = 0;
-  for (int i = 0; i < RETRIES; i++) {
+  for (int fails = 0, tries = 0; !placed && fails < RETRIES && tries < HASTENED; tries++) {
     int failed = place_all(x);
-    if (failed < 0) return keep(x, found), true;
-    x->urgent[failed] = i + 1;
+    placed = failed < 0 && !is_crowded(x);
+    if (failed >= 0) x->urgent[failed] = ++fails;
+    found->crowded |= failed < 0 && !placed;
+    if (failed < 0 && !placed && !hasten(x)) break;
   }
-  return false;
+  if (placed) keep(x, found);
+  paths_undo(x->paths, 0);
+  return placed;
 }
 
 static bool try_interval(Placing *x, int64_t interval, Interval *found) {
@@ -152,17 +199,28 @@ static bool try_interval(Placing *x, int64_t interval, Interval *found) {
   return false;
 }
 
+static void find_gains(Placing *x) {
+  const HeldValues *h = &x->p->held;
+  for (int i = 0; i < h->n; i++) {
+    x->gain[h->at[i].to] -= h->at[i].registers;
+    if (!i || h->at[i].value != h->at[i - 1].value) x->gain[h->at[i].from] += h->at[i].registers;
+  }
+}
+
 Interval interval_place(Arena *a, const IntervalProblem *p) {
-  Interval found = {PATHS_NEVER, interval_bound(a, p), ARENA_ARRAY(a, int64_t, p->events), 0};
+  Interval found = {.cycles = PATHS_NEVER, .bound = interval_bound(a, p)};
+  found.start = ARENA_ARRAY(a, int64_t, p->events);
   Placing x = {.p = p, .paths = paths_new(a, p->events)};
   x.placed = ARENA_ARRAY(a, bool, p->events), x.start = ARENA_ARRAY(a, int64_t, p->events);
-  x.urgent = ARENA_ARRAY(a, int, p->events), x.first = largest_event(p);
+  x.urgent = ARENA_ARRAY(a, int, p->events), x.gain = ARENA_ARRAY(a, int, p->events);
+  x.window = ARENA_ARRAY(a, Window, p->events), x.first = largest_event(p);
+  find_gains(&x);
   int64_t next = found.bound, failed = next - 1;
   if (next == PATHS_NEVER) return found;
   for (int i = 0; i < MOST_TRIES && !try_interval(&x, next, &found); i++)
     failed = next, next += next / STEPS + 1;
-  if (found.cycles == PATHS_NEVER) return interval_solve(a, p);
-  for (int i = 0; i < FINE_TRIES && found.cycles - failed > 1; i++) {
+  bool any = found.cycles != PATHS_NEVER;
+  for (int i = 0; any && i < FINE_TRIES && found.cycles - failed > 1; i++) {
     int64_t middle = failed + (found.cycles - failed) / 2;
     if (!try_interval(&x, middle, &found)) failed = middle;
   }

@@ -24,12 +24,13 @@
 typedef struct FreeLimits {
   /* The slots that a tile in shared memory may have. */
   int (*slots)(const void *user, const Op *alloc);
-  /* The iterations whose results of an op may be in registers at the same time. */
-  int (*copies)(const void *user, const Op *op);
   /* Whether the place of an op is given: the stages from it to the last one, and its cycle. */
   bool (*is_placed)(const void *user, const Op *op, Place *at);
   const void *user;
-  bool early; /* matmuls and other computations may be in earlier stages than the last */
+  int copies;    /* iterations whose results of an op may be in registers at the same time */
+  int registers; /* for values of the loop; 0: any number */
+  int spare;     /* of these, that should be left for values that are not known */
+  bool early;    /* matmuls and other computations may be in earlier stages than the last */
   const MemoryUses *uses;
 } FreeLimits;
 
@@ -49,7 +50,8 @@ typedef struct FreeTimes {
   int64_t cycles, bound; /* of the places; of every schedule. PATHS_NEVER: there is none */
   Vec(FreePlace) places; /* of ops that take time, in the order of `at` */
   Vec(FreeRing) rings;
-  int events; /* of the problem that was solved */
+  int registers; /* that its values need */
+  int events;    /* of the problem that was solved */
 } FreeTimes;
 
 /* `t` are times that are known of the loop. waves: 1 or 2; with 1 the other wave is assumed to follow

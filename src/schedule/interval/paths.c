@@ -72,7 +72,8 @@ int64_t paths_needed(const Paths *p, Edge e) {
 
 /* Replaces the paths of a row by those that begin with `head` and go on like `tails`, where these are
  * longer. */
-static void lengthen(const Paths *p, int64_t *row, int64_t head, const int64_t *tails) {
+static void lengthen(const Paths *p, int64_t *restrict row, int64_t head,
+                     const int64_t *restrict tails) {
   for (int i = 0; i < p->stride; i += BLOCK)
     for (int j = i; j < i + BLOCK; j++) {
       int64_t by = head + tails[j];

@@ -4,7 +4,6 @@
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
-#include "ir/ops/live.h"
 #include "ir/schedule/schedule.h"
 
 RowList rows_given(const SolveLoop *s, Arena *a) {
@@ -97,13 +96,6 @@ static int slots_allowed(const void *user, const Op *alloc) {
   return most > p->room.slots ? p->room.slots : most < 1 ? 1 : (int)most;
 }
 
-/* More than one, if there are registers for it. */
-static int copies_allowed(const void *user, const Op *op) {
-  const Pins *p = user;
-  int own = op->nresults && op->results[0].layout ? live_registers(&op->results[0]) : 0;
-  return p->t->registers + own <= trial_most_registers(p->t) ? p->room.copies : 1;
-}
-
 static bool is_placed(const void *user, const Op *op, Place *at) {
   const Pins *p = user;
   const Constraint *row = row_naming(p, CONSTRAINT_place, op);
@@ -114,8 +106,14 @@ static bool is_placed(const void *user, const Op *op, Place *at) {
 FreeLimits rows_limits(const SolveLoop *s, const Trial *t, RowsRoom room) {
   Pins *p = ARENA_NEW(t->arena, Pins);
   *p = (Pins){s, t, room};
-  return (FreeLimits){slots_allowed, copies_allowed,      is_placed, p,
-                      room.early,    t->facts.memory_uses};
+  return (FreeLimits){.slots = slots_allowed,
+                      .copies = room.copies,
+                      .is_placed = is_placed,
+                      .user = p,
+                      .registers = trial_most_registers(t) - t->outside,
+                      .spare = room.spare,
+                      .early = room.early,
+                      .uses = t->facts.memory_uses};
 }
 
 /* ---- places ---- */

@@ -20,6 +20,7 @@ RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTime
 typedef struct RowsRoom {
   int slots, copies; /* of tiles in shared memory, and of values in registers */
   bool early;        /* also what computes may be in an earlier stage */
+  int spare;         /* registers that are left for what the search does not know */
 } RowsRoom;
 
 /* What the given rows pin, for the loop of a trial that obeys them. */

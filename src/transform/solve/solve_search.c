@@ -19,7 +19,8 @@ typedef struct Search {
   Trial *first;
   int most, budget;
   Vec(RowList) rows; /* of all trials */
-  bool crowded;      /* a schedule was dropped, because it needs too many registers */
+  bool crowded;      /* a schedule was dropped, because it needs too many registers ... */
+  int unknown;       /* ... by so many more than the search expected */
 } Search;
 
 /* ---- what is kept ---- */
@@ -73,14 +74,15 @@ static bool is_tried(const Search *x, const RowList *rows) {
   return false;
 }
 
-/* The cycles that an iteration would take; INT64_MAX: the rows are refused, or of no use. */
-static int64_t try_rows(Search *x, RowList rows) {
+/* The cycles that an iteration would take; INT64_MAX: the rows are refused, or of no use. The values of
+ * the loop are expected to need so many registers. */
+static int64_t try_rows(Search *x, RowList rows, int registers) {
   if (is_done(x) || is_tried(x, &rows)) return INT64_MAX;
   Trial *t = trial_new(x->s, &rows);
   if (t) x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
   bool fits = t && t->registers <= trial_most_registers(x->first);
-  if (t && !fits) x->crowded = true;
+  if (t && !fits) x->crowded = true, x->unknown = t->registers - t->outside - registers;
   if (fits) trial_time(t);
   if (!fits || t->times.why_not) return trial_free(t), INT64_MAX;
   int64_t cycles = t->times.cycles;
@@ -98,10 +100,10 @@ static FreeTimes solve_free(const Search *x, RowsRoom room, int waves) {
 static void try_places(Search *x, const FreeTimes *free) {
   bool better = free->cycles < x->out->trials.at[0]->times.cycles;
   if (free->cycles == PATHS_NEVER || (!better && x->most == 1)) return;
-  int64_t cycles = try_rows(x, rows_placed(x->s, x->arena, x->first, free, 0));
+  int64_t cycles = try_rows(x, rows_placed(x->s, x->arena, x->first, free, 0), free->registers);
   bool waits = cycles != INT64_MAX && cycles > free->cycles + free->cycles / WORTH;
   if (copies_tiles(x->first) && (waits || x->most > 1))
-    try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1));
+    try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1), free->registers);
 }
 
 /* The fewest slots with which the interval is as short as with many. */
@@ -118,7 +120,7 @@ static void try_slots(Search *x, const FreeTimes *many, RowsRoom room) {
 /* With less overlap, if there are not enough registers for more. */
 static void try_room(Search *x, RowsRoom room) {
   if (!x->crowded || is_done(x)) return;
-  x->crowded = false;
+  room.spare = x->unknown, x->crowded = false;
   FreeTimes many = solve_free(x, room, 1);
   try_slots(x, &many, room);
 }
@@ -126,10 +128,10 @@ static void try_room(Search *x, RowsRoom room) {
 static void try_depths(Search *x) {
   RowList rows;
   for (int depth = 2; copies_tiles(x->first) && depth <= MOST_DEPTH; depth++)
-    if (rows_with_depth(x->s, x->arena, depth, &rows)) try_rows(x, rows);
+    if (rows_with_depth(x->s, x->arena, depth, &rows)) try_rows(x, rows, 0);
 }
 
-static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true};
+static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true, 0};
 
 static void find_bound(Search *x, const FreeTimes *many) {
   x->out->bound = many->bound < x->out->first ? many->bound : x->out->first;
@@ -153,8 +155,9 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   if (trial_spills(x.first) && most == 1) return out->bound = many.bound, true;
   find_bound(&x, &many);
   try_slots(&x, &many, most_room);
-  try_room(&x, (RowsRoom){MOST_SLOTS, 1, true});
-  try_room(&x, (RowsRoom){MOST_SLOTS, MOST_COPIES, false});
+  try_room(&x, most_room);
+  try_room(&x, (RowsRoom){MOST_SLOTS, 1, true, 0});
+  try_room(&x, (RowsRoom){MOST_SLOTS, MOST_COPIES, false, 0});
   try_depths(&x);
   return true;
 }

@@ -46,9 +46,25 @@ static int64_t shared_bytes(const Kernel *k) {
   return end;
 }
 
+static int outside_registers(const Trial *t) {
+  bool *seen = ARENA_ARRAY(t->arena, bool, t->k->nvalues);
+  int sum = 0;
+  for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) {
+      const Value *v = op->args[i];
+      const Op *home = v->def ? v->def : v->owner->owner;
+      bool inside = home && (home == t->loop || op_is_inside(home, t->loop));
+      if (inside || seen[v->id] || !v->layout) continue;
+      seen[v->id] = true;
+      sum += live_registers(v);
+    }
+  return sum;
+}
+
 static void measure(Trial *t) {
   const int *live = live_at_ops(t->arena, t->k);
   t->bytes = shared_bytes(t->k);
+  t->outside = outside_registers(t);
   t->depth = 1;
   for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op)) {
     int ahead = schedule_ahead(t->k, t->loop, op);

@@ -23,6 +23,7 @@ typedef struct Trial {
   LoopTimes times;
   int64_t bytes; /* of shared memory */
   int registers; /* of a thread, in the loop */
+  int outside;   /* of these, tiles that it does not compute: they occupy them throughout */
   int depth;     /* stages */
 } Trial;
 

@@ -1,0 +1,88 @@
+/* pressure.c: see pressure.h. */
+#include "schedule/interval/pressure.h"
+
+/* What is known about the times between events: the least ones, or all. */
+typedef struct Known {
+  const Paths *paths;
+  const int64_t *start; /* NULL: the paths */
+  int64_t interval;
+} Known;
+
+static int64_t between(const Known *k, int from, int to) {
+  return k->start ? k->start[to] - k->start[from] : paths_between(k->paths, from, to);
+}
+
+/* The first use of the next value. */
+static int next_value(const HeldValues *h, int i) {
+  int value = h->at[i].value;
+  while (i < h->n && h->at[i].value == value) i++;
+  return i;
+}
+
+/* Iterations, from the present one, until the last use of a value from now on, at `event`. */
+static int64_t last_use(const HeldValues *h, const Known *k, int i, int event) {
+  int64_t last = INT64_MIN;
+  for (int end = next_value(h, i); i < end; i++) {
+    int64_t later = between(k, event, h->at[i].to);
+    if (later == PATHS_NONE) continue;
+    int64_t by = h->at[i].distance + floor_div64(later - (h->at[i].to != event), k->interval);
+    if (by > last) last = by;
+  }
+  return last;
+}
+
+/* Registers of a value when an event starts, for all iterations that have computed it before. */
+static int64_t held_at(const HeldValues *h, const Known *k, int i, int event) {
+  int64_t since = between(k, h->at[i].from, event);
+  if (since == PATHS_NONE) return 0;
+  int64_t last = last_use(h, k, i, event), first = ceil_div64(1 - since, k->interval);
+  return last < first ? 0 : (last - first + 1) * h->at[i].registers;
+}
+
+static int64_t all_held_at(const HeldValues *h, const Known *k, int event) {
+  int64_t sum = 0;
+  for (int i = 0; i < h->n; i = next_value(h, i)) sum += held_at(h, k, i, event);
+  return sum;
+}
+
+/* Whether no use before it is by the same event. */
+static bool is_first_at(const HeldValues *h, int i) {
+  for (int j = 0; j < i; j++)
+    if (h->at[j].to == h->at[i].to) return false;
+  return true;
+}
+
+/* The least registers, times the cycles for which a value occupies them. */
+static int64_t least_area(const HeldValues *h, const Known *k, int i) {
+  int64_t most = 0;
+  for (int j = i, end = next_value(h, i); j < end; j++) {
+    int64_t later = between(k, h->at[j].from, h->at[j].to);
+    if (later == PATHS_NONE) continue;
+    later += h->at[j].distance * k->interval;
+    if (later > most) most = later;
+  }
+  return most * h->at[i].registers;
+}
+
+bool pressure_exceeds(const HeldValues *h, const Paths *p, int64_t interval) {
+  Known known = {p, NULL, interval};
+  int64_t area = 0;
+  if (!h->most) return false;
+  for (int i = 0; i < h->n; i = next_value(h, i)) area += least_area(h, &known, i);
+  if (area > h->most * interval) return true;
+  for (int i = 0; i < h->n; i++)
+    if (is_first_at(h, i) && all_held_at(h, &known, h->at[i].to) > h->most) return true;
+  return false;
+}
+
+/* Between two uses there are never more than at the second. */
+int64_t pressure_of(const HeldValues *h, const int64_t *start, int64_t interval) {
+  Known known = {NULL, start, interval};
+  int64_t most = 0;
+  for (int i = 0; i < h->n; i++) {
+    if (!is_first_at(h, i)) continue;
+    int64_t at = all_held_at(h, &known, h->at[i].to);
+    if (at > most) most = at;
+  }
+  return most;
+}
