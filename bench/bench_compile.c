@@ -13,15 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/os.h"
+#include "bench_kernels.h"
 #include "transform/pass_manager.h"
 
-enum { MOST_PASSES = 64, MOST_BINDINGS = 8 };
-
-typedef struct Binding {
-  const char *name;
-  int value;
-} Binding;
+enum { MOST_PASSES = 64 };
 
 typedef struct Case {
   const char *label, *file;
@@ -81,26 +76,9 @@ static void count_region(Times *t, Kernel *k, Arena *a, const Region *r, bool in
   }
 }
 
-static Kernel *load(Context *cx, const char *path, const Case *c) {
-  size_t n;
-  KernelList list = ir_parse(cx, path, os_read_file(cx->arena, path, &n), cx->arena);
-  if (list.n != 1) {
-    fprintf(stderr, "bench_compile: cannot read %s\n", path);
-    exit(2);
-  }
-  Kernel *k = list.at[0];
-  for (int i = 0; i < MOST_BINDINGS && c->bind[i].name; i++) {
-    Constraint row = {.kind = CONSTRAINT_bind, .at = k->at};
-    row.bind.symbol = sym_symbol(cx->sym, c->bind[i].name, true);
-    row.bind.value = sym_int(cx->sym, c->bind[i].value);
-    vec_push(k->arena, &k->constraints, row);
-  }
-  return k;
-}
-
 static Times compile(const char *path, const Case *c, const char *target, const char *stop) {
   Context *cx = context_new();
-  Kernel *k = load(cx, path, c);
+  Kernel *k = load_kernel(cx, path, c->bind);
   Times t = {0};
   PassOptions o = {.target = target, .time = true, .write = take_times, .user = &t};
   o.stop_after = stop;

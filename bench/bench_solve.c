@@ -10,21 +10,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/os.h"
+#include "bench_kernels.h"
 #include "ir/attr.h"
 #include "ir/schedule/schedule.h"
 #include "schedule/loop_proof.h"
 #include "transform/pass_manager.h"
 #include "transform/solve/solve_search.h"
 
-enum { MOST_BINDINGS = 8 };
-
 typedef struct Case {
   const char *file, *loop;
-  struct {
-    const char *name;
-    int value;
-  } bind[MOST_BINDINGS];
+  Binding bind[MOST_BINDINGS];
 } Case;
 
 static const Case cases[] = {
@@ -41,27 +36,11 @@ typedef struct Result {
   double solve, prove; /* ms */
   int64_t first, cycles, bound;
   int tried;
-  bool full; /* several workgroups keep a unit busy */
+  double gap, launch; /* shares: of the shortest interval that was tried; of a launch */
+  bool spills;        /* whatever is tried, so nothing is */
 } Result;
 
 static double cpu_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
-
-static Kernel *load(Context *cx, const char *path, const Case *c) {
-  size_t n;
-  KernelList list = ir_parse(cx, path, os_read_file(cx->arena, path, &n), cx->arena);
-  if (list.n != 1) {
-    fprintf(stderr, "bench_solve: cannot read %s\n", path);
-    exit(2);
-  }
-  Kernel *k = list.at[0];
-  for (int i = 0; i < MOST_BINDINGS && c->bind[i].name; i++) {
-    Constraint row = {.kind = CONSTRAINT_bind, .at = k->at};
-    row.bind.symbol = sym_symbol(cx->sym, c->bind[i].name, true);
-    row.bind.value = sym_int(cx->sym, c->bind[i].value);
-    vec_push(k->arena, &k->constraints, row);
-  }
-  return k;
-}
 
 static double time_proof(const Trial *t) {
   Arena *a = arena_new();
@@ -72,9 +51,18 @@ static double time_proof(const Trial *t) {
   return took;
 }
 
+/* By how much the shortest interval that was tried may be longer than necessary. */
+static double interval_gap(const Solution *found) {
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < found->trials.n; i++)
+    if (found->trials.at[i]->times.cycles < least) least = found->trials.at[i]->times.cycles;
+  bool proved = least <= found->bound || trial_is_full(found->trials.at[0]);
+  return proved ? 0 : (double)(least - found->bound) / (double)least;
+}
+
 static bool measure(const char *path, const Case *c, const char *target, Result *out) {
   Context *cx = context_new();
-  Kernel *k = load(cx, path, c);
+  Kernel *k = load_kernel(cx, path, c->bind);
   PassOptions o = {.target = target, .stop_after = "mask"};
   Solution found;
   bool ok = passes_run(k, &o);
@@ -85,7 +73,8 @@ static bool measure(const char *path, const Case *c, const char *target, Result 
     out->solve = cpu_ms() - start;
     out->first = found.first, out->bound = found.bound, out->tried = found.tried;
     out->cycles = found.trials.at[0]->times.cycles;
-    out->full = trial_is_full(found.trials.at[0]);
+    out->gap = interval_gap(&found), out->launch = found.gap;
+    out->spills = trial_spills(found.trials.at[0]);
     out->prove = time_proof(found.trials.at[0]);
     solve_forget(&found);
   }
@@ -107,10 +96,12 @@ static void run(const char *folder, const Case *c, const char *target, int round
     if (i && best.prove < now.prove) now.prove = best.prove;
     best = now;
   }
-  printf("%-20s %-7s %7lld %7lld %7lld %5.1f %% %3d %8.2f ms %7.3f ms\n", c->file, target,
-         (long long)best.first, (long long)best.cycles, (long long)best.bound,
-         best.full ? 0 : 100.0 * (double)(best.cycles - best.bound) / (double)best.cycles,
-         best.tried, best.solve, best.prove);
+  char gap[32] = "spills";
+  if (!best.spills)
+    snprintf(gap, sizeof gap, "%.1f %% %6.1f %%", 100 * best.gap, 100 * best.launch);
+  printf("%-20s %-7s %7lld %7lld %7lld %16s %3d %8.2f ms %7.3f ms\n", c->file, target,
+         (long long)best.first, (long long)best.cycles, (long long)best.bound, gap, best.tried,
+         best.solve, best.prove);
 }
 
 int main(int argc, char **argv) {
@@ -122,8 +113,8 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[i], "--target") == 0 && i + 1 < argc) only = argv[++i];
     else return fprintf(stderr, "bench_solve: what is %s?\n", argv[i]), 2;
   }
-  printf("%-20s %-7s %7s %7s %7s %7s %3s %11s %10s\n", "kernel", "target", "rules", "solved",
-         "bound", "gap", "of", "solve", "prove");
+  printf("%-20s %-7s %7s %7s %7s %7s %8s %3s %11s %10s\n", "kernel", "target", "rules", "solved",
+         "bound", "gap", "launch", "of", "solve", "prove");
   for (size_t c = 0; c < WV_LEN(cases); c++)
     for (size_t t = 0; t < WV_LEN(targets); t++)
       if ((!kernel || strcmp(kernel, cases[c].file) == 0) &&
