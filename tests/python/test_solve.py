@@ -65,6 +65,19 @@ def test_gradients_of_attention(target):
     check(plain, solved, target, [{"M": m, "L": 70, "D": 64, "K": m} for m in (0, 40, 64, 300)])
 
 
+# A launch of 784 workgroups on 132 compute units: six each, which run at once with the rules' schedule,
+# but in two turns with one that takes half the cycles and more registers. With 882 there are two turns
+# either way.
+@pytest.mark.parametrize("images, cycles", [(8, 1275), (9, 638)])
+def test_workgroups_of_a_launch_count(images, cycles):
+    sizes = {"N": images, "H": 58, "W": 58, "C": 64, "NF": 128}
+    rows = "".join(f"\n  bind {name} = {size}" for name, size in sizes.items())
+    text = (BENCH / "convolution.wave").read_text()
+    solved = text.replace("\n{", rows + '\n  schedule "C*HF*WF" kind modulo\n{', 1)
+    (remark,) = lowered(solved, "sm_90a")[1]
+    assert f"takes {cycles} cycles" in remark.message
+
+
 # ---- pins ----
 
 

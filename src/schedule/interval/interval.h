@@ -27,7 +27,7 @@ typedef struct IntervalProblem {
   HeldValues held; /* values: with as many registers as there are */
   long budget;     /* wrong choices, after which it gives up on an interval */
   long total; /* the same for all intervals together, once some interval was found; 0: any number */
-  int64_t known; /* only a few shorter intervals than this one are tried; 0: all */
+  int64_t known; /* an interval that is possible: a few shorter ones are tried; 0: there is none */
   int close; /* it suffices if the interval is at most 1/close too long; 0: it is the shortest */
   /* Events of two waves that run the same program: `twin` of the first wave's, which use `wave` to
    * start one at a time, are in the same order, as many iterations apart. NULL: there is one wave. */

@@ -28,6 +28,8 @@ typedef struct Placing {
   Window *window; /* by event: what the edges and the events that are placed allow */
   bool *placed;
   int64_t *start;
+  UnitUse *uses;  /* in the order of events, */
+  int *first_use; /* by event, and behind the last one */
 } Placing;
 
 /* Where an event may start; somewhere within an interval if that does not depend on the others. */
@@ -92,12 +94,10 @@ static int64_t shift_past(const Placing *x, const UnitUse *use, int64_t at, cons
 
 /* The first shift that any unit needs; 0: all are free. */
 static int64_t shift_at(const Placing *x, int event, int64_t at) {
-  const IntervalProblem *p = x->p;
-  for (int i = 0; i < p->nuses; i++)
-    for (int j = 0; p->uses[i].event == event && j < p->nuses; j++) {
-      const UnitUse *use = &p->uses[i], *other = &p->uses[j];
-      if (other->unit != use->unit || !x->placed[other->event] || !other->cycles || !use->cycles)
-        continue;
+  for (int i = x->first_use[event]; i < x->first_use[event + 1]; i++)
+    for (int j = 0; j < x->first_use[x->p->events]; j++) {
+      const UnitUse *use = &x->uses[i], *other = &x->uses[j];
+      if (other->unit != use->unit || !x->placed[other->event]) continue;
       int64_t by = shift_past(x, use, at, other);
       if (by) return by;
     }
@@ -207,6 +207,23 @@ static void find_gains(Placing *x) {
   }
 }
 
+static void sort_uses(Arena *a, Placing *x) {
+  const IntervalProblem *p = x->p;
+  int n = 0;
+  x->uses = ARENA_ARRAY(a, UnitUse, p->nuses), x->first_use = ARENA_ARRAY(a, int, p->events + 1);
+  for (int event = 0; event < p->events; event++) {
+    x->first_use[event] = n;
+    for (int i = 0; i < p->nuses; i++)
+      if (p->uses[i].event == event && p->uses[i].cycles) x->uses[n++] = p->uses[i];
+  }
+  x->first_use[p->events] = n;
+}
+
+/* Up to the interval that is known, if there is one. */
+static bool is_useful(const IntervalProblem *p, int64_t interval) {
+  return !p->known || interval < p->known;
+}
+
 Interval interval_place(Arena *a, const IntervalProblem *p) {
   Interval found = {.cycles = PATHS_NEVER, .bound = interval_bound(a, p)};
   found.start = ARENA_ARRAY(a, int64_t, p->events);
@@ -215,9 +232,10 @@ Interval interval_place(Arena *a, const IntervalProblem *p) {
   x.urgent = ARENA_ARRAY(a, int, p->events), x.gain = ARENA_ARRAY(a, int, p->events);
   x.window = ARENA_ARRAY(a, Window, p->events), x.first = largest_event(p);
   find_gains(&x);
+  sort_uses(a, &x);
   int64_t next = found.bound, failed = next - 1;
   if (next == PATHS_NEVER) return found;
-  for (int i = 0; i < MOST_TRIES && !try_interval(&x, next, &found); i++)
+  for (int i = 0; i < MOST_TRIES && is_useful(p, next) && !try_interval(&x, next, &found); i++)
     failed = next, next += next / STEPS + 1;
   bool any = found.cycles != PATHS_NEVER;
   for (int i = 0; any && i < FINE_TRIES && found.cycles - failed > 1; i++) {

@@ -436,6 +436,13 @@ static void find_rings(const Free *f, const Interval *found, FreeTimes *out) {
 
 /* ---- the loop ---- */
 
+int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits) {
+  Free f = {.arena = a, .k = k, .t = t, .limits = limits, .waves = 1};
+  number_events(&f);
+  IntervalProblem p = problem_of(&f);
+  return interval_bound(a, &p);
+}
+
 /* If the other wave is only assumed to follow closely, the bound is that of units and cycles. */
 FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int waves) {
   Free f = {.arena = a, .k = k, .t = t, .limits = limits, .waves = waves};
@@ -443,10 +450,11 @@ FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *l
   number_events(&f);
   out.events = f.n;
   IntervalProblem p = problem_of(&f);
+  if (waves == 1) p.known = t->cycles;
   Interval found = waves == 1 ? interval_place(a, &p) : interval_solve(a, &p);
   if (waves == 1 && found.crowded && found.cycles - found.bound > found.bound / FAR) {
     p.held.most -= p.held.spare;
-    p.known = found.cycles < t->cycles ? found.cycles : t->cycles;
+    if (found.cycles < p.known) p.known = found.cycles;
     Interval other = interval_solve(a, &p);
     other.bound = found.bound; /* the other wave does not always follow closely */
     if (other.cycles < found.cycles) found = other;

@@ -54,6 +54,9 @@ typedef struct FreeTimes {
   int events;    /* of the problem that was solved */
 } FreeTimes;
 
+/* The bound of all schedules alone. */
+int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits);
+
 /* `t` are times that are known of the loop. waves: 1 or 2; with 1 the other wave is assumed to follow
  * closely, which is not exact, but much quicker to solve. */
 FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int waves);

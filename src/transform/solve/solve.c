@@ -54,8 +54,9 @@ static void remark(const SolveLoop *s, const Solution *found, Span at) {
         "busy",
         trial_groups(best));
   else if (cycles > bound)
-    diag_note(diags, d, (Span){0}, "no schedule takes fewer than %lld: %.1f %% less", bound,
-              100.0 * (double)(cycles - bound) / (double)cycles);
+    diag_note(diags, d, (Span){0},
+              "no schedule takes fewer than %lld, or is faster by more than %.1f %%", bound,
+              100 * found->gap);
   if (cycles < found->first)
     diag_note(diags, d, (Span){0}, "without the solver it would take %lld",
               (long long)found->first);

@@ -6,6 +6,7 @@
 
 enum {
   WORTH = 50,      /* a fiftieth is worth another trial */
+  NEAR = 4,        /* a fourth is too much */
   MOST_COPIES = 2, /* iterations whose values are in registers at the same time */
   MOST_SLOTS = 4,  /* of a tile in schedules that are tried */
   MOST_DEPTH = 5,  /* stages, of schedules in which only copies are early */
@@ -106,15 +107,25 @@ static void try_places(Search *x, const FreeTimes *free) {
     try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1), free->registers);
 }
 
-/* The fewest slots with which the interval is as short as with many. */
+static bool is_near(const FreeTimes *few, const FreeTimes *many) {
+  return few->cycles - many->cycles <= many->cycles / NEAR;
+}
+
+/* The fewest slots with which the interval is as short as with many, or nearly; with fewer ones if
+ * nothing comes of these. */
 static void try_slots(Search *x, const FreeTimes *many, RowsRoom room) {
-  for (room.slots = 1; copies_tiles(x->first) && room.slots < MOST_SLOTS && !is_done(x);
-       room.slots++) {
-    FreeTimes free = solve_free(x, room, 1);
-    try_places(x, &free);
-    if (free.cycles <= many->cycles && x->most == 1) return;
+  FreeTimes few[MOST_SLOTS];
+  int n = 0;
+  bool enough = !copies_tiles(x->first);
+  for (; !enough && n + 1 < MOST_SLOTS && !is_done(x); n++) {
+    room.slots = n + 1;
+    few[n] = solve_free(x, room, 1);
+    if (x->most > 1 || is_near(&few[n], many)) try_places(x, &few[n]);
+    enough = x->most == 1 && few[n].cycles <= many->cycles;
   }
-  try_places(x, many);
+  if (!enough || !n) try_places(x, many);
+  for (int i = n - 1; i >= 0 && x->out->trials.at[0] == x->first; i--)
+    if (!is_near(&few[i], many)) try_places(x, &few[i]);
 }
 
 /* With less overlap, if there are not enough registers for more. */
@@ -122,13 +133,20 @@ static void try_room(Search *x, RowsRoom room) {
   if (!x->crowded || is_done(x)) return;
   room.spare = x->unknown, x->crowded = false;
   FreeTimes many = solve_free(x, room, 1);
-  try_slots(x, &many, room);
+  try_places(x, &many);
 }
 
+/* The rules' choice with other numbers of stages, if it is still the best. If so many are refused, more
+ * are, too. */
 static void try_depths(Search *x) {
   RowList rows;
-  for (int depth = 2; copies_tiles(x->first) && depth <= MOST_DEPTH; depth++)
+  int tried = -1;
+  if (x->most == 1 && x->out->trials.at[0] != x->first) return;
+  for (int depth = 2; copies_tiles(x->first) && depth <= MOST_DEPTH && tried != x->out->tried;
+       depth++) {
+    tried = x->out->tried;
     if (rows_with_depth(x->s, x->arena, depth, &rows)) try_rows(x, rows, 0);
+  }
 }
 
 static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true, 0};
@@ -139,6 +157,35 @@ static void find_bound(Search *x, const FreeTimes *many) {
   FreeTimes exact = solve_free(x, most_room, 2);
   if (exact.bound > x->out->bound && exact.bound < x->out->first) x->out->bound = exact.bound;
   try_places(x, &exact);
+}
+
+/* ---- the gap ---- */
+
+/* The fewest cycles of a schedule that leaves room for so many workgroups; PATHS_NEVER: there is none. */
+static int64_t bound_with(const Search *x, int groups) {
+  FreeLimits limits = rows_limits(x->s, x->first, most_room);
+  int most = trial_registers_for(x->first, groups) - x->first->outside;
+  if (most < limits.registers) limits.registers = most;
+  if (most < 1) return PATHS_NEVER;
+  int64_t bound = loop_free_bound(x->arena, x->first->k, &x->first->times, &limits);
+  return bound > x->out->bound ? bound : x->out->bound;
+}
+
+/* A compute unit holds more workgroups of a schedule with fewer registers, which may take longer. */
+static double least_load(const Search *x) {
+  double least = trial_load(x->out->trials.at[0]);
+  for (int groups = 1;; groups++) {
+    int64_t bound = bound_with(x, groups);
+    if (bound == PATHS_NEVER) return least;
+    double load = trial_load_with(x->first, bound, groups);
+    if (load < least) least = load;
+  }
+}
+
+static void find_gap(Search *x) {
+  const Trial *best = x->out->trials.at[0];
+  if (best->times.cycles > x->out->bound && !trial_is_full(best))
+    x->out->gap = 1 - least_load(x) / trial_load(best);
 }
 
 bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
@@ -159,6 +206,7 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   try_room(&x, (RowsRoom){MOST_SLOTS, 1, true, 0});
   try_room(&x, (RowsRoom){MOST_SLOTS, MOST_COPIES, false, 0});
   try_depths(&x);
+  find_gap(&x);
   return true;
 }
 

@@ -16,6 +16,7 @@ typedef struct Solution {
   Vec(Trial *) trials; /* best first; not two that are the same */
   int64_t first;       /* cycles of the first trial */
   int64_t bound;       /* no schedule takes fewer */
+  double gap;          /* the share by which a launch may be shorter with another schedule */
   int tried;
   bool spent; /* the budget ended the search */
 } Solution;

@@ -14,6 +14,7 @@ enum {
   BESIDES_TILES = 48 /* registers for addresses and the like */
 };
 #define ENOUGH_BETTER 0.99 /* predictions are not exact */
+#define FULL 1.000001      /* sums are not, either */
 
 bool solve_is_about(const SolveLoop *s, const Constraint *row) {
   bool pins = row->kind == CONSTRAINT_schedule || row->kind == CONSTRAINT_ring ||
@@ -154,16 +155,49 @@ static double busiest_unit(const Trial *t) {
   return most * (double)t->times.cycles;
 }
 
-static double load_of(const Trial *t) {
-  double share = (double)t->times.cycles / trial_groups(t), busiest = busiest_unit(t);
-  return share > busiest ? share : busiest;
+/* Cycles of an iteration of some workgroups that run at the same time, if one alone takes `cycles`. */
+static double cycles_of(const Trial *t, int64_t cycles, int64_t groups) {
+  double alone = (double)cycles, busy = (double)groups * busiest_unit(t);
+  return alone > busy ? alone : busy;
 }
 
-bool trial_is_full(const Trial *t) { return load_of(t) <= busiest_unit(t); }
+/* Workgroups of a launch that a compute unit runs, one after the other or at the same time; 0: that is
+ * not known, and taken for many. */
+static int64_t groups_in_all(const Trial *t) {
+  const Distribution *d = t->facts.distribute;
+  int64_t product = 1, units = t->machine.target->units, n;
+  for (int i = 0; i < 3; i++) {
+    if (!units || !d->grid[i] || !sym_is_int(d->grid[i], &n) || n < 1) return 0;
+    product *= n;
+  }
+  return ceil_div64(product, units);
+}
+
+/* A compute unit runs as many workgroups at a time as it holds, and then the rest. */
+double trial_load_with(const Trial *t, int64_t cycles, int groups) {
+  int64_t all = groups_in_all(t), rest = all % groups;
+  if (!all) return cycles_of(t, cycles, groups) / groups;
+  double sum = (double)(all / groups) * cycles_of(t, cycles, groups);
+  if (rest) sum += cycles_of(t, cycles, rest);
+  return sum / (double)all;
+}
+
+double trial_load(const Trial *t) { return trial_load_with(t, t->times.cycles, trial_groups(t)); }
+
+int trial_registers_for(const Trial *t, int groups) {
+  const TargetInfo *target = t->machine.target;
+  const UnitRates *rates = unit_rates(target->name);
+  int waves = ceil_div((int64_t)groups * t->machine.waves, target->simds);
+  if (rates && waves > rates->waves) return 0;
+  int most = target->file / waves - BESIDES_TILES;
+  return most > target->registers ? target->registers : most;
+}
+
+bool trial_is_full(const Trial *t) { return trial_load(t) <= busiest_unit(t) * FULL; }
 
 int trial_compare(const Trial *a, const Trial *b) {
   if (!a->times.why_not != !b->times.why_not) return a->times.why_not ? 1 : -1;
   if (a->times.why_not) return 0;
-  double x = load_of(a), y = load_of(b);
+  double x = trial_load(a), y = trial_load(b);
   return x < y * ENOUGH_BETTER ? -1 : y < x * ENOUGH_BETTER;
 }

@@ -48,12 +48,21 @@ int trial_waves(const Trial *t);
 int trial_most_registers(const Trial *t);
 
 /* Workgroups that a compute unit then holds. They hide what the others wait for, until a unit is always
- * busy; whether that is so: then no schedule is faster, if there are enough workgroups. */
+ * busy; whether that is so throughout a launch: then no schedule is faster. */
 int trial_groups(const Trial *t);
 bool trial_is_full(const Trial *t);
 
-/* The order of trials, by the cycles in which a compute unit that is full completes an iteration of one
- * workgroup: -1, 0 or 1; 0 if the difference is small. A loop whose times are not known comes last. */
+/* The most registers of a thread with which it holds so many; 0 or less: it cannot. */
+int trial_registers_for(const Trial *t, int groups);
+
+/* The cycles in which a compute unit completes an iteration of one workgroup, on average of a launch
+ * whose number of workgroups is known, and otherwise while it is full; the same for a schedule that
+ * takes `cycles` and of which it holds `groups`. */
+double trial_load(const Trial *t);
+double trial_load_with(const Trial *t, int64_t cycles, int groups);
+
+/* The order of trials, by their loads: -1, 0 or 1; 0 if the difference is small. A loop whose times are
+ * not known comes last. */
 int trial_compare(const Trial *a, const Trial *b);
 
 #endif
