@@ -150,20 +150,30 @@ static void try_depths(Search *x) {
 }
 
 static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true, 0};
+/* Tiles may have more slots than are tried at first: bounds are for as many as fit. */
+static const RowsRoom every_room = {INT32_MAX, MOST_COPIES, true, 0};
+
+static bool has_few_slots(const FreeTimes *free) {
+  for (int i = 0; i < free->rings.n; i++)
+    if (free->rings.at[i].slots > MOST_SLOTS) return false;
+  return true;
+}
 
 static void find_bound(Search *x, const FreeTimes *many) {
-  x->out->bound = many->bound < x->out->first ? many->bound : x->out->first;
+  FreeLimits limits = rows_limits(x->s, x->first, every_room);
+  int64_t bound = loop_free_bound(x->arena, x->first->k, &x->first->times, &limits);
+  x->out->bound = bound < x->out->first ? bound : x->out->first;
   if (is_best(x->out) || many->events > MOST_EVENTS) return;
-  FreeTimes exact = solve_free(x, most_room, 2);
+  FreeTimes exact = solve_free(x, every_room, 2);
   if (exact.bound > x->out->bound && exact.bound < x->out->first) x->out->bound = exact.bound;
-  try_places(x, &exact);
+  if (has_few_slots(&exact)) try_places(x, &exact);
 }
 
 /* ---- the gap ---- */
 
 /* The fewest cycles of a schedule that leaves room for so many workgroups; PATHS_NEVER: there is none. */
 static int64_t bound_with(const Search *x, int groups) {
-  FreeLimits limits = rows_limits(x->s, x->first, most_room);
+  FreeLimits limits = rows_limits(x->s, x->first, every_room);
   int most = trial_registers_for(x->first, groups) - x->first->outside;
   if (most < limits.registers) limits.registers = most;
   if (most < 1) return PATHS_NEVER;
