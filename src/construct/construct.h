@@ -72,6 +72,14 @@ typedef struct UnrollCall {
   Span at;
 } UnrollCall;
 
+/* A barrier of all waves that a function writes between nodes. */
+typedef struct WrittenBarrier {
+  const char *type;
+  int after, before; /* nodes; NODE_NONE: it begins or ends its cluster */
+  bool waits;        /* for accesses to shared memory */
+  Span at;
+} WrittenBarrier;
+
 /* A request that rows cannot express. */
 typedef struct Dropped {
   const char *what, *why;
@@ -92,6 +100,8 @@ typedef struct Construct {
   Vec(PipelineCall) pipelines;
   Vec(UnrollCall) unrolls; /* one for each loop */
   Vec(Dropped) dropped;
+  Vec(WrittenBarrier) barriers;
+  bool unjudged;           /* it also writes waits that construct_waits.c does not know */
   const struct Flow *flow; /* of the last loop that was asked about: construct_flow.c */
 } Construct;
 
@@ -165,6 +175,11 @@ bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at);
 bool construct_has_prio(const Construct *c);
 bool construct_stagger(Construct *c, Nodes loop, Span at);
 void construct_drop(Construct *c, const char *what, const char *why, Span at);
+
+/* ---- barriers: construct_waits.c ---- */
+
+/* A remark about barriers that are needless, too weak or missing, if any are written. */
+void construct_judge_barriers(Construct *c, const PipelineCall *p);
 
 /* ---- rows: construct_rows.c ---- */
 

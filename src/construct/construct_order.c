@@ -117,7 +117,7 @@ void construct_drop(Construct *c, const char *what, const char *why, Span at) {
   vec_push(c->arena, &c->dropped, ((Dropped){what, why, 1, at}));
 }
 
-bool construct_hint(Construct *c, const char *type, Span at) {
+static bool drop_hint(Construct *c, const char *type, Span at, bool judged) {
   const HintRow rows[] = {
 #define HINT(name, group) {#name, group##_one, group##_many, group##_why},
 #include "construct/construct.def"
@@ -126,6 +126,7 @@ bool construct_hint(Construct *c, const char *type, Span at) {
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     names[i] = rows[i].name;
     if (strcmp(rows[i].name, type) != 0) continue;
+    c->unjudged |= rows[i].many == wait_many && !judged;
     construct_drop(c, rows[i].many, rows[i].why, at);
     return true;
   }
@@ -134,7 +135,30 @@ bool construct_hint(Construct *c, const char *type, Span at) {
   return near && diag_hint(diags_of(c), d, "did you mean `%s`?", near);
 }
 
+/* Outside clusters, its place is not known. */
+bool construct_hint(Construct *c, const char *type, Span at) {
+  return drop_hint(c, type, at, false);
+}
+
 bool construct_has_prio(const Construct *c) { return c->target && c->target->vendor == VENDOR_AMD; }
+
+/* Notes a barrier for construct_waits.c, with the nodes beside it. False: it is something else. */
+static bool note_barrier(Construct *c, const ClusterItem *items, int n, int i, Span at) {
+  static const struct {
+    const char *type;
+    bool waits;
+  } known[] = {
+#define HINT_BARRIER(name, waits) {#name, waits},
+#include "construct/construct.def"
+  };
+  WrittenBarrier b = {.after = NODE_NONE, .before = NODE_NONE, .at = at};
+  for (size_t k = 0; k < WV_LEN(known); k++)
+    if (strcmp(items[i].type, known[k].type) == 0) b.type = known[k].type, b.waits = known[k].waits;
+  for (int j = i - 1; j >= 0 && b.after == NODE_NONE; j--) b.after = items[j].node;
+  for (int j = i + 1; j < n && b.before == NODE_NONE; j++) b.before = items[j].node;
+  if (b.type) vec_push(c->arena, &c->barriers, b);
+  return b.type;
+}
 
 bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at) {
   int prio = 0;
@@ -146,7 +170,9 @@ bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at) {
                        item->value);
     if (sets) prio = item->value;
     if (item->node != NODE_NONE) c->nodes.at[item->node].prio = prio;
-    else if (!(sets && construct_has_prio(c)) && !construct_hint(c, item->type, at)) return false;
+    else if (!(sets && construct_has_prio(c)) &&
+             !drop_hint(c, item->type, at, note_barrier(c, items, n, i, at)))
+      return false;
   }
   return true;
 }
@@ -161,6 +187,7 @@ bool construct_stagger(Construct *c, Nodes loop, Span at) {
                        machine->machine.waves);
     return diag_hint(diags_of(c), d, "leave it out, or divide the tile among an even number");
   }
+  c->unjudged = true;
   construct_drop(c, "staggered waves", "all waves of a workgroup run one program together", at);
   return true;
 }

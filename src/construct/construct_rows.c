@@ -473,6 +473,8 @@ static const char *title(const Construct *c, RowsLevel level, const char *why) {
 }
 
 void construct_remark(Construct *c, RowsLevel level, const char *why) {
+  for (int i = 0; level == ROWS_all && i < c->pipelines.n; i++)
+    if (c->pipelines.at[i].closed) construct_judge_barriers(c, &c->pipelines.at[i]);
   if (!c->dropped.n && level == ROWS_all) return;
   Diag *d = diag_add(diags_of(c), DIAG_R0616, c->at, "%s", title(c, level, why));
   for (int i = 0; level != ROWS_LEVELS && i < c->dropped.n; i++) {

@@ -473,6 +473,40 @@ def test_waits_that_are_too_weak_or_missing_under_stagger():
     assert np.array_equal(result(kernel, case), result(compiled(case, "sim:gfx942"), case))
 
 
+LDS, BARE = tkw.SharedMemoryBarrier, tkw.WorkgroupBarrier
+
+# Buffers, what is written behind fetches and behind stores, and what is said about it.
+BARRIERS = {
+    "one buffer": (1, [LDS], [LDS], []),
+    "two buffers": (2, [], [LDS], []),
+    "needless": (2, [LDS], [LDS], ["needless: without this SharedMemoryBarrier all accesses are in order"]),
+    "needless and bare": (2, [BARE], [LDS], ["needless: without this WorkgroupBarrier all accesses are in order"]),
+    "missing": (1, [], [LDS], [f"missing: there is no barrier between `read_{x}.fetch` and `read_{x}.store`" for x in "ab"]),
+    "too weak": (1, [BARE], [LDS], [f"too weak: between `read_{x}.fetch` and `read_{x}.store`, a Work" for x in "ab"]),
+    "not compared": (1, [tkw.MemoryCounterWait], [], []),
+    "derived": (2, [], [], []),
+}
+
+
+@pytest.mark.parametrize("machine", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("name", BARRIERS)
+def test_written_barriers_are_compared(name, machine):
+    count, behind_fetches, behind_stores, said = BARRIERS[name]
+
+    def order(loads, stores, fetches, products):
+        return [
+            tkw.cluster([loads, fetches, *(op() for op in behind_fetches)]),
+            tkw.cluster([products, stores, *(op() for op in behind_stores)]),
+        ]
+
+    kernel = scheduling(staged(order, count=count), target=f"sim:{machine}")
+    notes = [n for r in kernel.remarks if getattr(r, "code", "") == "R0619" for n in r.notes]
+    assert len(notes) == len(said) and all(n.message.startswith(s) for n, s in zip(notes, said)), notes
+    assert all(n.file == __file__ for n in notes)
+    case = CASES["prefetch"]
+    assert np.array_equal(result(kernel, case), result(compiled(case, f"sim:{machine}"), case))
+
+
 def test_priorities_of_clusters():
     def body():
         copies, fetches = scheduled.copied("read_a")
