@@ -125,6 +125,25 @@ def test_unrolled_loops_and_how_they_end(rows, target):
         assert got == want and too == want, (rows, t)
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "gfx942"])
+@pytest.mark.parametrize("step", (1, 2, 4))
+def test_unrolled_loops_with_steps(step, target):
+    """A loop with a step is not pipelined, but it can be unrolled."""
+    source = KERNELS["gemm"][0].replace("for K carry", f"for K step {step} carry")
+    plain = lowered(fill_in(source, DYNAMIC, ""), target)
+    for times in (2, 4):
+        kernel = lowered(fill_in(source, DYNAMIC, f"schedule K unroll {times}"), target)
+        for t in range(4 * step + 3):
+            sizes = sizes_of(t, t % 2)
+            known = f"bind M = 35; bind N = 19; bind K = {sizes['K']}"
+            fixed = lowered(fill_in(source, known, f"schedule K unroll {times}"), target)
+            got, too, want = (
+                results(lambda a, k=k: k.sim(tuple(a), target, "round", False), source, sizes)
+                for k in (kernel, fixed, plain)
+            )
+            assert got == want and too == want, (times, t)
+
+
 def same_bits(source, sizes, target, rows, all_sizes):
     text = fill_in(source, sizes, "")
     plain, kernel = (lowered(fill_in(source, sizes, r), target) for r in ("", rows))
