@@ -1,0 +1,69 @@
+/* order_elements.h: which waves access which elements of a tile in shared memory.
+ *
+ * The proof of a loop does not know it: two accesses by different waves count as a conflict even if
+ * each wave accesses its own elements. fuzz_orders excuses such programs only if that is so. */
+#ifndef WV_TESTS_ORDER_ELEMENTS_H
+#define WV_TESTS_ORDER_ELEMENTS_H
+
+#include "analysis/analysis.h"
+#include "ir/ops/access.h"
+#include "schedule/loop_proof.h"
+#include "transform/copy/copy_plan.h"
+
+enum { ELEMENT_FACTS = FACT_memory_uses | FACT_distribute | FACT_in_bounds };
+
+/* By the threads of a copy, or those that hold what is read or written; NULL: not by layouts. */
+static inline const Layout *layout_of_access(Arena *a, const Facts *f, const Machine *m,
+                                             const Op *op) {
+  if (op->kind == OP_read) return op->results[0].layout;
+  if (op->kind == OP_write) return op->args[0]->layout;
+  if (op->kind != OP_copy || copy_barriers(op) || copy_goes_by(op, "direct")) return NULL;
+  CopyPlan *plan = ARENA_NEW(a, CopyPlan);
+  return copy_plan(f->distribute, m, f->in_bounds[op->id], plan) ? &plan->layout : NULL;
+}
+
+/* By element: the waves that access it, as bits. Only one thread writes what several hold. */
+static inline const uint64_t *waves_of_elements(Arena *a, const Layout *l, bool owners) {
+  int n = layout_positions(l), each = layout_size(l, LAYOUT_REG) * layout_size(l, LAYOUT_LANE);
+  uint64_t *waves = ARENA_ARRAY(a, uint64_t, layout_elements(l));
+  const int *element = layout_table(a, l), *owner = layout_owners(a, l);
+  for (int at = 0; at < n; at++) {
+    int e = element[at];
+    if (e >= 0 && (!owners || owner[e] == at)) waves[e] |= UINT64_C(1) << at / each;
+  }
+  return waves;
+}
+
+/* Some element is accessed by one wave in x and by another in y, as far as layouts tell. */
+static inline bool waves_share(Arena *a, const Facts *f, const Machine *m, const Op *x,
+                               const Op *y) {
+  const Layout *p = layout_of_access(a, f, m, x), *q = layout_of_access(a, f, m, y);
+  if (!p || !q || layout_elements(p) != layout_elements(q)) return false;
+  const uint64_t *first = waves_of_elements(a, p, x->kind == OP_write);
+  const uint64_t *second = waves_of_elements(a, q, y->kind == OP_write);
+  for (int e = 0; e < layout_elements(p); e++) {
+    uint64_t both = first[e] | second[e];
+    if (first[e] && second[e] && both & (both - 1)) return true;
+  }
+  return false;
+}
+
+/* The first pair of accesses by different waves that share an element; false: there is none. */
+static inline bool find_shared(Arena *a, Kernel *k, const TargetInfo *t, LoopPair *out) {
+  const MachineSpec *row = kernel_machine(k);
+  Machine m = {t, row->lanes, row->waves, row->observable, row->service};
+  ir_renumber(k);
+  Facts facts = facts_of(k, a, ELEMENT_FACTS);
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (op->kind != OP_for) continue;
+    LoopProof p = loop_prove(a, facts.distribute, facts.memory_uses, op);
+    for (int i = 0; i < p.findings.n; i++) {
+      *out = p.findings.at[i];
+      if (out->other_wave && waves_share(a, &facts, &m, out->first->op, out->second->op))
+        return true;
+    }
+  }
+  return false;
+}
+
+#endif
