@@ -248,6 +248,35 @@ static bool is_released(const Distribution *d, const LoopGraph *g, const LoopGra
   return ahead && sym_is_int(ahead, &by) && releases_first(d, entry, found, by < 0 ? 0 : by);
 }
 
+/* Service waves that have not yet waited for a slot would miss its phase if it was released again: the
+ * release of an iteration follows their wait for the slot of that iteration. */
+static bool is_in_time(const Prover *p, const Distribution *d, const LoopGraph *g,
+                       const LoopWait *wait) {
+  int by;
+  int64_t released;
+  SymCtx *cx = d->k->cx->sym;
+  const Sym *counter = ir_loop_counter(d->k, op_attr(g->loop, ATTR_axis)->sym);
+  if (!loop_awaits_slot(d->k, g->loop, wait->op, &by)) return true;
+  for (int i = 0; i < g->arrivals.n; i++) {
+    const LoopArrival *x = &g->arrivals.at[i];
+    const Attr *at = op_attr(x->op, ATTR_iteration);
+    const Sym *ahead = at ? sym_sub(cx, at->pairs[0].value, counter) : NULL;
+    if (x->op->args[0] != wait->op->args[0] || !ahead || !sym_is_int(ahead, &released)) continue;
+    for (int w = 0; w < LOOP_COMPUTING; w++)
+      if (!order_holds(p->table,
+                       (Order){wait->event[LOOP_SERVICE], x->event[w], by - (int)released}))
+        return false;
+  }
+  return true;
+}
+
+static const Op *find_late(const Prover *p, const Distribution *d, const LoopGraph *g) {
+  for (int i = 0; i < g->waits.n; i++)
+    if (op_is_served(d->k, g->waits.at[i].op) && !is_in_time(p, d, g, &g->waits.at[i]))
+      return g->waits.at[i].op;
+  return NULL;
+}
+
 /* Each copy of an iteration arrives once. */
 static bool is_filled(const Kernel *k, const LoopGraph *g, const Value *full) {
   int64_t n = 0;
@@ -292,6 +321,7 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
   proof.entry = loop_entry_graph(a, d->k, m, loop);
   proof.unbalanced = find_unbalanced(d, g, &proof.entry);
   if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d->k, g);
+  if (!proof.unbalanced && !n) proof.unbalanced = find_late(&p, d, g);
   if (!n) check_entry(&p, d->k);
   return proof;
 }
