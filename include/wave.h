@@ -569,7 +569,7 @@ WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_o
 
 typedef struct wv_sim_options {
   const char *target;   /* "sim:sm_90a", or "sm_90a"; "sim" or NULL: one with the kernel's wave */
-  const char *schedule; /* "round", "reverse", "random", "random:SEED"; NULL: round */
+  const char *schedule; /* "round", "reverse", "first", "random", "random:SEED"; NULL: round */
   bool nonfinite;       /* also report where infinities and NaN appear */
   bool (*interrupted)(void *user); /* called now and then; true ends the run. May be NULL */
   /* Called once per debug_log after the run, even if the run had findings. May be NULL. */

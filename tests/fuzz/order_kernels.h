@@ -2,6 +2,7 @@
 #ifndef WV_TESTS_ORDER_KERNELS_H
 #define WV_TESTS_ORDER_KERNELS_H
 
+#include "backend/sim/sim.h"
 #include "fuzz/corpus.h"
 #include "unit/tile_kit.h"
 
@@ -249,7 +250,7 @@ static inline Run run_of(const Case *c, int trips, bool ragged, int schedule) {
 }
 
 static inline Run any_run(const Case *c, Random *r) {
-  return run_of(c, (int)below(r, TRIPS), below(r, 2) != 0, (int)below(r, 3));
+  return run_of(c, (int)below(r, TRIPS), below(r, 2) != 0, (int)below(r, N_SIM_SCHEDULES));
 }
 
 static inline SampleSizes sizes_of(const Case *c, Run run) {

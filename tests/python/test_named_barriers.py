@@ -125,7 +125,7 @@ def arguments():
 
 
 @PROGRAMS
-@pytest.mark.parametrize("schedule", ["round", "reverse", "random"])
+@pytest.mark.parametrize("schedule", ["round", "reverse", "first", "random"])
 @pytest.mark.parametrize("target", ["sim:sm_90a", "sim:gfx1250"])
 def test_simulated(text, expected, schedule, target):
     a, b = arguments()

@@ -175,7 +175,7 @@ def neighbour(by, dtype="i32"):
     return NEIGHBOUR.replace("BY", str(by)).replace("DTYPE", dtype)
 
 
-@pytest.mark.parametrize("schedule", ["round", "reverse", "random:5"])
+@pytest.mark.parametrize("schedule", ["round", "reverse", "first", "random:5"])
 def test_arrays_that_share_memory_are_one(schedule):
     """An array passed twice, and two overlapping parts of one; in-place use is not a race."""
     whole = np.arange(40, dtype="i4")

@@ -93,7 +93,7 @@ static inline bool sim_lab(Lab *l, const SimOptions *o, SimReport *out) {
 /* True if every schedule reports it. */
 static inline bool trial_finds(Trial *t, const char *codes, const char *blamed, const char *noted) {
   bool all = t->whole;
-  for (int schedule = SIM_ROUND_ROBIN; t->whole && schedule <= SIM_RANDOM; schedule++) {
+  for (int schedule = SIM_ROUND_ROBIN; t->whole && schedule < N_SIM_SCHEDULES; schedule++) {
     Lab l = lab_open(t->text);
     if (t->fill) t->fill(&l);
     SimOptions o = t->options;
@@ -115,7 +115,7 @@ static inline bool trial_finds(Trial *t, const char *codes, const char *blamed, 
 /* True if no schedule reports anything and `check` accepts the results. */
 static inline bool trial_passes(Trial *t, bool (*check)(const Lab *l)) {
   bool all = t->whole;
-  for (int schedule = SIM_ROUND_ROBIN; t->whole && schedule <= SIM_RANDOM; schedule++) {
+  for (int schedule = SIM_ROUND_ROBIN; t->whole && schedule < N_SIM_SCHEDULES; schedule++) {
     Lab l = lab_open(t->text);
     if (t->fill) t->fill(&l);
     SimOptions o = t->options;

@@ -10,7 +10,13 @@
 #include "backend/eval/eval_tile.h"
 #include "target/target.h"
 
-typedef enum SimSchedule { SIM_ROUND_ROBIN, SIM_REVERSE, SIM_RANDOM } SimSchedule;
+typedef enum SimSchedule {
+  SIM_ROUND_ROBIN, /* each wave runs as far as it can */
+  SIM_REVERSE,     /* the same, from the last wave to the first */
+  SIM_FIRST,       /* one instruction at a time, of the first wave that can run */
+  SIM_RANDOM,      /* any wave, for a few instructions */
+  N_SIM_SCHEDULES
+} SimSchedule;
 
 typedef struct SimOptions {
   const TargetInfo *machine; /* NULL: one with waves of the kernel's size */

@@ -34,21 +34,22 @@ static bool find_machine(Context *cx, const char *name, const TargetInfo **out) 
 
 /* "random:7": the number after the colon is the seed. */
 static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
-  static const char *const names[] = {"round", "reverse", "random"};
+  static const char *const names[N_SIM_SCHEDULES] = {"round", "reverse", "first", "random"};
   size_t len = word ? strcspn(word, ":") : 0;
   char *end = NULL;
   out->seed = word && word[len] ? strtoull(word + len + 1, &end, 10) : 1;
   bool bad_seed = end && (end == word + len + 1 || *end);
-  for (int i = 0; word && i < 3; i++) {
+  for (int i = 0; word && i < N_SIM_SCHEDULES; i++) {
     if (strlen(names[i]) != len || memcmp(names[i], word, len) != 0) continue;
     out->schedule = (SimSchedule)i;
     if (!bad_seed && (!end || out->schedule == SIM_RANDOM)) return true;
   }
   if (!word) return true;
-  const char *near = diag_nearest(arena_strndup(cx->diags.arena, word, len), names, 3);
+  const char *near =
+      diag_nearest(arena_strndup(cx->diags.arena, word, len), names, N_SIM_SCHEDULES);
   Diag *d = diag_add(&cx->diags, DIAG_E0602, (Span){0}, "unknown schedule `%s`", word);
   if (near && !word[len]) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
-  else diag_hint(&cx->diags, d, "use `round`, `reverse`, `random` or `random:SEED`");
+  else diag_hint(&cx->diags, d, "use `round`, `reverse`, `first`, `random` or `random:SEED`");
   return false;
 }
 
