@@ -453,7 +453,8 @@ static const char *atomic_element(const Access *a, int e, const char *v, const c
   const char *at = llvm_let(p, "getelementptr %s, ptr %s, i64 %s", a->elem, a->base, index);
   LlvmGuard g = {0};
   if (test) g = llvm_guard_open(p, test);
-  const char *old = llvm_atomic_element(p, a->op, a->dtype, (LlvmCell){"ptr", at, "", ""}, v, expected);
+  const char *old =
+      llvm_atomic_element(p, a->op, a->dtype, (LlvmCell){"ptr", at, "", ""}, v, expected);
   if (!test) return old;
   const char *block = llvm_guard_close(p, g);
   return llvm_guard_phi(p, g, a->elem, old, block, "zeroinitializer");

@@ -14,7 +14,8 @@
  * class: `read_a.copy` and `read_a.fetch` are what became of `read_a`. Names never depend on
  * positions, so that rows outlive changes of other ops.
  *
- * The passes `stages`, `turns` and `prio` obey the rows; schedule_check reports what no machine could obey. */
+ * The passes `stages`, `turns` and `prio` obey the rows; schedule_check reports what no machine could
+ * obey. */
 #ifndef WV_IR_SCHEDULE_H
 #define WV_IR_SCHEDULE_H
 
