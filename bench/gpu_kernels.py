@@ -100,8 +100,10 @@ SYNC = (32, "mma_m16n8k16_f32_f16")
 WGMMA = (128, None)
 
 
-def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target="", **options):
-    """c = a bᵀ, f16 in, f32 out."""
+def gemm(
+    m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target="", dtype=tkl.f16, **options
+):
+    """c = a bᵀ, f32 out."""
 
     @tkw.wave(
         [
@@ -114,8 +116,8 @@ def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target="", **opt
         ]
     )
     def gemm(
-        a: tkl.Memory[M, K, S, tkl.f16],
-        b: tkl.Memory[N, K, S, tkl.f16],
+        a: tkl.Memory[M, K, S, dtype],
+        b: tkl.Memory[N, K, S, dtype],
         c: tkl.Memory[M, N, G, tkl.f32],
     ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
