@@ -71,6 +71,9 @@ static void add_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Valu
   add_slot_use(k, a, m, op, memory, how, op_slot(op));
 }
 
+/* A slot that may be any of a ring's. */
+static const Sym *any_slot(const Kernel *k) { return sym_symbol(k->cx->sym, "$slot", true); }
+
 /* A tile left in shared memory is read by the matrix instructions that use it. */
 static bool is_left_in_memory(const Kernel *k, const Op *op) {
   const Value *v = op->kind == OP_read ? &op->results[0] : NULL;
@@ -107,7 +110,7 @@ static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   int64_t ago = op_attr(wait, ATTR_pending)->integer + (op_comes_before(copy, wait) ? 0 : 1);
   const Sym *slot = op_slot(copy);
   if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for)
-    return sym_symbol(k->cx->sym, "$slot", true); /* any */
+    return any_slot(k);
   const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
   SymBinding then = {counter, sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, ago))};
   return sym_subst(k->cx->sym, slot, &then, 1);
@@ -141,7 +144,9 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
     if (copy_barriers(op)) add_use(k, a, m, op, copy_barriers(op), TOUCH_ATOMIC);
     break;
   case OP_mbar_init:
-  case OP_mbar_inval: add_use(k, a, m, op, op->args[0], TOUCH_WRITE); break;
+  case OP_mbar_inval: /* of all slots */
+    add_slot_use(k, a, m, op, op->args[0], TOUCH_WRITE, any_slot(k));
+    break;
   case OP_mbar_arrive:
   case OP_mbar_wait: add_use(k, a, m, op, op->args[0], TOUCH_ATOMIC); break;
   case OP_async_wait: add_awaited(k, a, m, op); break;
