@@ -21,7 +21,11 @@ def draw(seed):
     case = Case(seed)
     r = case.r
     machine(case)
-    statements(case)
+    if r.random() < 0.3:
+        case.pins = draw_pins(r)
+        if r.random() < 0.4 and case.tile["K"] <= 16:  # more iterations than stages and slots together
+            case.size["K"] = r.randint(0, 12 * case.tile["K"])
+    statements(case)  # the size of K limits what their values may be
     for _ in range(r.randint(1, 2)):
         store(case)
     if r.random() < 0.3 and not case.resized:  # checked wherever the symbol is set
@@ -40,10 +44,6 @@ def draw(seed):
             case.views[name] = r.choice((None, "columns", "apart", "backwards"))
     case.asserts = r.random() < 0.25
     case.open = not case.cut_n and r.random() < 0.5
-    if r.random() < 0.3:
-        case.pins = draw_pins(r)
-        if r.random() < 0.4 and case.tile["K"] <= 16:  # more iterations than stages and slots together
-            case.size["K"] = r.randint(0, 12 * case.tile["K"])
     if r.random() < 0.1 and "for K" in text_of(case):
         case.wishes.append(f"timeline {r.randrange(3)}")
     return case
