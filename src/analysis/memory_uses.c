@@ -109,8 +109,7 @@ static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   const Op *loop = wait->parent->owner;
   int64_t ago = op_attr(wait, ATTR_pending)->integer + (op_comes_before(copy, wait) ? 0 : 1);
   const Sym *slot = op_slot(copy);
-  if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for)
-    return any_slot(k);
+  if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for) return any_slot(k);
   const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
   SymBinding then = {counter, sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, ago))};
   return sym_subst(k->cx->sym, slot, &then, 1);

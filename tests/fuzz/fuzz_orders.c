@@ -12,8 +12,8 @@
  * The proof is stricter in three ways, and such programs are counted: it does not know which elements
  * a wave accesses, so a barrier may be missing between accesses of one wave each (order_elements.h);
  * that loads end in order, so what waits for one that ends in registers may wait for a direct copy,
- * too; and, if the number of iterations is known, what is not copied past the last one, and the last
- * arrivals, for which nothing waits. The proof does not rely on turns, but their barriers order memory
+ * too; and, if the number of iterations is known, what is not copied or read past the last one, and the
+ * last arrivals, for which nothing waits. The proof does not rely on turns, but their barriers order memory
  * in the simulator: such programs run again without them. The last lines are the counts
  * (order_counts.h) and "N passed, M failed", of cases. */
 #include <inttypes.h>
@@ -163,24 +163,29 @@ static bool may_be_past_end(const LoopAccess *x) {
   return x->op->kind == OP_copy && copy_barriers(x->op);
 }
 
-/* A copy that is past the last iteration in all of them, of a known number: nothing is left of it. */
-static bool is_past_end(const Distribution *d, const Op *loop, const LoopAccess *x) {
+/* From that iteration of the loop on, it copies or reads what is past the last one, of a known number:
+ * nothing may be left of it. */
+static bool is_past_end(const Distribution *d, const Op *loop, const LoopAccess *x, int from) {
   SymCtx *cx = d->k->cx->sym;
   int64_t trips, first;
   const Sym *count = distribute_trips(d, loop);
   const Attr *at = op_attr(x->op, ATTR_iteration);
-  SymBinding start = {ir_loop_counter(d->k, op_attr(loop, ATTR_axis)->sym), sym_int(cx, 0)};
-  if (x->op->kind != OP_copy || !at || !count || !sym_is_int(count, &trips)) return false;
+  SymBinding start = {ir_loop_counter(d->k, op_attr(loop, ATTR_axis)->sym), sym_int(cx, from)};
+  if ((x->op->kind != OP_copy && x->op->kind != OP_read) || !at) return false;
+  if (!count || !sym_is_int(count, &trips)) return false;
   return sym_is_int(sym_subst(cx, at->pairs[0].value, &start, 1), &first) && first >= trips;
 }
 
 static OrderReason reason_of(const Distribution *d, const Op *loop, const LoopPair *f, bool known) {
+  int apart = f->distance; /* the first comes later if it is negative */
+  bool past = is_past_end(d, loop, f->first, apart < 0 ? -apart : 0) ||
+              is_past_end(d, loop, f->second, apart > 0 ? apart : 0);
+  if (known && past) return REASON_known_trips;
   if (f->other_wave && is_divided(f->first) && is_divided(f->second))
     return REASON_elements_of_waves;
   if (is_direct(f->first) || is_direct(f->second)) return REASON_loads_in_order;
   bool engine = may_be_past_end(f->first) || may_be_past_end(f->second);
-  bool past = is_past_end(d, loop, f->first) || is_past_end(d, loop, f->second);
-  return known && (engine || past) ? REASON_known_trips : N_ORDER_REASONS;
+  return known && engine ? REASON_known_trips : N_ORDER_REASONS;
 }
 
 typedef struct Judgement {
