@@ -90,7 +90,8 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
   add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, slot);
   for (int i = 1; pending && slot && loop && loop->kind == OP_for && i <= pending->integer; i++) {
     const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
-    SymBinding before = {counter, sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, i))};
+    SymBinding before = {counter,
+                         sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, i * op_step(loop)))};
     add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, sym_subst(k->cx->sym, slot, &before, 1));
   }
 }
@@ -111,7 +112,8 @@ static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   const Sym *slot = op_slot(copy);
   if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for) return any_slot(k);
   const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
-  SymBinding then = {counter, sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, ago))};
+  SymBinding then = {counter,
+                     sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, ago * op_step(loop)))};
   return sym_subst(k->cx->sym, slot, &then, 1);
 }
 

@@ -231,6 +231,19 @@ int64_t op_step(const Op *op) {
   return step ? step->integer : 1;
 }
 
+const Sym *op_iterations(const Kernel *k, const Op *loop, const Sym *trips) {
+  SymCtx *cx = k->cx->sym;
+  return sym_ceil(cx, sym_mul(cx, trips, sym_rational(cx, 1, op_step(loop))));
+}
+
+bool op_iterations_apart(const Kernel *k, const Op *loop, const Sym *from, const Sym *to, int *n) {
+  int64_t by, step = op_step(loop);
+  const Sym *apart = sym_sub(k->cx->sym, to, from);
+  if (!apart || !sym_is_int(apart, &by) || by % step || by / step != (int)(by / step)) return false;
+  *n = (int)(by / step);
+  return true;
+}
+
 int op_carried(const Op *op) {
   switch (op->kind) {
   case OP_for: return op_has(op, ATTR_from) ? 1 : 0;

@@ -454,6 +454,10 @@ AttrKey attr_find(const char *name); /* ATTR_NONE: none */
 int op_carried(const Op *op);      /* index of the first carried operand */
 int64_t op_step(const Op *op);     /* of a for loop: 1 unless it says more */
 Value *op_condition(const Op *op); /* of an if: its condition value, or NULL */
+/* How often a for loop from 0 runs whose counter stays below `trips`. */
+const Sym *op_iterations(const Kernel *k, const Op *loop, const Sym *trips);
+/* Whether its counter is `to` a known number of iterations after it was `from`. */
+bool op_iterations_apart(const Kernel *k, const Op *loop, const Sym *from, const Sym *to, int *n);
 
 /* The symbol that counts the iterations of a loop over `axis`: $ARG<axis>, or the name given by its
  * tile constraint. */

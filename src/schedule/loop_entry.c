@@ -63,13 +63,13 @@ static void await_groups(LoopEntry *e, const LoopWait *wait) {
 }
 
 static void await_phases(LoopEntry *e, const LoopWait *wait) {
-  int64_t filled;
+  int filled;
   for (int i = 0; i < e->entry->copies.n; i++) {
     const LoopFlight *f = &e->entry->copies.at[i];
     const Attr *at = op_attr(f->op, ATTR_iteration);
     int maker = loop_maker(f->done);
     if (copy_barriers(f->op) != wait->op->args[0] || maker < 0 || !at) continue;
-    if (!sym_is_int(at->pairs[0].value, &filled)) continue;
+    if (!loop_names_iteration(e->k, e->body->loop, at, &filled)) continue;
     int in = loop_waits_in(e->k, e->body->loop, wait->op, filled);
     for (int w = 0; in >= 0 && in < e->iterations && w < LOOP_WAVES; w++)
       if (wait->event[w] >= 0) add_edge(e, f->done[maker], event_at(e, wait->event[w], in));
@@ -92,17 +92,16 @@ static void await_loop(LoopEntry *e, const LoopWait *wait) {
 
 /* Slots that are released before the loop. */
 static void await_releases(LoopEntry *e, const LoopWait *wait) {
-  int by;
-  int64_t released;
+  int by, released;
   if (!loop_awaits_slot(e->k, e->body->loop, wait->op, &by)) return;
   for (int i = 0; i < e->entry->arrivals.n; i++) {
     const LoopArrival *x = &e->entry->arrivals.at[i];
     const Attr *at = op_attr(x->op, ATTR_iteration);
     if (x->op->args[0] != wait->op->args[0] || !at) continue;
-    if (!sym_is_int(at->pairs[0].value, &released)) continue;
-    int64_t in = released + alloc_slots(wait->op->args[0]->def) - by;
+    if (!loop_names_iteration(e->k, e->body->loop, at, &released)) continue;
+    int in = released + alloc_slots(wait->op->args[0]->def) - by;
     for (int w = 0; in >= 0 && in < e->iterations && w < LOOP_COMPUTING; w++)
-      add_edge(e, x->event[w], event_at(e, wait->event[LOOP_SERVICE], (int)in));
+      add_edge(e, x->event[w], event_at(e, wait->event[LOOP_SERVICE], in));
   }
 }
 

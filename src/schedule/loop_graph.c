@@ -17,15 +17,15 @@ typedef struct Build {
   Kernel *k;
   const MemoryUses *m;
   LoopGraph *g;
-  const Sym *counter;
-  bool once;                /* what comes before the loop */
-  int64_t most;             /* iterations; INT64_MAX: unknown */
-  Vec(LoopFlight) loose;    /* copies that the next synchronisation waits for */
-  Vec(LoopFlight) products; /* in flight */
-  int pending;              /* products that may still be in flight after the next wait */
-  bool served;              /* by service waves */
-  const char *scope;        /* of the barriers that join the workgroup's waves */
-  LoopOpFn *counts;         /* other ops that are events, too */
+  const Sym *counter, *number; /* that the loop is at: what it steps, and its iteration */
+  bool once;                   /* what comes before the loop */
+  int64_t most;                /* iterations; INT64_MAX: unknown */
+  Vec(LoopFlight) loose;       /* copies that the next synchronisation waits for */
+  Vec(LoopFlight) products;    /* in flight */
+  int pending;                 /* products that may still be in flight after the next wait */
+  bool served;                 /* by service waves */
+  const char *scope;           /* of the barriers that join the workgroup's waves */
+  LoopOpFn *counts;            /* other ops that are events, too */
   const void *user;
 } Build;
 
@@ -89,29 +89,34 @@ static LoopFlight start_flight(Build *b, const Op *op, bool elected, int group) 
 
 /* ---- iterations ---- */
 
-/* The number that an expression is above the loop's counter. Min(counter + n, last) is what a wait
- * for an iteration that may not exist is for. */
+/* The iterations by which a value of the loop's counter is above that which it has. */
 static bool above_counter(const Build *b, const Sym *e, int *by) {
+  return e && op_iterations_apart(b->k, b->g->loop, b->counter, e, by);
+}
+
+/* The same of the number of an iteration. Min(number + n, last) is what a wait for an iteration that
+ * may not exist is for. */
+static bool above_number(const Build *b, const Sym *e, int *by) {
   int64_t n;
   SymCtx *cx = b->k->cx->sym;
   for (int i = 0; e && sym_kind(e) == SYM_min && i < sym_nargs(e); i++)
-    if (above_counter(b, sym_arg(cx, e, i), by)) return true;
-  const Sym *rest = e ? sym_sub(cx, e, b->counter) : NULL;
+    if (above_number(b, sym_arg(cx, e, i), by)) return true;
+  const Sym *rest = e ? sym_sub(cx, e, b->number) : NULL;
   if (!rest || !sym_is_int(rest, &n) || n != (int)n) return false;
   *by = (int)n;
   return true;
 }
 
-/* A slot is Mod(counter + ahead, slots). */
+/* A slot is Mod(number + ahead, slots). */
 static bool split_slot(const Build *b, const Sym *slot, int *ahead, int *slots) {
   int64_t n;
-  if (!slot || sym_kind(slot) != SYM_mod || op_step(b->g->loop) != 1) return false;
+  if (!slot || sym_kind(slot) != SYM_mod) return false;
   if (!sym_is_int(sym_arg(b->k->cx->sym, slot, 1), &n) || n < 2 || n != (int)n) return false;
   *slots = (int)n;
-  return above_counter(b, sym_arg(b->k->cx->sym, slot, 0), ahead);
+  return above_number(b, sym_arg(b->k->cx->sym, slot, 0), ahead);
 }
 
-/* Mod(counter + 3, 3) is Mod(counter, 3): which of the iterations of a slot it is says the op. */
+/* Mod(number + 3, 3) is Mod(number, 3): which of the iterations of a slot it is says the op. */
 static void find_round(const Build *b, const Op *op, int *ahead, int slots) {
   const Attr *at = op_attr(op, ATTR_iteration);
   int named;
@@ -124,7 +129,7 @@ static void find_round(const Build *b, const Op *op, int *ahead, int slots) {
 static bool is_past_end(const Build *b, const Op *op, int number) {
   const Attr *mask = op_attr(op, ATTR_mask);
   SymCtx *cx = b->k->cx->sym;
-  SymBinding at = {b->counter, sym_int(cx, number)};
+  SymBinding at = {b->counter, sym_int(cx, number * op_step(b->g->loop))};
   if (op->kind == OP_mbar_arrive || (op->kind == OP_copy && !copy_barriers(op))) return false;
   for (int i = 0; op_has(op, ATTR_iteration) && mask && i < mask->n; i++)
     if (sym_subst(cx, mask->exprs[i], &at, b->once ? 0 : 1) == sym_bool(cx, false)) return true;
@@ -381,7 +386,7 @@ static const Op *last_barrier(const Build *b, const Op *outer) {
  * place copies nothing, so each of the others ends before the loop does: before its last barrier,
  * `joined`, if the wait does. */
 static void end_awaited(Build *b, const Op *loop, const Op *barrier, const int *joined) {
-  int64_t filled;
+  int filled;
   for (const Op *op = loop->body->first; op; op = op->next) {
     const int *by = barrier && op_comes_before(op, barrier) ? joined : b->g->last;
     for (int i = 0; op->kind == OP_mbar_wait && i < b->g->copies.n; i++) {
@@ -389,7 +394,7 @@ static void end_awaited(Build *b, const Op *loop, const Op *barrier, const int *
       const Attr *at = op_attr(f->op, ATTR_iteration);
       int maker = loop_maker(f->done);
       if (copy_barriers(f->op) != op->args[0] || maker < 0 || !at) continue;
-      if (!sym_is_int(at->pairs[0].value, &filled)) continue;
+      if (!loop_names_iteration(b->k, loop, at, &filled)) continue;
       int in = loop_waits_in(b->k, loop, op, filled);
       for (int w = 0; w < LOOP_COMPUTING && in >= 0 && in <= filled; w++)
         add_order(b, f->done[maker], by[w], 0);
@@ -486,6 +491,7 @@ static Build new_build(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop,
   b.served = machine && machine->service;
   b.scope = machine && machine->waves == 1 ? "wave" : "workgroup";
   b.counter = axis ? ir_loop_counter(k, axis->sym) : sym_int(k->cx->sym, 0);
+  b.number = sym_floordiv(k->cx->sym, b.counter, sym_int(k->cx->sym, op_step(loop)));
   return b;
 }
 
@@ -511,11 +517,15 @@ LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const
 LoopGraph loop_entry_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop) {
   LoopGraph g;
   Build b = new_build(a, k, m, loop, &g);
-  b.once = true, b.counter = sym_int(k->cx->sym, 0);
+  b.once = true, b.counter = b.number = sym_int(k->cx->sym, 0);
   for (const Op *op = loop->parent->first; op != loop; op = op->next) add_op(&b, op);
   end_flights(&b, loop);
   add_waits(&b);
   return g;
+}
+
+bool loop_names_iteration(const Kernel *k, const Op *loop, const Attr *at, int *number) {
+  return op_iterations_apart(k, loop, sym_int(k->cx->sym, 0), at->pairs[0].value, number);
 }
 
 /* In a short loop the wait may always be for its last iteration. */
@@ -539,7 +549,7 @@ bool loop_awaits_copy(Kernel *k, const Op *loop, const Op *wait, const Op *copy,
   int by;
   int64_t slot, parity;
   Build b = new_build(NULL, k, NULL, loop, &g);
-  b.once = true, b.counter = sym_int(k->cx->sym, 0);
+  b.once = true, b.counter = b.number = sym_int(k->cx->sym, 0);
   if (copy_barriers(copy) != wait->args[0]) return false;
   if (is_constant(wait, &slot, &parity)) return ends_phase(wait, slot, parity, iteration);
   return phase_of(&b, wait, &by) && by == iteration;

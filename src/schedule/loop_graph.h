@@ -101,6 +101,9 @@ int64_t loop_most(const Distribution *d, const Op *loop);
  * accesses to a ring are to the slot `ahead`. */
 LoopGraph loop_entry_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop);
 
+/* The number of the iteration that an attribute names which does not depend on the loop's counter. */
+bool loop_names_iteration(const Kernel *k, const Op *loop, const Attr *at, int *number);
+
 /* The first iteration of the loop in which a wait is for the phase that the copies of iteration
  * `filled` end, which were issued before the loop; -1: none, or unknown. */
 int loop_waits_in(Kernel *k, const Op *loop, const Op *wait, int64_t filled);

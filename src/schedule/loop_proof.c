@@ -202,31 +202,29 @@ static int64_t arrivals_of(const Kernel *k, const Value *ring) {
 }
 
 /* The arrivals before the loop that release the slot of an iteration. */
-static int count_releases(const LoopGraph *entry, const Op *op, int64_t iteration) {
-  int n = 0;
-  int64_t at;
+static int count_releases(const Kernel *k, const LoopGraph *entry, const Op *op, int iteration) {
+  int n = 0, at;
   for (int i = 0; i < entry->arrivals.n; i++) {
     const Op *first = entry->arrivals.at[i].op;
     const Attr *of = op_attr(first, ATTR_iteration);
     if (first->args[0] != op->args[0] || !of) continue;
-    n += sym_is_int(of->pairs[0].value, &at) && at == iteration;
+    n += loop_names_iteration(k, entry->loop, of, &at) && at == iteration;
   }
   return n;
 }
 
 /* Tiles that are last read early are released early: those of the first iterations before the loop,
  * each once. */
-static bool releases_first(const Distribution *d, const LoopGraph *entry, const Op *op,
-                           int64_t early) {
-  int64_t n = 0;
+static bool releases_first(const Distribution *d, const LoopGraph *entry, const Op *op, int early) {
+  int n = 0;
   for (int i = 0; i < entry->arrivals.n; i++) {
     const Op *first = entry->arrivals.at[i].op;
     if (first->args[0] != op->args[0]) continue;
     if (!is_complete(d, entry->loop, first)) return false;
     n++;
   }
-  for (int64_t i = 0; i < early && n == early; i++)
-    if (count_releases(entry, op, i) != 1) return false;
+  for (int i = 0; i < early && n == early; i++)
+    if (count_releases(d->k, entry, op, i) != 1) return false;
   return n == early;
 }
 
@@ -234,7 +232,7 @@ static bool releases_first(const Distribution *d, const LoopGraph *entry, const 
 static bool is_released(const Distribution *d, const LoopGraph *g, const LoopGraph *entry,
                         const Op *wait) {
   const Op *found = NULL;
-  int64_t by;
+  int by;
   for (int i = 0; i < g->arrivals.n; i++) {
     const Op *op = g->arrivals.at[i].op;
     if (op->args[0] != wait->args[0]) continue;
@@ -243,28 +241,25 @@ static bool is_released(const Distribution *d, const LoopGraph *g, const LoopGra
   }
   if (!found || arrivals_of(d->k, wait->args[0]) != kernel_machine(d->k)->waves) return false;
   const Sym *counter = ir_loop_counter(d->k, op_attr(g->loop, ATTR_axis)->sym);
-  const Sym *ahead =
-      sym_sub(d->k->cx->sym, op_attr(found, ATTR_iteration)->pairs[0].value, counter);
-  return ahead && sym_is_int(ahead, &by) && releases_first(d, entry, found, by < 0 ? 0 : by);
+  const Sym *at = op_attr(found, ATTR_iteration)->pairs[0].value;
+  return op_iterations_apart(d->k, g->loop, counter, at, &by) &&
+         releases_first(d, entry, found, by < 0 ? 0 : by);
 }
 
 /* Service waves that have not yet waited for a slot would miss its phase if it was released again: the
  * release of an iteration follows their wait for the slot of that iteration. */
 static bool is_in_time(const Prover *p, const Distribution *d, const LoopGraph *g,
                        const LoopWait *wait) {
-  int by;
-  int64_t released;
-  SymCtx *cx = d->k->cx->sym;
+  int by, released;
   const Sym *counter = ir_loop_counter(d->k, op_attr(g->loop, ATTR_axis)->sym);
   if (!loop_awaits_slot(d->k, g->loop, wait->op, &by)) return true;
   for (int i = 0; i < g->arrivals.n; i++) {
     const LoopArrival *x = &g->arrivals.at[i];
     const Attr *at = op_attr(x->op, ATTR_iteration);
-    const Sym *ahead = at ? sym_sub(cx, at->pairs[0].value, counter) : NULL;
-    if (x->op->args[0] != wait->op->args[0] || !ahead || !sym_is_int(ahead, &released)) continue;
+    if (x->op->args[0] != wait->op->args[0] || !at) continue;
+    if (!op_iterations_apart(d->k, g->loop, counter, at->pairs[0].value, &released)) continue;
     for (int w = 0; w < LOOP_COMPUTING; w++)
-      if (!order_holds(p->table,
-                       (Order){wait->event[LOOP_SERVICE], x->event[w], by - (int)released}))
+      if (!order_holds(p->table, (Order){wait->event[LOOP_SERVICE], x->event[w], by - released}))
         return false;
   }
   return true;

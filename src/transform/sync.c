@@ -85,9 +85,9 @@ static const Sym *at_any_time(const Sync *s, const Op *op, const Sym *slot) {
 static const Sym *one_later(const Sync *s, const Op *op, const Sym *slot) {
   const Op *loop = loop_around(op);
   SymCtx *cx = s->k->cx->sym;
-  if (!loop || loop->kind != OP_for || op_has(loop, ATTR_step)) return NULL;
+  if (!loop || loop->kind != OP_for) return NULL;
   const Sym *counter = ir_loop_counter(s->k, op_attr(loop, ATTR_axis)->sym);
-  SymBinding to = {counter, sym_add(cx, counter, sym_int(cx, 1))};
+  SymBinding to = {counter, sym_add(cx, counter, sym_int(cx, op_step(loop)))};
   return sym_subst(cx, slot, &to, 1);
 }
 

@@ -149,7 +149,8 @@ static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "g
 
 /* ROW(name): what rows of a kernel ask for. */
 #define LOOP_ROWS(X)                                                                               \
-  X(none) X(depth) X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns)
+  X(none)                                                                                          \
+  X(depth) X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step)
 
 #define LOOP_ROW_ENUM(name) ROW_##name,
 #define LOOP_ROW_NAME(name) #name,
@@ -174,6 +175,7 @@ typedef struct Case {
   const Program *p;
   int machine;
   bool large;
+  int step;   /* of the loop */
   bool known; /* sizes */
   bool whole; /* M and N are known, and K is a multiple of its tile */
   Run run;    /* if they are known */
@@ -242,11 +244,13 @@ static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
 static inline int tile_m(const Case *c) { return c->p->m << c->large; }
 static inline int tile_k(const Case *c) { return c->p->k << c->large; }
 
-/* With this many iterations: what is known stays as it is. */
+/* With this many iterations: what is known stays as it is. The last one may have fewer tiles than a
+ * step. */
 static inline Run run_of(const Case *c, int trips, bool ragged, int schedule) {
   if (c->known) return c->run;
   int part = ragged && !c->whole ? tile_k(c) / 2 : 0;
-  return (Run){trips * tile_k(c) - (trips ? part : 0), c->whole ? c->run.ragged : ragged, schedule};
+  int tiles = trips * c->step - (trips % 2 ? c->step - 1 : 0);
+  return (Run){tiles * tile_k(c) - (trips ? part : 0), c->whole ? c->run.ragged : ragged, schedule};
 }
 
 static inline Run any_run(const Case *c, Random *r) {
@@ -267,12 +271,23 @@ static inline void draw_sizes(StrBuf *out, const Case *c) {
   else sb_puts(out, "  dynamic M, N, K; assume Eq(Mod(K, 8), 0)\n");
 }
 
+/* The body, whose loop has a step if it is more than 1. */
+static inline void put_body(StrBuf *out, const Case *c) {
+  const char *loop = strstr(c->p->body, "for K ");
+  int head = (int)(loop - c->p->body) + 6;
+  sb_printf(out, "%.*s", head, c->p->body);
+  if (c->step > 1) sb_printf(out, "step %d ", c->step);
+  sb_puts(out, c->p->body + head);
+}
+
 static inline void draw_case(Case *c, Random *r, bool large) {
   Arena *a = arena_new();
   StrBuf text = {.arena = a};
   c->p = &programs[below(r, WV_LEN(programs))];
   c->machine = (int)below(r, WV_LEN(machines));
   c->large = large;
+  c->step = below(r, 4) ? 1 : 2 << below(r, 2);
+  c->rows[ROW_step] = c->step > 1;
   c->run = any_run(c, r);
   c->known = below(r, 3) == 0;
   c->whole = !c->known && below(r, 2);
@@ -281,7 +296,7 @@ static inline void draw_case(Case *c, Random *r, bool large) {
   draw_sizes(&text, c);
   if (below(r, 3) == 0) sb_printf(&text, "  boxes %d\n", (int)below(r, 2));
   draw_rows(&text, r, c);
-  sb_puts(&text, c->p->body);
+  put_body(&text, c);
   snprintf(c->text, sizeof c->text, "%s", sb_text(&text));
   c->sample = (Sample){loop_kinds[c->p->kind],
                        c->text,

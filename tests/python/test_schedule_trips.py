@@ -107,7 +107,8 @@ def test_machine_code(name):
 
 
 # How a loop is unrolled and ends, with copies that run three iterations ahead.
-ROUNDS = [f"schedule K depth 4 unroll {n} drain {how}" for n in (1, 2, 4) for how in ("masked", "peeled")]
+ROUND = [(n, how) for n in (1, 2, 4) for how in ("masked", "peeled")]
+ROUNDS = [f"schedule K depth 4 unroll {n} drain {how}" for n, how in ROUND]
 
 
 @pytest.mark.parametrize("target", MACHINES)
@@ -125,23 +126,50 @@ def test_unrolled_loops_and_how_they_end(rows, target):
         assert got == want and too == want, (rows, t)
 
 
-@pytest.mark.parametrize("target", ["sm_90a", "gfx942"])
+# Copies run two iterations ahead, fetches one, and what fills a slot waits in registers or has a barrier.
+STEPPED = {
+    "gemm": "at K 0.0 x.copy y.copy; at K 1.0 x.fetch y.fetch; at K 2.1 n; schedule K ",
+    "attention": "at K 0.0 y.copy; at K 1.1 w.copy; at K 1.2 s; at K 2.3 n; schedule K ",
+}
+
+
+@pytest.mark.parametrize("target", ["toy8", "sm_80", "sm_90a", "gfx942"])
 @pytest.mark.parametrize("step", (1, 2, 4))
-def test_unrolled_loops_with_steps(step, target):
-    """A loop with a step is not pipelined, but it can be unrolled."""
-    source = KERNELS["gemm"][0].replace("for K carry", f"for K step {step} carry")
-    plain = lowered(fill_in(source, DYNAMIC, ""), target)
-    for times in (2, 4):
-        kernel = lowered(fill_in(source, DYNAMIC, f"schedule K unroll {times}"), target)
-        for t in range(4 * step + 3):
+def test_loops_with_steps(step, target):
+    """The counter grows by more than 1, slots and phases do not: with and without rows, bit for bit what
+    the loop computes that keeps one tile."""
+    depth = 3 if target == "toy8" else 4  # what shared memory has room for
+    for name, places in STEPPED.items() if target != "toy8" else [("gemm", STEPPED["gemm"])]:
+        source = KERNELS[name][0].replace("for K carry", f"for K step {step} carry")
+        plain = lowered(fill_in(source, DYNAMIC, "stages 1"), target)
+        rows = [""] + [f"{p}unroll {n} drain {how}" for p in (f"schedule K depth {depth} ", places) for n, how in ROUND]
+        kernels = [lowered(fill_in(source, DYNAMIC, r), target) for r in rows]
+        for t in range(0, 4 * step + 3):
             sizes = sizes_of(t, t % 2)
-            known = f"bind M = 35; bind N = 19; bind K = {sizes['K']}"
-            fixed = lowered(fill_in(source, known, f"schedule K unroll {times}"), target)
-            got, too, want = (
-                results(lambda a, k=k: k.sim(tuple(a), target, "round", False), source, sizes)
-                for k in (kernel, fixed, plain)
-            )
-            assert got == want and too == want, (times, t)
+            want = results(lambda a: plain.sim(tuple(a), target, "round", False), source, sizes)
+            for kernel, r in zip(kernels, rows):
+                got = results(lambda a, k=kernel: k.sim(tuple(a), target, "random:1", False), source, sizes)
+                assert got == want, (name, r, t)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "gfx942"])
+@pytest.mark.parametrize("step", (1, 2, 4))
+def test_steps_of_aligned_tensors(step, target):
+    """Tensors whose rows begin at multiples of 16 bytes: a copy engine fills the slots on sm_90a."""
+    source = KERNELS["gemm"][0].replace("for K carry", f"for K step {step} carry")
+    for t in range(0, 9 * step, 1 if step == 1 else step - 1):
+        sizes = sizes_of(t, False) | {"M": 64, "N": 32}
+        known = f"bind M = 64; bind N = 32; bind K = {sizes['K']}"
+        if t % 3 == 2:
+            known = "bind M = 64; bind N = 32; dynamic K; assume Eq(Mod(K, 16), 0)"
+        plain = lowered(fill_in(source, known, "stages 1"), target)
+        want = results(lambda a: plain.sim(tuple(a), target, "round", False), source, sizes)
+        n, how = ROUND[t % len(ROUND)]
+        roles = "; roles K load 4, math 8" if target == "sm_90a" and t % 2 else ""
+        for rows in ("", f"schedule K depth 4 unroll {n} drain {how}{roles}", f"{STEPPED['gemm']}unroll {n} drain {how}"):
+            kernel = lowered(fill_in(source, known, rows), target)
+            got = results(lambda a, k=kernel: k.sim(tuple(a), target, "random:1", False), source, sizes)
+            assert got == want, (rows, t)
 
 
 def same_bits(source, sizes, target, rows, all_sizes):

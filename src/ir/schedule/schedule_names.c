@@ -109,9 +109,8 @@ OpClass schedule_class(const Op *op) {
 int schedule_ahead(Kernel *k, const Op *loop, const Op *op) {
   const Attr *at = op_attr(op, ATTR_iteration);
   const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
-  const Sym *by = at ? sym_sub(k->cx->sym, at->pairs[0].value, counter) : NULL;
-  int64_t n = 0;
-  return by && sym_is_int(by, &n) && n == (int)n ? (int)n : 0;
+  int n = 0;
+  return at && op_iterations_apart(k, loop, counter, at->pairs[0].value, &n) ? n : 0;
 }
 
 static const Op *write_of(const Region *r, const Value *v) {

@@ -40,10 +40,6 @@ static int64_t number_of(const Op *loop, AttrKey key, int64_t usual) {
   return a ? a->integer : usual;
 }
 
-static const Sym *ceil_ratio(SymCtx *cx, const Sym *a, int64_t by) {
-  return sym_ceil(cx, sym_mul(cx, a, sym_rational(cx, 1, by)));
-}
-
 /* ---- the first loop ---- */
 
 /* If a round runs, all of its iterations do, and as many after them as are peeled. */
@@ -53,8 +49,10 @@ static const SymFacts *facts_inside(Unroll *x, const Division *v, const SymFacts
   SymFacts *f =
       sym_facts_new(x->scratch, cx, region_facts(x->k, x->scratch, v->first, x->entry, around));
   const Sym *end = sym_mul(cx, sym_add(cx, counter, sym_int(cx, 1)), sym_int(cx, v->times));
+  const Sym *last = sym_add(cx, end, sym_int(cx, v->peel - 1));
+  const Sym *value = sym_mul(cx, last, sym_int(cx, op_step(v->loop)));
   if (!sym_contains(v->all, counter)) /* otherwise it is the counter of the enclosing loop */
-    sym_assume(f, sym_le(cx, sym_add(cx, end, sym_int(cx, v->peel)), v->all));
+    sym_assume(f, sym_lt(cx, value, op_attr(v->loop, ATTR_trips)->sym));
   sym_take_error(cx);
   return f;
 }
@@ -156,7 +154,7 @@ static void divide(Unroll *x, const SymFacts *around, Op *loop) {
   if (v.times < 2 && !v.peel) return;
   op_drop_attr(loop, ATTR_unroll), op_drop_attr(loop, ATTR_peel);
   x->changed = true;
-  v.all = ceil_ratio(cx, op_attr(loop, ATTR_trips)->sym, op_step(loop));
+  v.all = op_iterations(x->k, loop, op_attr(loop, ATTR_trips)->sym);
   const Sym *most = sym_max(cx, sym_sub(cx, v.all, sym_int(cx, v.peel)), sym_int(cx, 0));
   v.rounds = sym_simplify(cx, around, sym_floordiv(cx, most, sym_int(cx, v.times)));
   sym_take_error(cx);

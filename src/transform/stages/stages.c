@@ -75,6 +75,10 @@ static void set_expr(Rewrite *w, Op *op, AttrKey key, const Sym *e) {
   op_set_attr(w->k, op, (Attr){.key = key, .sym = e});
 }
 
+static void set_slot(Rewrite *w, Op *op, const Sym *iteration, int slots) {
+  staged_set_slot(w->k, op, staged_number(w->k, w->l, iteration), slots);
+}
+
 static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration) {
   staged_take_attrs(w->k, w->l, from, to, iteration);
   staged_test(w->k, w->cx, w->l, to, iteration);
@@ -108,7 +112,7 @@ static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *
   Value *args[] = {c->copy->args[0], c->copy->args[1], barriers_for(w, c)};
   Op *op = ir_insert(w->k, before, OP_copy, c->copy->at, args, c->boxes ? 3 : 2, NULL);
   take_attrs(w, c->copy, op, iteration);
-  staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
+  set_slot(w, op, iteration, alloc_slots(c->alloc));
 }
 
 static void insert_commit(Rewrite *w, Op *before) {
@@ -143,7 +147,7 @@ static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
   Op *op = ir_insert(w->k, before, OP_write, c->copy->at, args, 2, NULL);
   op_set_attr(w->k, op, (Attr){.key = ATTR_mask});
   staged_set_iteration(w->k, w->l, op, iteration);
-  staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
+  set_slot(w, op, iteration, alloc_slots(c->alloc));
 }
 
 /* ---- barriers of slots ---- */
@@ -183,24 +187,29 @@ static void make_barriers(Rewrite *w) {
 }
 
 /* The phases of a slot's barrier are the iterations that fill it. */
-static void insert_mbar_wait(Rewrite *w, Op *before, Value *full, const Sym *iteration) {
+static void insert_mbar_wait(Rewrite *w, Op *before, Value *full, const Sym *number) {
   int n = alloc_slots(full->def);
   const Sym *slots = sym_int(w->sym, n), *two = sym_int(w->sym, 2);
   Op *op = new_mbar_op(w, OP_mbar_wait, full);
-  staged_set_slot(w->k, op, iteration, n);
-  set_expr(w, op, ATTR_parity, sym_mod(w->sym, sym_floordiv(w->sym, iteration, slots), two));
+  staged_set_slot(w->k, op, number, n);
+  set_expr(w, op, ATTR_parity, sym_mod(w->sym, sym_floordiv(w->sym, number, slots), two));
   ir_insert_before(before, op);
 }
 
-/* Limits the wait to the last iteration, since barriers never reach the phases of later ones. In a
- * loop without iterations it is -1, whose phase is complete from the start. */
-static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
-  const Sym *last = sym_sub(w->sym, w->l->trips, sym_int(w->sym, 1));
-  const Sym *least = sym_min(w->sym, iteration, last);
-  return sym_simplify(w->sym, w->cx->facts.distribute->facts, least);
+/* ---- a loop ---- */
+
+static const Sym *nth(const Rewrite *w, int iteration) {
+  return staged_iteration(w->k, w->l, iteration);
 }
 
-/* ---- a loop ---- */
+static const Sym *later(const Rewrite *w, int iterations) {
+  return staged_later(w->k, w->l, iterations);
+}
+
+/* The number of the iteration that a wait is for. */
+static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
+  return staged_number_at_most(w->k, w->cx, w->l, iteration);
+}
 
 typedef enum Mover { BY_THREADS, BY_BOXES, BY_REGISTERS, BY_SERVICE } Mover;
 
@@ -238,8 +247,7 @@ static void fill_rings(Rewrite *w, Mover by) {
     for (int i = 0; i < w->l->copies.n; i++) {
       const StagedCopy *c = &w->l->copies.at[i];
       int iteration = turn - (ahead - c->ahead);
-      if (mover_of(c) == by && iteration >= 0)
-        insert_copy(w, w->l->loop, c, sym_int(w->sym, iteration));
+      if (mover_of(c) == by && iteration >= 0) insert_copy(w, w->l->loop, c, nth(w, iteration));
     }
     if (by == BY_THREADS) insert_commit(w, w->l->loop);
   }
@@ -254,7 +262,7 @@ static void await_first(Rewrite *w) {
     ir_insert_before(w->l->loop, new_wait(w, least));
   for (int i = 0; i < w->full.n; i++)
     for (int n = 0; n < w->full.at[i].lead; n++)
-      insert_mbar_wait(w, w->l->loop, w->full.at[i].ring, at_most_last(w, sym_int(w->sym, n)));
+      insert_mbar_wait(w, w->l->loop, w->full.at[i].ring, at_most_last(w, nth(w, n)));
 }
 
 static void fill_ring(Rewrite *w) {
@@ -265,10 +273,6 @@ static void fill_ring(Rewrite *w) {
   roles_await_first(w->k, w->cx, w->l);
 }
 
-static const Sym *later(const Rewrite *w, int iterations) {
-  return sym_add(w->sym, w->l->counter, sym_int(w->sym, iterations));
-}
-
 /* Reads of rings, in the body and nested regions, use the slot of their iteration. */
 static void name_slots(Rewrite *w) {
   const Op *end = w->l->loop->body->last;
@@ -276,7 +280,7 @@ static void name_slots(Rewrite *w) {
     if (op->kind != OP_read) continue;
     for (int i = 0; i < w->l->copies.n; i++)
       if (op->args[0]->def == w->l->copies.at[i].alloc)
-        staged_set_slot(w->k, op, w->l->counter, alloc_slots(w->l->copies.at[i].alloc));
+        set_slot(w, op, w->l->counter, alloc_slots(w->l->copies.at[i].alloc));
   }
 }
 
@@ -347,7 +351,7 @@ static bool leads(const Issue *list, const Issue *box, const Op *first) {
 /* What the loop carries from the load in one iteration to the store in the next. */
 static bool begin_kept(Rewrite *w, StagedCopy *c) {
   if (!c->kept) return true;
-  c->first = insert_read(w, w->l->loop, c, sym_int(w->sym, c->ahead));
+  c->first = insert_read(w, w->l->loop, c, nth(w, c->ahead));
   if (!c->first) return false;
   c->stored = ir_add_arg(w->k, w->l->loop->body, c->first->type, c->first->name);
   ir_set_layout(w->k, c->stored, c->first->layout);
@@ -388,9 +392,10 @@ static void await_boxes(Rewrite *w, Op *first, bool early) {
   for (int i = 0; i < w->full.n; i++) {
     const Barriers *full = &w->full.at[i];
     const Sym *iteration = later(w, full->lead);
-    if (full->lead) iteration = at_most_last(w, iteration);
+    const Sym *number =
+        full->lead ? at_most_last(w, iteration) : staged_number(w->k, w->l, iteration);
     if ((full->lead > 0) == early)
-      insert_mbar_wait(w, first_read(w, full, first), full->ring, iteration);
+      insert_mbar_wait(w, first_read(w, full, first), full->ring, number);
   }
 }
 

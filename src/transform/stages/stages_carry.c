@@ -48,7 +48,8 @@ static void act_for(const Carry *c, const Op *from, Op *op, const Sym *iteration
   staged_take_attrs(c->k, c->l, from, op, iteration);
   limit(c, op, iteration);
   const StagedCopy *copy = op->kind == OP_read ? staged_copy_to(c->l, op->args[0]) : NULL;
-  if (copy) staged_set_slot(c->k, op, iteration, alloc_slots(copy->alloc));
+  if (copy)
+    staged_set_slot(c->k, op, staged_number(c->k, c->l, iteration), alloc_slots(copy->alloc));
 }
 
 static void insert_before_loop(const Carry *c, const Op *from, int iteration) {
@@ -57,7 +58,7 @@ static void insert_before_loop(const Carry *c, const Op *from, int iteration) {
   for (int i = 0; i < from->nargs; i++) args[i] = value_at(c, from->args[i], iteration);
   for (int i = 0; i < from->nresults; i++) types[i] = from->results[i].type;
   Op *op = ir_op_new(c->k, from->kind, from->at, args, from->nargs);
-  act_for(c, from, op, sym_int(c->k->cx->sym, iteration));
+  act_for(c, from, op, staged_iteration(c->k, c->l, iteration));
   ir_set_results(c->k, op, types, from->nresults);
   for (int i = 0; i < from->nresults; i++) {
     const Value *like = &from->results[i];
@@ -106,12 +107,11 @@ static void use_held(Carry *c, Op *op, int lead) {
 }
 
 static void run_ahead(Carry *c) {
-  SymCtx *sym = c->k->cx->sym;
   for (Op *op = c->body->first; op && op_is_inside(op, c->l->loop); op = ir_next(op))
     use_held(c, op, op->parent == c->body ? staged_lead(c->l, op) : 0);
   for (Op *op = c->body->first; op; op = op->next) {
     int lead = staged_lead(c->l, op);
-    if (lead) act_for(c, op, op, sym_add(sym, c->l->counter, sym_int(sym, lead)));
+    if (lead) act_for(c, op, op, staged_later(c->k, c->l, lead));
   }
 }
 

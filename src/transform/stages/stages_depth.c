@@ -201,7 +201,7 @@ static int most_slots(const StagesPlanner *p) {
   int64_t most = 2, n;
   for (int i = 0; i < p->plan.loops.n; i++) {
     const StagedLoop *l = &p->plan.loops.at[i];
-    int64_t of = sym_is_int(l->trips, &n) ? n + staged_flights(l) : MOST_SLOTS;
+    int64_t of = sym_is_int(l->count, &n) ? n + staged_flights(l) : MOST_SLOTS;
     if (of > most) most = of;
   }
   return most < MOST_SLOTS ? (int)most : MOST_SLOTS;

@@ -19,10 +19,30 @@ void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *ite
   op_set_attr(k, op, (Attr){.key = ATTR_iteration, .n = 1, .pairs = pair});
 }
 
-void staged_set_slot(Kernel *k, Op *op, const Sym *iteration, int slots) {
+const Sym *staged_iteration(const Kernel *k, const StagedLoop *l, int n) {
+  return sym_int(k->cx->sym, n * l->step);
+}
+
+const Sym *staged_later(const Kernel *k, const StagedLoop *l, int n) {
+  return sym_add(k->cx->sym, l->counter, staged_iteration(k, l, n));
+}
+
+const Sym *staged_number(const Kernel *k, const StagedLoop *l, const Sym *iteration) {
+  return sym_floordiv(k->cx->sym, iteration, sym_int(k->cx->sym, l->step));
+}
+
+const Sym *staged_number_at_most(const Kernel *k, const PassCtx *cx, const StagedLoop *l,
+                                 const Sym *iteration) {
+  SymCtx *sym = k->cx->sym;
+  const Sym *last = sym_sub(sym, l->count, sym_int(sym, 1));
+  const Sym *least = sym_min(sym, staged_number(k, l, iteration), last);
+  return sym_simplify(sym, cx->facts.distribute->facts, least);
+}
+
+void staged_set_slot(Kernel *k, Op *op, const Sym *number, int slots) {
   SymCtx *sym = k->cx->sym;
   if (slots == 1) return;
-  const Sym *slot = sym_mod(sym, iteration, sym_int(sym, slots));
+  const Sym *slot = sym_mod(sym, number, sym_int(sym, slots));
   op_set_attr(k, op, (Attr){.key = ATTR_slot, .sym = slot});
 }
 

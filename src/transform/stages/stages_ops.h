@@ -7,8 +7,20 @@
 /* Makes `op` act for that iteration, which may not exist. */
 void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *iteration);
 
-/* Makes `op` use the slot of that iteration, out of `slots`; with 1 there is no ring to index. */
-void staged_set_slot(Kernel *k, Op *op, const Sym *iteration, int slots);
+/* Iterations are given by the counter that they have: that of iteration number n, and that of the n-th
+ * after the one that the loop is in. */
+const Sym *staged_iteration(const Kernel *k, const StagedLoop *l, int n);
+const Sym *staged_later(const Kernel *k, const StagedLoop *l, int n);
+/* The number of an iteration. */
+const Sym *staged_number(const Kernel *k, const StagedLoop *l, const Sym *iteration);
+/* The number of an iteration or, if it does not exist, of the last one: barriers never reach the phases
+ * of later ones. In a loop without iterations it is -1, whose phase is complete from the start. */
+const Sym *staged_number_at_most(const Kernel *k, const PassCtx *cx, const StagedLoop *l,
+                                 const Sym *iteration);
+
+/* Makes `op` use the slot of the iteration with that number, out of `slots`; with 1 there is no ring to
+ * index. */
+void staged_set_slot(Kernel *k, Op *op, const Sym *number, int slots);
 
 /* The attributes of `from` for that iteration, for which `to` acts. */
 void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,

@@ -30,15 +30,14 @@ static bool has_copies_deeper(const Op *loop) {
   return false;
 }
 
-static bool runs_once(const StagesPlanner *p, const Sym *trips) {
-  return sym_range(p->k->cx->sym, p->d->facts, trips).hi <= 1;
+static bool runs_once(const StagesPlanner *p, const StagedLoop *l) {
+  return sym_range(p->k->cx->sym, p->d->facts, l->trips).hi <= l->step;
 }
 
 /* Why nothing in the loop may be prefetched; NULL: something may. */
 static const char *why_not_loop(const StagesPlanner *p, const StagedLoop *l) {
   if (op_has(l->loop, ATTR_from)) return "its start is computed by the kernel";
-  if (op_has(l->loop, ATTR_step)) return "it skips iterations";
-  if (!l->trips || runs_once(p, l->trips)) return "it has at most one iteration";
+  if (!l->trips || runs_once(p, l)) return "it has at most one iteration";
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
     if (op->kind == OP_set_symbol) return "it sets a symbol";
     if (op_has(op, ATTR_volatile)) return "what it reads may change";
@@ -212,6 +211,8 @@ static StagedLoop new_loop(StagesPlanner *p, Op *loop) {
   StagedLoop l = {.loop = loop, .axis = op_attr(loop, ATTR_axis)->sym};
   l.counter = ir_loop_counter(p->k, l.axis);
   l.trips = distribute_trips(p->d, loop);
+  l.step = op_step(loop);
+  l.count = l.trips ? op_iterations(p->k, loop, l.trips) : NULL;
   if (p->obeyed) staged_read_rows(p->k, p->arena, p->target, &l);
   return l;
 }
@@ -228,7 +229,7 @@ static void obey(StagesPlanner *p, StagedLoop *l) {
 
 static void plan_fixed(StagesPlanner *p, StagedLoop *l, const char *why) {
   mark_obeyed(p, l);
-  if (l->trips && runs_once(p, l->trips)) return; /* nothing can be early */
+  if (l->trips && runs_once(p, l)) return; /* nothing can be early */
   p->failed |= !staged_refuse(p->k, l, NULL, why) || !staged_pin(p->k, p->arena, p->m, l);
 }
 

@@ -53,7 +53,10 @@ typedef struct StagedTokens {
 
 typedef struct StagedLoop {
   Op *loop;
-  const Sym *axis, *counter, *trips;
+  const Sym *axis, *counter;
+  const Sym *trips; /* the counter stays below it, and grows by `step` */
+  const Sym *count; /* iterations */
+  int64_t step;
   Vec(StagedCopy) copies;
   Op *product;                /* is in flight while the next iteration begins; NULL: none */
   Op *early;                  /* a product that is computed one iteration early; NULL: none */

@@ -311,18 +311,14 @@ void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
 
 /* ---- waits and arrivals ---- */
 
-static const Sym *later(Kernel *k, const StagedLoop *l, int iterations) {
-  return sym_add(k->cx->sym, l->counter, sym_int(k->cx->sym, iterations));
-}
-
 /* The tile of an iteration is the n-th to fill its slot: its phase is that of the n-th round. */
-static Op *insert_wait(Kernel *k, Op *before, Value *ring, const Sym *iteration, int rounds) {
+static Op *insert_wait(Kernel *k, Op *before, Value *ring, const Sym *number, int rounds) {
   SymCtx *sym = k->cx->sym;
   int n = alloc_slots(ring->def);
-  const Sym *round = sym_floordiv(sym, iteration, sym_int(sym, n));
+  const Sym *round = sym_floordiv(sym, number, sym_int(sym, n));
   const Sym *phase = sym_add(sym, round, sym_int(sym, rounds));
   Op *op = ir_insert(k, before, OP_mbar_wait, before->at, &ring, 1, NULL);
-  staged_set_slot(k, op, iteration, n);
+  staged_set_slot(k, op, number, n);
   op_set_attr(k, op, (Attr){.key = ATTR_parity, .sym = sym_mod(sym, phase, sym_int(sym, 2))});
   return op;
 }
@@ -342,36 +338,30 @@ static void insert_arrival(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *befo
   mask[0] = exists;
   Op *op = ir_insert(k, before, OP_mbar_arrive, before->at, &ring, 1, NULL);
   staged_set_iteration(k, l, op, iteration);
-  staged_set_slot(k, op, iteration, alloc_slots(ring->def));
+  staged_set_slot(k, op, staged_number(k, l, iteration), alloc_slots(ring->def));
   op_set_attr(k, op, (Attr){.key = ATTR_mask, .n = n, .exprs = mask});
-}
-
-/* In a loop without iterations the last one is -1, whose phase is complete from the start. */
-static const Sym *at_most_last(Kernel *k, PassCtx *cx, const StagedLoop *l, const Sym *iteration) {
-  SymCtx *sym = k->cx->sym;
-  const Sym *last = sym_sub(sym, l->trips, sym_int(sym, 1));
-  return sym_simplify(sym, cx->facts.distribute->facts, sym_min(sym, iteration, last));
 }
 
 void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l) {
   for (int i = 0; i < l->tokens.n; i++)
     for (int n = 0; n < l->tokens.at[i].lead; n++)
-      insert_wait(k, l->loop, l->tokens.at[i].full, at_most_last(k, cx, l, sym_int(k->cx->sym, n)),
-                  0);
+      insert_wait(k, l->loop, l->tokens.at[i].full,
+                  staged_number_at_most(k, cx, l, staged_iteration(k, l, n)), 0);
 }
 
 static void issue_copies(Kernel *k, const StagedLoop *l, Op *first) {
   Attr role = {.key = ATTR_role, .text = l->tokens.n ? l->copying->name : NULL};
+  const Sym *number = staged_number(k, l, l->counter);
   for (int t = 0; t < l->tokens.n; t++) {
     if (!released_with(l, t))
-      op_set_attr(k, insert_wait(k, first, l->tokens.at[t].empty, l->counter, 1), role);
+      op_set_attr(k, insert_wait(k, first, l->tokens.at[t].empty, number, 1), role);
     for (int i = 0; i < l->copies.n; i++) {
       const StagedCopy *c = &l->copies.at[i];
       if (!c->role || c->tokens != t) continue;
       Value *args[] = {c->copy->args[0], c->copy->args[1], l->tokens.at[t].full};
       Op *op = ir_insert(k, first, OP_copy, c->copy->at, args, 3, NULL);
       staged_take_attrs(k, l, c->copy, op, l->counter);
-      staged_set_slot(k, op, l->counter, l->tokens.at[t].slots);
+      staged_set_slot(k, op, number, l->tokens.at[t].slots);
       op_set_attr(k, op, role);
     }
   }
@@ -392,9 +382,10 @@ static Op *reader_of(const StagedLoop *l, int tokens) {
 void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
   for (int t = 0; t < l->tokens.n; t++) {
     const StagedTokens *tokens = &l->tokens.at[t];
-    const Sym *iteration = later(k, l, tokens->lead);
-    if (tokens->lead) iteration = at_most_last(k, cx, l, iteration);
-    insert_wait(k, reader_of(l, t), tokens->full, iteration, 0);
+    const Sym *iteration = staged_later(k, l, tokens->lead);
+    const Sym *number =
+        tokens->lead ? staged_number_at_most(k, cx, l, iteration) : staged_number(k, l, iteration);
+    insert_wait(k, reader_of(l, t), tokens->full, number, 0);
   }
   issue_copies(k, l, l->loop->body->first);
   for (int t = 0; t < l->tokens.n; t++) {
@@ -402,7 +393,7 @@ void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
     int released = staged_flights(l) ? -1 : tokens->least_lead;
     if (released_with(l, t)) continue;
     for (int n = 0; n < released; n++)
-      insert_arrival(k, cx, l, l->loop, tokens->empty, sym_int(k->cx->sym, n));
-    insert_arrival(k, cx, l, l->loop->body->last, tokens->empty, later(k, l, released));
+      insert_arrival(k, cx, l, l->loop, tokens->empty, staged_iteration(k, l, n));
+    insert_arrival(k, cx, l, l->loop->body->last, tokens->empty, staged_later(k, l, released));
   }
 }
