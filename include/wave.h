@@ -182,7 +182,9 @@ typedef struct wv_mma {
  *                0: any
  *   "boxes"      size 0: do not use the copy engine for boxes of tensors
  *   "swizzle"    size 0: tiles in shared memory are row-major
- *   "overlap"    size 0: allocations share no bytes while there is room */
+ *   "overlap"    size 0: allocations share no bytes while there is room
+ *   "timeline"   size: the first iteration of loops that is measured [secondary: all its ops in each
+ *                iteration, not in turn] */
 typedef struct wv_constraint {
   const char *kind;
   wv_place at;

@@ -1,5 +1,6 @@
 """`kernel.timeline(...)`: results stay as they are, and every op of a loop is measured."""
 
+import json
 import os
 
 import numpy as np
@@ -62,9 +63,28 @@ def test_stamps_change_no_wait(target):
     assert "clock" not in str(kernel) and str(stamped).count(" = clock ") >= 8
 
 
+@pytest.mark.parametrize("size", [400, 4000])
+@pytest.mark.parametrize("target", ["sim:sm_80", "sim:sm_90a", "sim:gfx942"])
+def test_stamps_in_turn(target, size):
+    """As on a GPU: an iteration has the first stamp and few others, and every op is measured."""
+    kernel = compiled(gemm(), target, SIZES | {K: size})
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-8, 9, s) / 8 for s in ((40, size), (24, size)))
+    c = np.zeros((40, 24), "f4")
+    stamped = kernel.ir.clone()
+    stamped.constrain([{"kind": "timeline", "size": 4}])
+    stamps = kernel._stamps(stamped, (a.astype("f2"), b.astype("f2"), c), None)
+    assert np.array_equal(c, a @ b.T)
+    loop = json.loads(stamped.timeline_as(target, "json", stamps))["loops"][0]
+    assert loop["iterations"] == min(size // 16 - 4, 96)
+    assert 0 < loop["measured"] <= loop["with_stamps"] - 2 * loop["stamp"]
+    starts = [op["start"] for op in loop["ops"]] + [loop["measured"]]
+    assert starts[0] == 0 and all(x < y for x, y in zip(starts, starts[1:]))
+
+
 def test_a_later_first_iteration():
     kernel = compiled(gemm(), "sim:sm_80", SIZES)
-    assert kernel.timeline(*arguments(), first=0).data["loops"][0]["iterations"] == 24
+    assert kernel.timeline(*arguments(), first=0).data["loops"][0]["iterations"] == 25
     assert kernel.timeline(*arguments(), first=20).data["loops"][0]["iterations"] == 5
     assert kernel.timeline(*arguments(), first=24).data["loops"][0]["measured"] == 0
     none = kernel.timeline(*arguments(), first=25)

@@ -256,9 +256,10 @@ static void record(const StampedLoop *l, int64_t *stamps) {
   int64_t now = 1000000;
   for (int i = 0; i < l->trips; i++)
     for (int s = 0; s < l->stamps; s++) {
-      for (int w = 0; w < l->waves; w++)
+      bool taken = s == 0 || stamp_turn(l, s) == i % l->turns;
+      for (int w = 0; taken && w < l->waves; w++)
         stamps[l->first + (i * l->stamps + s) * l->waves + w] = now + 7 * w;
-      now += 3 + (s < l->stamps - 2 ? 10 * (s + 1) : 0) + (i || s ? 0 : 5000);
+      now += 3 * taken + (s < l->stamps - 2 ? 10 * (s + 1) : 0) + (i || s ? 0 : 5000);
     }
 }
 
@@ -281,6 +282,7 @@ TEST(timelines_are_medians_without_stamps) {
   CHECK_INT(l->ops.n, plan.at[0].events.n);
   CHECK_INT(l->iterations, STAMP_TRIPS);
   CHECK_INT((int)l->stamp, 3);
+  CHECK_INT(plan.at[0].turns, 3); /* 10 iterations: three of them for each stamp */
   int64_t predicted = 0;
   for (int i = 0; i < l->ops.n; i++) {
     CHECK_INT((int)l->ops.at[i].measured, 10 * (i + 1));

@@ -20,8 +20,8 @@ static void put_loop(StrBuf *out, const Timeline *t, const LoopTimeline *l) {
             l->iterations, l->waves);
   if (l->measured > 0)
     sb_printf(out,
-              "interval: predicted %lld cycles, measured %.0f %s%s, with %d stamps of %.0f: %.0f\n",
-              (long long)l->cycles, l->plain, t->unit, interval_ratio(a, t, l), l->ops.n + 2,
+              "interval: predicted %lld cycles, measured %.0f %s%s, with %.1f stamps of %.0f: %.0f\n",
+              (long long)l->cycles, l->plain, t->unit, interval_ratio(a, t, l), l->stamps,
               l->stamp, l->measured);
   else sb_puts(out, "interval: unknown, since fewer than two iterations were recorded\n");
   sb_printf(out, "%-24s %-5s %18s %18s\n", "", "", "predicted", "measured");

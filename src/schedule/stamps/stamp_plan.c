@@ -15,6 +15,19 @@ static void find_events(Arena *a, StampedLoop *l) {
   l->stamps = l->events.n + 2;
 }
 
+/* If the number of iterations is known to be small, several stamps have the same turn. */
+static int count_turns(const Distribution *d, const StampedLoop *l) {
+  const Constraint *row = kernel_constraint(d->k, CONSTRAINT_timeline, NULL);
+  int64_t trips, first = 0, turns = l->stamps > 3 ? l->stamps - 2 : 1;
+  if (row && row->timeline.whole) return 1;
+  if (row) (void)sym_is_int(row->timeline.first, &first);
+  const Sym *known = distribute_trips(d, l->loop);
+  if (!known || !sym_is_int(known, &trips)) return (int)turns;
+  int64_t measured = (trips + op_step(l->loop) - 1) / op_step(l->loop) - first;
+  if (measured < turns * STAMP_SAMPLES) turns = measured / STAMP_SAMPLES;
+  return turns > 1 ? (int)turns : 1;
+}
+
 StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses) {
   StampPlan plan = {0};
   int next = 0;
@@ -23,6 +36,7 @@ StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const Me
     l.times = loop_times(a, d, m, uses, loop);
     if (l.times.why_not || op_has(loop, ATTR_from)) continue;
     find_events(a, &l);
+    l.turns = count_turns(d, &l);
     l.waves = m->waves < 1             ? 1
               : m->waves < STAMP_WAVES ? m->waves
                                        : STAMP_WAVES; /* 0: a part of one */

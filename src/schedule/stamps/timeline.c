@@ -23,12 +23,8 @@ enum { SHORT_CLOCK = 1 << 20 }; /* RDNA3's starts again after this many cycles *
 /* 0: it was not recorded. */
 static int64_t stamp_at(const Reading *r, int iteration, int stamp, int wave) {
   const StampedLoop *l = r->l;
+  if (iteration >= l->trips) return 0;
   return r->stamps[l->first + (iteration * l->stamps + stamp) * l->waves + wave];
-}
-
-static bool is_recorded(const Reading *r, int iteration, int wave) {
-  return iteration < r->l->trips && stamp_at(r, iteration, 0, wave) &&
-         stamp_at(r, iteration, r->l->stamps - 1, wave);
 }
 
 static int by_size(const void *a, const void *b) {
@@ -42,25 +38,31 @@ static double median(Samples *all) {
   return (all->at[(all->n - 1) / 2] + all->at[all->n / 2]) / 2;
 }
 
-/* From one stamp of an iteration to another, or to that of the next iteration if `to` is smaller. */
-static double between(const Reading *r, int from, int to) {
+/* The stamps of an iteration. */
+static int count_taken(const StampedLoop *l, int iteration) {
+  int n = 1;
+  for (int i = 1; i < l->stamps; i++) n += stamp_turn(l, i) == iteration % l->turns;
+  return n;
+}
+
+/* From one stamp of an iteration to another, or to that of the next iteration if `to` is not larger;
+ * without what the stamps between them take, if one takes `takes`. */
+static double between(const Reading *r, int from, int to, double takes) {
   Samples all = {0};
   for (int w = 0; w < r->l->waves; w++)
     for (int i = 0; i < r->l->trips; i++) {
-      int end = to > from ? i : i + 1;
-      if (!is_recorded(r, i, w) || !is_recorded(r, end, w)) continue;
-      int64_t apart = stamp_at(r, end, to, w) - stamp_at(r, i, from, w);
-      if (apart < 0) apart += SHORT_CLOCK;
-      if (apart >= 0) vec_push(r->arena, &all, (double)apart);
+      bool next = to <= from;
+      int64_t begin = stamp_at(r, i, from, w), end = stamp_at(r, i + next, to, w);
+      if (!begin || !end) continue;
+      int64_t apart = end < begin ? end - begin + SHORT_CLOCK : end - begin;
+      int taken = next ? count_taken(r->l, i) : 1 + (to - 1) / r->l->turns;
+      if (apart >= 0) vec_push(r->arena, &all, (double)apart - takes * taken);
     }
-  return median(&all);
+  double middle = median(&all);
+  return middle > 0 ? middle : 0;
 }
 
 /* ---- ops ---- */
-
-static double without(double measured, double stamps) {
-  return measured > stamps ? measured - stamps : 0;
-}
 
 /* When the first wave has issued the op of event i of the plan, and no longer waits for what the op
  * waits for. */
@@ -99,15 +101,16 @@ static TimedOp timed_op(const Reading *r, int i, double stamp) {
   t.ahead = schedule_ahead(r->s->k, l->loop, op);
   t.reached = (i ? issued(l, i - 1) : begins) - begins;
   t.takes = issued(l, i) - begins - t.reached;
-  t.measured_at = i ? without(between(r, 0, i), i * stamp) : 0;
-  t.measured = without(between(r, i, i + 1), stamp);
+  t.measured_at = i ? between(r, 0, i, stamp) : 0;
+  t.measured = between(r, 0, i + 1, stamp) - t.measured_at;
+  if (t.measured < 0) t.measured = 0;
   return t;
 }
 
 static void count_recorded(const Reading *r, LoopTimeline *out) {
   for (int w = 0; w < r->l->waves; w++) {
     int n = 0;
-    for (int i = 0; i < r->l->trips; i++) n += is_recorded(r, i, w);
+    for (int i = 0; i < r->l->trips; i++) n += stamp_at(r, i, 0, w) != 0;
     out->waves += n > 0;
     if (n > out->iterations) out->iterations = n;
   }
@@ -118,9 +121,10 @@ static LoopTimeline loop_timeline(const Reading *r) {
   LoopTimeline out = {.name = schedule_loop_name(r->arena, l->loop), .cycles = l->times.cycles};
   out.place = place_of(r, l->loop->at);
   count_recorded(r, &out);
-  out.stamp = between(r, l->stamps - 2, l->stamps - 1);
-  out.measured = out.iterations > 1 ? between(r, 0, 0) : 0;
-  out.plain = without(out.measured, out.stamp * l->stamps);
+  out.stamp = between(r, l->stamps - 2, l->stamps - 1, 0);
+  out.measured = out.iterations > 1 ? between(r, 0, 0, 0) : 0;
+  out.stamps = 1 + (double)(l->stamps - 1) / l->turns;
+  out.plain = out.iterations > 1 ? between(r, 0, 0, out.stamp) : 0;
   for (int i = 0; i < l->events.n; i++) vec_push(r->arena, &out.ops, timed_op(r, i, out.stamp));
   return out;
 }

@@ -23,6 +23,7 @@ typedef struct LoopTimeline {
   double measured;       /* from one iteration to the next; 0: fewer than two were recorded */
   double plain;          /* the same without what its stamps take */
   double stamp;          /* what one takes */
+  double stamps;         /* of an iteration, on average */
   int iterations, waves; /* recorded */
   Vec(TimedOp) ops;
 } LoopTimeline;

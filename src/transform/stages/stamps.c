@@ -1,8 +1,8 @@
 /* stamps: records when waves reach the ops of loops, if the row `timeline` says so.
  *
- *     timeline 4                  stamp 24*$ARGK - 96 %log0 {mask = [$ARGK >= 4, $ARGK < 28]}
+ *     timeline 4                  stamp 24*$ARGK - 96 %log0 {mask = [$ARGK >= 4, $ARGK < 100]}
  *                         =>      barrier workgroup
- *                                 stamp 24*$ARGK - 96 %log0 {imm = 4, mask = [...]}
+ *                                 stamp 24*$ARGK - 96 %log0 {imm = 4, mask = [..., Eq(Mod($ARGK, 4), 0)]}
  *                                 %x = read %a.1
  *
  * `logs` has added the hidden output. Runs after all that orders accesses: a stamp changes no wait and
@@ -15,16 +15,27 @@ typedef struct Stamping {
   Kernel *k;
   Value *memory;
   const StampedLoop *l;
-  const Sym *element; /* of the first stamp of the iteration */
-  const Sym **tests;
+  const Sym *iteration; /* from 0, of those that are measured */
+  const Sym *element;   /* of the first stamp of the iteration */
+  const Sym *tests[3];
   int ntests;
 } Stamping;
 
+/* Whether it is the turn of a stamp in this iteration. */
+static const Sym *is_due(const Stamping *s, int stamp) {
+  SymCtx *cx = s->k->cx->sym;
+  const Sym *turn = sym_mod(cx, s->iteration, sym_int(cx, s->l->turns));
+  return sym_eq(cx, turn, sym_int(cx, stamp_turn(s->l, stamp)));
+}
+
 static void put_stamp(Stamping *s, Op *before, int stamp) {
+  bool always = stamp == 0 || s->l->turns == 1;
+  const Sym **tests = arena_copy(s->k->arena, s->tests, sizeof s->tests);
+  if (!always) tests[s->ntests] = is_due(s, stamp);
   Op *op = ir_op_new(s->k, OP_stamp, before->at, &s->memory, 1);
   op_set_attr(s->k, op, (Attr){.key = ATTR_expr, .sym = s->element});
   if (stamp) op_set_attr(s->k, op, (Attr){.key = ATTR_imm, .integer = stamp * s->l->waves});
-  op_set_attr(s->k, op, (Attr){.key = ATTR_mask, .exprs = s->tests, .n = s->ntests});
+  op_set_attr(s->k, op, (Attr){.key = ATTR_mask, .exprs = tests, .n = s->ntests + !always});
   ir_insert_before(before, op);
 }
 
@@ -35,8 +46,8 @@ static void stamp_loop(Stamping *s, int64_t first) {
   const Sym *counter = ir_loop_counter(s->k, op_attr(loop, ATTR_axis)->sym);
   const Sym *end = sym_int(cx, first + s->l->trips);
   counter = sym_floordiv(cx, counter, sym_int(cx, op_step(loop)));
-  s->element = stamp_element(cx, s->l, sym_sub(cx, counter, sym_int(cx, first)));
-  s->tests = ARENA_ARRAY(s->k->arena, const Sym *, 2);
+  s->iteration = sym_sub(cx, counter, sym_int(cx, first));
+  s->element = stamp_element(cx, s->l, s->iteration);
   if (first) s->tests[s->ntests++] = sym_ge(cx, counter, sym_int(cx, first));
   s->tests[s->ntests++] = sym_lt(cx, counter, end);
   for (int i = 0; i < s->l->events.n; i++) {
