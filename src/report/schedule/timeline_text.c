@@ -19,10 +19,11 @@ static void put_loop(StrBuf *out, const Timeline *t, const LoopTimeline *l) {
   sb_printf(out, "loop %s of %s on %s: %d iterations of %d waves\n", l->name, t->kernel, t->target,
             l->iterations, l->waves);
   if (l->measured > 0)
-    sb_printf(out,
-              "interval: predicted %lld cycles, measured %.0f %s%s, with %.1f stamps of %.0f: %.0f\n",
-              (long long)l->cycles, l->plain, t->unit, interval_ratio(a, t, l), l->stamps,
-              l->stamp, l->measured);
+    sb_printf(
+        out,
+        "interval: predicted %lld cycles, measured %.0f %s%s, with %.1f stamps of %.0f: %.0f\n",
+        (long long)l->cycles, l->plain, t->unit, interval_ratio(a, t, l), l->stamps, l->stamp,
+        l->measured);
   else sb_puts(out, "interval: unknown, since fewer than two iterations were recorded\n");
   sb_printf(out, "%-24s %-5s %18s %18s\n", "", "", "predicted", "measured");
   sb_printf(out, "%-24s %-5s %9s %8s %9s %8s %6s\n", "op", "for", "reached", "takes", "reached",
