@@ -19,7 +19,7 @@ bool lower_stamp(Lower *l, const Op *op) {
   Value *test = is_first(l);
   for (int i = 0; mask && i < mask->n; i++) test = emit_both(l, test, emit_test(l, mask->exprs[i]));
   Value *offset = emit_expr(l, emit_sound(l, at), DTYPE_i32);
-  Value *now = emit_op(l, OP_clock, &test, test != NULL, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
+  Value *now = emit_op(l, OP_clock, NULL, 0, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
   Value *args[] = {now, l->value[op->args[0]->id], offset, test};
   const Attr *imm = op_attr(op, ATTR_imm);
   emit_op(l, OP_store, args, test ? 4 : 3, imm, imm != NULL, NULL);

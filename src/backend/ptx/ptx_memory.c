@@ -94,7 +94,8 @@ Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble) 
                  bytes);
 }
 
-const char *ptx_guard_of(Ptx *p, const Op *op, int at) {
+/* "@%p " for the mask in operand `at`, or "". */
+static const char *guard_of(Ptx *p, const Op *op, int at) {
   if (op->nargs <= at) return "";
   Held *mask = ptx_get(p, op->args[at]);
   if (mask->n != 1) ptx_fail(p, op, "a mask for each element, which `legalise` takes apart,");
@@ -167,7 +168,7 @@ void ptx_clear(Ptx *p, Reg r) {
 
 static void load_registers(Ptx *p, const Op *op, const Reg *regs, int n, const char *type,
                            const char *operand) {
-  const char *guard = ptx_guard_of(p, op, 2);
+  const char *guard = guard_of(p, op, 2);
   const Value *memory = op->args[0];
   for (int i = 0; *guard && i < n; i++) ptx_clear(p, regs[i]);
   ptx_line(p, "%sld%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
@@ -233,7 +234,7 @@ void ptx_load(Ptx *p, const Op *op) {
 
 static void store_registers(Ptx *p, const Op *op, const Reg *regs, int n, const char *type,
                             int64_t at) {
-  const char *guard = ptx_guard_of(p, op, 3), *operand = operand_of(p, op, 1, at);
+  const char *guard = guard_of(p, op, 3), *operand = operand_of(p, op, 1, at);
   const Value *memory = op->args[1];
   ptx_line(p, "%sst%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
            hint_of(p, op, memory), vector_of(n), type, operand, list_of(p, regs, n));

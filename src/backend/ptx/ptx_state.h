@@ -102,8 +102,6 @@ PtxFn ptx_for, ptx_while, ptx_if;
 RegClass ptx_class_of(DType t);
 bool ptx_is_packed(DType t); /* several elements per word */
 Held held_new(Ptx *p, DType t, int n, bool words);
-/* "@%p " for the mask in operand `at`, or "". */
-const char *ptx_guard_of(Ptx *p, const Op *op, int at);
 const Reg *ptx_elems_of(Ptx *p, Held *h);
 const Reg *ptx_words_of(Ptx *p, Held *h);
 bool ptx_has_elems(const Ptx *p, const Held *h); /* without a conversion */

@@ -95,7 +95,7 @@ bool rule_lane_expr(Infer *in) {
 }
 
 bool rule_clock(Infer *in) {
-  if (!need_mask(in, 0, 1) || !given_vec(in)) return false;
+  if (!given_vec(in)) return false;
   if (in->given->kind == TYPE_scalar && in->given->dtype == DTYPE_i64)
     return infer_result(in, in->given);
   return INFER_FAIL(in, E0316, "`clock` returns i64, not %s", infer_shown(in, in->given));

@@ -15,17 +15,26 @@ static void find_events(Arena *a, StampedLoop *l) {
   l->stamps = l->events.n + 2;
 }
 
-/* If the number of iterations is known to be small, several stamps have the same turn. */
-static int count_turns(const Distribution *d, const StampedLoop *l) {
-  const Constraint *row = kernel_constraint(d->k, CONSTRAINT_timeline, NULL);
-  int64_t trips, first = 0, turns = l->stamps > 3 ? l->stamps - 2 : 1;
-  if (row && row->timeline.whole) return 1;
-  if (row) (void)sym_is_int(row->timeline.first, &first);
+/* Iterations that are measured; 0: that is not known. */
+static int64_t count_measured(const Distribution *d, const StampedLoop *l, const Constraint *row) {
   const Sym *known = distribute_trips(d, l->loop);
-  if (!known || !sym_is_int(known, &trips)) return (int)turns;
-  int64_t measured = (trips + op_step(l->loop) - 1) / op_step(l->loop) - first;
-  if (measured < turns * STAMP_SAMPLES) turns = measured / STAMP_SAMPLES;
-  return turns > 1 ? (int)turns : 1;
+  int64_t trips, first = 0, step = op_step(l->loop);
+  if (!known || !sym_is_int(known, &trips)) return 0;
+  if (row) (void)sym_is_int(row->timeline.first, &first);
+  int64_t left = (trips + step - 1) / step - first;
+  return left > 1 ? left : 1;
+}
+
+/* A short loop has more stamps in an iteration: samples follow each other, and stamps share turns. */
+static void divide_stamps(const Distribution *d, StampedLoop *l) {
+  const Constraint *row = kernel_constraint(d->k, CONSTRAINT_timeline, NULL);
+  int64_t turns = l->stamps > 3 ? l->stamps - 2 : 1, apart = STAMP_APART;
+  int64_t samples = count_measured(d, l, row) / STAMP_SAMPLES;
+  l->turns = l->apart = 1;
+  if (row && row->timeline.whole) return;
+  if (samples && samples < turns) turns = samples;
+  if (samples && samples < turns * apart) apart = samples / turns;
+  l->turns = (int)(turns > 1 ? turns : 1), l->apart = (int)(apart > 1 ? apart : 1);
 }
 
 StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses) {
@@ -36,7 +45,7 @@ StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const Me
     l.times = loop_times(a, d, m, uses, loop);
     if (l.times.why_not || op_has(loop, ATTR_from)) continue;
     find_events(a, &l);
-    l.turns = count_turns(d, &l);
+    divide_stamps(d, &l);
     l.waves = m->waves < 1             ? 1
               : m->waves < STAMP_WAVES ? m->waves
                                        : STAMP_WAVES; /* 0: a part of one */
@@ -49,7 +58,7 @@ StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const Me
   return plan;
 }
 
-const Sym *stamp_element(SymCtx *cx, const StampedLoop *l, const Sym *iteration) {
-  const Sym *at = sym_mul(cx, iteration, sym_int(cx, (int64_t)l->stamps * l->waves));
+const Sym *stamp_element(SymCtx *cx, const StampedLoop *l, const Sym *sample) {
+  const Sym *at = sym_mul(cx, sample, sym_int(cx, (int64_t)l->stamps * l->waves));
   return sym_add(cx, at, sym_int(cx, l->first));
 }

@@ -21,10 +21,10 @@ enum { SHORT_CLOCK = 1 << 20 }; /* RDNA3's starts again after this many cycles *
 /* ---- stamps ---- */
 
 /* 0: it was not recorded. */
-static int64_t stamp_at(const Reading *r, int iteration, int stamp, int wave) {
+static int64_t stamp_at(const Reading *r, int sample, int stamp, int wave) {
   const StampedLoop *l = r->l;
-  if (iteration >= l->trips) return 0;
-  return r->stamps[l->first + (iteration * l->stamps + stamp) * l->waves + wave];
+  if (sample >= l->trips) return 0;
+  return r->stamps[l->first + (sample * l->stamps + stamp) * l->waves + wave];
 }
 
 static int by_size(const void *a, const void *b) {
@@ -38,15 +38,15 @@ static double median(Samples *all) {
   return (all->at[(all->n - 1) / 2] + all->at[all->n / 2]) / 2;
 }
 
-/* The stamps of an iteration. */
-static int count_taken(const StampedLoop *l, int iteration) {
+/* The stamps of a sample. */
+static int count_taken(const StampedLoop *l, int sample) {
   int n = 1;
-  for (int i = 1; i < l->stamps; i++) n += stamp_turn(l, i) == iteration % l->turns;
+  for (int i = 1; i < l->stamps; i++) n += stamp_turn(l, i) == sample % l->turns;
   return n;
 }
 
-/* From one stamp of an iteration to another, or to that of the next iteration if `to` is not larger;
- * without what the stamps between them take, if one takes `takes`. */
+/* From one stamp of a sample to another, or to that of the next sample if `to` is not larger; without
+ * what the stamps between them take, if one takes `takes`. */
 static double between(const Reading *r, int from, int to, double takes) {
   Samples all = {0};
   for (int w = 0; w < r->l->waves; w++)
@@ -122,9 +122,10 @@ static LoopTimeline loop_timeline(const Reading *r) {
   out.place = place_of(r, l->loop->at);
   count_recorded(r, &out);
   out.stamp = between(r, l->stamps - 2, l->stamps - 1, 0);
-  out.measured = out.iterations > 1 ? between(r, 0, 0, 0) : 0;
-  out.stamps = 1 + (double)(l->stamps - 1) / l->turns;
-  out.plain = out.iterations > 1 ? between(r, 0, 0, out.stamp) : 0;
+  out.measured = out.iterations > 1 ? between(r, 0, 0, 0) / l->apart : 0;
+  out.stamps = (1 + (double)(l->stamps - 1) / l->turns) / l->apart;
+  out.plain = out.measured;
+  if (out.measured > 0 && l->apart == 1) out.plain = between(r, 0, 0, out.stamp);
   for (int i = 0; i < l->events.n; i++) vec_push(r->arena, &out.ops, timed_op(r, i, out.stamp));
   return out;
 }

@@ -21,10 +21,10 @@ typedef struct LoopTimeline {
   const char *name, *place;
   int64_t cycles;        /* of an iteration, predicted */
   double measured;       /* from one iteration to the next; 0: fewer than two were recorded */
-  double plain;          /* the same without what its stamps take */
+  double plain;          /* the same without what its stamps take, if all iterations have some */
   double stamp;          /* what one takes */
   double stamps;         /* of an iteration, on average */
-  int iterations, waves; /* recorded */
+  int iterations, waves; /* that have stamps */
   Vec(TimedOp) ops;
 } LoopTimeline;
 

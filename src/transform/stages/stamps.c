@@ -16,26 +16,29 @@ typedef struct Stamping {
   Value *memory;
   const StampedLoop *l;
   const Sym *iteration; /* from 0, of those that are measured */
-  const Sym *element;   /* of the first stamp of the iteration */
+  const Sym *element;   /* of the first stamp of the sample */
   const Sym *tests[3];
   int ntests;
 } Stamping;
 
-/* Whether it is the turn of a stamp in this iteration. */
+/* Whether it is the turn of a stamp in this iteration; NULL: always. The first has a turn in each
+ * sample. */
 static const Sym *is_due(const Stamping *s, int stamp) {
   SymCtx *cx = s->k->cx->sym;
-  const Sym *turn = sym_mod(cx, s->iteration, sym_int(cx, s->l->turns));
-  return sym_eq(cx, turn, sym_int(cx, stamp_turn(s->l, stamp)));
+  int turns = stamp ? s->l->turns : 1, turn = stamp ? stamp_turn(s->l, stamp) : 0;
+  if (turns * s->l->apart == 1) return NULL;
+  const Sym *now = sym_mod(cx, s->iteration, sym_int(cx, (int64_t)turns * s->l->apart));
+  return sym_eq(cx, now, sym_int(cx, (int64_t)turn * s->l->apart));
 }
 
 static void put_stamp(Stamping *s, Op *before, int stamp) {
-  bool always = stamp == 0 || s->l->turns == 1;
   const Sym **tests = arena_copy(s->k->arena, s->tests, sizeof s->tests);
-  if (!always) tests[s->ntests] = is_due(s, stamp);
+  const Sym *due = is_due(s, stamp);
+  if (due) tests[s->ntests] = due;
   Op *op = ir_op_new(s->k, OP_stamp, before->at, &s->memory, 1);
   op_set_attr(s->k, op, (Attr){.key = ATTR_expr, .sym = s->element});
   if (stamp) op_set_attr(s->k, op, (Attr){.key = ATTR_imm, .integer = stamp * s->l->waves});
-  op_set_attr(s->k, op, (Attr){.key = ATTR_mask, .exprs = tests, .n = s->ntests + !always});
+  op_set_attr(s->k, op, (Attr){.key = ATTR_mask, .exprs = tests, .n = s->ntests + (due != NULL)});
   ir_insert_before(before, op);
 }
 
@@ -44,10 +47,10 @@ static void stamp_loop(Stamping *s, int64_t first) {
   SymCtx *cx = s->k->cx->sym;
   const Op *loop = s->l->loop;
   const Sym *counter = ir_loop_counter(s->k, op_attr(loop, ATTR_axis)->sym);
-  const Sym *end = sym_int(cx, first + s->l->trips);
+  const Sym *end = sym_int(cx, first + (int64_t)s->l->trips * s->l->apart);
   counter = sym_floordiv(cx, counter, sym_int(cx, op_step(loop)));
   s->iteration = sym_sub(cx, counter, sym_int(cx, first));
-  s->element = stamp_element(cx, s->l, s->iteration);
+  s->element = stamp_element(cx, s->l, sym_floordiv(cx, s->iteration, sym_int(cx, s->l->apart)));
   if (first) s->tests[s->ntests++] = sym_ge(cx, counter, sym_int(cx, first));
   s->tests[s->ntests++] = sym_lt(cx, counter, end);
   for (int i = 0; i < s->l->events.n; i++) {
