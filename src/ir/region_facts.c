@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+const Op *op_outermost_loop(const Op *op) {
+  const Op *found = NULL;
+  for (; op; op = op->parent->owner)
+    if (op_is_loop(op)) found = op;
+  return found;
+}
+
 const Op *op_ancestor_in(const Op *op, const Region *r) {
   while (op && op->parent != r) op = op->parent->owner;
   return op;

@@ -15,6 +15,8 @@ static inline const Region *region_of_value(const Value *v) {
 static inline bool op_is_loop(const Op *op) {
   return op && (op->kind == OP_for || op->kind == OP_while);
 }
+/* The outermost loop that contains op, or is op; NULL: none. */
+const Op *op_outermost_loop(const Op *op);
 /* The op of region `r` that contains op, or op itself; NULL: it is elsewhere. */
 const Op *op_ancestor_in(const Op *op, const Region *r);
 /* The innermost region that contains both. */

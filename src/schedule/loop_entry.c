@@ -8,7 +8,7 @@
 /* Events before the loop come first, then those of each iteration. */
 struct LoopEntry {
   Arena *arena;
-  Kernel *k;
+  const Distribution *d;
   const LoopGraph *entry, *body;
   int iterations, n;
   Vec(Order) edges;
@@ -69,8 +69,8 @@ static void await_phases(LoopEntry *e, const LoopWait *wait) {
     const Attr *at = op_attr(f->op, ATTR_iteration);
     int maker = loop_maker(f->done);
     if (copy_barriers(f->op) != wait->op->args[0] || maker < 0 || !at) continue;
-    if (!loop_names_iteration(e->k, e->body->loop, at, &filled)) continue;
-    int in = loop_waits_in(e->k, e->body->loop, wait->op, filled);
+    if (!loop_names_iteration(e->d->k, e->body->loop, at, &filled)) continue;
+    int in = loop_waits_in(e->d, e->body->loop, wait->op, filled);
     for (int w = 0; in >= 0 && in < e->iterations && w < LOOP_WAVES; w++)
       if (wait->event[w] >= 0) add_edge(e, f->done[maker], event_at(e, wait->event[w], in));
   }
@@ -85,7 +85,7 @@ static void await_loop(LoopEntry *e, const LoopWait *wait) {
     if (f->done[LOOP_SERVICE] < 0 || !wait->phases) continue;
     for (int at = 0; at < e->iterations; at++)
       for (int w = 0; w < LOOP_COMPUTING; w++)
-        if (loop_awaits_copy(e->k, e->body->loop, wait->op, f->op, at))
+        if (loop_awaits_copy(e->d, e->body->loop, wait->op, f->op, at))
           add_edge(e, event_at(e, f->done[LOOP_SERVICE], at), wait->event[w]);
   }
 }
@@ -93,12 +93,12 @@ static void await_loop(LoopEntry *e, const LoopWait *wait) {
 /* Slots that are released before the loop. */
 static void await_releases(LoopEntry *e, const LoopWait *wait) {
   int by, released;
-  if (!loop_awaits_slot(e->k, e->body->loop, wait->op, &by)) return;
+  if (!loop_awaits_slot(e->d, e->body->loop, wait->op, &by)) return;
   for (int i = 0; i < e->entry->arrivals.n; i++) {
     const LoopArrival *x = &e->entry->arrivals.at[i];
     const Attr *at = op_attr(x->op, ATTR_iteration);
     if (x->op->args[0] != wait->op->args[0] || !at) continue;
-    if (!loop_names_iteration(e->k, e->body->loop, at, &released)) continue;
+    if (!loop_names_iteration(e->d->k, e->body->loop, at, &released)) continue;
     int in = released + alloc_slots(wait->op->args[0]->def) - by;
     for (int w = 0; in >= 0 && in < e->iterations && w < LOOP_COMPUTING; w++)
       add_edge(e, x->event[w], event_at(e, wait->event[LOOP_SERVICE], in));
@@ -115,14 +115,14 @@ static void link_edges(LoopEntry *e) {
   }
 }
 
-LoopEntry *loop_entry(Arena *a, Kernel *k, const LoopGraph *entry, const LoopGraph *body,
-                      int iterations) {
+LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
+                      const LoopGraph *body, int iterations) {
   LoopEntry *e = ARENA_NEW(a, LoopEntry);
-  *e = (LoopEntry){.arena = a, .k = k, .entry = entry, .body = body, .iterations = iterations};
+  *e = (LoopEntry){.arena = a, .d = d, .entry = entry, .body = body, .iterations = iterations};
   e->n = entry->events.n + iterations * body->events.n;
   add_orders(e);
   for (int i = 0; i < body->waits.n; i++)
-    if (op_is_served(e->k, body->waits.at[i].op)) await_releases(e, &body->waits.at[i]);
+    if (op_is_served(e->d->k, body->waits.at[i].op)) await_releases(e, &body->waits.at[i]);
     else if (body->waits.at[i].phases) await_phases(e, &body->waits.at[i]);
     else await_groups(e, &body->waits.at[i]);
   for (int i = 0; i < entry->waits.n; i++) await_loop(e, &entry->waits.at[i]);

@@ -11,8 +11,8 @@
 
 typedef struct LoopEntry LoopEntry;
 
-LoopEntry *loop_entry(Arena *a, Kernel *k, const LoopGraph *entry, const LoopGraph *body,
-                      int iterations);
+LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
+                      const LoopGraph *body, int iterations);
 
 /* Whether an event of the body in an iteration, or an event before the loop (iteration -1), follows
  * an event before the loop. */

@@ -14,10 +14,12 @@ enum {
 
 typedef struct Build {
   Arena *arena;
+  const Distribution *d;
   Kernel *k;
   const MemoryUses *m;
   LoopGraph *g;
   const Sym *counter, *number; /* that the loop is at: what it steps, and its iteration */
+  Runs runs;                   /* of the loop */
   bool once;                   /* what comes before the loop */
   int64_t most;                /* iterations; INT64_MAX: unknown */
   Vec(LoopFlight) loose;       /* copies that the next synchronisation waits for */
@@ -107,13 +109,46 @@ static bool above_number(const Build *b, const Sym *e, int *by) {
   return true;
 }
 
-/* A slot is Mod(number + ahead, slots). */
-static bool split_slot(const Build *b, const Sym *slot, int *ahead, int *slots) {
+/* Service waves use the memory: its slots are counted through all runs of the loop. */
+static bool is_served_memory(const Build *b, const Value *memory) {
+  for (const Op *op = b->served ? ir_first(b->k) : NULL; op; op = ir_next(op))
+    for (int i = 0; op_is_served(b->k, op) && i < op->nargs; i++)
+      if (op->args[i] == memory) return true;
+  return false;
+}
+
+/* The slot of a ring whose iterations are counted through all runs of the loop: that of the iteration
+ * *ahead after this one, or of the last one of all. The text of Mod(6*$ARGT + $ARGK, 4) depends on
+ * the numbers in it, so all slots are tried. */
+static bool split_number(const Build *b, int slots, const Sym *slot, int *ahead,
+                         const Sym **number) {
+  SymCtx *cx = b->k->cx->sym;
+  const Sym *x = sym_kind(slot) == SYM_mod ? sym_arg(cx, slot, 0) : slot;
+  for (int i = 0; sym_kind(x) == SYM_min && i < sym_nargs(x); i++)
+    if (above_number(b, sym_sub(cx, sym_arg(cx, x, i), b->runs.before), ahead))
+      return *number = x, true;
+  for (*ahead = 0; *ahead < slots; ++*ahead) {
+    const Sym *own = sym_add(cx, b->number, sym_int(cx, *ahead));
+    *number = sym_add(cx, b->runs.before, own);
+    if (sym_mod(cx, *number, sym_int(cx, slots)) == slot) return true;
+  }
+  return false;
+}
+
+/* A slot is Mod(number, slots). */
+static bool split_slot(const Build *b, const Value *memory, const Sym *slot, int *ahead, int *slots,
+                       const Sym **number) {
   int64_t n;
-  if (!slot || sym_kind(slot) != SYM_mod) return false;
-  if (!sym_is_int(sym_arg(b->k->cx->sym, slot, 1), &n) || n < 2 || n != (int)n) return false;
-  *slots = (int)n;
-  return above_number(b, sym_arg(b->k->cx->sym, slot, 0), ahead);
+  SymCtx *cx = b->k->cx->sym;
+  if (!slot) return false;
+  if (b->runs.before != sym_int(cx, 0) && is_served_memory(b, memory)) {
+    *slots = memory->def ? alloc_slots(memory->def) : 1;
+    return b->runs.before && *slots > 1 && split_number(b, *slots, slot, ahead, number);
+  }
+  if (sym_kind(slot) != SYM_mod || !sym_is_int(sym_arg(cx, slot, 1), &n)) return false;
+  if (n < 2 || n != (int)n) return false;
+  *slots = (int)n, *number = sym_arg(cx, slot, 0);
+  return above_number(b, *number, ahead);
 }
 
 /* Mod(number + 3, 3) is Mod(number, 3): which of the iterations of a slot it is says the op. */
@@ -158,10 +193,10 @@ static void await_groups(Build *b, const LoopWait *wait) {
 }
 
 /* The phase of a barrier of a ring is odd in every second round. */
-static bool is_phase(const Build *b, const Op *wait, const Sym *iteration, int slots) {
+static bool is_phase(const Build *b, const Op *wait, const Sym *number, int slots) {
   SymCtx *cx = b->k->cx->sym;
   const Attr *parity = op_attr(wait, ATTR_parity);
-  const Sym *round = sym_floordiv(cx, iteration, sym_int(cx, slots));
+  const Sym *round = sym_floordiv(cx, number, sym_int(cx, slots));
   return parity && parity->sym == sym_mod(cx, round, sym_int(cx, 2));
 }
 
@@ -181,9 +216,9 @@ static bool ends_phase(const Op *wait, int64_t slot, int64_t parity, int64_t ite
 /* The phase that a wait is for ends with the copies of the iteration that is *by above the counter. */
 static bool phase_of(const Build *b, const Op *wait, int *by) {
   int slots;
-  const Sym *slot = op_slot(wait);
-  return split_slot(b, slot, by, &slots) &&
-         is_phase(b, wait, sym_arg(b->k->cx->sym, slot, 0), slots);
+  const Sym *number;
+  return split_slot(b, wait->args[0], op_slot(wait), by, &slots, &number) &&
+         is_phase(b, wait, number, slots);
 }
 
 /* Whether a wait is for the phase that a copy ends, and for that of how many iterations ago. In a
@@ -227,11 +262,12 @@ static void await_phase(Build *b, const LoopWait *wait) {
 /* A slot's first phase, which nothing ends, counts as complete: round r waits for that of r - 1. */
 static bool awaits_slot(const Build *b, const Op *wait, int *by) {
   int slots;
+  const Sym *number;
   SymCtx *cx = b->k->cx->sym;
   const Attr *parity = op_attr(wait, ATTR_parity);
-  if (!op_is_served(b->k, wait) || !split_slot(b, op_slot(wait), by, &slots)) return false;
-  const Sym *iteration = sym_arg(cx, op_slot(wait), 0);
-  const Sym *round = sym_floordiv(cx, iteration, sym_int(cx, slots));
+  if (!op_is_served(b->k, wait)) return false;
+  if (!split_slot(b, wait->args[0], op_slot(wait), by, &slots, &number)) return false;
+  const Sym *round = sym_floordiv(cx, number, sym_int(cx, slots));
   const Sym *before = sym_add(cx, round, sym_int(cx, 1));
   return parity && parity->sym == sym_mod(cx, before, sym_int(cx, 2));
 }
@@ -295,11 +331,21 @@ static bool is_repeated(const Build *b, const Op *op, int memory) {
 /* The slot of a ring that is accessed before the loop. */
 static bool known_slot(const Build *b, const MemoryUse *u, LoopAccess *x) {
   int64_t n;
-  const Op *alloc = b->m->memories.at[u->memory]->def;
-  x->slots = alloc ? alloc_slots(alloc) : 1;
-  if (x->slots < 2 || !u->slot || !sym_is_int(u->slot, &n)) return false;
+  const Value *memory = b->m->memories.at[u->memory];
+  const Sym *number;
+  x->slots = memory->def ? alloc_slots(memory->def) : 1;
+  if (x->slots < 2 || !u->slot) return false;
+  if (!sym_is_int(u->slot, &n))
+    return split_slot(b, memory, u->slot, &x->ahead, &x->slots, &number);
   x->ahead = (int)n;
   return true;
+}
+
+/* The access is in a loop inside this one that is proved for all of its runs at once. */
+static bool is_proved_inside(const Build *b, const Op *op, const Value *memory) {
+  const Op *loop = op->parent->owner;
+  while (loop && !op_is_loop(loop)) loop = loop->parent->owner;
+  return !b->once && loop != b->g->loop && is_served_memory(b, memory);
 }
 
 static void add_access(Build *b, const MemoryUse *u, const int *begins, const int *ends) {
@@ -309,7 +355,12 @@ static void add_access(Build *b, const MemoryUse *u, const int *begins, const in
     x.begins[w] = ends[w] < 0 ? -1 : begins[w];
     x.ends[w] = ends[w];
   }
-  bool ring = b->once ? known_slot(b, u, &x) : split_slot(b, u->slot, &x.ahead, &x.slots);
+  const Value *memory = b->m->memories.at[u->memory];
+  const Sym *number;
+  if (is_proved_inside(b, u->op, memory)) return;
+  x.goes_on = is_served_memory(b, memory);
+  bool ring =
+      b->once ? known_slot(b, u, &x) : split_slot(b, memory, u->slot, &x.ahead, &x.slots, &number);
   if (!ring) x.ahead = 0, x.slots = 1;
   else if (!b->once) find_round(b, u->op, &x.ahead, x.slots);
   x.only_first = !b->once && is_past_end(b, u->op, 1);
@@ -395,7 +446,7 @@ static void end_awaited(Build *b, const Op *loop, const Op *barrier, const int *
       int maker = loop_maker(f->done);
       if (copy_barriers(f->op) != op->args[0] || maker < 0 || !at) continue;
       if (!loop_names_iteration(b->k, loop, at, &filled)) continue;
-      int in = loop_waits_in(b->k, loop, op, filled);
+      int in = loop_waits_in(b->d, loop, op, filled);
       for (int w = 0; w < LOOP_COMPUTING && in >= 0 && in <= filled; w++)
         add_order(b, f->done[maker], by[w], 0);
     }
@@ -483,13 +534,16 @@ static void add_op(Build *b, const Op *op) {
   else if (b->counts && b->counts(b->user, op)) add_each(b, op, LOOP_STARTS);
 }
 
-static Build new_build(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop, LoopGraph *g) {
-  Build b = {.arena = a, .k = k, .m = m, .g = g};
+static Build new_build(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
+                       LoopGraph *g) {
+  Kernel *k = d->k;
+  Build b = {.arena = a, .d = d, .k = k, .m = m, .g = g};
   const Attr *axis = op_attr(loop, ATTR_axis);
   const MachineSpec *machine = kernel_machine(k);
   *g = (LoopGraph){.loop = loop, .first = {-1, -1, -1}, .last = {-1, -1, -1}};
   b.served = machine && machine->service;
   b.scope = machine && machine->waves == 1 ? "wave" : "workgroup";
+  if (loop->kind == OP_for) b.runs = runs_of(d, loop);
   b.counter = axis ? ir_loop_counter(k, axis->sym) : sym_int(k->cx->sym, 0);
   b.number = sym_floordiv(k->cx->sym, b.counter, sym_int(k->cx->sym, op_step(loop)));
   return b;
@@ -501,10 +555,15 @@ int64_t loop_most(const Distribution *d, const Op *loop) {
   return most == INT64_MAX ? most : ceil_div64(most, op_step(loop));
 }
 
+int64_t loop_most_in_all(const Distribution *d, const Op *loop) {
+  const Sym *all = loop->kind == OP_for ? runs_of(d, loop).all : NULL;
+  return all ? sym_range(d->k->cx->sym, d->facts, all).hi : INT64_MAX;
+}
+
 LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
                      LoopOpFn *counts, const void *user) {
   LoopGraph g;
-  Build b = new_build(a, d->k, m, loop, &g);
+  Build b = new_build(a, d, m, loop, &g);
   b.most = loop_most(d, loop);
   b.counts = counts, b.user = user;
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
@@ -514,10 +573,10 @@ LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const
   return g;
 }
 
-LoopGraph loop_entry_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop) {
+LoopGraph loop_entry_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
   LoopGraph g;
-  Build b = new_build(a, k, m, loop, &g);
-  b.once = true, b.counter = b.number = sym_int(k->cx->sym, 0);
+  Build b = new_build(a, d, m, loop, &g);
+  b.once = true, b.counter = b.number = sym_int(d->k->cx->sym, 0);
   for (const Op *op = loop->parent->first; op != loop; op = op->next) add_op(&b, op);
   end_flights(&b, loop);
   add_waits(&b);
@@ -529,27 +588,28 @@ bool loop_names_iteration(const Kernel *k, const Op *loop, const Attr *at, int *
 }
 
 /* In a short loop the wait may always be for its last iteration. */
-int loop_waits_in(Kernel *k, const Op *loop, const Op *wait, int64_t filled) {
+int loop_waits_in(const Distribution *d, const Op *loop, const Op *wait, int64_t filled) {
   LoopGraph g;
   int by;
   int64_t slot, parity;
-  Build b = new_build(NULL, k, NULL, loop, &g);
+  Build b = new_build(NULL, d, NULL, loop, &g);
   if (is_constant(wait, &slot, &parity)) return ends_phase(wait, slot, parity, filled) ? 0 : -1;
   return phase_of(&b, wait, &by) && filled >= by ? (int)filled - by : -1;
 }
 
-bool loop_awaits_slot(Kernel *k, const Op *loop, const Op *wait, int *by) {
+bool loop_awaits_slot(const Distribution *d, const Op *loop, const Op *wait, int *by) {
   LoopGraph g;
-  Build b = new_build(NULL, k, NULL, loop, &g);
+  Build b = new_build(NULL, d, NULL, loop, &g);
   return awaits_slot(&b, wait, by);
 }
 
-bool loop_awaits_copy(Kernel *k, const Op *loop, const Op *wait, const Op *copy, int iteration) {
+bool loop_awaits_copy(const Distribution *d, const Op *loop, const Op *wait, const Op *copy,
+                      int iteration) {
   LoopGraph g;
   int by;
   int64_t slot, parity;
-  Build b = new_build(NULL, k, NULL, loop, &g);
-  b.once = true, b.counter = b.number = sym_int(k->cx->sym, 0);
+  Build b = new_build(NULL, d, NULL, loop, &g);
+  b.once = true, b.counter = b.number = sym_int(d->k->cx->sym, 0);
   if (copy_barriers(copy) != wait->args[0]) return false;
   if (is_constant(wait, &slot, &parity)) return ends_phase(wait, slot, parity, iteration);
   return phase_of(&b, wait, &by) && by == iteration;

@@ -14,6 +14,7 @@
 
 #include "analysis/distribute.h"
 #include "analysis/memory_uses.h"
+#include "analysis/runs.h"
 #include "schedule/loop_order.h"
 
 enum {
@@ -30,6 +31,7 @@ typedef struct LoopAccess {
   int begins[LOOP_WAVES], ends[LOOP_WAVES]; /* events; -1: this wave does not do it */
   int ahead, slots; /* to the slot of `ahead` iterations later; slots is 1: always the same place */
   bool only_first;  /* it does nothing after the first iteration */
+  bool goes_on;     /* iterations are those of all runs of the loop, since service waves go on */
 } LoopAccess;
 
 typedef enum LoopEventKind {
@@ -94,28 +96,30 @@ typedef bool LoopOpFn(const void *user, const Op *op);
 LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
                      LoopOpFn *counts, const void *user);
 
-/* Iterations, at most; INT64_MAX: unknown. */
+/* Iterations, at most; INT64_MAX: unknown. The second: of all runs of a loop that is inside others. */
 int64_t loop_most(const Distribution *d, const Op *loop);
+int64_t loop_most_in_all(const Distribution *d, const Op *loop);
 
 /* The same of what comes before the loop in its region, which runs once: all distances are 0, and
  * accesses to a ring are to the slot `ahead`. */
-LoopGraph loop_entry_graph(Arena *a, Kernel *k, const MemoryUses *m, const Op *loop);
+LoopGraph loop_entry_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop);
 
 /* The number of the iteration that an attribute names which does not depend on the loop's counter. */
 bool loop_names_iteration(const Kernel *k, const Op *loop, const Attr *at, int *number);
 
 /* The first iteration of the loop in which a wait is for the phase that the copies of iteration
  * `filled` end, which were issued before the loop; -1: none, or unknown. */
-int loop_waits_in(Kernel *k, const Op *loop, const Op *wait, int64_t filled);
+int loop_waits_in(const Distribution *d, const Op *loop, const Op *wait, int64_t filled);
 
 /* The wave that makes a copy; -1: none does. */
 int loop_maker(const int *done);
 
 /* Whether a wait of service waves is for the slot of the iteration that is *by above the counter: for
  * the release of what was there before, as many iterations earlier as there are slots. */
-bool loop_awaits_slot(Kernel *k, const Op *loop, const Op *wait, int *by);
+bool loop_awaits_slot(const Distribution *d, const Op *loop, const Op *wait, int *by);
 
 /* Whether a wait before the loop is for the copy of an iteration, which the loop itself makes. */
-bool loop_awaits_copy(Kernel *k, const Op *loop, const Op *wait, const Op *copy, int iteration);
+bool loop_awaits_copy(const Distribution *d, const Op *loop, const Op *wait, const Op *copy,
+                      int iteration);
 
 #endif

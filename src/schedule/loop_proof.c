@@ -36,6 +36,11 @@ static void conflicts_of(const LoopAccess *x, const LoopAccess *y, int *from, in
   *from = ring ? x->ahead - y->ahead : 0;
 }
 
+/* Iterations, at most, of which one may have the first access and another the second. */
+static int64_t most_of(const Prover *p, const LoopAccess *x, const LoopAccess *y) {
+  return x->goes_on || y->goes_on ? p->proof->most_in_all : p->proof->most;
+}
+
 /* ---- pairs ---- */
 
 static void report(Prover *p, LoopPair pair) { vec_push(p->arena, &p->proof->findings, pair); }
@@ -54,7 +59,7 @@ static bool find_gap(const Prover *p, const LoopAccess *x, int v, const LoopAcce
   for (int d = first; d <= last; d++) {
     bool itself = x == y && d == 0; /* its threads divide the elements among themselves */
     if ((d > 0 && y->only_first) || (d < 0 && x->only_first)) continue;
-    if (itself || abs(d) >= p->proof->most || (d - from) % every != 0 ||
+    if (itself || abs(d) >= most_of(p, x, y) || (d - from) % every != 0 ||
         (found && abs(d) >= abs(*gap)))
       continue;
     *gap = d, found = true;
@@ -85,7 +90,7 @@ static void check_filled(Prover *p, const LoopAccess *fill, const LoopAccess *re
   int from, every;
   if (fill->op->kind != OP_copy || !(fill->how & TOUCH_WRITE) || read->how != TOUCH_READ) return;
   conflicts_of(fill, read, &from, &every);
-  for (int v = 0; every > 1 && from < p->proof->most && v < LOOP_WAVES; v++)
+  for (int v = 0; every > 1 && from < most_of(p, fill, read) && v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
       if (fill->ends[v] < 0 || read->begins[w] < 0) continue;
       if (order_holds(p->table, (Order){fill->ends[v], read->begins[w], from})) continue;
@@ -124,7 +129,7 @@ static bool may_meet(const Op *loop, const LoopAccess *x, const LoopAccess *y) {
 
 static void check_follows(Prover *p, LoopEntry *e, const LoopAccess *x, const LoopAccess *y,
                           int iteration) {
-  if (!conflict(p, x, y) || iteration >= p->proof->most) return;
+  if (!conflict(p, x, y) || iteration >= most_of(p, x, y)) return;
   p->proof->pairs++;
   for (int v = 0; v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
@@ -157,10 +162,10 @@ static int iterations_to_check(const LoopGraph *entry, const LoopGraph *body) {
   return most + 1;
 }
 
-static void check_entry(Prover *p, Kernel *k) {
+static void check_entry(Prover *p, const Distribution *d) {
   const LoopGraph *entry = &p->proof->entry, *body = &p->proof->graph;
   if (!entry->accesses.n || !body->accesses.n) return;
-  LoopEntry *e = loop_entry(p->arena, k, entry, body, iterations_to_check(entry, body));
+  LoopEntry *e = loop_entry(p->arena, d, entry, body, iterations_to_check(entry, body));
   for (int i = 0; i < entry->accesses.n; i++) {
     const LoopAccess *x = &entry->accesses.at[i];
     for (int j = i + 1; j < entry->accesses.n; j++)
@@ -179,25 +184,28 @@ static void check_entry(Prover *p, Kernel *k) {
 /* ---- arrivals of waves that compute ---- */
 
 /* Every iteration that exists has one arrival of each wave: the mask of an op that arrives tests that
- * and nothing else. */
+ * and nothing else. Those of the run before may be released in the next one. */
 static bool is_complete(const Distribution *d, const Op *loop, const Op *op) {
   SymCtx *cx = d->k->cx->sym;
   const Attr *at = op_attr(op, ATTR_iteration), *mask = op_attr(op, ATTR_mask);
-  if (!at) return false;
+  const Sym *before = runs_of(d, loop).before;
+  if (!at || !before) return false;
   const Sym *iteration = at->pairs[0].value;
-  const Sym *begun = sym_le(cx, sym_int(cx, 0), iteration);
+  const Sym *number = sym_floordiv(cx, iteration, sym_int(cx, op_step(loop))),
+            *none = sym_int(cx, 0);
+  const Sym *begun = sym_le(cx, none, before == none ? iteration : sym_add(cx, before, number));
   const Sym *exists = sym_lt(cx, iteration, distribute_trips(d, loop));
   for (int i = 0; mask && i < mask->n; i++)
     if (mask->exprs[i] != begun && mask->exprs[i] != exists) return false;
   return true;
 }
 
-/* The arrivals that end a phase of a barrier; -1: unknown. */
+/* The arrivals that end a phase of a barrier; -1: unknown, or phases begin again in another loop. */
 static int64_t arrivals_of(const Kernel *k, const Value *ring) {
   int64_t n;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_mbar_init && op->args[0] == ring)
-      return sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? n : -1;
+      return !op_outermost_loop(op) && sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? n : -1;
   return -1;
 }
 
@@ -242,7 +250,8 @@ static bool is_released(const Distribution *d, const LoopGraph *g, const LoopGra
   if (!found || arrivals_of(d->k, wait->args[0]) != kernel_machine(d->k)->waves) return false;
   const Sym *counter = ir_loop_counter(d->k, op_attr(g->loop, ATTR_axis)->sym);
   const Sym *at = op_attr(found, ATTR_iteration)->pairs[0].value;
-  return op_iterations_apart(d->k, g->loop, counter, at, &by) &&
+  bool again = op_outermost_loop(g->loop) != g->loop;
+  return op_iterations_apart(d->k, g->loop, counter, at, &by) && !(again && by > 0) &&
          releases_first(d, entry, found, by < 0 ? 0 : by);
 }
 
@@ -252,7 +261,7 @@ static bool is_in_time(const Prover *p, const Distribution *d, const LoopGraph *
                        const LoopWait *wait) {
   int by, released;
   const Sym *counter = ir_loop_counter(d->k, op_attr(g->loop, ATTR_axis)->sym);
-  if (!loop_awaits_slot(d->k, g->loop, wait->op, &by)) return true;
+  if (!loop_awaits_slot(d, g->loop, wait->op, &by)) return true;
   for (int i = 0; i < g->arrivals.n; i++) {
     const LoopArrival *x = &g->arrivals.at[i];
     const Attr *at = op_attr(x->op, ATTR_iteration);
@@ -306,18 +315,20 @@ static void find_deadlock(Prover *p, const Kernel *k) {
 }
 
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
-  LoopProof proof = {.graph = loop_graph(a, d, m, loop, NULL, NULL), .most = loop_most(d, loop)};
+  LoopProof proof = {.graph = loop_graph(a, d, m, loop, NULL, NULL),
+                     .most = loop_most(d, loop),
+                     .most_in_all = loop_most_in_all(d, loop)};
   const LoopGraph *g = &proof.graph;
   Prover p = {&proof, order_table(a, g->events.n, g->enforced.at, g->enforced.n), m, a};
   find_deadlock(&p, d->k);
   int n = proof.waiting.n;
   for (int i = 0; !n && i < g->accesses.n; i++)
     for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
-  proof.entry = loop_entry_graph(a, d->k, m, loop);
+  proof.entry = loop_entry_graph(a, d, m, loop);
   proof.unbalanced = find_unbalanced(d, g, &proof.entry);
   if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d->k, g);
   if (!proof.unbalanced && !n) proof.unbalanced = find_late(&p, d, g);
-  if (!n) check_entry(&p, d->k);
+  if (!n) check_entry(&p, d);
   return proof;
 }
 

@@ -23,8 +23,8 @@ typedef struct LoopPair {
 
 typedef struct LoopProof {
   LoopGraph graph, entry;
-  int64_t most; /* iterations, if that many are known; otherwise INT64_MAX */
-  int pairs;    /* that conflict */
+  int64_t most, most_in_all; /* iterations, of a run and of all runs; INT64_MAX: unknown */
+  int pairs;                 /* that conflict */
   Vec(LoopPair) findings;
   Vec(const Op *) waiting; /* of a deadlock */
   const Op *unbalanced; /* an op of service waves, or a turn: its barrier has too many arrivals, or

@@ -16,6 +16,7 @@
  * (`base`), so that `sync` orders accesses that share bytes. Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 #include "transform/pass.h"
 
 enum { ALIGN_COPY = 128 };
@@ -183,7 +184,8 @@ static void find_together(Allocs *p) {
 }
 
 /* Service waves (stages_roles.h) fill their rings from the start, whatever the others do by then, and
- * arrive on barriers until the end. */
+ * arrive on barriers until the end. In a loop inside another one they fill them for its next run while
+ * the others do what follows it. */
 static void keep_served(Allocs *p) {
   bool *before = ARENA_ARRAY(p->arena, bool, p->n), *served = ARENA_ARRAY(p->arena, bool, p->n);
   for (int i = 0; i < p->m->uses.n; i++)
@@ -196,6 +198,12 @@ static void keep_served(Allocs *p) {
     before[b] = true;
     if (!served[b]) continue;
     bool barriers = use->how == TOUCH_ATOMIC;
+    const Op *loop = op_outermost_loop(use->op);
+    for (int j = 0; loop && j < p->m->uses.n; j++) {
+      int other =
+          op_is_inside(p->m->uses.at[j].op, loop) ? block_of(p, p->m->uses.at[j].memory) : -1;
+      if (other >= 0) p->together[b * p->n + other] = p->together[other * p->n + b] = true;
+    }
     for (int j = 0; j < p->n; j++)
       if (before[j] || barriers || served[j])
         p->together[b * p->n + j] = p->together[j * p->n + b] = true;

@@ -278,9 +278,10 @@ static void name_slots(Rewrite *w) {
   const Op *end = w->l->loop->body->last;
   for (Op *op = w->l->loop->body->first; op != end; op = ir_next(op)) {
     if (op->kind != OP_read) continue;
-    for (int i = 0; i < w->l->copies.n; i++)
-      if (op->args[0]->def == w->l->copies.at[i].alloc)
-        set_slot(w, op, w->l->counter, alloc_slots(w->l->copies.at[i].alloc));
+    const StagedCopy *c = staged_copy_to(w->l, op->args[0]);
+    if (c)
+      staged_set_slot(w->k, op, staged_copy_number(w->k, w->l, c, w->l->counter),
+                      alloc_slots(c->alloc));
   }
 }
 

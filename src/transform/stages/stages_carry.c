@@ -49,7 +49,8 @@ static void act_for(const Carry *c, const Op *from, Op *op, const Sym *iteration
   limit(c, op, iteration);
   const StagedCopy *copy = op->kind == OP_read ? staged_copy_to(c->l, op->args[0]) : NULL;
   if (copy)
-    staged_set_slot(c->k, op, staged_number(c->k, c->l, iteration), alloc_slots(copy->alloc));
+    staged_set_slot(c->k, op, staged_copy_number(c->k, c->l, copy, iteration),
+                    alloc_slots(copy->alloc));
 }
 
 static void insert_before_loop(const Carry *c, const Op *from, int iteration) {

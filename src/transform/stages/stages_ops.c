@@ -46,6 +46,12 @@ void staged_set_slot(Kernel *k, Op *op, const Sym *number, int slots) {
   op_set_attr(k, op, (Attr){.key = ATTR_slot, .sym = slot});
 }
 
+const Sym *staged_copy_number(const Kernel *k, const StagedLoop *l, const StagedCopy *c,
+                              const Sym *iteration) {
+  const Sym *number = staged_number(k, l, iteration);
+  return c->role ? sym_add(k->cx->sym, l->runs.before, number) : number;
+}
+
 void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
                        const Sym *iteration) {
   CounterAt at = {k->cx->sym, {l->counter, iteration}};

@@ -22,6 +22,11 @@ const Sym *staged_number_at_most(const Kernel *k, const PassCtx *cx, const Stage
  * index. */
 void staged_set_slot(Kernel *k, Op *op, const Sym *number, int slots);
 
+/* The number by which the copy's slot for an iteration is chosen: those of service waves are counted
+ * through all runs of a loop that is inside others. */
+const Sym *staged_copy_number(const Kernel *k, const StagedLoop *l, const StagedCopy *c,
+                              const Sym *iteration);
+
 /* The attributes of `from` for that iteration, for which `to` acts. */
 void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
                        const Sym *iteration);

@@ -12,6 +12,7 @@
 #define WV_STAGES_PLAN_H
 
 #include "analysis/memory_uses.h"
+#include "analysis/runs.h"
 #include "base/vec.h"
 #include "ir/schedule/schedule.h"
 #include "transform/pass.h"
@@ -70,6 +71,7 @@ typedef struct StagedLoop {
   Vec(StagedPin) rings;    /* copies with a `ring` row; to.stage is the number of slots */
   const Constraint *roles; /* the `roles` row, if copies have a role; NULL: none */
   const Role *copying;     /* that role */
+  Runs runs;               /* through which the slots of these copies are counted */
   Vec(StagedTokens) tokens;
 } StagedLoop;
 

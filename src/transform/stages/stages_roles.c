@@ -7,6 +7,11 @@
 #include "ir/region_facts.h"
 #include "transform/stages/stages_ops.h"
 
+/* Whether the loop is inside another one: service waves then fill slots for its next run. */
+static bool runs_again(const Kernel *k, const StagedLoop *l) {
+  return l->runs.before != sym_int(k->cx->sym, 0);
+}
+
 enum {
   COPIES_NEED = 40,  /* registers of a thread that only issues copies */
   USEFUL_MOST = 240, /* that are worth taking */
@@ -50,12 +55,9 @@ static bool place_member(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint
 }
 
 /* Why the service waves could not run the loop without the others; NULL: they can. */
-static const char *why_not_alone(Kernel *k, const StagedLoop *l, const Op **blamed) {
-  for (const Op *op = l->loop; (op = op->parent->owner);) {
-    *blamed = op;
-    if (op->kind != OP_if) return "it is inside another loop";
-    if (op_condition(op)) return "it runs under a condition that the kernel computes";
-  }
+static const char *why_not_alone(Kernel *k, PassCtx *cx, const StagedLoop *l, const Op **blamed) {
+  *blamed = l->runs.blamed;
+  if (l->runs.why) return arena_printf(cx->scratch, "it %s", l->runs.why);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     *blamed = op;
     if (op->kind == OP_set_symbol) return "the kernel sets a symbol";
@@ -122,10 +124,25 @@ static bool check_waves(Kernel *k, PassCtx *cx, const Constraint *row, const Rol
                    (long long)need, m->lanes, (long long)all_registers(cx));
 }
 
+/* A loop that runs again reads its first tiles early once more, before it releases any of them. */
+static bool check_slots(Kernel *k, const StagedLoop *l, const Constraint *row) {
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    int need = c->lead + 1 + staged_flights(l);
+    if (!c->role || !runs_again(k, l) || c->slots >= need) continue;
+    Diag *d = refuse(k, row, "it is inside another loop, and has too few slots");
+    diag_note(&k->cx->diags, d, c->copy->at, "its tile is read %d iteration%s early", c->lead,
+              c->lead == 1 ? "" : "s");
+    return diag_hint(&k->cx->diags, d, "it needs %d slots", need);
+  }
+  return true;
+}
+
 static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *row) {
   const Op *blamed = NULL;
   const Role *copying = &row->roles.groups.at[0];
-  const char *why = why_not_alone(k, l, &blamed);
+  l->runs = runs_of(cx->facts.distribute, l->loop);
+  const char *why = why_not_alone(k, cx, l, &blamed);
   int boxes = 0;
   if (why) return fail_at(k, row, why, blamed, "this");
   if (cx->machine->observable)
@@ -141,7 +158,7 @@ static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *r
   for (int i = 0; i < l->copies.n; i++) boxes += l->copies.at[i].role != NULL;
   if (!boxes) return remark(k, row, "no copy engine fills its rings"), true;
   l->roles = row, l->copying = copying;
-  return check_waves(k, cx, row, copying);
+  return check_waves(k, cx, row, copying) && check_slots(k, l, row);
 }
 
 /* All loops share the service waves of the workgroup. */
@@ -273,9 +290,9 @@ static int least_lead(const StagedLoop *l, const StagedCopy *c) {
   return least;
 }
 
-static int tokens_for(PassCtx *cx, StagedLoop *l, const StagedCopy *c) {
+static int tokens_for(Kernel *k, PassCtx *cx, StagedLoop *l, const StagedCopy *c) {
   StagedTokens mine = {.slots = alloc_slots(c->alloc), .lead = c->lead, .copies = 1};
-  mine.least_lead = least_lead(l, c);
+  mine.least_lead = runs_again(k, l) ? 0 : least_lead(l, c);
   mine.reader = reader_after(l, &c->alloc->results[0], c->lead);
   for (int i = 0; i < l->tokens.n; i++) {
     StagedTokens *t = &l->tokens.at[i];
@@ -300,7 +317,7 @@ static Value *released_with(const StagedLoop *l, int tokens) {
 
 void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
   for (int i = 0; i < l->copies.n; i++)
-    if (l->copies.at[i].role) l->copies.at[i].tokens = tokens_for(cx, l, &l->copies.at[i]);
+    if (l->copies.at[i].role) l->copies.at[i].tokens = tokens_for(k, cx, l, &l->copies.at[i]);
   for (int i = 0; i < l->tokens.n; i++) {
     StagedTokens *t = &l->tokens.at[i];
     t->full = make_ring(k, l, "full", t->slots, t->copies);
@@ -311,7 +328,12 @@ void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
 
 /* ---- waits and arrivals ---- */
 
-/* The tile of an iteration is the n-th to fill its slot: its phase is that of the n-th round. */
+/* Of the iteration, counted through all runs of the loop. */
+static const Sym *number_of(Kernel *k, const StagedLoop *l, const Sym *iteration) {
+  return sym_add(k->cx->sym, l->runs.before, staged_number(k, l, iteration));
+}
+
+/* The tile with this number is the n-th to fill its slot: its phase is that of the n-th round. */
 static Op *insert_wait(Kernel *k, Op *before, Value *ring, const Sym *number, int rounds) {
   SymCtx *sym = k->cx->sym;
   int n = alloc_slots(ring->def);
@@ -328,30 +350,39 @@ static Op *insert_wait(Kernel *k, Op *before, Value *ring, const Sym *number, in
 static void insert_arrival(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *before, Value *ring,
                            const Sym *iteration) {
   SymCtx *sym = k->cx->sym;
-  const Sym **mask = ARENA_ARRAY(k->arena, const Sym *, 1);
+  const Sym **mask = ARENA_ARRAY(k->arena, const Sym *, 1), *number = number_of(k, l, iteration);
   int64_t by;
   bool early = sym_is_int(sym_sub(sym, iteration, l->counter), &by) && by < 0;
-  const Sym *exists =
-      early ? sym_le(sym, sym_int(sym, 0), iteration) : sym_lt(sym, iteration, l->trips);
+  const Sym *begun = sym_le(sym, sym_int(sym, 0), runs_again(k, l) ? number : iteration);
+  const Sym *exists = early ? begun : sym_lt(sym, iteration, l->trips);
   bool own = iteration == l->counter || sym_proves(sym, cx->facts.distribute->facts, exists);
   int n = own ? 0 : 1;
   mask[0] = exists;
   Op *op = ir_insert(k, before, OP_mbar_arrive, before->at, &ring, 1, NULL);
   staged_set_iteration(k, l, op, iteration);
-  staged_set_slot(k, op, staged_number(k, l, iteration), alloc_slots(ring->def));
+  staged_set_slot(k, op, number, alloc_slots(ring->def));
   op_set_attr(k, op, (Attr){.key = ATTR_mask, .n = n, .exprs = mask});
+}
+
+/* The number of an iteration, which may be one of the next run, or that of the last iteration of all. In
+ * a loop without iterations this is -1, whose phase is complete from the start. */
+static const Sym *at_most_last(Kernel *k, PassCtx *cx, const StagedLoop *l, const Sym *iteration) {
+  SymCtx *sym = k->cx->sym;
+  const Sym *last = sym_sub(sym, l->runs.all, sym_int(sym, 1));
+  const Sym *number = sym_min(sym, number_of(k, l, iteration), last);
+  return runs_again(k, l) ? number : staged_number_at_most(k, cx, l, iteration);
 }
 
 void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l) {
   for (int i = 0; i < l->tokens.n; i++)
     for (int n = 0; n < l->tokens.at[i].lead; n++)
       insert_wait(k, l->loop, l->tokens.at[i].full,
-                  staged_number_at_most(k, cx, l, staged_iteration(k, l, n)), 0);
+                  at_most_last(k, cx, l, staged_iteration(k, l, n)), 0);
 }
 
 static void issue_copies(Kernel *k, const StagedLoop *l, Op *first) {
   Attr role = {.key = ATTR_role, .text = l->tokens.n ? l->copying->name : NULL};
-  const Sym *number = staged_number(k, l, l->counter);
+  const Sym *number = number_of(k, l, l->counter);
   for (int t = 0; t < l->tokens.n; t++) {
     if (!released_with(l, t))
       op_set_attr(k, insert_wait(k, first, l->tokens.at[t].empty, number, 1), role);
@@ -384,7 +415,7 @@ void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
     const StagedTokens *tokens = &l->tokens.at[t];
     const Sym *iteration = staged_later(k, l, tokens->lead);
     const Sym *number =
-        tokens->lead ? staged_number_at_most(k, cx, l, iteration) : staged_number(k, l, iteration);
+        tokens->lead ? at_most_last(k, cx, l, iteration) : number_of(k, l, iteration);
     insert_wait(k, reader_of(l, t), tokens->full, number, 0);
   }
   issue_copies(k, l, l->loop->body->first);

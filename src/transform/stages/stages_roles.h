@@ -23,6 +23,11 @@
  * barrier, and read when its copies have arrived on `full`. Nothing else orders the two, and no
  * barrier of the workgroup is left in the loop.
  *
+ * In a loop inside others, iterations are counted through all of its runs (analysis/runs.h), so that
+ * slots and phases continue from one run to the next: service waves copy the first tiles of a run while
+ * the others are still busy with what follows the run before it. Tiles that are read early are then
+ * released when their own iteration ends.
+ *
  * Copies share `full` barriers if their tiles have equally many slots and are first read by the same
  * op, and `empty` ones if they are released together: at the end of an iteration. A
  * product that is still in flight when the next iteration begins releases its slots one iteration

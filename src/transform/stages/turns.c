@@ -147,15 +147,8 @@ static void insert_after(Op *op, Op *made) {
   else ir_append(op->parent, made);
 }
 
-static Op *outermost_loop(Op *loop) {
-  Op *outermost = loop;
-  for (Op *op = loop; op; op = op->parent->owner)
-    if (op_is_loop(op)) outermost = op;
-  return outermost;
-}
-
 static void insert_turns(Turns *t, Op *loop, int bar) {
-  Op *outer = outermost_loop(loop), *last;
+  Op *outer = (Op *)(uintptr_t)op_outermost_loop(loop), *last;
   ir_insert_before(outer, new_turn(t, loop, "open", bar));
   insert_after(outer, new_turn(t, loop, "close", bar));
   for (Op *op = loop->body->first; op; op = last->next) {

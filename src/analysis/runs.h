@@ -1,0 +1,24 @@
+/* runs.h: the iterations of a loop inside other loops, counted through all of its runs.
+ *
+ *     for T {                    before: $ARGT*trips
+ *       for K { ... }            all:    T's trips * trips
+ *     }
+ *
+ * Iteration i of a run has the number `before` + i, and no number is left out. */
+#ifndef WV_RUNS_H
+#define WV_RUNS_H
+
+#include "analysis/distribute.h"
+
+typedef struct Runs {
+  const Sym *before; /* iterations of earlier runs; 0 for a loop that is inside no other; NULL: they
+                      * cannot be counted */
+  const Sym *all;    /* iterations of all runs */
+  const char *why;   /* they cannot be counted, because it ... */
+  const Op *blamed;  /* ... is inside this */
+} Runs;
+
+/* Of a `for` that starts at the first iteration. */
+Runs runs_of(const Distribution *d, const Op *loop);
+
+#endif
