@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD", "build")
 PYTHON = sys.executable
+NO_TESTS = 5  # what pytest returns then
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|xfailed)")
 SUMMARY = re.compile(r"\W*\d+ (passed|failed|skipped|error|xfailed).*")
 
@@ -72,6 +73,8 @@ def run(command, timeout=TIMEOUT):
         status, text = 1, (stopped.stdout or b"").decode(errors="replace") + "\nran out of time"
     except OSError as problem:
         status, text = 1, f"{problem}"
+    if status == NO_TESTS and any(word.startswith("TEST_PART=") for word in command):
+        return Result()  # the list is shorter than it has parts
     if status < 0:
         text += f"\n{command[0]} was killed by signal {-status}"
     # One test, however many cases.

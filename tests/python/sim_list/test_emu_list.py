@@ -81,7 +81,7 @@ def cases():
             yield pytest.param(with_ring(case, slots), sizes, chip, library, id=name)
 
 
-@pytest.mark.parametrize("case,sizes,chip,library", cases())
+@pytest.mark.parametrize("case,sizes,chip,library", list(cases()))
 def test_emu(case, sizes, chip, library, monkeypatch):
     if not compiles(chip, library):
         pytest.skip(f"{library} does not compile for {chip}")
