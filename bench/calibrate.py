@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import gpu_kernels as kernels
-from bench_timeline import gemm, measure
+from bench_timeline import gemm, lone_gemm, measure
 
 UNITS = Path(__file__).parent.parent / "src/target/units/units.def"
 COLUMNS = {
@@ -41,11 +41,8 @@ LATENCIES = {
 # Rates: the row and column, a loop, and the lane of kernel.schedule() that must limit it. Waves
 # that multiply registers also fetch them: no loop is limited by mma.sync alone.
 RATES = {
-    ("RATES", "l2"): (gemm(4096, 4096, 4096, (128, 256, 64), (2, 1), WGMMA), "copy"),
-    ("MULTIPLIES", ("WGMMA", 16)): (
-        gemm(4096, 4096, 4096, (256, 256, 64), (4, 1), WGMMA),
-        "matrix",
-    ),
+    ("RATES", "l2"): (lone_gemm((64, 64, 64), (1, 1), WGMMA), "copy"),
+    ("MULTIPLIES", ("WGMMA", 16)): (lone_gemm((128, 256, 64), (2, 1), WGMMA), "matrix"),
 }
 
 
