@@ -202,6 +202,59 @@ static void print_places(StrBuf *out, const Loop *l) {
   }
 }
 
+/* ---- the order ---- */
+
+/* Whether rows say where the op is: not waits and the like, which are derived. */
+static bool is_listed(const Loop *l, const Op *op) {
+  bool derived = (op_info[op->kind].flags & OPF_SYNC) || op->kind == OP_yield ||
+                 op->kind == OP_async_commit || op->kind == OP_turn || op->kind == OP_wave_prio;
+  bool stays = schedule_class(op) == OP_CLASS_fetch && !op->results[0].layout;
+  return !derived && !stays && !op_is_served(l->k, op);
+}
+
+static bool is_later(const Op *a, const Op *b) {
+  if (a->at.file != b->at.file) return a->at.file > b->at.file;
+  return a->at.line != b->at.line ? a->at.line > b->at.line : a->at.col > b->at.col;
+}
+
+/* Cycles say it all: each op has one, and those of one cycle are as they were written. */
+static bool has_cycles(const Loop *l) {
+  const Event *last = NULL;
+  for (const Op *op = l->loop->body->first; op; op = op->next) {
+    const Event *e = event_of(l, op);
+    if (!is_listed(l, op)) continue;
+    if (!e || !e->name) return false;
+    if (last && last->cycle == e->cycle && is_later(last->op, op)) return false;
+    last = e;
+  }
+  return true;
+}
+
+/* What the loop had when it was written, or what the compiler made, by its kind. */
+static bool is_known(const void *user, const char *name) {
+  const Loop *l = user;
+  return schedule_find(l->arena, l->written, l->original, name).n ||
+         op_find(schedule_plain_name(l->arena, name)) != OP_COUNT;
+}
+
+static const char *listed_name(const Loop *l, const Op *op) {
+  return schedule_exact_name(l->arena, l->k, l->loop, op, is_known, l);
+}
+
+static void print_order(StrBuf *out, const Loop *l) {
+  Vec(const char *) names = {0};
+  Constraint row = constraint_empty(CONSTRAINT_order, l->loop->at);
+  if (has_cycles(l)) return;
+  for (const Op *op = l->loop->body->first; op; op = op->next) {
+    const char *name = is_listed(l, op) ? listed_name(l, op) : NULL;
+    if (name) vec_push(l->arena, &names, name);
+  }
+  row.order.loop = l->name;
+  row.order.ops = (OpNames){names.at, names.n};
+  row.order.target = l->target->name;
+  if (names.n > 1) print_row(out, l, row);
+}
+
 /* ---- predicted times, as comments ---- */
 
 /* "x.copy"; the kind of a barrier or wait; NULL for other ops. */
@@ -298,6 +351,7 @@ static void print_loop(StrBuf *out, Loop *l) {
   print_loop_row(out, l);
   print_rings(out, l);
   print_places(out, l);
+  print_order(out, l);
   print_given(out, l);
   print_roles(out, l);
   print_times(out, l);

@@ -150,7 +150,8 @@ static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "g
 /* ROW(name): what rows of a kernel ask for. */
 #define LOOP_ROWS(X)                                                                               \
   X(none)                                                                                          \
-  X(depth) X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step)
+  X(depth)                                                                                         \
+  X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step) X(order)
 
 #define LOOP_ROW_ENUM(name) ROW_##name,
 #define LOOP_ROW_NAME(name) #name,
@@ -228,6 +229,31 @@ static inline void draw_turns(StrBuf *out, Random *r, const Case *c) {
   sb_printf(out, "  turns K %d %s\n", below(r, 4) ? 2 : 4, any(r, c->p->ops, WV_LEN(c->p->ops)));
 }
 
+/* Fetches and other ops mostly as they were written, and copies anywhere among them. */
+static inline void draw_order(StrBuf *out, Random *r, const Program *p) {
+  const char *names[2 * WV_LEN(p->reads) + WV_LEN(p->ops)], *class[WV_LEN(names)];
+  size_t n = 0;
+  for (size_t i = 0; i < WV_LEN(p->reads) && p->reads[i]; i++)
+    if (below(r, 4)) names[n] = p->reads[i], class[n++] = ".fetch";
+  for (size_t i = 0; i < WV_LEN(p->ops) && p->ops[i]; i++)
+    if (below(r, 4)) names[n] = p->ops[i], class[n++] = "";
+  if (n > 1 && !below(r, 4)) {
+    size_t at = below(r, n - 1);
+    const char *name = names[at], *kind = class[at];
+    names[at] = names[at + 1], class[at] = class[at + 1];
+    names[at + 1] = name, class[at + 1] = kind;
+  }
+  for (size_t i = 0; i < WV_LEN(p->reads) && p->reads[i]; i++) {
+    size_t at = below(r, n + 1);
+    if (!below(r, 3)) continue;
+    for (size_t j = n; j > at; j--) names[j] = names[j - 1], class[j] = class[j - 1];
+    names[at] = p->reads[i], class[at] = below(r, 2) ? ".copy" : ".store", n++;
+  }
+  if (n) sb_puts(out, "  order K");
+  for (size_t i = 0; i < n; i++) sb_printf(out, " %s%s", names[i], class[i]);
+  sb_puts(out, "\n");
+}
+
 static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
   bool engine = strcmp(machines[c->machine], "sm_90a") == 0;
   size_t rows = below(r, 3);
@@ -235,6 +261,8 @@ static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
   c->rows[ROW_none] = !rows && !loop;
   if (loop) draw_schedule(out, r, c);
   while (rows--) c->rows[draw_row(out, r, c->p)] = true;
+  c->rows[ROW_order] = !below(r, 3);
+  if (c->rows[ROW_order]) draw_order(out, r, c->p);
   if (!below(r, engine ? 2 : 16)) draw_roles(out, r, c);
   if (!below(r, c->large ? 4 : 16)) draw_turns(out, r, c);
 }

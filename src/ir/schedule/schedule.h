@@ -7,12 +7,14 @@
  *     roles K load 4 x 40, math 8 x 232
  *     in K load read_a.copy
  *     turns K 2 mma
+ *     order K read_a.fetch[K 0/2] read_b.copy read_a.fetch[K 1/2] mma
  *
  * A loop is called by its tags or, if it has none, by its axis. An op is called by its tags, by its
  * value, by the memory that it accesses, or by its kind: by the first of these that any op of the
  * loop has. A name stands for all ops that have it. A word of schedule.def after a dot selects a
- * class: `read_a.copy` and `read_a.fetch` are what became of `read_a`. Names never depend on
- * positions, so that rows outlive changes of other ops.
+ * class: `read_a.copy` and `read_a.fetch` are what became of `read_a`. In brackets, `K 0/2` selects the
+ * first of two parts along K, and `1/3` the second of three ops that a name stands for, in the order of
+ * the source. Names never depend on other positions, so that rows outlive changes of other ops.
  *
  * The passes `stages`, `turns` and `prio` obey the rows; schedule_check reports what no machine could
  * obey. */
@@ -29,6 +31,8 @@ enum {
   ROLE_REGISTERS_STEP = 8,
   ROLE_REGISTERS_MOST = 256,
   SCHEDULE_STAGES = 64, /* maximum of `depth`, `slots` and of the row `stages` */
+  SCHEDULE_PARTS = 256, /* maximum of an op along a dimension, and of ops with one name */
+  NAME_PARTS = 4,       /* dimensions in a name */
   PLACE_MOST = 9999     /* stages and cycles of a row */
 };
 
@@ -46,7 +50,7 @@ extern const char *const op_class_name[OP_CLASS_COUNT];
 static inline bool schedule_is_row(const Constraint *c) {
   return c->kind == CONSTRAINT_schedule || c->kind == CONSTRAINT_ring ||
          c->kind == CONSTRAINT_place || c->kind == CONSTRAINT_prio || c->kind == CONSTRAINT_roles ||
-         c->kind == CONSTRAINT_member || c->kind == CONSTRAINT_turns;
+         c->kind == CONSTRAINT_member || c->kind == CONSTRAINT_turns || c->kind == CONSTRAINT_order;
 }
 const char *schedule_target(const Constraint *row); /* after `on`; NULL: all machines */
 bool schedule_is_for(const Constraint *row, const TargetInfo *t);
@@ -70,8 +74,31 @@ Op *schedule_next_loop(const Kernel *k, const Op *from, const char *name);
 OpClass schedule_class(const Op *op);
 /* How many iterations ahead of its loop an op acts. */
 int schedule_ahead(Kernel *k, const Op *loop, const Op *op);
+/* The load or the store of a copy through registers, as `stages` makes them. */
+bool schedule_is_half(const Op *op);
 /* The memory in shared memory that an op fills, also by way of a write of its result; NULL: none. */
 const Value *schedule_fills(const Op *op);
+
+/* Part `at` of `of` along a dimension. */
+typedef struct NamePart {
+  const char *dim;
+  int at, of;
+} NamePart;
+
+/* `read_a.fetch[1/3, K 0/2]`, split. */
+typedef struct OpName {
+  const char *plain;     /* `read_a` */
+  const char *called;    /* `read_a.fetch` */
+  const char *selection; /* `[1/3, K 0/2]`, or empty */
+  OpClass class;
+  NamePart parts[NAME_PARTS];
+  int nparts;
+  int at, of; /* which of the ops; of 0: all */
+} OpName;
+
+OpName schedule_split_name(Arena *a, const char *text);
+/* The part that it selects along a dimension, of how many; 0 of 1: all of it. */
+int schedule_named_part(const OpName *name, const char *dim, int *of);
 
 /* The class of `x.copy`, and `x`. */
 OpClass schedule_named_class(const char *name);
@@ -86,6 +113,11 @@ bool schedule_finds(Arena *a, const Kernel *k, const Constraint *row, const char
 typedef bool SameOpFn(const void *user, const Op *op);
 const char *schedule_name_of(Arena *a, const Kernel *k, const Op *loop, const Op *op,
                              SameOpFn *same, const void *user);
+
+/* A name that stands for this op alone and that `accepts` it; NULL: there is none. */
+typedef bool NameFn(const void *user, const char *name);
+const char *schedule_exact_name(Arena *a, const Kernel *k, const Op *loop, const Op *op,
+                                NameFn *accepts, const void *user);
 
 /* ---- checks ---- */
 

@@ -141,7 +141,17 @@ static bool check_turns(Check *c, const Constraint *row) {
                    TURN_LEAST, row->turns.ops.n ? row->turns.ops.at[0] : "mma");
 }
 
+static bool check_order(Check *c, const Constraint *row) {
+  const OpNames *ops = &row->order.ops;
+  for (int i = 0; i < ops->n; i++)
+    for (int j = 0; j < i; j++)
+      if (strcmp(ops->at[i], ops->at[j]) == 0)
+        return diag_fail(c->diags, DIAG_E0208, row->at, "`%s` is listed twice", ops->at[i]);
+  return true;
+}
+
 static bool check_numbers(Check *c, const Constraint *row) {
+  if (row->kind == CONSTRAINT_order) return check_order(c, row);
   if (row->kind == CONSTRAINT_turns) return check_turns(c, row);
   if (row->kind == CONSTRAINT_roles) return check_roles(c, row);
   if (row->kind == CONSTRAINT_member) return check_member(c, row);
@@ -196,12 +206,18 @@ static bool fail_op(Check *c, const Constraint *row, const char *name) {
   return hint_names(c, d, name, &names);
 }
 
+/* An order may also list ops that the compiler inserts, by their kinds. */
+static bool may_find(Check *c, const Constraint *row, const char *name) {
+  if (schedule_finds(c->arena, c->k, row, name)) return true;
+  return row->kind == CONSTRAINT_order && op_find(schedule_plain_name(c->arena, name)) != OP_COUNT;
+}
+
 static bool check_names(Check *c, const Constraint *row) {
   bool ok = true;
   if (!schedule_next_loop(c->k, NULL, row->scheduled.loop)) return fail_loop(c, row);
   const OpNames *ops = schedule_ops(row);
   for (int i = 0; ops && i < ops->n; i++)
-    if (!schedule_finds(c->arena, c->k, row, ops->at[i])) ok = fail_op(c, row, ops->at[i]);
+    if (!may_find(c, row, ops->at[i])) ok = fail_op(c, row, ops->at[i]);
   return ok;
 }
 
@@ -239,6 +255,7 @@ static bool check_pair(Check *c, const Constraint *a, const Constraint *b) {
   if (a->kind == CONSTRAINT_schedule) return fail_twice(c, a, b, "the schedule", a->schedule.loop);
   if (a->kind == CONSTRAINT_roles)
     return fail_twice(c, a, b, "the division into roles", a->roles.loop);
+  if (a->kind == CONSTRAINT_order) return fail_twice(c, a, b, "the order", a->order.loop);
   const char *op = shared_op(c, a, b);
   if (!op) return true;
   const char *what = a->kind == CONSTRAINT_ring     ? "the ring"

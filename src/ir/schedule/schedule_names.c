@@ -149,6 +149,27 @@ static const char *accessed_name(const Kernel *k, const Op *op) {
   return memory_name(k, a.memory);
 }
 
+/* The read of global memory whose tile a write stores, possibly in the next iteration; NULL: another
+ * value. */
+static const Op *stored_read(const Op *write) {
+  const Value *v = write->args[0];
+  const Region *r = write->parent;
+  if (!v->def && v->owner == r && r->last && r->last->kind == OP_yield) v = r->last->args[v->index];
+  return v->def && schedule_class(v->def) == OP_CLASS_load ? v->def : NULL;
+}
+
+bool schedule_is_half(const Op *op) {
+  const Op *read = op->kind == OP_read ? op : op->kind == OP_write ? stored_read(op) : NULL;
+  return read && op_has(read, ATTR_iteration) && op_has(op, ATTR_iteration) &&
+         schedule_class(read) == OP_CLASS_load && schedule_fills(read);
+}
+
+/* What `stages` made of copies, and what nothing fetches, have no kind that a row may name. */
+static bool has_kind(const Op *op) {
+  bool left = schedule_class(op) == OP_CLASS_fetch && !op->results[0].layout;
+  return !left && !schedule_is_half(op);
+}
+
 static bool has_own_name(const Kernel *k, const Op *op, const char *name, NameLevel level) {
   const char *memory = level == BY_MEMORY ? accessed_name(k, op) : NULL;
   switch (level) {
@@ -161,7 +182,7 @@ static bool has_own_name(const Kernel *k, const Op *op, const char *name, NameLe
   case BY_KIND:
   case LEVELS: break;
   }
-  return strcmp(op_info[op->kind].name, name) == 0;
+  return strcmp(op_info[op->kind].name, name) == 0 && has_kind(op);
 }
 
 /* What fills shared memory also has the names of the reads there. */
@@ -184,19 +205,6 @@ static bool has_class(const Op *op, OpClass class) {
   return own == OP_CLASS_load && (moves || class == OP_CLASS_fetch) && !op_has(op, ATTR_iteration);
 }
 
-/* A dot that no class follows belongs to the name. */
-OpClass schedule_named_class(const char *name) {
-  const char *dot = strrchr(name, '.');
-  for (int i = 1; dot && i < OP_CLASS_COUNT; i++)
-    if (strcmp(dot + 1, op_class_name[i]) == 0) return (OpClass)i;
-  return OP_CLASS_none;
-}
-
-const char *schedule_plain_name(Arena *a, const char *name) {
-  if (schedule_named_class(name) == OP_CLASS_none) return name;
-  return arena_strndup(a, name, (size_t)(strrchr(name, '.') - name));
-}
-
 /* Ops of a loop inside belong to that one. */
 static bool belongs_to(const Op *op, const Op *loop) {
   const Op *outer = op->parent->owner;
@@ -205,15 +213,34 @@ static bool belongs_to(const Op *op, const Op *loop) {
   return outer == loop;
 }
 
+static bool is_earlier(const Op *a, const Op *b) {
+  if (a->at.file != b->at.file) return a->at.file < b->at.file;
+  return a->at.line != b->at.line ? a->at.line < b->at.line : a->at.col < b->at.col;
+}
+
+/* The `at`-th of them in the source. A kernel as it was written may still get more of them. */
+static OpList pick(Arena *a, const Kernel *k, OpList found, const OpName *name) {
+  OpList one = {0};
+  bool written = !kernel_constraint(k, CONSTRAINT_machine, NULL);
+  if (!name->of || (written && name->of != found.n)) return found;
+  for (int i = 1; i < found.n; i++)
+    for (int j = i; j > 0 && is_earlier(found.at[j], found.at[j - 1]); j--) {
+      Op *later = found.at[j - 1];
+      found.at[j - 1] = found.at[j], found.at[j] = later;
+    }
+  if (name->of == found.n) vec_push(a, &one, found.at[name->at]);
+  return one;
+}
+
 OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *text) {
-  OpClass class = schedule_named_class(text);
-  const char *name = schedule_plain_name(a, text);
+  OpName name = schedule_split_name(a, text);
   OpList found = {0};
   for (int level = 0; level < LEVELS && !found.n; level++)
     for (Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
-      if (belongs_to(op, loop) && has_class(op, class) && has_name(k, op, name, (NameLevel)level))
+      if (belongs_to(op, loop) && has_class(op, name.class) &&
+          has_name(k, op, name.plain, (NameLevel)level))
         vec_push(a, &found, op);
-  return found;
+  return pick(a, k, found, &name);
 }
 
 bool schedule_finds(Arena *a, const Kernel *k, const Constraint *row, const char *name) {
@@ -246,14 +273,36 @@ static const char *name_at(const Kernel *k, const Op *op, NameLevel level) {
   return NULL;
 }
 
+/* With its class, if its name does not say it. */
+static const char *full_name(Arena *a, const Kernel *k, const Op *op, NameLevel level) {
+  OpClass class = schedule_class(op);
+  const char *name = name_at(k, op, level);
+  if (!name || !*name) return NULL;
+  if (class == OP_CLASS_none || strcmp(name, op_class_name[class]) == 0) return name;
+  return arena_printf(a, "%s.%s", name, op_class_name[class]);
+}
+
+const char *schedule_exact_name(Arena *a, const Kernel *k, const Op *loop, const Op *op,
+                                NameFn *accepts, const void *user) {
+  for (int level = 0; level < LEVELS; level++) {
+    const char *name = full_name(a, k, op, (NameLevel)level);
+    OpList found = {0};
+    if (name && accepts(user, name)) found = schedule_find(a, k, loop, name);
+    for (int i = 0; found.n <= SCHEDULE_PARTS && i < found.n; i++) {
+      const char *one = arena_printf(a, "%s[%d/%d]", name, i, found.n);
+      if (found.n == 1) one = name;
+      OpList same = schedule_find(a, k, loop, one);
+      if (same.n == 1 && same.at[0] == op) return one;
+    }
+  }
+  return NULL;
+}
+
 const char *schedule_name_of(Arena *a, const Kernel *k, const Op *loop, const Op *op,
                              SameOpFn *same, const void *user) {
-  OpClass class = schedule_class(op);
   for (int level = 0; level < LEVELS; level++) {
-    const char *name = name_at(k, op, (NameLevel)level);
-    if (!name || !*name) continue;
-    if (class != OP_CLASS_none && strcmp(name, op_class_name[class]) != 0)
-      name = arena_printf(a, "%s.%s", name, op_class_name[class]);
+    const char *name = full_name(a, k, op, (NameLevel)level);
+    if (!name) continue;
     OpList found = schedule_find(a, k, loop, name);
     bool ok = found.n > 0;
     for (int i = 0; ok && i < found.n; i++) ok = same(user, found.at[i]);

@@ -65,17 +65,45 @@ static bool parse_place(Parser *p, Place *out) {
   return true;
 }
 
-/* `x[K 0/2]` and `x#1` are part of the notation, but nothing obeys them yet. `#` would begin a
- * comment. */
-static bool fail_part(Parser *p) {
-  Diag *d = diag_add(&p->cx->diags, DIAG_E0505, parse_span_from(p, p->last.span),
-                     "a part or a copy of `%s` cannot be scheduled on its own", p->last.text);
-  return diag_hint(&p->cx->diags, d, "name the whole op");
+/* `1/3`: a number below the one after the stroke. */
+static bool parse_ratio(Parser *p, StrBuf *out) {
+  int64_t at, of;
+  Token first = p->tok;
+  if (!parse_expect_int(p, 0, SCHEDULE_PARTS - 1, "the number of a part", &at) ||
+      !parse_expect(p, '/', "between a number and how many there are") ||
+      !parse_expect_int(p, 1, SCHEDULE_PARTS, "how many there are", &of))
+    return false;
+  if (at >= of)
+    return diag_fail(&p->cx->diags, DIAG_E0511, parse_span_from(p, first.span),
+                     "the parts of %d are 0 to %d, found %d", (int)of, (int)of - 1, (int)at);
+  sb_printf(out, "%d/%d", (int)at, (int)of);
+  return true;
 }
 
-static bool at_part(const Parser *p) {
-  const char *end = p->last.at + p->last.len;
-  return *end == '#' || (parse_at_punct(p, '[') && p->tok.at == end);
+/* `[1/3, K 0/2]`: which of the ops, and which part of it along each dimension. */
+static bool parse_selection(Parser *p, const char **name) {
+  StrBuf out = {.arena = p->scratch};
+  int parts = 0;
+  sb_printf(&out, "%s[", *name);
+  parse_advance(p);
+  do {
+    if (parts) sb_puts(&out, ", ");
+    if (parts++ > NAME_PARTS)
+      return diag_fail(&p->cx->diags, DIAG_E0511, p->tok.span,
+                       "an op has parts along at most %d dimensions", NAME_PARTS);
+    if (p->tok.kind == TOK_word) {
+      sb_printf(&out, "%s ", p->tok.text);
+      parse_advance(p);
+    }
+    if (!parse_ratio(p, &out)) return false;
+  } while (parse_accept(p, ','));
+  sb_putc(&out, ']');
+  *name = sb_text(&out);
+  return parse_expect(p, ']', "after the part of an op");
+}
+
+static bool at_selection(const Parser *p) {
+  return parse_at_punct(p, '[') && p->tok.at == p->last.at + p->last.len;
 }
 
 static bool at_clause(const Parser *p, ConstraintKind row) {
@@ -88,7 +116,7 @@ static bool parse_names(Parser *p, ConstraintKind row, OpNames *out) {
     const char *name = NULL;
     if (at_clause(p, row) && !at_row_end(p)) return parse_fail_expected(p, "the name of an op");
     if (!parse_name(p, "the name of an op", &name)) return false;
-    if (at_part(p)) return fail_part(p);
+    if (at_selection(p) && !parse_selection(p, &name)) return false;
     vec_push(p->scratch, &names, name);
   } while (!at_row_end(p) && !at_clause(p, row));
   *out = (OpNames){names.at, names.n};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/attr.h"
+#include "ir/schedule/schedule.h"
 #include "ir/text/text.h"
 
 typedef struct Printer {
@@ -382,10 +383,14 @@ static void print_name(Printer *p, ConstraintKind row, const char *name) {
 }
 
 static void print_names(Printer *p, ConstraintKind row, const OpNames *names) {
+  Arena *a = arena_new();
   for (int i = 0; i < names->n; i++) {
+    OpName name = schedule_split_name(a, names->at[i]);
     if (i) sb_putc(p->out, ' ');
-    print_name(p, row, names->at[i]);
+    print_name(p, row, name.called);
+    sb_puts(p->out, name.selection);
   }
+  arena_free(a);
 }
 
 static void print_roles(Printer *p, ConstraintKind row, const Roles *roles) {

@@ -290,6 +290,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_roles:
   case CONSTRAINT_member:
   case CONSTRAINT_turns:
+  case CONSTRAINT_order:
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:

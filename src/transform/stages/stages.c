@@ -301,14 +301,21 @@ static Op *issue_before(const StagedLoop *l, Op *first) {
   return op != l->loop->body->last && reads_memory(op) ? op->next : op;
 }
 
+/* The first op of the body that stays there. */
+static Op *first_op(const StagedLoop *l) {
+  Op *op = l->loop->body->first;
+  while (staged_copies(l, op)) op = op->next;
+  return op;
+}
+
 /* Decides where copies are issued and tiles are stored, before the body changes. */
 static void find_places(Rewrite *w) {
   StagedLoop *l = w->l;
-  Op *first = l->loop->body->first, *behind = issue_before(l, first);
+  Op *first = first_op(l), *behind = issue_before(l, first);
   for (int i = 0; i < l->copies.n; i++) {
     StagedCopy *c = &l->copies.at[i];
-    c->issue = staged_before(l, c->cycle, mover_of(c) == BY_THREADS ? behind : first);
-    c->store = staged_before(l, c->store_cycle, staged_slack(c) ? l->loop->body->last : first);
+    c->issue = staged_place(l, c, false, mover_of(c) == BY_THREADS ? behind : first);
+    c->store = staged_place(l, c, true, staged_slack(c) ? l->loop->body->last : first);
   }
 }
 
@@ -317,17 +324,28 @@ typedef struct Issue {
   StagedCopy *c;
   bool stores;
   Op *before;
-  int cycle; /* loads that no row places come first, and stores last */
+  int64_t key; /* by which they are sorted: loads that no row places come first, and stores last */
 } Issue;
 
 static int put_issue(Issue *list, int n, Issue new) {
   int at = n;
-  for (; at > 0 && list[at - 1].cycle > new.cycle; at--) list[at] = list[at - 1];
+  for (; at > 0 && list[at - 1].key > new.key; at--) list[at] = list[at - 1];
   list[at] = new;
   return n + 1;
 }
 
-/* All of them, by cycle: what is inserted before the same op keeps that order. */
+/* The cycle, or what the `order` row says: then it comes with the other half of its copy if only that is
+ * listed. */
+static int64_t key_of(const StagedLoop *l, const StagedCopy *c, bool stores) {
+  int rank = staged_rank(l, c, stores), other = staged_rank(l, c, !stores);
+  bool last = stores && c->store_cycle == STAGED_FREE && staged_slack(c);
+  if (!l->order) return last ? INT32_MAX : stores ? c->store_cycle : c->cycle;
+  if (rank != STAGED_FREE) return 3 * (int64_t)rank + 1;
+  if (other != STAGED_FREE && !c->async && !c->kept) return 3 * (int64_t)other + (stores ? 2 : 0);
+  return stores ? INT32_MAX : -1;
+}
+
+/* All of them, sorted: what is inserted before the same op keeps that order. */
 static Issue *list_issues(Rewrite *w, int *n) {
   StagedLoop *l = w->l;
   Issue *list = ARENA_ARRAY(w->cx->scratch, Issue, 2 * l->copies.n);
@@ -335,9 +353,8 @@ static Issue *list_issues(Rewrite *w, int *n) {
   for (int i = 0; i < l->copies.n; i++) {
     StagedCopy *c = &l->copies.at[i];
     if (c->role) continue;
-    int store = c->store_cycle == STAGED_FREE && staged_slack(c) ? INT32_MAX : c->store_cycle;
-    *n = put_issue(list, *n, (Issue){c, false, c->issue, c->cycle});
-    if (!c->async) *n = put_issue(list, *n, (Issue){c, true, c->store, store});
+    *n = put_issue(list, *n, (Issue){c, false, c->issue, key_of(l, c, false)});
+    if (!c->async) *n = put_issue(list, *n, (Issue){c, true, c->store, key_of(l, c, true)});
   }
   return list;
 }
@@ -402,7 +419,7 @@ static void await_boxes(Rewrite *w, Op *first, bool early) {
 
 static bool run_ahead(Rewrite *w) {
   StagedLoop *l = w->l;
-  Op *first = l->loop->body->first;
+  Op *first = first_op(l);
   int most, slack = least_slack(w, &most), n;
   find_places(w);
   Issue *list = list_issues(w, &n);

@@ -61,7 +61,7 @@ static bool allows_early(const StagedCopy *c, int slots) {
   return (c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots) >= SLOTS_EARLY;
 }
 
-static void set_ring(StagedCopy *c, int flights, int slots, bool single) {
+static void set_ring(const StagedLoop *l, StagedCopy *c, int flights, int slots, bool single) {
   int own = c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots;
   bool is_free = c->pinned_ahead == STAGED_FREE && c->pinned_slots == STAGED_FREE;
   c->ahead = c->pinned_ahead != STAGED_FREE ? c->pinned_ahead
@@ -69,7 +69,8 @@ static void set_ring(StagedCopy *c, int flights, int slots, bool single) {
              : is_free && !c->async         ? 1
                                             : own - 1 - flights;
   c->slots = c->pinned_slots != STAGED_FREE ? c->pinned_slots : staged_slots(c, c->ahead) + flights;
-  if (is_free && !c->async && single) c->slots = 1;
+  bool listed = staged_rank(l, c, true) != STAGED_FREE; /* possibly before what reads the slot */
+  if (is_free && !c->async && single && !listed) c->slots = 1;
 }
 
 /* Gives every copy its ring if those that no row pins have this many slots. */
@@ -83,7 +84,7 @@ static void set_rings(StagesPlanner *p, int slots) {
       if (!allows_early(&l->copies.at[j], slots)) l->early = NULL;
     }
     for (int j = 0; j < l->copies.n; j++)
-      set_ring(&l->copies.at[j], staged_flights(l), slots, p->single);
+      set_ring(l, &l->copies.at[j], staged_flights(l), slots, p->single);
   }
 }
 

@@ -15,8 +15,10 @@ typedef struct Body {
   int n;
   Op **ops;              /* that stay in the loop, without its yield */
   const StagedPin **pin; /* by place in `ops`; NULL: no row places it */
+  int *rank;             /* in the `order` row; -1: it does not list it */
   int *cycle;            /* given, or derived */
   bool *uses;            /* [from * n + to]: `to` uses what `from` computes or writes */
+  bool listed;           /* `follows` has the order of the row, too */
   bool *follows;         /* the same or another reason for which `to` comes after `from` */
 } Body;
 
@@ -100,17 +102,86 @@ static void find_edges(Body *b) {
 static bool fail_order(const Body *b, int from, int to) {
   const StagedPin *first = b->pin[from], *later = b->pin[to];
   Diags *diags = &b->k->cx->diags;
-  bool needs = b->uses[from * b->n + to];
-  Diag *d =
-      diag_add(diags, DIAG_E0620, later->row->at,
-               needs ? "`%s` is at cycle %d, before `%s` at cycle %d, whose result it needs"
-                     : "`%s` is at cycle %d, before `%s` at cycle %d, but accesses to the same "
-                       "memory, and ops with an effect, keep their order",
-               later->name, later->to.cycle, first->name, first->to.cycle);
+  bool needs = b->uses[from * b->n + to], listed = !needs && b->listed;
+  Diag *d = diag_add(
+      diags, DIAG_E0620, later->row->at,
+      listed  ? "`%s` is at cycle %d, before `%s` at cycle %d, which the `order` row puts first"
+      : needs ? "`%s` is at cycle %d, before `%s` at cycle %d, whose result it needs"
+              : "`%s` is at cycle %d, before `%s` at cycle %d, but accesses to the same "
+                "memory, and ops with an effect, keep their order",
+      later->name, later->to.cycle, first->name, first->to.cycle);
   diag_note(diags, d, first->op->at, "`%s` comes first", first->name);
   diag_note(diags, d, later->op->at, needs ? "`%s` uses what it computes" : "`%s` comes second",
             later->name);
   return diag_hint(diags, d, "place `%s` at cycle %d or later", later->name, first->to.cycle);
+}
+
+/* ---- the `order` row ---- */
+
+static const char *listed_name(const Body *b, int i) { return b->l->listed.at[b->rank[i]].name; }
+
+/* `to` is listed before `from`, which it follows. */
+static bool fail_listed(const Body *b, int from, int to) {
+  Diags *diags = &b->k->cx->diags;
+  const char *first = listed_name(b, from), *later = listed_name(b, to);
+  bool needs = b->uses[from * b->n + to];
+  Diag *d = diag_add(diags, DIAG_E0620, b->l->order->at,
+                     needs ? "`%s` is listed before `%s`, whose result it needs"
+                           : "`%s` is listed before `%s`, but accesses to the same memory, and ops "
+                             "with an effect, keep their order",
+                     later, first);
+  diag_note(diags, d, b->ops[from]->at, "`%s` comes first", first);
+  diag_note(diags, d, b->ops[to]->at, needs ? "`%s` uses what it computes" : "`%s` comes second",
+            later);
+  return diag_hint(diags, d, "list `%s` after `%s`", later, first);
+}
+
+static bool fail_cycle(const Body *b, int first, int later) {
+  Diags *diags = &b->k->cx->diags;
+  const StagedPin *one = b->pin[first], *two = b->pin[later];
+  Diag *d = diag_add(diags, DIAG_E0620, b->l->order->at,
+                     "`%s` is listed before `%s`, but its cycle is later: %d after %d",
+                     listed_name(b, first), listed_name(b, later), one->to.cycle, two->to.cycle);
+  diag_note(diags, d, one->row->at, "at cycle %d", one->to.cycle);
+  diag_note(diags, d, two->row->at, "at cycle %d", two->to.cycle);
+  return diag_hint(diags, d, "list them in the order of their cycles");
+}
+
+static bool check_listed(const Body *b) {
+  for (int i = 0; i < b->n; i++)
+    for (int j = 0; j < b->n; j++) {
+      if (b->rank[i] < 0 || b->rank[j] <= b->rank[i]) continue;
+      if (b->follows[j * b->n + i]) return fail_listed(b, j, i);
+      if (b->pin[i] && b->pin[j] && b->pin[i]->to.cycle > b->pin[j]->to.cycle)
+        return fail_cycle(b, i, j);
+    }
+  return true;
+}
+
+/* The least rank of an op that uses its result; INT32_MAX: none is listed. */
+static int rank_of_user(const Body *b, int i) {
+  int least = INT32_MAX;
+  for (int j = 0; j < b->n; j++)
+    if (b->uses[i * b->n + j] && b->rank[j] >= 0 && b->rank[j] < least) least = b->rank[j];
+  return least;
+}
+
+/* A tile that nothing fetches comes with what reads it. */
+static void follow_user(Body *b, int i) {
+  int rank = lead_is_left(b->ops[i]) && b->rank[i] < 0 ? rank_of_user(b, i) : INT32_MAX;
+  for (int j = 0; rank < INT32_MAX && j < b->n; j++)
+    if (b->rank[j] >= 0 && b->rank[j] < rank && !b->follows[i * b->n + j])
+      add_edge(b, b->follows, j, i);
+}
+
+/* Each op that is listed follows those before it. */
+static void follow_listed(Body *b) {
+  for (int i = 0; i < b->n; i++) follow_user(b, i);
+  for (int i = 0; i < b->n; i++)
+    for (int j = 0; j < b->n; j++)
+      if (b->rank[i] >= 0 && b->rank[j] > b->rank[i]) add_edge(b, b->follows, i, j);
+  close(b, b->follows);
+  b->listed = b->l->listed.n > 0;
 }
 
 static bool check_cycles(const Body *b) {
@@ -181,15 +252,23 @@ static const StagedPin *pin_of(const StagedLoop *l, const Op *op) {
   return NULL;
 }
 
+static int rank_of(const StagedLoop *l, const Op *op) {
+  for (int i = 0; i < l->listed.n; i++)
+    if (op_ancestor_in(l->listed.at[i].op, l->loop->body) == op) return i;
+  return -1;
+}
+
 static void list_ops(Body *b) {
   const Region *body = b->l->loop->body;
   int all = 0;
   for (const Op *op = body->first; op; op = op->next) all++;
   b->ops = ARENA_ARRAY(b->arena, Op *, all);
   b->pin = ARENA_ARRAY(b->arena, const StagedPin *, all);
+  b->rank = ARENA_ARRAY(b->arena, int, all);
   for (Op *op = body->first; op != body->last; op = op->next) {
     if (staged_copies(b->l, op)) continue;
     b->pin[b->n] = pin_of(b->l, op);
+    b->rank[b->n] = rank_of(b->l, op);
     b->ops[b->n++] = op;
   }
   b->cycle = ARENA_ARRAY(b->arena, int, b->n);
@@ -201,6 +280,8 @@ bool order_body(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
   Body b = {.k = k, .arena = a, .m = m, .l = l};
   list_ops(&b);
   find_edges(&b);
+  if (!check_listed(&b) || !check_cycles(&b)) return false;
+  follow_listed(&b);
   if (!check_cycles(&b)) return false;
   find_cycles(&b);
   reorder(&b);

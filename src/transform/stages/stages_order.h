@@ -1,4 +1,5 @@
-/* stages_order.h: puts the ops of a loop's body in the order of the cycles that rows give them.
+/* stages_order.h: puts the ops of a loop's body in the order that a row lists, and in that of the cycles
+ * that rows give them.
  *
  * Ops that rows do not place follow what they need as soon as possible, or, if they are computed early,
  * precede what needs them; otherwise ops keep the order in which they were written. Of ops of one
@@ -9,7 +10,7 @@
 
 #include "transform/stages/stages_plan.h"
 
-/* False after reporting cycles that contradict a dependence. */
+/* False after reporting an order, or cycles, that contradict a dependence. */
 bool order_body(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l);
 
 #endif

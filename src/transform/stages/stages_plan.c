@@ -34,14 +34,20 @@ static bool runs_once(const StagesPlanner *p, const StagedLoop *l) {
   return sym_range(p->k->cx->sym, p->d->facts, l->trips).hi <= l->step;
 }
 
+/* Expressions of ops are about the symbol as it is set where they stand. */
+static bool has_set_symbol(const Op *loop) {
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+    if (op->kind == OP_set_symbol) return true;
+  return false;
+}
+
 /* Why nothing in the loop may be prefetched; NULL: something may. */
 static const char *why_not_loop(const StagesPlanner *p, const StagedLoop *l) {
   if (op_has(l->loop, ATTR_from)) return "its start is computed by the kernel";
   if (!l->trips || runs_once(p, l)) return "it has at most one iteration";
-  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
-    if (op->kind == OP_set_symbol) return "it sets a symbol";
+  if (has_set_symbol(l->loop)) return "it sets a symbol";
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
     if (op_has(op, ATTR_volatile)) return "what it reads may change";
-  }
   return NULL;
 }
 
@@ -217,9 +223,18 @@ static StagedLoop new_loop(StagesPlanner *p, Op *loop) {
   return l;
 }
 
+static bool fail_keeps(const StagesPlanner *p, const StagedLoop *l, const char *why) {
+  Diag *d = diag_add(&p->k->cx->diags, DIAG_E0620, l->order->at,
+                     "the ops of the loop `%s` keep their order: %s", l->order->order.loop, why);
+  diag_note(&p->k->cx->diags, d, l->loop->at, "the loop");
+  return false;
+}
+
 /* What rows ask for. In a loop in which nothing is early they may only say what is so anyway. */
 static void obey(StagesPlanner *p, StagedLoop *l) {
   bool own = l->depth == staged_own_depth(p->k, l->loop);
+  if (l->order) l->early = NULL; /* it would move behind what uses it */
+  if (!staged_is_pinned(l)) p->failed |= !staged_order(p->k, p->arena, p->m, l);
   if (!staged_is_pinned(l)) return;
   if (l->copies.n || own) mark_obeyed(p, l);
   p->failed |= !staged_pin(p->k, p->arena, p->m, l);
@@ -229,7 +244,10 @@ static void obey(StagesPlanner *p, StagedLoop *l) {
 
 static void plan_fixed(StagesPlanner *p, StagedLoop *l, const char *why) {
   mark_obeyed(p, l);
-  if (l->trips && runs_once(p, l)) return; /* nothing can be early */
+  if (l->trips && runs_once(p, l)) return; /* nothing can be early, and copies come first */
+  if (l->order && has_set_symbol(l->loop)) p->failed |= !fail_keeps(p, l, why);
+  else if (!staged_is_pinned(l)) p->failed |= !staged_order(p->k, p->arena, p->m, l);
+  if (p->failed) return;
   p->failed |= !staged_refuse(p->k, l, NULL, why) || !staged_pin(p->k, p->arena, p->m, l);
 }
 
@@ -237,7 +255,7 @@ static void plan_fixed(StagesPlanner *p, StagedLoop *l, const char *why) {
 static void plan_loop(StagesPlanner *p, Op *loop) {
   StagedLoop l = new_loop(p, loop);
   bool copies = has_copies(loop->body);
-  if (!staged_is_pinned(&l) && (!copies || has_copies_deeper(loop))) return;
+  if (!staged_is_pinned(&l) && !l.order && (!copies || has_copies_deeper(loop))) return;
   const char *why = why_not_loop(p, &l);
   if (why && copies) remark(p, loop, "is not pipelined", why);
   if (why) {

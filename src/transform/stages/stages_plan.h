@@ -45,6 +45,13 @@ typedef struct StagedPin {
   const Constraint *row;
 } StagedPin;
 
+/* An op that the `order` row lists; its number is its rank. */
+typedef struct StagedListed {
+  Op *op;
+  OpClass class; /* by which it was named */
+  const char *name;
+} StagedListed;
+
 /* The barriers of copies with a role. */
 typedef struct StagedTokens {
   Value *full, *empty; /* rings of them */
@@ -69,6 +76,8 @@ typedef struct StagedLoop {
   int depth;             /* stages; 0: not pinned */
   Vec(StagedPin) pins;
   Vec(StagedPin) rings;    /* copies with a `ring` row; to.stage is the number of slots */
+  const Constraint *order; /* the `order` row; NULL: none */
+  Vec(StagedListed) listed;
   const Constraint *roles; /* the `roles` row, if copies have a role; NULL: none */
   const Role *copying;     /* that role */
   Runs runs;               /* through which the slots of these copies are counted */

@@ -87,6 +87,19 @@ static void add_pins(Kernel *k, Arena *a, StagedLoop *l, const Constraint *row) 
   }
 }
 
+static void add_listed(Kernel *k, Arena *a, StagedLoop *l, const Constraint *row) {
+  const OpNames *names = schedule_ops(row);
+  l->order = row;
+  for (int i = 0; i < names->n; i++) {
+    OpList found = schedule_find(a, k, l->loop, names->at[i]);
+    StagedListed x = {.class = schedule_named_class(names->at[i]), .name = names->at[i]};
+    for (int j = 0; j < found.n; j++) {
+      x.op = found.at[j];
+      vec_push(a, &l->listed, x);
+    }
+  }
+}
+
 void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *row = &k->constraints.at[i];
@@ -94,6 +107,7 @@ void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l) {
     if (!schedule_is_called(l->loop, row->scheduled.loop)) continue;
     if (row->kind == CONSTRAINT_schedule) l->row = row, l->depth = schedule_depth(row);
     else if (row->kind == CONSTRAINT_ring || row->kind == CONSTRAINT_place) add_pins(k, a, l, row);
+    else if (row->kind == CONSTRAINT_order) add_listed(k, a, l, row);
   }
 }
 
@@ -116,10 +130,17 @@ static bool fail_idle(Kernel *k, const Constraint *row, const Op *loop) {
       "instruction reads it there");
 }
 
+static bool fail_part(Kernel *k, const Constraint *row, const char *name) {
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, row->at,
+                     "`%s` is a part of an op, which cannot be scheduled on its own", name);
+  return diag_hint(&k->cx->diags, d, "name the whole op");
+}
+
 /* Names that the kernel had as it was written. */
 static bool check_names(Kernel *k, Arena *a, const Constraint *row) {
   const OpNames *ops = schedule_ops(row);
   for (int i = 0; ops && i < ops->n; i++) {
+    if (schedule_split_name(a, ops->at[i]).nparts) return fail_part(k, row, ops->at[i]);
     if (schedule_finds(a, k, row, ops->at[i])) continue;
     return diag_fail(&k->cx->diags, DIAG_E0620, row->at,
                      "the loop `%s` has no op `%s` on this machine, or it was removed, because its "
@@ -149,6 +170,36 @@ bool staged_check_rows(Kernel *k, Arena *a, const TargetInfo *t, const bool *obe
 static Op *anchor_of(const StagedLoop *l, const Op *op) {
   if (staged_copies(l, op) || lead_is_left(op)) return NULL;
   return (Op *)(uintptr_t)op_ancestor_in(op, l->loop->body);
+}
+
+int staged_rank(const StagedLoop *l, const StagedCopy *c, bool stores) {
+  for (int i = 0; i < l->listed.n; i++) {
+    OpClass class = l->listed.at[i].class;
+    if (l->listed.at[i].op == c->copy && (class == OP_CLASS_store) == stores) return i;
+  }
+  return STAGED_FREE;
+}
+
+/* The next op of the order that is in the body, or else the op after the last before it. */
+static Op *before_listed(const StagedLoop *l, int rank, Op *usual) {
+  for (int i = rank + 1; i < l->listed.n; i++) {
+    Op *next = anchor_of(l, l->listed.at[i].op);
+    if (next) return next;
+  }
+  for (int i = rank - 1; i >= 0; i--) {
+    const Op *last = anchor_of(l, l->listed.at[i].op);
+    if (last) return last->next;
+  }
+  return usual;
+}
+
+Op *staged_place(const StagedLoop *l, const StagedCopy *c, bool stores, Op *usual) {
+  int rank = staged_rank(l, c, stores), other = staged_rank(l, c, !stores);
+  if (rank != STAGED_FREE) return before_listed(l, rank, usual);
+  usual = staged_before(l, stores ? c->store_cycle : c->cycle, usual);
+  if (other == STAGED_FREE || c->async || c->kept) return usual;
+  Op *half = before_listed(l, other, usual); /* a tile is loaded before it is stored */
+  return op_comes_before(half, usual) == stores ? usual : half;
 }
 
 /* The first op that must come after it, or else the op after the last that must come before it. */
@@ -352,7 +403,7 @@ static void drop_idle(StagedLoop *l) {
 
 /* Where what a copy brings has been issued: before this op. */
 static const Op *issued_before(const StagedLoop *l, const StagedCopy *c) {
-  return staged_before(l, c->async ? c->cycle : c->store_cycle, l->loop->body->first);
+  return staged_place(l, c, !c->async, l->loop->body->first);
 }
 
 /* The cycle that a row gives an op of the body, or something in it. */
@@ -412,11 +463,15 @@ static const Op *last_reader(const StagedLoop *l, const StagedCopy *c) {
 /* The only slot of a ring is filled when it has been read. */
 static bool check_only_slot(Kernel *k, const StagedLoop *l, const StagedCopy *c) {
   const Op *read = last_reader(l, c);
-  if (c->pinned_slots != 1 || c->store_cycle == STAGED_FREE || !read) return true;
-  const Op *before = staged_before(l, c->store_cycle, l->loop->body->last);
+  bool placed = c->store_cycle != STAGED_FREE || staged_rank(l, c, true) != STAGED_FREE;
+  if (c->pinned_slots != 1 || !placed || !read) return true;
+  const Op *before = staged_place(l, c, true, l->loop->body->last);
   if (before != read && op_comes_before(read, before)) return true;
   const StagedPin *pin = pin_of(l, c);
-  Diag *d = refuse(k, pin ? pin->row : l->pins.at[0].row,
+  Diag *d = refuse(k,
+                   pin        ? pin->row
+                   : l->order ? l->order
+                              : l->pins.at[0].row,
                    "a tile with one slot must be stored after what reads it");
   note_op(k, d, c->copy, "the copy");
   note_op(k, d, read, "is read here");
@@ -439,6 +494,28 @@ static bool has_cycles(const StagedLoop *l) {
   return false;
 }
 
+/* A tile cannot be stored before it is loaded. */
+static bool check_halves(Kernel *k, const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    int loads = staged_rank(l, c, false), stores = staged_rank(l, c, true);
+    if (c->async || c->kept || loads == STAGED_FREE || stores == STAGED_FREE || loads < stores)
+      continue;
+    Diag *d = diag_add(&k->cx->diags, DIAG_E0620, l->order->at,
+                       "`%s` is listed before `%s`, which loads what it stores",
+                       l->listed.at[stores].name, l->listed.at[loads].name);
+    note_op(k, d, c->copy, "the copy consists of this load and this store");
+    return diag_hint(&k->cx->diags, d, "list `%s` first, or place it in an earlier stage",
+                     l->listed.at[loads].name);
+  }
+  return true;
+}
+
+bool staged_order(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
+  if (!l->listed.n && !has_cycles(l)) return true;
+  return check_halves(k, l) && order_body(k, a, m, l);
+}
+
 bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
   int last = last_stage(l);
   if (!check_candidates(k, l)) return false;
@@ -448,7 +525,7 @@ bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
   for (int i = 0; i < l->copies.n; i++)
     if (!pin_one(k, l, &l->copies.at[i], last)) return false;
   drop_idle(l);
-  if (has_cycles(l) && !order_body(k, a, m, l)) return false;
+  if (!staged_order(k, a, m, l)) return false;
   return check_arrivals(k, l);
 }
 

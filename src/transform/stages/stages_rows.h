@@ -17,6 +17,9 @@ void staged_read_rows(Kernel *k, Arena *a, const TargetInfo *t, StagedLoop *l);
  * cycles. False after reporting. */
 bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l);
 
+/* Puts the body in the order of its cycles and of the `order` row. False after reporting. */
+bool staged_order(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l);
+
 /* Reports that a row about prefetching in the loop, or about `copy` if that is not NULL, cannot be
  * obeyed. True: there is none. */
 bool staged_refuse(Kernel *k, const StagedLoop *l, const Op *copy, const char *why);
@@ -34,6 +37,12 @@ bool staged_mark_loops(Kernel *k, const TargetInfo *t);
 
 /* The slots that a copy needs which runs so far ahead. */
 int staged_slots(const StagedCopy *c, int ahead);
+
+/* The place of a copy in the `order` row, or of its store; STAGED_FREE: none. */
+int staged_rank(const StagedLoop *l, const StagedCopy *c, bool stores);
+
+/* Where a copy, or its store, is inserted: before the op that it returns. `usual` if rows allow it. */
+Op *staged_place(const StagedLoop *l, const StagedCopy *c, bool stores, Op *usual);
 
 /* Where something of that cycle is inserted: before the op that it returns. `usual` if rows allow
  * it; cycle STAGED_FREE: anywhere. */
