@@ -4,6 +4,8 @@
 #include "ir/ops/access.h"
 #include "ir/ops/live.h"
 #include "ir/schedule/schedule.h"
+#include "ir/schedule/turn_ops.h"
+#include "schedule/loop_turns.h"
 
 enum {
   BUDGET = 200,     /* wrong choices of the search */
@@ -228,6 +230,34 @@ static void order_waves(Timing *t) {
     }
 }
 
+/* ---- turns ---- */
+
+/* What a wave issues from an event on until it passes its turn on. */
+static int64_t turn_issue(const Timing *t, int event) {
+  int64_t sum = 0;
+  const LoopEvent *first = &t->g.events.at[event];
+  for (int i = event + 1; i < t->g.events.n; i++) {
+    const LoopEvent *e = &t->g.events.at[i];
+    if (e->wave == first->wave && op_is_turn(e->op, "pass")) break;
+    if (e->wave == first->wave && e->kind == LOOP_STARTS) sum += t->cost[i].issue;
+  }
+  return sum;
+}
+
+/* A turn is passed on through a barrier. Groups between the first and the last take it on the way, each
+ * as long as these. */
+static void add_turns(Timing *t) {
+  OrderList tokens = loop_turn_tokens(t->arena, t->costs->d->k, &t->g);
+  int64_t barrier = t->costs->latencies->barrier;
+  for (int i = 0; i < tokens.n; i++) {
+    const LoopEvent *from = &t->g.events.at[tokens.at[i].from];
+    int between = from->wave == 0 ? turn_groups(from->op) - 2 : 0;
+    int64_t each = between ? turn_issue(t, tokens.at[i].to) + barrier : 0;
+    add_edge(t, tokens.at[i].from, tokens.at[i].to, barrier + between * each,
+             tokens.at[i].distance);
+  }
+}
+
 /* ---- the problem ---- */
 
 static const LoopCost *costs_of(Timing *t) {
@@ -252,6 +282,7 @@ static IntervalProblem problem_of(Timing *t) {
     add_units(t, i);
   }
   order_waves(t);
+  add_turns(t);
   return (IntervalProblem){.events = t->g.events.n,
                            .nedges = t->edges.n,
                            .nuses = t->uses.n,

@@ -85,9 +85,14 @@ static int same_pass(const LoopGraph *g, int i) {
 }
 
 OrderList loop_turn_orders(Arena *a, const Kernel *k, const LoopGraph *g) {
+  OrderList orders = loop_turn_tokens(a, k, g);
+  for (int i = 0; i < g->enforced.n; i++) vec_push(a, &orders, g->enforced.at[i]);
+  return orders;
+}
+
+OrderList loop_turn_tokens(Arena *a, const Kernel *k, const LoopGraph *g) {
   OrderList orders = {0};
   int distance;
-  for (int i = 0; i < g->enforced.n; i++) vec_push(a, &orders, g->enforced.at[i]);
   for (int i = 0; i < g->turns.n; i++) {
     const LoopTurn *take = &g->turns.at[i];
     if (!op_is_turn(take->op, "take")) continue;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/ops/access.h"
+#include "ir/schedule/turn_ops.h"
 #include "schedule/schedule_file.h"
 #include "schedule/view_loads.h"
 
@@ -129,12 +130,17 @@ static const Edge *last_edge(const LoopTimes *t, int event, const Asked *q) {
   return last;
 }
 
-/* What an event waits for: "x.copy of iteration i"; NULL: a busy unit. */
+static bool is_turn(const Viewing *v, int event) {
+  return v->t->graph.events.at[event].op->kind == OP_turn;
+}
+
+/* What an event waits for: "x.copy of iteration i", "its turn"; NULL: a busy unit. */
 static const char *reason_of(const Viewing *v, int event, Asked q) {
   const Edge *e = q.steps < MOST_STEPS ? last_edge(v->t, event, &q) : NULL;
   if (!e) return NULL;
   const LoopEvent *from = &v->t->graph.events.at[e->from];
   Asked next = {-1, q.slack, q.distance + e->distance, q.steps + 1};
+  if (is_turn(v, e->from) && is_turn(v, event) && !q.steps) return "its turn";
   if (passes_on(v, e->from)) return reason_of(v, e->from, next);
   int ahead = schedule_ahead(v->k, v->loop, from->op) - next.distance;
   return arena_printf(v->arena, "%s of iteration %s", event_name(v, from),
@@ -217,6 +223,59 @@ static void add_units(Viewing *v, const int *lane) {
   }
 }
 
+/* ---- turns ---- */
+
+/* The event of the wave that passes on the turn which this one takes; -1: this one takes none. */
+static int end_of_turn(const Viewing *v, int event) {
+  const LoopGraph *g = &v->t->graph;
+  int wave = g->events.at[event].wave;
+  if (!op_is_turn(g->events.at[event].op, "take")) return -1;
+  for (int i = event + 1; i < g->events.n; i++)
+    if (g->events.at[i].wave == wave && op_is_turn(g->events.at[i].op, "pass")) return i;
+  return -1;
+}
+
+/* When the turn that an event takes was passed on to its wave: before it takes it, or then. */
+static int64_t begin_of_turn(const LoopTimes *t, int take) {
+  for (int i = 0; i < t->edges.n; i++) {
+    const Edge *e = &t->edges.at[i];
+    bool token = e->to == take && t->graph.events.at[e->from].op->kind == OP_turn &&
+                 t->graph.events.at[e->from].wave != t->graph.events.at[take].wave;
+    if (token) return t->at[e->from] + e->delay - e->distance * t->cycles;
+  }
+  return t->at[take];
+}
+
+/* What the wave issues first and last in its turn has a box: tokens come and leave there. */
+static void find_ends(Viewing *v, int take, int pass) {
+  const LoopGraph *g = &v->t->graph;
+  for (int i = take + 1; i < pass; i++) {
+    bool issued = g->events.at[i].wave == g->events.at[take].wave && v->box[i] >= 0 &&
+                  v->out->boxes.at[v->box[i]].kind == VIEW_ISSUES;
+    if (issued && v->box[take] < 0) v->box[take] = v->box[i];
+    if (issued) v->box[pass] = v->box[i];
+  }
+}
+
+/* One lane for all waves: it is the turn of one at a time, until that one passes it on. */
+static void add_turns(Viewing *v) {
+  const LoopGraph *g = &v->t->graph;
+  int lane = v->out->lanes.n;
+  if (g->turns.n) add_lane(v, "turns", "whose turn it is: two waves stand for all groups", -1);
+  for (int i = 0; i < g->events.n; i++) {
+    int end = end_of_turn(v, i);
+    if (end < 0) continue;
+    find_ends(v, i, end);
+    ViewBox box = new_box(v, i, VIEW_TURN, lane);
+    box.name = arena_printf(v->arena, "wave %d", g->events.at[i].wave);
+    box.start = begin_of_turn(v->t, i), box.ends = v->t->at[end];
+    box.cycles = box.ends - box.start;
+    if (box.cycles <= 0) continue;
+    vec_push(v->arena, &v->out->boxes, box);
+    v->out->lanes.at[lane].busy += (double)box.cycles / (double)v->t->cycles;
+  }
+}
+
 /* ---- links ---- */
 
 /* The last box of the wave before a wait ends; an event without a box of its own. */
@@ -238,7 +297,8 @@ static void add_waits(Viewing *v) {
     const Edge *e = &t->edges.at[i];
     const LoopEvent *from = &t->graph.events.at[e->from];
     int a = box_of(v, e->from), b = box_of(v, e->to);
-    if (from->kind != LOOP_ENDS || a < 0 || b < 0) continue;
+    bool token = is_turn(v, e->from) && is_turn(v, e->to) && a != b;
+    if ((from->kind != LOOP_ENDS && !token) || a < 0 || b < 0) continue;
     int64_t leaves = t->at[e->from] + e->delay, arrives = t->at[e->to] + e->distance * t->cycles;
     if (arrives - leaves >= t->cycles) continue; /* it was there long before */
     vec_push(v->arena, &v->out->links, ((ViewLink){a, b, leaves, arrives, false}));
@@ -361,6 +421,7 @@ static void view_loop(Viewing *v, const ScheduledKernel *s) {
   for (int w = 0; w < LOOP_WAVES; w++)
     if (lane[2 * UNIT_COUNT + w] >= 0) add_wave(v, w, lane[2 * UNIT_COUNT + w]);
   add_units(v, lane);
+  add_turns(v);
   add_waits(v);
   add_cycle(v);
   for (int i = 0; i < s->uses->memories.n; i++) add_ring(v, s->uses, i);

@@ -22,7 +22,8 @@ typedef enum ViewKind {
   VIEW_ISSUES,  /* a wave issues an op */
   VIEW_RUNS,    /* a unit executes it */
   VIEW_BARRIER, /* all waves meet */
-  VIEW_WAITS    /* a wave cannot continue */
+  VIEW_WAITS,   /* a wave cannot continue */
+  VIEW_TURN     /* it is a wave's turn */
 } ViewKind;
 
 typedef struct ViewBox {

@@ -27,6 +27,7 @@
 #define ALONE                                                                                      \
   "  workgroup M by 16 on 0; workgroup N by 16 on 1; tile K by 32\n"                               \
   "  wave M by 16; wave N by 16; hardware threads 64\n"
+#define TURNS "  roles K load 4, math 8; turns K 2 n\n"
 /* A maximum and a sum are carried; the exponentials use a unit of their own. */
 #define SOFTMAX                                                                                    \
   "kernel @softmax(%a: mem<M, K, f32, shared>, %c: mem<M, f32>)\n"                                 \
@@ -47,6 +48,7 @@ static const char *const kernels[] = {GEMM("x", LARGE),
                                       GEMM("x", ALONE),
                                       GEMM(LONG_NAME, SMALL "stages 3\n"),
                                       GEMM("x", SMALL "stages 9\n"),
+                                      GEMM("x", LARGE TURNS),
                                       SOFTMAX};
 
 typedef struct Shown {
@@ -58,7 +60,7 @@ typedef struct Shown {
 static bool show(const char *text, const char *target, Shown *out) {
   *out = (Shown){.lab = lab_open(text), .machine = {.target = target_find(target).machine}};
   Lab *l = &out->lab;
-  PassOptions o = {.target = target, .stop_after = "sync"};
+  PassOptions o = {.target = target, .stop_after = "turns"};
   if (!l->k || !passes_run(l->k, &o)) return lab_print_errors(l), false;
   const MachineSpec *row = kernel_machine(l->k);
   out->machine.lanes = row->lanes, out->machine.waves = row->waves;
@@ -149,6 +151,48 @@ TEST(views_say_what_happens) {
       CHECK(ok);
       lab_close(&s.lab);
     }
+}
+
+/* ---- turns ---- */
+
+static int lane_named(const LoopView *l, const char *name) {
+  for (int i = 0; i < l->lanes.n; i++)
+    if (strcmp(l->lanes.at[i].name, name) == 0) return i;
+  return -1;
+}
+
+static const ViewBox *turn_of(const LoopView *l, const char *wave) {
+  for (int i = 0; i < l->boxes.n; i++)
+    if (l->boxes.at[i].kind == VIEW_TURN && strcmp(l->boxes.at[i].name, wave) == 0)
+      return &l->boxes.at[i];
+  return NULL;
+}
+
+/* From what one wave issues last in its turn to what the other issues first. */
+static bool is_token(const LoopView *l, const char *from, const char *to) {
+  for (int i = 0; i < l->links.n; i++) {
+    const ViewBox *a = &l->boxes.at[l->links.at[i].from], *b = &l->boxes.at[l->links.at[i].to];
+    if (a->lane == lane_named(l, from) && b->lane == lane_named(l, to) &&
+        !strcmp(a->name, "n.mma") && !strcmp(b->name, "n.mma"))
+      return true;
+  }
+  return false;
+}
+
+TEST(turns_are_drawn) {
+  Shown s;
+  bool ok = show(GEMM("x", LARGE TURNS), "sm_90a", &s) && s.view.loops.n == 1;
+  CHECK(ok);
+  if (!ok) return;
+  const LoopView *l = &s.view.loops.at[0];
+  const ViewBox *first = turn_of(l, "wave 0"), *second = turn_of(l, "wave 1");
+  CHECK(first && second && first->lane == lane_named(l, "turns") && second->lane == first->lane &&
+        apart(first, second, l->cycles));
+  CHECK(lane_named(l, "service") >= 0);
+  CHECK(is_token(l, "wave 0", "wave 1") || is_token(l, "wave 1", "wave 0"));
+  lab_close(&s.lab);
+  CHECK(show(GEMM("x", LARGE), "sm_90a", &s) && lane_named(&s.view.loops.at[0], "turns") < 0);
+  lab_close(&s.lab);
 }
 
 /* ---- where it is ---- */
@@ -319,7 +363,7 @@ TEST(a_short_loop_has_no_interval) {
   lab_close(&s.lab);
 }
 
-TESTS_MAIN(RUN(views_say_what_happens) RUN(nothing_overlaps)
+TESTS_MAIN(RUN(views_say_what_happens) RUN(turns_are_drawn) RUN(nothing_overlaps)
                RUN(labels_are_dropped_if_they_do_not_fit) RUN(names_are_escaped)
                    RUN(a_loop_without_a_prediction_says_why)
                        RUN(timelines_are_medians_without_stamps) RUN(a_short_loop_has_no_interval))

@@ -49,7 +49,7 @@ typedef struct Timed {
 static bool timed(const char *text, const char *target, Timed *out) {
   *out = (Timed){.lab = lab_open(text), .machine = {.target = target_find(target).machine}};
   Lab *l = &out->lab;
-  PassOptions o = {.target = target, .stop_after = "sync", .verify_each = true};
+  PassOptions o = {.target = target, .stop_after = "turns", .verify_each = true};
   bool ok = l->k && passes_run(l->k, &o);
   const Op *loop = ok ? schedule_next_loop(l->k, NULL, NULL) : NULL;
   if (!loop) return lab_print_errors(l), false;
@@ -98,6 +98,25 @@ TEST(a_loop_without_prefetching_waits_for_memory) {
   }
 }
 
+/* ---- turns ---- */
+
+#define SHORT(rows)                                                                                \
+  GEMM_HEAD "  workgroup M by 128 on 0; workgroup N by 64 on 1; tile K by 16; wave M by 16\n"      \
+            "  hardware threads 32, mma F32_16x16x16_F16; ring K x y slots 8\n" rows GEMM_BODY
+
+/* A turn is passed on through a barrier, in each direction. */
+TEST(turns_take_time) {
+  int64_t barrier = unit_latencies("sm_90a")->barrier, free = cycles_of(SHORT(""), "sm_90a");
+  int64_t two = cycles_of(SHORT("  turns K 2 n\n"), "sm_90a");
+  CHECK(free > 0 && two > free && two >= 2 * barrier);
+}
+
+/* Where a unit is always busy, groups that follow each other cost nothing. */
+TEST(turns_hide_behind_a_busy_unit) {
+  int64_t free = cycles_of(GEMM("  roles K load 4, math 8\n"), "sm_90a");
+  CHECK(cycles_of(GEMM("  roles K load 4, math 8; turns K 2 n\n"), "sm_90a") == free);
+}
+
 /* ---- any loop ---- */
 
 static const char *const kernels[] = {
@@ -142,4 +161,5 @@ TEST(loops_without_a_prediction) {
 
 TESTS_MAIN(RUN(a_large_gemm_is_limited_by_l2) RUN(fewer_slots_take_longer)
                RUN(a_loop_without_prefetching_waits_for_memory) RUN(no_unit_is_busier_than_always)
-                   RUN(loops_without_a_prediction))
+                   RUN(turns_take_time) RUN(turns_hide_behind_a_busy_unit)
+                       RUN(loops_without_a_prediction))

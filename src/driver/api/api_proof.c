@@ -142,7 +142,7 @@ static bool print_schedule(StrBuf *out, Kernel *k, const TargetChoice *t, const 
                            Arena *a) {
   bool is_decided = kernel_constraint(k, CONSTRAINT_machine, NULL) != NULL;
   bool lanes = !target_has(t->machine, FEATURE_REGISTER_TILES);
-  PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "sync" : "mask"};
+  PassOptions o = {.target = t->machine->name, .stop_after = lanes ? "turns" : "mask"};
   Kernel *copy = is_decided ? k : variant_first(k, t, a);
   bool ok = is_decided || passes_run(copy, &o);
   if (ok) {

@@ -13,7 +13,7 @@ enum { BUDGET_FOR_EACH = 4, BUDGET_BESIDES = 8 }; /* trials for each schedule th
 /* A schedule of one loop; the others have theirs. */
 typedef struct Candidate {
   Trial *trial;
-  int64_t saves; /* cycles per iteration, compared with what the compiler does by itself */
+  double saves; /* of the load (trial.h), compared with what the compiler does by itself */
 } Candidate;
 
 typedef struct Listing {
@@ -52,7 +52,7 @@ static bool is_known(const Listing *l, const Trial *t) {
   return false;
 }
 
-static void add_candidate(Listing *l, Trial *t, int64_t saves) {
+static void add_candidate(Listing *l, Trial *t, double saves) {
   int at = l->all.n;
   vec_push(l->arena, &l->all, ((Candidate){0}));
   for (; at > 0 && l->all.at[at - 1].saves < saves; at--) l->all.at[at] = l->all.at[at - 1];
@@ -63,7 +63,8 @@ static void add_candidates(Listing *l, const SolveLoop *s, const Solution *found
   for (int i = 0; i < found->trials.n; i++) {
     Trial *t = trial_of_text(l, s, found->trials.at[i]);
     bool new = t && (!t->times.why_not || !l->all.n) && !is_known(l, t);
-    if (new) add_candidate(l, t, found->first - t->times.cycles);
+    double load = new && !t->times.why_not ? trial_load(t) : found->first_load;
+    if (new) add_candidate(l, t, found->first_load - load);
     else trial_free(t);
   }
 }
@@ -89,9 +90,14 @@ static bool solve_all(Listing *l) {
 /* The schedules of all loops of a trial's kernel, after a line about the trial. */
 static char *text_of(const Listing *l, int number) {
   const Trial *t = l->all.at[number].trial;
-  return api_given_away(arena_printf(
-      l->arena, "# schedule %d: %lld bytes of shared memory, about %d registers for tiles\n%s",
-      number + 1, (long long)t->bytes, t->registers, rows_text(l, t)));
+  StrBuf out = {.arena = l->arena};
+  sb_printf(&out, "# schedule %d: %lld bytes of shared memory, about %d registers for tiles\n",
+            number + 1, (long long)t->bytes, t->registers);
+  if (!t->times.why_not)
+    sb_printf(&out, "# load: %.0f cycles per iteration of a workgroup; a compute unit holds %d\n",
+              trial_load(t), trial_groups(t));
+  sb_puts(&out, rows_text(l, t));
+  return api_given_away(sb_text(&out));
 }
 
 static bool lower(Listing *l, Kernel *k, const TargetChoice *t) {

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "ir/ops/access.h"
+#include "target/mma.h"
+
 bool op_is_turn(const Op *op, const char *mode) {
   return op->kind == OP_turn && strcmp(op_attr(op, ATTR_mode)->text, mode) == 0;
 }
@@ -21,4 +24,10 @@ int turn_barriers_free(const Region *r, int64_t n) {
     if (past > first) first = past < NAMED_BARRIERS ? (int)past : NAMED_BARRIERS;
   }
   return first + n <= NAMED_BARRIERS ? first : 0;
+}
+
+int turn_waves(Arena *scratch, const Op *op, int lanes) {
+  const Attr *mma = op_is_product(op) ? op_attr(op, ATTR_mma) : NULL;
+  const MmaInfo *info = mma && mma->mma->name ? mma_named(scratch, mma->mma->name) : NULL;
+  return info && info->lanes > lanes ? info->lanes / lanes : 1;
 }

@@ -15,6 +15,9 @@ enum {
 bool op_is_turn(const Op *op, const char *mode);
 int turn_groups(const Op *turn);
 
+/* Waves that execute an op together: several for products whose operands are in shared memory. */
+int turn_waves(Arena *scratch, const Op *op, int lanes);
+
 /* The first of `n` named barriers that no op of a region, or of those inside, uses; 0: there are not
  * enough. */
 int turn_barriers_free(const Region *r, int64_t n);

@@ -17,7 +17,7 @@ static void put_lanes(Json *j, const LoopView *l) {
 }
 
 static void put_boxes(Json *j, const LoopView *l) {
-  static const char *const kinds[] = {"issues", "runs", "barrier", "waits"};
+  static const char *const kinds[] = {"issues", "runs", "barrier", "waits", "turn"};
   json_open(j, "ops", '[');
   for (int i = 0; i < l->boxes.n; i++) {
     const ViewBox *b = &l->boxes.at[i];

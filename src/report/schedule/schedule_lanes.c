@@ -72,6 +72,9 @@ static const char *tip_of(Drawing *d, const ViewBox *b) {
   const char *of = schedule_iteration_text(d->arena, b->ahead);
   if (b->kind == VIEW_WAITS) {
     sb_printf(&tip, "waits %lld cycles for %s", (long long)b->cycles, b->why);
+  } else if (b->kind == VIEW_TURN) {
+    sb_printf(&tip, "it is the turn of %s, from cycle %lld for %lld", b->name, (long long)b->start,
+              (long long)b->cycles);
   } else {
     sb_printf(&tip, "%s of iteration %s: starts at cycle %lld, %s for %lld", b->name, of,
               (long long)b->start, b->kind == VIEW_RUNS ? "runs" : "issues", (long long)b->cycles);
@@ -84,11 +87,13 @@ static const char *tip_of(Drawing *d, const ViewBox *b) {
 static const char *class_of(Drawing *d, const ViewBox *b) {
   if (b->kind == VIEW_WAITS) return "wait";
   if (b->kind == VIEW_BARRIER) return "barrier";
+  if (b->kind == VIEW_TURN) return "full";
   return drawing_hue(d->arena, b->ahead);
 }
 
 static const char *label_of(Drawing *d, const ViewBox *b, double width) {
   if (b->kind == VIEW_BARRIER) return NULL;
+  if (b->kind == VIEW_TURN) return drawing_fits(b->name, width) ? b->name : NULL;
   if (b->kind == VIEW_WAITS) {
     const char *why = arena_printf(d->arena, "waits for %s", b->why);
     return drawing_fits(why, width) ? why : NULL;
@@ -243,6 +248,7 @@ static void draw_legend(Drawing *d, const LoopView *l, double *y) {
                *y);
   if (has_boxes(l, VIEW_BARRIER, -1)) draw_key(d, "barrier", "barrier", &x, *y);
   if (has_boxes(l, VIEW_WAITS, -1)) draw_key(d, "wait", "wave waits", &x, *y);
+  if (has_boxes(l, VIEW_TURN, -1)) draw_key(d, "full", "its turn", &x, *y);
   if (l->rings.n) draw_key(d, "flight", "tile in flight", &x, *y);
   if (l->rings.n) draw_key(d, "full", "tile in its slot", &x, *y);
   *y += TITLE + 10;

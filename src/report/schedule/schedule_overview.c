@@ -50,7 +50,8 @@ typedef struct Stage {
 static int64_t gap_of(const Overview *o) { return o->l->cycles / 8; }
 
 static bool joins(const Overview *o, const ViewBox *b, int ahead, const Stage *s) {
-  if (b->ahead != ahead || b->kind == VIEW_WAITS || b->kind == VIEW_BARRIER) return false;
+  if (b->ahead != ahead || b->kind == VIEW_WAITS || b->kind == VIEW_BARRIER || b->kind == VIEW_TURN)
+    return false;
   return b->start >= s->from && b->start <= s->to + gap_of(o);
 }
 

@@ -2,6 +2,7 @@
 #include "transform/solve/solve_search.h"
 
 #include "ir/schedule/schedule.h"
+#include "transform/solve/solve_groups.h"
 #include "transform/solve/solve_rows.h"
 
 enum {
@@ -29,7 +30,8 @@ typedef struct Search {
 /* What is predicted the same in all respects is listed once. */
 static bool is_same(const Trial *a, const Trial *b) {
   return a->times.cycles == b->times.cycles && a->bytes == b->bytes &&
-         a->registers == b->registers && a->depth == b->depth;
+         a->registers == b->registers && a->depth == b->depth && a->turns == b->turns &&
+         a->machine.service == b->machine.service;
 }
 
 /* After those that are equally good: of these, the first trial is what the compiler does anyway. */
@@ -62,8 +64,7 @@ static bool is_best(const Solution *out) {
 }
 
 static bool is_done(Search *x) {
-  bool listed = x->out->trials.at[0]->times.cycles <= x->out->bound && x->out->trials.n >= x->most;
-  bool done = x->most > 1 ? listed : is_best(x->out);
+  bool done = x->most == 1 && is_best(x->out);
   bool spent = x->out->tried >= x->budget || x->rows.n >= 2 * x->budget; /* some are refused */
   if (!done && spent) return x->out->spent = true;
   return done;
@@ -149,6 +150,33 @@ static void try_depths(Search *x) {
   }
 }
 
+/* ---- groups of waves ---- */
+
+enum { VARIED = 4 }; /* schedules of which others are made */
+
+/* With roles, turns or both: what the compiler does by itself, other numbers of stages, and the best
+ * schedules that were found without them. Only for lists: whether one pays is for a measurement to
+ * say, since waves that are in each other's way by chance are not predicted. */
+static void try_groups(Search *x, int wanted) {
+  RowList rows[VARIED], given = rows_given(x->s, x->arena);
+  int n = 0;
+  for (int i = 0; i < x->out->trials.n && n < VARIED; i++) {
+    const Trial *t = x->out->trials.at[i];
+    rows[n] = (RowList){0};
+    if (t->turns || t->machine.service) continue;
+    for (int j = 0; j < t->rows.n; j++) vec_push(x->arena, &rows[n], t->rows.at[j]);
+    n++;
+  }
+  if (!groups_add_rows(x->s, x->arena, x->first, wanted, &given)) return;
+  try_rows(x, given, 0);
+  for (int i = 0; i < n; i++)
+    if (groups_add_rows(x->s, x->arena, x->first, wanted, &rows[i])) try_rows(x, rows[i], 0);
+  for (int depth = 2; depth <= MOST_DEPTH; depth++)
+    if (rows_with_depth(x->s, x->arena, depth, &given) &&
+        groups_add_rows(x->s, x->arena, x->first, wanted, &given))
+      try_rows(x, given, 0);
+}
+
 static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true, 0};
 /* Tiles may have more slots than are tried at first: bounds are for as many as fit. */
 static const RowsRoom every_room = {INT32_MAX, MOST_COPIES, true, 0};
@@ -207,6 +235,7 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   trial_time(x.first);
   keep(&x, x.first);
   out->tried = 1, out->first = x.first->times.cycles;
+  out->first_load = x.first->times.why_not ? 0 : trial_load(x.first);
   if (x.first->times.why_not) return true;
   FreeTimes many = solve_free(&x, most_room, 1);
   if (trial_spills(x.first) && most == 1) return out->bound = many.bound, true;
@@ -216,6 +245,8 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   try_room(&x, (RowsRoom){MOST_SLOTS, 1, true, 0});
   try_room(&x, (RowsRoom){MOST_SLOTS, MOST_COPIES, false, 0});
   try_depths(&x);
+  for (int wanted = 1; most > 1 && wanted <= (GROUPS_ROLES | GROUPS_TURNS); wanted++)
+    try_groups(&x, wanted);
   find_gap(&x);
   return true;
 }

@@ -15,6 +15,7 @@ typedef struct Solution {
   Arena *arena;
   Vec(Trial *) trials; /* best first; not two that are the same */
   int64_t first;       /* cycles of the first trial */
+  double first_load;   /* its load (trial.h) */
   int64_t bound;       /* no schedule takes fewer */
   double gap;          /* the share by which a launch may be shorter with another schedule */
   int tried;

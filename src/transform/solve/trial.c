@@ -7,6 +7,7 @@
 #include "ir/ops/alloc_layout.h"
 #include "ir/ops/live.h"
 #include "ir/schedule/schedule.h"
+#include "ir/schedule/turn_ops.h"
 #include "transform/pass_manager.h"
 
 enum {
@@ -17,8 +18,7 @@ enum {
 #define FULL 1.000001      /* sums are not, either */
 
 bool solve_is_about(const SolveLoop *s, const Constraint *row) {
-  bool pins = row->kind == CONSTRAINT_schedule || row->kind == CONSTRAINT_ring ||
-              row->kind == CONSTRAINT_place;
+  bool pins = schedule_is_row(row) && row->kind != CONSTRAINT_prio;
   return pins && schedule_is_for(row, s->target) && strcmp(row->scheduled.loop, s->name) == 0;
 }
 
@@ -62,10 +62,25 @@ static int outside_registers(const Trial *t) {
   return sum;
 }
 
+/* Groups of waves that take turns in the loop. */
+static int groups_in(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op->kind == OP_turn) return turn_groups(op);
+  return 0;
+}
+
+/* Waves that copy give registers to others only if a compute unit holds no other workgroup. */
+static bool moves_registers(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_wave_registers) return true;
+  return false;
+}
+
 static void measure(Trial *t) {
   const int *live = live_at_ops(t->arena, t->k);
   t->bytes = shared_bytes(t->k);
   t->outside = outside_registers(t);
+  t->turns = groups_in(t->loop), t->alone = moves_registers(t->k);
   t->depth = 1;
   for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op)) {
     int ahead = schedule_ahead(t->k, t->loop, op);
@@ -94,7 +109,7 @@ static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports) {
   Trial *t = ARENA_NEW(a, Trial);
   Diags *diags = &s->k->cx->diags;
   Diag *before = diags->last;
-  PassOptions o = {.passes = "stages,allocs,sync", .target = s->target->name};
+  PassOptions o = {.passes = "stages,allocs,sync,turns", .target = s->target->name};
   *t = (Trial){.arena = a, .k = copy_with(s, rows)};
   for (int i = 0; i < rows->n; i++) vec_push(a, &t->rows, constraint_copy(t->k, &rows->at[i]));
   bool ok = passes_run(t->k, &o) && find_loop(t, s);
@@ -119,7 +134,8 @@ void trial_free(Trial *t) {
 static int64_t groups_with(const Trial *t, int64_t registers) {
   const TargetInfo *target = t->machine.target;
   const UnitRates *rates = unit_rates(target->name);
-  int64_t waves = t->machine.waves, simds = target->simds;
+  int64_t waves = t->machine.waves + t->machine.service, simds = target->simds;
+  if (t->alone) return 1;
   int64_t each = registers + BESIDES_TILES;
   if (each > target->registers) each = target->registers; /* the rest is spilled */
   int64_t groups = target->file / each * simds / waves;
@@ -130,7 +146,7 @@ static int64_t groups_with(const Trial *t, int64_t registers) {
 }
 
 static int waves_with(const Trial *t, int64_t registers) {
-  int64_t waves = t->machine.waves, simds = t->machine.target->simds;
+  int64_t waves = t->machine.waves + t->machine.service, simds = t->machine.target->simds;
   return (int)((groups_with(t, registers) * waves + simds - 1) / simds);
 }
 
@@ -187,7 +203,8 @@ double trial_load(const Trial *t) { return trial_load_with(t, t->times.cycles, t
 int trial_registers_for(const Trial *t, int groups) {
   const TargetInfo *target = t->machine.target;
   const UnitRates *rates = unit_rates(target->name);
-  int waves = ceil_div((int64_t)groups * t->machine.waves, target->simds);
+  int64_t all = (int64_t)groups * (t->machine.waves + t->machine.service);
+  int waves = ceil_div(all, target->simds);
   if (rates && waves > rates->waves) return 0;
   int most = target->file / waves - BESIDES_TILES;
   return most > target->registers ? target->registers : most;

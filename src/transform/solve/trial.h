@@ -25,6 +25,8 @@ typedef struct Trial {
   int registers; /* of a thread, in the loop */
   int outside;   /* of these, tiles that it does not compute: they occupy them throughout */
   int depth;     /* stages */
+  int turns;     /* groups of waves that take turns; 0: none do */
+  bool alone;    /* a compute unit holds one workgroup, because its waves exchange registers */
 } Trial;
 
 /* Whether a row pins how the loop is pipelined on the machine. */

@@ -53,14 +53,6 @@ static bool fail_at(Turns *t, const char *why, const Op *op) {
   return false;
 }
 
-/* Waves that execute an op together: several for products whose operands are in shared memory. */
-static int waves_of(const Turns *t, const Op *op) {
-  const Attr *mma = op_is_product(op) ? op_attr(op, ATTR_mma) : NULL;
-  const MmaInfo *info = mma && mma->mma->name ? mma_named(t->cx->scratch, mma->mma->name) : NULL;
-  int lanes = t->cx->machine->lanes;
-  return info && info->lanes > lanes ? info->lanes / lanes : 1;
-}
-
 static bool check_groups(Turns *t, int together) {
   int waves = t->cx->machine->waves, groups = t->row->turns.groups;
   if (waves % (groups * together) == 0) return true;
@@ -113,7 +105,7 @@ static int mark(Turns *t, const Op *loop) {
     OpList found = schedule_find(t->cx->scratch, t->k, loop, t->row->turns.ops.at[i]);
     for (int j = 0; j < found.n; j++) {
       const Op *op = op_ancestor_in(found.at[j], loop->body);
-      int waves = waves_of(t, found.at[j]);
+      int waves = turn_waves(t->cx->scratch, found.at[j], t->cx->machine->lanes);
       if (takes_no_time(op)) continue;
       if (!check_op(t, op)) return 0;
       t->named[op->id] = true;
