@@ -148,7 +148,9 @@ static bool lower_plain(Lower *l, const Op *op) {
 
 /* The first of `n` unused named barriers; 0: there are not enough. */
 int lower_free_barriers(const Lower *l, int64_t n) {
-  return target_has(l->machine.target, FEATURE_NAMED_BARRIER) ? turn_barriers_free(l->tiles, n) : 0;
+  return target_has(l->machine.target, FEATURE_NAMED_BARRIER)
+             ? turn_barriers_free(l->k, l->tiles, NULL, n)
+             : 0;
 }
 
 /* A barrier for the machine's waves of each declared wave, one per declared wave. */

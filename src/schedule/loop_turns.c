@@ -9,11 +9,12 @@ static bool same_turns(const Op *a, const Op *b) {
          op_attr(a, ATTR_bar)->integer == op_attr(b, ATTR_bar)->integer;
 }
 
-/* The only op of this mode for the same turns; NULL: there is none, or there are several. */
+/* The only op of this mode for the same turns; NULL: there is none, or there are several. A copy of the
+ * loop that is executed instead of this one has the same barriers. */
 static const Op *only_turn(const Kernel *k, const Op *like, const char *mode) {
   const Op *found = NULL;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (!same_turns(op, like) || !op_is_turn(op, mode)) continue;
+    if (!same_turns(op, like) || !op_is_turn(op, mode) || op_excludes(k, op, like)) continue;
     if (found) return NULL;
     found = op;
   }
@@ -37,7 +38,7 @@ static bool is_closed(const Kernel *k, const Op *turn) {
 static bool is_elsewhere(const Kernel *k, const LoopGraph *g, const Op *turn) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (same_turns(op, turn) && op->parent != g->loop->body && !op_is_turn(op, "open") &&
-        !op_is_turn(op, "close"))
+        !op_is_turn(op, "close") && !op_excludes(k, op, turn))
       return true;
   return false;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 #include "target/mma.h"
 
 bool op_is_turn(const Op *op, const char *mode) {
@@ -16,10 +17,11 @@ int turn_groups(const Op *turn) {
   return (int)n;
 }
 
-int turn_barriers_free(const Region *r, int64_t n) {
+int turn_barriers_free(const Kernel *k, const Region *r, const Op *at, int64_t n) {
   int first = 1;
   for (const Op *op = r->first; op; op = ir_next(op)) {
     const Attr *bar = op_attr(op, ATTR_bar);
+    if (bar && at && op_excludes(k, op, at)) continue;
     int64_t past = bar ? bar->integer + (op->kind == OP_turn ? turn_groups(op) : 1) : 0;
     if (past > first) first = past < NAMED_BARRIERS ? (int)past : NAMED_BARRIERS;
   }

@@ -19,7 +19,7 @@ int turn_groups(const Op *turn);
 int turn_waves(Arena *scratch, const Op *op, int lanes);
 
 /* The first of `n` named barriers that no op of a region, or of those inside, uses; 0: there are not
- * enough. */
-int turn_barriers_free(const Region *r, int64_t n);
+ * enough. Where `at` is given, those of ops that are executed only if it is not are free. */
+int turn_barriers_free(const Kernel *k, const Region *r, const Op *at, int64_t n);
 
 #endif

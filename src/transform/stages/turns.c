@@ -69,11 +69,11 @@ static bool check_groups(Turns *t, int together) {
   return false;
 }
 
-/* Copies of a loop, such as the one for whole tiles, have barriers of their own. */
+/* Each loop has barriers of its own, except that copies of which one is executed share them. */
 static bool fail_barriers(Turns *t) {
   Diag *d = diag_add(&t->k->cx->diags, DIAG_E0620, t->row->at,
                      "waves cannot take turns in the loop `%s`: a workgroup has %d named barriers, "
-                     "and each copy of the loop needs %d",
+                     "and each loop needs %d",
                      t->row->turns.loop, NAMED_BARRIERS - 1, t->row->turns.groups);
   diag_hint(&t->k->cx->diags, d, "give the row fewer groups");
   return false;
@@ -161,7 +161,7 @@ static bool take_turns(Turns *t, Op *loop) {
   if (uniform_around(t->cx->facts.uniform, loop).level > UNIFORM_WORKGROUP)
     return fail_at(t, "not all waves run it equally often", loop);
   if (!check_groups(t, together)) return false;
-  int bar = turn_barriers_free(t->k->body, t->row->turns.groups);
+  int bar = turn_barriers_free(t->k, t->k->body, loop, t->row->turns.groups);
   if (!bar) return fail_barriers(t);
   insert_turns(t, loop, bar);
   return t->any = true;
