@@ -5,6 +5,7 @@ iterations, known or not, and in any order of waves. Both judges notice a wait, 
 that is wrong, and slots that are counted from the start in each run.
 """
 
+import random
 import re
 
 import numpy as np
@@ -15,7 +16,7 @@ from nested_kernels import bound, without_rows
 from test_roles import ORDERED, ORDERS, arguments, lowered, parsed, recounted, simulated, synced
 from test_roles import without
 from test_turns import dynamic
-from wave_lang import SimulationError
+from wave_lang import CompileError, SimulationError
 
 RUNS_AND_TRIPS = [(0, 3), (1, 0), (1, 1), (1, 5), (2, 7), (3, 0), (3, 1), (3, 2), (3, 3), (3, 4)]
 
@@ -134,3 +135,37 @@ def test_slots_of_each_run_are_noticed():
     assert proved(synced(text)) and not proved(faults[0])
     with pytest.raises(SimulationError):
         simulated(faults[1], args)
+
+
+def drawn(r, text):
+    """Rows that no test names: rings, copies of the waves that compute, stages, turns, steps."""
+    loop = "K2" if "tile K2" in text else "K"
+    inner = text[text.index(f"for {loop} ") :].split("yield")[0]
+    reads = re.findall(r"%(\w+) = read %\w", inner)
+    rows = [f"ring {loop} {x} slots {r.randint(2, 6)}" for x in reads[:2] if r.random() < 0.5]
+    rows += [f"in {loop} math {r.choice(reads)}.copy"] * (r.random() < 0.3)
+    rows += [f"schedule {loop} depth {r.randint(2, 5)} drain peeled"] * (r.random() < 0.3)
+    rows += [f"turns {loop} 2 mma"] * ("turns" not in text and "math 8" in text and r.random() < 0.3)
+    step = r.choice((1, 1, 2, 3))
+    text = re.sub(r"for (N|T|B)\b( carry| \{)", rf"for \1 with {{step = {step}}}\2", text)
+    return text.replace("\n{\n", "\n" + "".join(f"  {row}\n" for row in rows) + "{\n", 1)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_drawn_rows(seed):
+    r = random.Random(seed)
+    case = r.choice(TIGHT)
+    text, sizes = case(r.randint(1, 4), r.randint(1, 9))
+    text = bound(drawn(r, text), sizes)
+    args = list(arguments(text, sizes))
+    text = text if r.random() < 0.5 else aligned(dynamic(text))
+    plain = "".join(x + "\n" for x in without_rows(text).splitlines() if not x.startswith("  in "))
+    expected = simulated(lowered(plain), args)
+    try:
+        program = lowered(text)
+    except CompileError as error:
+        assert "E0620" in str(error)  # rows that contradict each other, or need too many slots
+        return
+    for order in (r.choice(ORDERS), f"random:{seed}"):
+        got = simulated(program, args, order)
+        assert np.array_equal(got.view("u1"), expected.view("u1")), (text, order)
