@@ -92,6 +92,23 @@ static int below(int n) {
 
 enum { EVENTS = 4, EDGES = 6, USES = 5, WAVE = 7 };
 
+/* However many choices may be made, the bound is one; with enough of them it is the optimum. A guess,
+ * right or wrong, changes nothing. */
+static void check_bounds(Harness *harness, Arena *a, const IntervalProblem *p,
+                         const Interval *best) {
+  IntervalProblem q = *p;
+  int64_t least = interval_bound(a, p);
+  q.close = 1000;
+  for (int i = 0; i < 3; i++) {
+    q.total = i == 2 ? 100000 : 1 + below(20);
+    int64_t bound = interval_raise(a, &q, least, best->cycles + below(5));
+    CHECK(bound >= least && bound <= best->cycles);
+    if (i == 2) CHECK_INT(bound, best->cycles);
+  }
+  q = *p, q.guess = 1 + below(20);
+  CHECK_INT(interval_solve(a, &q).cycles, best->cycles);
+}
+
 static bool fits(const IntervalProblem *p, const int64_t *start, int64_t interval) {
   for (int i = 0; i < p->nedges; i++) {
     const Edge *e = &p->edges[i];
@@ -156,6 +173,7 @@ TEST(intervals_are_the_shortest) {
       if (found.cycles > 1) CHECK(!exists(&p, start, found.cycles - 1, 18));
       CHECK(interval_cycle(a, &p, &found, cycle) > 0 || found.cycles == 1);
       CHECK(interval_bound(a, &p) <= found.cycles);
+      check_bounds(harness, a, &p, &found);
     } else {
       CHECK(!exists(&p, start, 12, 18));
     }
@@ -277,6 +295,7 @@ TEST(values_fit_their_registers) {
       if (found.cycles > 1) CHECK(!exists_registers(&p, found.cycles - 1, 24));
       CHECK(interval_bound(a, &p) <= found.cycles);
       CHECK(interval_solve(a, &hasty).bound <= found.cycles);
+      check_bounds(harness, a, &p, &found);
       limited += found.cycles > free.cycles;
     } else {
       CHECK(!exists_registers(&p, 12, 24));
@@ -357,6 +376,7 @@ TEST(waves_run_the_same_program) {
       CHECK_INT(found.bound, found.cycles);
       CHECK(fits_twins(&p, found.start, found.cycles));
       if (found.cycles > 1) CHECK(!exists_twins(&p, found.cycles - 1, 14));
+      check_bounds(harness, a, &p, &found);
     } else {
       CHECK(!exists_twins(&p, 12, 14));
     }

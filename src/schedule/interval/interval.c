@@ -5,7 +5,9 @@
 
 enum {
   MOST_TIMES = 256, /* the bound: after that, no longer interval is tried */
-  FEW_TRIES = 4     /* intervals below one that is known */
+  FEW_TRIES = 4,    /* intervals below one that is known */
+  MOST_FAR = 4096,  /* iterations */
+  FIRST_STEP = 64   /* a bound goes up by this share of an interval at first */
 };
 
 /* Two events on one unit, and for how long each occupies it. */
@@ -22,6 +24,9 @@ typedef struct Search {
   Paths *paths;
   int64_t interval, next; /* the shortest longer interval that may be possible */
   long wrong, budget;     /* choices, for this interval */
+  long steps, most_steps; /* choices, right or wrong; 0: any number */
+  bool loose;             /* a number of iterations was chosen where any is possible: near, */
+  int64_t far;            /* or so far away that no path excludes it; 0: near */
   bool late;              /* tries the latest start of an event first, otherwise the earliest */
 } Search;
 
@@ -88,7 +93,8 @@ int64_t interval_bound(Arena *scratch, const IntervalProblem *p) {
 /* The numbers k of iterations, from `least` to `most`, that may separate a pair. */
 typedef struct Choices {
   int64_t least, most;
-  bool settled; /* the pair cannot overlap, whatever else is chosen */
+  bool has_least, has_most; /* otherwise it is the first number whose window no path cuts off */
+  bool settled;             /* the pair cannot overlap, whatever else is chosen */
 } Choices;
 
 static Pair twins_of(const IntervalProblem *p, const Pair *q) {
@@ -96,31 +102,48 @@ static Pair twins_of(const IntervalProblem *p, const Pair *q) {
   return (Pair){p->twin[q->a], p->twin[q->b], q->cycles_a, q->cycles_b, false};
 }
 
-/* If only one event follows from the other, everything that follows from the later one can be
- * moved by whole iterations: one k whose window is not cut off is as good as all smaller ones. */
 static Choices choices_of(const Search *s, const Pair *q) {
   int64_t n = s->interval, lo = paths_between(s->paths, q->a, q->b),
           hi = paths_between(s->paths, q->b, q->a);
-  Choices c = {0, 0, false};
-  if (hi != PATHS_NONE) hi = -hi;
-  if (lo != PATHS_NONE) c.most = floor_div64(n - q->cycles_b - lo, n);
-  if (hi != PATHS_NONE) c.least = ceil_div64(q->cycles_a - hi, n);
-  if (lo != PATHS_NONE && hi == PATHS_NONE) c.least = floor_div64(q->cycles_a - lo, n);
-  if (lo == PATHS_NONE && hi != PATHS_NONE) c.most = ceil_div64(n - q->cycles_b - hi, n);
-  c.settled = lo != PATHS_NONE && hi != PATHS_NONE && c.least == c.most &&
-              lo >= q->cycles_a - c.least * n && hi <= n - q->cycles_b - c.least * n;
+  Choices c = {.has_least = hi != PATHS_NONE, .has_most = lo != PATHS_NONE};
+  if (c.has_least) hi = -hi;
+  if (c.has_most) c.most = floor_div64(n - q->cycles_b - lo, n);
+  if (c.has_least) c.least = ceil_div64(q->cycles_a - hi, n);
+  if (c.has_most && !c.has_least) c.least = floor_div64(q->cycles_a - lo, n);
+  if (!c.has_most && c.has_least) c.most = ceil_div64(n - q->cycles_b - hi, n);
+  c.settled = c.has_most && c.has_least && c.least == c.most && lo >= q->cycles_a - c.least * n &&
+              hi <= n - q->cycles_b - c.least * n;
   return c;
 }
 
-/* The choices that both a pair and its twins have. */
-static Choices choices_together(const Search *s, const Pair *q) {
+/* A limit of one of them is one of both. */
+static Choices choices_of_both(Choices c, Choices d) {
+  Choices both = {.has_least = c.has_least || d.has_least, .has_most = c.has_most || d.has_most};
+  int64_t low = c.least < d.least ? c.least : d.least, high = c.most > d.most ? c.most : d.most;
+  both.least = !both.has_least              ? low
+               : c.has_least && d.has_least ? c.least + d.least - low
+               : c.has_least                ? c.least
+                                            : d.least;
+  both.most = !both.has_most             ? high
+              : c.has_most && d.has_most ? c.most + d.most - high
+              : c.has_most               ? c.most
+                                         : d.most;
+  both.settled = c.settled && d.settled && both.least == both.most;
+  return both;
+}
+
+/* The choices that both a pair and its twins have. If an event does not follow from the other, everything
+ * that follows from the one can be later by whole iterations. One number is then as good as all; the
+ * nearest one makes short schedules, but paths between other events may exclude it, so that it proves
+ * nothing. A far one does. */
+static Choices choices_together(Search *s, const Pair *q) {
   Choices c = choices_of(s, q);
   Pair other = twins_of(s->problem, q);
-  if (!q->twins) return c;
-  Choices d = choices_of(s, &other);
-  if (d.least > c.least) c.least = d.least;
-  if (d.most < c.most) c.most = d.most;
-  c.settled &= d.settled && c.least == c.most;
+  if (q->twins) c = choices_of_both(c, choices_of(s, &other));
+  if (c.has_least && c.has_most) return c;
+  s->loose = true;
+  if (s->far && c.has_most) c.least = c.most = c.least - s->far;
+  else if (s->far) c.least = c.most = c.most + s->far;
   return c;
 }
 
@@ -178,6 +201,7 @@ static bool put_apart(Search *s, const Pair *q, int64_t k) {
 }
 
 static bool separate(Search *s, const Pair *q, int64_t k) {
+  s->steps++;
   Pair other = twins_of(s->problem, q);
   if (!put_apart(s, q, k) || (q->twins && !put_apart(s, &other, k))) return false;
   if (!pressure_exceeds(&s->problem->held, s->paths, s->interval)) return true;
@@ -193,6 +217,8 @@ static void consider_others(Search *s, const Pair *q, const Choices *c) {
     if (k < c->least || k > c->most) consider_later(s, q, k);
 }
 
+static bool is_spent(const Search *s) { return s->most_steps && s->steps > s->most_steps; }
+
 static Outcome search(Search *s) {
   Choices c;
   Pair q;
@@ -203,7 +229,7 @@ static Outcome search(Search *s) {
     int mark = paths_mark(s->paths);
     Outcome found = separate(s, &q, s->late ? c.least + i : c.most - i) ? search(s) : IMPOSSIBLE;
     if (found != IMPOSSIBLE) return found;
-    if (++s->wrong > s->budget) return UNDECIDED;
+    if (++s->wrong > s->budget || is_spent(s)) return UNDECIDED;
     paths_undo(s->paths, mark);
     s->open = open;
   }
@@ -223,13 +249,32 @@ static void find_pairs(Arena *a, Search *s) {
     }
 }
 
+/* Iterations within which all events can start. */
+static int64_t far_of(const IntervalProblem *p, int64_t interval) {
+  int64_t sum = interval;
+  for (int i = 0; i < p->nedges; i++)
+    sum += (p->edges[i].delay > 0 ? p->edges[i].delay : 0) + p->edges[i].distance * interval;
+  for (int i = 0; i < p->nuses; i++) sum += 2 * p->uses[i].cycles;
+  sum = sum / interval + 1;
+  return sum < MOST_FAR ? sum : MOST_FAR;
+}
+
+/* What was not found near is not there if it is not found far away either. */
+static Outcome search_far(Search *s) {
+  paths_undo(s->paths, 0);
+  s->open = s->pairs.n, s->far = far_of(s->problem, s->interval);
+  return search(s);
+}
+
 /* Decides s->interval or, if the edges alone need a longer one, that one. */
 static Outcome decide_by(Search *s, Interval *found, bool late) {
   s->next = PATHS_NEVER, s->wrong = 0, s->late = late, s->open = s->pairs.n;
   if (!settle(s->problem, s->paths, &s->interval)) return IMPOSSIBLE;
   bool crowded = pressure_exceeds(&s->problem->held, s->paths, s->interval);
   if (crowded) s->next = s->interval + 1;
+  s->loose = false, s->far = 0;
   Outcome outcome = crowded ? IMPOSSIBLE : search(s);
+  if (outcome == IMPOSSIBLE && s->loose) outcome = search_far(s);
   found->wrong += s->wrong;
   if (outcome == POSSIBLE && s->interval < found->cycles) {
     found->cycles = s->interval;
@@ -287,6 +332,18 @@ static void try_below(Search *s, Interval *found, int64_t known) {
   }
 }
 
+/* If the guess is right, it takes two steps to prove that. Returns the shortest interval for which it is
+ * not known that there is nothing. */
+static int64_t try_guess(Search *s, Interval *found, int64_t guess) {
+  int64_t least = s->interval;
+  for (int64_t at = guess; at >= guess - 1 && at >= least; at--) {
+    s->interval = at;
+    Outcome outcome = decide(s, found);
+    if (outcome != POSSIBLE) return outcome == IMPOSSIBLE ? s->next : least;
+  }
+  return least;
+}
+
 Interval interval_solve(Arena *a, const IntervalProblem *p) {
   Interval found = {.cycles = PATHS_NEVER, .start = ARENA_ARRAY(a, int64_t, p->events)};
   Search s = {.problem = p, .interval = busiest_unit(p), .budget = p->budget};
@@ -297,11 +354,33 @@ Interval interval_solve(Arena *a, const IntervalProblem *p) {
   if (p->known) {
     try_below(&s, &found, p->known);
   } else {
-    int64_t least = find_some(&s, &found);
+    int64_t least = found.bound;
+    if (p->guess > least) least = try_guess(&s, &found, p->guess);
+    s.interval = least;
+    if (found.cycles == PATHS_NEVER) least = find_some(&s, &found);
     if (found.cycles != PATHS_NEVER) shorten(&s, &found, least);
   }
   if (found.bound > found.cycles) found.bound = found.cycles;
   return found;
+}
+
+/* ---- proofs ---- */
+
+/* The shorter an interval, the sooner it is refuted: so the bound goes up in steps, which become smaller
+ * where that takes too long. */
+int64_t interval_raise(Arena *a, const IntervalProblem *p, int64_t bound, int64_t known) {
+  Interval found = {.cycles = known, .start = ARENA_ARRAY(a, int64_t, p->events)};
+  Search s = {.problem = p, .budget = p->total};
+  int64_t by = known / FIRST_STEP + 1;
+  find_pairs(a, &s);
+  s.paths = paths_new(a, p->events);
+  while (bound < known && by * p->close > known && s.steps < p->total) {
+    int64_t at = s.interval = bound + by <= known ? bound + by - 1 : known - 1;
+    s.most_steps = s.steps + (p->total - s.steps) / 3 + 1;
+    if (decide_by(&s, &found, false) == IMPOSSIBLE) bound = s.next > at ? s.next : at + 1, by *= 2;
+    else by = by > 1 ? (by + 3) / 4 : 0;
+  }
+  return bound < known ? bound : known;
 }
 
 /* ---- what limits it ---- */

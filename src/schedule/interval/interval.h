@@ -28,6 +28,7 @@ typedef struct IntervalProblem {
   long budget;     /* wrong choices, after which it gives up on an interval */
   long total; /* the same for all intervals together, once some interval was found; 0: any number */
   int64_t known; /* an interval that is possible: a few shorter ones are tried; 0: there is none */
+  int64_t guess; /* the interval that is tried first; 0: none */
   int close; /* it suffices if the interval is at most 1/close too long; 0: it is the shortest */
   /* Events of two waves that run the same program: `twin` of the first wave's, which use `wave` to
    * start one at a time, are in the same order, as many iterations apart. NULL: there is one wave. */
@@ -47,6 +48,10 @@ typedef struct Interval {
 int64_t interval_bound(Arena *scratch, const IntervalProblem *p);
 
 Interval interval_solve(Arena *a, const IntervalProblem *p);
+
+/* A better bound than `bound`, at most an interval that is known to be possible: to within 1/close of
+ * what can be proved with `budget` wrong choices for an interval, and `total` choices in all. */
+int64_t interval_raise(Arena *a, const IntervalProblem *p, int64_t bound, int64_t known);
 
 /* The events of a cycle for which a shorter interval would be too short if events on one unit keep
  * the order that was found, in order, and their number; if they all use one unit, that is busy all
