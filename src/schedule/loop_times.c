@@ -149,8 +149,9 @@ static void hold(Timing *t, const Value *v, ValueUse use, int distance) {
 static void add_use(Timing *t, const Value *v, ValueUse use, int distance) {
   const Region *body = t->g.loop->body;
   const Op *def = v->def;
-  if (!def && v->owner == body && distance == 0 && v->index < body->last->nargs) {
-    add_use(t, body->last->args[v->index], use, 1);
+  bool carried = !def && v->owner == body && v->index < body->last->nargs;
+  if (carried && distance < body->last->nargs) { /* through each of them once at most */
+    add_use(t, body->last->args[v->index], use, distance + 1);
     return;
   }
   if (!def || def->parent != body) return;
@@ -354,7 +355,7 @@ static const char *why_not(const Op *loop) {
 }
 
 LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,
-                     const Op *loop) {
+                     const Op *loop, int64_t guess) {
   LoopTimes out = {.why_not = why_not(loop), .limit = -1};
   CostModel costs;
   if (out.why_not) return out;
@@ -365,6 +366,7 @@ LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const Me
   t.g = loop_graph(a, d, uses, loop, is_head, &t);
   if (t.g.events.n > MOST_EVENTS) return out.why_not = "it has too many ops", out;
   IntervalProblem p = problem_of(&t);
+  p.guess = guess;
   Interval found = interval_solve(a, &p);
   if (found.cycles == PATHS_NEVER) return out.why_not = "it waits for itself", out;
   out.cycles = found.cycles, out.bound = found.bound;

@@ -30,7 +30,8 @@ typedef struct LoopTimes {
   const Op **head;       /* by op id: the op of whose event it is a part; NULL: it takes no time */
 } LoopTimes;
 
+/* guess: the cycles that it may take, which are then found sooner; 0: none. */
 LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,
-                     const Op *loop);
+                     const Op *loop, int64_t guess);
 
 #endif

@@ -297,7 +297,7 @@ static void print_limit(StrBuf *out, const Loop *l, const LoopTimes *t) {
 static void print_times(StrBuf *out, const Loop *l) {
   const ScheduledKernel *s = l->s;
   if (!s->uses) return;
-  LoopTimes t = loop_times(l->arena, s->d, s->machine, s->uses, l->loop);
+  LoopTimes t = loop_times(l->arena, s->d, s->machine, s->uses, l->loop, 0);
   if (t.why_not) {
     sb_printf(out, "# no prediction: %s\n", t.why_not);
     return;

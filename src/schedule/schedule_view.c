@@ -441,7 +441,7 @@ ScheduleView schedule_view(Arena *a, const ScheduledKernel *s) {
     if (schedule_next_loop(s->k, NULL, name) != loop) continue; /* a copy without masks */
     LoopView view = {.name = name, .stages = 1, .limit = ""};
     LoopTimes t = {.why_not = "the machine has no lanes"};
-    if (s->uses) t = loop_times(a, s->d, s->machine, s->uses, loop);
+    if (s->uses) t = loop_times(a, s->d, s->machine, s->uses, loop, 0);
     Viewing v = {.arena = a, .k = s->k, .loop = loop, .t = &t, .out = &view};
     view.place = place_of(&v, loop->at);
     view.why_not = t.why_not;

@@ -79,6 +79,49 @@ def test_workgroups_of_a_launch_count(images, cycles):
     assert f"takes {cycles} cycles" in remark.message
 
 
+# A workgroup of one wave occupies the units of one SIMD of four: twelve workgroups do not keep them busy.
+def test_workgroups_of_one_wave_leave_simds_free():
+    rows = "".join(f"\n  bind {name} = {size}" for name, size in {"N": 8, "H": 58, "W": 58, "C": 64, "NF": 128}.items())
+    text = (BENCH / "convolution.wave").read_text()
+    solved = text.replace("\n{", rows + '\n  schedule "C*HF*WF" kind modulo\n{', 1)
+    (remark,) = lowered(solved, "gfx950")[1]
+    assert "takes 912 cycles, the fewest possible" in remark.message
+
+
+# ---- bounds ----
+
+LOOPS = {
+    "gemm": ("K", {"M": 4096, "N": 4096, "K": 4096}),
+    "attention": ("K2", {"B": 32, "M": 4096, "K2": 4096}),
+    "attention_backward": ("M", {"M": 4096, "L": 4096}),
+    "convolution": ('"C*HF*WF"', {"N": 8, "H": 58, "W": 58, "C": 64, "NF": 128}),
+    "scaled": ("K", {"M": 4096, "N": 4096, "K": 4096}),
+}
+
+
+def bench_kernel(name, row):
+    loop, sizes = LOOPS[name]
+    binds = "".join(f"\n  bind {size} = {n}" for size, n in sizes.items())
+    return (BENCH / f"{name}.wave").read_text().replace("\n{", f"{binds}\n  {row.format(loop)}\n{{", 1)
+
+
+# What is solved is not slower than what the rules do, and no candidate is below the bound.
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("name", LOOPS)
+def test_no_schedule_is_below_the_bound(name, target):
+    (remark,) = lowered(bench_kernel(name, "schedule {} kind modulo"), target)[1]
+    cycles = int(re.search(r"takes (\d+) cycles", remark.message)[1])
+    bound = re.search(r"fewer than (\d+)", remark.rendered)
+    before = re.search(r"without the solver it would take (\d+)", remark.rendered)
+    assert not before or cycles < int(before[1])
+    kernel = _wave.parse(bench_kernel(name, ""), "plain.wave")[0]
+    texts = kernel.schedules(target, 6)
+    assert texts
+    for text in texts:
+        alone = not re.search(r"^(roles|turns) ", text, re.M)  # the bound is for waves that all do the same
+        assert not alone or int(re.search(r"predicted: (\d+)", text)[1]) >= (int(bound[1]) if bound else 0)
+
+
 # ---- pins ----
 
 

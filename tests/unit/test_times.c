@@ -1,4 +1,6 @@
 /* test_times.c: predicted times of loops: what limits them, and that more room never costs time. */
+#include <stdio.h>
+
 #include "ir/schedule/schedule.h"
 #include "schedule/loop_times.h"
 #include "unit/lane_kit.h"
@@ -23,6 +25,16 @@
 #define ALONE(rows)                                                                                \
   GEMM_HEAD "  workgroup M by 16 on 0; workgroup N by 16 on 1; tile K by 32\n"                     \
             "  wave M by 16; wave N by 16; hardware threads 64\n" rows GEMM_BODY
+/* Operands are loaded to registers. */
+#define DIRECT                                                                                     \
+  "kernel @gemm(%%a: mem<M, K, bf16>, %%b: mem<N, K, bf16>, %%c: mem<M, N, f32>)\n"                \
+  "  bind M = 4096; bind N = 4096; bind K = 4096\n"                                                \
+  "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16\n"                               \
+  "  wave M by 32; wave N by 32; hardware threads 64; %s{\n"                                       \
+  "  %%z = fill 0.0 : tile<M, N, f32>\n"                                                           \
+  "  %%r = for K carry %%acc = %%z {\n"                                                            \
+  "    %%x = read %%a\n    %%y = read %%b\n    %%n = mma %%x, %%y, %%acc\n    yield %%n\n"         \
+  "  }\n  write %%r, %%c\n}"
 /* A row of exponentials, with a maximum and a sum that are carried. */
 #define SOFTMAX(rows)                                                                              \
   "kernel @softmax(%a: mem<M, K, f32, shared>, %c: mem<M, f32>)\n"                                 \
@@ -56,7 +68,8 @@ static bool timed(const char *text, const char *target, Timed *out) {
   const MachineSpec *row = kernel_machine(l->k);
   out->machine.lanes = row->lanes, out->machine.waves = row->waves;
   Facts facts = facts_of(l->k, l->cx->arena, FACT_memory_uses | FACT_distribute);
-  out->times = loop_times(l->cx->arena, facts.distribute, &out->machine, facts.memory_uses, loop);
+  out->times =
+      loop_times(l->cx->arena, facts.distribute, &out->machine, facts.memory_uses, loop, 0);
   return true;
 }
 
@@ -66,6 +79,17 @@ static int64_t cycles_of(const char *text, const char *target) {
   int64_t cycles = ok ? t.times.cycles : -1;
   lab_close(&t.lab);
   return cycles;
+}
+
+/* Two iterations are between a load and its use, so that two hide its latency, but not one. */
+TEST(values_of_earlier_iterations_take_their_time) {
+  const char *rows = "schedule K depth 3; at K 2.0 n.mma; at K 0.1 x.load y.load\n";
+  for (size_t i = 0; i < WV_LEN(machines); i++) {
+    char text[1024];
+    snprintf(text, sizeof text, DIRECT, rows);
+    int64_t cycles = cycles_of(text, machines[i]);
+    CHECK(cycles >= unit_latencies(machines[i])->global / 2);
+  }
 }
 
 /* 48 KiB through L2 at 47 bytes a cycle; the matrix unit needs 1024. */
@@ -162,4 +186,5 @@ TEST(loops_without_a_prediction) {
 TESTS_MAIN(RUN(a_large_gemm_is_limited_by_l2) RUN(fewer_slots_take_longer)
                RUN(a_loop_without_prefetching_waits_for_memory) RUN(no_unit_is_busier_than_always)
                    RUN(turns_take_time) RUN(turns_hide_behind_a_busy_unit)
-                       RUN(loops_without_a_prediction))
+                       RUN(values_of_earlier_iterations_take_their_time)
+                           RUN(loops_without_a_prediction))

@@ -41,7 +41,7 @@ static Trial *trial_of_text(const Listing *l, const SolveLoop *s, const Trial *t
   for (int i = 0; i < all.n; i++)
     if (solve_is_about(s, &all.at[i])) vec_push(l->arena, &rows, all.at[i]);
   Trial *made = trial_new(s, &rows);
-  if (made) trial_time(made);
+  if (made) trial_time(made, 0);
   return made;
 }
 

@@ -30,6 +30,8 @@ typedef struct FreeLimits {
   int copies;    /* iterations whose results of an op may be in registers at the same time */
   int registers; /* for values of the loop; 0: any number */
   int spare;     /* of these, that should be left for values that are not known */
+  int64_t bytes; /* of shared memory, for all slots of tiles */
+  int depth;     /* stages, at most */
   bool early;    /* matmuls and other computations may be in earlier stages than the last */
   const MemoryUses *uses;
 } FreeLimits;
@@ -51,11 +53,14 @@ typedef struct FreeTimes {
   Vec(FreePlace) places; /* of ops that take time, in the order of `at` */
   Vec(FreeRing) rings;
   int registers; /* that its values need */
-  int events;    /* of the problem that was solved */
 } FreeTimes;
 
 /* The bound of all schedules alone. */
 int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits);
+
+/* A better one, of both waves, where `known` cycles are possible. */
+int64_t loop_free_raise(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,
+                        int64_t bound, int64_t known);
 
 /* `t` are times that are known of the loop. waves: 1 or 2; with 1 the other wave is assumed to follow
  * closely, which is not exact, but much quicker to solve. */

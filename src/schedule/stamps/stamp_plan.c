@@ -42,7 +42,7 @@ StampPlan stamp_plan(Arena *a, const Distribution *d, const Machine *m, const Me
   int next = 0;
   for (Op *loop = NULL; (loop = schedule_next_loop(d->k, loop, NULL));) {
     StampedLoop l = {.loop = loop, .first = next};
-    l.times = loop_times(a, d, m, uses, loop);
+    l.times = loop_times(a, d, m, uses, loop, 0);
     if (l.times.why_not || op_has(loop, ATTR_from)) continue;
     find_events(a, &l);
     divide_stamps(d, &l);

@@ -5,6 +5,9 @@
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/schedule/schedule.h"
+#include "schedule/interval/free_graph.h"
+
+enum { MOST_DEPTH = 7 }; /* stages */
 
 RowList rows_given(const SolveLoop *s, Arena *a) {
   RowList rows = {0};
@@ -42,10 +45,19 @@ bool rows_equal(const RowList *a, const RowList *b) {
 
 /* ---- pins ---- */
 
+/* A tile in shared memory, and the op of the loop that fills it. */
+typedef struct Tile {
+  const Op *alloc, *fill;
+  int64_t bytes; /* of a slot */
+} Tile;
+
 typedef struct Pins {
   const SolveLoop *s;
   const Trial *t;
   RowsRoom room;
+  Vec(Tile) tiles;
+  int64_t shared; /* bytes for these, without what `stages` leaves between them, */
+  int64_t least;  /* and what they need with one slot each */
 } Pins;
 
 static bool names(const Pins *p, const Constraint *row, const Op *op) {
@@ -78,22 +90,28 @@ static int64_t slot_bytes(const Op *alloc) {
   return alloc_slot_layout(alloc, &slot) ? mem_bytes(&slot) : 0;
 }
 
-/* What all others need at least. */
-static int64_t bytes_beside(const Pins *p, const Op *but) {
-  int64_t sum = 0;
-  for (const Op *op = ir_first(p->t->k); op; op = ir_next(op))
-    if (op->kind == OP_alloc && op != but && filled_by(p, op)) sum += slot_bytes(op);
-  return sum;
+static void find_tiles(Pins *p) {
+  p->shared = p->s->target->shared_most;
+  for (const Op *op = ir_first(p->t->k); op; op = ir_next(op)) {
+    const Op *fill = op->kind == OP_alloc ? filled_by(p, op) : NULL;
+    if (!fill) continue;
+    vec_push(p->t->arena, &p->tiles, ((Tile){op, fill, slot_bytes(op)}));
+    p->shared -= alloc_align(op);
+    p->least += slot_bytes(op);
+  }
 }
 
 /* As many as fit if all others have one. */
 static int slots_allowed(const void *user, const Op *alloc) {
   const Pins *p = user;
-  const Op *fill = filled_by(p, alloc);
-  if (fill && row_naming(p, CONSTRAINT_ring, fill)) return alloc_slots(alloc);
-  int64_t bytes = slot_bytes(alloc);
-  int64_t most = bytes > 0 ? (p->s->target->shared_most - bytes_beside(p, alloc)) / bytes : 1;
-  return most > p->room.slots ? p->room.slots : most < 1 ? 1 : (int)most;
+  for (int i = 0; i < p->tiles.n; i++) {
+    const Tile *t = &p->tiles.at[i];
+    if (t->alloc != alloc || !t->bytes) continue;
+    if (row_naming(p, CONSTRAINT_ring, t->fill)) return alloc_slots(alloc);
+    int64_t most = (p->shared - p->least) / t->bytes + 1;
+    return most > p->room.slots ? p->room.slots : most < 1 ? 1 : (int)most;
+  }
+  return 1;
 }
 
 static bool is_placed(const void *user, const Op *op, Place *at) {
@@ -105,13 +123,16 @@ static bool is_placed(const void *user, const Op *op, Place *at) {
 
 FreeLimits rows_limits(const SolveLoop *s, const Trial *t, RowsRoom room) {
   Pins *p = ARENA_NEW(t->arena, Pins);
-  *p = (Pins){s, t, room};
+  *p = (Pins){.s = s, .t = t, .room = room};
+  find_tiles(p);
   return (FreeLimits){.slots = slots_allowed,
                       .copies = room.copies,
                       .is_placed = is_placed,
                       .user = p,
                       .registers = trial_most_registers(t) - t->outside,
                       .spare = room.spare,
+                      .bytes = p->shared - s->target->shared_most + trial_most_bytes(t),
+                      .depth = MOST_DEPTH,
                       .early = room.early,
                       .uses = t->facts.memory_uses};
 }
@@ -119,7 +140,7 @@ FreeLimits rows_limits(const SolveLoop *s, const Trial *t, RowsRoom room) {
 /* ---- places ---- */
 
 typedef struct Placed {
-  const FreePlace *place;
+  const Op *op;
   const char *name; /* NULL: none stands for it alone */
   int stage, cycle;
 } Placed;
@@ -134,7 +155,7 @@ typedef struct Rows {
 
 static const Placed *placed_at(const Rows *r, const Op *op) {
   for (int i = 0; i < r->all.n; i++)
-    if (r->all.at[i].place->op == op) return &r->all.at[i];
+    if (r->all.at[i].op == op) return &r->all.at[i];
   return NULL;
 }
 
@@ -151,26 +172,12 @@ static bool has_place(const void *user, const Op *op) {
   return p->stage == w->as->stage && p->cycle == w->as->cycle;
 }
 
-/* Whether a copy of the loop fills the memory. */
-static bool is_copied(const Rows *r, const Value *memory) {
-  for (const Op *op = r->t->loop->body->first; op; op = op->next)
-    if (schedule_fills(op) == memory && schedule_class(op) != OP_CLASS_store) return true;
-  return false;
-}
-
-/* Values that go through shared memory on their way from wave to wave stay with what needs them. */
-static bool is_passing(const Rows *r, const Op *op) {
-  OpClass class = schedule_class(op);
-  if (class == OP_CLASS_store) return !is_copied(r, memory_written(op));
-  return class == OP_CLASS_fetch && !is_copied(r, memory_root(op->args[0]));
-}
-
 static void find_names(Rows *r) {
   for (int i = 0; i < r->all.n; i++) {
     Placed *p = &r->all.at[i];
     Wanted w = {r, p};
-    if (is_passing(r, p->place->op)) continue;
-    const char *name = schedule_name_of(r->arena, r->t->k, r->t->loop, p->place->op, has_place, &w);
+    if (free_is_passing(r->t->loop, p->op)) continue;
+    const char *name = schedule_name_of(r->arena, r->t->k, r->t->loop, p->op, has_place, &w);
     if (name && schedule_find(r->arena, r->s->k, r->original, name).n) p->name = name;
   }
 }
@@ -187,17 +194,24 @@ static int lead_of(const FreeTimes *free, const FreePlace *p) {
   return p->lead;
 }
 
+/* The other ops of its event are where it is. */
+static void add_run(Rows *r, Placed head) {
+  vec_push(r->arena, &r->all, head);
+  for (const Op *op = head.op->next; op; op = op->next)
+    if (r->t->times.head[op->id] == head.op)
+      vec_push(r->arena, &r->all, ((Placed){op, NULL, head.stage, head.cycle}));
+}
+
 /* Ops of one class that follow each other in one stage share a cycle. */
 static int find_stages(Rows *r, const FreeTimes *free, int deeper) {
   int depth = 1;
+  Placed last = {.cycle = -1};
   for (int i = 0; i < free->places.n; i++) {
     const FreePlace *p = &free->places.at[i];
-    const Placed *last = i ? &r->all.at[i - 1] : NULL;
     int lead = lead_of(free, p) + (schedule_fills(p->op) ? deeper : 0);
-    bool joins =
-        last && last->stage == lead && schedule_class(last->place->op) == schedule_class(p->op);
-    int cycle = !last ? 0 : joins ? last->cycle : last->cycle + 1;
-    vec_push(r->arena, &r->all, ((Placed){p, NULL, lead, cycle}));
+    bool joins = last.op && last.stage == lead && schedule_class(last.op) == schedule_class(p->op);
+    last = (Placed){p->op, NULL, lead, joins ? last.cycle : last.cycle + 1};
+    add_run(r, last);
     if (lead >= depth) depth = lead + 1;
   }
   for (int i = 0; i < r->all.n; i++) r->all.at[i].stage = depth - 1 - r->all.at[i].stage;
@@ -215,10 +229,10 @@ static bool is_ring_given(const Rows *r, const Op *fill) {
  * one, a matmul that is in flight keeps another. */
 static int slots_beside_stages(const Rows *r, const Placed *p, int depth, const FreeTimes *free,
                                int deeper) {
-  const Value *memory = schedule_fills(p->place->op);
-  OpClass class = schedule_class(p->place->op);
+  const Value *memory = schedule_fills(p->op);
+  OpClass class = schedule_class(p->op);
   int ahead = depth - 1 - p->stage;
-  if (!memory || class == OP_CLASS_load || is_ring_given(r, p->place->op)) return 0;
+  if (!memory || class == OP_CLASS_load || is_ring_given(r, p->op)) return 0;
   for (int i = 0; i < free->rings.n; i++) {
     if (&free->rings.at[i].alloc->results[0] != memory) continue;
     int slots = free->rings.at[i].slots + deeper;

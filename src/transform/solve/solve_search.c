@@ -2,6 +2,7 @@
 #include "transform/solve/solve_search.h"
 
 #include "ir/schedule/schedule.h"
+#include "schedule/interval/loop_line.h"
 #include "transform/solve/solve_groups.h"
 #include "transform/solve/solve_rows.h"
 
@@ -11,8 +12,10 @@ enum {
   MOST_COPIES = 2, /* iterations whose values are in registers at the same time */
   MOST_SLOTS = 4,  /* of a tile in schedules that are tried */
   MOST_DEPTH = 5,  /* stages, of schedules in which only copies are early */
-  MOST_EVENTS = 12 /* of a wave; with more, two waves take too long */
+  FEW_LINES = 2    /* programs that are tried because they are estimated to be shorter */
 };
+
+#define MUCH_BETTER 0.9 /* than what the compiler does by itself */
 
 typedef struct Search {
   const SolveLoop *s;
@@ -76,16 +79,16 @@ static bool is_tried(const Search *x, const RowList *rows) {
   return false;
 }
 
-/* The cycles that an iteration would take; INT64_MAX: the rows are refused, or of no use. The values of
- * the loop are expected to need so many registers. */
-static int64_t try_rows(Search *x, RowList rows, int registers) {
+/* The cycles that an iteration would take; INT64_MAX: the rows are refused, or of no use. What is
+ * expected of them: so many registers for the values of the loop, and cycles; 0: nothing. */
+static int64_t try_rows(Search *x, RowList rows, int registers, int64_t expected) {
   if (is_done(x) || is_tried(x, &rows)) return INT64_MAX;
   Trial *t = trial_new(x->s, &rows);
   if (t) x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
   bool fits = t && t->registers <= trial_most_registers(x->first);
   if (t && !fits) x->crowded = true, x->unknown = t->registers - t->outside - registers;
-  if (fits) trial_time(t);
+  if (fits) trial_time(t, expected);
   if (!fits || t->times.why_not) return trial_free(t), INT64_MAX;
   int64_t cycles = t->times.cycles;
   if (!is_known(x, t)) keep(x, t);
@@ -102,10 +105,10 @@ static FreeTimes solve_free(const Search *x, RowsRoom room, int waves) {
 static void try_places(Search *x, const FreeTimes *free) {
   bool better = free->cycles < x->out->trials.at[0]->times.cycles;
   if (free->cycles == PATHS_NEVER || (!better && x->most == 1)) return;
-  int64_t cycles = try_rows(x, rows_placed(x->s, x->arena, x->first, free, 0), free->registers);
+  int64_t cycles = try_rows(x, rows_placed(x->s, x->arena, x->first, free, 0), free->registers, 0);
   bool waits = cycles != INT64_MAX && cycles > free->cycles + free->cycles / WORTH;
   if (copies_tiles(x->first) && (waits || x->most > 1))
-    try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1), free->registers);
+    try_rows(x, rows_placed(x->s, x->arena, x->first, free, 1), free->registers, 0);
 }
 
 static bool is_near(const FreeTimes *few, const FreeTimes *many) {
@@ -129,6 +132,27 @@ static void try_slots(Search *x, const FreeTimes *many, RowsRoom room) {
     if (!is_near(&few[i], many)) try_places(x, &few[i]);
 }
 
+static FreeTimes solve_line(const Search *x, int spare) {
+  RowsRoom room = {MOST_SLOTS, MOST_COPIES, true, spare};
+  FreeLimits limits = rows_limits(x->s, x->first, room);
+  return loop_line(x->arena, x->first->k, &x->first->times, &limits, x->out->bound);
+}
+
+/* A program that is estimated to be shorter; if it needs more registers than the search knew of, one
+ * that leaves as many. False: there is none, or too much is given. */
+static bool try_line(Search *x) {
+  if (is_done(x)) return true;
+  FreeTimes line = solve_line(x, 0);
+  if (line.cycles == PATHS_NEVER) return false;
+  for (int i = 0; i < FEW_LINES && line.cycles < x->out->trials.at[0]->times.cycles; i++) {
+    x->crowded = false;
+    try_rows(x, rows_placed(x->s, x->arena, x->first, &line, 0), line.registers, line.cycles);
+    if (!x->crowded) return true;
+    line = solve_line(x, x->unknown);
+  }
+  return true;
+}
+
 /* With less overlap, if there are not enough registers for more. */
 static void try_room(Search *x, RowsRoom room) {
   if (!x->crowded || is_done(x)) return;
@@ -146,7 +170,7 @@ static void try_depths(Search *x) {
   for (int depth = 2; copies_tiles(x->first) && depth <= MOST_DEPTH && tried != x->out->tried;
        depth++) {
     tried = x->out->tried;
-    if (rows_with_depth(x->s, x->arena, depth, &rows)) try_rows(x, rows, 0);
+    if (rows_with_depth(x->s, x->arena, depth, &rows)) try_rows(x, rows, 0, 0);
   }
 }
 
@@ -168,36 +192,54 @@ static void try_groups(Search *x, int wanted) {
     n++;
   }
   if (!groups_add_rows(x->s, x->arena, x->first, wanted, &given)) return;
-  try_rows(x, given, 0);
+  try_rows(x, given, 0, 0);
   for (int i = 0; i < n; i++)
-    if (groups_add_rows(x->s, x->arena, x->first, wanted, &rows[i])) try_rows(x, rows[i], 0);
+    if (groups_add_rows(x->s, x->arena, x->first, wanted, &rows[i])) try_rows(x, rows[i], 0, 0);
   for (int depth = 2; depth <= MOST_DEPTH; depth++)
     if (rows_with_depth(x->s, x->arena, depth, &given) &&
         groups_add_rows(x->s, x->arena, x->first, wanted, &given))
-      try_rows(x, given, 0);
+      try_rows(x, given, 0, 0);
 }
 
 static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true, 0};
 /* Tiles may have more slots than are tried at first: bounds are for as many as fit. */
 static const RowsRoom every_room = {INT32_MAX, MOST_COPIES, true, 0};
 
-static bool has_few_slots(const FreeTimes *free) {
-  for (int i = 0; i < free->rings.n; i++)
-    if (free->rings.at[i].slots > MOST_SLOTS) return false;
-  return true;
-}
-
-static void find_bound(Search *x, const FreeTimes *many) {
+static void find_bound(Search *x) {
   FreeLimits limits = rows_limits(x->s, x->first, every_room);
   int64_t bound = loop_free_bound(x->arena, x->first->k, &x->first->times, &limits);
   x->out->bound = bound < x->out->first ? bound : x->out->first;
-  if (is_best(x->out) || many->events > MOST_EVENTS) return;
-  FreeTimes exact = solve_free(x, every_room, 2);
-  if (exact.bound > x->out->bound && exact.bound < x->out->first) x->out->bound = exact.bound;
-  if (has_few_slots(&exact)) try_places(x, &exact);
+}
+
+/* Places that are found by themselves, with as many slots as they need; used if rows give places, or
+ * many schedules are wanted. */
+static void try_all(Search *x) {
+  FreeTimes many = solve_free(x, most_room, 1);
+  try_slots(x, &many, most_room);
+  try_room(x, most_room);
+  try_room(x, (RowsRoom){MOST_SLOTS, 1, true, 0});
+  try_room(x, (RowsRoom){MOST_SLOTS, MOST_COPIES, false, 0});
+  try_depths(x);
 }
 
 /* ---- the gap ---- */
+
+static int64_t least_cycles(const Solution *out) {
+  int64_t least = out->first;
+  for (int i = 0; i < out->trials.n; i++) {
+    const Trial *t = out->trials.at[i];
+    if (!t->times.why_not && t->times.cycles < least) least = t->times.cycles;
+  }
+  return least;
+}
+
+/* Where the best schedule may not be, intervals between the bound and it are refuted. */
+static void raise_bound(Search *x) {
+  if (is_best(x->out)) return;
+  FreeLimits limits = rows_limits(x->s, x->first, every_room);
+  x->out->bound = loop_free_raise(x->arena, x->first->k, &x->first->times, &limits, x->out->bound,
+                                  least_cycles(x->out));
+}
 
 /* The fewest cycles of a schedule that leaves room for so many workgroups; PATHS_NEVER: there is none. */
 static int64_t bound_with(const Search *x, int groups) {
@@ -213,6 +255,8 @@ static int64_t bound_with(const Search *x, int groups) {
 static double least_load(const Search *x) {
   double least = trial_load(x->out->trials.at[0]);
   for (int groups = 1;; groups++) {
+    if (trial_registers_for(x->first, groups) <= x->first->outside) return least;
+    if (trial_load_with(x->first, x->out->bound, groups) >= least) continue;
     int64_t bound = bound_with(x, groups);
     if (bound == PATHS_NEVER) return least;
     double load = trial_load_with(x->first, bound, groups);
@@ -226,27 +270,37 @@ static void find_gap(Search *x) {
     x->out->gap = 1 - least_load(x) / trial_load(best);
 }
 
+/* Predictions are not exact: what the compiler does by itself is kept unless another schedule is much
+ * better, so that none is slower because of an error. Lists have them all in order. */
+static void prefer_first(Search *x) {
+  Solution *out = x->out;
+  int at = 0;
+  if (x->most > 1 || trial_load(out->trials.at[0]) < MUCH_BETTER * trial_load(x->first)) return;
+  while (out->trials.at[at] != x->first) at++;
+  for (; at > 0; at--) out->trials.at[at] = out->trials.at[at - 1];
+  out->trials.at[0] = x->first;
+}
+
 bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   *out = (Solution){.arena = arena_new()};
   Search x = {.s = s, .arena = out->arena, .out = out, .most = most, .budget = budget};
   RowList given = rows_given(s, out->arena);
   x.first = trial_first(s, &given);
   if (!x.first) return arena_free(out->arena), false;
-  trial_time(x.first);
+  trial_time(x.first, 0);
   keep(&x, x.first);
   out->tried = 1, out->first = x.first->times.cycles;
   out->first_load = x.first->times.why_not ? 0 : trial_load(x.first);
   if (x.first->times.why_not) return true;
-  FreeTimes many = solve_free(&x, most_room, 1);
-  if (trial_spills(x.first) && most == 1) return out->bound = many.bound, true;
-  find_bound(&x, &many);
-  try_slots(&x, &many, most_room);
-  try_room(&x, most_room);
-  try_room(&x, (RowsRoom){MOST_SLOTS, 1, true, 0});
-  try_room(&x, (RowsRoom){MOST_SLOTS, MOST_COPIES, false, 0});
-  try_depths(&x);
+  find_bound(&x);
+  if (trial_spills(x.first) && most == 1) return true;
+  bool tried = try_line(&x);
+  if (!tried || most > 1) try_all(&x);
+  else try_depths(&x);
+  raise_bound(&x);
   for (int wanted = 1; most > 1 && wanted <= (GROUPS_ROLES | GROUPS_TURNS); wanted++)
     try_groups(&x, wanted);
+  prefer_first(&x);
   find_gap(&x);
   return true;
 }

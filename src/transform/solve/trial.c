@@ -99,9 +99,10 @@ static bool find_loop(Trial *t, const SolveLoop *s) {
   return true;
 }
 
-void trial_time(Trial *t) {
+void trial_time(Trial *t, int64_t guess) {
   t->facts = facts_of(t->k, t->arena, FACT_memory_uses | FACT_distribute);
-  t->times = loop_times(t->arena, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop);
+  t->times =
+      loop_times(t->arena, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop, guess);
 }
 
 static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports) {
@@ -162,12 +163,27 @@ int trial_most_registers(const Trial *t) {
   return most > t->registers ? most : t->registers;
 }
 
+int64_t trial_most_bytes(const Trial *t) {
+  const TargetInfo *target = t->machine.target;
+  int waves = trial_waves(t) < ENOUGH_WAVES ? trial_waves(t) : ENOUGH_WAVES;
+  int64_t groups = (int64_t)waves * target->simds / t->machine.waves;
+  int64_t most = target->shared_most / (groups < 1 ? 1 : groups);
+  return most > t->bytes ? most : t->bytes;
+}
+
 int trial_groups(const Trial *t) { return (int)groups_with(t, t->registers); }
 
+/* A workgroup with fewer waves than there are SIMDs leaves the units of the others to others. */
+static double share_of(const Trial *t, int unit) {
+  double share = (double)t->machine.waves / t->machine.target->simds;
+  return unit_info[unit].each_simd && share < 1 ? share : 1;
+}
+
+/* The cycles for which a workgroup occupies the unit that it needs longest. */
 static double busiest_unit(const Trial *t) {
   double most = 0;
   for (int u = 0; u < UNIT_COUNT; u++)
-    if (t->times.busy[u] > most) most = t->times.busy[u];
+    if (t->times.busy[u] * share_of(t, u) > most) most = t->times.busy[u] * share_of(t, u);
   return most * (double)t->times.cycles;
 }
 

@@ -36,8 +36,8 @@ bool solve_is_about(const SolveLoop *s, const Constraint *row);
 Trial *trial_new(const SolveLoop *s, const RowList *rows);
 /* Of the rows that the loop has: if they are refused, what was reported remains. */
 Trial *trial_first(const SolveLoop *s, const RowList *rows);
-/* Predicts how long an iteration takes, which takes the longest. */
-void trial_time(Trial *t);
+/* Predicts how long an iteration takes; guess: as for loop_times. */
+void trial_time(Trial *t, int64_t guess);
 void trial_free(Trial *t);
 
 /* Whether its tiles need more registers than a thread has: predictions are then worthless. */
@@ -48,6 +48,9 @@ int trial_waves(const Trial *t);
 
 /* Registers of a thread with which a SIMD still holds two waves, or as many as with the trial. */
 int trial_most_registers(const Trial *t);
+
+/* Bytes of shared memory with which it does. */
+int64_t trial_most_bytes(const Trial *t);
 
 /* Workgroups that a compute unit then holds. They hide what the others wait for, until a unit is always
  * busy; whether that is so throughout a launch: then no schedule is faster. */

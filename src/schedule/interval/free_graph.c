@@ -1,0 +1,325 @@
+/* free_graph.c: see free_graph.h. Distances are between iterations as they were written, whatever the
+ * stages of the kernel that is looked at. */
+#include "schedule/interval/free_graph.h"
+
+#include "ir/ops/access.h"
+#include "ir/region_facts.h"
+
+enum {
+  UNIT_WAVE = 2 * UNIT_COUNT, /* starts one op at a time */
+  FEW_SLOTS = 2               /* with more, there are too many iterations for a barrier */
+};
+
+static void add_edge(Free *f, int from, int to, int64_t delay, int distance) {
+  if (from >= 0 && to >= 0) vec_push(f->arena, &f->edges, ((Edge){from, to, delay, distance}));
+}
+
+/* ---- events ---- */
+
+static bool is_order_only(const Op *op) { return op_info[op->kind].flags & OPF_SYNC; }
+
+static void find_twins(Free *f) {
+  f->twin = ARENA_ARRAY(f->arena, int, f->n);
+  for (int i = 0; i < f->n; i++) {
+    f->twin[i] = i;
+    for (int j = 0; i < f->origin && j < f->origin; j++) {
+      const LoopEvent *x = free_event(f, i), *y = free_event(f, j);
+      if (x->op == y->op && x->kind == y->kind && x->wave != y->wave) f->twin[i] = j;
+    }
+  }
+}
+
+/* No waits, and no barriers but two. */
+static void number_events(Free *f) {
+  const LoopGraph *g = &f->t->graph;
+  int all = g->events.n, barrier = -1;
+  f->event = ARENA_ARRAY(f->arena, int, all);
+  f->of = ARENA_ARRAY(f->arena, int, all + 3);
+  f->ahead = ARENA_ARRAY(f->arena, int, all);
+  for (int e = 0; e < all; e++) {
+    const LoopEvent *x = &g->events.at[e];
+    bool counts = x->kind != LOOP_WAITS && x->wave < f->waves && !is_order_only(x->op);
+    f->ahead[e] = schedule_ahead(f->k, g->loop, x->op);
+    f->event[e] = counts ? f->n : -1;
+    if (counts) f->of[f->n++] = e;
+    if (x->op->kind == OP_barrier && x->wave == LOOP_WAVES) barrier = e;
+  }
+  f->origin = f->n++;
+  f->barrier = barrier < 0 ? -1 : f->n++;
+  f->second = f->barrier < 0 ? -1 : f->n++;
+  if (barrier >= 0) f->of[f->barrier] = f->of[f->second] = barrier;
+  find_twins(f);
+}
+
+/* ---- edges ---- */
+
+/* Values, turns of the waves, and what is in flight after it was issued. */
+static void add_flow(Free *f) {
+  const LoopTimes *t = f->t;
+  for (int i = t->graph.enforced.n; i < t->edges.n; i++) {
+    const Edge *e = &t->edges.at[i];
+    int distance = e->distance + f->ahead[e->to] - f->ahead[e->from];
+    add_edge(f, f->event[e->from], f->event[e->to], e->delay, distance);
+  }
+  for (int i = 0; i < f->origin; i++)
+    for (int j = 0; free_is_start(f, i) && j < f->origin; j++) {
+      const LoopEvent *x = free_event(f, i), *y = free_event(f, j);
+      if (x->op == y->op && x->wave == y->wave && y->kind == LOOP_ENDS) add_edge(f, i, j, 0, 0);
+    }
+}
+
+/* A barrier keeps the waves within an iteration of each other. */
+static void add_waves(Free *f) {
+  for (int i = 0; i < f->origin; i++)
+    if (free_is_start(f, i) && f->twin[i] != i) add_edge(f, i, f->twin[i], 0, 1);
+}
+
+/* The registers of a value are those of another iteration's after its last use. */
+static void add_registers(Free *f) {
+  for (int i = 0; i < f->flow; i++) {
+    Edge e = f->edges.at[i];
+    const LoopEvent *from = free_event(f, e.from), *to = free_event(f, e.to);
+    if (from->wave == to->wave) add_edge(f, e.to, e.from, 0, f->limits->copies - e.distance);
+  }
+}
+
+/* All values of the first wave, between ops that start one after the other. */
+static void add_values(Free *f) {
+  const LoopTimes *t = f->t;
+  for (int i = 0; i < t->values.n; i++) {
+    HeldValue v = t->values.at[i];
+    v.distance += f->ahead[v.to] - f->ahead[v.from];
+    v.from = f->event[v.from], v.to = f->event[v.to];
+    if (v.from >= 0 && v.to >= 0 && free_cost(f, v.from)->issue && free_cost(f, v.to)->issue)
+      vec_push(f->arena, &f->values, v);
+  }
+}
+
+int64_t free_barrier_cycles(const Free *f) {
+  return f->barrier >= 0 ? free_cost(f, f->barrier)->issue : 0;
+}
+
+const Op *free_ring(const Free *f, const LoopAccess *fill, int w) {
+  const Op *alloc = f->limits->uses->memories.at[fill->memory]->def;
+  bool copied = fill->op->kind == OP_copy || f->ahead[fill->begins[w]] > 0;
+  return alloc && alloc->kind == OP_alloc && copied ? alloc : NULL;
+}
+
+/* Until an access is over: registers have been stored or their loads issued, or it has ended. */
+static int64_t cycles_to_end(const Free *f, int i) {
+  return free_event(f, i)->kind == LOOP_ENDS ? free_cost(f, i)->takes : free_cost(f, i)->issue;
+}
+
+/* Wave v reads what wave w wrote; boxes signal their arrival. Then, if `again`, w fills the tile
+ * again. */
+static void add_tile(Free *f, const LoopAccess *fill, int w, const LoopAccess *read, int v,
+                     bool again) {
+  if (fill->begins[w] < 0 || read->begins[v] < 0) return;
+  bool early = f->ahead[fill->begins[w]] != f->ahead[read->begins[v]];
+  bool next = !early && !op_comes_before(fill->op, read->op);
+  int64_t wait = free_barrier_cycles(f), arrives = copy_barriers(fill->op) ? 0 : wait;
+  const Op *ring = free_ring(f, fill, w);
+  int slots = ring ? f->limits->slots(f->limits->user, ring) : 1;
+  int filled = f->event[fill->ends[w]], fills = f->event[fill->begins[w]];
+  int reads = f->event[read->begins[v]], done = f->event[read->ends[v]];
+  if (filled < 0 || fills < 0 || reads < 0 || done < 0) return;
+  if (!again) add_edge(f, filled, reads, free_cost(f, filled)->takes + arrives, next);
+  else add_edge(f, done, fills, cycles_to_end(f, done) + wait, slots - next);
+  if (again && ring) vec_push(f->arena, &f->tiles, ((Refill){ring, slots, f->edges.n - 1}));
+}
+
+static void add_memory(Free *f, bool again) {
+  const LoopGraph *g = &f->t->graph;
+  for (int i = 0; i < g->accesses.n; i++)
+    for (int j = 0; j < g->accesses.n; j++) {
+      const LoopAccess *x = &g->accesses.at[i], *y = &g->accesses.at[j];
+      if (x->memory != y->memory || x->op == y->op) continue;
+      if (x->how == TOUCH_READ || y->how != TOUCH_READ) continue;
+      for (int w = 0; w < LOOP_WAVES * LOOP_WAVES; w++)
+        add_tile(f, x, w / LOOP_WAVES, y, w % LOOP_WAVES, again);
+    }
+}
+
+/* ---- barriers ---- */
+
+/* A tile that is filled and read by waves of which some wait for others at barriers. */
+typedef struct Shared {
+  const LoopAccess *fill, *read;
+  int slots;
+  bool next; /* what is filled is read in the next iteration */
+} Shared;
+
+/* The tile with the fewest slots; false: there is none. */
+static bool find_shared(const Free *f, Shared *out) {
+  const LoopGraph *g = &f->t->graph;
+  bool any = false;
+  for (int i = 0; i < g->accesses.n * g->accesses.n; i++) {
+    const LoopAccess *x = &g->accesses.at[i / g->accesses.n],
+                     *y = &g->accesses.at[i % g->accesses.n];
+    if (x->memory != y->memory || x->op == y->op) continue;
+    if (x->how == TOUCH_READ || y->how != TOUCH_READ) continue;
+    if (x->begins[0] < 0 || y->begins[0] < 0) continue;
+    const Op *ring = free_ring(f, x, 0);
+    int slots = ring ? f->limits->slots(f->limits->user, ring) : 1;
+    bool early = f->ahead[x->begins[0]] != f->ahead[y->begins[0]];
+    if (any && slots >= out->slots) continue;
+    any = true, *out = (Shared){x, y, slots, !early && !op_comes_before(x->op, y->op)};
+  }
+  return any;
+}
+
+/* All waves meet after they have read a slot and before one of them fills it again. If it is the only
+ * slot, that is another barrier than the one before they read what was filled, unless a signal says that
+ * it is there. */
+static void add_barriers(Free *f) {
+  Shared x = {0};
+  int64_t wait = free_barrier_cycles(f);
+  if (f->barrier < 0 || !find_shared(f, &x) || x.slots > FEW_SLOTS) return;
+  bool both = x.slots == 1 && !copy_barriers(x.fill->op);
+  for (int w = 0; w < f->waves; w++) {
+    if (x.fill->begins[w] < 0 || x.read->begins[w] < 0) continue;
+    int fills = f->event[x.fill->begins[w]], filled = f->event[x.fill->ends[w]];
+    int reads = f->event[x.read->begins[w]], done = f->event[x.read->ends[w]];
+    if (fills < 0 || filled < 0 || reads < 0 || done < 0) continue;
+    add_edge(f, done, f->barrier, cycles_to_end(f, done), 0);
+    add_edge(f, f->barrier, fills, wait, x.slots - x.next);
+    if (!both) continue;
+    add_edge(f, filled, f->second, free_cost(f, filled)->takes, 0);
+    add_edge(f, f->second, reads, wait, x.next);
+  }
+  f->meets_twice = both;
+}
+
+/* ---- stages ---- */
+
+static bool stays(const Op *op) {
+  const Value *written = memory_written(op);
+  if (op->body) return true;
+  return !op_is_private(op) && (!written || !memory_is_scratch(written));
+}
+
+static bool place_of(const Free *f, int i, Place *at) {
+  *at = (Place){0, 0};
+  return free_is_start(f, i) && f->limits->is_placed(f->limits->user, free_event(f, i)->op, at);
+}
+
+bool free_is_placed(const Free *f, int i) {
+  Place at;
+  return place_of(f, i, &at);
+}
+
+/* The only slot of a tile that a copy fills is free after its reads in the last stage. */
+static bool reads_only_slot(const Free *f, int i) {
+  const Op *op = free_event(f, i)->op;
+  for (int j = 0; op->kind == OP_read && j < f->tiles.n; j++)
+    if (op->args[0] == &f->tiles.at[j].alloc->results[0] && f->tiles.at[j].slots == 1) return true;
+  return false;
+}
+
+static bool computes(const Op *op) {
+  OpClass class = schedule_class(op);
+  return class == OP_CLASS_none || class == OP_CLASS_mma || class == OP_CLASS_reduce;
+}
+
+bool free_is_last(const Free *f, int i) {
+  const Op *op = free_is_start(f, i) ? free_event(f, i)->op : NULL;
+  return op && (stays(op) || reads_only_slot(f, i) || (!f->limits->early && computes(op)));
+}
+
+static void add_stages(Free *f) {
+  Place at;
+  for (int i = 0; i < f->origin; i++) {
+    if (!place_of(f, i, &at) && !free_is_last(f, i)) continue;
+    f->fixed = true;
+    add_edge(f, f->origin, i, 0, at.stage);
+    add_edge(f, i, f->origin, 1, 1 - at.stage);
+  }
+  for (int i = 0; f->fixed && i < f->origin; i++)
+    if (free_is_first(f, i)) add_edge(f, i, f->origin, 1, 1);
+}
+
+/* Ops that rows place are in the order of their cycles. */
+static void add_cycles(Free *f) {
+  Place first, second;
+  for (int i = 0; i < f->origin; i++)
+    for (int j = 0; place_of(f, i, &first) && j < f->origin; j++)
+      if (place_of(f, j, &second) && first.cycle < second.cycle &&
+          free_event(f, i)->wave == free_event(f, j)->wave)
+        add_edge(f, i, j, free_cost(f, i)->issue, second.stage - first.stage);
+}
+
+/* ---- units ---- */
+
+/* Of a wave's op, and of the other wave's if that is not looked at: it follows closely. */
+static int64_t cycles_on(const Free *f, const UnitUse *use) {
+  const LoopEvent *all = f->t->graph.events.at;
+  int64_t sum = use->cycles;
+  for (int i = 0; f->waves == 1 && i < f->t->uses.n; i++) {
+    const UnitUse *x = &f->t->uses.at[i];
+    if (x->unit == use->unit && x->event != use->event && all[x->event].op == all[use->event].op)
+      sum += x->cycles;
+  }
+  return sum;
+}
+
+static void add_units(Free *f) {
+  for (int i = 0; i < f->t->uses.n; i++) {
+    UnitUse use = f->t->uses.at[i];
+    use.cycles = cycles_on(f, &use);
+    use.event = f->event[use.event];
+    if (use.event >= 0) vec_push(f->arena, &f->uses, use);
+  }
+  for (int i = 0; i < f->n; i++) {
+    bool meets = i == f->barrier || (i == f->second && f->meets_twice);
+    if (!free_is_first(f, i) && !meets) continue;
+    UnitUse use = {i, UNIT_WAVE, free_cost(f, i)->issue};
+    if (use.cycles) vec_push(f->arena, &f->uses, use);
+  }
+}
+
+/* ---- exchanges ---- */
+
+/* Whether a copy of the loop fills the memory. */
+static bool is_copied(const Op *loop, const Value *memory) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (schedule_fills(op) == memory && schedule_class(op) != OP_CLASS_store) return true;
+  return false;
+}
+
+bool free_is_passing(const Op *loop, const Op *op) {
+  OpClass class = schedule_class(op);
+  if (class == OP_CLASS_store) return !is_copied(loop, memory_written(op));
+  return class == OP_CLASS_fetch && !is_copied(loop, memory_root(op->args[0]));
+}
+
+/* ---- the problem ---- */
+
+Free free_graph(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int waves) {
+  Free f = {.arena = a, .k = k, .t = t, .limits = limits, .waves = waves};
+  number_events(&f);
+  add_flow(&f);
+  f.flow = f.edges.n;
+  add_memory(&f, false);
+  f.forward = f.edges.n;
+  add_registers(&f);
+  add_values(&f);
+  add_waves(&f);
+  add_memory(&f, true);
+  add_barriers(&f);
+  add_stages(&f);
+  add_cycles(&f);
+  add_units(&f);
+  return f;
+}
+
+IntervalProblem free_problem(const Free *f) {
+  return (IntervalProblem){
+      .events = f->n,
+      .nedges = f->edges.n,
+      .nuses = f->uses.n,
+      .edges = f->edges.at,
+      .uses = f->uses.at,
+      .held = {f->values.at, f->values.n, f->limits->registers, f->limits->spare},
+      .twin = f->twin,
+      .wave = UNIT_WAVE};
+}

@@ -1,0 +1,389 @@
+/* line_search.c: which lines are allowed, and better ones: see line.h. */
+#include "base/vec.h"
+#include "schedule/interval/line.h"
+
+/* ---- what is allowed ---- */
+
+/* Iterations of the loop from the one to the other. */
+static int apart_by(const Line *line, const LineNeed *n) {
+  return n->distance + line->lead[n->from] - line->lead[n->to];
+}
+
+static bool is_broken(const Line *line, const LineNeed *n) {
+  int apart = apart_by(line, n);
+  return apart < 0 || (apart == 0 && line->place[n->from] >= line->place[n->to]);
+}
+
+/* Values of more iterations would be in registers than may be. */
+static bool is_held_long(const LineProblem *p, const Line *line, const LineNeed *n) {
+  int apart = apart_by(line, n);
+  if (n->brief && line->lead[n->from] > line->lead[n->to] + 1) return true;
+  if (!n->held || apart < p->copies) return false;
+  return apart > p->copies || line->place[n->to] > line->place[n->from];
+}
+
+static void number_places(const LineProblem *p, Line *line) {
+  for (int i = 0; i < p->nops; i++) line->place[line->order[i]] = i;
+}
+
+/* ---- ops that follow others ---- */
+
+/* They are in the stage of what needs them. */
+static void find_leads(const LineProblem *p, Line *line) {
+  for (int op = p->nops - 1; op >= 0; op--) {
+    int lead = -1;
+    for (int i = 0; p->ops[op].follows && i < p->nneeds; i++) {
+      const LineNeed *n = &p->needs[i];
+      if (n->from == op && n->distance == 0 && line->lead[n->to] > lead) lead = line->lead[n->to];
+    }
+    if (lead >= 0) line->lead[op] = lead;
+  }
+}
+
+/* The number in the order at which such an op belongs: after the last one that it needs, or before
+ * the first one that needs it. */
+static int place_for(const LineProblem *p, const Line *line, int count, int op, bool before) {
+  int at = before ? count : 0;
+  for (int i = 0; i < p->nneeds; i++) {
+    const LineNeed *n = &p->needs[i];
+    int other = before ? n->to : n->from;
+    if ((before ? n->from : n->to) != op || other == op || apart_by(line, n) != 0) continue;
+    for (int j = 0; j < count; j++) {
+      if (line->order[j] != other) continue;
+      if (before && j < at) at = j;
+      if (!before && j + 1 > at) at = j + 1;
+    }
+  }
+  return at;
+}
+
+static void insert(Line *line, int *count, int op, int at) {
+  for (int i = (*count)++; i > at; i--) line->order[i] = line->order[i - 1];
+  line->order[at] = op;
+}
+
+static void place_followers(const LineProblem *p, Line *line) {
+  int count = 0;
+  for (int i = 0; i < p->nops; i++)
+    if (!p->ops[line->order[i]].follows) line->order[count++] = line->order[i];
+  for (int op = 0; op < p->nops; op++)
+    if (p->ops[op].follows && line->lead[op] == 0)
+      insert(line, &count, op, place_for(p, line, count, op, false));
+  for (int op = p->nops - 1; op >= 0; op--)
+    if (p->ops[op].follows && line->lead[op] > 0)
+      insert(line, &count, op, place_for(p, line, count, op, true));
+  number_places(p, line);
+}
+
+/* ---- slots ---- */
+
+/* The slots that a ring then has, as `stages` counts them: one for each iteration that precedes the
+ * loop, and one for what is read in the last stage; where a signal says that a tile is there, two at
+ * least. If `fewest`, what is stored after the last read of the iteration before needs one. */
+static int slots_for(const LineProblem *p, const Line *line, int ring, bool fewest) {
+  int most = 1;
+  bool alone = fewest;
+  for (int i = 0; i < p->ntiles; i++) {
+    const LineTile *t = &p->tiles[i];
+    if (t->ring != ring) continue;
+    int slots = line->lead[t->fill] + (line->lead[t->read] ? 0 : 1);
+    if (t->signals && slots < 2) slots = 2;
+    if (slots > most) most = slots;
+    alone &= t->stored && line->lead[t->fill] == 1 && !line->lead[t->read] &&
+             line->place[t->fill] > line->place[t->read];
+  }
+  return alone ? 1 : most;
+}
+
+static int64_t bytes_of(const LineProblem *p, const Line *line) {
+  int64_t sum = 0;
+  for (int i = 0; i < p->nrings; i++) sum += p->rings[i].bytes * line->slots[i];
+  return sum;
+}
+
+static bool find_slots(const LineProblem *p, Line *line) {
+  for (int i = 0; i < p->nrings; i++) {
+    line->slots[i] = slots_for(p, line, i, false);
+    if (line->slots[i] > p->rings[i].most) line->slots[i] = slots_for(p, line, i, true);
+    if (line->slots[i] > p->rings[i].most) return false;
+  }
+  for (int i = 0; i < p->nrings && bytes_of(p, line) > p->bytes; i++)
+    line->slots[i] = slots_for(p, line, i, true);
+  return bytes_of(p, line) <= p->bytes;
+}
+
+/* ---- barriers ---- */
+
+/* Accesses to one slot, of which one writes: by ops at these numbers, in one iteration or, if `next`,
+ * the second one in the next. */
+typedef struct Meeting {
+  int first, second;
+  bool next;
+} Meeting;
+
+enum { MOST_MEETINGS = 64 };
+
+typedef struct Meetings {
+  Meeting at[MOST_MEETINGS];
+  int n;
+} Meetings;
+
+static void add_meeting(const Line *line, Meetings *m, int first, int second, int slots) {
+  int apart = line->lead[first] - line->lead[second];
+  bool before = line->place[first] < line->place[second];
+  if (before && apart % slots == 0 && m->n < MOST_MEETINGS)
+    m->at[m->n++] = (Meeting){line->place[first], line->place[second], false};
+  if ((apart - 1) % slots == 0 && m->n < MOST_MEETINGS)
+    m->at[m->n++] = (Meeting){line->place[first], line->place[second], true};
+}
+
+static bool is_parted(const Line *line, int n, const Meeting *m) {
+  int steps = m->second - m->first + (m->next ? n : 0);
+  for (int i = 1; i <= steps && i <= n; i++)
+    if (line->met[(m->first + i) % n]) return true;
+  return false;
+}
+
+static bool are_parted(const Line *line, int n, const Meetings *m) {
+  for (int i = 0; i < m->n; i++)
+    if (!is_parted(line, n, &m->at[i])) return false;
+  return true;
+}
+
+/* As `sync` does it: before the second access where there is none yet; then those that are not needed
+ * are removed. */
+static void find_barriers(const LineProblem *p, Line *line) {
+  Meetings m = {.n = 0};
+  for (int i = 0; i < p->ntiles; i++) {
+    const LineTile *t = &p->tiles[i];
+    int slots = t->ring < 0 ? 1 : line->slots[t->ring];
+    if (!t->signals) add_meeting(line, &m, t->fill, t->read, slots);
+    add_meeting(line, &m, t->read, t->fill, slots);
+  }
+  for (int i = 0; i < p->nops; i++) line->met[i] = false;
+  for (int round = 0; round < 2; round++)
+    for (int at = 0; at < p->nops; at++)
+      for (int i = 0; i < m.n; i++)
+        if (m.at[i].second == at && m.at[i].next == (round == 1) &&
+            !is_parted(line, p->nops, &m.at[i]))
+          line->met[at] = true;
+  for (int at = 0; at < p->nops; at++) {
+    if (!line->met[at]) continue;
+    line->met[at] = false;
+    line->met[at] = !are_parted(line, p->nops, &m);
+  }
+}
+
+/* ---- waits ---- */
+
+/* The most iterations ahead for which a tile of the ring is read. */
+static int lead_of_reads(const LineProblem *p, const Line *line, int ring) {
+  int lead = 0;
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tiles[i].ring == ring && line->lead[p->tiles[i].read] > lead)
+      lead = line->lead[p->tiles[i].read];
+  return lead;
+}
+
+/* Boxes of as many slots arrive together, so that all are awaited when the first of them is read. */
+static int awaited_lead(const LineProblem *p, const Line *line, const LineTile *t) {
+  int lead = lead_of_reads(p, line, t->ring);
+  for (int i = 0; i < p->ntiles; i++) {
+    const LineTile *o = &p->tiles[i];
+    if (!o->signals || line->slots[o->ring] != line->slots[t->ring]) continue;
+    int other = lead_of_reads(p, line, o->ring);
+    if (other > lead && other < line->lead[t->fill]) lead = other;
+  }
+  return lead;
+}
+
+/* What is read in the last stage is awaited at the begin of an iteration. */
+static void find_waits(const LineProblem *p, Line *line) {
+  for (int i = 0; i < p->ntiles; i++) {
+    const LineTile *t = &p->tiles[i];
+    if (!t->signals || t->ring < 0) continue;
+    int lead = awaited_lead(p, line, t), first = lead ? p->nops : 0;
+    for (int j = 0; j < p->ntiles; j++) {
+      const LineTile *o = &p->tiles[j];
+      if (!o->signals || line->slots[o->ring] != line->slots[t->ring]) continue;
+      if (line->lead[o->read] == lead && line->place[o->read] < first) first = line->place[o->read];
+    }
+    line->wait[i] = first % p->nops, line->whose[i] = lead;
+  }
+}
+
+/* All copies of an iteration are awaited together, when the first of them is needed. */
+static void find_slack(const LineProblem *p, Line *line) {
+  line->slack = INT32_MAX;
+  for (int i = 0; i < p->ntiles; i++) {
+    const LineTile *t = &p->tiles[i];
+    int ahead = line->lead[t->fill] - line->lead[t->read];
+    if (p->ops[t->fill].grouped && ahead < line->slack) line->slack = ahead;
+  }
+  if (line->slack < 1) line->slack = 1;
+}
+
+bool line_arrange(const LineProblem *p, Line *line) {
+  find_leads(p, line);
+  place_followers(p, line);
+  for (int i = 0; i < p->nops; i++)
+    if (line->lead[i] < 0 || line->lead[i] >= p->depth || (p->ops[i].last && line->lead[i]))
+      return false;
+  for (int i = 0; i < p->nneeds; i++)
+    if (is_broken(line, &p->needs[i]) || is_held_long(p, line, &p->needs[i])) return false;
+  if (!find_slots(p, line)) return false;
+  find_barriers(p, line);
+  if (p->boxes) find_waits(p, line);
+  if (p->groups) find_slack(p, line);
+  return true;
+}
+
+/* ---- better lines ---- */
+
+enum {
+  MOST_LATE = 12, /* steps, */
+  LATE_SHARE = 30 /* and as a share of all */
+};
+
+typedef struct Climb {
+  const LineProblem *p;
+  Line now, next;
+  uint64_t state;
+} Climb;
+
+static int below(Climb *c, int n) {
+  c->state = c->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (int)((c->state >> 33) % (uint64_t)n);
+}
+
+/* Ops that need what was moved go with it, or those that it needs. */
+static bool repair(const LineProblem *p, Line *line, bool later) {
+  for (int round = 0; round < 2 * p->nops; round++) {
+    bool broken = false;
+    for (int i = 0; i < p->nneeds; i++) {
+      const LineNeed *n = &p->needs[i];
+      if (!is_broken(line, n) || n->from == n->to) continue;
+      broken = true;
+      if (later) line->lead[n->to]--;
+      else line->lead[n->from]++;
+      if (line->lead[n->to] < 0 || line->lead[n->from] >= p->depth) return false;
+    }
+    if (!broken) return true;
+  }
+  return false;
+}
+
+static void move_op(const LineProblem *p, Line *line, int op, int to) {
+  int from = line->place[op];
+  for (int i = from; i < to; i++) line->order[i] = line->order[i + 1];
+  for (int i = from; i > to; i--) line->order[i] = line->order[i - 1];
+  line->order[to] = op;
+  number_places(p, line);
+}
+
+/* If all ops are early, none is. */
+static void lower(const LineProblem *p, Line *line) {
+  int least = INT32_MAX;
+  for (int i = 0; i < p->nops; i++)
+    if (line->lead[i] < least) least = line->lead[i];
+  for (int i = 0; i < p->nops; i++) line->lead[i] -= least;
+}
+
+/* An op before which waves wait, those before which they wait longer more often; -1: none. */
+static int stalled_op(Climb *c) {
+  int64_t sum = 0;
+  for (int i = 0; i < c->p->nops; i++) sum += c->now.stall[i];
+  if (!sum) return -1;
+  int64_t at = below(c, sum < INT32_MAX ? (int)sum : INT32_MAX);
+  for (int i = 0; i < c->p->nops; i++)
+    if ((at -= c->now.stall[i]) < 0) return i;
+  return -1;
+}
+
+/* Something else is done while waves wait: the op comes later, or what it waits for earlier. */
+static bool move_stalled(Climb *c, bool *later) {
+  const LineProblem *p = c->p;
+  int op = stalled_op(c), blocker = op < 0 ? -1 : c->now.blocker[op], kind = below(c, 3);
+  if (op < 0) return false;
+  *later = kind == 0;
+  if (kind == 0 || blocker < 0) {
+    int after = p->nops - 1 - c->next.place[op];
+    if (p->ops[op].follows || !after) return false;
+    move_op(p, &c->next, op, c->next.place[op] + 1 + below(c, after));
+  } else if (p->ops[blocker].follows) {
+    return false;
+  } else if (kind == 1) {
+    c->next.lead[blocker]++;
+  } else if (c->next.place[blocker]) {
+    move_op(p, &c->next, blocker, below(c, c->next.place[blocker]));
+  }
+  return true;
+}
+
+/* Moves some op to another place, another stage or both. */
+static bool move_any(Climb *c, bool *later) {
+  const LineProblem *p = c->p;
+  int op = below(c, p->nops), kind = below(c, 4);
+  *later = below(c, 2);
+  if (p->ops[op].follows) return false;
+  if (kind != 0) move_op(p, &c->next, op, below(c, p->nops));
+  if (kind == 0 || kind == 3) c->next.lead[op] += *later ? -1 : 1;
+  return c->next.lead[op] >= 0;
+}
+
+static bool change(Climb *c) {
+  const LineProblem *p = c->p;
+  bool later;
+  line_copy(p, &c->next, &c->now);
+  bool moved = below(c, 2) ? move_stalled(c, &later) : move_any(c, &later);
+  if (!moved || !repair(p, &c->next, later)) return false;
+  lower(p, &c->next);
+  return line_arrange(p, &c->next);
+}
+
+static int depth_of(const LineProblem *p, const Line *line) {
+  int most = 0;
+  for (int i = 0; i < p->nops; i++)
+    if (line->lead[i] > most) most = line->lead[i];
+  return most;
+}
+
+/* Registers that there are not. */
+static int64_t over_of(const LineProblem *p, const Line *line) {
+  const HeldValues *h = &p->p->held;
+  int64_t over = h->most ? line->registers + h->spare - h->most : 0;
+  return over > 0 ? over : 0;
+}
+
+/* What is as long may lead to something shorter: it is taken if it needs no more. */
+static bool is_better(const LineProblem *p, const Line *a, const Line *b) {
+  if (over_of(p, a) != over_of(p, b)) return over_of(p, a) < over_of(p, b);
+  if (a->cycles != b->cycles) return a->cycles < b->cycles;
+  return a->registers + 16 * depth_of(p, a) <= b->registers + 16 * depth_of(p, b);
+}
+
+static bool is_good(const LineProblem *p, const Line *line, int64_t goal) {
+  return line->cycles <= goal && !over_of(p, line);
+}
+
+/* Late acceptance: the next line may be longer than the present one, but not longer than the one of
+ * some steps ago. */
+void line_improve(Arena *a, LineRun *r, Line *line, int64_t goal, int steps) {
+  const LineProblem *p = line_problem(r);
+  Climb c = {.p = p, .now = line_new(a, p), .next = line_new(a, p), .state = 1};
+  int64_t before[MOST_LATE];
+  int late = steps / LATE_SHARE < 1 ? 1 : steps / LATE_SHARE;
+  if (late > MOST_LATE) late = MOST_LATE;
+  line_copy(p, &c.now, line);
+  for (int i = 0; i < late; i++) before[i] = line->cycles;
+  for (int i = 0, tries = 0; i < steps && tries < 8 * steps && !is_good(p, line, goal); tries++) {
+    if (!change(&c)) continue;
+    int64_t *then = &before[i++ % late], most = *then > c.now.cycles ? *then : c.now.cycles;
+    line_time(r, &c.next, most);
+    bool fits = c.next.cycles <= *then && over_of(p, &c.next) <= over_of(p, &c.now);
+    if (fits || (c.next.cycles != PATHS_NEVER && is_better(p, &c.next, &c.now)))
+      line_copy(p, &c.now, &c.next);
+    if (is_better(p, &c.now, line)) line_copy(p, line, &c.now);
+    *then = c.now.cycles;
+  }
+}
