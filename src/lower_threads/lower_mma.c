@@ -7,11 +7,25 @@
 #include "lower_threads/lower_mma.h"
 
 #include "ir/attr.h"
+#include "ir/ops/parts.h"
 
 static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
   if (part == MMA_C) return axis ? d->n : d->m;
   if (axis) return d->k;
   return part == MMA_A || part == MMA_SA ? d->m : d->n;
+}
+
+void product_part(LaneProduct *p) {
+  const Sym *of[3] = {p->div.m, p->div.n, p->div.k}, *dims[PART_DIMS];
+  int n = parts_dims(p->op, dims);
+  for (int i = 0; i < 3; i++) p->first[i] = 0, p->count[i] = p->div.copies[i];
+  for (int d = 0; d < n; d++)
+    for (int i = 0; i < 3; i++) {
+      OpPart part = parts_along(p->op, d);
+      if (dim_base(dims[d]) != dim_base(of[i])) continue;
+      p->count[i] /= part.of;
+      p->first[i] = part.at * p->count[i];
+    }
 }
 
 int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n) {
@@ -28,15 +42,15 @@ int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n) 
     int same = type_base_dim(acc, v->type->dims[i]);
     coord[i] = same >= 0 ? p->point[same] : 0;
   }
-  int outer = p->div.copies[part == MMA_B || part == MMA_SB ? 1 : 0];
-  int inner = p->div.copies[part == MMA_C ? 1 : 2], each = layout_size(&fragment, LAYOUT_REG);
+  int rows = part == MMA_B || part == MMA_SB ? 1 : 0, columns = part == MMA_C ? 1 : 2;
+  int outer = p->count[rows], inner = p->count[columns], each = layout_size(&fragment, LAYOUT_REG);
   int *list = ARENA_ARRAY(l->arena, int, outer *inner *each);
   *n = 0;
   for (int i = 0; i < outer * inner; i++)
     for (int r = 0; r < each; r++) {
       layout_at(&fragment, r, 0, 0, in);
-      coord[axis[0]] = i / inner * fragment.extent[0] + in[0];
-      coord[axis[1]] = i % inner * fragment.extent[1] + in[1];
+      coord[axis[0]] = (p->first[rows] + i / inner) * fragment.extent[0] + in[0];
+      coord[axis[1]] = (p->first[columns] + i % inner) * fragment.extent[1] + in[1];
       if (part == MMA_A || part == MMA_B)
         coord[axis[1]] = mma_order_at(p->div.order, coord[axis[1]]);
       int found = register_at(index, coord);
@@ -74,8 +88,7 @@ static Value *multiply(LaneProduct *p, int **to, int *n) {
   MmaChoice choice = *op_attr(op, ATTR_mma)->mma;
   choice.swap = false;
   choice.order.n = 0;
-  Attr attrs[] = {{.key = ATTR_mma, .mma = &choice},
-                  attr_ints(l->k, ATTR_copies, p->div.copies, 3)};
+  Attr attrs[] = {{.key = ATTR_mma, .mma = &choice}, attr_ints(l->k, ATTR_copies, p->count, 3)};
   return emit_op(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }
 
@@ -142,10 +155,14 @@ bool lower_mma(Lower *l, const Op *op) {
     return fail_waves(l, op, choice);
   if (!lies_right(l, op)) return false;
   p.swap = choice->swap;
+  product_part(&p);
   if (choice->shared_lhs || choice->shared_rhs) return lower_wgmma(&p, choice);
   int regs = layout_size(out->layout, LAYOUT_REG), nparts = 0, done = 0;
   int *from = ARENA_ARRAY(l->arena, int, regs);
-  Value **parts = ARENA_ARRAY(l->arena, Value *, regs);
+  Value **parts = ARENA_ARRAY(l->arena, Value *, regs + 1);
+  bool divided = parts_all(op) > 1; /* other sums stay as they are */
+  if (divided) parts[nparts++] = l->value[p.of.acc->id], done = regs;
+  for (int i = 0; i < regs; i++) from[i] = i;
   do {
     int *to, n;
     parts[nparts++] = multiply(&p, &to, &n);

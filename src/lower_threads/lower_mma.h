@@ -11,8 +11,12 @@ typedef struct LaneProduct {
   Product of;
   MmaDivision div;
   bool swap;
+  int first[3], count[3]; /* instructions along m, n and k: of a part */
   int point[LAYOUT_DIMS]; /* coordinates of the result along the batch dims */
 } LaneProduct;
+
+/* Which of the instructions the op has, if it is a part. */
+void product_part(LaneProduct *p);
 
 /* The registers of operand `part`, in the order the instructions take them. */
 int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n);

@@ -117,13 +117,13 @@ static Value *one_instruction(LaneProduct *p, Operands *o, Value *acc, int m, in
   int nargs = 1, nattrs = 1;
   if (o->a_shared) {
     args[nargs++] = l->value[o->a.memory->id];
-    args[nargs++] = offset_of(p, &o->a, m * row->m, k * row->k);
+    args[nargs++] = offset_of(p, &o->a, m * row->m, (p->first[2] + k) * row->k);
     attrs[nattrs++] = (Attr){.key = ATTR_desc_a, .descriptor = &o->a.descriptor};
   } else {
-    args[nargs++] = o->a_parts[m * p->div.copies[2] + k];
+    args[nargs++] = o->a_parts[m * p->count[2] + k];
   }
   args[nargs++] = l->value[o->b.memory->id];
-  args[nargs++] = offset_of(p, &o->b, n * row->n, k * row->k);
+  args[nargs++] = offset_of(p, &o->b, n * row->n, (p->first[2] + k) * row->k);
   attrs[nattrs++] = (Attr){.key = ATTR_desc_b, .descriptor = &o->b.descriptor};
   return emit_op(l, OP_wgmma, args, nargs, attrs, nattrs, acc->type);
 }
@@ -131,7 +131,7 @@ static Value *one_instruction(LaneProduct *p, Operands *o, Value *acc, int m, in
 /* All instructions of a product; `parts` holds the accumulator of each copy along m and n. */
 static void all_instructions(LaneProduct *p, Operands *o, Value **parts) {
   Lower *l = p->l;
-  const int *copies = p->div.copies;
+  const int *copies = p->count;
   emit_op(l, OP_wgmma_fence, NULL, 0, NULL, 0, NULL);
   for (int m = 0; m < copies[0]; m++)
     for (int n = 0; n < copies[1]; n++)
@@ -155,7 +155,7 @@ static bool open_operands(LaneProduct *p, const MmaChoice *choice, Operands *o) 
   if (!open_shared(p, MMA_B, b, &o->b)) return false;
   if (o->a_shared) return open_shared(p, MMA_A, a, &o->a);
   Value *all = product_operand(p, MMA_A, a);
-  int parts = p->div.copies[0] * p->div.copies[2], each = all->type->n / parts;
+  int parts = p->count[0] * p->count[2], each = all->type->n / parts;
   o->a_parts = ARENA_ARRAY(p->l->arena, Value *, parts);
   for (int i = 0; i < parts; i++) o->a_parts[i] = emit_range(p->l, all, i * each, each);
   return true;

@@ -4,6 +4,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
+#include "ir/ops/parts.h"
 #include "ir/ops/reductions.h"
 #include "ir/schedule/schedule.h"
 
@@ -107,8 +108,9 @@ static Instructions instructions_of(const CostModel *c, const Op *op) {
     return multiplied(c, op);
   double one = unit_matrix_cycles(c->machine->target, by.row, (int)bits_of(op->args[0]));
   if (one <= 0) return multiplied(c, op);
-  double n = (double)by.copies[0] * by.copies[1] * by.copies[2];
-  return (Instructions){n * one, one, by.copies[2], by.row->lanes > c->machine->lanes};
+  int last = op->results[0].type->rank, steps = by.copies[2] / parts_along(op, last).of;
+  double n = (double)by.copies[0] * by.copies[1] * by.copies[2] / parts_all(op);
+  return (Instructions){n * one, one, steps, by.row->lanes > c->machine->lanes};
 }
 
 /* ---- costs ---- */
@@ -176,6 +178,7 @@ static void cost_access(const CostModel *c, const Op *op, OpClass class, LoopCos
   bool is_copy = op->kind == OP_copy;
   double bytes = is_copy ? copied_bytes(op) : v ? layout_elements(v->layout) * bits_of(v) / 8 : 0;
   double held = v && !is_copy ? layout_positions(v->layout) * bits_of(v) / 8 : bytes;
+  bytes /= parts_all(op), held /= parts_all(op);
   cost->elected = is_copy && copy_goes_by(op, "tma");
   double share = share_of(c, cost->elected);
   Occupied at = occupied(c, class, bytes * share, held * share, 0, 0);

@@ -217,13 +217,13 @@ static bool is_later(const Op *a, const Op *b) {
   return a->at.line != b->at.line ? a->at.line > b->at.line : a->at.col > b->at.col;
 }
 
-/* Cycles say it all: each op has one, and those of one cycle are as they were written. */
+/* Cycles say it all: each op has one and is whole, and those of one cycle are as they were written. */
 static bool has_cycles(const Loop *l) {
   const Event *last = NULL;
   for (const Op *op = l->loop->body->first; op; op = op->next) {
     const Event *e = event_of(l, op);
     if (!is_listed(l, op)) continue;
-    if (!e || !e->name) return false;
+    if (!e || !e->name || op_has(op, ATTR_part)) return false;
     if (last && last->cycle == e->cycle && is_later(last->op, op)) return false;
     last = e;
   }

@@ -377,7 +377,7 @@ static bool judge(OrderTrial *t) {
   Judgement j = prove(t->staged, t->c->known);
   if (t->c->known && !t->c->run.k && !j.legal) j.reason = REASON_known_trips; /* it never runs */
   size_t share = (size_t)((t->c->large ? OF_LARGE : 1) * (j.legal ? LEGAL : 1));
-  if (!t->nedits) share = t->c->large ? UNCHANGED : 1;
+  if (!t->nedits) share = t->c->large && !t->c->rows[ROW_parts] ? UNCHANGED : 1;
   count(t, N_judged);
   count(t, j.legal ? N_legal : N_illegal);
   if (below(t->r, share)) return true;

@@ -151,7 +151,8 @@ static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "g
 #define LOOP_ROWS(X)                                                                               \
   X(none)                                                                                          \
   X(depth)                                                                                         \
-  X(unroll) X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step) X(order)
+  X(unroll)                                                                                        \
+  X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step) X(order) X(parts)
 
 #define LOOP_ROW_ENUM(name) ROW_##name,
 #define LOOP_ROW_NAME(name) #name,
@@ -230,13 +231,23 @@ static inline void draw_turns(StrBuf *out, Random *r, const Case *c) {
 }
 
 /* Fetches and other ops mostly as they were written, and copies anywhere among them. */
-static inline void draw_order(StrBuf *out, Random *r, const Program *p) {
-  const char *names[2 * WV_LEN(p->reads) + WV_LEN(p->ops)], *class[WV_LEN(names)];
-  size_t n = 0;
-  for (size_t i = 0; i < WV_LEN(p->reads) && p->reads[i]; i++)
-    if (below(r, 4)) names[n] = p->reads[i], class[n++] = ".fetch";
-  for (size_t i = 0; i < WV_LEN(p->ops) && p->ops[i]; i++)
-    if (below(r, 4)) names[n] = p->ops[i], class[n++] = "";
+static inline void draw_order(StrBuf *out, Random *r, Case *c) {
+  const Program *p = c->p;
+  const char *names[3 * WV_LEN(p->reads) + WV_LEN(p->ops) + 1], *class[WV_LEN(names)];
+  bool halves = c->rows[ROW_parts] =
+      c->large && !below(r, 2); /* along K: of fetches, or only of `n` */
+  size_t n = 0, fetched = halves ? below(r, 2) : 0;
+  for (size_t i = 0; i < WV_LEN(p->reads) && p->reads[i]; i++) {
+    if (!below(r, 4)) continue;
+    names[n] = p->reads[i], class[n++] = fetched ? ".fetch[K 0/2]" : ".fetch";
+    if (fetched) names[n] = p->reads[i], class[n++] = ".fetch[K 1/2]";
+  }
+  for (size_t i = 0; i < WV_LEN(p->ops) && p->ops[i]; i++) {
+    bool last = halves && strcmp(p->ops[i], "n") == 0;
+    if (!last && !below(r, 4)) continue;
+    names[n] = p->ops[i], class[n++] = last ? "[K 0/2]" : "";
+    if (last) names[n] = p->ops[i], class[n++] = "[K 1/2]";
+  }
   if (n > 1 && !below(r, 4)) {
     size_t at = below(r, n - 1);
     const char *name = names[at], *kind = class[at];
@@ -262,7 +273,7 @@ static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
   if (loop) draw_schedule(out, r, c);
   while (rows--) c->rows[draw_row(out, r, c->p)] = true;
   c->rows[ROW_order] = !below(r, 3);
-  if (c->rows[ROW_order]) draw_order(out, r, c->p);
+  if (c->rows[ROW_order]) draw_order(out, r, c);
   if (!below(r, engine ? 2 : 16)) draw_roles(out, r, c);
   if (!below(r, c->large ? 4 : 16)) draw_turns(out, r, c);
 }

@@ -3,11 +3,13 @@
  * precision (double, or 64-bit integers) and the result is rounded once to acc's dtype. With `into`
  * the whole sum goes to the first part; the others stay as they are. */
 #include "backend/eval/eval.h"
+#include "ir/ops/parts.h"
 
 typedef struct Contraction {
   int64_t batches, m, n, k;
-  int64_t terms; /* along k: where both operands exist */
-  Box out;       /* .., m, n */
+  int64_t terms;          /* along k: where both operands exist */
+  int64_t from[3], to[3]; /* of m, n and k: the part that is added */
+  Box out;                /* .., m, n */
   const Sym *k_dim;
   Axis k_axis;
   Tile *lhs, *rhs, *acc;
@@ -29,6 +31,18 @@ static Box operand_box(const Contraction *c, int own, Axis k) {
   return box_with(&b, k);
 }
 
+/* Equal parts of each dimension; all parts together are the whole product. */
+static void open_part(const Op *op, Contraction *c) {
+  int rank = op->results[0].type->rank, dim[3] = {rank - 2, rank - 1, rank};
+  int64_t size[3] = {c->m, c->n, c->k};
+  for (int i = 0; i < 3; i++) {
+    OpPart p = parts_along(op, dim[i]);
+    c->from[i] = size[i] * p.at / p.of;
+    c->to[i] = size[i] * (p.at + 1) / p.of;
+  }
+  if (c->to[2] > c->terms) c->to[2] = c->terms;
+}
+
 static bool open_contraction(Eval *ev, const Op *op, Contraction *c) {
   Product p;
   const char *wrong = product_of(ev->k, op, &p);
@@ -47,6 +61,7 @@ static bool open_contraction(Eval *ev, const Op *op, Contraction *c) {
   int64_t in_lhs = axis_count(&c->lhs->box.axis[n]), in_rhs = axis_count(&c->rhs->box.axis[n]);
   c->k = c->k_axis.n;
   c->terms = in_lhs < in_rhs ? in_lhs : in_rhs;
+  open_part(op, c);
   return true;
 }
 
@@ -58,13 +73,13 @@ static bool open_contraction(Eval *ev, const Op *op, Contraction *c) {
       if (!eval_goes_on(ev, c->terms)) return false;                                               \
       for (int64_t k = 0; k < c->terms; k++) packed[k * c->n + n] = rhs[n * c->k + k];             \
     }                                                                                              \
-    for (int64_t m = 0; m < c->m; m++)                                                             \
-      for (int64_t k = 0; k < c->terms; k++) {                                                     \
+    for (int64_t m = c->from[0]; m < c->to[0]; m++)                                                \
+      for (int64_t k = c->from[2]; k < c->to[2]; k++) {                                            \
         T a = lhs[m * c->k + k];                                                                   \
         const T *restrict row = packed + k * c->n;                                                 \
         T *restrict to = out + m * c->n;                                                           \
         if (!eval_goes_on(ev, c->n)) return false;                                                 \
-        for (int64_t n = 0; n < c->n; n++) to[n] += a * row[n];                                    \
+        for (int64_t n = c->from[1]; n < c->to[1]; n++) to[n] += a * row[n];                       \
       }                                                                                            \
     return true;                                                                                   \
   }

@@ -3,6 +3,7 @@
 
 #include "ir/attr.h"
 #include "ir/ops/access.h"
+#include "ir/ops/parts.h"
 #include "ir/ops/reductions.h"
 #include "ir/schedule/schedule.h"
 
@@ -205,6 +206,20 @@ static bool has_class(const Op *op, OpClass class) {
   return own == OP_CLASS_load && (moves || class == OP_CLASS_fetch) && !op_has(op, ATTR_iteration);
 }
 
+/* Of an op that is not divided yet, a part is all of it. */
+static bool has_parts(const Op *op, const OpName *name) {
+  const Sym *dims[PART_DIMS];
+  int n = op_has(op, ATTR_part) && name->nparts ? parts_dims(op, dims) : 0, found = 0, of;
+  for (int i = 0; i < n; i++) {
+    OpPart part = parts_along(op, i);
+    int at = schedule_named_part(name, sym_name(dim_base(dims[i])), &of);
+    if (of == 1) continue;
+    if (at != part.at || of != part.of) return false;
+    found++;
+  }
+  return !n || found == name->nparts;
+}
+
 /* Ops of a loop inside belong to that one. */
 static bool belongs_to(const Op *op, const Op *loop) {
   const Op *outer = op->parent->owner;
@@ -237,7 +252,7 @@ OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *text
   OpList found = {0};
   for (int level = 0; level < LEVELS && !found.n; level++)
     for (Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
-      if (belongs_to(op, loop) && has_class(op, name.class) &&
+      if (belongs_to(op, loop) && has_class(op, name.class) && has_parts(op, &name) &&
           has_name(k, op, name.plain, (NameLevel)level))
         vec_push(a, &found, op);
   return pick(a, k, found, &name);
@@ -273,23 +288,46 @@ static const char *name_at(const Kernel *k, const Op *op, NameLevel level) {
   return NULL;
 }
 
-/* With its class, if its name does not say it. */
-static const char *full_name(Arena *a, const Kernel *k, const Op *op, NameLevel level) {
+/* `K 0/2, M 1/2`; empty: it is whole. */
+static const char *parts_text(Arena *a, const Op *op) {
+  const Sym *dims[PART_DIMS];
+  StrBuf out = {.arena = a};
+  int n = op_has(op, ATTR_part) ? parts_dims(op, dims) : 0;
+  for (int i = 0; i < n; i++) {
+    OpPart part = parts_along(op, i);
+    if (part.of > 1)
+      sb_printf(&out, "%s%s %d/%d", out.n ? ", " : "", sym_name(dim_base(dims[i])), part.at,
+                part.of);
+  }
+  return sb_text(&out);
+}
+
+/* With its class, if its name does not say it, and the part that it is; `which` of how many ops: of 0:
+ * any. */
+static const char *full_name(Arena *a, const Kernel *k, const Op *op, NameLevel level,
+                             OpPart which) {
   OpClass class = schedule_class(op);
-  const char *name = name_at(k, op, level);
+  const char *name = name_at(k, op, level), *parts = parts_text(a, op);
+  StrBuf out = {.arena = a};
   if (!name || !*name) return NULL;
-  if (class == OP_CLASS_none || strcmp(name, op_class_name[class]) == 0) return name;
-  return arena_printf(a, "%s.%s", name, op_class_name[class]);
+  sb_puts(&out, name);
+  if (class != OP_CLASS_none && strcmp(name, op_class_name[class]) != 0)
+    sb_printf(&out, ".%s", op_class_name[class]);
+  if (which.of || *parts) sb_putc(&out, '[');
+  if (which.of) sb_printf(&out, "%d/%d%s", which.at, which.of, *parts ? ", " : "");
+  sb_puts(&out, parts);
+  if (which.of || *parts) sb_putc(&out, ']');
+  return sb_text(&out);
 }
 
 const char *schedule_exact_name(Arena *a, const Kernel *k, const Op *loop, const Op *op,
                                 NameFn *accepts, const void *user) {
   for (int level = 0; level < LEVELS; level++) {
-    const char *name = full_name(a, k, op, (NameLevel)level);
+    const char *name = full_name(a, k, op, (NameLevel)level, (OpPart){0});
     OpList found = {0};
     if (name && accepts(user, name)) found = schedule_find(a, k, loop, name);
     for (int i = 0; found.n <= SCHEDULE_PARTS && i < found.n; i++) {
-      const char *one = arena_printf(a, "%s[%d/%d]", name, i, found.n);
+      const char *one = full_name(a, k, op, (NameLevel)level, (OpPart){i, found.n});
       if (found.n == 1) one = name;
       OpList same = schedule_find(a, k, loop, one);
       if (same.n == 1 && same.at[0] == op) return one;
@@ -301,7 +339,7 @@ const char *schedule_exact_name(Arena *a, const Kernel *k, const Op *loop, const
 const char *schedule_name_of(Arena *a, const Kernel *k, const Op *loop, const Op *op,
                              SameOpFn *same, const void *user) {
   for (int level = 0; level < LEVELS; level++) {
-    const char *name = full_name(a, k, op, (NameLevel)level);
+    const char *name = full_name(a, k, op, (NameLevel)level, (OpPart){0});
     if (!name) continue;
     OpList found = schedule_find(a, k, loop, name);
     bool ok = found.n > 0;

@@ -15,6 +15,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
+#include "ir/ops/parts.h"
 #include "ir/schedule/schedule.h"
 
 typedef struct Verify {
@@ -172,6 +173,11 @@ static bool verify_iteration(Verify *v, const Op *op) {
   return true;
 }
 
+static bool verify_part(Verify *v, const Op *op) {
+  const char *wrong = parts_wrong(op);
+  return !wrong || FAIL(v->k, op, E0318, "`part` of `%s`: %s", op_info[op->kind].name, wrong);
+}
+
 static void define(Verify *v, const Value *value, bool defined) { v->defined[value->id] = defined; }
 
 static bool verify_body(Verify *v, const Op *op) {
@@ -233,7 +239,7 @@ static bool verify_op(Verify *v, const Op *op) {
   bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_numbers(v, op) &&
             verify_operands(v, op) && verify_loop(v, op) && verify_types(v, op) &&
             verify_mask(v, op) && ir_check_slot(v->k, op) && verify_iteration(v, op) &&
-            verify_versions(v, op) && (!op->body || verify_body(v, op));
+            verify_part(v, op) && verify_versions(v, op) && (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
   if (ok && op->kind == OP_set_symbol) open_version(v, op, ATTR_symbol);
   return ok;

@@ -130,17 +130,10 @@ static bool fail_idle(Kernel *k, const Constraint *row, const Op *loop) {
       "instruction reads it there");
 }
 
-static bool fail_part(Kernel *k, const Constraint *row, const char *name) {
-  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, row->at,
-                     "`%s` is a part of an op, which cannot be scheduled on its own", name);
-  return diag_hint(&k->cx->diags, d, "name the whole op");
-}
-
 /* Names that the kernel had as it was written. */
 static bool check_names(Kernel *k, Arena *a, const Constraint *row) {
   const OpNames *ops = schedule_ops(row);
   for (int i = 0; ops && i < ops->n; i++) {
-    if (schedule_split_name(a, ops->at[i]).nparts) return fail_part(k, row, ops->at[i]);
     if (schedule_finds(a, k, row, ops->at[i])) continue;
     return diag_fail(&k->cx->diags, DIAG_E0620, row->at,
                      "the loop `%s` has no op `%s` on this machine, or it was removed, because its "

@@ -1,0 +1,25 @@
+/* parts.h: tile ops that are divided (transform/stages/parts.c).
+ *
+ * `part` has two numbers for each dimension of an op, those of its result and then, of a matmul, the one
+ * along which it sums: part `at` of `of`, by instructions of a wave. A read that is a part leaves other
+ * elements undefined; a matmul that is a part adds nothing to them. */
+#ifndef WV_IR_PARTS_H
+#define WV_IR_PARTS_H
+
+#include "ir/ir.h"
+
+enum { PART_DIMS = IR_MAX_RANK + 1 };
+
+typedef struct OpPart {
+  int at, of; /* 0 of 1: all of it */
+} OpPart;
+
+/* The dimensions that may be divided. */
+int parts_dims(const Op *op, const Sym **dims);
+OpPart parts_along(const Op *op, int dim);
+/* How many parts there are in all. */
+int parts_all(const Op *op);
+/* NULL, or what is wrong with the attribute. */
+const char *parts_wrong(const Op *op);
+
+#endif

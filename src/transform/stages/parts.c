@@ -1,0 +1,306 @@
+/* parts: divides ops of which rows of a schedule name parts.
+ *
+ *     order K x.fetch[K 0/2] x.load n[K 0/2] x.fetch[K 1/2] n[K 1/2]
+ *
+ *     %x = read %s                      %x0 = read %s {part = [0, 1, 0, 2]}
+ *     %n = mma %x, %y, %acc      =>     %x1 = read %s {part = [0, 1, 1, 2]}
+ *                                       %n0 = mma %x0, %y, %acc {part = [0, 1, 0, 1, 0, 2]}
+ *                                       %n1 = mma %x1, %y, %n0 {part = [0, 1, 0, 1, 1, 2]}
+ *
+ * A part has as many instructions as the others. A matmul of a divided operand is divided in the same
+ * way, so each of its parts needs one part of the operand. Sums are added in the order that they had, so
+ * results are the same, bit for bit. Of a read, the instructions whose elements no matmul uses
+ * are removed by `dce` once there are instructions. */
+#include <string.h>
+
+#include "anchors/anchors.h"
+#include "ir/attr.h"
+#include "ir/ops/access.h"
+#include "ir/ops/parts.h"
+#include "ir/schedule/schedule.h"
+#include "transform/pass.h"
+
+/* How an op is divided, and by which name of which row. */
+typedef struct Cut {
+  int of[PART_DIMS];
+  const char *name[PART_DIMS];
+  const Constraint *row;
+  Op **parts; /* the parts that were made, the last dimension fastest */
+} Cut;
+
+typedef struct Parts {
+  Kernel *k;
+  PassCtx *cx;
+  Arena *arena;
+  Cut **cut; /* by op id; NULL: it stays whole */
+  int nops;
+  const Constraint *order; /* of the loop that is being divided; NULL: none */
+} Parts;
+
+/* ---- reporting ---- */
+
+static bool refuse(const Parts *p, const Constraint *row, const Op *op, const char *name,
+                   const char *why) {
+  Diag *d =
+      diag_add(&p->k->cx->diags, DIAG_E0620, row->at, "`%s` has no part of its own: %s", name, why);
+  diag_note(&p->k->cx->diags, d, op->at, "the op");
+  return diag_hint(&p->k->cx->diags, d, "name the whole op, or other parts");
+}
+
+/* ---- what can be divided ---- */
+
+static bool is_left(const Op *op) { return op->kind == OP_read && !op->results[0].layout; }
+
+static int axis_of(const MmaDivision *by, const Sym *dim) {
+  const Sym *of[3] = {by->m, by->n, by->k};
+  for (int i = 0; i < 3; i++)
+    if (dim_base(of[i]) == dim_base(dim)) return i;
+  return -1;
+}
+
+/* Elements along k that instructions take are in another order: a part must have its own. */
+static bool keeps_parts(const MmaDivision *by, int of) {
+  int all = by->copies[2] * by->row->k, each = all / of;
+  for (int i = 0; by->order && i < all; i++)
+    if (mma_order_at(by->order, i) / each != i / each) return false;
+  return true;
+}
+
+/* Why a matmul has no such parts along a dimension; NULL: it has. */
+static const char *why_not_product(const Parts *p, Op *op, const Sym *dim, int of) {
+  MmaDivision by;
+  Arena *a = p->k->cx->diags.arena;
+  const Attr *mma = op_attr(op, ATTR_mma);
+  if (!mma || !anchor_mma_division(p->cx->facts.distribute, p->cx->machine, p->arena, op, &by))
+    return "no matrix instruction computes it";
+  int axis = axis_of(&by, dim);
+  if (axis < 0) return "its instructions do not run along this dimension";
+  if (by.copies[axis] % of)
+    return arena_printf(a, "a wave has %d instructions along %s, not a multiple of %d",
+                        by.copies[axis], sym_name(dim_base(dim)), of);
+  bool shared = mma->mma->shared_lhs || mma->mma->shared_rhs;
+  if (shared && axis < 2) return "its instructions read shared memory, and share their sums";
+  if (axis == 2 && op_has(op, ATTR_into)) return "waves divide the sum";
+  return axis < 2 || keeps_parts(&by, of) ? NULL : "its instructions share what they load";
+}
+
+/* ---- collecting ---- */
+
+static Cut *cut_of(Parts *p, const Op *op, const Constraint *row) {
+  Cut **cut = &p->cut[op->id];
+  if (*cut) return *cut;
+  *cut = ARENA_NEW(p->arena, Cut);
+  (*cut)->row = row;
+  for (int i = 0; i < PART_DIMS; i++) (*cut)->of[i] = 1;
+  return *cut;
+}
+
+static bool add_cut(Parts *p, Op *op, const char *dim, int of, const char *name,
+                    const Constraint *row) {
+  const Sym *dims[PART_DIMS];
+  int n = parts_dims(op, dims), d = 0;
+  while (d < n && strcmp(sym_name(dim_base(dims[d])), dim) != 0) d++;
+  if (d == n) return refuse(p, row, op, name, "it does not have this dimension");
+  Cut *cut = cut_of(p, op, row);
+  if (cut->of[d] != 1 && cut->of[d] != of)
+    return refuse(p, row, op, name,
+                  arena_printf(p->k->cx->diags.arena, "another name divides it into %d along %s",
+                               cut->of[d], dim));
+  const char *why =
+      op_is_product(op) && cut->of[d] == 1 ? why_not_product(p, op, dims[d], of) : NULL;
+  if (why) return refuse(p, row, op, name, why);
+  cut->of[d] = of, cut->name[d] = name;
+  return true;
+}
+
+/* Each op that uses a divided tile must be divided, too. */
+static bool add_users(Parts *p, const Op *read, const char *dim, int of, const char *name,
+                      const Constraint *row) {
+  bool any = false;
+  for (Op *user = ir_first(p->k); user; user = ir_next(user)) {
+    if (!op_takes(user, &read->results[0])) continue;
+    bool fits = op_is_product(user) && user->parent == read->parent &&
+                user->args[product_acc(user)] != &read->results[0];
+    if (!fits) return refuse(p, row, user, name, "an op that is not divided uses all of it");
+    if (!add_cut(p, user, dim, of, name, row)) return false;
+    any = true;
+  }
+  return any || refuse(p, row, read, name, "no matmul uses it");
+}
+
+static bool add_part(Parts *p, const Op *loop, Op *op, const OpName *name, const char *called,
+                     const Constraint *row) {
+  for (int i = 0; i < name->nparts; i++) {
+    const NamePart *part = &name->parts[i];
+    if (is_left(op) || part->of == 1) continue; /* nothing fetches it */
+    if (op->parent != loop->body || (op->kind != OP_read && !op_is_product(op)))
+      return refuse(p, row, op, called, "only fetches and matmuls of the loop itself have any");
+    if (!add_cut(p, op, part->dim, part->of, called, row)) return false;
+    if (op->kind == OP_read && !add_users(p, op, part->dim, part->of, called, row)) return false;
+  }
+  return true;
+}
+
+static bool add_names(Parts *p, const Constraint *row) {
+  const OpNames *names = schedule_ops(row);
+  for (int i = 0; names && i < names->n; i++) {
+    OpName name = schedule_split_name(p->arena, names->at[i]);
+    for (const Op *loop = NULL;
+         name.nparts && (loop = schedule_next_loop(p->k, loop, row->scheduled.loop));) {
+      OpList found = schedule_find(p->arena, p->k, loop, names->at[i]);
+      for (int j = 0; j < found.n; j++)
+        if (!add_part(p, loop, found.at[j], &name, names->at[i], row)) return false;
+    }
+  }
+  return true;
+}
+
+/* ---- dividing ---- */
+
+static int count(const Op *op, const Cut *cut) {
+  const Sym *dims[PART_DIMS];
+  int n = 1;
+  for (int i = parts_dims(op, dims) - 1; i >= 0; i--) n *= cut->of[i];
+  return n;
+}
+
+/* The numbers of part `i` along each dimension. */
+static void number(const Op *op, const Cut *cut, int i, int *at) {
+  const Sym *dims[PART_DIMS];
+  for (int d = parts_dims(op, dims) - 1; d >= 0; d--) at[d] = i % cut->of[d], i /= cut->of[d];
+}
+
+static Op *make_part(Parts *p, Op *op, const Cut *cut, int i) {
+  const Sym *dims[PART_DIMS];
+  int n = parts_dims(op, dims), at[PART_DIMS], pairs[2 * PART_DIMS];
+  Value **args = arena_copy(p->k->arena, op->args, sizeof(Value *) * (size_t)op->nargs);
+  Op *made = ir_insert(p->k, op, op->kind, op->at, args, op->nargs, op->results[0].type);
+  made->attrs = arena_copy(p->k->arena, op->attrs, sizeof(Attr) * (size_t)op->nattrs);
+  made->nattrs = op->nattrs;
+  number(op, cut, i, at);
+  for (int d = 0; d < n; d++) pairs[2 * d] = at[d], pairs[2 * d + 1] = cut->of[d];
+  op_set_attr(p->k, made, attr_ints(p->k, ATTR_part, pairs, 2 * n));
+  made->results[0].name = op->results[0].name, made->results[0].varying = op->results[0].varying;
+  ir_set_layout(p->k, &made->results[0], op->results[0].layout);
+  return made;
+}
+
+static void divide_read(Parts *p, Op *op) {
+  Cut *cut = p->cut[op->id];
+  int n = count(op, cut);
+  cut->parts = ARENA_ARRAY(p->arena, Op *, n);
+  for (int i = 0; i < n; i++) cut->parts[i] = make_part(p, op, cut, i);
+}
+
+/* The part of an operand that a part of the product needs. */
+static Value *operand_part(const Parts *p, const Op *product, Value *v, const int *at) {
+  const Sym *mine[PART_DIMS], *dims[PART_DIMS];
+  const Op *read = v->def;
+  const Cut *cut = read && read->id < p->nops ? p->cut[read->id] : NULL;
+  int n = parts_dims(product, mine), i = 0;
+  if (!cut || !cut->parts) return v;
+  for (int d = 0, all = parts_dims(read, dims); d < all; d++)
+    for (int m = 0; m < n; m++)
+      if (dim_base(mine[m]) == dim_base(dims[d])) i = i * cut->of[d] + (cut->of[d] > 1 ? at[m] : 0);
+  return &cut->parts[i]->results[0];
+}
+
+/* Where the order lists a part; the last place: nowhere. */
+static int listed_at(const Parts *p, const Op *part) {
+  const OpNames *names = p->order ? schedule_ops(p->order) : NULL;
+  const Op *loop = part->parent->owner;
+  for (int i = 0; names && i < names->n; i++) {
+    OpList found = schedule_find(p->arena, p->k, loop, names->at[i]);
+    for (int j = 0; j < found.n; j++)
+      if (found.at[j] == part) return i;
+  }
+  return INT32_MAX;
+}
+
+/* Parts add to sums one after the other: as the order lists them. */
+static void sort_parts(const Parts *p, Op **parts, int n) {
+  int *key = ARENA_ARRAY(p->arena, int, n);
+  for (int i = 0; i < n; i++) {
+    Op *part = parts[i];
+    int mine = listed_at(p, part), at = i;
+    for (; at > 0 && key[at - 1] > mine; at--) key[at] = key[at - 1], parts[at] = parts[at - 1];
+    key[at] = mine, parts[at] = part;
+  }
+}
+
+/* Along k the sum has an order. */
+static bool check_sums(const Parts *p, Op *const *parts, int n) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++) {
+      int k = parts[i]->results[0].type->rank;
+      bool same = parts_along(parts[i], k).at < parts_along(parts[j], k).at;
+      for (int d = 0; d < k; d++)
+        same &= parts_along(parts[i], d).at == parts_along(parts[j], d).at;
+      if (!same) continue;
+      Diags *diags = &p->k->cx->diags;
+      Diag *d =
+          diag_add(diags, DIAG_E0620, p->order->at,
+                   "part %d of the sum is listed before part %d: that would change the result",
+                   parts_along(parts[j], k).at, parts_along(parts[i], k).at);
+      diag_note(diags, d, parts[i]->at, "the matmul");
+      return diag_hint(diags, d, "list the parts along the sum in ascending order");
+    }
+  return true;
+}
+
+static bool divide_product(Parts *p, Op *op) {
+  Cut *cut = p->cut[op->id];
+  int n = count(op, cut), acc = product_acc(op), at[PART_DIMS];
+  cut->parts = ARENA_ARRAY(p->arena, Op *, n);
+  for (int i = 0; i < n; i++) {
+    Op *part = cut->parts[i] = make_part(p, op, cut, i);
+    number(op, cut, i, at);
+    for (int a = 0; a < acc; a++) part->args[a] = operand_part(p, op, op->args[a], at);
+  }
+  sort_parts(p, cut->parts, n);
+  if (!check_sums(p, cut->parts, n)) return false;
+  for (int i = 0; i < n; i++) {
+    ir_remove(cut->parts[i]);
+    ir_insert_before(op, cut->parts[i]);
+    if (i) cut->parts[i]->args[acc] = &cut->parts[i - 1]->results[0];
+  }
+  ir_replace_uses(p->k, &op->results[0], &cut->parts[n - 1]->results[0]);
+  return true;
+}
+
+static const Constraint *order_of(const Parts *p, const Op *loop) {
+  EACH_ROW(p->k, order, row)
+    if (schedule_is_for(row, p->cx->target) && schedule_is_called(loop, row->order.loop))
+      return row;
+  return NULL;
+}
+
+static bool divide(Parts *p, Op *op) {
+  if (op->id >= p->nops || !p->cut[op->id] || p->cut[op->id]->parts) return true;
+  p->order = order_of(p, op->parent->owner);
+  if (op->kind == OP_read) divide_read(p, op);
+  else if (!divide_product(p, op)) return false;
+  return true;
+}
+
+bool pass_parts(Kernel *k, PassCtx *cx) {
+  Parts p = {.k = k, .cx = cx, .arena = cx->scratch, .nops = k->nops};
+  bool any = false;
+  if (!cx->machine || !cx->target || !kernel_has_schedule(k)) return cx->idle = true;
+  p.cut = ARENA_ARRAY(p.arena, Cut *, k->nops);
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *row = &k->constraints.at[i];
+    if (schedule_is_row(row) && schedule_is_for(row, cx->target) && !add_names(&p, row))
+      return false;
+  }
+  for (Op *op = ir_first(k), *next; op; op = next) {
+    next = ir_next(op);
+    if (!divide(&p, op)) return false;
+  }
+  for (Op *op = ir_first(k), *next; op; op = next) {
+    next = ir_next(op);
+    if (op->id < p.nops && p.cut[op->id] && p.cut[op->id]->parts) ir_remove(op), any = true;
+  }
+  cx->idle = !any;
+  return true;
+}
