@@ -7,7 +7,7 @@
 #include "lower_threads/lower_mma.h"
 
 #include "ir/attr.h"
-#include "ir/ops/parts.h"
+#include "ir/schedule/op_parts.h"
 
 static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
   if (part == MMA_C) return axis ? d->n : d->m;

@@ -4,8 +4,8 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
-#include "ir/ops/parts.h"
 #include "ir/ops/reductions.h"
+#include "ir/schedule/op_parts.h"
 #include "ir/schedule/schedule.h"
 
 enum { ACCESS_BYTES = 16 }; /* that a lane moves with one instruction */

@@ -3,13 +3,14 @@
  * precision (double, or 64-bit integers) and the result is rounded once to acc's dtype. With `into`
  * the whole sum goes to the first part; the others stay as they are. */
 #include "backend/eval/eval.h"
-#include "ir/ops/parts.h"
+#include "ir/schedule/op_parts.h"
 
 typedef struct Contraction {
   int64_t batches, m, n, k;
   int64_t terms;          /* along k: where both operands exist */
   int64_t from[3], to[3]; /* of m, n and k: the part that is added */
   Box out;                /* .., m, n */
+  bool complete;          /* it is the last part along k */
   const Sym *k_dim;
   Axis k_axis;
   Tile *lhs, *rhs, *acc;
@@ -40,6 +41,7 @@ static void open_part(const Op *op, Contraction *c) {
     c->from[i] = size[i] * p.at / p.of;
     c->to[i] = size[i] * (p.at + 1) / p.of;
   }
+  c->complete = c->to[2] == c->k;
   if (c->to[2] > c->terms) c->to[2] = c->terms;
 }
 
@@ -94,6 +96,19 @@ static bool contract_batch(Eval *ev, const Contraction *c, int64_t b, Tile *out)
                    (uint64_t *)out->i + at, packed);
 }
 
+/* The sums that are complete: other parts along k still add to the rest. */
+static void round_sums(Eval *ev, const Contraction *c, Tile *out) {
+  bool whole = c->from[0] == 0 && c->to[0] == c->m && c->from[1] == 0 && c->to[1] == c->n;
+  if (!c->complete) return;
+  if (whole) tile_round(ev, out);
+  EACH_ELEMENT(ev, e, 0, whole ? 0 : box_count(&c->out)) {
+    int64_t m = e / c->n % c->m, n = e % c->n;
+    bool mine = m >= c->from[0] && m < c->to[0] && n >= c->from[1] && n < c->to[1];
+    if (mine && out->f) out->f[e] = dtype_round(out->dtype, out->f[e]);
+    else if (mine) out->i[e] = dtype_wrap(out->dtype, out->i[e]);
+  }
+}
+
 static bool contract(Eval *ev, const Op *op, const Contraction *c) {
   Tile *out = tile_new(ev, c->acc->dtype, &c->out);
   EACH_ELEMENT(ev, e, 0, box_count(&c->out)) {
@@ -103,7 +118,7 @@ static bool contract(Eval *ev, const Op *op, const Contraction *c) {
   int64_t parts = op_has(op, ATTR_into) ? c->out.axis[0].n : 1;
   for (int64_t b = 0; b < c->batches / parts; b++)
     if (!contract_batch(ev, c, b, out)) return false;
-  tile_round(ev, out);
+  round_sums(ev, c, out);
   ev->values[op->results[0].id].tile = out;
   return true;
 }

@@ -3,8 +3,8 @@
 
 #include "ir/attr.h"
 #include "ir/ops/access.h"
-#include "ir/ops/parts.h"
 #include "ir/ops/reductions.h"
+#include "ir/schedule/op_parts.h"
 #include "ir/schedule/schedule.h"
 
 const char *const op_class_name[OP_CLASS_COUNT] = {

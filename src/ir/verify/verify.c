@@ -15,7 +15,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
-#include "ir/ops/parts.h"
+#include "ir/schedule/op_parts.h"
 #include "ir/schedule/schedule.h"
 
 typedef struct Verify {

@@ -1,5 +1,5 @@
-/* parts.c: see parts.h. */
-#include "ir/ops/parts.h"
+/* op_parts.c: see op_parts.h. */
+#include "ir/schedule/op_parts.h"
 
 #include "ir/attr.h"
 

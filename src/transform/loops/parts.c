@@ -16,7 +16,7 @@
 #include "anchors/anchors.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
-#include "ir/ops/parts.h"
+#include "ir/schedule/op_parts.h"
 #include "ir/schedule/schedule.h"
 #include "transform/pass.h"
 

@@ -1,10 +1,10 @@
-/* parts.h: tile ops that are divided (transform/stages/parts.c).
+/* op_parts.h: tile ops that are divided (transform/loops/parts.c).
  *
  * `part` has two numbers for each dimension of an op, those of its result and then, of a matmul, the one
  * along which it sums: part `at` of `of`, by instructions of a wave. A read that is a part leaves other
  * elements undefined; a matmul that is a part adds nothing to them. */
-#ifndef WV_IR_PARTS_H
-#define WV_IR_PARTS_H
+#ifndef WV_IR_OP_PARTS_H
+#define WV_IR_OP_PARTS_H
 
 #include "ir/ir.h"
 
