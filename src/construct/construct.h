@@ -72,6 +72,12 @@ typedef struct UnrollCall {
   Span at;
 } UnrollCall;
 
+/* Half of the waves run a loop behind the other half. */
+typedef struct StaggerCall {
+  const Op *loop;
+  Span at;
+} StaggerCall;
+
 /* A barrier of all waves that a function writes between nodes. */
 typedef struct WrittenBarrier {
   const char *type;
@@ -99,6 +105,7 @@ typedef struct Construct {
   Vec(Node) nodes;
   Vec(PipelineCall) pipelines;
   Vec(UnrollCall) unrolls; /* one for each loop */
+  Vec(StaggerCall) staggers;
   Vec(Dropped) dropped;
   Vec(WrittenBarrier) barriers;
   bool unjudged;           /* it also writes waits that construct_waits.c does not know */
@@ -174,6 +181,7 @@ bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at);
 /* Whether the machine has priorities. */
 bool construct_has_prio(const Construct *c);
 bool construct_stagger(Construct *c, Nodes loop, Span at);
+#define CONSTRUCT_STAGGERED "staggered waves" /* what is dropped if a machine does not do it */
 void construct_drop(Construct *c, const char *what, const char *why, Span at);
 
 /* ---- barriers: construct_waits.c ---- */

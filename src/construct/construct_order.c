@@ -177,6 +177,7 @@ bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at) {
   return true;
 }
 
+/* Elsewhere two workgroups on one processor overlap, or `roles` do the same. */
 bool construct_stagger(Construct *c, Nodes loop, Span at) {
   const Constraint *machine = kernel_constraint(c->k, CONSTRAINT_machine, NULL);
   if (!construct_is_loop(c, loop))
@@ -188,6 +189,9 @@ bool construct_stagger(Construct *c, Nodes loop, Span at) {
     return diag_hint(diags_of(c), d, "leave it out, or divide the tile among an even number");
   }
   c->unjudged = true;
-  construct_drop(c, "staggered waves", "all waves of a workgroup run one program together", at);
+  if (c->target && c->target->vendor == VENDOR_AMD)
+    vec_push(c->arena, &c->staggers, ((StaggerCall){c->nodes.at[loop.at[0]].op, at}));
+  else
+    construct_drop(c, CONSTRUCT_STAGGERED, "all waves of a workgroup run one program together", at);
   return true;
 }

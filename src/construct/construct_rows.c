@@ -8,6 +8,7 @@
 #include "construct/construct.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
+#include "ir/schedule/turn_ops.h"
 
 /* An op in one of its classes, placed. */
 typedef struct Entry {
@@ -308,6 +309,25 @@ static void add_prios(Rows *r, Arena *a, ConstructRows *out) {
   }
 }
 
+/* ---- turns ---- */
+
+/* Halves of the waves that are staggered take turns at the products. */
+static void add_turns(Rows *r, Arena *a, ConstructRows *out) {
+  const StaggerCall *call = NULL;
+  for (int i = 0; i < r->c->staggers.n; i++)
+    if (r->c->staggers.at[i].loop == r->loop) call = &r->c->staggers.at[i];
+  if (!call) return;
+  Constraint row = constraint_empty(CONSTRAINT_turns, call->at);
+  row.turns.loop = r->name, row.turns.groups = TURN_LEAST;
+  for (int i = 0; i < r->entries.n; i++) {
+    const Entry *e = &r->entries.at[i];
+    const char *name = e->class == OP_CLASS_mma ? name_of(r, e) : NULL;
+    if (name) add_name(a, &row.turns.ops, name);
+  }
+  if (row.turns.ops.n) vec_push(a, out, row);
+  else construct_drop(r->c, CONSTRUCT_STAGGERED, "no stage has a product", call->at);
+}
+
 /* ---- slots ---- */
 
 /* An instruction reads its tile before the next one is written in the same iteration of the loop, in
@@ -437,6 +457,7 @@ static bool add_rows(Construct *c, const PipelineCall *p, RowsLevel level, Arena
   add_rings(&r, slots, a, out);
   add_places(&r, a, out);
   add_prios(&r, a, out);
+  add_turns(&r, a, out);
   return true;
 }
 
@@ -448,11 +469,18 @@ static void add_unroll(Construct *c, const UnrollCall *call, Arena *a, Construct
   if (is_free(c, "unrolling", row.schedule.loop, call->at)) vec_push(a, out, row);
 }
 
+static void drop_staggers(Construct *c) {
+  for (int i = 0; i < c->staggers.n; i++)
+    if (!construct_pipeline_of(c, c->staggers.at[i].loop))
+      construct_drop(c, CONSTRUCT_STAGGERED, "the loop is not pipelined", c->staggers.at[i].at);
+}
+
 bool construct_rows(Construct *c, RowsLevel level, Arena *a, ConstructRows *out) {
   for (int i = 0; i < c->pipelines.n; i++)
     if (c->pipelines.at[i].closed && !add_rows(c, &c->pipelines.at[i], level, a, out)) return false;
   for (int i = 0; i < c->unrolls.n; i++)
     if (!construct_pipeline_of(c, c->unrolls.at[i].loop)) add_unroll(c, &c->unrolls.at[i], a, out);
+  drop_staggers(c);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/ops/access.h"
+#include "schedule/loop_lag.h"
 
 /* Events before the loop come first, then those of each iteration. */
 struct LoopEntry {
@@ -40,6 +41,16 @@ static void add_orders(LoopEntry *e) {
   for (int w = 0; w < LOOP_WAVES; w++)
     if (e->entry->last[w] >= 0 && e->body->first[w] >= 0)
       add_edge(e, e->entry->last[w], event_at(e, e->body->first[w], 0));
+}
+
+/* The second half of the waves passes one barrier before the loop, at which it meets the first half at
+ * the first barrier of the loop (loop_lag.h). */
+static void add_opening(LoopEntry *e) {
+  const LoopTurn *open = loop_lag_opening(e->entry);
+  if (!open || !e->body->lagged || !e->iterations) return;
+  const LoopTurn *first = &e->body->turns.at[0];
+  add_edge(e, open->event[1], event_at(e, first->leaves[0], 0));
+  add_edge(e, event_at(e, first->event[0], 0), open->leaves[1]);
 }
 
 /* The first iteration in which the wait covers a group that was closed before the loop; -1: none of
@@ -121,6 +132,7 @@ LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
   *e = (LoopEntry){.arena = a, .d = d, .entry = entry, .body = body, .iterations = iterations};
   e->n = entry->events.n + iterations * body->events.n;
   add_orders(e);
+  add_opening(e);
   for (int i = 0; i < body->waits.n; i++)
     if (op_is_served(e->d->k, body->waits.at[i].op)) await_releases(e, &body->waits.at[i]);
     else if (body->waits.at[i].phases) await_phases(e, &body->waits.at[i]);

@@ -7,6 +7,8 @@
 
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
+#include "ir/schedule/turn_ops.h"
+#include "schedule/loop_lag.h"
 
 enum {
   MOST_KNOWN = 64
@@ -521,12 +523,29 @@ static void add_turn(Build *b, const Op *op) {
   vec_push(b->arena, &b->g->turns, x);
 }
 
+/* A barrier that the two waves pass at different times. Before the loop only the second one does; beside
+ * a loop inside this one it is part of that. */
+static void add_lagged(Build *b, const Op *op) {
+  LoopTurn x = {.op = op, .event = {-1, -1, -1}, .leaves = {-1, -1, -1}};
+  if (!b->once && !b->g->lagged) return;
+  for (int w = b->once ? 1 : 0; w < LOOP_COMPUTING; w++) {
+    x.event[w] = new_event(b, op, LOOP_STARTS, w);
+    x.leaves[w] = new_event(b, op, LOOP_WAITS, w);
+    add_next(b, w, x.event[w]);
+    add_next(b, w, x.leaves[w]);
+  }
+  vec_push(b->arena, &b->g->turns, x);
+}
+
+static bool is_barrier(const Build *b, const Op *op) { return memory_is_ordered_by(op, b->scope); }
+
 static void add_op(Build *b, const Op *op) {
   bool loose = b->loose.n > 0;
   if (!op_is_served(b->k, op)) end_flights(b, op);
   b->g->groups += op->kind == OP_async_commit;
   if (op->body) add_region(b, op);
-  else if (memory_is_ordered_by(op, b->scope)) add_barrier(b, op);
+  else if (turn_is_lagged(op) || (b->g->lagged && is_barrier(b, op))) add_lagged(b, op);
+  else if (is_barrier(b, op)) add_barrier(b, op);
   else if (op->kind == OP_async_wait) add_group_wait(b, op, loose);
   else if (op->kind == OP_mbar_wait) add_phase_wait(b, op);
   else if (op->kind == OP_turn) add_turn(b, op);
@@ -566,10 +585,12 @@ LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const
   Build b = new_build(a, d, m, loop, &g);
   b.most = loop_most(d, loop);
   b.counts = counts, b.user = user;
+  g.lagged = loop_is_lagged(loop);
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
   for (int w = 0; w < LOOP_WAVES; w++)
     if (g.last[w] >= 0) add_order(&b, g.last[w], g.first[w], 1);
   add_waits(&b);
+  if (g.lagged) loop_lag_add(a, &g);
   return g;
 }
 

@@ -32,6 +32,7 @@ typedef struct LoopAccess {
   int ahead, slots; /* to the slot of `ahead` iterations later; slots is 1: always the same place */
   bool only_first;  /* it does nothing after the first iteration */
   bool goes_on;     /* iterations are those of all runs of the loop, since service waves go on */
+  bool late;        /* it ends later for other waves; those of one wave are in order */
 } LoopAccess;
 
 typedef enum LoopEventKind {
@@ -71,10 +72,11 @@ typedef struct LoopArrival {
   int event[LOOP_WAVES];
 } LoopArrival;
 
-/* A group of waves takes its turn, or passes it on. */
+/* A group of waves takes its turn, or passes it on. In a loop whose groups are a barrier apart
+ * (loop_lag.h), any barrier: a wave arrives, and then leaves. */
 typedef struct LoopTurn {
   const Op *op;
-  int event[LOOP_WAVES];
+  int event[LOOP_WAVES], leaves[LOOP_WAVES];
 } LoopTurn;
 
 typedef struct LoopGraph {
@@ -87,7 +89,8 @@ typedef struct LoopGraph {
   Vec(LoopWait) waits;
   Vec(LoopArrival) arrivals;
   Vec(LoopTurn) turns;
-  int groups; /* of copies */
+  int groups;  /* of copies */
+  bool lagged; /* the second of the two waves that compute is a barrier behind the first one */
 } LoopGraph;
 
 typedef bool LoopOpFn(const void *user, const Op *op);

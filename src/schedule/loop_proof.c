@@ -45,6 +45,11 @@ static int64_t most_of(const Prover *p, const LoopAccess *x, const LoopAccess *y
 
 static void report(Prover *p, LoopPair pair) { vec_push(p->arena, &p->proof->findings, pair); }
 
+static bool comes_first(const Prover *p, const LoopAccess *x, const LoopAccess *y) {
+  const Region *body = p->proof->graph.loop->body;
+  return op_comes_before(op_ancestor_in(x->op, body), op_ancestor_in(y->op, body));
+}
+
 /* The number of iterations from x to y, as close to 0 as possible, at which they conflict and
  * neither follows the other. With nothing between them at all, a few iterations stand for all. */
 static bool find_gap(const Prover *p, const LoopAccess *x, int v, const LoopAccess *y, int w,
@@ -56,6 +61,11 @@ static bool find_gap(const Prover *p, const LoopAccess *x, int v, const LoopAcce
   conflicts_of(x, y, &from, &every);
   int last = after == ORDER_NONE ? 4 * every + abs(from) : after - 1;
   int first = before == ORDER_NONE ? -4 * every - abs(from) : 1 - before;
+  if (p->proof->graph.lagged) { /* in the order of the program, and in no other one */
+    int least = comes_first(p, x, y) ? 0 : 1;
+    if (first > least) first = least;
+    if (last < least - 1) last = least - 1;
+  }
   for (int d = first; d <= last; d++) {
     bool itself = x == y && d == 0; /* its threads divide the elements among themselves */
     if ((d > 0 && y->only_first) || (d < 0 && x->only_first)) continue;
@@ -67,12 +77,16 @@ static bool find_gap(const Prover *p, const LoopAccess *x, int v, const LoopAcce
   return found;
 }
 
+static bool is_own(const LoopAccess *x, int wave) {
+  return x->late || x->begins[wave] == x->ends[wave];
+}
+
 /* In one wave only what is in flight can be out of order. An access by name touches the same
  * elements in the same threads in every iteration. */
 static bool needs_no_order(const LoopAccess *x, int v, const LoopAccess *y, int w) {
   if (x->begins[v] < 0 || y->begins[w] < 0) return true;
   if (v != w) return x == y && x->by_name;
-  return x->begins[v] == x->ends[v] && y->begins[w] == y->ends[w];
+  return is_own(x, v) && is_own(y, w);
 }
 
 static void check_order(Prover *p, const LoopAccess *x, const LoopAccess *y) {

@@ -3,9 +3,10 @@
 
 #include "ir/region_facts.h"
 #include "ir/schedule/turn_ops.h"
+#include "schedule/loop_lag.h"
 
 static bool same_turns(const Op *a, const Op *b) {
-  return a->kind == OP_turn && b->kind == OP_turn &&
+  return a->kind == OP_turn && b->kind == OP_turn && !turn_is_lagged(a) &&
          op_attr(a, ATTR_bar)->integer == op_attr(b, ATTR_bar)->integer;
 }
 
@@ -46,13 +47,17 @@ static bool is_elsewhere(const Kernel *k, const LoopGraph *g, const Op *turn) {
 /* A turn that is opened and never closed, or the other way round. */
 static const Op *half_open(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    bool ends = op->kind == OP_turn && (op_is_turn(op, "open") || op_is_turn(op, "close"));
+    bool ends = op_is_turn(op, "open") || op_is_turn(op, "close");
+    if (turn_is_lagged(op)) continue;
     if (ends && (!only_turn(k, op, "open") || !only_turn(k, op, "close"))) return op;
   }
   return NULL;
 }
 
 const Op *loop_turn_unbalanced(const Kernel *k, const LoopGraph *g) {
+  const Op *lagged = g->lagged ? loop_lag_unbalanced(g) : NULL;
+  if (!lagged) lagged = loop_lag_half_open(k);
+  if (g->lagged || lagged) return lagged;
   for (int i = 0; i < g->turns.n; i++) {
     const Op *op = g->turns.at[i].op;
     int before = 0;
@@ -96,7 +101,7 @@ OrderList loop_turn_tokens(Arena *a, const Kernel *k, const LoopGraph *g) {
   int distance;
   for (int i = 0; i < g->turns.n; i++) {
     const LoopTurn *take = &g->turns.at[i];
-    if (!op_is_turn(take->op, "take")) continue;
+    if (g->lagged || !op_is_turn(take->op, "take")) continue;
     int first = same_pass(g, i), last = turn_before(g, i, "pass", &distance);
     if (first < 0 || last < 0) continue; /* unbalanced */
     if (!is_opened(k, take->op)) distance = 0;

@@ -1,4 +1,4 @@
-/* loop_turns.h: turns that groups of waves take in a loop (transform/stages/turns.c).
+/* loop_turns.h: turns that groups of waves take in a loop (transform/turns/turns.c).
  *
  * In a graph of such a loop, the first of the two waves that compute stands for the first group, and
  * the second for the last group; those between only pass on what they get. Turns order waves of

@@ -9,12 +9,14 @@
  * the evaluator's results; what is not proved must have a finding in some run. Of kernels with small
  * workgroups, all of the latter run and a share of the others; of large ones a smaller share of both.
  *
- * The proof is stricter in three ways, and such programs are counted: it does not know which elements
+ * The proof is stricter in four ways, and such programs are counted: it does not know which elements
  * a wave accesses, so a barrier may be missing between accesses of one wave each (order_elements.h);
  * that loads end in order, so what waits for one that ends in registers may wait for a direct copy,
  * too; and, if the number of iterations is known, what is not copied or read past the last one, and the
- * last arrivals, for which nothing waits. The proof does not rely on turns, but their barriers order memory
- * in the simulator: such programs run again without them. The last lines are the counts
+ * last arrivals, for which nothing waits. And it reports turns that are not taken and passed in turn, which
+ * only matters for speed where halves of the waves are a barrier apart. The proof does not rely on other
+ * turns, but their barriers order memory in the simulator: such programs run again without them. The last
+ * lines are the counts
  * (order_counts.h) and "N passed, M failed", of cases. */
 #include <inttypes.h>
 
@@ -82,9 +84,16 @@ static Sites find_sites(Arena *a, const Kernel *k) {
   return found;
 }
 
+/* A barrier that need not wait for shared memory. */
+static bool may_be_weaker(const Op *op) {
+  bool ends = op_is_turn(op, "open") || op_is_turn(op, "close");
+  return turn_is_lagged(op) && !ends && !op_has(op, ATTR_no_ds_wait);
+}
+
 static OrderEdit any_edit(const Op *op, Random *r) {
   bool drop = below(r, 3) != 0;
   if (op_is_product(op)) return EDIT_product_weaker;
+  if (may_be_weaker(op) && below(r, 2)) return EDIT_turn_weaker;
   if (op->kind == OP_turn) return drop ? EDIT_turn_dropped : EDIT_turn_moved;
   if (op->kind == OP_barrier) return drop ? EDIT_barrier_dropped : EDIT_barrier_moved;
   if (op->kind == OP_mbar_wait) return drop ? EDIT_phase_wait_dropped : EDIT_phase_wait_moved;
@@ -119,12 +128,16 @@ static void take_back(const Edit *e) {
     ((Attr *)op_attr(e->op, ATTR_pending))->integer -= e->by;
     return;
   }
+  if (e->how == EDIT_turn_weaker) {
+    op_drop_attr(e->op, ATTR_no_ds_wait);
+    return;
+  }
   if (is_move(e->how)) ir_remove(e->op);
   ir_insert_before(e->next, e->op);
 }
 
 /* False: there is nothing to change, or it was dropped, or cannot be moved. */
-static bool make_edit(const Sites *sites, Random *r, Edit *e) {
+static bool make_edit(Kernel *k, const Sites *sites, Random *r, Edit *e) {
   size_t number = below(r, (size_t)sites->n);
   Op *op = sites->n ? sites->at[number] : NULL;
   if (!op || !op->parent) return false;
@@ -132,6 +145,8 @@ static bool make_edit(const Sites *sites, Random *r, Edit *e) {
   if (e->how == EDIT_product_weaker || e->how == EDIT_group_wait_weaker) {
     e->by = 1 + (int)below(r, 2);
     ((Attr *)op_attr(e->op, ATTR_pending))->integer += e->by;
+  } else if (e->how == EDIT_turn_weaker) {
+    op_set_attr(k, op, (Attr){.key = ATTR_no_ds_wait});
   } else {
     Op *place = NULL;
     if (is_move(e->how)) {
@@ -193,26 +208,36 @@ typedef struct Judgement {
   OrderReason reason; /* for which the simulator may find nothing; of all findings */
 } Judgement;
 
+/* Halves of the waves that are a barrier apart reach as many barriers, but not in turn. */
+static bool is_out_of_turn(const Kernel *k, const LoopProof *p) {
+  int more = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    more += op_is_turn(op, "open") - op_is_turn(op, "close");
+  return p->unbalanced && p->graph.lagged && !more;
+}
+
 static Judgement prove(Kernel *k, bool known) {
   Arena *a = arena_new();
   OrderReason reason = N_ORDER_REASONS;
-  int findings = 0, excused = 0, unbalanced = 0;
+  int findings = 0, excused = 0, unbalanced = 0, out_of_turn = 0;
   ir_renumber(k);
   Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     if (op->kind != OP_for) continue;
     LoopProof p = loop_prove(a, facts.distribute, facts.memory_uses, op);
     findings += p.findings.n + p.waiting.n;
-    unbalanced += p.unbalanced != NULL;
+    bool swapped = is_out_of_turn(k, &p);
+    out_of_turn += swapped, unbalanced += p.unbalanced && !swapped;
     for (int i = 0; i < p.findings.n; i++) {
       reason = reason_of(facts.distribute, op, &p.findings.at[i], known);
       excused += reason != N_ORDER_REASONS;
     }
   }
   arena_free(a);
+  if (out_of_turn && !findings) reason = REASON_out_of_turn;
   if (unbalanced && known) reason = REASON_known_trips;
   if (excused < findings || (unbalanced && !known)) reason = N_ORDER_REASONS;
-  return (Judgement){!findings && !unbalanced, reason};
+  return (Judgement){!findings && !unbalanced && !out_of_turn, reason};
 }
 
 typedef enum Verdict { RIGHT, FOUND, WRONG } Verdict;
@@ -335,7 +360,9 @@ static bool is_excused(const OrderTrial *t, OrderReason reason) {
   return reason != REASON_elements_of_waves || !waves_meet(t);
 }
 
-/* Runs, until one has a finding. The kernel may have other code for whole tiles. */
+/* Runs, until one has a finding. The kernel may have other code for whole tiles. Halves of the waves that
+ * are a barrier apart may access memory one after the other, but the wrong one first: then only the
+ * result tells. */
 static bool find_any(OrderTrial *t, Kernel *lowered, OrderReason reason) {
   static const int trips[] = {3, 5, TRIPS, 1, 2, 4, 7};
   int runs = t->c->known ? 1 : 2 * (int)WV_LEN(trips);
@@ -343,17 +370,17 @@ static bool find_any(OrderTrial *t, Kernel *lowered, OrderReason reason) {
     if (i == EXCUSED && is_excused(t, reason)) return false;
     Run run = run_of(t->c, trips[i / 2], i % 2, (i + i / 2) % N_SIM_SCHEDULES);
     count(t, N_runs);
-    if (simulate(t->c, t->source, lowered, run, false) == FOUND) return true;
+    if (simulate(t->c, t->source, lowered, run, t->c->lagged) != RIGHT) return true;
   }
   return false;
 }
 
-/* The barriers of turns order memory in the simulator. The proof relies on no turn. */
+/* The named barriers of turns order memory in the simulator. The proof does not rely on them. */
 static bool find_without_turns(OrderTrial *t, OrderReason reason) {
   Kernel *plain = kernel_clone(t->staged);
   for (Op *op = ir_first(plain), *next; op; op = next) {
     next = ir_next(op);
-    if (op->kind == OP_turn) ir_remove(op);
+    if (op->kind == OP_turn && !turn_is_lagged(op)) ir_remove(op);
   }
   Kernel *lowered = lower(t->c, plain);
   bool found = lowered && find_any(t, lowered, reason);
@@ -365,7 +392,7 @@ static bool find_without_turns(OrderTrial *t, OrderReason reason) {
 static bool check_illegal(OrderTrial *t, Kernel *lowered, OrderReason reason) {
   count(t, N_simulated_illegal);
   if (find_any(t, lowered, reason)) return true;
-  if (t->c->rows[ROW_turns] && find_without_turns(t, reason)) return true;
+  if (t->c->rows[ROW_turns] && !t->c->lagged && find_without_turns(t, reason)) return true;
   if (reason == N_ORDER_REASONS || (reason == REASON_elements_of_waves && waves_meet(t)))
     return complain(t, "not proved, but no run has a finding", t->c->run);
   count(t, N_excused);
@@ -408,7 +435,7 @@ static bool draw_program(OrderTrial *t, Seen *seen) {
   bool ok = true;
   t->nedits = 0;
   do {
-    if (!make_edit(&t->sites, t->r, &t->edits[t->nedits])) break;
+    if (!make_edit(t->staged, &t->sites, t->r, &t->edits[t->nedits])) break;
     key += hash_mix(7, t->edits[t->nedits++].key);
   } while (t->nedits < EDITS && below(t->r, 3) == 0);
   if (t->nedits && is_new(seen, key)) ok = judge(t);
@@ -427,7 +454,7 @@ static bool run_case(Case *c, Random *r, Counts *n, Seen *seen) {
     c->rows[ROW_roles] = m && m->service;
     n->served += c->rows[ROW_roles];
     for (const Op *op = ir_first(l.k); op; op = ir_next(op))
-      c->rows[ROW_turns] |= op->kind == OP_turn;
+      c->rows[ROW_turns] |= op->kind == OP_turn, c->lagged |= turn_is_lagged(op);
     OrderTrial t = {.c = c, .source = source.k, .staged = l.k, .r = r, .n = n};
     t.sites = find_sites(l.cx->arena, l.k);
     ok = judge(&t);

@@ -21,8 +21,11 @@ static const char *const order_columns[] = {ORDER_COLUMNS(ORDER_COLUMN_NAME)};
   X(barrier_dropped)                                                                               \
   X(barrier_moved)                                                                                 \
   X(group_wait_dropped)                                                                            \
-  X(group_wait_moved) X(group_wait_weaker) X(phase_wait_dropped) X(phase_wait_moved)               \
-      X(arrival_dropped) X(arrival_moved) X(product_weaker) X(turn_dropped) X(turn_moved)
+  X(group_wait_moved)                                                                              \
+  X(group_wait_weaker)                                                                             \
+  X(phase_wait_dropped)                                                                            \
+  X(phase_wait_moved) X(arrival_dropped) X(arrival_moved) X(product_weaker) X(turn_dropped)        \
+      X(turn_moved) X(turn_weaker)
 
 #define ORDER_EDIT_ENUM(name) EDIT_##name,
 #define ORDER_EDIT_NAME(name) #name,
@@ -30,7 +33,7 @@ typedef enum OrderEdit { ORDER_EDITS(ORDER_EDIT_ENUM) N_ORDER_EDITS } OrderEdit;
 static const char *const order_edits[] = {ORDER_EDITS(ORDER_EDIT_NAME)};
 
 /* REASON(name): why the simulator may find nothing in a program that is not proved. */
-#define ORDER_REASONS(X) X(elements_of_waves) X(loads_in_order) X(known_trips)
+#define ORDER_REASONS(X) X(elements_of_waves) X(loads_in_order) X(known_trips) X(out_of_turn)
 
 #define ORDER_REASON_ENUM(name) REASON_##name,
 #define ORDER_REASON_NAME(name) #name,

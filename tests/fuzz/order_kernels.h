@@ -177,10 +177,11 @@ typedef struct Case {
   const Program *p;
   int machine;
   bool large;
-  int step;   /* of the loop */
-  bool known; /* sizes */
-  bool whole; /* M and N are known, and K is a multiple of its tile */
-  Run run;    /* if they are known */
+  int step;    /* of the loop */
+  bool known;  /* sizes */
+  bool whole;  /* M and N are known, and K is a multiple of its tile */
+  Run run;     /* if they are known */
+  bool lagged; /* halves of the waves are a barrier apart */
   bool rows[N_LOOP_ROWS];
   char text[ROOM];
   Sample sample;

@@ -526,7 +526,7 @@ def rows_of(kernel):
     return [r for r in map(str.strip, str(kernel.ir).splitlines()) if r.split(" ")[0] in ROWS]
 
 
-ROWS = ("schedule", "ring", "at", "prio")
+ROWS = ("schedule", "ring", "at", "prio", "turns")
 
 
 def dropped(kernel):

@@ -5,6 +5,8 @@ them; products that share a turn; several groups; loops without roles, inside an
 after another.
 """
 
+import re
+
 import role_kernels
 
 GEMM = role_kernels.GEMM.replace("math 8\n", "math 8\n  turns K 2 n\n")
@@ -84,3 +86,63 @@ kernel @smooth(%a: mem<M, K, f32, shared>, %w: mem<M, f32>, %c: mem<M, f32>)
 
 def without_turns(text):
     return "".join(line + "\n" for line in text.splitlines() if not line.startswith("  turns "))
+
+
+# ---- machines with one barrier: two groups, one of them a barrier behind the other ----
+
+HALVES = """\
+kernel @halves(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)
+  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 32
+  wave M by 16; wave N by 32; hardware threads 64, mma F32_16x16x16_F16
+  turns K 2 n
+{
+  %z = fill 0.0 : tile<M, N, f32>
+  %r = for K carry %acc = %z {
+    %x = read %a
+    %y = read %b
+    %n = mma %x, %y, %acc
+    yield %n
+  }
+  write %r, %c
+}
+"""
+
+
+def with_rows(text, *rows):
+    return text.replace("\n{\n", "".join(f"\n  {row}" for row in rows) + "\n{\n", 1)
+
+
+# A tile is stored an iteration after it was loaded: turns alone order all accesses.
+HANDED_OVER = with_rows(
+    HALVES,
+    "schedule K depth 3",
+    "at K 0.0 x.load y.load",
+    "at K 1.1 x.store y.store",
+    "at K 2.2 x.fetch y.fetch",
+    "at K 2.3 n",
+)
+# One tile in shared memory, that of the next iteration in registers.
+ONE_SLOT = with_rows(
+    HALVES,
+    "ring K x slots 1; ring K y slots 1",
+    "at K 0.3 x.load y.load",
+    "at K 1.0 x.store y.store",
+    "at K 1.1 x.fetch y.fetch",
+    "at K 1.2 n",
+)
+DEEP = with_rows(HALVES, "schedule K depth 4 unroll 3", "prio K 2 n")
+NO_AHEAD = with_rows(HALVES, "stages 1")
+
+
+def of_halves(text):
+    """Without roles, and with two groups."""
+    lines = without_roles(text).splitlines()
+    return "".join(re.sub(r"^(  turns \w+) \d", r"\1 2", line) + "\n" for line in lines)
+
+
+HALVES_ATTENTION = of_halves(ATTENTION)
+HALVES_TWO_LOOPS = of_halves(TWO_LOOPS)
+HALVES_THREE_RINGS = of_halves(THREE_GROUPS)
+HALVES_NORMALISED = of_halves(NORMALISED)
+HALVES_NESTED = NESTED
+HALVES_FETCHED = of_halves(FETCHED)

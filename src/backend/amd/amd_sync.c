@@ -152,10 +152,12 @@ void amd_barrier(Llvm *p, const Op *op) {
   else llvm_fail(p, op, arena_printf(p->arena, "a barrier of a %s", name));
 }
 
-/* Does not wait for stores. */
+/* Does not wait for stores; the fences only keep LLVM from moving accesses across it. */
 void amd_bare_barrier(Llvm *p, const Op *op) {
   (void)op;
+  fence(p, "wavefront", "release");
   call_plain(p, "llvm.amdgcn.s.barrier");
+  fence(p, "wavefront", "acquire");
 }
 
 /* ---- split barriers ---- */

@@ -285,15 +285,29 @@ bool rule_barrier(Infer *in) {
   return true;
 }
 
-/* Each group has a barrier of its own, and number 0 is the workgroup's. */
+/* Number 0 is the workgroup's barrier: two groups take turns by it, one of them a barrier behind the
+ * other. */
+static bool rule_lagged_turn(const Infer *in, int64_t groups) {
+  if (groups != TURN_LEAST)
+    return INFER_FAIL(in, E0318, "two groups take turns by the workgroup's barrier, number 0");
+  bool ends = op_is_turn(in->op, "open") || op_is_turn(in->op, "close");
+  return !ends || !op_has(in->op, ATTR_no_ds_wait) ||
+         INFER_FAIL(in, E0318, "`turn open` and `turn close` wait for shared memory");
+}
+
+/* Other barriers belong to one group each. */
 bool rule_turn(Infer *in) {
-  int64_t n;
-  if (!need_word(in, "open take pass close") || !need_attr(in, ATTR_bar) ||
+  int64_t n = 0;
+  if (!need_word(in, "open take pass meet close") || !need_attr(in, ATTR_bar) ||
       !need_attr(in, ATTR_count))
     return false;
   int64_t bar = op_attr(in->op, ATTR_bar)->integer;
-  bool fits = sym_is_int(op_attr(in->op, ATTR_count)->sym, &n) && n >= TURN_LEAST &&
-              n <= TURN_MOST && bar >= 1 && bar <= NAMED_BARRIERS - n;
+  bool known = sym_is_int(op_attr(in->op, ATTR_count)->sym, &n);
+  if (known && bar == TURN_LAGGED) return rule_lagged_turn(in, n);
+  if (op_is_turn(in->op, "meet") || op_has(in->op, ATTR_no_ds_wait))
+    return INFER_FAIL(in, E0318, "`%s` is for turns by the workgroup's barrier, number 0",
+                      op_is_turn(in->op, "meet") ? "meet" : "no_ds_wait");
+  bool fits = known && n >= TURN_LEAST && n <= TURN_MOST && bar >= 1 && bar <= NAMED_BARRIERS - n;
   return fits ||
          INFER_FAIL(in, E0318, "the groups of `turn` are %d to %d, and their barriers 1 to %d",
                     TURN_LEAST, TURN_MOST, NAMED_BARRIERS - 1);

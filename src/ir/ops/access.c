@@ -6,6 +6,7 @@
 
 #include "ir/attr.h"
 #include "ir/infer/infer.h"
+#include "ir/schedule/turn_ops.h"
 
 const Sym *access_x(SymCtx *cx, int i) { return sym_numbered(cx, "$x", i, true); }
 const Sym *access_y(SymCtx *cx, int i) { return sym_numbered(cx, "$y", i, false); }
@@ -83,12 +84,14 @@ bool copy_is_awaited(const Op *op) {
 }
 
 bool op_is_private(const Op *op) {
-  return !op->body && (op_is_pure(op) || op->kind == OP_read || op->kind == OP_turn);
+  if (op->kind == OP_turn) return !turn_is_lagged(op);
+  return !op->body && (op_is_pure(op) || op->kind == OP_read);
 }
 
 bool copy_ends_before(const Op *op) {
   unsigned flags = op_info[op->kind].flags;
   if (op->kind == OP_async_commit) return false;
+  if (turn_is_lagged(op)) return true;
   return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
 }
 

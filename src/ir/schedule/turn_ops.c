@@ -11,6 +11,10 @@ bool op_is_turn(const Op *op, const char *mode) {
   return op->kind == OP_turn && strcmp(op_attr(op, ATTR_mode)->text, mode) == 0;
 }
 
+bool turn_is_lagged(const Op *op) {
+  return op->kind == OP_turn && op_attr(op, ATTR_bar)->integer == TURN_LAGGED;
+}
+
 int turn_groups(const Op *turn) {
   int64_t n = 0;
   sym_is_int(op_attr(turn, ATTR_count)->sym, &n);
@@ -21,7 +25,7 @@ int turn_barriers_free(const Kernel *k, const Region *r, const Op *at, int64_t n
   int first = 1;
   for (const Op *op = r->first; op; op = ir_next(op)) {
     const Attr *bar = op_attr(op, ATTR_bar);
-    if (bar && at && op_excludes(k, op, at)) continue;
+    if (turn_is_lagged(op) || (bar && at && op_excludes(k, op, at))) continue;
     int64_t past = bar ? bar->integer + (op->kind == OP_turn ? turn_groups(op) : 1) : 0;
     if (past > first) first = past < NAMED_BARRIERS ? (int)past : NAMED_BARRIERS;
   }

@@ -15,8 +15,11 @@
  * a group that opened them anew could arrive twice before the other has waited once.
  *
  * Runs after `sync`, so that no barrier comes between, and has the loops proved again: that nothing
- * waits for itself, and that as many waves arrive as are waited for. Machines without named barriers
- * ignore the rows with a remark. */
+ * waits for itself, and that as many waves arrive as are waited for.
+ *
+ * On machines without named barriers two groups take turns by the barrier of the workgroup, beside
+ * which all others of the loop must be fitted in (turns_lag.h), and the waves of the group whose turn it
+ * is have the higher priority, unless rows give others. */
 #include <string.h>
 
 #include "analysis/memory_uses.h"
@@ -27,6 +30,7 @@
 #include "ir/schedule/turn_ops.h"
 #include "schedule/loop_proof.h"
 #include "transform/pass.h"
+#include "transform/turns/turns_lag.h"
 
 typedef struct Turns {
   Kernel *k;
@@ -140,7 +144,8 @@ static void insert_after(Op *op, Op *made) {
 }
 
 static void insert_turns(Turns *t, Op *loop, int bar) {
-  Op *outer = (Op *)(uintptr_t)op_outermost_loop(loop), *last;
+  Op *outermost = (Op *)(uintptr_t)op_outermost_loop(loop);
+  Op *outer = bar == TURN_LAGGED ? loop : outermost, *last;
   ir_insert_before(outer, new_turn(t, loop, "open", bar));
   insert_after(outer, new_turn(t, loop, "close", bar));
   for (Op *op = loop->body->first; op; op = last->next) {
@@ -153,6 +158,47 @@ static void insert_turns(Turns *t, Op *loop, int bar) {
   }
 }
 
+/* ---- by the barrier of the workgroup ---- */
+
+static Op *new_prio(Turns *t, const Op *like, int level) {
+  Op *op = ir_op_new(t->k, OP_wave_prio, like->at, NULL, 0);
+  op_set_attr(t->k, op, (Attr){.key = ATTR_prio, .integer = level});
+  return op;
+}
+
+static bool has_prio_row(const Turns *t, const Op *loop) {
+  EACH_ROW(t->k, prio, row)
+    if (schedule_is_for(row, t->cx->target) && schedule_is_called(loop, row->prio.loop))
+      return true;
+  return false;
+}
+
+static void raise_priorities(Turns *t, const Op *loop) {
+  if (has_prio_row(t, loop)) return;
+  for (Op *op = loop->body->first; op; op = op->next) {
+    if (op_is_turn(op, "take")) insert_after(op, new_prio(t, op, 1));
+    if (op_is_turn(op, "pass")) ir_insert_before(op, new_prio(t, op, 0));
+  }
+}
+
+static bool take_lagged_turns(Turns *t, Op *loop) {
+  const char *why = turns_lag_refuses(loop);
+  if (why) {
+    remark(t, why);
+    return true;
+  }
+  insert_turns(t, loop, TURN_LAGGED);
+  turns_lag(t->k, t->cx, loop);
+  raise_priorities(t, loop);
+  return t->any = true;
+}
+
+/* ---- loops ---- */
+
+static bool has_named_barriers(const Turns *t) {
+  return target_has(t->cx->target, FEATURE_NAMED_BARRIER);
+}
+
 static bool take_turns(Turns *t, Op *loop) {
   int errors = t->k->cx->diags.errors;
   t->named = ARENA_ARRAY(t->cx->scratch, bool, t->k->nops + 1);
@@ -161,25 +207,29 @@ static bool take_turns(Turns *t, Op *loop) {
   if (uniform_around(t->cx->facts.uniform, loop).level > UNIFORM_WORKGROUP)
     return fail_at(t, "not all waves run it equally often", loop);
   if (!check_groups(t, together)) return false;
+  if (!has_named_barriers(t)) return take_lagged_turns(t, loop);
   int bar = turn_barriers_free(t->k, t->k->body, loop, t->row->turns.groups);
   if (!bar) return fail_barriers(t);
   insert_turns(t, loop, bar);
   return t->any = true;
 }
 
-static const char *why_not(const PassCtx *cx) {
-  if (!cx->machine) return "no machine was chosen";
-  return target_has(cx->target, FEATURE_NAMED_BARRIER)
+static const char *why_not(const Turns *t) {
+  if (!t->cx->machine) return "no machine was chosen";
+  if (has_named_barriers(t)) return NULL;
+  if (t->cx->target->vendor != VENDOR_AMD)
+    return "the machine has no barriers for some of its waves";
+  return t->row->turns.groups == TURN_LEAST
              ? NULL
-             : "the machine has no barriers for some of its waves";
+             : "the machine has one barrier, by which two groups can take turns";
 }
 
 bool pass_turns(Kernel *k, PassCtx *cx) {
   Turns t = {.k = k, .cx = cx};
   EACH_ROW(k, turns, row) {
-    const char *why = why_not(cx);
     if (!cx->target || !schedule_is_for(row, cx->target)) continue;
     t.row = row;
+    const char *why = why_not(&t);
     if (why) remark(&t, why);
     for (Op *loop = NULL; !why && (loop = schedule_next_loop(k, loop, row->turns.loop));)
       if (!take_turns(&t, loop)) return false;
