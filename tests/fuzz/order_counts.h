@@ -24,8 +24,8 @@ static const char *const order_columns[] = {ORDER_COLUMNS(ORDER_COLUMN_NAME)};
   X(group_wait_moved)                                                                              \
   X(group_wait_weaker)                                                                             \
   X(phase_wait_dropped)                                                                            \
-  X(phase_wait_moved) X(arrival_dropped) X(arrival_moved) X(product_weaker) X(turn_dropped)        \
-      X(turn_moved) X(turn_weaker)
+  X(phase_wait_moved)                                                                              \
+  X(arrival_dropped) X(arrival_moved) X(product_weaker) X(turn_dropped) X(turn_moved) X(turn_weaker)
 
 #define ORDER_EDIT_ENUM(name) EDIT_##name,
 #define ORDER_EDIT_NAME(name) #name,
