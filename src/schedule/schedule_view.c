@@ -225,11 +225,13 @@ static void add_units(Viewing *v, const int *lane) {
 
 /* ---- turns ---- */
 
-/* The event of the wave that passes on the turn which this one takes; -1: this one takes none. */
+/* The event of the wave that passes on the turn which this one takes; -1: this one takes none. A wave that
+ * waits at a barrier of all has its turn when it leaves that one, until it arrives at the next. */
 static int end_of_turn(const Viewing *v, int event) {
   const LoopGraph *g = &v->t->graph;
   int wave = g->events.at[event].wave;
-  if (!op_is_turn(g->events.at[event].op, "take")) return -1;
+  LoopEventKind begins = g->lagged ? LOOP_WAITS : LOOP_STARTS;
+  if (!op_is_turn(g->events.at[event].op, "take") || g->events.at[event].kind != begins) return -1;
   for (int i = event + 1; i < g->events.n; i++)
     if (g->events.at[i].wave == wave && op_is_turn(g->events.at[i].op, "pass")) return i;
   return -1;
@@ -237,7 +239,7 @@ static int end_of_turn(const Viewing *v, int event) {
 
 /* When the turn that an event takes was passed on to its wave: before it takes it, or then. */
 static int64_t begin_of_turn(const LoopTimes *t, int take) {
-  for (int i = 0; i < t->edges.n; i++) {
+  for (int i = 0; i < t->edges.n && !t->graph.lagged; i++) {
     const Edge *e = &t->edges.at[i];
     bool token = e->to == take && t->graph.events.at[e->from].op->kind == OP_turn &&
                  t->graph.events.at[e->from].wave != t->graph.events.at[take].wave;
