@@ -178,7 +178,7 @@ def kernel_lists():
 
 def fuzz_commands(small):
     cases = {"fuzz_sym": 30000, "fuzz_parse": 20000, "fuzz_faults": 100, "fuzz_numbers": 3000,
-             "fuzz_orders": 600}  # fmt: skip
+             "fuzz_orders": 600, "fuzz_calls": 4000, "fuzz_passes": 6000}  # fmt: skip
     for program in programs("fuzz_*"):
         count = cases.get(os.path.basename(program), 10000) // (5 if small else 1)
         yield [program, "--seed", "1", "--count", str(count)]
