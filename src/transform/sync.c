@@ -91,16 +91,10 @@ static const Sym *one_later(const Sync *s, const Op *op, const Sym *slot) {
   return sym_subst(cx, slot, &to, 1);
 }
 
-/* Barriers of all slots at once. */
-static bool is_of_all_slots(const Op *op) {
-  return op->kind == OP_mbar_init || op->kind == OP_mbar_inval;
-}
-
 static bool slots_differ(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
   const Op *alloc = s->m->memories.at[a->memory]->def;
   SymCtx *cx = s->k->cx->sym;
   if (a->memory != b->memory || !alloc || alloc_slots(alloc) < 2) return false;
-  if (is_of_all_slots(a->op) || is_of_all_slots(b->op)) return false;
   const Sym *x = a->slot ? a->slot : sym_int(cx, 0), *y = b->slot ? b->slot : sym_int(cx, 0);
   if (when == LAST_ITERATION) {
     const Sym *later = one_later(s, b->op, y);
@@ -113,7 +107,9 @@ static bool slots_differ(const Sync *s, const MemoryUse *a, const MemoryUse *b, 
 }
 
 /* Done by one thread, always the same one. */
-static bool is_elected(const Op *op) { return is_of_all_slots(op) || copy_barriers(op); }
+static bool is_elected(const Op *op) {
+  return op->kind == OP_mbar_init || op->kind == OP_mbar_inval || copy_barriers(op);
+}
 
 /* Each thread waits for its own copies, which always have the same elements. For boxes every thread
  * waits, in each iteration for those that fill its slot, so none is in flight after the loop. */
