@@ -118,6 +118,11 @@ void ir_insert_before(Op *where, Op *op) {
   where->prev = op;
 }
 
+void ir_insert_after(Op *where, Op *op) {
+  if (where->next) ir_insert_before(where->next, op);
+  else ir_append(where->parent, op);
+}
+
 Op *ir_insert(Kernel *k, Op *before, OpKind kind, Span at, Value *const *args, int nargs,
               const Type *type) {
   Op *op = ir_op_new(k, kind, at, args, nargs);

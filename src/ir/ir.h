@@ -408,6 +408,7 @@ Value *ir_add_arg(Kernel *k, Region *r, const Type *type, const char *name);
 Region *ir_region_new(Kernel *k, Op *owner);
 void ir_append(Region *r, Op *op);
 void ir_insert_before(Op *where, Op *op);
+void ir_insert_after(Op *where, Op *op);
 /* Makes an op, with one result of `type` (NULL: none), and inserts it before `before`. */
 Op *ir_insert(Kernel *k, Op *before, OpKind kind, Span at, Value *const *args, int nargs,
               const Type *type);

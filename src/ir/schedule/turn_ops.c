@@ -11,6 +11,14 @@ bool op_is_turn(const Op *op, const char *mode) {
   return op->kind == OP_turn && strcmp(op_attr(op, ATTR_mode)->text, mode) == 0;
 }
 
+Op *turn_new(Kernel *k, Span at, const char *mode, int bar, int groups) {
+  Op *op = ir_op_new(k, OP_turn, at, NULL, 0);
+  op_set_attr(k, op, (Attr){.key = ATTR_mode, .text = intern(&k->cx->names, mode)});
+  op_set_attr(k, op, (Attr){.key = ATTR_bar, .integer = bar});
+  op_set_attr(k, op, (Attr){.key = ATTR_count, .sym = sym_int(k->cx->sym, groups)});
+  return op;
+}
+
 bool turn_is_lagged(const Op *op) {
   return op->kind == OP_turn && op_attr(op, ATTR_bar)->integer == TURN_LAGGED;
 }

@@ -14,6 +14,8 @@ enum {
 
 /* "open", "take", "pass", "meet" or "close". */
 bool op_is_turn(const Op *op, const char *mode);
+/* It is not inserted yet. */
+Op *turn_new(Kernel *k, Span at, const char *mode, int bar, int groups);
 int turn_groups(const Op *turn);
 
 /* Waves that execute an op together: several for products whose operands are in shared memory. */

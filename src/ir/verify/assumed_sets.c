@@ -88,8 +88,7 @@ static void check_set(Sets *s, Op *set) {
       add_check(s, set, &row);
   }
   for (int i = 0; i < s->ops.n; i++) {
-    if (set->next) ir_insert_before(set->next, s->ops.at[i]);
-    else ir_append(set->parent, s->ops.at[i]);
+    ir_insert_after(set, s->ops.at[i]);
     set = s->ops.at[i];
   }
 }

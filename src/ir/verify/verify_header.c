@@ -169,7 +169,8 @@ static bool check_occupancy(Header *h, const Constraint *c) {
 static bool check_timeline(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->timeline.first, &n) || n >= 0) return true;
-  return FAIL(h, c, E0212, "the first iteration of a timeline is 0 or more, not %lld", (long long)n);
+  return FAIL(h, c, E0212, "the first iteration of a timeline is 0 or more, not %lld",
+              (long long)n);
 }
 
 static bool check_switch(Header *h, const Constraint *c) {

@@ -4,8 +4,8 @@
  *                                =>     %n = mma %x, %y, %acc {tag = ["mma"]}
  *                                       wave_prio {prio = 0}
  *
- * Neighbours of the same priority share one pair, with what is computed between them. Waves that share a SIMD then take turns: one
- * multiplies while the others move tiles. Runs after `sync`, so that no barrier comes between, and
+ * Neighbours of the same priority share one pair, with what is computed between them. Waves that share a SIMD then
+ * take turns: one multiplies while the others move tiles. Runs after `sync`, so that no barrier comes between, and
  * for machines that have priorities; others ignore the rows with a remark. */
 #include "ir/schedule/schedule.h"
 #include "transform/pass.h"
@@ -14,11 +14,6 @@ static Op *hint_of(Kernel *k, const Op *like, int level) {
   Op *op = ir_op_new(k, OP_wave_prio, like->at, NULL, 0);
   op_set_attr(k, op, (Attr){.key = ATTR_prio, .integer = level});
   return op;
-}
-
-static void insert_after(Op *op, Op *made) {
-  if (op->next) ir_insert_before(op->next, made);
-  else ir_append(op->parent, made);
 }
 
 /* The last op of a run of the same priority; ops between that only compute belong to it. */
@@ -40,7 +35,7 @@ static void raise_loop(Kernel *k, const Op *loop, const int *level) {
     Op *last = end_of_run(op, level);
     next = last->next;
     ir_insert_before(op, hint_of(k, op, mine));
-    insert_after(last, hint_of(k, last, 0));
+    ir_insert_after(last, hint_of(k, last, 0));
   }
 }
 

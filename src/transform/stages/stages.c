@@ -455,7 +455,7 @@ static bool is_alternative(const Rewrite *w, const Op *a, const Op *b) {
 }
 
 /* Shared memory is used after the loop, possibly by the loop itself when it runs again. */
-static bool is_used_behind(const Rewrite *w) {
+static bool is_used_after(const Rewrite *w) {
   for (const Op *op = w->l->loop; op; op = op->parent->owner) {
     if (op != w->l->loop && op->kind != OP_if) return true;
     for (const Op *next = op->next; next; next = next->next)
@@ -464,18 +464,13 @@ static bool is_used_behind(const Rewrite *w) {
   return false;
 }
 
-static void insert_behind(Op *loop, Op *op) {
-  if (loop->next) ir_insert_before(loop->next, op);
-  else ir_append(loop->parent, op);
-}
-
 /* Zeros copied past the last iteration must not arrive on top of other data, and barriers must be
  * invalidated before their memory is reused. */
 static void drain(Rewrite *w) {
-  if (!is_used_behind(w)) return;
-  if (most_ahead(w, BY_THREADS)) insert_behind(w->l->loop, new_wait(w, 0));
+  if (!is_used_after(w)) return;
+  if (most_ahead(w, BY_THREADS)) ir_insert_after(w->l->loop, new_wait(w, 0));
   for (int i = 0; i < w->full.n; i++)
-    insert_behind(w->l->loop, new_mbar_op(w, OP_mbar_inval, w->full.at[i].ring));
+    ir_insert_after(w->l->loop, new_mbar_op(w, OP_mbar_inval, w->full.at[i].ring));
 }
 
 static bool rewrite_loop(Rewrite *w) {

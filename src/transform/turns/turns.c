@@ -129,31 +129,21 @@ static Op *end_of_turn(const Turns *t, Op *op) {
 
 /* ---- rewriting ---- */
 
-static Op *new_turn(Turns *t, const Op *like, const char *mode, int bar) {
-  Kernel *k = t->k;
-  Op *op = ir_op_new(k, OP_turn, like->at, NULL, 0);
-  op_set_attr(k, op, (Attr){.key = ATTR_mode, .text = intern(&k->cx->names, mode)});
-  op_set_attr(k, op, (Attr){.key = ATTR_bar, .integer = bar});
-  op_set_attr(k, op, (Attr){.key = ATTR_count, .sym = sym_int(k->cx->sym, t->row->turns.groups)});
-  return op;
-}
-
-static void insert_after(Op *op, Op *made) {
-  if (op->next) ir_insert_before(op->next, made);
-  else ir_append(op->parent, made);
+static Op *new_turn(const Turns *t, const Op *like, const char *mode, int bar) {
+  return turn_new(t->k, like->at, mode, bar, t->row->turns.groups);
 }
 
 static void insert_turns(Turns *t, Op *loop, int bar) {
   Op *outermost = (Op *)(uintptr_t)op_outermost_loop(loop);
   Op *outer = bar == TURN_LAGGED ? loop : outermost, *last;
   ir_insert_before(outer, new_turn(t, loop, "open", bar));
-  insert_after(outer, new_turn(t, loop, "close", bar));
+  ir_insert_after(outer, new_turn(t, loop, "close", bar));
   for (Op *op = loop->body->first; op; op = last->next) {
     last = op;
     if (op->kind == OP_turn || !t->named[op->id]) continue;
     last = end_of_turn(t, op);
     ir_insert_before(op, new_turn(t, op, "take", bar));
-    insert_after(last, new_turn(t, last, "pass", bar));
+    ir_insert_after(last, new_turn(t, last, "pass", bar));
     last = last->next;
   }
 }
@@ -176,7 +166,7 @@ static bool has_prio_row(const Turns *t, const Op *loop) {
 static void raise_priorities(Turns *t, const Op *loop) {
   if (has_prio_row(t, loop)) return;
   for (Op *op = loop->body->first; op; op = op->next) {
-    if (op_is_turn(op, "take")) insert_after(op, new_prio(t, op, 1));
+    if (op_is_turn(op, "take")) ir_insert_after(op, new_prio(t, op, 1));
     if (op_is_turn(op, "pass")) ir_insert_before(op, new_prio(t, op, 0));
   }
 }

@@ -38,14 +38,6 @@ const char *turns_lag_refuses(const Op *loop) {
 
 /* ---- barriers ---- */
 
-static Op *new_meeting(Lag *l, const Op *like) {
-  Op *op = ir_op_new(l->k, OP_turn, like->at, NULL, 0);
-  op_set_attr(l->k, op, (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, "meet")});
-  op_set_attr(l->k, op, (Attr){.key = ATTR_bar, .integer = TURN_LAGGED});
-  op_set_attr(l->k, op, (Attr){.key = ATTR_count, .sym = sym_int(l->k->cx->sym, TURN_LEAST)});
-  return op;
-}
-
 static Op *new_barrier(Lag *l, const Op *like) {
   Op *op = ir_op_new(l->k, OP_barrier, like->at, NULL, 0);
   op_set_attr(l->k, op, (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")});
@@ -63,7 +55,7 @@ static void replace_barriers(Lag *l) {
     next = op->next;
     if (!is_barrier(op)) continue;
     for (int i = 0; i < TURN_LEAST; i++) {
-      Op *meeting = new_meeting(l, op);
+      Op *meeting = turn_new(l->k, op->at, "meet", TURN_LAGGED, TURN_LEAST);
       ir_insert_before(op, meeting);
       vec_push(l->cx->scratch, &l->added, meeting);
     }
@@ -102,9 +94,7 @@ static bool is_shared_later(const Lag *l) {
 /* Or for what comes after it. */
 static void meet_after(Lag *l) {
   Op *close = l->loop->next;
-  if (!is_shared_later(l)) return;
-  if (close->next) ir_insert_before(close->next, new_barrier(l, close));
-  else ir_append(close->parent, new_barrier(l, close));
+  if (is_shared_later(l)) ir_insert_after(close, new_barrier(l, close));
 }
 
 /* ---- what is not needed ---- */
