@@ -6,6 +6,7 @@ two others, with a second one after it; tiles that are fetched early; rings of d
 """
 
 import role_kernels
+import turn_kernels
 
 PERSISTENT = """\
 kernel @persistent(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)
@@ -26,30 +27,7 @@ kernel @persistent(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: m
 }
 """
 
-CARRIED = """\
-kernel @carried(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %s: mem<T, M, f32>, %c: mem<M, N, f32>)
-  workgroup M by 128 on 0; workgroup N by 64 on 1; tile T by 1; tile K by 32
-  wave M by 64; hardware threads 128, vector {T: 0}
-  roles K load 4 x 24, math 8 x 240
-  turns K 2 n
-{
-  %z = fill 0.0 : tile<M, N, f32>
-  %r = for T carry %all = %z {
-    %p = for K carry %acc = %all {
-      %x = read %a
-      %y = read %b
-      %n = mma %x, %y, %acc
-      yield %n
-    }
-    %w = read %s : tile<T, M, f32>
-    %v = broadcast %w : tile<T, M, N, f32>
-    %q = squeeze %v : tile<M, N, f32>
-    %o = mul %p, %q
-    yield %o
-  }
-  write %r, %c
-}
-"""
+CARRIED = turn_kernels.with_rows(turn_kernels.NESTED, "roles K load 4 x 24, math 8 x 240")
 
 HEADS = """\
 kernel @heads(%q: mem<B, M, K1, f16, shared>, %k: mem<B, K2, K1, f16, shared>, %v: mem<B, N, K2, f16, shared>, %c: mem<B, M, N, f32>)

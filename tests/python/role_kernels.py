@@ -22,6 +22,8 @@ kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, 
 }
 """
 
+PRODUCT = GEMM[GEMM.index("{\n") :]  # what all products of one step compute
+
 ATTENTION = """\
 kernel @attention(%q: mem<B, M, K1, f16, shared>, %k: mem<B, K2, K1, f16, shared>, %v: mem<B, N, K2, f16, shared>, %c: mem<B, M, N, f32>)
   workgroup M by 128 on 0; workgroup N by 64 on 1; workgroup B by 1 on 2; tile K2 by 32

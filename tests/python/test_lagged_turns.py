@@ -1,4 +1,4 @@
-"""Turns on machines with one barrier: half of the waves is a barrier behind the other half.
+"""Turns on machines with one barrier: half of the waves runs one barrier after the other half.
 
 Results are those of the kernel without turns, bit for bit and without a finding, for any number of
 iterations and in any order of waves. Both judges notice a barrier that is missing or too weak.
@@ -9,11 +9,12 @@ import re
 import numpy as np
 import pytest
 
+import test_turns
 import turn_kernels as kernels
 from role_kernels import bound
 from test_named_barriers import Compiled
-from test_roles import ORDERED, ORDERS, arguments, parsed, without
-from test_turns import dynamic, lowered, simulated, with_turns
+from test_roles import ORDERS, arguments, parsed, without
+from test_turns import dynamic, simulated, with_turns
 from turn_kernels import without_turns
 from wave_lang import LaunchError
 
@@ -62,15 +63,8 @@ def check_results(name, target, known, trips, orders):
     text, sizes = CASES[name](trips)
     if name == "attention" and not all(sizes.values()):
         return  # 0/0
-    text = bound(text, sizes)
-    args = list(arguments(text, sizes))
-    text = text if known else dynamic(text)
-    expected = simulated(lowered(without_turns(text), target), args, target)
-    program = lowered(text, target)
+    program = test_turns.check_results(text, sizes, target, known, orders)
     assert known or "shared_barrier" in program
-    for order in orders:
-        got = simulated(program, args, target, order)
-        assert np.array_equal(got.view("u1"), expected.view("u1")), (sizes, order)
 
 
 @EACH
@@ -89,12 +83,7 @@ def test_other_machines(name, target):
 @EACH
 @pytest.mark.parametrize("target", CDNA)
 def test_turns_are_proved(name, target):
-    text = with_turns(bound(*CASES[name](6)), target)
-    modes = re.findall(r"\bturn (\w+) \{", text)
-    assert modes.count("take") == modes.count("pass") >= 1
-    assert modes.count("open") == modes.count("close") >= 1
-    proof = parsed(text).proof().text
-    assert "waits for" not in proof and ORDERED.search(proof)
+    test_turns.check_proved(with_turns(bound(*CASES[name](6)), target))
 
 
 def mid_turns(text):
@@ -111,21 +100,13 @@ def weakened(text):
 
 def unbalanced(text):
     """Turns that are missing, too many or in the wrong order."""
-    yield from without(text, r"^ +turn (?!meet)")
-    for line in re.findall(r"^ +turn (?!meet).*\n", text, re.M):
-        yield f"twice {line.strip()}", text.replace(line, line + line, 1)
-    yield "passed first", re.sub(
-        r"turn (take|pass)", lambda m: f"turn {'pass' if m[1] == 'take' else 'take'}", text
-    )
+    return test_turns.faults(text, but="(?!meet)")
 
 
 @EACH
 def test_proof_notices_turns(name):
     text = with_turns(bound(*CASES[name](6)), "gfx942")
-    found = list(unbalanced(text))
-    assert len(found) >= 9
-    for what, fault in found:
-        assert "waits for" in parsed(fault).proof().text, what
+    test_turns.check_noticed(list(unbalanced(text)))
 
 
 @EACH

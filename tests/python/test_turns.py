@@ -96,6 +96,27 @@ def has_quotients(case, sizes):
     return case in (attention, all_copy_attention) and not all(sizes.values())
 
 
+def check_results(text, sizes, target, known, orders):
+    """The program with turns, whose results are those without."""
+    text = bound(text, sizes)
+    args = list(arguments(text, sizes))
+    text = text if known else dynamic(text)
+    expected = simulated(lowered(without_turns(text), target), args, target)
+    program = lowered(text, target)
+    for order in orders:
+        got = simulated(program, args, target, order)
+        assert np.array_equal(got.view("u1"), expected.view("u1")), (sizes, order)
+    return program
+
+
+def check_proved(text):
+    modes = re.findall(r"\bturn (\w+) \{", text)
+    assert modes.count("take") == modes.count("pass") >= 1
+    assert modes.count("open") == modes.count("close") >= 1
+    proof = parsed(text).proof().text
+    assert "waits for" not in proof and ORDERED.search(proof)
+
+
 @pytest.mark.parametrize("case, target", CASES)
 @pytest.mark.parametrize("known", [True, False])
 def test_results_are_those_without_turns(case, target, known):
@@ -103,44 +124,36 @@ def test_results_are_those_without_turns(case, target, known):
         text, sizes = case(trips)
         if has_quotients(case, sizes):
             continue
-        text = bound(text, sizes)
-        args = list(arguments(text, sizes))
-        text = text if known else dynamic(text)
-        expected = simulated(lowered(without_turns(text), target), args, target)
-        program = lowered(text, target)
+        program = check_results(text, sizes, target, known, ORDERS)
         assert known or "barrier named" in program
-        for order in ORDERS:
-            got = simulated(program, args, target, order)
-            assert np.array_equal(got.view("u1"), expected.view("u1")), (sizes, order)
 
 
 @pytest.mark.parametrize("case, target", CASES)
 def test_turns_are_proved(case, target):
-    text = with_turns(bound(*case(6)), target)
-    modes = re.findall(r"\bturn (\w+) \{bar", text)
-    assert modes.count("take") == modes.count("pass") >= 1
-    assert modes.count("open") == modes.count("close") >= 1
-    proof = parsed(text).proof().text
-    assert "waits for" not in proof and ORDERED.search(proof)
+    check_proved(with_turns(bound(*case(6)), target))
 
 
-def faults(text):
-    """Programs of which one turn is missing, too many or in the wrong place."""
-    yield from without(text, r"^ +turn ")
-    for line in re.findall(r"^ +turn .*\n", text, re.M):
+def faults(text, but=""):
+    """Programs of which one turn is missing, too many or in the wrong place. `but`: a pattern of
+    modes that are left alone."""
+    yield from without(text, rf"^ +turn {but}")
+    for line in re.findall(rf"^ +turn {but}.*\n", text, re.M):
         yield f"twice {line.strip()}", text.replace(line, line + line, 1)
     yield "passed first", re.sub(
         r"turn (take|pass)", lambda m: f"turn {'pass' if m[1] == 'take' else 'take'}", text
     )
 
 
-@pytest.mark.parametrize("case, target", CASES)
-def test_proof_notices_faults(case, target):
-    text = with_turns(bound(*case(6)), target)
-    found = list(faults(text))
+def check_noticed(found):
     assert len(found) >= 9
     for what, fault in found:
         assert "waits for" in parsed(fault).proof().text, what
+
+
+@pytest.mark.parametrize("case, target", CASES)
+def test_proof_notices_faults(case, target):
+    text = with_turns(bound(*case(6)), target)
+    check_noticed(list(faults(text)))
 
 
 def barrier_faults(program):

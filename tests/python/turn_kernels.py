@@ -49,22 +49,15 @@ kernel @nested(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %s: mem<T
 }
 """
 
-FETCHED = """\
+FETCHED = (
+    """\
 kernel @fetched(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)
   workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 32
   wave M by 16; wave N by 64; hardware threads 32, mma F32_16x16x16_F16
   turns K 4 n
-{
-  %z = fill 0.0 : tile<M, N, f32>
-  %r = for K carry %acc = %z {
-    %x = read %a
-    %y = read %b
-    %n = mma %x, %y, %acc
-    yield %n
-  }
-  write %r, %c
-}
 """
+    + role_kernels.PRODUCT
+)
 
 STENCIL = """\
 kernel @smooth(%a: mem<M, K, f32, shared>, %w: mem<M, f32>, %c: mem<M, f32>)
@@ -88,24 +81,17 @@ def without_turns(text):
     return "".join(line + "\n" for line in text.splitlines() if not line.startswith("  turns "))
 
 
-# ---- machines with one barrier: two groups, one of them a barrier behind the other ----
+# ---- machines with one barrier: two groups, one of them a barrier later ----
 
-HALVES = """\
+HALVES = (
+    """\
 kernel @halves(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)
   workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 32
   wave M by 16; wave N by 32; hardware threads 64, mma F32_16x16x16_F16
   turns K 2 n
-{
-  %z = fill 0.0 : tile<M, N, f32>
-  %r = for K carry %acc = %z {
-    %x = read %a
-    %y = read %b
-    %n = mma %x, %y, %acc
-    yield %n
-  }
-  write %r, %c
-}
 """
+    + role_kernels.PRODUCT
+)
 
 
 def with_rows(text, *rows):
