@@ -72,7 +72,7 @@ typedef struct UnrollCall {
   Span at;
 } UnrollCall;
 
-/* Half of the waves run a loop behind the other half. */
+/* Half of the waves run a loop one barrier later than the other half. */
 typedef struct StaggerCall {
   const Op *loop;
   Span at;

@@ -90,7 +90,7 @@ typedef struct LoopGraph {
   Vec(LoopArrival) arrivals;
   Vec(LoopTurn) turns;
   int groups;  /* of copies */
-  bool lagged; /* the second of the two waves that compute is a barrier behind the first one */
+  bool lagged; /* the second of the two computing waves runs one barrier after the first */
 } LoopGraph;
 
 typedef bool LoopOpFn(const void *user, const Op *op);

@@ -1,4 +1,4 @@
-/* loop_lag.h: loops in which the second half of the waves is one barrier behind the first half
+/* loop_lag.h: loops in which the second half of the waves runs one barrier after the first
  * (ir/schedule/turn_ops.h).
  *
  * In a graph of such a loop, the first of the two waves that compute belongs to the first half, and the

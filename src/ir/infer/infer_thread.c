@@ -285,8 +285,7 @@ bool rule_barrier(Infer *in) {
   return true;
 }
 
-/* Number 0 is the workgroup's barrier: two groups take turns by it, one of them a barrier behind the
- * other. */
+/* Number 0 is the workgroup's barrier: two groups use it to take turns, one of them a barrier late. */
 static bool rule_lagged_turn(const Infer *in, int64_t groups) {
   if (groups != TURN_LEAST)
     return INFER_FAIL(in, E0318, "two groups take turns by the workgroup's barrier, number 0");

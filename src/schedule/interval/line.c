@@ -21,7 +21,7 @@ typedef struct Before {
 struct LineRun {
   const LineProblem *p;
   Before *before; /* in the order of the events at which they end, */
-  int *first;     /* by event, and behind the last one */
+  int *first;     /* by event, and one past the last */
   int *op_of;     /* by event; -1: it is not of an op of the line */
   UnitUse *uses;  /* the same for uses */
   int *first_use;

@@ -5,8 +5,9 @@
 
 #include "schedule/interval/loop_free.h"
 
-/* Begins with the program of `t`, and ends when an iteration takes `goal` cycles. The cycles are estimated, and there is no bound: it is 0. PATHS_NEVER:
- * rows place something, so that there is less to choose than this search needs. */
+/* Starts from the program of `t` and stops once an iteration takes `goal` cycles. Its cycles are an
+ * estimate, and its bound is 0: there is none. PATHS_NEVER: rows place some of the ops, which leaves
+ * this search too little to choose. */
 FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,
                     int64_t goal);
 
