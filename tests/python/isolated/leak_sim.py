@@ -1,11 +1,8 @@
 """Run as a child process: simulating, failing and reporting does not leak memory."""
 
-import gc
-import resource
-import sys
-
 import numpy as np
 
+from leak_utils import assert_no_leak
 from wave_lang import CompileError, SimulationError
 from wave_lang.testing import simulate
 
@@ -55,20 +52,10 @@ def refused():
     raise AssertionError("the mistake was not found")
 
 
-def round_of(n):
-    for _ in range(n):
-        good()
-        bad()
-        refused()
-    gc.collect()
-    return sys.getallocatedblocks(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def every_way():
+    good()
+    bad()
+    refused()
 
 
-def main():
-    blocks, peak = round_of(100)  # fills the interpreter's caches
-    later_blocks, later_peak = round_of(150)  # one leaked object per call would be 600
-    assert later_blocks - blocks < 400, f"{later_blocks - blocks} Python objects leaked"
-    assert later_peak - peak < 4096, f"memory grew by {later_peak - peak} KiB over 150 rounds"
-
-
-main()
+assert_no_leak(every_way, calls=100, most_kib=4096)

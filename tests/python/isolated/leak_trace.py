@@ -1,12 +1,9 @@
 """Run as a child process: tracing, failing and running kernels does not leak memory."""
 
-import gc
-import resource
-import sys
-
 import numpy as np
 
 import wave_lang as wl
+from leak_utils import assert_no_leak
 from wave_lang import CompileError, sym
 from wave_lang.kernel.wave import cache
 
@@ -57,20 +54,10 @@ def expressions():
         ((M + n) * K // 3 < N).subs({M: 1, K: 2, N: 3})
 
 
-def round_of(n):
-    for _ in range(n):
-        good()
-        bad()
-        expressions()
-    gc.collect()
-    return sys.getallocatedblocks(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def every_way():
+    good()
+    bad()
+    expressions()
 
 
-def main():
-    blocks, peak = round_of(2000)  # fills the interpreter's caches
-    later_blocks, later_peak = round_of(400)
-    assert later_blocks - blocks < 200, f"{later_blocks - blocks} Python objects leaked"
-    assert later_peak - peak < 4096, f"memory grew by {later_peak - peak} KiB over 400 rounds"
-
-
-main()
+assert_no_leak(every_way, calls=400, most_kib=4096)

@@ -1,10 +1,7 @@
 """Run as a child process with the fake driver: compiling, launching and failing does not leak
 memory."""
 
-import gc
-import resource
-import sys
-
+from leak_utils import assert_no_leak
 from test_compile import compile_scale
 from wave_lang import LaunchError
 from wave_lang.kernel.wave import cache
@@ -43,15 +40,5 @@ def compiles():
     assert made.ptx and made.resources and made.program.variants
 
 
-def after(work, rounds):
-    for _ in range(rounds):
-        work()
-    gc.collect()
-    return sys.getallocatedblocks(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 for work in (launches, mistakes, compiles):
-    blocks, peak = after(work, 500)  # fills the interpreter's caches
-    later_blocks, later_peak = after(work, 200)
-    assert later_blocks - blocks < 100, f"{later_blocks - blocks} objects leaked by {work.__name__}"
-    assert later_peak - peak < 2048, f"{work.__name__} made memory grow {later_peak - peak} KiB"
+    assert_no_leak(work, calls=200, most_kib=2048)
