@@ -13,7 +13,7 @@
 #include "bench_kernels.h"
 #include "ir/attr.h"
 #include "ir/schedule/schedule.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 #include "transform/pass_manager.h"
 #include "transform/solve/solve_search.h"
 

@@ -33,13 +33,6 @@ bool lower_meet(Lower *l, const Op *op) {
   return true;
 }
 
-static const Op *parting(const Region *from) {
-  const Op *op = from->first;
-  while (op && (op->kind != OP_barrier || strcmp(op_attr(op, ATTR_mode)->text, "roles") != 0))
-    op = op->next;
-  return op;
-}
-
 /* ---- service waves ---- */
 
 static bool is_needed(const Lower *l, const Op *outer) {
@@ -112,7 +105,7 @@ static const Op *find_foreign(const Lower *l, const Op *parts) {
 }
 
 bool lower_roles(Lower *l, const Region *from) {
-  const Op *parts = parting(from);
+  const Op *parts = op_parting(from);
   const Sym *t = ir_numbered_symbol(l->k->cx, "$T", 0, true);
   Attr all = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
   if (!parts) return emit_refuse(l, from->first, "service waves without `barrier roles`");

@@ -14,10 +14,13 @@
 #define WV_SCHEDULE_LOOP_ORDER_H
 
 #include "base/arena.h"
+#include "base/vec.h"
 
 typedef struct Order {
   int from, to, distance;
 } Order;
+
+typedef Vec(Order) OrderList;
 
 typedef struct OrderTable OrderTable;
 

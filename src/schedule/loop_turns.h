@@ -15,7 +15,6 @@ const Op *loop_turn_unbalanced(const Kernel *k, const LoopGraph *g);
 
 /* What the loop enforces, turns included; and only that: from each event that passes a turn on to the
  * one that takes it. */
-typedef Vec(Order) OrderList;
 OrderList loop_turn_orders(Arena *a, const Kernel *k, const LoopGraph *g);
 OrderList loop_turn_tokens(Arena *a, const Kernel *k, const LoopGraph *g);
 

@@ -17,7 +17,7 @@
  * to different slots of a ring do not conflict. A volatile write may be a flag: every thread's
  * writes to arguments come before it. The author's barriers that order memory (shared_barrier,
  * barrier) count if all waves reach them. Loops that rows of a schedule pin are then proved to be in
- * order (schedule/loop_proof.h). Needs memory_uses, distribute, uniform. */
+ * order (schedule/proof/loop_proof.h). Needs memory_uses, distribute, uniform. */
 #include <string.h>
 
 #include "analysis/memory_uses.h"
@@ -25,7 +25,7 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 #include "transform/pass.h"
 
 typedef struct Sync {

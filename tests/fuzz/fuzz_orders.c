@@ -28,7 +28,7 @@
 #include "ir/ops/access.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 #include "unit/lane_kit.h"
 
 enum {

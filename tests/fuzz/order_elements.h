@@ -7,7 +7,7 @@
 
 #include "analysis/analysis.h"
 #include "ir/ops/access.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 #include "transform/copy/copy_plan.h"
 
 enum { ELEMENT_FACTS = FACT_memory_uses | FACT_distribute | FACT_in_bounds };

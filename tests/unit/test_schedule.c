@@ -1,7 +1,7 @@
 /* test_schedule.c: rows of schedules: every one that is obeyed gives the same results with any
  * number of iterations and is proved to be in order. */
 #include "ir/ops/alloc_layout.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 #include "unit/lane_kit.h"
 #include "wave.h"
 

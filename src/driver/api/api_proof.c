@@ -8,7 +8,7 @@
 #include "driver/variants.h"
 #include "report/schedule/schedule_picture.h"
 #include "report/schedule/timeline_text.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 #include "schedule/schedule_file.h"
 #include "transform/pass_manager.h"
 

@@ -110,6 +110,13 @@ bool op_is_served(const Kernel *k, const Op *op) {
   return machine && machine->service;
 }
 
+Op *op_parting(const Region *r) {
+  Op *op = r->first;
+  while (op && (op->kind != OP_barrier || strcmp(op_attr(op, ATTR_mode)->text, "roles") != 0))
+    op = op->next;
+  return op;
+}
+
 static void take_mapping(MemAccess *a, bool memory_is_input) {
   const Attr *mapping = op_attr(a->op, ATTR_mapping);
   if (!mapping) return;

@@ -66,6 +66,9 @@ Value *copy_barriers(const Op *op);
  * in a kernel whose `machine` row has service waves. */
 bool op_is_served(const Kernel *k, const Op *op);
 
+/* `barrier roles`, after which service waves execute only what is served; NULL: there is none. */
+Op *op_parting(const Region *r);
+
 /* It affects no other thread, except that these may have to wait for their turn. */
 bool op_is_private(const Op *op);
 /* Copies that the kernel does not wait for itself must be complete before it: other threads may read

@@ -194,13 +194,6 @@ bool roles_plan(Kernel *k, PassCtx *cx, StagesPlan *plan) {
 
 /* ---- where roles part ---- */
 
-static Op *parting(const Kernel *k) {
-  Op *op = k->body->first;
-  while (op && (op->kind != OP_barrier || strcmp(op_attr(op, ATTR_mode)->text, "roles") != 0))
-    op = op->next;
-  return op;
-}
-
 static void insert_registers(Kernel *k, Op *before, const char *how, int count, const char *role) {
   Op *op = ir_insert(k, before, OP_wave_registers, before->at, NULL, 0, NULL);
   op_set_attr(k, op, (Attr){.key = ATTR_mode, .text = intern(&k->cx->names, how)});
@@ -276,7 +269,7 @@ static Value *make_ring(Kernel *k, const StagedLoop *l, const char *name, int sl
   op_set_attr(k, alloc, (Attr){.key = ATTR_physical, .n = 1, .exprs = physical});
   op_set_attr(k, alloc, (Attr){.key = ATTR_ring, .integer = slots});
   ring->name = intern(&k->cx->names, name);
-  Op *init = ir_insert(k, parting(k), OP_mbar_init, l->loop->at, &ring, 1, NULL);
+  Op *init = ir_insert(k, op_parting(k->body), OP_mbar_init, l->loop->at, &ring, 1, NULL);
   op_set_attr(k, init, (Attr){.key = ATTR_count, .sym = sym_int(k->cx->sym, count)});
   return ring;
 }

@@ -28,7 +28,7 @@
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 #include "transform/pass.h"
 #include "transform/turns/turns_lag.h"
 

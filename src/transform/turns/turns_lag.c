@@ -5,7 +5,7 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "ir/schedule/turn_ops.h"
-#include "schedule/loop_proof.h"
+#include "schedule/proof/loop_proof.h"
 
 typedef struct Lag {
   Kernel *k;

@@ -14,7 +14,7 @@
  *
  * A barrier at which all waves meet is two, since the groups are one apart. What turns order by
  * themselves needs none: each of them is removed again if the loop can be proved without it
- * (schedule/loop_proof.h). A barrier before which nothing is accessed does not wait for shared memory. */
+ * (schedule/proof/loop_proof.h). A barrier before which nothing is accessed does not wait for shared memory. */
 #ifndef WV_TRANSFORM_TURNS_LAG_H
 #define WV_TRANSFORM_TURNS_LAG_H
 

@@ -11,14 +11,13 @@
 
 typedef struct LoopEntry LoopEntry;
 
+/* If `ends`, the loop has no more iterations than these: its last ones wait for the last one instead of
+ * later ones. */
 LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
-                      const LoopGraph *body, int iterations);
+                      const LoopGraph *body, int iterations, bool ends);
 
-/* Whether an event of the body in an iteration, or an event before the loop (iteration -1), follows
- * an event before the loop. */
-bool loop_entry_follows(LoopEntry *e, int from, int to, int iteration);
-
-/* Whether an event before the loop follows an event of the body, by service waves, in an iteration. */
-bool loop_entry_precedes(LoopEntry *e, int from, int iteration, int to);
+/* Whether the second event follows the first: each is one of the body in an iteration, or one before the
+ * loop (iteration -1). */
+bool loop_entry_orders(LoopEntry *e, int from, int iteration, int to, int then);
 
 #endif

@@ -1,5 +1,5 @@
 /* loop_entry.c: see loop_entry.h. */
-#include "schedule/loop_entry.h"
+#include "schedule/proof/loop_entry.h"
 
 #include <string.h>
 
@@ -12,10 +12,11 @@ struct LoopEntry {
   const Distribution *d;
   const LoopGraph *entry, *body;
   int iterations, n;
+  bool ends;
   Vec(Order) edges;
   int *first, *next; /* of an event, and of an edge: the next edge from the same event; -1 */
-  int *stack, reached_from;
-  bool *reached;
+  int *stack;
+  bool **reached; /* from an event; NULL: not known yet */
 };
 
 static int event_at(const LoopEntry *e, int event, int iteration) {
@@ -28,16 +29,19 @@ static void add_edge(LoopEntry *e, int from, int to) {
 
 /* ---- edges ---- */
 
+static void add_iterations(LoopEntry *e, const Order *o) {
+  for (int to = 0; to < e->iterations; to++) {
+    int at = to - o->distance;
+    if (e->ends && o->distance < 0 && at >= e->iterations) at = e->iterations - 1;
+    if (at >= 0 && at < e->iterations)
+      add_edge(e, event_at(e, o->from, at), event_at(e, o->to, to));
+  }
+}
+
 static void add_orders(LoopEntry *e) {
   for (int i = 0; i < e->entry->enforced.n; i++)
     add_edge(e, e->entry->enforced.at[i].from, e->entry->enforced.at[i].to);
-  for (int at = 0; at < e->iterations; at++)
-    for (int i = 0; i < e->body->enforced.n; i++) {
-      const Order *o = &e->body->enforced.at[i];
-      int to = at + o->distance;
-      if (to >= 0 && to < e->iterations)
-        add_edge(e, event_at(e, o->from, at), event_at(e, o->to, to));
-    }
+  for (int i = 0; i < e->body->enforced.n; i++) add_iterations(e, &e->body->enforced.at[i]);
   for (int w = 0; w < LOOP_WAVES; w++)
     if (e->entry->last[w] >= 0 && e->body->first[w] >= 0)
       add_edge(e, e->entry->last[w], event_at(e, e->body->first[w], 0));
@@ -127,9 +131,10 @@ static void link_edges(LoopEntry *e) {
 }
 
 LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
-                      const LoopGraph *body, int iterations) {
+                      const LoopGraph *body, int iterations, bool ends) {
   LoopEntry *e = ARENA_NEW(a, LoopEntry);
   *e = (LoopEntry){.arena = a, .d = d, .entry = entry, .body = body, .iterations = iterations};
+  e->ends = ends;
   e->n = entry->events.n + iterations * body->events.n;
   add_orders(e);
   add_opening(e);
@@ -139,30 +144,25 @@ LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
     else await_groups(e, &body->waits.at[i]);
   for (int i = 0; i < entry->waits.n; i++) await_loop(e, &entry->waits.at[i]);
   link_edges(e);
-  e->reached = ARENA_ARRAY(a, bool, e->n + 1), e->stack = ARENA_ARRAY(a, int, e->n + 1);
-  e->reached_from = -1;
+  e->reached = ARENA_ARRAY(a, bool *, e->n + 1), e->stack = ARENA_ARRAY(a, int, e->n + 1);
   return e;
 }
 
 /* ---- questions ---- */
 
-static void reach(LoopEntry *e, int from) {
+static const bool *reached_from(LoopEntry *e, int from) {
   int depth = 0;
-  memset(e->reached, 0, (size_t)e->n);
-  e->reached_from = from, e->stack[depth++] = from;
+  if (e->reached[from]) return e->reached[from];
+  bool *row = e->reached[from] = ARENA_ARRAY(e->arena, bool, e->n);
+  e->stack[depth++] = from;
   while (depth)
     for (int i = e->first[e->stack[--depth]]; i >= 0; i = e->next[i]) {
       int to = e->edges.at[i].to;
-      if (!e->reached[to]) e->reached[to] = true, e->stack[depth++] = to;
+      if (!row[to]) row[to] = true, e->stack[depth++] = to;
     }
+  return row;
 }
 
-bool loop_entry_precedes(LoopEntry *e, int from, int iteration, int to) {
-  reach(e, event_at(e, from, iteration));
-  return e->reached[to];
-}
-
-bool loop_entry_follows(LoopEntry *e, int from, int to, int iteration) {
-  if (e->reached_from != from) reach(e, from);
-  return e->reached[event_at(e, to, iteration)];
+bool loop_entry_orders(LoopEntry *e, int from, int iteration, int to, int then) {
+  return reached_from(e, event_at(e, from, iteration))[event_at(e, to, then)];
 }

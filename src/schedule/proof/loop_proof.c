@@ -1,0 +1,167 @@
+/* loop_proof.c: see loop_proof.h.
+ *
+ *     loop K  at gemm.wave:14
+ *       all 12 conflicting pairs of accesses are ordered
+ *     loop K  at gemm.wave:14
+ *       `copy %a.1` and `read %a.1` of 3 iterations later, by another wave, are not ordered */
+#include "schedule/proof/loop_proof.h"
+
+#include <stdlib.h>
+
+#include "ir/ops/access.h"
+#include "ir/region_facts.h"
+#include "ir/schedule/schedule.h"
+#include "schedule/loop_turns.h"
+#include "schedule/proof/loop_pairs.h"
+#include "schedule/proof/loop_releases.h"
+#include "schedule/proof/loop_unrolled.h"
+
+static void check_pair(Prover *p, const LoopAccess *x, const LoopAccess *y) {
+  LoopPair found;
+  if (!loop_conflict(p, x, y)) return;
+  p->proof->pairs++;
+  if (loop_out_of_order(p, x, y, &found)) loop_report(p, found);
+}
+
+/* Ops of the loop each of which waits for the one before, and the first for the last. */
+static void find_deadlock(Prover *p, const Kernel *k) {
+  const LoopGraph *g = &p->proof->graph;
+  int *cycle = ARENA_ARRAY(p->arena, int, g->events.n + 1);
+  int n = order_deadlock(p->table, cycle);
+  if (!n && g->turns.n) {
+    OrderList orders = loop_turn_orders(p->arena, k, g);
+    n = order_deadlock(order_table(p->arena, g->events.n, orders.at, orders.n), cycle);
+  }
+  for (int i = 0; i < n; i++) vec_push(p->arena, &p->proof->waiting, g->events.at[cycle[i]].op);
+}
+
+LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
+  LoopProof proof = {.graph = loop_graph(a, d, m, loop, NULL, NULL),
+                     .most = loop_most(d, loop),
+                     .most_in_all = loop_most_in_all(d, loop)};
+  const LoopGraph *g = &proof.graph;
+  Prover p = {&proof, order_table(a, g->events.n, g->enforced.at, g->enforced.n), d, m, a};
+  find_deadlock(&p, d->k);
+  int n = proof.waiting.n;
+  for (int i = 0; !n && i < g->accesses.n; i++)
+    for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
+  proof.entry = loop_entry_graph(a, d, m, loop);
+  proof.unbalanced = loop_unreleased(d, g, &proof.entry);
+  if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d->k, g);
+  if (!proof.unbalanced && !n) proof.unbalanced = loop_released_early(&p);
+  if (!n) loop_check_unrolled(&p);
+  return proof;
+}
+
+/* ---- text ---- */
+
+static void print_access(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopAccess *x) {
+  sb_printf(out, "`%s %%%s`", op_info[x->op->kind].name, memory_name(k, m->memories.at[x->memory]));
+}
+
+static const LoopAccess *earlier(const LoopPair *f) {
+  return f->distance < 0 && !f->entry ? f->second : f->first;
+}
+
+static void describe(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopPair *f) {
+  const LoopAccess *x = earlier(f), *y = x == f->first ? f->second : f->first;
+  int later = abs(f->distance);
+  print_access(out, k, m, x);
+  sb_puts(out, f->entry ? " before the loop and " : " and ");
+  print_access(out, k, m, y);
+  if (f->entry && f->distance >= 0) sb_printf(out, " of iteration %d", later);
+  else if (later && !f->entry)
+    sb_printf(out, " of %d iteration%s later", later, later > 1 ? "s" : "");
+  if (f->other_wave) sb_puts(out, ", by another wave,");
+  sb_puts(out, f->stale ? " are in the wrong order" : " are not ordered");
+}
+
+static void print_loop(StrBuf *out, const Kernel *k, const MemoryUses *m, const LoopProof *proof) {
+  Arena *a = arena_new();
+  const Op *loop = proof->graph.loop;
+  sb_printf(out, "loop %s", sym_text(a, op_attr(loop, ATTR_axis)->sym));
+  if (loop->at.file && loop->at.line)
+    sb_printf(out, "  at %s:%u", sources_name(&k->cx->sources, loop->at.file), loop->at.line);
+  sb_putc(out, '\n');
+  if (proof->waiting.n) sb_puts(out, "  waits for itself\n");
+  else if (proof->unbalanced)
+    sb_puts(out, "  waits for a barrier that has too many arrivals, or not enough\n");
+  else if (!proof->findings.n)
+    sb_printf(out, "  all %d conflicting pairs of accesses are ordered\n", proof->pairs);
+  for (int i = 0; i < proof->findings.n; i++) {
+    sb_puts(out, "  ");
+    describe(out, k, m, &proof->findings.at[i]);
+    sb_putc(out, '\n');
+  }
+  arena_free(a);
+}
+
+void loop_proof_print(StrBuf *out, const Distribution *d, const MemoryUses *m) {
+  for (const Op *op = ir_first(d->k); op; op = ir_next(op)) {
+    if (!op->body || op->kind == OP_if) continue;
+    Arena *a = arena_new();
+    LoopProof proof = loop_prove(a, d, m, op);
+    if (proof.pairs || proof.waiting.n || proof.unbalanced) print_loop(out, d->k, m, &proof);
+    arena_free(a);
+  }
+}
+
+/* ---- loops with a schedule ---- */
+
+/* The row that schedules a loop on this machine; NULL: none does. */
+static const Constraint *row_of(const Kernel *k, const TargetInfo *t, const Op *loop) {
+  for (int i = 0; loop->kind == OP_for && i < k->constraints.n; i++) {
+    const Constraint *row = &k->constraints.at[i];
+    if (!schedule_is_row(row) || !schedule_is_for(row, t)) continue;
+    if (schedule_is_called(loop, row->scheduled.loop)) return row;
+  }
+  return NULL;
+}
+
+static void note_accesses(Diags *diags, Diag *d, const LoopPair *f) {
+  const LoopAccess *x = earlier(f), *y = x == f->first ? f->second : f->first;
+  int later = abs(f->distance);
+  diag_note(diags, d, x->op->at, "%s", f->entry ? "this, before the loop" : "this, in iteration i");
+  if (f->entry && f->distance < 0) diag_note(diags, d, y->op->at, "and this");
+  else if (f->entry) diag_note(diags, d, y->op->at, "and this, in iteration %d", later);
+  else if (later) diag_note(diags, d, y->op->at, "and this, in iteration i + %d", later);
+  else diag_note(diags, d, y->op->at, "and this, in the same iteration");
+}
+
+static bool fail_loop(Kernel *k, const MemoryUses *m, const Constraint *row,
+                      const LoopProof *proof) {
+  Diags *diags = &k->cx->diags;
+  const LoopPair *f = proof->findings.n ? &proof->findings.at[0] : NULL;
+  StrBuf text = {.arena = diags->arena};
+  if (f) describe(&text, k, m, f);
+  else if (proof->unbalanced)
+    sb_puts(&text, "waves wait for a barrier that has too many arrivals, or not enough");
+  else sb_puts(&text, "an op of the loop waits for itself");
+  Diag *d = diag_add(diags, DIAG_E0621, row->at, "%s", sb_text(&text));
+  if (f) note_accesses(diags, d, f);
+  if (!f && proof->unbalanced) diag_note(diags, d, proof->unbalanced->at, "the barrier of this op");
+  for (int i = 0; i < proof->waiting.n; i++)
+    diag_note(diags, d, proof->waiting.at[i]->at, "it waits for this");
+  return false;
+}
+
+/* The barriers of a loop inside order accesses, too, but a region is one event here. */
+static bool has_loop(const Op *loop) {
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+    if (op_is_loop(op)) return true;
+  return false;
+}
+
+bool loop_proof_check(const Distribution *d, const MemoryUses *m, const TargetInfo *t) {
+  bool ok = true;
+  for (const Op *op = t ? ir_first(d->k) : NULL; op && ok; op = ir_next(op)) {
+    const Constraint *row = op->body ? row_of(d->k, t, op) : NULL;
+    if (!row || has_loop(op)) continue;
+    Arena *a = arena_new();
+    LoopProof proof = loop_prove(a, d, m, op);
+    ok = (!proof.findings.n && !proof.waiting.n && !proof.unbalanced) ||
+         fail_loop(d->k, m, row, &proof);
+    arena_free(a);
+  }
+  return ok;
+}
