@@ -47,6 +47,11 @@ static inline bool target_has(const TargetInfo *t, unsigned features) {
 static inline int target_near_registers(const TargetInfo *t) {
   return target_has(t, FEATURE_MFMA) ? t->registers / 2 : t->registers;
 }
+/* Registers that a thread can have if all waves of a workgroup run at once. */
+static inline int target_most_registers(const TargetInfo *t, int waves) {
+  int each = t->simds ? t->file / ceil_div(waves, t->simds) : t->registers;
+  return each < t->registers ? each : t->registers;
+}
 /* A CPU emulates a machine with lanes where a kernel's threads are observable: with waves of this
  * many lanes, every matrix instruction of one wave, and lanes that must synchronise. */
 TargetInfo target_playing(const TargetInfo *t, int lanes);

@@ -238,8 +238,17 @@ static bool takes(const Retarget *r, const Search *p, const MmaInfo *row, bool s
                            p->k % row->k == 0);
 }
 
+/* The sums must be in registers, and ptxas refuses 128 of them with fewer than 154. */
+static bool has_registers(const Retarget *r, const Search *p) {
+  enum { OTHERS = 26 };
+  int64_t bits = dtype_info[p->op->results[0].type->dtype].bits;
+  int64_t sums = bits * p->m * p->n / 32 / ((int64_t)r->waves * r->target->lanes);
+  return sums + OTHERS <= target_most_registers(r->target, r->waves);
+}
+
 static bool fits(const Retarget *r, const Search *p, const MmaInfo *row, bool swap) {
-  return takes(r, p, row, swap) && (!is_wide(r, row) || divides_evenly(r, p, row, swap));
+  if (!takes(r, p, row, swap)) return false;
+  return !is_wide(r, row) || (divides_evenly(r, p, row, swap) && has_registers(r, p));
 }
 
 /* Products that one group of waves computes, including superfluous ones; then instructions. */
@@ -419,16 +428,18 @@ static Instruction multiply_scales(Retarget *r, Search *p) {
   return i;
 }
 
-/* Instructions of several waves would fit, but each of them leaves some waves without a part. */
-static bool is_uneven(const Retarget *r, const Search *p) {
-  bool some = false;
+/* Why no instruction of several waves can be taken, although some take the operands: each leaves some
+ * waves without a part, or needs more registers than there are. NULL: one can, or none takes them. */
+static const char *why_not_wide(const Retarget *r, const Search *p) {
+  bool some = false, even = false;
   for (int i = 0; i < mma_count(); i++)
     for (int swap = 0; swap < 2; swap++) {
       if (!is_wide(r, mma_at(i)) || !takes(r, p, mma_at(i), swap)) continue;
-      if (divides_evenly(r, p, mma_at(i), swap)) return false;
       some = true;
+      even |= divides_evenly(r, p, mma_at(i), swap);
     }
-  return some;
+  if (even) return has_registers(r, p) ? NULL : "need more registers than a thread has with";
+  return some ? "do not divide it evenly among" : NULL;
 }
 
 static bool choose_instruction(Retarget *r, Op *op) {
@@ -440,9 +451,8 @@ static bool choose_instruction(Retarget *r, Op *op) {
   set_instruction(r, &p, i);
   Diag *d = diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
                      i.row ? i.row->name : "dot products", r->target->name);
-  if (i.row && !is_wide(r, i.row) && is_uneven(r, &p))
-    diag_note(DIAGS(r), d, (Span){0},
-              "multi-wave instructions do not divide it evenly among %d waves", r->waves);
+  const char *why = i.row && !is_wide(r, i.row) ? why_not_wide(r, &p) : NULL;
+  if (why) diag_note(DIAGS(r), d, (Span){0}, "multi-wave instructions %s %d waves", why, r->waves);
   return true;
 }
 

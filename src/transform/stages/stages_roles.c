@@ -88,8 +88,7 @@ static int64_t all_registers(const PassCtx *cx) { /* of the threads of one lane'
 
 /* Registers of a thread with which that many waves begin. */
 static int entry_registers(const PassCtx *cx, int waves) {
-  int each = ceil_div(waves, cx->target->simds); /* of a SIMD */
-  return round_down(cx->target->file / each);
+  return round_down(target_most_registers(cx->target, waves));
 }
 
 static bool check_waves(Kernel *k, PassCtx *cx, const Constraint *row, const Role *copying) {
