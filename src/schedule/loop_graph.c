@@ -8,7 +8,8 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "ir/schedule/turn_ops.h"
-#include "schedule/loop_lag.h"
+#include "schedule/groups/loop_lag.h"
+#include "schedule/groups/loop_stagger.h"
 
 enum {
   MOST_KNOWN = 64
@@ -427,9 +428,10 @@ static void add_touch(Build *b, const Op *op) {
   }
 }
 
-/* The last barrier that each execution of the region reaches; NULL: none. */
+/* The last barrier that each execution of the region reaches, and all waves at once; NULL: none. */
 static const Op *last_barrier(const Build *b, const Op *outer) {
   const Op *last = NULL;
+  if (op_is_loop(outer) && loop_is_lagged(b->d, outer)) return NULL;
   for (const Op *op = outer->body->first; op; op = op->next)
     if (memory_is_ordered_by(op, b->scope)) last = op;
   return last;
@@ -537,14 +539,28 @@ static void add_lagged(Build *b, const Op *op) {
   vec_push(b->arena, &b->g->turns, x);
 }
 
+/* A wait for accesses to shared memory that leaves them to the next barrier. */
+static void add_drain(Build *b, const Op *op) {
+  LoopTurn x = {.op = op, .leaves = {-1, -1, -1}};
+  add_each(b, op, LOOP_STARTS);
+  last_events(b, op, x.event);
+  vec_push(b->arena, &b->g->turns, x);
+}
+
 static bool is_barrier(const Build *b, const Op *op) { return memory_is_ordered_by(op, b->scope); }
+
+static bool is_lagged(const Build *b, const Op *op) {
+  if (b->g->lagged && stagger_joins(op)) return true;
+  return turn_is_lagged(op) || stagger_is_partial(b->d, op);
+}
 
 static void add_op(Build *b, const Op *op) {
   bool loose = b->loose.n > 0;
   if (!op_is_served(b->k, op)) end_flights(b, op);
   b->g->groups += op->kind == OP_async_commit;
-  if (op->body) add_region(b, op);
-  else if (turn_is_lagged(op) || (b->g->lagged && is_barrier(b, op))) add_lagged(b, op);
+  if (is_lagged(b, op)) add_lagged(b, op);
+  else if (op->body) add_region(b, op);
+  else if (b->g->lagged && stagger_drains(op)) add_drain(b, op);
   else if (is_barrier(b, op)) add_barrier(b, op);
   else if (op->kind == OP_async_wait) add_group_wait(b, op, loose);
   else if (op->kind == OP_mbar_wait) add_phase_wait(b, op);
@@ -585,7 +601,7 @@ LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const
   Build b = new_build(a, d, m, loop, &g);
   b.most = loop_most(d, loop);
   b.counts = counts, b.user = user;
-  g.lagged = loop_is_lagged(loop);
+  g.lagged = loop_is_lagged(d, loop);
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
   for (int w = 0; w < LOOP_WAVES; w++)
     if (g.last[w] >= 0) add_order(&b, g.last[w], g.first[w], 1);

@@ -5,7 +5,7 @@
 #include "ir/ops/live.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
-#include "schedule/loop_turns.h"
+#include "schedule/groups/loop_turns.h"
 
 enum {
   BUDGET = 200,     /* wrong choices of the search */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/ops/access.h"
-#include "schedule/loop_lag.h"
+#include "schedule/groups/loop_lag.h"
 
 /* Events before the loop come first, then those of each iteration. */
 struct LoopEntry {
@@ -48,13 +48,14 @@ static void add_orders(LoopEntry *e) {
 }
 
 /* The second half of the waves passes one barrier before the loop, at which it meets the first half at
- * the first barrier of the loop (loop_lag.h). */
+ * the first barrier of the loop (loop_lag.h). What either left in flight, other barriers order. */
 static void add_opening(LoopEntry *e) {
-  const LoopTurn *open = loop_lag_opening(e->entry);
+  const LoopTurn *open = loop_lag_opening(e->d, e->entry);
   if (!open || !e->body->lagged || !e->iterations) return;
   const LoopTurn *first = &e->body->turns.at[0];
-  add_edge(e, open->event[1], event_at(e, first->leaves[0], 0));
-  add_edge(e, event_at(e, first->event[0], 0), open->leaves[1]);
+  while (first->leaves[0] < 0) first++; /* a wait */
+  if (loop_lag_waits(open)) add_edge(e, open->event[1], event_at(e, first->leaves[0], 0));
+  if (loop_lag_waits(first)) add_edge(e, event_at(e, first->event[0], 0), open->leaves[1]);
 }
 
 /* The first iteration in which the wait covers a group that was closed before the loop; -1: none of

@@ -85,16 +85,18 @@ static bool find_gap(const Prover *p, const LoopAccess *x, int v, const LoopAcce
   return found;
 }
 
-static bool is_unordered(const Prover *p, const LoopAccess *x, const LoopAccess *y,
-                         LoopPair *found) {
-  int gap = 0;
+/* A pair of two waves that is not in order, for each distance once. */
+static int find_unordered(const Prover *p, const LoopAccess *x, const LoopAccess *y,
+                          LoopPair *found) {
+  int n = 0, gap = 0;
   for (int v = 0; v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
       if (loop_needs_no_order(x, v, y, w) || !find_gap(p, x, v, y, w, &gap)) continue;
-      *found = (LoopPair){.first = x, .second = y, .distance = gap, .other_wave = v != w};
-      return true;
+      bool known = false;
+      for (int i = 0; i < n; i++) known |= found[i].distance == gap;
+      if (!known) found[n++] = (LoopPair){x, y, gap, .other_wave = v != w};
     }
-  return false;
+  return n;
 }
 
 /* What is read was filled before, not only at some other time. */
@@ -113,7 +115,23 @@ static bool is_stale(const Prover *p, const LoopAccess *fill, const LoopAccess *
   return false;
 }
 
+static int find_out_of_order(const Prover *p, const LoopAccess *x, const LoopAccess *y,
+                             LoopPair *found) {
+  int n = find_unordered(p, x, y, found);
+  return n ? n : x != y && (is_stale(p, x, y, found) || is_stale(p, y, x, found));
+}
+
+enum { MOST = LOOP_WAVES * LOOP_WAVES };
+
 bool loop_out_of_order(const Prover *p, const LoopAccess *x, const LoopAccess *y, LoopPair *found) {
-  if (is_unordered(p, x, y, found)) return true;
-  return x != y && (is_stale(p, x, y, found) || is_stale(p, y, x, found));
+  LoopPair all[MOST];
+  int n = find_out_of_order(p, x, y, all);
+  if (n) *found = all[0];
+  return n > 0;
+}
+
+void loop_check_pair(Prover *p, const LoopAccess *x, const LoopAccess *y) {
+  LoopPair all[MOST];
+  int n = find_out_of_order(p, x, y, all);
+  for (int i = 0; i < n; i++) loop_report(p, all[i]);
 }

@@ -40,5 +40,7 @@ bool loop_is_filled_by(const LoopAccess *fill, const LoopAccess *read);
 /* Whether the orders of the table, which hold while the loop goes on, leave two accesses that conflict
  * unordered, or a read before what it reads is filled. */
 bool loop_out_of_order(const Prover *p, const LoopAccess *x, const LoopAccess *y, LoopPair *found);
+/* Reports all that are, at different distances. */
+void loop_check_pair(Prover *p, const LoopAccess *x, const LoopAccess *y);
 
 #endif

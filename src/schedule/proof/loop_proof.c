@@ -11,16 +11,15 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
-#include "schedule/loop_turns.h"
+#include "schedule/groups/loop_turns.h"
 #include "schedule/proof/loop_pairs.h"
 #include "schedule/proof/loop_releases.h"
 #include "schedule/proof/loop_unrolled.h"
 
 static void check_pair(Prover *p, const LoopAccess *x, const LoopAccess *y) {
-  LoopPair found;
   if (!loop_conflict(p, x, y)) return;
   p->proof->pairs++;
-  if (loop_out_of_order(p, x, y, &found)) loop_report(p, found);
+  loop_check_pair(p, x, y);
 }
 
 /* Ops of the loop each of which waits for the one before, and the first for the last. */
@@ -47,7 +46,7 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
     for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
   proof.entry = loop_entry_graph(a, d, m, loop);
   proof.unbalanced = loop_unreleased(d, g, &proof.entry);
-  if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d->k, g);
+  if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d, g);
   if (!proof.unbalanced && !n) proof.unbalanced = loop_released_early(&p);
   if (!n) loop_check_unrolled(&p);
   return proof;

@@ -10,8 +10,8 @@
 #include "schedule/loop_graph.h"
 
 /* A turn of the loop that is not taken and then passed once, or that is not opened before the
- * outermost loop and closed after it; NULL: there is none. */
-const Op *loop_turn_unbalanced(const Kernel *k, const LoopGraph *g);
+ * outermost loop and closed after it, or another barrier that not all waves pass; NULL: none. */
+const Op *loop_turn_unbalanced(const Distribution *d, const LoopGraph *g);
 
 /* What the loop enforces, turns included; and only that: from each event that passes a turn on to the
  * one that takes it. */

@@ -1,9 +1,10 @@
 /* loop_turns.c: see loop_turns.h. */
-#include "schedule/loop_turns.h"
+#include "schedule/groups/loop_turns.h"
 
 #include "ir/region_facts.h"
 #include "ir/schedule/turn_ops.h"
-#include "schedule/loop_lag.h"
+#include "schedule/groups/loop_lag.h"
+#include "schedule/groups/loop_stagger.h"
 
 static bool same_turns(const Op *a, const Op *b) {
   return a->kind == OP_turn && b->kind == OP_turn && !turn_is_lagged(a) &&
@@ -54,9 +55,11 @@ static const Op *half_open(const Kernel *k) {
   return NULL;
 }
 
-const Op *loop_turn_unbalanced(const Kernel *k, const LoopGraph *g) {
+const Op *loop_turn_unbalanced(const Distribution *d, const LoopGraph *g) {
+  const Kernel *k = d->k;
   const Op *lagged = g->lagged ? loop_lag_unbalanced(g) : NULL;
   if (!lagged) lagged = loop_lag_half_open(k);
+  if (!lagged) lagged = stagger_fault(d);
   if (g->lagged || lagged) return lagged;
   for (int i = 0; i < g->turns.n; i++) {
     const Op *op = g->turns.at[i].op;
