@@ -1,7 +1,7 @@
 """Barriers written so that some waves of a workgroup run one barrier behind the others.
 
-tests/ir/turns/public.wave is the public package's two-cluster ping-pong. The proof and the simulator
-agree on it, on all variants of its four barriers, and on waits and conditions of other kinds.
+tests/ir/turns/public.wave is the public package's two-cluster ping-pong. The proof and the
+simulator agree on it, on all variants of its four barriers, and on other waits and conditions.
 """
 
 import itertools
@@ -28,7 +28,8 @@ def with_barriers(kinds):
     """Of the loop, in their order."""
     head, body = TEXT.split("= for K", 1)
     pattern = rf"^    (?:{BARE}|{WAITING})(?=\n    sched)"
-    body, count = re.subn(pattern, lambda _, kind=iter(kinds): "    " + next(kind), body, flags=re.M)
+    kind = iter(kinds)
+    body, count = re.subn(pattern, lambda _: "    " + next(kind), body, flags=re.M)
     assert count == 4
     return f"{head}= for K{body}"
 
@@ -40,7 +41,7 @@ def is_proved(text):
 
 
 def found(text, target="gfx942", orders=ORDERS[::3]):
-    """The codes of what the simulator reports in some orders of waves; results are right without."""
+    """What the simulator reports in some orders of waves; otherwise results are right."""
     kernel, codes = parsed(text), []
     kernel.run_passes(target=target, start_after="prio")
     expected = ARGS[0].astype("f4") @ ARGS[1].astype("f4").T

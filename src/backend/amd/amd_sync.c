@@ -35,11 +35,15 @@ bool amd_shares_tensors(const Kernel *k) {
 }
 
 /* One side of a barrier. If it need not order accesses to tensors, loads may be in flight across
- * it: LLVM 22 would wait for them on RDNA. */
+ * it: LLVM 22 would wait for them on RDNA. It would also wait for all copies that end in the LDS, of
+ * which the program has waited for those that it needs: then the fence only keeps LLVM from moving
+ * accesses across the barrier. */
 static void fence_group(Llvm *p, const char *how) {
   static const char local[] = ", !mmra !{!\"amdgpu-synchronize-as\", !\"local\"}";
   bool is_local = !p->amd->shares_tensors && amd_has_habit(p->amd->llvm, AMD_LOCAL_FENCES);
-  fence(p, "workgroup", arena_printf(p->arena, "%s%s", how, is_local ? local : ""));
+  bool counts = is_local && p->amd->direct && amd_has_habit(p->amd->llvm, AMD_COUNTED_COPIES);
+  if (counts) fence(p, "wavefront", how);
+  else fence(p, "workgroup", arena_printf(p->arena, "%s%s", how, is_local ? local : ""));
 }
 
 /* LLVM 22 drops the wait of a fence if no access to the LDS is in flight where a loop is entered, even
