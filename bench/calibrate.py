@@ -22,7 +22,7 @@ from bench_timeline import gemm, lone_gemm, measure
 UNITS = Path(__file__).parent.parent / "src/target/units/units.def"
 COLUMNS = {
     "RATES": "granule waves scalars issue lanes special cache l2".split(),
-    "LATENCIES": "shared global matrix vector special barrier".split(),
+    "LATENCIES": "shared global matrix vector special barrier exchange start test".split(),
 }
 
 SYNC, WGMMA = kernels.SYNC, kernels.WGMMA
@@ -36,12 +36,14 @@ LATENCIES = {
         gemm(1024, 1024, 2048, (64, 64, 32), (2, 2), SYNC, multi_buffer_count=1),
         "barrier",
     ),
+    "start": (lone_gemm((64, 64, 64), (1, 1), WGMMA), "b.copy"),  # the first one follows a barrier
+    "test": (lone_gemm((128, 128, 64), (2, 2), SYNC), "mbar_wait"),  # its tiles are there long before
 }
 
 # Rates: the row and column, a loop, and the lane of kernel.schedule() that must limit it. Waves
 # that multiply registers also fetch them: no loop is limited by mma.sync alone.
 RATES = {
-    ("RATES", "l2"): (lone_gemm((64, 64, 64), (1, 1), WGMMA), "copy"),
+    ("RATES", "l2"): (lone_gemm((64, 128, 128), (1, 1), WGMMA), "copy"),
     ("MULTIPLIES", ("WGMMA", 16)): (lone_gemm((128, 256, 64), (2, 1), WGMMA), "matrix"),
 }
 
@@ -67,7 +69,7 @@ def rate_of(text, target, by, bits):
 
 def fitted_latency(old, loop, op):
     """The latency with which the longest op of that name would have been predicted right."""
-    found = [o for o in loop["ops"] if op in re.split(r"[._]", o["name"])]
+    found = [o for o in loop["ops"] if op in (o["name"], *re.split(r"[._]", o["name"]))]
     longest = max(found, key=lambda o: o["predicted"], default=None)
     return longest and max(1, round(old + longest["measured"] - longest["predicted"]))
 

@@ -1,7 +1,9 @@
 /* loop_cost.c: see loop_cost.h. */
 #include "schedule/loop_cost.h"
 
+#include "analysis/analysis.h"
 #include "ir/dtype.h"
+#include "ir/layout_links.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/ops/reductions.h"
@@ -151,6 +153,18 @@ static void cost_product(const CostModel *c, const Op *op, LoopCost *cost) {
                             : whole(at.cycles - p.one);
 }
 
+/* A reduction exchanges the sums of its lanes, a step for each factor of two. */
+static int64_t exchanged(const CostModel *c, const Op *op) {
+  const Value *v = op_is_reduction(op) ? computed(op) : NULL;
+  int dim = v ? type_dim(v->type, op_attr(op, ATTR_dim)->sym) : -1, lanes = 1, steps = 0;
+  for (int i = 0; dim >= 0 && i < v->layout->part[LAYOUT_LANE].n; i++) {
+    const Digit *d = &v->layout->part[LAYOUT_LANE].at[i];
+    if (d->stride && d->dim == dim) lanes *= d->radix;
+  }
+  while (1 << steps < lanes) steps++;
+  return (int64_t)steps * (c->latencies->exchange + c->latencies->vector);
+}
+
 static void cost_computed(const CostModel *c, const Op *op, OpClass class, LoopCost *cost) {
   double elements = elements_of(c, op);
   Weight w = weight_of(op);
@@ -159,7 +173,7 @@ static void cost_computed(const CostModel *c, const Op *op, OpClass class, LoopC
   int64_t special = whole(elements * w.special / c->rates->special);
   cost->unit[at.unit] = whole(at.cycles), cost->unit[UNIT_special] = special;
   cost->issue = cost->unit[at.unit] > special ? cost->unit[at.unit] : special;
-  cost->takes = cost->issue + (special ? c->latencies->special : at.latency);
+  cost->takes = cost->issue + (special ? c->latencies->special : at.latency) + exchanged(c, op);
 }
 
 /* Instructions of a wave that moves this many bytes together with the others. */
@@ -173,6 +187,11 @@ static double share_of(const CostModel *c, bool elected) {
   return elected || c->machine->waves == 1 ? 1 : 0.5;
 }
 
+/* What is loaded again in each iteration is in the vector cache, which is as near as shared memory. */
+static bool is_cached(const CostModel *c, const Op *op, OpClass class) {
+  return class == OP_CLASS_load && op->kind == OP_read && op_same_outside(c->d->k, op, op->parent);
+}
+
 static void cost_access(const CostModel *c, const Op *op, OpClass class, LoopCost *cost) {
   const Value *v = moved(op);
   bool is_copy = op->kind == OP_copy;
@@ -181,21 +200,21 @@ static void cost_access(const CostModel *c, const Op *op, OpClass class, LoopCos
   bytes /= parts_all(op), held /= parts_all(op);
   cost->elected = is_copy && copy_goes_by(op, "tma");
   double share = share_of(c, cost->elected);
+  if (is_cached(c, op, class)) class = OP_CLASS_fetch;
   Occupied at = occupied(c, class, bytes * share, held * share, 0, 0);
   cost->unit[at.unit] = whole(at.cycles);
   cost->takes = cost->unit[at.unit] + (v || is_copy ? at.latency : 0);
-  cost->issue = cost->elected ? c->rates->issue : issue_of(c, held);
+  cost->issue = cost->elected ? c->latencies->start : issue_of(c, held);
   if (is_copy && copy_goes_by(op, "load")) cost->issue = cost->takes; /* through registers */
 }
 
 LoopCost loop_cost(const CostModel *c, const Op *op) {
   LoopCost cost = {.steps = 1};
   OpClass class = schedule_class(op);
-  bool barrier = op->kind == OP_barrier;
   if (op->body) return cost;
   if (class == OP_CLASS_mma) cost_product(c, op, &cost);
   else if (class == OP_CLASS_none || class == OP_CLASS_reduce) cost_computed(c, op, class, &cost);
   else cost_access(c, op, class, &cost);
-  if (barrier) cost.issue = cost.takes = c->latencies->barrier;
+  if (op->kind == OP_barrier) cost.issue = cost.takes = c->latencies->barrier;
   return cost;
 }

@@ -86,7 +86,8 @@ static int64_t delay_of(const Timing *t, Order o) {
   const LoopEvent *from = &t->g.events.at[o.from], *to = &t->g.events.at[o.to];
   const LoopCost *cost = &t->cost[o.from];
   if (from->kind == LOOP_ENDS) return cost->takes;
-  if (from->kind == LOOP_WAITS || (to->kind == LOOP_ENDS && to->op == from->op)) return 0;
+  if (from->kind == LOOP_WAITS) return from->op->kind == OP_mbar_wait ? cost->issue : 0;
+  if (to->kind == LOOP_ENDS && to->op == from->op) return 0;
   return cost->elected && from->wave == 1 ? 0 : cost->issue;
 }
 
@@ -265,7 +266,10 @@ static const LoopCost *costs_of(Timing *t) {
   LoopCost *cost = ARENA_ARRAY(t->arena, LoopCost, t->g.events.n + 1);
   bool alone = t->costs->machine->waves == 1;
   for (int i = 0; i < t->g.events.n; i++) {
-    if (!alone || t->g.events.at[i].wave != 1) cost[i] = t->runs[t->g.events.at[i].op->id].cost;
+    const LoopEvent *e = &t->g.events.at[i];
+    if (!alone || e->wave != 1) cost[i] = t->runs[e->op->id].cost;
+    if (e->op->kind == OP_mbar_wait && e->kind == LOOP_WAITS)
+      cost[i].issue = cost[i].takes = t->costs->latencies->test;
     if (!cost[i].steps) cost[i].steps = 1; /* it costs nothing */
   }
   return cost;

@@ -58,15 +58,19 @@ def test_rows_say_machine_and_date():
     found.fit_latencies()
     found.fit_rates()
     _, old = calibrate.row_of(TABLE, "LATENCIES", "sm_90a")
+    names = calibrate.COLUMNS["LATENCIES"]
+    more = {"shared": 10, "barrier": 5, "global": 5}
+    new = [n + more.get(name, 0) for n, name in zip(old, names)]
+    kept = [name for name in names if name not in more]
     assert found.rows[0] == (
-        f"LATENCIES(sm_90a, {old[0] + 10}, {old[1] + 5}, {old[2]}, {old[3]}, {old[4]}, "
-        f"{old[5] + 5}, "
+        f"LATENCIES(sm_90a, {', '.join(map(str, new))}, "
         '"measured on a GPU, 2026-01-02: shared, barrier, global; '
-        'matrix, vector, special: as before")'
+        f'{", ".join(kept)}: as before")'
     )
-    assert found.rows[1].startswith("RATES(sm_90a, ") and ", 94, " in found.rows[1]
+    l2 = calibrate.row_of(TABLE, "RATES", "sm_90a")[1][-1]
+    assert found.rows[1].startswith("RATES(sm_90a, ") and f", {2 * l2}, " in found.rows[1]
     assert len(found.rows) == 2  # the matrix unit did not limit its probes
-    assert sum("stays" in note for note in found.notes) == 1
+    assert sum("stays" in note for note in found.notes) == 3  # nor were there bulk copies
 
 
 def test_the_simulator_is_not_calibrated():

@@ -73,7 +73,8 @@ static int64_t issued(const StampedLoop *l, int i) {
   for (int j = 0; j < g->events.n; j++) {
     const LoopEvent *e = &g->events.at[j];
     bool waits = e->kind == LOOP_WAITS && e->op == g->events.at[event].op && e->wave == 0;
-    if (waits && l->times.at[j] > last) last = l->times.at[j];
+    int64_t ends = waits ? l->times.at[j] + l->times.cost[j].issue : last;
+    if (ends > last) last = ends;
   }
   return last;
 }

@@ -27,7 +27,7 @@ typedef struct UnitRates {
 /* A row of LATENCIES. */
 typedef struct UnitLatencies {
   const char *target; /* what names of machines begin with */
-  int shared, global, matrix, vector, special, barrier;
+  int shared, global, matrix, vector, special, barrier, exchange, start, test;
   const char *source;
 } UnitLatencies;
 
