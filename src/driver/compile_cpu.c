@@ -44,12 +44,13 @@ static const LlvmLibrary *open_llvm(Kernel *k, Arena *a) {
 }
 
 /* The text, and LLVM's output for it. */
-static bool compile_text(Kernel *k, const LlvmLibrary *llvm, const LlvmCompile *o, bool fast_math,
+static bool compile_text(Kernel *k, const LlvmLibrary *llvm, LlvmCompile *o, bool fast_math,
                          Arena *a, CpuKernel *code, LlvmCode *object) {
   const char *error = NULL;
   CpuHost host = cpu_host(&o->target.words);
   host.fast_math = fast_math;
   if (!cpu_emit(k, &host, a, code)) return false;
+  if (code->large) o->effort = LLVM_LEAST_EFFORT;
   if (llvm_compile(llvm, a, code->text, o, object, &error)) return true;
   return diag_fail(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
 }

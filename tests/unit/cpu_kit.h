@@ -106,6 +106,7 @@ static inline CpuRun cpu_run_as(Lab *l, const LlvmTarget *given, const CpuHost *
   CpuKernel k;
   if (!l->k || !cpu_emit(l->k, &host, a, &k)) return lab_print_errors(l), r;
   r.text = k.text;
+  if (k.large) o.effort = LLVM_LEAST_EFFORT;
   LlvmCode code;
   const char *error = NULL;
   CpuImage *image = NULL;

@@ -351,6 +351,57 @@ TEST(too_much_is_kept) {
   arena_free(a);
 }
 
+/* Each thread reads `n` elements under masks that many of them share, and then writes the first
+ * ones, also under masks. */
+static const char *many_elements(Arena *a, int n, int written) {
+  enum { MASKS = 8 };
+  StrBuf text = {.arena = a};
+  sb_puts(&text, "thread kernel @k(%a: mem<N, i32>, %b: mem<N, i32>)\n"
+                 "  launch grid (1) block (4) wave 4\n  dynamic N\n{\n  %s0 = scalar 0 : i32\n");
+  for (int i = 0; i < MASKS; i++)
+    sb_printf(&text, "  %%m%d = expr $T0 + %d < Mod(N, 11) : i1\n", i, i);
+  for (int i = 0; i < n; i++)
+    sb_printf(&text,
+              "  %%at%d = expr $T0 + %d : index\n  %%x%d = load %%a, %%at%d, %%m%d : i32\n"
+              "  %%s%d = add %%s%d, %%x%d\n",
+              i, 4 * i, i, i, i % MASKS, i + 1, i, i);
+  for (int i = 0; i < written; i++)
+    sb_printf(&text, "  store %%s%d, %%b, %%at%d, %%m%d\n", n - i, i, (i + 1) % MASKS);
+  sb_puts(&text, "}\n");
+  return sb_text(&text);
+}
+
+static int longest_block(const char *text) {
+  int lines = 0, most = 0;
+  for (; text; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL) {
+    lines = *text == ' ' ? lines + 1 : 0;
+    if (lines > most) most = lines;
+  }
+  return most;
+}
+
+/* Blocks are divided when they have 2000 instructions, and the result is what the simulator says. */
+static bool is_divided(int n, int written, bool large) {
+  Arena *a = arena_new();
+  const char *text = many_elements(a, n, written);
+  CpuHost host = cpu_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
+  CpuKernel k = {0};
+  Lab l = lab_open(text);
+  bool ok = l.k && cpu_emit(l.k, &host, l.cx->arena, &k) && k.large == large;
+  int most = ok ? longest_block(k.text) : 0;
+  lab_close(&l);
+  ok = ok && most >= 2000 && most < 2050 && agrees(text, 4 * n + 8);
+  arena_free(a);
+  return ok;
+}
+
+/* LLVM takes a time for a block of many masked loads that is more than quadratic, and seven seconds
+ * to allocate registers for as many masked stores. */
+TEST(large_programs) {
+  CHECK(is_divided(1500, 50, false));
+  CHECK(is_divided(1500, 1500, true));
+}
+
 TESTS_MAIN(RUN(shuffles) RUN(sizes_of_waves) RUN(lanes_by_number) RUN(alike_in_all_lanes)
                RUN(transposed_through_shared_memory) RUN(three_dimensions_of_threads)
                    RUN(truth_and_symbols_are_kept) RUN(branches_around_a_meeting)
@@ -360,4 +411,4 @@ TESTS_MAIN(RUN(shuffles) RUN(sizes_of_waves) RUN(lanes_by_number) RUN(alike_in_a
                                    RUN(a_wave_waits_for_one_behind) RUN(waves_take_turns)
                                        RUN(meetings_of_waves_that_run_apart)
                                            RUN(waves_of_several_workgroups) RUN(deadlocks)
-                                               RUN(too_much_is_kept))
+                                               RUN(too_much_is_kept) RUN(large_programs))

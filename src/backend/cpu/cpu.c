@@ -181,6 +181,19 @@ static const char *module_text(Llvm *p) {
 
 enum { MOST_SCRATCH = 1 << 28 }; /* bytes of a workgroup */
 
+/* LLVM orders the instructions of a block in a time that is more than quadratic if many of them
+ * share a mask. Programs of one thread, whose tiles are in loops, seldom have half as many. */
+enum { MOST_LINES = 2000 };
+
+/* LLVM allocates registers in a time that is proportional to the number of values times the number
+ * of blocks, if values live long: here, two seconds. Each masked store of a lane is a block, so this
+ * concerns lanes with a thousand elements. Such programs are rarely run for their speed. */
+enum { MOST_WORK = 10 * 1000 * 1000 };
+
+static bool is_large(const Llvm *p) {
+  return p->cpu->lanes && (int64_t)p->names * p->labels > MOST_WORK;
+}
+
 static const LlvmTiles tiles = {cpu_matrix_count, cpu_tiles_of, cpu_matrix_set,
                                 cpu_matrix_to_vectors};
 
@@ -219,6 +232,7 @@ bool cpu_emit(Kernel *k, const CpuHost *host, Arena *a, CpuKernel *out) {
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   watch.rounds = cpu_find_long(&p);
   p.block = "groups";
+  p.most_lines = MOST_LINES;
   llvm_debug_open(&p);
   llvm_open_params(&p);
   open_ids(&p, launch);
@@ -235,7 +249,8 @@ bool cpu_emit(Kernel *k, const CpuHost *host, Arena *a, CpuKernel *out) {
                      .scratch = cpu.scratch,
                      .waves = cpu.lanes ? cpu.lanes->apart : 1,
                      .waits = cpu.waits.at,
-                     .nwaits = cpu.waits.n};
+                     .nwaits = cpu.waits.n,
+                     .large = is_large(&p)};
   for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i];
   return true;
 }

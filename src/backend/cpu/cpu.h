@@ -46,6 +46,7 @@ typedef struct CpuKernel {
   int waves;       /* of a workgroup, which run concurrently; 1: the workgroup runs as a whole */
   const CpuWait *waits;
   int nwaits;
+  bool large; /* so large that optimising it would take minutes */
 } CpuKernel;
 
 /* Whether there are instructions for the op on some type, in programs of one thread or of many, or

@@ -26,6 +26,7 @@ static void write_line(Llvm *p, const char *name, const char *format, va_list ap
   sb_puts(&p->body, arena_vprintf(p->arena, format, ap));
   sb_puts(&p->body, p->place);
   sb_putc(&p->body, '\n');
+  p->lines++;
 }
 
 void llvm_line(Llvm *p, const char *format, ...) {
@@ -68,6 +69,15 @@ const char *llvm_label(Llvm *p, const char *what) {
 void llvm_block(Llvm *p, const char *label) {
   sb_printf(&p->body, "%s:\n", label);
   p->block = label;
+  p->lines = 0;
+}
+
+/* LLVM merges blocks that only a `br` separates, but never across inline assembly. */
+void llvm_limit_block(Llvm *p) {
+  if (!p->most_lines || p->lines < p->most_lines) return;
+  const char *next = llvm_label(p, "more");
+  llvm_line(p, "callbr void asm sideeffect \"\", \"\"() to label %%%s []", next);
+  llvm_block(p, next);
 }
 
 /* ---- arguments ---- */

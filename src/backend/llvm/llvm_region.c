@@ -423,6 +423,7 @@ void llvm_op(Llvm *p, const Op *op) {
   const char *outer = p->place;
   if (!fn && llvm_has_elementwise(op->kind)) fn = llvm_elementwise;
   llvm_at(p, op);
+  llvm_limit_block(p);
   if (fn) fn(p, op);
   else if (!(op_info[op->kind].flags & OPF_HINT)) llvm_fail(p, op, "this op");
   p->place = outer;

@@ -138,6 +138,8 @@ struct Llvm {
   LlvmNumber wave;       /* the number of the wave, known to be uniform; or no name */
   int wave_log;          /* a wave has two to this power of lanes */
   const char *block;     /* the label of the block being written */
+  int lines;             /* instructions in it */
+  int most_lines;        /* after as many, a new block begins; 0: blocks have any length */
   Held **held;           /* by value id */
   MatrixShape *matrices; /* by value id: its shape if held in matrix registers; NULL: none is */
   Vec(LlvmSlot) slots;
@@ -172,6 +174,7 @@ void llvm_open_params(Llvm *p);                /* makes slots for the parameters
 const char *llvm_entry_name(Llvm *p);
 const char *llvm_label(Llvm *p, const char *what);
 void llvm_block(Llvm *p, const char *label); /* begins a block */
+void llvm_limit_block(Llvm *p);              /* begins another one if this one is long */
 
 /* ---- llvm_debug.c ---- */
 

@@ -67,8 +67,10 @@ bool amd_compile(const LlvmLibrary *l, Arena *a, const char *ir, const AmdChip *
   /* Shorter pipelines leave copies of accumulators in loops. */
   /* The highest level looks for equal values twice more: none of the loops of bench/NOTES.md has an
    * instruction less. */
-  LlvmCompile o = {
-      .target = amd_target(chip), .passes = "default<O1>", .moderate = true, .assembly = assembly};
+  LlvmCompile o = {.target = amd_target(chip),
+                   .passes = "default<O1>",
+                   .effort = LLVM_USUAL_EFFORT,
+                   .assembly = assembly};
   if (!llvm_compile(l, a, ir, &o, out, error)) return false;
   if (assembly) return true;
   Object object = {out->bytes, out->size};

@@ -103,13 +103,15 @@ static bool parse(Compile *c) {
 
 static bool open_machine(Compile *c) {
   const LlvmTarget *t = &c->o->target;
-  enum { DEFAULT = 2, AGGRESSIVE = 3, PIC = 2, DEFAULT_MODEL = 0 };
+  enum { NONE = 0, DEFAULT = 2, AGGRESSIVE = 3, PIC = 2, DEFAULT_MODEL = 0 };
+  static const int level[] = {
+      [LLVM_MOST_EFFORT] = AGGRESSIVE, [LLVM_USUAL_EFFORT] = DEFAULT, [LLVM_LEAST_EFFORT] = NONE};
   char *message = NULL;
   LlvmRef target;
   if (c->l->GetTargetFromTriple(t->words.triple, &target, &message))
     return fail_with(c, "unknown target", message);
   c->machine = c->l->CreateTargetMachine(target, t->words.triple, t->cpu, t->words.features,
-                                         c->o->moderate ? DEFAULT : AGGRESSIVE, PIC, DEFAULT_MODEL);
+                                         level[c->o->effort], PIC, DEFAULT_MODEL);
   if (!c->machine) return fail(c, "unknown target machine", t->cpu);
   LlvmRef layout = c->l->CreateTargetDataLayout(c->machine);
   c->l->SetTarget(c->module, t->words.triple);

@@ -34,11 +34,18 @@ typedef struct LlvmTarget {
   const char *cpu; /* as LLVM spells it */
 } LlvmTarget;
 
+/* How much time LLVM may spend on generating code. */
+typedef enum LlvmEffort {
+  LLVM_MOST_EFFORT,
+  LLVM_USUAL_EFFORT, /* LLVM's default */
+  LLVM_LEAST_EFFORT  /* the time is proportional to the length of the program */
+} LlvmEffort;
+
 typedef struct LlvmCompile {
   LlvmTarget target;
   const char *passes; /* a pipeline in LLVM's syntax; NULL: ours */
-  bool moderate;      /* code is generated at LLVM's default level, not at the highest */
-  bool assembly;      /* text instead of an object */
+  LlvmEffort effort;
+  bool assembly; /* text instead of an object */
 } LlvmCompile;
 
 typedef struct LlvmCode {

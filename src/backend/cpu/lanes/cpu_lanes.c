@@ -150,12 +150,14 @@ Held *lanes_read(Llvm *p, const Value *v) {
   if (l->uniform[v->id] || l->read_in[v->id] == l->loops) return llvm_held_get(p, v);
   l->read_in[v->id] = l->loops;
   Held *h = llvm_held_new(p, v);
+  llvm_limit_block(p);
   lanes_load(p, h, v, l->thread);
   return h;
 }
 
 void lanes_keep(Llvm *p, Held *h, int64_t offset) {
   int64_t all = h->memory ? 8 : (int64_t)h->n * kept_elem_bytes(h->dtype);
+  llvm_limit_block(p);
   const char *at = lanes_at(p, offset, all, p->cpu->lanes->thread);
   if (h->memory) {
     llvm_line(p, "store ptr %s, ptr %s, align 8", h->base, at);
