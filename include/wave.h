@@ -523,13 +523,16 @@ WV_API bool wv_construct_interleave(wv_construct *c, wv_nodes base, const wv_int
 WV_API bool wv_construct_reorder(wv_construct *c, wv_nodes order, wv_place at);
 /* Nodes and ops that are inserted, in order. */
 typedef struct wv_cluster_item {
-  int node;         /* -1: an op that is inserted, */
-  const char *type; /* "SetWavePrio", */
-  int value;        /* with this priority */
+  int node;          /* -1: an op that is inserted, */
+  const char *type;  /* "SetWavePrio", */
+  int value;         /* with this priority */
+  const char *given; /* its other arguments: "load=4 ds=0", or in order, "4"; NULL: none */
 } wv_cluster_item;
 WV_API bool wv_construct_cluster(wv_construct *c, const wv_cluster_item *items, int n, wv_place at);
-/* An op that is inserted elsewhere: "WorkgroupBarrier". */
-WV_API bool wv_construct_hint(wv_construct *c, const char *type, wv_place at);
+/* An op that is inserted "before" or "after" the first node, or at the "start" or "end" of a loop;
+ * where NULL: elsewhere. */
+WV_API bool wv_construct_insert(wv_construct *c, const wv_cluster_item *op, const char *where,
+                                wv_nodes target, wv_place at);
 WV_API bool wv_construct_stagger(wv_construct *c, wv_nodes loop, wv_place at);
 
 /* Adds rows to the kernel that say the same, as far as the machine can obey them, and one remark

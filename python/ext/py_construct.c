@@ -244,10 +244,11 @@ static PyObject *stagger(PyObject *self, PyObject *nodes) {
   return with_nodes(self, nodes, wv_construct_stagger);
 }
 
-/* cluster([node or (type, value)]) */
+/* cluster([node or (type, value, arguments)]) */
 static bool item_from(PyObject *o, wv_cluster_item *out) {
   *out = (wv_cluster_item){.node = -1};
-  if (PyTuple_Check(o)) return PyArg_ParseTuple(o, "si:cluster", &out->type, &out->value);
+  if (PyTuple_Check(o))
+    return PyArg_ParseTuple(o, "sis:cluster", &out->type, &out->value, &out->given);
   long node = PyLong_AsLong(o);
   out->node = node < 0 || node > INT32_MAX ? INT32_MAX : (int)node;
   return !PyErr_Occurred();
@@ -266,13 +267,19 @@ static PyObject *cluster(PyObject *self, PyObject *items) {
   return finish_none(self, &s, ok);
 }
 
-static PyObject *hint(PyObject *self, PyObject *args) {
-  const char *type;
+static PyObject *insert(PyObject *self, PyObject *args) {
+  wv_cluster_item op = {.node = -1};
+  const char *where;
+  PyObject *nodes;
+  wv_nodes list;
   wv_place at;
   Scratch s = {0};
-  if (!PyArg_ParseTuple(args, "s:hint", &type)) return NULL;
+  if (!PyArg_ParseTuple(args, "(sis)zO:insert", &op.type, &op.value, &op.given, &where, &nodes))
+    return NULL;
   if (!py_place_here(state_of(self), &at)) return NULL;
-  return finish_none(self, &s, wv_construct_hint(self_of(self), type, at));
+  bool ok =
+      nodes_from(&s, nodes, &list) && wv_construct_insert(self_of(self), &op, where, list, at);
+  return finish_none(self, &s, ok);
 }
 
 /* ---- the rest ---- */
@@ -320,8 +327,9 @@ static PyMethodDef construct_methods[] = {
      "interleave(base, [(nodes, interval, offset, groups before it)])"},
     {"reorder", reorder, METH_O, "reorder(nodes): their order in an iteration."},
     {"cluster", cluster, METH_O,
-     "cluster([node or (type, value)]): nodes and ops that are inserted, in order."},
-    {"hint", hint, METH_VARARGS, "hint(type): an op that is inserted."},
+     "cluster([node or (type, value, arguments)]): nodes and ops that are inserted, in order."},
+    {"insert", insert, METH_VARARGS,
+     "insert((type, value, arguments), where or None, nodes): an op that is inserted there."},
     {"stagger", stagger, METH_O, "stagger(loop)"},
     {"describe", describe, METH_O,
      "describe(node) -> (name, op, segment, stage, unrolled, {dim: position})"},

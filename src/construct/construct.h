@@ -78,13 +78,23 @@ typedef struct StaggerCall {
   Span at;
 } StaggerCall;
 
-/* A barrier of all waves that a function writes between nodes. */
-typedef struct WrittenBarrier {
+/* Whether waves meet at an op, or at two: the first half of a barrier, and the second. */
+typedef enum Meeting { MEETS_none, MEETS_all, MEETS_signal, MEETS_await } Meeting;
+
+enum { WAITS_FOR_NONE = -1, WORKGROUP_ID = -1, CLUSTER_ID = -3 };
+
+/* A barrier or wait that a function writes between nodes, or at the begin or end of a loop. */
+typedef struct WrittenWait {
   const char *type;
+  Meeting meets;
+  int id;            /* of the barrier, if it has two halves; above 0: not of all waves */
+  bool shared;       /* waves wait for their accesses to shared memory */
+  int loads;         /* they wait until at most this many loads are in flight; WAITS_FOR_NONE */
   int after, before; /* nodes; NODE_NONE: it begins or ends its cluster */
-  bool waits;        /* for accesses to shared memory */
+  const Op *loop;    /* at its begin, or at its end if `last`; NULL: between nodes */
+  bool last;
   Span at;
-} WrittenBarrier;
+} WrittenWait;
 
 /* A request that rows cannot express. */
 typedef struct Dropped {
@@ -107,8 +117,8 @@ typedef struct Construct {
   Vec(UnrollCall) unrolls; /* one for each loop */
   Vec(StaggerCall) staggers;
   Vec(Dropped) dropped;
-  Vec(WrittenBarrier) barriers;
-  bool unjudged;           /* it also writes waits that construct_waits.c does not know */
+  Vec(WrittenWait) waits;
+  bool unjudged;           /* it also writes barriers whose waves or place are not known */
   const struct Flow *flow; /* of the last loop that was asked about: construct_flow.c */
 } Construct;
 
@@ -168,14 +178,17 @@ typedef struct Interleaved {
 bool construct_interleave(Construct *c, Nodes base, const Interleaved *groups, int n, Span at,
                           Nodes *out);
 bool construct_reorder(Construct *c, Nodes order, Span at);
-/* An op of construct.def that the function inserts. */
-bool construct_hint(Construct *c, const char *type, Span at);
 
 typedef struct ClusterItem {
-  int node;         /* NODE_NONE: an op that is inserted */
-  const char *type; /* of that */
-  int value;        /* of SetWavePrio */
+  int node;          /* NODE_NONE: an op that is inserted */
+  const char *type;  /* of that */
+  int value;         /* of SetWavePrio */
+  const char *given; /* its arguments, as "4 ds=0"; NULL: none */
 } ClusterItem;
+/* An op of construct.def that the function inserts "before" or "after" a node, or at the "start" or
+ * "end" of a loop; where NULL: elsewhere. */
+bool construct_insert(Construct *c, const ClusterItem *item, const char *where, Nodes target,
+                      Span at);
 /* Nodes and inserted ops, in order: nodes after SetWavePrio have that priority. */
 bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at);
 /* Whether the machine has priorities. */
@@ -184,7 +197,12 @@ bool construct_stagger(Construct *c, Nodes loop, Span at);
 #define CONSTRUCT_STAGGERED "staggered waves" /* what is dropped if a machine does not do it */
 void construct_drop(Construct *c, const char *what, const char *why, Span at);
 
-/* ---- barriers: construct_waits.c ---- */
+/* ---- barriers and waits: construct_written.c, construct_waits.c ---- */
+
+/* Note what is written for the comparison. False: it is something else, or its place is not known. */
+bool construct_note_wait(Construct *c, const ClusterItem *items, int n, int i, Span at);
+bool construct_note_inserted(Construct *c, const ClusterItem *item, const char *where, Nodes target,
+                             Span at);
 
 /* A remark about barriers that are needless, too weak or missing, if any are written. */
 void construct_judge_barriers(Construct *c, const PipelineCall *p);

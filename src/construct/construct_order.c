@@ -135,30 +135,12 @@ static bool drop_hint(Construct *c, const char *type, Span at, bool judged) {
   return near && diag_hint(diags_of(c), d, "did you mean `%s`?", near);
 }
 
-/* Outside clusters, its place is not known. */
-bool construct_hint(Construct *c, const char *type, Span at) {
-  return drop_hint(c, type, at, false);
+bool construct_insert(Construct *c, const ClusterItem *item, const char *where, Nodes target,
+                      Span at) {
+  return drop_hint(c, item->type, at, construct_note_inserted(c, item, where, target, at));
 }
 
 bool construct_has_prio(const Construct *c) { return c->target && c->target->vendor == VENDOR_AMD; }
-
-/* Notes a barrier for construct_waits.c, with the nodes beside it. False: it is something else. */
-static bool note_barrier(Construct *c, const ClusterItem *items, int n, int i, Span at) {
-  static const struct {
-    const char *type;
-    bool waits;
-  } known[] = {
-#define HINT_BARRIER(name, waits) {#name, waits},
-#include "construct/construct.def"
-  };
-  WrittenBarrier b = {.after = NODE_NONE, .before = NODE_NONE, .at = at};
-  for (size_t k = 0; k < WV_LEN(known); k++)
-    if (strcmp(items[i].type, known[k].type) == 0) b.type = known[k].type, b.waits = known[k].waits;
-  for (int j = i - 1; j >= 0 && b.after == NODE_NONE; j--) b.after = items[j].node;
-  for (int j = i + 1; j < n && b.before == NODE_NONE; j++) b.before = items[j].node;
-  if (b.type) vec_push(c->arena, &c->barriers, b);
-  return b.type;
-}
 
 bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at) {
   int prio = 0;
@@ -171,7 +153,7 @@ bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at) {
     if (sets) prio = item->value;
     if (item->node != NODE_NONE) c->nodes.at[item->node].prio = prio;
     else if (!(sets && construct_has_prio(c)) &&
-             !drop_hint(c, item->type, at, note_barrier(c, items, n, i, at)))
+             !drop_hint(c, item->type, at, construct_note_wait(c, items, n, i, at)))
       return false;
   }
   return true;
@@ -188,7 +170,6 @@ bool construct_stagger(Construct *c, Nodes loop, Span at) {
                        machine->machine.waves);
     return diag_hint(diags_of(c), d, "leave it out, or divide the tile among an even number");
   }
-  c->unjudged = true;
   if (c->target && c->target->vendor == VENDOR_AMD)
     vec_push(c->arena, &c->staggers, ((StaggerCall){c->nodes.at[loop.at[0]].op, at}));
   else

@@ -289,9 +289,10 @@ static void call_construct_order(Case *c, wv_construct *s) {
   wv_construct_reorder(s, any_nodes(c, list[2]), any_place(c));
   wv_cluster_item items[LISTED];
   for (int i = 0; i < LISTED; i++)
-    items[i] = (wv_cluster_item){below(c, 12) - 1, any_word(c), (int)any_number(c)};
+    items[i] = (wv_cluster_item){below(c, 12) - 1, any_word(c), (int)any_number(c), any_word(c)};
   wv_construct_cluster(s, below(c, 8) ? items : NULL, any_count(c), any_place(c));
-  wv_construct_hint(s, any_word(c), any_place(c));
+  wv_construct_insert(s, below(c, 8) ? items : NULL, any_word(c), any_nodes(c, list[2]),
+                      any_place(c));
   wv_construct_stagger(s, loop, any_place(c));
 }
 

@@ -483,7 +483,7 @@ BARRIERS = {
     "needless and bare": (2, [BARE], [LDS], ["needless: without this WorkgroupBarrier all accesses are in order"]),
     "missing": (1, [], [LDS], [f"missing: there is no barrier between `read_{x}.fetch` and `read_{x}.store`" for x in "ab"]),
     "too weak": (1, [BARE], [LDS], [f"too weak: between `read_{x}.fetch` and `read_{x}.store`, a Work" for x in "ab"]),
-    "not compared": (1, [tkw.MemoryCounterWait], [], []),
+    "no barrier": (1, [tkw.MemoryCounterWait], [], [f"missing: there is no barrier between `read_{x}." for x in "aabb"]),
     "derived": (2, [], [], []),
 }
 

@@ -212,7 +212,12 @@ TEST(bad_arguments) {
   CHECK_INT(wv_construct_pipeline(b.c, wrong, here), -1);
   CHECK(!wv_construct_stage(b.c, 0, NULL, 0, here) && !wv_construct_close(b.c, 0, 0, false));
   CHECK(!wv_construct_unroll(b.c, tagged(&b, "loop"), 3, here)); /* of 5 iterations */
-  CHECK(!wv_construct_hint(b.c, "Nope", here) && !wv_construct_stagger(b.c, none, here));
+  CHECK(!wv_construct_insert(b.c, &(wv_cluster_item){.type = "Nope"}, NULL, none, here));
+  CHECK(!wv_construct_insert(b.c, NULL, "end", none, here));
+  CHECK(!wv_construct_insert(b.c, &(wv_cluster_item){0}, "end", none, here));
+  CHECK(!wv_construct_insert(b.c, &(wv_cluster_item){.type = "WorkgroupBarrier"}, "end", wrong,
+                             here));
+  CHECK(!wv_construct_stagger(b.c, none, here));
   CHECK(!wv_construct_node(b.c, -1, &node) && !wv_construct_node(b.c, 0, NULL));
   CHECK(!wv_construct_copies(b.c, none, &out) && !wv_construct_apply(NULL));
   wv_construct_free(NULL);
@@ -221,5 +226,6 @@ TEST(bad_arguments) {
 
 TESTS_MAIN(RUN(nodes_are_instructions_of_the_machine) RUN(a_schedule_may_see_loads_and_stores)
                RUN(tags_are_one_or_all) RUN(copies_run_as_far_ahead_as_stages_say)
-                   RUN(what_has_no_room_is_dropped) RUN(slots_are_enough_or_refused) RUN(orders_obey_the_data_flow_by_parts)
-                       RUN(a_machine_may_have_fewer_instructions) RUN(bad_arguments))
+                   RUN(what_has_no_room_is_dropped) RUN(slots_are_enough_or_refused)
+                       RUN(orders_obey_the_data_flow_by_parts)
+                           RUN(a_machine_may_have_fewer_instructions) RUN(bad_arguments))

@@ -254,14 +254,19 @@ bool wv_construct_cluster(wv_construct *c, const wv_cluster_item *items, int n, 
     bool inserted = items[i].node == NODE_NONE;
     if (inserted && !api_text(c->kernel->cx, items[i].type, "an op")) return false;
     if (!inserted && !check_nodes(c, (wv_nodes){&items[i].node, 1})) return false;
-    list[i] = (ClusterItem){items[i].node, items[i].type, items[i].value};
+    list[i] = (ClusterItem){items[i].node, items[i].type, items[i].value, items[i].given};
   }
   return construct_cluster(&c->c, list, n, span_of(c, at));
 }
 
-bool wv_construct_hint(wv_construct *c, const char *type, wv_place at) {
+bool wv_construct_insert(wv_construct *c, const wv_cluster_item *op, const char *where,
+                         wv_nodes target, wv_place at) {
   API_CONSTRUCT(c, false);
-  return api_text(c->kernel->cx, type, "an op") && construct_hint(&c->c, type, span_of(c, at));
+  if (!api_expected(c->kernel->cx, op != NULL, "an op") ||
+      !api_text(c->kernel->cx, op->type, "an op") || !check_nodes(c, target))
+    return false;
+  ClusterItem item = {NODE_NONE, op->type, op->value, op->given};
+  return construct_insert(&c->c, &item, where, nodes_of(target), span_of(c, at));
 }
 
 bool wv_construct_stagger(wv_construct *c, wv_nodes loop, wv_place at) {

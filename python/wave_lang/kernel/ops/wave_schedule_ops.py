@@ -104,15 +104,18 @@ def _numbers(op: str, items: Any) -> list[int]:
     return [item._number for item in found]
 
 
-def _inserted(op: Any) -> tuple[str, int]:
-    """The class of an op that is inserted, and its number if it has one."""
-    first = next(iter(getattr(op, "args", ())), 0)
-    return type(op).__name__, first if isinstance(first, int) else 0
+def _inserted(op: Any) -> tuple[str, int, str]:
+    """The class of an op that is inserted, its number if it has one, and its arguments as text."""
+    args, kwargs = getattr(op, "args", ()), getattr(op, "kwargs", {})
+    first = next(iter(args), 0)
+    given = [f"{x:d}" if isinstance(x, int) else "none" for x in args]
+    given += [f"{name}={x:d}" for name, x in kwargs.items() if isinstance(x, int)]
+    return type(op).__name__, first if isinstance(first, int) else 0, " ".join(given)
 
 
-def _insert(op: str, item: Any) -> None:
+def _insert(op: str, item: Any, where: str | None = None, target: Any = ()) -> None:
     """Records an op that the function inserts."""
-    _construct(op).hint(_inserted(item)[0])
+    _construct(op).insert(_inserted(item), where, _numbers(op, target))
 
 
 def get_node_by_tag(tag: str | set[str]) -> list[Node]:
@@ -257,32 +260,32 @@ def interleave_operations(
 
 def insert_before(target: Any, op: Any) -> None:
     """Puts an op before the target."""
-    _insert("insert_before", op)
+    _insert("insert_before", op, "before", target)
 
 
 def insert_after(target: Any, op: Any) -> None:
     """Puts an op after the target."""
-    _insert("insert_after", op)
+    _insert("insert_after", op, "after", target)
 
 
 def insert_at_start(region: Any, op: Any) -> None:
     """Puts an op first in a region."""
-    _insert("insert_at_start", op)
+    _insert("insert_at_start", op, "start", region)
 
 
 def insert_at_end(region: Any, op: Any) -> None:
     """Puts an op last in a region."""
-    _insert("insert_at_end", op)
+    _insert("insert_at_end", op, "end", region)
 
 
 def insert_cond_barrier_before(condition: Any, target: Any) -> None:
     """A barrier before the target for the threads where the condition holds."""
-    _construct("insert_cond_barrier_before").hint("WorkgroupBarrier")
+    _construct("insert_cond_barrier_before").insert(("WorkgroupBarrier", 0, ""), None, [])
 
 
 def insert_cond_barrier_after(condition: Any, target: Any) -> None:
     """A barrier after the target for the threads where the condition holds."""
-    _construct("insert_cond_barrier_after").hint("WorkgroupBarrier")
+    _construct("insert_cond_barrier_after").insert(("WorkgroupBarrier", 0, ""), None, [])
 
 
 def stagger(loop: Any) -> None:
