@@ -16,6 +16,11 @@
 #include "analysis/distribute.h"
 #include "target/target.h"
 
+/* The machine that a row describes. */
+static inline Machine machine_from(const TargetInfo *t, const MachineSpec *row) {
+  return (Machine){t, row->lanes, row->waves, row->observable, row->service};
+}
+
 typedef enum AnchorKind {
   ANCHOR_MEMORY,
   ANCHOR_REDUCTION,
@@ -59,6 +64,14 @@ bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *
 /* The same, as if the op had this instruction. */
 bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, Op *op,
                             const MmaChoice *choice, MmaDivision *out);
+
+/* ---- parts of fetches and matmuls (anchor_parts.c) ---- */
+
+/* Why an op has no `of` parts along a dimension, and the op to blame; NULL: it has. */
+const char *anchor_whole(const Distribution *d, const Machine *m, Arena *a, Op *op, const Sym *dim,
+                         int of, const Op **blame);
+/* A matmul that uses what was read as an operand, so that it may use a part of it. */
+bool anchor_takes_part(const Op *user, const Op *read);
 
 /* A layout for a tile without anchors: contiguous along its last dim. */
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);

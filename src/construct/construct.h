@@ -211,7 +211,8 @@ void construct_judge_barriers(Construct *c, const PipelineCall *p);
 
 /* How much of a schedule is said in rows. */
 typedef enum RowsLevel {
-  ROWS_all,    /* every op that was placed */
+  ROWS_all,    /* every op that was placed, its parts, and their order */
+  ROWS_whole,  /* every op that was placed, as a whole */
   ROWS_moves,  /* copies, and where fetches and matmuls are in an iteration */
   ROWS_copies, /* only how far ahead copies run */
   ROWS_LEVELS

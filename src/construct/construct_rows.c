@@ -1,34 +1,10 @@
-/* construct_rows.c: rows of a schedule for what a function requests, and a remark for the rest.
- *
- * Rows place whole ops. An op whose instructions are in several stages is placed in the last of
- * them, and where its first instruction is in the order. */
-#include <stdlib.h>
+/* construct_rows.c: rows of a schedule for what a function requests, and a remark for the rest. */
 #include <string.h>
 
-#include "construct/construct.h"
+#include "construct/entries.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/schedule/turn_ops.h"
-
-/* An op in one of its classes, placed. */
-typedef struct Entry {
-  const Op *op;
-  OpClass class;
-  const Node *node;                     /* the first */
-  int stage, cycle, first, last, count; /* ranks of its nodes; first NODE_NONE: in no order */
-  bool split;                           /* its nodes are in different stages */
-  int prio;                             /* the highest of its nodes */
-} Entry;
-
-typedef struct Rows {
-  Construct *c;
-  const PipelineCall *p;
-  const Op *loop, *original; /* in the kernel that has the ops, and as it was written */
-  const char *name;
-  RowsLevel level;
-  Vec(Entry) entries;
-  int last, interval; /* stage, cycles */
-} Rows;
 
 static Diags *diags_of(const Construct *c) { return &c->k->cx->diags; }
 
@@ -36,128 +12,27 @@ static Diags *diags_of(const Construct *c) { return &c->k->cx->diags; }
 
 /* It brings a tile to shared memory. */
 static bool is_move(const Entry *e) {
-  return e->class == OP_CLASS_copy || e->class == OP_CLASS_store ||
-         (e->class == OP_CLASS_load && (schedule_fills(e->op) || e->op->kind == OP_read));
+  OpClass class = e->node.class;
+  return class == OP_CLASS_copy || class == OP_CLASS_store ||
+         (class == OP_CLASS_load && (schedule_fills(e->node.op) || e->node.op->kind == OP_read));
 }
 
 /* As is_move, but a load that stays in registers is not one. */
 static bool moves(const Rows *r, const Entry *e) {
   if (!is_move(e)) return false;
-  if (e->class != OP_CLASS_load || schedule_fills(e->op)) return true;
-  for (int i = 0; i < r->entries.n; i++)
-    if (r->entries.at[i].op == e->op && r->entries.at[i].class == OP_CLASS_store) return true;
-  return false;
-}
-
-static Entry *entry_of(Rows *r, const Op *op, OpClass class) {
-  for (int i = 0; i < r->entries.n; i++)
-    if (r->entries.at[i].op == op && r->entries.at[i].class == class) return &r->entries.at[i];
-  return NULL;
-}
-
-/* A machine that copies without registers has no op that stores. */
-static bool is_direct(const Op *op) {
-  return op->kind == OP_copy && (copy_is_awaited(op) || copy_goes_by(op, "tma"));
-}
-
-static Entry *add_entry(Rows *r, const Node *node, OpClass class) {
-  Entry made = {.op = node->op, .class = class, .node = node, .stage = node->stage};
-  made.cycle = node->cycle;
-  made.first = made.last = NODE_NONE;
-  vec_push(r->c->arena, &r->entries, made);
-  return &r->entries.at[r->entries.n - 1];
-}
-
-static void add_node(Rows *r, const Node *node) {
-  OpClass class = is_direct(node->op) ? OP_CLASS_copy : node->class;
-  if (is_direct(node->op) && node->class == OP_CLASS_store) {
-    construct_drop(r->c,
-                   arena_printf(r->c->arena, "the store of `%s`",
-                                schedule_plain_name(r->c->arena, construct_plain_name(r->c, node))),
-                   "it is copied without registers", node->placed);
-    return;
-  }
-  Entry *e = entry_of(r, node->op, class);
-  if (!e) e = add_entry(r, node, class);
-  e->split |= node->stage != e->stage;
-  if (node->prio > e->prio) e->prio = node->prio;
-  if (node->stage > e->stage) e->stage = node->stage, e->cycle = node->cycle, e->node = node;
-  if (node->rank == NODE_NONE) return;
-  e->count++;
-  if (e->first == NODE_NONE || node->rank < e->first) e->first = node->rank;
-  if (node->rank > e->last) e->last = node->rank;
-}
-
-static void collect(Rows *r) {
-  for (int i = 0; i < r->c->nodes.n; i++) {
-    const Node *node = &r->c->nodes.at[i];
-    if (node->stage != NODE_NONE && node->segment == SEGMENT_kernel && !node->unrolled &&
-        construct_loop(node) == r->loop)
-      add_node(r, node);
-  }
-}
-
-static bool is_ordered(const Rows *r) {
-  for (int i = 0; i < r->entries.n; i++)
-    if (r->entries.at[i].first != NODE_NONE) return true;
-  return false;
-}
-
-/* ---- the order as cycles ---- */
-
-static int by_rank(const void *x, const void *y) {
-  const Entry *a = *(const Entry *const *)x, *b = *(const Entry *const *)y;
-  if (a->first != b->first) return a->first < b->first ? -1 : 1;
-  return a < b ? -1 : a > b;
-}
-
-static bool needs(Construct *c, const Entry *later, const Entry *first) {
-  Node l = *later->node, f = *first->node;
-  l.nparts = f.nparts = 0; /* any of their instructions */
-  return later->stage == first->stage && construct_depends(c, &l, &f);
-}
-
-/* Some instructions of an op may come before some of another that it needs; the whole op cannot. */
-static void pull_needed(Rows *r) {
-  bool pulled = true;
-  for (int round = 0; pulled && round < r->entries.n; round++) {
-    pulled = false;
-    for (int i = 0; i < r->entries.n; i++)
-      for (int j = 0; j < r->entries.n; j++) {
-        Entry *first = &r->entries.at[i];
-        const Entry *later = &r->entries.at[j];
-        if (later->first == NODE_NONE || first->first <= later->first) continue;
-        if (!needs(r->c, later, first)) continue;
-        first->first = later->first, pulled = true;
-      }
-  }
-}
-
-/* Neighbours of one class and stage share a cycle. */
-static void number_cycles(Rows *r) {
-  int cycle = 0;
-  const Entry **sorted = ARENA_ARRAY(r->c->arena, const Entry *, r->entries.n + 1);
-  r->interval = r->p->interval;
-  if (!is_ordered(r)) return;
-  pull_needed(r);
-  for (int i = 0; i < r->entries.n; i++) sorted[i] = &r->entries.at[i];
-  qsort(sorted, (size_t)r->entries.n, sizeof *sorted, by_rank);
-  for (int i = 0; i < r->entries.n; i++) {
-    const Entry *e = sorted[i];
-    if (i && (sorted[i - 1]->class != e->class || sorted[i - 1]->stage != e->stage)) cycle++;
-    r->entries.at[e - r->entries.at].cycle = cycle;
-  }
-  r->interval = cycle + 1;
+  return e->node.class != OP_CLASS_load || schedule_fills(e->node.op) ||
+         entries_of(r, e->node.op, OP_CLASS_store);
 }
 
 /* ---- how far ahead ---- */
 
 static bool reads_tile(const Rows *r, const Entry *move, const Entry *e) {
-  const Value *memory = schedule_fills(move->op);
-  if (!r->c->target || !memory) return e->op == move->op && e->class == OP_CLASS_fetch;
-  if (e->op->kind == OP_read) return memory_root(e->op->args[0]) == memory;
-  for (int i = 0; i < e->op->nargs; i++) {
-    const Op *read = e->op->args[i]->def;
+  const Value *memory = schedule_fills(move->node.op);
+  if (!r->c->target || !memory)
+    return e->node.op == move->node.op && e->node.class == OP_CLASS_fetch;
+  if (e->node.op->kind == OP_read) return memory_root(e->node.op->args[0]) == memory;
+  for (int i = 0; i < e->node.op->nargs; i++) {
+    const Op *read = e->node.op->args[i]->def;
     if (read && read->kind == OP_read && memory_root(read->args[0]) == memory) return true;
   }
   return false;
@@ -168,8 +43,8 @@ static const Entry *reader_of(const Rows *r, const Entry *move) {
   const Entry *last = NULL;
   for (int i = 0; i < r->entries.n; i++) {
     const Entry *e = &r->entries.at[i];
-    if (!moves(r, e) && reads_tile(r, move, e) && (!last || e->class == OP_CLASS_fetch) &&
-        !(last && last->class == OP_CLASS_fetch && last->stage >= e->stage))
+    if (!moves(r, e) && reads_tile(r, move, e) && (!last || e->node.class == OP_CLASS_fetch) &&
+        !(last && last->node.class == OP_CLASS_fetch && last->node.stage >= e->node.stage))
       last = e;
   }
   return last;
@@ -177,13 +52,14 @@ static const Entry *reader_of(const Rows *r, const Entry *move) {
 
 static int ahead_of(const Rows *r, const Entry *move) {
   const Entry *reader = reader_of(r, move);
-  return (reader ? reader->stage : r->p->depth - 1) - move->stage;
+  return (reader ? reader->node.stage : r->p->depth - 1) - move->node.stage;
 }
 
 /* A tile waits in registers for at most one iteration. */
-static int distance(Rows *r, const Entry *move) {
-  const Entry *store = move->class == OP_CLASS_load ? entry_of(r, move->op, OP_CLASS_store) : NULL;
-  int kept = store && store->stage > move->stage ? 1 : 0;
+static int distance(const Rows *r, const Entry *move) {
+  const Entry *store =
+      move->node.class == OP_CLASS_load ? entries_of(r, move->node.op, OP_CLASS_store) : NULL;
+  int kept = store && store->node.stage > move->node.stage ? 1 : 0;
   return store ? ahead_of(r, store) + kept : ahead_of(r, move);
 }
 
@@ -195,32 +71,98 @@ static void relax(Rows *r) {
     if (moves(r, &r->entries.at[i])) ahead[i] = distance(r, &r->entries.at[i]);
     if (ahead[i] > r->last) r->last = ahead[i];
   }
-  for (int i = 0; i < r->entries.n; i++) r->entries.at[i].stage = r->last - ahead[i];
+  for (int i = 0; i < r->entries.n; i++) r->entries.at[i].node.stage = r->last - ahead[i];
 }
 
 /* ---- names ---- */
 
 typedef struct Wanted {
-  Rows *r;
+  const Rows *r;
   const Entry *e;
+  bool whole; /* all parts of the op are meant */
 } Wanted;
 
-/* Another op of the same name must have the same place. */
-static bool has_place(const void *user, const Op *op) {
-  const Wanted *w = user;
-  OpClass class = is_move(w->e) ? w->e->class : schedule_class(op);
-  const Entry *e = entry_of(w->r, op, op == w->e->op ? w->e->class : class);
-  return e && e->stage == w->e->stage && e->cycle == w->e->cycle;
+static bool are_parts_equal(const Node *a, const Node *b) {
+  for (int i = 0; i < a->nparts || i < b->nparts; i++) {
+    if (i >= a->nparts || i >= b->nparts) return false;
+    const NodePart *x = &a->parts[i], *y = &b->parts[i];
+    if (x->of != y->of || (x->of > 1 && (x->at != y->at || x->dim != y->dim))) return false;
+  }
+  return true;
 }
 
-static const char *name_of(Rows *r, const Entry *e) {
+static bool is_whole(const Node *node) {
+  for (int i = 0; i < node->nparts; i++)
+    if (node->parts[i].of > 1) return false;
+  return true;
+}
+
+/* All entries of an op that are meant have the place, and there is one. */
+static bool has_place(const Wanted *w, const Op *op, OpClass class) {
+  bool any = false;
+  for (int i = 0; i < w->r->entries.n; i++) {
+    const Node *node = &w->r->entries.at[i].node, *mine = &w->e->node;
+    if (node->op != op || node->class != class) continue;
+    if (!w->whole && !are_parts_equal(node, mine)) continue;
+    any = true;
+    if (node->stage != mine->stage || node->cycle != mine->cycle) return false;
+  }
+  return any;
+}
+
+/* Another op of the same name must have the same place. */
+static bool is_there(const void *user, const Op *op) {
+  const Wanted *w = user;
+  bool own = op == w->e->node.op || is_move(w->e);
+  return has_place(w, op, own ? w->e->node.class : schedule_class(op));
+}
+
+/* Its class, and which part it is: `read_a.fetch[K 0/2]` for `read_a`. */
+static const char *full_name(Arena *a, const Entry *e, bool whole, const char *text) {
+  OpName name = schedule_split_name(a, text);
+  StrBuf out = {.arena = a};
+  const char *separator = "[";
+  bool classed = is_move(e) || e->node.class == OP_CLASS_fetch;
+  if (classed) sb_printf(&out, "%s.%s", name.plain, op_class_name[e->node.class]);
+  else sb_puts(&out, name.called);
+  if (name.of) sb_printf(&out, "[%d/%d", name.at, name.of), separator = ", ";
+  for (int i = 0; !whole && i < e->node.nparts; i++) {
+    const NodePart *part = &e->node.parts[i];
+    if (part->of < 2) continue;
+    sb_printf(&out, "%s%s %d/%d", separator, sym_name(part->dim), part->at, part->of);
+    separator = ", ";
+  }
+  if (*separator == ',') sb_putc(&out, ']');
+  return sb_text(&out);
+}
+
+static bool is_written(const void *user, const char *name) {
+  const Rows *r = user;
+  return schedule_find(r->c->arena, r->c->written, r->original, name).n > 0;
+}
+
+/* A name for the entry alone; NULL: there is none. */
+static const char *exact_name(const Rows *r, const Entry *e, bool whole) {
   Arena *a = r->c->arena;
-  Wanted w = {r, e};
-  const char *name = schedule_name_of(a, r->c->k, r->loop, e->op, has_place, &w);
-  if (!name) return NULL;
-  if (is_move(e) || e->class == OP_CLASS_fetch)
-    name = arena_printf(a, "%s.%s", schedule_plain_name(a, name), op_class_name[e->class]);
-  return schedule_find(a, r->c->written, r->original, name).n ? name : NULL;
+  const char *name = schedule_exact_name(a, r->c->k, r->loop, e->node.op, is_written, r);
+  if (name) name = full_name(a, e, whole, name);
+  return name && is_written(r, name) ? name : NULL;
+}
+
+/* A name for it, and perhaps for others that have the same place. */
+static const char *name_of(const Rows *r, const Entry *e, bool whole) {
+  Arena *a = r->c->arena;
+  Wanted w = {r, e, whole};
+  const char *name = schedule_name_of(a, r->c->k, r->loop, e->node.op, is_there, &w);
+  if (!name) return exact_name(r, e, whole);
+  name = full_name(a, e, whole, name);
+  return is_written(r, name) ? name : NULL;
+}
+
+/* All parts of its op are at the same place. */
+static bool is_in_one_place(const Rows *r, const Entry *e) {
+  Wanted w = {r, e, .whole = true};
+  return has_place(&w, e->node.op, e->node.class);
 }
 
 /* ---- rows ---- */
@@ -232,10 +174,10 @@ static OpNames one_name(Arena *a, const char *name) {
 }
 
 static bool is_said(const Rows *r, const Entry *e) {
-  bool main = e->class == OP_CLASS_fetch || e->class == OP_CLASS_mma;
+  bool main = e->node.class == OP_CLASS_fetch || e->node.class == OP_CLASS_mma;
   if (r->level == ROWS_copies) return moves(r, e);
-  return r->level == ROWS_all ? e->class != OP_CLASS_none || e->stage < r->last
-                              : moves(r, e) || main;
+  return r->level <= ROWS_whole ? e->node.class != OP_CLASS_none || e->node.stage < r->last
+                                : moves(r, e) || main;
 }
 
 /* The row that places ops there; NULL: none yet. */
@@ -260,10 +202,10 @@ static void add_name(Arena *a, OpNames *list, const char *name) {
 }
 
 static void add_place(Rows *r, const Entry *e, const char *name, Arena *a, ConstructRows *out) {
-  Place to = {e->stage, r->level == ROWS_copies ? 0 : e->cycle};
+  Place to = {e->node.stage, r->level == ROWS_copies ? 0 : e->node.cycle};
   Constraint *row = row_at(out, r->name, to);
   if (!row) {
-    vec_push(a, out, constraint_empty(CONSTRAINT_place, e->node->placed));
+    vec_push(a, out, constraint_empty(CONSTRAINT_place, e->node.placed));
     row = &out->at[out->n - 1];
     row->place.loop = r->name, row->place.to = to;
   }
@@ -274,12 +216,13 @@ static void add_places(Rows *r, Arena *a, ConstructRows *out) {
   for (int i = 0; i < r->entries.n; i++) {
     const Entry *e = &r->entries.at[i];
     if (!is_said(r, e)) continue;
-    const char *name = name_of(r, e);
+    const char *name = name_of(r, e, is_in_one_place(r, e));
     if (name) add_place(r, e, name, a, out);
     else
       construct_drop(
-          r->c, arena_printf(r->c->arena, "the place of `%s`", construct_plain_name(r->c, e->node)),
-          "other ops have the same name", e->node->placed);
+          r->c,
+          arena_printf(r->c->arena, "the place of `%s`", construct_plain_name(r->c, &e->node)),
+          "other ops have the same name", e->node.placed);
   }
 }
 
@@ -293,7 +236,38 @@ static void add_loop(Rows *r, Arena *a, ConstructRows *out) {
   vec_push(a, out, row);
 }
 
+/* ---- the order ---- */
+
+/* Without reorder_graph, cycles say the order of all but the parts of one op. */
+static void add_order(Rows *r, Arena *a, ConstructRows *out) {
+  Constraint row = constraint_empty(CONSTRAINT_order, r->p->at);
+  const Entry **sorted = entries_sorted(r);
+  row.order.loop = r->name;
+  for (int i = 0; i < r->entries.n && r->level == ROWS_all; i++) {
+    const Entry *e = sorted[i];
+    if (r->ordered ? !e->listed : is_whole(&e->node)) continue;
+    const char *name = exact_name(r, e, false);
+    if (name) add_name(a, &row.order.ops, name);
+    else
+      construct_drop(
+          r->c,
+          arena_printf(r->c->arena, "the order of `%s`", construct_plain_name(r->c, &e->node)),
+          "other ops have the same name", e->node.placed);
+  }
+  if (row.order.ops.n) vec_push(a, out, row);
+}
+
 /* ---- priorities ---- */
+
+static bool has_one_prio(const Rows *r, const Entry *e) {
+  for (int i = 0; i < r->entries.n; i++) {
+    const Entry *other = &r->entries.at[i];
+    if (other->node.op == e->node.op && other->node.class == e->node.class &&
+        other->prio != e->prio)
+      return false;
+  }
+  return true;
+}
 
 /* Ops of one priority are in one row. */
 static void add_prios(Rows *r, Arena *a, ConstructRows *out) {
@@ -302,7 +276,7 @@ static void add_prios(Rows *r, Arena *a, ConstructRows *out) {
     row.prio.loop = r->name, row.prio.level = level;
     for (int i = 0; i < r->entries.n; i++) {
       const Entry *e = &r->entries.at[i];
-      const char *name = e->prio == level ? name_of(r, e) : NULL;
+      const char *name = e->prio == level ? exact_name(r, e, has_one_prio(r, e)) : NULL;
       if (name) add_name(a, &row.prio.ops, name);
     }
     if (row.prio.ops.n) vec_push(a, out, row);
@@ -321,7 +295,7 @@ static void add_turns(Rows *r, Arena *a, ConstructRows *out) {
   row.turns.loop = r->name, row.turns.groups = TURN_LEAST;
   for (int i = 0; i < r->entries.n; i++) {
     const Entry *e = &r->entries.at[i];
-    const char *name = e->class == OP_CLASS_mma ? name_of(r, e) : NULL;
+    const char *name = e->node.class == OP_CLASS_mma ? exact_name(r, e, true) : NULL;
     if (name) add_name(a, &row.turns.ops, name);
   }
   if (row.turns.ops.n) vec_push(a, out, row);
@@ -334,7 +308,7 @@ static void add_turns(Rows *r, Arena *a, ConstructRows *out) {
  * the requested order: of one cycle, older iterations come first. */
 static bool comes_before(const Node *read, const Entry *move) {
   if (move->first != NODE_NONE && read->rank != NODE_NONE) return read->rank < move->first;
-  return read->cycle <= move->cycle;
+  return read->cycle <= move->node.cycle;
 }
 
 /* The slots without which an instruction of the reader would find the tile of another iteration. */
@@ -342,10 +316,11 @@ static int slots_needed(const Rows *r, const Entry *move, const Entry *reader) {
   int need = 1;
   for (int i = 0; i < r->c->nodes.n; i++) {
     const Node *read = &r->c->nodes.at[i];
-    if (read->op != reader->op || read->class != reader->class || read->segment != SEGMENT_kernel ||
-        read->unrolled)
+    if (read->op != reader->node.op || read->class != reader->node.class ||
+        read->segment != SEGMENT_kernel || read->unrolled)
       continue;
-    int apart = read->stage - move->stage, slots = comes_before(read, move) ? apart : apart + 1;
+    int apart = read->stage - move->node.stage,
+        slots = comes_before(read, move) ? apart : apart + 1;
     if (slots > need) need = slots;
   }
   return need;
@@ -353,33 +328,34 @@ static int slots_needed(const Rows *r, const Entry *move, const Entry *reader) {
 
 static bool fail_slots(Rows *r, const Entry *move, const Entry *reader, int need) {
   Construct *c = r->c;
-  int ahead = reader->stage - move->stage;
+  int ahead = reader->node.stage - move->node.stage;
   Diag *d = diag_add(diags_of(c), DIAG_E0620, r->p->at,
                      "with %d buffer%s `%s` of iteration i + %d overwrites the tile that `%s` of "
                      "iteration i reads after it",
-                     r->p->slots, r->p->slots == 1 ? "" : "s", construct_plain_name(c, move->node),
-                     ahead, construct_plain_name(c, reader->node));
-  diag_note(diags_of(c), d, move->node->placed, "fills the buffer, in stage %d", move->stage);
-  diag_note(diags_of(c), d, move->op->at, "what it copies");
-  diag_note(diags_of(c), d, reader->op->at, "reads the buffer, in stage %d", reader->stage);
+                     r->p->slots, r->p->slots == 1 ? "" : "s", construct_plain_name(c, &move->node),
+                     ahead, construct_plain_name(c, &reader->node));
+  diag_note(diags_of(c), d, move->node.placed, "fills the buffer, in stage %d", move->node.stage);
+  diag_note(diags_of(c), d, move->node.op->at, "what it copies");
+  diag_note(diags_of(c), d, reader->node.op->at, "reads the buffer, in stage %d",
+            reader->node.stage);
   return diag_hint(diags_of(c), d, "give it %d buffers: `multi_buffer_count=%d`", need, need);
 }
 
 /* Slots that an operand has, 0: the compiler decides; -1 after reporting that they are too few. */
 static int slots_of(Rows *r, const Entry *move) {
   const Entry *reader = reader_of(r, move);
-  if (!reader || move->class == OP_CLASS_load) return 0;
-  int ahead = reader->stage - move->stage, given = r->p->slots;
+  if (!reader || move->node.class == OP_CLASS_load) return 0;
+  int ahead = reader->node.stage - move->node.stage, given = r->p->slots;
   if (ahead < 1) return 0;
-  bool waits = move->class == OP_CLASS_store;
+  bool waits = move->node.class == OP_CLASS_store;
   int need = slots_needed(r, move, reader);
-  bool late = reader->stage == r->p->depth - 1; /* otherwise it runs early, too */
-  if (!given) return need > ahead && late && is_ordered(r) ? need : 0;
+  bool late = reader->node.stage == r->p->depth - 1; /* otherwise it runs early, too */
+  if (!given) return need > ahead && late && r->ordered ? need : 0;
   if (given < need) return fail_slots(r, move, reader, need) ? 0 : -1;
   if (given > ahead || (waits && ahead == 1)) return given;
   construct_drop(r->c,
                  arena_printf(r->c->arena, "%d buffers of `%s`", given,
-                              construct_plain_name(r->c, move->node)),
+                              construct_plain_name(r->c, &move->node)),
                  arena_printf(r->c->arena, "a tile that is copied %d iterations ahead has %d",
                               ahead, ahead + 1),
                  r->p->at);
@@ -388,7 +364,7 @@ static int slots_of(Rows *r, const Entry *move) {
 
 static void add_rings(Rows *r, const int *slots, Arena *a, ConstructRows *out) {
   for (int i = 0; i < r->entries.n; i++) {
-    const char *name = slots[i] > 0 ? name_of(r, &r->entries.at[i]) : NULL;
+    const char *name = slots[i] > 0 ? exact_name(r, &r->entries.at[i], true) : NULL;
     if (!name) continue;
     Constraint row = constraint_empty(CONSTRAINT_ring, r->p->at);
     row.ring.loop = r->name;
@@ -421,25 +397,8 @@ static Rows rows_of(Construct *c, const PipelineCall *p, RowsLevel level) {
   r.name = schedule_loop_name(c->arena, r.loop);
   r.original = schedule_next_loop(c->written, NULL, r.name);
   r.last = p->depth - 1;
-  collect(&r);
+  entries_collect(&r);
   return r;
-}
-
-/* What no level says. */
-static void drop_parts(Rows *r) {
-  Construct *c = r->c;
-  for (int i = 0; i < r->entries.n; i++) {
-    const Entry *e = &r->entries.at[i];
-    if (e->split)
-      construct_drop(c,
-                     arena_printf(c->arena, "parts of `%s` in different stages",
-                                  construct_plain_name(c, e->node)),
-                     arena_printf(c->arena, "the whole op is in stage %d", e->stage),
-                     e->node->placed);
-    if (e->count > 1 && e->last - e->first >= e->count)
-      construct_drop(c, "instructions of one op apart from each other",
-                     "ops are ordered as a whole, where their first instruction is", r->p->at);
-  }
 }
 
 static bool add_rows(Construct *c, const PipelineCall *p, RowsLevel level, Arena *a,
@@ -447,15 +406,15 @@ static bool add_rows(Construct *c, const PipelineCall *p, RowsLevel level, Arena
   Rows r = rows_of(c, p, level);
   int *slots = ARENA_ARRAY(c->arena, int, r.entries.n + 1);
   if (!is_free(c, "the pipeline", r.name, p->at)) return true;
-  drop_parts(&r);
-  number_cycles(&r);
+  entries_number(&r);
   for (int i = 0; i < r.entries.n; i++)
     if (moves(&r, &r.entries.at[i]) && (slots[i] = slots_of(&r, &r.entries.at[i])) < 0)
       return false;
-  if (level != ROWS_all) relax(&r);
+  if (level > ROWS_whole) relax(&r);
   add_loop(&r, a, out);
   add_rings(&r, slots, a, out);
   add_places(&r, a, out);
+  add_order(&r, a, out);
   add_prios(&r, a, out);
   add_turns(&r, a, out);
   return true;
@@ -487,8 +446,8 @@ bool construct_rows(Construct *c, RowsLevel level, Arena *a, ConstructRows *out)
 /* ---- the remark ---- */
 
 static const char *const level_text[ROWS_LEVELS + 1] = {
-    "is obeyed", "is obeyed, but only copies run ahead", "is obeyed as far as copies run ahead",
-    "is not obeyed"};
+    "is obeyed", "is obeyed, but ops are placed as a whole", "is obeyed, but only copies run ahead",
+    "is obeyed as far as copies run ahead", "is not obeyed"};
 
 /* "the schedule `f` is obeyed on gfx942, except for this:" */
 static const char *title(const Construct *c, RowsLevel level, const char *why) {

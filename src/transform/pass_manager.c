@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "anchors/anchors.h"
 #include "base/os.h"
 
 /* The words used in passes.def. */
@@ -211,7 +212,7 @@ static bool is_last_to_run(const Plan *plan, int i, Arena *scratch) {
 static const Machine *fitted_machine(const Kernel *k, const TargetInfo *t, Arena *a) {
   const MachineSpec *row = kernel_machine(k);
   Machine *m = row ? ARENA_NEW(a, Machine) : NULL;
-  if (row) *m = (Machine){t, row->lanes, row->waves, row->observable, row->service};
+  if (row) *m = machine_from(t, row);
   return m;
 }
 

@@ -526,7 +526,7 @@ def rows_of(kernel):
     return [r for r in map(str.strip, str(kernel.ir).splitlines()) if r.split(" ")[0] in ROWS]
 
 
-ROWS = ("schedule", "ring", "at", "prio", "turns")
+ROWS = ("schedule", "ring", "at", "order", "prio", "turns")
 
 
 def dropped(kernel):
@@ -545,7 +545,6 @@ SHORT = {
     "priorities": "priorities",
     "scheduling barriers": "fences",
     "staggered waves": "stagger",
-    "instructions of one op apart from each other": "order of instructions",
 }
 
 
@@ -554,6 +553,8 @@ def short(note: str) -> str:
     what = re.sub(r" \(\d+\)$", "", what)
     if " parts of " in what:
         return "parts"
+    if what.startswith("the order of "):
+        return "order of instructions"
     return SHORT.get(what, re.sub(r" by \d+$", "", what))
 
 
@@ -570,6 +571,8 @@ def table_row(name: str, machine: str) -> str:
     level = "copies" if remark and "as far as copies" in remark.message else "all"
     if remark and "only copies run ahead" in remark.message:
         level = "copies, order"
+    if remark and "as a whole" in remark.message:
+        level = "whole ops"
     if not rows:
         level = "-"
     cells = [

@@ -27,9 +27,9 @@ typedef struct Bench {
 
 static const wv_place here = {"f.py", 3, 1, 1};
 
-static Bench bench_open(const char *target, bool direct) {
+static Bench bench_open(const char *kernel, const char *target, bool direct) {
   Bench b = {.cx = wv_ctx_new()};
-  if (wv_parse(b.cx, "gemm.wave", gemm, &b.k, 1) != 1) return b;
+  if (wv_parse(b.cx, "gemm.wave", kernel, &b.k, 1) != 1) return b;
   b.c = wv_construct_open(b.k, "f", target, direct, here);
   return b;
 }
@@ -74,7 +74,7 @@ TEST(nodes_are_instructions_of_the_machine) {
     int products, fetches;
   } machines[] = {{"gfx942", 16, 8}, {"gfx1250", 4, 2}, {NULL, 1, 1}, {"cpu", 1, 1}};
   for (size_t i = 0; i < WV_LEN(machines); i++) {
-    Bench b = bench_open(machines[i].target, true);
+    Bench b = bench_open(gemm, machines[i].target, true);
     CHECK_INT(tagged(&b, "loop").n, 1);
     CHECK_INT(tagged(&b, "mma").n, machines[i].products);
     CHECK_INT(typed(&b, "read_a", "Read").n, machines[i].fetches);
@@ -86,7 +86,7 @@ TEST(nodes_are_instructions_of_the_machine) {
 }
 
 TEST(a_schedule_may_see_loads_and_stores) {
-  Bench b = bench_open("gfx942", false);
+  Bench b = bench_open(gemm, "gfx942", false);
   wv_nodes out[2];
   wv_nodes loads = typed(&b, "read_a", "Read"), stores = typed(&b, "read_a", "Write");
   CHECK_INT(typed(&b, "read_a", "GatherToLDS").n, 0);
@@ -97,7 +97,7 @@ TEST(a_schedule_may_see_loads_and_stores) {
 }
 
 TEST(tags_are_one_or_all) {
-  Bench b = bench_open("gfx942", true);
+  Bench b = bench_open(gemm, "gfx942", true);
   const char *both[] = {"second", "mma"};
   wv_nodes out;
   CHECK(wv_construct_find(b.c, both, 2, true, here, &out) && out.n == 16);
@@ -124,7 +124,7 @@ static int staged(const Bench *b, int ahead, wv_nodes *copies) {
 
 TEST(copies_run_as_far_ahead_as_stages_say) {
   for (int ahead = 1; ahead < 3; ahead++) {
-    Bench b = bench_open("gfx942", true);
+    Bench b = bench_open(gemm, "gfx942", true);
     wv_nodes copies, all, part;
     int p = staged(&b, ahead, &copies);
     CHECK(wv_construct_close(b.c, p, 0, false));
@@ -140,7 +140,7 @@ TEST(copies_run_as_far_ahead_as_stages_say) {
 }
 
 TEST(what_has_no_room_is_dropped) {
-  Bench b = bench_open("gfx942", true);
+  Bench b = bench_open(gemm, "gfx942", true);
   wv_nodes copies;
   int p = staged(&b, 3, &copies);
   CHECK(wv_construct_close(b.c, p, 0, false) && wv_construct_apply(b.c));
@@ -149,13 +149,13 @@ TEST(what_has_no_room_is_dropped) {
 }
 
 TEST(slots_are_enough_or_refused) {
-  Bench b = bench_open("gfx942", true);
+  Bench b = bench_open(gemm, "gfx942", true);
   wv_nodes copies;
   int p = staged(&b, 3, &copies);
   CHECK(wv_construct_close(b.c, p, 2, false) && !wv_construct_apply(b.c));
   CHECK(said(&b, "E0620", "with 2 buffers `read_a.copy` of iteration i + 3"));
   bench_close(&b);
-  b = bench_open("gfx942", true);
+  b = bench_open(gemm, "gfx942", true);
   p = staged(&b, 1, &copies);
   CHECK(wv_construct_close(b.c, p, 3, true) && wv_construct_apply(b.c));
   CHECK(has_row(&b, "ring loop read_a.copy slots 3"));
@@ -163,7 +163,7 @@ TEST(slots_are_enough_or_refused) {
 }
 
 TEST(orders_obey_the_data_flow_by_parts) {
-  Bench b = bench_open("gfx942", true);
+  Bench b = bench_open(gemm, "gfx942", true);
   const char *k = "K";
   wv_nodes fetch[2], product[2];
   wv_expr dim = wv_symbol(b.cx, k, true);
@@ -181,8 +181,70 @@ TEST(orders_obey_the_data_flow_by_parts) {
   bench_close(&b);
 }
 
+static const char plain[] =
+    "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
+    "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 64; wave M by 32; wave N by 32\n"
+    "  hardware threads 64, mma F32_16x16x16_F16\n"
+    "  bind M = 128; bind N = 128; bind K = 320\n{\n"
+    "  %zero = fill 0.0 : tile<M, N, f32>\n"
+    "  %sum = for K with {tag = [\"loop\"]} carry %acc = %zero {\n"
+    "    %x = read %a {tag = [\"read_a\"]}\n"
+    "    %y = read %b {tag = [\"read_b\"]}\n"
+    "    %next = mma %x, %y, %acc {tag = [\"mma\"]}\n"
+    "    yield %next\n  }\n"
+    "  write %sum, %c\n}\n";
+
+/* The fetch of A and the products, by turns, `n` parts of each along `dim`; NULL: one whole stage. */
+static bool interleaved(const Bench *b, const char *dim, int n) {
+  wv_nodes fetch[4], product[4], copies = typed(b, "read_a", "GatherToLDS");
+  wv_nodes cycles[2] = {typed(b, "read_a", "Read"), tagged(b, "mma")};
+  wv_expr along = wv_symbol(b->cx, dim, true);
+  int p = wv_construct_pipeline(b->c, tagged(b, "loop"), here), order[64], all = 0;
+  bool ok = wv_construct_stage(b->c, p, (wv_nodes[2]){copies, {0}}, 2, here) &&
+            wv_construct_stage(b->c, p, cycles, 2, here) && wv_construct_close(b->c, p, 0, false) &&
+            wv_construct_by_dim(b->c, cycles[0], along, n, here, fetch) &&
+            wv_construct_by_dim(b->c, cycles[1], along, n, here, product);
+  for (int i = 0; ok && i < n; i++) {
+    for (int j = 0; j < fetch[i].n; j++) order[all++] = fetch[i].at[j];
+    for (int j = 0; j < product[i].n; j++) order[all++] = product[i].at[j];
+  }
+  return ok && wv_construct_reorder(b->c, (wv_nodes){order, all}, here) && wv_construct_apply(b->c);
+}
+
+TEST(rows_have_as_few_parts_as_say_the_order) {
+  static const struct {
+    const char *dim;
+    int n;
+    const char *row;
+  } cases[] = {
+      {"K", 1, "order loop read_a.fetch mma\n"},
+      {"K", 2, "order loop read_a.fetch[K 0/2] mma[K 0/2] read_a.fetch[K 1/2] mma[K 1/2]\n"},
+      {"M", 2, "order loop read_a.fetch[M 0/2] mma[M 0/2] read_a.fetch[M 1/2] mma[M 1/2]\n"},
+      {"K", 3, "mma[K 1/4] read_a.fetch[K 2/4] mma[K 2/4] read_a.fetch[K 3/4] mma[K 3/4]\n"},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Bench b = bench_open(plain, "gfx942", true);
+    wv_diag d;
+    CHECK(interleaved(&b, cases[i].dim, cases[i].n) && has_row(&b, cases[i].row));
+    CHECK(!wv_diag_get(b.cx, 0, &d));
+    bench_close(&b);
+  }
+}
+
+TEST(what_has_no_parts_is_placed_as_a_whole) {
+  Bench b = bench_open(gemm, "gfx942", true); /* `neg` takes all that is fetched */
+  wv_note note;
+  wv_diag d;
+  CHECK(interleaved(&b, "K", 2));
+  CHECK(has_row(&b, "order loop read_a.fetch mma[K 0/2] mma[K 1/2]\n"));
+  CHECK(wv_diag_get(b.cx, 0, &d) && strcmp(d.code, "R0616") == 0);
+  CHECK(wv_diag_notes(b.cx, 0, &note, 1) == 1 &&
+        strstr(note.text, "`read_a.fetch`: an op that is not divided uses all of it"));
+  bench_close(&b);
+}
+
 TEST(a_machine_may_have_fewer_instructions) {
-  Bench b = bench_open("gfx942", true);
+  Bench b = bench_open(gemm, "gfx942", true);
   wv_nodes parts[6];
   CHECK(wv_construct_by_dim(b.c, tagged(&b, "mma"), wv_symbol(b.cx, "K", true), 6, here, parts));
   CHECK_INT(parts[3].n, 4);
@@ -193,7 +255,7 @@ TEST(a_machine_may_have_fewer_instructions) {
 }
 
 TEST(bad_arguments) {
-  Bench b = bench_open("gfx942", true);
+  Bench b = bench_open(gemm, "gfx942", true);
   wv_nodes out, none = {NULL, 3}, wrong = {(int[]){1 << 20}, 1};
   wv_node node;
   CHECK(!wv_construct_open(NULL, "f", NULL, false, here));
@@ -228,4 +290,6 @@ TESTS_MAIN(RUN(nodes_are_instructions_of_the_machine) RUN(a_schedule_may_see_loa
                RUN(tags_are_one_or_all) RUN(copies_run_as_far_ahead_as_stages_say)
                    RUN(what_has_no_room_is_dropped) RUN(slots_are_enough_or_refused)
                        RUN(orders_obey_the_data_flow_by_parts)
-                           RUN(a_machine_may_have_fewer_instructions) RUN(bad_arguments))
+                           RUN(rows_have_as_few_parts_as_say_the_order)
+                               RUN(what_has_no_parts_is_placed_as_a_whole)
+                                   RUN(a_machine_may_have_fewer_instructions) RUN(bad_arguments))

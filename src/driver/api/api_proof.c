@@ -4,6 +4,7 @@
 
 #include "analysis/access/in_bounds.h"
 #include "analysis/analysis.h"
+#include "anchors/anchors.h"
 #include "driver/api/api.h"
 #include "driver/variants.h"
 #include "report/schedule/schedule_picture.h"
@@ -127,7 +128,7 @@ static ScheduledKernel scheduled(const Kernel *written, Kernel *k, const TargetI
   ir_renumber(k);
   Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
   Machine *machine = ARENA_NEW(a, Machine);
-  *machine = (Machine){t, row->lanes, row->waves, row->observable, row->service};
+  *machine = machine_from(t, row);
   s.d = facts.distribute, s.uses = facts.memory_uses, s.machine = machine;
   return s;
 }

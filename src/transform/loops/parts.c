@@ -51,39 +51,6 @@ static bool refuse(const Parts *p, const Constraint *row, const Op *op, const ch
 
 static bool is_left(const Op *op) { return op->kind == OP_read && !op->results[0].layout; }
 
-static int axis_of(const MmaDivision *by, const Sym *dim) {
-  const Sym *of[3] = {by->m, by->n, by->k};
-  for (int i = 0; i < 3; i++)
-    if (dim_base(of[i]) == dim_base(dim)) return i;
-  return -1;
-}
-
-/* Elements along k that instructions take are in another order: a part must have its own. */
-static bool keeps_parts(const MmaDivision *by, int of) {
-  int all = by->copies[2] * by->row->k, each = all / of;
-  for (int i = 0; by->order && i < all; i++)
-    if (mma_order_at(by->order, i) / each != i / each) return false;
-  return true;
-}
-
-/* Why a matmul has no such parts along a dimension; NULL: it has. */
-static const char *why_not_product(const Parts *p, Op *op, const Sym *dim, int of) {
-  MmaDivision by;
-  Arena *a = p->k->cx->diags.arena;
-  const Attr *mma = op_attr(op, ATTR_mma);
-  if (!mma || !anchor_mma_division(p->cx->facts.distribute, p->cx->machine, p->arena, op, &by))
-    return "no matrix instruction computes it";
-  int axis = axis_of(&by, dim);
-  if (axis < 0) return "its instructions do not run along this dimension";
-  if (by.copies[axis] % of)
-    return arena_printf(a, "a wave has %d instructions along %s, not a multiple of %d",
-                        by.copies[axis], sym_name(dim_base(dim)), of);
-  bool shared = mma->mma->shared_lhs || mma->mma->shared_rhs;
-  if (shared && axis < 2) return "its instructions read shared memory, and share their sums";
-  if (axis == 2 && op_has(op, ATTR_into)) return "waves divide the sum";
-  return axis < 2 || keeps_parts(&by, of) ? NULL : "its instructions share what they load";
-}
-
 /* ---- collecting ---- */
 
 static Cut *cut_of(Parts *p, const Op *op, const Constraint *row) {
@@ -106,26 +73,21 @@ static bool add_cut(Parts *p, Op *op, const char *dim, int of, const char *name,
     return refuse(p, row, op, name,
                   arena_printf(p->k->cx->diags.arena, "another name divides it into %d along %s",
                                cut->of[d], dim));
-  const char *why =
-      op_is_product(op) && cut->of[d] == 1 ? why_not_product(p, op, dims[d], of) : NULL;
-  if (why) return refuse(p, row, op, name, why);
+  const Op *blame = op;
+  const char *why = cut->of[d] == 1 ? anchor_whole(p->cx->facts.distribute, p->cx->machine,
+                                                   p->arena, op, dims[d], of, &blame)
+                                    : NULL;
+  if (why) return refuse(p, row, blame, name, why);
   cut->of[d] = of, cut->name[d] = name;
   return true;
 }
 
-/* Each op that uses a divided tile must be divided, too. */
+/* Each matmul that uses a divided tile is divided, too. */
 static bool add_users(Parts *p, const Op *read, const char *dim, int of, const char *name,
                       const Constraint *row) {
-  bool any = false;
-  for (Op *user = ir_first(p->k); user; user = ir_next(user)) {
-    if (!op_takes(user, &read->results[0])) continue;
-    bool fits = op_is_product(user) && user->parent == read->parent &&
-                user->args[product_acc(user)] != &read->results[0];
-    if (!fits) return refuse(p, row, user, name, "an op that is not divided uses all of it");
-    if (!add_cut(p, user, dim, of, name, row)) return false;
-    any = true;
-  }
-  return any || refuse(p, row, read, name, "no matmul uses it");
+  for (Op *user = ir_first(p->k); user; user = ir_next(user))
+    if (op_takes(user, &read->results[0]) && !add_cut(p, user, dim, of, name, row)) return false;
+  return true;
 }
 
 static bool add_part(Parts *p, const Op *loop, Op *op, const OpName *name, const char *called,

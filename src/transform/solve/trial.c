@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "anchors/anchors.h"
 #include "ir/attr.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/ops/live.h"
@@ -93,7 +94,7 @@ static bool find_loop(Trial *t, const SolveLoop *s) {
   const MachineSpec *row = kernel_machine(t->k);
   t->loop = schedule_next_loop(t->k, NULL, s->name);
   if (!row || !t->loop) return false;
-  t->machine = (Machine){s->target, row->lanes, row->waves, row->observable, row->service};
+  t->machine = machine_from(s->target, row);
   ir_renumber(t->k);
   measure(t);
   return true;
