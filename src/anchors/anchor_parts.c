@@ -1,6 +1,7 @@
 /* anchor_parts.c: which ops of a wave can be divided by their instructions (ir/schedule/op_parts.h). */
 #include "anchors/anchors.h"
 #include "ir/attr.h"
+#include "ir/schedule/op_parts.h"
 
 static int axis_of(const MmaDivision *by, const Sym *dim) {
   const Sym *of[3] = {by->m, by->n, by->k};
@@ -25,31 +26,41 @@ static const char *why_whole_product(const Distribution *d, const Machine *m, Ar
   int axis = axis_of(&by, dim);
   if (axis < 0) return "its instructions do not run along this dimension";
   if (by.copies[axis] % of)
-    return arena_printf(a, "a wave has %d instructions along %s, not a multiple of %d",
-                        by.copies[axis], sym_name(dim_base(dim)), of);
+    return arena_printf(a, "a wave has %d instruction%s along %s, not a multiple of %d",
+                        by.copies[axis], by.copies[axis] == 1 ? "" : "s", sym_name(dim_base(dim)),
+                        of);
   bool shared = mma->mma->shared_lhs || mma->mma->shared_rhs;
   if (shared && axis < 2) return "its instructions read shared memory, and share their sums";
   if (axis == 2 && op_has(op, ATTR_into)) return "waves divide the sum";
   return axis < 2 || keeps_parts(&by, of) ? NULL : "its instructions share what they load";
 }
 
-bool anchor_takes_part(const Op *user, const Op *read) {
-  return op_is_product(user) && user->parent == read->parent &&
-         user->args[product_acc(user)] != &read->results[0];
+static bool have_same_dims(const Type *a, const Type *b) {
+  for (int i = 0; i < a->rank; i++)
+    if (a->rank != b->rank || dim_base(a->dims[i]) != dim_base(b->dims[i])) return false;
+  return true;
+}
+
+bool anchor_takes_part(const Op *user, const Op *of) {
+  const Value *v = &of->results[0];
+  if (user->parent != of->parent) return false;
+  if (op_is_product(user)) return user->args[product_acc(user)] != v;
+  return parts_keep_positions(user) && user->nresults == 1 &&
+         have_same_dims(user->results[0].type, v->type);
 }
 
 /* Each op that uses a divided tile is divided, too. */
-static const char *why_whole_read(const Distribution *d, const Machine *m, Arena *a, const Op *read,
+static const char *why_whole_tile(const Distribution *d, const Machine *m, Arena *a, const Op *op,
                                   const Sym *dim, int of, const Op **blame) {
   bool any = false;
   for (Op *user = ir_first(d->k); user; user = ir_next(user)) {
-    if (!op_takes(user, &read->results[0])) continue;
+    if (!op_takes(user, &op->results[0])) continue;
     *blame = user, any = true;
-    if (!anchor_takes_part(user, read)) return "an op that is not divided uses all of it";
-    const char *why = why_whole_product(d, m, a, user, dim, of);
+    if (!anchor_takes_part(user, op)) return "an op that is not divided uses all of it";
+    const char *why = anchor_whole(d, m, a, user, dim, of, blame);
     if (why) return why;
   }
-  *blame = read;
+  *blame = op;
   return any ? NULL : "no matmul uses it";
 }
 
@@ -57,6 +68,6 @@ const char *anchor_whole(const Distribution *d, const Machine *m, Arena *a, Op *
                          int of, const Op **blame) {
   *blame = op;
   if (op_is_product(op)) return why_whole_product(d, m, a, op, dim, of);
-  if (op->kind == OP_read) return why_whole_read(d, m, a, op, dim, of, blame);
-  return "only fetches and matmuls have parts";
+  if (!parts_may_be(op)) return "only fetches, matmuls and elementwise ops have parts";
+  return why_whole_tile(d, m, a, op, dim, of, blame);
 }

@@ -65,13 +65,13 @@ bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *
 bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, Op *op,
                             const MmaChoice *choice, MmaDivision *out);
 
-/* ---- parts of fetches and matmuls (anchor_parts.c) ---- */
+/* ---- parts of fetches, matmuls and what is between them (anchor_parts.c) ---- */
 
 /* Why an op has no `of` parts along a dimension, and the op to blame; NULL: it has. */
 const char *anchor_whole(const Distribution *d, const Machine *m, Arena *a, Op *op, const Sym *dim,
                          int of, const Op **blame);
-/* A matmul that uses what was read as an operand, so that it may use a part of it. */
-bool anchor_takes_part(const Op *user, const Op *read);
+/* Whether a user of the op's result may use a part of it: as the operand of a matmul, or elementwise. */
+bool anchor_takes_part(const Op *user, const Op *of);
 
 /* A layout for a tile without anchors: contiguous along its last dim. */
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);

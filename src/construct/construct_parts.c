@@ -208,12 +208,12 @@ static int dim_at(const Node *node, const Sym *dim) {
   return -1;
 }
 
-/* A matmul is divided like each of its operands that is divided. */
-static bool agree(const Rows *r, Division *product, Division *operand) {
-  const Node *node = first_of(r, product), *read = first_of(r, operand);
+/* An op is divided like each of its operands that is divided. */
+static bool agree(const Rows *r, Division *user, Division *operand) {
+  const Node *node = first_of(r, user), *read = first_of(r, operand);
   bool changed = false;
   for (int i = 0; i < node->nparts; i++) {
-    int at = dim_at(read, node->parts[i].dim), *mine = &product->of[i];
+    int at = dim_at(read, node->parts[i].dim), *mine = &user->of[i];
     int *other = at < 0 ? mine : &operand->of[at];
     int64_t both;
     if (*other == 1 || *other == *mine || !int_lcm(*mine, *other, &both)) continue;
@@ -222,16 +222,23 @@ static bool agree(const Rows *r, Division *product, Division *operand) {
   return changed;
 }
 
+/* Directly, or by way of ops without a tag. */
+static bool takes(const Op *user, const Op *operand) {
+  for (int i = 0; i < user->nargs; i++) {
+    const Op *def = user->args[i]->def;
+    if (!def || !def->nresults || !anchor_takes_part(user, def)) continue;
+    if (def == operand || takes(def, operand)) return true;
+  }
+  return false;
+}
+
 static void agree_all(Rows *r) {
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < r->divisions.n; i++)
-      for (int j = 0; j < r->divisions.n && op_is_product(r->divisions.at[i].op); j++) {
-        Division *product = &r->divisions.at[i], *operand = &r->divisions.at[j];
-        if (operand->op->kind == OP_read && operand->op->nresults &&
-            op_takes(product->op, &operand->op->results[0]))
-          changed |= agree(r, product, operand);
-      }
+      for (int j = 0; j < r->divisions.n; j++)
+        if (takes(r->divisions.at[i].op, r->divisions.at[j].op))
+          changed |= agree(r, &r->divisions.at[i], &r->divisions.at[j]);
   }
 }
 

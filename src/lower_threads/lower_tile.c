@@ -1,28 +1,83 @@
 /* lower_tile.c: ops on the registers that a lane holds: elementwise, constants, other shapes. */
 #include "ir/dtype.h"
+#include "ir/schedule/op_parts.h"
 #include "lower_threads/lower.h"
+#include "sym/rational.h"
 
 static void set_value(Lower *l, const Value *of, Value *v) {
   if (v->def && !v->name) v->name = of->name;
   l->value[of->id] = v;
 }
 
-bool lower_elementwise(Lower *l, const Op *op) {
-  const Value *out = &op->results[0];
-  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs);
-  for (int i = 0; i < op->nargs; i++)
-    args[i] = lower_operand(l, op->args[i], out->type, out->layout);
-  const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
-  Value *v = emit_op(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
-  op_drop_attr(v->def, ATTR_iteration); /* of a tile */
-  set_value(l, out, v);
+/* ---- parts ---- */
+
+/* Elements of a dimension that a wave holds. */
+static int reach_of(const Layout *l, int dim) {
+  int last = 0;
+  EACH_DIGIT(l, p, g)
+    if (p != LAYOUT_WAVE && g->stride && g->dim == dim) last += (g->radix - 1) * g->stride;
+  return last + 1;
+}
+
+static bool is_in_part(const Op *op, int reg) {
+  const Layout *l = op->results[0].layout;
+  int coord[LAYOUT_DIMS];
+  layout_at(l, reg, 0, 0, coord);
+  for (int i = 0; i < op->results[0].type->rank; i++) {
+    OpPart part = parts_along(op, i);
+    int each = reach_of(l, i) / part.of;
+    if (part.of > 1 && coord[i] / (each ? each : 1) != part.at) return false;
+  }
   return true;
 }
 
-bool lower_bitcast(Lower *l, const Op *op) {
+/* Which registers of its result an op computes; those of `group` neighbours go together. */
+static int *part_registers(Lower *l, const Op *op, int group, int *n) {
+  int all = regs_of(&op->results[0]), *regs = ARENA_ARRAY(l->arena, int, all);
+  bool whole = parts_all(op) == 1;
+  *n = 0;
+  for (int r = 0; r < all; r += group) {
+    bool in = whole;
+    for (int i = 0; !in && i < group; i++) in = is_in_part(op, r + i);
+    for (int i = 0; in && i < group; i++) regs[(*n)++] = r + i;
+  }
+  return regs;
+}
+
+/* The whole of which `v` has these registers; the others are undefined. */
+static Value *put_back(Lower *l, Value *v, const int *regs, int n, int all) {
+  int *from = ARENA_ARRAY(l->arena, int, all);
+  for (int i = 0; i < n; i++) from[regs[i]] = i;
+  return n < all ? emit_pick(l, v, from, all) : v;
+}
+
+/* ---- elementwise ---- */
+
+bool lower_elementwise(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
-  const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
-  set_value(l, out, emit_op(l, OP_bitcast, &l->value[op->args[0]->id], 1, NULL, 0, type));
+  int n, *regs = part_registers(l, op, 1, &n);
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs);
+  for (int i = 0; i < op->nargs; i++)
+    args[i] = emit_pick(l, lower_operand(l, op->args[i], out->type, out->layout), regs, n);
+  const Type *type = type_vec(l->k->cx, n, out->type->dtype);
+  Value *v = emit_op(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
+  op_drop_attr(v->def, ATTR_iteration); /* of a tile */
+  op_drop_attr(v->def, ATTR_part);
+  set_value(l, out, put_back(l, v, regs, n, regs_of(out)));
+  return true;
+}
+
+/* Registers may have other widths: `group` of the result have the bits of `ratio` of the operand. */
+bool lower_bitcast(Lower *l, const Op *op) {
+  const Value *out = &op->results[0], *in = op->args[0];
+  int to = regs_of(out), from = regs_of(in), common = (int)int_gcd(to, from), n;
+  int group = to / common, ratio = from / common, *regs = part_registers(l, op, group, &n);
+  int *picked = ARENA_ARRAY(l->arena, int, from), m = 0;
+  for (int i = 0; i < n; i += group)
+    for (int j = 0; j < ratio; j++) picked[m++] = regs[i] / group * ratio + j;
+  Value *v = emit_pick(l, l->value[in->id], picked, m);
+  v = emit_op(l, OP_bitcast, &v, 1, NULL, 0, type_vec(l->k->cx, n, out->type->dtype));
+  set_value(l, out, put_back(l, v, regs, n, to));
   return true;
 }
 

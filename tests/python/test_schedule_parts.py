@@ -44,6 +44,27 @@ CHAIN = """kernel @chain(%a: mem<M, D, f16, shared>, %b: mem<K, D, f16, shared>,
   write %r, %c
 }
 """
+# An operand is cast and scaled before it is multiplied.
+CAST = """kernel @cast(%a: mem<M, K, i8, shared>, %s: mem<M, f16>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)
+  workgroup M by 128 on 0; workgroup N by 64 on 1; tile K by 32; wave M by 64; wave N by 32
+  hardware threads 64, mma F32_16x16x16_F16
+  SIZES
+  ROWS
+{
+  %zero = fill 0.0 : tile<M, N, f32>
+  %g = read %s
+  %r = for K carry %acc = %zero {
+    %x = read %a
+    %y = read %b
+    %h = cast %x : tile<M, K, f16>
+    %w = broadcast %g : tile<M, K, f16>
+    %e = mul %h, %w
+    %n = mma %e, %y, %acc
+    yield %n
+  }
+  write %r, %c
+}
+"""
 SCALED = """kernel @scaled(%a: mem<M, K, f8e4m3fn, shared>, %as: mem<M, K/32, f8e8m0fnu>,
                %b: mem<N, K, f8e4m3fn, shared>, %bs: mem<N, K/32, f8e8m0fnu>, %c: mem<M, N, f32>)
   workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 256; wave M by 32; wave N by 16
@@ -76,6 +97,8 @@ HALVES = (
 CASES = [("gemm", GEMM, rows) for rows in HALVES] + [
     ("chain", CHAIN, "order K y.fetch[K 0/2] p[K 0/2] y.fetch[K 1/2] p[K 1/2] w.copy y.copy n[N 1/2] n[N 0/2]"),
     ("chain", CHAIN, "order K p[D 0/2] w.fetch[K 0/2] p[D 1/2] h n[K 0/2] w.fetch[K 1/2] n[K 1/2]"),
+    ("cast", CAST, "order K x.fetch[K 0/2] h[K 0/2] e[K 0/2] x.copy n[K 0/2] x.fetch[K 1/2] h[K 1/2] y.copy n[K 1/2]"),
+    ("cast", CAST, "at K 0.0 x.copy; at K 1.0 x.fetch[M 0/2] h[M 0/2]; at K 2.1 x.fetch[M 1/2]; order K e[M 1/2] n[M 1/2] n[M 0/2]"),
 ]
 
 
@@ -124,7 +147,8 @@ def test_scales_are_divided_with_their_operands():
 def test_each_part_has_its_own_instructions():
     """Nothing is fetched twice."""
     sizes = "bind M = 128; bind N = 64; bind K = 320"
-    for target, op in (("sm_80", "load_matrix"), ("gfx942", " = load ")):
-        plain, halves = (str(lowered(fill_in(GEMM, sizes, r), target)) for r in ("", HALVES[0]))
-        assert halves.count("wave_mma") == 2 * plain.count("wave_mma")
-        assert halves.count(op) == plain.count(op)
+    halves = {GEMM: HALVES[0], CAST: CASES[-2][2]}
+    for source, target, op in ((GEMM, "sm_80", "load_matrix"), (GEMM, "gfx942", "load"), (CAST, "gfx942", "load")):
+        plain, divided = (str(lowered(fill_in(source, sizes, r), target)) for r in ("", halves[source]))
+        assert divided.count("wave_mma") == 2 * plain.count("wave_mma")
+        assert divided.count(f" = {op} ") == plain.count(f" = {op} ")

@@ -3,6 +3,15 @@
 
 #include "ir/attr.h"
 
+bool parts_keep_positions(const Op *op) {
+  return op_is_elementwise(op) || op->kind == OP_select || op->kind == OP_cast ||
+         op->kind == OP_bitcast;
+}
+
+bool parts_may_be(const Op *op) {
+  return op->kind == OP_read || op_is_product(op) || parts_keep_positions(op);
+}
+
 int parts_dims(const Op *op, const Sym **dims) {
   int n = 0;
   if (!op->nresults || op->results[0].type->kind != TYPE_tile) return 0;
@@ -31,7 +40,7 @@ const char *parts_wrong(const Op *op) {
   const Sym *dims[PART_DIMS];
   const Attr *part = op_attr(op, ATTR_part);
   if (!part) return NULL;
-  if (op->kind != OP_read && !op_is_product(op)) return "only reads and matmuls have parts";
+  if (!parts_may_be(op)) return "only reads, matmuls and elementwise ops have parts";
   if (part->n != 2 * parts_dims(op, dims)) return "it has two numbers for each dimension";
   for (int i = 0; i < part->n; i += 2)
     if (part->ints[i] < 0 || part->ints[i] >= part->ints[i + 1] || part->ints[i + 1] > 256)

@@ -1,8 +1,8 @@
 /* op_parts.h: tile ops that are divided (transform/loops/parts.c).
  *
  * `part` has two numbers for each dimension of an op, those of its result and then, of a matmul, the one
- * along which it sums: part `at` of `of`, by instructions of a wave. A read that is a part leaves other
- * elements undefined; a matmul that is a part adds nothing to them. */
+ * along which it sums: part `at` of `of`, by instructions of a wave. A matmul that is a part adds nothing to
+ * other elements; other ops leave them undefined. */
 #ifndef WV_IR_OP_PARTS_H
 #define WV_IR_OP_PARTS_H
 
@@ -14,6 +14,10 @@ typedef struct OpPart {
   int at, of; /* 0 of 1: all of it */
 } OpPart;
 
+/* Each element of its result is computed from those of its operands at the same position. */
+bool parts_keep_positions(const Op *op);
+/* A read, a matmul, or an op that keeps positions. */
+bool parts_may_be(const Op *op);
 /* The dimensions that may be divided. */
 int parts_dims(const Op *op, const Sym **dims);
 OpPart parts_along(const Op *op, int dim);

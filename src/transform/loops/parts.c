@@ -7,8 +7,8 @@
  *                                       %n0 = mma %x0, %y, %acc {part = [0, 1, 0, 1, 0, 2]}
  *                                       %n1 = mma %x1, %y, %n0 {part = [0, 1, 0, 1, 1, 2]}
  *
- * A part has as many instructions as the others. A matmul of a divided operand is divided in the same
- * way, so each of its parts needs one part of the operand. Sums are added in the order that they had, so
+ * A part has as many instructions as the others. An op that uses a divided tile is divided in the same
+ * way, so each of its parts needs one part of the operand: a matmul, or elementwise ops up to one. Sums are added in the order that they had, so
  * results are the same, bit for bit. Of a read, the instructions whose elements no matmul uses
  * are removed by `dce` once there are instructions. */
 #include <string.h>
@@ -82,11 +82,14 @@ static bool add_cut(Parts *p, Op *op, const char *dim, int of, const char *name,
   return true;
 }
 
-/* Each matmul that uses a divided tile is divided, too. */
-static bool add_users(Parts *p, const Op *read, const char *dim, int of, const char *name,
+/* Each op that uses a divided tile is divided, too. */
+static bool add_users(Parts *p, const Op *op, const char *dim, int of, const char *name,
                       const Constraint *row) {
-  for (Op *user = ir_first(p->k); user; user = ir_next(user))
-    if (op_takes(user, &read->results[0]) && !add_cut(p, user, dim, of, name, row)) return false;
+  for (Op *user = ir_first(p->k); user; user = ir_next(user)) {
+    if (!op_takes(user, &op->results[0])) continue;
+    if (!add_cut(p, user, dim, of, name, row)) return false;
+    if (!op_is_product(user) && !add_users(p, user, dim, of, name, row)) return false;
+  }
   return true;
 }
 
@@ -95,10 +98,11 @@ static bool add_part(Parts *p, const Op *loop, Op *op, const OpName *name, const
   for (int i = 0; i < name->nparts; i++) {
     const NamePart *part = &name->parts[i];
     if (is_left(op) || part->of == 1) continue; /* nothing fetches it */
-    if (op->parent != loop->body || (op->kind != OP_read && !op_is_product(op)))
-      return refuse(p, row, op, called, "only fetches and matmuls of the loop itself have any");
+    if (op->parent != loop->body || !parts_may_be(op))
+      return refuse(p, row, op, called,
+                    "only fetches, matmuls and elementwise ops of the loop itself have any");
     if (!add_cut(p, op, part->dim, part->of, called, row)) return false;
-    if (op->kind == OP_read && !add_users(p, op, part->dim, part->of, called, row)) return false;
+    if (!op_is_product(op) && !add_users(p, op, part->dim, part->of, called, row)) return false;
   }
   return true;
 }
@@ -147,24 +151,29 @@ static Op *make_part(Parts *p, Op *op, const Cut *cut, int i) {
   return made;
 }
 
-static void divide_read(Parts *p, Op *op) {
-  Cut *cut = p->cut[op->id];
-  int n = count(op, cut);
-  cut->parts = ARENA_ARRAY(p->arena, Op *, n);
-  for (int i = 0; i < n; i++) cut->parts[i] = make_part(p, op, cut, i);
-}
-
-/* The part of an operand that a part of the product needs. */
-static Value *operand_part(const Parts *p, const Op *product, Value *v, const int *at) {
+/* The part of an operand that a part of the op needs. */
+static Value *operand_part(const Parts *p, const Op *user, Value *v, const int *at) {
   const Sym *mine[PART_DIMS], *dims[PART_DIMS];
-  const Op *read = v->def;
-  const Cut *cut = read && read->id < p->nops ? p->cut[read->id] : NULL;
-  int n = parts_dims(product, mine), i = 0;
+  const Op *op = v->def;
+  const Cut *cut = op && op->id < p->nops ? p->cut[op->id] : NULL;
+  int n = parts_dims(user, mine), i = 0;
   if (!cut || !cut->parts) return v;
-  for (int d = 0, all = parts_dims(read, dims); d < all; d++)
+  for (int d = 0, all = parts_dims(op, dims); d < all; d++)
     for (int m = 0; m < n; m++)
       if (dim_base(mine[m]) == dim_base(dims[d])) i = i * cut->of[d] + (cut->of[d] > 1 ? at[m] : 0);
   return &cut->parts[i]->results[0];
+}
+
+/* Each part takes its parts of the first `n` operands. */
+static void make_parts(Parts *p, Op *op, int nargs) {
+  Cut *cut = p->cut[op->id];
+  int n = count(op, cut), at[PART_DIMS];
+  cut->parts = ARENA_ARRAY(p->arena, Op *, n);
+  for (int i = 0; i < n; i++) {
+    Op *part = cut->parts[i] = make_part(p, op, cut, i);
+    number(op, cut, i, at);
+    for (int a = 0; a < nargs; a++) part->args[a] = operand_part(p, op, op->args[a], at);
+  }
 }
 
 /* Where the order lists a part; the last place: nowhere. */
@@ -212,13 +221,8 @@ static bool check_sums(const Parts *p, Op *const *parts, int n) {
 
 static bool divide_product(Parts *p, Op *op) {
   Cut *cut = p->cut[op->id];
-  int n = count(op, cut), acc = product_acc(op), at[PART_DIMS];
-  cut->parts = ARENA_ARRAY(p->arena, Op *, n);
-  for (int i = 0; i < n; i++) {
-    Op *part = cut->parts[i] = make_part(p, op, cut, i);
-    number(op, cut, i, at);
-    for (int a = 0; a < acc; a++) part->args[a] = operand_part(p, op, op->args[a], at);
-  }
+  int n = count(op, cut), acc = product_acc(op);
+  make_parts(p, op, acc);
   sort_parts(p, cut->parts, n);
   if (!check_sums(p, cut->parts, n)) return false;
   for (int i = 0; i < n; i++) {
@@ -240,8 +244,8 @@ static const Constraint *order_of(const Parts *p, const Op *loop) {
 static bool divide(Parts *p, Op *op) {
   if (op->id >= p->nops || !p->cut[op->id] || p->cut[op->id]->parts) return true;
   p->order = order_of(p, op->parent->owner);
-  if (op->kind == OP_read) divide_read(p, op);
-  else if (!divide_product(p, op)) return false;
+  if (op_is_product(op)) return divide_product(p, op);
+  make_parts(p, op, op->nargs);
   return true;
 }
 
