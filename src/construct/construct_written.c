@@ -41,26 +41,29 @@ static size_t nth_word(const char *words, int i, const char **out) {
 static void set_word(WrittenWait *w, const char *word, size_t n, int value) {
   if (is_word(word, n, "ds")) w->shared = value == 0;
   else if (is_word(word, n, "ds_wait")) w->shared = value != 0;
-  else if (is_word(word, n, "load") || is_word(word, n, "tensor") ||
-           is_word(word, n, "tensor_wait"))
-    w->loads = value;
-  else if (is_word(word, n, "wait_async_ops") && value) w->loads = 0;
-  else if (is_word(word, n, "id")) w->id = value;
+  else if (is_word(word, n, "load") || is_word(word, n, "tensor")) w->loads = value;
+  else if (is_word(word, n, "wait_async_ops") || is_word(word, n, "tensor_wait"))
+    w->loads = value ? 0 : w->loads;
+  else if (is_word(word, n, "id") || is_word(word, n, "barId")) w->id = value;
 }
 
-static int number_of(const char *text) {
-  long n = strtol(text, NULL, 10);
-  return n > INT32_MAX ? INT32_MAX : n < INT32_MIN ? INT32_MIN : (int)n;
+/* False: it is not a number, such as None. */
+static bool parse_number(const char *text, int *out) {
+  char *end;
+  long n = strtol(text, &end, 10);
+  *out = n > INT32_MAX ? INT32_MAX : n < INT32_MIN ? INT32_MIN : (int)n;
+  return end != text;
 }
 
 static void set_words(WrittenWait *w, const WaitRow *row, const char *given) {
   const char *item, *word;
   size_t n;
+  int value;
   for (int i = 0; given && (n = nth_word(given, i, &item)) > 0; i++) {
     const char *equals = memchr(item, '=', n);
     size_t length = equals ? (size_t)(equals - item) : nth_word(row->words, i, &word);
     if (equals) word = item;
-    set_word(w, word, length, number_of(equals ? equals + 1 : item));
+    if (parse_number(equals ? equals + 1 : item, &value)) set_word(w, word, length, value);
   }
 }
 

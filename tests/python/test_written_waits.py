@@ -74,6 +74,10 @@ DIRECT_COPIES = "async_two_cluster_triple_buffer"
 DIRECT = {
     "exact": (lambda c: [tkw.MemoryCounterWaitBarrier(load=len(c))], []),
     "by position": (lambda c: [tkw.MemoryCounterWaitBarrier(len(c))], []),
+    "by position, others not": (
+        lambda c: [tkw.MemoryCounterWaitBarrier(None, None, 0)],
+        [f"too weak: between `{x}.copy` and `{x}.fetch`, a MemoryCounterWaitB" for x in BOTH],
+    ),
     "apart": (lambda c: [tkw.MemoryCounterWait(load=len(c)), tkw.WorkgroupBarrier()], []),
     "strict": (
         lambda c: [tkw.MemoryCounterWaitBarrier(load=0)],
@@ -132,6 +136,14 @@ DIRECT = {
         [f"missing: there is no barrier between `{x}." for x in BOTH for _ in range(2)],
     ),
     "of tensors": (lambda c: [tkw.TensorCounterWait(len(c)), tkw.WorkgroupBarrier()], []),
+    "of all tensors": (
+        lambda c: [tkw.SharedMemoryBarrier(tensor_wait=True)],
+        ["needless: this SharedMemoryBarrier need not wait for accesses to shared memory"],
+    ),
+    "of no tensors": (
+        lambda c: [tkw.SharedMemoryBarrier(tensor_wait=False)],
+        [f"too weak: between `{x}.copy` and `{x}.fetch`, a SharedMemoryBarrier" for x in BOTH],
+    ),
 }
 
 
