@@ -28,11 +28,11 @@ TAGS = {
 CLASSES = (tkw.GatherToLDS, tkw.Write, tkw.Read)
 
 
-def halves(rng, nodes):
+def parts(rng, nodes):
     """Mostly the list itself."""
-    if not nodes or rng.random() < 0.8:
+    if not nodes or rng.random() < 0.7:
         return [nodes]
-    return tkw.partition_by_dim(nodes, dim=rng.choice([M, N, K]), num_partitions=2)
+    return tkw.partition_by_dim(nodes, dim=rng.choice([M, N, K]), num_partitions=rng.choice([2, 2, 3, 4]))
 
 
 def groups(rng, tags):
@@ -46,7 +46,7 @@ def groups(rng, tags):
         loads, others = tkw.partition_by_address_space(nodes, GLOBAL_ADDRESS_SPACE)
         found.append(loads)
         found += [tkw.filter_nodes(others, node_type=c) for c in CLASSES]
-    found = [half for nodes in found for half in halves(rng, nodes)]
+    found = [part for nodes in found for part in parts(rng, nodes)]
     return [nodes for nodes in found if nodes and rng.random() < 0.95]
 
 
@@ -61,7 +61,7 @@ def places(rng, n, depth, interval):
 
 def order(rng, lists):
     """The lists in another order, some of them in parts that are mixed with others."""
-    lists = [x for x in lists if x]
+    lists = [part for x in lists if x for part in parts(rng, x) if part]
     if rng.random() < 0.5:
         rng.shuffle(lists)
     if rng.random() < 0.4 and len(lists) > 1:
