@@ -7,10 +7,19 @@
 
 void loop_report(Prover *p, LoopPair pair) { vec_push(p->arena, &p->proof->findings, pair); }
 
+const bool *loop_overlaps(Arena *a, const MemoryUses *m) {
+  int n = m->memories.n;
+  bool *overlap = ARENA_ARRAY(a, bool, n *n);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j <= i; j++)
+      overlap[i * n + j] = overlap[j * n + i] = memories_overlap(m, i, j);
+  return overlap;
+}
+
 bool loop_conflict(const Prover *p, const LoopAccess *x, const LoopAccess *y) {
   bool writes = (x->how | y->how) & TOUCH_WRITE, mixed = x->how != y->how;
   if (!writes && !(mixed && (x->how | y->how) & TOUCH_ATOMIC)) return false;
-  return memories_overlap(p->m, x->memory, y->memory);
+  return p->overlap[x->memory * p->nmemories + y->memory];
 }
 
 static bool is_one_ring(const LoopAccess *x, const LoopAccess *y) {

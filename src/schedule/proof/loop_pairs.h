@@ -9,9 +9,13 @@ typedef struct Prover {
   LoopProof *proof;
   const OrderTable *table;
   const Distribution *d;
-  const MemoryUses *m;
+  const bool *overlap; /* by two memories: [a * nmemories + b] */
+  int nmemories;
   Arena *arena;
 } Prover;
+
+/* For Prover.overlap: accesses are compared in pairs, so it pays to ask once. */
+const bool *loop_overlaps(Arena *a, const MemoryUses *m);
 
 void loop_report(Prover *p, LoopPair pair);
 

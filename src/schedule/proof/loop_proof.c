@@ -39,7 +39,8 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
                      .most = loop_most(d, loop),
                      .most_in_all = loop_most_in_all(d, loop)};
   const LoopGraph *g = &proof.graph;
-  Prover p = {&proof, order_table(a, g->events.n, g->enforced.at, g->enforced.n), d, m, a};
+  const OrderTable *table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
+  Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, a};
   find_deadlock(&p, d->k);
   int n = proof.waiting.n;
   for (int i = 0; !n && i < g->accesses.n; i++)

@@ -133,8 +133,9 @@ static int64_t padding(const StagesPlanner *p) {
 static int64_t registers_with(const StagesPlanner *p, int steps, int waiting) {
   int64_t most = 0;
   for (int i = 0; i < p->plan.loops.n; i++) {
-    const StagedLoop *l = &p->plan.loops.at[i];
-    int64_t n = staged_registers(&p->room, l, steps) + waiting * staged_waiting(&p->room, l);
+    StagedLoop *l = &p->plan.loops.at[i];
+    int64_t n = staged_registers(&p->room, l, steps);
+    if (waiting) n += waiting * staged_waiting(&p->room, l);
     if (n > most) most = n;
   }
   return most;

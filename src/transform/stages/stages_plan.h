@@ -34,6 +34,7 @@ typedef struct StagedCopy {
   int tokens;       /* its barriers: in StagedLoop.tokens */
   /* Pins, or STAGED_FREE. The store is that of a copy through registers. */
   int pinned_ahead, pinned_slots, load_stage, store_stage, cycle, store_cycle;
+  int64_t registers; /* of a thread, for a tile that waits in them; 0: not known yet */
 } StagedCopy;
 
 /* An op that a row places. */

@@ -97,15 +97,21 @@ int64_t staged_registers(const StagesRoom *r, const StagedLoop *l, int steps) {
   return most + BESIDES_LIVE;
 }
 
-int64_t staged_waiting(const StagesRoom *r, const StagedLoop *l) {
+static int64_t registers_waiting(const StagesRoom *r, const StagedCopy *c) {
   const Facts *facts = &r->cx->facts;
+  CopyPlan plan;
+  if (c->async ||
+      !copy_plan(facts->distribute, r->cx->machine, facts->in_bounds[c->copy->id], &plan))
+    return 0;
+  return registers_for(&plan.layout, c->copy->args[1]->type->dtype);
+}
+
+int64_t staged_waiting(const StagesRoom *r, StagedLoop *l) {
   int64_t sum = 0;
   for (int i = 0; i < l->copies.n; i++) {
-    const Op *copy = l->copies.at[i].copy;
-    CopyPlan plan;
-    if (!l->copies.at[i].async &&
-        copy_plan(facts->distribute, r->cx->machine, facts->in_bounds[copy->id], &plan))
-      sum += registers_for(&plan.layout, copy->args[1]->type->dtype);
+    StagedCopy *c = &l->copies.at[i];
+    if (!c->registers) c->registers = registers_waiting(r, c);
+    sum += c->registers;
   }
   return sum;
 }

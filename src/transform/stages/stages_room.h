@@ -18,7 +18,7 @@ StagesRoom stages_room(const Kernel *k, const PassCtx *cx);
 /* Registers of a thread that a loop needs for all it computes, if operands of products are read at
  * most `steps` steps along K at once; and those that its waiting tiles need. */
 int64_t staged_registers(const StagesRoom *r, const StagedLoop *l, int steps);
-int64_t staged_waiting(const StagesRoom *r, const StagedLoop *l);
+int64_t staged_waiting(const StagesRoom *r, StagedLoop *l);
 
 /* For how many workgroups of this loop an SM has registers: 2, or 1. */
 int staged_residents(const StagesRoom *r, const StagedLoop *l);
