@@ -8,7 +8,7 @@
 #include "schedule/groups/loop_turns.h"
 
 enum {
-  BUDGET = 200,     /* wrong choices of the search */
+  BUDGET = 150,     /* wrong choices of the search */
   MOST_EVENTS = 160 /* of which it takes a few milliseconds at most */
 };
 
@@ -22,6 +22,7 @@ typedef struct Run {
 typedef struct Timing {
   Arena *arena;
   const CostModel *costs;
+  bool apart;           /* each op is an event of its own */
   Run *runs;            /* by op id */
   const LoopCost *cost; /* of each event's op */
   LoopGraph g;
@@ -37,12 +38,22 @@ static bool is_computed(const Op *op) {
   return class == OP_CLASS_none || class == OP_CLASS_reduce;
 }
 
-/* An operand is what a copy, an access or a product leaves behind. */
+/* The op of the loop that computes a value, in this iteration or in the one before; NULL: none. */
+static const Op *computes(const Region *body, const Value *v) {
+  bool carried = !v->def && v->owner == body && v->index < body->last->nargs;
+  const Op *def = carried ? body->last->args[v->index]->def : v->def;
+  return def && def->parent == body ? def : NULL;
+}
+
+/* An operand is what a copy, an access or a product leaves behind, or a product of the iteration before. */
 static bool begins_run(const Timing *t, const Op *op) {
   for (int i = 0; i < op->nargs; i++) {
-    const Op *def = op->args[i]->def;
-    if (!def || def->parent != op->parent) continue;
-    if (t->runs[def->id].head ? !is_computed(def) : begins_run(t, def)) return true;
+    const Op *def = computes(op->parent, op->args[i]);
+    if (!def) continue;
+    bool begins = def->id >= op->id       ? op_is_product(def)
+                  : t->runs[def->id].head ? !is_computed(def)
+                                          : begins_run(t, def);
+    if (begins) return true;
   }
   return false;
 }
@@ -58,7 +69,7 @@ static void find_runs(Timing *t, const Op *loop) {
   t->runs = ARENA_ARRAY(t->arena, Run, t->costs->d->k->nops + 1);
   for (const Op *op = loop->body->first; op; op = op->next) {
     LoopCost cost = loop_cost(t->costs, op);
-    bool idle = !cost.issue && !cost.takes, joins = is_computed(op) && !op->body;
+    bool idle = !cost.issue && !cost.takes, joins = is_computed(op) && !op->body && !t->apart;
     if (!idle && joins && head && !begins_run(t, op)) {
       t->runs[op->id].head = head;
       join_run(&t->runs[head->id], cost);
@@ -107,7 +118,8 @@ static int event_of(const Timing *t, const Op *op, int wave) {
   return last_event_of(t, op, wave, true);
 }
 
-/* A use of a value by event `to`: as the sum to which a product is added, if `adds`. */
+/* A use of a value by event `to`: as the sum to which a product is added, if `adds`. A sum that is another
+ * product's may still be in flight when the product is issued. */
 typedef struct ValueUse {
   int to, wave;
   bool adds;
@@ -159,6 +171,8 @@ static void add_use(Timing *t, const Value *v, ValueUse use, int distance) {
   int from = event_of(t, def, use.wave);
   if (from == use.to && !distance) return; /* of the same run */
   if (from >= 0) {
+    bool chained = use.adds && op_is_product(t->g.events.at[from].op);
+    if (use.adds && !chained) use.adds = false, use.to = use.start;
     add_edge(t, from, use.to, delay_of_value(t, from, use), distance);
     hold(t, v, use, distance);
     return;
@@ -297,6 +311,14 @@ static IntervalProblem problem_of(Timing *t) {
                            .total = BUDGET};
 }
 
+int loop_product(const LoopGraph *g, int wave) {
+  for (int i = 0; i < g->events.n; i++) {
+    const LoopEvent *e = &g->events.at[i];
+    if (e->wave == wave && e->kind == LOOP_STARTS && op_is_product(e->op)) return i;
+  }
+  return -1;
+}
+
 /* ---- what was found ---- */
 
 static void add_busy(const Timing *t, LoopTimes *out) {
@@ -342,8 +364,8 @@ static void add_starts(const Timing *t, const Interval *found, LoopTimes *out) {
   }
 }
 
-static void add_graph(const Timing *t, const Interval *found, LoopTimes *out) {
-  out->graph = t->g, out->at = found->start, out->cost = t->cost;
+static void add_graph(const Timing *t, LoopTimes *out) {
+  out->graph = t->g, out->cost = t->cost;
   for (int i = 0; i < t->edges.n; i++) vec_push(t->arena, &out->edges, t->edges.at[i]);
   for (int i = 0; i < t->uses.n; i++) vec_push(t->arena, &out->uses, t->uses.at[i]);
   for (int i = 0; i < t->values.n; i++) vec_push(t->arena, &out->values, t->values.at[i]);
@@ -358,25 +380,45 @@ static const char *why_not(const Op *loop) {
   return NULL;
 }
 
+/* The events of the loop; false: there is no prediction, and `out` says why. */
+static bool find_events(Timing *t, CostModel *costs, const Machine *m, const MemoryUses *uses,
+                        const Op *loop, LoopTimes *out) {
+  const Distribution *d = costs->d;
+  *out = (LoopTimes){.why_not = why_not(loop), .limit = -1};
+  if (out->why_not) return false;
+  if (!cost_model(t->arena, d, m, costs))
+    return out->why_not = "the units of the machine are unknown", false;
+  find_runs(t, loop);
+  t->g = loop_graph(t->arena, d, uses, loop, is_head, t);
+  if (t->g.events.n > MOST_EVENTS && !t->apart) out->why_not = "it has too many ops";
+  return !out->why_not;
+}
+
 LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,
                      const Op *loop, int64_t guess) {
-  LoopTimes out = {.why_not = why_not(loop), .limit = -1};
-  CostModel costs;
-  if (out.why_not) return out;
-  if (!cost_model(a, d, m, &costs))
-    return out.why_not = "the units of the machine are unknown", out;
+  LoopTimes out;
+  CostModel costs = {.d = d};
   Timing t = {.arena = a, .costs = &costs};
-  find_runs(&t, loop);
-  t.g = loop_graph(a, d, uses, loop, is_head, &t);
-  if (t.g.events.n > MOST_EVENTS) return out.why_not = "it has too many ops", out;
+  if (!find_events(&t, &costs, m, uses, loop, &out)) return out;
   IntervalProblem p = problem_of(&t);
   p.guess = guess;
   Interval found = interval_solve(a, &p);
   if (found.cycles == PATHS_NEVER) return out.why_not = "it waits for itself", out;
-  out.cycles = found.cycles, out.bound = found.bound;
+  out.cycles = found.cycles, out.bound = found.bound, out.at = found.start;
   add_busy(&t, &out);
   add_limit(&t, &p, &found, &out);
   add_starts(&t, &found, &out);
-  add_graph(&t, &found, &out);
+  add_graph(&t, &out);
+  return out;
+}
+
+LoopTimes loop_times_apart(Arena *a, const Distribution *d, const Machine *m,
+                           const MemoryUses *uses, const Op *loop) {
+  LoopTimes out;
+  CostModel costs = {.d = d};
+  Timing t = {.arena = a, .costs = &costs, .apart = true};
+  if (!find_events(&t, &costs, m, uses, loop, &out)) return out;
+  problem_of(&t);
+  add_graph(&t, &out);
   return out;
 }

@@ -34,4 +34,12 @@ typedef struct LoopTimes {
 LoopTimes loop_times(Arena *a, const Distribution *d, const Machine *m, const MemoryUses *uses,
                      const Op *loop, int64_t guess);
 
+/* The event at which a wave issues the first product of an iteration; -1: it does not. */
+int loop_product(const LoopGraph *g, int wave);
+
+/* What loop_free.h needs for bounds, without times: each op that takes time is an event of its own, since
+ * another schedule may divide what a wave computes without waiting. */
+LoopTimes loop_times_apart(Arena *a, const Distribution *d, const Machine *m,
+                           const MemoryUses *uses, const Op *loop);
+
 #endif

@@ -322,7 +322,7 @@ static int64_t rounds(const int64_t *start, int64_t interval, int a, int b) {
 
 static bool fits_twins(const IntervalProblem *p, const int64_t *start, int64_t interval) {
   IntervalProblem other = *p;
-  UnitUse uses[USES];
+  UnitUse uses[USES + 1];
   for (int i = 0; i < p->nuses; i++) {
     uses[i] = p->uses[i];
     if (uses[i].unit == WAVE) uses[i].event = p->twin[uses[i].event];
@@ -384,6 +384,97 @@ TEST(waves_run_the_same_program) {
   }
 }
 
+/* ---- waves that meet ---- */
+
+enum { MEETING = 2 * PAIRS, MEETING_EVENTS };
+
+static const int meeting_twins[] = {1, 0, 3, 2, MEETING};
+
+static bool fits_meeting(const IntervalProblem *p, const int64_t *start, int64_t interval) {
+  return fits_twins(p, start, interval) &&
+         rounds(start, interval, MEETING, 0) == rounds(start, interval, MEETING, 1) &&
+         rounds(start, interval, MEETING, 2) == rounds(start, interval, MEETING, 3);
+}
+
+/* With the barrier in the middle: all times can be shifted. */
+static bool exists_meeting(const IntervalProblem *p, int64_t interval, int64_t most) {
+  int64_t start[MEETING_EVENTS] = {[MEETING] = most / 2};
+  for (int i = 0; i < MEETING;) {
+    if (fits_meeting(p, start, interval)) return true;
+    for (i = 0; i < MEETING && ++start[i] > most; i++) start[i] = 0;
+  }
+  return false;
+}
+
+/* As draw_twins, with a barrier and some ops that the second wave starts later. */
+static void draw_meeting(Edge *edges, UnitUse *uses, IntervalProblem *p) {
+  draw_twins(edges, uses, p);
+  for (int i = 0; i < 2 * PAIRS; i += 2)
+    if (below(2)) edges[p->nedges++] = (Edge){i, i + 1, below(4), 0};
+  uses[p->nuses++] = (UnitUse){MEETING, WAVE, 1 + below(2)};
+  p->events = MEETING_EVENTS, p->twin = meeting_twins;
+}
+
+/* Each wave issues all of its ops between two meetings. So the waves are closer to each other than an
+ * iteration, by as much: edges that say so exclude no schedule, and give a bound at once. */
+TEST(waves_that_meet_are_close) {
+  Edge edges[2 * PAIRS + EDGES + 4 * PAIRS];
+  UnitUse uses[USES + 1];
+  IntervalProblem p;
+  int raised = 0;
+  state = 31;
+  for (int i = 0; i < 250; i++) {
+    Arena *a = arena_new();
+    draw_meeting(edges, uses, &p);
+    Interval found = interval_solve(a, &p);
+    int64_t bound = interval_bound(a, &p), all = uses[0].cycles + uses[1].cycles;
+    all += uses[p.nuses - 1].cycles;
+    if (found.cycles != PATHS_NEVER) {
+      CHECK(fits_meeting(&p, found.start, found.cycles));
+      if (found.cycles > 1) CHECK(!exists_meeting(&p, found.cycles - 1, 14));
+    }
+    for (int e = 0; e < 2 * PAIRS; e++) edges[p.nedges++] = (Edge){e, meeting_twins[e], all, 1};
+    CHECK_INT(interval_solve(a, &p).cycles, found.cycles);
+    CHECK(interval_bound(a, &p) <= found.cycles);
+    raised += interval_bound(a, &p) > bound;
+    arena_free(a);
+  }
+  CHECK(raised > 50);
+}
+
+/* If a barrier separates the ops, and another one the second from the first of the next iteration, one of
+ * them is between other barriers than the op that lags most. */
+TEST(lags_between_different_barriers_add_up) {
+  Edge edges[2 * PAIRS + EDGES + 12 * PAIRS];
+  UnitUse uses[USES + 2];
+  IntervalProblem p;
+  static const int six[] = {1, 0, 3, 2, MEETING, MEETING + 1};
+  int raised = 0;
+  state = 37;
+  for (int i = 0; i < 400; i++) {
+    Arena *a = arena_new();
+    draw_twins(edges, uses, &p);
+    int64_t lags[] = {1 + below(4), 1 + below(4)}, all = uses[0].cycles + uses[1].cycles;
+    for (int w = 0; w < 2; w++) {
+      edges[p.nedges++] = (Edge){2 * w, 2 * w + 1, lags[w], 0};
+      edges[p.nedges++] = (Edge){w, MEETING, 0, 0},
+      edges[p.nedges++] = (Edge){MEETING, 2 + w, 1, 0};
+      edges[p.nedges++] = (Edge){2 + w, MEETING + 1, 0, 0};
+      edges[p.nedges++] = (Edge){MEETING + 1, w, 1, 1};
+      uses[p.nuses++] = (UnitUse){MEETING + w, WAVE, 1}, all++;
+    }
+    p.events = MEETING + 2, p.twin = six;
+    Interval found = interval_solve(a, &p);
+    int64_t bound = interval_bound(a, &p);
+    all += lags[0] < lags[1] ? lags[0] : lags[1];
+    for (int e = 0; e < 2 * PAIRS; e++) edges[p.nedges++] = (Edge){e, six[e], all, 1};
+    CHECK_INT(interval_solve(a, &p).cycles, found.cycles);
+    raised += found.cycles != PATHS_NEVER && interval_bound(a, &p) > bound;
+    arena_free(a);
+  }
+  CHECK(raised > 50);
+}
+
 /* ---- paths ---- */
 
 TEST(edges_at_once_give_the_same_paths) {
@@ -406,8 +497,32 @@ TEST(edges_at_once_give_the_same_paths) {
   }
 }
 
+/* Paths between the first events are the same if only these are kept. */
+TEST(paths_of_some_events_are_the_same) {
+  Edge edges[EDGES];
+  UnitUse uses[USES];
+  IntervalProblem p;
+  state = 5;
+  for (int i = 0; i < 2000; i++) {
+    Arena *a = arena_new();
+    draw(edges, uses, &p);
+    Paths *all = paths_new(a, p.events), *some = paths_new(a, p.events);
+    int64_t interval = 1 + below(6);
+    int first = below(p.events + 1);
+    int64_t needed = paths_fill(all, interval, edges, p.nedges);
+    CHECK_INT(paths_fill_first(some, interval, edges, p.nedges, first) != 0, needed != 0);
+    for (int from = 0; !needed && from < first; from++)
+      for (int to = 0; to < first; to++)
+        CHECK(paths_between(some, from, to) == paths_between(all, from, to));
+    arena_free(a);
+  }
+}
+
 TESTS_MAIN(RUN(a_ring_of_three_reaches_the_copy_engines_bound) RUN(fewer_slots_take_longer)
                RUN(a_cycle_of_events_limits_the_interval) RUN(a_cycle_without_distance_never_fits)
                    RUN(nothing_takes_one_cycle) RUN(intervals_are_the_shortest)
                        RUN(a_small_budget_leaves_a_gap) RUN(values_fit_their_registers)
-                           RUN(waves_run_the_same_program) RUN(edges_at_once_give_the_same_paths))
+                           RUN(waves_run_the_same_program) RUN(waves_that_meet_are_close)
+                               RUN(lags_between_different_barriers_add_up)
+                                   RUN(edges_at_once_give_the_same_paths)
+                                       RUN(paths_of_some_events_are_the_same))

@@ -3,6 +3,7 @@
 #include "schedule/interval/free_graph.h"
 
 #include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
 
 enum {
@@ -51,6 +52,21 @@ static void number_events(Free *f) {
   find_twins(f);
 }
 
+/* ---- exchanges ---- */
+
+/* Whether a copy of the loop fills the memory. */
+static bool is_copied(const Op *loop, const Value *memory) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (schedule_fills(op) == memory && schedule_class(op) != OP_CLASS_store) return true;
+  return false;
+}
+
+bool free_is_passing(const Op *loop, const Op *op) {
+  OpClass class = schedule_class(op);
+  if (class == OP_CLASS_store) return !is_copied(loop, memory_written(op));
+  return class == OP_CLASS_fetch && !is_copied(loop, memory_root(op->args[0]));
+}
+
 /* ---- edges ---- */
 
 /* Values, turns of the waves, and what is in flight after it was issued. */
@@ -66,12 +82,6 @@ static void add_flow(Free *f) {
       const LoopEvent *x = free_event(f, i), *y = free_event(f, j);
       if (x->op == y->op && x->wave == y->wave && y->kind == LOOP_ENDS) add_edge(f, i, j, 0, 0);
     }
-}
-
-/* A barrier keeps the waves within an iteration of each other. */
-static void add_waves(Free *f) {
-  for (int i = 0; i < f->origin; i++)
-    if (free_is_start(f, i) && f->twin[i] != i) add_edge(f, i, f->twin[i], 0, 1);
 }
 
 /* The registers of a value are those of another iteration's after its last use. */
@@ -99,10 +109,29 @@ int64_t free_barrier_cycles(const Free *f) {
   return f->barrier >= 0 ? free_cost(f, f->barrier)->issue : 0;
 }
 
+int64_t free_test_cycles(const Free *f) {
+  const LoopGraph *g = &f->t->graph;
+  for (int e = 0; e < g->events.n; e++)
+    if (g->events.at[e].op->kind == OP_mbar_wait && f->t->cost[e].issue) return f->t->cost[e].issue;
+  return 0;
+}
+
+int64_t free_slot_bytes(const Op *alloc) {
+  MemLayout slot;
+  return alloc->kind == OP_alloc && alloc_slot_layout(alloc, &slot) ? mem_bytes(&slot) : 0;
+}
+
 const Op *free_ring(const Free *f, const LoopAccess *fill, int w) {
   const Op *alloc = f->limits->uses->memories.at[fill->memory]->def;
   bool copied = fill->op->kind == OP_copy || f->ahead[fill->begins[w]] > 0;
   return alloc && alloc->kind == OP_alloc && copied ? alloc : NULL;
+}
+
+/* The slots that a tile may have; 0: that is not known, since nothing fills it ahead so far. */
+static int slots_of(const Free *f, const LoopAccess *fill, int w) {
+  const Op *ring = free_ring(f, fill, w);
+  if (ring) return f->limits->slots(f->limits->user, ring);
+  return is_copied(f->t->graph.loop, f->limits->uses->memories.at[fill->memory]) ? 0 : 1;
 }
 
 /* Until an access is over: registers have been stored or their loads issued, or it has ended. */
@@ -119,12 +148,12 @@ static void add_tile(Free *f, const LoopAccess *fill, int w, const LoopAccess *r
   bool next = !early && !op_comes_before(fill->op, read->op);
   int64_t wait = free_barrier_cycles(f), arrives = copy_barriers(fill->op) ? 0 : wait;
   const Op *ring = free_ring(f, fill, w);
-  int slots = ring ? f->limits->slots(f->limits->user, ring) : 1;
+  int slots = slots_of(f, fill, w);
   int filled = f->event[fill->ends[w]], fills = f->event[fill->begins[w]];
   int reads = f->event[read->begins[v]], done = f->event[read->ends[v]];
   if (filled < 0 || fills < 0 || reads < 0 || done < 0) return;
   if (!again) add_edge(f, filled, reads, free_cost(f, filled)->takes + arrives, next);
-  else add_edge(f, done, fills, cycles_to_end(f, done) + wait, slots - next);
+  else if (slots) add_edge(f, done, fills, cycles_to_end(f, done) + wait, slots - next);
   if (again && ring) vec_push(f->arena, &f->tiles, ((Refill){ring, slots, f->edges.n - 1}));
 }
 
@@ -145,26 +174,38 @@ static void add_memory(Free *f, bool again) {
 /* A tile that is filled and read by waves of which some wait for others at barriers. */
 typedef struct Shared {
   const LoopAccess *fill, *read;
-  int slots;
-  bool next; /* what is filled is read in the next iteration */
+  const Op *ring; /* NULL: it always has as many slots */
+  int slots;      /* at most; 0: unknown */
+  bool signals;   /* that it was filled: for that no barrier is needed */
+  bool next;      /* what is filled is read in the next iteration */
 } Shared;
+
+/* Whether two accesses of the loop are these; they have numbers from 0 to the square of all accesses. */
+static bool is_shared(const Free *f, int pair, Shared *out) {
+  const LoopGraph *g = &f->t->graph;
+  const LoopAccess *x = &g->accesses.at[pair / g->accesses.n],
+                   *y = &g->accesses.at[pair % g->accesses.n];
+  if (x->memory != y->memory || x->op == y->op) return false;
+  if (x->how == TOUCH_READ || y->how != TOUCH_READ) return false;
+  if (x->begins[0] < 0 || y->begins[0] < 0) return false;
+  bool early = f->ahead[x->begins[0]] != f->ahead[y->begins[0]];
+  *out = (Shared){.fill = x,
+                  .read = y,
+                  .ring = free_ring(f, x, 0),
+                  .slots = slots_of(f, x, 0),
+                  .signals = copy_barriers(x->op) != NULL,
+                  .next = !early && !op_comes_before(x->op, y->op)};
+  return true;
+}
+
+static int all_pairs(const Free *f) { return f->t->graph.accesses.n * f->t->graph.accesses.n; }
 
 /* The tile with the fewest slots; false: there is none. */
 static bool find_shared(const Free *f, Shared *out) {
-  const LoopGraph *g = &f->t->graph;
+  Shared x;
   bool any = false;
-  for (int i = 0; i < g->accesses.n * g->accesses.n; i++) {
-    const LoopAccess *x = &g->accesses.at[i / g->accesses.n],
-                     *y = &g->accesses.at[i % g->accesses.n];
-    if (x->memory != y->memory || x->op == y->op) continue;
-    if (x->how == TOUCH_READ || y->how != TOUCH_READ) continue;
-    if (x->begins[0] < 0 || y->begins[0] < 0) continue;
-    const Op *ring = free_ring(f, x, 0);
-    int slots = ring ? f->limits->slots(f->limits->user, ring) : 1;
-    bool early = f->ahead[x->begins[0]] != f->ahead[y->begins[0]];
-    if (any && slots >= out->slots) continue;
-    any = true, *out = (Shared){x, y, slots, !early && !op_comes_before(x->op, y->op)};
-  }
+  for (int i = 0; i < all_pairs(f); i++)
+    if (is_shared(f, i, &x) && x.slots && (!any || x.slots < out->slots)) any = true, *out = x;
   return any;
 }
 
@@ -175,7 +216,7 @@ static void add_barriers(Free *f) {
   Shared x = {0};
   int64_t wait = free_barrier_cycles(f);
   if (f->barrier < 0 || !find_shared(f, &x) || x.slots > FEW_SLOTS) return;
-  bool both = x.slots == 1 && !copy_barriers(x.fill->op);
+  bool both = x.slots == 1 && !x.signals;
   for (int w = 0; w < f->waves; w++) {
     if (x.fill->begins[w] < 0 || x.read->begins[w] < 0) continue;
     int fills = f->event[x.fill->begins[w]], filled = f->event[x.fill->ends[w]];
@@ -188,6 +229,93 @@ static void add_barriers(Free *f) {
     add_edge(f, f->second, reads, wait, x.next);
   }
   f->meets_twice = both;
+}
+
+/* ---- waves that meet ----
+ *
+ * From one barrier to the next, the wave that is first issues all that comes before an op, the other one
+ * the op and all that comes after it. So it takes as long as all of that, and the time from the op of the
+ * one to that of the other: its lag. */
+
+/* The cycles by which the second wave is later, because both need a unit. */
+static int64_t lag_of(const Free *f, int i) {
+  int64_t lag = 0;
+  for (int j = 0; i >= 0 && j < f->flow; j++) {
+    const Edge *e = &f->edges.at[j];
+    if (e->from == i && e->to == f->twin[i] && !e->distance && e->delay > lag) lag = e->delay;
+  }
+  return lag;
+}
+
+/* A tile with one slot is filled and read between different barriers. */
+static int64_t lag_of_tile(const Free *f, const Shared *x) {
+  int64_t fill = lag_of(f, f->event[x->fill->begins[0]]);
+  int64_t read = lag_of(f, f->event[x->read->begins[0]]);
+  return fill < read ? fill : read;
+}
+
+/* Whether shared memory has room for two slots of all tiles that may have more than one. */
+static bool has_room_for_two(const Free *f) {
+  int64_t bytes = 0;
+  const Kernel *k = f->k;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    bool ring = false;
+    Shared x;
+    for (int i = 0; op->kind == OP_alloc && !ring && i < all_pairs(f); i++)
+      ring = is_shared(f, i, &x) && x.ring == op;
+    if (ring) bytes += 2 * free_slot_bytes(op);
+  }
+  return bytes <= f->limits->room;
+}
+
+/* The lag of the ops between two other barriers than those between which the op with the greatest lag is.
+ * If not all tiles can have two slots, some has one, and each of them is as good. */
+static int64_t lag_apart(Free *f) {
+  int64_t most = 0, least = INT64_MAX;
+  Shared x;
+  bool signals = false;
+  for (int i = 0; i < all_pairs(f); i++) {
+    if (!is_shared(f, i, &x)) continue;
+    int64_t lag = lag_of_tile(f, &x);
+    if (x.slots == 1 && !x.signals && lag > most) most = lag;
+    if (x.ring && lag < least) least = lag;
+    signals |= x.signals || !x.slots;
+  }
+  if (signals || has_room_for_two(f)) return most;
+  f->meets_twice = true;
+  return least > most ? least : most;
+}
+
+/* Whether every iteration has this barrier. */
+static bool is_met(const Free *f, int i) {
+  return f->barrier >= 0 && (i == f->barrier || (i == f->second && f->meets_twice));
+}
+
+/* What a wave issues in an iteration. One wave issues what an elected thread does, so that it is not
+ * counted where both are looked at. */
+static int64_t issued_by(const Free *f, int i) {
+  if (!free_is_first(f, i) && !is_met(f, i)) return 0;
+  return f->waves > 1 && free_cost(f, i)->elected ? 0 : free_cost(f, i)->issue;
+}
+
+/* Each wave then waits for a tile at least once in an iteration. */
+static bool has_signals(const Free *f) {
+  Shared x;
+  for (int i = 0; i < all_pairs(f); i++)
+    if (is_shared(f, i, &x) && x.signals) return true;
+  return false;
+}
+
+/* So the waves are within an iteration of each other, and closer by all that a wave issues. */
+static void add_waves(Free *f) {
+  int64_t all = f->barrier >= 0 && f->waves > 1 ? lag_apart(f) : 0;
+  for (int i = 0; f->barrier >= 0 && i < f->n; i++) all += issued_by(f, i);
+  if (f->barrier >= 0 && has_signals(f)) all += free_test_cycles(f);
+  for (int i = 0; i < f->origin; i++)
+    if (free_is_start(f, i) && f->twin[i] != i) {
+      bool issued = issued_by(f, i) || issued_by(f, f->twin[i]);
+      add_edge(f, i, f->twin[i], issued ? all : 0, 1);
+    }
 }
 
 /* ---- stages ---- */
@@ -270,26 +398,9 @@ static void add_units(Free *f) {
     if (use.event >= 0) vec_push(f->arena, &f->uses, use);
   }
   for (int i = 0; i < f->n; i++) {
-    bool meets = i == f->barrier || (i == f->second && f->meets_twice);
-    if (!free_is_first(f, i) && !meets) continue;
-    UnitUse use = {i, UNIT_WAVE, free_cost(f, i)->issue};
+    UnitUse use = {i, UNIT_WAVE, issued_by(f, i)};
     if (use.cycles) vec_push(f->arena, &f->uses, use);
   }
-}
-
-/* ---- exchanges ---- */
-
-/* Whether a copy of the loop fills the memory. */
-static bool is_copied(const Op *loop, const Value *memory) {
-  for (const Op *op = loop->body->first; op; op = op->next)
-    if (schedule_fills(op) == memory && schedule_class(op) != OP_CLASS_store) return true;
-  return false;
-}
-
-bool free_is_passing(const Op *loop, const Op *op) {
-  OpClass class = schedule_class(op);
-  if (class == OP_CLASS_store) return !is_copied(loop, memory_written(op));
-  return class == OP_CLASS_fetch && !is_copied(loop, memory_root(op->args[0]));
 }
 
 /* ---- the problem ---- */
@@ -303,9 +414,9 @@ Free free_graph(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limit
   f.forward = f.edges.n;
   add_registers(&f);
   add_values(&f);
-  add_waves(&f);
   add_memory(&f, true);
   add_barriers(&f);
+  add_waves(&f);
   add_stages(&f);
   add_cycles(&f);
   add_units(&f);

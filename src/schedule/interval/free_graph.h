@@ -66,6 +66,11 @@ bool free_is_passing(const Op *loop, const Op *op);
 
 /* The cycles that a barrier takes. */
 int64_t free_barrier_cycles(const Free *f);
+/* The same of a wait for tiles that signal their arrival; 0: there is none. */
+int64_t free_test_cycles(const Free *f);
+
+/* The bytes of a slot of a tile in shared memory. */
+int64_t free_slot_bytes(const Op *alloc);
 
 /* The tile that a copy fills, which may have several slots; NULL: another op does. */
 const Op *free_ring(const Free *f, const LoopAccess *fill, int wave);

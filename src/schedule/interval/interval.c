@@ -2,11 +2,14 @@
 #include "schedule/interval/interval.h"
 
 #include "base/vec.h"
+#include "schedule/interval/interval_order.h"
 
 enum {
   MOST_TIMES = 256, /* the bound: after that, no longer interval is tried */
   FEW_TRIES = 4,    /* intervals below one that is known */
+  STEPS = 64,       /* an interval that is too short is made longer by this share, then by more */
   MOST_FAR = 4096,  /* iterations */
+  FINE = 512,       /* the share of an interval by which bounds from registers may be too short */
   FIRST_STEP = 64   /* a bound goes up by this share of an interval at first */
 };
 
@@ -17,11 +20,25 @@ typedef struct Pair {
   bool twins; /* which are in the same order */
 } Pair;
 
+/* The edges and values of a problem, with other numbers for its events: of those between which paths are
+ * looked at first. The paths of the others need not be kept up to date. */
+typedef struct Net {
+  int *number; /* by event */
+  int first;   /* as many paths are kept */
+  Edge *edges;
+  int nedges;
+  HeldValues held;
+  Paths *paths;
+} Net;
+
 typedef struct Search {
   const IntervalProblem *problem;
+  Arena *arena;
   Vec(Pair) pairs;
   int open; /* of these: the first ones; the others are settled */
-  Paths *paths;
+  Net net;
+  Paths *paths;           /* of the net */
+  Paths *whole;           /* for tighten */
   int64_t interval, next; /* the shortest longer interval that may be possible */
   long wrong, budget;     /* choices, for this interval */
   long steps, most_steps; /* choices, right or wrong; 0: any number */
@@ -45,47 +62,77 @@ static int64_t busiest_unit(const IntervalProblem *p) {
   return most;
 }
 
-/* The paths of the edges alone, at *interval or the next longer one that is possible. */
-static bool settle(const IntervalProblem *p, Paths *paths, int64_t *interval) {
-  for (int64_t needed; (needed = paths_fill(paths, *interval, p->edges, p->nedges));
-       *interval = needed)
+/* Marks the events of values, and of units if `choices` are made; where waves are twins, all. */
+static bool is_looked_at(const IntervalProblem *p, int event, bool choices) {
+  bool is = choices && p->twin;
+  for (int i = 0; choices && !is && i < p->nuses; i++) is = p->uses[i].event == event;
+  for (int i = 0; p->held.most && !is && i < p->held.n; i++)
+    is = p->held.at[i].from == event || p->held.at[i].to == event;
+  return is;
+}
+
+static Net net_of(Arena *a, const IntervalProblem *p, bool choices) {
+  Net net = {.nedges = p->nedges, .held = p->held, .paths = paths_new(a, p->events)};
+  net.number = ARENA_ARRAY(a, int, p->events), net.edges = ARENA_ARRAY(a, Edge, p->nedges);
+  HeldValue *held = ARENA_ARRAY(a, HeldValue, p->held.n);
+  int last = p->events;
+  for (int i = 0; i < p->events; i++)
+    net.number[i] = is_looked_at(p, i, choices) ? net.first++ : --last;
+  for (int i = 0; i < p->nedges; i++) {
+    net.edges[i] = p->edges[i];
+    net.edges[i].from = net.number[p->edges[i].from], net.edges[i].to = net.number[p->edges[i].to];
+  }
+  for (int i = 0; i < p->held.n; i++) {
+    held[i] = p->held.at[i];
+    held[i].from = net.number[held[i].from], held[i].to = net.number[held[i].to];
+  }
+  net.held.at = held;
+  return net;
+}
+
+/* Finds the paths of the edges alone; returns what paths_fill does. */
+static int64_t fill(const Net *net, int64_t interval) {
+  return paths_fill_first(net->paths, interval, net->edges, net->nedges, net->first);
+}
+
+/* The same at *interval or the next longer one that is possible. */
+static bool settle(const Net *net, int64_t *interval) {
+  for (int64_t needed; (needed = fill(net, *interval)); *interval = needed)
     if (needed == PATHS_NEVER) return false;
   return true;
 }
 
 /* Whether there are not enough registers at an interval at which the edges are possible. */
-static bool is_crowded(const IntervalProblem *p, Paths *paths, int64_t interval) {
-  return !paths_fill(paths, interval, p->edges, p->nedges) &&
-         pressure_exceeds(&p->held, paths, interval);
+static bool is_crowded(const Net *net, int64_t interval) {
+  return !fill(net, interval) && pressure_exceeds(&net->held, net->paths, interval);
 }
 
-/* An interval, not shorter than `least`, for which registers may suffice. A schedule stays one if it
- * is made longer, so all that are shorter than one that is crowded are so, too. PATHS_NEVER: values
- * need more at the same time, however long it is. */
-static int64_t with_registers(const IntervalProblem *p, Paths *paths, int64_t least) {
+/* An interval, not shorter than `least`, for which registers may suffice, to within a small share of it. A
+ * schedule stays one if it is made longer, so all that are shorter than one that is crowded are so, too.
+ * PATHS_NEVER: values need more at the same time, however long it is. */
+static int64_t with_registers(const Net *net, int64_t least) {
   int64_t crowded = least, enough = 2 * least;
-  if (!is_crowded(p, paths, least)) return least;
-  while (is_crowded(p, paths, enough)) {
+  if (!is_crowded(net, least)) return least;
+  while (is_crowded(net, enough)) {
     if (enough > ((int64_t)1 << 32)) return PATHS_NEVER;
     crowded = enough, enough *= 2;
   }
-  while (enough - crowded > 1) {
+  while (enough - crowded > 1 + crowded / FINE) {
     int64_t middle = crowded + (enough - crowded) / 2;
-    if (is_crowded(p, paths, middle)) crowded = middle;
+    if (is_crowded(net, middle)) crowded = middle;
     else enough = middle;
   }
-  return enough;
+  return crowded + 1;
 }
 
-/* Leaves the paths of that interval. */
-static int64_t bound_by(const IntervalProblem *p, Paths *paths) {
-  int64_t interval = busiest_unit(p);
-  if (!settle(p, paths, &interval)) return PATHS_NEVER;
-  return p->held.most ? with_registers(p, paths, interval) : interval;
+static int64_t bound_by(Arena *a, const IntervalProblem *p, const Net *net) {
+  int64_t interval = interval_for_edges(a, p, busiest_unit(p));
+  return p->held.most && interval != PATHS_NEVER ? with_registers(net, interval) : interval;
 }
 
 int64_t interval_bound(Arena *scratch, const IntervalProblem *p) {
-  return bound_by(p, paths_new(scratch, p->events));
+  Net net = net_of(scratch, p, false);
+  return bound_by(scratch, p, &net);
 }
 
 /* ---- the ways to order a pair ---- */
@@ -177,7 +224,10 @@ static void set_aside(Search *s, int i) {
   s->pairs.at[s->open] = settled;
 }
 
-/* The pair with the fewest choices; false: all are settled. */
+static int64_t cycles_of(const Pair *q) { return q->cycles_a + q->cycles_b; }
+
+/* The pair with the fewest choices, of these the one that takes longest, since that decides most; false:
+ * all are settled. */
 static bool next_pair(Search *s, Pair *found, Choices *best) {
   bool any = false;
   for (int i = 0; i < s->open; i++) {
@@ -186,7 +236,9 @@ static bool next_pair(Search *s, Pair *found, Choices *best) {
       set_aside(s, i--);
       continue;
     }
-    if (any && c.most - c.least >= best->most - best->least) continue;
+    int64_t more = any ? (c.most - c.least) - (best->most - best->least) : -1;
+    bool longer = any && cycles_of(&s->pairs.at[i]) > cycles_of(found);
+    if (more > 0 || (more == 0 && !longer)) continue;
     any = true, *found = s->pairs.at[i], *best = c;
     if (c.most <= c.least) break;
   }
@@ -204,7 +256,7 @@ static bool separate(Search *s, const Pair *q, int64_t k) {
   s->steps++;
   Pair other = twins_of(s->problem, q);
   if (!put_apart(s, q, k) || (q->twins && !put_apart(s, &other, k))) return false;
-  if (!pressure_exceeds(&s->problem->held, s->paths, s->interval)) return true;
+  if (!pressure_exceeds(&s->net.held, s->paths, s->interval)) return true;
   may_need(s, s->interval + 1);
   return false;
 }
@@ -238,6 +290,8 @@ static Outcome search(Search *s) {
 
 /* ---- all intervals ---- */
 
+static int number_of(const Search *s, int event) { return s->net.number[event]; }
+
 static void find_pairs(Arena *a, Search *s) {
   const IntervalProblem *p = s->problem;
   for (int i = 0; i < p->nuses; i++)
@@ -245,8 +299,16 @@ static void find_pairs(Arena *a, Search *s) {
       const UnitUse *x = &p->uses[i], *y = &p->uses[j];
       if (x->unit == y->unit && x->event != y->event && x->cycles && y->cycles)
         vec_push(a, &s->pairs,
-                 ((Pair){x->event, y->event, x->cycles, y->cycles, p->twin && x->unit == p->wave}));
+                 ((Pair){number_of(s, x->event), number_of(s, y->event), x->cycles, y->cycles,
+                         p->twin && x->unit == p->wave}));
     }
+}
+
+static Search search_of(Arena *a, const IntervalProblem *p) {
+  Search s = {.problem = p, .arena = a, .budget = p->budget, .net = net_of(a, p, true)};
+  find_pairs(a, &s);
+  s.paths = s.net.paths;
+  return s;
 }
 
 /* Iterations within which all events can start. */
@@ -266,11 +328,33 @@ static Outcome search_far(Search *s) {
   return search(s);
 }
 
+/* The earliest starts of events for which paths are kept, and those of the others, which follow: as long as
+ * an edge makes one later. */
+static void find_starts(const Search *s, int64_t *start) {
+  const IntervalProblem *p = s->problem;
+  bool later = true;
+  for (int i = 0; i < p->events; i++) start[i] = 0;
+  while (later) {
+    later = false;
+    for (int i = 0; i < p->nedges; i++) {
+      const Edge *e = &p->edges[i];
+      int64_t to = start[e->from] + e->delay - e->distance * s->interval;
+      if (to > start[e->to]) start[e->to] = to, later = true;
+    }
+    for (int i = 0; i < p->events; i++)
+      for (int j = 0; s->net.number[i] < s->net.first && j < p->events; j++) {
+        if (s->net.number[j] >= s->net.first) continue;
+        int64_t by = paths_between(s->paths, s->net.number[i], s->net.number[j]);
+        if (by != PATHS_NONE && start[i] + by > start[j]) start[j] = start[i] + by, later = true;
+      }
+  }
+}
+
 /* Decides s->interval or, if the edges alone need a longer one, that one. */
 static Outcome decide_by(Search *s, Interval *found, bool late) {
   s->next = PATHS_NEVER, s->wrong = 0, s->late = late, s->open = s->pairs.n;
-  if (!settle(s->problem, s->paths, &s->interval)) return IMPOSSIBLE;
-  bool crowded = pressure_exceeds(&s->problem->held, s->paths, s->interval);
+  if (!settle(&s->net, &s->interval)) return IMPOSSIBLE;
+  bool crowded = pressure_exceeds(&s->net.held, s->paths, s->interval);
   if (crowded) s->next = s->interval + 1;
   s->loose = false, s->far = 0;
   Outcome outcome = crowded ? IMPOSSIBLE : search(s);
@@ -278,7 +362,7 @@ static Outcome decide_by(Search *s, Interval *found, bool late) {
   found->wrong += s->wrong;
   if (outcome == POSSIBLE && s->interval < found->cycles) {
     found->cycles = s->interval;
-    paths_starts(s->paths, found->start);
+    find_starts(s, found->start);
   }
   return outcome;
 }
@@ -287,6 +371,8 @@ static Outcome decide_by(Search *s, Interval *found, bool late) {
 static Outcome decide(Search *s, Interval *found) {
   Outcome outcome = decide_by(s, found, false);
   if (outcome == UNDECIDED) outcome = decide_by(s, found, true);
+  if (outcome == POSSIBLE && !s->problem->held.most && !s->problem->twin)
+    interval_tighten(s->arena, s->problem, found);
   if (outcome == IMPOSSIBLE && s->next > found->bound) found->bound = s->next;
   return outcome;
 }
@@ -302,21 +388,25 @@ static int64_t find_some(Search *s, Interval *found) {
     if (s->interval > MOST_TIMES * first) return least; /* there are not enough registers */
     least = outcome == IMPOSSIBLE ? s->next : s->interval + 1;
     if (outcome == UNDECIDED && s->interval > 2 * first) s->budget += s->budget + 1;
-    step = step ? 2 * step : s->interval / 64 + 1;
+    step = step ? 2 * step : s->interval / STEPS + 1;
     s->interval = s->interval + step > least ? s->interval + step : least;
   }
 }
 
-/* Tries intervals between one at which nothing was found and one that is possible. */
+/* Tries intervals between one at which nothing was found and one that is possible. The one that was found
+ * last is often the shortest. */
 static void shorten(Search *s, Interval *found, int64_t least) {
   const IntervalProblem *p = s->problem;
+  bool last = !p->held.most && !p->twin;
   s->budget = p->budget;
   while (least < found->cycles && (!p->total || found->wrong < p->total)) {
     if ((found->cycles - least) * p->close > 0 && (found->cycles - least) * p->close < least)
       return;
-    int64_t middle = s->interval = least + (found->cycles - least) / 2;
+    int64_t at = s->interval = last ? found->cycles - 1 : least + (found->cycles - least) / 2;
     Outcome outcome = decide(s, found);
-    if (outcome != POSSIBLE) least = outcome == IMPOSSIBLE ? s->next : middle + 1;
+    if (outcome == IMPOSSIBLE) least = s->next;
+    else if (outcome == UNDECIDED && !last) least = at + 1;
+    last = !last && outcome != UNDECIDED && !p->held.most && !p->twin;
   }
 }
 
@@ -332,24 +422,17 @@ static void try_below(Search *s, Interval *found, int64_t known) {
   }
 }
 
-/* If the guess is right, it takes two steps to prove that. Returns the shortest interval for which it is
- * not known that there is nothing. */
+/* Returns the shortest interval for which it is not known that there is nothing. */
 static int64_t try_guess(Search *s, Interval *found, int64_t guess) {
   int64_t least = s->interval;
-  for (int64_t at = guess; at >= guess - 1 && at >= least; at--) {
-    s->interval = at;
-    Outcome outcome = decide(s, found);
-    if (outcome != POSSIBLE) return outcome == IMPOSSIBLE ? s->next : least;
-  }
-  return least;
+  s->interval = guess;
+  return decide(s, found) == IMPOSSIBLE ? s->next : least;
 }
 
 Interval interval_solve(Arena *a, const IntervalProblem *p) {
   Interval found = {.cycles = PATHS_NEVER, .start = ARENA_ARRAY(a, int64_t, p->events)};
-  Search s = {.problem = p, .interval = busiest_unit(p), .budget = p->budget};
-  find_pairs(a, &s);
-  s.paths = paths_new(a, p->events);
-  found.bound = s.interval = bound_by(p, s.paths);
+  Search s = search_of(a, p);
+  found.bound = s.interval = bound_by(a, p, &s.net);
   if (found.bound == PATHS_NEVER) return found;
   if (p->known) {
     try_below(&s, &found, p->known);
@@ -370,10 +453,9 @@ Interval interval_solve(Arena *a, const IntervalProblem *p) {
  * where that takes too long. */
 int64_t interval_raise(Arena *a, const IntervalProblem *p, int64_t bound, int64_t known) {
   Interval found = {.cycles = known, .start = ARENA_ARRAY(a, int64_t, p->events)};
-  Search s = {.problem = p, .budget = p->total};
+  Search s = search_of(a, p);
   int64_t by = known / FIRST_STEP + 1;
-  find_pairs(a, &s);
-  s.paths = paths_new(a, p->events);
+  s.budget = p->total;
   while (bound < known && by * p->close > known && s.steps < p->total) {
     int64_t at = s.interval = bound + by <= known ? bound + by - 1 : known - 1;
     s.most_steps = s.steps + (p->total - s.steps) / 3 + 1;
@@ -381,52 +463,4 @@ int64_t interval_raise(Arena *a, const IntervalProblem *p, int64_t bound, int64_
     else by = by > 1 ? (by + 3) / 4 : 0;
   }
   return bound < known ? bound : known;
-}
-
-/* ---- what limits it ---- */
-
-/* The edges, and those by which the starts order events on one unit. */
-typedef Vec(Edge) EdgeList;
-
-static EdgeList ordered_edges(Arena *a, const IntervalProblem *p, const Interval *found) {
-  Search s = {.problem = p};
-  EdgeList all = {0};
-  for (int i = 0; i < p->nedges; i++) vec_push(a, &all, p->edges[i]);
-  find_pairs(a, &s);
-  for (int i = 0; i < s.pairs.n; i++) {
-    const Pair *q = &s.pairs.at[i];
-    int64_t apart = found->start[q->b] - found->start[q->a];
-    int64_t k = -floor_div64(apart, found->cycles);
-    vec_push(a, &all, forward(q, k));
-    vec_push(a, &all, backward(q, k));
-  }
-  for (int i = 0; i < p->nuses; i++) /* an event that occupies its unit all the time */
-    vec_push(a, &all, ((Edge){p->uses[i].event, p->uses[i].event, p->uses[i].cycles, 1}));
-  return all;
-}
-
-/* Lengthens paths by an edge each; the last event whose path became longer, or -1. */
-static int lengthen(const EdgeList *edges, int64_t interval, int64_t *length, int *by) {
-  int last = -1;
-  for (int i = 0; i < edges->n; i++) {
-    const Edge *e = &edges->at[i];
-    int64_t to = length[e->from] + e->delay - e->distance * interval;
-    if (to > length[e->to]) length[e->to] = to, by[e->to] = i, last = e->to;
-  }
-  return last;
-}
-
-int interval_cycle(Arena *a, const IntervalProblem *p, const Interval *found, int *events) {
-  EdgeList edges = ordered_edges(a, p, found);
-  int64_t *length = ARENA_ARRAY(a, int64_t, p->events + 1);
-  int *by = ARENA_ARRAY(a, int, p->events + 1), at = -1, n = 0;
-  for (int i = 0; i <= p->events; i++)
-    if ((at = lengthen(&edges, found->cycles - 1, length, by)) < 0) return 0;
-  for (int i = 0; i < p->events; i++) at = edges.at[by[at]].from; /* now it is on the cycle */
-  for (int first = at; !n || at != first; at = edges.at[by[at]].from) events[n++] = at;
-  for (int i = 0; i < n / 2; i++) {
-    int other = events[i];
-    events[i] = events[n - 1 - i], events[n - 1 - i] = other;
-  }
-  return n;
 }

@@ -6,17 +6,47 @@
 #include "base/vec.h"
 
 enum {
-  WINDOW = 16, /* iterations whose times are remembered */
+  WINDOW = 16, /* iterations whose times are remembered: a power of two */
   MOST_RUNS = 24,
-  SAME = 2,      /* iterations that took equally long */
+  SAME = 1,      /* iterations that took equally long */
+  RARELY = 4,    /* an iteration takes this share longer than those that follow at first, */
+  HARDLY = 8,    /* and later */
   MOST_AHEAD = 2 /* iterations by which one wave may be ahead of the other */
 };
 
 /* An edge that ends at an event. */
 typedef struct Before {
-  int event, op, distance; /* op: of the event */
+  int event, distance;
+  int since; /* for iterations from this one on: what precedes the loop is there */
   int64_t delay;
 } Before;
+
+/* When an event started, and in which iteration that was, counted on from line to line. */
+typedef struct Moment {
+  int64_t time;
+  int64_t turn;
+} Moment;
+
+/* The next op of a wave in the order of the line. */
+typedef struct Stop {
+  int start, end; /* events, as in LineOp */
+  int lead;
+  bool met;     /* a barrier comes before it, */
+  bool grouped; /* a wait for groups, */
+  int boxed;    /* and so many waits for boxes */
+  bool awaits, product;
+  int64_t issue, arrives;
+} Stop;
+
+typedef struct Wave {
+  const Stop *stops, *next;
+  int turn; /* iteration */
+  bool met; /* it has passed the barrier before the op */
+  int64_t clock, stored;
+  int64_t flight; /* the end of what has to be awaited, */
+  int64_t newest; /* and of the last product, which may remain in flight */
+  int64_t due;    /* the next op starts then or later; PATHS_NEVER: not by itself */
+} Wave;
 
 struct LineRun {
   const LineProblem *p;
@@ -25,18 +55,13 @@ struct LineRun {
   int *op_of;     /* by event; -1: it is not of an op of the line */
   UnitUse *uses;  /* the same for uses */
   int *first_use;
-  int64_t *time; /* [event * WINDOW + iteration % WINDOW] */
-  int *stamp;    /* the same: which iteration */
-  int64_t *free; /* by unit */
+  Moment *moments; /* [event * WINDOW + iteration % WINDOW] */
+  int64_t turns;   /* the first iteration of this line */
+  int64_t *free;   /* by unit */
   int nunits;
   const Line *line;
-  /* By wave: */
-  int64_t clock[LINE_WAVES], stored[LINE_WAVES];
-  int64_t flight[LINE_WAVES];           /* the end of what has to be awaited, */
-  int64_t newest[LINE_WAVES];           /* and of the last product, which may remain in flight */
-  int turn[LINE_WAVES], at[LINE_WAVES]; /* iteration, number in the order */
-  bool met[LINE_WAVES];                 /* it has passed the barrier before the op */
-  int64_t due[LINE_WAVES]; /* the next op starts then or later; PATHS_NEVER: not by itself */
+  Stop *stops[LINE_WAVES];
+  Wave waves[LINE_WAVES];
 };
 
 /* ---- what does not change ---- */
@@ -51,16 +76,29 @@ static void find_ops(LineRun *r) {
     }
 }
 
+/* Whether another edge says as much. */
+static bool is_implied(const LineRun *r, int number) {
+  const Edge *edges = r->p->p->edges, *e = &edges[number];
+  for (int i = 0; i < r->p->nedges; i++) {
+    const Edge *o = &edges[i];
+    if (o->from != e->from || o->to != e->to || o->distance != e->distance) continue;
+    if (o->delay > e->delay || (o->delay == e->delay && i < number)) return true;
+  }
+  return false;
+}
+
 static void sort_edges(Arena *a, LineRun *r) {
   const IntervalProblem *p = r->p->p;
   int n = 0;
+  bool *implied = ARENA_ARRAY(a, bool, r->p->nedges);
+  for (int i = 0; i < r->p->nedges; i++) implied[i] = is_implied(r, i);
   r->before = ARENA_ARRAY(a, Before, r->p->nedges), r->first = ARENA_ARRAY(a, int, p->events + 1);
   for (int to = 0; to < p->events; to++) {
     r->first[to] = n;
     for (int i = 0; i < r->p->nedges; i++) {
       const Edge *e = &p->edges[i];
-      if (e->to != to || r->op_of[e->from] < 0 || e->distance >= WINDOW / 2) continue;
-      r->before[n++] = (Before){e->from, r->op_of[e->from], e->distance, e->delay};
+      if (e->to != to || implied[i] || r->op_of[e->from] < 0 || e->distance >= WINDOW / 2) continue;
+      r->before[n++] = (Before){e->from, e->distance, 0, e->delay};
     }
   }
   r->first[p->events] = n;
@@ -88,9 +126,9 @@ LineRun *line_run_new(Arena *a, const LineProblem *p) {
   find_ops(r);
   sort_edges(a, r);
   sort_uses(a, r);
-  r->time = ARENA_ARRAY(a, int64_t, events * WINDOW);
-  r->stamp = ARENA_ARRAY(a, int, events *WINDOW);
+  r->moments = ARENA_ARRAY(a, Moment, events * WINDOW);
   r->free = ARENA_ARRAY(a, int64_t, r->nunits);
+  for (int w = 0; w < LINE_WAVES; w++) r->stops[w] = ARENA_ARRAY(a, Stop, p->nops);
   return r;
 }
 
@@ -127,167 +165,168 @@ void line_copy(const LineProblem *p, Line *to, const Line *from) {
 
 /* ---- running ---- */
 
+static Moment *moment_of(const LineRun *r, int event, int i) {
+  return &r->moments[event * WINDOW + (i & (WINDOW - 1))];
+}
+
+static bool has_time(const LineRun *r, const Moment *m, int i) { return m->turn == r->turns + i; }
+
 /* When an event of iteration i may start at the earliest; PATHS_NEVER: it must wait for something that
- * has no time yet. What precedes the loop is there. */
-static int64_t ready_at(const LineRun *r, int event, int i) {
+ * has no time yet. */
+static inline int64_t ready_at(const LineRun *r, int event, int i) {
   int64_t at = 0;
-  for (int b = r->first[event]; b < r->first[event + 1]; b++) {
-    const Before *e = &r->before[b];
-    int turn = i - e->distance, slot = e->event * WINDOW + turn % WINDOW;
-    if (turn < r->line->lead[e->op]) continue;
-    if (r->stamp[slot] != turn) return PATHS_NEVER;
-    if (r->time[slot] + e->delay > at) at = r->time[slot] + e->delay;
+  for (const Before *e = r->before + r->first[event], *end = r->before + r->first[event + 1];
+       e < end; e++) {
+    if (i < e->since) continue;
+    const Moment *m = moment_of(r, e->event, i - e->distance);
+    if (!has_time(r, m, i - e->distance)) return PATHS_NEVER;
+    if (m->time + e->delay > at) at = m->time + e->delay;
   }
   for (int u = r->first_use[event]; u < r->first_use[event + 1]; u++)
     if (r->free[r->uses[u].unit] > at) at = r->free[r->uses[u].unit];
   return at;
 }
 
-static void occur(LineRun *r, int event, int i, int64_t at) {
-  int slot = event * WINDOW + i % WINDOW;
-  r->time[slot] = at, r->stamp[slot] = i;
+static inline void occur(LineRun *r, int event, int i, int64_t at) {
+  *moment_of(r, event, i) = (Moment){at, r->turns + i};
   for (int u = r->first_use[event]; u < r->first_use[event + 1]; u++)
     r->free[r->uses[u].unit] = at + r->uses[u].cycles;
 }
 
-static const LineOp *next_op(const LineRun *r, int w) {
-  return &r->p->ops[r->line->order[r->at[w]]];
-}
-
-static bool is_at_barrier(const LineRun *r, int w) { return r->line->met[r->at[w]] && !r->met[w]; }
+static bool is_at_barrier(const Wave *w) { return w->next->met && !w->met; }
 
 /* What it leaves in flight waits only for what has a time already. */
-static bool can_end(const LineRun *r, const LineOp *op, int w, int i) {
-  for (int b = r->first[op->end[w]]; b < r->first[op->end[w] + 1]; b++) {
+static bool can_end(const LineRun *r, const Stop *op, int i) {
+  for (int b = r->first[op->end]; b < r->first[op->end + 1]; b++) {
     const Before *e = &r->before[b];
-    int turn = i - e->distance;
-    if (e->event == op->start[w] || turn < r->line->lead[e->op]) continue;
-    if (r->stamp[e->event * WINDOW + turn % WINDOW] != turn) return false;
+    if (e->event == op->start || i < e->since) continue;
+    if (!has_time(r, moment_of(r, e->event, i - e->distance), i - e->distance)) return false;
   }
   return true;
 }
 
 /* Waits for boxes before the next op: products of the wave end, too. */
-static int64_t boxes_at(const LineRun *r, int w) {
+static int64_t boxes_at(const LineRun *r, const Wave *w) {
   int64_t at = 0;
   for (int i = 0; i < r->p->ntiles; i++) {
     const LineTile *t = &r->p->tiles[i];
-    if (!t->signals || r->line->wait[i] != r->at[w]) continue;
-    int turn = r->turn[w] + r->line->whose[i], event = r->p->ops[t->fill].end[0];
-    int slot = event * WINDOW + turn % WINDOW;
-    if (at < r->flight[w]) at = r->flight[w];
+    if (!t->signals || r->line->wait[i] != w->next - w->stops) continue;
+    int turn = w->turn + r->line->whose[i], event = r->p->ops[t->fill].end[0];
+    if (at < w->flight) at = w->flight;
     if (event < 0 || turn < r->line->lead[t->fill]) continue;
-    if (r->stamp[slot] != turn) return PATHS_NEVER;
-    if (r->time[slot] + t->arrives > at) at = r->time[slot] + t->arrives;
+    const Moment *m = moment_of(r, event, turn);
+    if (!has_time(r, m, turn)) return PATHS_NEVER;
+    if (m->time + t->arrives > at) at = m->time + t->arrives;
   }
   return at;
 }
 
 /* The wait for copies before the first op. */
-static int64_t groups_at(const LineRun *r, int w) {
+static int64_t groups_at(const LineRun *r, const Wave *w) {
   int64_t at = 0;
-  int before = r->turn[w] - r->line->slack;
-  for (int i = 0; before >= 0 && r->at[w] == 0 && i < r->p->nops; i++) {
+  int before = w->turn - r->line->slack;
+  for (int i = 0; before >= 0 && i < r->p->nops; i++) {
     const LineOp *op = &r->p->ops[i];
-    if (!op->grouped || op->end[w] < 0) continue;
-    int turn = before + r->line->lead[i], slot = op->end[w] * WINDOW + turn % WINDOW;
-    if (r->stamp[slot] == turn && r->time[slot] + op->arrives > at)
-      at = r->time[slot] + op->arrives;
+    int end = op->end[w - r->waves], turn = before + r->line->lead[i];
+    if (!op->grouped || end < 0) continue;
+    const Moment *m = moment_of(r, end, turn);
+    if (has_time(r, m, turn) && m->time + op->arrives > at) at = m->time + op->arrives;
   }
   return at;
 }
 
 /* When the next op of a wave may start; PATHS_NEVER: not before another wave went on. */
-static int64_t next_at(const LineRun *r, int w) {
-  const LineOp *op = next_op(r, w);
-  int i = r->turn[w] + r->line->lead[r->line->order[r->at[w]]];
-  if (is_at_barrier(r, w)) return PATHS_NEVER;
-  if (r->p->waves > 1 && r->turn[w] > r->turn[1 - w] + MOST_AHEAD) return PATHS_NEVER;
-  int64_t at = op->start[w] < 0 ? 0 : ready_at(r, op->start[w], i);
-  if (at == PATHS_NEVER || (op->end[w] >= 0 && !can_end(r, op, w, i))) return PATHS_NEVER;
-  int64_t boxes = r->p->boxes ? boxes_at(r, w) : 0;
+static int64_t next_at(const LineRun *r, const Wave *w, const Wave *other) {
+  const Stop *op = w->next;
+  int i = w->turn + op->lead;
+  if (is_at_barrier(w) || w->turn > other->turn + MOST_AHEAD) return PATHS_NEVER;
+  int64_t at = op->start < 0 ? 0 : ready_at(r, op->start, i);
+  if (at == PATHS_NEVER || (op->end >= 0 && !can_end(r, op, i))) return PATHS_NEVER;
+  int64_t boxes = op->boxed ? boxes_at(r, w) : 0, groups = op->grouped ? groups_at(r, w) : 0;
   if (boxes == PATHS_NEVER) return boxes;
+  if (boxes < w->clock) boxes = w->clock;
+  if (op->boxed) boxes += op->boxed * r->p->test;
   if (at < boxes) at = boxes;
-  int64_t groups = r->p->groups ? groups_at(r, w) : 0;
   if (at < groups) at = groups;
-  if (at < r->clock[w]) at = r->clock[w];
-  return op->awaits && at < r->flight[w] ? r->flight[w] : at;
+  if (at < w->clock) at = w->clock;
+  return op->awaits && at < w->flight ? w->flight : at;
 }
 
-static void advance(LineRun *r, int w) {
-  r->met[w] = false;
-  if (++r->at[w] < r->p->nops) return;
-  if (!r->p->stays && r->flight[w] > r->clock[w]) r->clock[w] = r->flight[w];
-  r->at[w] = 0, r->turn[w]++;
+static void advance(const LineRun *r, Wave *w) {
+  w->met = false;
+  if (++w->next < w->stops + r->p->nops) return;
+  if (!r->p->stays && w->flight > w->clock) w->clock = w->flight;
+  w->next = w->stops, w->turn++;
 }
 
 /* One product alone is awaited an iteration later. */
-static void fly(LineRun *r, int w, int64_t end) {
-  int64_t now = r->p->stays ? r->newest[w] : end;
-  if (now > r->flight[w]) r->flight[w] = now;
-  r->newest[w] = end;
+static void fly(const LineRun *r, Wave *w, int64_t end) {
+  int64_t now = r->p->stays ? w->newest : end;
+  if (now > w->flight) w->flight = now;
+  w->newest = end;
 }
 
-static void issue(LineRun *r, int w, int64_t at) {
-  const LineOp *op = next_op(r, w);
-  int i = r->turn[w] + r->line->lead[r->line->order[r->at[w]]];
-  if (op->awaits) r->flight[w] = 0;
-  if (op->start[w] >= 0) occur(r, op->start[w], i, at);
-  if (op->end[w] >= 0) {
-    int64_t end = ready_at(r, op->end[w], i);
+static void issue(LineRun *r, Wave *w, int64_t at) {
+  const Stop *op = w->next;
+  int i = w->turn + op->lead;
+  if (op->awaits) w->flight = 0;
+  if (op->start >= 0) occur(r, op->start, i, at);
+  if (op->end >= 0) {
+    int64_t end = ready_at(r, op->end, i);
     if (end < at) end = at;
-    occur(r, op->end[w], i, end);
+    occur(r, op->end, i, end);
     if (op->product) fly(r, w, end + op->arrives);
-  } else if (op->arrives && at + op->arrives > r->stored[w]) {
-    r->stored[w] = at + op->arrives;
+  } else if (op->arrives && at + op->arrives > w->stored) {
+    w->stored = at + op->arrives;
   }
-  r->clock[w] = at + op->issue[w];
+  w->clock = at + op->issue;
   advance(r, w);
 }
 
 /* Both waves are at the barrier. */
 static void meet(LineRun *r) {
   int64_t at = 0;
-  for (int w = 0; w < r->p->waves; w++) {
-    if (r->clock[w] > at) at = r->clock[w];
-    if (r->flight[w] > at) at = r->flight[w];
-    if (r->stored[w] > at) at = r->stored[w];
+  for (Wave *w = r->waves; w < r->waves + r->p->waves; w++) {
+    if (w->clock > at) at = w->clock;
+    if (w->flight > at) at = w->flight;
+    if (w->stored > at) at = w->stored;
   }
-  for (int w = 0; w < r->p->waves; w++) {
-    r->clock[w] = at + r->p->barrier;
-    r->flight[w] = r->stored[w] = 0, r->met[w] = true;
+  for (Wave *w = r->waves; w < r->waves + r->p->waves; w++) {
+    w->clock = at + r->p->barrier;
+    w->flight = w->stored = 0, w->met = true;
   }
 }
 
-/* The wave that can go on first; -1: none can. `due` is never too late, so that only the wave that may
+/* The wave that can go on first; NULL: none can. `due` is never too late, so that only the wave that may
  * be first is looked at. */
-static int next_wave(LineRun *r) {
+static Wave *next_wave(LineRun *r) {
   for (;;) {
-    int w = r->p->waves > 1 && r->due[1] < r->due[0] ? 1 : 0, other = 1 - w;
-    if (r->due[w] == PATHS_NEVER) return -1;
-    int64_t at = next_at(r, w);
-    r->due[w] = at;
-    if (at != PATHS_NEVER && (r->p->waves == 1 || at <= r->due[other])) return w;
+    bool second = r->p->waves > 1 && r->waves[1].due < r->waves[0].due;
+    Wave *w = &r->waves[second];
+    const Wave *other = r->p->waves > 1 ? &r->waves[!second] : w;
+    if (w->due == PATHS_NEVER) return NULL;
+    w->due = next_at(r, w, other);
+    if (w->due != PATHS_NEVER && w->due <= other->due) return w;
   }
 }
 
 /* Others may have waited for what happened. */
 static void wake(LineRun *r) {
-  for (int w = 0; w < r->p->waves; w++)
-    if (r->due[w] == PATHS_NEVER) r->due[w] = r->clock[w];
+  for (Wave *w = r->waves; w < r->waves + r->p->waves; w++)
+    if (w->due == PATHS_NEVER) w->due = w->clock;
 }
 
 static bool are_at_barrier(const LineRun *r) {
-  for (int w = 0; w < r->p->waves; w++)
-    if (!is_at_barrier(r, w)) return false;
+  for (const Wave *w = r->waves; w < r->waves + r->p->waves; w++)
+    if (!is_at_barrier(w)) return false;
   return true;
 }
 
 static bool step(LineRun *r) {
-  int w = next_wave(r);
-  if (w >= 0) {
-    issue(r, w, r->due[w]);
-    r->due[w] = r->clock[w];
+  Wave *w = next_wave(r);
+  if (w) {
+    issue(r, w, w->due);
+    w->due = w->clock;
   } else if (are_at_barrier(r)) {
     meet(r);
   } else {
@@ -296,14 +335,45 @@ static bool step(LineRun *r) {
   return wake(r), true;
 }
 
+/* Tiles of as many slots, for the same iteration, are awaited together. */
+static bool is_first_wait(const LineProblem *p, const Line *line, int tile) {
+  for (int i = 0; i < tile; i++)
+    if (p->tiles[i].signals && line->wait[i] == line->wait[tile] &&
+        line->whose[i] == line->whose[tile] &&
+        line->slots[p->tiles[i].ring] == line->slots[p->tiles[tile].ring])
+      return false;
+  return true;
+}
+
+static void find_stops(const LineRun *r, const Line *line, int wave) {
+  const LineProblem *p = r->p;
+  for (int i = 0; i < p->nops; i++) {
+    const LineOp *op = &p->ops[line->order[i]];
+    r->stops[wave][i] = (Stop){.start = op->start[wave],
+                               .end = op->end[wave],
+                               .lead = line->lead[line->order[i]],
+                               .met = line->met[i],
+                               .grouped = p->groups && i == 0,
+                               .awaits = op->awaits,
+                               .product = op->product,
+                               .issue = op->issue[wave],
+                               .arrives = op->arrives};
+  }
+  for (int i = 0; p->boxes && i < p->ntiles; i++)
+    if (p->tiles[i].signals && is_first_wait(p, line, i)) r->stops[wave][line->wait[i]].boxed++;
+}
+
 static void begin(LineRun *r, const Line *line) {
   const LineProblem *p = r->p;
-  r->line = line;
-  for (int i = 0; i < p->p->events * WINDOW; i++) r->stamp[i] = -1;
+  r->line = line, r->turns += MOST_RUNS + 2 * WINDOW;
   for (int i = 0; i < r->nunits; i++) r->free[i] = 0;
-  for (int w = 0; w < LINE_WAVES; w++) {
-    r->clock[w] = r->flight[w] = r->newest[w] = r->stored[w] = 0;
-    r->due[w] = r->turn[w] = r->at[w] = 0, r->met[w] = false;
+  for (int i = 0; i < r->first[p->p->events]; i++) {
+    Before *e = &r->before[i];
+    e->since = e->distance + line->lead[r->op_of[e->event]];
+  }
+  for (int w = 0; w < p->waves; w++) {
+    find_stops(r, line, w);
+    r->waves[w] = (Wave){.stops = r->stops[w], .next = r->stops[w]};
   }
 }
 
@@ -311,17 +381,17 @@ static void begin(LineRun *r, const Line *line) {
 static void keep_starts(const LineRun *r, Line *line, int turn) {
   for (int e = 0; e < r->p->p->events; e++) {
     int op = r->op_of[e], i = op < 0 ? 0 : turn + line->lead[op];
-    line->start[e] = op < 0 ? 0 : r->time[e * WINDOW + i % WINDOW] - i * line->cycles;
+    line->start[e] = op < 0 ? 0 : moment_of(r, e, i)->time - i * line->cycles;
   }
 }
 
 /* The op whose result was the last to be there when an event of iteration i started. */
 static int blocker_of(const LineRun *r, int event, int i) {
-  int64_t at = r->time[event * WINDOW + i % WINDOW];
+  int64_t at = moment_of(r, event, i)->time;
   for (int b = r->first[event]; b < r->first[event + 1]; b++) {
     const Before *e = &r->before[b];
-    int turn = i - e->distance, slot = e->event * WINDOW + turn % WINDOW;
-    if (turn >= r->line->lead[e->op] && r->time[slot] + e->delay == at) return e->op;
+    if (i >= e->since && moment_of(r, e->event, i - e->distance)->time + e->delay == at)
+      return r->op_of[e->event];
   }
   return -1;
 }
@@ -331,7 +401,7 @@ static void keep_stalls(const LineRun *r, Line *line, int turn) {
   int64_t clock = -1;
   for (int n = 0; n < r->p->nops; n++) {
     int op = line->order[n], event = r->p->ops[op].start[0], i = turn + line->lead[op];
-    int64_t at = r->time[event * WINDOW + i % WINDOW];
+    int64_t at = moment_of(r, event, i)->time;
     line->stall[op] = clock >= 0 && at > clock ? at - clock : 0;
     line->blocker[op] = line->stall[op] ? blocker_of(r, event, i) : -1;
     clock = at + r->p->ops[op].issue[0];
@@ -353,13 +423,16 @@ void line_time(LineRun *r, Line *line, int64_t most) {
   line->cycles = PATHS_NEVER;
   while (turn < MOST_RUNS && same < SAME) {
     if (!step(r)) return;
-    if (r->turn[0] <= turn || r->turn[r->p->waves - 1] <= turn) continue;
+    const Wave *one = &r->waves[0], *other = &r->waves[r->p->waves - 1];
+    if (one->turn <= turn || other->turn <= turn) continue;
     turn++;
-    ends[turn] = r->clock[r->clock[1] > r->clock[0]];
+    ends[turn] = one->clock > other->clock ? one->clock : other->clock;
+    int64_t took = ends[turn] - ends[turn - 1];
+    if (turn > 1 && took > most + most / (turn > first ? HARDLY : RARELY)) return;
     if (turn <= first) continue;
-    if (ends[turn] - ends[first] > (turn - first + 1) * most) return; /* no need to know more */
-    bool again = ends[turn] - ends[turn - 1] == ends[turn - 1] - ends[turn - 2];
-    same = again ? same + 1 : 0;
+    if (ends[turn] - ends[first] > (turn - first + 1) * most) return;
+    same = took == ends[turn - 1] - ends[turn - 2] ? same + 1 : 0;
+    if (same && took > most) return; /* no need to know more */
   }
   int over = same >= SAME ? 1 : MOST_RUNS / 3;
   line->cycles = ceil_div64(ends[turn] - ends[turn - over], over);

@@ -56,7 +56,8 @@ typedef struct LineProblem {
   const LineRing *rings;
   int nops, ntiles, nrings;
   int64_t bytes;   /* of all slots, at most */
-  int64_t barrier; /* cycles */
+  int64_t barrier; /* cycles, */
+  int64_t test;    /* and of a wait for tiles that signal, once they are there */
   int waves;       /* 1 or 2 */
   int depth;       /* stages, at most */
   int copies;      /* iterations whose values may be in registers at the same time */

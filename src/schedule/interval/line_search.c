@@ -241,14 +241,18 @@ bool line_arrange(const LineProblem *p, Line *line) {
 /* ---- better lines ---- */
 
 enum {
-  MOST_LATE = 12, /* steps, */
-  LATE_SHARE = 30 /* and as a share of all */
+  SLACK = 24,      /* a line may be longer than the best one by this share of it */
+  TRIES = 16,      /* changes for each line that is timed: some are not allowed */
+  KINDS = 5,       /* of changes: one in so many is of the rarest kind */
+  MOST_FAILED = 3, /* in a row, for each op */
+  MOST_SEEN = 1024 /* lines that are remembered */
 };
 
 typedef struct Climb {
   const LineProblem *p;
   Line now, next;
   uint64_t state;
+  uint64_t *seen; /* hashes of lines that were timed */
 } Climb;
 
 static int below(Climb *c, int n) {
@@ -331,14 +335,41 @@ static bool move_any(Climb *c, bool *later) {
   return c->next.lead[op] >= 0;
 }
 
+/* Whether the line was timed before; now it was. */
+static bool is_seen(Climb *c, const Line *line) {
+  uint64_t hash = UINT64_C(14695981039346656037);
+  for (int i = 0; i < c->p->nops; i++)
+    hash = (hash ^ (uint64_t)(line->order[i] * 64 + line->lead[line->order[i]])) *
+           UINT64_C(1099511628211);
+  uint64_t *at = &c->seen[(hash >> 20) % MOST_SEEN];
+  bool seen = *at == hash;
+  *at = hash;
+  return seen;
+}
+
+/* What an iteration begins with is what the one before ends with, an iteration earlier: the same program, of
+ * which waits and slots may differ. */
+static bool rotate(Climb *c, bool *later) {
+  const LineProblem *p = c->p;
+  *later = below(c, 2);
+  int op = c->next.order[*later ? p->nops - 1 : 0];
+  if (p->ops[op].follows) return false;
+  move_op(p, &c->next, op, *later ? 0 : p->nops - 1);
+  c->next.lead[op] += *later ? -1 : 1;
+  return c->next.lead[op] >= 0;
+}
+
 static bool change(Climb *c) {
   const LineProblem *p = c->p;
   bool later;
+  int kind = below(c, KINDS);
   line_copy(p, &c->next, &c->now);
-  bool moved = below(c, 2) ? move_stalled(c, &later) : move_any(c, &later);
+  bool moved = kind == 0       ? rotate(c, &later)
+               : kind % 2 == 1 ? move_stalled(c, &later)
+                               : move_any(c, &later);
   if (!moved || !repair(p, &c->next, later)) return false;
   lower(p, &c->next);
-  return line_arrange(p, &c->next);
+  return line_arrange(p, &c->next) && !is_seen(c, &c->next);
 }
 
 static int depth_of(const LineProblem *p, const Line *line) {
@@ -366,24 +397,35 @@ static bool is_good(const LineProblem *p, const Line *line, int64_t goal) {
   return line->cycles <= goal && !over_of(p, line);
 }
 
-/* Late acceptance: the next line may be longer than the present one, but not longer than the one of
- * some steps ago. */
+/* The longest line that the present one may be followed by: longer than the best one, less so towards the
+ * end. */
+static int64_t allowed_at(const Line *best, int step, int steps) {
+  return best->cycles + best->cycles / SLACK * (steps - step) / steps;
+}
+
+/* Where all lines nearby were timed, goes on from the best one, in another order. */
+static void begin_again(Climb *c, const Line *best) {
+  line_copy(c->p, &c->now, best);
+  for (int i = 0; i < MOST_SEEN; i++) c->seen[i] = 0;
+}
+
 void line_improve(Arena *a, LineRun *r, Line *line, int64_t goal, int steps) {
   const LineProblem *p = line_problem(r);
   Climb c = {.p = p, .now = line_new(a, p), .next = line_new(a, p), .state = 1};
-  int64_t before[MOST_LATE];
-  int late = steps / LATE_SHARE < 1 ? 1 : steps / LATE_SHARE;
-  if (late > MOST_LATE) late = MOST_LATE;
+  c.seen = ARENA_ARRAY(a, uint64_t, MOST_SEEN);
   line_copy(p, &c.now, line);
-  for (int i = 0; i < late; i++) before[i] = line->cycles;
-  for (int i = 0, tries = 0; i < steps && tries < 8 * steps && !is_good(p, line, goal); tries++) {
-    if (!change(&c)) continue;
-    int64_t *then = &before[i++ % late], most = *then > c.now.cycles ? *then : c.now.cycles;
-    line_time(r, &c.next, most);
-    bool fits = c.next.cycles <= *then && over_of(p, &c.next) <= over_of(p, &c.now);
+  for (int i = 0, tries = 0, failed = 0; i < steps && tries < TRIES * steps; tries++) {
+    if (is_good(p, line, goal)) return;
+    if (!change(&c)) {
+      if (++failed % (MOST_FAILED * p->nops) == 0) begin_again(&c, line);
+      continue;
+    }
+    failed = 0;
+    int64_t allowed = allowed_at(line, ++i, steps);
+    line_time(r, &c.next, allowed > c.now.cycles ? allowed : c.now.cycles);
+    bool fits = c.next.cycles <= allowed && over_of(p, &c.next) <= over_of(p, &c.now);
     if (fits || (c.next.cycles != PATHS_NEVER && is_better(p, &c.next, &c.now)))
       line_copy(p, &c.now, &c.next);
     if (is_better(p, &c.now, line)) line_copy(p, line, &c.now);
-    *then = c.now.cycles;
   }
 }

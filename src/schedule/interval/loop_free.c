@@ -13,7 +13,8 @@ enum {
   FAR = 8,        /* an eighth above the bound: the search may find a shorter one */
   CLOSE = 100,    /* a hundredth is good enough where the model is not exact */
   PROOF = 300000, /* as WORK, for proofs: about a millisecond */
-  MOST_PROVED = 32, /* events; with more, nothing comes of it */
+  MOST_BOUND = 120, /* events; with more, only units count */
+  MOST_PROVED = 32, /* the same for proofs: nothing comes of it */
   PROVED = 200      /* the share of an interval by which it may be too long */
 };
 
@@ -162,9 +163,11 @@ static void find_rings(const Free *f, const Interval *found, FreeTimes *out) {
 
 /* ---- the loop ---- */
 
-int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits) {
-  Free f = free_graph(a, k, t, limits, 1);
+int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,
+                        int waves) {
+  Free f = free_graph(a, k, t, limits, waves);
   IntervalProblem p = free_problem(&f);
+  if (p.events > MOST_BOUND) p.nedges = 0, p.held.most = 0;
   return interval_bound(a, &p);
 }
 

@@ -30,7 +30,8 @@ typedef struct FreeLimits {
   int copies;    /* iterations whose results of an op may be in registers at the same time */
   int registers; /* for values of the loop; 0: any number */
   int spare;     /* of these, that should be left for values that are not known */
-  int64_t bytes; /* of shared memory, for all slots of tiles */
+  int64_t bytes; /* of shared memory, for all slots of tiles, in schedules that are looked for */
+  int64_t room;  /* the same in any schedule */
   int depth;     /* stages, at most */
   bool early;    /* matmuls and other computations may be in earlier stages than the last */
   const MemoryUses *uses;
@@ -55,8 +56,10 @@ typedef struct FreeTimes {
   int registers; /* that its values need */
 } FreeTimes;
 
-/* The bound of all schedules alone. */
-int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits);
+/* The bound of all schedules alone. With one wave it takes less time, and leaves out what follows from
+ * barriers at which two meet. */
+int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,
+                        int waves);
 
 /* A better one, of both waves, where `known` cycles are possible. */
 int64_t loop_free_raise(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,

@@ -2,13 +2,13 @@
 #include "schedule/interval/loop_line.h"
 
 #include "ir/ops/access.h"
-#include "ir/ops/alloc_layout.h"
 #include "schedule/interval/free_graph.h"
 #include "schedule/interval/line.h"
 
 enum {
-  WORK = 2400,   /* lines that are timed, times their ops: about a millisecond */
-  MOST_EACH = 40 /* lines for each op */
+  WORK = 1400,      /* lines that are timed, times their ops: about a millisecond */
+  WORK_AGAIN = 400, /* the same to change what was found */
+  MOST_EACH = 40    /* lines for each op */
 };
 
 typedef struct Lines {
@@ -88,18 +88,13 @@ static void add_needs(Lines *x) {
 
 /* ---- tiles ---- */
 
-static int64_t slot_bytes(const Op *alloc) {
-  MemLayout slot;
-  return alloc->kind == OP_alloc && alloc_slot_layout(alloc, &slot) ? mem_bytes(&slot) : 0;
-}
-
 static int ring_number(Lines *x, const Op *alloc) {
   const Free *f = x->f;
   for (int i = 0; i < x->allocs.n; i++)
     if (x->allocs.at[i] == alloc) return i;
   vec_push(f->arena, &x->allocs, alloc);
   vec_push(f->arena, &x->rings,
-           ((LineRing){slot_bytes(alloc), f->limits->slots(f->limits->user, alloc)}));
+           ((LineRing){free_slot_bytes(alloc), f->limits->slots(f->limits->user, alloc)}));
   return x->allocs.n - 1;
 }
 
@@ -112,7 +107,7 @@ static void add_other(Lines *x, const LoopAccess *fill) {
 
 static int64_t bytes_left(const Lines *x) {
   int64_t bytes = x->f->limits->bytes;
-  for (int i = 0; i < x->others.n; i++) bytes -= slot_bytes(x->others.at[i]);
+  for (int i = 0; i < x->others.n; i++) bytes -= free_slot_bytes(x->others.at[i]);
   return bytes;
 }
 
@@ -168,6 +163,7 @@ static LineProblem problem_of(const Lines *x, const IntervalProblem *p) {
                        .nrings = x->rings.n,
                        .bytes = bytes_left(x),
                        .barrier = free_barrier_cycles(f),
+                       .test = free_test_cycles(f),
                        .waves = waves,
                        .depth = f->limits->depth,
                        .copies = f->limits->copies,
@@ -186,6 +182,26 @@ static Line known_line(const Lines *x, const LineProblem *p) {
   return line;
 }
 
+static int op_placed(const Lines *x, const LineProblem *p, const FreePlace *at) {
+  for (int i = 0; i < p->nops; i++)
+    if (free_event(x->f, p->ops[i].start[0])->op == at->op) return i;
+  return -1;
+}
+
+/* A program that was found before; ops that take no time follow others. */
+static void found_line(const Lines *x, const LineProblem *p, const FreeTimes *from, Line *line) {
+  int n = 0;
+  for (int i = 0; i < p->nops; i++) line->place[i] = -1;
+  for (int i = 0; i < from->places.n; i++) {
+    int op = op_placed(x, p, &from->places.at[i]);
+    if (op < 0) continue;
+    line->order[n] = op, line->place[op] = n++;
+    line->lead[op] = from->places.at[i].lead;
+  }
+  for (int i = 0; i < p->nops; i++)
+    if (line->place[i] < 0) line->order[n] = i, line->place[i] = n++;
+}
+
 static void find_times(const Lines *x, const LineProblem *p, const Line *line, FreeTimes *out) {
   Arena *a = x->f->arena;
   out->cycles = line->cycles, out->registers = (int)line->registers;
@@ -199,8 +215,8 @@ static void find_times(const Lines *x, const LineProblem *p, const Line *line, F
     vec_push(a, &out->rings, ((FreeRing){x->allocs.at[i], line->slots[i]}));
 }
 
-FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,
-                    int64_t goal) {
+FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int64_t goal,
+                    const FreeTimes *from) {
   Free f = free_graph(a, k, t, limits, LINE_WAVES);
   FreeTimes out = {.cycles = PATHS_NEVER};
   Lines x = {.f = &f};
@@ -212,9 +228,10 @@ FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *l
   if (x.placed || !p.nops) return out;
   LineRun *run = line_run_new(a, &p);
   Line line = known_line(&x, &p);
+  if (from) found_line(&x, &p, from, &line);
   if (!line_arrange(&p, &line)) return out;
   line_time(run, &line, PATHS_NEVER / 64);
-  int steps = WORK / p.nops, most = MOST_EACH * p.nops;
+  int steps = (from ? WORK_AGAIN : WORK) / p.nops, most = MOST_EACH * p.nops;
   line_improve(a, run, &line, goal, steps < most ? steps : most);
   find_times(&x, &p, &line, &out);
   return out;

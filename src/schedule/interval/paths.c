@@ -21,7 +21,8 @@ typedef struct SavedRow {
 
 struct Paths {
   Arena *arena;
-  int n, stride;
+  int most, n;       /* events: there is room for, there are */
+  int stride, width; /* of rows: from one to the next, in use */
   int64_t interval;
   int64_t *at;         /* at[from * stride + to] */
   Vec(SavedRow) saved; /* of these, the first `nsaved` are in use */
@@ -33,13 +34,13 @@ enum { BLOCK = 4 }; /* numbers that are compared at once: rows are filled up wit
 Paths *paths_new(Arena *a, int events) {
   Paths *p = ARENA_NEW(a, Paths);
   int stride = (events + BLOCK - 1) / BLOCK * BLOCK;
-  *p = (Paths){.arena = a, .n = events, .stride = stride};
+  *p = (Paths){.arena = a, .most = events, .n = events, .stride = stride, .width = stride};
   p->at = ARENA_ARRAY(a, int64_t, events * stride);
   return p;
 }
 
 void paths_clear(Paths *p, int64_t interval) {
-  p->interval = interval, p->nsaved = 0;
+  p->interval = interval, p->nsaved = 0, p->n = p->most, p->width = p->stride;
   for (int i = 0; i < p->n * p->stride; i++) p->at[i] = NONE;
   for (int i = 0; i < p->n; i++) p->at[i * p->stride + i] = 0;
 }
@@ -74,7 +75,7 @@ int64_t paths_needed(const Paths *p, Edge e) {
  * longer. */
 static void lengthen(const Paths *p, int64_t *restrict row, int64_t head,
                      const int64_t *restrict tails) {
-  for (int i = 0; i < p->stride; i += BLOCK)
+  for (int i = 0; i < p->width; i += BLOCK)
     for (int j = i; j < i + BLOCK; j++) {
       int64_t by = head + tails[j];
       row[j] = by > row[j] ? by : row[j];
@@ -82,9 +83,9 @@ static void lengthen(const Paths *p, int64_t *restrict row, int64_t head,
 }
 
 static void save_row(Paths *p, int row) {
-  size_t bytes = sizeof(int64_t) * (size_t)p->stride;
+  size_t bytes = sizeof(int64_t) * (size_t)p->width;
   if (p->nsaved == p->saved.n)
-    vec_push(p->arena, &p->saved, ((SavedRow){0, arena_alloc(p->arena, bytes)}));
+    vec_push(p->arena, &p->saved, ((SavedRow){0, ARENA_ARRAY(p->arena, int64_t, p->stride)}));
   SavedRow *to = &p->saved.at[p->nsaved++];
   to->row = row;
   memcpy(to->was, row_of(p, row), bytes);
@@ -107,7 +108,7 @@ int64_t paths_add(Paths *p, Edge e) {
   return 0;
 }
 
-/* Paths by way of an event. */
+/* Paths by way of an event. What is beyond the width of a row belongs to events that are gone. */
 static int64_t close_over(Paths *p, int middle) {
   const int64_t *tails = row_of(p, middle);
   for (int a = 0; a < p->n; a++) {
@@ -120,7 +121,7 @@ static int64_t close_over(Paths *p, int middle) {
   return 0;
 }
 
-int64_t paths_fill(Paths *p, int64_t interval, const Edge *edges, int n) {
+int64_t paths_fill_first(Paths *p, int64_t interval, const Edge *edges, int n, int first) {
   paths_clear(p, interval);
   for (int i = 0; i < n; i++) {
     int64_t edge = path_along(p, edges[i]), *at = &row_of(p, edges[i].from)[edges[i].to];
@@ -128,9 +129,18 @@ int64_t paths_fill(Paths *p, int64_t interval, const Edge *edges, int n) {
   }
   int64_t needed = 0;
   for (int i = 0; i < p->n && !needed; i++) needed = needed_by(p, row_of(p, i)[i]);
+  for (int i = p->n - 1; i >= first && !needed; i--) {
+    needed = close_over(p, i);
+    p->n = i; /* no other path needs it */
+  }
+  p->n = first, p->width = (first + BLOCK - 1) / BLOCK * BLOCK;
   for (int i = 0; i < p->n && !needed; i++) needed = close_over(p, i);
   for (int i = 0; i < p->n && !needed; i++) row_of(p, i)[i] = 0;
   return needed;
+}
+
+int64_t paths_fill(Paths *p, int64_t interval, const Edge *edges, int n) {
+  return paths_fill_first(p, interval, edges, n, p->most);
 }
 
 int paths_mark(const Paths *p) { return p->nsaved; }
@@ -138,16 +148,6 @@ int paths_mark(const Paths *p) { return p->nsaved; }
 void paths_undo(Paths *p, int mark) {
   while (p->nsaved > mark) {
     const SavedRow *s = &p->saved.at[--p->nsaved];
-    memcpy(row_of(p, s->row), s->was, sizeof(int64_t) * (size_t)p->stride);
-  }
-}
-
-void paths_starts(const Paths *p, int64_t *start) {
-  for (int to = 0; to < p->n; to++) {
-    start[to] = 0;
-    for (int from = 0; from < p->n; from++) {
-      int64_t length = length_of(row_of(p, from)[to]);
-      if (length > start[to]) start[to] = length;
-    }
+    memcpy(row_of(p, s->row), s->was, sizeof(int64_t) * (size_t)p->width);
   }
 }

@@ -35,6 +35,10 @@ void paths_clear(Paths *p, int64_t interval);
  * is longer; then the paths are not known. */
 int64_t paths_fill(Paths *p, int64_t interval, const Edge *edges, int n);
 
+/* The same, but keeps paths between the first events only, which takes less time: from then on there are
+ * no others. */
+int64_t paths_fill_first(Paths *p, int64_t interval, const Edge *edges, int n, int first);
+
 /* Returns 0. If the edge closes a cycle that the interval is too short for, returns the shortest
  * interval that is long enough for this cycle, and changes nothing. */
 int64_t paths_add(Paths *p, Edge e);
@@ -48,8 +52,5 @@ int64_t paths_between(const Paths *p, int from, int to);
 /* Removes the edges that were added after paths_mark returned `mark`. */
 int paths_mark(const Paths *p);
 void paths_undo(Paths *p, int mark);
-
-/* The earliest start of each event, if none starts before 0. */
-void paths_starts(const Paths *p, int64_t *start);
 
 #endif

@@ -85,19 +85,14 @@ static const Op *filled_by(const Pins *p, const Op *alloc) {
   return NULL;
 }
 
-static int64_t slot_bytes(const Op *alloc) {
-  MemLayout slot;
-  return alloc_slot_layout(alloc, &slot) ? mem_bytes(&slot) : 0;
-}
-
 static void find_tiles(Pins *p) {
   p->shared = p->s->target->shared_most;
   for (const Op *op = ir_first(p->t->k); op; op = ir_next(op)) {
     const Op *fill = op->kind == OP_alloc ? filled_by(p, op) : NULL;
     if (!fill) continue;
-    vec_push(p->t->arena, &p->tiles, ((Tile){op, fill, slot_bytes(op)}));
+    vec_push(p->t->arena, &p->tiles, ((Tile){op, fill, free_slot_bytes(op)}));
     p->shared -= alloc_align(op);
-    p->least += slot_bytes(op);
+    p->least += free_slot_bytes(op);
   }
 }
 
@@ -132,6 +127,7 @@ FreeLimits rows_limits(const SolveLoop *s, const Trial *t, RowsRoom room) {
                       .registers = trial_most_registers(t) - t->outside,
                       .spare = room.spare,
                       .bytes = p->shared - s->target->shared_most + trial_most_bytes(t),
+                      .room = p->shared,
                       .depth = MOST_DEPTH,
                       .early = room.early,
                       .uses = t->facts.memory_uses};
@@ -172,13 +168,20 @@ static bool has_place(const void *user, const Op *op) {
   return p->stage == w->as->stage && p->cycle == w->as->cycle;
 }
 
+/* Whether the loop has such an op as it was written. */
+static bool is_found(const void *user, const char *name) {
+  const Rows *r = user;
+  return schedule_find(r->arena, r->s->k, r->original, name).n > 0;
+}
+
 static void find_names(Rows *r) {
   for (int i = 0; i < r->all.n; i++) {
     Placed *p = &r->all.at[i];
     Wanted w = {r, p};
     if (free_is_passing(r->t->loop, p->op)) continue;
     const char *name = schedule_name_of(r->arena, r->t->k, r->t->loop, p->op, has_place, &w);
-    if (name && schedule_find(r->arena, r->s->k, r->original, name).n) p->name = name;
+    if (name && is_found(r, name)) p->name = name;
+    else p->name = schedule_exact_name(r->arena, r->t->k, r->t->loop, p->op, is_found, r);
   }
 }
 

@@ -22,6 +22,7 @@ typedef struct Search {
   Arena *arena;
   Solution *out;
   Trial *first;
+  LoopTimes apart; /* of the first trial, for bounds */
   int most, budget;
   Vec(RowList) rows; /* of all trials */
   bool crowded;      /* a schedule was dropped, because it needs too many registers ... */
@@ -132,23 +133,23 @@ static void try_slots(Search *x, const FreeTimes *many, RowsRoom room) {
     if (!is_near(&few[i], many)) try_places(x, &few[i]);
 }
 
-static FreeTimes solve_line(const Search *x, int spare) {
+static FreeTimes solve_line(const Search *x, int spare, const FreeTimes *from) {
   RowsRoom room = {MOST_SLOTS, MOST_COPIES, true, spare};
   FreeLimits limits = rows_limits(x->s, x->first, room);
-  return loop_line(x->arena, x->first->k, &x->first->times, &limits, x->out->bound);
+  return loop_line(x->arena, x->first->k, &x->first->times, &limits, x->out->bound, from);
 }
 
 /* A program that is estimated to be shorter; if it needs more registers than the search knew of, one
  * that leaves as many. False: there is none, or too much is given. */
 static bool try_line(Search *x) {
   if (is_done(x)) return true;
-  FreeTimes line = solve_line(x, 0);
+  FreeTimes line = solve_line(x, 0, NULL);
   if (line.cycles == PATHS_NEVER) return false;
   for (int i = 0; i < FEW_LINES && line.cycles < x->out->trials.at[0]->times.cycles; i++) {
     x->crowded = false;
     try_rows(x, rows_placed(x->s, x->arena, x->first, &line, 0), line.registers, line.cycles);
     if (!x->crowded) return true;
-    line = solve_line(x, x->unknown);
+    line = solve_line(x, x->unknown, &line);
   }
   return true;
 }
@@ -207,7 +208,7 @@ static const RowsRoom every_room = {INT32_MAX, MOST_COPIES, true, 0};
 
 static void find_bound(Search *x) {
   FreeLimits limits = rows_limits(x->s, x->first, every_room);
-  int64_t bound = loop_free_bound(x->arena, x->first->k, &x->first->times, &limits);
+  int64_t bound = loop_free_bound(x->arena, x->first->k, &x->apart, &limits, 2);
   x->out->bound = bound < x->out->first ? bound : x->out->first;
 }
 
@@ -237,7 +238,7 @@ static int64_t least_cycles(const Solution *out) {
 static void raise_bound(Search *x) {
   if (is_best(x->out)) return;
   FreeLimits limits = rows_limits(x->s, x->first, every_room);
-  x->out->bound = loop_free_raise(x->arena, x->first->k, &x->first->times, &limits, x->out->bound,
+  x->out->bound = loop_free_raise(x->arena, x->first->k, &x->apart, &limits, x->out->bound,
                                   least_cycles(x->out));
 }
 
@@ -247,7 +248,7 @@ static int64_t bound_with(const Search *x, int groups) {
   int most = trial_registers_for(x->first, groups) - x->first->outside;
   if (most < limits.registers) limits.registers = most;
   if (most < 1) return PATHS_NEVER;
-  int64_t bound = loop_free_bound(x->arena, x->first->k, &x->first->times, &limits);
+  int64_t bound = loop_free_bound(x->arena, x->first->k, &x->apart, &limits, 1);
   return bound > x->out->bound ? bound : x->out->bound;
 }
 
@@ -292,6 +293,7 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   out->tried = 1, out->first = x.first->times.cycles;
   out->first_load = x.first->times.why_not ? 0 : trial_load(x.first);
   if (x.first->times.why_not) return true;
+  x.apart = trial_apart(x.first, x.arena);
   find_bound(&x);
   if (trial_spills(x.first) && most == 1) return true;
   bool tried = try_line(&x);

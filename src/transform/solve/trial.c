@@ -106,6 +106,10 @@ void trial_time(Trial *t, int64_t guess) {
       loop_times(t->arena, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop, guess);
 }
 
+LoopTimes trial_apart(const Trial *t, Arena *a) {
+  return loop_times_apart(a, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop);
+}
+
 static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports) {
   Arena *a = arena_new();
   Trial *t = ARENA_NEW(a, Trial);

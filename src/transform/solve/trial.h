@@ -38,6 +38,8 @@ Trial *trial_new(const SolveLoop *s, const RowList *rows);
 Trial *trial_first(const SolveLoop *s, const RowList *rows);
 /* Predicts how long an iteration takes; guess: as for loop_times. */
 void trial_time(Trial *t, int64_t guess);
+/* What bounds are made of (loop_times_apart). */
+LoopTimes trial_apart(const Trial *t, Arena *a);
 void trial_free(Trial *t);
 
 /* Whether its tiles need more registers than a thread has: predictions are then worthless. */
