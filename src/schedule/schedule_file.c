@@ -101,12 +101,34 @@ static bool has_place(const void *user, const Op *op) {
   return e->ahead == w->event->ahead && e->cycle == w->event->cycle;
 }
 
+/* What the loop had when it was written, */
+static bool is_written(const Loop *l, const char *name) {
+  return schedule_find(l->arena, l->written, l->original, name).n > 0;
+}
+
+/* or what the compiler made, by its kind. */
+static bool is_known(const void *user, const char *name) {
+  const Loop *l = user;
+  return is_written(l, name) || op_find(schedule_plain_name(l->arena, name)) != OP_COUNT;
+}
+
+static const char *exact_name(const Loop *l, const Op *op) {
+  return schedule_exact_name(l->arena, l->k, l->loop, op, is_known, l);
+}
+
+/* What passes values on through memory stays with what needs them, and has no place of its own. */
+static bool computes(const Op *op) {
+  OpClass class = schedule_class(op);
+  return class == OP_CLASS_none || class == OP_CLASS_reduce;
+}
+
 static void name_events(Loop *l) {
   for (int i = 0; i < l->events.n; i++) {
     Event *e = &l->events.at[i];
     Wanted w = {l, e};
     const char *name = schedule_name_of(l->arena, l->k, l->loop, e->op, has_place, &w);
-    if (name && schedule_find(l->arena, l->written, l->original, name).n) e->name = name;
+    if (name && is_written(l, name)) e->name = name;
+    else if (computes(e->op)) e->name = exact_name(l, e->op);
   }
 }
 
@@ -230,23 +252,12 @@ static bool has_cycles(const Loop *l) {
   return true;
 }
 
-/* What the loop had when it was written, or what the compiler made, by its kind. */
-static bool is_known(const void *user, const char *name) {
-  const Loop *l = user;
-  return schedule_find(l->arena, l->written, l->original, name).n ||
-         op_find(schedule_plain_name(l->arena, name)) != OP_COUNT;
-}
-
-static const char *listed_name(const Loop *l, const Op *op) {
-  return schedule_exact_name(l->arena, l->k, l->loop, op, is_known, l);
-}
-
 static void print_order(StrBuf *out, const Loop *l) {
   Vec(const char *) names = {0};
   Constraint row = constraint_empty(CONSTRAINT_order, l->loop->at);
   if (has_cycles(l)) return;
   for (const Op *op = l->loop->body->first; op; op = op->next) {
-    const char *name = is_listed(l, op) ? listed_name(l, op) : NULL;
+    const char *name = is_listed(l, op) ? exact_name(l, op) : NULL;
     if (name) vec_push(l->arena, &names, name);
   }
   row.order.loop = l->name;
@@ -294,6 +305,16 @@ static void print_limit(StrBuf *out, const Loop *l, const LoopTimes *t) {
   sb_putc(out, '\n');
 }
 
+/* The two waves that stand for all are of the first group and the last one. */
+static void print_lag(StrBuf *out, const LoopTimes *t) {
+  int first = loop_product(&t->graph, 0), last = loop_product(&t->graph, 1);
+  if (!t->graph.turns.n || first < 0 || last < 0) return;
+  int64_t lag = t->at[last] - t->at[first];
+  lag -= floor_div64(lag, t->cycles) * t->cycles;
+  sb_printf(out, "# turns: the last group multiplies %lld cycles after the first\n",
+            (long long)lag);
+}
+
 static void print_times(StrBuf *out, const Loop *l) {
   const ScheduledKernel *s = l->s;
   if (!s->uses) return;
@@ -311,6 +332,7 @@ static void print_times(StrBuf *out, const Loop *l) {
     before = ", ";
   }
   sb_putc(out, '\n');
+  print_lag(out, &t);
   print_limit(out, l, &t);
 }
 

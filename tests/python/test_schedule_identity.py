@@ -57,6 +57,18 @@ def test_large_kernels(name, target, tmp_path):
     check(tmp_path, text, target)
 
 
+# Ops without a name have places, too.
+SOLVED = [("attention", "K2", "sm_90a"), ("attention", "K2", "gfx942"), ("scaled", "K", "gfx942")]
+
+
+@pytest.mark.parametrize("name, loop, target", SOLVED)
+def test_solved_loops(name, loop, target, tmp_path):
+    with open(os.path.join(ROOT, "bench", "kernels", name + ".wave")) as source:
+        rows = f"{SIZES[name]}; schedule {loop} kind modulo"
+        text = source.read().replace("\n{", f"\n  {rows}\n{{", 1)
+    check(tmp_path, text, target)
+
+
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("target", MACHINES + ["toy8"])
 @pytest.mark.parametrize("name", KERNELS)

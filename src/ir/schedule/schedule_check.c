@@ -209,7 +209,9 @@ static bool fail_op(Check *c, const Constraint *row, const char *name) {
 /* An order may also list ops that the compiler inserts, by their kinds. */
 static bool may_find(Check *c, const Constraint *row, const char *name) {
   if (schedule_finds(c->arena, c->k, row, name)) return true;
-  return row->kind == CONSTRAINT_order && op_find(schedule_plain_name(c->arena, name)) != OP_COUNT;
+  bool counts = row->kind == CONSTRAINT_place && schedule_split_name(c->arena, name).of;
+  if (row->kind != CONSTRAINT_order && !counts) return false;
+  return op_find(schedule_plain_name(c->arena, name)) != OP_COUNT;
 }
 
 static bool check_names(Check *c, const Constraint *row) {

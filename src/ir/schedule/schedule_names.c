@@ -228,10 +228,36 @@ static bool belongs_to(const Op *op, const Op *loop) {
   return outer == loop;
 }
 
-static bool is_earlier(const Op *a, const Op *b) {
-  if (a->at.file != b->at.file) return a->at.file < b->at.file;
-  return a->at.line != b->at.line ? a->at.line < b->at.line : a->at.col < b->at.col;
+enum {
+  MOST_CARRIED = 8, /* iterations for which a value is carried */
+  MOST_DEPTH = 4    /* ops from one that is compared to what it was made of */
+};
+
+/* The op that computes a value, in the same iteration or, if the loop carries it, in an earlier one; NULL:
+ * none does. */
+static const Op *maker_of(const Value *v) {
+  const Region *body = v->owner;
+  for (int i = 0; !v->def && body && body->last && v->index < body->last->nargs && i < MOST_CARRIED;
+       i++)
+    v = body->last->args[v->index];
+  return v->def;
 }
+
+/* -1, 0 or 1, by where they are in the source. Ops that the compiler made of one are told apart by what
+ * they use, as far as that is so: their order in the program depends on the schedule. */
+static int compare_sources(const Op *a, const Op *b, int depth) {
+  if (a == b || !a || !b) return (a != NULL) - (b != NULL);
+  if (a->at.file != b->at.file) return a->at.file < b->at.file ? -1 : 1;
+  if (a->at.line != b->at.line) return a->at.line < b->at.line ? -1 : 1;
+  if (a->at.col != b->at.col) return a->at.col < b->at.col ? -1 : 1;
+  for (int i = 0; depth && i < a->nargs && i < b->nargs; i++) {
+    int by = compare_sources(maker_of(a->args[i]), maker_of(b->args[i]), depth - 1);
+    if (by) return by;
+  }
+  return 0;
+}
+
+static bool is_earlier(const Op *a, const Op *b) { return compare_sources(a, b, MOST_DEPTH) < 0; }
 
 /* The `at`-th of them in the source. A kernel as it was written may still get more of them. */
 static OpList pick(Arena *a, const Kernel *k, OpList found, const OpName *name) {
