@@ -113,6 +113,8 @@ ROWS = {
     "schedule: roles": lambda c, t: c.target == "sm_90a" and "\n  roles K" in t,
     "schedule: turns": lambda c, t: "\n  turns K" in t,
     "schedule: early op": lambda c, t: any(kind in ("early", "fetch") for kind, _, _ in c.pins) and "\n  at K" in t,
+    "schedule: order of ops": lambda c, t: "\n  order K" in t,
+    "schedule: halves of ops": lambda c, t: bool(re.search(r"\n  order K .*\[K 1/2\]", t)),
     "option: fast math": lambda c, t: c.fast_math,
     "size 0": lambda c, t: any(c.has(d) and c.size[d] == 0 for d in "MNKT"),
     "size 1": lambda c, t: any(c.has(d) and c.size[d] == 1 for d in "MNKT"),

@@ -1,10 +1,11 @@
-"""Rows of a schedule for the loops over K: rings, depths, places of reads and of other ops, drawn
-before the ops are known."""
+"""Rows of a schedule for the loops over K: rings, depths, places and orders of reads, of other ops and
+of parts of them, drawn before the ops are known."""
 
+import random
 import re
 
 KINDS = ("depth", "kind", "ring", "ring", "copy", "moved", "moved", "fetch", "early", "early", "early")
-KINDS += ("roles", "roles", "roles", "turns", "turns")
+KINDS += ("roles", "roles", "roles", "turns", "turns", "order", "order", "parts", "parts")
 
 
 def draw_pins(r):
@@ -37,6 +38,31 @@ def turns(n, body):
     products = re.findall(r"^    %(\w+) = mma ", loops(body), re.M)
     names = products or values(body)[n % 2 :][:1]
     return f"turns K {2 + n // 5} {' '.join(names)}" if names else None
+
+
+def halves(names, products, r):
+    """Fetches and products along K in two parts each; sometimes only the products."""
+    fetched = r.random() < 0.5
+    every = [n for n in names if n in products or (fetched and n.endswith(".fetch"))]
+    firsts, seconds = ([f"{n}[K {half}/2]" for n in every] for half in (0, 1))
+    return [n for n in names if n not in every] + firsts + seconds
+
+
+def order(kind, which, body):
+    """Fetches and other ops mostly as they were written, and copies anywhere among them."""
+    r, read = random.Random(which), reads(body)
+    products = re.findall(r"^    %(\w+) = mma ", loops(body), re.M)
+    names = [n + ".fetch" for n in read if r.random() < 0.7]
+    names += [n for n in values(body) if n not in read and (n in products or r.random() < 0.5)]
+    if kind == "parts":
+        names = halves(names, products, r)
+    if len(names) > 1 and r.random() < 0.25:
+        at = r.randrange(len(names) - 1)
+        names[at : at + 2] = names[at + 1], names[at]
+    for name in read:
+        at = r.randint(0, len(names))
+        names[at:at] = r.choice(([], [f"{name}.copy"], [f"{name}.store"], [f"{name}.load", f"{name}.store"]))
+    return f"order K {' '.join(names)}" if names else None
 
 
 # How the loop is unrolled and ends.
@@ -78,6 +104,8 @@ def pin_rows(case, body):
             rows.setdefault("roles", roles(case, n))
         elif kind == "turns":
             rows.setdefault("turns", turns(n, body))
+        elif kind in ("order", "parts"):
+            rows.setdefault("order", order(kind, which, body))
         else:
             rows.setdefault(about, row(kind, n, name, depth_of(case), which))
     if rows and depth_of(case) == 4:
