@@ -62,11 +62,17 @@ static Cut *cut_of(Parts *p, const Op *op, const Constraint *row) {
   return *cut;
 }
 
+/* A dimension that counts waves, each with a sum of its own, has no name. */
+static bool is_called(const Sym *dim, const char *name) {
+  const char *own = sym_name(dim_base(dim));
+  return own && strcmp(own, name) == 0;
+}
+
 static bool add_cut(Parts *p, Op *op, const char *dim, int of, const char *name,
                     const Constraint *row) {
   const Sym *dims[PART_DIMS];
   int n = parts_dims(op, dims), d = 0;
-  while (d < n && strcmp(sym_name(dim_base(dims[d])), dim) != 0) d++;
+  while (d < n && !is_called(dims[d], dim)) d++;
   if (d == n) return refuse(p, row, op, name, "it does not have this dimension");
   Cut *cut = cut_of(p, op, row);
   if (cut->of[d] != 1 && cut->of[d] != of)
