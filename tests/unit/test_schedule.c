@@ -398,7 +398,7 @@ TEST(the_best_schedules) {
     CHECK_INT(list_best(harness, text, machines[t], 1), 1);
     CHECK(list_best(harness, text, machines[t], 8) >= 2);
   }
-  CHECK_INT(list_best(harness, text, "cpu", 8), 0); /* one thread runs a workgroup */
+  CHECK_INT(list_best(harness, text, "cpu", 8), 0);    /* one thread runs a workgroup */
   CHECK_INT(list_best(harness, text, "gfx942", 0), 0); /* no room: nothing is written */
   CHECK_INT(list_best(harness, text, "gfx942", -1), -1);
   CHECK_INT(list_best(harness, text, "no machine", 1), -1);
