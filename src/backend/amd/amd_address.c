@@ -152,16 +152,20 @@ static const char *scaled(Llvm *p, LlvmNumber index, int wide, int bits) {
   return bits <= 8 ? name : llvm_let(p, "mul i%d %s, %d", wide, name, bits / 8);
 }
 
+/* The same in 32 bits, of an index that may differ between lanes. LLVM 19 may forget to multiply one that
+ * is the low half of a sum: (trunc(x) + 2) * 2 becomes trunc(x) + 2 if x is also used in 64 bits. */
+static const char *near_of(Llvm *p, LlvmNumber index, int bits) {
+  bool lost = index.bits == 64 && bits > 8 && !amd_has_habit(p->amd->llvm, AMD_KEEPS_SHIFTS);
+  if (lost) index = (LlvmNumber){amd_hidden(p, "i32", llvm_in_bits(p, index, 32)), 32};
+  return scaled(p, index, 32, bits);
+}
+
 /* A power of two of which the address of an allocation is a multiple. */
 static int base_alignment(const Value *memory) {
   const Op *alloc = memory->def && memory->def->kind == OP_alloc ? memory->def : NULL;
   const Attr *base = alloc ? op_attr(alloc, ATTR_base) : NULL;
   if (!alloc) return 1; /* one of several */
   return base ? least_bit(base->integer, 16) : 16;
-}
-
-static const char *part(Llvm *p, const Value *v, int bits) {
-  return scaled(p, llvm_number_of(p, v), 32, bits);
 }
 
 AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
@@ -181,10 +185,10 @@ AmdAddress amd_address(Llvm *p, const Op *op, int at, int64_t imm) {
   int common = !a.shared && fits ? common_operand(p, op, offset, bits == 4 ? 2 : 1) : -1;
   if (common >= 0) {
     e = amd_expression_at(p, op, offset->def->args[1 - common]);
-    a.near = part(p, offset->def->args[1 - common], bits);
-    a.common = part(p, offset->def->args[common], bits);
+    a.near = near_of(p, llvm_number_of(p, offset->def->args[1 - common]), bits);
+    a.common = scaled(p, llvm_number_of(p, offset->def->args[common]), 32, bits);
     a.counts = true;
-  } else if (a.shared || fits) a.near = scaled(p, n, 32, bits);
+  } else if (a.shared || fits) a.near = near_of(p, n, bits);
   else a.far = scaled(p, n, 64, bits);
   a.splits = has_no_negative_part(p, e);
   return a;
