@@ -14,7 +14,8 @@
  * that loads end in order, so what waits for one that ends in registers may wait for a direct copy,
  * too; and, if the number of iterations is known, what is not copied or read past the last one, and the
  * last arrivals, for which nothing waits. And it reports turns that are not taken and passed in turn, which
- * only matters for speed where halves of the waves are a barrier apart. The proof does not rely on other
+ * only matters for speed where halves of the waves are a barrier apart, or where whole groups of service
+ * waves open a turn, too. The proof does not rely on other
  * turns, but their barriers order memory in the simulator: such programs run again without them. The last
  * lines are the counts
  * (order_counts.h) and "N passed, M failed", of cases. */
@@ -26,6 +27,7 @@
 #include "fuzz/settings.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
 #include "schedule/proof/loop_proof.h"
@@ -208,9 +210,16 @@ typedef struct Judgement {
   OrderReason reason; /* for which the simulator may find nothing; of all findings */
 } Judgement;
 
+/* Service waves open a turn, too: if they are whole groups, the first groups only go too early. */
+static bool is_opened_by_all(const Kernel *k, const Op *op) {
+  const Op *parting = op_parting(k->body);
+  return op_is_turn(op, "open") && parting && op->parent == k->body && op_comes_before(op, parting);
+}
+
 /* Halves of the waves that are a barrier apart reach as many barriers, but not in turn. */
 static bool is_out_of_turn(const Kernel *k, const LoopProof *p) {
   int more = 0;
+  if (p->unbalanced && is_opened_by_all(k, p->unbalanced)) return true;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     more += op_is_turn(op, "open") - op_is_turn(op, "close");
   return p->unbalanced && p->graph.lagged && !more;
