@@ -3,8 +3,8 @@
 An instruction that touches a register must come after a wait for the load that fills it, and a
 barrier after waits for what other waves will read or overwrite. The loop is followed for some
 iterations, with the operations of each counter in the order of their issue, as they complete. A
-wait for at most n operations is as weak as it can be if the loop is no longer right with n + 1, all
-others unchanged.
+wait for at most n operations is as weak as possible if the loop is wrong with n + 1 and all other
+waits unchanged.
 
 This shares nothing with the executor in src/isa or with LLVM.
 """

@@ -5,19 +5,20 @@
 #include "unit/harness.h"
 #include "wave.h"
 
-static const char gemm[] =
-    "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
-    "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 64; wave M by 32; wave N by 32\n"
-    "  hardware threads 64, mma F32_16x16x16_F16\n"
-    "  bind M = 128; bind N = 128; bind K = 320\n{\n"
-    "  %zero = fill 0.0 : tile<M, N, f32>\n"
-    "  %sum = for K with {tag = [\"loop\"]} carry %acc = %zero {\n"
-    "    %x = read %a {tag = [\"read_a\"]}\n"
-    "    %y = read %b {tag = [\"read_b\"]}\n"
-    "    %n = neg %x {tag = [\"neg\"]}\n"
-    "    %next = mma %n, %y, %acc {tag = [\"mma\", \"second\"]}\n"
-    "    yield %next\n  }\n"
-    "  write %sum, %c\n}\n";
+#define LOOP                                                                                       \
+  "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"     \
+  "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 64; wave M by 32; wave N by 32\n"   \
+  "  hardware threads 64, mma F32_16x16x16_F16\n"                                                  \
+  "  bind M = 128; bind N = 128; bind K = 320\n{\n"                                                \
+  "  %zero = fill 0.0 : tile<M, N, f32>\n"                                                         \
+  "  %sum = for K with {tag = [\"loop\"]} carry %acc = %zero {\n"                                  \
+  "    %x = read %a {tag = [\"read_a\"]}\n"                                                        \
+  "    %y = read %b {tag = [\"read_b\"]}\n"
+
+static const char gemm[] = LOOP "    %n = neg %x {tag = [\"neg\"]}\n"
+                                "    %next = mma %n, %y, %acc {tag = [\"mma\", \"second\"]}\n"
+                                "    yield %next\n  }\n"
+                                "  write %sum, %c\n}\n";
 
 typedef struct Bench {
   wv_ctx *cx;
@@ -181,18 +182,9 @@ TEST(orders_obey_the_data_flow_by_parts) {
   bench_close(&b);
 }
 
-static const char plain[] =
-    "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
-    "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 64; wave M by 32; wave N by 32\n"
-    "  hardware threads 64, mma F32_16x16x16_F16\n"
-    "  bind M = 128; bind N = 128; bind K = 320\n{\n"
-    "  %zero = fill 0.0 : tile<M, N, f32>\n"
-    "  %sum = for K with {tag = [\"loop\"]} carry %acc = %zero {\n"
-    "    %x = read %a {tag = [\"read_a\"]}\n"
-    "    %y = read %b {tag = [\"read_b\"]}\n"
-    "    %next = mma %x, %y, %acc {tag = [\"mma\"]}\n"
-    "    yield %next\n  }\n"
-    "  write %sum, %c\n}\n";
+static const char plain[] = LOOP "    %next = mma %x, %y, %acc {tag = [\"mma\"]}\n"
+                                 "    yield %next\n  }\n"
+                                 "  write %sum, %c\n}\n";
 
 /* The fetch of A and the products, by turns, `n` parts of each along `dim`; NULL: one whole stage. */
 static bool interleaved(const Bench *b, const char *dim, int n) {

@@ -98,9 +98,10 @@ void loop_lag_add(Arena *a, LoopGraph *g) {
 
 const LoopTurn *loop_lag_opening(const Distribution *d, const LoopGraph *entry) {
   const LoopTurn *last = entry->turns.n ? &entry->turns.at[entry->turns.n - 1] : NULL;
-  if (!last || last->op->kind != OP_turn)
-    return last && last->op == stagger_opening(d, entry->loop) ? last : NULL;
-  return op_is_turn(last->op, "open") && turn_is_lagged(last->op) ? last : NULL;
+  if (!last) return NULL;
+  bool opens = last->op->kind == OP_turn ? op_is_turn(last->op, "open") && turn_is_lagged(last->op)
+                                         : last->op == stagger_opening(d, entry->loop);
+  return opens ? last : NULL;
 }
 
 /* What the waves of an opening wait for is in its body. */
@@ -111,24 +112,15 @@ bool loop_lag_waits(const LoopTurn *x) {
   return false;
 }
 
-/* A wave may meet others there, or the op contains such an op. */
-static bool is_meeting(const Op *op) {
-  for (const Op *in = op; in && op_is_inside(in, op); in = ir_next(in))
-    if (turn_is_lagged(in) || memory_is_ordered_by(in, "workgroup") ||
-        in->kind == OP_workgroup_barrier)
-      return true;
-  return false;
-}
-
 static const Op *meeting_before(const Op *op) {
   do op = op->prev;
-  while (op && !is_meeting(op));
+  while (op && !stagger_meets(op));
   return op;
 }
 
 static const Op *meeting_after(const Op *op) {
   do op = op->next;
-  while (op && !is_meeting(op));
+  while (op && !stagger_meets(op));
   return op;
 }
 

@@ -30,8 +30,7 @@ bool stagger_drains(const Op *op) {
   return op->kind == OP_counter_wait && counts_to_none(op, "ds");
 }
 
-/* Waves wait for others there, or in a region of the op. */
-static bool is_meeting(const Op *op) {
+bool stagger_meets(const Op *op) {
   for (const Op *in = op; in && op_is_inside(in, op); in = ir_next(in))
     if (stagger_joins(in) || turn_is_lagged(in) || in->kind == OP_barrier_signal ||
         in->kind == OP_barrier_wait)
@@ -113,7 +112,7 @@ bool stagger_is_partial(const Distribution *d, const Op *op) {
 static bool is_even(const Op *loop) {
   if (!op_is_loop(loop)) return false;
   for (const Op *op = loop->body->first; op; op = op->next)
-    if (is_meeting(op) && !stagger_joins(op)) return false;
+    if (stagger_meets(op) && !stagger_joins(op)) return false;
   return true;
 }
 
@@ -124,11 +123,11 @@ static const Op *follow(const Distribution *d, const Region *r, const Op *end, c
   for (const Op *op = r->first; op && op != end && !fault; op = op->next) {
     const Op *inside = NULL;
     if (!op->body) {
-      if (*open && is_meeting(op)) fault = op;
-    } else if (depends_on_threads(op) && is_meeting(op)) {
+      if (*open && stagger_meets(op)) fault = op;
+    } else if (depends_on_threads(op) && stagger_meets(op)) {
       if (!stagger_is_partial(d, op) || (*open && !divide_waves(d, *open, op))) fault = op;
       *open = *open ? NULL : op;
-    } else if (*open && is_meeting(op)) {
+    } else if (*open && stagger_meets(op)) {
       fault = is_even(op) ? NULL : op;
     } else {
       fault = follow(d, op->body, NULL, &inside);

@@ -16,6 +16,9 @@
 bool stagger_joins(const Op *op);
 bool stagger_waits(const Op *op);
 
+/* Waves wait for others there, or in a region of the op. */
+bool stagger_meets(const Op *op);
+
 /* A wait for all accesses of a wave to shared memory, without a barrier. */
 bool stagger_drains(const Op *op);
 

@@ -13,7 +13,7 @@ static int64_t until_next(const Interval *found, int from, int to) {
   return apart - floor_div64(apart, found->cycles) * found->cycles;
 }
 
-/* The use that follows on the same unit; the same one if there is no other. */
+/* The next use of the same unit, or this one if it is the only one. */
 static const UnitUse *next_use(const IntervalProblem *p, const Interval *found,
                                const UnitUse *use) {
   const UnitUse *next = use;
