@@ -104,13 +104,23 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
 
 bool memory_is_ahead(const Op *op) { return copy_is_awaited(op) && op_has(op, ATTR_iteration); }
 
-/* A loop closes one group per iteration: the slot filled as many iterations ago as there may be
- * pending groups. */
+/* Groups that the region closes before the op; all of them if it is NULL. */
+static int64_t groups_before(const Region *r, const Op *before) {
+  int64_t n = 0;
+  for (const Op *op = r->first; op != before; op = op->next) n += op->kind == OP_async_commit;
+  return n;
+}
+
+/* Each iteration of a loop closes as many groups: the slot filled by the latest copy whose group is
+ * followed by as many as may be pending. */
 static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   const Op *loop = wait->parent->owner;
-  int64_t ago = op_attr(wait, ATTR_pending)->integer + (op_comes_before(copy, wait) ? 0 : 1);
   const Sym *slot = op_slot(copy);
   if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for) return any_slot(k);
+  int64_t pending = op_attr(wait, ATTR_pending)->integer, each = groups_before(wait->parent, NULL);
+  int64_t later = groups_before(wait->parent, wait) - groups_before(wait->parent, copy);
+  if (!each) return any_slot(k);
+  int64_t ago = ceil_div64(pending + 1 - later, each);
   const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
   SymBinding then = {counter,
                      sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, ago * op_step(loop)))};

@@ -23,10 +23,9 @@ LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_ex
 LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_async_commit,
     lower_async_wait, lower_mbars;
 LowerFn lower_mbar_wait, lower_mbar_arrive, lower_stamp;
-bool lower_copy_boxes(Lower *l, const Op *op);  /* by TMA */
-bool lower_copy_direct(Lower *l, const Op *op); /* by loads that end in shared memory */
-/* Waits until at most so many groups of such loads are in flight. */
-void lower_wait_direct(Lower *l, int64_t groups);
+bool lower_copy_boxes(Lower *l, const Op *op);    /* by TMA */
+bool lower_copy_direct(Lower *l, const Op *op);   /* by loads that end in shared memory */
+void lower_wait_direct(Lower *l, const Op *wait); /* an async_wait; NULL: for all such loads */
 LowerFn lower_mma;
 LowerFn lower_reduce, lower_scan, lower_topk, lower_convert;
 LowerFn lower_alloc;

@@ -54,7 +54,7 @@ bool lower_async_commit(Lower *l, const Op *op) {
 
 void lower_wait(Lower *l) {
   if (!l->copying.n) return;
-  if (counts_copies(l)) lower_wait_direct(l, 0);
+  if (counts_copies(l)) lower_wait_direct(l, NULL);
   else emit_op(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
   for (int i = 0; i < l->copying.n; i++) lower_publish(l, l->copying.at[i]);
   l->copying.n = 0;
@@ -62,7 +62,7 @@ void lower_wait(Lower *l) {
 
 /* Prefetched copies have arrived: those to operands of matrix instructions are published. */
 bool lower_async_wait(Lower *l, const Op *op) {
-  if (counts_copies(l)) return lower_wait_direct(l, op_attr(op, ATTR_pending)->integer), true;
+  if (counts_copies(l)) return lower_wait_direct(l, op), true;
   emit_op(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
   for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
     if (copy->kind == OP_copy && op_has(copy, ATTR_iteration) && copy_goes_by(copy, "async"))

@@ -6,10 +6,10 @@
  *     [y0, y1] = the element there     its swizzle undone
  *     copy_async %s, p, %a, offset of [y0, y1] {bytes = 4, counted}
  *
- * Such copies are counted by wave. The number of those that are in flight follows from the number of
- * copies of a group. */
+ * Such copies are counted by wave: a wait for a group is one for all but the copies after it. */
 #include "ir/dtype.h"
 #include "ir/ops/alloc_layout.h"
+#include "ir/region_facts.h"
 #include "lower_threads/lower.h"
 #include "transform/copy/copy_plan.h"
 
@@ -127,25 +127,55 @@ static int blocks_of(Lower *l, const Op *copy) {
   return copy_direct(&l->machine, l->bounds[copy->id], &slot).times;
 }
 
-/* The fewest copies that a group of the kernel has: at least as many are in flight for each group
- * that is. */
-static int least_group(Lower *l) {
-  int least = -1;
-  for (const Op *op = l->tiles->first; op; op = ir_next(op)) {
-    int n = 0;
-    if (op->kind != OP_async_commit) continue;
-    for (const Op *c = op->prev; c && c->kind != OP_async_commit; c = c->prev)
-      if (c->kind == OP_copy && copy_goes_by(c, "direct")) n += blocks_of(l, c);
-    if (least < 0 || n < least) least = n;
-  }
-  return least < 0 ? 0 : least;
+/* What may be in flight at a wait: the fewest copies that the wave issues, on any path, after the group
+ * that the wait is for. `later` groups follow that one. */
+typedef struct Flight {
+  Lower *l;
+  int64_t later;
+  int copies;
+  bool found; /* the end of that group */
+} Flight;
+
+static bool closes_group(const Op *op) {
+  for (const Op *x = op; x && op_is_inside(x, op); x = ir_next(x))
+    if (x->kind == OP_async_commit) return true;
+  return false;
 }
 
-void lower_wait_direct(Lower *l, int64_t groups) {
+/* Up to the begin of the region. A group that is closed in a region on the way may be that one. */
+static void walk_back(Flight *f, const Op *from) {
+  for (const Op *op = from; op && !f->found; op = op->prev) {
+    if (op->kind == OP_copy && copy_goes_by(op, "direct")) f->copies += blocks_of(f->l, op);
+    if (op->kind == OP_async_commit ? f->later-- == 0 : closes_group(op)) f->found = true;
+  }
+}
+
+/* From before an op, of this iteration or an earlier one, and then from before the loop. If there is no
+ * such group, all copies may be in flight. */
+static int fewest_before(Flight f, const Op *op) {
+  const Op *outer = op->parent->owner;
+  walk_back(&f, op->prev);
+  if (f.found || !outer) return f.found ? f.copies : INT32_MAX;
+  int fewest = fewest_before(f, outer);
+  while (!f.found && op_is_loop(outer) && closes_group(outer)) {
+    walk_back(&f, outer->body->last);
+    int n = f.found ? f.copies : fewest_before(f, outer);
+    if (n < fewest) fewest = n;
+  }
+  return fewest;
+}
+
+static void emit_counter_wait(Lower *l, int copies) {
   NamedCount *count = ARENA_NEW(l->k->arena, NamedCount);
-  *count = (NamedCount){intern(&l->k->cx->names, "load"), groups ? groups * least_group(l) : 0};
+  *count = (NamedCount){intern(&l->k->cx->names, "load"), copies};
   Attr counters = {.key = ATTR_counters, .n = 1, .counts = count};
   emit_op(l, OP_counter_wait, NULL, 0, &counters, 1, NULL);
+}
+
+void lower_wait_direct(Lower *l, const Op *wait) {
+  Flight f = {.l = l, .later = wait ? op_attr(wait, ATTR_pending)->integer : 0};
+  int n = wait ? fewest_before(f, wait) : 0;
+  emit_counter_wait(l, n == INT32_MAX ? 0 : n);
 }
 
 /* ---- the op ---- */

@@ -161,6 +161,7 @@ void line_copy(const LineProblem *p, Line *to, const Line *from) {
   memcpy(to->stall, from->stall, sizeof(int64_t) * (size_t)p->nops);
   memcpy(to->blocker, from->blocker, ints);
   to->cycles = from->cycles, to->registers = from->registers, to->slack = from->slack;
+  to->closed = from->closed;
 }
 
 /* ---- running ---- */
@@ -224,11 +225,11 @@ static int64_t boxes_at(const LineRun *r, const Wave *w) {
 /* The wait for copies before the first op. */
 static int64_t groups_at(const LineRun *r, const Wave *w) {
   int64_t at = 0;
-  int before = w->turn - r->line->slack;
-  for (int i = 0; before >= 0 && i < r->p->nops; i++) {
+  for (int i = 0; i < r->p->nops; i++) {
     const LineOp *op = &r->p->ops[i];
+    int before = w->turn - r->line->slack - (r->line->place[i] > r->line->closed);
     int end = op->end[w - r->waves], turn = before + r->line->lead[i];
-    if (!op->grouped || end < 0) continue;
+    if (!op->grouped || end < 0 || before < 0) continue;
     const Moment *m = moment_of(r, end, turn);
     if (has_time(r, m, turn) && m->time + op->arrives > at) at = m->time + op->arrives;
   }

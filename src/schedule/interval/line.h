@@ -74,7 +74,8 @@ typedef struct Line {
   bool *met;      /* by number in the order: a barrier comes before it */
   int *wait;      /* by tile that signals its arrival: before which number waves wait for it, */
   int *whose;     /* and of how many iterations later it is */
-  int slack;      /* copies that are grouped are awaited so many iterations later */
+  int slack;      /* copies that are grouped are awaited so many iterations later, */
+  int closed;     /* and those after this number in the order one more */
   int64_t cycles; /* PATHS_NEVER: it waits for itself, or is not allowed */
   int64_t registers;
   int64_t *start; /* by event */

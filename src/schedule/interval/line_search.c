@@ -212,15 +212,24 @@ static void find_waits(const LineProblem *p, Line *line) {
   }
 }
 
-/* All copies of an iteration are awaited together, when the first of them is needed. */
+/* Iterations from a copy that is grouped to what reads it; INT32_MAX: it is not. */
+static int slack_of(const LineProblem *p, const Line *line, const LineTile *t) {
+  return p->ops[t->fill].grouped ? line->lead[t->fill] - line->lead[t->read] : INT32_MAX;
+}
+
+/* Copies are awaited when the first of them is needed, up to the last that is needed then. */
 static void find_slack(const LineProblem *p, Line *line) {
-  line->slack = INT32_MAX;
+  line->slack = INT32_MAX, line->closed = -1;
   for (int i = 0; i < p->ntiles; i++) {
-    const LineTile *t = &p->tiles[i];
-    int ahead = line->lead[t->fill] - line->lead[t->read];
-    if (p->ops[t->fill].grouped && ahead < line->slack) line->slack = ahead;
+    int ahead = slack_of(p, line, &p->tiles[i]);
+    if (ahead < line->slack) line->slack = ahead;
   }
   if (line->slack < 1) line->slack = 1;
+  for (int i = 0; i < p->ntiles; i++) {
+    int place = line->place[p->tiles[i].fill];
+    if (slack_of(p, line, &p->tiles[i]) <= line->slack && place > line->closed)
+      line->closed = place;
+  }
 }
 
 bool line_arrange(const LineProblem *p, Line *line) {

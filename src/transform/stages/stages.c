@@ -16,7 +16,8 @@
  *
  * The allocation becomes a ring (%s {ring = 3}). Each iteration commits one group, whether or not
  * there is still something to copy, so the group that it needs is always the same number of groups
- * ago. `sync` finds that one barrier serves both ends: after it, the tile being read has arrived
+ * ago. A group ends with the last copy that is needed soonest: copies that are issued after it, and
+ * needed later, belong to the next group, so that a wait leaves them in flight. `sync` finds that one barrier serves both ends: after it, the tile being read has arrived
  * for all threads, and the slot to be filled next has been read by all. A copy past the last
  * iteration has no elements (its mask says so) and leaves zeros that are never read; if shared
  * memory is reused after the loop, they are waited for there.
@@ -226,35 +227,48 @@ static int most_ahead(const Rewrite *w, Mover by) {
   return most;
 }
 
-/* The most and the least slack of copies by threads; INT32_MAX: there are none. */
+/* The groups that are closed from the one that a copy belongs to, before an iteration needs it. */
+static int groups_later(const StagedCopy *c) { return staged_slack(c) - c->late; }
+
+/* The most and the least of these of copies by threads; INT32_MAX: there are none. */
 static int least_slack(const Rewrite *w, int *most) {
   int least = INT32_MAX;
   *most = 0;
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *c = &w->l->copies.at[i];
     if (mover_of(c) != BY_THREADS) continue;
-    if (staged_slack(c) < least) least = staged_slack(c);
-    if (staged_slack(c) > *most) *most = staged_slack(c);
+    if (groups_later(c) < least) least = groups_later(c);
+    if (groups_later(c) > *most) *most = groups_later(c);
   }
   return least;
+}
+
+/* False if none is filled. */
+static bool fill_slots(Rewrite *w, Mover by, int turn, bool late) {
+  int ahead = most_ahead(w, by);
+  bool filled = false;
+  for (int i = 0; i < w->l->copies.n; i++) {
+    const StagedCopy *c = &w->l->copies.at[i];
+    int iteration = turn - (ahead - c->ahead);
+    if (mover_of(c) != by || c->late != late || iteration < 0) continue;
+    insert_copy(w, w->l->loop, c, nth(w, iteration));
+    filled = true;
+  }
+  return filled;
 }
 
 /* Before the loop: as if it had begun `ahead` iterations earlier. Copies that run fewer iterations
  * ahead start later. */
 static void fill_rings(Rewrite *w, Mover by) {
-  int ahead = most_ahead(w, by);
-  for (int turn = 0; turn < ahead; turn++) {
-    for (int i = 0; i < w->l->copies.n; i++) {
-      const StagedCopy *c = &w->l->copies.at[i];
-      int iteration = turn - (ahead - c->ahead);
-      if (mover_of(c) == by && iteration >= 0) insert_copy(w, w->l->loop, c, nth(w, iteration));
-    }
-    if (by == BY_THREADS) insert_commit(w, w->l->loop);
+  for (int turn = 0; turn < most_ahead(w, by); turn++) {
+    bool filled = fill_slots(w, by, turn, false) || turn;
+    if (by == BY_THREADS && filled) insert_commit(w, w->l->loop);
+    fill_slots(w, by, turn, true);
   }
 }
 
 /* Groups end in order: a wait for the latest of the tiles that an iteration needs also waits for
- * tiles of copies with more slack, which then have arrived one iteration before they are needed. Those
+ * tiles of copies with more slack in its group, which then have arrived before they are needed. Those
  * of iteration 0 do so before the loop, as does what is read before the loop. */
 static void await_first(Rewrite *w) {
   int most, least = least_slack(w, &most);
@@ -359,6 +373,24 @@ static Issue *list_issues(Rewrite *w, int *n) {
   return list;
 }
 
+/* Whether x is issued after y. */
+static bool is_issued_after(const Issue *x, const Issue *y) {
+  return x->before == y->before ? x > y : op_comes_before(y->before, x->before);
+}
+
+/* Copies after the last one that is needed soonest are late. If something is read in the iteration that
+ * copies it, the wait is there, and covers what the next iteration needs when it begins. */
+static void find_late(Rewrite *w, const Issue *list, int n) {
+  int most, least = least_slack(w, &most);
+  const Issue *last = NULL;
+  for (const Issue *x = list; x < list + n; x++)
+    if (mover_of(x->c) == BY_THREADS && staged_slack(x->c) <= (least ? least : 1) &&
+        (!last || is_issued_after(x, last)))
+      last = x;
+  for (const Issue *x = list; x < list + n; x++)
+    if (mover_of(x->c) == BY_THREADS) x->c->late = is_issued_after(x, last);
+}
+
 /* Boxes are issued before anything waits, if the body begins with them. */
 static bool leads(const Issue *list, const Issue *box, const Op *first) {
   for (const Issue *x = list; x < box; x++)
@@ -385,12 +417,14 @@ static bool insert_issue(Rewrite *w, const Issue *x) {
   return c->loaded != NULL;
 }
 
-/* Closes the group of the iteration after its last copy. If something is read in the iteration that
- * copies it, all groups end there. */
+/* Closes the group of the iteration after its last copy, or the last that is not late. If something
+ * is read in the iteration that copies it, all groups end there. */
 static void close_group(Rewrite *w, bool ends) {
   Op *last = NULL;
-  for (Op *op = w->l->loop->body->first; op; op = op->next)
-    if (memory_is_ahead(op)) last = op;
+  for (Op *op = w->l->loop->body->first; op; op = op->next) {
+    const StagedCopy *c = memory_is_ahead(op) ? staged_copy_to(w->l, op->args[1]) : NULL;
+    if (c && !c->late) last = op;
+  }
   Op *next = last ? last->next : NULL;
   if (next) insert_commit(w, next);
   if (next && ends) ir_insert_before(next, new_wait(w, 0));
@@ -417,12 +451,10 @@ static void await_boxes(Rewrite *w, Op *first, bool early) {
   }
 }
 
-static bool run_ahead(Rewrite *w) {
+static bool run_ahead(Rewrite *w, const Issue *list, int n) {
   StagedLoop *l = w->l;
   Op *first = first_op(l);
-  int most, slack = least_slack(w, &most), n;
-  find_places(w);
-  Issue *list = list_issues(w, &n);
+  int most, slack = least_slack(w, &most);
   for (int i = 0; i < n; i++)
     if (leads(list, &list[i], first)) insert_issue(w, &list[i]);
   await_boxes(w, first, false);
@@ -464,23 +496,37 @@ static bool is_used_after(const Rewrite *w) {
   return false;
 }
 
+static bool has_late(const Rewrite *w) {
+  bool late = false;
+  for (int i = 0; i < w->l->copies.n; i++) late |= w->l->copies.at[i].late;
+  return late;
+}
+
 /* Zeros copied past the last iteration must not arrive on top of other data, and barriers must be
  * invalidated before their memory is reused. */
 static void drain(Rewrite *w) {
   if (!is_used_after(w)) return;
-  if (most_ahead(w, BY_THREADS)) ir_insert_after(w->l->loop, new_wait(w, 0));
+  if (most_ahead(w, BY_THREADS)) {
+    ir_insert_after(w->l->loop, new_wait(w, 0));
+    if (has_late(w)) insert_commit(w, w->l->loop->next);
+  }
   for (int i = 0; i < w->full.n; i++)
     ir_insert_after(w->l->loop, new_mbar_op(w, OP_mbar_inval, w->full.at[i].ring));
 }
 
 static bool rewrite_loop(Rewrite *w) {
+  int n;
   if (w->l->early) lead_product(w->k, w->cx->scratch, w->l);
   make_barriers(w);
   roles_begin_loop(w->k, w->cx, w->l);
   name_slots(w);
+  if (w->l->lead) carry_fixed(w->k, w->cx, w->l);
+  find_places(w);
+  Issue *list = list_issues(w, &n);
+  find_late(w, list, n);
   fill_ring(w);
   if (w->l->lead) carry_leads(w->k, w->cx, w->l);
-  if (!run_ahead(w)) return false;
+  if (!run_ahead(w, list, n)) return false;
   roles_rewrite_loop(w->k, w->cx, w->l);
   drain(w);
   if (w->l->product)

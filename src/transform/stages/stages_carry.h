@@ -15,6 +15,10 @@
 
 #include "transform/stages/stages_plan.h"
 
+/* Moves reads that have leads, and that are the same in each iteration, before the loop: they would be
+ * masked by the iteration that they are for, and so be made in each. */
+void carry_fixed(Kernel *k, const PassCtx *cx, StagedLoop *l);
+
 /* Computes ops of the loop, which is replaced, as early as their leads say. What the copies before the loop
  * bring has arrived, and their rings have their slots. */
 void carry_leads(Kernel *k, const PassCtx *cx, StagedLoop *l);

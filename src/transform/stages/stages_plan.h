@@ -29,6 +29,7 @@ typedef struct StagedCopy {
   int slots;  /* of its ring */
   int lead, least_lead; /* of its reads: the most and the least */
   Op *issue, *store; /* it is issued before the one, and stored to shared memory before the other */
+  bool late;         /* it belongs to the group that the next iteration closes */
   Value *first, *loaded, *stored; /* in registers: before the loop if it is kept, in an iteration */
   const char *role; /* of the waves that make the copy (stages_roles.h); NULL: those that compute */
   int tokens;       /* its barriers: in StagedLoop.tokens */

@@ -425,12 +425,14 @@ static bool fail_after(Kernel *k, const StagedLoop *l, const StagedCopy *late, c
                    reads > 0 ? " or earlier" : "");
 }
 
-/* What is read in the iteration that brings it must be there; copies of one group end together. */
+/* What is read in the iteration that brings it must be there; copies of one group end together, unless
+ * the next iteration does not need them either. */
 static bool check_arrival(Kernel *k, const StagedLoop *l, const StagedCopy *c) {
   const Op *read = op_ancestor_in(reader_of(l, c, c->lead), l->loop->body);
   for (int i = 0; read && i < l->copies.n; i++) {
     const StagedCopy *other = &l->copies.at[i];
-    bool grouped = c->async && !c->boxes && other->async && !other->boxes;
+    bool later = other->pinned_ahead != STAGED_FREE && other->pinned_ahead - other->lead > 1;
+    bool grouped = c->async && !c->boxes && other->async && !other->boxes && !later;
     const Op *before = other == c || grouped ? issued_before(l, other) : NULL;
     if (before && before != read && op_comes_before(read, before))
       return fail_after(k, l, other, c, read);
