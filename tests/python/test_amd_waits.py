@@ -177,6 +177,34 @@ def test_waits_for_direct_copies(name):
         simulated(wrong, args, "gfx942")
 
 
+@cache
+def wider(chip, llvm):
+    """The triple-buffer GEMM with instructions that read 16 bytes of an operand: gfx950 copies as many."""
+    text = FILES["triple_buffer"].read_text().replace("F32_16x16x16_F16", "F32_16x16x32_F16")
+    done = subprocess.run(
+        [WAVEC, "-", f"--target={chip}", "--passes=all", "--emit=asm"],
+        capture_output=True,
+        text=True,
+        input=text,
+        env={**os.environ, "WAVE_LLVM": llvm},
+        check=True,
+    )
+    return done.stdout, done.stderr
+
+
+@pytest.mark.skipif(not newest(), reason="needs libLLVM 22")
+def test_width_of_direct_copies():
+    asm, said = wider("gfx950", newest())
+    assert "`a` is copied by 16-byte loads to shared memory\n" in said
+    loop = min(wait_counts.loops(asm), key=len)
+    direct = [x.name for x in loop if x.direct]
+    assert direct and set(direct) <= {"buffer_load_dwordx4", "global_load_lds_dwordx4"}
+    times = sum(x.name == "s_barrier" for x in loop) // 4
+    assert len(direct) == 4 * times  # of 8 KB each: 16 by 4-byte loads
+    waits = [x.waits[VM] for x in loop if VM in x.waits]
+    assert waits == [4] * times
+
+
 # ---- the count itself ----
 
 SMALL = """\

@@ -67,8 +67,11 @@ static bool choose_direct(const CopyModes *w, Op *copy, const MemLayout *slot, c
   if (!copy_wants_direct(w)) return false;
   if ((*why = why_not_direct(w, copy, slot, &plan))) return false;
   set_mode(w, copy, "direct");
-  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by %d-byte loads to shared memory",
-           memory_name(w->k, w->bounds[copy->id]->access.memory), plan.bytes);
+  const AccessBounds *b = w->bounds[copy->id];
+  const char *narrow = copy_why_not_wider(diags->arena, w->machine, b, slot);
+  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by %d-byte loads to shared memory%s%s",
+           memory_name(w->k, b->access.memory), plan.bytes, narrow ? ": " : "",
+           narrow ? narrow : "");
   return true;
 }
 

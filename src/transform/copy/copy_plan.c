@@ -35,16 +35,40 @@ int copy_width(const CopyPlan *p, const AccessBounds *b, const MemLayout *m) {
   return most < p->width ? most : p->width;
 }
 
+/* Bytes along the axis that are adjacent in a slot, and in the tensor. */
+static int slot_run(const AccessBounds *b, const MemLayout *slot) {
+  return mem_vector(slot, b->run_axis) * slot->bits / 8;
+}
+
+static int tensor_run(const AccessBounds *b, const MemLayout *slot) {
+  return b->run * slot->bits / 8;
+}
+
 DirectPlan copy_direct(const Machine *m, const AccessBounds *b, const MemLayout *slot) {
   int64_t all = mem_bytes(slot), elements = 1;
-  int axis = b->run_axis;
   for (int d = 0; d < slot->dims; d++) elements *= slot->extent[d];
-  if (axis < 0 || elements * slot->bits != all * 8) return (DirectPlan){0};
-  int together = mem_vector(slot, axis), run = b->run < together ? b->run : together;
-  for (int bytes = target_has(m->target, FEATURE_DIRECT_LDS_16) ? 16 : 4; bytes >= 4; bytes -= 12) {
+  if (b->run_axis < 0 || elements * slot->bits != all * 8) return (DirectPlan){0};
+  for (int bytes = copy_direct_most(m); bytes >= 4; bytes -= 12) {
     int64_t block = (int64_t)bytes * m->lanes * m->waves;
-    if (bytes * 8 >= slot->bits && run * slot->bits / 8 >= bytes && all % block == 0)
+    if (bytes * 8 >= slot->bits && slot_run(b, slot) >= bytes && tensor_run(b, slot) >= bytes &&
+        all % block == 0)
       return (DirectPlan){bytes, (int)(all / block)};
   }
   return (DirectPlan){0};
+}
+
+int copy_direct_most(const Machine *m) {
+  return target_has(m->target, FEATURE_DIRECT_LDS_16) ? 16 : 4;
+}
+
+const char *copy_why_not_wider(Arena *a, const Machine *m, const AccessBounds *b,
+                               const MemLayout *slot) {
+  int most = copy_direct_most(m);
+  if (copy_direct(m, b, slot).bytes == most) return NULL;
+  if (tensor_run(b, slot) < most)
+    return arena_printf(a, "%d contiguous bytes are not guaranteed", most);
+  if (slot_run(b, slot) < most)
+    return arena_printf(a, "its layout keeps %d bytes together", slot_run(b, slot));
+  return arena_printf(a, "its %lld bytes are not a multiple of %d for each of %d lanes",
+                      (long long)mem_bytes(slot), most, m->lanes * m->waves);
 }

@@ -30,6 +30,10 @@ typedef struct DirectPlan {
 
 /* slot: the allocation's layout. */
 DirectPlan copy_direct(const Machine *m, const AccessBounds *b, const MemLayout *slot);
+int copy_direct_most(const Machine *m); /* bytes of the machine's widest such load */
+/* Why a direct copy is not made by those; NULL: it is. */
+const char *copy_why_not_wider(Arena *a, const Machine *m, const AccessBounds *b,
+                               const MemLayout *slot);
 
 /* How many elements of an access also stay contiguous in the allocation. */
 int copy_width(const CopyPlan *p, const AccessBounds *b, const MemLayout *m);
