@@ -152,13 +152,14 @@ static bool has_op(const Kernel *k, OpKind kind) {
   return false;
 }
 
-/* Descriptors of wgmma are uniform over the lanes, but ptxas moves those that depend on %tid to
+/* Descriptors of wgmma and operands of bulk copies are uniform over the lanes, but ptxas moves those that depend on %tid to
  * uniform registers one at a time, inside the loop. It knows that the result of a shuffle is
  * uniform. */
 static void open_wave(Ptx *p, const LaunchSpec *launch) {
   int64_t threads;
   bool whole = sym_is_int(launch->block[0], &threads) && threads % 32 == 0;
-  if (!whole || !has_op(p->k, OP_wgmma)) return;
+  bool wanted = has_op(p->k, OP_wgmma) || has_op(p->k, OP_tma_load) || has_op(p->k, OP_tma_store);
+  if (!whole || !wanted) return;
   p->wave = ptx_new(p, REG_R);
   ptx_line(p, "mov.u32 %s, %%tid.x", p->wave.name);
   ptx_line(p, "shr.u32 %s, %s, 5", p->wave.name, p->wave.name);
@@ -359,6 +360,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   open_params(&p);
   open_ids(&p);
   open_wave(&p, launch);
+  ptx_find_wave_tests(&p);
   ptx_open_policy(&p);
   ptx_region(&p, k->body);
   if (p.failed) return false;

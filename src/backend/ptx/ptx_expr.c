@@ -95,7 +95,8 @@ static bool shift_wave(Code *c, const SymOp *s, int i) {
   bool of_wave = s->kind == SYM_OP_shr && a->kind == SYM_OP_symbol && b->kind == SYM_OP_const &&
                  b->value >= 5 && a->sym == ir_numbered_symbol(p->k->cx, "$T", 0, true);
   if (!of_wave || !p->wave.name) return false;
-  Reg out = ptx_let(p, REG_R, "shr.u32 %s, %d", p->wave.name, (int)b->value - 5);
+  int by = (int)b->value - 5;
+  Reg out = by ? ptx_let(p, REG_R, "shr.u32 %s, %d", p->wave.name, by) : p->wave;
   c->reg[i] = out;
   return true;
 }

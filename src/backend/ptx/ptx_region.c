@@ -133,14 +133,20 @@ void ptx_for(Ptx *p, const Op *op) {
   set_results(p, op, &c);
 }
 
+/* Branches to label `end` where the condition of `op` does not hold. */
+static void branch_past(Ptx *p, const Op *op, int end) {
+  if (ptx_branch_by_wave(p, op, end)) return;
+  Value *value = op_condition(op);
+  Reg test =
+      value ? ptx_truth(p, value) : ptx_expr(p, op, op_attr(op, ATTR_expr)->sym, DTYPE_i1, NULL);
+  ptx_line(p, "@!%s bra $end%d", test.name, end);
+}
+
 void ptx_if(Ptx *p, const Op *op) {
   if (!carries_values(p, op)) return;
-  const Attr *expr = op_attr(op, ATTR_expr);
-  int n = p->labels++, first = op_carried(op);
-  Value *value = op_condition(op);
-  Reg test = value ? ptx_truth(p, value) : ptx_expr(p, op, expr->sym, DTYPE_i1, NULL);
-  Carried c = open_carried(p, op->args + first, op->body, 0);
-  ptx_line(p, "@!%s bra $end%d", test.name, n);
+  int n = p->labels++;
+  Carried c = open_carried(p, op->args + op_carried(op), op->body, 0);
+  branch_past(p, op, n);
   Mark mark = open_mark(p);
   ptx_region(p, op->body);
   if (p->failed) return;

@@ -42,6 +42,12 @@ typedef struct Address {
   int scale; /* for byte offsets: bytes per element, negative in shared memory */
 } Address;
 
+/* A conditional that whole waves decide. */
+typedef struct WaveTest {
+  const Sym *sym; /* the condition, the same in all lanes of a wave; NULL: not by waves */
+  bool one;       /* one lane of the wave executes it */
+} WaveTest;
+
 typedef struct Ptx {
   Kernel *k;
   const TargetInfo *target;
@@ -52,11 +58,12 @@ typedef struct Ptx {
   StrBuf body;
   int regs[REG_CLASSES];
   int labels;
-  Held **held;      /* by value id; memories: their base address in elem[0] */
-  int *uses;        /* by value id: operands that mention it */
-  Map inline_regs;  /* inline_ptx with several results that wrote its text -> Reg of all */
-  const Op **fused; /* by op id: the last step of the reduction that the op is a step of; NULL:
+  Held **held;           /* by value id; memories: their base address in elem[0] */
+  int *uses;             /* by value id: operands that mention it */
+  Map inline_regs;       /* inline_ptx with several results that wrote its text -> Reg of all */
+  const Op **fused;      /* by op id: the last step of the reduction that the op is a step of; NULL:
                      * none */
+  const WaveTest *tests; /* by op id: of conditionals; NULL: there are none */
   Vec(PtxArg) args;
   Vec(Reg) arg_regs; /* of each argument, loaded at entry */
   Vec(SymReg) symbols;
@@ -96,6 +103,13 @@ void ptx_region(Ptx *p, const Region *r);
 /* ---- ptx_region.c ---- */
 
 PtxFn ptx_for, ptx_while, ptx_if;
+
+/* ---- ptx_waves.c ---- */
+
+void ptx_find_wave_tests(Ptx *p);
+/* Branches to label `end` in waves, or lanes, that do not execute `op`, if whole waves decide that.
+ * False: they do not. */
+bool ptx_branch_by_wave(Ptx *p, const Op *op, int end);
 
 /* ---- ptx_held.c ---- */
 
