@@ -265,7 +265,7 @@ static void end_products(Lower *l, const Op *op) {
   if (op->kind == OP_async_commit || op->kind == OP_stamp) return;
   if (op->kind == OP_copy && op_has(op, ATTR_iteration)) return;
   if (op->kind == OP_mbar_wait && l->machine.service) return; /* only this thread waits */
-  while (op_is_private(op) && last >= 0 && !op_takes(op, l->flying.at[last])) last--;
+  while (op_is_private(op) && last >= 0 && !op_awaits_product(op, l->flying.at[last])) last--;
   lower_wait_products(l, op_is_private(op) ? n - 1 - last : l->pending);
 }
 

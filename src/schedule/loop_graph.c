@@ -318,7 +318,7 @@ static void end_products(Build *b, const Op *op) {
     return;
   }
   for (int i = 0; i < b->products.n; i++)
-    if (op_takes(op, &b->products.at[i].op->results[0])) needed = i + 1;
+    if (op_awaits_product(op, &b->products.at[i].op->results[0])) needed = i + 1;
   end_first(b, op, needed, 0);
 }
 

@@ -88,6 +88,24 @@ bool op_is_private(const Op *op) {
   return !op->body && (op_is_pure(op) || op->kind == OP_read);
 }
 
+/* `op` makes what the loop carries as `v` in the next iteration. */
+static bool makes_next(const Op *op, const Value *v) {
+  const Region *r = op->parent;
+  const Op *yield = r->last;
+  if (v->def || v->owner != r || !r->owner || r->owner->kind != OP_for) return false;
+  for (int i = 0; i < r->nargs && i < yield->nargs; i++)
+    if (r->args[i] == v && yield->args[i]->def == op) return true;
+  return false;
+}
+
+bool op_awaits_product(const Op *op, const Value *product) {
+  if (!product) return false;
+  const Op *mma = op_takes(op, product) ? NULL : product->def;
+  for (int i = 0; mma && i < mma->nargs; i++)
+    if (makes_next(op, mma->args[i])) return true;
+  return !mma;
+}
+
 bool copy_ends_before(const Op *op) {
   unsigned flags = op_info[op->kind].flags;
   if (op->kind == OP_async_commit) return false;
