@@ -87,7 +87,8 @@ static int64_t try_rows(Search *x, RowList rows, int registers, int64_t expected
   Trial *t = trial_new(x->s, &rows);
   if (t) x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
-  bool fits = t && t->registers <= trial_most_registers(x->first);
+  int most = trial_most_registers(x->first);
+  bool fits = t && t->registers <= (t->room < most ? t->room : most);
   if (t && !fits) x->crowded = true, x->unknown = t->registers - t->outside - registers;
   if (fits) trial_time(t, expected);
   if (!fits || t->times.why_not) return trial_free(t), INT64_MAX;

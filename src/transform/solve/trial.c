@@ -12,8 +12,9 @@
 #include "transform/pass_manager.h"
 
 enum {
-  ENOUGH_WAVES = 2,  /* of a SIMD: while one waits, the other computes */
-  BESIDES_TILES = 48 /* registers for addresses and the like */
+  ENOUGH_WAVES = 2,   /* of a SIMD: while one waits, the other computes */
+  BESIDES_TILES = 48, /* registers for addresses and the like */
+  LEAST_BESIDES = 36  /* with fewer of them ptxas spills: attention on sm_90a needs 26 to 36 */
 };
 #define ENOUGH_BETTER 0.99 /* predictions are not exact */
 #define FULL 1.000001      /* sums are not, either */
@@ -70,19 +71,25 @@ static int groups_in(const Op *loop) {
   return 0;
 }
 
-/* Waves that copy give registers to others only if a compute unit holds no other workgroup. */
-static bool moves_registers(const Kernel *k) {
+/* The registers that waves take from those that copy; 0: none do. */
+static int taken_registers(const Kernel *k) {
+  int64_t n;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_wave_registers) return true;
-  return false;
+    if (op->kind == OP_wave_registers && !op_has(op, ATTR_role))
+      return sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? (int)n : 0;
+  return 0;
 }
 
 static void measure(Trial *t) {
   const int *live = live_at_ops(t->arena, t->k);
   t->bytes = shared_bytes(t->k);
   t->outside = outside_registers(t);
-  t->turns = groups_in(t->loop), t->alone = moves_registers(t->k);
+  t->turns = groups_in(t->loop);
   t->depth = 1;
+  /* Waves exchange registers only if a compute unit holds no other workgroup. */
+  int taken = taken_registers(t->k);
+  t->alone = taken > 0;
+  t->room = (taken ? taken : t->machine.target->registers) - LEAST_BESIDES;
   for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op)) {
     int ahead = schedule_ahead(t->k, t->loop, op);
     if (ahead >= t->depth) t->depth = ahead + 1;
@@ -161,7 +168,7 @@ bool trial_spills(const Trial *t) { return t->registers > t->machine.target->reg
 int trial_waves(const Trial *t) { return waves_with(t, t->registers); }
 
 int trial_most_registers(const Trial *t) {
-  int before = trial_waves(t), most = t->machine.target->registers;
+  int before = trial_waves(t), most = t->room;
   while (most > t->registers &&
          waves_with(t, most) < (before < ENOUGH_WAVES ? before : ENOUGH_WAVES))
     most--;

@@ -22,7 +22,8 @@ typedef struct Trial {
   Facts facts;
   LoopTimes times;
   int64_t bytes; /* of shared memory */
-  int registers; /* of a thread, in the loop */
+  int registers; /* of a thread, for tiles in the loop */
+  int room;      /* registers that it has for tiles */
   int outside;   /* of these, tiles that it does not compute: they occupy them throughout */
   int depth;     /* stages */
   int turns;     /* groups of waves that take turns; 0: none do */

@@ -13,7 +13,7 @@ static bool runs_again(const Kernel *k, const StagedLoop *l) {
 }
 
 enum {
-  COPIES_NEED = 40,  /* registers of a thread that only issues copies */
+  COPIES_NEED = 32,  /* registers of a thread that only issues copies */
   USEFUL_MOST = 240, /* that are worth taking */
   GROUP = 4          /* waves that exchange registers together */
 };
