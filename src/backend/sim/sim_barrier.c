@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/sim/sim_state.h"
+#include "ir/schedule/schedule.h"
 
 /* ---- meetings of waves ---- */
 
@@ -158,11 +159,21 @@ Step step_shared_barrier(Wave *w, SimOp *s) {
   return step_workgroup_barrier(w, s);
 }
 
+/* Registers of a thread with which a kernel begins that exchanges them. */
+static int entry_registers(const Sim *s) {
+  int most = target_most_registers(s->machine, s->nwaves);
+  return most - most % ROLE_REGISTERS_STEP;
+}
+
 Step step_wave_registers(Wave *w, SimOp *s) {
   bool takes = strcmp(op_attr(s->op, ATTR_mode)->text, "take") == 0;
+  int64_t count = 0;
   wave_whole(w, s);
+  if (!sym_is_int(op_attr(s->op, ATTR_count)->sym, &count)) return STEP_NEXT;
+  if (!w->registers) w->registers = entry_registers(w->sim);
+  w->group->taken += count - w->registers;
+  w->registers = count;
   if (takes) w->group->takes = s;
-  else w->group->gives = true;
   return STEP_NEXT;
 }
 
@@ -499,9 +510,11 @@ static void check_stores_end(Wave *w) {
 
 void sim_group_check_end(Group *g) {
   Wave *w = &g->waves[0];
-  if (g->takes && !g->gives)
+  if (g->takes && g->taken > 0)
     sim_report(w, g->takes, DIAG_E0807, NULL,
-               "wave %d waits for registers, but no wave of its workgroup releases any", w->index);
+               "waves wait for registers: for each lane, they take %lld more than others of the "
+               "workgroup, which begin with %d, release",
+               (long long)g->taken, entry_registers(w->sim));
   for (int i = 0; i < w->sim->nwaves; i++) check_stores_end(&g->waves[i]);
   for (int i = 0; i < g->mbars.n; i++)
     if (g->mbars.at[i].loading > g->mbars.at[i].observed)

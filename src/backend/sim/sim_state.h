@@ -196,6 +196,7 @@ struct Wave {
   uint64_t *made;                   /* by value: the step in which an ordinary op wrote it */
   bool wgmma_lost;                  /* it diverged from the other waves of its warpgroup */
   uint32_t counted;                 /* copies issued that are counted per wave */
+  int64_t registers;                /* of a thread; 0: as in the beginning */
   uint32_t signalled; /* split barriers: a bit for each signalled and not yet waited for */
   uint64_t steps;
 };
@@ -237,7 +238,7 @@ struct Group {
   Vec(Mbar) mbars;
   struct Warpgroup *warpgroups; /* the wgmma that their waves executed */
   const SimOp *takes;           /* an op by which a wave took registers */
-  bool gives;                   /* some wave gave registers away */
+  int64_t taken;                /* registers of a lane that waves have more than in the beginning */
   Rendezvous cluster;           /* in the first workgroup of a cluster: shared by all of it */
   struct Remote *remote;        /* accesses to this shared memory by other workgroups */
   Map remote_of;                /* unit + 1 -> its last one */
@@ -340,9 +341,9 @@ void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, cons
 
 /* ---- sim_value.c ----------------------------------------------------------------------------- */
 
-StepFn step_clock, step_scalar, step_unary, step_test, step_binary, step_compare, step_select, step_inline,
-    step_cast, step_bitcast, step_softsign, step_expr, step_splat, step_join, step_pick,
-    step_shuffle, step_shuffle_idx;
+StepFn step_clock, step_scalar, step_unary, step_test, step_binary, step_compare, step_select,
+    step_inline, step_cast, step_bitcast, step_softsign, step_expr, step_splat, step_join,
+    step_pick, step_shuffle, step_shuffle_idx;
 
 /* ---- sim_memory.c ---------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ static bool runs_again(const Kernel *k, const StagedLoop *l) {
 }
 
 enum {
-  COPIES_NEED = 32,  /* registers of a thread that only issues copies */
+  COPIES_NEED = 24,  /* registers of a thread that only issues copies */
   USEFUL_MOST = 240, /* that are worth taking */
   GROUP = 4          /* waves that exchange registers together */
 };
@@ -82,11 +82,8 @@ static const char *why_not_machine(const PassCtx *cx) {
   return NULL;
 }
 
-static int64_t all_registers(const PassCtx *cx) { /* of the threads of one lane's number */
-  return (int64_t)cx->target->simds * cx->target->file;
-}
-
-/* Registers of a thread with which that many waves begin. */
+/* Registers of a thread with which that many waves begin. They exchange these: what the machine has
+ * beyond them is not theirs. */
 static int entry_registers(const PassCtx *cx, int waves) {
   return round_down(target_most_registers(cx->target, waves));
 }
@@ -117,10 +114,12 @@ static bool check_waves(Kernel *k, PassCtx *cx, const Constraint *row, const Rol
                      "at least as many",
                      all, entry, copying->name, math->name);
   int64_t need = (int64_t)copying->registers * copying->waves + math->registers * math->waves;
-  return need <= all_registers(cx) ||
-         diag_fail(&k->cx->diags, DIAG_E0620, row->at,
-                   "the roles need %lld registers for each of %d lanes, the machine has %lld",
-                   (long long)need, m->lanes, (long long)all_registers(cx));
+  int64_t have = (int64_t)entry * all;
+  return need <= have ||
+         diag_fail(
+             &k->cx->diags, DIAG_E0620, row->at,
+             "the roles need %lld registers for each of %d lanes, and %d waves begin with %lld",
+             (long long)need, m->lanes, all, (long long)have);
 }
 
 /* A loop that runs again reads its first tiles early once more, before it releases any of them. */
@@ -206,7 +205,7 @@ static void exchange_registers(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *
   int waves = cx->machine->waves, all = waves + copying->waves;
   int entry = entry_registers(cx, all);
   int few = copying->registers ? copying->registers : COPIES_NEED;
-  int many = round_down((all_registers(cx) - (int64_t)few * copying->waves) / waves);
+  int many = round_down(((int64_t)entry * all - (int64_t)few * copying->waves) / waves);
   if (many > USEFUL_MOST) many = USEFUL_MOST;
   if (math->registers) many = math->registers;
   if (!target_has(cx->target, FEATURE_SETMAXNREG) || copying->waves % GROUP || waves % GROUP)
