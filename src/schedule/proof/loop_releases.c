@@ -115,8 +115,8 @@ bool loop_release_after(const Distribution *d, const Op *loop, const Op *wait, c
   int by, released;
   const Sym *counter = ir_loop_counter(d->k, op_attr(loop, ATTR_axis)->sym);
   const Attr *at = op_attr(arrive, ATTR_iteration);
-  if (arrive->args[0] != wait->args[0] || !at || !loop_awaits_slot(d, loop, wait, &by))
-    return false;
+  if (wait->kind != OP_mbar_wait || arrive->args[0] != wait->args[0] || !at) return false;
+  if (!loop_awaits_slot(d, loop, wait, &by)) return false;
   if (!op_iterations_apart(d->k, loop, counter, at->pairs[0].value, &released)) return false;
   *n = by - released;
   return true;
