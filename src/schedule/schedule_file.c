@@ -6,6 +6,7 @@
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
+#include "schedule/interval/free_graph.h"
 
 typedef struct Event {
   const Op *op;
@@ -23,6 +24,7 @@ typedef struct Loop {
   const TargetInfo *target;
   Vec(Event) events;
   OpList placed; /* ops without a class that rows place */
+  bool around;   /* it contains another loop */
   int depth, interval;
 } Loop;
 
@@ -106,29 +108,32 @@ static bool is_written(const Loop *l, const char *name) {
   return schedule_find(l->arena, l->written, l->original, name).n > 0;
 }
 
-/* or what the compiler made, by its kind. */
+/* or what the compiler made, by its kind; in a loop around others, these bring ops of their own. */
 static bool is_known(const void *user, const char *name) {
   const Loop *l = user;
-  return is_written(l, name) || op_find(schedule_plain_name(l->arena, name)) != OP_COUNT;
+  if (is_written(l, name)) return true;
+  return !l->around && op_find(schedule_plain_name(l->arena, name)) != OP_COUNT;
 }
 
 static const char *exact_name(const Loop *l, const Op *op) {
   return schedule_exact_name(l->arena, l->k, l->loop, op, is_known, l);
 }
 
-/* What passes values on through memory stays with what needs them, and has no place of its own. */
-static bool computes(const Op *op) {
-  OpClass class = schedule_class(op);
-  return class == OP_CLASS_none || class == OP_CLASS_reduce;
+/* With a number, which says that the compiler may have made the op. */
+static const char *place_name(const Loop *l, const Op *op) {
+  const char *name = exact_name(l, op);
+  bool plain = name && !*schedule_split_name(l->arena, name).selection;
+  return plain && !is_written(l, name) ? arena_printf(l->arena, "%s[0/1]", name) : name;
 }
 
+/* What passes values on through memory stays with what needs them, and has no place of its own. */
 static void name_events(Loop *l) {
   for (int i = 0; i < l->events.n; i++) {
     Event *e = &l->events.at[i];
     Wanted w = {l, e};
     const char *name = schedule_name_of(l->arena, l->k, l->loop, e->op, has_place, &w);
     if (name && is_written(l, name)) e->name = name;
-    else if (computes(e->op)) e->name = exact_name(l, e->op);
+    else if (!free_is_passing(l->loop, e->op)) e->name = place_name(l, e->op);
   }
 }
 
@@ -162,14 +167,23 @@ static void print_loop_row(StrBuf *out, const Loop *l) {
   print_row(out, l, row);
 }
 
-/* The ring that an op is the first of the loop to fill, or the only slot that it fills for another
+/* How far ahead a tile is stored, not loaded. */
+static int stored_ahead(const Loop *l, const Value *memory) {
+  int ahead = 0;
+  for (int i = 0; i < l->events.n; i++)
+    if (memory_written(l->events.at[i].op) == memory && l->events.at[i].ahead > ahead)
+      ahead = l->events.at[i].ahead;
+  return ahead;
+}
+
+/* The ring that an op is the first of the loop to fill, or the only slot that is filled for another
  * iteration; NULL: none. */
 static const Value *ring_of(const Loop *l, const Event *e) {
   const Value *memory = e->name ? schedule_fills(e->op) : NULL;
   bool ring = memory && memory->def && memory->def->kind == OP_alloc;
   for (const Event *f = l->events.at; ring && f < e; f++)
     if (f->name && schedule_fills(f->op) == memory) return NULL;
-  return ring && (e->ahead > 0 || alloc_slots(memory->def) > 1) ? memory : NULL;
+  return ring && (stored_ahead(l, memory) > 0 || alloc_slots(memory->def) > 1) ? memory : NULL;
 }
 
 /* Adds a name to a sorted list: the order of ops of one cycle has no meaning. */
@@ -366,8 +380,10 @@ static void print_roles(StrBuf *out, const Loop *l) {
 
 static void print_loop(StrBuf *out, Loop *l) {
   find_placed(l);
-  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
+    l->around |= op->kind == OP_for || op->kind == OP_while;
     if (is_event(l, op)) add_event(l, op);
+  }
   name_events(l);
   sb_printf(out, "Initiation Interval: %d\nNumber of Stages: %d\n", l->interval, l->depth);
   print_loop_row(out, l);

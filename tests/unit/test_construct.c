@@ -143,7 +143,7 @@ TEST(copies_run_as_far_ahead_as_stages_say) {
 TEST(what_has_no_room_is_dropped) {
   Bench b = bench_open(gemm, "gfx942", true);
   wv_nodes copies;
-  int p = staged(&b, 3, &copies);
+  int p = staged(&b, 4, &copies);
   CHECK(wv_construct_close(b.c, p, 0, false) && wv_construct_apply(b.c));
   CHECK(said(&b, "R0616", "is not obeyed on gfx942") && said(&b, "R0616", "of shared memory"));
   bench_close(&b);

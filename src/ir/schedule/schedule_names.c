@@ -197,11 +197,16 @@ static bool has_name(const Kernel *k, const Op *op, const char *name, NameLevel 
   return false;
 }
 
-/* Before a machine is chosen, a read may become any of its classes. */
-static bool has_class(const Op *op, OpClass class) {
+/* Before a machine is chosen, a kernel is as it was written. */
+static bool is_written(const Kernel *k) { return !kernel_constraint(k, CONSTRAINT_machine, NULL); }
+
+/* What was written as a read may be any of its classes, on one machine or the other. By their kinds, ops
+ * of a machine are told apart that the compiler made: these have one class. */
+static bool has_class(const Kernel *k, const Op *op, OpClass class, NameLevel level) {
   OpClass own = schedule_class(op);
   bool moves = class == OP_CLASS_copy || class == OP_CLASS_load || class == OP_CLASS_store;
   if (class == OP_CLASS_none || own == class) return true;
+  if (level == BY_KIND && !is_written(k)) return false;
   if (own == OP_CLASS_copy) return moves && schedule_fills(op);
   return own == OP_CLASS_load && (moves || class == OP_CLASS_fetch) && !op_has(op, ATTR_iteration);
 }
@@ -243,27 +248,46 @@ static const Op *maker_of(const Value *v) {
   return v->def;
 }
 
+static int compare_spans(Span a, Span b) {
+  if (a.file != b.file) return a.file < b.file ? -1 : 1;
+  if (a.line != b.line) return a.line < b.line ? -1 : 1;
+  return a.col != b.col ? (a.col < b.col ? -1 : 1) : 0;
+}
+
 /* -1, 0 or 1, by where they are in the source. Ops that the compiler made of one are told apart by what
  * they use, as far as that is so: their order in the program depends on the schedule. */
 static int compare_sources(const Op *a, const Op *b, int depth) {
   if (a == b || !a || !b) return (a != NULL) - (b != NULL);
-  if (a->at.file != b->at.file) return a->at.file < b->at.file ? -1 : 1;
-  if (a->at.line != b->at.line) return a->at.line < b->at.line ? -1 : 1;
-  if (a->at.col != b->at.col) return a->at.col < b->at.col ? -1 : 1;
-  for (int i = 0; depth && i < a->nargs && i < b->nargs; i++) {
-    int by = compare_sources(maker_of(a->args[i]), maker_of(b->args[i]), depth - 1);
-    if (by) return by;
-  }
-  return 0;
+  int by = compare_spans(a->at, b->at);
+  for (int i = 0; !by && depth && i < a->nargs && i < b->nargs; i++)
+    by = compare_sources(maker_of(a->args[i]), maker_of(b->args[i]), depth - 1);
+  return by;
 }
 
-static bool is_earlier(const Op *a, const Op *b) { return compare_sources(a, b, MOST_DEPTH) < 0; }
+/* The first in the source of the ops beside it that use it; NULL: none does. */
+static const Op *user_of(const Op *op) {
+  const Op *first = NULL;
+  for (const Op *user = op->parent->first; user; user = user->next)
+    for (int i = 0; user->kind != OP_yield && i < user->nargs; i++)
+      if (maker_of(user->args[i]) == op && (!first || compare_spans(user->at, first->at) < 0))
+        first = user;
+  return first;
+}
+
+/* Copies of an op that use the same are told apart by what uses them. */
+static bool is_earlier(const Op *a, const Op *b) {
+  int by = compare_sources(a, b, MOST_DEPTH);
+  for (int i = 0; !by && a && b && i < MOST_DEPTH; i++) {
+    a = user_of(a), b = user_of(b);
+    by = compare_sources(a, b, 0);
+  }
+  return by < 0;
+}
 
 /* The `at`-th of them in the source. A kernel as it was written may still get more of them. */
 static OpList pick(Arena *a, const Kernel *k, OpList found, const OpName *name) {
   OpList one = {0};
-  bool written = !kernel_constraint(k, CONSTRAINT_machine, NULL);
-  if (!name->of || (written && name->of != found.n)) return found;
+  if (!name->of || (is_written(k) && name->of != found.n)) return found;
   for (int i = 1; i < found.n; i++)
     for (int j = i; j > 0 && is_earlier(found.at[j], found.at[j - 1]); j--) {
       Op *later = found.at[j - 1];
@@ -278,8 +302,8 @@ OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *text
   OpList found = {0};
   for (int level = 0; level < LEVELS && !found.n; level++)
     for (Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
-      if (belongs_to(op, loop) && has_class(op, name.class) && has_parts(op, &name) &&
-          has_name(k, op, name.plain, (NameLevel)level))
+      if (belongs_to(op, loop) && has_class(k, op, name.class, (NameLevel)level) &&
+          has_parts(op, &name) && has_name(k, op, name.plain, (NameLevel)level))
         vec_push(a, &found, op);
   return pick(a, k, found, &name);
 }

@@ -243,9 +243,10 @@ static void forget_flights(StagesPlanner *p) {
     if (staged_is_pinned(&p->plan.loops.at[i])) p->plan.loops.at[i].may_fly = NULL;
 }
 
+/* Whether the tiles themselves fit; what lies between them is known when they have addresses. */
 static bool check_room(StagesPlanner *p) {
-  int64_t all = p->target->shared_most, bytes;
-  if ((bytes = bytes_with(p, p->slots)) <= all) return true;
+  int64_t all = p->target->shared_most, bytes = bytes_with(p, p->slots) - padding(p);
+  if (bytes <= all) return true;
   for (int i = 0; i < p->plan.loops.n; i++) {
     if (!staged_is_pinned(&p->plan.loops.at[i])) continue;
     const Constraint *row = pinning_row(&p->plan.loops.at[i]);
