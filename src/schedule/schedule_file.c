@@ -88,6 +88,30 @@ static void add_event(Loop *l, const Op *op) {
   vec_push(l->arena, &l->events, e);
 }
 
+/* A read that `stages` moved before the loop: it is the same in each iteration, and a row places it in
+ * an early stage. */
+static bool is_fixed(const Loop *l, const Op *op) {
+  const Attr *at = op_attr(op, ATTR_iteration);
+  const Sym *axis = op_attr(l->loop, ATTR_axis)->sym;
+  return op->kind == OP_read && at && at->pairs[0].key == axis &&
+         ir_count_uses(l->loop->body, &op->results[0]) > 0;
+}
+
+/* The first stage, after all others. */
+static void add_fixed(Loop *l, const Op *op) {
+  if (l->depth < 2) l->depth = 2;
+  vec_push(l->arena, &l->events, ((Event){.op = op, .ahead = l->depth - 1, .cycle = l->interval++}));
+}
+
+static void find_events(Loop *l) {
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
+    l->around |= op->kind == OP_for || op->kind == OP_while;
+    if (is_event(l, op)) add_event(l, op);
+  }
+  for (const Op *op = l->loop->parent->first; op != l->loop; op = op->next)
+    if (is_fixed(l, op)) add_fixed(l, op);
+}
+
 /* ---- names ---- */
 
 typedef struct Wanted {
@@ -127,10 +151,24 @@ static const char *place_name(const Loop *l, const Op *op) {
 }
 
 /* What passes values on through memory stays with what needs them, and has no place of its own. */
+/* The name that an op had before it was moved out of the loop. */
+static const char *original_name(const Loop *l, const Op *moved) {
+  const Span at = moved->at;
+  for (Op *op = l->original->body->first; op; op = op->next)
+    if (op->kind == moved->kind && op->at.file == at.file && op->at.line == at.line &&
+        op->at.col == at.col)
+      return schedule_exact_name(l->arena, l->written, l->original, op, is_known, l);
+  return NULL;
+}
+
 static void name_events(Loop *l) {
   for (int i = 0; i < l->events.n; i++) {
     Event *e = &l->events.at[i];
     Wanted w = {l, e};
+    if (!op_is_inside(e->op, l->loop)) {
+      e->name = original_name(l, e->op);
+      continue;
+    }
     const char *name = schedule_name_of(l->arena, l->k, l->loop, e->op, has_place, &w);
     if (name && is_written(l, name)) e->name = name;
     else if (!free_is_passing(l->loop, e->op)) e->name = place_name(l, e->op);
@@ -380,10 +418,7 @@ static void print_roles(StrBuf *out, const Loop *l) {
 
 static void print_loop(StrBuf *out, Loop *l) {
   find_placed(l);
-  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
-    l->around |= op->kind == OP_for || op->kind == OP_while;
-    if (is_event(l, op)) add_event(l, op);
-  }
+  find_events(l);
   name_events(l);
   sb_printf(out, "Initiation Interval: %d\nNumber of Stages: %d\n", l->interval, l->depth);
   print_loop_row(out, l);

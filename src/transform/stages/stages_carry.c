@@ -143,6 +143,7 @@ void carry_fixed(Kernel *k, const PassCtx *cx, StagedLoop *l) {
     l->leads[op->id] = 0;
     ir_remove(op);
     ir_insert_before(l->loop, op);
+    staged_set_iteration(k, l, op, staged_iteration(k, l, 0));
     staged_test(k, cx, l, op, staged_iteration(k, l, 0));
   }
 }
