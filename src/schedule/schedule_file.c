@@ -100,7 +100,8 @@ static bool is_fixed(const Loop *l, const Op *op) {
 /* The first stage, after all others. */
 static void add_fixed(Loop *l, const Op *op) {
   if (l->depth < 2) l->depth = 2;
-  vec_push(l->arena, &l->events, ((Event){.op = op, .ahead = l->depth - 1, .cycle = l->interval++}));
+  vec_push(l->arena, &l->events,
+           ((Event){.op = op, .ahead = l->depth - 1, .cycle = l->interval++}));
 }
 
 static void find_events(Loop *l) {

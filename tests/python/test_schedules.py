@@ -94,6 +94,17 @@ def test_an_edited_file(tmp_path):
     assert any("keeps 5 tiles of `a`, 2 of `b`" in r.message for r in kernel.remarks)
 
 
+def test_a_text_instead_of_a_file(tmp_path):
+    text = "ring k_loop read_a slots 3\nring k_loop right slots 2\n"
+    path = str(tmp_path / "1")
+    compiled(gemm(), "sim:sm_80", GEMM, override_schedule=text, dump_schedule=path)
+    assert "ring k_loop read_a slots 3" in open(path).read()
+    with pytest.raises(_wave.CompileError, match="E0217.*<override_schedule>:1:1|<override_schedule>:1:1.*E0217"):
+        compiled(gemm(), "sim:sm_80", GEMM, override_schedule="ring k_loop read_x slots 3\n")
+    with pytest.raises(_wave.CompileError, match="E0618(.|\n)*end each with a line feed"):
+        compiled(gemm(), "sim:sm_80", GEMM, override_schedule="ring k_loop read_a slots 3")
+
+
 def test_kernels_with_other_schedules_are_other_kernels(tmp_path):
     path = schedule_file(tmp_path, "schedule k_loop depth 2\n")
     one = compiled(gemm(), "sim:sm_80", GEMM, override_schedule=path)

@@ -113,6 +113,10 @@ wv_ctx *api_kernel_cx(const wv_kernel *k); /* NULL: not a kernel */
 wv_ctx *api_builder_cx(const wv_builder *b);
 
 bool api_options(wv_ctx *cx, const wv_options *o); /* the same for options by name */
+/* The value of an option that names a file or is the text itself, and what it is called in diagnostics;
+ * NULL after reporting. */
+const char *api_option_content(wv_ctx *cx, const wv_options *o, const char *option, Arena *a,
+                               const char **name);
 
 /* After a jump: reports in the context, if there is one, what happened, and marks it as
  * unusable. */

@@ -150,16 +150,26 @@ static void add_modulo(Kernel *k, const wv_options *o) {
   }
 }
 
-/* The rows of a schedule that is kept in a file. */
-static bool add_schedule(wv_kernel *k, const wv_options *o) {
-  const char *path = option_text(o, "override_schedule");
-  if (!path) return true;
-  Arena *a = arena_new();
+const char *api_option_content(wv_ctx *cx, const wv_options *o, const char *option, Arena *a,
+                               const char **name) {
+  const char *given = option_value(o, option);
   size_t n;
-  const char *text = os_read_file(a, path, &n);
-  bool ok = text ? wv_kernel_schedule(k, path, text)
-                 : diag_fail(&k->cx->cx->diags, DIAG_E0618, api_span(k->cx->cx, o->place),
-                             "`%s` cannot be read: %s", path, strerror(errno));
+  *name = arena_printf(a, "<%s>", option);
+  if (option_is_content(option_called(option), given)) return given;
+  *name = given;
+  const char *text = os_read_file(a, given, &n);
+  if (!text)
+    diag_add(&cx->cx->diags, DIAG_E0618, api_span(cx->cx, o->place), "`%s` cannot be read: %s",
+             given, strerror(errno));
+  return text;
+}
+
+/* The rows of a schedule that was written before. */
+static bool add_schedule(wv_kernel *k, const wv_options *o) {
+  if (!option_text(o, "override_schedule")) return true;
+  Arena *a = arena_new();
+  const char *name, *text = api_option_content(k->cx, o, "override_schedule", a, &name);
+  bool ok = text && wv_kernel_schedule(k, name, text);
   arena_free(a);
   return ok;
 }

@@ -28,20 +28,6 @@ const char *wv_options_text_only(const wv_options *o) {
 
 /* ---- before compiling ---- */
 
-/* The text of an option that names a file or is the text itself; NULL after reporting. */
-static const char *text_of(wv_kernel *k, const wv_options *o, Arena *a, const char **name) {
-  const char *given = option_value(o, "override_mlir");
-  size_t n;
-  *name = "<override_mlir>";
-  if (option_is_text_ir(given)) return given;
-  *name = given;
-  const char *text = os_read_file(a, given, &n);
-  if (!text)
-    diag_add(&k->cx->cx->diags, DIAG_E0618, api_span(k->cx->cx, o->place),
-             "`%s` cannot be read: %s", given, strerror(errno));
-  return text;
-}
-
 static bool parse_override(wv_kernel *k, const char *name, const char *text, wv_kernel **out,
                            const char **mistake) {
   int n = wv_parse(k->cx, name, text, out, 1);
@@ -61,7 +47,7 @@ bool wv_options_override(wv_kernel *k, const wv_options *o, wv_kernel **out, con
   if (!api_options(k->cx, o)) return false;
   if (!option_value(o, "override_mlir")) return true;
   Arena *a = arena_new();
-  const char *name, *text = text_of(k, o, a, &name);
+  const char *name, *text = api_option_content(k->cx, o, "override_mlir", a, &name);
   bool ok = text && parse_override(k, name, text, out, mistake);
   arena_free(a);
   return ok;

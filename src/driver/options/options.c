@@ -52,7 +52,11 @@ bool option_is_on(const wv_options *o, const char *name) {
   return given != NULL;
 }
 
-bool option_is_text_ir(const char *value) { return strchr(value, '{') != NULL; } /* all have one */
+/* All text IR has braces, and rows end with a line feed. */
+bool option_is_content(const OptionInfo *row, const char *value) {
+  char mark = row->file == OPTION_READ_OR_IR ? '{' : row->file == OPTION_READ_OR_ROWS ? '\n' : 0;
+  return mark && strchr(value, mark);
+}
 
 /* Whether a word is among those of a list with this separator. */
 static bool is_among(const char *list, char separator, const char *word, size_t n) {
@@ -116,25 +120,27 @@ const char *options_mistake(Arena *a, const wv_options *o) {
   return NULL;
 }
 
-static bool find_file(Diags *diags, Span at, const char *name, OptionFile use, const char *path) {
-  if (use == OPTION_NO_FILE) return true;
-  if (use == OPTION_READ_OR_IR && option_is_text_ir(path)) return true;
-  if (use == OPTION_WRITTEN) {
+static bool find_file(Diags *diags, Span at, const OptionInfo *row, const char *path) {
+  if (row->file == OPTION_NO_FILE || option_is_content(row, path)) return true;
+  if (row->file == OPTION_WRITTEN) {
     const char *folder = os_folder_of(diags->arena, path);
     if (os_is_folder(folder)) return true;
     return diag_fail(diags, DIAG_E0618, at,
-                     "`%s` names a file in a folder that does not exist: `%s`", name, folder);
+                     "`%s` names a file in a folder that does not exist: `%s`", row->name, folder);
   }
   if (os_file_stamp(path)) return true;
-  return diag_fail(diags, DIAG_E0618, at, "`%s` names a file that does not exist: `%s`", name,
-                   path);
+  Diag *d = diag_add(diags, DIAG_E0618, at, "`%s` names a file that does not exist: `%s`",
+                     row->name, path);
+  if (row->file == OPTION_READ_OR_ROWS)
+    diag_hint(diags, d, "if these are rows, end each with a line feed");
+  return false;
 }
 
 bool options_find_files(Diags *diags, Span at, const wv_options *o) {
   for (int i = 0; i < o->n; i++) {
     const OptionInfo *row = option_called(o->at[i].name);
     const char *path = o->at[i].value;
-    if (row && path && !find_file(diags, at, row->name, row->file, path)) return false;
+    if (row && path && !find_file(diags, at, row, path)) return false;
   }
   return true;
 }

@@ -10,7 +10,8 @@ typedef enum OptionFile {
   OPTION_NO_FILE,
   OPTION_READ,
   OPTION_WRITTEN,
-  OPTION_READ_OR_IR
+  OPTION_READ_OR_IR,
+  OPTION_READ_OR_ROWS
 } OptionFile;
 /* Kinds of machines. */
 enum { ON_SIM = 1, ON_CPU = 2, ON_CUDA = 4, ON_HIP = 8, ON_GPU = ON_CUDA | ON_HIP };
@@ -34,7 +35,8 @@ const char *option_value(const wv_options *o, const char *name);      /* the sam
 const char *option_text(const wv_options *o, const char *name);       /* NULL if it is not on */
 bool option_is(const wv_options *o, const char *name, const char *value);
 bool option_is_on(const wv_options *o, const char *name);
-bool option_is_text_ir(const char *value); /* of READ_OR_IR: not the name of a file */
+/* Of READ_OR_IR and READ_OR_ROWS: the text, not the name of a file. */
+bool option_is_content(const OptionInfo *row, const char *value);
 
 /* The first value that is not allowed, or two that exclude each other, as a sentence; NULL: none. */
 const char *options_mistake(Arena *a, const wv_options *o);
