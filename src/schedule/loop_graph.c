@@ -353,6 +353,7 @@ static bool is_proved_inside(const Build *b, const Op *op, const Value *memory) 
 
 static void add_access(Build *b, const MemoryUse *u, const int *begins, const int *ends) {
   LoopAccess x = {.op = u->op, .memory = u->memory, .how = u->how, .by_name = u->by_name};
+  x.slot = u->slot;
   if (is_repeated(b, u->op, u->memory)) return;
   for (int w = 0; w < LOOP_WAVES; w++) {
     x.begins[w] = ends[w] < 0 ? -1 : begins[w];
@@ -418,6 +419,7 @@ static void add_touch(Build *b, const Op *op) {
     const Attr *pending = op_attr(op, ATTR_pending);
     b->pending = pending ? (int)pending->integer : 0;
     vec_push(b->arena, &b->products, f);
+    vec_push(b->arena, &b->g->products, f);
     add_accesses(b, op, begins, f.done);
   } else {
     LoopArrival x = {.op = op};
@@ -507,15 +509,27 @@ static void add_group_wait(Build *b, const Op *op, bool none_left) {
   add_wait(b, (LoopWait){.op = op, .left = left});
 }
 
-/* Waits that are part of lowering the op. */
-static void end_flights(Build *b, const Op *op) {
-  end_products(b, op);
-  if (!copy_ends_before(op) || !b->loose.n) return;
+/* The wait for copies that the kernel does not wait for itself. */
+static void end_loose(Build *b, const Op *op) {
+  if (!b->loose.n) return;
   LoopWait wait = {.op = op, .added = true, .silent = true};
   for (int i = 0; i < b->loose.n; i++) wait.silent &= !b->loose.at[i].published;
   add_wait(b, wait);
   for (int i = 0; i < b->loose.n; i++) await_own(b, &b->loose.at[i], b->g->last, 0);
   b->loose.n = 0;
+}
+
+/* Waits that are part of lowering the op. */
+static void end_flights(Build *b, const Op *op) {
+  end_products(b, op);
+  if (copy_ends_before(op)) end_loose(b, op);
+}
+
+/* What lowering waits for at the end of a region. */
+static void end_region(Build *b, const Op *last) {
+  if (!last || op_is_served(b->k, last)) return;
+  end_first(b, last, b->products.n, b->pending);
+  end_loose(b, last);
 }
 
 static void add_turn(Build *b, const Op *op) {
@@ -603,6 +617,7 @@ LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const
   b.counts = counts, b.user = user;
   g.lagged = loop_is_lagged(d, loop);
   for (const Op *op = loop->body->first; op; op = op->next) add_op(&b, op);
+  end_region(&b, loop->body->last);
   for (int w = 0; w < LOOP_WAVES; w++)
     if (g.last[w] >= 0) add_order(&b, g.last[w], g.first[w], 1);
   add_waits(&b);
@@ -616,6 +631,18 @@ LoopGraph loop_entry_graph(Arena *a, const Distribution *d, const MemoryUses *m,
   b.once = true, b.counter = b.number = sym_int(d->k->cx->sym, 0);
   for (const Op *op = loop->parent->first; op != loop; op = op->next) add_op(&b, op);
   end_flights(&b, loop);
+  add_waits(&b);
+  return g;
+}
+
+LoopGraph loop_part_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
+                          const Op *first, const Op *end) {
+  LoopGraph g;
+  Build b = new_build(a, d, m, loop, &g);
+  b.once = true;
+  for (const Op *op = first; op != end; op = op->next) add_op(&b, op);
+  if (end) end_flights(&b, end);
+  else end_region(&b, loop->body->last);
   add_waits(&b);
   return g;
 }

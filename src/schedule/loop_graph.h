@@ -30,6 +30,7 @@ typedef struct LoopAccess {
   bool by_name;                             /* as in MemoryUse */
   int begins[LOOP_WAVES], ends[LOOP_WAVES]; /* events; -1: this wave does not do it */
   int ahead, slots; /* to the slot of `ahead` iterations later; slots is 1: always the same place */
+  const Sym *slot;  /* as the op names it; NULL: it does not */
   bool only_first;  /* it does nothing after the first iteration */
   bool goes_on;     /* iterations are those of all runs of the loop, since service waves go on */
   bool late;        /* it ends later for other waves; those of one wave are in order */
@@ -86,6 +87,7 @@ typedef struct LoopGraph {
   Vec(LoopAccess) accesses;
   int first[LOOP_WAVES], last[LOOP_WAVES]; /* events; -1: there are none */
   Vec(LoopFlight) copies; /* that end with a group or a barrier that the kernel waits for */
+  Vec(LoopFlight) products;
   Vec(LoopWait) waits;
   Vec(LoopArrival) arrivals;
   Vec(LoopTurn) turns;
@@ -106,6 +108,11 @@ int64_t loop_most_in_all(const Distribution *d, const Op *loop);
 /* The same of what comes before the loop in its region, which runs once: all distances are 0, and
  * accesses to a ring are to the slot `ahead`. */
 LoopGraph loop_entry_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop);
+
+/* The same of ops from `first` to before `end` (NULL: to the end) of a loop's body, between loops that are
+ * inside it. */
+LoopGraph loop_part_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
+                          const Op *first, const Op *end);
 
 /* The number of the iteration that an attribute names which does not depend on the loop's counter. */
 bool loop_names_iteration(const Kernel *k, const Op *loop, const Attr *at, int *number);

@@ -1,31 +1,24 @@
 /* loop_entry.c: see loop_entry.h. */
 #include "schedule/proof/loop_entry.h"
 
-#include <string.h>
-
 #include "ir/ops/access.h"
 #include "schedule/groups/loop_lag.h"
+#include "schedule/proof/event_graph.h"
 
 /* Events before the loop come first, then those of each iteration. */
 struct LoopEntry {
-  Arena *arena;
   const Distribution *d;
   const LoopGraph *entry, *body;
-  int iterations, n;
+  int iterations;
   bool ends;
-  Vec(Order) edges;
-  int *first, *next; /* of an event, and of an edge: the next edge from the same event; -1 */
-  int *stack;
-  bool **reached; /* from an event; NULL: not known yet */
+  EventGraph *graph;
 };
 
 static int event_at(const LoopEntry *e, int event, int iteration) {
   return iteration < 0 ? event : e->entry->events.n + iteration * e->body->events.n + event;
 }
 
-static void add_edge(LoopEntry *e, int from, int to) {
-  vec_push(e->arena, &e->edges, ((Order){from, to, 0}));
-}
+static void add_edge(LoopEntry *e, int from, int to) { event_graph_add(e->graph, from, to); }
 
 /* ---- edges ---- */
 
@@ -121,22 +114,11 @@ static void await_releases(LoopEntry *e, const LoopWait *wait) {
   }
 }
 
-static void link_edges(LoopEntry *e) {
-  e->first = ARENA_ARRAY(e->arena, int, e->n + 1);
-  e->next = ARENA_ARRAY(e->arena, int, e->edges.n + 1);
-  for (int i = 0; i < e->n; i++) e->first[i] = -1;
-  for (int i = 0; i < e->edges.n; i++) {
-    e->next[i] = e->first[e->edges.at[i].from];
-    e->first[e->edges.at[i].from] = i;
-  }
-}
-
 LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
                       const LoopGraph *body, int iterations, bool ends) {
   LoopEntry *e = ARENA_NEW(a, LoopEntry);
-  *e = (LoopEntry){.arena = a, .d = d, .entry = entry, .body = body, .iterations = iterations};
-  e->ends = ends;
-  e->n = entry->events.n + iterations * body->events.n;
+  *e = (LoopEntry){.d = d, .entry = entry, .body = body, .iterations = iterations, .ends = ends};
+  e->graph = event_graph(a, entry->events.n + iterations * body->events.n);
   add_orders(e);
   add_opening(e);
   for (int i = 0; i < body->waits.n; i++)
@@ -144,26 +126,9 @@ LoopEntry *loop_entry(Arena *a, const Distribution *d, const LoopGraph *entry,
     else if (body->waits.at[i].phases) await_phases(e, &body->waits.at[i]);
     else await_groups(e, &body->waits.at[i]);
   for (int i = 0; i < entry->waits.n; i++) await_loop(e, &entry->waits.at[i]);
-  link_edges(e);
-  e->reached = ARENA_ARRAY(a, bool *, e->n + 1), e->stack = ARENA_ARRAY(a, int, e->n + 1);
   return e;
 }
 
-/* ---- questions ---- */
-
-static const bool *reached_from(LoopEntry *e, int from) {
-  int depth = 0;
-  if (e->reached[from]) return e->reached[from];
-  bool *row = e->reached[from] = ARENA_ARRAY(e->arena, bool, e->n);
-  e->stack[depth++] = from;
-  while (depth)
-    for (int i = e->first[e->stack[--depth]]; i >= 0; i = e->next[i]) {
-      int to = e->edges.at[i].to;
-      if (!row[to]) row[to] = true, e->stack[depth++] = to;
-    }
-  return row;
-}
-
 bool loop_entry_orders(LoopEntry *e, int from, int iteration, int to, int then) {
-  return reached_from(e, event_at(e, from, iteration))[event_at(e, to, then)];
+  return event_graph_orders(e->graph, event_at(e, from, iteration), event_at(e, to, then));
 }

@@ -12,6 +12,7 @@
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "schedule/groups/loop_turns.h"
+#include "schedule/proof/loop_nest.h"
 #include "schedule/proof/loop_pairs.h"
 #include "schedule/proof/loop_releases.h"
 #include "schedule/proof/loop_unrolled.h"
@@ -43,13 +44,15 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
   Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, a};
   find_deadlock(&p, d->k);
   int n = proof.waiting.n;
-  for (int i = 0; !n && i < g->accesses.n; i++)
+  bool nest = loop_is_nest(loop);
+  for (int i = 0; !n && !nest && i < g->accesses.n; i++)
     for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
   proof.entry = loop_entry_graph(a, d, m, loop);
   proof.unbalanced = loop_unreleased(d, g, &proof.entry);
   if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d, g);
   if (!proof.unbalanced && !n) proof.unbalanced = loop_released_early(&p);
-  if (!n) loop_check_unrolled(&p);
+  if (!n && nest) loop_check_nest(&p, m);
+  else if (!n) loop_check_unrolled(&p);
   return proof;
 }
 
@@ -76,10 +79,10 @@ static void describe(StrBuf *out, const Kernel *k, const MemoryUses *m, const Lo
   sb_puts(out, f->stale ? " are in the wrong order" : " are not ordered");
 }
 
-/* The barriers of a loop inside order accesses, too, but a region is one event here. */
-static bool has_loop(const Op *loop) {
+/* The barriers of a loop in a conditional order accesses, too, but that is one event here. */
+static bool has_hidden_loop(const Op *loop) {
   for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
-    if (op_is_loop(op)) return true;
+    if (op_is_loop(op) && op->parent->owner->kind == OP_if) return true;
   return false;
 }
 
@@ -102,7 +105,7 @@ static int count_unordered(const LoopProof *proof) {
 static void print_findings(StrBuf *out, const Kernel *k, const MemoryUses *m,
                            const LoopProof *proof) {
   int n = proof->findings.n;
-  if (n && has_loop(proof->graph.loop)) {
+  if (n && has_hidden_loop(proof->graph.loop)) {
     sb_printf(out, "  %d of %d conflicting pairs of accesses are ordered; ",
               proof->pairs - count_unordered(proof), proof->pairs);
     sb_puts(out, "the loops inside may order the others\n");
@@ -180,11 +183,19 @@ static bool fail_loop(Kernel *k, const MemoryUses *m, const Constraint *row,
   return false;
 }
 
+/* The row of a loop, or of one inside it: what it leaves in flight, the next iteration may meet. */
+static const Constraint *row_inside(const Kernel *k, const TargetInfo *t, const Op *loop) {
+  const Constraint *row = row_of(k, t, loop);
+  for (const Op *op = loop->body->first; op && !row && op_is_inside(op, loop); op = ir_next(op))
+    if (op_is_loop(op)) row = row_of(k, t, op);
+  return row;
+}
+
 bool loop_proof_check(const Distribution *d, const MemoryUses *m, const TargetInfo *t) {
   bool ok = true;
   for (const Op *op = t ? ir_first(d->k) : NULL; op && ok; op = ir_next(op)) {
-    const Constraint *row = op->body ? row_of(d->k, t, op) : NULL;
-    if (!row || has_loop(op)) continue;
+    const Constraint *row = op_is_loop(op) ? row_inside(d->k, t, op) : NULL;
+    if (!row || has_hidden_loop(op)) continue;
     Arena *a = arena_new();
     LoopProof proof = loop_prove(a, d, m, op);
     ok = (!proof.findings.n && !proof.waiting.n && !proof.unbalanced) ||

@@ -4,7 +4,8 @@
  * slots, accesses to the slots of iterations i + a and j + b conflict only if j - i is a - b plus a
  * multiple of n. Each conflicting pair must be ordered one way or the other, and what a copy fills
  * must be read after it. What is done before the loop, such as filling its rings, must be ordered
- * before the iterations that touch the same bytes. wavec --proof prints what was found. */
+ * before the iterations that touch the same bytes. Of a loop with others inside, iterations are written out
+ * (loop_nest.h). wavec --proof prints what was found. */
 #ifndef WV_SCHEDULE_LOOP_PROOF_H
 #define WV_SCHEDULE_LOOP_PROOF_H
 
@@ -33,8 +34,8 @@ typedef struct LoopProof {
 
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop);
 
-/* Proves all loops that rows of the kernel schedule on the machine, which may be NULL. False after
- * reporting one that is not in order. */
+/* Proves all loops that rows of the kernel schedule on the machine, which may be NULL, and the loops around
+ * them. False after reporting one that is not in order. */
 bool loop_proof_check(const Distribution *d, const MemoryUses *m, const TargetInfo *t);
 
 /* All loops of a kernel that access shared memory. */

@@ -1,0 +1,452 @@
+/* loop_nest.c: see loop_nest.h. */
+#include "schedule/proof/loop_nest.h"
+
+#include <stdlib.h>
+
+#include "ir/ops/access.h"
+#include "ir/region_facts.h"
+#include "schedule/proof/event_graph.h"
+#include "schedule/proof/loop_sizes.h"
+
+/* ---- parts of a body ---- */
+
+/* A loop inside, or the ops between two of them. */
+typedef struct Part {
+  const Op *loop;      /* or NULL */
+  LoopGraph g;         /* of its body, or of the ops; empty if there are loops inside the loop */
+  struct Part *inside; /* these */
+  int ninside;
+  int number; /* of its first access, among all */
+} Part;
+
+typedef Vec(Part) PartList;
+
+typedef enum Taken { TAKEN_NOT = -2, TAKEN_ANYWHERE = -1 } Taken; /* instead of a slot */
+
+/* The phase of a barrier that copies end, or of which only the parity is known: what a wait is for. */
+typedef struct Phase {
+  int64_t slot; /* or Taken */
+  int64_t number;
+} Phase;
+
+/* A part that is executed. */
+typedef struct Step {
+  const Part *part;
+  int base;         /* its first event */
+  int outer;        /* iteration of the loop that is proved; -1: before it */
+  int run;          /* each run of a loop has a number, and what is executed between loops */
+  int iteration;    /* of the run */
+  bool opens, ends; /* one of the first and of the last iterations; others are left out */
+  int64_t groups;
+  int64_t *slots;         /* of accesses; or Taken */
+  Phase *ended, *awaited; /* by copies and waits */
+} Step;
+
+typedef struct Nest {
+  Prover *p;
+  const MemoryUses *m;
+  Arena *arena; /* for one combination of sizes */
+  LoopSizes *sizes;
+  Part before;
+  PartList parts;
+  int naccesses;
+  int reach;    /* iterations that an order or a ring spans, at most */
+  int outer;    /* iterations of the loop that is proved */
+  bool *met;    /* by two accesses: the pair was counted, ... */
+  bool *failed; /* ... or reported */
+  Vec(Step) steps;
+  int events, runs;
+  int64_t groups;
+  EventGraph *graph;
+} Nest;
+
+bool loop_is_nest(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op_is_loop(op)) return true;
+  return false;
+}
+
+static void number_accesses(Nest *n, Part *part) {
+  part->number = n->naccesses;
+  n->naccesses += part->g.accesses.n;
+}
+
+static PartList parts_of(Nest *n, const Op *outer) {
+  PartList parts = {0};
+  Arena *a = n->p->arena;
+  const Op *from = outer->body->first;
+  for (const Op *op = from;; op = op->next) {
+    if (op && !op_is_loop(op)) continue;
+    Part between = {.g = loop_part_graph(a, n->p->d, n->m, outer, from, op)};
+    number_accesses(n, &between);
+    vec_push(a, &parts, between);
+    if (!op) return parts;
+    Part loop = {.loop = op};
+    if (loop_is_nest(op)) {
+      PartList inside = parts_of(n, op);
+      loop.inside = inside.at, loop.ninside = inside.n;
+    } else loop.g = loop_graph(a, n->p->d, n->m, op, NULL, NULL);
+    number_accesses(n, &loop);
+    vec_push(a, &parts, loop);
+    from = op->next;
+  }
+}
+
+/* ---- steps ---- */
+
+/* Past the last iteration a copy engine copies nothing; threads write zeros. */
+static bool is_masked(const Nest *n, const Op *op) {
+  const Attr *mask = op_attr(op, ATTR_mask);
+  int64_t holds;
+  if (!op_has(op, ATTR_iteration) || (op->kind == OP_copy && !copy_barriers(op))) return false;
+  for (int i = 0; mask && i < mask->n; i++)
+    if (loop_sizes_eval(n->sizes, mask->exprs[i], &holds) && !holds) return true;
+  return false;
+}
+
+static int64_t slot_of(const Nest *n, const LoopAccess *x) {
+  const Op *alloc = n->m->memories.at[x->memory]->def;
+  int64_t slot;
+  if (is_masked(n, x->op)) return TAKEN_NOT;
+  if (!alloc || alloc_slots(alloc) < 2 || !x->slot) return TAKEN_ANYWHERE;
+  return loop_sizes_eval(n->sizes, x->slot, &slot) ? slot : TAKEN_ANYWHERE;
+}
+
+/* The step of the loop that an attribute counts. */
+static int64_t step_of(const Op *op, const Attr *iteration) {
+  for (const Op *beside = op->parent->owner ? op->parent->owner->body->first : NULL; beside;
+       beside = beside->next)
+    if (beside->kind == OP_for && op_attr(beside, ATTR_axis)->sym == iteration->pairs[0].key)
+      return op_step(beside);
+  const Op *loop = op->parent->owner;
+  return loop && loop->kind == OP_for ? op_step(loop) : 1;
+}
+
+/* In iteration i of a ring of n slots, copies to slot i mod n end the phase i / n of its barrier. */
+static Phase phase_ended(const Nest *n, const Op *copy) {
+  const Attr *at = op_attr(copy, ATTR_iteration);
+  const Value *ring = copy_barriers(copy);
+  Phase phase = {TAKEN_NOT, 0};
+  int64_t number, slot;
+  if (!ring || !ring->def || !at || is_masked(n, copy)) return phase;
+  int slots = alloc_slots(ring->def);
+  if (!loop_sizes_eval(n->sizes, at->pairs[0].value, &number)) return phase;
+  number /= step_of(copy, at);
+  if (slots > 1 && !loop_sizes_eval(n->sizes, op_slot(copy), &slot)) return phase;
+  if (slots > 1 && slot != number % slots) return phase;
+  return (Phase){number % slots, number / slots};
+}
+
+static Phase phase_awaited(const Nest *n, const LoopWait *wait) {
+  const Attr *parity = op_attr(wait->op, ATTR_parity);
+  const Sym *slot = wait->phases ? op_slot(wait->op) : NULL;
+  Phase phase = {0, 0};
+  if (!wait->phases || !parity || !loop_sizes_eval(n->sizes, parity->sym, &phase.number) ||
+      (slot && !loop_sizes_eval(n->sizes, slot, &phase.slot)))
+    phase.slot = TAKEN_NOT;
+  return phase;
+}
+
+static void add_step(Nest *n, const Part *part, int outer, int iteration) {
+  Step s = {.part = part, .base = n->events, .outer = outer, .run = n->runs};
+  s.iteration = iteration, s.opens = s.ends = true, s.groups = n->groups;
+  const LoopGraph *g = &part->g;
+  s.slots = ARENA_ARRAY(n->arena, int64_t, g->accesses.n + 1);
+  s.ended = ARENA_ARRAY(n->arena, Phase, g->copies.n + 1);
+  s.awaited = ARENA_ARRAY(n->arena, Phase, g->waits.n + 1);
+  for (int i = 0; i < g->accesses.n; i++) s.slots[i] = slot_of(n, &g->accesses.at[i]);
+  for (int i = 0; i < g->copies.n; i++) s.ended[i] = phase_ended(n, g->copies.at[i].op);
+  for (int i = 0; i < g->waits.n; i++) s.awaited[i] = phase_awaited(n, &g->waits.at[i]);
+  n->events += g->events.n;
+  n->groups += g->groups;
+  vec_push(n->arena, &n->steps, s);
+}
+
+static void add_parts(Nest *n, const Part *parts, int nparts, int outer);
+
+/* Iterations in the middle of a long run are left out: what comes before the run is in order with them if
+ * it is with the first ones, and they are with what comes after it if the last ones are. */
+static void add_loop(Nest *n, const Part *part, int outer) {
+  int64_t count = loop_sizes_iterations(n->sizes, part->loop);
+  int ends = part->inside ? 1 : n->reach + 1, first = n->steps.n;
+  bool gap = count > 2 * ends;
+  for (int64_t i = 0; i < count; i++) {
+    if (gap && i == ends) {
+      n->groups += (count - 2 * ends) * part->g.groups;
+      i = count - ends;
+    }
+    loop_sizes_count(n->sizes, part->loop, i);
+    if (part->inside) add_parts(n, part->inside, part->ninside, outer);
+    else add_step(n, part, outer, (int)i);
+    for (; gap && first < n->steps.n; first++)
+      if (i < ends) n->steps.at[first].ends = false;
+      else n->steps.at[first].opens = false;
+  }
+  n->runs++;
+}
+
+static void add_parts(Nest *n, const Part *parts, int nparts, int outer) {
+  for (int i = 0; i < nparts; i++) {
+    if (parts[i].loop) add_loop(n, &parts[i], outer);
+    else add_step(n, &parts[i], outer, 0), n->runs++;
+  }
+}
+
+static void add_steps(Nest *n) {
+  n->steps.n = n->steps.cap = 0, n->steps.at = NULL;
+  n->events = n->runs = 0, n->groups = 0;
+  add_step(n, &n->before, -1, 0), n->runs++;
+  for (int i = 0; i < n->outer; i++) {
+    loop_sizes_count(n->sizes, n->p->proof->graph.loop, i);
+    add_parts(n, n->parts.at, n->parts.n, i);
+  }
+  n->graph = event_graph(n->arena, n->events);
+}
+
+/* ---- what the program orders ---- */
+
+static void add_edge(Nest *n, int from, int to) { event_graph_add(n->graph, from, to); }
+
+/* The step of another iteration of the same run; beyond the last one, that one. NULL: there is none. */
+static const Step *step_at(const Nest *n, int at, int iteration) {
+  const Step *s = &n->steps.at[at];
+  if (iteration < 0) return NULL;
+  int by = iteration < s->iteration ? -1 : 1;
+  for (; at >= 0 && at < n->steps.n && n->steps.at[at].run == s->run; at += by) {
+    s = &n->steps.at[at];
+    if (s->iteration == iteration) return s;
+  }
+  return by > 0 ? s : NULL;
+}
+
+static void add_own_orders(Nest *n, int at) {
+  const Step *s = &n->steps.at[at];
+  for (int i = 0; i < s->part->g.enforced.n; i++) {
+    const Order *o = &s->part->g.enforced.at[i];
+    const Step *from = step_at(n, at, s->iteration - o->distance);
+    if (from) add_edge(n, from->base + o->from, s->base + o->to);
+  }
+}
+
+/* Program order, from one step to the next. At the end of a loop, waves wait for its products. */
+static void link_steps(Nest *n) {
+  int last[LOOP_WAVES] = {-1, -1, -1};
+  for (int at = 0; at < n->steps.n; at++) {
+    const Step *s = &n->steps.at[at];
+    for (int w = 0; w < LOOP_WAVES; w++) {
+      if (s->part->g.first[w] < 0) continue;
+      int first = s->base + s->part->g.first[w];
+      if (last[w] >= 0) add_edge(n, last[w], first);
+      last[w] = s->base + s->part->g.last[w];
+    }
+  }
+}
+
+static void end_products(Nest *n, int at) {
+  const Step *s = &n->steps.at[at];
+  int next[LOOP_WAVES] = {-1, -1, -1};
+  for (int i = n->steps.n - 1; i > at && n->steps.at[i].run > s->run; i--)
+    for (int w = 0; w < LOOP_WAVES; w++) {
+      const LoopGraph *g = &n->steps.at[i].part->g;
+      if (g->first[w] >= 0) next[w] = n->steps.at[i].base + g->first[w];
+    }
+  for (int i = 0; s->part->loop && i < s->part->g.products.n; i++)
+    for (int w = 0; w < LOOP_WAVES; w++) {
+      int done = s->part->g.products.at[i].done[w];
+      if (done >= 0 && next[w] >= 0) add_edge(n, s->base + done, next[w]);
+    }
+}
+
+/* Groups of one thread end in order. */
+static bool covers(const Step *s, const LoopWait *wait, const Step *before, const LoopFlight *f) {
+  if (copy_barriers(f->op) || (wait->silent && f->published)) return false;
+  if (f->group < 0) return !wait->left;
+  return before->groups + f->group + 1 + wait->left <= s->groups + wait->closed;
+}
+
+static void await_groups(Nest *n, int at, const LoopWait *wait) {
+  const Step *s = &n->steps.at[at];
+  for (int i = 0; i < at; i++) {
+    const Step *before = &n->steps.at[i];
+    for (int j = 0; j < before->part->g.copies.n; j++) {
+      const LoopFlight *f = &before->part->g.copies.at[j];
+      for (int w = 0; w < LOOP_WAVES && covers(s, wait, before, f); w++)
+        if (f->done[w] >= 0) add_edge(n, before->base + f->done[w], s->base + wait->event[w]);
+    }
+  }
+}
+
+/* The step since which the phases of a barrier are counted; -1: they are not counted inside the loop. */
+static int counted_since(const Nest *n, int at, const Value *ring) {
+  for (; at >= 0 && n->steps.at[at].outer >= 0; at--) {
+    const LoopGraph *g = &n->steps.at[at].part->g;
+    for (int i = 0; i < g->events.n; i++)
+      if (g->events.at[i].op->kind == OP_mbar_init && g->events.at[i].op->args[0] == ring)
+        return at;
+  }
+  return -1;
+}
+
+/* Copies that end the phase which a wait is for: the last one of its parity before it. */
+static void await_phase(Nest *n, int at, int wait) {
+  const Step *s = &n->steps.at[at];
+  const LoopWait *x = &s->part->g.waits.at[wait];
+  Phase phase = s->awaited[wait];
+  int64_t last = -1;
+  int since = phase.slot == TAKEN_NOT ? -1 : counted_since(n, at, x->op->args[0]);
+  for (int pass = 0; since >= 0 && pass < 2; pass++)
+    for (int i = since; i <= at; i++) {
+      const Step *from = &n->steps.at[i];
+      for (int j = 0; j < from->part->g.copies.n; j++) {
+        const LoopFlight *f = &from->part->g.copies.at[j];
+        int maker = loop_maker(f->done);
+        if (copy_barriers(f->op) != x->op->args[0] || maker < 0) continue;
+        if (from->ended[j].slot != phase.slot || from->ended[j].number % 2 != phase.number)
+          continue;
+        if (i == at && !op_comes_before(f->op, x->op)) continue;
+        if (!pass && from->ended[j].number > last) last = from->ended[j].number;
+        for (int w = 0; pass && from->ended[j].number == last && w < LOOP_WAVES; w++)
+          if (x->event[w] >= 0) add_edge(n, from->base + f->done[maker], s->base + x->event[w]);
+      }
+    }
+}
+
+/* What halves of the waves leave in flight (loop_lag.h) ends at the first barrier after the loop. */
+static void end_late(Nest *n, int at) {
+  const Step *s = &n->steps.at[at];
+  if (!s->part->g.lagged) return;
+  for (int i = at + 1; i < n->steps.n; i++) {
+    const Step *later = &n->steps.at[i];
+    for (int e = 0; later->run != s->run && e < later->part->g.events.n; e++) {
+      const LoopEvent *event = &later->part->g.events.at[e];
+      if (event->op->kind != OP_barrier || event->wave != LOOP_WAVES) continue;
+      for (int j = 0; j < s->part->g.accesses.n; j++)
+        for (int w = 0; w < LOOP_COMPUTING && s->part->g.accesses.at[j].late; w++)
+          if (s->part->g.accesses.at[j].ends[w] >= 0)
+            add_edge(n, s->base + s->part->g.accesses.at[j].ends[w], later->base + e);
+      return;
+    }
+  }
+}
+
+static void add_orders(Nest *n) {
+  link_steps(n);
+  for (int at = 0; at < n->steps.n; at++) {
+    const LoopGraph *g = &n->steps.at[at].part->g;
+    add_own_orders(n, at);
+    end_products(n, at);
+    end_late(n, at);
+    for (int i = 0; i < g->waits.n; i++) {
+      if (op_is_served(n->p->d->k, g->waits.at[i].op)) continue;
+      if (g->waits.at[i].phases) await_phase(n, at, i);
+      else await_groups(n, at, &g->waits.at[i]);
+    }
+  }
+}
+
+/* ---- pairs ---- */
+
+/* Threads copy the same elements wherever a kernel copies to a memory in the same way. */
+static bool copies_alike(const LoopAccess *x, const LoopAccess *y) {
+  const Op *a = x->op, *b = y->op;
+  if (a->kind != OP_copy || b->kind != OP_copy || a->nargs != b->nargs) return false;
+  for (int i = 0; i < a->nargs; i++)
+    if (a->args[i] != b->args[i]) return false;
+  return op_attr(a, ATTR_mode)->text == op_attr(b, ATTR_mode)->text;
+}
+
+static bool slots_meet(const Nest *n, const LoopAccess *x, int64_t a, const LoopAccess *y,
+                       int64_t b) {
+  if (a == TAKEN_NOT || b == TAKEN_NOT || !loop_conflict(n->p, x, y)) return false;
+  return x->memory != y->memory || a == TAKEN_ANYWHERE || b == TAKEN_ANYWHERE || a == b;
+}
+
+static void check_accesses(Nest *n, const Step *s, int i, const Step *t, int j) {
+  const LoopAccess *x = &s->part->g.accesses.at[i], *y = &t->part->g.accesses.at[j];
+  int pair = (s->part->number + i) * n->naccesses + t->part->number + j;
+  if (n->failed[pair] || !slots_meet(n, x, s->slots[i], y, t->slots[j])) return;
+  if (x->goes_on && y->goes_on) return; /* the loop inside is proved for all runs */
+  n->p->proof->pairs += !n->met[pair], n->met[pair] = true;
+  for (int v = 0; v < LOOP_WAVES; v++)
+    for (int w = 0; w < LOOP_WAVES; w++) {
+      if (loop_needs_no_order(x, v, y, w) || (v != w && copies_alike(x, y))) continue;
+      if (event_graph_orders(n->graph, s->base + x->ends[v], t->base + y->begins[w])) continue;
+      int apart = s->outer < 0 ? t->outer : t->outer - s->outer;
+      loop_report(n->p, (LoopPair){x, y, apart, v != w, .entry = s->outer < 0});
+      n->failed[pair] = true;
+      return;
+    }
+}
+
+/* Runs of the loops inside are proved with what comes before them in the same iteration. */
+static bool is_proved_inside(const Nest *n, const Step *s, const Step *t) {
+  return s->outer == t->outer && t->part != &n->parts.at[n->parts.n - 1];
+}
+
+static void check_steps(Nest *n, const Step *s, const Step *t) {
+  if (t->outer < 0 || !s->ends || !t->opens || is_proved_inside(n, s, t)) return;
+  for (int i = 0; i < s->part->g.accesses.n; i++)
+    for (int j = s == t ? i + 1 : 0; j < t->part->g.accesses.n; j++)
+      if (s != t || s->part->g.accesses.at[i].op != t->part->g.accesses.at[j].op)
+        check_accesses(n, s, i, t, j);
+}
+
+static void check_sizes(Nest *n) {
+  add_steps(n);
+  add_orders(n);
+  for (int i = 0; i < n->steps.n; i++)
+    for (int j = i; j < n->steps.n; j++) check_steps(n, &n->steps.at[i], &n->steps.at[j]);
+}
+
+/* ---- how much is written out ---- */
+
+static void reach_of(Nest *n, const Part *part) {
+  const LoopGraph *g = &part->g;
+  for (int i = 0; i < part->ninside; i++) reach_of(n, &part->inside[i]);
+  for (int i = 0; i < g->enforced.n; i++)
+    if (abs(g->enforced.at[i].distance) > n->reach) n->reach = abs(g->enforced.at[i].distance);
+}
+
+static int most_slots(const Nest *n) {
+  int most = 1;
+  for (int i = 0; i < n->m->memories.n; i++) {
+    const Op *alloc = n->m->memories.at[i]->def;
+    if (alloc && alloc_slots(alloc) > most) most = alloc_slots(alloc);
+  }
+  return most;
+}
+
+/* Its iterations differ: slots depend on its counter, or how often loops inside run. */
+static bool is_counted(const Nest *n) {
+  const Op *outer = n->p->proof->graph.loop;
+  const Attr *axis = op_attr(outer, ATTR_axis);
+  const Sym *counter =
+      axis && outer->kind == OP_for ? ir_loop_counter(n->p->d->k, axis->sym) : NULL;
+  for (const Op *op = outer->body->first; counter && op && op_is_inside(op, outer);
+       op = ir_next(op)) {
+    const Sym *e = op->kind == OP_for ? distribute_trips(n->p->d, op) : op_slot(op);
+    if (e && sym_contains(e, counter)) return true;
+  }
+  return false;
+}
+
+void loop_check_nest(Prover *p, const MemoryUses *m) {
+  Nest n = {.p = p, .m = m};
+  const Op *outer = p->proof->graph.loop;
+  n.before.g = p->proof->entry;
+  number_accesses(&n, &n.before);
+  n.parts = parts_of(&n, outer);
+  for (int i = 0; i < n.parts.n; i++) reach_of(&n, &n.parts.at[i]);
+  n.reach += most_slots(&n);
+  n.outer = is_counted(&n) ? n.reach + 1 : 2;
+  if (p->proof->most < n.outer) n.outer = (int)p->proof->most;
+  n.met = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
+  n.failed = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
+  n.arena = arena_new();
+  n.sizes = loop_sizes(p->arena, p->d, outer, n.reach);
+  for (ArenaMark mark = arena_mark(n.arena); loop_sizes_next(n.sizes);) {
+    check_sizes(&n);
+    arena_rewind(n.arena, mark);
+  }
+  arena_free(n.arena);
+}
