@@ -373,7 +373,7 @@ static bool is_excused(const OrderTrial *t, OrderReason reason) {
  * are a barrier apart may access memory one after the other, but the wrong one first: then only the
  * result tells. */
 static bool find_any(OrderTrial *t, Kernel *lowered, OrderReason reason) {
-  static const int trips[] = {3, 5, TRIPS, 1, 2, 4, 7};
+  static const int trips[] = {3, 5, TRIPS, 1, 2, 4, 7, 0};
   int runs = t->c->known ? 1 : 2 * (int)WV_LEN(trips);
   for (int i = 0; i < runs; i++) {
     if (i == EXCUSED && is_excused(t, reason)) return false;

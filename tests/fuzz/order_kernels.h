@@ -8,7 +8,7 @@
 
 /* ---- kernels ---- */
 
-#define LOOP_KINDS(X) X(gemm) X(two_products) X(attention) X(scaled) X(stencil)
+#define LOOP_KINDS(X) X(gemm) X(two_products) X(attention) X(scaled) X(stencil) X(nested)
 
 #define LOOP_KIND_ENUM(name) LOOP_##name,
 #define LOOP_KIND_NAME(name) #name,
@@ -17,13 +17,14 @@ static const char *const loop_kinds[] = {LOOP_KINDS(LOOP_KIND_NAME)};
 
 /* Tiles are BM, BN and BK elements; a large workgroup has twice as many along M and K, and twice the
  * waves. Sizes in runs are one tile of M and N, or one element less; what reads a few rows past its
- * tile has as many more. */
+ * tile has as many more, and a loop over N around that over K has several tiles. */
 typedef struct Program {
   LoopKind kind;
   const char *head, *body;
   const char *reads[5], *ops[6]; /* what rows may name */
   int m, n, k;                   /* tiles of a small workgroup */
   int past;                      /* rows */
+  int runs;                      /* of the loop over K, one for each tile of N; 0: one */
 } Program;
 
 #define DIVIDED "  workgroup M by BM on 0; workgroup N by BN on 1; tile K by BK\n"
@@ -56,6 +57,7 @@ static const Program programs[] = {
      32,
      16,
      16,
+     0,
      0},
     {LOOP_gemm, /* operands stay in shared memory, if a machine's product reads it */
      "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "
@@ -66,6 +68,7 @@ static const Program programs[] = {
      64,
      16,
      16,
+     0,
      0},
     {LOOP_gemm, /* one operand in registers */
      "kernel @k(%a: mem<M, K, f16>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n" DIVIDED
@@ -76,6 +79,7 @@ static const Program programs[] = {
      64,
      16,
      16,
+     0,
      0},
     {LOOP_two_products,
      TWO_PRODUCTS,
@@ -86,6 +90,7 @@ static const Program programs[] = {
      64,
      16,
      16,
+     0,
      0},
     {LOOP_attention,
      TWO_PRODUCTS,
@@ -98,6 +103,7 @@ static const Program programs[] = {
      64,
      16,
      16,
+     0,
      0},
     {LOOP_scaled,
      "kernel @k(%a: mem<M, K, f8e4m3fn, shared>, %as: mem<M, K/32, f8e8m0fnu>,"
@@ -111,6 +117,7 @@ static const Program programs[] = {
      32,
      16,
      128,
+     0,
      0},
     {LOOP_stencil, /* rings of one tensor at three offsets */
      "kernel @k(%a: mem<M, K, f32, shared>, %b: mem<M, K, f32, shared>, %c: mem<M, K, f32>)\n"
@@ -126,7 +133,36 @@ static const Program programs[] = {
      32,
      32,
      16,
-     2},
+     2,
+     0},
+    {LOOP_nested, /* a workgroup computes several tiles, one after another */
+     "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
+     "  workgroup M by BM on 0; tile N by BN; tile K by BK; wave M by 64; hardware threads 128\n",
+     "{\n  for N {\n    %z = fill 0.0 : tile<M, N, f32>\n    %r = for K carry %acc = %z {\n"
+     "      %x = read %a\n      %y = read %b\n      %n = mma %x, %y, %acc\n      yield %n\n    }\n"
+     "    write %r, %c\n  }\n}",
+     {"x", "y"},
+     {"n"},
+     64,
+     16,
+     16,
+     0,
+     3},
+    {LOOP_nested, /* its sums go from run to run, through an op */
+     "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "
+     "f32>)\n" DIVIDED "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n"
+     "  tile D by 4; bind D = 16\n",
+     "{\n  %z = fill 0.0 : tile<M, N, f32>\n  %all = for D carry %s = %z {\n"
+     "    %r = for K carry %acc = %s {\n      %x = read %a\n      %y = read %b\n"
+     "      %n = mma %x, %y, %acc\n      yield %n\n    }\n    %o = neg %r\n    yield %o\n  }\n"
+     "  write %all, %c\n}",
+     {"x", "y"},
+     {"n"},
+     32,
+     16,
+     16,
+     0,
+     0},
     {LOOP_stencil, /* one of the rings is transposed: its tiles are read by other waves */
      "kernel @k(%a: mem<M, K, f32, shared>, %b: mem<K, M, f32, shared>, %v: mem<M, K, f32, shared>,"
      " %c: mem<M, K, f32>)\n"
@@ -140,6 +176,7 @@ static const Program programs[] = {
      32,
      32,
      16,
+     0,
      0},
 };
 
@@ -299,7 +336,8 @@ static inline Run any_run(const Case *c, Random *r) {
 
 static inline SampleSizes sizes_of(const Case *c, Run run) {
   int m = run.ragged ? tile_m(c) - 1 : tile_m(c) + c->p->past;
-  return (SampleSizes){{m, c->p->n - run.ragged, run.k, 16}};
+  int n = c->p->n * (c->p->runs ? c->p->runs : 1);
+  return (SampleSizes){{m, n - run.ragged, run.k, 16}};
 }
 
 static inline void draw_sizes(StrBuf *out, const Case *c) {
