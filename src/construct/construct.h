@@ -96,6 +96,13 @@ typedef struct WrittenWait {
   Span at;
 } WrittenWait;
 
+/* A fence for instructions, before a node or after it. */
+typedef struct WrittenFence {
+  int node;
+  bool after;
+  Span at;
+} WrittenFence;
+
 /* A request that rows cannot express. */
 typedef struct Dropped {
   const char *what, *why;
@@ -118,6 +125,7 @@ typedef struct Construct {
   Vec(StaggerCall) staggers;
   Vec(Dropped) dropped;
   Vec(WrittenWait) waits;
+  Vec(WrittenFence) fences;
   bool unjudged;           /* it also writes barriers whose waves or place are not known */
   const struct Flow *flow; /* of the last loop that was asked about: construct_flow.c */
 } Construct;
@@ -191,8 +199,9 @@ bool construct_insert(Construct *c, const ClusterItem *item, const char *where, 
                       Span at);
 /* Nodes and inserted ops, in order: nodes after SetWavePrio have that priority. */
 bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at);
-/* Whether the machine has priorities. */
+/* Whether the machine has priorities, and fences for instructions. */
 bool construct_has_prio(const Construct *c);
+void construct_drop_fence(Construct *c, const WrittenFence *f, const char *why);
 bool construct_stagger(Construct *c, Nodes loop, Span at);
 #define CONSTRUCT_STAGGERED "staggered waves" /* what is dropped if a machine does not do it */
 void construct_drop(Construct *c, const char *what, const char *why, Span at);

@@ -22,12 +22,23 @@ static bool has_parts(const Entry *e, const Division *by, const Node *node) {
   return true;
 }
 
-static Entry *entry_of(Rows *r, const Node *node, OpClass class) {
+static Entry *find_entry(const Rows *r, const Node *node, OpClass class) {
   const Division *by = entries_division(r, node->op, class);
-  for (int i = 0; i < r->entries.n; i++) {
+  for (int i = 0; by && i < r->entries.n; i++) {
     Entry *e = &r->entries.at[i];
     if (e->node.op == node->op && e->node.class == class && has_parts(e, by, node)) return e;
   }
+  return NULL;
+}
+
+const Entry *entries_with(const Rows *r, const Node *node) {
+  return entries_have(r, node) ? find_entry(r, node, entries_class(node)) : NULL;
+}
+
+static Entry *entry_of(Rows *r, const Node *node, OpClass class) {
+  const Division *by = entries_division(r, node->op, class);
+  Entry *found = find_entry(r, node, class);
+  if (found) return found;
   Entry made = {.node = *node, .first = NODE_NONE};
   made.node.class = class;
   for (int i = 0; i < node->nparts; i++) made.node.parts[i] = entries_part(by, node, i);

@@ -135,8 +135,35 @@ static bool drop_hint(Construct *c, const char *type, Span at, bool judged) {
   return near && diag_hint(diags_of(c), d, "did you mean `%s`?", near);
 }
 
+/* A scheduling barrier that nothing crosses, beside one of the nodes. */
+static bool note_fence(Construct *c, const ClusterItem *item, int before, int after, Span at) {
+  bool is = item->node == NODE_NONE && strcmp(item->type, "SchedulingBarrier") == 0;
+  bool whole = !item->given || !*item->given || strcmp(item->given, "0") == 0;
+  if (!is || !whole || !construct_has_prio(c) || (before == NODE_NONE && after == NODE_NONE))
+    return false;
+  WrittenFence f = {before == NODE_NONE ? after : before, before == NODE_NONE, at};
+  vec_push(c->arena, &c->fences, f);
+  return true;
+}
+
+static bool fences_cluster(Construct *c, const ClusterItem *items, int n, int i, Span at) {
+  int before = NODE_NONE, after = NODE_NONE;
+  for (int j = i + 1; j < n && before == NODE_NONE; j++) before = items[j].node;
+  for (int j = i - 1; j >= 0 && after == NODE_NONE; j--) after = items[j].node;
+  return note_fence(c, &items[i], before, after, at);
+}
+
+void construct_drop_fence(Construct *c, const WrittenFence *f, const char *why) {
+  construct_drop(c, fence_many, why, f->at);
+}
+
 bool construct_insert(Construct *c, const ClusterItem *item, const char *where, Nodes target,
                       Span at) {
+  bool beside = where && target.n && !construct_is_loop(c, target);
+  if (beside && strcmp(where, "before") == 0 && note_fence(c, item, target.at[0], NODE_NONE, at))
+    return true;
+  if (beside && strcmp(where, "after") == 0 && note_fence(c, item, NODE_NONE, target.at[0], at))
+    return true;
   return drop_hint(c, item->type, at, construct_note_inserted(c, item, where, target, at));
 }
 
@@ -152,6 +179,7 @@ bool construct_cluster(Construct *c, const ClusterItem *items, int n, Span at) {
                        item->value);
     if (sets) prio = item->value;
     if (item->node != NODE_NONE) c->nodes.at[item->node].prio = prio;
+    else if (fences_cluster(c, items, n, i, at)) continue;
     else if (!(sets && construct_has_prio(c)) &&
              !drop_hint(c, item->type, at, construct_note_wait(c, items, n, i, at)))
       return false;

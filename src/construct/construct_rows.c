@@ -283,6 +283,53 @@ static void add_prios(Rows *r, Arena *a, ConstructRows *out) {
   }
 }
 
+/* ---- fences ---- */
+
+/* All instructions of the node's entry are after the fence, or before it. */
+static bool is_beside(const Rows *r, const WrittenFence *f, const Entry *e) {
+  const Construct *c = r->c;
+  int rank = c->nodes.at[f->node].rank;
+  for (int i = 0; i < c->nodes.n; i++) {
+    const Node *node = &c->nodes.at[i];
+    if (entries_with(r, node) == e && (f->after ? node->rank > rank : node->rank < rank))
+      return false;
+  }
+  return true;
+}
+
+/* The entry that begins after a fence; after the last one, the next iteration begins. */
+static const Entry *fenced(const Rows *r, const WrittenFence *f, const char **why) {
+  const Node *node = &r->c->nodes.at[f->node];
+  const Entry *e = entries_with(r, node), *first = NULL;
+  *why = "the order of ops is not given";
+  if (!e || (f->after && node->rank == NODE_NONE)) return NULL;
+  *why = "instructions on both sides are placed as a whole";
+  if (!is_beside(r, f, e)) return NULL;
+  if (!f->after) return e;
+  const Entry **sorted = entries_sorted(r);
+  for (int i = 0; i < r->entries.n; i++) {
+    if (!sorted[i]->listed) continue;
+    if (!first) first = sorted[i];
+    if (sorted[i]->first > node->rank) return sorted[i];
+  }
+  return first;
+}
+
+static void add_fences(Rows *r, Arena *a, ConstructRows *out) {
+  Constraint row = constraint_empty(CONSTRAINT_fence, r->p->at);
+  row.fence.loop = r->name;
+  for (int i = 0; i < r->c->fences.n; i++) {
+    const WrittenFence *f = &r->c->fences.at[i];
+    const char *why;
+    if (construct_loop(&r->c->nodes.at[f->node]) != r->loop) continue;
+    const Entry *e = fenced(r, f, &why);
+    const char *name = e ? exact_name(r, e, false) : NULL;
+    if (name && r->level == ROWS_all) add_name(a, &row.fence.ops, name);
+    else construct_drop_fence(r->c, f, e ? "ops are placed as a whole" : why);
+  }
+  if (row.fence.ops.n) vec_push(a, out, row);
+}
+
 /* ---- turns ---- */
 
 /* Halves of the waves that are staggered take turns at the products. */
@@ -416,6 +463,7 @@ static bool add_rows(Construct *c, const PipelineCall *p, RowsLevel level, Arena
   add_places(&r, a, out);
   add_order(&r, a, out);
   add_prios(&r, a, out);
+  add_fences(&r, a, out);
   add_turns(&r, a, out);
   return true;
 }

@@ -55,6 +55,8 @@ NodePart entries_part(const Division *by, const Node *node, int dim);
 /* ---- construct_entries.c ---- */
 
 void entries_collect(Rows *r);
+/* The entry that a node belongs to; NULL: none. */
+const Entry *entries_with(const Rows *r, const Node *node);
 /* The last entry of the op in that class; NULL: none. */
 const Entry *entries_of(const Rows *r, const Op *op, OpClass class);
 /* Cycles that say the order: neighbours of one class and stage share one. */

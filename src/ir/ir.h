@@ -350,7 +350,7 @@ typedef struct Constraint {
     } option; /* boxes, swizzle, overlap, subnormals, buffers: 0 or 1; occupancy: a number */
     struct {
       const char *loop;
-    } scheduled; /* schedule, ring, place, prio, roles, member, turns, order */
+    } scheduled; /* schedule, ring, place, prio, fence, roles, member, turns, order */
 #define CONSTRAINT(name, doc, clauses)                                                             \
   struct name##_row {                                                                              \
     clauses                                                                                        \

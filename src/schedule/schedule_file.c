@@ -389,13 +389,15 @@ static void print_times(StrBuf *out, const Loop *l) {
   print_limit(out, l, &t);
 }
 
-/* Priorities and turns are those the user gave. */
+/* Priorities, fences and turns are those the user gave. */
 static void print_given(StrBuf *out, const Loop *l) {
   for (int i = 0; i < l->k->constraints.n; i++) {
     Constraint row = l->k->constraints.at[i];
-    if (row.kind != CONSTRAINT_prio && row.kind != CONSTRAINT_turns) continue;
+    if (row.kind != CONSTRAINT_prio && row.kind != CONSTRAINT_fence && row.kind != CONSTRAINT_turns)
+      continue;
     if (strcmp(row.scheduled.loop, l->name) != 0 || !schedule_is_for(&row, l->target)) continue;
     if (row.kind == CONSTRAINT_prio) row.prio.target = l->target->name;
+    else if (row.kind == CONSTRAINT_fence) row.fence.target = l->target->name;
     else row.turns.target = l->target->name;
     print_row(out, l, row);
   }

@@ -526,7 +526,7 @@ def rows_of(kernel):
     return [r for r in map(str.strip, str(kernel.ir).splitlines()) if r.split(" ")[0] in ROWS]
 
 
-ROWS = ("schedule", "ring", "at", "order", "prio", "turns")
+ROWS = ("schedule", "ring", "at", "order", "prio", "fence", "turns")
 
 
 def dropped(kernel):

@@ -533,6 +533,45 @@ def test_priorities_of_clusters():
     assert any("priorities (2)" in note.message for note in dropped(kernel).notes)
 
 
+def test_fences_of_clusters():
+    """Before what follows them: a part, another op, or what the next iteration begins with."""
+
+    def body(fence=lambda: tkw.SchedulingBarrier([])):
+        copies, fetches = scheduled.copied("read_a")
+        other, others = scheduled.copied("read_b")
+        products = tkw.get_node_by_tag("mma")
+        pipeline = tkw.pipeline(tkw.get_node_by_tag("k_loop"))
+        with pipeline as p:
+            p.set_stage([(copies, other), ()])
+            p.set_stage([(fetches, others), (products,)])
+        steady = [tkw.filter_nodes(x, subgraph=pipeline.KERNEL) for x in (products, fetches, others, copies, other)]
+        first, second = tkw.partition_by_dim(steady[0], dim=K, num_partitions=2)
+        clusters = [
+            tkw.cluster([steady[1], steady[2], fence(), tkw.SetWavePrio(1), first]),
+            tkw.cluster([fence(), second, tkw.SetWavePrio(0)]),
+            tkw.cluster([fence(), steady[3], steady[4], fence()]),
+        ]
+        tkw.reorder_graph(pipeline.KERNEL, clusters)
+
+    kernel = scheduling(body, use_global_to_shared=True)
+    assert "fence k_loop mma[K 0/2] mma[K 1/2] read_a.copy read_a.fetch" in rows_of(kernel)
+    assert dropped(kernel) is None
+    loop = kernel.ir_after("prio").split("for K ", 1)[1].split("yield", 1)[0]
+    lines = [line.split() for line in loop.splitlines()]
+    after = [x for at, x in zip(lines, lines[1:]) if at == ["sched_barrier"]]
+    assert [next(w for w in x if w in ("read", "wave_prio", "mma", "copy")) for x in after] == [
+        "read", "wave_prio", "mma", "copy",
+    ]  # fmt: skip
+    case = CASES["async_two_pp_clusters"]
+    assert np.array_equal(result(kernel, case), result(compiled(case, "sim:gfx942"), case))
+    for kernel in (
+        scheduling(body, target="sim:sm_90a", use_global_to_shared=True),
+        scheduling(lambda: body(lambda: tkw.SchedulingBarrier([tkw.Read])), use_global_to_shared=True),
+    ):
+        assert not any("fence" in row for row in rows_of(kernel))
+        assert any("scheduling barriers (4)" in note.message for note in dropped(kernel).notes)
+
+
 # ---- other mistakes ----------------------------------------------------------------------------
 
 MISTAKES = {

@@ -49,8 +49,9 @@ extern const char *const op_class_name[OP_CLASS_COUNT];
 
 static inline bool schedule_is_row(const Constraint *c) {
   return c->kind == CONSTRAINT_schedule || c->kind == CONSTRAINT_ring ||
-         c->kind == CONSTRAINT_place || c->kind == CONSTRAINT_prio || c->kind == CONSTRAINT_roles ||
-         c->kind == CONSTRAINT_member || c->kind == CONSTRAINT_turns || c->kind == CONSTRAINT_order;
+         c->kind == CONSTRAINT_place || c->kind == CONSTRAINT_prio || c->kind == CONSTRAINT_fence ||
+         c->kind == CONSTRAINT_roles || c->kind == CONSTRAINT_member ||
+         c->kind == CONSTRAINT_turns || c->kind == CONSTRAINT_order;
 }
 const char *schedule_target(const Constraint *row); /* after `on`; NULL: all machines */
 bool schedule_is_for(const Constraint *row, const TargetInfo *t);

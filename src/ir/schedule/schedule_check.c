@@ -151,6 +151,7 @@ static bool check_order(Check *c, const Constraint *row) {
 }
 
 static bool check_numbers(Check *c, const Constraint *row) {
+  if (row->kind == CONSTRAINT_fence) return true;
   if (row->kind == CONSTRAINT_order) return check_order(c, row);
   if (row->kind == CONSTRAINT_turns) return check_turns(c, row);
   if (row->kind == CONSTRAINT_roles) return check_roles(c, row);
@@ -262,6 +263,7 @@ static bool check_pair(Check *c, const Constraint *a, const Constraint *b) {
   if (!op) return true;
   const char *what = a->kind == CONSTRAINT_ring     ? "the ring"
                      : a->kind == CONSTRAINT_prio   ? "the priority"
+                     : a->kind == CONSTRAINT_fence  ? "the fence"
                      : a->kind == CONSTRAINT_member ? "the role"
                      : a->kind == CONSTRAINT_turns  ? "the turn"
                                                     : "the place";

@@ -28,7 +28,7 @@ static bool check_row(Parser *p, const Constraint *row) {
   return diag_fail(
       &p->cx->diags, DIAG_E0505, row->at,
       "a `%s` row is not part of a schedule, which has rows `schedule`, `ring`, `at`, `prio`, "
-      "`roles`, `in`, `turns` and `order`",
+      "`fence`, `roles`, `in`, `turns` and `order`",
       constraint_name[row->kind]);
 }
 

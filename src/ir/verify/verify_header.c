@@ -288,6 +288,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_ring:
   case CONSTRAINT_place:
   case CONSTRAINT_prio:
+  case CONSTRAINT_fence:
   case CONSTRAINT_roles:
   case CONSTRAINT_member:
   case CONSTRAINT_turns:

@@ -68,7 +68,7 @@ const char *copy_why_not_wider(Arena *a, const Machine *m, const AccessBounds *b
   if (tensor_run(b, slot) < most)
     return arena_printf(a, "%d contiguous bytes are not guaranteed", most);
   if (slot_run(b, slot) < most)
-    return arena_printf(a, "its layout keeps %d bytes together", slot_run(b, slot));
+    return arena_printf(a, "its layout separates pieces of %d bytes", slot_run(b, slot));
   return arena_printf(a, "its %lld bytes are not a multiple of %d for each of %d lanes",
                       (long long)mem_bytes(slot), most, m->lanes * m->waves);
 }

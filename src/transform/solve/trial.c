@@ -20,7 +20,7 @@ enum {
 #define FULL 1.000001      /* sums are not, either */
 
 bool solve_is_about(const SolveLoop *s, const Constraint *row) {
-  bool pins = schedule_is_row(row) && row->kind != CONSTRAINT_prio;
+  bool pins = schedule_is_row(row) && row->kind != CONSTRAINT_prio && row->kind != CONSTRAINT_fence;
   return pins && schedule_is_for(row, s->target) && strcmp(row->scheduled.loop, s->name) == 0;
 }
 

@@ -1,12 +1,13 @@
-/* prio: raises the priority of waves around ops that rows of a schedule name.
+/* prio: raises the priority of waves around ops that rows of a schedule name, and fences ops off.
  *
+ *     fence K mma                       sched_barrier
  *     prio K 1 mma                      wave_prio {prio = 1}
  *                                =>     %n = mma %x, %y, %acc {tag = ["mma"]}
  *                                       wave_prio {prio = 0}
  *
- * Neighbours of the same priority share one pair, with what is computed between them. Waves that share a SIMD then
+ * The compiler of the machine moves no instructions across a fence. Neighbours of the same priority share one pair, with what is computed between them. Waves that share a SIMD then
  * take turns: one multiplies while the others move tiles. Runs after `sync`, so that no barrier comes between, and
- * for machines that have priorities; others ignore the rows with a remark. */
+ * for machines that have both; others ignore the rows with a remark. */
 #include "ir/schedule/schedule.h"
 #include "transform/pass.h"
 
@@ -39,27 +40,63 @@ static void raise_loop(Kernel *k, const Op *loop, const int *level) {
   }
 }
 
-static void mark(Kernel *k, Arena *a, const Op *loop, const Constraint *row, int *level) {
-  for (int i = 0; i < row->prio.ops.n; i++) {
-    OpList found = schedule_find(a, k, loop, row->prio.ops.at[i]);
-    for (int j = 0; j < found.n; j++) level[found.at[j]->id] = row->prio.level;
+static bool raises(const Op *op) {
+  return op->kind == OP_wave_prio && op_attr(op, ATTR_prio)->integer > 0;
+}
+
+/* Before what raises the priority of the op. */
+static void fence_loop(Kernel *k, const Op *loop, const bool *fenced) {
+  for (Op *op = loop->body->first; op; op = op->next) {
+    Op *first = op;
+    if (op->kind == OP_wave_prio || !fenced[op->id]) continue;
+    while (first->prev && raises(first->prev)) first = first->prev;
+    ir_insert_before(first, ir_op_new(k, OP_sched_barrier, op->at, NULL, 0));
   }
 }
 
-bool pass_prio(Kernel *k, PassCtx *cx) {
-  bool has = cx->target && cx->target->vendor == VENDOR_AMD;
-  int *level = ARENA_ARRAY(cx->scratch, int, k->nops + 1);
-  bool any = false;
-  EACH_ROW(k, prio, row) {
-    if (!cx->target || !schedule_is_for(row, cx->target)) continue;
-    if (!has)
-      diag_add(&k->cx->diags, DIAG_R0615, row->at, "waves of %s have no priorities",
-               cx->target->name);
-    for (const Op *loop = NULL; has && (loop = schedule_next_loop(k, loop, row->prio.loop));)
-      mark(k, cx->scratch, loop, row, level), any = true;
+/* What rows say about each op, by its id. */
+typedef struct Marks {
+  int *level;
+  bool *fenced;
+  bool any;
+} Marks;
+
+static void mark(Kernel *k, Arena *a, const Op *loop, const Constraint *row, Marks *m) {
+  const OpNames *ops = schedule_ops(row);
+  for (int i = 0; i < ops->n; i++) {
+    OpList found = schedule_find(a, k, loop, ops->at[i]);
+    for (int j = 0; j < found.n; j++) {
+      if (row->kind == CONSTRAINT_fence) m->fenced[found.at[j]->id] = true;
+      else m->level[found.at[j]->id] = row->prio.level;
+    }
   }
-  if (!any) return true;
-  for (Op *loop = NULL; (loop = schedule_next_loop(k, loop, NULL));) raise_loop(k, loop, level);
+  m->any = true;
+}
+
+/* On machines without both, rows have no effect. */
+static void mark_row(Kernel *k, PassCtx *cx, const Constraint *row, Marks *m) {
+  const TargetInfo *t = cx->target;
+  if (!t || !schedule_is_for(row, t)) return;
+  if (t->vendor != VENDOR_AMD) {
+    if (row->kind == CONSTRAINT_fence)
+      diag_add(&k->cx->diags, DIAG_R0615, row->at, "%s has no fences for instructions", t->name);
+    else diag_add(&k->cx->diags, DIAG_R0615, row->at, "waves of %s have no priorities", t->name);
+    return;
+  }
+  for (const Op *loop = NULL; (loop = schedule_next_loop(k, loop, row->scheduled.loop));)
+    mark(k, cx->scratch, loop, row, m);
+}
+
+bool pass_prio(Kernel *k, PassCtx *cx) {
+  Marks m = {ARENA_ARRAY(cx->scratch, int, k->nops + 1),
+             ARENA_ARRAY(cx->scratch, bool, k->nops + 1), false};
+  EACH_ROW(k, prio, row) mark_row(k, cx, row, &m);
+  EACH_ROW(k, fence, row) mark_row(k, cx, row, &m);
+  if (!m.any) return true;
+  for (Op *loop = NULL; (loop = schedule_next_loop(k, loop, NULL));) {
+    raise_loop(k, loop, m.level);
+    fence_loop(k, loop, m.fenced);
+  }
   ir_renumber(k);
   return true;
 }

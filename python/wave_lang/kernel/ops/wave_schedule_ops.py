@@ -108,6 +108,7 @@ def _inserted(op: Any) -> tuple[str, int, str]:
     """The class of an op that is inserted, its number if it has one, and its arguments as text."""
     args, kwargs = getattr(op, "args", ()), getattr(op, "kwargs", {})
     first = next(iter(args), 0)
+    args = [len(x) if isinstance(x, (list, tuple)) else x for x in args]
     given = [f"{x:d}" if isinstance(x, int) else "none" for x in args]
     given += [f"{name}={x:d}" for name, x in kwargs.items() if isinstance(x, int)]
     return type(op).__name__, first if isinstance(first, int) else 0, " ".join(given)
