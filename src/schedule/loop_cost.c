@@ -9,6 +9,7 @@
 #include "ir/ops/reductions.h"
 #include "ir/schedule/op_parts.h"
 #include "ir/schedule/schedule.h"
+#include "ir/schedule/turn_ops.h"
 
 enum { ACCESS_BYTES = 16 }; /* that a lane moves with one instruction */
 
@@ -216,5 +217,6 @@ LoopCost loop_cost(const CostModel *c, const Op *op) {
   else if (class == OP_CLASS_none || class == OP_CLASS_reduce) cost_computed(c, op, class, &cost);
   else cost_access(c, op, class, &cost);
   if (op->kind == OP_barrier) cost.issue = cost.takes = c->latencies->barrier;
+  if (op_is_turn(op, "take")) cost.issue = cost.takes = c->latencies->test;
   return cost;
 }
