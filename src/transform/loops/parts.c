@@ -182,55 +182,88 @@ static void make_parts(Parts *p, Op *op, int nargs) {
   }
 }
 
+static bool names_part(const Parts *p, const OpNames *names, int i, const Op *part) {
+  OpList found = schedule_find(p->arena, p->k, part->parent->owner, names->at[i]);
+  for (int j = 0; j < found.n; j++)
+    if (found.at[j] == part) return true;
+  return false;
+}
+
 /* Where the order lists a part; the last place: nowhere. */
-static int listed_at(const Parts *p, const Op *part) {
+static int64_t listed_at(const Parts *p, const Op *part) {
   const OpNames *names = p->order ? schedule_ops(p->order) : NULL;
-  const Op *loop = part->parent->owner;
-  for (int i = 0; names && i < names->n; i++) {
-    OpList found = schedule_find(p->arena, p->k, loop, names->at[i]);
-    for (int j = 0; j < found.n; j++)
-      if (found.at[j] == part) return i;
-  }
+  for (int i = 0; names && i < names->n; i++)
+    if (names_part(p, names, i, part)) return i;
   return INT32_MAX;
 }
 
-/* Parts add to sums one after the other: as the order lists them. */
-static void sort_parts(const Parts *p, Op **parts, int n) {
-  int *key = ARENA_ARRAY(p->arena, int, n);
+/* The stage and the cycle of a part, as one number; -1: no row places it. */
+static int64_t placed_at(const Parts *p, const Op *part) {
+  EACH_ROW(p->k, place, row) {
+    if (!schedule_is_for(row, p->cx->target)) continue;
+    if (!schedule_is_called(part->parent->owner, row->place.loop)) continue;
+    for (int i = 0; i < row->place.ops.n; i++)
+      if (names_part(p, &row->place.ops, i, part))
+        return ((int64_t)row->place.to.stage << 32) + row->place.to.cycle;
+  }
+  return -1;
+}
+
+typedef int64_t PartKeyFn(const Parts *p, const Op *part);
+
+/* Parts of one key keep their order; a part without one stays with that before it. */
+static void sort_parts(const Parts *p, Op **parts, int n, PartKeyFn *key_of) {
+  int64_t *key = ARENA_ARRAY(p->arena, int64_t, n), before = 0;
   for (int i = 0; i < n; i++) {
     Op *part = parts[i];
-    int mine = listed_at(p, part), at = i;
+    int64_t mine = key_of(p, part);
+    int at = i;
+    if (mine < 0) mine = before;
+    before = mine;
     for (; at > 0 && key[at - 1] > mine; at--) key[at] = key[at - 1], parts[at] = parts[at - 1];
     key[at] = mine, parts[at] = part;
   }
 }
 
-/* Along k the sum has an order. */
-static bool check_sums(const Parts *p, Op *const *parts, int n) {
+/* Along k the sum has an order. Finds two parts that are not in it. */
+static bool breaks_sum(Op *const *parts, int n, const Op **first, const Op **second) {
   for (int i = 0; i < n; i++)
     for (int j = 0; j < i; j++) {
       int k = parts[i]->results[0].type->rank;
       bool same = parts_along(parts[i], k).at < parts_along(parts[j], k).at;
       for (int d = 0; d < k; d++)
         same &= parts_along(parts[i], d).at == parts_along(parts[j], d).at;
-      if (!same) continue;
-      Diags *diags = &p->k->cx->diags;
-      Diag *d =
-          diag_add(diags, DIAG_E0620, p->order->at,
-                   "part %d of the sum is listed before part %d: that would change the result",
-                   parts_along(parts[j], k).at, parts_along(parts[i], k).at);
-      diag_note(diags, d, parts[i]->at, "the matmul");
-      return diag_hint(diags, d, "list the parts along the sum in ascending order");
+      *first = parts[j], *second = parts[i];
+      if (same) return true;
     }
-  return true;
+  return false;
+}
+
+/* Parts add to sums one after the other: as rows place them, then as the order lists them. Places that
+ * break a sum are reported with those of other ops (stages_order). */
+static bool order_parts(const Parts *p, Op **parts, int n) {
+  Op **placed = arena_copy(p->arena, parts, sizeof *parts * (size_t)n);
+  const Op *first, *second;
+  sort_parts(p, placed, n, placed_at);
+  if (!breaks_sum(placed, n, &first, &second))
+    for (int i = 0; i < n; i++) parts[i] = placed[i];
+  if (!p->order) return true;
+  sort_parts(p, parts, n, listed_at);
+  if (!breaks_sum(parts, n, &first, &second)) return true;
+  int k = first->results[0].type->rank;
+  Diags *diags = &p->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0620, p->order->at,
+                     "part %d of the sum is listed before part %d: that would change the result",
+                     parts_along(first, k).at, parts_along(second, k).at);
+  diag_note(diags, d, second->at, "the matmul");
+  return diag_hint(diags, d, "list the parts along the sum in ascending order");
 }
 
 static bool divide_product(Parts *p, Op *op) {
   Cut *cut = p->cut[op->id];
   int n = count(op, cut), acc = product_acc(op);
   make_parts(p, op, acc);
-  sort_parts(p, cut->parts, n);
-  if (!check_sums(p, cut->parts, n)) return false;
+  if (!order_parts(p, cut->parts, n)) return false;
   for (int i = 0; i < n; i++) {
     ir_remove(cut->parts[i]);
     ir_insert_before(op, cut->parts[i]);
