@@ -136,8 +136,16 @@ const Value *schedule_fills(const Op *op) {
   return memory && memory_is_scratch(memory) ? memory : NULL;
 }
 
-/* What an op may be called by, the first that fits. */
-typedef enum NameLevel { BY_TAG, BY_VALUE, BY_MEMORY, BY_KIND, LEVELS } NameLevel;
+/* What an op may be called by, the first that fits. BY_NUMBERED: in a printed kernel, `%x.1` is a value
+ * that was called `x`, as another one; a file that was written before names it so. */
+typedef enum NameLevel { BY_TAG, BY_VALUE, BY_NUMBERED, BY_MEMORY, BY_KIND, LEVELS } NameLevel;
+
+/* `given` and a number. */
+static bool is_numbered(const char *name, const char *given) {
+  size_t n = strlen(given);
+  if (!name || strncmp(name, given, n) != 0 || name[n] != '.' || !name[n + 1]) return false;
+  return strspn(name + n + 1, "0123456789") == strlen(name + n + 1);
+}
 
 /* A tile in shared memory is called as that of which it is a copy. */
 static const char *accessed_name(const Kernel *k, const Op *op) {
@@ -179,6 +187,7 @@ static bool has_own_name(const Kernel *k, const Op *op, const char *name, NameLe
     for (int i = 0; i < op->nresults; i++)
       if (op->results[i].name && strcmp(op->results[i].name, name) == 0) return true;
     return false;
+  case BY_NUMBERED: return op->nresults == 1 && is_numbered(op->results[0].name, name);
   case BY_MEMORY: return memory && strcmp(memory, name) == 0;
   case BY_KIND:
   case LEVELS: break;
@@ -189,7 +198,7 @@ static bool has_own_name(const Kernel *k, const Op *op, const char *name, NameLe
 /* What fills shared memory also has the names of the reads there. */
 static bool has_name(const Kernel *k, const Op *op, const char *name, NameLevel level) {
   if (has_own_name(k, op, name, level)) return true;
-  const Value *memory = level <= BY_VALUE ? schedule_fills(op) : NULL;
+  const Value *memory = level <= BY_NUMBERED ? schedule_fills(op) : NULL;
   for (const Op *read = memory ? ir_first(k) : NULL; read; read = ir_next(read))
     if (read->kind == OP_read && memory_root(read->args[0]) == memory &&
         has_own_name(k, read, name, level))
@@ -300,11 +309,13 @@ static OpList pick(Arena *a, const Kernel *k, OpList found, const OpName *name) 
 OpList schedule_find(Arena *a, const Kernel *k, const Op *loop, const char *text) {
   OpName name = schedule_split_name(a, text);
   OpList found = {0};
-  for (int level = 0; level < LEVELS && !found.n; level++)
+  for (int level = 0; level < LEVELS && !found.n; level++) {
     for (Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
       if (belongs_to(op, loop) && has_class(k, op, name.class, (NameLevel)level) &&
           has_parts(op, &name) && has_name(k, op, name.plain, (NameLevel)level))
         vec_push(a, &found, op);
+    if (level == BY_NUMBERED && found.n > 1) found.n = 0; /* which one is not known */
+  }
   return pick(a, k, found, &name);
 }
 
@@ -322,6 +333,7 @@ static const char *own_name(const Kernel *k, const Op *op, NameLevel level) {
   switch (level) {
   case BY_TAG: return tag && tag->n ? tag->texts[0] : NULL;
   case BY_VALUE: return op->nresults ? op->results[0].name : NULL;
+  case BY_NUMBERED: return NULL;
   case BY_MEMORY: return accessed_name(k, op);
   case BY_KIND:
   case LEVELS: break;
