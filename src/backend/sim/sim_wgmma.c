@@ -97,10 +97,10 @@ typedef struct Warpgroup {
 
 enum { WARPGROUP_WAVES = 4, ISSUES_KEPT = 1024 };
 
+/* There may be waits without a product: that of a loop without iterations. */
 void wgmma_open(Sim *s, Group *g) {
-  bool has = s->units.mbars > s->units.wgmma;
   int n = (s->nwaves + WARPGROUP_WAVES - 1) / WARPGROUP_WAVES;
-  g->warpgroups = has ? ARENA_ARRAY(s->gang_home, Warpgroup, n) : NULL;
+  g->warpgroups = ARENA_ARRAY(s->gang_home, Warpgroup, n);
 }
 
 /* The waves of a warpgroup are [first, end). */
@@ -156,7 +156,7 @@ static void execute_together(Wave *w, Issue mine) {
 /* Reports a wave that executed fewer of them than another of its warpgroup. */
 void wgmma_check_end(Group *g) {
   const Sim *s = g->waves[0].sim;
-  for (int i = 0; g->warpgroups && i < s->nwaves; i++) {
+  for (int i = 0; i < s->nwaves; i++) {
     Wave *w = &g->waves[i];
     const Warpgroup *all = &g->warpgroups[i / WARPGROUP_WAVES];
     if (w->wgmma_lost || w->wgmma_steps - all->first >= (uint64_t)all->issued.n) continue;
