@@ -51,7 +51,8 @@ typedef struct Nest {
   PartList parts;
   int naccesses;
   int reach;    /* iterations that an order or a ring spans, at most */
-  int outer;    /* iterations of the loop that is proved */
+  int outer;    /* iterations of the loop that is proved, written out at once ... */
+  int from;     /* ... from this one on */
   bool *met;    /* by two accesses: the pair was counted, ... */
   bool *failed; /* ... or reported */
   Vec(Step) steps;
@@ -196,7 +197,7 @@ static void add_steps(Nest *n) {
   n->steps.n = n->steps.cap = 0, n->steps.at = NULL;
   n->events = n->runs = 0, n->groups = 0;
   add_step(n, &n->before, -1, 0), n->runs++;
-  for (int i = 0; i < n->outer; i++) {
+  for (int i = n->from; i < n->from + n->outer; i++) {
     loop_sizes_count(n->sizes, n->p->proof->graph.loop, i);
     add_parts(n, n->parts.at, n->parts.n, i);
   }
@@ -416,18 +417,43 @@ static int most_slots(const Nest *n) {
   return most;
 }
 
-/* Its iterations differ: slots depend on its counter, or how often loops inside run. */
-static bool is_counted(const Nest *n) {
-  const Op *outer = n->p->proof->graph.loop;
-  const Attr *axis = op_attr(outer, ATTR_axis);
-  const Sym *counter =
-      axis && outer->kind == OP_for ? ir_loop_counter(n->p->d->k, axis->sym) : NULL;
-  for (const Op *op = outer->body->first; counter && op && op_is_inside(op, outer);
-       op = ir_next(op)) {
-    const Sym *e = op->kind == OP_for ? distribute_trips(n->p->d, op) : op_slot(op);
-    if (e && sym_contains(e, counter)) return true;
+/* Slots depend on the counter of the loop that is proved: it has rings of its own. */
+static bool has_rings(const Nest *n, const Part *parts, int nparts, const Sym *counter) {
+  for (int i = 0; i < nparts; i++) {
+    const LoopGraph *g = &parts[i].g;
+    for (int j = 0; j < g->accesses.n; j++) {
+      const LoopAccess *x = &g->accesses.at[j];
+      if (x->slot && !x->goes_on && sym_contains(x->slot, counter)) return true;
+    }
+    if (has_rings(n, parts[i].inside, parts[i].ninside, counter)) return true;
   }
   return false;
+}
+
+/* Loops inside do not run equally often. */
+static bool runs_differ(const Nest *n, const Op *outer, const Sym *counter) {
+  for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
+    const Sym *trips = op->kind == OP_for ? distribute_trips(n->p->d, op) : NULL;
+    if (trips && sym_contains(trips, counter)) return true;
+  }
+  return false;
+}
+
+/* Two iterations, unless the loop has rings of its own; and the first two, unless others are different. */
+static void check_iterations(Nest *n) {
+  const Op *outer = n->p->proof->graph.loop;
+  const Attr *axis = op_attr(outer, ATTR_axis);
+  const Sym *counter = axis ? ir_loop_counter(n->p->d->k, axis->sym) : NULL;
+  bool rings = counter && has_rings(n, n->parts.at, n->parts.n, counter);
+  int more = counter && !rings && runs_differ(n, outer, counter) ? n->reach : 0;
+  n->outer = rings ? n->reach + 1 : 2;
+  if (n->p->proof->most < n->outer) n->outer = (int)n->p->proof->most;
+  for (n->from = 0; n->from <= more; n->from++) {
+    ArenaMark mark = arena_mark(n->arena);
+    if (n->from && n->from + n->outer > n->p->proof->most) return;
+    check_sizes(n);
+    arena_rewind(n->arena, mark);
+  }
 }
 
 void loop_check_nest(Prover *p, const MemoryUses *m) {
@@ -438,15 +464,10 @@ void loop_check_nest(Prover *p, const MemoryUses *m) {
   n.parts = parts_of(&n, outer);
   for (int i = 0; i < n.parts.n; i++) reach_of(&n, &n.parts.at[i]);
   n.reach += most_slots(&n);
-  n.outer = is_counted(&n) ? n.reach + 1 : 2;
-  if (p->proof->most < n.outer) n.outer = (int)p->proof->most;
   n.met = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
   n.failed = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
   n.arena = arena_new();
   n.sizes = loop_sizes(p->arena, p->d, outer, n.reach);
-  for (ArenaMark mark = arena_mark(n.arena); loop_sizes_next(n.sizes);) {
-    check_sizes(&n);
-    arena_rewind(n.arena, mark);
-  }
+  while (loop_sizes_next(n.sizes)) check_iterations(&n);
   arena_free(n.arena);
 }
