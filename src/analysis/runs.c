@@ -1,8 +1,61 @@
 /* runs.c: see runs.h. */
 #include "analysis/runs.h"
 
-static Runs uncounted(const Op *blamed, const char *why) {
-  return (Runs){.why = why, .blamed = blamed};
+/* What is in the way of counting: it ..., and what to change. */
+typedef struct Obstacle {
+  const char *why, *hint;
+} Obstacle;
+
+static const Obstacle computed_condition = {"runs under a condition that the kernel computes",
+                                            "let it always run, and mask what it writes"};
+static const Obstacle sometimes = {"runs in some iterations of another loop and not in others",
+                                   "let it run in all of them, and mask what it writes"};
+static const Obstacle computed_end = {
+    "is inside a loop whose end the kernel computes",
+    "use a `for` with as many iterations as there can be, and mask the rest"};
+static const Obstacle computed_start = {"is inside a loop whose start the kernel computes",
+                                        "start at 0, and mask the first iterations"};
+static const Obstacle same_axis = {"is inside another loop over the same dimension",
+                                   "give the dimension of one of them another name"};
+static const Obstacle uneven = {
+    "does not run as often each time, nor more or less often by the same number",
+    "give it `iters` that are linear in the counter, and mask the rest"};
+static const Obstacle unknown = {"has a number of iterations that is not known",
+                                 "give its tile row `iters`"};
+
+static Runs uncounted(const Op *blamed, const Obstacle *o) {
+  return (Runs){.why = o->why, .hint = o->hint, .blamed = blamed};
+}
+
+/* The sum of f(i) for i below n, where f is linear in the counter, which is step * i; NULL: it is not. */
+static const Sym *sum_below(SymCtx *cx, const Sym *f, const Sym *counter, int64_t step,
+                            const Sym *n) {
+  const Sym *coeff, *rest;
+  if (!sym_contains(f, counter)) return sym_mul(cx, n, f);
+  if (!sym_linear(cx, f, &counter, 1, &coeff, &rest)) return NULL;
+  int64_t by;
+  const Sym *pairs = sym_mul(cx, n, sym_sub(cx, n, sym_int(cx, 1))), *two = sym_int(cx, 2);
+  const Sym *grown = sym_mul(cx, coeff, sym_int(cx, step));
+  if (grown && sym_is_int(grown, &by) && by % 2 == 0)
+    grown = sym_mul(cx, sym_int(cx, by / 2), pairs);
+  else grown = sym_mul(cx, grown, sym_floordiv(cx, pairs, two));
+  return sym_add(cx, grown, sym_mul(cx, rest, n));
+}
+
+/* Max(f, 0) is f if that is linear in the counter, and not negative the first and the last time. */
+static const Sym *unbounded(const Distribution *d, const Sym *f, const Sym *counter,
+                            const Sym *last) {
+  SymCtx *cx = d->k->cx->sym;
+  const Sym *ends[] = {sym_int(cx, 0), last}, *coeff, *rest, *none = sym_int(cx, 0);
+  if (sym_kind(f) != SYM_max || sym_nargs(f) != 2 || !last) return f;
+  const Sym *inside = sym_arg(cx, f, sym_arg(cx, f, 0) == none ? 1 : 0);
+  if (sym_max(cx, inside, none) != f || !sym_linear(cx, inside, &counter, 1, &coeff, &rest))
+    return f;
+  for (int i = 0; i < 2; i++) {
+    const Sym *least = sym_subst(cx, inside, &(SymBinding){counter, ends[i]}, 1);
+    if (!least || sym_range(cx, d->facts, least).lo < 0) return f;
+  }
+  return inside;
 }
 
 static bool depends_on_loop(const Distribution *d, const Sym *e, const Op *inside) {
@@ -20,17 +73,15 @@ static bool has_same_axis(const Op *outer, const Op *loop) {
   return false;
 }
 
-static const char *why_not(const Distribution *d, const Op *outer, const Op *loop) {
+static const Obstacle *why_not(const Distribution *d, const Op *outer, const Op *loop) {
   const Attr *test = op_attr(outer, ATTR_expr);
   if (outer->kind == OP_if) {
-    if (op_condition(outer)) return "runs under a condition that the kernel computes";
-    return test && depends_on_loop(d, test->sym, outer)
-               ? "runs in some iterations of another loop and not in others"
-               : NULL;
+    if (op_condition(outer)) return &computed_condition;
+    return test && depends_on_loop(d, test->sym, outer) ? &sometimes : NULL;
   }
-  if (outer->kind != OP_for) return "is inside a loop whose end the kernel computes";
-  if (has_same_axis(outer, loop)) return "is inside another loop over the same dimension";
-  return op_has(outer, ATTR_from) ? "is inside a loop whose start the kernel computes" : NULL;
+  if (outer->kind != OP_for) return &computed_end;
+  if (has_same_axis(outer, loop)) return &same_axis;
+  return op_has(outer, ATTR_from) ? &computed_start : NULL;
 }
 
 Runs runs_of(const Distribution *d, const Op *loop) {
@@ -39,19 +90,22 @@ Runs runs_of(const Distribution *d, const Op *loop) {
   Runs r = {.before = sym_int(cx, 0)};
   if (trips) r.all = sym_ceildiv(cx, trips, sym_int(cx, op_step(loop)));
   for (const Op *op = loop; r.all; op = op->parent->owner) {
-    if (depends_on_loop(d, r.all, op))
-      return uncounted(op->parent->owner,
-                       "does not run equally often in all iterations of another loop");
     const Op *outer = op->parent->owner;
-    const char *why = outer ? why_not(d, outer, loop) : NULL;
+    const Obstacle *why = outer ? why_not(d, outer, loop) : NULL;
     if (why) return uncounted(outer, why);
     if (!outer) return r;
     if (outer->kind == OP_if) continue;
-    const Sym *step = sym_int(cx, op_step(outer));
+    int64_t step = op_step(outer);
     const Sym *counter = ir_loop_counter(d->k, op_attr(outer, ATTR_axis)->sym);
-    r.before = sym_add(cx, r.before, sym_mul(cx, sym_floordiv(cx, counter, step), r.all));
+    const Sym *number = sym_floordiv(cx, counter, sym_int(cx, step));
     trips = distribute_trips(d, outer);
-    r.all = trips ? sym_mul(cx, sym_ceildiv(cx, trips, step), r.all) : NULL;
+    const Sym *times = trips ? sym_ceildiv(cx, trips, sym_int(cx, step)) : NULL;
+    const Sym *last = times ? sym_sub(cx, times, sym_int(cx, 1)) : NULL;
+    r.all = unbounded(d, r.all, counter, last ? sym_mul(cx, last, sym_int(cx, step)) : NULL);
+    const Sym *earlier = sum_below(cx, r.all, counter, step, number);
+    if (!earlier) return uncounted(outer, &uneven);
+    r.before = sym_add(cx, r.before, earlier);
+    r.all = times ? sum_below(cx, r.all, counter, step, times) : NULL;
   }
-  return uncounted(loop, "has a number of iterations that is not known");
+  return uncounted(loop, &unknown);
 }

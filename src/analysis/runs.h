@@ -4,7 +4,8 @@
  *       for K { ... }            all:    T's trips * trips
  *     }
  *
- * Iteration i of a run has the number `before` + i, and no number is left out. */
+ * If a run has more iterations than the one before it, always by the same number, these are the sums
+ * of arithmetic series. Iteration i of a run has the number `before` + i, and no number is left out. */
 #ifndef WV_RUNS_H
 #define WV_RUNS_H
 
@@ -15,6 +16,7 @@ typedef struct Runs {
                       * cannot be counted */
   const Sym *all;    /* iterations of all runs */
   const char *why;   /* they cannot be counted, because it ... */
+  const char *hint;  /* what to change */
   const Op *blamed;  /* ... is inside this */
 } Runs;
 

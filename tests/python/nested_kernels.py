@@ -2,7 +2,8 @@
 
 A workgroup that computes several tiles one after another; one whose sums go from run to run; heads of
 attention, the first product of which is early; waves that exchange values between two runs; a loop in
-two others, with a second one after it; tiles that are fetched early; rings of different lengths.
+two others, with a second one after it; runs that have more iterations each time; tiles that are fetched
+early; rings of different lengths.
 """
 
 import role_kernels
@@ -151,6 +152,9 @@ kernel @early(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %s: mem<K,
   }
 }
 """
+
+# A copy engine reads no tensor that may be empty.
+GROWING = PERSISTENT.replace("tile K by 32", "tile K by 32 iters ceiling(K/32) + 3*$ARGN; assume K >= 1")
 
 LENGTHS = PERSISTENT.replace("math 8\n", "math 8\n  ring K x slots 3; ring K y slots 5\n")
 

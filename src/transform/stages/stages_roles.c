@@ -54,10 +54,16 @@ static bool place_member(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint
   return true;
 }
 
+/* Slots and phases are those of an iteration's number, counted through all runs of the loop. */
+static bool fail_to_count(Kernel *k, PassCtx *cx, const StagedLoop *l, const Constraint *row) {
+  const char *why = arena_printf(cx->scratch, "it %s", l->runs.why);
+  Diag *d = refuse(k, row, why);
+  diag_note(&k->cx->diags, d, l->runs.blamed->at, "this");
+  return diag_hint(&k->cx->diags, d, "%s", l->runs.hint);
+}
+
 /* Why the service waves could not run the loop without the others; NULL: they can. */
-static const char *why_not_alone(Kernel *k, PassCtx *cx, const StagedLoop *l, const Op **blamed) {
-  *blamed = l->runs.blamed;
-  if (l->runs.why) return arena_printf(cx->scratch, "it %s", l->runs.why);
+static const char *why_not_alone(const Kernel *k, const Op **blamed) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     *blamed = op;
     if (op->kind == OP_set_symbol) return "the kernel sets a symbol";
@@ -140,8 +146,9 @@ static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *r
   const Op *blamed = NULL;
   const Role *copying = &row->roles.groups.at[0];
   l->runs = runs_of(cx->facts.distribute, l->loop);
-  const char *why = why_not_alone(k, cx, l, &blamed);
+  const char *why = why_not_alone(k, &blamed);
   int boxes = 0;
+  if (l->runs.why) return fail_to_count(k, cx, l, row);
   if (why) return fail_at(k, row, why, blamed, "this");
   if (cx->machine->observable)
     return refuse(k, row, "its threads hold what the kernel declares"), false;
