@@ -374,7 +374,7 @@ static bool is_excused(const OrderTrial *t, OrderReason reason) {
  * result tells. */
 static bool find_any(OrderTrial *t, Kernel *lowered, OrderReason reason) {
   static const int trips[] = {3, 5, TRIPS, 1, 2, 4, 7, 0};
-  int runs = t->c->known ? 1 : 2 * (int)WV_LEN(trips);
+  int runs = t->c->known ? 2 * N_SIM_SCHEDULES : 2 * (int)WV_LEN(trips);
   for (int i = 0; i < runs; i++) {
     if (i == EXCUSED && is_excused(t, reason)) return false;
     Run run = run_of(t->c, trips[i / 2], i % 2, (i + i / 2) % N_SIM_SCHEDULES);

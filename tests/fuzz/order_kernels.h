@@ -148,6 +148,20 @@ static const Program programs[] = {
      16,
      0,
      3},
+    {LOOP_nested, /* each has one iteration more than the one before it */
+     "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
+     "  workgroup M by BM on 0; tile N by BN; tile K by BK iters ceiling(K/BK) + $ARGN\n"
+     "  wave M by 64; hardware threads 128\n",
+     "{\n  for N {\n    %z = fill 0.0 : tile<M, N, f32>\n    %r = for K carry %acc = %z {\n"
+     "      %x = read %a\n      %y = read %b\n      %n = mma %x, %y, %acc\n      yield %n\n    }\n"
+     "    write %r, %c\n  }\n}",
+     {"x", "y"},
+     {"n"},
+     64,
+     16,
+     16,
+     0,
+     3},
     {LOOP_nested, /* its sums go from run to run, through an op */
      "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "
      "f32>)\n" DIVIDED "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n"
@@ -324,7 +338,7 @@ static inline int tile_k(const Case *c) { return c->p->k << c->large; }
 /* With this many iterations: what is known stays as it is. The last one may have fewer tiles than a
  * step. */
 static inline Run run_of(const Case *c, int trips, bool ragged, int schedule) {
-  if (c->known) return c->run;
+  if (c->known) return (Run){c->run.k, c->run.ragged, schedule};
   int part = ragged && !c->whole ? tile_k(c) / 2 : 0;
   int tiles = trips * c->step - (trips % 2 ? c->step - 1 : 0);
   return (Run){tiles * tile_k(c) - (trips ? part : 0), c->whole ? c->run.ragged : ragged, schedule};
