@@ -7,7 +7,8 @@
 enum {
   COMBINATIONS = 128, /* of values, about */
   FAR = 1 << 20,      /* symbols without a value, while that of another one is searched for */
-  TRIED = 64          /* values with the same number of iterations */
+  TRIED = 64,         /* values with the same number of iterations */
+  FEW = 2             /* iterations of a loop with others inside */
 };
 
 /* What is varied: a symbol, or the iterations of a loop that no symbol says. */
@@ -119,11 +120,18 @@ static int64_t least_trips(const LoopSizes *s, const Op *loop) {
   return least <= 0 ? 0 : ceil_div64(least, op_step(loop));
 }
 
+static bool has_loop(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op_is_loop(op)) return true;
+  return false;
+}
+
 static void find_values(LoopSizes *s, Varied *v, int most) {
   for (int i = 0; i < s->loops.n; i++) {
     const Sym *trips = trips_of(s, s->loops.at[i]);
     if (!trips || !sym_contains(trips, v->symbol)) continue;
     int64_t least = least_trips(s, s->loops.at[i]);
+    if (has_loop(s->loops.at[i]) && most > FEW) most = FEW;
     for (int n = 0; n <= most; n++) add_value_with(s, v, s->loops.at[i], least + n);
   }
   if (!v->values.n) add_value(s, v, FAR);
