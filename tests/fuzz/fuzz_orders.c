@@ -9,11 +9,12 @@
  * the evaluator's results; what is not proved must have a finding in some run. Of kernels with small
  * workgroups, all of the latter run and a share of the others; of large ones a smaller share of both.
  *
- * The proof is stricter in four ways, and such programs are counted: it does not know which elements
+ * The proof is stricter in five ways, and such programs are counted: it does not know which elements
  * a wave accesses, so a barrier may be missing between accesses of one wave each (order_elements.h);
  * that loads end in order, so what waits for one that ends in registers may wait for a direct copy,
  * too; and, if the number of iterations is known, what is not copied or read past the last one, and the
- * last arrivals, for which nothing waits. And it reports turns that are not taken and passed in turn, which
+ * last arrivals, for which nothing waits. Between two runs of a loop in which halves of the waves are a
+ * barrier apart, it expects a barrier of all. And it reports turns that are not taken and passed in turn, which
  * only matters for speed where halves of the waves are a barrier apart, or where whole groups of service
  * waves open a turn, too. The proof does not rely on other
  * turns, but their barriers order memory in the simulator: such programs run again without them. The last
@@ -30,6 +31,7 @@
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
+#include "schedule/groups/loop_lag.h"
 #include "schedule/proof/loop_proof.h"
 #include "unit/lane_kit.h"
 
@@ -193,10 +195,18 @@ static bool is_past_end(const Distribution *d, const Op *loop, const LoopAccess 
   return sym_is_int(sym_subst(cx, at->pairs[0].value, &start, 1), &first) && first >= trips;
 }
 
+/* Halves of the waves are a barrier apart in a loop inside this one. */
+static bool is_around_lagged(const Distribution *d, const Op *loop) {
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+    if (op->kind == OP_for && loop_is_lagged(d, op)) return true;
+  return false;
+}
+
 static OrderReason reason_of(const Distribution *d, const Op *loop, const LoopPair *f, bool known) {
   int apart = f->distance; /* the first comes later if it is negative */
   bool past = is_past_end(d, loop, f->first, apart < 0 ? -apart : 0) ||
               is_past_end(d, loop, f->second, apart > 0 ? apart : 0);
+  if (is_around_lagged(d, loop)) return REASON_lagged_runs;
   if (known && past) return REASON_known_trips;
   if (f->other_wave && is_divided(f->first) && is_divided(f->second))
     return REASON_elements_of_waves;

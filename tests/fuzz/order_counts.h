@@ -33,7 +33,8 @@ typedef enum OrderEdit { ORDER_EDITS(ORDER_EDIT_ENUM) N_ORDER_EDITS } OrderEdit;
 static const char *const order_edits[] = {ORDER_EDITS(ORDER_EDIT_NAME)};
 
 /* REASON(name): why the simulator may find nothing in a program that is not proved. */
-#define ORDER_REASONS(X) X(elements_of_waves) X(loads_in_order) X(known_trips) X(out_of_turn)
+#define ORDER_REASONS(X)                                                                           \
+  X(elements_of_waves) X(loads_in_order) X(known_trips) X(out_of_turn) X(lagged_runs)
 
 #define ORDER_REASON_ENUM(name) REASON_##name,
 #define ORDER_REASON_NAME(name) #name,
