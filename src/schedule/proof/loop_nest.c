@@ -49,6 +49,7 @@ typedef struct Nest {
   LoopSizes *sizes;
   Part before;
   PartList parts;
+  Vec(const LoopAccess *) accesses; /* of all parts, by number */
   int naccesses;
   int reach;    /* iterations that an order or a ring spans, at most */
   int outer;    /* iterations of the loop that is proved, written out at once ... */
@@ -69,7 +70,9 @@ bool loop_is_nest(const Op *loop) {
 
 static void number_accesses(Nest *n, Part *part) {
   part->number = n->naccesses;
-  n->naccesses += part->g.accesses.n;
+  for (int i = 0; i < part->g.accesses.n; i++)
+    vec_push(n->p->arena, &n->accesses, &part->g.accesses.at[i]);
+  n->naccesses = n->accesses.n;
 }
 
 static PartList parts_of(Nest *n, const Op *outer) {
@@ -362,6 +365,22 @@ static bool slots_meet(const Nest *n, const LoopAccess *x, int64_t a, const Loop
   return x->memory != y->memory || a == TAKEN_ANYWHERE || b == TAKEN_ANYWHERE || a == b;
 }
 
+static bool needs_order(const LoopAccess *x, int v, const LoopAccess *y, int w) {
+  return !loop_needs_no_order(x, v, y, w) && !(v != w && copies_alike(x, y));
+}
+
+/* Where service waves copy, nothing may be left to prove. */
+static bool is_order_needed(const Nest *n) {
+  for (int i = 0; i < n->naccesses * n->naccesses; i++) {
+    const LoopAccess *x = n->accesses.at[i / n->naccesses], *y = n->accesses.at[i % n->naccesses];
+    if (!loop_conflict(n->p, x, y) || (x->goes_on && y->goes_on)) continue;
+    for (int v = 0; v < LOOP_WAVES; v++)
+      for (int w = 0; w < LOOP_WAVES; w++)
+        if (needs_order(x, v, y, w)) return true;
+  }
+  return false;
+}
+
 static void check_accesses(Nest *n, const Step *s, int i, const Step *t, int j) {
   const LoopAccess *x = &s->part->g.accesses.at[i], *y = &t->part->g.accesses.at[j];
   int pair = (s->part->number + i) * n->naccesses + t->part->number + j;
@@ -370,7 +389,7 @@ static void check_accesses(Nest *n, const Step *s, int i, const Step *t, int j) 
   n->p->proof->pairs += !n->met[pair], n->met[pair] = true;
   for (int v = 0; v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
-      if (loop_needs_no_order(x, v, y, w) || (v != w && copies_alike(x, y))) continue;
+      if (!needs_order(x, v, y, w)) continue;
       if (event_graph_orders(n->graph, s->base + x->ends[v], t->base + y->begins[w])) continue;
       int apart = s->outer < 0 ? t->outer : t->outer - s->outer;
       loop_report(n->p, (LoopPair){x, y, apart, v != w, .entry = s->outer < 0});
@@ -462,6 +481,7 @@ void loop_check_nest(Prover *p, const MemoryUses *m) {
   n.before.g = p->proof->entry;
   number_accesses(&n, &n.before);
   n.parts = parts_of(&n, outer);
+  if (!is_order_needed(&n)) return;
   for (int i = 0; i < n.parts.n; i++) reach_of(&n, &n.parts.at[i]);
   n.reach += most_slots(&n);
   n.met = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
