@@ -129,3 +129,19 @@ bool motion_is_invariant_load(const Op *op, const bool *written) {
   return op->kind == OP_load && !op_has(op, ATTR_volatile) && !memory_is_scratch(op->args[0]) &&
          !written[memory_root(op->args[0])->id];
 }
+
+static bool mask_names(const Op *op, const Sym *counter) {
+  const Attr *mask = op_attr(op, ATTR_mask);
+  for (int i = 0; mask && i < mask->n; i++)
+    if (sym_contains(mask->exprs[i], counter)) return true;
+  return false;
+}
+
+bool motion_is_fixed_read(Kernel *k, const Op *loop, const bool *written, const Op *op) {
+  if (op->kind != OP_read || op->nargs > 1 || op_has(op, ATTR_volatile)) return false;
+  const Value *from = op->args[0];
+  if (from->owner != k->body || memory_is_scratch(from) || written[memory_root(from)->id])
+    return false;
+  const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
+  return op_same_outside(k, op, loop->body) && !mask_names(op, counter);
+}

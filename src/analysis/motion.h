@@ -34,4 +34,8 @@ const bool *find_written(Kernel *k, Arena *a);
 /* A load, not volatile, from an argument that is never written: it always gives the same value. */
 bool motion_is_invariant_load(const Op *op, const bool *written);
 
+/* The same of a read in a kernel of tiles that is the same in each iteration of its loop: it may be made
+ * before the loop. */
+bool motion_is_fixed_read(Kernel *k, const Op *loop, const bool *written, const Op *op);
+
 #endif

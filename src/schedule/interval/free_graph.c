@@ -2,6 +2,7 @@
  * stages of the kernel that is looked at. */
 #include "schedule/interval/free_graph.h"
 
+#include "analysis/motion.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
@@ -37,9 +38,11 @@ static void number_events(Free *f) {
   f->event = ARENA_ARRAY(f->arena, int, all);
   f->of = ARENA_ARRAY(f->arena, int, all + 3);
   f->ahead = ARENA_ARRAY(f->arena, int, all);
+  const bool *written = f->limits->bounds ? find_written(f->k, f->arena) : NULL;
   for (int e = 0; e < all; e++) {
     const LoopEvent *x = &g->events.at[e];
     bool counts = x->kind != LOOP_WAITS && x->wave < f->waves && !is_order_only(x->op);
+    if (written && motion_is_fixed_read(f->k, g->loop, written, x->op)) counts = false;
     f->ahead[e] = schedule_ahead(f->k, g->loop, x->op);
     f->event[e] = counts ? f->n : -1;
     if (counts) f->of[f->n++] = e;

@@ -165,7 +165,9 @@ static void find_rings(const Free *f, const Interval *found, FreeTimes *out) {
 
 int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,
                         int waves) {
-  Free f = free_graph(a, k, t, limits, waves);
+  FreeLimits all = *limits;
+  all.bounds = true;
+  Free f = free_graph(a, k, t, &all, waves);
   IntervalProblem p = free_problem(&f);
   if (p.events > MOST_BOUND) p.nedges = 0, p.held.most = 0;
   return interval_bound(a, &p);
@@ -173,7 +175,9 @@ int64_t loop_free_bound(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimit
 
 int64_t loop_free_raise(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits,
                         int64_t bound, int64_t known) {
-  Free f = free_graph(a, k, t, limits, 2);
+  FreeLimits all = *limits;
+  all.bounds = true;
+  Free f = free_graph(a, k, t, &all, 2);
   IntervalProblem p = free_problem(&f);
   if (f.n > MOST_PROVED) return bound;
   int64_t each = (int64_t)f.n * f.n;

@@ -33,6 +33,7 @@ typedef struct FreeLimits {
   int64_t bytes; /* of shared memory, for all slots of tiles, in schedules that are looked for */
   int64_t room;  /* the same in any schedule */
   int depth;     /* stages, at most */
+  bool bounds;   /* for bounds: reads that may be made before the loop are not looked at */
   bool early;    /* matmuls and other computations may be in earlier stages than the last */
   const MemoryUses *uses;
 } FreeLimits;

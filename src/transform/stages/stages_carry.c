@@ -119,27 +119,11 @@ static void run_ahead(Carry *c) {
 
 /* ---- reads that are the same in each iteration ---- */
 
-static bool names_counter(const StagedLoop *l, const Op *op) {
-  const Attr *mask = op_attr(op, ATTR_mask);
-  for (int i = 0; mask && i < mask->n; i++)
-    if (sym_contains(mask->exprs[i], l->counter)) return true;
-  return false;
-}
-
-/* From an argument that nothing writes. */
-static bool is_fixed(const Kernel *k, const StagedLoop *l, const bool *written, const Op *op) {
-  if (op->kind != OP_read || op->nargs > 1 || op_has(op, ATTR_volatile)) return false;
-  const Value *from = op->args[0];
-  if (from->owner != k->body || memory_is_scratch(from) || written[memory_root(from)->id])
-    return false;
-  return op_same_outside(k, op, l->loop->body) && !names_counter(l, op);
-}
-
 void carry_fixed(Kernel *k, const PassCtx *cx, StagedLoop *l) {
   const bool *written = find_written(k, cx->scratch);
   for (Op *op = l->loop->body->first, *next; op; op = next) {
     next = op->next;
-    if (!staged_lead(l, op) || !is_fixed(k, l, written, op)) continue;
+    if (!staged_lead(l, op) || !motion_is_fixed_read(k, l->loop, written, op)) continue;
     l->leads[op->id] = 0;
     ir_remove(op);
     ir_insert_before(l->loop, op);
