@@ -9,6 +9,7 @@ enum {
   WINDOW = 16, /* iterations whose times are remembered: a power of two */
   MOST_RUNS = 24,
   SAME = 1,      /* iterations that took equally long */
+  FIRST = 1,     /* iterations that are not looked at, if times of a similar line are known */
   RARELY = 4,    /* an iteration takes this share longer than those that follow at first, */
   HARDLY = 8,    /* and later */
   MOST_AHEAD = 2 /* iterations by which one wave may be ahead of the other */
@@ -60,6 +61,7 @@ struct LineRun {
   int64_t *free;   /* by unit */
   int nunits;
   const Line *line;
+  bool again; /* what precedes its first iteration has times, too */
   Stop *stops[LINE_WAVES];
   Wave waves[LINE_WAVES];
 };
@@ -214,7 +216,7 @@ static int64_t boxes_at(const LineRun *r, const Wave *w) {
     if (!t->signals || r->line->wait[i] != w->next - w->stops) continue;
     int turn = w->turn + r->line->whose[i], event = r->p->ops[t->fill].end[0];
     if (at < w->flight) at = w->flight;
-    if (event < 0 || turn < r->line->lead[t->fill]) continue;
+    if (event < 0 || (!r->again && turn < r->line->lead[t->fill])) continue;
     const Moment *m = moment_of(r, event, turn);
     if (!has_time(r, m, turn)) return PATHS_NEVER;
     if (m->time + t->arrives > at) at = m->time + t->arrives;
@@ -229,7 +231,7 @@ static int64_t groups_at(const LineRun *r, const Wave *w) {
     const LineOp *op = &r->p->ops[i];
     int before = w->turn - r->line->slack - (r->line->place[i] > r->line->closed);
     int end = op->end[w - r->waves], turn = before + r->line->lead[i];
-    if (!op->grouped || end < 0 || before < 0) continue;
+    if (!op->grouped || end < 0 || (before < 0 && !r->again)) continue;
     const Moment *m = moment_of(r, end, turn);
     if (has_time(r, m, turn) && m->time + op->arrives > at) at = m->time + op->arrives;
   }
@@ -366,7 +368,7 @@ static void find_stops(const LineRun *r, const Line *line, int wave) {
 
 static void begin(LineRun *r, const Line *line) {
   const LineProblem *p = r->p;
-  r->line = line, r->turns += MOST_RUNS + 2 * WINDOW;
+  r->line = line, r->turns += MOST_RUNS + 2 * WINDOW, r->again = false;
   for (int i = 0; i < r->nunits; i++) r->free[i] = 0;
   for (int i = 0; i < r->first[p->p->events]; i++) {
     Before *e = &r->before[i];
@@ -375,6 +377,55 @@ static void begin(LineRun *r, const Line *line) {
   for (int w = 0; w < p->waves; w++) {
     find_stops(r, line, w);
     r->waves[w] = (Wave){.stops = r->stops[w], .next = r->stops[w]};
+  }
+}
+
+/* ---- what precedes the first iteration ----
+ *
+ * A line that differs little from one whose times are known soon takes as long in each iteration if it
+ * begins with these times. */
+
+/* When the first op of a wave starts in the first iteration of a line. */
+static int64_t begin_of(const LineProblem *p, const Line *line, int wave) {
+  int op = line->order[0], event = p->ops[op].start[wave];
+  if (event < 0) event = p->ops[op].start[0];
+  return line->start[event] + line->lead[op] * line->cycles;
+}
+
+/* As in the other line; what that has not issued yet was issued just before. */
+static int64_t time_before(const LineRun *r, const Line *from, int event, int i) {
+  int op = r->op_of[event];
+  int64_t at = from->start[event] + i * from->cycles, late = 0;
+  if (i >= from->lead[op])
+    late = from->start[r->p->ops[op].start[0]] + i * from->cycles - begin_of(r->p, from, 0);
+  return late > 0 ? at - late : at;
+}
+
+static void keep_before(LineRun *r, const Line *from, int event, int oldest) {
+  int lead = r->line->lead[r->op_of[event]];
+  for (int i = oldest; i < lead; i++)
+    *moment_of(r, event, i) = (Moment){time_before(r, from, event, i), r->turns + i};
+}
+
+static void begin_from(LineRun *r, const Line *line, const Line *from) {
+  const LineProblem *p = r->p;
+  begin(r, line);
+  r->again = true;
+  for (int event = 0; event < p->p->events; event++)
+    for (int i = r->first[event]; i < r->first[event + 1]; i++) {
+      Before *e = &r->before[i];
+      e->since = INT32_MIN;
+      if (r->op_of[event] >= 0)
+        keep_before(r, from, e->event, line->lead[r->op_of[event]] - e->distance);
+    }
+  for (int i = 0; i < p->ntiles; i++)
+    if (p->tiles[i].signals && p->ops[p->tiles[i].fill].end[0] >= 0)
+      keep_before(r, from, p->ops[p->tiles[i].fill].end[0], line->whose[i]);
+  for (int w = 0; w < p->waves; w++) {
+    for (int i = 0; i < p->nops; i++)
+      if (p->ops[i].grouped && p->ops[i].end[w] >= 0)
+        keep_before(r, from, p->ops[i].end[w], line->lead[i] - line->slack - 1);
+    r->waves[w].clock = r->waves[w].due = begin_of(p, from, w);
   }
 }
 
@@ -417,10 +468,10 @@ static int settled_after(const LineProblem *p, const Line *line) {
   return most + 2;
 }
 
-void line_time(LineRun *r, Line *line, int64_t most) {
-  int64_t ends[MOST_RUNS + 1] = {0};
-  int same = 0, turn = 0, first = settled_after(r->p, line);
-  begin(r, line);
+/* Runs iterations until they take equally long; those up to `first` are not looked at. */
+static void run(LineRun *r, Line *line, int first, int64_t most) {
+  int64_t ends[MOST_RUNS + 1] = {r->waves[0].clock};
+  int same = 0, turn = 0;
   line->cycles = PATHS_NEVER;
   while (turn < MOST_RUNS && same < SAME) {
     if (!step(r)) return;
@@ -432,7 +483,7 @@ void line_time(LineRun *r, Line *line, int64_t most) {
     if (turn > 1 && took > most + most / (turn > first ? HARDLY : RARELY)) return;
     if (turn <= first) continue;
     if (ends[turn] - ends[first] > (turn - first + 1) * most) return;
-    same = took == ends[turn - 1] - ends[turn - 2] ? same + 1 : 0;
+    same = turn > first + 1 && took == ends[turn - 1] - ends[turn - 2] ? same + 1 : 0;
     if (same && took > most) return; /* no need to know more */
   }
   int over = same >= SAME ? 1 : MOST_RUNS / 3;
@@ -441,4 +492,14 @@ void line_time(LineRun *r, Line *line, int64_t most) {
   keep_starts(r, line, turn - 1);
   keep_stalls(r, line, turn - 1);
   line->registers = pressure_of(&r->p->p->held, line->start, line->cycles);
+}
+
+void line_time(LineRun *r, Line *line, int64_t most) {
+  begin(r, line);
+  run(r, line, settled_after(r->p, line), most);
+}
+
+void line_time_from(LineRun *r, Line *line, const Line *from, int64_t most) {
+  begin_from(r, line, from);
+  run(r, line, FIRST, most);
 }

@@ -97,6 +97,8 @@ bool line_arrange(const LineProblem *p, Line *line);
 /* Finds cycles, starts and registers of a line that is arranged; PATHS_NEVER also if it takes more than
  * `most` cycles. */
 void line_time(LineRun *r, Line *line, int64_t most);
+/* The same, sooner: an estimate, if the times of a similar line are known. */
+void line_time_from(LineRun *r, Line *line, const Line *from, int64_t most);
 
 /* Improves a line until it takes no more than `goal`: as many others are timed as `steps` says. The same
  * steps are taken each time. */

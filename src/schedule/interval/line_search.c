@@ -137,6 +137,19 @@ static void add_meeting(const Line *line, Meetings *m, int first, int second, in
     m->at[m->n++] = (Meeting){line->place[first], line->place[second], true};
 }
 
+/* Those within an iteration first, each by their second access. */
+static void sort_meetings(Meetings *m) {
+  for (int i = 1; i < m->n; i++) {
+    Meeting x = m->at[i];
+    int j = i;
+    for (; j > 0 && (m->at[j - 1].next > x.next ||
+                     (m->at[j - 1].next == x.next && m->at[j - 1].second > x.second));
+         j--)
+      m->at[j] = m->at[j - 1];
+    m->at[j] = x;
+  }
+}
+
 static bool is_parted(const Line *line, int n, const Meeting *m) {
   int steps = m->second - m->first + (m->next ? n : 0);
   for (int i = 1; i <= steps && i <= n; i++)
@@ -161,12 +174,9 @@ static void find_barriers(const LineProblem *p, Line *line) {
     add_meeting(line, &m, t->read, t->fill, slots);
   }
   for (int i = 0; i < p->nops; i++) line->met[i] = false;
-  for (int round = 0; round < 2; round++)
-    for (int at = 0; at < p->nops; at++)
-      for (int i = 0; i < m.n; i++)
-        if (m.at[i].second == at && m.at[i].next == (round == 1) &&
-            !is_parted(line, p->nops, &m.at[i]))
-          line->met[at] = true;
+  sort_meetings(&m);
+  for (int i = 0; i < m.n; i++)
+    if (!is_parted(line, p->nops, &m.at[i])) line->met[m.at[i].second] = true;
   for (int at = 0; at < p->nops; at++) {
     if (!line->met[at]) continue;
     line->met[at] = false;
@@ -431,7 +441,9 @@ void line_improve(Arena *a, LineRun *r, Line *line, int64_t goal, int steps) {
     }
     failed = 0;
     int64_t allowed = allowed_at(line, ++i, steps);
-    line_time(r, &c.next, allowed > c.now.cycles ? allowed : c.now.cycles);
+    int64_t most = allowed > c.now.cycles ? allowed : c.now.cycles;
+    line_time_from(r, &c.next, &c.now, most);
+    if (c.next.cycles != PATHS_NEVER && is_better(p, &c.next, line)) line_time(r, &c.next, most);
     bool fits = c.next.cycles <= allowed && over_of(p, &c.next) <= over_of(p, &c.now);
     if (fits || (c.next.cycles != PATHS_NEVER && is_better(p, &c.next, &c.now)))
       line_copy(p, &c.now, &c.next);

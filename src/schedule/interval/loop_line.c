@@ -6,9 +6,11 @@
 #include "schedule/interval/line.h"
 
 enum {
-  WORK = 1400,      /* lines that are timed, times their ops: about a millisecond */
+  WORK = 3000,      /* lines that are timed, times their ops: about two milliseconds, */
+  WORK_EACH = 70,   /* less so many for each op, since it takes time to compile, too */
   WORK_AGAIN = 400, /* the same to change what was found */
-  MOST_EACH = 40    /* lines for each op */
+  WORK_LEAST = 400, /* and in loops with many ops */
+  MOST_EACH = 60    /* lines for each op */
 };
 
 typedef struct Lines {
@@ -215,6 +217,13 @@ static void find_times(const Lines *x, const LineProblem *p, const Line *line, F
     vec_push(a, &out->rings, ((FreeRing){x->allocs.at[i], line->slots[i]}));
 }
 
+/* The lines that are timed. */
+static int steps_for(int nops, bool again) {
+  int work = again ? WORK_AGAIN : WORK - WORK_EACH * nops;
+  int steps = (work > WORK_LEAST ? work : WORK_LEAST) / nops + 1;
+  return steps < MOST_EACH * nops ? steps : MOST_EACH * nops;
+}
+
 FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int64_t goal,
                     const FreeTimes *from) {
   Free f = free_graph(a, k, t, limits, LINE_WAVES);
@@ -231,8 +240,7 @@ FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *l
   if (from) found_line(&x, &p, from, &line);
   if (!line_arrange(&p, &line)) return out;
   line_time(run, &line, PATHS_NEVER / 64);
-  int steps = (from ? WORK_AGAIN : WORK) / p.nops, most = MOST_EACH * p.nops;
-  line_improve(a, run, &line, goal, steps < most ? steps : most);
+  line_improve(a, run, &line, goal, steps_for(p.nops, from != NULL));
   find_times(&x, &p, &line, &out);
   return out;
 }

@@ -89,7 +89,7 @@ static int64_t try_rows(Search *x, RowList rows, int registers, int64_t expected
   vec_push(x->arena, &x->rows, rows);
   int most = trial_most_registers(x->first);
   bool fits = t && t->registers <= (t->room < most ? t->room : most);
-  if (t && !fits) x->crowded = true, x->unknown = t->registers - t->outside - registers;
+  if (t && !fits) x->crowded = true, x->unknown = t->registers - x->first->outside - registers;
   if (fits) trial_time(t, expected);
   if (!fits || t->times.why_not) return trial_free(t), INT64_MAX;
   int64_t cycles = t->times.cycles;
@@ -134,23 +134,33 @@ static void try_slots(Search *x, const FreeTimes *many, RowsRoom room) {
     if (!is_near(&few[i], many)) try_places(x, &few[i]);
 }
 
-static FreeTimes solve_line(const Search *x, int spare, const FreeTimes *from) {
-  RowsRoom room = {MOST_SLOTS, MOST_COPIES, true, spare};
+static FreeTimes solve_line(const Search *x, bool early, int spare, const FreeTimes *from) {
+  RowsRoom room = {MOST_SLOTS, MOST_COPIES, early, spare};
   FreeLimits limits = rows_limits(x->s, x->first, room);
   return loop_line(x->arena, x->first->k, &x->first->times, &limits, x->out->bound, from);
+}
+
+/* A program that leaves registers which the search does not know of: near one that was found, or else near
+ * the first schedule; if not even that leaves as many, one that computes nothing early. */
+static FreeTimes solve_again(const Search *x, const FreeTimes *from) {
+  int most = trial_most_registers(x->first);
+  if (x->first->registers + x->unknown > most) return solve_line(x, false, 0, NULL);
+  FreeTimes line = solve_line(x, true, x->unknown, from);
+  if (line.registers <= most - x->first->outside - x->unknown) return line;
+  return solve_line(x, true, x->unknown, NULL);
 }
 
 /* A program that is estimated to be shorter; if it needs more registers than the search knew of, one
  * that leaves as many. False: there is none, or too much is given. */
 static bool try_line(Search *x) {
   if (is_done(x)) return true;
-  FreeTimes line = solve_line(x, 0, NULL);
+  FreeTimes line = solve_line(x, true, 0, NULL);
   if (line.cycles == PATHS_NEVER) return false;
   for (int i = 0; i < FEW_LINES && line.cycles < x->out->trials.at[0]->times.cycles; i++) {
     x->crowded = false;
     try_rows(x, rows_placed(x->s, x->arena, x->first, &line, 0), line.registers, line.cycles);
     if (!x->crowded) return true;
-    line = solve_line(x, x->unknown, &line);
+    line = solve_again(x, &line);
   }
   return true;
 }
