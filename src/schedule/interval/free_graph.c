@@ -309,10 +309,17 @@ static bool has_signals(const Free *f) {
   return false;
 }
 
-/* So the waves are within an iteration of each other, and closer by all that a wave issues. */
+/* The same of the wave that takes less time for it. */
+static int64_t least_issued(const Free *f, int i) {
+  int64_t own = issued_by(f, i), other = f->twin[i] != i ? free_cost(f, f->twin[i])->issue : own;
+  return own < other ? own : other;
+}
+
+/* So the waves are within an iteration of each other, and closer by all that a wave issues: some of it one
+ * wave, the rest the other. */
 static void add_waves(Free *f) {
   int64_t all = f->barrier >= 0 && f->waves > 1 ? lag_apart(f) : 0;
-  for (int i = 0; f->barrier >= 0 && i < f->n; i++) all += issued_by(f, i);
+  for (int i = 0; f->barrier >= 0 && i < f->n; i++) all += least_issued(f, i);
   if (f->barrier >= 0 && has_signals(f)) all += free_test_cycles(f);
   for (int i = 0; i < f->origin; i++)
     if (free_is_start(f, i) && f->twin[i] != i) {
