@@ -97,20 +97,21 @@ static bool is_fixed(const Loop *l, const Op *op) {
          ir_count_uses(l->loop->body, &op->results[0]) > 0;
 }
 
-/* The first stage, after all others. */
-static void add_fixed(Loop *l, const Op *op) {
-  if (l->depth < 2) l->depth = 2;
-  vec_push(l->arena, &l->events,
-           ((Event){.op = op, .ahead = l->depth - 1, .cycle = l->interval++}));
+/* Before all others, in the first stage. */
+static void find_fixed(Loop *l) {
+  for (const Op *op = l->loop->parent->first; op != l->loop; op = op->next)
+    if (is_fixed(l, op)) vec_push(l->arena, &l->events, ((Event){.op = op, .ahead = -1}));
 }
 
 static void find_events(Loop *l) {
+  find_fixed(l);
+  int fixed = l->events.n;
+  if (fixed) l->depth = 2;
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
     l->around |= op->kind == OP_for || op->kind == OP_while;
     if (is_event(l, op)) add_event(l, op);
   }
-  for (const Op *op = l->loop->parent->first; op != l->loop; op = op->next)
-    if (is_fixed(l, op)) add_fixed(l, op);
+  for (int i = 0; i < fixed; i++) l->events.at[i].ahead = l->depth - 1;
 }
 
 /* ---- names ---- */
