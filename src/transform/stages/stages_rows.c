@@ -177,6 +177,7 @@ int staged_rank(const StagedLoop *l, const StagedCopy *c, bool stores) {
 static Op *before_listed(const StagedLoop *l, int rank, Op *usual) {
   for (int i = rank + 1; i < l->listed.n; i++) {
     Op *next = anchor_of(l, l->listed.at[i].op);
+    while (next && next->prev && lead_is_left(next->prev)) next = next->prev; /* tiles it takes */
     if (next) return next;
   }
   for (int i = rank - 1; i >= 0; i--) {
