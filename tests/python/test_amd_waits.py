@@ -179,7 +179,7 @@ def test_waits_for_direct_copies(name):
 
 @cache
 def wider(chip, llvm):
-    """The triple-buffer GEMM with instructions that read 16 bytes of an operand: gfx950 copies as many."""
+    """The triple-buffer GEMM with instructions that read 16 bytes of an operand."""
     text = FILES["triple_buffer"].read_text().replace("F32_16x16x16_F16", "F32_16x16x32_F16")
     done = subprocess.run(
         [WAVEC, "-", f"--target={chip}", "--passes=all", "--emit=asm"],

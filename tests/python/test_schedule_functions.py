@@ -544,7 +544,8 @@ def test_fences_of_clusters():
         with pipeline as p:
             p.set_stage([(copies, other), ()])
             p.set_stage([(fetches, others), (products,)])
-        steady = [tkw.filter_nodes(x, subgraph=pipeline.KERNEL) for x in (products, fetches, others, copies, other)]
+        lists = (products, fetches, others, copies, other)
+        steady = [tkw.filter_nodes(x, subgraph=pipeline.KERNEL) for x in lists]
         first, second = tkw.partition_by_dim(steady[0], dim=K, num_partitions=2)
         clusters = [
             tkw.cluster([steady[1], steady[2], fence(), tkw.SetWavePrio(1), first]),
@@ -564,9 +565,13 @@ def test_fences_of_clusters():
     ]  # fmt: skip
     case = CASES["async_two_pp_clusters"]
     assert np.array_equal(result(kernel, case), result(compiled(case, "sim:gfx942"), case))
+
+    def weaker():
+        body(lambda: tkw.SchedulingBarrier([tkw.Read]))
+
     for kernel in (
         scheduling(body, target="sim:sm_90a", use_global_to_shared=True),
-        scheduling(lambda: body(lambda: tkw.SchedulingBarrier([tkw.Read])), use_global_to_shared=True),
+        scheduling(weaker, use_global_to_shared=True),
     ):
         assert not any("fence" in row for row in rows_of(kernel))
         assert any("scheduling barriers (4)" in note.message for note in dropped(kernel).notes)
