@@ -50,7 +50,11 @@ static bool compile_text(Kernel *k, const LlvmLibrary *llvm, LlvmCompile *o, boo
   CpuHost host = cpu_host(&o->target.words);
   host.fast_math = fast_math;
   if (!cpu_emit(k, &host, a, code)) return false;
-  if (code->large) o->effort = LLVM_LEAST_EFFORT;
+  if (code->large) {
+    o->effort = LLVM_LEAST_EFFORT;
+    diag_add(&k->cx->diags, DIAG_R0903, k->at,
+             "`%s` is compiled without optimisations: the program of a lane is too large", k->name);
+  }
   if (llvm_compile(llvm, a, code->text, o, object, &error)) return true;
   return diag_fail(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
 }

@@ -55,6 +55,23 @@ def test_same_code_everywhere():
     assert first.stdout == second.stdout and first.stdout
 
 
+@pytest.mark.parametrize("written, said", [(50, False), (1500, True)])
+def test_large_programs_say_that_they_are_not_optimised(written, said, tmp_path):
+    """Each thread adds 1500 elements under masks, and writes some of the sums under others."""
+    lines = [f"  %m{i} = expr $T0 + {i} < Mod(N, 11) : i1" for i in range(8)]
+    for i in range(1500):
+        lines.append(f"  %at{i} = expr $T0 + {4 * i} : index")
+        lines.append(f"  %x{i} = load %a, %at{i}, %m{i % 8} : i32")
+        lines.append(f"  %s{i + 1} = add %s{i}, %x{i}")
+    lines += [f"  store %s{1500 - i}, %b, %at{i}, %m{(i + 1) % 8}" for i in range(written)]
+    head = "thread kernel @k(%a: mem<N, i32>, %b: mem<N, i32>)\n  launch grid (1) block (4) wave 4\n"
+    path = tmp_path / "large.wave"
+    path.write_text(head + "  dynamic N\n{\n  %s0 = scalar 0 : i32\n" + "\n".join(lines) + "\n}\n")
+    command = [WAVEC, path, "--target=cpu_neon", "--passes=all", "--emit=obj", "-o", tmp_path / "o"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and ("remark[R0903]: `k`" in done.stderr) == said, done.stderr
+
+
 @pytest.mark.parametrize(
     "words, status, says",
     [
