@@ -2,6 +2,7 @@
 everything with SVE of both lengths. `emulated.py ROW --every` runs all of it.
 """
 
+import os
 import platform
 import re
 import shutil
@@ -17,6 +18,8 @@ NATIVE = ("cpu_neon", "cpu_neon_dot")  # every current machine has these itself
 
 
 def why_not():
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        return "the sanitizer's shadow memory takes more than 20 GB in qemu-aarch64"
     if platform.machine() != "aarch64":
         return "Python itself is emulated, which needs one for AArch64"
     if not shutil.which("qemu-aarch64"):
