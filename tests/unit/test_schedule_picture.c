@@ -168,12 +168,12 @@ static const ViewBox *turn_of(const LoopView *l, const char *wave) {
   return NULL;
 }
 
-/* From what one wave issues last in its turn to what the other issues first. */
+/* From what one wave issues last in its turn to where the other takes its own. */
 static bool is_token(const LoopView *l, const char *from, const char *to) {
   for (int i = 0; i < l->links.n; i++) {
     const ViewBox *a = &l->boxes.at[l->links.at[i].from], *b = &l->boxes.at[l->links.at[i].to];
     if (a->lane == lane_named(l, from) && b->lane == lane_named(l, to) &&
-        !strcmp(a->name, "n.mma") && !strcmp(b->name, "n.mma"))
+        !strcmp(a->name, "n.mma") && !strcmp(b->name, "turn"))
       return true;
   }
   return false;
