@@ -208,10 +208,12 @@ PyObject *py_error_raise_in(PyState *st, wv_ctx *cx) {
 
 PyObject *py_error_raise(PyState *st) { return py_error_raise_in(st, st->cx); }
 
+/* Of an expression there is one error, the last diagnostic. Remarks of calls before may be left. */
 PyObject *py_error_raise_here(PyState *st) {
   wv_diag d = {0};
   wv_place at;
-  bool lacks = wv_diag_count(st->cx) == 1 && wv_diag_get(st->cx, 0, &d) && d.at.line == 0;
+  bool last = wv_diag_get(st->cx, wv_diag_count(st->cx) - 1, &d);
+  bool lacks = last && wv_diag_errors(st->cx) == 1 && d.at.line == 0;
   if (!lacks || PyErr_Occurred()) return py_error_raise(st);
   if (!py_place_here(st, &at)) return NULL;
   PyObject *copy = Py_BuildValue("(ssz)", d.code, d.text, d.hint);

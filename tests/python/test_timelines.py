@@ -10,6 +10,7 @@ from schedule_kernels import K, M, N, gemm
 from test_launch_fake import FAKE, check
 from test_schedules import compiled
 from wave_lang._wave import ArgumentError, CompileError
+from wave_lang.support import sympy_shim
 
 SIZES = {M: 40, N: 24, K: 400}
 MACHINES = ["sim:sm_80", "sim:sm_90a", "sim:gfx942", "sim:gfx950", "sim:gfx1250"]
@@ -133,3 +134,6 @@ def test_bad_calls():
     with pytest.raises(CompileError, match="a timeline has no form `png`"):
         kernel.ir.timeline_as("sm_80", "png", b"")
     assert "no loop was measured" in kernel.ir.timeline_as("sm_80", "text", b"12345678" * 3)
+    with pytest.raises(CompileError, match="E0105") as e:  # remarks are left, and do not matter
+        sympy_shim.Piecewise((1, M < 2))
+    assert e.value.diagnostics[0].file == __file__

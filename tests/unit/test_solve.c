@@ -31,7 +31,9 @@ static bool is_bounded(const Trial *t) {
 /* The kernel of a file of bench/kernels, with rows; NULL: it cannot be read. */
 static Kernel *load(Context *cx, const Case *c) {
   size_t n;
-  const char *path = arena_printf(cx->arena, "../bench/kernels/%s.wave", c->file);
+  const char *here = __FILE__, *unit = strstr(here, "tests/unit/");
+  const char *path = arena_printf(cx->arena, "%.*sbench/kernels/%s.wave",
+                                  unit ? (int)(unit - here) : 0, here, c->file);
   const char *text = os_read_file(cx->arena, path, &n), *body = text ? strstr(text, "\n{") : NULL;
   if (!body) return NULL;
   text = arena_printf(cx->arena, "%.*s\n%s%s", (int)(body - text), text, c->rows, body);
