@@ -15,7 +15,7 @@ from .option_rows import asked
 
 WAVE_CACHE_ON = _wave.variable_number("WAVE_CACHE_ON", 1)
 WAVE_ALWAYS_COMPILE = _wave.variable_number("WAVE_ALWAYS_COMPILE", 0)
-WAVE_CACHE_LIMIT = _wave.variable_number("WAVE_CACHE_LIMIT", 16)
+WAVE_CACHE_LIMIT = _wave.variable_number("WAVE_CACHE_LIMIT", 256)
 CACHE_BASE_DIR = Path(_wave.cache_dir())
 
 
