@@ -2,8 +2,8 @@
 """Runs the numeric tests of the public Wave package with this one: tools/compat.py CHECKOUT.
 
 CHECKOUT is a checkout of that package. Its tests run unchanged, and so does its library of kernels
-(`templates`, `schedules`, `nn`), which is not part of this package; everything else they import is
-ours. They run in a separate process, which is restarted after a test that hangs or crashes. Needs
+(`templates`, `schedules`, `nn`); everything else they import is ours. With `--library ours`, the
+modules of the library that this package has are ours as well. They run in a separate process, which is restarted after a test that hangs or crashes. Needs
 pytest and PyTorch. Tests that are normally skipped because they need another machine run as well: a
 kernel means the same everywhere.
 """
@@ -43,13 +43,18 @@ FOREIGN = {
 
 
 class Library(importlib.abc.MetaPathFinder):
-    """Finds modules of the kernel library in a checkout."""
+    """Finds modules of the kernel library in a checkout, except those that `package` has."""
 
-    def __init__(self, checkout: Path):
+    def __init__(self, checkout: Path, package: Path | None):
         self.checkout = checkout
+        self.package = package
+
+    def is_ours(self, name):
+        base = self.package and self.package.joinpath(*name.split("."))
+        return base and (base.is_dir() or base.with_suffix(".py").exists())
 
     def find_spec(self, name, path=None, target=None):
-        if not name.startswith(LIBRARY):
+        if not name.startswith(LIBRARY) or self.is_ours(name):
             return None
         base = self.checkout.joinpath(*name.split("."))
         for file, inner in ((base / "__init__.py", [str(base)]), (base.with_suffix(".py"), None)):
@@ -172,7 +177,8 @@ def child(args) -> int:
     import wave_lang  # before the checkout's conftest prepends it to the path
 
     without_cuda()
-    sys.meta_path.insert(0, Library(checkout))
+    ours = Path(args.package).resolve() if args.library == "ours" else None
+    sys.meta_path.insert(0, Library(checkout, ours))
     os.environ.setdefault("WAVE_DEFAULT_ARCH", args.arch)
     options = [
         "-q",
@@ -213,7 +219,7 @@ def run_part(args, part: int, scratch: Path) -> dict:
         done.write_text("\n".join(results))
         command = [sys.executable, sys.argv[0], args.checkout, "--child", "--record", str(record)]
         command += ["--done", str(done), "--sample", str(args.sample), "--arch", args.arch]
-        command += ["--package", args.package]
+        command += ["--package", args.package, "--library", args.library]
         command += ["--target", args.target, *(["-k", args.k] if args.k else [])]
         command += (
             ["--part", f"{part}/{args.jobs}"]
@@ -299,6 +305,12 @@ def main() -> int:
     p.add_argument("files", nargs="*")
     p.add_argument(
         "--package", default=str(ROOT / "python"), help="the folder that holds wave_lang"
+    )
+    p.add_argument(
+        "--library",
+        choices=("checkout", "ours"),
+        default="checkout",
+        help="whose kernels are tested, where both have them",
     )
     p.add_argument("--target", default="", help="where kernels run: cpu, eval, sim:gfx942, ...")
     p.add_argument("--arch", default="gfx950", help="the architecture reported to tests")

@@ -19,7 +19,7 @@ __path__.append(_path.join(_here, "public"))  # modules that only public code im
 from . import _wave
 from .support.variable_names import assigned_names as _assigned_names
 
-_templates = _path.join(_here, "public", "kernel", "wave", "templates")
+_templates = _path.join(_here, "kernel", "wave", "templates")
 _wave.set_package(_here, _templates, _assigned_names)
 
 from ._wave import ArgumentError, CompileError, DataType, DeviceAssertError, Diagnostic, Expr

@@ -35,6 +35,17 @@ def torch_dtype_to_wave(torch_dtype: Any) -> DataType:
     return found
 
 
+def wave_dtype(dtype: Any) -> DataType:
+    """The element type that `dtype` means: one of ours, of PyTorch's, or of NumPy's (ml_dtypes')."""
+    if isinstance(dtype, DataType):
+        return dtype
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    found = element_type(name.removeprefix("torch."))
+    if found is None:
+        raise ValueError(f"{dtype} has no corresponding element type")
+    return found
+
+
 def wave_dtype_to_torch(wave_dtype: DataType) -> Any:
     """The torch dtype of an element type; ValueError when there is none."""
     import torch
@@ -45,4 +56,4 @@ def wave_dtype_to_torch(wave_dtype: DataType) -> Any:
     return found
 
 
-__all__ = ["element_type", "name_elsewhere", "torch_dtype_to_wave", "torch_table", "wave_dtype_to_torch"]
+__all__ = ["element_type", "name_elsewhere", "torch_dtype_to_wave", "torch_table", "wave_dtype", "wave_dtype_to_torch"]

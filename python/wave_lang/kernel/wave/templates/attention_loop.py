@@ -1,0 +1,101 @@
+"""Softmax attention over the keys of a loop, which the attention kernels share.
+
+Scores are exponents of 2. The score of a key that a row does not see is -inf, while the running
+maximum begins at the lowest finite number: a row that sees no key then has the sum 0 and the result
+0, and -inf is never subtracted from -inf.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+
+LOG2_E = math.log2(math.e)
+LOWEST = -3.4028234663852886e38  # the lowest finite f32
+
+
+def no_change(scores: Any) -> Any:
+    return scores
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What happens to a product of a query and a key: `scale`, then a cap of `cap` (0: none)."""
+
+    scale: float = 1.0
+    cap: float = 0.0
+
+    def __call__(self, products: Any) -> Any:
+        """The scores as exponents of 2."""
+        if self.cap == 0:
+            return products * (self.scale * LOG2_E)
+        return tkw.tanh(products * (self.scale / self.cap)) * (self.cap * LOG2_E)
+
+
+def scores_of(head_size: int, layer_scaling: float | None, logit_cap: float) -> Scores:
+    """Scores with the scale of a template's arguments: by default 1/sqrt(head_size)."""
+    if not 0 <= logit_cap < math.inf:
+        raise ValueError(f"`logit_cap` is {logit_cap}: it must be positive, or 0 for none")
+    return Scores(1 / math.sqrt(head_size) if layer_scaling is None else layer_scaling, logit_cap)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The dimensions of attention: `batch` (each with one element), rows of queries, keys, and
+    columns of values; the element type of the values; and what becomes of products."""
+
+    batch: Sequence[Any]
+    rows: Any
+    keys: Any
+    columns: Any
+    dtype: Any
+    mma_type: Any = None  # of the product of queries and keys
+    scores: Callable[[Any], Any] = no_change
+
+    def _register(self, dims: Sequence[Any], value: float) -> Any:
+        return tkw.register([*self.batch, *dims], tkl.f32, value)
+
+    def start(self) -> list[Any]:
+        """The maximum, the sum and the weighted values before the first key."""
+        return [
+            self._register([self.rows], LOWEST),
+            self._register([self.rows], 0.0),
+            self._register([self.columns, self.rows], 0.0),
+        ]
+
+    def step(self, state: Sequence[Any], q: Any, k: Any, v: Any, visible: Any = None) -> Any:
+        """The state after the keys `k` with the values `v`. `visible` is a tile over rows and keys,
+        or None if every row sees them."""
+        largest, total, acc = state
+        zero = self._register([self.keys, self.rows], 0.0)
+        x = tkw.mma(k, q, zero, self.mma_type)
+        x = self.scores(tkw.permute(x, target_shape=[*self.batch, self.rows, self.keys]))
+        if visible is not None:
+            x = tkw.select(visible, x, self._register([self.rows, self.keys], -math.inf))
+        larger = tkw.max(x, largest, dim=self.keys)
+        kept = tkw.exp2(largest - larger)
+        weights = tkw.exp2(x - larger)
+        total = tkw.sum(weights, total * kept, dim=self.keys)
+        return larger, total, tkw.mma(v, tkw.cast(weights, self.dtype), acc * kept)
+
+    def result(self, state: Sequence[Any]) -> Any:
+        """The weighted mean of the values, by columns and rows: 0 for rows that see no key."""
+        _, total, acc = state
+        zero = self._register([self.rows], 0.0)
+        return acc * tkw.select(total > zero, tkw.reciprocal(total), zero)
+
+    def log_sum(self, state: Sequence[Any]) -> Any:
+        """The logarithm to base 2 of the sum of the powers: -inf for rows that see no key."""
+        largest, total, _ = state
+        return largest + tkw.log2(total)
+
+    def not_after(self, row: Any = None) -> Any:
+        """`visible` of causal attention: key j if j <= i, where `row` is i: by default, the row's
+        coordinate."""
+        both = [self.rows, self.keys]
+        row = tkw.self_index(self.rows, tkl.i32) if row is None else row
+        key = tkw.self_index(self.keys, tkl.i32)
+        return tkw.broadcast(key, both) <= tkw.broadcast(row, both)

@@ -1,0 +1,211 @@
+"""Attention of one query per sequence to a cache, through a table of tokens. Phase 0 divides the
+keys of each sequence into splits; phase 1 combines their results."""
+
+from collections import namedtuple
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang.global_symbols import *
+
+from .attention_loop import LOWEST, Attention, scores_of
+from .attention_tiles import *
+
+S = tkl.sym.S  # sequences
+ENDS = tkl.sym.ENDS  # one more than S
+H, H_KV = tkl.sym.H, tkl.sym.H_KV
+HEAD = tkl.sym.HEAD  # a query head, among those of a key head
+U = tkl.sym.U  # splits
+POOL, TABLE = tkl.sym.POOL, tkl.sym.TABLE
+N_KV, D_Q, D_KV = tkl.sym.N_KV, tkl.sym.D_Q, tkl.sym.D_KV
+START, LENGTH, SPLITS = tkl.sym.START, tkl.sym.LENGTH, tkl.sym.SPLITS
+BLOCK_HEAD, BLOCK_N_KV, BLOCK_D_KV = tkl.sym.BLOCK_HEAD, tkl.sym.BLOCK_N_KV, tkl.sym.BLOCK_D_KV
+GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+
+paged_decode_attention_shape = namedtuple(
+    "paged_decode_attention_shape",
+    ["num_query_heads", "num_kv_heads", "head_size", "head_size_kv", "block_size", "num_seqs"],
+)
+
+_i, _j, _k, _l = (tkw.IndexMapping.iterator(n) for n in range(4))
+_first = tkw.IndexMapping(1, inputs={ENDS: _i}, outputs={S: _i})
+_next = tkw.IndexMapping(1, inputs={ENDS: _i + 1}, outputs={S: _i})
+_table_of = tkw.IndexMapping(1, inputs={TABLE: _i + START}, outputs={N_KV: _i})
+
+
+def get_paged_decode_intermediate_arrays_shapes(
+    shape: Any, num_kv_splits: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of what phase 0 leaves for phase 1, both f32: results, and the logarithms to base
+    2 of their sums."""
+    lse = (num_kv_splits, shape.num_seqs, shape.num_query_heads)
+    return (*lse, shape.head_size_kv), lse
+
+
+def _sequence(ends: Any) -> None:
+    """Sets START and LENGTH of a workgroup's sequence, and SPLITS, how many splits have keys."""
+    first = tkw.read(ends, mapping=_first)
+    tkw.set_symbol(START, first)
+    tkw.set_symbol(LENGTH, tkw.read(ends, mapping=_next) - first)
+    tkw.set_symbol(SPLITS, tkw.scalar(tkl.Min(LENGTH, U), tkl.i32))
+
+
+def _keys_before(split: Any) -> Any:
+    """How many keys the splits before this one have. From SPLITS on, splits have none."""
+    return tkl.Min(LENGTH * split // tkl.Max(SPLITS, 1), LENGTH)
+
+
+def _phase_0_constraints(group: int, instruction: Any) -> list[Any]:
+    many = group > 16
+    return [
+        tkw.WorkgroupConstraint(S, 1, 0),
+        tkw.WorkgroupConstraint(U, 1, 1),
+        tkw.WorkgroupConstraint(HEAD, BLOCK_HEAD, 2),
+        tkw.WorkgroupConstraint(H_KV, 1, 3),
+        tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 4),
+        tkw.TilingConstraint(N_KV, BLOCK_N_KV),
+        # Waves share the keys of an iteration, unless there are heads for each of them.
+        tkw.WaveConstraint(HEAD, 16) if many else tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4),
+        tkw.HardwareConstraint(
+            threads_per_wave=64, mma_type=instruction, vector_shapes={S: 0, H_KV: 0, U: 0}
+        ),
+    ]
+
+
+def _phase_0(group: int, variants: tuple[Any, Any], scores: Any, dtype: Any, splits: int) -> Any:
+    token = tkw.IndexMapping.dynamic_val(0)
+    q_of = tkw.IndexMapping(
+        4,
+        inputs={S: _i, H: _j * group + _k, D_Q: _l},
+        outputs={S: _i, H_KV: _j, HEAD: _k, D_Q: _l},
+    )
+    k_of = tkw.IndexMapping(
+        3,
+        inputs={POOL: token, H_KV: _i, D_Q: _k},
+        outputs={H_KV: _i, N_KV: _j, D_Q: _k},
+        dynamic_val_mappings={N_KV: _j},
+    )
+    v_of = tkw.IndexMapping(
+        3,
+        inputs={POOL: token, H_KV: _i, D_KV: _j},
+        outputs={H_KV: _i, D_KV: _j, N_KV: _k},
+        dynamic_val_mappings={N_KV: _k},
+    )
+    result_of = tkw.IndexMapping(
+        4,
+        inputs={S: _i, H_KV: _j, D_KV: _k, HEAD: _l},
+        outputs={U: WORKGROUP_1, S: _i, H: _j * group + _l, D_KV: _k},
+    )
+    sum_of = tkw.IndexMapping(
+        3,
+        inputs={S: _i, H_KV: _j, HEAD: _k},
+        outputs={U: WORKGROUP_1, S: _i, H: _j * group + _k},
+    )
+    attention = Attention([S, H_KV], HEAD, N_KV, D_KV, dtype, variants[0], scores)
+
+    @tkw.wave(_phase_0_constraints(group, variants[1]))
+    def phase_0(
+        q: tkl.Memory[S, H, D_Q, GLOBAL, dtype],
+        k: tkl.Memory[POOL, H_KV, D_Q, SHARED, dtype],
+        v: tkl.Memory[POOL, H_KV, D_KV, SHARED, dtype],
+        request_indices: tkl.Memory[ENDS, GLOBAL, tkl.i32],
+        kv_indices: tkl.Memory[TABLE, GLOBAL, tkl.i32],
+        output: tkl.Memory[U, S, H, D_KV, GLOBAL, tkl.f32, _scratch(splits, H, D_KV)],
+        output_max: tkl.Memory[U, S, H, GLOBAL, tkl.f32, _scratch(splits, H)],
+    ):
+        _sequence(request_indices)
+        before, end = _keys_before(WORKGROUP_1), _keys_before(WORKGROUP_1 + 1)
+        tkw.set_symbol(N_KV, tkw.scalar(end - before, tkl.i32))
+        tkw.set_symbol(START, tkw.scalar(START + before, tkl.i32))
+        rows = tkw.read(q, mapping=q_of)
+
+        @tkw.iterate(N_KV, init_args=attention.start())
+        def loop(*state):
+            at = tkw.read(kv_indices, mapping=_table_of)
+            keys = tkw.read(k, mapping=k_of, mapping_dynamic_vals=(at,))
+            values = tkw.read(v, mapping=v_of, mapping_dynamic_vals=(at,))
+            return attention.step(state, rows, keys, values)
+
+        tkw.write(attention.result(loop), output, mapping=result_of)
+        tkw.write(attention.log_sum(loop), output_max, mapping=sum_of)
+
+    return phase_0
+
+
+def _scratch(splits: int, *others: Any) -> tkl.MemoryLayout:
+    """The layout of scratch memory, which may be for more sequences than there are."""
+    return tkl.MemoryLayout(shape=[splits, None, *others])
+
+
+def _phase_1(out_dtype: Any, splits: int) -> Any:
+    constraints = [
+        tkw.WorkgroupConstraint(S, 1, 0),
+        tkw.WorkgroupConstraint(H, 1, 1),
+        tkw.WorkgroupConstraint(D_KV, D_KV, 2),
+        tkw.TilingConstraint(U, 1),
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={S: 0, H: 0, U: 0}),
+    ]
+
+    @tkw.wave(constraints)
+    def phase_1(
+        logits: tkl.Memory[U, S, H, D_KV, GLOBAL, tkl.f32, _scratch(splits, H, D_KV)],
+        logits_max: tkl.Memory[U, S, H, GLOBAL, tkl.f32, _scratch(splits, H)],
+        request_indices: tkl.Memory[ENDS, GLOBAL, tkl.i32],
+        output: tkl.Memory[S, H, D_KV, GLOBAL, out_dtype],
+    ):
+        _sequence(request_indices)
+        tkw.set_symbol(U, tkw.scalar(SPLITS, tkl.i32))
+        zero = tkl.Register[S, H, tkl.f32](0.0)
+        state = [tkl.Register[S, H, tkl.f32](LOWEST), zero, tkl.Register[S, H, D_KV, tkl.f32](0.0)]
+
+        @tkw.iterate(U, init_args=state)
+        def loop(largest, total, acc):
+            log_sum, part = tkw.read(logits_max), tkw.read(logits)
+            larger = tkw.maximum(log_sum, largest)
+            kept, weight = tkw.exp2(largest - larger), tkw.exp2(log_sum - larger)
+            return larger, total * kept + weight, acc * kept + part * weight
+
+        _, total, acc = loop
+        mean = acc * tkw.select(total > zero, tkw.reciprocal(total), zero)
+        tkw.write(tkw.cast(mean, out_dtype), output)
+
+    return phase_1
+
+
+def get_paged_decode_attention_kernels(
+    shape: Any,
+    mfma_variant: Any,
+    num_kv_splits: int,
+    input_dtype: Any = tkl.f16,
+    output_dtype: Any = tkl.f16,
+    layer_scaling: float | None = None,
+    logit_cap: float = 0.0,
+) -> tuple[Any, Any, dict[Any, Any], dict[Any, Any], list[Any], list[Any]]:
+    """`phase_0(q, k, v, kv_indptr, kv_indices, results, log_sums)` and
+    `phase_1(results, log_sums, kv_indptr, output)`, the values of their symbols, and their dynamic
+    symbols.
+
+    The keys of sequence s are the tokens `kv_indices[kv_indptr[s]:kv_indptr[s + 1]]` of the cache.
+    Scratch memory may be for more sequences than q has; `kv_indices` may be longer than it is used.
+    """
+    group = group_size(shape.num_query_heads, shape.num_kv_heads)
+    check_sizes(
+        num_kv_splits=num_kv_splits, head_size=shape.head_size, head_size_kv=shape.head_size_kv
+    )
+    dtype = float_type("input_dtype", input_dtype)
+    out_dtype = float_type("output_dtype", output_dtype)
+    columns = columns_of(shape.head_size_kv)
+    scores = scores_of(shape.head_size, layer_scaling, logit_cap)
+    phase_0 = _phase_0(group, instructions(mfma_variant), scores, dtype, num_kv_splits)
+    phase_1 = _phase_1(out_dtype, num_kv_splits)
+    heads = {H: shape.num_query_heads, D_KV: shape.head_size_kv, U: num_kv_splits}
+    symbols_0 = {
+        **heads,
+        H_KV: shape.num_kv_heads,
+        HEAD: group,
+        D_Q: shape.head_size,
+        BLOCK_HEAD: min(round_up(group, 16), 64),
+        BLOCK_N_KV: keys_of(shape.head_size, columns, dtype),
+        BLOCK_D_KV: columns,
+    }
+    return phase_0, phase_1, symbols_0, heads, [S, ENDS, POOL, TABLE], [S, ENDS]
