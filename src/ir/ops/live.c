@@ -10,11 +10,24 @@ static bool only_renames(const Op *op) {
          op->kind == OP_permute || op->kind == OP_broadcast;
 }
 
+static bool is_constant(const Value *v) {
+  return v->def && (v->def->kind == OP_splat || v->def->kind == OP_fill);
+}
+
+/* Indices of a thread's elements differ by constants. */
+static bool is_index(const Value *v) { return v->def && v->def->kind == OP_self_index; }
+
+/* One of two constants: compilers select each element where it is used. */
+static bool is_selected(const Op *op) {
+  return op->kind == OP_select && is_constant(op->args[1]) && is_constant(op->args[2]);
+}
+
 /* How many elements of a value a thread holds. */
 static int elements_of(const Value *v) {
   const Type *t = v->type;
   if (t->kind != TYPE_vec && t->kind != TYPE_scalar && t->kind != TYPE_tile) return 0;
-  if (v->def && (v->def->kind == OP_splat || v->def->kind == OP_fill)) return 1;
+  if (is_constant(v) || is_index(v)) return 1;
+  if (v->def && is_selected(v->def)) return 0;
   if (t->kind == TYPE_tile) return v->layout ? layout_size(v->layout, LAYOUT_REG) : 0;
   return t->kind == TYPE_vec ? t->n : 1;
 }

@@ -5,7 +5,8 @@
 
 #include "ir/ir.h"
 
-/* Registers of 32 bits that hold a value. Conditions have none, and tiles without a layout. */
+/* Registers of 32 bits that hold a value. Conditions have none, nor do tiles without a layout and tiles
+ * whose elements are one of two constants; indices of all elements have one. */
 int live_registers(const Value *v);
 
 /* By op id: the registers that are occupied when the op begins. In loops, values from outside that the
