@@ -3,8 +3,8 @@
     bench_candidates.py [--only WORD] [--n 16] [--seconds 200] [--rounds 5] [--json FILE] [--dry]
                         [--target sm_90a] [--small]
 
-For each kernel: the schedule of the compiler's rules, the candidates, schedules with roles and turns
-as a user would write them, and the peer (cuBLAS, cuDNN, PyTorch's flash attention), in one process.
+For each kernel: the schedule of the compiler's rules, that of `kind modulo`, the candidates, schedules with
+roles and turns as a user would write them, and the peer (cuBLAS, cuDNN, PyTorch's flash attention), in one process.
 Results must equal those of the rules, bit for bit. Every round times all of them in turn (medians
 with cold caches, from CUDA graphs: wave_lang/benchmark.py), and what is compared is the median of
 the rounds. All kernels together take `--seconds`, compilation included: those that rank last are
@@ -57,7 +57,11 @@ class Case:
 
     def pins(self):
         roles = f"roles {self.loop} load 4, math 8\n"
-        return {"roles": roles, "roles, turns": roles + f"turns {self.loop} 2 mma\n"}
+        return {
+            "solved": f"schedule {self.loop} kind modulo\n",
+            "roles": roles,
+            "roles, turns": roles + f"turns {self.loop} 2 mma\n",
+        }
 
 
 def gemm(size, tile, dtype="bf16"):
@@ -89,6 +93,8 @@ def cases(small):
         gemm(4096, (128, 128, 64)),
         gemm(8192, (128, 256, 64)),
         attention(64, 4096, 128),
+        attention(64, 4096, 64),
+        attention(16, 1024, 128),
     ]
 
 
