@@ -56,8 +56,9 @@ static double interval_gap(const Solution *found) {
   int64_t least = INT64_MAX;
   for (int i = 0; i < found->trials.n; i++)
     if (found->trials.at[i]->times.cycles < least) least = found->trials.at[i]->times.cycles;
-  bool proved = least <= found->bound || trial_is_full(found->trials.at[0]);
-  return proved ? 0 : (double)(least - found->bound) / (double)least;
+  int64_t bound = solve_bound(found);
+  bool proved = least <= bound || trial_is_full(found->trials.at[0]);
+  return proved ? 0 : (double)(least - bound) / (double)least;
 }
 
 static bool measure(const char *path, const Case *c, const char *target, Result *out) {
@@ -71,7 +72,7 @@ static bool measure(const char *path, const Case *c, const char *target, Result 
   ok = ok && solve_loop(&s, 1, SOLVE_TRIALS, &found);
   if (ok) {
     out->solve = cpu_ms() - start;
-    out->first = found.first, out->bound = found.bound, out->tried = found.tried;
+    out->first = found.first, out->bound = solve_bound(&found), out->tried = found.tried;
     out->cycles = found.trials.at[0]->times.cycles;
     out->gap = interval_gap(&found), out->launch = found.gap;
     out->spills = trial_spills(found.trials.at[0]);

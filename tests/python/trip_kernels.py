@@ -235,7 +235,7 @@ def draw_rows(rng, name):
 def arguments(rng, text, sizes):
     """Tensors for the parameters of a kernel, of these sizes."""
     out = []
-    for dims, dtype in re.findall(r"mem<((?:[A-Z], )+)(\w+)", text.split("\n{")[0]):
+    for dims, dtype in re.findall(r"mem<((?:[A-Z]\d*, )+)(\w+)", text.split("\n{")[0]):
         shape = [sizes[d] for d in dims.split(", ")[:-1]]
         kind = {"f16": "f2", "f32": "f4", "i8": "i1"}[dtype]
         out.append((rng.standard_normal(shape) * (4 if kind == "i1" else 1)).astype(kind))

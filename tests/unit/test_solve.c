@@ -23,9 +23,10 @@ static const Case cases[] = {
 
 static const char *const targets[] = {"gfx942", "gfx950", "sm_80", "sm_90a"};
 
-/* Waves that only copy, and turns, are not what bounds are about. */
-static bool is_bounded(const Trial *t) {
-  return !t->turns && !t->machine.service && !t->times.why_not;
+/* Where some waves only copy, the others do not wait for all. Turns make schedules longer. */
+static int64_t bound_of(const Solution *found, const Trial *t) {
+  if (t->times.why_not) return 0;
+  return t->machine.service ? found->served : found->bound;
 }
 
 /* The kernel of a file of bench/kernels, with rows; NULL: it cannot be read. */
@@ -52,9 +53,9 @@ static bool holds(const Case *c, const char *target, int most) {
   bool solved = ok = ok && solve_loop(&s, most, SOLVE_TRIALS, &found);
   for (int i = 0; ok && i < found.trials.n; i++) {
     const Trial *t = found.trials.at[i];
-    if (!is_bounded(t) || t->times.cycles >= found.bound) continue;
+    if (t->times.cycles >= bound_of(&found, t)) continue;
     printf("%s on %s: %lld cycles, bound %lld\n", c->file, target, (long long)t->times.cycles,
-           (long long)found.bound);
+           (long long)bound_of(&found, t));
     ok = false;
   }
   if (solved) solve_forget(&found);

@@ -46,7 +46,8 @@ static void number_events(Free *f) {
     f->ahead[e] = schedule_ahead(f->k, g->loop, x->op);
     f->event[e] = counts ? f->n : -1;
     if (counts) f->of[f->n++] = e;
-    if (x->op->kind == OP_barrier && x->wave == LOOP_WAVES) barrier = e;
+    bool meets = x->op->kind == OP_barrier && x->wave == LOOP_WAVES;
+    if (meets && !f->limits->served) barrier = e;
   }
   f->origin = f->n++;
   f->barrier = barrier < 0 ? -1 : f->n++;
@@ -318,6 +319,7 @@ static int64_t least_issued(const Free *f, int i) {
 /* So the waves are within an iteration of each other, and closer by all that a wave issues: some of it one
  * wave, the rest the other. */
 static void add_waves(Free *f) {
+  if (f->limits->served) return;
   int64_t all = f->barrier >= 0 && f->waves > 1 ? lag_apart(f) : 0;
   for (int i = 0; f->barrier >= 0 && i < f->n; i++) all += least_issued(f, i);
   if (f->barrier >= 0 && has_signals(f)) all += free_test_cycles(f);

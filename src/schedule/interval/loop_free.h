@@ -34,6 +34,7 @@ typedef struct FreeLimits {
   int64_t room;  /* the same in any schedule */
   int depth;     /* stages, at most */
   bool bounds;   /* for bounds: reads that may be made before the loop are not looked at */
+  bool served;   /* for bounds: other waves make the copies, so that none meet at barriers */
   bool early;    /* matmuls and other computations may be in earlier stages than the last */
   const MemoryUses *uses;
 } FreeLimits;

@@ -35,7 +35,7 @@ static void write_rows(const SolveLoop *s, const Trial *t) {
 static void remark(const SolveLoop *s, const Solution *found, Span at) {
   Diags *diags = &s->k->cx->diags;
   const Trial *best = found->trials.at[0];
-  long long cycles = best->times.cycles, bound = found->bound;
+  long long cycles = best->times.cycles, bound = solve_bound(found);
   if (best->times.why_not) {
     diag_add(diags, DIAG_R0618, at, "the loop `%s` is pipelined as without a row: %s", s->name,
              best->times.why_not);
@@ -57,6 +57,9 @@ static void remark(const SolveLoop *s, const Solution *found, Span at) {
     diag_note(diags, d, (Span){0},
               "no schedule takes fewer than %lld, or is faster by more than %.1f %%", bound,
               100 * found->gap);
+  if (best->machine.service)
+    diag_note(diags, d, (Span){0}, "%d waves besides the %d that compute make its copies",
+              best->machine.service, best->machine.waves);
   if (cycles < found->first)
     diag_note(diags, d, (Span){0}, "without the solver it would take %lld",
               (long long)found->first);

@@ -24,6 +24,7 @@ typedef struct Search {
   Trial *first;
   LoopTimes apart; /* of the first trial, for bounds */
   int most, budget;
+  int registers;     /* that the tiles of a schedule may need */
   Vec(RowList) rows; /* of all trials */
   bool crowded;      /* a schedule was dropped, because it needs too many registers ... */
   int unknown;       /* ... by so many more than the search expected */
@@ -87,8 +88,7 @@ static int64_t try_rows(Search *x, RowList rows, int registers, int64_t expected
   Trial *t = trial_new(x->s, &rows);
   if (t) x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
-  int most = trial_most_registers(x->first);
-  bool fits = t && t->registers <= (t->room < most ? t->room : most);
+  bool fits = t && t->registers <= (t->room < x->registers ? t->room : x->registers);
   if (t && !fits) x->crowded = true, x->unknown = t->registers - x->first->outside - registers;
   if (fits) trial_time(t, expected);
   if (!fits || t->times.why_not) return trial_free(t), INT64_MAX;
@@ -137,13 +137,14 @@ static void try_slots(Search *x, const FreeTimes *many, RowsRoom room) {
 static FreeTimes solve_line(const Search *x, bool early, int spare, const FreeTimes *from) {
   RowsRoom room = {MOST_SLOTS, MOST_COPIES, early, spare};
   FreeLimits limits = rows_limits(x->s, x->first, room);
+  limits.registers = x->registers - x->first->outside;
   return loop_line(x->arena, x->first->k, &x->first->times, &limits, x->out->bound, from);
 }
 
 /* A program that leaves registers which the search does not know of: near one that was found, or else near
  * the first schedule; if not even that leaves as many, one that computes nothing early. */
 static FreeTimes solve_again(const Search *x, const FreeTimes *from) {
-  int most = trial_most_registers(x->first);
+  int most = x->registers;
   if (x->first->registers + x->unknown > most) return solve_line(x, false, 0, NULL);
   FreeTimes line = solve_line(x, true, x->unknown, from);
   if (line.registers <= most - x->first->outside - x->unknown) return line;
@@ -190,9 +191,8 @@ static void try_depths(Search *x) {
 
 enum { VARIED = 4 }; /* schedules of which others are made */
 
-/* With roles, turns or both: what the compiler does by itself, other numbers of stages, and the best
- * schedules that were found without them. Only for lists: whether one pays is for a measurement to
- * say, since waves that are in each other's way by chance are not predicted. */
+/* For lists, with roles, turns or both: what the compiler does by itself, other numbers of stages, and the
+ * best schedules that were found without them. */
 static void try_groups(Search *x, int wanted) {
   RowList rows[VARIED], given = rows_given(x->s, x->arena);
   int n = 0;
@@ -217,10 +217,70 @@ static const RowsRoom most_room = {MOST_SLOTS, MOST_COPIES, true, 0};
 /* Tiles may have more slots than are tried at first: bounds are for as many as fit. */
 static const RowsRoom every_room = {INT32_MAX, MOST_COPIES, true, 0};
 
+/* ---- roles for a single schedule ---- */
+
+/* Whether rows leave everything open. */
+static bool is_open(const RowList *rows) {
+  for (int i = 0; i < rows->n; i++)
+    if (rows->at[i].kind != CONSTRAINT_schedule || schedule_depth(&rows->at[i]) ||
+        rows->at[i].schedule.unroll)
+      return false;
+  return true;
+}
+
+/* Service waves are there for all loops of a kernel, and the times of others are not looked at. */
+static bool is_only_loop(const Search *x) {
+  const Op *own = schedule_next_loop(x->s->k, NULL, x->s->name);
+  for (const Op *loop = NULL; (loop = schedule_next_loop(x->s->k, loop, NULL));)
+    if (loop != own && !op_is_inside(own, loop)) return false;
+  return true;
+}
+
+/* Whether other waves may make the copies. */
+static bool can_serve(const Search *x) {
+  RowList rows = rows_given(x->s, x->arena);
+  return is_open(&rows) && is_only_loop(x) &&
+         groups_add_rows(x->s, x->arena, x->first, GROUPS_ROLES, &rows);
+}
+
+static void find_served(Search *x) {
+  FreeLimits limits = rows_limits(x->s, x->first, every_room);
+  limits.served = true;
+  if ((x->most == 1 && is_best(x->out)) || !can_serve(x)) return;
+  x->out->served = loop_free_bound(x->arena, x->first->k, &x->apart, &limits, 2);
+}
+
+/* With waves that make the copies: the best schedule so far, if it is much better than what the compiler
+ * does by itself, and otherwise that. A compute unit then holds one workgroup. Turns are left to lists,
+ * since the model cannot say what they gain. */
+static void try_roles(Search *x) {
+  RowList rows = {0};
+  const Trial *best = x->out->trials.at[0];
+  double worth = MUCH_BETTER * trial_load(x->first);
+  if (trial_load(best) < worth) worth = trial_load(best);
+  else best = x->first;
+  for (int i = 0; i < best->rows.n; i++) vec_push(x->arena, &rows, best->rows.at[i]);
+  if (x->out->served && (double)x->out->served < worth &&
+      groups_add_rows(x->s, x->arena, x->first, GROUPS_ROLES, &rows))
+    try_rows(x, rows, 0, 0);
+}
+
 static void find_bound(Search *x) {
   FreeLimits limits = rows_limits(x->s, x->first, every_room);
   int64_t bound = loop_free_bound(x->arena, x->first->k, &x->apart, &limits, 2);
   x->out->bound = bound < x->out->first ? bound : x->out->first;
+}
+
+/* If no schedule of which a compute unit holds fewer workgroups can be better, none may need so many
+ * registers. */
+static void limit_registers(Search *x) {
+  int groups = trial_groups(x->first), most = trial_registers_for(x->first, groups);
+  double load = trial_load(x->first);
+  x->registers = trial_most_registers(x->first);
+  for (int i = 1; i < groups; i++)
+    if (trial_load_with(x->first, x->out->bound, i) < load) return;
+  if (x->most == 1 && groups > 1 && most >= x->first->registers && most < x->registers)
+    x->registers = most;
 }
 
 /* Places that are found by themselves, with as many slots as they need; used if rows give places, or
@@ -278,8 +338,11 @@ static double least_load(const Search *x) {
 
 static void find_gap(Search *x) {
   const Trial *best = x->out->trials.at[0];
-  if (best->times.cycles > x->out->bound && !trial_is_full(best))
-    x->out->gap = 1 - least_load(x) / trial_load(best);
+  double least = trial_load(best), served = (double)x->out->served;
+  if (best->times.cycles <= solve_bound(x->out) || trial_is_full(best)) return;
+  if (best->times.cycles > x->out->bound) least = least_load(x);
+  if (served > 0 && served < least) least = served;
+  x->out->gap = 1 - least / trial_load(best);
 }
 
 /* Predictions are not exact: what the compiler does by itself is kept unless another schedule is much
@@ -306,16 +369,23 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   if (x.first->times.why_not) return true;
   x.apart = trial_apart(x.first, x.arena);
   find_bound(&x);
+  limit_registers(&x);
   if (trial_spills(x.first) && most == 1) return true;
   bool tried = try_line(&x);
   if (!tried || most > 1) try_all(&x);
   else try_depths(&x);
   raise_bound(&x);
+  find_served(&x);
+  if (most == 1) try_roles(&x);
   for (int wanted = 1; most > 1 && wanted <= (GROUPS_ROLES | GROUPS_TURNS); wanted++)
     try_groups(&x, wanted);
   prefer_first(&x);
   find_gap(&x);
   return true;
+}
+
+int64_t solve_bound(const Solution *s) {
+  return s->served && s->served < s->bound ? s->served : s->bound;
 }
 
 void solve_forget(Solution *s) {

@@ -16,7 +16,8 @@ typedef struct Solution {
   Vec(Trial *) trials; /* best first; not two that are the same */
   int64_t first;       /* cycles of the first trial */
   double first_load;   /* its load (trial.h) */
-  int64_t bound;       /* no schedule takes fewer */
+  int64_t bound;       /* no schedule takes fewer, unless other waves make the copies, */
+  int64_t served;      /* and then none takes fewer than this; 0: they cannot */
   double gap;          /* the share by which a launch may be shorter with another schedule */
   int tried;
   bool spent; /* the budget ended the search */
@@ -26,5 +27,8 @@ typedef struct Solution {
  * rows cannot be obeyed. If the times of the loop are not known, there is only the first trial. */
 bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out);
 void solve_forget(Solution *s);
+
+/* The fewest cycles that any schedule may take. */
+int64_t solve_bound(const Solution *s);
 
 #endif

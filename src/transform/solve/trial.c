@@ -5,6 +5,7 @@
 
 #include "anchors/anchors.h"
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/ops/live.h"
 #include "ir/schedule/schedule.h"
@@ -13,7 +14,8 @@
 
 enum {
   ENOUGH_WAVES = 2,   /* of a SIMD: while one waits, the other computes */
-  BESIDES_TILES = 48, /* registers for addresses and the like */
+  BESIDES_TILES = 48, /* registers for addresses and the like, */
+  BESIDES_BOXES = 26, /* and where lanes compute none: GEMM on sm_90a 26, attention 15 to 40 */
   LEAST_BESIDES = 36  /* with fewer of them ptxas spills: attention on sm_90a needs 26 to 36 */
 };
 #define ENOUGH_BETTER 0.99 /* predictions are not exact */
@@ -80,10 +82,24 @@ static int taken_registers(const Kernel *k) {
   return 0;
 }
 
+/* Whether lanes compute addresses in the loop: not of boxes that an engine copies, nor of what products
+ * read from shared memory themselves. */
+static bool has_addresses(const Trial *t) {
+  for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op)) {
+    OpClass class = schedule_class(op);
+    bool boxed = class == OP_CLASS_copy && copy_goes_by(op, "tma");
+    bool direct = class == OP_CLASS_fetch && !op->results[0].layout;
+    bool moves = class != OP_CLASS_none && class != OP_CLASS_mma && class != OP_CLASS_reduce;
+    if (moves && !boxed && !direct) return true;
+  }
+  return false;
+}
+
 static void measure(Trial *t) {
   const int *live = live_at_ops(t->arena, t->k);
   t->bytes = shared_bytes(t->k);
   t->outside = outside_registers(t);
+  t->besides = has_addresses(t) ? BESIDES_TILES : BESIDES_BOXES;
   t->turns = groups_in(t->loop);
   t->depth = 1;
   /* Waves exchange registers only if a compute unit holds no other workgroup. */
@@ -149,7 +165,7 @@ static int64_t groups_with(const Trial *t, int64_t registers) {
   const UnitRates *rates = unit_rates(target->name);
   int64_t waves = t->machine.waves + t->machine.service, simds = target->simds;
   if (t->alone) return 1;
-  int64_t each = registers + BESIDES_TILES;
+  int64_t each = registers + t->besides;
   if (each > target->registers) each = target->registers; /* the rest is spilled */
   int64_t groups = target->file / each * simds / waves;
   if (t->bytes > 0 && target->shared_most / t->bytes < groups)
@@ -234,7 +250,7 @@ int trial_registers_for(const Trial *t, int groups) {
   int64_t all = (int64_t)groups * (t->machine.waves + t->machine.service);
   int waves = ceil_div(all, target->simds);
   if (rates && waves > rates->waves) return 0;
-  int most = target->file / waves - BESIDES_TILES;
+  int most = target->file / waves - t->besides;
   return most > target->registers ? target->registers : most;
 }
 

@@ -25,6 +25,7 @@ typedef struct Trial {
   int registers; /* of a thread, for tiles in the loop */
   int room;      /* registers that it has for tiles */
   int outside;   /* of these, tiles that it does not compute: they occupy them throughout */
+  int besides;   /* registers for addresses and the like */
   int depth;     /* stages */
   int turns;     /* groups of waves that take turns; 0: none do */
   bool alone;    /* a compute unit holds one workgroup, because its waves exchange registers */
