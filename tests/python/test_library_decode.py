@@ -1,9 +1,13 @@
-"""The template of paged decode attention: both phases, compared with float64."""
+"""Templates of attention in two phases, compared with float64."""
 
 import numpy as np
+import pytest
 
-from library_utils import BF16, check, compiled, draw, heads, on_targets, starts_of
+from library_utils import BF16, attend, check, compiled, draw, heads, on_targets, starts_of
 from wave_lang.kernel.wave.constraints import GenericDot, MMAOperand, MMAType
+from wave_lang.kernel.wave.templates.attention_common import AttentionShape
+from wave_lang.kernel.wave.templates.decode_attention import get_decode_attention_kernels
+from wave_lang.kernel.wave.templates.gqa_decode_attention import get_gqa_decode_attention_kernels
 from wave_lang.kernel.wave.templates.paged_decode_attention import (
     get_paged_decode_attention_kernels,
     get_paged_decode_intermediate_arrays_shapes,
@@ -50,3 +54,48 @@ def test_decode(case, target):
     compiled(target, phase_0, subs_0, dynamic_0)(q, k, v, ends, table, *scratch)
     compiled(target, phase_1, subs_1, dynamic_1)(*scratch, ends, out)
     check(out, expected, dtype)
+
+
+@on_targets([((2, 20, 24, 32, 300), False), ((1, 1, 16, 16, 5), True)])
+def test_dense_decode(case, target):
+    (b, m, n, k1, k2), dynamic = case
+    rng = np.random.default_rng(11)
+    q, k, v = (draw(rng, "f2", b, *s) for s in ((m, k1), (k2, k1), (k2, n)))
+    made = get_decode_attention_kernels(case[0], MMA[0], dynamic)
+    phase_0, phase_1, subs_0, subs_1, dynamic_0, dynamic_1, splits = made
+    parts, sums = np.full((splits, b, n, m), np.nan, "f4"), np.full((splits, b, m), np.nan, "f4")
+    out = np.full((b, m, n), np.nan, "f4")
+    scaled = q * np.float16(k1**-0.5 * 1.4426950408889634)
+    compiled(target, phase_0, subs_0, dynamic_0)(scaled, k, v.transpose(0, 2, 1), parts, sums)
+    compiled(target, phase_1, subs_1, dynamic_1)(parts, sums, out)
+    expected = [attend(*x, scale=1 / 1.4426950408889634)[0] for x in zip(scaled, k, v)]
+    check(out, np.stack(expected), "f2")
+
+
+@on_targets([(6, 2, 32, 24, 70, 3), (40, 1, 16, 16, 9, 16)])
+def test_gqa_decode(case, target):
+    """Some splits have no keys."""
+    h, hk, d, dv, keys, splits = case
+    rng, b = np.random.default_rng(12), 2
+    q = draw(rng, "f2", b, h, d)
+    k, v = draw(rng, "f2", b, keys, hk, d), draw(rng, "f2", b, keys, hk, dv)
+    shape = AttentionShape(h, hk, d, dv)
+    made = get_gqa_decode_attention_kernels(shape, MMA, splits, k.shape, v.shape)
+    parts, sums = np.full((splits, b, dv, h), np.nan, "f4"), np.full((splits, b, h), np.nan, "f4")
+    out = np.full((b, h, dv), np.nan, "f2")
+    compiled(target, made[0], made[2])(q, k, v, parts, sums)
+    compiled(target, made[1], made[3])(parts, sums, out)
+    expected = [heads(q[n : n + 1], k[n], v[n])[0][0] for n in range(b)]
+    check(out, np.stack(expected), "f2")
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="shape"):
+        get_decode_attention_kernels((1, 2, 3, 4), MMA[0])
+    shape = AttentionShape(4, 2, 16, 8)
+    for name, k_shape, v_shape in (
+        ("k_shape", (1, 9, 2, 8), (1, 9, 2, 8)),
+        ("v_shape", (1, 9, 2, 16), (1, 8, 2, 8)),
+    ):
+        with pytest.raises(ValueError, match=name):
+            get_gqa_decode_attention_kernels(shape, MMA, 2, k_shape, v_shape)

@@ -6,6 +6,7 @@ from library_utils import BF16, check, compiled, draw, heads, on_targets, starts
 from wave_lang.kernel.wave.constraints import MMAType
 from wave_lang.kernel.wave.templates.attention_common import AttentionShape
 from wave_lang.kernel.wave.templates.extend_attention import get_extend_attention_kernel
+from wave_lang.kernel.wave.templates.extend_attention_rpe import get_extend_attention_rpe_kernel
 
 MMA = (MMAType.F32_16x16x32_K8_F16, MMAType.F32_16x16x16_F16)
 
@@ -53,3 +54,32 @@ def test_extend(case, target):
         q, k, v, k_cache, v_cache, qo, kv, table, *mask, max(new), c
     )
     check(c, expected, dtype)
+
+
+@on_targets([((10, 0), (5, 20), 7)])
+def test_extend_with_biases(case, target):
+    """Biases count in the prefix as well."""
+    (before, new, most), rng = case, np.random.default_rng(13)
+    pool, tokens, d = sum(before), sum(new), 16
+    q, k, v, k_cache, v_cache = (draw(rng, "f2", n, 1, d) for n in [tokens] * 3 + [pool] * 2)
+    qo, kv, table = starts_of(new), starts_of(before), rng.permutation(pool).astype("i4")
+    rpe = draw(rng, "f4", most + 1)
+    expected = np.zeros((tokens, 1, d))
+    for s, (p, n) in enumerate(zip(before, new)):
+        at, part = table[kv[s] : kv[s + 1]], slice(qo[s], qo[s + 1])
+        keys = np.concatenate([k_cache[at], k[part]])[:, 0].astype(float)
+        values = np.concatenate([v_cache[at], v[part]])[:, 0].astype(float)
+        back = p + np.arange(n)[:, None] - np.arange(p + n)
+        scores = q[part, 0] @ keys.T / 4 + rpe[np.where((back >= 0) & (back < most), back, most)]
+        weights = np.exp(np.where(back >= 0, scores, -np.inf))
+        expected[part, 0] = weights @ values / weights.sum(1, keepdims=True)
+    c = np.full((tokens, 1, d), np.nan, "f4")
+    shape = AttentionShape(1, 1, d, d, max_seq_len=max(new))
+    shapes = (x.shape for x in (q, k, v, k_cache, v_cache, c))
+    kernel, subs, dynamic = get_extend_attention_rpe_kernel(
+        shape, MMA, *shapes, is_causal=True, max_rpe_context_length=most
+    )
+    compiled(target, kernel, subs, dynamic)(
+        q, k, v, k_cache, v_cache, qo, kv, table, rpe, max(new), c
+    )
+    check(c, expected, "f2")

@@ -42,6 +42,23 @@ def scores_of(head_size: int, layer_scaling: float | None, logit_cap: float) -> 
     return Scores(1 / math.sqrt(head_size) if layer_scaling is None else layer_scaling, logit_cap)
 
 
+def combine_splits(results: Any, log_sums: Any, splits: Any, rows: list[Any], every: list[Any]):
+    """The result for all keys from those of the splits: `results` by splits and `every` dimension,
+    and the logarithms of their sums by splits and `rows`. Splits without keys do not count."""
+    zero = tkw.register(rows, tkl.f32, 0.0)
+    state = [tkw.register(rows, tkl.f32, LOWEST), zero, tkw.register(every, tkl.f32, 0.0)]
+
+    @tkw.iterate(splits, init_args=state)
+    def loop(largest, total, acc):
+        log_sum, part = tkw.read(log_sums), tkw.read(results)
+        larger = tkw.maximum(log_sum, largest)
+        kept, weight = tkw.exp2(largest - larger), tkw.exp2(log_sum - larger)
+        return larger, total * kept + weight, acc * kept + part * weight
+
+    _, total, acc = loop
+    return acc * tkw.select(total > zero, tkw.reciprocal(total), zero)
+
+
 @dataclass(frozen=True)
 class Attention:
     """The dimensions of attention: `batch` (each with one element), rows of queries, keys, and
@@ -54,6 +71,7 @@ class Attention:
     dtype: Any
     mma_type: Any = None  # of the product of queries and keys
     scores: Callable[[Any], Any] = no_change
+    shift: int = 0  # weights are at most 2**shift, for types with few small numbers
 
     def _register(self, dims: Sequence[Any], value: float) -> Any:
         return tkw.register([*self.batch, *dims], tkl.f32, value)
@@ -66,18 +84,21 @@ class Attention:
             self._register([self.columns, self.rows], 0.0),
         ]
 
-    def step(self, state: Sequence[Any], q: Any, k: Any, v: Any, visible: Any = None) -> Any:
+    def step(
+        self, state: Sequence[Any], q: Any, k: Any, v: Any, visible: Any = None, bias: Any = None
+    ) -> Any:
         """The state after the keys `k` with the values `v`. `visible` is a tile over rows and keys,
-        or None if every row sees them."""
+        or None if every row sees them. `bias` is added to the scores."""
         largest, total, acc = state
         zero = self._register([self.keys, self.rows], 0.0)
         x = tkw.mma(k, q, zero, self.mma_type)
         x = self.scores(tkw.permute(x, target_shape=[*self.batch, self.rows, self.keys]))
+        x = x if bias is None else x + bias
         if visible is not None:
             x = tkw.select(visible, x, self._register([self.rows, self.keys], -math.inf))
         larger = tkw.max(x, largest, dim=self.keys)
         kept = tkw.exp2(largest - larger)
-        weights = tkw.exp2(x - larger)
+        weights = tkw.exp2(x - larger + float(self.shift) if self.shift else x - larger)
         total = tkw.sum(weights, total * kept, dim=self.keys)
         return larger, total, tkw.mma(v, tkw.cast(weights, self.dtype), acc * kept)
 
@@ -90,12 +111,12 @@ class Attention:
     def log_sum(self, state: Sequence[Any]) -> Any:
         """The logarithm to base 2 of the sum of the powers: -inf for rows that see no key."""
         largest, total, _ = state
-        return largest + tkw.log2(total)
+        return largest + tkw.log2(total) - float(self.shift)
 
-    def not_after(self, row: Any = None) -> Any:
-        """`visible` of causal attention: key j if j <= i, where `row` is i: by default, the row's
-        coordinate."""
+    def within(self, window: int = -1) -> Any:
+        """`visible` of causal attention: row i sees key j if j <= i and, with a window,
+        j >= i - window."""
         both = [self.rows, self.keys]
-        row = tkw.self_index(self.rows, tkl.i32) if row is None else row
-        key = tkw.self_index(self.keys, tkl.i32)
-        return tkw.broadcast(key, both) <= tkw.broadcast(row, both)
+        row = tkw.broadcast(tkw.self_index(self.rows, tkl.i32), both)
+        key = tkw.broadcast(tkw.self_index(self.keys, tkl.i32), both)
+        return key <= row if window < 0 else (key <= row) & (key >= row - window)

@@ -1,5 +1,4 @@
-"""Attention of new tokens to a prefix in a cache, through a table of its tokens, and to each
-other."""
+"""Extend attention: new tokens see a prefix in a cache and each other."""
 
 from typing import Any
 
@@ -8,76 +7,12 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang.global_symbols import *
 
 from .attention_common import *
-from .attention_loop import Attention, scores_of
-from .attention_tiles import *
+from .attention_loop import scores_of
+from .attention_tiles import size_type
+from .extend_body import ENDS, GLOBAL, NEW, POOL, PREFIX, TABLE, Body
 
-ENDS = tkl.sym.ENDS  # one more than there are sequences
-POOL = tkl.sym.POOL  # tokens in the cache
-TABLE = tkl.sym.TABLE
-MASK = tkl.sym.MASK
-MAX_EXTEND_SEQ_LEN = tkl.sym.MAX_EXTEND_SEQ_LEN
-Q_START, KV_START, MASK_START = tkl.sym.Q_START, tkl.sym.KV_START, tkl.sym.MASK_START
-PREFIX, NEW = tkl.sym.PREFIX, tkl.sym.NEW  # the lengths of the two parts of a sequence
-GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
-
-_i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
-_next = tkw.IndexMapping(1, inputs={ENDS: _i + 1}, outputs={ENDS: _i})
-_q_of = tkw.IndexMapping(
-    3, inputs={N_Q: _j + Q_START, H: _i, D_Q: _k}, outputs={H: _i, N_Q: _j, D_Q: _k}
-)
-_c_of = tkw.IndexMapping(
-    3, inputs={H: _i, D_KV: _j, N_Q: _k}, outputs={N_Q: _k + Q_START, H: _i, D_KV: _j}
-)
-_table_of = tkw.IndexMapping(1, inputs={TABLE: _i + KV_START}, outputs={N_KV: _i})
-
-
-def _constraints(num_waves: int, instruction: Any) -> list[Any]:
-    tiles = tkl.ceiling(MAX_EXTEND_SEQ_LEN / BLOCK_N_Q)
-    return [
-        tkw.WorkgroupConstraint(N_Q, BLOCK_N_Q, 0, iters=tiles),
-        tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 1),
-        tkw.WorkgroupConstraint(H, 1, 2),
-        tkw.WorkgroupConstraint(ENDS, 1, 3, iters=ENDS - 1),
-        tkw.TilingConstraint(N_KV, BLOCK_N_KV),
-        tkw.WaveConstraint(N_Q, BLOCK_N_Q / num_waves),
-        tkw.WaveConstraint(D_KV, BLOCK_D_KV),
-        tkw.HardwareConstraint(
-            threads_per_wave=64, mma_type=instruction, vector_shapes={H: 0, ENDS: 0}
-        ),
-    ]
-
-
-def _gathered(group: int) -> tuple[Any, Any]:
-    """Mappings of the keys and values in the cache, at the tokens of a table."""
-    token = tkw.IndexMapping.dynamic_val(0)
-    k_of = tkw.IndexMapping(
-        3,
-        inputs={POOL: token, H_KV: _i // group, D_Q: _k},
-        outputs={H: _i, N_KV: _j, D_Q: _k},
-        dynamic_val_mappings={N_KV: _j},
-    )
-    v_of = tkw.IndexMapping(
-        3,
-        inputs={POOL: token, H_KV: _i // group, D_KV: _j},
-        outputs={H: _i, D_KV: _j, N_KV: _k},
-        dynamic_val_mappings={N_KV: _k},
-    )
-    return k_of, v_of
-
-
-def _following(group: int) -> tuple[Any, Any]:
-    """Mappings of the keys and values of new tokens."""
-    k_of = tkw.IndexMapping(
-        3,
-        inputs={N_KV: _j + Q_START, H_KV: _i // group, D_Q: _k},
-        outputs={H: _i, N_KV: _j, D_Q: _k},
-    )
-    v_of = tkw.IndexMapping(
-        3,
-        inputs={N_KV: _k + Q_START, H_KV: _i // group, D_KV: _j},
-        outputs={H: _i, D_KV: _j, N_KV: _k},
-    )
-    return k_of, v_of
+MASK, MASK_START = tkl.sym.MASK, tkl.sym.MASK_START
+_i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
 
 
 def _mask_of(first_key: Any) -> Any:
@@ -86,72 +21,10 @@ def _mask_of(first_key: Any) -> Any:
     return tkw.IndexMapping(2, inputs={MASK: place}, outputs={N_Q: _i, N_KV: _j})
 
 
-def _length(ends: Any, start: Any, length: Any) -> None:
-    """Sets the symbols of where a sequence starts and how long it is."""
-    first = tkw.read(ends)
-    tkw.set_symbol(start, first)
-    tkw.set_symbol(length, tkw.read(ends, mapping=_next) - first)
+def _without_mask(body: Body) -> Any:
+    t = body.types
 
-
-class _Body:
-    """What the kernels with and without a mask have in common."""
-
-    def __init__(self, attention: Attention, group: int, is_causal: bool, index: Any, out: Any):
-        self.attention, self.group, self.is_causal = attention, group, is_causal
-        self.index, self.out = index, out
-
-    def prefix(self, rows: Any, cache: tuple[Any, Any], table: Any, visible: Any) -> Any:
-        k_of, v_of = _gathered(self.group)
-        tkw.set_symbol(N_KV, tkw.scalar(PREFIX, self.index))
-
-        @tkw.iterate(N_KV, init_args=self.attention.start())
-        def over_prefix(*state):
-            token = tkw.read(table, mapping=_table_of)
-            keys = tkw.read(cache[0], mapping=k_of, mapping_dynamic_vals=(token,))
-            values = tkw.read(cache[1], mapping=v_of, mapping_dynamic_vals=(token,))
-            return self.attention.step(state, rows, keys, values, visible(0))
-
-        return over_prefix
-
-    def new(self, rows: Any, state: Any, k: Any, v: Any, visible: Any) -> Any:
-        k_of, v_of = _following(self.group)
-        last = tkl.Min(NEW, (WORKGROUP_0 + 1) * BLOCK_N_Q) if self.is_causal else NEW
-        tkw.set_symbol(N_KV, tkw.scalar(last, self.index))
-
-        @tkw.iterate(N_KV, init_args=list(state))
-        def over_new(*state):
-            seen = self.attention.not_after() if self.is_causal else visible(PREFIX)
-            keys, values = tkw.read(k, mapping=k_of), tkw.read(v, mapping=v_of)
-            return self.attention.step(state, rows, keys, values, seen)
-
-        return over_new
-
-    def __call__(self, q, k, v, k_cache, v_cache, qo_indptr, kv_indptr, table, c, visible):
-        _length(qo_indptr, Q_START, NEW)
-        _length(kv_indptr, KV_START, PREFIX)
-        tkw.set_symbol(N_Q, tkw.scalar(NEW, self.index))
-        rows = tkw.read(q, mapping=_q_of)
-        state = self.prefix(rows, (k_cache, v_cache), table, visible)
-        state = self.new(rows, state, k, v, visible)
-        tkw.write(tkw.cast(self.attention.result(state), self.out), c, mapping=_c_of)
-
-
-class _Types:
-    """The types of the parameters that both kernels have."""
-
-    def __init__(self, dtype: Any, index: Any, out: Any):
-        self.q = tkl.Memory[N_Q, H, D_Q, GLOBAL, dtype, any_tokens(H, D_Q)]
-        self.k = tkl.Memory[N_KV, H_KV, D_Q, SHARED, dtype, any_tokens(H_KV, D_Q)]
-        self.v = tkl.Memory[N_KV, H_KV, D_KV, SHARED, dtype, any_tokens(H_KV, D_KV)]
-        self.k_cache = tkl.Memory[POOL, H_KV, D_Q, SHARED, dtype]
-        self.v_cache = tkl.Memory[POOL, H_KV, D_KV, SHARED, dtype]
-        self.ends = tkl.Memory[ENDS, GLOBAL, index]
-        self.table = tkl.Memory[TABLE, GLOBAL, tkl.i32]
-        self.c = tkl.Memory[N_Q, H, D_KV, GLOBAL, out, any_tokens(H, D_KV)]
-
-
-def _without_mask(body: _Body, constraints: list[Any], t: _Types) -> Any:
-    @tkw.wave(constraints)
+    @tkw.wave(body.constraints())
     def extend_attention(
         q: t.q,
         k: t.k,
@@ -164,13 +37,15 @@ def _without_mask(body: _Body, constraints: list[Any], t: _Types) -> Any:
         MAX_EXTEND_SEQ_LEN: tkl.SymbolBind[tkl.i32],
         c: t.c,
     ):
-        body(q, k, v, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, c, lambda first: None)
+        body(q, k, v, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, c)
 
     return extend_attention
 
 
-def _with_mask(body: _Body, constraints: list[Any], t: _Types, mask_index: Any) -> Any:
-    @tkw.wave(constraints)
+def _with_mask(body: Body, mask_index: Any) -> Any:
+    t = body.types
+
+    @tkw.wave(body.constraints())
     def extend_attention_custom_mask(
         q: t.q,
         k: t.k,
@@ -222,35 +97,19 @@ def get_extend_attention_kernel(
     `custom_mask, mask_offsets` follow `kv_indices`, and the mask decides instead of `is_causal`:
     from `mask_offsets[s]` on, a byte for each new token and each token of the sequence.
     """
-    q_heads, kv_heads, columns = shape.num_query_heads, shape.num_kv_heads, v_shape[-1]
-    group = group_size(q_heads, kv_heads)
-    check_shape("q_shape", q_shape, q_heads, shape.head_size)
-    check_shape("k_shape", k_shape, kv_heads, shape.head_size)
-    check_shape("k_cache_shape", k_cache_shape, kv_heads, shape.head_size)
-    check_shape("v_shape", v_shape, kv_heads, columns)
-    check_shape("v_cache_shape", v_cache_shape, kv_heads, columns)
-    check_shape("o_shape", o_shape, q_heads, columns)
-    dtype, out = float_type("input_dtype", input_dtype), float_type("output_dtype", output_dtype)
-    index = size_type("size_dtype", size_dtype)
-    first, second = instructions(mfma_variant)
-    scores = scores_of(shape.head_size, layer_scaling, logit_cap)
-    attention = Attention([H], N_Q, N_KV, D_KV, dtype, first, scores)
-    body = _Body(attention, group, is_causal and not use_custom_mask, index, out)
-    constraints, types = _constraints(num_waves, second), _Types(dtype, index, out)
+    shapes = dict(q_shape=q_shape, k_shape=k_shape, v_shape=v_shape, o_shape=o_shape)
+    shapes |= dict(k_cache_shape=k_cache_shape, v_cache_shape=v_cache_shape)
+    body = Body(
+        shape,
+        mfma_variant,
+        shapes,
+        (input_dtype, output_dtype, size_dtype),
+        scores_of(shape.head_size, layer_scaling, logit_cap),
+        is_causal and not use_custom_mask,
+        num_waves,
+    )
     dynamic_symbols = [ENDS, POOL, TABLE]
-    if use_custom_mask:
-        mask_index = size_type("mask_offset_dtype", mask_offset_dtype)
-        kernel = _with_mask(body, constraints, types, mask_index)
-        dynamic_symbols.append(MASK)
-    else:
-        kernel = _without_mask(body, constraints, types)
-    hyperparams = {
-        H: q_heads,
-        H_KV: kv_heads,
-        D_Q: shape.head_size,
-        D_KV: columns,
-        BLOCK_N_Q: rows_of(shape.max_seq_len or q_shape[0], num_waves, second),
-        BLOCK_N_KV: keys_of(shape.head_size, columns_of(columns), dtype),
-        BLOCK_D_KV: columns_of(columns),
-    }
-    return kernel, hyperparams, dynamic_symbols
+    if not use_custom_mask:
+        return _without_mask(body), body.hyperparams(), dynamic_symbols
+    kernel = _with_mask(body, size_type("mask_offset_dtype", mask_offset_dtype))
+    return kernel, body.hyperparams(), [*dynamic_symbols, MASK]

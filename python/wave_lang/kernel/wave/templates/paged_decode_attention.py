@@ -8,7 +8,7 @@ from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang.global_symbols import *
 
-from .attention_loop import LOWEST, Attention, scores_of
+from .attention_loop import Attention, combine_splits, scores_of
 from .attention_tiles import *
 
 S = tkl.sym.S  # sequences
@@ -155,18 +155,7 @@ def _phase_1(out_dtype: Any, splits: int) -> Any:
     ):
         _sequence(request_indices)
         tkw.set_symbol(U, tkw.scalar(SPLITS, tkl.i32))
-        zero = tkl.Register[S, H, tkl.f32](0.0)
-        state = [tkl.Register[S, H, tkl.f32](LOWEST), zero, tkl.Register[S, H, D_KV, tkl.f32](0.0)]
-
-        @tkw.iterate(U, init_args=state)
-        def loop(largest, total, acc):
-            log_sum, part = tkw.read(logits_max), tkw.read(logits)
-            larger = tkw.maximum(log_sum, largest)
-            kept, weight = tkw.exp2(largest - larger), tkw.exp2(log_sum - larger)
-            return larger, total * kept + weight, acc * kept + part * weight
-
-        _, total, acc = loop
-        mean = acc * tkw.select(total > zero, tkw.reciprocal(total), zero)
+        mean = combine_splits(logits, logits_max, U, [S, H], [S, H, D_KV])
         tkw.write(tkw.cast(mean, out_dtype), output)
 
     return phase_1

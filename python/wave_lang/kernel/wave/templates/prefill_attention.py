@@ -95,7 +95,7 @@ def get_prefill_attention_kernel(
 
         @tkw.iterate(N_KV, init_args=attention.start())
         def loop(*state):
-            seen = attention.not_after() if is_causal else None
+            seen = attention.within() if is_causal else None
             keys, values = tkw.read(k, mapping=k_of), tkw.read(v, mapping=v_of)
             return attention.step(state, rows, keys, values, seen)
 
