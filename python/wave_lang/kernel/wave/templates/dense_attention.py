@@ -132,8 +132,8 @@ class Dense:
         return sizes
 
     def returned(self, kernel: Any, dynamic_dims: bool) -> tuple[Any, dict[Any, Any], list[Any]]:
-        """What templates return. With `dynamic_dims`, the numbers of batches and positions are those
-        of the tensors."""
+        """What templates return. With `dynamic_dims`, the numbers of batches and positions are
+        those of the tensors."""
         dynamic = [B] * (B in self.batch) + [N_Q, N_KV] if dynamic_dims else []
         sizes = self.hyperparams().items()
         subs = {d: v for d, v in sizes if d not in dynamic and v is not None}
