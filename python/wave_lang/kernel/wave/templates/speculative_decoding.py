@@ -105,8 +105,8 @@ class _Tree:
         return visit[3], visit[2], visit[4]
 
     def surplus(self, node, none_left):
-        """What the target has more than the draft, of this iteration's tokens; the draft counts as 0
-        if every draft token was accepted."""
+        """What the target has more than the draft, of this iteration's tokens; the draft counts as
+        0 if every draft token was accepted."""
         p = tkw.read(self.target, mapping=_row, mapping_dynamic_vals=(node,))
         q = tkw.read(self.draft, mapping=_row, mapping_dynamic_vals=(node,))
         zero = tkl.Register[BATCH, VOCABULARY, tkl.f32](0.0)

@@ -1,0 +1,139 @@
+"""Normalisation of rows: RMSNorm, also of a sum with a residual, layer norm and softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
+
+from .programs import *
+from .tensors import *
+
+
+def _row(dtype: Any) -> Any:
+    return tkl.Memory[M, N, GLOBAL, dtype]
+
+
+def _rms_norm(dtype: Any, weight: Any, columns: int | None, gemma: bool, residual: bool) -> Any:
+    def normalised(x: Any, w: Any, eps: Any) -> Any:
+        mean = tkw.sum(x * x, dim=N, block=True) / tkl.Register[M, tkl.f32](N)
+        scale = tkw.rsqrt(mean + tkw.broadcast(eps, [M]))
+        factor = f32_of(w) + 1.0 if gemma else f32_of(w)
+        return tkw.cast(x * per_row(scale) * per_row(factor), dtype)
+
+    @tkw.wave(row_constraints(columns))
+    def rms_norm(
+        x: _row(dtype), w: tkl.Memory[N, GLOBAL, weight], eps: tkl.f32, y: _row(dtype)
+    ):
+        tkw.write(normalised(f32_of(x), w, eps), y)
+
+    @tkw.wave(row_constraints(columns))
+    def add_rms_norm(
+        x: _row(dtype),
+        r: _row(dtype),
+        w: tkl.Memory[N, GLOBAL, weight],
+        eps: tkl.f32,
+        y: _row(dtype),
+    ):
+        total = f32_of(x) + f32_of(r)
+        tkw.write(tkw.cast(total, dtype), r)
+        tkw.write(normalised(total, w, eps), y)
+
+    return (add_rms_norm if residual else rms_norm), *row_symbols(columns)
+
+
+def _checked_rows(x: Any, **weights: Any) -> tuple[Any, Any, Any]:
+    """x, its rows, and its element type; weights have an element for each column."""
+    x = tensor("x", x)
+    dtype, rows = element_type("x", x, FLOATS), rows_of("x", x)
+    for name, w in weights.items():
+        element_type(name, w, FLOATS)
+        expect_shape(name, w, rows.shape[1:])
+    return x, rows, dtype
+
+
+def rms_norm(
+    x: Any,
+    w: Any,
+    eps: float = 1e-6,
+    *,
+    residual: Any = None,
+    gemma: bool = False,
+    out: Any = None,
+) -> Any:
+    """x / sqrt(mean(x²) + eps) * w for each row of x [..., N], computed in f32.
+
+    With `residual`, x + residual is normalised instead, and stored in `residual`. With `gemma`, the
+    weights are 1 + w.
+    """
+    w = tensor("w", w)
+    x, rows, dtype = _checked_rows(x, w=w)
+    out = result("out", out, x, x.shape, dtype, w, residual)
+    if residual is not None:
+        residual = tensor("residual", residual)
+        expect_shape("residual", residual, x.shape)
+        element_type("residual", residual, (dtype.name,))
+        for name, other in (("x", x), ("w", w)):
+            if overlap(residual, other):
+                raise ValueError(f"`residual` shares memory with `{name}`")
+    if is_empty(x):
+        return out
+    key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, residual is not None)
+    added = [] if residual is None else [rows_of("residual", residual)]
+    program(_rms_norm, *key)(rows, *added, w, eps, rows_of("out", out))
+    return out
+
+
+def _layer_norm(dtype: Any, weight: Any, columns: int | None) -> Any:
+    @tkw.wave(row_constraints(columns))
+    def layer_norm(
+        x: _row(dtype),
+        w: tkl.Memory[N, GLOBAL, weight],
+        b: tkl.Memory[N, GLOBAL, weight],
+        eps: tkl.f32,
+        y: _row(dtype),
+    ):
+        value, length = f32_of(x), tkl.Register[M, tkl.f32](N)
+        mean = tkw.sum(value, dim=N, block=True) / length
+        centred = value - per_row(mean)
+        variance = tkw.sum(centred * centred, dim=N, block=True) / length
+        scale = tkw.rsqrt(variance + tkw.broadcast(eps, [M]))
+        scaled = centred * per_row(scale) * per_row(f32_of(w)) + per_row(f32_of(b))
+        tkw.write(tkw.cast(scaled, dtype), y)
+
+    return layer_norm, *row_symbols(columns)
+
+
+def layer_norm(x: Any, w: Any, b: Any, eps: float = 1e-5, *, out: Any = None) -> Any:
+    """(x - mean(x)) / sqrt(variance(x) + eps) * w + b for each row of x [..., N], in f32."""
+    w, b = tensor("w", w), tensor("b", b)
+    x, rows, dtype = _checked_rows(x, w=w, b=b)
+    element_type("b", b, (wave_dtype(w.dtype).name,))
+    out = result("out", out, x, x.shape, dtype, w, b)
+    if not is_empty(x):
+        kernel = program(_layer_norm, dtype, wave_dtype(w.dtype), length_class(rows.shape[1]))
+        kernel(rows, w, b, eps, rows_of("out", out))
+    return out
+
+
+def _softmax(dtype: Any, columns: int | None) -> Any:
+    @tkw.wave(row_constraints(columns))
+    def softmax(x: _row(dtype), scale: tkl.f32, y: _row(dtype)):
+        value = f32_of(x) * per_row(tkw.broadcast(scale, [M]))
+        largest = tkw.max(value, dim=N, block=True)
+        weights = tkw.exp(value - per_row(largest))
+        total = tkw.sum(weights, dim=N, block=True)
+        tkw.write(tkw.cast(weights * per_row(tkw.reciprocal(total)), dtype), y)
+
+    return softmax, *row_symbols(columns)
+
+
+def softmax(x: Any, *, scale: float = 1.0, out: Any = None) -> Any:
+    """exp(scale * x) of each row of x [..., N], divided by its sum, computed in f32."""
+    x, rows, dtype = _checked_rows(x)
+    out = result("out", out, x, x.shape, dtype)
+    if not is_empty(x):
+        program(_softmax, dtype, length_class(rows.shape[1]))(rows, scale, rows_of("out", out))
+    return out

@@ -1,0 +1,77 @@
+"""Compiled kernels of ops, one for each kind of argument."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Callable, Iterator
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang import sym
+from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
+
+M, N = sym.M, sym.N  # rows, and their elements
+
+_target: ContextVar[str] = ContextVar("target", default="")
+
+
+@contextmanager
+def on_target(target: str) -> Iterator[None]:
+    """Within it, ops are compiled for this target, such as "sim:sm_90a", instead of the device that
+    their tensors are on."""
+    before = _target.set(target)
+    try:
+        yield
+    finally:
+        _target.reset(before)
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(target: str, make: Callable[..., Any], *key: Any) -> Any:
+    kernel, subs, dynamic = make(*key)
+    options = WaveCompileOptions(subs=subs, dynamic_symbols=dynamic, target=target)
+    return wave_compile(options, kernel)
+
+
+def program(make: Callable[..., Any], *key: Any) -> Any:
+    """The compiled kernel that `make(*key)` gives, with the values of its symbols and its dynamic
+    symbols. It is made once."""
+    return _compiled(_target.get(), make, *key)
+
+
+def length_class(columns: int) -> int | None:
+    """The length that a kernel of rows is compiled for: rows of whole vectors have their own
+    program, all others share one for each power of two."""
+    return columns if columns % 16 == 0 else None
+
+
+def row_constraints(columns: int | None) -> list[Any]:
+    """One workgroup for each row. Waves divide rows of a known length, 16 elements per thread."""
+    waves = 1
+    if columns:
+        most = min(max(columns // 512, 1), 16)
+        waves = next(count for count in range(most, 0, -1) if columns % count == 0)
+    return [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: N / waves}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.WorkgroupConstraint(N, N, 1),
+        *([tkw.WaveConstraint(N, N / waves)] if waves > 1 else []),
+    ]
+
+
+def row_symbols(columns: int | None) -> tuple[dict[Any, Any], list[Any]]:
+    """The values of symbols and the dynamic symbols of a kernel of rows."""
+    return ({N: columns}, [M]) if columns else ({}, [M, N])
+
+
+def per_row(value: Any) -> Any:
+    """A value of each row, for all of its elements."""
+    return tkw.broadcast(value, [M, N])
+
+
+def f32_of(memory: Any, mapping: Any = None) -> Any:
+    """What is read, in f32."""
+    value = tkw.read(memory, mapping=mapping)
+    return value if value.dtype == tkl.f32 else tkw.cast(value, tkl.f32)

@@ -1,0 +1,125 @@
+"""The tensors that ops take and make: NumPy's, PyTorch's, and others on the host through DLPack."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, Sequence
+
+from wave_lang.kernel._support.tensor_types import name_elsewhere, wave_dtype
+from wave_lang.kernel.lang import DataType
+
+FLOATS = ("f16", "bf16", "f32")
+
+
+def tensor(name: str, x: Any) -> Any:
+    """The argument as a tensor of NumPy or PyTorch, in place."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return x
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(x, numpy.ndarray):
+        return x
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"`{name}` is a {type(x).__name__}, expected a tensor")
+    import numpy
+
+    return numpy.from_dlpack(x)
+
+
+def element_type(name: str, x: Any, allowed: Sequence[str]) -> DataType:
+    """The element type of an argument, which must be among those allowed."""
+    found = wave_dtype(x.dtype)
+    if found.name not in allowed:
+        raise TypeError(f"`{name}` has elements of type {found}, expected {' or '.join(allowed)}")
+    return found
+
+
+def expect_shape(name: str, x: Any, shape: Sequence[int]) -> None:
+    if tuple(x.shape) != tuple(shape):
+        raise ValueError(f"`{name}` has the shape {tuple(x.shape)}, expected {tuple(shape)}")
+
+
+def _is_torch(x: Any) -> bool:
+    return not hasattr(x, "__array_interface__")
+
+
+def new_tensor(like: Any, shape: Sequence[int], dtype: DataType) -> Any:
+    """A tensor of the same library on the same device; its contents are undefined."""
+    if _is_torch(like):
+        import torch
+
+        return like.new_empty(tuple(shape), dtype=getattr(torch, name_elsewhere(dtype) or ""))
+    import numpy
+
+    name = name_elsewhere(dtype, in_numpy=True)
+    if name is None:
+        import ml_dtypes
+
+        return numpy.empty(tuple(shape), getattr(ml_dtypes, name_elsewhere(dtype) or ""))
+    return numpy.empty(tuple(shape), name)
+
+
+def result(
+    name: str, out: Any, like: Any, shape: Sequence[int], dtype: DataType, *inputs: Any
+) -> Any:
+    """`out`, checked, or a new tensor. `out` must not share memory with an input."""
+    if out is None:
+        return new_tensor(like, shape, dtype)
+    found = tensor(name, out)
+    expect_shape(name, found, shape)
+    element_type(name, found, (dtype.name,))
+    for other in (like, *inputs):
+        if other is not None and overlap(found, other):
+            raise ValueError(f"`{name}` shares memory with an input")
+    return found
+
+
+def _bounds(x: Any) -> tuple[int, int]:
+    """The first byte of a tensor and the one after its last."""
+    if _is_torch(x):
+        first, width = x.data_ptr(), x.element_size()
+        strides = [s * width for s in x.stride()]
+    else:
+        first, width, strides = x.__array_interface__["data"][0], x.itemsize, x.strides
+    steps = [(n - 1) * s for n, s in zip(x.shape, strides)]
+    low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+    return first + low, first + high + width
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether the bytes of two tensors lie between each other's: strided views may overlap without
+    sharing an element, and are treated as if they did."""
+    if 0 in tuple(a.shape) or 0 in tuple(b.shape) or _is_torch(a) != _is_torch(b):
+        return False
+    (first, end), (other_first, other_end) = _bounds(a), _bounds(b)
+    return first < other_end and other_first < end
+
+
+def rows_of(name: str, x: Any, columns: int | None = None) -> Any:
+    """A tensor as rows: [everything else, last dimension], without a copy."""
+    if len(x.shape) == 0:
+        raise ValueError(f"`{name}` has no dimension, expected at least one")
+    if columns is not None and x.shape[-1] != columns:
+        raise ValueError(f"`{name}` has rows of {x.shape[-1]} elements, expected {columns}")
+    shape = (math.prod(x.shape[:-1]), x.shape[-1])
+    if len(x.shape) == 2:
+        return x
+    try:
+        if _is_torch(x):
+            return x.view(shape)
+        view = x.view()
+        view.shape = shape
+        return view
+    except (AttributeError, RuntimeError):
+        raise ValueError(
+            f"`{name}` cannot be viewed as rows, with strides {strides_of(x)}: make it contiguous"
+        ) from None
+
+
+def strides_of(x: Any) -> tuple[int, ...]:
+    return tuple(x.stride() if _is_torch(x) else x.strides)
+
+
+def is_empty(x: Any) -> bool:
+    return 0 in tuple(x.shape)

@@ -1,0 +1,202 @@
+"""Ops on rows, compared with float64."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from library_utils import BF16, TARGETS, draw, on_targets
+from wave_lang import ops
+
+HALF = {"f2": 2**-11, BF16: 2**-8, "f4": 2**-22}  # half a unit in the last place, or a bit more
+
+
+def near(found, expected, dtype, more=0.0):
+    """Within the rounding of the result, and `more` for what is computed in f32."""
+    assert found.dtype == np.dtype(dtype) and found.shape == expected.shape
+    error = np.abs(found.astype(float) - expected)
+    assert (error <= np.abs(expected) * (HALF[dtype] * 1.01 + 2**-18) + more).all(), error.max()
+
+
+def rms(x, w, eps):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * w
+
+
+# shape, type, type of weights, gemma, residual
+NORMS = [
+    ((3, 5, 64), "f2", "f2", False, True),
+    ((2, 2048), BF16, "f4", True, False),
+    ((7, 33), "f4", "f4", False, False),
+    ((1,), "f2", "f4", False, True),
+]
+
+
+@on_targets(NORMS)
+def test_rms_norm(case, target):
+    shape, dtype, weight, gemma, add = case
+    rng = np.random.default_rng(20)
+    x, w = draw(rng, dtype, *shape), draw(rng, weight, shape[-1])
+    r = draw(rng, dtype, *shape) if add else None
+    total = x.astype(float) + (r.astype(float) if add else 0)
+    with ops.on_target(target):
+        y = ops.rms_norm(x, w, 1e-3, residual=r, gemma=gemma)
+    near(y, rms(total, w.astype(float) + gemma, 1e-3), dtype)
+    if add:
+        near(r, total, dtype)
+
+
+@on_targets([((3, 64), "f2"), ((5, 30), BF16), ((1, 1000), "f4")])
+def test_layer_norm_and_softmax(case, target):
+    shape, dtype = case
+    rng = np.random.default_rng(21)
+    x, w, b = draw(rng, dtype, *shape), draw(rng, dtype, shape[-1]), draw(rng, dtype, shape[-1])
+    wide = x.astype(float)
+    centred = wide - wide.mean(-1, keepdims=True)
+    with ops.on_target(target):
+        y, p = ops.layer_norm(x, w, b), ops.softmax(x, scale=2.0)
+    normal = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    near(y, normal * w.astype(float) + b.astype(float), dtype, 2**-18)
+    e = np.exp(2 * (wide - wide.max(-1, keepdims=True)))
+    near(p, e / e.sum(-1, keepdims=True), dtype, 2**-24)
+
+
+def gelu(x):
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
+def gelu_tanh(x):
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+GATED = [
+    ((3, 2, 100), "f2", ops.silu_and_mul, lambda x: x / (1 + np.exp(-x))),
+    ((2, 1200), BF16, ops.gelu_and_mul, gelu),
+    ((5, 2), "f4", ops.gelu_tanh_and_mul, gelu_tanh),
+]
+
+
+@on_targets(GATED)
+def test_gated(case, target):
+    shape, dtype, op, reference = case
+    x = draw(np.random.default_rng(22), dtype, *shape, scale=2)
+    half = shape[-1] // 2
+    with ops.on_target(target):
+        y = op(x)
+    near(y, reference(x[..., :half].astype(float)) * x[..., half:].astype(float), dtype, 2**-18)
+
+
+@on_targets([("f2", 32, 32, False, "i8"), (BF16, 40, 24, True, "i4"), ("f4", 2, 2, False, "i4")])
+def test_rope(case, target):
+    """q and k are columns of one tensor; elements from the rotary size on stay."""
+    dtype, size, rotary, interleaved, index = case
+    rng = np.random.default_rng(23)
+    both = draw(rng, dtype, 5, 9 + 2, size)
+    q, k, angles = both[:, :9], both[:, 9:], rng.random((50, rotary // 2)) * 6
+    cos_sin = np.concatenate([np.cos(angles), np.sin(angles)], 1).astype("f4")
+    at = rng.integers(0, 50, 5).astype(index)
+    expected = both.astype(float)
+    pairs = np.arange(rotary // 2)
+    one, two = (2 * pairs, 2 * pairs + 1) if interleaved else (pairs, pairs + rotary // 2)
+    cos, sin = (x[at][:, None].astype(float) for x in np.split(cos_sin, 2, axis=1))
+    a, b = expected[..., one], expected[..., two]
+    expected[..., one], expected[..., two] = a * cos - b * sin, b * cos + a * sin
+    with ops.on_target(target):
+        assert ops.rope(q, k, cos_sin, at, interleaved=interleaved) is None
+    near(both, expected, dtype, 2**-18)
+
+
+@on_targets([("token", "f2", (3, 2, 64)), ("group", BF16, (3, 384)), ("tensor", "f4", (5, 30))])
+def test_quantize(case, target):
+    by, dtype, shape = case
+    x = draw(np.random.default_rng(24), dtype, *shape, scale=5)
+    x[..., -1, :] = 0
+    wide = x.astype(float)
+    group = {"tensor": x.size, "token": shape[-1], "group": 128}[by]
+    most = np.abs(wide.reshape(-1, group)).max(1)
+    most = most.reshape(() if by == "tensor" else (*shape[:-1], -1))
+    for op, top, kind in (
+        (ops.quantize_fp8, 448, ml_dtypes.float8_e4m3fn),
+        (ops.quantize_int8, 127, np.int8),
+    ):
+        with ops.on_target(target):
+            q, scale = op(x, by)
+        assert q.dtype == kind and q.shape == x.shape and scale.shape == most.shape
+        np.testing.assert_allclose(scale, np.maximum(most / top, 1e-10), rtol=1e-6)
+        each = np.repeat(scale, 128, -1) if by == "group" else scale
+        error = np.abs(q.astype(float) * each - wide)
+        step = np.maximum(np.abs(wide) * 2**-4, each * 2**-9) if top == 448 else each / 2
+        assert (error <= step * 1.001).all()
+
+
+def test_nothing_to_do():
+    for shape in ((0, 8), (3, 0), (0,)):
+        x, w = np.ones(shape, "f2"), np.ones(shape[-1], "f2")
+        assert ops.rms_norm(x, w).shape == shape and ops.layer_norm(x, w, w).shape == shape
+        assert ops.softmax(x).shape == shape and ops.quantize_fp8(x)[0].shape == shape
+    assert ops.silu_and_mul(np.ones((0, 8), "f2")).shape == (0, 4)
+    assert ops.quantize_int8(np.ones((0, 8), "f2"), "tensor")[1] == np.float32(1e-10)
+    q, table = np.ones((0, 2, 8), "f2"), np.ones((4, 8), "f4")
+    ops.rope(q, None, table, np.ones(0, "i8"))
+
+
+def test_out_and_views():
+    """Results go where `out` says; rows may be apart, and other libraries' tensors are read."""
+    x, w = draw(np.random.default_rng(25), "f4", 6, 32), np.ones(8, "f4")
+    part, out = x[::2, 8:16], np.zeros((3, 16), "f4")[:, ::2]
+    assert ops.rms_norm(part, w, out=out) is out
+    near(out, rms(part.astype(float), 1, 1e-6), "f4")
+
+    class Foreign:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **more):
+            return self.array.__dlpack__(**more)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    near(ops.rms_norm(Foreign(x), np.ones(32, "f4")), rms(x.astype(float), 1, 1e-6), "f4")
+
+
+def test_wrong_arguments():
+    x, w = np.ones((4, 8), "f2"), np.ones(8, "f2")
+    table, at = np.ones((9, 4), "f4"), np.ones(4, "i4")
+    heads = np.ones((4, 2, 8), "f2")
+    for kind, name, call in (
+        (TypeError, "`x`", lambda: ops.rms_norm([1.0], w)),
+        (TypeError, "`x`", lambda: ops.softmax(x.astype("i4"))),
+        (ValueError, "`x`", lambda: ops.softmax(np.array(1, "f4"))),
+        (ValueError, "`x`", lambda: ops.softmax(np.ones((2, 4, 8), "f2")[:, ::3])),
+        (ValueError, "`w`", lambda: ops.rms_norm(x, w[:7])),
+        (TypeError, "`w`", lambda: ops.rms_norm(x, w.astype("i8"))),
+        (ValueError, "`residual`", lambda: ops.rms_norm(x, w, residual=x)),
+        (ValueError, "`residual`", lambda: ops.rms_norm(x, w, residual=np.ones((4, 7), "f2"))),
+        (TypeError, "`b`", lambda: ops.layer_norm(x, w, w.astype("f4"))),
+        (ValueError, "`out`", lambda: ops.softmax(x, out=x)),
+        (ValueError, "`out`", lambda: ops.softmax(x, out=np.ones((4, 7), "f2"))),
+        (TypeError, "`out`", lambda: ops.softmax(x, out=np.ones((4, 8), "f4"))),
+        (ValueError, "`x`", lambda: ops.silu_and_mul(np.ones((2, 3), "f2"))),
+        (ValueError, "`by`", lambda: ops.quantize_fp8(x, "row")),
+        (ValueError, "`group`", lambda: ops.quantize_fp8(x, "group", group=3)),
+        (ValueError, "`positions`", lambda: ops.rope(heads, None, table, at[:3])),
+        (TypeError, "`positions`", lambda: ops.rope(heads, None, table, at.astype("f4"))),
+        (ValueError, "`rotary_dim`", lambda: ops.rope(heads, None, table, at, rotary_dim=3)),
+        (ValueError, "`q`", lambda: ops.rope(heads[..., :2], None, table, at)),
+        (ValueError, "`k`", lambda: ops.rope(heads, heads, table, at)),
+    ):
+        with pytest.raises(kind, match=name):
+            call()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_programs_are_kept(target):
+    """Rows of other numbers, or of other odd lengths, use the same program."""
+    with ops.on_target(target):
+        before = ops.programs._compiled.cache_info().misses
+        for shape in ((2, 30), (3, 29), (5, 30)):
+            x = draw(np.random.default_rng(26), "f4", *shape)
+            e = np.exp(x.astype(float))
+            near(ops.softmax(x), e / e.sum(1, keepdims=True), "f4", 2**-20)
+        assert ops.programs._compiled.cache_info().misses <= before + 1
