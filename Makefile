@@ -17,7 +17,7 @@ export CC
 endif
 WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.configured 2>/dev/null)),ON,OFF))
 
-.PHONY: all setup demo test test-full test-gpu check san fuzz mutants bench bench-compile bench-gpu calibrate gpu-package fmt lint bless wc clean help bench-cpu
+.PHONY: all setup demo test test-full test-gpu check san fuzz mutants bench bench-compile bench-gpu bench-library calibrate gpu-package fmt lint bless wc clean help bench-cpu
 
 all: ## build the library, wavec, the Python package and the tests
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
@@ -73,6 +73,9 @@ bench-compile: all ## compile times of kernels, per pass, to PTX and through LLV
 bench-gpu: gpu-package ## kernels on the GPU of this machine compared with PyTorch's; the cost of a launch
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --target sm_80,sm_90a --triton --json build-gpu/gpu-bench.json
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_launch.py
+
+bench-library: gpu-package ## the kernel library on the GPU of this machine, with what others took on an H200
+	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_library.py --json build-gpu/library-bench.json
 
 calibrate: gpu-package ## the rows of units.def that would have predicted what this GPU does
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_timeline.py --target sm_90a
