@@ -9,6 +9,7 @@
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 #include "ir/launch_facts.h"
+#include "ir/ops/access.h"
 
 bool ptx_fail(Ptx *p, const Op *op, const char *what) {
   if (!p->failed)
@@ -328,6 +329,34 @@ static bool is_clustered(const Ptx *p, const LaunchSpec *launch) {
   return false;
 }
 
+/* Whether an op reads, or writes, a tensor: a copy to shared memory only reads it, and one from there
+ * only writes it. */
+static bool reads_tensor(const Op *op) {
+  return op->kind != OP_tma_store && op_info[op->kind].flags & OPF_READS;
+}
+
+static bool writes_tensor(const Op *op) {
+  return op->kind != OP_tma_load && op->kind != OP_copy_async &&
+         op_info[op->kind].flags & OPF_WRITES;
+}
+
+/* Whether threads of a cluster may pass values on other than by copies that arrive on barriers: by
+ * accesses to each other's shared memory, or through a tensor. */
+static bool exchanges_values(Ptx *p) {
+  bool *reads = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  bool *writes = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    if (op_has(op, ATTR_peer) && op->kind != OP_mbar_arrive) return true;
+    for (int i = 0; i < op->nargs; i++) {
+      const Value *v = op->args[i]->type->kind == TYPE_mem ? memory_root(op->args[i]) : NULL;
+      if (!v || memory_is_scratch(v)) continue;
+      reads[v->id] |= reads_tensor(op), writes[v->id] |= writes_tensor(op);
+      if (reads[v->id] && writes[v->id]) return true;
+    }
+  }
+  return false;
+}
+
 /* The first version of PTX that has the target. */
 static int first_version(const TargetInfo *t) {
   static const struct {
@@ -352,6 +381,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   p.version = first_version(t);
   p.clustered = is_clustered(&p, launch);
+  p.exchanges = p.clustered && exchanges_values(&p);
   p.uses = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) p.uses[op->args[i]->id]++;

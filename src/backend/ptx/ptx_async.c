@@ -137,13 +137,18 @@ void ptx_mbar_expect(Ptx *p, const Op *op) {
            ptx_operand(p, op->args[0], op->args[1]), bytes);
 }
 
+/* Fences for the whole cluster wait for all memory accesses of the thread, which takes longer than an
+ * iteration of a GEMM. An arrival that only says that a slot has been read needs none. */
 void ptx_mbar_arrive(Ptx *p, const Op *op) {
   bool counts = op_has(op, ATTR_bytes), remote = op_has(op, ATTR_peer);
   const char *bytes = counts ? arena_printf(p->arena, ", %s", amount(p, op, ATTR_bytes)) : "";
   const char *at = remote ? ptx_peer_operand(p, op, op->args[0], op->args[1])
                           : ptx_operand(p, op->args[0], op->args[1]);
   ptx_line(p, "mbarrier.arrive%s.release.%s.b64 _, %s%s", counts ? ".expect_tx" : "",
-           remote ? "cluster.shared::cluster" : "cta.shared::cta", at, bytes);
+           remote && p->exchanges ? "cluster.shared::cluster"
+           : remote               ? "cta.shared::cluster"
+                                  : "cta.shared::cta",
+           at, bytes);
 }
 
 void ptx_mbar_arrive_async(Ptx *p, const Op *op) {
@@ -158,6 +163,6 @@ void ptx_mbar_wait(Ptx *p, const Op *op) {
   int n = p->labels++;
   ptx_label(p, "wait", n);
   ptx_line(p, "mbarrier.try_wait.parity.acquire.%s.shared::cta.b64 %s, %s, %s",
-           p->clustered ? "cluster" : "cta", done.name, at, parity);
+           p->exchanges ? "cluster" : "cta", done.name, at, parity);
   ptx_line(p, "@!%s bra $wait%d", done.name, n);
 }

@@ -79,6 +79,7 @@ typedef struct Ptx {
   int version;         /* required PTX version: 78 is 7.8 */
   bool fast;           /* PTX_FAST of ptx.def */
   bool clustered;      /* workgroups access each other's shared memory */
+  bool exchanges;      /* ... and exchange values: barriers order memory for the whole cluster */
   bool multiplies;     /* uses matrix instructions, whose accumulators fill the registers */
   bool failed;
 } Ptx;
