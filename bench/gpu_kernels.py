@@ -1,10 +1,12 @@
 """The kernels that are measured, as users write them: only tiles and waves are chosen."""
 
+import sympy
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang import WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
+from wave_lang.kernel.lang.global_symbols import WORKGROUP_0, WORKGROUP_1
 
 B, M, N, K, K1, K2 = (getattr(tkl.sym, name) for name in "B M N K K1 K2".split())
 BM, BN, BK = tkl.sym.BM, tkl.sym.BN, tkl.sym.BK
@@ -98,13 +100,36 @@ def layer_norm(rows, columns, dtype=tkl.f16, target=""):
 # The instruction a matmul is written for: threads of its wave, its name (None: the machine's).
 SYNC = (32, "mma_m16n8k16_f32_f16")
 WGMMA = (128, None)
-MFMA = (64, "F32_16x16x16_F16")  # of an MI300X
+
+
+def grouped(rows):
+    """Workgroups in the order of their numbers compute `rows` tiles along M, then go on along N, so
+    that those which run at the same time share operands in the cache."""
+    across, down = sympy.ceiling(N / BN), sympy.ceiling(M / BM)
+    number = WORKGROUP_0 + WORKGROUP_1 * down
+    first = (number // (rows * across)) * rows
+    height = sympy.Min(down - first, rows)
+    inside = number % (rows * across)
+    return [
+        tkw.ReorderingConstraint(first + inside % height, 0),
+        tkw.ReorderingConstraint(inside // height, 1),
+    ]
 
 
 def gemm(
-    m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target="", dtype=tkl.f16, **options
+    m,
+    n,
+    k,
+    tile=(128, 128, 64),
+    waves=(2, 2),
+    unit=SYNC,
+    target="",
+    dtype=tkl.f16,
+    out=tkl.f32,
+    rows=None,
+    **options,
 ):
-    """c = a bᵀ, f32 out."""
+    """c = a bᵀ; `rows`: of tiles that are computed at the same time."""
 
     @tkw.wave(
         [
@@ -115,17 +140,18 @@ def gemm(
             tkw.WaveConstraint(M, BM / waves[0]),
             tkw.WaveConstraint(N, BN / waves[1]),
         ]
+        + (grouped(rows) if rows else [])
     )
     def gemm(
         a: tkl.Memory[M, K, S, dtype],
         b: tkl.Memory[N, K, S, dtype],
-        c: tkl.Memory[M, N, G, tkl.f32],
+        c: tkl.Memory[M, N, G, out],
     ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def product(acc):
             return tkw.mma(tkw.read(a), tkw.read(b), acc)
 
-        tkw.write(product, c)
+        tkw.write(product if out == tkl.f32 else tkw.cast(product, out), c)
 
     sizes = {M: m, N: n, K: k, BM: tile[0], BN: tile[1], BK: tile[2]}
     return compiled(gemm, sizes, target, **options)

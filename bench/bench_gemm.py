@@ -1,0 +1,172 @@
+"""GEMMs of the sizes that people ask for, beside cuBLAS: bf16 operands and results.
+
+    bench_gemm.py [--only WORD] [--rounds 3] [--json FILE] [--target sm_90a] [--small]
+
+For each size, forms of one kernel: tiles, and workgroups with one tile or several (`persist`), in the
+order of their numbers or so that those which run together share operands (`rows`). All forms of a size and cuBLAS
+are timed in turn, in one process, with cold caches (wave_lang/benchmark.py); what is printed is the median of the rounds:
+
+    size                form                          time us   TF/s   by cuBLAS
+    4096x4096x4096      128x256x64 persist rows 8       182.1    755       1.012
+    4096x4096x4096      cuBLAS                          184.3    746
+    4096x4096x4096      best 128x256x64 persist rows 8: 1.012
+    geometric mean of the best of 14 sizes: 0.97; least 0.81 (1000x1000x1000)
+
+`by cuBLAS` is cuBLAS's time divided by ours: above 1 we are faster. Results are compared with
+float32 first. `--small` with `--target sim:sm_90a` only compares results, of small sizes.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+
+import numpy as np
+
+import gpu_kernels as kernels
+import wave_lang.kernel.lang as tkl
+from wave_lang import CompileError
+from wave_lang.benchmark import bench
+
+SIZES = (
+    (8192, 8192, 8192),
+    (4096, 4096, 4096),
+    (2048, 2048, 2048),
+    (1024, 1024, 1024),
+    (512, 512, 512),
+    (16384, 1280, 8192),
+    (16384, 8192, 1024),
+    (4864, 4096, 8256),
+    (8192, 28672, 4096),
+    (16, 4096, 4096),
+    (64, 14336, 4096),
+    (128, 4096, 14336),
+    (1000, 1000, 1000),
+    (4097, 4099, 4103),
+)
+TILES = ((128, 256, 64), (256, 128, 64), (128, 128, 64), (64, 256, 64), (64, 128, 64), (64, 64, 128))
+
+
+def forms(m, n, k, workgroups=132):
+    """(name, tile, waves, options) of each form that makes sense for the size."""
+    for tile in TILES:
+        if tile[0] > max(m, 64) or tile[1] > max(n, 64):
+            continue
+        waves = (tile[0] // 64 if tile[0] < 256 else 2, 1)
+        name = "x".join(map(str, tile))
+        tiles = math.ceil(m / tile[0]) * math.ceil(n / tile[1])
+        large = tile[0] * tile[1] >= 128 * 256
+        yield name, tile, waves, {"persistent_workgroups": 0}
+        if large and tiles > workgroups:
+            yield name + " persist", tile, waves, {"persistent_workgroups": workgroups}
+            rows = 16 if tile[0] <= 128 else 8
+            if rows < math.ceil(m / tile[0]):
+                own = {"rows": rows, "persistent_workgroups": workgroups}
+                yield f"{name} persist rows {rows}", tile, waves, own
+                yield f"{name} rows {rows}", tile, waves, own | {"persistent_workgroups": 0}
+
+
+def arrays(size, on_gpu):
+    m, n, k = size
+    if not on_gpu:
+        rng = np.random.default_rng(0)
+        x, y = (rng.standard_normal(s).astype("f2") for s in ((m, k), (n, k)))
+        return x, y, np.zeros((m, n), "f2")
+    import torch
+
+    x, y = (torch.randn(*s, device="cuda").to(torch.bfloat16) for s in ((m, k), (n, k)))
+    return x, y, torch.zeros(m, n, device="cuda", dtype=torch.bfloat16)
+
+
+def wrong(args, on_gpu):
+    """The largest error relative to the largest result."""
+    x, y, c = args
+    if not on_gpu:
+        want = x.astype("f8") @ y.astype("f8").T
+        return float(np.abs(c - want).max() / np.abs(want).max())
+    import torch
+
+    want = x.float() @ y.float().T
+    return float((c.float() - want).abs().max() / want.abs().max())
+
+
+def compile_forms(size, target, on_gpu, only):
+    dtype = tkl.bf16 if on_gpu else tkl.f16
+    found = {}
+    for name, tile, waves, options in forms(*size, 132 if on_gpu else 3):
+        if only and not all(word in name for word in only):
+            continue
+        try:
+            found[name] = kernels.gemm(
+                *size, tile, waves, kernels.WGMMA, target, dtype, out=dtype, **options
+            )
+        except CompileError as error:
+            print(f"{'x'.join(map(str, size)):20} {name} does not compile: {str(error).splitlines()[0][:90]}")
+    return found
+
+
+def measure(size, options, on_gpu):
+    label, args = "x".join(map(str, size)), arrays(size, on_gpu)
+    found = compile_forms(size, options.target, on_gpu, options.form)
+    calls = {}
+    for name, kernel in found.items():
+        kernel(*args)
+        error = wrong(args, on_gpu)
+        if error > 1e-2:
+            print(f"{label:20} {name} is wrong: {error:.3g}")
+            continue
+        calls[name] = (kernel, args)
+    if on_gpu:
+        import torch
+
+        calls["cuBLAS"] = (lambda x, y: torch.matmul(x, y.T), args[:2])
+    times = {name: [] for name in calls}
+    for _ in range(options.rounds if on_gpu else 0):
+        for name, (call, inputs) in calls.items():
+            times[name].append(bench(call, inputs).median)
+    return label, {name: statistics.median(t) if t else 0.0 for name, t in times.items()}
+
+
+def report(size, label, times):
+    work, peer, best = 2.0 * size[0] * size[1] * size[2], times.get("cuBLAS"), None
+    if not peer:
+        return print(f"{label:20} right: {', '.join(times)}", flush=True)
+    for name, us in sorted(times.items(), key=lambda item: item[1]):
+        by = f"{peer / us:11.3f}" if name != "cuBLAS" else ""
+        print(f"{label:20} {name:32} {us:9.2f} {work / us / 1e6:6.0f} {by}", flush=True)
+        best = best or (name if name != "cuBLAS" else None)
+    print(f"{label:20} best {best}: {peer / times[best]:.3f}", flush=True)
+    return peer / times[best]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="sizes that contain this")
+    parser.add_argument("--form", nargs="*", help="forms that contain all of these words")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args()
+    on_gpu = not options.target.startswith("sim:")
+    rows, ratios = [], {}
+    for size in ((300, 600, 128), (512, 512, 64)) if options.small else SIZES:
+        if options.only not in "x".join(map(str, size)):
+            continue
+        label, times = measure(size, options, on_gpu)
+        ratio = report(size, label, times)
+        rows += [{"size": label, "form": name, "us": us} for name, us in times.items()]
+        if ratio:
+            ratios[label] = ratio
+        if options.json:
+            with open(options.json, "w") as file:
+                json.dump(rows, file, indent=1)
+    if ratios:
+        mean = statistics.geometric_mean(ratios.values())
+        least = min(ratios, key=ratios.get)
+        print(f"geometric mean of {len(ratios)} sizes: {mean:.3f}; least {ratios[least]:.3f} ({least})")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
