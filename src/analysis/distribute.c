@@ -146,6 +146,31 @@ static const Sym *product3(const Distribution *d, const Sym *a, const Sym *b, co
   return sym_mul(sym_of(d), a, sym_mul(sym_of(d), b, c));
 }
 
+/* The row of a kernel whose workgroups loop over tiles of the grid; NULL: they have one each. */
+static const Constraint *persistent_row(const Distribution *d) {
+  const Constraint *row = kernel_constraint(d->k, CONSTRAINT_persist, NULL);
+  return row && row->persist.loop ? row : NULL;
+}
+
+static const Sym *positive(const Distribution *d, const Sym *count) {
+  int64_t n;
+  return sym_is_int(count, &n) && n == 0 ? sym_int(sym_of(d), 1) : count; /* no workgroup exists */
+}
+
+/* A grid of tiles becomes a row of workgroups, at most as many as the row says. Workgroups of a
+ * cluster compute neighbours, so there are as many tiles for each of them. */
+static void limit_grid(Distribution *d, const Constraint *row) {
+  SymCtx *sym = sym_of(d);
+  const Constraint *raster = kernel_constraint(d->k, CONSTRAINT_raster, NULL);
+  const Sym *most = instantiate(d, NULL, row->persist.workgroups, MEAN_VALUE);
+  if (raster && row->persist.cluster > 1) {
+    const Sym *each = sym_int(sym, row->persist.cluster), **along = &d->tiles[raster->raster.axis];
+    *along = sym_mul(sym, each, sym_ceildiv(sym, *along, each));
+  }
+  d->grid[0] = sym_min(sym, product3(d, d->tiles[0], d->tiles[1], d->tiles[2]), most);
+  d->grid[1] = d->grid[2] = sym_int(sym, 1);
+}
+
 static void find_grid(Distribution *d) {
   for (int i = 0; i < WORKGROUP_DIMS; i++) d->count[i] = sym_int(sym_of(d), 1);
   for (int i = 0; i < d->rows.n; i++) {
@@ -156,6 +181,8 @@ static void find_grid(Distribution *d) {
   d->grid[1] = d->count[1];
   d->grid[2] = product3(d, d->count[2], d->count[3], d->count[4]);
   const Constraint *grid = kernel_constraint(d->k, CONSTRAINT_grid, NULL);
+  for (int i = 0; i < 3; i++) d->tiles[i] = d->grid[i];
+  if (persistent_row(d)) limit_grid(d, persistent_row(d));
   if (!grid) return;
   d->grid[0] = instantiate(d, NULL, grid->grid.workgroups, MEAN_VALUE);
   d->grid[1] = d->grid[2] = sym_int(sym_of(d), 1);
@@ -172,21 +199,62 @@ static bool is_folded(const Distribution *d) {
 /* The ids of dimensions 2, 3, ... folded into one, the last dimension fastest. */
 static void unfold(const Distribution *d, const Sym *folded, const Sym **out) {
   for (int i = WORKGROUP_DIMS - 1; i >= 2; i--) {
-    int64_t n;
-    bool is_empty = sym_is_int(d->count[i], &n) && n == 0; /* no workgroup exists to ask */
-    const Sym *count = is_empty ? sym_int(sym_of(d), 1) : d->count[i];
+    const Sym *count = positive(d, d->count[i]);
     out[i - 2] = sym_mod(sym_of(d), folded, count);
     folded = sym_floordiv(sym_of(d), folded, count);
+  }
+}
+
+/* The ids of a tile, by its number in the order of the kernel's `raster` row: groups of rows along
+ * one dimension, of which the last may be smaller, and each row along the other. */
+static void find_raster_ids(const Distribution *d, const Constraint *row, const Sym *tile,
+                            const Sym *out[3]) {
+  SymCtx *sym = sym_of(d);
+  int along = row->raster.axis;
+  const Sym *length = positive(d, d->tiles[along]), *across = positive(d, d->tiles[1 - along]);
+  const Sym *rows = sym_int(sym, row->raster.rows), *group = sym_mul(sym, rows, across);
+  const Sym *plane = sym_mul(sym, length, across), *zero = sym_int(sym, 0);
+  out[2] = sym_floordiv(sym, tile, plane);
+  if (d->tiles[2] == sym_int(sym, 1)) out[2] = zero;
+  else tile = sym_mod(sym, tile, plane);
+  const Sym *first = sym_mul(sym, rows, sym_floordiv(sym, tile, group));
+  const Sym *height = sym_min(sym, sym_sub(sym, length, first), rows);
+  if (sym_divides(sym, d->facts, row->raster.rows, length)) height = rows;
+  const Sym *inside = sym_mod(sym, tile, group);
+  out[along] = sym_add(sym, first, sym_mod(sym, inside, height));
+  out[1 - along] = sym_floordiv(sym, inside, height);
+}
+
+/* In iteration i of the loop over tiles, a workgroup computes tile $WG0 + i * workgroups; without a
+ * `raster` row, the first dimension of the grid is fastest. */
+static void find_tile_ids(const Distribution *d, const Constraint *row, const Sym *out[3]) {
+  SymCtx *sym = sym_of(d);
+  const Constraint *raster = kernel_constraint(d->k, CONSTRAINT_raster, NULL);
+  const Sym *most = instantiate(d, NULL, row->persist.workgroups, MEAN_VALUE);
+  const Sym *tile = sym_mul(sym, most, ir_loop_counter(d->k, row->persist.loop));
+  tile = sym_add(sym, workgroup_id(d, 0, true), tile);
+  if (raster) return find_raster_ids(d, raster, tile, out);
+  for (int i = 0; i < 3; i++) {
+    const Sym *count = positive(d, d->tiles[i]);
+    out[i] = sym_mod(sym, tile, count);
+    tile = sym_floordiv(sym, tile, count);
   }
 }
 
 /* Reordering replaces all ids at once; then $WG2 is split. */
 static void find_ids(Distribution *d) {
   SymCtx *sym = sym_of(d);
+  const Constraint *row = persistent_row(d);
   for (int i = 0; i < WORKGROUP_DIMS; i++)
     d->id[i] = i < 3 ? workgroup_id(d, i, true) : sym_int(sym, 0);
-  EACH_ROW(d->k, reorder, c)
-    d->id[c->reorder.axis] = instantiate(d, NULL, c->reorder.id, MEAN_VALUE);
+  if (row) find_tile_ids(d, row, d->id);
+  SymBinding tile[3] = {{workgroup_id(d, 0, true), d->id[0]},
+                        {workgroup_id(d, 1, true), d->id[1]},
+                        {workgroup_id(d, 2, true), d->id[2]}};
+  EACH_ROW(d->k, reorder, c) {
+    const Sym *id = instantiate(d, NULL, c->reorder.id, MEAN_VALUE);
+    d->id[c->reorder.axis] = sym_subst(sym, id, tile, 3);
+  }
   if (is_folded(d)) unfold(d, d->id[2], &d->id[2]);
 }
 

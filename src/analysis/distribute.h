@@ -45,6 +45,7 @@ typedef struct Distribution {
   const Sym *count[WORKGROUP_DIMS]; /* workgroups along each dimension that rows name */
   const Sym *id[WORKGROUP_DIMS];    /* as used for positions: unfolded, reordered */
   const Sym *grid[3];               /* workgroups of a launch */
+  const Sym *tiles[3];              /* what they compute: the same, unless the kernel is persistent */
   const Sym *waves[3];              /* of a workgroup, as declared */
   const Sym *threads[3];            /* of a workgroup, as declared */
 } Distribution;

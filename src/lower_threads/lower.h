@@ -41,6 +41,7 @@ int lower_free_barriers(const Lower *l, int64_t n);
 
 bool lower_roles(Lower *l, const Region *from); /* a kernel with service waves */
 const Sym *lower_computing(const Lower *l);     /* the threads of the other waves */
+int lower_cluster(const Lower *l); /* workgroups whose service waves copy for each other; 1: none */
 LowerFn lower_turn;
 LowerFn lower_meet; /* a barrier of the other waves */
 

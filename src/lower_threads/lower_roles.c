@@ -23,6 +23,11 @@ const Sym *lower_computing(const Lower *l) {
   return sym_int(l->sym, l->machine.lanes * l->machine.waves);
 }
 
+int lower_cluster(const Lower *l) {
+  const Constraint *row = kernel_constraint(l->k, CONSTRAINT_persist, NULL);
+  return l->machine.service && row && row->persist.cluster > 1 ? row->persist.cluster : 1;
+}
+
 bool lower_meet(Lower *l, const Op *op) {
   int bar = lower_free_barriers(l, 1);
   if (!bar) return emit_refuse(l, op, "one more named barrier");
@@ -107,7 +112,10 @@ static const Op *find_foreign(const Lower *l, const Op *parts) {
 bool lower_roles(Lower *l, const Region *from) {
   const Op *parts = op_parting(from);
   const Sym *t = ir_numbered_symbol(l->k->cx, "$T", 0, true);
-  Attr all = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
+  bool clusters =
+      lower_cluster(l) > 1; /* then barriers are used by, and wait for, other workgroups */
+  const char *who = clusters ? "cluster" : "workgroup";
+  Attr all = {.key = ATTR_mode, .text = intern(&l->k->cx->names, who)};
   if (!parts) return emit_refuse(l, from->first, "service waves without `barrier roles`");
   const Op *foreign = find_foreign(l, parts);
   if (foreign)
@@ -119,5 +127,6 @@ bool lower_roles(Lower *l, const Region *from) {
   emit_open_if(l, sym_lt(l->sym, t, lower_computing(l)));
   bool ok = lower_ops(l, parts->next, NULL);
   emit_close_if(l);
+  if (clusters) emit_op(l, OP_barrier, NULL, 0, &all, 1, NULL);
   return ok;
 }

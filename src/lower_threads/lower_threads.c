@@ -333,6 +333,8 @@ static Constraint launch_row(Lower *l) {
   }
   if (!l->machine.observable)
     launch.block[0] = sym_int(l->sym, l->machine.lanes * (l->machine.waves + l->machine.service));
+  for (int i = 0; lower_cluster(l) > 1 && i < 3; i++)
+    launch.cluster[i] = i ? one : sym_int(l->sym, lower_cluster(l));
   return (Constraint){.kind = CONSTRAINT_launch, .at = l->k->at, .launch = launch};
 }
 

@@ -159,6 +159,26 @@ static bool grid_of_rows(Eval *ev) {
   return true;
 }
 
+/* A grid of tiles becomes a row of workgroups, each of which loops over tiles. */
+static bool limit_grid(Eval *ev) {
+  const Constraint *row = kernel_constraint(ev->k, CONSTRAINT_persist, NULL);
+  if (!row || !row->persist.loop) return true;
+  ev->at = row->at;
+  if (!expr_value(ev, row->persist.workgroups, &ev->limit)) return false;
+  for (int i = 0; i < 3; i++) ev->tiles[i] = ev->grid[i];
+  const Constraint *raster = kernel_constraint(ev->k, CONSTRAINT_raster, NULL);
+  int64_t each = row->persist.cluster;
+  if (raster && each > 1) {
+    int64_t *along = &ev->tiles[raster->raster.axis];
+    *along = ceil_div64(*along, each) * each;
+  }
+  int64_t all = ev->tiles[0] * ev->tiles[1] * ev->tiles[2];
+  ev->grid[0] = all < ev->limit ? all : ev->limit;
+  ev->grid[1] = ev->grid[2] = 1;
+  ev->tile_loop = row->persist.loop;
+  return true;
+}
+
 bool position_setup(Eval *ev) {
   if (!build_rows(ev)) return false;
   for (int i = 0; i < 3; i++) env_set(ev, env_numbered_slot(ev, "$DD", i), 0);
@@ -167,6 +187,7 @@ bool position_setup(Eval *ev) {
     ev->position_slot[i] = env_numbered_slot(ev, "$POSITION_WG", i);
   }
   if (!grid_of_rows(ev)) return false;
+  if (!limit_grid(ev)) return false;
   const Constraint *grid = kernel_constraint(ev->k, CONSTRAINT_grid, NULL);
   if (!grid) return true;
   ev->at = grid->at;
@@ -196,15 +217,51 @@ static void unfold(const Eval *ev, const int64_t ids[3], int64_t out[EVAL_GRID])
 }
 
 /* Expressions see the ids of the launch: $WG2 is the folded one, $WG3 and $WG4 are not. */
-bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
-  const int64_t raw[3] = {x, y, z};
-  int64_t ids[3], own[EVAL_GRID];
+static void set_ids(Eval *ev, const int64_t raw[3]) {
+  int64_t own[EVAL_GRID];
   unfold(ev, raw, own);
   for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->wg_slot[i], i < 3 ? raw[i] : own[i]);
+}
+
+/* Positions, and the expressions of reordering, see the tile's. */
+static bool set_position(Eval *ev, const int64_t raw[3]) {
+  int64_t ids[3];
   if (!reordered_ids(ev, raw, ids)) return false;
   unfold(ev, ids, ev->ids);
   for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->position_slot[i], ev->ids[i]);
   return true;
+}
+
+bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
+  const int64_t raw[3] = {x, y, z};
+  set_ids(ev, raw);
+  ev->first_tile = x;
+  return set_position(ev, raw);
+}
+
+/* The ids of a tile, by its number in the order of the `raster` row (distribute.c). */
+static void find_tile(const Eval *ev, int64_t tile, int64_t out[3]) {
+  const Constraint *row = kernel_constraint(ev->k, CONSTRAINT_raster, NULL);
+  for (int i = 0; !row && i < 3; i++) out[i] = tile % ev->tiles[i], tile /= ev->tiles[i];
+  if (!row) return;
+  int along = row->raster.axis;
+  int64_t length = ev->tiles[along], across = ev->tiles[1 - along], rows = row->raster.rows;
+  out[2] = tile / (length * across);
+  tile %= length * across;
+  int64_t first = tile / (rows * across) * rows, inside = tile % (rows * across);
+  int64_t height = length - first < rows ? length - first : rows;
+  out[along] = first + inside % height;
+  out[1 - along] = inside / height;
+}
+
+bool position_enter_tile(Eval *ev, int64_t turn) {
+  const int64_t group[3] = {ev->first_tile, 0, 0};
+  int64_t raw[3];
+  find_tile(ev, ev->first_tile + turn * ev->limit, raw);
+  set_ids(ev, raw);
+  bool ok = set_position(ev, raw);
+  set_ids(ev, group);
+  return ok;
 }
 
 /* ---- positions ---- */

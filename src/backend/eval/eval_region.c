@@ -149,7 +149,8 @@ static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *
     int mark = env_mark(ev);
     next_iteration(ev, &it);
     env_set(ev, slot, loop->counter);
-    ok = bind_carried(ev, op, c, 0, loop->axis) && eval_region(ev, op->body);
+    if (loop->axis == ev->tile_loop) ok = position_enter_tile(ev, loop->counter);
+    ok = ok && bind_carried(ev, op, c, 0, loop->axis) && eval_region(ev, op->body);
     if (ok) take_yields(ev, op->body, c, 0);
     env_rewind(ev, mark);
   }

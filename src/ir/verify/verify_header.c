@@ -166,6 +166,13 @@ static bool check_occupancy(Header *h, const Constraint *c) {
               (long long)n);
 }
 
+static bool check_persist(Header *h, const Constraint *c) {
+  int64_t n;
+  if (!bound_int(h, c->persist.workgroups, &n) || n >= 0) return true;
+  return FAIL(h, c, E0212, "`persist` takes a number of workgroups, or 0 for one per tile, not %lld",
+              (long long)n);
+}
+
 static bool check_timeline(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->timeline.first, &n) || n >= 0) return true;
@@ -274,6 +281,8 @@ static bool check_fields(Header *h, const Constraint *c) {
     return FAIL(h, c, E0212, "an assumption must be a condition, not `%s`",
                 text(h, c->assume.condition));
   case CONSTRAINT_grid: return check_outer(h, c, c->grid.workgroups);
+  case CONSTRAINT_persist: return check_outer(h, c, c->persist.workgroups) && check_persist(h, c);
+  case CONSTRAINT_raster: return check_axis(h, c, c->raster.axis, 1);
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_dynamic: return check_dynamic(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->stages.count) && check_stages(h, c);
@@ -436,6 +445,8 @@ static bool check_repeats(Header *h) {
               {CONSTRAINT_tile, true, "the tiling constraint of a dimension"},
               {CONSTRAINT_device, true, "the device constraint of a dimension"},
               {CONSTRAINT_grid, false, "the grid constraint"},
+              {CONSTRAINT_persist, false, "the `persist` row"},
+              {CONSTRAINT_raster, false, "the `raster` row"},
               {CONSTRAINT_stages, false, "the number of stages"},
               {CONSTRAINT_timeline, false, "the `timeline` row"},
               {CONSTRAINT_boxes, false, "the `boxes` row"},

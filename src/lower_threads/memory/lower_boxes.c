@@ -10,6 +10,8 @@
  *
  * One thread issues them. Its arrival says how many bytes the phase waits for; elements outside the
  * tensor arrive as zeros and are counted too. */
+#include <string.h>
+
 #include "ir/attr.h"
 #include "ir/ops/alloc_layout.h"
 #include "lower_threads/lower.h"
@@ -24,6 +26,8 @@ typedef struct Boxes {
   const Sym *before; /* elements before the slot */
   const Sym *start[IR_MAX_RANK];
   Value *full, *index; /* the barrier */
+  int peers;           /* workgroups that copy a part of the tile each, for all of them */
+  int shared;          /* the dim of the tensor that they divide */
 } Boxes;
 
 /* Whether the iteration exists; the tests that the copy engine makes itself are left out. */
@@ -51,6 +55,20 @@ static Value *slot_index(Lower *l, const Value *full, const Op *op) {
   return emit_address(l, before, DTYPE_i32);
 }
 
+/* The rank of a workgroup in its cluster. */
+static const Sym *cluster_rank(Lower *l, int peers) {
+  const Sym *id = ir_numbered_symbol(l->k->cx, "$WG", 0, true);
+  return sym_mod(l->sym, id, sym_int(l->sym, peers));
+}
+
+/* Where, along dim m, the part of the tile begins that this workgroup copies. */
+static const Sym *own_part(Boxes *x, int m) {
+  SymCtx *sym = x->l->sym;
+  if (x->peers < 2 || m != x->shared) return sym_int(sym, 0);
+  int each = x->box.count[m] / x->peers * x->box.extent[m];
+  return sym_mul(sym, cluster_rank(x->l, x->peers), sym_int(sym, each));
+}
+
 /* The coordinate along dim m of the tensor at which the box with these indices begins. */
 static Value *first_coord(Boxes *x, int m, const int *number) {
   SymCtx *sym = x->l->sym;
@@ -58,8 +76,8 @@ static Value *first_coord(Boxes *x, int m, const int *number) {
   int rank = x->b->access.tile->rank;
   for (int i = 0; i < rank; i++) to[i] = (SymBinding){access_x(sym, i), x->start[i]};
   int axis = x->box.axis[m];
-  if (axis >= 0)
-    to[axis].to = sym_add(sym, x->start[axis], sym_int(sym, number[m] * x->box.extent[m]));
+  const Sym *first = sym_add(sym, own_part(x, m), sym_int(sym, number[m] * x->box.extent[m]));
+  if (axis >= 0) to[axis].to = sym_add(sym, x->start[axis], first);
   const Sym *e = sym_simplify(sym, emit_facts(x->l), sym_subst(sym, x->b->coords[m], to, rank));
   return emit_expr(x->l, emit_sound(x->l, e), DTYPE_i32);
 }
@@ -96,11 +114,23 @@ static int walk_args(Boxes *x, const int *number, Value **args) {
   return n;
 }
 
+/* Elements of the slot before the box with these indices. */
+static const Sym *box_offset(Boxes *x, const int *number) {
+  SymCtx *sym = x->l->sym;
+  int64_t first = copy_box_offset(&x->box, &x->slot, number);
+  if (x->peers < 2) return sym_int(sym, first);
+  int next[IR_MAX_RANK];
+  memcpy(next, number, sizeof next);
+  next[x->shared] += x->box.count[x->shared] / x->peers;
+  const Sym *each = sym_int(sym, copy_box_offset(&x->box, &x->slot, next) - first);
+  return sym_add(sym, sym_int(sym, first), sym_mul(sym, cluster_rank(x->l, x->peers), each));
+}
+
 static void load_box(Boxes *x, const int *number) {
   Lower *l = x->l;
   Value *args[5 + IR_MAX_RANK];
-  int nargs = 0;
-  const Sym *offset = sym_int(l->sym, copy_box_offset(&x->box, &x->slot, number));
+  int nargs = 0, nattrs = 2;
+  const Sym *offset = box_offset(x, number);
   args[nargs++] = l->value[x->op->args[1]->id];
   args[nargs++] = emit_address(l, sym_add(l->sym, offset, x->before), DTYPE_i32);
   args[nargs++] = x->full;
@@ -109,22 +139,33 @@ static void load_box(Boxes *x, const int *number) {
   const Im2col *walk = &x->box.pixels.walk;
   if (walk->dims) nargs += walk_args(x, number, args + nargs);
   for (int m = 0; !walk->dims && m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
-  Attr attrs[4] = {attr_ints(l->k, ATTR_box, x->box.extent, x->box.rank),
+  Attr attrs[5] = {attr_ints(l->k, ATTR_box, x->box.extent, x->box.rank),
                    {.key = ATTR_swizzle, .integer = x->box.span}};
   if (walk->dims) {
-    attrs[2] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
-    attrs[3] = numbers_attr(x, ATTR_steps, walk->step, NULL);
+    attrs[nattrs++] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
+    attrs[nattrs++] = numbers_attr(x, ATTR_steps, walk->step, NULL);
   }
-  emit_op(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
+  const Sym *all = sym_int(l->sym, (INT64_C(1) << x->peers) - 1);
+  if (x->peers > 1) attrs[nattrs++] = (Attr){.key = ATTR_multicast, .sym = all};
+  emit_op(l, OP_tma_load, args, nargs, attrs, nattrs, NULL);
 }
 
-/* Advances to the next box; false after the last. */
-static bool next_box(const CopyBox *box, int *number) {
-  for (int m = box->rank - 1; m >= 0; m--) {
-    if (++number[m] < box->count[m]) return true;
+/* Advances to the next box of this workgroup; false after the last. */
+static bool next_box(const Boxes *x, int *number) {
+  for (int m = x->box.rank - 1; m >= 0; m--) {
+    int count = x->peers > 1 && m == x->shared ? x->box.count[m] / x->peers : x->box.count[m];
+    if (++number[m] < count) return true;
     number[m] = 0;
   }
   return false;
+}
+
+/* Only service waves copy for other workgroups: the barriers of their slots count the waves of all. */
+static void share_boxes(Boxes *x) {
+  const Attr *peers = op_attr(x->op, ATTR_peers);
+  x->peers = peers && op_is_served(x->l->k, x->op) ? (int)peers->integer : 1;
+  if (x->peers > 1) x->shared = copy_box_share(&x->box, &x->slot, x->peers);
+  WV_ASSERT(x->peers == 1 || x->shared >= 0); /* the pass `persist` has asked */
 }
 
 bool lower_copy_boxes(Lower *l, const Op *op) {
@@ -141,6 +182,7 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
     if (!standing_range(&l->standing, op, t->dims[i], &here)) return false;
     x.start[i] = here.start;
   }
+  share_boxes(&x);
   const Sym *issues = issue_condition(l, op);
   bool always = issues == sym_bool(l->sym, true);
   if (!always) emit_open_if(l, issues);
@@ -150,12 +192,17 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
   Value *bar[] = {x.full, x.index};
   emit_op(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
   do load_box(&x, number);
-  while (next_box(&x.box, number));
+  while (next_box(&x, number));
   if (!always) emit_close_if(l);
   return true;
 }
 
 /* ---- barriers ---- */
+
+static int peers_of(const Op *op) {
+  const Attr *peers = op_attr(op, ATTR_peers);
+  return peers ? (int)peers->integer : 1;
+}
 
 /* Initialises all barriers of a ring, by one thread. */
 bool lower_mbars(Lower *l, const Op *op) {
@@ -164,13 +211,16 @@ bool lower_mbars(Lower *l, const Op *op) {
   if (!ring || ring->kind != OP_alloc || !alloc_layout(ring, &m))
     return emit_refuse(l, op, "loop-carried barriers");
   int stride = alloc_slots(ring) > 1 ? m.digits.at[m.digits.n - 1].stride : 0;
-  int n = alloc_slots(ring);
+  int n = alloc_slots(ring), peers = peers_of(op);
   Value **index = ARENA_ARRAY(l->arena, Value *, n);
+  const Attr *count = op_attr(op, ATTR_count);
+  Attr all = {.key = ATTR_count};
+  if (count) all.sym = sym_mul(l->sym, count->sym, sym_int(l->sym, peers));
   emit_open_if(l, l->elected);
   for (int i = 0; i < n; i++) index[i] = emit_expr(l, sym_int(l->sym, i * stride), DTYPE_i32);
   for (int i = 0; i < n; i++) { /* consecutive: one fence makes them all visible */
     Value *args[] = {l->value[op->args[0]->id], index[i]};
-    emit_op(l, op->kind, args, 2, op->attrs, op->nattrs, NULL);
+    emit_op(l, op->kind, args, 2, &all, count ? 1 : 0, NULL);
   }
   emit_close_if(l);
   return true;
@@ -207,7 +257,10 @@ bool lower_mbar_arrive(Lower *l, const Op *op) {
     emit_op(l, OP_barrier, NULL, 0, &wave, 1, NULL);
   emit_open_if(l, emit_at_entry(l, sym_simplify(l->sym, emit_facts(l), all)));
   Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op)};
-  if (args[1]) emit_op(l, OP_mbar_arrive, args, 2, NULL, 0, NULL);
+  for (int i = 0; args[1] && i < peers_of(op); i++) {
+    Attr peer = {.key = ATTR_peer, .sym = sym_int(l->sym, i)};
+    emit_op(l, OP_mbar_arrive, args, 2, &peer, peers_of(op) > 1 ? 1 : 0, NULL);
+  }
   emit_close_if(l);
   return args[1] || emit_refuse(l, op, "loop-carried barriers");
 }

@@ -149,6 +149,21 @@ static bool cut(const MemLayout *slot, CopyBox *out) {
   return out->extent[out->rank - 1] * slot->bits / 8 % PIECE == 0;
 }
 
+int copy_box_share(CopyBox *box, const MemLayout *slot, int peers) {
+  int align = box->span ? ALIGN_SWIZZLED * box->span : ALIGN;
+  for (int m = 0; !box->pixels.walk.dims && m + 1 < box->rank; m++) {
+    int64_t stride = 1;
+    int part = box->extent[m] / peers;
+    for (int inner = m + 1; inner < box->rank; inner++) stride *= box->extent[inner];
+    if (box->axis[m] < 0) continue;
+    if (box->count[m] % peers == 0) return m;
+    if (box->extent[m] % peers || !is_cut(slot, box->axis[m], part, stride, align)) continue;
+    box->extent[m] = part, box->count[m] *= peers;
+    return m;
+  }
+  return -1;
+}
+
 int copy_box_offset(const CopyBox *box, const MemLayout *slot, const int *number) {
   int64_t offset = 0;
   for (int m = 0; m < box->rank; m++)

@@ -30,6 +30,10 @@ typedef struct CopyBox {
 const char *copy_box(const Distribution *d, const AccessBounds *b, const MemLayout *slot,
                      CopyBox *out);
 
+/* Divides the boxes along one dim so that each of `peers` workgroups can copy as many of them; returns
+ * that dim of the tensor, or -1: it cannot be done. */
+int copy_box_share(CopyBox *box, const MemLayout *slot, int peers);
+
 /* NULL, or why the tensor is not known to meet the copy engine's requirements: no dim is empty
  * where the copy is made, and the tensor and its rows begin at multiples of 16 bytes. */
 const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const CopyBox *box);

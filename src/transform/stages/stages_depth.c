@@ -115,7 +115,7 @@ static int slots_within(StagesPlanner *p, int most, int64_t budget) {
 static int residents(const StagesPlanner *p) {
   int least = 2;
   for (int i = 0; i < p->plan.loops.n; i++)
-    if (staged_residents(&p->room, &p->plan.loops.at[i]) < least) least = 1;
+    if (stages_residents(p->room.cx, p->plan.loops.at[i].loop) < least) least = 1;
   return least;
 }
 

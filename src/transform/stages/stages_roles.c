@@ -279,6 +279,20 @@ static Value *make_ring(Kernel *k, const StagedLoop *l, const char *name, int sl
   return ring;
 }
 
+/* The number of workgroups that copy tiles of the loop for each other. */
+static int peers_of(const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++) {
+    const Attr *peers = op_attr(l->copies.at[i].copy, ATTR_peers);
+    if (peers && l->copies.at[i].role) return (int)peers->integer;
+  }
+  return 1;
+}
+
+/* A slot that several workgroups fill is empty when the waves of all have finished with it. */
+static void share_ring(Kernel *k, const StagedLoop *l, Op *op) {
+  if (peers_of(l) > 1) op_set_attr(k, op, (Attr){.key = ATTR_peers, .integer = peers_of(l)});
+}
+
 /* How many iterations early a tile is read for the last time. */
 static int least_lead(const StagedLoop *l, const StagedCopy *c) {
   int least = c->lead;
@@ -320,7 +334,9 @@ void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
     StagedTokens *t = &l->tokens.at[i];
     t->full = make_ring(k, l, "full", t->slots, t->copies);
     t->empty = released_with(l, i);
-    if (!t->empty) t->empty = make_ring(k, l, "empty", t->slots, cx->machine->waves);
+    if (t->empty) continue;
+    t->empty = make_ring(k, l, "empty", t->slots, cx->machine->waves);
+    share_ring(k, l, op_parting(k->body)->prev);
   }
 }
 
@@ -360,6 +376,7 @@ static void insert_arrival(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *befo
   staged_set_iteration(k, l, op, iteration);
   staged_set_slot(k, op, number, alloc_slots(ring->def));
   op_set_attr(k, op, (Attr){.key = ATTR_mask, .n = n, .exprs = mask});
+  share_ring(k, l, op);
 }
 
 /* The number of an iteration, which may be one of the next run, or that of the last iteration of all. In

@@ -38,9 +38,10 @@ static int64_t all_registers(const StagesRoom *r) {
   return (int64_t)t->simds * t->file * t->lanes;
 }
 
-int staged_residents(const StagesRoom *r, const StagedLoop *l) {
-  int64_t need = registers_carried(l->loop) + BESIDES_CARRIED, all = all_registers(r);
-  return !all || need * threads(r) * 2 <= all ? 2 : 1;
+int stages_residents(const PassCtx *cx, const Op *loop) {
+  StagesRoom r = {.cx = cx};
+  int64_t need = registers_carried(loop) + BESIDES_CARRIED, all = all_registers(&r);
+  return !all || need * threads(&r) * 2 <= all ? 2 : 1;
 }
 
 bool staged_has_room_early(const StagesRoom *r, const StagedLoop *l) {

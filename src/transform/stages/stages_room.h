@@ -21,7 +21,7 @@ int64_t staged_registers(const StagesRoom *r, const StagedLoop *l, int steps);
 int64_t staged_waiting(const StagesRoom *r, StagedLoop *l);
 
 /* For how many workgroups of this loop an SM has registers: 2, or 1. */
-int staged_residents(const StagesRoom *r, const StagedLoop *l);
+int stages_residents(const PassCtx *cx, const Op *loop);
 
 /* Registers suffice for two results of l->early at once: the one being processed, and the next. */
 bool staged_has_room_early(const StagesRoom *r, const StagedLoop *l);

@@ -74,7 +74,6 @@ ROWS = {
     "operand in shared memory along M or N": wrong_way,
     "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
     "columns that are not whole spans": part_of_span,
-    "tile that fills the registers": lambda c, t: c.crowded,
     "product": lambda c, t: "= mma " in t,
     "product with scales": lambda c, t: "= scaled_mma " in t,
     "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
@@ -113,6 +112,7 @@ ROWS = {
     "schedule: modulo": lambda c, t: "kind modulo" in t,
     "schedule: roles": lambda c, t: c.target == "sm_90a" and "\n  roles K" in t,
     "schedule: turns": lambda c, t: "\n  turns K" in t,
+    "several tiles per workgroup": lambda c, t: c.target == "sm_90a" and "\n  persist" in t,
     "schedule: early op": lambda c, t: any(kind in ("early", "fetch") for kind, _, _ in c.pins) and "\n  at K" in t,
     "schedule: order of ops": lambda c, t: "\n  order K" in t,
     "schedule: halves of ops": lambda c, t: bool(re.search(r"\n  order K .*\[K 1/2\]", t)),

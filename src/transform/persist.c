@@ -1,0 +1,330 @@
+/* persist: lets each workgroup compute tiles of the grid one after another.
+ *
+ *     workgroup M by 128 on 0               persist 132 loop $TILES
+ *     workgroup N by 256 on 1               tile $TILES by 1 iters ceiling((tiles - $WG0)/132)
+ *     %r = for K { ... }               =>   roles K load 4, math 8
+ *     write %r, %c                          for $TILES { %r = for K { ... }; write %r, %c }
+ *
+ * Service waves (`roles`) fill the rings of the loop for the next tile while the others write the
+ * results of this one. Without them, a workgroup begins with empty rings, and where only one fits on a
+ * compute unit, nothing else runs meanwhile. So that is where a kernel is changed unasked: if a copy
+ * engine fills all rings of its only loop, all runs of which are equally long, and there are
+ * more tiles than compute units. A row `persist` asks for it, or forbids it (`persist 0`).
+ *
+ * Tiles that are computed at the same time form a rectangle (`raster`) for which few operands are read.
+ * Two neighbours in it are computed by a cluster of two workgroups if they need the same tile of an
+ * operand: each copies one half of it into the shared memory of both.
+ *
+ * Positions follow from the rows and the counter (distribute.c). Needs header, distribute and bounds;
+ * keeps results. */
+#include "analysis/access/in_bounds.h"
+#include "ir/attr.h"
+#include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/region_facts.h"
+#include "ir/schedule/schedule.h"
+#include "transform/copy/copy_box.h"
+#include "transform/pass.h"
+#include "transform/stages/stages_room.h"
+
+#include <string.h>
+
+enum {
+  COPYING = 4, /* waves: as many as exchange registers together */
+  SLOTS = 3,   /* of a ring: one is filled, one is read, and one by a product in flight */
+  CLUSTER = 2  /* workgroups that copy for each other: more gained nothing in published kernels */
+};
+
+typedef struct Persist {
+  Kernel *k;
+  PassCtx *cx;
+  const Distribution *d;
+  const Constraint *row; /* that asks for it; NULL: there is none */
+  Op *loop;              /* whose rings the service waves fill */
+  const Sym *tiles;      /* of the grid */
+  int64_t workgroups;    /* that share them */
+  int along, rows;       /* their order (`raster`); 0: that of their numbers */
+  int cluster;           /* workgroups that copy for each other; 1: none */
+} Persist;
+
+/* ---- what is in the way ---- */
+
+static const Sym *look_for_id(void *user, const Sym *s) {
+  Persist *p = user;
+  FreeSymbols symbols = sym_symbols(p->cx->scratch, s);
+  for (int i = 0; i < symbols.n; i++)
+    if (strncmp(sym_name(symbols.at[i]), "$WG", 3) == 0) p->loop = NULL;
+  return s;
+}
+
+/* Positions follow the loop over tiles by themselves; other expressions that name a workgroup would
+ * have to be rewritten. */
+static bool names_workgroup(Persist *p) {
+  Persist probe = *p;
+  for (int i = 0; i < p->k->constraints.n; i++) {
+    Constraint *c = &p->k->constraints.at[i];
+    if (c->kind == CONSTRAINT_reorder) continue;
+    Constraint copy = *c;
+    if (c->kind == CONSTRAINT_workgroup) copy.workgroup.start = NULL;
+    constraint_rewrite_all(p->k, &copy, look_for_id, &probe);
+  }
+  for (Op *op = ir_first(p->k); op && probe.loop; op = ir_next(op))
+    for (int i = 0; i < op->nattrs; i++) attr_rewrite_all(p->k, &op->attrs[i], look_for_id, &probe);
+  return !probe.loop;
+}
+
+static bool has_engine(const TargetInfo *t) {
+  return t->units && target_has(t, FEATURE_TMA) && target_has(t, FEATURE_MBARRIER) &&
+         target_has(t, FEATURE_NAMED_BARRIER) && target_has(t, FEATURE_SETMAXNREG);
+}
+
+/* The only loop of the kernel, directly in its body; NULL: there is none, or a second one. */
+static Op *only_loop(const Kernel *k) {
+  Op *found = NULL;
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (!op_is_loop(op)) continue;
+    if (found || op->kind != OP_for || op->parent != k->body || op_has(op, ATTR_from)) return NULL;
+    found = op;
+  }
+  return found;
+}
+
+/* Whether each tile in shared memory is filled in the loop, by the copy engine. */
+static bool engine_copies_all(const Persist *p) {
+  int copies = 0;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    if (op->kind == OP_write && memory_is_scratch(op->args[1])) return false;
+    if (op->kind != OP_copy) continue;
+    if (op->parent != p->loop->body || !copy_goes_by(op, "tma")) return false;
+    copies++;
+  }
+  return copies > 0;
+}
+
+/* What keeps the kernel from being changed; NULL: nothing. */
+static const char *obstacle(Persist *p) {
+  const HardwareSpec *hardware = kernel_hardware(p->k);
+  const Sym *given = p->row ? distribute_expr(p->d, NULL, p->row->persist.workgroups) : NULL;
+  if (given && !sym_is_int(given, &p->workgroups)) return "the number of workgroups is not known";
+  if (!has_engine(p->cx->target)) return "the machine has no waves that only copy";
+  if (!p->cx->machine || p->cx->machine->observable)
+    return "its threads hold what the kernel declares";
+  if (p->d->explicit_grid || p->d->has_versions) return "it computes positions itself";
+  if (hardware && hardware->cluster[0]) return "its workgroups form clusters";
+  p->loop = only_loop(p->k);
+  if (!p->loop) return "it does not have exactly one loop";
+  if (!engine_copies_all(p)) return "the copy engine does not fill all of its shared memory";
+  if (names_workgroup(p)) return "an expression names a workgroup";
+  return NULL;
+}
+
+/* ---- the decision ---- */
+
+/* A row that says nothing about who copies, and leaves enough slots for service waves. */
+static bool is_open_row(const Constraint *c) {
+  if (c->kind == CONSTRAINT_ring) return c->ring.slots >= SLOTS;
+  return c->kind == CONSTRAINT_schedule && !c->schedule.depth && !c->schedule.unroll &&
+         !c->schedule.drain && !schedule_kind_depth(c->schedule.how);
+}
+
+/* Whether service waves fill the rings, or may. */
+static bool may_have_roles(const Persist *p) {
+  if (schedule_roles(p->k, p->loop, p->cx->target)) return true;
+  for (int i = 0; i < p->k->constraints.n; i++) {
+    const Constraint *c = &p->k->constraints.at[i];
+    if (schedule_is_row(c) && schedule_is_for(c, p->cx->target) && !is_open_row(c)) return false;
+  }
+  return true;
+}
+
+static bool is_worthwhile(const Persist *p) {
+  int64_t tiles;
+  if (!may_have_roles(p)) return false;
+  if (sym_is_int(p->tiles, &tiles) && tiles <= p->workgroups) return false;
+  return stages_residents(p->cx, p->loop) < 2;
+}
+
+static bool is_chosen(Persist *p) {
+  p->row = kernel_constraint(p->k, CONSTRAINT_persist, NULL);
+  if (p->row && (p->row->persist.loop || distribute_is_off(p->d, CONSTRAINT_persist))) return false;
+  if (!p->cx->target) return false;
+  p->workgroups = p->cx->target->units;
+  const char *why = obstacle(p);
+  if (why && p->row)
+    return diag_fail(&p->k->cx->diags, DIAG_R0615, p->row->at,
+                     "`%s` has a workgroup for each tile: %s", p->k->name, why);
+  if (why) return false;
+  return p->row || is_worthwhile(p);
+}
+
+/* ---- the order of tiles ---- */
+
+/* Whether tiles that are neighbours along a dimension of the grid need different elements. */
+static bool depends_on(const Persist *p, const Op *copy, int axis) {
+  const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", axis, true);
+  const Type *tile = p->cx->facts.in_bounds[copy->id]->access.tile;
+  for (int i = 0; i < tile->rank; i++) {
+    TileRange range;
+    if (!distribute_dim(p->d, copy, tile->dims[i], &range)) return true;
+    if (sym_contains(range.start, id)) return true;
+  }
+  return false;
+}
+
+static double bytes_along(const Persist *p, int axis) {
+  double sum = 0;
+  for (const Op *op = p->loop->body->first; op; op = op->next)
+    if (op->kind == OP_copy && depends_on(p, op, axis))
+      sum += (double)alloc_bytes(op->args[1]->def);
+  return sum;
+}
+
+/* `rows` times the bytes of one dimension and workgroups/rows times those of the other are read from
+ * memory at a time: that is least if both are equal. An even number keeps clusters whole. */
+static int best_rows(const Persist *p, double along, double across) {
+  int rows = 2;
+  while ((rows + 1) * (rows + 1) * along < (double)p->workgroups * across) rows += 2;
+  int64_t most;
+  bool fewer = sym_is_int(p->d->tiles[p->along], &most) && most < rows;
+  return fewer ? (int)(most + most % 2) : rows;
+}
+
+static bool has_one(const Persist *p, int axis) {
+  return p->d->tiles[axis] == sym_int(p->k->cx->sym, 1);
+}
+
+/* Rows are along the dimension whose neighbours share more. */
+static void choose_order(Persist *p) {
+  double bytes[2] = {bytes_along(p, 0), bytes_along(p, 1)};
+  if (kernel_constraint(p->k, CONSTRAINT_reorder, NULL) || has_one(p, 0) || has_one(p, 1)) return;
+  if (!bytes[0] || !bytes[1]) return;
+  p->along = bytes[1] < bytes[0];
+  p->rows = best_rows(p, bytes[p->along], bytes[1 - p->along]);
+}
+
+/* ---- clusters ---- */
+
+/* Whether each write leaves out what is beyond the end along a dimension of the grid. */
+static bool writes_end(const Persist *p, int axis) {
+  const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", axis, true);
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    const AccessBounds *b = p->cx->facts.in_bounds[op->id];
+    const Attr *mask = op_attr(op, ATTR_mask);
+    bool ends = false;
+    if (op->kind == OP_copy || !(op_info[op->kind].flags & OPF_WRITES)) continue;
+    if (op->kind != OP_write || !b || !mask) return false;
+    for (int i = 0; i < b->access.tile->rank; i++) {
+      TileRange range;
+      if (!distribute_dim(p->d, op, b->access.tile->dims[i], &range)) return false;
+      const Sym *x = access_x(p->k->cx->sym, i);
+      for (int m = 0; sym_contains(range.start, id) && m < mask->n; m++)
+        ends |= sym_contains(mask->exprs[m], x);
+    }
+    if (!ends) return false;
+  }
+  return true;
+}
+
+static bool is_shared(const Persist *p, const Op *op) {
+  CopyBox box;
+  MemLayout slot;
+  return op->kind == OP_copy && !depends_on(p, op, p->along) &&
+         alloc_slot_layout(op->args[1]->def, &slot) &&
+         !copy_box(p->d, p->cx->facts.in_bounds[op->id], &slot, &box) &&
+         copy_box_share(&box, &slot, CLUSTER) >= 0;
+}
+
+/* Neighbours of a row form a cluster if they share a tile that can be divided. A row may be one tile
+ * longer than the grid; that tile then writes nothing. */
+static void choose_cluster(Persist *p) {
+  SymCtx *sym = p->k->cx->sym;
+  p->cluster = 1;
+  if (!p->rows || !target_has(p->cx->target, FEATURE_CLUSTER) || p->workgroups < CLUSTER) return;
+  if (!may_have_roles(p)) return;
+  if (!sym_divides(sym, p->cx->facts.header, CLUSTER, p->d->tiles[p->along]) &&
+      !writes_end(p, p->along))
+    return;
+  for (Op *op = p->loop->body->first; op; op = op->next) {
+    if (!is_shared(p, op)) continue;
+    op_set_attr(p->k, op, (Attr){.key = ATTR_peers, .integer = CLUSTER});
+    p->cluster = CLUSTER;
+  }
+  p->workgroups -= p->workgroups % p->cluster;
+}
+
+/* ---- the loop over tiles ---- */
+
+static Constraint *add_row(Persist *p, ConstraintKind kind) {
+  vec_push(p->k->arena, &p->k->constraints, constraint_empty(kind, p->k->at));
+  return &p->k->constraints.at[p->k->constraints.n - 1];
+}
+
+static void add_rows(Persist *p, const Sym *axis) {
+  SymCtx *sym = p->k->cx->sym;
+  const Sym *all = sym_int(sym, p->workgroups), *each = sym_int(sym, p->cluster);
+  const Sym *first = ir_numbered_symbol(p->k->cx, "$WG", 0, true), *tiles = p->tiles;
+  if (p->cluster > 1) {
+    const Sym *along = p->d->tiles[p->along], *across = p->d->tiles[1 - p->along];
+    tiles = sym_mul(sym, sym_mul(sym, each, sym_ceildiv(sym, along, each)), across);
+    tiles = sym_mul(sym, tiles, p->d->tiles[2]);
+    first = sym_mul(sym, each, sym_floordiv(sym, first, each));
+  }
+  Constraint *tile = add_row(p, CONSTRAINT_tile);
+  tile->tile.dim = axis, tile->tile.size = sym_int(sym, 1);
+  tile->tile.count = sym_ceildiv(sym, sym_sub(sym, tiles, first), all);
+  if (p->rows) {
+    Constraint *raster = add_row(p, CONSTRAINT_raster);
+    raster->raster.rows = p->rows, raster->raster.axis = p->along;
+  }
+  if (!p->row) add_row(p, CONSTRAINT_persist);
+  for (int i = 0; i < p->k->constraints.n; i++) {
+    Constraint *c = &p->k->constraints.at[i];
+    if (c->kind != CONSTRAINT_persist) continue;
+    c->persist.workgroups = all, c->persist.loop = axis;
+    c->persist.cluster = p->cluster > 1 ? p->cluster : 0;
+  }
+}
+
+static void add_roles(Persist *p) {
+  Role *roles = ARENA_ARRAY(p->k->arena, Role, 2);
+  if (!may_have_roles(p) || schedule_roles(p->k, p->loop, p->cx->target)) return;
+  roles[0] = (Role){"load", COPYING, 0};
+  roles[1] = (Role){"math", p->cx->machine->waves, 0};
+  Constraint *row = add_row(p, CONSTRAINT_roles);
+  row->roles.loop = schedule_loop_name(p->k->arena, p->loop);
+  row->roles.groups = (Roles){roles, 2};
+}
+
+static void enclose_body(Persist *p, const Sym *axis) {
+  Op *outer = ir_op_new(p->k, OP_for, p->k->at, NULL, 0);
+  op_set_attr(p->k, outer, (Attr){.key = ATTR_axis, .sym = axis});
+  Region *body = ir_region_new(p->k, outer);
+  for (Op *op = p->k->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind == OP_alloc) continue;
+    ir_remove(op);
+    ir_append(body, op);
+  }
+  ir_append(body, ir_op_new(p->k, OP_yield, p->k->at, NULL, 0));
+  ir_append(p->k->body, outer);
+}
+
+bool pass_persist(Kernel *k, PassCtx *cx) {
+  SymCtx *sym = k->cx->sym;
+  const Distribution *d = cx->facts.distribute;
+  Persist p = {.k = k, .cx = cx, .d = d};
+  p.tiles = sym_mul(sym, d->tiles[0], sym_mul(sym, d->tiles[1], d->tiles[2]));
+  cx->idle = true;
+  if (!p.tiles || !is_chosen(&p)) return true;
+  cx->idle = false;
+  const Sym *axis = sym_symbol(sym, "$TILES", true);
+  choose_order(&p);
+  choose_cluster(&p);
+  add_roles(&p);
+  add_rows(&p, axis);
+  enclose_body(&p, axis);
+  diag_add(&k->cx->diags, DIAG_R0617, k->at,
+           "%lld workgroups compute the tiles of `%s` one after another", (long long)p.workgroups,
+           k->name);
+  return true;
+}
