@@ -46,6 +46,20 @@ const UnitLatencies *unit_latencies(const char *target) {
   return NULL;
 }
 
+int unit_margin(const char *target) {
+  static const struct {
+    const char *target;
+    int percent;
+  } margins[] = {
+#define MARGIN(target, percent, source) {#target, percent},
+#include "target/units/units.def"
+  };
+  for (size_t i = 0; i < WV_LEN(margins); i++)
+    if (strncmp(target, margins[i].target, strlen(margins[i].target)) == 0)
+      return margins[i].percent;
+  return 0;
+}
+
 /* ---- matrix instructions ---- */
 
 bool unit_pattern_fits(const char *pattern, const char *name, int n) {

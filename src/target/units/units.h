@@ -34,6 +34,7 @@ typedef struct UnitLatencies {
 /* Of the machine, or of the chip that it is like; NULL: unknown. */
 const UnitRates *unit_rates(const char *target);
 const UnitLatencies *unit_latencies(const char *target);
+int unit_margin(const char *target); /* percent; 0: unknown */
 
 /* How long a matrix instruction of AMD's occupies its SIMD. */
 typedef struct MatrixTime {

@@ -3,6 +3,7 @@
 
 #include "ir/schedule/schedule.h"
 #include "schedule/interval/loop_line.h"
+#include "target/units/units.h"
 #include "transform/solve/solve_groups.h"
 #include "transform/solve/solve_rows.h"
 
@@ -14,8 +15,6 @@ enum {
   MOST_DEPTH = 5,  /* stages, of schedules in which only copies are early */
   FEW_LINES = 2    /* programs that are tried because they are estimated to be shorter */
 };
-
-#define MUCH_BETTER 0.9 /* than what the compiler does by itself */
 
 typedef struct Search {
   const SolveLoop *s;
@@ -250,13 +249,18 @@ static void find_served(Search *x) {
   x->out->served = loop_free_bound(x->arena, x->first->k, &x->apart, &limits, 2);
 }
 
+/* What a schedule must take less than, to be much better than what the compiler does by itself. */
+static double much_better(const Search *x) {
+  return trial_load(x->first) * (100 - unit_margin(x->s->target->name)) / 100;
+}
+
 /* With waves that make the copies: the best schedule so far, if it is much better than what the compiler
  * does by itself, and otherwise that. A compute unit then holds one workgroup. Turns are left to lists,
  * since the model cannot say what they gain. */
 static void try_roles(Search *x) {
   RowList rows = {0};
   const Trial *best = x->out->trials.at[0];
-  double worth = MUCH_BETTER * trial_load(x->first);
+  double worth = much_better(x);
   if (trial_load(best) < worth) worth = trial_load(best);
   else best = x->first;
   for (int i = 0; i < best->rows.n; i++) vec_push(x->arena, &rows, best->rows.at[i]);
@@ -350,7 +354,7 @@ static void find_gap(Search *x) {
 static void prefer_first(Search *x) {
   Solution *out = x->out;
   int at = 0;
-  if (x->most > 1 || trial_load(out->trials.at[0]) < MUCH_BETTER * trial_load(x->first)) return;
+  if (x->most > 1 || trial_load(out->trials.at[0]) < much_better(x)) return;
   while (out->trials.at[at] != x->first) at++;
   for (; at > 0; at--) out->trials.at[at] = out->trials.at[at - 1];
   out->trials.at[0] = x->first;
