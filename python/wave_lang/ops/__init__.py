@@ -5,15 +5,20 @@ through DLPack. Kernels are compiled at the first call with a kind of argument, 
 """
 
 from .activations import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul
+from .attention import attention_paged, attention_varlen, kv_append, merge_state
 from .norms import layer_norm, rms_norm, softmax
 from .programs import on_target
 from .quantize import quantize_fp8, quantize_int8
 from .rotary import rope
 
 __all__ = [
+    "attention_paged",
+    "attention_varlen",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
+    "kv_append",
     "layer_norm",
+    "merge_state",
     "on_target",
     "quantize_fp8",
     "quantize_int8",

@@ -17,7 +17,7 @@ LARGEST = {tkl.f8e4m3fn: 448.0, tkl.f8e5m2: 57344.0, tkl.i8: 127.0}
 GROUPS, GROUP = sym.GROUPS, sym.GROUP
 
 
-def _rounded(value: Any, dtype: Any) -> Any:
+def nearest(value: Any, dtype: Any) -> Any:
     """The nearest number of an 8-bit type; those beyond the largest become the largest."""
     most = LARGEST[dtype]
     every = tkw.register(value.shape, tkl.f32, most)
@@ -39,7 +39,7 @@ def _by_row(dtype: Any, small: Any, columns: int | None) -> Any:
     ):
         value = f32_of(x)
         scale = _scale(tkw.max(tkw.abs(value), dim=N, block=True), small)
-        tkw.write(_rounded(value / per_row(scale), small), q)
+        tkw.write(nearest(value / per_row(scale), small), q)
         tkw.write(scale, scales)
 
     return by_row, *row_symbols(columns)
@@ -66,7 +66,7 @@ def _by_group(dtype: Any, small: Any, group: int) -> Any:
         value = f32_of(x, x_of)
         scale = _scale(tkw.max(tkw.abs(value), dim=GROUP), small)
         every = tkw.broadcast(scale, [M, GROUPS, GROUP])
-        tkw.write(_rounded(value / every, small), q, mapping=q_of)
+        tkw.write(nearest(value / every, small), q, mapping=q_of)
         tkw.write(scale, scales)
 
     return by_group, {GROUP: group}, [M, GROUPS]
@@ -113,7 +113,7 @@ def _with_scale(dtype: Any, small: Any) -> Any:
         scale: tkl.Memory[GROUPS, GLOBAL, tkl.f32],
         q: tkl.Memory[M, N, GLOBAL, small],
     ):
-        tkw.write(_rounded(f32_of(x) / tkw.read(scale, mapping=same), small), q)
+        tkw.write(nearest(f32_of(x) / tkw.read(scale, mapping=same), small), q)
 
     return with_scale, {GROUPS: 1}, [M, N]
 

@@ -123,3 +123,12 @@ def strides_of(x: Any) -> tuple[int, ...]:
 
 def is_empty(x: Any) -> bool:
     return 0 in tuple(x.shape)
+
+
+def repeated(x: Any, shape: Sequence[int]) -> Any:
+    """A view in which one element, or each element, is as often as `shape` says."""
+    if _is_torch(x):
+        return x.expand(tuple(shape))
+    import numpy
+
+    return numpy.broadcast_to(x, tuple(shape))

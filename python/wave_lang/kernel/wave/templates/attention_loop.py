@@ -43,8 +43,9 @@ def scores_of(head_size: int, layer_scaling: float | None, logit_cap: float) -> 
 
 
 def combine_splits(results: Any, log_sums: Any, splits: Any, rows: list[Any], every: list[Any]):
-    """The result for all keys from those of the splits: `results` by splits and `every` dimension,
-    and the logarithms of their sums by splits and `rows`. Splits without keys do not count."""
+    """The result for all keys, and the logarithm of its sum, from those of the splits: `results` by
+    splits and `every` dimension, `log_sums` by splits and `rows`. Splits without keys do not
+    count."""
     zero = tkw.register(rows, tkl.f32, 0.0)
     state = [tkw.register(rows, tkl.f32, LOWEST), zero, tkw.register(every, tkl.f32, 0.0)]
 
@@ -55,8 +56,9 @@ def combine_splits(results: Any, log_sums: Any, splits: Any, rows: list[Any], ev
         kept, weight = tkw.exp2(largest - larger), tkw.exp2(log_sum - larger)
         return larger, total * kept + weight, acc * kept + part * weight
 
-    _, total, acc = loop
-    return acc * tkw.select(total > zero, tkw.reciprocal(total), zero)
+    largest, total, acc = loop
+    mean = acc * tkw.select(total > zero, tkw.reciprocal(total), zero)
+    return mean, largest + tkw.log2(total)
 
 
 @dataclass(frozen=True)

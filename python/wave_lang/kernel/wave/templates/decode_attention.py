@@ -83,7 +83,7 @@ def _phase_1() -> Any:
         logits_max: tkl.Memory[U, B, M, GLOBAL, tkl.f32],
         output: tkl.Memory[B, M, N, GLOBAL, tkl.f32],
     ):
-        tkw.write(combine_splits(logits, logits_max, U, [B, M], [B, N, M]), output)
+        tkw.write(combine_splits(logits, logits_max, U, [B, M], [B, N, M])[0], output)
 
     return phase_1
 

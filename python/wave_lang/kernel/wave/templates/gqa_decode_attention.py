@@ -83,7 +83,7 @@ def _phase_1() -> Any:
         logits_max: tkl.Memory[U, B, H_Q, GLOBAL, tkl.f32],
         output: tkl.Memory[B, H_Q, D_KV, GLOBAL, tkl.f16],
     ):
-        mean = combine_splits(logits, logits_max, U, [B, H_Q], [B, D_KV, H_Q])
+        mean, _ = combine_splits(logits, logits_max, U, [B, H_Q], [B, D_KV, H_Q])
         tkw.write(tkw.cast(mean, tkl.f16), output)
 
     return phase_1

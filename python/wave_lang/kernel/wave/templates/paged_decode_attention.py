@@ -155,7 +155,7 @@ def _phase_1(out_dtype: Any, splits: int) -> Any:
     ):
         _sequence(request_indices)
         tkw.set_symbol(U, tkw.scalar(SPLITS, tkl.i32))
-        mean = combine_splits(logits, logits_max, U, [S, H], [S, H, D_KV])
+        mean, _ = combine_splits(logits, logits_max, U, [S, H], [S, H, D_KV])
         tkw.write(tkw.cast(mean, out_dtype), output)
 
     return phase_1

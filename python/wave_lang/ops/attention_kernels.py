@@ -1,0 +1,408 @@
+"""Kernels of attention over sequences of different lengths, whose keys are packed or in pages.
+
+A workgroup has rows of one sequence and of the query heads that share a key head: row r is token
+r // group and head r % group of them. So a single token of many heads fills a tile as well as many
+tokens of one head do. The keys that its rows see may be divided into splits, whose results a second
+kernel combines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang import sym
+from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave.templates.attention_loop import (
+    LOG2_E,
+    LOWEST,
+    Attention,
+    combine_splits,
+)
+from wave_lang.kernel.wave.templates.attention_tiles import columns_of, keys_of
+
+from .quantize import nearest
+
+TOKEN, H, D, D_KV, H_KV, ROW, N_KV, ENDS = (
+    getattr(sym, name) for name in "TOKEN H D D_KV H_KV ROW N_KV ENDS".split()
+)
+SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER = (
+    getattr(sym, name) for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER".split()
+)
+Q_START, Q_LENGTH, K_START, LENGTH, FIRST = (
+    getattr(sym, name) for name in "Q_START Q_LENGTH K_START LENGTH FIRST".split()
+)
+MAX_Q = sym.MAX_Q
+BLOCK_ROW, BLOCK_N_KV, BLOCK_D_KV = sym.BLOCK_ROW, sym.BLOCK_N_KV, sym.BLOCK_D_KV
+GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+MMA = tkw.MMAType.F32_16x16x16_F16
+
+_i, _j, _k, _l = (tkw.IndexMapping.iterator(n) for n in range(4))
+_next = tkw.IndexMapping(1, inputs={ENDS: _i + 1}, outputs={ENDS: _i})
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a kernel is compiled for. Types are of q, keys and offsets."""
+
+    dtype: Any
+    key_dtype: Any
+    index: Any
+    heads: int
+    kv_heads: int
+    size: int
+    columns: int
+    page: int  # tokens in a page; 0: keys are packed
+    rows: int  # tile
+    splits: bool  # as many as the scratch memory of their results is for
+    chunk: int  # keys of a split; 0: the splits of a sequence have equal parts
+    single: bool  # one token per sequence, which sees all keys that the loop visits
+    left: int  # how many keys before a token it sees; -1: all
+    right: int
+    cap: float
+    scales: bool
+    sinks: bool
+
+    @property
+    def group(self) -> int:
+        return self.heads // self.kv_heads
+
+    @property
+    def masked(self) -> bool:
+        return not self.single and (self.left >= 0 or self.right >= 0)
+
+
+def _constraints(form: Form) -> list[Any]:
+    tiles = tkl.ceiling(MAX_Q * form.group / BLOCK_ROW)
+    visited = tkl.ceiling((N_KV - FIRST) / BLOCK_N_KV)
+    few = form.rows < 64
+    return [
+        tkw.WorkgroupConstraint(ROW, BLOCK_ROW, 0, iters=tiles),
+        tkw.WorkgroupConstraint(SPLIT, 1, 1),
+        tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 2),
+        tkw.WorkgroupConstraint(H_KV, 1, 3),
+        tkw.WorkgroupConstraint(ENDS, 1, 4, iters=ENDS - 1),
+        tkw.TilingConstraint(N_KV, BLOCK_N_KV, iters=visited, start=FIRST),
+        # Waves share the keys of an iteration if there are rows for one of them only.
+        tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4) if few else tkw.WaveConstraint(ROW, BLOCK_ROW / 4),
+        tkw.HardwareConstraint(
+            threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0, SPLIT: 0}
+        ),
+    ]
+
+
+def _mappings(form: Form) -> tuple[Any, Any, Any]:
+    """Where q, results and logarithms of sums are."""
+    token, head = Q_START + _j // form.group, _i * form.group + _j % form.group
+    q_of = tkw.IndexMapping(
+        3, inputs={TOKEN: token, H: head, D: _k}, outputs={H_KV: _i, ROW: _j, D: _k}
+    )
+    split = {SPLIT: WORKGROUP_1} if form.splits else {}
+    here = {**split, TOKEN: token, H: head}
+    out_of = tkw.IndexMapping(
+        3, inputs={H_KV: _i, ROW: _j, D_KV: _k}, outputs={**here, D_KV: _k}
+    )
+    return q_of, out_of, tkw.IndexMapping(2, inputs={H_KV: _i, ROW: _j}, outputs=here)
+
+
+def _take_keys(form: Form, index: Any) -> None:
+    """Sets FIRST and N_KV to the first key that this workgroup's loop visits and the one after the
+    last: what its rows see, and of that this split's part."""
+    first_token = WORKGROUP_0 * BLOCK_ROW // form.group
+    last_token = ((WORKGROUP_0 + 1) * BLOCK_ROW - 1) // form.group
+    before = LENGTH - Q_LENGTH
+    first = tkl.Max(before + first_token - form.left, 0) if form.left >= 0 else 0
+    end = tkl.Min(before + last_token + form.right + 1, LENGTH) if form.right >= 0 else LENGTH
+    split = WORKGROUP_1
+    if form.chunk:
+        first = tkl.Max(first, split * form.chunk)
+        end = tkl.Max(first, tkl.Min(end, (split + 1) * form.chunk))
+    elif form.splits:
+        whole = tkl.Max(end - first, 0)
+        first, end = (first + whole * part // SPLIT for part in (split, split + 1))
+    tkw.set_symbol(FIRST, tkw.scalar(first, index))
+    tkw.set_symbol(N_KV, tkw.scalar(end, index))
+
+
+def _visible(form: Form) -> Any:
+    """Which keys a row sees, of those that exist."""
+    both = [ROW, N_KV]
+    row = tkw.cast(tkw.self_index(ROW, tkl.i32), tkl.i64) // form.group
+    row = tkw.broadcast(row + tkw.scalar(LENGTH - Q_LENGTH, tkl.i64), both)
+    key = tkw.broadcast(tkw.self_index(N_KV, tkl.i64), both)
+    seen = []
+    if form.right >= 0:
+        seen.append(key <= row + form.right)
+    if form.left >= 0:
+        seen.append(key >= row - form.left)
+    return seen[0] if len(seen) == 1 else seen[0] & seen[1]
+
+
+class _Body:
+    """What the kernels for packed keys and for pages have in common."""
+
+    def __init__(self, form: Form):
+        self.form = form
+        self.q_of, self.out_of, self.sum_of = _mappings(form)
+        head = {H: _i * form.group + _j % form.group}
+        self.head_of = tkw.IndexMapping(2, inputs=head, outputs={H_KV: _i, ROW: _j})
+
+    def start(self, attention: Attention, sinks: Any) -> list[Any]:
+        """A sink is a key whose value is 0: the first split has it."""
+        state = attention.start()
+        if not self.form.sinks:
+            return state
+        sink = tkw.read(sinks, mapping=self.head_of) * LOG2_E
+        first = tkl.Piecewise((1, tkl.Eq(WORKGROUP_1, 0)), (0, True))
+        here = tkw.register([H_KV, ROW], tkl.i32, first) > tkw.register([H_KV, ROW], tkl.i32, 0)
+        low = tkw.register([H_KV, ROW], tkl.f32, LOWEST)
+        one = tkw.register([H_KV, ROW], tkl.f32, 1.0)
+        return [tkw.select(here, sink, low), tkw.select(here, one, one * 0.0), state[2]]
+
+    def scores(self, scale: Any, k_scale: Any) -> Any:
+        """Products to exponents of 2, with scales that are known at run time."""
+        form, dims = self.form, [H_KV, ROW, N_KV]
+
+        def scaled(products: Any) -> Any:
+            factor = tkw.broadcast(scale, [H_KV])
+            factor = factor * tkw.read(k_scale) if form.scales else factor
+            if not form.cap:
+                return products * tkw.broadcast(factor * LOG2_E, dims)
+            x = products * tkw.broadcast(factor * (1 / form.cap), dims)
+            return tkw.tanh(x) * (form.cap * LOG2_E)
+
+        return scaled
+
+    def run(self, q, ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks):
+        """`lengths` sets LENGTH and K_START; `keys` and `values` read those of an iteration."""
+        form = self.form
+        first = tkw.read(ends)
+        tkw.set_symbol(Q_START, first)
+        tkw.set_symbol(Q_LENGTH, tkw.read(ends, mapping=_next) - first)
+        lengths()
+        tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
+        _take_keys(form, form.index)
+        attention = Attention(
+            [H_KV], ROW, N_KV, D_KV, form.dtype, MMA, self.scores(scale, k_scale)
+        )
+        rows = tkw.read(q, mapping=self.q_of)
+
+        @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
+        def loop(*state):
+            seen = _visible(form) if form.masked else None
+            return attention.step(state, rows, keys(), values(), seen)
+
+        result, log_sum = attention.result(loop), attention.log_sum(loop)
+        if form.scales:
+            result = result * tkw.broadcast(tkw.read(v_scale), [H_KV, D_KV, ROW])
+        kept = tkl.f32 if form.splits else form.dtype
+        tkw.write(tkw.cast(result, kept), out, mapping=self.out_of)
+        tkw.write(log_sum if form.splits else log_sum / LOG2_E, sums, mapping=self.sum_of)
+
+
+class _Types:
+    def __init__(self, form: Form):
+        split = [SPLIT] if form.splits else []
+        kept = tkl.f32 if form.splits else form.dtype
+        self.q = tkl.Memory[TOKEN, H, D, GLOBAL, form.dtype]
+        self.ends = tkl.Memory[ENDS, GLOBAL, form.index]
+        self.out = tkl.Memory[(*split, TOKEN, H, D_KV, GLOBAL, kept)]
+        self.sums = tkl.Memory[(*split, TOKEN, H, GLOBAL, tkl.f32)]
+        self.scales = tkl.Memory[H_KV, GLOBAL, tkl.f32]
+        self.sinks = tkl.Memory[H, GLOBAL, tkl.f32]
+
+
+def _converted(form: Form, value: Any) -> Any:
+    """Keys and values of a narrow type are multiplied as q's type."""
+    return value if form.key_dtype == form.dtype else tkw.cast(value, form.dtype)
+
+
+def _symbols(form: Form) -> dict[Any, Any]:
+    columns = columns_of(form.columns)
+    return {
+        H: form.heads,
+        H_KV: form.kv_heads,
+        D: form.size,
+        D_KV: form.columns,
+        **({} if form.splits else {SPLIT: 1}),
+        BLOCK_ROW: form.rows,
+        BLOCK_N_KV: keys_of(form.size, columns, form.dtype),
+        BLOCK_D_KV: columns,
+    }
+
+
+def packed(form: Form) -> Any:
+    """`packed(q, k, v, q_ends, k_ends, max_q, scale, k_scale, v_scale, sinks, out, sums)`."""
+    body, t = _Body(form), _Types(form)
+    k_of, v_of = (
+        tkw.IndexMapping(
+            3, inputs={KEY: _j + K_START, H_KV: _i, d: _k}, outputs={H_KV: _i, N_KV: _j, d: _k}
+        )
+        for d in (D, D_KV)
+    )
+
+    @tkw.wave(_constraints(form))
+    def attention_packed(
+        q: t.q,
+        k: tkl.Memory[KEY, H_KV, D, SHARED, form.key_dtype],
+        v: tkl.Memory[KEY, H_KV, D_KV, SHARED, form.key_dtype],
+        q_ends: t.ends,
+        k_ends: t.ends,
+        MAX_Q: tkl.SymbolBind[tkl.i32],
+        scale: tkl.f32,
+        k_scale: t.scales,
+        v_scale: t.scales,
+        sinks: t.sinks,
+        out: t.out,
+        sums: t.sums,
+    ):
+        def lengths():
+            first = tkw.read(k_ends)
+            tkw.set_symbol(K_START, first)
+            tkw.set_symbol(LENGTH, tkw.read(k_ends, mapping=_next) - first)
+
+        keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
+        values = lambda: _converted(form, tkw.read(v, mapping=v_of))
+        body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
+
+    return attention_packed, _symbols(form), [TOKEN, KEY, ENDS] + [SPLIT] * form.splits
+
+
+def paged(form: Form) -> Any:
+    """`paged(q, k, v, q_ends, seq_lens, table, max_q, …)`, and so on as for `packed`."""
+    body, t = _Body(form), _Types(form)
+    page = tkw.IndexMapping.dynamic_val(0)
+    table_of = tkw.IndexMapping(
+        2, inputs={ENDS: _i, PAGE: _j // form.page}, outputs={ENDS: _i, N_KV: _j}
+    )
+    length_of = tkw.IndexMapping(1, inputs={ENDS: _i}, outputs={ENDS: _i})
+    k_of, v_of = (
+        tkw.IndexMapping(
+            3,
+            inputs={PAGE_NUMBER: page, IN_PAGE: _j % form.page, H_KV: _i, d: _k},
+            outputs={H_KV: _i, N_KV: _j, d: _k},
+            dynamic_val_mappings=({N_KV: _j},),
+        )
+        for d in (D, D_KV)
+    )
+    one_less = tkl.MemoryLayout(shape=[ENDS - 1])
+    rows = tkl.MemoryLayout(shape=[ENDS - 1, None])
+
+    @tkw.wave(_constraints(form))
+    def attention_paged(
+        q: t.q,
+        k: tkl.Memory[PAGE_NUMBER, IN_PAGE, H_KV, D, SHARED, form.key_dtype],
+        v: tkl.Memory[PAGE_NUMBER, IN_PAGE, H_KV, D_KV, SHARED, form.key_dtype],
+        q_ends: t.ends,
+        seq_lens: tkl.Memory[ENDS, GLOBAL, form.index, one_less],
+        table: tkl.Memory[ENDS, PAGE, GLOBAL, tkl.i32, rows],
+        MAX_Q: tkl.SymbolBind[tkl.i32],
+        scale: tkl.f32,
+        k_scale: t.scales,
+        v_scale: t.scales,
+        sinks: t.sinks,
+        out: t.out,
+        sums: t.sums,
+    ):
+        def lengths():
+            tkw.set_symbol(LENGTH, tkw.read(seq_lens, mapping=length_of))
+
+        def read(memory, mapping):
+            number = tkw.read(table, mapping=table_of)
+            found = tkw.read(memory, mapping=mapping, mapping_dynamic_vals=(number,))
+            return _converted(form, found)
+
+        keys, values = (lambda: read(k, k_of)), (lambda: read(v, v_of))
+        body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
+
+    subs = _symbols(form) | {IN_PAGE: form.page}
+    return attention_paged, subs, [TOKEN, ENDS, PAGE_NUMBER, PAGE] + [SPLIT] * form.splits
+
+
+def combine(dtype: Any, index: Any, heads: int, columns: int) -> Any:
+    """`combine(parts, part_sums, q_ends, out, sums)`: the results of splits, of the tokens that
+    sequences have."""
+    constraints = [
+        tkw.WorkgroupConstraint(TOKEN, 1, 0),
+        tkw.WorkgroupConstraint(H, 1, 1),
+        tkw.WorkgroupConstraint(D_KV, D_KV, 2),
+        tkw.TilingConstraint(SPLIT, 1),
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={TOKEN: 0, H: 0, SPLIT: 0}),
+    ]
+    last_of = tkw.IndexMapping(1, inputs={ENDS: ENDS - 1}, outputs={TOKEN: _i})
+
+    @tkw.wave(constraints)
+    def combine(
+        parts: tkl.Memory[SPLIT, TOKEN, H, D_KV, GLOBAL, tkl.f32],
+        part_sums: tkl.Memory[SPLIT, TOKEN, H, GLOBAL, tkl.f32],
+        q_ends: tkl.Memory[ENDS, GLOBAL, index],
+        out: tkl.Memory[TOKEN, H, D_KV, GLOBAL, dtype],
+        sums: tkl.Memory[TOKEN, H, GLOBAL, tkl.f32],
+    ):
+        tkw.set_symbol(TOKEN, tkw.read(q_ends, mapping=last_of))
+        mean, log_sum = combine_splits(parts, part_sums, SPLIT, [TOKEN, H], [TOKEN, H, D_KV])
+        tkw.write(tkw.cast(mean, dtype), out)
+        tkw.write(log_sum / LOG2_E, sums)
+
+    return combine, {H: heads, D_KV: columns}, [SPLIT, TOKEN, ENDS]
+
+
+def merge(dtype: Any, columns: int) -> Any:
+    """`merge(a, a_sums, b, b_sums, out, sums)`: two results over different keys as one."""
+    constraints = [
+        tkw.WorkgroupConstraint(TOKEN, 1, 0),
+        tkw.WorkgroupConstraint(H, 1, 1),
+        tkw.WorkgroupConstraint(D_KV, D_KV, 2),
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={TOKEN: 0, H: 0}),
+    ]
+    rows = tkl.Memory[TOKEN, H, D_KV, GLOBAL, dtype]
+    each = tkl.Memory[TOKEN, H, GLOBAL, tkl.f32]
+
+    @tkw.wave(constraints)
+    def merge(a: rows, a_sums: each, b: rows, b_sums: each, out: rows, sums: each):
+        sum_a, sum_b = tkw.read(a_sums), tkw.read(b_sums)
+        # The larger one is finite, so that -inf is not subtracted from -inf.
+        larger = tkw.maximum(tkw.maximum(sum_a, sum_b), tkw.register([TOKEN, H], tkl.f32, LOWEST))
+        one, two = tkw.exp(sum_a - larger), tkw.exp(sum_b - larger)
+        total, zero = one + two, tkw.register([TOKEN, H], tkl.f32, 0.0)
+        share = tkw.select(total > zero, tkw.reciprocal(total), zero)
+        whole = tkw.cast(tkw.read(a), tkl.f32) * (one * share)
+        whole = whole + tkw.cast(tkw.read(b), tkl.f32) * (two * share)
+        tkw.write(tkw.cast(whole, dtype), out)
+        tkw.write(larger + tkw.log(total), sums)
+
+    return merge, {D_KV: columns}, [TOKEN, H]
+
+
+def append(dtype: Any, cache_dtype: Any, index: Any, page: int, size: int, scales: bool) -> Any:
+    """`append(x, slots, scale, cache)`: row t of x goes to slot `slots[t]` of the cache."""
+    slot = tkw.IndexMapping.dynamic_val(0)
+    place = tkw.IndexMapping(
+        3,
+        inputs={TOKEN: _i, H_KV: _j, D: _k},
+        outputs={PAGE_NUMBER: slot // page, IN_PAGE: slot % page, H_KV: _j, D: _k},
+        dynamic_val_mappings=({TOKEN: _i},),
+    )
+    constraints = [
+        tkw.WorkgroupConstraint(TOKEN, 1, 0),
+        tkw.WorkgroupConstraint(H_KV, 1, 1),
+        tkw.WorkgroupConstraint(D, D, 2),
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={TOKEN: 0, H_KV: 0}),
+    ]
+
+    @tkw.wave(constraints)
+    def append(
+        x: tkl.Memory[TOKEN, H_KV, D, GLOBAL, dtype],
+        slots: tkl.Memory[TOKEN, GLOBAL, index],
+        scale: tkl.Memory[H_KV, GLOBAL, tkl.f32],
+        cache: tkl.Memory[PAGE_NUMBER, IN_PAGE, H_KV, D, GLOBAL, cache_dtype],
+    ):
+        value = tkw.read(x)
+        if scales:
+            stored = tkw.cast(value, tkl.f32) / tkw.broadcast(tkw.read(scale), [TOKEN, H_KV, D])
+            value = nearest(stored, cache_dtype)
+        tkw.write(value, cache, mapping=place, mapping_dynamic_vals=(tkw.read(slots),))
+
+    return append, {IN_PAGE: page, D: size}, [TOKEN, H_KV, PAGE_NUMBER]

@@ -1,0 +1,244 @@
+"""Attention ops, compared with float64."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from library_utils import BF16, check, draw, heads, on_targets, starts_of
+from wave_lang import ops
+
+FP8 = ml_dtypes.float8_e4m3fn
+
+
+def expected(q, k, v, causal=False, window=(-1, -1), sinks=None, scale=None, softcap=0.0, **_):
+    """(o, lse) of one sequence: q [rows, H, D], k and v [keys, Hk, D]."""
+    i, j = np.arange(len(q))[:, None] + len(k) - len(q), np.arange(len(k))
+    left, right = window[0], 0 if causal else window[1]
+    seen = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right))
+    o, lse = heads(q, k, v, visible=seen, scale=scale, cap=softcap)
+    if sinks is not None:
+        total = np.logaddexp(lse, sinks)
+        o, lse = o * np.exp(lse - total)[..., None], total
+    return o, lse
+
+
+def compare(found, wanted, dtype):
+    check(found[0], wanted[0], dtype)
+    assert np.array_equal(np.isneginf(found[1]), np.isneginf(wanted[1]))
+    same = np.isneginf(wanted[1]) | np.isnan(wanted[1])
+    assert np.array_equal(np.isnan(found[1]), np.isnan(wanted[1]))
+    np.testing.assert_allclose(found[1][~same], wanted[1][~same], atol=1e-3)
+
+
+# query lengths, key lengths, H, Hk, D, Dv, type, options
+VARLEN = [
+    ((33, 0, 1, 70), (33, 5, 9, 70), 4, 2, 32, 32, "f2", {"causal": True}),
+    ((20, 3), (70, 0), 2, 1, 48, 24, BF16, {"window": (7, 2), "softcap": 3.0, "scale": 0.3}),
+    ((5, 40), (9, 40), 2, 2, 16, 16, "f2", {"causal": True, "window": (6, -1), "splits": 3}),
+    ((40, 3), (9, 0), 2, 1, 16, 16, "f4", {"causal": True}),
+]
+
+
+@on_targets(VARLEN)
+def test_varlen(case, target):
+    """Rows before the first key, and sequences without keys, see nothing."""
+    q_len, k_len, h, hk, d, dv, dtype, options = case
+    rng = np.random.default_rng(30)
+    q, k = draw(rng, dtype, sum(q_len) + 3, h, d), draw(rng, dtype, sum(k_len) + 3, hk, d)
+    v = draw(rng, dtype, sum(k_len) + 3, hk, dv)
+    cu_q, cu_k = starts_of(q_len), starts_of(k_len)
+    wanted = np.full((len(q), h, dv), np.nan), np.full((len(q), h), np.nan)
+    for s in range(len(q_len)):
+        rows, keys = slice(cu_q[s], cu_q[s + 1]), slice(cu_k[s], cu_k[s + 1])
+        wanted[0][rows], wanted[1][rows] = expected(q[rows], k[keys], v[keys], **options)
+    k[cu_k[-1] :], v[cu_k[-1] :] = np.nan, np.nan
+    out, lse = np.full((len(q), h, dv), np.nan, dtype), np.full((len(q), h), np.nan, "f4")
+    with ops.on_target(target):
+        found = ops.attention_varlen(
+            q, k, v, cu_q, cu_k, max(q_len), max(k_len), out=out, lse=lse, **options
+        )
+    assert found[0] is out and found[1] is lse
+    compare(found, wanted, dtype)
+
+
+class Pages:
+    """Sequences whose keys are in pages out of order; pages and tokens that none has are NaN."""
+
+    def __init__(self, q_len, lengths, h, hk, d, dv, page, dtype, cache, seed=31):
+        rng = np.random.default_rng(seed)
+        count = [-(-n // page) for n in lengths]
+        numbers = rng.permutation(sum(count) + 3).astype("i4")
+        self.q = draw(rng, dtype, sum(q_len) + 2, h, d)
+        self.k, self.v = (draw(rng, "f4", len(numbers), page, hk, x) for x in (d, dv))
+        self.table = np.full((len(lengths), max(count, default=0) + 1), 10**6, "i4")
+        self.starts, self.lengths = starts_of(q_len), np.array(lengths, "i4")
+        self.keys, used = [], np.zeros(self.k.shape[:2], bool)
+        self.k, self.v = self.k.astype(cache), self.v.astype(cache)
+        for s, (n, at) in enumerate(zip(lengths, np.cumsum([0, *count]))):
+            mine = numbers[at : at + count[s]]
+            self.table[s, : count[s]] = mine
+            places = [(mine[t // page], t % page) for t in range(n)]
+            for place in places:
+                used[place] = True
+            pick = lambda x: np.array([x[p] for p in places]).reshape(n, *x.shape[2:])
+            self.keys.append((pick(self.k), pick(self.v)))
+        self.k[~used], self.v[~used] = np.nan, np.nan
+        self.most = max(q_len, default=0), max(lengths, default=0)
+
+    def arguments(self):
+        return (self.q, self.k, self.v, self.table, self.lengths, self.starts, *self.most)
+
+    def wanted(self, dv, k_scale=1.0, v_scale=1.0, **options):
+        h = self.q.shape[1]
+        o, lse = np.full((len(self.q), h, dv), np.nan), np.full((len(self.q), h), np.nan)
+        for s, (k, v) in enumerate(self.keys):
+            rows = slice(self.starts[s], self.starts[s + 1])
+            k = k.astype(float) * np.reshape(k_scale, (-1, 1))
+            v = v.astype(float) * np.reshape(v_scale, (-1, 1))
+            o[rows], lse[rows] = expected(self.q[rows], k, v, **options)
+        return o, lse
+
+
+# query lengths, lengths, H, Hk, D, Dv, page, type, cache, options
+PAGED = [
+    ((1, 1, 1), (70, 1, 300), 8, 2, 32, 32, 16, "f2", "f2", {"causal": True, "splits": 3}),
+    ((1, 0, 1), (40, 0, 9), 2, 2, 32, 16, 1, BF16, BF16, {"causal": True, "window": (7, -1)}),
+    ((20, 1, 3), (70, 9, 3), 4, 2, 32, 32, 7, "f2", "f2", {"causal": True}),
+    ((4, 4), (300, 20), 2, 1, 16, 16, 32, "f2", FP8, {"causal": True, "splits": 2}),
+]
+
+
+@on_targets(PAGED)
+def test_paged(case, target):
+    *sizes, options = case
+    data, h, hk, dv = Pages(*sizes), sizes[2], sizes[3], sizes[5]
+    options = dict(options)
+    if sizes[8] is FP8:
+        options |= {"k_scale": np.array(0.5, "f4"), "v_scale": np.full(hk, 0.25, "f4")}
+    options["sinks"] = np.linspace(-1, 2, h).astype("f4") if h == 8 else None
+    out = np.full((len(data.q), h, dv), np.nan, data.q.dtype)
+    lse = np.full((len(data.q), h), np.nan, "f4")
+    with ops.on_target(target):
+        found = ops.attention_paged(*data.arguments(), out=out, lse=lse, **options)
+    compare(found, data.wanted(dv, **options), data.q.dtype)
+
+
+def test_batch_invariance():
+    """The bits of a sequence depend neither on what else is in the batch nor on the largest
+    length."""
+    sizes = (4, 2, 16, 16, 16, "f2", "f2")
+    whole = Pages((1, 1, 1), (1500, 20, 2100), *sizes)
+    more = {"causal": True, "batch_invariant": True}
+    o, lse = ops.attention_paged(*whole.arguments(), **more)
+    for s in range(3):
+        part = slice(s, s + 1)
+        alone = ops.attention_paged(
+            whole.q[part],
+            *(whole.k, whole.v, whole.table[part].copy(), whole.lengths[part].copy()),
+            *(np.array([0, 1], "i4"), 1, int(whole.lengths[s])),
+            **more,
+        )
+        assert np.array_equal(alone[0], o[part]) and np.array_equal(alone[1], lse[part])
+    compare((o[:3], lse[:3]), [x[:3] for x in whole.wanted(16, causal=True)], "f2")
+
+
+def test_splits_by_default():
+    """Long sequences are divided; what is computed does not change."""
+    data = Pages((1,), (1200,), 4, 2, 16, 16, 16, "f2", "f2")
+    out, lse = np.full((3, 4, 16), np.nan, "f2"), np.full((3, 4), np.nan, "f4")
+    found = ops.attention_paged(*data.arguments(), causal=True, out=out, lse=lse)
+    compare(found, data.wanted(16, causal=True), "f2")
+
+
+def test_nothing_to_do():
+    q, k = np.ones((0, 2, 16), "f2"), np.ones((5, 2, 16), "f2")
+    ends = np.zeros(1, "i4")
+    o, lse = ops.attention_varlen(q, k, k, ends, ends, 0, 0)
+    assert o.shape == (0, 2, 16) and lse.shape == (0, 2)
+
+
+def test_wrong_arguments():
+    data = Pages((1, 1), (5, 9), 4, 2, 16, 16, 4, "f2", "f2")
+    good = dict(zip("q k v table lengths starts max_q max_k".split(), data.arguments()))
+
+    def call(options=None, **changes):
+        return ops.attention_paged(*(good | changes).values(), **(options or {}))
+
+    for kind, name, run in (
+        (TypeError, "`q`", lambda: call(q=3)),
+        (ValueError, "`q`", lambda: call(q=data.q[:, :3])),
+        (ValueError, "`k_cache`", lambda: call(k=data.k[0])),
+        (ValueError, "`k`", lambda: call(k=data.k[..., :8])),
+        (TypeError, "`k`", lambda: call(k=data.k.astype("f4"), v=data.v.astype("f4"))),
+        (ValueError, "`v`", lambda: call(v=data.v[:1])),
+        (ValueError, "`seq_lens`", lambda: call(lengths=data.lengths[:1])),
+        (TypeError, "`seq_lens`", lambda: call(lengths=data.lengths.astype("i8"))),
+        (TypeError, "`block_table`", lambda: call(table=data.table.astype("i8"))),
+        (ValueError, "`cu_q`", lambda: call(starts=data.starts[:2])),
+        (ValueError, "`max_k`", lambda: call(max_k=-1)),
+        (ValueError, "`window`", lambda: call({"window": (-2, 0)})),
+        (ValueError, "`softcap`", lambda: call({"softcap": -1.0})),
+        (ValueError, "`splits`", lambda: call({"splits": 0})),
+        (ValueError, "`v_scale`", lambda: call({"k_scale": np.ones(2, "f4")})),
+        (ValueError, "`sinks`", lambda: call({"sinks": np.ones(3, "f4")})),
+        (TypeError, "`masks`", lambda: call({"masks": None})),
+        (ValueError, "`out`", lambda: call({"out": data.q})),
+    ):
+        with pytest.raises(kind, match=name):
+            run()
+
+
+@on_targets([("f2", (5, 2, 24)), (BF16, (1, 3, 130))])
+def test_merge_state(case, target):
+    """Results over two parts of the keys are those over all; empty parts do not count."""
+    dtype, (tokens, h, d) = case
+    rng = np.random.default_rng(32)
+    a, b = draw(rng, dtype, tokens, h, d), draw(rng, dtype, tokens, h, d)
+    lse_a, lse_b = draw(rng, "f4", tokens, h, scale=3), draw(rng, "f4", tokens, h, scale=3)
+    lse_a[0, 0], lse_b[0, :2], a[0, 0], b[0, :2] = -np.inf, -np.inf, 0, 0
+    with ops.on_target(target):
+        o, lse = ops.merge_state(a, lse_a, b, lse_b)
+    total = np.logaddexp(lse_a.astype(float), lse_b)
+    with np.errstate(invalid="ignore"):
+        one, two = (np.nan_to_num(np.exp(x - total))[..., None] for x in (lse_a, lse_b))
+    compare((o, lse), (a.astype(float) * one + b.astype(float) * two, total), dtype)
+
+
+@on_targets([("f2", "f2", 16, "i8"), (BF16, FP8, 1, "i4")])
+def test_kv_append(case, target):
+    dtype, cache, page, index = case
+    rng, fp8 = np.random.default_rng(33), case[1] is FP8
+    k, v = draw(rng, dtype, 7, 2, 24), draw(rng, dtype, 7, 2, 40)
+    pages = 40 // page + 1
+    caches = [np.zeros((pages, page, 2, d), cache) for d in (24, 40)]
+    slots = rng.permutation(pages * page)[:7].astype(index)
+    slots[2], slots[5] = -1, -100
+    scales = np.array(0.01, "f4"), np.array([2, 0.5], "f4")
+    with ops.on_target(target):
+        more = dict(zip(("k_scale", "v_scale"), scales)) if fp8 else {}
+        assert ops.kv_append(k, v, *caches, slots, **more) is None
+    for x, found, scale in zip((k, v), caches, scales):
+        flat = np.zeros((pages * page, *x.shape[1:]))
+        value = x.astype("f4")
+        value = (value / np.reshape(scale, (-1, 1))).clip(-448, 448).astype(FP8) if fp8 else value
+        flat[slots[slots >= 0]] = value[slots >= 0].astype(float)
+        assert np.array_equal(found.astype(float).reshape(flat.shape), flat)
+
+
+def test_wrong_arguments_of_the_cache():
+    k, cache, slots = np.ones((3, 2, 16), "f2"), np.ones((4, 8, 2, 16), "f2"), np.ones(3, "i4")
+    lse, narrow = np.ones((3, 2), "f4"), np.ones((4, 8, 2, 16), FP8)
+    for kind, name, run in (
+        (ValueError, "`k_cache`", lambda: ops.kv_append(k, k, cache[0], cache, slots)),
+        (ValueError, "`v_cache`", lambda: ops.kv_append(k, k, cache, cache[..., :8], slots)),
+        (TypeError, "`k_cache`", lambda: ops.kv_append(k, k, narrow, narrow, slots)),
+        (ValueError, "`slots`", lambda: ops.kv_append(k, k, cache, cache, slots[:2])),
+        (TypeError, "`slots`", lambda: ops.kv_append(k, k, cache, cache, slots.astype("f4"))),
+        (ValueError, "`lse_b`", lambda: ops.merge_state(k, lse, k, lse[:2])),
+        (TypeError, "`lse_a`", lambda: ops.merge_state(k, k[..., 0], k, lse)),
+        (ValueError, "`o_b`", lambda: ops.merge_state(k, lse, k[:, :1], lse)),
+        (ValueError, "`out`", lambda: ops.merge_state(k, lse, k, lse, out=k)),
+    ):
+        with pytest.raises(kind, match=name):
+            run()
+    assert (cache == 1).all()
