@@ -6,6 +6,7 @@ through DLPack. Kernels are compiled at the first call with a kind of argument, 
 
 from .activations import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul
 from .attention import attention_paged, attention_varlen, kv_append, merge_state
+from .moe import fused_experts, moe_align, topk_gate
 from .norms import layer_norm, rms_norm, softmax
 from .programs import on_target
 from .quantize import quantize_fp8, quantize_int8
@@ -14,11 +15,13 @@ from .rotary import rope
 __all__ = [
     "attention_paged",
     "attention_varlen",
+    "fused_experts",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
     "kv_append",
     "layer_norm",
     "merge_state",
+    "moe_align",
     "on_target",
     "quantize_fp8",
     "quantize_int8",
@@ -26,4 +29,5 @@ __all__ = [
     "rope",
     "silu_and_mul",
     "softmax",
+    "topk_gate",
 ]

@@ -1,0 +1,250 @@
+"""Kernels of layers with experts: which experts a token goes to, tokens in order of their experts,
+and matmuls whose rows belong to different experts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang import sym
+from wave_lang.kernel.lang.global_symbols import *
+
+T, K, N, E, TOP, ID, SLOT, BLOCKS = (
+    getattr(sym, name) for name in "T K N E TOP ID SLOT BLOCKS".split()
+)
+EXPERT, START, COUNT, BLOCK, BLOCK_N, BLOCK_K = (
+    getattr(sym, name) for name in "EXPERT START COUNT BLOCK BLOCK_N BLOCK_K".split()
+)
+GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+MMA = tkw.MMAType.F32_16x16x16_F16
+SCANNED = 1024  # ids of an iteration
+
+_i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+_x = tkw.IndexMapping.dynamic_val(0)
+
+
+def gate(dtype: Any, experts: int, top: int, sigmoid: bool, bias: bool, renormalize: bool) -> Any:
+    """`gate(logits, bias, scale, weights, ids)`: one workgroup for each token."""
+    chosen_of = tkw.IndexMapping(
+        2, inputs={T: _i, E: _x}, outputs={T: _i, TOP: _j}, dynamic_val_mappings=({T: _i, TOP: _j},)
+    )
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={T: 1, E: E, TOP: TOP}),
+        tkw.WorkgroupConstraint(T, 1, 0),
+    ]
+
+    def scores(x: Any, dims: list[Any]) -> Any:
+        return tkw.reciprocal(tkw.exp(-x) + 1.0) if sigmoid else x
+
+    @tkw.wave(constraints)
+    def gate(
+        logits: tkl.Memory[T, E, GLOBAL, dtype],
+        correction: tkl.Memory[E, GLOBAL, tkl.f32],
+        scale: tkl.f32,
+        weights: tkl.Memory[T, TOP, GLOBAL, tkl.f32],
+        ids: tkl.Memory[T, TOP, GLOBAL, tkl.i32],
+    ):
+        x = tkw.cast(tkw.read(logits), tkl.f32)
+        score = scores(x, [T, E])
+        ranked = score + tkw.broadcast(tkw.read(correction), [T, E]) if bias else score
+        _, chosen = tkw.topk(ranked, TOP, E)
+        found = tkw.read(logits, mapping=chosen_of, mapping_dynamic_vals=(chosen,))
+        weight = scores(tkw.cast(found, tkl.f32), [T, TOP])
+        if not sigmoid:  # of a softmax over all experts
+            most = tkw.max(x, dim=E)
+            weight = tkw.exp(weight - tkw.broadcast(most, [T, TOP]))
+            total = tkw.sum(tkw.exp(x - tkw.broadcast(most, [T, E])), dim=E)
+            weight = weight / tkw.broadcast(total, [T, TOP])
+        if renormalize:
+            weight = weight / tkw.broadcast(tkw.sum(weight, dim=TOP), [T, TOP])
+        tkw.write(weight * tkw.broadcast(scale, [T, TOP]), weights)
+        tkw.write(chosen, ids)
+
+    return gate, {E: experts, TOP: top}, [T]
+
+
+def count() -> Any:
+    """`count(ids, counts)`: how many ids each expert has; one workgroup for each expert."""
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={E: 0}),
+        tkw.WorkgroupConstraint(E, 1, 0),
+        tkw.TilingConstraint(ID, SCANNED),
+    ]
+
+    @tkw.wave(constraints)
+    def count(ids: tkl.Memory[ID, GLOBAL, tkl.i32], counts: tkl.Memory[E, GLOBAL, tkl.i32]):
+        @tkw.iterate(ID, init_args=[tkl.Register[E, tkl.i32](0)])
+        def loop(total):
+            return tkw.sum(_mine(ids), total, dim=ID)
+
+        tkw.write(loop, counts)
+
+    return count, {}, [ID, E]
+
+
+def _mine(ids: Any) -> Any:
+    """1 for the ids of this workgroup's expert."""
+    expert = tkw.broadcast(tkw.self_index(E, tkl.i32), [E, ID])
+    return tkw.cast(tkw.broadcast(tkw.read(ids), [E, ID]) == expert, tkl.i32)
+
+
+def blocks_of(count: Any) -> Any:
+    return tkl.ceiling(count / BLOCK)
+
+
+def starts(experts: int) -> Any:
+    """`starts(counts, block, starts, total)`: where the slots of each expert begin, if each has a
+    multiple of `block`."""
+    block = BLOCK  # the symbol; in the kernel, the name is that of the parameter
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={T: 0, E: E}),
+        tkw.WorkgroupConstraint(T, 1, 0),
+    ]
+
+    @tkw.wave(constraints)
+    def starts(
+        counts: tkl.Memory[E, GLOBAL, tkl.i32],
+        BLOCK: tkl.SymbolBind[tkl.i32],
+        first: tkl.Memory[E, GLOBAL, tkl.i32],
+        total: tkl.Memory[T, GLOBAL, tkl.i32],
+    ):
+        padded = tkw.apply_expr(tkw.read(counts), lambda n: blocks_of(n) * block)
+        tkw.write(tkw.cumsum(padded, dim=E) - padded, first)
+        whole = tkw.sum(tkw.broadcast(padded, [T, E]), dim=E)
+        tkw.write(whole, total)
+
+    return starts, {E: experts, T: 1}, []
+
+
+def place() -> Any:
+    """`place(ids, counts, starts, block, slots, experts)`: the ids of each expert in order, and the
+    expert of each block of slots."""
+    slot_of = tkw.IndexMapping(
+        2, inputs={E: _i, ID: _j}, outputs={SLOT: _x}, dynamic_val_mappings=({E: _i, ID: _j},)
+    )
+    block_of = tkw.IndexMapping(
+        2, inputs={E: _i, BLOCKS: _j}, outputs={BLOCKS: _j + START // BLOCK}
+    )
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={E: 0}),
+        tkw.WorkgroupConstraint(E, 1, 0),
+        tkw.TilingConstraint(ID, SCANNED),
+        tkw.TilingConstraint(BLOCKS, 64, iters=tkl.ceiling(COUNT / 64)),
+    ]
+
+    @tkw.wave(constraints)
+    def place(
+        ids: tkl.Memory[ID, GLOBAL, tkl.i32],
+        counts: tkl.Memory[E, GLOBAL, tkl.i32],
+        first: tkl.Memory[E, GLOBAL, tkl.i32],
+        BLOCK: tkl.SymbolBind[tkl.i32],
+        slots: tkl.Memory[SLOT, GLOBAL, tkl.i32],
+        experts: tkl.Memory[BLOCKS, GLOBAL, tkl.i32],
+    ):
+        begin = tkw.read(first)
+
+        @tkw.iterate(ID, init_args=[begin])
+        def loop(at):
+            mine = _mine(ids)
+            here = tkw.broadcast(at, [E, ID]) + tkw.cumsum(mine, dim=ID) - mine
+            nowhere = tkw.register([E, ID], tkl.i32, -1)
+            to = tkw.select(mine > nowhere * 0, here, nowhere)
+            number = tkw.broadcast(tkw.self_index(ID, tkl.i32), [E, ID])
+            tkw.write(number, slots, mapping=slot_of, mapping_dynamic_vals=(to,))
+            return tkw.sum(mine, at, dim=ID)
+
+        tkw.set_symbol(START, begin)
+        tkw.set_symbol(COUNT, tkw.apply_expr(tkw.read(counts), blocks_of))
+        tkw.set_symbol(BLOCKS, tkw.scalar(COUNT, tkl.i32))
+
+        @tkw.iterate(BLOCKS, init_args=[])
+        def each():
+            expert = tkw.broadcast(tkw.self_index(E, tkl.i32), [E, BLOCKS])
+            tkw.write(expert, experts, mapping=block_of)
+
+    return place, {}, [ID, E, SLOT, BLOCKS]
+
+
+def gathered(dtype: Any, out: Any, block: int, each: int, n: int, k: int) -> Any:
+    """`gathered(a, w, slots, experts, c)`: row p of c is row p // `each` of a times the weights of
+    the expert that slot p is in."""
+    a_of = tkw.IndexMapping(
+        2,
+        inputs={T: _x // each, K: _j},
+        outputs={SLOT: _i, K: _j},
+        dynamic_val_mappings=({SLOT: _i},),
+    )
+    w_of = tkw.IndexMapping(2, inputs={E: EXPERT, N: _i, K: _j}, outputs={N: _i, K: _j})
+    c_of = tkw.IndexMapping(
+        2, inputs={SLOT: _i, N: _j}, outputs={ID: _x, N: _j}, dynamic_val_mappings=({SLOT: _i},)
+    )
+    down, across = (2, 2) if block >= 64 else (1, 4)
+    constraints = [
+        tkw.WorkgroupConstraint(SLOT, BLOCK, 0),
+        tkw.WorkgroupConstraint(BLOCKS, 1, 0, primary=False),
+        tkw.WorkgroupConstraint(N, BLOCK_N, 1),
+        tkw.TilingConstraint(K, BLOCK_K),
+        tkw.WaveConstraint(SLOT, BLOCK / down),
+        tkw.WaveConstraint(N, BLOCK_N / across),
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=MMA, vector_shapes={BLOCKS: 0}),
+    ]
+
+    @tkw.wave(constraints)
+    def gathered(
+        a: tkl.Memory[T, K, SHARED, dtype],
+        w: tkl.Memory[E, N, K, SHARED, dtype],
+        slots: tkl.Memory[SLOT, GLOBAL, tkl.i32],
+        experts: tkl.Memory[BLOCKS, GLOBAL, tkl.i32],
+        c: tkl.Memory[ID, N, GLOBAL, out],
+    ):
+        tkw.set_symbol(EXPERT, tkw.read(experts))
+
+        @tkw.conditional(EXPERT >= 0)  # blocks after the last have none
+        def product():
+            row = tkw.read(slots)
+
+            @tkw.iterate(K, init_args=[tkl.Register[SLOT, N, tkl.f32](0.0)])
+            def loop(acc):
+                rows = tkw.read(a, mapping=a_of, mapping_dynamic_vals=(row,))
+                return tkw.mma(rows, tkw.read(w, mapping=w_of), acc)
+
+            tkw.write(tkw.cast(loop, out), c, mapping=c_of, mapping_dynamic_vals=(row,))
+
+    subs = {BLOCK: block, BLOCK_N: 128, BLOCK_K: 64, N: n, K: k}
+    return gathered, subs, [T, E, SLOT, BLOCKS, ID]
+
+
+def weighted(dtype: Any, top: int, n: int) -> Any:
+    """`weighted(x, weights, ids, experts, y)`: the sum of the `top` rows of each token, with
+    weights; without those whose id is that of no expert, which are undefined."""
+    x_of = tkw.IndexMapping(
+        3,
+        inputs={ID: _i * TOP + tkw.IndexMapping.iterator(2), N: _j},
+        outputs={T: _i, N: _j, TOP: tkw.IndexMapping.iterator(2)},
+    )
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={T: 0, TOP: 0}),
+        tkw.WorkgroupConstraint(T, 1, 0),
+        tkw.WorkgroupConstraint(N, BLOCK_N, 1),
+        tkw.TilingConstraint(TOP, 1),
+    ]
+
+    @tkw.wave(constraints)
+    def weighted(
+        x: tkl.Memory[ID, N, GLOBAL, tkl.f32],
+        weights: tkl.Memory[T, TOP, GLOBAL, tkl.f32],
+        ids: tkl.Memory[T, TOP, GLOBAL, tkl.i32],
+        experts: tkl.i32,
+        y: tkl.Memory[T, N, GLOBAL, dtype],
+    ):
+        @tkw.iterate(TOP, init_args=[tkl.Register[T, N, tkl.f32](0.0)])
+        def loop(total):
+            at, none = tkw.read(ids), tkw.register([T, TOP], tkl.i32, 0)
+            known = (at >= none) & (at < tkw.broadcast(experts, [T, TOP]))
+            part = tkw.read(x, mapping=x_of) * tkw.read(weights)
+            return total + tkw.select(known, part, tkw.register([T, N, TOP], tkl.f32, 0.0))
+
+        tkw.write(tkw.cast(loop, dtype), y)
+
+    return weighted, {TOP: top, N: n, BLOCK_N: 512}, [T, ID]

@@ -1,0 +1,106 @@
+"""Ops of layers with experts, compared with NumPy."""
+
+import numpy as np
+import pytest
+
+from library_utils import BF16, check, draw, on_targets
+from wave_lang import ops
+
+# tokens, experts, k, type, options
+GATES = [
+    (5, 24, 4, "f2", {}),
+    (3, 130, 8, "f4", {"scoring": "sigmoid", "renormalize": True, "scale": 2.5}),
+    (2, 3, 3, BF16, {"renormalize": True}),
+    (1, 1, 1, "f4", {"scoring": "sigmoid"}),
+]
+
+
+@on_targets(GATES)
+def test_topk_gate(case, target):
+    tokens, experts, k, dtype, options = case
+    rng = np.random.default_rng(40)
+    logits = draw(rng, dtype, tokens, experts)
+    logits[0] = logits[0, 0]  # of equal ones, the first
+    bias = draw(rng, "f4", experts) if experts == 130 else None
+    with ops.on_target(target):
+        weights, ids = ops.topk_gate(logits, k, correction_bias=bias, **options)
+    x = logits.astype(float)
+    e = np.exp(x - x.max(1, keepdims=True))
+    score = 1 / (1 + np.exp(-x)) if "scoring" in options else e / e.sum(1, keepdims=True)
+    ranked = score if bias is None else score + bias
+    chosen = np.argsort(-ranked, 1, kind="stable")[:, :k]
+    wanted = np.take_along_axis(score, chosen, 1)
+    wanted = wanted / wanted.sum(1, keepdims=True) if options.get("renormalize") else wanted
+    assert ids.dtype == np.int32 and np.array_equal(ids, chosen)
+    np.testing.assert_allclose(weights, wanted * options.get("scale", 1.0), rtol=2e-6)
+
+
+@on_targets([((40, 3), 6, 16), ((1, 1), 4, 8), ((700, 2), 3, 5), ((0, 2), 3, 4)])
+def test_moe_align(case, target):
+    """Some experts have no tokens."""
+    shape, experts, block = case
+    ids = np.random.default_rng(41).integers(0, max(experts - 1, 1), shape).astype("i4")
+    with ops.on_target(target):
+        slots, expert_ids, total = ops.moe_align(ids, experts, block)
+    wanted, owners = [], []
+    for e in range(experts):
+        mine = np.flatnonzero(ids.ravel() == e).tolist()
+        mine += [ids.size] * (-len(mine) % block)
+        wanted += mine
+        owners += [e] * (len(mine) // block)
+    assert total[0] == len(wanted) and slots[: len(wanted)].tolist() == wanted
+    assert expert_ids[: len(owners)].tolist() == owners
+    assert (slots[len(wanted) :] == ids.size).all() and (expert_ids[len(owners) :] == -1).all()
+
+
+# tokens, experts, top, K, N, type
+LAYERS = [(5, 4, 2, 48, 40, "f2"), (70, 2, 2, 32, 16, BF16), (1, 3, 1, 16, 16, "f4")]
+
+
+@on_targets(LAYERS)
+def test_fused_experts(case, target):
+    tokens, experts, top, size, inner, dtype = case
+    rng = np.random.default_rng(42)
+    x = draw(rng, dtype, tokens, size)
+    w1 = draw(rng, dtype, experts, 2 * inner, size, scale=size**-0.5)
+    w2 = draw(rng, dtype, experts, size, inner, scale=inner**-0.5)
+    weights = rng.random((tokens, top)).astype("f4")
+    ids = rng.integers(0, experts, (tokens, top)).astype("i4")
+    ids[0, 0] = -1  # no expert
+    with ops.on_target(target):
+        y = ops.fused_experts(x, w1, w2, weights, ids)
+    wanted = np.zeros((tokens, size))
+    for t, j in np.ndindex(tokens, top):
+        if ids[t, j] >= 0:
+            hidden = w1[ids[t, j]].astype(float) @ x[t].astype(float)
+            gate, up = np.split(hidden, 2)
+            active = gate / (1 + np.exp(-gate)) * up
+            wanted[t] += weights[t, j] * (w2[ids[t, j]].astype(float) @ active)
+    check(y, wanted, dtype, 2.0 if dtype != "f4" else 16.0)
+
+
+def test_nothing_to_do():
+    none = np.ones((0, 8), "f4")
+    assert ops.topk_gate(none, 2)[1].shape == (0, 2)
+    w1, w2 = np.ones((2, 8, 8), "f4"), np.ones((2, 8, 4), "f4")
+    ids = np.ones((0, 2), "i4")
+    assert ops.fused_experts(none, w1, w2, ids.astype("f4"), ids).shape == (0, 8)
+
+
+def test_wrong_arguments():
+    x, w1, w2 = np.ones((3, 8), "f4"), np.ones((2, 8, 8), "f4"), np.ones((2, 8, 4), "f4")
+    ids, weights = np.ones((3, 2), "i4"), np.ones((3, 2), "f4")
+    fused = ops.fused_experts
+    for kind, name, run in (
+        (ValueError, "`k`", lambda: ops.topk_gate(x, 9)),
+        (ValueError, "`scoring`", lambda: ops.topk_gate(x, 2, scoring="tanh")),
+        (ValueError, "`correction_bias`", lambda: ops.topk_gate(x, 2, correction_bias=x[0, :7])),
+        (TypeError, "`ids`", lambda: ops.moe_align(weights, 2, 16)),
+        (ValueError, "`block`", lambda: ops.moe_align(ids, 2, 0)),
+        (ValueError, "`w2`", lambda: ops.fused_experts(x, w1, w2[:, :, :3], weights, ids)),
+        (ValueError, "`weights`", lambda: ops.fused_experts(x, w1, w2, weights[:2], ids)),
+        (ValueError, "`activation`", lambda: fused(x, w1, w2, weights, ids, activation="x")),
+        (ValueError, "`out`", lambda: ops.fused_experts(x, w1, w2, weights, ids, out=x)),
+    ):
+        with pytest.raises(kind, match=name):
+            run()
