@@ -1,0 +1,141 @@
+"""The tests of the kernel library and of ops with tensors on a GPU: arrays are copied there and
+back."""
+
+import contextlib
+import types
+
+import numpy as np
+import torch
+
+import test_library_biases
+import test_library_decode
+import test_library_dense
+import test_library_extend
+import test_library_gemm
+import test_library_prefill
+import test_library_speculative
+import test_ops_attention
+import test_ops_moe
+import test_ops_rows
+from wave_lang import WaveCompileOptions, ops, wave_compile
+
+TEMPLATES = (
+    test_library_biases,
+    test_library_decode,
+    test_library_dense,
+    test_library_extend,
+    test_library_gemm,
+    test_library_prefill,
+    test_library_speculative,
+)
+OPS = (test_ops_attention, test_ops_moe, test_ops_rows)
+WHOLE = {1: np.uint8, 2: np.int16}  # for types that PyTorch does not take from NumPy
+
+
+def to_gpu(array):
+    """A copy on the GPU; PyTorch's types have the names of ml_dtypes'."""
+    array = np.array(array, order="C")
+    if array.dtype.kind == "V" or not array.dtype.isbuiltin:
+        whole = array.view(WHOLE[array.itemsize])
+        return torch.from_numpy(whole).cuda().view(getattr(torch, array.dtype.name))
+    return torch.from_numpy(array).cuda()
+
+
+def to_host(tensor, dtype):
+    dtype = np.dtype(dtype)
+    if dtype.kind == "V" or not dtype.isbuiltin:
+        whole = {1: torch.uint8, 2: torch.int16}[dtype.itemsize]
+        return tensor.contiguous().view(whole).cpu().numpy().view(dtype)
+    return tensor.cpu().numpy()
+
+
+def numpy_type(tensor):
+    import ml_dtypes
+
+    name = str(tensor.dtype).removeprefix("torch.")
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def on_gpu(function):
+    """The same function on copies of arrays; what it writes is copied back, what it makes is
+    copied to the host, and an argument that it returns is the caller's array."""
+
+    def call(*args, **named):
+        known = []
+
+        def moved(value):
+            if not isinstance(value, np.ndarray):
+                return value
+            known.append((value, to_gpu(value)))
+            return known[-1][1]
+
+        made = function(*map(moved, args), **{name: moved(v) for name, v in named.items()})
+        torch.cuda.synchronize()
+        for array, tensor in known:
+            if array.flags.writeable:
+                array[...] = to_host(tensor, array.dtype)
+
+        def returned(tensor):
+            for array, other in known:
+                if other is tensor:
+                    return array
+            return to_host(tensor, numpy_type(tensor))
+
+        if isinstance(made, tuple):
+            return tuple(map(returned, made))
+        return made if made is None else returned(made)
+
+    return call
+
+
+def compiled(target, kernel, subs, dynamic_symbols=(), **options):
+    given = WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic_symbols), **options)
+    return on_gpu(wave_compile(given, kernel))
+
+
+def gpu_ops():
+    """The module of ops, with functions that take arrays."""
+    functions = {name: on_gpu(getattr(ops, name)) for name in ops.__all__ if name != "on_target"}
+    return types.SimpleNamespace(**functions, on_target=lambda target: contextlib.nullcontext())
+
+
+def cases(module):
+    """(test, case) of a module's tests, each case once."""
+    for name, test in vars(module).items():
+        for mark in getattr(test, "pytestmark", []) if name.startswith("test_") else []:
+            if mark.args[0] == "case, target":
+                rows = [getattr(row, "values", row) for row in mark.args[1]]
+                seen = []
+                for case, _ in rows:
+                    if not any(case is other for other in seen):
+                        seen.append(case)
+                        yield test, case
+
+
+@contextlib.contextmanager
+def replaced(module, name, value):
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def test_templates():
+    for module in TEMPLATES:
+        with replaced(module, "compiled", compiled):
+            for test, case in cases(module):
+                test(case, "")
+
+
+def test_ops():
+    for module in OPS:
+        with replaced(module, "ops", gpu_ops()):
+            for test, case in cases(module):
+                test(case, "")
+
+
+def test_batch_invariance():
+    with replaced(test_ops_attention, "ops", gpu_ops()):
+        test_ops_attention.test_batch_invariance()
