@@ -46,7 +46,7 @@ def test_alibi(case, target):
     slopes = np.array([0.5, 0.03][: size[0]], "f4")
     c = np.full((*q.shape[:2], v.shape[2]), np.nan, "f4")
     kernel = get_alibi_attention_kernel(shape_of(*size), MMA, dynamic)
-    compiled(target, *kernel)(q, k, v.transpose(0, 2, 1), slopes, c)
+    compiled(target, *kernel)(q, k, v.transpose(0, 2, 1).copy(), slopes, c)
     bias = slopes[:, None, None] * np.minimum(-distances(*size[1:3]), 0)
     check(c, biased(q, k, v, bias), "f2")
 
@@ -58,7 +58,7 @@ def test_t5(case, target):
     rpe = draw(np.random.default_rng(9), "f4", most + 1)
     c = np.full((*q.shape[:2], v.shape[2]), np.nan, "f4")
     kernel = get_t5_rpe_attention_kernel(shape_of(*size), MMA, False, most)
-    compiled(target, *kernel)(q, k, v.transpose(0, 2, 1), rpe, c)
+    compiled(target, *kernel)(q, k, v.transpose(0, 2, 1).copy(), rpe, c)
     back = distances(*size[1:3])
     check(c, biased(q, k, v, rpe[np.where((back >= 0) & (back < most), back, most)]), "f2")
 
@@ -103,7 +103,7 @@ def test_evoformer(case, target):
     sizes = ((b, 1), (n, 1), (keys, 32), (h, 1), (d, None), (rows, 64), (dv, 16))
     kernel, subs = get_evoformer_kernel(*sizes, mma, np.dtype(dtype))
     c = np.full((b, n, rows, h, dv), np.nan, dtype)
-    compiled(target, kernel, subs)(q, k, v.transpose(0, 1, 4, 3, 2), mask, bias, c)
+    compiled(target, kernel, subs)(q, k, v.transpose(0, 1, 4, 3, 2).copy(), mask, bias, c)
     turned = (x.swapaxes(2, 3) for x in (q, k, v))
     added = np.float64(mask)[:, :, None, None] + np.float64(bias)[:, None]
     check(c, biased(*turned, added).swapaxes(2, 3), dtype)

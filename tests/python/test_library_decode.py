@@ -66,7 +66,8 @@ def test_dense_decode(case, target):
     parts, sums = np.full((splits, b, n, m), np.nan, "f4"), np.full((splits, b, m), np.nan, "f4")
     out = np.full((b, m, n), np.nan, "f4")
     scaled = q * np.float16(k1**-0.5 * 1.4426950408889634)
-    compiled(target, phase_0, subs_0, dynamic_0)(scaled, k, v.transpose(0, 2, 1), parts, sums)
+    turned = v.transpose(0, 2, 1).copy()
+    compiled(target, phase_0, subs_0, dynamic_0)(scaled, k, turned, parts, sums)
     compiled(target, phase_1, subs_1, dynamic_1)(parts, sums, out)
     expected = [attend(*x, scale=1 / 1.4426950408889634)[0] for x in zip(scaled, k, v)]
     check(out, np.stack(expected), "f2")

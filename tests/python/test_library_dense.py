@@ -75,7 +75,7 @@ def test_batches(case, target):
     kernel = make(shape_of(*size), MMA, dynamic, **options)
     hidden = rng.random((size[0], size[3])) < 0.5 if "is_custom_mask" in options else None
     masks = [] if hidden is None else [hidden.astype("i1")]
-    turned = [x.transpose(ORDERS[order]) for x in (q, k, v)]
+    turned = [x.transpose(ORDERS[order]).copy() for x in (q, k, v)]
     c = np.full((*q.shape[:3], v.shape[3]), np.nan, "f4").transpose(ORDERS[order]).copy()
     compiled(target, *kernel)(*turned, *masks, c)
     expected = reference(q, k, v, options.get("is_causal"), hidden=hidden)
