@@ -79,7 +79,36 @@ def test_fused_experts(case, target):
     check(y, wanted, dtype, 2.0 if dtype != "f4" else 16.0)
 
 
+# lengths of groups, rows, K, N, type, trans
+GROUPS = [
+    ((70, 0, 1, 33), 110, 40, 50, "f2", True),
+    ((0, 64, 3), 67, 32, 16, BF16, False),
+    ((0, 0), 5, 16, 16, "f4", True),
+]
+
+
+@on_targets(GROUPS)
+def test_grouped_gemm(case, target):
+    """Rows that no group has stay as they are."""
+    lengths, rows, k, n, dtype, trans = case
+    rng = np.random.default_rng(43)
+    a, w = draw(rng, dtype, rows, k), draw(rng, dtype, len(lengths), k, n)
+    offs = np.cumsum(lengths).astype("i4")
+    wanted = np.full((rows, n), np.nan)
+    for e, end in enumerate(offs):
+        part = slice(end - lengths[e], end)
+        wanted[part] = a[part].astype(float) @ w[e].astype(float)
+    a[offs[-1] :] = np.nan
+    out = np.full((rows, n), np.nan, "f4")
+    given = w.swapaxes(1, 2).copy() if trans else w
+    with ops.on_target(target):
+        assert ops.grouped_gemm(a, given, offs, trans=trans, out_dtype=np.float32, out=out) is out
+    check(out, wanted, "f4")
+
+
 def test_nothing_to_do():
+    empty, w, offs = np.ones((0, 8), "f4"), np.ones((2, 8, 4), "f4"), np.ones(2, "i4")
+    assert ops.grouped_gemm(empty, w, offs).shape == (0, 4)
     none = np.ones((0, 8), "f4")
     assert ops.topk_gate(none, 2)[1].shape == (0, 2)
     w1, w2 = np.ones((2, 8, 8), "f4"), np.ones((2, 8, 4), "f4")
@@ -101,6 +130,9 @@ def test_wrong_arguments():
         (ValueError, "`weights`", lambda: ops.fused_experts(x, w1, w2, weights[:2], ids)),
         (ValueError, "`activation`", lambda: fused(x, w1, w2, weights, ids, activation="x")),
         (ValueError, "`out`", lambda: ops.fused_experts(x, w1, w2, weights, ids, out=x)),
+        (ValueError, "`a`", lambda: ops.grouped_gemm(x[:, :7], w1, ids[:2, 0])),
+        (ValueError, "`offs`", lambda: ops.grouped_gemm(x, w1, ids[:1, 0])),
+        (TypeError, "`out_dtype`", lambda: ops.grouped_gemm(x, w1, ids[:2, 0], out_dtype=np.int8)),
     ):
         with pytest.raises(kind, match=name):
             run()

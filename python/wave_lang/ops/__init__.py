@@ -6,7 +6,7 @@ through DLPack. Kernels are compiled at the first call with a kind of argument, 
 
 from .activations import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul
 from .attention import attention_paged, attention_varlen, kv_append, merge_state
-from .moe import fused_experts, moe_align, topk_gate
+from .moe import fused_experts, grouped_gemm, moe_align, topk_gate
 from .norms import layer_norm, rms_norm, softmax
 from .programs import on_target
 from .quantize import quantize_fp8, quantize_int8
@@ -18,6 +18,7 @@ __all__ = [
     "fused_experts",
     "gelu_and_mul",
     "gelu_tanh_and_mul",
+    "grouped_gemm",
     "kv_append",
     "layer_norm",
     "merge_state",

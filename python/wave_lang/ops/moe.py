@@ -127,3 +127,27 @@ def fused_experts(
     parts = _product(active, w2, slots, expert_ids, block, number, 0)
     program(kernels.weighted, dtype, top, size)(parts, weights, ids, experts, out)
     return out
+
+
+def grouped_gemm(
+    a: Any, w: Any, offs: Any, *, trans: bool = False, out_dtype: Any = None, out: Any = None
+) -> Any:
+    """Rows `offs[e - 1]` to `offs[e]` of a [T, K] times w[e], for w [E, K, N], or [E, N, K] with
+    `trans`. `offs` [E] does not decrease; groups may be empty, and rows after the last keep what
+    `out` has. Products are added in f32."""
+    a, w, offs = tensor("a", a), tensor("w", w), tensor("offs", offs)
+    dtype = element_type("a", a, FLOATS)
+    element_type("w", w, (dtype.name,))
+    element_type("offs", offs, ("i32",))
+    if len(a.shape) != 2 or len(w.shape) != 3:
+        raise ValueError("`a` has two dimensions and `w` three")
+    groups, n, k = (w.shape[0], *(w.shape[1:] if trans else w.shape[:0:-1]))
+    expect_shape("a", a, (a.shape[0], k))
+    expect_shape("offs", offs, (groups,))
+    kept = dtype if out_dtype is None else wave_dtype(out_dtype)
+    if kept.name not in FLOATS:
+        raise TypeError(f"`out_dtype` is {kept}, expected {' or '.join(FLOATS)}")
+    out = result("out", out, a, (a.shape[0], n), kept, w, offs)
+    if not is_empty(out) and groups:
+        program(kernels.grouped, dtype, kept, groups, n, k, trans)(a, w, offs, out)
+    return out

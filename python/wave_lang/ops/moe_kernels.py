@@ -10,8 +10,8 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-T, K, N, E, TOP, ID, SLOT, BLOCKS = (
-    getattr(sym, name) for name in "T K N E TOP ID SLOT BLOCKS".split()
+T, K, N, E, TOP, ID, SLOT, BLOCKS, ROW = (
+    getattr(sym, name) for name in "T K N E TOP ID SLOT BLOCKS ROW".split()
 )
 EXPERT, START, COUNT, BLOCK, BLOCK_N, BLOCK_K = (
     getattr(sym, name) for name in "EXPERT START COUNT BLOCK BLOCK_N BLOCK_K".split()
@@ -248,3 +248,60 @@ def weighted(dtype: Any, top: int, n: int) -> Any:
         tkw.write(tkw.cast(loop, dtype), y)
 
     return weighted, {TOP: top, N: n, BLOCK_N: 512}, [T, ID]
+
+
+def _take_group(offs: Any) -> None:
+    """Sets EXPERT, FIRST and ROW: the group of this workgroup's tile, its first row, and how many
+    rows the group has from there on. Groups have tiles of their own; after the last tile, EXPERT is
+    the number of groups."""
+    before_of = tkw.IndexMapping(1, inputs={E: _i - 1}, outputs={E: _i})
+    end, begin = tkw.read(offs), tkw.read(offs, mapping=before_of)
+    tiles = tkw.apply_expr([end, begin], lambda e, b: tkl.ceiling(tkl.Max(e - b, 0) / BLOCK))
+    passed = tkw.cumsum(tiles, dim=E)
+    number = tkw.register([E], tkl.i32, WORKGROUP_0)
+    group = tkw.sum(tkw.cast(passed <= number, tkl.i32), dim=E)
+    mine = tkw.self_index(E, tkl.i32) == tkw.broadcast(group, [E])
+    none = tkw.register([E], tkl.i32, 0)
+    only = lambda value: tkw.sum(tkw.select(mine, value, none), dim=E)
+    first = only(begin + (number - passed + tiles) * tkw.register([E], tkl.i32, BLOCK))
+    tkw.set_symbol(EXPERT, group)
+    tkw.set_symbol(START, first)
+    tkw.set_symbol(COUNT, only(end))
+    tkw.set_symbol(ROW, tkw.scalar(tkl.Max(COUNT - START, 0), tkl.i32))
+
+
+def grouped(dtype: Any, out: Any, groups: int, n: int, k: int, trans: bool) -> Any:
+    """`grouped(a, w, offs, c)`: rows offs[e - 1] to offs[e] of a, times the weights of group e."""
+    a_of = tkw.IndexMapping(2, inputs={T: _i + START, K: _j}, outputs={ROW: _i, K: _j})
+    w_of = tkw.IndexMapping(2, inputs={E: EXPERT, N: _i, K: _j}, outputs={N: _i, K: _j})
+    c_of = tkw.IndexMapping(2, inputs={ROW: _i, N: _j}, outputs={T: _i + START, N: _j})
+    order = (N, K) if trans else (K, N)
+    constraints = [
+        tkw.WorkgroupConstraint(
+            ROW, BLOCK, 0, apply_fn=lambda number: 0, iters=tkl.ceiling(T / BLOCK) + E
+        ),
+        tkw.WorkgroupConstraint(N, BLOCK_N, 1),
+        tkw.TilingConstraint(K, BLOCK_K),
+        tkw.WaveConstraint(ROW, BLOCK / 2),
+        tkw.WaveConstraint(N, BLOCK_N / 2),
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=MMA),
+    ]
+
+    @tkw.wave(constraints)
+    def grouped(
+        a: tkl.Memory[T, K, SHARED, dtype],
+        w: tkl.Memory[(E, *order, SHARED, dtype)],
+        offs: tkl.Memory[E, GLOBAL, tkl.i32],
+        c: tkl.Memory[T, N, GLOBAL, out],
+    ):
+        _take_group(offs)
+
+        @tkw.conditional(EXPERT < E)
+        def product():
+            @tkw.iterate(K, init_args=[tkl.Register[ROW, N, tkl.f32](0.0)])
+            def loop(acc):
+                return tkw.mma(tkw.read(a, mapping=a_of), tkw.read(w, mapping=w_of), acc)
+
+            tkw.write(tkw.cast(loop, out), c, mapping=c_of)
+
+    return grouped, {E: groups, N: n, K: k, BLOCK: 64, BLOCK_N: 128, BLOCK_K: 64}, [T]
