@@ -24,6 +24,8 @@ LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_a
     lower_async_wait, lower_mbars;
 LowerFn lower_mbar_wait, lower_mbar_arrive, lower_stamp;
 bool lower_copy_boxes(Lower *l, const Op *op);    /* by TMA */
+bool lower_store_boxes(Lower *l, const Op *op);   /* the same, from shared memory */
+LowerFn lower_bulk_wait;
 bool lower_copy_direct(Lower *l, const Op *op);   /* by loads that end in shared memory */
 void lower_wait_direct(Lower *l, const Op *wait); /* an async_wait; NULL: for all such loads */
 LowerFn lower_mma;

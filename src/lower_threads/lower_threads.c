@@ -217,6 +217,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_copy] = lower_copy,
     [OP_async_commit] = lower_async_commit,
     [OP_async_wait] = lower_async_wait,
+    [OP_bulk_wait] = lower_bulk_wait,
     [OP_mbar_init] = lower_mbars,
     [OP_mbar_inval] = lower_mbars,
     [OP_mbar_wait] = lower_mbar_wait,

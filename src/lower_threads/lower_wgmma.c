@@ -200,8 +200,9 @@ bool lower_wgmma(LaneProduct *p, const MmaChoice *choice) {
 /* ---- writers ---- */
 
 /* Other hardware than the threads' loads and stores accesses what was written to `memory`: a matrix
- * instruction reads it, or the copy engine overwrites it, perhaps as another allocation. */
+ * instruction or the copy engine reads it, or the latter overwrites it, perhaps as another allocation. */
 static bool is_beyond_threads(const Op *op, const Value *memory) {
+  if (op->kind == OP_copy && copy_goes_by(op, "bulk")) return op->args[0] == memory;
   if (op->kind == OP_copy && copy_goes_by(op, "tma"))
     return alloc_overlaps(memory_root(op->args[1])->def, memory_root(memory)->def);
   return op->kind == OP_read && op->args[0] == memory && !op->results[0].layout &&

@@ -170,6 +170,27 @@ def test_bad_numbers():
             compiled(gemm(constraints()), {M: 64, N: 64, K: 64}, bad)
 
 
+@pytest.mark.parametrize("dtype, numpy", [(tkl.f16, "f2"), (tkl.bf16, None)])
+@pytest.mark.parametrize("sizes", [(1, 8, 8), (200, 264, 72), (64, 128, 128), (300, 520, 8)])
+def test_results_by_the_copy_engine(sizes, dtype, numpy):
+    """16-bit results leave through shared memory; a tile may stick out of the tensor on both sides."""
+
+    @tkw.wave(constraints((64, 128, 64)))
+    def product16(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, dtype]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(tkw.cast(product, dtype), c)
+
+    m, n, k = sizes
+    a, b, c = halves(m, k), halves(n, k), np.full((m, n), 0x7FC1, "u2")
+    compiled(product16, {M: m, N: n, K: k}, 4)(a, b, c if numpy is None else c.view(numpy))
+    got = (c.astype("u4") << 16).view("f4") if numpy is None else c.view(numpy)
+    want = a.astype("f8") @ b.astype("f8").T
+    np.testing.assert_allclose(got, want, rtol=2**-8, atol=1e-2)
+
+
 def mutants(text):
     """Programs of one lane that lack one thing which orders the workgroups of a cluster."""
     yield "an arrival at the other workgroup", re.sub(r"\n *mbar_arrive [^\n]*\{peer = 1\}", "", text)
@@ -180,11 +201,30 @@ def mutants(text):
     yield "arrivals of one workgroup", text.replace("{count = 8}", "{count = 4}")
 
 
-def test_faults_are_found(tmp_path):
-    source = os.path.join(ROOT, "tests", "ir", "persist", "gemm.wave")
+def store_mutants(text):
+    """The same for results that the copy engine writes."""
+    waits = [m.span() for m in re.finditer(r"\n *bulk_wait 0 \{read\}", text)]
+    yield "the wait for the tile of before", text[: waits[0][0]] + text[waits[0][1] :]
+    yield "the wait at the end", text[: waits[-1][0]] + text[waits[-1][1] :]
+    yield "the fence", text.replace("fence_proxy", "", 1)
+    barriers = [m.span() for m in re.finditer(r"\n *barrier named [^\n]*", text)]
+    for number, (start, end) in enumerate(barriers):
+        yield f"barrier {number}", text[:start] + text[end:]
+    yield "the group", text.replace("bulk_commit", "", 1)
+
+
+def lane_program(name, kernel):
+    """Of the first kernel of a file."""
+    source = os.path.join(ROOT, "tests", "ir", "persist", name)
     command = [WAVEC, source, "--target=sm_90a", "--passes=all"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return next(part for part in re.split(r"(?=^thread kernel)", text, flags=re.M) if f"@{kernel}" in part)
 
+
+@pytest.mark.parametrize(
+    "name, kernel, changes", [("gemm.wave", "gemm", mutants), ("stores.wave", "half", store_mutants)]
+)
+def test_faults_are_found(name, kernel, changes, tmp_path):
     def findings(text):
         path = tmp_path / "lane.wave"
         path.write_text(text)
@@ -193,7 +233,8 @@ def test_faults_are_found(tmp_path):
         )
         return re.findall(r"error\[(\w+)\]", done.stderr + done.stdout)
 
+    text = lane_program(name, kernel)
     assert findings(text) == []
-    for what, changed in mutants(text):
+    for what, changed in changes(text):
         assert changed != text, what
         assert findings(changed), f"without {what} nothing is found"

@@ -293,9 +293,10 @@ static bool is_positive(const Work *w, const Sym *size) {
   return false;
 }
 
-/* Only used for copies. */
+/* Only used for what the copy engine may do. */
 static bool is_inhabited(const Work *w) {
-  bool known = w->b->access.op->kind == OP_copy;
+  OpKind kind = w->b->access.op->kind;
+  bool known = kind == OP_copy || kind == OP_write;
   for (int m = 0; known && m < w->b->access.memory->type->rank; m++)
     known = w->sizes[m] && is_positive(w, w->sizes[m]);
   return known;

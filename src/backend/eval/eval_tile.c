@@ -82,6 +82,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_sched_group] = {.run = run_nothing},
     [OP_async_commit] = {.run = run_nothing},
     [OP_async_wait] = {.run = run_nothing},
+    [OP_bulk_wait] = {.run = run_nothing},
     [OP_mbar_init] = {.run = run_nothing},
     [OP_mbar_inval] = {.run = run_nothing},
     [OP_mbar_wait] = {.run = run_nothing},

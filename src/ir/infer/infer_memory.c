@@ -314,10 +314,11 @@ bool rule_copy(Infer *in) {
                       infer_shown(in, infer_arg(in, 0)), infer_shown(in, infer_arg(in, 1)));
   const Attr *mode = op_attr(in->op, ATTR_mode);
   if (mode && !copy_goes_by(in->op, "tma") && !copy_goes_by(in->op, "load") &&
-      !copy_is_awaited(in->op))
-    return INFER_FAIL(in, E0318,
-                      "the mode of a copy must be `load`, `direct`, `async` or `tma`, not `%s`",
-                      mode->text);
+      !copy_goes_by(in->op, "bulk") && !copy_is_awaited(in->op))
+    return INFER_FAIL(
+        in, E0318,
+        "the mode of a copy must be `load`, `direct`, `async`, `tma` or `bulk`, not `%s`",
+        mode->text);
   if (copy_barriers(in->op) ? !infer_need_mbars(in, 2) : !check_dynamic(in, m, 2)) return false;
   if (local->dtype != mem->dtype)
     return INFER_FAIL(in, E0301, "`copy` of %s to %s: the dtypes differ",

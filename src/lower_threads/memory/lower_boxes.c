@@ -168,20 +168,27 @@ static void share_boxes(Boxes *x) {
   WV_ASSERT(x->peers == 1 || x->shared >= 0); /* the pass `persist` has asked */
 }
 
-bool lower_copy_boxes(Lower *l, const Op *op) {
-  Boxes x = {.l = l, .op = op, .b = l->bounds[op->id]};
-  const Type *t = x.b->access.tile;
-  int number[IR_MAX_RANK] = {0};
-  if (!copy_barriers(op)) return emit_refuse(l, op, "a TMA copy without a wait");
-  if (!memory_slot_layout(l, op->args[1], op, &x.slot, &x.before))
-    return emit_refuse(l, op, "a copy of a loop-carried allocation");
-  const char *why = copy_box(l->d, x.b, &x.slot, &x.box);
-  if (why) return emit_refuse(l, op, arena_printf(l->arena, "a TMA copy (%s)", why));
+/* The boxes of a copy between a tensor and an allocation, and where they begin. */
+static bool open_boxes(Boxes *x, const Value *scratch) {
+  Lower *l = x->l;
+  const Type *t = x->b->access.tile;
+  if (!memory_slot_layout(l, scratch, x->op, &x->slot, &x->before))
+    return emit_refuse(l, x->op, "a copy of a loop-carried allocation");
+  const char *why = copy_box(l->d, x->b, &x->slot, &x->box);
+  if (why) return emit_refuse(l, x->op, arena_printf(l->arena, "a TMA copy (%s)", why));
   for (int i = 0; i < t->rank; i++) {
     DimRange here;
-    if (!standing_range(&l->standing, op, t->dims[i], &here)) return false;
-    x.start[i] = here.start;
+    if (!standing_range(&l->standing, x->op, t->dims[i], &here)) return false;
+    x->start[i] = here.start;
   }
+  return true;
+}
+
+bool lower_copy_boxes(Lower *l, const Op *op) {
+  Boxes x = {.l = l, .op = op, .b = l->bounds[op->id]};
+  int number[IR_MAX_RANK] = {0};
+  if (!copy_barriers(op)) return emit_refuse(l, op, "a TMA copy without a wait");
+  if (!open_boxes(&x, op->args[1])) return false;
   share_boxes(&x);
   const Sym *issues = issue_condition(l, op);
   bool always = issues == sym_bool(l->sym, true);
@@ -194,6 +201,42 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
   do load_box(&x, number);
   while (next_box(&x, number));
   if (!always) emit_close_if(l);
+  return true;
+}
+
+/* ---- stores ---- */
+
+static void store_box(Boxes *x, const int *number) {
+  Lower *l = x->l;
+  Value *args[3 + IR_MAX_RANK];
+  int nargs = 0;
+  args[nargs++] = l->value[x->op->args[0]->id];
+  args[nargs++] = emit_address(l, sym_add(l->sym, box_offset(x, number), x->before), DTYPE_i32);
+  args[nargs++] = l->value[x->b->access.memory->id];
+  for (int m = 0; m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
+  Attr attrs[2] = {attr_ints(l->k, ATTR_box, x->box.extent, x->box.rank),
+                   {.key = ATTR_swizzle, .integer = x->box.span}};
+  emit_op(l, OP_tma_store, args, nargs, attrs, 2, NULL);
+}
+
+/* One thread issues all boxes as a group; elements outside the tensor are not written. */
+bool lower_store_boxes(Lower *l, const Op *op) {
+  Boxes x = {.l = l, .op = op, .b = l->bounds[op->id], .peers = 1};
+  int number[IR_MAX_RANK] = {0};
+  if (!open_boxes(&x, op->args[0])) return false;
+  if (x.box.pixels.walk.dims) return emit_refuse(l, op, "a store of pixels");
+  emit_open_if(l, l->elected);
+  do store_box(&x, number);
+  while (next_box(&x, number));
+  emit_op(l, OP_bulk_commit, NULL, 0, NULL, 0, NULL);
+  emit_close_if(l);
+  return true;
+}
+
+bool lower_bulk_wait(Lower *l, const Op *op) {
+  emit_open_if(l, l->elected);
+  emit_op(l, OP_bulk_wait, NULL, 0, op->attrs, op->nattrs, NULL);
+  emit_close_if(l);
   return true;
 }
 

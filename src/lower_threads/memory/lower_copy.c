@@ -78,6 +78,7 @@ bool lower_copy(Lower *l, const Op *op) {
   LaneAccess global, local;
   MemLayout m;
   if (copy_goes_by(op, "tma")) return lower_copy_boxes(l, op);
+  if (copy_goes_by(op, "bulk")) return lower_store_boxes(l, op);
   if (copy_goes_by(op, "direct")) return lower_copy_direct(l, op);
   if (!memory_layout(scratch, &m)) return emit_refuse(l, op, "a copy of a loop-carried allocation");
   if (!copy_plan(l->d, &l->machine, b, plan)) return false;

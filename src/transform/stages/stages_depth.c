@@ -7,6 +7,7 @@
 enum {
   MOST_SLOTS = 4,
   SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
+  SLOTS_SERVED = 3,      /* the same, if service waves copy as soon as a slot is empty */
   SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
   RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
@@ -48,11 +49,11 @@ static bool is_used_later(const StagesPlanner *p, const Op *alloc) {
 /* ---- rings ---- */
 
 /* Whether a product may be in flight as far as the ring of this copy is concerned. */
-static bool allows_flight(const StagedCopy *c, int slots) {
+static bool allows_flight(const StagedCopy *c, int slots, bool served) {
   bool is_free = c->pinned_ahead == STAGED_FREE && c->pinned_slots == STAGED_FREE;
   int least = c->async ? SLOTS_IN_FLIGHT - 2 : 1;
   int ahead = c->pinned_ahead == STAGED_FREE ? c->pinned_slots - 2 : c->pinned_ahead;
-  if (is_free) return slots >= SLOTS_IN_FLIGHT;
+  if (is_free) return slots >= (served ? SLOTS_SERVED : SLOTS_IN_FLIGHT);
   return ahead >= least && (c->pinned_slots == STAGED_FREE || c->pinned_slots >= ahead + 2);
 }
 
@@ -79,8 +80,9 @@ static void set_rings(StagesPlanner *p, int slots) {
   for (int i = 0; i < p->plan.loops.n; i++) {
     StagedLoop *l = &p->plan.loops.at[i];
     l->product = l->may_fly, l->early = l->may_be_early;
+    bool served = schedule_roles(p->k, l->loop, p->target) != NULL;
     for (int j = 0; j < l->copies.n; j++) {
-      if (!allows_flight(&l->copies.at[j], slots)) l->product = NULL;
+      if (!allows_flight(&l->copies.at[j], slots, served)) l->product = NULL;
       if (!allows_early(&l->copies.at[j], slots)) l->early = NULL;
     }
     for (int j = 0; j < l->copies.n; j++)
