@@ -42,6 +42,7 @@ typedef struct LineRing {
 /* Op `to` needs what op `from` did `distance` iterations before. */
 typedef struct LineNeed {
   int from, to, distance;
+  int64_t delay; /* cycles until it is there */
   bool held;  /* in registers, */
   bool brief; /* for one stage at most: a tile on its way to shared memory */
 } LineNeed;
@@ -63,6 +64,7 @@ typedef struct LineProblem {
   int copies;      /* iterations whose values may be in registers at the same time */
   bool boxes;      /* some tiles signal their arrival, */
   bool groups;     /* some copies are grouped */
+  bool served;     /* other waves make the copies: these meet at no barrier */
   bool stays;      /* the only product remains in flight when the next iteration begins */
 } LineProblem;
 
@@ -99,6 +101,18 @@ bool line_arrange(const LineProblem *p, Line *line);
 void line_time(LineRun *r, Line *line, int64_t most);
 /* The same, sooner: an estimate, if the times of a similar line are known. */
 void line_time_from(LineRun *r, Line *line, const Line *from, int64_t most);
+
+/* Adds stages to what is needed (or, if `later`, takes them from what needs it) until every op comes after
+ * what it needs; false: there are too many or too few. */
+bool line_repair(const LineProblem *p, Line *line, bool later);
+
+/* Whether a line is better than another one, or as good; whether it is good enough. */
+bool line_is_better(const LineProblem *p, const Line *a, const Line *b);
+bool line_is_good(const LineProblem *p, const Line *line, int64_t goal);
+
+/* Replaces a line that is timed by a better one in which two iterations overlap; returns how many were
+ * timed. */
+int line_begin(Arena *a, LineRun *r, Line *line, int64_t goal);
 
 /* Improves a line until it takes no more than `goal`: as many others are timed as `steps` says. The same
  * steps are taken each time. */

@@ -251,7 +251,7 @@ bool line_arrange(const LineProblem *p, Line *line) {
   for (int i = 0; i < p->nneeds; i++)
     if (is_broken(line, &p->needs[i]) || is_held_long(p, line, &p->needs[i])) return false;
   if (!find_slots(p, line)) return false;
-  find_barriers(p, line);
+  if (!p->served) find_barriers(p, line);
   if (p->boxes) find_waits(p, line);
   if (p->groups) find_slack(p, line);
   return true;
@@ -260,7 +260,8 @@ bool line_arrange(const LineProblem *p, Line *line) {
 /* ---- better lines ---- */
 
 enum {
-  SLACK = 24,      /* a line may be longer than the best one by this share of it */
+  SLACK = 10,      /* a line may be longer than the best one by this share of it, */
+  SLACK_EACH = 2,  /* and by less in loops with many ops, of which fewer lines are timed */
   TRIES = 16,      /* changes for each line that is timed: some are not allowed */
   KINDS = 5,       /* of changes: one in so many is of the rarest kind */
   MOST_FAILED = 3, /* in a row, for each op */
@@ -280,7 +281,7 @@ static int below(Climb *c, int n) {
 }
 
 /* Ops that need what was moved go with it, or those that it needs. */
-static bool repair(const LineProblem *p, Line *line, bool later) {
+bool line_repair(const LineProblem *p, Line *line, bool later) {
   for (int round = 0; round < 2 * p->nops; round++) {
     bool broken = false;
     for (int i = 0; i < p->nneeds; i++) {
@@ -386,7 +387,7 @@ static bool change(Climb *c) {
   bool moved = kind == 0       ? rotate(c, &later)
                : kind % 2 == 1 ? move_stalled(c, &later)
                                : move_any(c, &later);
-  if (!moved || !repair(p, &c->next, later)) return false;
+  if (!moved || !line_repair(p, &c->next, later)) return false;
   lower(p, &c->next);
   return line_arrange(p, &c->next) && !is_seen(c, &c->next);
 }
@@ -406,20 +407,26 @@ static int64_t over_of(const LineProblem *p, const Line *line) {
 }
 
 /* What is as long may lead to something shorter: it is taken if it needs no more. */
-static bool is_better(const LineProblem *p, const Line *a, const Line *b) {
+bool line_is_better(const LineProblem *p, const Line *a, const Line *b) {
   if (over_of(p, a) != over_of(p, b)) return over_of(p, a) < over_of(p, b);
   if (a->cycles != b->cycles) return a->cycles < b->cycles;
   return a->registers + 16 * depth_of(p, a) <= b->registers + 16 * depth_of(p, b);
 }
 
-static bool is_good(const LineProblem *p, const Line *line, int64_t goal) {
+bool line_is_good(const LineProblem *p, const Line *line, int64_t goal) {
   return line->cycles <= goal && !over_of(p, line);
+}
+
+/* Whether it may be the best so far, so that an estimate does not suffice. */
+static bool is_shorter(const LineProblem *p, const Line *next, const Line *best) {
+  if (next->cycles == PATHS_NEVER) return false;
+  return next->cycles < best->cycles || over_of(p, next) < over_of(p, best);
 }
 
 /* The longest line that the present one may be followed by: longer than the best one, less so towards the
  * end. */
-static int64_t allowed_at(const Line *best, int step, int steps) {
-  return best->cycles + best->cycles / SLACK * (steps - step) / steps;
+static int64_t allowed_at(const Line *best, int nops, int step, int steps) {
+  return best->cycles + best->cycles / (SLACK + SLACK_EACH * nops) * (steps - step) / steps;
 }
 
 /* Where all lines nearby were timed, goes on from the best one, in another order. */
@@ -434,19 +441,19 @@ void line_improve(Arena *a, LineRun *r, Line *line, int64_t goal, int steps) {
   c.seen = ARENA_ARRAY(a, uint64_t, MOST_SEEN);
   line_copy(p, &c.now, line);
   for (int i = 0, tries = 0, failed = 0; i < steps && tries < TRIES * steps; tries++) {
-    if (is_good(p, line, goal)) return;
+    if (line_is_good(p, line, goal)) return;
     if (!change(&c)) {
       if (++failed % (MOST_FAILED * p->nops) == 0) begin_again(&c, line);
       continue;
     }
     failed = 0;
-    int64_t allowed = allowed_at(line, ++i, steps);
+    int64_t allowed = allowed_at(line, p->nops, ++i, steps);
     int64_t most = allowed > c.now.cycles ? allowed : c.now.cycles;
     line_time_from(r, &c.next, &c.now, most);
-    if (c.next.cycles != PATHS_NEVER && is_better(p, &c.next, line)) line_time(r, &c.next, most);
+    if (is_shorter(p, &c.next, line)) line_time(r, &c.next, most);
     bool fits = c.next.cycles <= allowed && over_of(p, &c.next) <= over_of(p, &c.now);
-    if (fits || (c.next.cycles != PATHS_NEVER && is_better(p, &c.next, &c.now)))
+    if (fits || (c.next.cycles != PATHS_NEVER && line_is_better(p, &c.next, &c.now)))
       line_copy(p, &c.now, &c.next);
-    if (is_better(p, &c.now, line)) line_copy(p, line, &c.now);
+    if (line_is_better(p, &c.now, line)) line_copy(p, line, &c.now);
   }
 }

@@ -6,11 +6,11 @@
 #include "schedule/interval/line.h"
 
 enum {
-  WORK = 3000,      /* lines that are timed, times their ops: about two milliseconds, */
-  WORK_EACH = 70,   /* less so many for each op, since it takes time to compile, too */
-  WORK_AGAIN = 400, /* the same to change what was found */
-  WORK_LEAST = 400, /* and in loops with many ops */
-  MOST_EACH = 60    /* lines for each op */
+  WORK = 3000,       /* lines that are timed, times their ops: about two milliseconds, */
+  WORK_EACH = 70,    /* less so many for each op, since it takes time to compile, too */
+  WORK_LEAST = 1800, /* and so many in loops with many ops; */
+  WORK_AGAIN = 400,  /* the same to change what was found */
+  MOST_EACH = 60     /* lines for each op */
 };
 
 typedef struct Lines {
@@ -36,7 +36,8 @@ static int end_of(const Free *f, const Op *op, int wave) {
 }
 
 static int64_t issue_of(const Free *f, int event, int wave) {
-  if (event < 0 || (wave && free_cost(f, event)->elected)) return 0;
+  bool other = wave || f->limits->served;
+  if (event < 0 || (other && free_cost(f, event)->elected)) return 0;
   return free_cost(f, event)->issue;
 }
 
@@ -84,7 +85,8 @@ static void add_needs(Lines *x) {
     if (free_event(f, e->from)->wave != 0 || free_event(f, e->to)->wave != 0) continue;
     bool brief = schedule_class(free_event(f, e->from)->op) == OP_CLASS_load &&
                  schedule_class(free_event(f, e->to)->op) == OP_CLASS_store;
-    vec_push(f->arena, &x->needs, ((LineNeed){from, to, e->distance, i < f->flow, brief}));
+    vec_push(f->arena, &x->needs,
+             ((LineNeed){from, to, e->distance, e->delay, i < f->flow, brief}));
   }
 }
 
@@ -171,6 +173,7 @@ static LineProblem problem_of(const Lines *x, const IntervalProblem *p) {
                        .copies = f->limits->copies,
                        .boxes = boxes,
                        .groups = groups,
+                       .served = f->limits->served,
                        .stays = products == 1};
 }
 
@@ -219,8 +222,8 @@ static void find_times(const Lines *x, const LineProblem *p, const Line *line, F
 
 /* The lines that are timed. */
 static int steps_for(int nops, bool again) {
-  int work = again ? WORK_AGAIN : WORK - WORK_EACH * nops;
-  int steps = (work > WORK_LEAST ? work : WORK_LEAST) / nops + 1;
+  int work = WORK - WORK_EACH * nops > WORK_LEAST ? WORK - WORK_EACH * nops : WORK_LEAST;
+  int steps = (again ? WORK_AGAIN : work) / nops + 1;
   return steps < MOST_EACH * nops ? steps : MOST_EACH * nops;
 }
 
@@ -240,7 +243,8 @@ FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *l
   if (from) found_line(&x, &p, from, &line);
   if (!line_arrange(&p, &line)) return out;
   line_time(run, &line, PATHS_NEVER / 64);
-  line_improve(a, run, &line, goal, steps_for(p.nops, from != NULL));
+  int steps = steps_for(p.nops, from != NULL) - (from ? 0 : line_begin(a, run, &line, goal));
+  line_improve(a, run, &line, goal, steps);
   find_times(&x, &p, &line, &out);
   return out;
 }

@@ -8,10 +8,7 @@
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
 
-enum {
-  COPYING = 4, /* waves that copy: as many as exchange registers together */
-  GROUPS = 2   /* that take turns */
-};
+enum { GROUPS = 2 }; /* that take turns */
 
 static bool is_given(const RowList *rows, ConstraintKind kind) {
   for (int i = 0; i < rows->n; i++)
@@ -34,7 +31,7 @@ static bool add_roles(const SolveLoop *s, Arena *a, const Trial *like, RowList *
   Constraint row = constraint_empty(CONSTRAINT_roles, s->k->at);
   Role *roles = ARENA_ARRAY(a, Role, 2);
   if (is_given(rows, CONSTRAINT_roles) || !can_copy(like)) return false;
-  roles[0] = (Role){"load", COPYING, 0};
+  roles[0] = (Role){"load", GROUPS_COPYING, 0};
   roles[1] = (Role){"math", like->machine.waves, 0};
   row.roles.loop = s->name, row.roles.target = s->target->name;
   row.roles.groups = (Roles){roles, 2};

@@ -16,6 +16,8 @@ enum {
   FEW_LINES = 2    /* programs that are tried because they are estimated to be shorter */
 };
 
+#define NEARLY 1.05 /* estimates are not exact */
+
 typedef struct Search {
   const SolveLoop *s;
   Arena *arena;
@@ -254,19 +256,30 @@ static double much_better(const Search *x) {
   return trial_load(x->first) * (100 - unit_margin(x->s->target->name)) / 100;
 }
 
+/* About how many cycles the schedule of a trial takes if other waves make its copies. */
+static int64_t estimate_served(const Search *x, const Trial *t) {
+  FreeLimits limits = rows_limits(x->s, t, most_room);
+  limits.served = true;
+  return loop_line(x->arena, t->k, &t->times, &limits, PATHS_NEVER, NULL).cycles;
+}
+
+/* Whether it is worth compiling a trial's schedule with waves that make the copies. */
+static bool may_pay(const Search *x, const Trial *t) {
+  double first = much_better(x), best = trial_load(x->out->trials.at[0]);
+  double load = (double)estimate_served(x, t);
+  return trial_may_be_served(t, GROUPS_COPYING) && load < NEARLY * (first < best ? first : best);
+}
+
 /* With waves that make the copies: the best schedule so far, if it is much better than what the compiler
  * does by itself, and otherwise that. A compute unit then holds one workgroup. Turns are left to lists,
  * since the model cannot say what they gain. */
 static void try_roles(Search *x) {
   RowList rows = {0};
   const Trial *best = x->out->trials.at[0];
-  double worth = much_better(x);
-  if (trial_load(best) < worth) worth = trial_load(best);
-  else best = x->first;
+  if (trial_load(best) >= much_better(x)) best = x->first;
+  if (!x->out->served || !may_pay(x, best)) return;
   for (int i = 0; i < best->rows.n; i++) vec_push(x->arena, &rows, best->rows.at[i]);
-  if (x->out->served && (double)x->out->served < worth &&
-      groups_add_rows(x->s, x->arena, x->first, GROUPS_ROLES, &rows))
-    try_rows(x, rows, 0, 0);
+  if (groups_add_rows(x->s, x->arena, x->first, GROUPS_ROLES, &rows)) try_rows(x, rows, 0, 0);
 }
 
 static void find_bound(Search *x) {
@@ -377,7 +390,6 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   if (trial_spills(x.first) && most == 1) return true;
   bool tried = try_line(&x);
   if (!tried || most > 1) try_all(&x);
-  else try_depths(&x);
   raise_bound(&x);
   find_served(&x);
   if (most == 1) try_roles(&x);

@@ -11,6 +11,7 @@
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
 #include "transform/pass_manager.h"
+#include "transform/stages/stages_roles.h"
 
 enum {
   ENOUGH_WAVES = 2,   /* of a SIMD: while one waits, the other computes */
@@ -189,6 +190,11 @@ int trial_most_registers(const Trial *t) {
          waves_with(t, most) < (before < ENOUGH_WAVES ? before : ENOUGH_WAVES))
     most--;
   return most > t->registers ? most : t->registers;
+}
+
+bool trial_may_be_served(const Trial *t, int copying) {
+  const Machine *m = &t->machine;
+  return t->registers <= roles_registers(m->target, m->waves, copying) - LEAST_BESIDES;
 }
 
 int64_t trial_most_bytes(const Trial *t) {

@@ -53,6 +53,9 @@ int trial_waves(const Trial *t);
 /* Registers of a thread with which a SIMD still holds two waves, or as many as with the trial. */
 int trial_most_registers(const Trial *t);
 
+/* Whether a thread has registers for its tiles if so many waves besides make the copies. */
+bool trial_may_be_served(const Trial *t, int copying);
+
 /* Bytes of shared memory with which it does. */
 int64_t trial_most_bytes(const Trial *t);
 

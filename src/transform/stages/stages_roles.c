@@ -90,8 +90,21 @@ static const char *why_not_machine(const PassCtx *cx) {
 
 /* Registers of a thread with which that many waves begin. They exchange these: what the machine has
  * beyond them is not theirs. */
-static int entry_registers(const PassCtx *cx, int waves) {
-  return round_down(target_most_registers(cx->target, waves));
+static int entry_registers(const TargetInfo *t, int waves) {
+  return round_down(target_most_registers(t, waves));
+}
+
+static int taken_registers(const TargetInfo *t, int waves, int copying, int few) {
+  int64_t all = (int64_t)entry_registers(t, waves + copying) * (waves + copying);
+  int many = round_down((all - (int64_t)few * copying) / waves);
+  return many > USEFUL_MOST ? USEFUL_MOST : many;
+}
+
+int roles_registers(const TargetInfo *t, int waves, int copying) {
+  int entry = entry_registers(t, waves + copying);
+  int many = taken_registers(t, waves, copying, COPIES_NEED);
+  bool moves = target_has(t, FEATURE_SETMAXNREG) && copying % GROUP == 0 && waves % GROUP == 0;
+  return moves && many > entry ? many : entry;
 }
 
 static bool check_waves(Kernel *k, PassCtx *cx, const Constraint *row, const Role *copying) {
@@ -108,7 +121,7 @@ static bool check_waves(Kernel *k, PassCtx *cx, const Constraint *row, const Rol
     return diag_fail(&k->cx->diags, DIAG_E0620, row->at, "a workgroup has at most %d waves, not %d",
                      target_waves(cx->target), all);
   if (!copying->registers && !math->registers) return true;
-  int entry = entry_registers(cx, all);
+  int entry = entry_registers(cx->target, all);
   if (!given || copying->waves % GROUP || math->waves % GROUP)
     return diag_fail(&k->cx->diags, DIAG_E0620, row->at,
                      "registers move between groups of %d waves, and both roles say how many "
@@ -209,11 +222,9 @@ static void insert_registers(Kernel *k, Op *before, const char *how, int count, 
 /* Registers move if rows say so, or if the waves that compute then have more. */
 static void exchange_registers(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *before) {
   const Role *copying = l->copying, *math = copying + 1;
-  int waves = cx->machine->waves, all = waves + copying->waves;
-  int entry = entry_registers(cx, all);
+  int waves = cx->machine->waves, entry = entry_registers(cx->target, waves + copying->waves);
   int few = copying->registers ? copying->registers : COPIES_NEED;
-  int many = round_down(((int64_t)entry * all - (int64_t)few * copying->waves) / waves);
-  if (many > USEFUL_MOST) many = USEFUL_MOST;
+  int many = taken_registers(cx->target, waves, copying->waves, few);
   if (math->registers) many = math->registers;
   if (!target_has(cx->target, FEATURE_SETMAXNREG) || copying->waves % GROUP || waves % GROUP)
     return;

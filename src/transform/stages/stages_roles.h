@@ -40,6 +40,9 @@
 /* Decides which copies have a role. False after reporting rows that cannot be obeyed. */
 bool roles_plan(Kernel *k, PassCtx *cx, StagesPlan *plan);
 
+/* Registers of a thread of the waves that compute, if as many others copy and rows give no numbers. */
+int roles_registers(const TargetInfo *t, int waves, int copying);
+
 /* Before the first loop is changed: the service waves, and where they part from the others. */
 void roles_open(Kernel *k, PassCtx *cx, const StagesPlan *plan);
 
