@@ -672,9 +672,9 @@ bool loop_awaits_copy(const Distribution *d, const Op *loop, const Op *wait, con
   LoopGraph g;
   int by;
   int64_t slot, parity;
-  Build b = new_build(NULL, d, NULL, loop, &g);
-  b.once = true, b.counter = b.number = sym_int(d->k->cx->sym, 0);
   if (copy_barriers(copy) != wait->args[0]) return false;
   if (is_constant(wait, &slot, &parity)) return ends_phase(wait, slot, parity, iteration);
+  Build b = new_build(NULL, d, NULL, loop, &g);
+  b.once = true, b.counter = b.number = sym_int(d->k->cx->sym, 0);
   return phase_of(&b, wait, &by) && by == iteration;
 }

@@ -4,27 +4,44 @@
 struct OrderTable {
   int n;
   int *
-      least; /* least[from * n + to]: the least distance of a path with at least one edge, or ORDER_NONE */
+      least; /* least[from * n + to]: the least distance of a path with at least one edge, or NONE */
   int *via;  /* the event after `from` on that path */
   int stuck; /* an event that waits for itself; -1: none */
 };
 
-int order_least(const OrderTable *t, int from, int to) { return t->least[from * t->n + to]; }
+/* No path; nor is what is more than FAR: a distance was added to NONE. */
+enum { NONE = INT32_MAX / 2, FAR = NONE / 2 };
+
+int order_least(const OrderTable *t, int from, int to) {
+  int least = t->least[from * t->n + to];
+  return least > FAR ? ORDER_NONE : least;
+}
 
 static void shorten(OrderTable *t, int from, int to, int distance, int via) {
-  if (distance >= order_least(t, from, to)) return;
+  if (distance >= t->least[from * t->n + to]) return;
   t->least[from * t->n + to] = distance;
   t->via[from * t->n + to] = via;
+}
+
+/* Paths from one event to another and on: without branches, many of them at once. A path from the middle
+ * to itself has a positive distance, so that it shortens nothing. */
+static void extend(OrderTable *t, int from, int middle) {
+  int *restrict row = t->least + from * t->n, *restrict via = t->via + from * t->n;
+  const int *restrict tail = t->least + middle * t->n;
+  int head = row[middle], by = via[middle];
+  for (int to = 0; to < t->n; to++) {
+    int distance = head + tail[to];
+    bool less = distance < row[to];
+    row[to] = less ? distance : row[to];
+    via[to] = less ? by : via[to];
+  }
 }
 
 /* Stops at the first event that waits for itself: paths through it have no least distance. */
 static void connect_through(OrderTable *t, int middle) {
   for (int from = 0; from < t->n && t->stuck < 0; from++) {
-    int head = order_least(t, from, middle);
-    if (head == ORDER_NONE) continue;
-    for (int to = 0; to < t->n; to++)
-      if (order_least(t, middle, to) != ORDER_NONE)
-        shorten(t, from, to, head + order_least(t, middle, to), t->via[from * t->n + middle]);
+    if (order_least(t, from, middle) == ORDER_NONE) continue;
+    if (from != middle) extend(t, from, middle);
     if (order_least(t, from, from) <= 0) t->stuck = from;
   }
 }
@@ -33,7 +50,7 @@ OrderTable *order_table(Arena *a, int events, const Order *enforced, int n) {
   OrderTable *t = ARENA_NEW(a, OrderTable);
   *t = (OrderTable){events, ARENA_ARRAY(a, int, events *events),
                     ARENA_ARRAY(a, int, events *events), -1};
-  for (int i = 0; i < events * events; i++) t->least[i] = ORDER_NONE;
+  for (int i = 0; i < events * events; i++) t->least[i] = NONE;
   for (int i = 0; i < n; i++) {
     shorten(t, enforced[i].from, enforced[i].to, enforced[i].distance, enforced[i].to);
     if (enforced[i].from == enforced[i].to && enforced[i].distance <= 0) t->stuck = enforced[i].to;
