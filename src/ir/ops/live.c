@@ -38,6 +38,11 @@ int live_registers(const Value *v) {
   return bits == 1 ? 0 : (n * bits + 31) / 32;
 }
 
+static int registers_by_layout(void *user, const Value *v) {
+  (void)user;
+  return live_registers(v);
+}
+
 /* The last op that needs a value of region `home` because of this use: in the loops between them it
  * is needed again in the next iteration. */
 static const Op *end_of_use(const Op *use, const Region *home) {
@@ -65,18 +70,23 @@ static int *last_uses(Arena *a, const Kernel *k) {
   return last;
 }
 
-const int *live_at_ops(Arena *a, const Kernel *k) {
+const int *live_at_ops_by(Arena *a, const Kernel *k, LiveFn *registers, void *user) {
   int *last = last_uses(a, k), *live = ARENA_ARRAY(a, int, k->nops + 2);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     int results = op->nresults, carried = op->body ? op->body->nargs : 0;
     for (int i = 0; i < results + carried; i++) {
       const Value *v = i < results ? &op->results[i] : op->body->args[i - results];
       int from = op->body && i < results ? op->body->last->id : op->id;
-      if (last[v->id] <= from) continue;
-      live[from + 1] += live_registers(v);
-      live[last[v->id] + 1] -= live_registers(v);
+      bool named = v->def && only_renames(v->def);
+      if (last[v->id] <= from || named) continue;
+      live[from + 1] += registers(user, v);
+      live[last[v->id] + 1] -= registers(user, v);
     }
   }
   for (int i = 1; i < k->nops; i++) live[i] += live[i - 1];
   return live;
+}
+
+const int *live_at_ops(Arena *a, const Kernel *k) {
+  return live_at_ops_by(a, k, registers_by_layout, NULL);
 }

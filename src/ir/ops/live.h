@@ -12,5 +12,12 @@ int live_registers(const Value *v);
 /* By op id: the registers that are occupied when the op begins. In loops, values from outside that the
  * body uses are occupied throughout. */
 const int *live_at_ops(Arena *a, const Kernel *k);
+/* The same with other numbers of registers, for instance of tiles that have no layout yet. */
+typedef int LiveFn(void *user, const Value *v);
+const int *live_at_ops_by(Arena *a, const Kernel *k, LiveFn *registers, void *user);
+
+/* The most registers that one lane's program occupies at once, each until its own last use
+ * (live_lane.c). */
+int live_most(Arena *a, const Kernel *k);
 
 #endif

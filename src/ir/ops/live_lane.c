@@ -1,0 +1,154 @@
+/* live_lane.c: the registers of one lane's program, register by register (live.h).
+ *
+ *     %x = pick [0, 1] %acc          no register of its own: it is two of %acc's
+ *     %n = wgmma ... %x ...          takes their place; the other registers of %acc live on
+ *
+ * Assemblers move instructions: the tiles that a wave_mma reads from shared memory are not counted
+ * whole, since parts of them are read before each step along k, and an elementwise op whose result only
+ * one other takes is computed with that, element by element. */
+#include "ir/dtype.h"
+#include "ir/ops/access.h"
+#include "ir/ops/live.h"
+#include "ir/region_facts.h"
+
+/* Where an element of a value is: it lives from the end of one op to that of another. */
+typedef struct LanePlace {
+  const Value *value; /* that it was made for */
+  int first, last;    /* ids of ops */
+  int bits;
+} LanePlace;
+
+typedef Vec(LanePlace) Places;
+
+typedef struct Lane {
+  Arena *arena;
+  const Kernel *k;
+  Places places;
+  int **at;         /* by value id: the place of each element */
+  const Op **taker; /* by value id: the op that takes it last */
+  int *takers;      /* by value id: how many do */
+} Lane;
+
+static int elements_of(const Type *t) {
+  return t->kind == TYPE_vec ? t->n : t->kind == TYPE_scalar ? 1 : 0;
+}
+
+/* Constants are part of instructions, and conditions are not in registers. */
+static int bits_of(const Value *v) {
+  int bits = dtype_info[v->type->dtype].bits;
+  return bits == 1 || (v->def && v->def->kind == OP_scalar) ? 0 : bits;
+}
+
+static void add_places(Lane *l, const Value *v, int first) {
+  int n = elements_of(v->type);
+  l->at[v->id] = ARENA_ARRAY(l->arena, int, n + 1);
+  for (int i = 0; i < n; i++) {
+    l->at[v->id][i] = l->places.n;
+    vec_push(l->arena, &l->places, ((LanePlace){v, first, first, bits_of(v)}));
+  }
+}
+
+/* Gives the elements of a result the places of those that they are; false: they are new. */
+static bool only_renames(Lane *l, const Op *op) {
+  const Value *v = op->nresults == 1 ? &op->results[0] : NULL;
+  const Attr *regs = op->kind == OP_pick ? op_attr(op, ATTR_regs) : NULL;
+  bool same = op->kind == OP_bitcast && elements_of(op->args[0]->type) == elements_of(v->type);
+  if (!regs && !same && op->kind != OP_join && op->kind != OP_splat) return false;
+  int n = elements_of(v->type), from = 0, part = 0;
+  int *at = l->at[v->id] = ARENA_ARRAY(l->arena, int, n + 1);
+  for (int i = 0; i < n; i++, part++) {
+    while (op->kind == OP_join && part == elements_of(op->args[from]->type)) from++, part = 0;
+    const int *given = l->at[op->args[from]->id];
+    at[i] = given[regs ? regs->ints[i] : op->kind == OP_splat ? 0 : part];
+  }
+  return true;
+}
+
+/* The last op that needs a value of region `home` because of this use. */
+static int end_of_use(const Op *use, const Region *home) {
+  int end = use->id;
+  for (const Region *r = use->parent; r != home && r->owner; r = r->owner->parent)
+    if (op_is_loop(r->owner)) end = r->last->id;
+  return end;
+}
+
+/* Whether a value is computed only when the one op that takes it is. */
+static bool is_computed_late(const Lane *l, const Value *v) {
+  const Op *def = v->def, *taker = l->taker[v->id];
+  if (!def || l->takers[v->id] != 1 || def->nresults != 1 || !op_is_elementwise(def)) return false;
+  return op_is_elementwise(taker) && taker->parent == def->parent &&
+         elements_of(taker->results[0].type) == elements_of(v->type);
+}
+
+static void use(Lane *l, const Op *op, const Value *v) {
+  const int *at = l->at[v->id];
+  if (is_computed_late(l, v)) {
+    for (int i = 0; i < v->def->nargs; i++) use(l, op, v->def->args[i]);
+    return;
+  }
+  for (int i = 0; at && i < elements_of(v->type); i++) {
+    LanePlace *p = &l->places.at[at[i]];
+    int end = end_of_use(op, region_of_value(p->value));
+    if (end > p->last) p->last = end;
+  }
+}
+
+static bool is_read_late(const LanePlace *p, const Op *product) {
+  const Op *def = p->value->def;
+  if (!def || def->parent != product->parent || p->last != product->id) return false;
+  return def->kind == OP_ldmatrix || (def->kind == OP_load && memory_is_scratch(def->args[0]));
+}
+
+/* Reads the operands of a product in as many steps as it has along k: those of the next one while it
+ * multiplies those of this one. */
+static void read_in_steps(Lane *l, const Op *product) {
+  const Attr *copies = op_attr(product, ATTR_copies);
+  int steps = copies && copies->n == 3 ? (int)copies->ints[2] : 1;
+  for (int i = 0; i < 2; i++) {
+    const Value *v = product->args[i];
+    for (int e = 0; e < elements_of(v->type); e++) {
+      LanePlace *p = &l->places.at[l->at[v->id][e]];
+      if (!is_read_late(p, product)) continue;
+      p->first = product->id - 1;
+      if (steps > 2) p->bits = ceil_div(2 * p->bits, steps);
+    }
+  }
+}
+
+static void make_results(Lane *l, const Op *op) {
+  for (int i = 0; op->body && i < op->body->nargs; i++) add_places(l, op->body->args[i], op->id);
+  if (op->nargs && only_renames(l, op)) return;
+  bool late = op->nresults && is_computed_late(l, &op->results[0]);
+  for (int i = 0; !late && i < op->nargs; i++) use(l, op, op->args[i]);
+  if (op->kind == OP_wave_mma) read_in_steps(l, op);
+  for (int i = 0; i < op->nresults; i++)
+    add_places(l, &op->results[i], op->body ? op->body->last->id : op->id);
+}
+
+static void find_takers(Lane *l) {
+  l->taker = ARENA_ARRAY(l->arena, const Op *, l->k->nvalues);
+  l->takers = ARENA_ARRAY(l->arena, int, l->k->nvalues);
+  for (const Op *op = ir_first(l->k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) {
+      l->taker[op->args[i]->id] = op;
+      l->takers[op->args[i]->id]++;
+    }
+}
+
+int live_most(Arena *a, const Kernel *k) {
+  Lane l = {.arena = a, .k = k, .at = ARENA_ARRAY(a, int *, k->nvalues)};
+  find_takers(&l);
+  int64_t *bits = ARENA_ARRAY(a, int64_t, k->nops + 2), now = 0, most = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) make_results(&l, op);
+  for (int i = 0; i < l.places.n; i++) {
+    const LanePlace *p = &l.places.at[i];
+    if (p->last <= p->first) continue;
+    bits[p->first + 1] += p->bits;
+    bits[p->last + 1] -= p->bits;
+  }
+  for (int i = 0; i < k->nops; i++) {
+    now += bits[i];
+    if (now > most) most = now;
+  }
+  return (int)((most + 31) / 32);
+}
