@@ -24,6 +24,7 @@ COMPUTES = {
     "api_proof.c": ONCE,
     "api_construct.c": ONCE,
     "fit.c": ONCE,
+    "divide_room.c": "of copies with smaller tiles",
     "trial.c": "of a copy of the kernel that it has compiled",
 }
 READS_MACHINE = {
