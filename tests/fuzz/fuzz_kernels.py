@@ -37,7 +37,7 @@ Some arithmetic is done in f16, bf16 or i16, and some integers saturate.
 Some kernels add the number of a thread and subtract it again: that makes threads observable, and
 the declared waves run as written. Some have tiles for instructions of several waves, of all widths
 and divided in all ways; operands of matmuls are stored in any order, or their rows are gathered
-through a table.
+through a table. Some have tiles that do not fit the registers of their waves, and are divided.
 
 Cases run in a child process: one that crashes or hangs is a finding like any other. A failing case is
 shrunk, statement by statement and size by size, and printed as text that wavec runs. --stats prints

@@ -43,6 +43,7 @@ class Case:
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
         self.waves_k = 1  # that share each tile of the loop over K
         self.dynamic = self.wide = self.observable = False
+        self.crowded = False  # its tiles fill the registers of its waves
         self.target, self.schedule = "cpu", "round"
         self.ways, self.targets = (), ()  # requested; targets: instead of the one that is drawn
         self.params, self.outputs, self.statements = [], [], []

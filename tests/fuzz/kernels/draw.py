@@ -1,5 +1,7 @@
 """The case of a seed: sizes, tiles, waves, a machine, then statements, outputs and header rows."""
 
+import random
+
 from .case import Case
 from .draw_flow import branch, observe, some_groups
 from .draw_stores import store
@@ -66,6 +68,7 @@ def machine(case):
     case.wide = r.random() < 0.2
     if case.wide:
         widen(case)
+    crowd(case)
     if r.random() < 0.3:
         room = 1024 // (case.threads * case.waves_m * case.waves_n)
         case.waves_k = r.choice([w for w in (2, 2, 3, 4) if w <= room and case.tile["K"] % w == 0] or [1])
@@ -92,6 +95,20 @@ def widen(case):
     case.target = r.choice(("sm_90a", "sm_90a", "sm_90a", "sm_80", "gfx942", "cpu"))
     if r.random() < 0.4:  # narrower than a group's part: several instructions, side by side
         case.mma = f"wgmma_m64n{r.choice([n for n in WIDTHS if case.tile['N'] % n == 0])}k16_f32_f16"
+
+
+def crowd(case):
+    """Tiles that fill the registers of few waves, or more: they are divided (R0620). Drawn apart, so
+    that other seeds give the same cases with and without this."""
+    r = random.Random(f"crowded {case.seed}")
+    case.crowded = not case.wide and r.random() < 0.12
+    if not case.crowded:
+        return
+    case.tile = {"M": r.choice((64, 96, 128, 192)), "N": r.choice((64, 96, 128, 160, 256)), "K": r.choice((8, 16, 32))}
+    case.size = {d: r.choice((1, n // 3, n - 1, n, n + 1, n + n // 2, 2 * n + 3)) for d, n in case.tile.items()}
+    case.cut_n = True
+    case.threads, case.waves_m, case.waves_n = r.choice((32, 32, 64)), r.choice((1, 1, 2)), 1
+    case.target = r.choice(("sm_80", "sm_90a", "sm_86", "gfx1100", "gfx1250", "gfx942"))
 
 
 def claim(case):

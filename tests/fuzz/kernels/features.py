@@ -74,6 +74,7 @@ ROWS = {
     "operand in shared memory along M or N": wrong_way,
     "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
     "columns that are not whole spans": part_of_span,
+    "tile that fills the registers": lambda c, t: c.crowded,
     "product": lambda c, t: "= mma " in t,
     "product with scales": lambda c, t: "= scaled_mma " in t,
     "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
