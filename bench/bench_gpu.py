@@ -77,8 +77,11 @@ def generated(function):
     return torch.compile(function, dynamic=False)
 
 
-def measure(table, name, make, args, out, other, amount, unit, targets, tolerance=2e-3):
-    """make(target) -> kernel; other: (name, function, its arguments) of PyTorch's."""
+def measure(
+    table, name, make, args, out, other, amount, unit, targets, tolerance=2e-3, native=None
+):
+    """make(target) -> kernel; other: (name, function, its arguments) of PyTorch's; native: (name,
+    function of the target) of another kernel of ours with the same arguments."""
     if not table.wants(name):
         return
     label, function, inputs = other
@@ -94,6 +97,8 @@ def measure(table, name, make, args, out, other, amount, unit, targets, toleranc
             kernel(*args)
             close(name, args[out], expected, tolerance)
             timing = bench(kernel, args)
+            if native:
+                beside[native[0]] = bench(native[1](target), args)
         except (CompileError, AssertionError, RuntimeError, ValueError) as error:
             table.fail(name, target, error)
             continue
@@ -201,6 +206,46 @@ def bench_attention(table, targets, quick):
             measure(table, name, make, [scaled, k, v, c], 3, other, work, "TF/s", [target], 2e-2)
 
 
+# Tiles of kernels for an MI300X, of four waves of 64 lanes: what does not fit is divided (R0620).
+MFMA_TILES = (
+    (256, 128, 64), (256, 256, 64), (256, 256, 32), (256, 224, 64), (192, 256, 64), (128, 512, 64),
+)  # fmt: skip
+MFMA_ATTENTION = ((64, (256, 64)), (128, (256, 128)), (128, (256, 64)), (256, (256, 64)))
+
+
+def bench_mfma(table, targets, quick):
+    """Kernels written for an MI300X, unchanged, beside our own for the machine."""
+    if "sm_90a" not in targets:
+        return
+    best = ("128x256x64", lambda t: kernels.gemm(m, n, k, (128, 256, 64), (2, 1), kernels.WGMMA, t))
+    for m, n, k in GEMMS[:1] if quick else (*GEMMS[:2], (4096, 4096, 1000)):
+        a, b = random(m, k), random(n, k)
+        c = torch.empty(m, n, device="cuda")
+        other = ("cuBLAS", lambda x, y: torch.matmul(x, y.T), [a, b])
+        for tile in MFMA_TILES:
+            name = f"mfma gemm {m}x{n}x{k} {'x'.join(map(str, tile))}"
+            make = lambda t: kernels.gemm(m, n, k, tile, (2, 2), kernels.MFMA, t)
+            work = 2.0 * m * n * k
+            measure(
+                table, name, make, [a, b, c], 2, other, work, "TF/s", ["sm_90a"], native=best
+            )
+    heads, length = 64, 4096
+    for depth, tile in MFMA_ATTENTION:
+        q, k, v = (random(heads, length, depth) for _ in range(3))
+        c = torch.empty(heads, length, depth, device="cuda")
+        scaled = (q.float() * (math.log2(math.e) / math.sqrt(depth))).half()
+        flash = lambda x, y, z: F.scaled_dot_product_attention(x[None], y[None], z[None])[0]
+        sizes = (heads, length, length, depth)
+        keys = 64 if depth != 128 else 128
+        own = lambda t: kernels.attention(*sizes, (128, keys), 2, kernels.WGMMA, t)
+        make = lambda t: kernels.attention(*sizes, tile, 4, kernels.MFMA, t)
+        name, work = f"mfma attention {depth} {tile[0]}x{tile[1]}", 4.0 * heads * length**2 * depth
+        measure(
+            table, name, make, [scaled, k, v, c], 3, ("sdpa", flash, [q, k, v]), work, "TF/s",
+            ["sm_90a"], 2e-2, (f"128x{keys}", own),
+        )  # fmt: skip
+
+
 def bench_convolution(table, targets, quick):
     for n, h, c, nf in [(32, 58, 64, 128)] if quick else [(32, 58, 64, 128), (16, 30, 256, 256)]:
         x, f = random(n, h, h, c), random(3, 3, c, nf)
@@ -261,6 +306,7 @@ def main():
     bench_rows(table, targets, options.quick)
     bench_gemm(table, targets, options.quick)
     bench_attention(table, targets, options.quick)
+    bench_mfma(table, targets, options.quick)
     bench_convolution(table, targets, options.quick)
     if table.wants("compile"):
         bench_compile(table)

@@ -100,6 +100,7 @@ def layer_norm(rows, columns, dtype=tkl.f16, target=""):
 # The instruction a matmul is written for: threads of its wave, its name (None: the machine's).
 SYNC = (32, "mma_m16n8k16_f32_f16")
 WGMMA = (128, None)
+MFMA = (64, "F32_16x16x16_F16")  # of an MI300X
 
 
 def grouped(rows):
