@@ -115,7 +115,7 @@ static void add_parts(const Divide *v, Choices *out, Choice c, int row) {
 
 /* The first that fits, preferably with the machine's best instructions; else the one that needs the
  * fewest registers, if that is far fewer than before. */
-static const Choice *best_of(Divide *v, Choices *list, int *need) {
+static const Choice *best_of(Divide *v, Choices *list, DivideTrial *out) {
   const Choice *best = NULL, *least = NULL;
   int before = v->trial.registers, fewest = v->trial.full ? before : before - before / 4;
   for (int i = 0; i < list->n && i < MOST_TRIALS; i++) {
@@ -127,12 +127,12 @@ static const Choice *best_of(Divide *v, Choices *list, int *need) {
     if (!copy) continue;
     DivideTrial now = divide_trial(copy, v->cx->target);
     kernel_free(copy);
-    if (now.registers < fewest) least = c, fewest = now.registers;
-    if (now.registers > c->room.limit || (best && now.narrow)) continue;
-    best = c, *need = now.registers;
+    bool fits = divide_trial_fits(&now);
+    if (!best && !fits && now.registers < fewest) least = c, fewest = now.registers, *out = now;
+    if (!fits || (best && now.narrow)) continue;
+    best = c, *out = now;
     if (!now.narrow) return best;
   }
-  if (!best) *need = fewest;
   return best ? best : least;
 }
 
@@ -149,12 +149,12 @@ static const char *tile_text(const Divide *v, const Choice *c) {
 static const char *why_divided(const Divide *v) {
   const TargetInfo *t = v->cx->target;
   if (v->trial.full) return v->trial.full;
-  return arena_printf(
-      DIAGS(v)->arena, "it needs about %d registers of a thread, and %d waves of %s have %d",
-      v->trial.registers, v->room.waves, t->name, target_most_registers(t, v->room.waves));
+  return arena_printf(DIAGS(v)->arena,
+                      "it needs about %d registers of a thread, and %d waves of %s have %d",
+                      v->trial.registers, v->room.waves, t->name, v->trial.have);
 }
 
-static void remark_choice(const Divide *v, const Choice *c, int need) {
+static void remark_choice(const Divide *v, const Choice *c, const DivideTrial *now) {
   Diags *diags = DIAGS(v);
   Diag *d;
   if (c->all > 1)
@@ -164,9 +164,8 @@ static void remark_choice(const Divide *v, const Choice *c, int need) {
   else
     d = diag_add(diags, DIAG_R0620, v->k->at, "a workgroup of `%s` gets %d waves: %s", v->k->name,
                  c->room.waves, why_divided(v));
-  diag_note(diags, d, (Span){0}, "now about %d registers of %d%s", need,
-            target_most_registers(v->cx->target, c->room.waves),
-            need > c->room.limit ? ": no division fits" : "");
+  diag_note(diags, d, (Span){0}, "now about %d registers of %d%s", now->registers, now->have,
+            divide_trial_fits(now) ? "" : ": no division fits");
 }
 
 /* `along`: "along `M`: `sum` combines elements", or what else is wrong. */
@@ -201,15 +200,15 @@ static bool is_near_limit(Divide *v) {
 
 static bool divide(Divide *v) {
   Choices list = {0};
-  int need = 0;
+  DivideTrial now;
   v->rows = divide_rows(v->cx->facts.distribute, v->cx->scratch);
   add_parts(v, &list, (Choice){.all = 1}, 0);
   sort_choices(&list);
-  const Choice *best = best_of(v, &list, &need);
+  const Choice *best = best_of(v, &list, &now);
   if (!best && v->rows.n == 0) remark_refused(v);
   else if (!best) remark_none(v, ": smaller tiles need as many registers", v->k->at, NULL);
   if (!best) return true;
-  remark_choice(v, best, need);
+  remark_choice(v, best, &now);
   v->cx->idle = false;
   return apply(v->k, &v->rows, best);
 }
@@ -221,5 +220,5 @@ bool pass_divide(Kernel *k, PassCtx *cx) {
   if (contract_of(cx->facts.distribute, cx->facts.uniform, cx->scratch).op) return true;
   v.trial = divide_trial(k, cx->target);
   bool wrong = v.trial.registers == INT32_MAX && !v.trial.full; /* which is reported later */
-  return wrong || v.trial.registers <= v.room.limit || divide(&v);
+  return wrong || divide_trial_fits(&v.trial) || divide(&v);
 }

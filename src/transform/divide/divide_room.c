@@ -1,6 +1,8 @@
 /* divide_room.c: see divide_room.h. */
 #include "transform/divide/divide_room.h"
 
+#include <string.h>
+
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/live.h"
@@ -132,6 +134,21 @@ static bool has_narrow_products(const Kernel *k, const TargetInfo *t) {
   return false;
 }
 
+/* Waves that compute take registers from those that copy, and then have this many; 0: they do not. */
+static int taken_registers(const Kernel *k) {
+  int64_t n;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_wave_registers && strcmp(op_attr(op, ATTR_mode)->text, "take") == 0)
+      return sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? (int)n : 0;
+  return 0;
+}
+
+static int registers_had(const Kernel *k, const TargetInfo *t) {
+  const LaunchSpec *launch = kernel_launch(k);
+  int taken = taken_registers(k), waves = ceil_div(launch_threads(launch), t->lanes);
+  return taken ? taken : target_most_registers(t, waves);
+}
+
 static const char *find_full(const Diags *diags, const Diag *before) {
   for (const Diag *d = before ? before->next : diags->first; d; d = d->next)
     if (d->code == DIAG_E0613) return d->text;
@@ -145,10 +162,17 @@ DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
   Arena *a = arena_new();
   PassOptions o = {.start_after = "divide", .target = t->name};
   bool ok = passes_run(copy, &o) && copy->level == LEVEL_THREAD;
-  DivideTrial trial = {ok ? live_most(a, copy) : INT32_MAX, ok && has_narrow_products(copy, t),
-                       ok ? NULL : find_full(diags, before)};
+  DivideTrial trial = {.registers = INT32_MAX};
+  if (ok)
+    trial = (DivideTrial){live_most(a, copy), registers_had(copy, t), has_narrow_products(copy, t),
+                          NULL};
+  else trial.full = find_full(diags, before);
   diags_cut(diags, before);
   arena_free(a);
   kernel_free(copy);
   return trial;
+}
+
+bool divide_trial_fits(const DivideTrial *trial) {
+  return trial->registers <= trial->have - BESIDES;
 }

@@ -29,11 +29,13 @@ bool divide_surely_fits(const DivideRoom *r, const TargetInfo *t);
 
 typedef struct DivideTrial {
   int registers; /* of a lane, INT32_MAX if a pass fails */
+  int have;      /* registers of a thread, other than usual if waves exchange them */
   bool narrow; /* it multiplies by instructions of one wave, and the machine has those of several */
   const char *full; /* what needs more shared memory than there is; NULL: nothing */
 } DivideTrial;
 
 /* What the passes after this one lead to. Reports nothing. */
 DivideTrial divide_trial(const Kernel *k, const TargetInfo *t);
+bool divide_trial_fits(const DivideTrial *trial);
 
 #endif
