@@ -183,15 +183,17 @@ static bool may_be_past_end(const LoopAccess *x) {
 }
 
 /* From that iteration of the loop on, it copies or reads what is past the last one, of a known number:
- * nothing may be left of it. */
-static bool is_past_end(const Distribution *d, const Op *loop, const LoopAccess *x, int from) {
+ * nothing may be left of it. In a loop inside this one, what counts is its last iteration. */
+static bool is_past_end(const Distribution *d, const Op *loop, const LoopAccess *x, int64_t from) {
   SymCtx *cx = d->k->cx->sym;
+  OpKind kind = x->op->kind;
   int64_t trips, first;
-  const Sym *count = distribute_trips(d, loop);
   const Attr *at = op_attr(x->op, ATTR_iteration);
-  SymBinding start = {ir_loop_counter(d->k, op_attr(loop, ATTR_axis)->sym), sym_int(cx, from)};
-  if ((x->op->kind != OP_copy && x->op->kind != OP_read) || !at) return false;
+  if ((kind != OP_copy && kind != OP_read && kind != OP_write) || !at) return false;
+  const Sym *axis = at->pairs[0].key, *count = distribute_trips_over(d, x->op, axis);
   if (!count || !sym_is_int(count, &trips)) return false;
+  if (axis != op_attr(loop, ATTR_axis)->sym) from = trips - 1;
+  SymBinding start = {ir_loop_counter(d->k, axis), sym_int(cx, from)};
   return sym_is_int(sym_subst(cx, at->pairs[0].value, &start, 1), &first) && first >= trips;
 }
 
