@@ -4,6 +4,7 @@ kernels as users write them, of odd sizes, on a simulated H100."""
 import os
 import re
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +17,10 @@ from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
 from wave_lang.kernel.lang.global_symbols import WORKGROUP_0, WORKGROUP_1
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tools"))
+
+import ptxas  # noqa: E402
+
 WAVEC = os.path.join(ROOT, os.environ.get("BUILD", "build"), "wavec")
 B, M, N, K = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K
 RNG = np.random.default_rng(7)
@@ -238,3 +243,15 @@ def test_faults_are_found(name, kernel, changes, tmp_path):
     for what, changed in changes(text):
         assert changed != text, what
         assert findings(changed), f"without {what} nothing is found"
+
+
+@pytest.mark.skipif(not ptxas.find(), reason="ptxas is not installed")
+@pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64)])
+@pytest.mark.parametrize("dynamic", [(), (M, N, K)])
+def test_ptxas_has_nothing_to_say(tile, dynamic):
+    """No spills, neither of the waves that compute nor of the one that copies with few registers."""
+    sizes = {M: 4096, N: 4096, K: 4096}
+    kernel = compiled(gemm(constraints(tile, 2)), sizes, None, dynamic, target="sm_90a")
+    assert "setmaxnreg" in kernel.asm
+    result = ptxas.assemble(kernel.asm)
+    assert result.ok and not result.advices, result.log

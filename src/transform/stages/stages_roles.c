@@ -13,7 +13,8 @@ static bool runs_again(const Kernel *k, const StagedLoop *l) {
 }
 
 enum {
-  COPIES_NEED = 24,  /* registers of a thread that only issues copies */
+  COPIES_NEED = 24,  /* registers of a thread that only issues copies, */
+  TILES_NEED = 40,   /* and if it also divides numbers that a launch gives, to find tiles */
   USEFUL_MOST = 240, /* that are worth taking */
   GROUP = 4          /* waves that exchange registers together */
 };
@@ -219,11 +220,17 @@ static void insert_registers(Kernel *k, Op *before, const char *how, int count, 
   if (role) op_set_attr(k, op, (Attr){.key = ATTR_role, .text = role});
 }
 
+static int few_registers(const Kernel *k, const StagedLoop *l) {
+  int64_t n;
+  if (l->copying->registers) return l->copying->registers;
+  return runs_again(k, l) && !sym_is_int(l->trips, &n) ? TILES_NEED : COPIES_NEED;
+}
+
 /* Registers move if rows say so, or if the waves that compute then have more. */
 static void exchange_registers(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *before) {
   const Role *copying = l->copying, *math = copying + 1;
   int waves = cx->machine->waves, entry = entry_registers(cx->target, waves + copying->waves);
-  int few = copying->registers ? copying->registers : COPIES_NEED;
+  int few = few_registers(k, l);
   int many = taken_registers(cx->target, waves, copying->waves, few);
   if (math->registers) many = math->registers;
   if (!target_has(cx->target, FEATURE_SETMAXNREG) || copying->waves % GROUP || waves % GROUP)
