@@ -43,11 +43,33 @@ static bool is_iterators(const Infer *in, const Mapping *m, SymPairs side) {
   return plain;
 }
 
+/* Puts the call in Python that returns a numbered symbol, if the text begins with that. Returns how much
+ * of the text it is; 0: nothing. */
+static size_t put_call(StrBuf *out, const char *text, const char *symbol, const char *call) {
+  size_t n = strlen(symbol),
+         digits = strspn(text + (strncmp(text, symbol, n) ? 0 : n), "0123456789");
+  if (strncmp(text, symbol, n) != 0 || !digits) return 0;
+  sb_printf(out, "%s(%.*s)", call, (int)digits, text + n);
+  return n + digits;
+}
+
+/* Iterators and values from memory as an author writes them. */
+static const char *written_text(const Infer *in, const Sym *e) {
+  StrBuf out = {.arena = in->k->cx->diags.arena};
+  for (const char *text = infer_expr(in, e); *text;) {
+    size_t n = put_call(&out, text, "$index", "iterator");
+    if (!n) n = put_call(&out, text, "$dynamic_val", "dynamic_val");
+    if (!n) sb_putc(&out, *text);
+    text += n ? n : 1;
+  }
+  return sb_text(&out);
+}
+
 static const char *pairs_text(const Infer *in, SymPairs pairs) {
   StrBuf out = {.arena = in->k->cx->diags.arena};
   for (int i = 0; i < pairs.n; i++)
     sb_printf(&out, "%s%s: %s", i ? ", " : "", infer_expr(in, pairs.at[i].key),
-              infer_expr(in, pairs.at[i].value));
+              written_text(in, pairs.at[i].value));
   return sb_text(&out);
 }
 
