@@ -191,12 +191,17 @@ static void remove_unused(Layouts *l) {
   }
 }
 
+/* A tile along a loop's own axis that it carries is reported later. */
+static bool is_of_own_axis(const Op *op, const Value *v) {
+  const Op *loop = op->kind == OP_yield ? op->parent->owner : NULL;
+  return loop && loop->kind == OP_for && v->type->kind == TYPE_tile &&
+         type_has_dim(v->type, op_attr(loop, ATTR_axis)->sym);
+}
+
 static bool localise(Layouts *l) {
-  for (Op *op = ir_first(l->k); op; op = ir_next(op)) {
-    if (op->body || op->kind == OP_yield) continue;
-    for (int i = 0; i < op->nargs; i++)
-      if (!localise_operand(l, op, i)) return false;
-  }
+  for (Op *op = ir_first(l->k); op; op = ir_next(op))
+    for (int i = op->body ? op_carried(op) : 0; i < op->nargs; i++)
+      if (!is_of_own_axis(op, op->args[i]) && !localise_operand(l, op, i)) return false;
   remove_unused(l);
   ir_renumber(l->k);
   return true;
