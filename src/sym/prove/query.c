@@ -86,36 +86,39 @@ static const Sym *guard(const SymFacts *f, const Box *box) {
   return all;
 }
 
-/* Evaluates s at the points where the guard holds. Returns how many there are, or -1 if s is
- * undefined at one of them. */
-static int64_t enumerate(Arena *a, const SymFacts *f, const Sym *s, int64_t **values) {
-  Box box;
-  if (!box_of(f, s, &box)) return -1;
-  const Sym *both[2] = {s, guard(f, &box)};
-  SymProgram *p = both[1] ? sym_compile(a, f->cx, both, 2, box.symbol, box.n) : NULL;
-  if (!p) return -1;
-  int64_t *slots = ARENA_ARRAY(a, int64_t, sym_program_slots(p)), out[2], point[BOX_SYMBOLS], n = 0;
-  *values = ARENA_ARRAY(a, int64_t, box.points);
-  for (int64_t i = 0; i < box.points; i++) {
-    for (int64_t v = box.n - 1, rest = i; v >= 0; rest /= box.count[v], v--)
-      point[v] = box.lo[v] + rest % box.count[v];
-    bool defined = sym_run(p, point, slots, out);
-    if (!out[1]) continue;
-    if (!defined) return -1;
-    (*values)[n++] = out[0];
-  }
-  return n;
+static void point_at(const Box *box, int64_t number, int64_t *point) {
+  for (int v = box->n - 1; v >= 0; number /= box->count[v], v--)
+    point[v] = box->lo[v] + number % box->count[v];
 }
 
 /* ---- proofs */
 
+/* Evaluates a condition at the points where the guard holds, until it holds at one of them and not at
+ * another, or is undefined. */
+static SymTruth decide_points(Arena *a, const SymFacts *f, const Sym *cond) {
+  Box box;
+  SymTruth truth = SYM_UNKNOWN;
+  if (!box_of(f, cond, &box)) return SYM_UNKNOWN;
+  const Sym *both[2] = {cond, guard(f, &box)};
+  SymProgram *p = both[1] ? sym_compile(a, f->cx, both, 2, box.symbol, box.n) : NULL;
+  if (!p) return SYM_UNKNOWN;
+  int64_t *slots = ARENA_ARRAY(a, int64_t, sym_program_slots(p)), out[2], point[BOX_SYMBOLS];
+  for (int64_t i = 0; i < box.points; i++) {
+    point_at(&box, i, point);
+    bool defined = sym_run(p, point, slots, out);
+    if (!out[1]) continue;
+    SymTruth here = out[0] ? SYM_ALWAYS : SYM_NEVER;
+    if (!defined || (truth != SYM_UNKNOWN && truth != here)) return SYM_UNKNOWN;
+    truth = here;
+  }
+  return truth;
+}
+
 static SymTruth prove_by_enumeration(const SymFacts *f, const Sym *cond) {
   Arena *a = arena_new();
-  int64_t *values, n = enumerate(a, f, cond, &values), holds = 0;
-  for (int64_t i = 0; i < n; i++) holds += values[i] != 0;
+  SymTruth truth = decide_points(a, f, cond);
   arena_free(a);
-  if (n <= 0 || (holds && holds < n)) return SYM_UNKNOWN;
-  return holds ? SYM_ALWAYS : SYM_NEVER;
+  return truth;
 }
 
 static SymTruth prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
