@@ -55,20 +55,21 @@ static bool is_log(const Kernel *k, const Value *memory) {
 
 /* Records that `op` touches what `memory` stands for, in that slot of a ring. */
 static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
-                         Touch how, const Sym *slot) {
+                         Touch how, const Sym *slot, const Op *part) {
   Seen seen = {0};
   add_origins(a, &seen, memory);
   for (int i = 0; i < seen.n; i++) {
     if (!is_memory(seen.at[i]) || is_log(k, seen.at[i])) continue;
     bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !op_is_product(op);
-    MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot};
+    MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot, NULL};
+    if (part && op_has(part, ATTR_part) && seen.n == 1) use.part = part;
     vec_push(a, &m->uses, use);
   }
 }
 
 static void add_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
                     Touch how) {
-  add_slot_use(k, a, m, op, memory, how, op_slot(op));
+  add_slot_use(k, a, m, op, memory, how, op_slot(op), op);
 }
 
 /* A slot that may be any of a ring's. */
@@ -87,12 +88,13 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
   const Attr *pending = op_attr(op, ATTR_pending);
   const Op *loop = op->parent->owner;
   const Sym *slot = op_slot(read);
-  add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, slot);
+  add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, slot, op);
   for (int i = 1; pending && slot && loop && loop->kind == OP_for && i <= pending->integer; i++) {
     const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
     SymBinding before = {counter,
                          sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, i * op_step(loop)))};
-    add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, sym_subst(k->cx->sym, slot, &before, 1));
+    add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, sym_subst(k->cx->sym, slot, &before, 1),
+                 op);
   }
 }
 
@@ -134,7 +136,7 @@ static void add_awaited(Kernel *k, Arena *a, MemoryUses *m, Op *wait) {
     inside |= memory_is_ahead(op) && wait->parent->owner && wait->parent->owner->kind == OP_for;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (memory_is_ahead(op) && (!inside || op->parent == wait->parent))
-      add_slot_use(k, a, m, wait, op->args[1], TOUCH_WRITE, awaited_slot(k, wait, op));
+      add_slot_use(k, a, m, wait, op->args[1], TOUCH_WRITE, awaited_slot(k, wait, op), op);
 }
 
 static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
@@ -156,7 +158,7 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
     break;
   case OP_mbar_init:
   case OP_mbar_inval: /* of all slots */
-    add_slot_use(k, a, m, op, op->args[0], TOUCH_WRITE, any_slot(k));
+    add_slot_use(k, a, m, op, op->args[0], TOUCH_WRITE, any_slot(k), NULL);
     break;
   case OP_mbar_arrive:
   case OP_mbar_wait: add_use(k, a, m, op, op->args[0], TOUCH_ATOMIC); break;
@@ -187,4 +189,9 @@ bool memory_is_ordered_by(const Op *op, const char *scope) {
 
 bool memories_overlap(const MemoryUses *m, int a, int b) {
   return a == b || alloc_overlaps(m->memories.at[a]->def, m->memories.at[b]->def);
+}
+
+bool uses_overlap(const MemoryUses *m, const MemoryUse *a, const MemoryUse *b) {
+  if (!memories_overlap(m, a->memory, b->memory)) return false;
+  return a->memory != b->memory || parts_overlap(a->part, b->part, m->memories.at[a->memory]->type);
 }

@@ -16,6 +16,8 @@ typedef struct MemoryUse {
   Touch how;
   bool by_name;    /* each thread touches the same elements every time the op runs */
   const Sym *slot; /* of a ring, if the op names one */
+  const Op
+      *part; /* the op of which it touches the part (ir/schedule/op_parts.h); NULL: all of it */
 } MemoryUse;
 
 typedef struct MemoryUses {
@@ -33,5 +35,11 @@ bool memory_is_ordered_by(const Op *op, const char *scope);
 /* False: the two memories never share bytes. Arguments do not overlap; allocations do when both
  * have a `base` and their bytes intersect. */
 bool memories_overlap(const MemoryUses *m, int a, int b);
+
+/* False: two uses never touch the same bytes: their memories do not overlap, or they touch different parts
+ * of one. */
+bool uses_overlap(const MemoryUses *m, const MemoryUse *a, const MemoryUse *b);
+/* For ops with parts, or NULL, that access one memory. */
+bool parts_overlap(const Op *a, const Op *b, const Type *memory);
 
 #endif

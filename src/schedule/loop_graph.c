@@ -353,7 +353,7 @@ static bool is_proved_inside(const Build *b, const Op *op, const Value *memory) 
 
 static void add_access(Build *b, const MemoryUse *u, const int *begins, const int *ends) {
   LoopAccess x = {.op = u->op, .memory = u->memory, .how = u->how, .by_name = u->by_name};
-  x.slot = u->slot;
+  x.slot = u->slot, x.part = u->part;
   if (is_repeated(b, u->op, u->memory)) return;
   for (int w = 0; w < LOOP_WAVES; w++) {
     x.begins[w] = ends[w] < 0 ? -1 : begins[w];

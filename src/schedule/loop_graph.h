@@ -31,6 +31,7 @@ typedef struct LoopAccess {
   int begins[LOOP_WAVES], ends[LOOP_WAVES]; /* events; -1: this wave does not do it */
   int ahead, slots; /* to the slot of `ahead` iterations later; slots is 1: always the same place */
   const Sym *slot;  /* as the op names it; NULL: it does not */
+  const Op *part;   /* as in MemoryUse */
   bool only_first;  /* it does nothing after the first iteration */
   bool goes_on;     /* iterations are those of all runs of the loop, since service waves go on */
   bool late;        /* it ends later for other waves; those of one wave are in order */

@@ -142,7 +142,7 @@ static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When wh
   if (!writes && !(mixed && atomic)) return false;
   if ((a == b && a->by_name) || is_awaited(a->op, b->op)) return false;
   if (is_elected(a->op) && is_elected(b->op)) return false;
-  return memories_overlap(s->m, a->memory, b->memory) && !op_excludes(s->k, a->op, b->op) &&
+  return uses_overlap(s->m, a, b) && !op_excludes(s->k, a->op, b->op) &&
          !slots_differ(s, a, b, when);
 }
 

@@ -203,7 +203,9 @@ static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "g
   X(none)                                                                                          \
   X(depth)                                                                                         \
   X(unroll)                                                                                        \
-  X(peeled) X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step) X(order) X(parts)
+  X(peeled)                                                                                        \
+  X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step) X(order) X(parts)            \
+      X(copy_parts)
 
 #define LOOP_ROW_ENUM(name) ROW_##name,
 #define LOOP_ROW_NAME(name) #name,
@@ -270,6 +272,19 @@ static inline LoopRow draw_row(StrBuf *out, Random *r, const Program *p) {
   }
 }
 
+/* The parts of a copy, each at a place of its own. Not every tile has the dimension, and not every copy
+ * can be divided along it. */
+static inline void draw_copy_parts(StrBuf *out, Random *r, const Program *p) {
+  static const char *const dims[] = {"M", "K", "K", "N"};
+  static const char *const classes[] = {"copy", "copy", "load", "store"};
+  const char *read = any(r, p->reads, WV_LEN(p->reads)), *class = classes[below(r, 4)];
+  const char *dim = dims[strcmp(read, "x") == 0 ? below(r, 3) : 1 + below(r, 3)];
+  int of = below(r, 4) ? 2 : 4, stage = (int)below(r, 3);
+  for (int i = 0; i < of; i++)
+    sb_printf(out, "  at K %d.%d %s.%s[%s %d/%d]\n", stage + (int)below(r, 2), (int)below(r, 3),
+              read, class, dim, i, of);
+}
+
 /* Some copies may be left to the waves that compute. */
 static inline void draw_roles(StrBuf *out, Random *r, const Case *c) {
   sb_printf(out, "  roles K load %d, math %d\n", 1 + (int)below(r, 4), WARPS << c->large);
@@ -285,9 +300,10 @@ static inline void draw_turns(StrBuf *out, Random *r, const Case *c) {
 /* Fetches and other ops mostly as they were written, and copies anywhere among them. */
 static inline void draw_order(StrBuf *out, Random *r, Case *c) {
   const Program *p = c->p;
-  const char *names[3 * WV_LEN(p->reads) + WV_LEN(p->ops) + 1], *class[WV_LEN(names)];
+  const char *names[4 * WV_LEN(p->reads) + WV_LEN(p->ops) + 1], *class[WV_LEN(names)];
   bool halves = c->rows[ROW_parts] =
       c->large && !below(r, 2); /* along K: of fetches, or only of `n` */
+  bool copied = !below(r, 3);   /* halves of copies along K */
   size_t n = 0, fetched = halves ? below(r, 2) : 0;
   for (size_t i = 0; i < WV_LEN(p->reads) && p->reads[i]; i++) {
     if (!below(r, 4)) continue;
@@ -311,6 +327,11 @@ static inline void draw_order(StrBuf *out, Random *r, Case *c) {
     if (!below(r, 3)) continue;
     for (size_t j = n; j > at; j--) names[j] = names[j - 1], class[j] = class[j - 1];
     names[at] = p->reads[i], class[at] = below(r, 2) ? ".copy" : ".store", n++;
+    if (!copied || below(r, 2)) continue;
+    class[at] = ".copy[K 0/2]", c->rows[ROW_copy_parts] = true;
+    at += 1 + below(r, n - at);
+    for (size_t j = n; j > at; j--) names[j] = names[j - 1], class[j] = class[j - 1];
+    names[at] = p->reads[i], class[at] = ".copy[K 1/2]", n++;
   }
   if (n) sb_puts(out, "  order K");
   for (size_t i = 0; i < n; i++) sb_printf(out, " %s%s", names[i], class[i]);
@@ -324,6 +345,7 @@ static inline void draw_rows(StrBuf *out, Random *r, Case *c) {
   c->rows[ROW_none] = !rows && !loop;
   if (loop) draw_schedule(out, r, c);
   while (rows--) c->rows[draw_row(out, r, c->p)] = true;
+  if (!below(r, 4)) draw_copy_parts(out, r, c->p), c->rows[ROW_copy_parts] = true;
   c->rows[ROW_order] = !below(r, 3);
   if (c->rows[ROW_order]) draw_order(out, r, c);
   if (!below(r, engine ? 2 : 16)) draw_roles(out, r, c);

@@ -2,20 +2,52 @@
 #include "ir/schedule/op_parts.h"
 
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 
 bool parts_keep_positions(const Op *op) {
   return op_is_elementwise(op) || op->kind == OP_select || op->kind == OP_cast ||
          op->kind == OP_bitcast;
 }
 
+static bool is_written(const Region *r, const Value *v) {
+  for (const Op *op = r->first; op; op = op->next)
+    if (op->kind == OP_write && op->args[0] == v && memory_is_scratch(op->args[1])) return true;
+  return false;
+}
+
+/* What is read is stored to shared memory: here, in the next iteration, or in a loop that begins with it. */
+static bool is_stored(const Op *read) {
+  const Value *v = &read->results[0];
+  const Region *r = read->parent;
+  const Op *yield = r->last;
+  bool stored = is_written(r, v);
+  for (int i = 0; !stored && yield && yield->kind == OP_yield && i < yield->nargs; i++)
+    stored = yield->args[i] == v && i < r->nargs && is_written(r, r->args[i]);
+  for (const Op *loop = read->next; loop && !stored; loop = loop->next)
+    for (int i = 0; loop->kind == OP_for && !stored && i < loop->body->nargs; i++)
+      stored = loop->args[op_carried(loop) + i] == v && is_written(loop->body, loop->body->args[i]);
+  return stored;
+}
+
+bool parts_of_copy(const Op *op) {
+  if (op->kind == OP_copy || op->kind == OP_write) return memory_is_scratch(op->args[1]);
+  return op->kind == OP_read && !memory_is_scratch(op->args[0]) && is_stored(op);
+}
+
 bool parts_may_be(const Op *op) {
-  return op->kind == OP_read || op_is_product(op) || parts_keep_positions(op);
+  return op->kind == OP_read || op_is_product(op) || parts_keep_positions(op) || parts_of_copy(op);
+}
+
+/* The tile that is divided; NULL: none. */
+static const Type *tile_of(const Op *op) {
+  if (parts_of_copy(op) && !op->nresults) return op->args[1]->type;
+  return op->nresults && op->results[0].type->kind == TYPE_tile ? op->results[0].type : NULL;
 }
 
 int parts_dims(const Op *op, const Sym **dims) {
+  const Type *t = tile_of(op);
   int n = 0;
-  if (!op->nresults || op->results[0].type->kind != TYPE_tile) return 0;
-  const Type *t = op->results[0].type;
+  if (!t) return 0;
   for (; n < t->rank; n++) dims[n] = t->dims[n];
   const Type *lhs = op_is_product(op) ? op->args[0]->type : NULL;
   for (int i = 0; lhs && i < lhs->rank; i++)
@@ -36,11 +68,20 @@ int parts_all(const Op *op) {
   return n;
 }
 
+bool parts_equal(const Op *a, const Op *b) {
+  for (int i = 0; i < PART_DIMS; i++) {
+    OpPart x = parts_along(a, i), y = parts_along(b, i);
+    if (x.at != y.at || x.of != y.of) return false;
+  }
+  return true;
+}
+
 const char *parts_wrong(const Op *op) {
   const Sym *dims[PART_DIMS];
   const Attr *part = op_attr(op, ATTR_part);
   if (!part) return NULL;
-  if (!parts_may_be(op)) return "only reads, matmuls and elementwise ops have parts";
+  if (!parts_may_be(op))
+    return "only reads, copies to shared memory, matmuls and elementwise ops have parts";
   if (part->n != 2 * parts_dims(op, dims)) return "it has two numbers for each dimension";
   for (int i = 0; i < part->n; i += 2)
     if (part->ints[i] < 0 || part->ints[i] >= part->ints[i + 1] || part->ints[i + 1] > 256)

@@ -2,7 +2,10 @@
  *
  * `part` has two numbers for each dimension of an op, those of its result and then, of a matmul, the one
  * along which it sums: part `at` of `of`, by instructions of a wave. A matmul that is a part adds nothing to
- * other elements; other ops leave them undefined. */
+ * other elements; other ops leave them undefined.
+ *
+ * Of a copy to shared memory, and of the load and the store that it may become, a part is a slice of the
+ * tile: elements [at * extent/of, (at + 1) * extent/of) along the dimension. */
 #ifndef WV_IR_OP_PARTS_H
 #define WV_IR_OP_PARTS_H
 
@@ -16,13 +19,16 @@ typedef struct OpPart {
 
 /* Each element of its result is computed from those of its operands at the same position. */
 bool parts_keep_positions(const Op *op);
-/* A read, a matmul, or an op that keeps positions. */
+/* Part of what brings a tile to shared memory. */
+bool parts_of_copy(const Op *op);
+/* A read, a copy, a matmul, or an op that keeps positions. */
 bool parts_may_be(const Op *op);
 /* The dimensions that may be divided. */
 int parts_dims(const Op *op, const Sym **dims);
 OpPart parts_along(const Op *op, int dim);
 /* How many parts there are in all. */
 int parts_all(const Op *op);
+bool parts_equal(const Op *a, const Op *b);
 /* NULL, or what is wrong with the attribute. */
 const char *parts_wrong(const Op *op);
 

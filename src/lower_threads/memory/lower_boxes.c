@@ -154,8 +154,8 @@ static void load_box(Boxes *x, const int *number) {
 static bool next_box(const Boxes *x, int *number) {
   for (int m = x->box.rank - 1; m >= 0; m--) {
     int count = x->peers > 1 && m == x->shared ? x->box.count[m] / x->peers : x->box.count[m];
-    if (++number[m] < count) return true;
-    number[m] = 0;
+    if (++number[m] < x->box.first[m] + count) return true;
+    number[m] = x->box.first[m];
   }
   return false;
 }
@@ -186,7 +186,7 @@ static bool open_boxes(Boxes *x, const Value *scratch) {
 
 bool lower_copy_boxes(Lower *l, const Op *op) {
   Boxes x = {.l = l, .op = op, .b = l->bounds[op->id]};
-  int number[IR_MAX_RANK] = {0};
+  int number[IR_MAX_RANK];
   if (!copy_barriers(op)) return emit_refuse(l, op, "a TMA copy without a wait");
   if (!open_boxes(&x, op->args[1])) return false;
   share_boxes(&x);
@@ -198,6 +198,7 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
   Attr bytes = {.key = ATTR_bytes, .sym = sym_int(l->sym, x.box.bytes)};
   Value *bar[] = {x.full, x.index};
   emit_op(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
+  memcpy(number, x.box.first, sizeof number);
   do load_box(&x, number);
   while (next_box(&x, number));
   if (!always) emit_close_if(l);

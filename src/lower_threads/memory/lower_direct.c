@@ -36,7 +36,7 @@ static const Sym *place_of(Direct *x, int i) {
   int units = x->plan.bytes * 8 / x->slot.bits;
   const Sym *block = sym_add(x->l->sym, x->l->wave, number(x, (int64_t)i * m->waves));
   const Sym *lane = sym_add(x->l->sym, x->l->lane, times(x, block, m->lanes));
-  return times(x, lane, units);
+  return sym_add(x->l->sym, times(x, lane, units), number(x, x->plan.first));
 }
 
 /* A swizzle changes only bits below this power of two. */

@@ -5,6 +5,7 @@
 
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
+#include "ir/schedule/op_parts.h"
 #include "schedule/proof/event_graph.h"
 #include "schedule/proof/loop_sizes.h"
 
@@ -356,7 +357,7 @@ static bool copies_alike(const LoopAccess *x, const LoopAccess *y) {
   if (a->kind != OP_copy || b->kind != OP_copy || a->nargs != b->nargs) return false;
   for (int i = 0; i < a->nargs; i++)
     if (a->args[i] != b->args[i]) return false;
-  return op_attr(a, ATTR_mode)->text == op_attr(b, ATTR_mode)->text;
+  return parts_equal(a, b) && op_attr(a, ATTR_mode)->text == op_attr(b, ATTR_mode)->text;
 }
 
 static bool slots_meet(const Nest *n, const LoopAccess *x, int64_t a, const LoopAccess *y,

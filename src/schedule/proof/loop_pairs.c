@@ -19,7 +19,8 @@ const bool *loop_overlaps(Arena *a, const MemoryUses *m) {
 bool loop_conflict(const Prover *p, const LoopAccess *x, const LoopAccess *y) {
   bool writes = (x->how | y->how) & TOUCH_WRITE, mixed = x->how != y->how;
   if (!writes && !(mixed && (x->how | y->how) & TOUCH_ATOMIC)) return false;
-  return p->overlap[x->memory * p->nmemories + y->memory];
+  if (!p->overlap[x->memory * p->nmemories + y->memory]) return false;
+  return x->memory != y->memory || parts_overlap(x->part, y->part, p->memory[x->memory]->type);
 }
 
 static bool is_one_ring(const LoopAccess *x, const LoopAccess *y) {

@@ -11,6 +11,7 @@ typedef struct Prover {
   const Distribution *d;
   const bool *overlap; /* by two memories: [a * nmemories + b] */
   int nmemories;
+  const Value **memory; /* MemoryUses.memories */
   Arena *arena;
 } Prover;
 

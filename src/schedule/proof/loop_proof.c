@@ -41,7 +41,7 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
                      .most_in_all = loop_most_in_all(d, loop)};
   const LoopGraph *g = &proof.graph;
   const OrderTable *table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
-  Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, a};
+  Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, m->memories.at, a};
   bool nest = loop_is_nest(loop); /* what loops inside wait for is proved with them */
   if (!nest) find_deadlock(&p, d->k);
   int n = proof.waiting.n;

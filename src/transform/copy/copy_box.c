@@ -107,43 +107,36 @@ static bool steps_in_pieces(const Distribution *d, const AccessBounds *b, int bi
 
 /* ---- the side of shared memory ---- */
 
-/* What coordinate x along a dim adds to the offset, before the swizzle. */
-static int64_t along(const MemLayout *slot, int dim, int x) {
-  int at[LAYOUT_DIMS] = {0};
-  MemLayout plain = *slot;
-  plain.swizzle = (Swizzle){0};
-  at[dim] = x;
-  return mem_offset(&plain, at);
-}
-
 /* Boxes of n elements along the dim, with `stride` between elements, all beginning aligned. */
 static bool is_cut(const MemLayout *slot, int dim, int n, int64_t stride, int align) {
   for (int x = 0; x < slot->extent[dim]; x++) {
-    int64_t first = along(slot, dim, x - x % n);
+    int64_t first = copy_along(slot, dim, x - x % n);
     if (first * slot->bits / 8 % align) return false;
-    if (along(slot, dim, x) - first != x % n * stride) return false;
+    if (copy_along(slot, dim, x) - first != x % n * stride) return false;
   }
   return true;
 }
 
-/* The longest boxes along the dim, at most `most` elements; 0: it cannot be divided. */
-static int longest_cut(const MemLayout *slot, int dim, int most, int64_t stride, int align) {
-  int extent = slot->extent[dim];
+/* The longest boxes along the dim that divide `extent`, at most `most` elements; 0: there are none. */
+static int longest_cut(const MemLayout *slot, int dim, int extent, int most, int64_t stride,
+                       int align) {
   for (int n = extent < most ? extent : most; n >= 1; n--)
     if (extent % n == 0 && is_cut(slot, dim, n, stride, align)) return n;
   return 0;
 }
 
 /* From the inner dim outwards; swizzled rows are as long as the swizzle. */
-static bool cut(const MemLayout *slot, CopyBox *out) {
+static bool cut(const MemLayout *slot, const CopySlice *s, CopyBox *out) {
   int align = out->span ? ALIGN_SWIZZLED * out->span : ALIGN, row = out->span * 8 / slot->bits;
   int64_t stride = 1;
   for (int m = out->rank - 1; m >= 0; m--) {
     int dim = out->axis[m], most = m == out->rank - 1 && row ? row : MOST_EXTENT;
     if (out->pixels.walk.dims && m == 0) most = IM2COL_PIXELS;
-    out->extent[m] = dim < 0 ? 1 : longest_cut(slot, dim, most, stride, align);
+    int extent = dim < 0 ? 1 : slot->extent[dim] / s->of[dim];
+    out->extent[m] = dim < 0 ? 1 : longest_cut(slot, dim, extent, most, stride, align);
     if (!out->extent[m] || (m == out->rank - 1 && row && out->extent[m] != row)) return false;
-    out->count[m] = dim < 0 ? 1 : slot->extent[dim] / out->extent[m];
+    out->count[m] = extent / out->extent[m];
+    out->first[m] = dim < 0 ? 0 : s->at[dim] * out->count[m];
     stride *= out->extent[m];
   }
   return out->extent[out->rank - 1] * slot->bits / 8 % PIECE == 0;
@@ -167,7 +160,7 @@ int copy_box_share(CopyBox *box, const MemLayout *slot, int peers) {
 int copy_box_offset(const CopyBox *box, const MemLayout *slot, const int *number) {
   int64_t offset = 0;
   for (int m = 0; m < box->rank; m++)
-    if (box->axis[m] >= 0) offset += along(slot, box->axis[m], number[m] * box->extent[m]);
+    if (box->axis[m] >= 0) offset += copy_along(slot, box->axis[m], number[m] * box->extent[m]);
   return (int)offset;
 }
 
@@ -181,6 +174,12 @@ static bool has_extents(const MemLayout *slot, const int *extent) {
 
 const char *copy_box(const Distribution *d, const AccessBounds *b, const MemLayout *slot,
                      CopyBox *out) {
+  CopySlice s = copy_slice(b->access.op);
+  return copy_box_slice(d, b, slot, &s, out);
+}
+
+const char *copy_box_slice(const Distribution *d, const AccessBounds *b, const MemLayout *slot,
+                           const CopySlice *s, CopyBox *out) {
   const MemAccess *a = &b->access;
   int extent[IR_MAX_RANK], bits = dtype_memory_bits(a->tile->dtype);
   *out = (CopyBox){.rank = a->memory->type->rank, .span = descriptor_span(slot)};
@@ -192,10 +191,11 @@ const char *copy_box(const Distribution *d, const AccessBounds *b, const MemLayo
   if (!find_axes(d->k->cx->sym, b, extent, out) && !find_pixels(d, b, extent, out))
     return "the region it copies is not a box of the tensor";
   if (!tests_the_tensor(b, &out->pixels)) return "its bounds differ from those of the tensor";
-  if (out->span < 0 || !cut(slot, out))
+  if (out->span < 0 || !cut(slot, s, out))
     return "its tile's shared-memory layout does not match a box";
   int64_t bytes = bits / 8;
   for (int i = 0; i < slot->dims; i++) bytes *= extent[i];
+  bytes /= copy_slices(s);
   out->bytes = (int)bytes;
   return bytes < MOST_BYTES ? NULL : "it has more bytes than a barrier can count";
 }

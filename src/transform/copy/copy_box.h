@@ -13,13 +13,15 @@
 
 #include "layout/mem_layout.h"
 #include "transform/copy/copy_pixels.h"
+#include "transform/copy/copy_plan.h"
 
 typedef struct CopyBox {
   int rank;                /* of the tensor; 2 when traversing pixels */
   int axis[IR_MAX_RANK];   /* for each dim of the tensor, the dim of the tile; -1: a single
                             * coordinate */
   int extent[IR_MAX_RANK]; /* of a box */
-  int count[IR_MAX_RANK];  /* boxes along that dim */
+  int count[IR_MAX_RANK];  /* boxes along that dim ... */
+  int first[IR_MAX_RANK];  /* ... from that one on */
   int span;                /* bytes of the swizzle; 0: none */
   int bytes;               /* of all boxes */
   CopyPixels pixels;       /* if the box traverses pixels */
@@ -29,6 +31,8 @@ typedef struct CopyBox {
  * the copy is not made of boxes. */
 const char *copy_box(const Distribution *d, const AccessBounds *b, const MemLayout *slot,
                      CopyBox *out);
+const char *copy_box_slice(const Distribution *d, const AccessBounds *b, const MemLayout *slot,
+                           const CopySlice *s, CopyBox *out);
 
 /* Divides the boxes along one dim so that each of `peers` workgroups can copy as many of them; returns
  * that dim of the tensor, or -1: it cannot be done. */

@@ -15,8 +15,23 @@ typedef struct CopyPlan {
   bool exact;    /* each element belongs to one thread, and no register lies past the tile */
 } CopyPlan;
 
-/* `b`: bounds of the copy. False after reporting a tile without extents. */
+/* What a copy moves of its tile: part `at` of `of` along each dim of the allocation (op_parts.h). */
+typedef struct CopySlice {
+  int at[IR_MAX_RANK], of[IR_MAX_RANK];
+} CopySlice;
+
+CopySlice copy_slice(const Op *copy);
+int copy_slices(const CopySlice *s); /* how many there are in all */
+/* What coordinate x along a dim adds to the offset, before the swizzle. */
+int64_t copy_along(const MemLayout *slot, int dim, int x);
+
+/* `b`: bounds of the copy. The layout is that of the whole tile, and slices of it are outer registers.
+ * False after reporting a tile without extents. */
 bool copy_plan(const Distribution *d, const Machine *m, const AccessBounds *b, CopyPlan *out);
+bool copy_plan_slice(const Distribution *d, const Machine *m, const AccessBounds *b,
+                     const CopySlice *s, CopyPlan *out);
+/* Whether register `reg` of such a layout is of the part that the op is. */
+bool copy_has_register(const Op *op, const Layout *l, int reg);
 
 static inline bool copy_is_in(const Op *copy) { return memory_is_scratch(copy->args[1]); }
 
@@ -26,10 +41,13 @@ static inline bool copy_is_in(const Op *copy) { return memory_is_scratch(copy->a
 typedef struct DirectPlan {
   int bytes; /* of a lane; 0: impossible */
   int times; /* blocks of a wave */
+  int first; /* elements of the slot before them */
 } DirectPlan;
 
-/* slot: the allocation's layout. */
+/* slot: the allocation's layout. A slice must be one piece of it. */
 DirectPlan copy_direct(const Machine *m, const AccessBounds *b, const MemLayout *slot);
+DirectPlan copy_direct_slice(const Machine *m, const AccessBounds *b, const MemLayout *slot,
+                             const CopySlice *s);
 int copy_direct_most(const Machine *m); /* bytes of the machine's widest such load */
 /* Why a direct copy is not made by those; NULL: it is. */
 const char *copy_why_not_wider(Arena *a, const Machine *m, const AccessBounds *b,

@@ -10,7 +10,9 @@
  * A part has as many instructions as the others. An op that uses a divided tile is divided in the same
  * way, so each of its parts needs one part of the operand: a matmul, or elementwise ops up to one. Sums are added in the order that they had, so
  * results are the same, bit for bit. Of a read, the instructions whose elements no matmul uses
- * are removed by `dce` once there are instructions. */
+ * are removed by `dce` once there are instructions.
+ *
+ * A copy to shared memory is divided by itself: its parts fill slices of the tile, whatever reads them. */
 #include <string.h>
 
 #include "anchors/anchors.h"
@@ -18,6 +20,7 @@
 #include "ir/ops/access.h"
 #include "ir/schedule/op_parts.h"
 #include "ir/schedule/schedule.h"
+#include "transform/copy/copy_parts.h"
 #include "transform/pass.h"
 
 /* How an op is divided, and by which name of which row. */
@@ -39,17 +42,35 @@ typedef struct Parts {
 
 /* ---- reporting ---- */
 
-static bool refuse(const Parts *p, const Constraint *row, const Op *op, const char *name,
-                   const char *why) {
+static Diag *report(const Parts *p, const Constraint *row, const Op *op, const char *name,
+                    const char *why) {
   Diag *d =
       diag_add(&p->k->cx->diags, DIAG_E0620, row->at, "`%s` has no part of its own: %s", name, why);
   diag_note(&p->k->cx->diags, d, op->at, "the op");
+  return d;
+}
+
+static bool refuse(const Parts *p, const Constraint *row, const Op *op, const char *name,
+                   const char *why) {
+  Diag *d = report(p, row, op, name, why);
   return diag_hint(&p->k->cx->diags, d, "name the whole op, or other parts");
+}
+
+static bool refuse_copy(const Parts *p, const Constraint *row, const Op *copy, const char *name,
+                        const char *why, int of) {
+  CopyModes modes = copy_modes(p->k, p->cx);
+  Diag *d = report(p, row, copy, name, why);
+  int dim = copy_other_dim(&modes, copy, of);
+  if (dim < 0) return diag_hint(&p->k->cx->diags, d, "name the whole copy, or larger parts");
+  return diag_hint(&p->k->cx->diags, d, "divide it along `%s`",
+                   sym_name(dim_base(copy->args[1]->type->dims[dim])));
 }
 
 /* ---- what can be divided ---- */
 
 static bool is_left(const Op *op) { return op->kind == OP_read && !op->results[0].layout; }
+
+static bool is_copy(const Op *op) { return op->kind == OP_copy && schedule_fills(op); }
 
 /* ---- collecting ---- */
 
@@ -68,6 +89,19 @@ static bool is_called(const Sym *dim, const char *name) {
   return own && strcmp(own, name) == 0;
 }
 
+/* NULL, or why the op is not divided like this along dimension d, besides what was found before. */
+static const char *why_whole(const Parts *p, Op *op, const Cut *cut, int d, int of,
+                             const Op **blame) {
+  const Sym *dims[PART_DIMS];
+  int n = parts_dims(op, dims);
+  if (!is_copy(op))
+    return anchor_whole(p->cx->facts.distribute, p->cx->machine, p->arena, op, dims[d], of, blame);
+  CopyModes modes = copy_modes(p->k, p->cx);
+  CopySlice slice = copy_slice(op);
+  for (int i = 0; i < n; i++) slice.of[i] = i == d ? of : cut->of[i];
+  return copy_why_whole(&modes, op, &slice, d);
+}
+
 static bool add_cut(Parts *p, Op *op, const char *dim, int of, const char *name,
                     const Constraint *row) {
   const Sym *dims[PART_DIMS];
@@ -80,9 +114,8 @@ static bool add_cut(Parts *p, Op *op, const char *dim, int of, const char *name,
                   arena_printf(p->k->cx->diags.arena, "another name divides it into %d along %s",
                                cut->of[d], dim));
   const Op *blame = op;
-  const char *why = cut->of[d] == 1 ? anchor_whole(p->cx->facts.distribute, p->cx->machine,
-                                                   p->arena, op, dims[d], of, &blame)
-                                    : NULL;
+  const char *why = cut->of[d] == 1 ? why_whole(p, op, cut, d, of, &blame) : NULL;
+  if (why && is_copy(op)) return refuse_copy(p, row, op, name, why, of);
   if (why) return refuse(p, row, blame, name, why);
   cut->of[d] = of, cut->name[d] = name;
   return true;
@@ -104,11 +137,14 @@ static bool add_part(Parts *p, const Op *loop, Op *op, const OpName *name, const
   for (int i = 0; i < name->nparts; i++) {
     const NamePart *part = &name->parts[i];
     if (is_left(op) || part->of == 1) continue; /* nothing fetches it */
-    if (op->parent != loop->body || !parts_may_be(op))
-      return refuse(p, row, op, called,
-                    "only fetches, matmuls and elementwise ops of the loop itself have any");
+    if (op->parent != loop->body || (!is_copy(op) && (!parts_may_be(op) || !op->nresults)))
+      return refuse(
+          p, row, op, called,
+          "only copies to shared memory, fetches, matmuls and elementwise ops of the loop itself "
+          "have any");
     if (!add_cut(p, op, part->dim, part->of, called, row)) return false;
-    if (!op_is_product(op) && !add_users(p, op, part->dim, part->of, called, row)) return false;
+    if (!op_is_product(op) && !is_copy(op) && !add_users(p, op, part->dim, part->of, called, row))
+      return false;
   }
   return true;
 }
@@ -146,12 +182,14 @@ static Op *make_part(Parts *p, Op *op, const Cut *cut, int i) {
   const Sym *dims[PART_DIMS];
   int n = parts_dims(op, dims), at[PART_DIMS], pairs[2 * PART_DIMS];
   Value **args = arena_copy(p->k->arena, op->args, sizeof(Value *) * (size_t)op->nargs);
-  Op *made = ir_insert(p->k, op, op->kind, op->at, args, op->nargs, op->results[0].type);
+  Op *made = ir_insert(p->k, op, op->kind, op->at, args, op->nargs,
+                       op->nresults ? op->results[0].type : NULL);
   made->attrs = arena_copy(p->k->arena, op->attrs, sizeof(Attr) * (size_t)op->nattrs);
   made->nattrs = op->nattrs;
   number(op, cut, i, at);
   for (int d = 0; d < n; d++) pairs[2 * d] = at[d], pairs[2 * d + 1] = cut->of[d];
   op_set_attr(p->k, made, attr_ints(p->k, ATTR_part, pairs, 2 * n));
+  if (!op->nresults) return made;
   made->results[0].name = op->results[0].name, made->results[0].varying = op->results[0].varying;
   ir_set_layout(p->k, &made->results[0], op->results[0].layout);
   return made;
@@ -284,7 +322,7 @@ static bool divide(Parts *p, Op *op) {
   if (op->id >= p->nops || !p->cut[op->id] || p->cut[op->id]->parts) return true;
   p->order = order_of(p, op->parent->owner);
   if (op_is_product(op)) return divide_product(p, op);
-  make_parts(p, op, op->nargs);
+  make_parts(p, op, is_copy(op) ? 0 : op->nargs);
   return true;
 }
 

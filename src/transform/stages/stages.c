@@ -50,6 +50,7 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "transform/copy/copy_mode.h"
+#include "transform/copy/copy_parts.h"
 #include "transform/copy/copy_plan.h"
 #include "transform/stages/stages_carry.h"
 #include "transform/stages/stages_lead.h"
@@ -61,6 +62,7 @@
 typedef struct Barriers {
   Value *ring;
   int lead; /* in iteration i the loop waits for the boxes of iteration i + lead */
+  Op *reader; /* before this op of the body; NULL: when the iteration begins, or before what reads early */
 } Barriers;
 
 typedef struct Rewrite {
@@ -87,14 +89,22 @@ static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration)
 
 /* ---- ops ---- */
 
+static bool is_part(const StagedCopy *c) { return op_has(c->copy, ATTR_part); }
+
+/* Parts of a tile arrive separately: each is awaited where it is read. */
+static Op *awaited_before(const Rewrite *w, const StagedCopy *c) {
+  return is_part(c) ? staged_reader(w->l, c) : NULL;
+}
+
 /* Boxes arrive on the same barriers if they have equally many slots, unless they are read early and
  * others are not issued by then. */
 static int awaited_lead(const Rewrite *w, const StagedCopy *c) {
   int lead = c->lead;
-  for (int i = 0; i < w->l->copies.n; i++) {
+  for (int i = 0; !is_part(c) && i < w->l->copies.n; i++) {
     const StagedCopy *other = &w->l->copies.at[i];
-    if (other->boxes && !other->role && alloc_slots(other->alloc) == alloc_slots(c->alloc) &&
-        other->lead > lead && other->lead < c->ahead)
+    if (other->boxes && !is_part(other) && !other->role &&
+        alloc_slots(other->alloc) == alloc_slots(c->alloc) && other->lead > lead &&
+        other->lead < c->ahead)
       lead = other->lead;
   }
   return lead;
@@ -104,7 +114,7 @@ static int awaited_lead(const Rewrite *w, const StagedCopy *c) {
 static Value *barriers_for(const Rewrite *w, const StagedCopy *c) {
   for (int i = 0; c->boxes && i < w->full.n; i++)
     if (alloc_slots(w->full.at[i].ring->def) == alloc_slots(c->alloc) &&
-        w->full.at[i].lead == awaited_lead(w, c))
+        w->full.at[i].lead == awaited_lead(w, c) && w->full.at[i].reader == awaited_before(w, c))
       return w->full.at[i].ring;
   return NULL;
 }
@@ -149,6 +159,7 @@ static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
   op_set_attr(w->k, op, (Attr){.key = ATTR_mask});
   staged_set_iteration(w->k, w->l, op, iteration);
   set_slot(w, op, iteration, alloc_slots(c->alloc));
+  if (is_part(c)) op_set_attr(w->k, op, *op_attr(c->copy, ATTR_part));
 }
 
 /* ---- barriers of slots ---- */
@@ -158,7 +169,7 @@ static Op *new_mbar_op(Rewrite *w, OpKind kind, Value *full) {
 }
 
 /* A ring of barriers: the boxes of an iteration arrive on one of them. */
-static void make_ring(Rewrite *w, int slots, int lead, int arrivals) {
+static void make_ring(Rewrite *w, int slots, int lead, Op *reader, int arrivals) {
   const Sym *one = sym_int(w->sym, 1), **physical = ARENA_ARRAY(w->k->arena, const Sym *, 1);
   const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
   Op *alloc = ir_insert(w->k, w->k->body->first, OP_alloc, w->l->loop->at, NULL, 0, t);
@@ -166,7 +177,7 @@ static void make_ring(Rewrite *w, int slots, int lead, int arrivals) {
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .exprs = physical});
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = slots});
   alloc->results[0].name = intern(&w->k->cx->names, "full");
-  vec_push(w->cx->scratch, &w->full, ((Barriers){&alloc->results[0], lead}));
+  vec_push(w->cx->scratch, &w->full, ((Barriers){&alloc->results[0], lead, reader}));
   Op *init = new_mbar_op(w, OP_mbar_init, &alloc->results[0]);
   set_expr(w, init, ATTR_count, sym_int(w->sym, arrivals));
   ir_insert_before(w->l->loop, init);
@@ -181,9 +192,9 @@ static void make_barriers(Rewrite *w) {
     for (int j = i; j < w->l->copies.n; j++) {
       const StagedCopy *other = &w->l->copies.at[j];
       boxes += other->boxes && !other->role && alloc_slots(other->alloc) == slots &&
-               awaited_lead(w, other) == lead;
+               awaited_lead(w, other) == lead && awaited_before(w, other) == awaited_before(w, c);
     }
-    make_ring(w, slots, lead, boxes);
+    make_ring(w, slots, lead, awaited_before(w, c), boxes);
   }
 }
 
@@ -287,12 +298,17 @@ static void fill_ring(Rewrite *w) {
   roles_await_first(w->k, w->cx, w->l);
 }
 
+/* A part of a tile that is copied in its own iteration, unlike others. */
+static bool is_own_part(const Rewrite *w, const Op *op) {
+  return op->kind == OP_copy && op_has(op, ATTR_part) && !staged_copies(w->l, op);
+}
+
 /* Reads of rings, in the body and nested regions, use the slot of their iteration. */
 static void name_slots(Rewrite *w) {
   const Op *end = w->l->loop->body->last;
   for (Op *op = w->l->loop->body->first; op != end; op = ir_next(op)) {
-    if (op->kind != OP_read) continue;
-    const StagedCopy *c = staged_copy_to(w->l, op->args[0]);
+    if (op->kind != OP_read && !is_own_part(w, op)) continue;
+    const StagedCopy *c = staged_copy_to(w->l, op->args[op->kind == OP_copy]);
     if (c)
       staged_set_slot(w->k, op, staged_copy_number(w->k, w->l, c, w->l->counter),
                       alloc_slots(c->alloc));
@@ -422,7 +438,7 @@ static bool insert_issue(Rewrite *w, const Issue *x) {
 static void close_group(Rewrite *w, bool ends) {
   Op *last = NULL;
   for (Op *op = w->l->loop->body->first; op; op = op->next) {
-    const StagedCopy *c = memory_is_ahead(op) ? staged_copy_to(w->l, op->args[1]) : NULL;
+    const StagedCopy *c = memory_is_ahead(op) ? staged_copy_of(w->l, op) : NULL;
     if (c && !c->late) last = op;
   }
   Op *next = last ? last->next : NULL;
@@ -432,6 +448,7 @@ static void close_group(Rewrite *w, bool ends) {
 
 /* The first op of the body that reads early what arrives on these barriers; `first` if none does. */
 static Op *first_read(const Rewrite *w, const Barriers *full, Op *first) {
+  if (full->reader) return full->reader;
   if (!full->lead) return first;
   for (Op *op = first; op; op = op->next) {
     const StagedCopy *c = op->kind == OP_read ? staged_copy_to(w->l, op->args[0]) : NULL;
@@ -446,7 +463,7 @@ static void await_boxes(Rewrite *w, Op *first, bool early) {
     const Sym *iteration = later(w, full->lead);
     const Sym *number =
         full->lead ? at_most_last(w, iteration) : staged_number(w->k, w->l, iteration);
-    if ((full->lead > 0) == early)
+    if ((full->lead > 0 || full->reader) == early)
       insert_mbar_wait(w, first_read(w, full, first), full->ring, number);
   }
 }
@@ -547,6 +564,20 @@ static void make_rings(Kernel *k, const StagesPlan *plan) {
     }
 }
 
+/* What is no box may not be divided as boxes are. */
+static bool check_part(const CopyModes *modes, const Op *copy) {
+  CopySlice slice = copy_slice(copy);
+  const char *why = NULL;
+  for (int d = 0; !why && d < copy->args[1]->type->rank; d++)
+    why = slice.of[d] > 1 ? copy_why_whole(modes, copy, &slice, d) : NULL;
+  if (!why) return true;
+  Diags *diags = &modes->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0620, copy->at,
+                     "a part of the copy of `%s` is not prefetched, and no copy of its own: %s",
+                     memory_name(modes->k, copy->args[0]), why);
+  return diag_hint(diags, d, "place it in an earlier stage");
+}
+
 /* Boxes are worthwhile only if they are prefetched. */
 static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
@@ -557,6 +588,7 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
         staged |= plan->loops.at[i].copies.at[j].copy == op;
     CopyModes modes = copy_modes(k, cx);
     if (!staged && !copy_choose_mode(&modes, op, "it is not prefetched by a loop")) return false;
+    if (!staged && op_has(op, ATTR_part) && !check_part(&modes, op)) return false;
   }
   return true;
 }

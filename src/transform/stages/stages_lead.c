@@ -121,7 +121,7 @@ static bool pull_access(Leads *x, Op *op, const MemoryUse *own, const MemoryUse 
   const Value *memory = x->m->memories.at[own->memory];
   Op *other = (Op *)(uintptr_t)op_ancestor_in(use->op, body_of(x));
   if (own->how == TOUCH_READ && use->how == TOUCH_READ) return true;
-  if (!memories_overlap(x->m, own->memory, use->memory)) return true;
+  if (!uses_overlap(x->m, own, use)) return true;
   if (!other && (own->how == TOUCH_READ || op_excludes(x->k, op, use->op))) return true;
   if (!other) return fail_outside(x, op, use->op);
   if (other == op || staged_copies(x->l, other)) return true;
@@ -193,7 +193,7 @@ static void find_reads(const Leads *x, StagedCopy *c) {
   bool any = false;
   for (const Op *op = x->l->loop->body->first; op && op_is_inside(op, x->l->loop);
        op = ir_next(op)) {
-    if (op->kind != OP_read || op->args[0] != &c->alloc->results[0]) continue;
+    if (op->kind != OP_read || !staged_reads(c, op)) continue;
     int lead = op->parent == body_of(x) ? *lead_of(x, op) : 0;
     if (lead > c->lead) c->lead = lead;
     if (!any || lead < c->least_lead) c->least_lead = lead;

@@ -2,6 +2,8 @@
 #include "transform/stages/stages_ops.h"
 
 #include "ir/attr.h"
+#include "ir/region_facts.h"
+#include "ir/schedule/op_parts.h"
 
 typedef struct CounterAt {
   SymCtx *sym;
@@ -78,6 +80,33 @@ const StagedCopy *staged_copy_to(const StagedLoop *l, const Value *memory) {
   for (int i = 0; i < l->copies.n; i++)
     if (&l->copies.at[i].alloc->results[0] == memory) return &l->copies.at[i];
   return NULL;
+}
+
+const StagedCopy *staged_copy_of(const StagedLoop *l, const Op *op) {
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    if (&c->alloc->results[0] == op->args[1] && parts_equal(c->copy, op)) return c;
+  }
+  return NULL;
+}
+
+/* A tile that stays in shared memory is read by what uses it. */
+static bool reads_at(const StagedLoop *l, const StagedCopy *c, const Op *op) {
+  if (!staged_reads(c, op)) return false;
+  if (op->kind == OP_read) return op->results[0].layout && staged_lead(l, op) == c->lead;
+  for (int i = 0; i < op->nargs; i++) {
+    const Op *left = op->args[i]->def;
+    if (left && left->kind == OP_read && left->args[0] == &c->alloc->results[0] &&
+        !left->results[0].layout && staged_lead(l, left) == c->lead)
+      return true;
+  }
+  return false;
+}
+
+Op *staged_reader(const StagedLoop *l, const StagedCopy *c) {
+  for (Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    if (reads_at(l, c, op)) return (Op *)(uintptr_t)op_ancestor_in(op, l->loop->body);
+  return l->loop->body->first;
 }
 
 static Value **and_one(Kernel *k, Value *const *list, int n, Value *last) {

@@ -34,8 +34,14 @@ void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
 /* Makes an access do nothing unless that iteration exists. */
 void staged_test(Kernel *k, const PassCtx *cx, const StagedLoop *l, Op *op, const Sym *iteration);
 
-/* The copy of the loop that fills this memory; NULL: none. */
+/* The copy of the loop that fills this memory, or the first part of it; NULL: none. */
 const StagedCopy *staged_copy_to(const StagedLoop *l, const Value *memory);
+/* That which `op`, made of it, is. */
+const StagedCopy *staged_copy_of(const StagedLoop *l, const Op *op);
+
+/* The first op of the loop that reads what a copy brings, as early as any does: the read or, for a tile
+ * that stays in shared memory, what uses it. */
+Op *staged_reader(const StagedLoop *l, const StagedCopy *c);
 
 /* Carries another value through the loop, which is replaced: `first` before it, then `next`. */
 void staged_carry(Kernel *k, StagedLoop *l, Value *first, Value *next);

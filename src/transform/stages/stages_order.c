@@ -58,7 +58,7 @@ static void add_accesses(Body *b, const MemoryUse *first, const MemoryUse *secon
   int to = place_of(b, op_ancestor_in(second->op, body));
   if (from < 0 || to <= from || lead_at(b, from) != lead_at(b, to)) return;
   if (first->how == TOUCH_READ && second->how == TOUCH_READ) return;
-  if (!memories_overlap(b->m, first->memory, second->memory)) return;
+  if (!uses_overlap(b->m, first, second)) return;
   add_edge(b, first->how != TOUCH_READ && second->how == TOUCH_READ ? b->uses : b->follows, from,
            to);
 }

@@ -74,6 +74,7 @@ static const char *why_not_ring(const StagesPlanner *p, const Op *loop, const Op
     const MemoryUse *use = &p->m->uses.at[i];
     if (use->memory != memory || use->op == copy) continue;
     bool reads = use->how == TOUCH_READ;
+    if (staged_are_parts(use->op, copy)) continue;
     if (!reads && op_is_inside(use->op, loop)) return "its tile is written";
     if (reads && !is_fed(p, use)) return "its tile is read in another iteration";
   }
@@ -138,6 +139,21 @@ static Op *find_product(const Op *loop) {
 static bool takes_registers(const Op *product) {
   const MmaChoice *choice = op_attr(product, ATTR_mma)->mma;
   return !choice->shared_lhs || !choice->shared_rhs;
+}
+
+bool staged_reads(const StagedCopy *c, const Op *op) {
+  const Value *tile = &c->alloc->results[0];
+  bool reads = op->kind == OP_read && op->args[0] == tile;
+  for (int i = 0; !reads && i < op->nargs; i++) {
+    const Op *left = op->args[i]->def;
+    reads = left && lead_is_left(left) && left->args[0] == tile;
+  }
+  return reads && parts_overlap(c->copy, op, tile->type);
+}
+
+bool staged_are_parts(const Op *a, const Op *b) {
+  return a->kind == OP_copy && b->kind == OP_copy && a->args[1] == b->args[1] &&
+         a->parent == b->parent && op_has(a, ATTR_part) && op_has(b, ATTR_part);
 }
 
 bool staged_copies(const StagedLoop *l, const Op *op) {
@@ -281,17 +297,33 @@ static bool has_kept(const StagedLoop *l) {
   return false;
 }
 
+static bool is_first_part(const StagedLoop *l, int copy) {
+  for (int i = 0; i < copy; i++)
+    if (l->copies.at[i].alloc == l->copies.at[copy].alloc) return false;
+  return true;
+}
+
+/* Of the ring that a copy fills, possibly with other parts. */
+static int slots_of(const StagedLoop *l, int copy) {
+  int most = 0;
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].alloc == l->copies.at[copy].alloc && l->copies.at[i].slots > most)
+      most = l->copies.at[i].slots;
+  return most;
+}
+
 /* "4 tiles of each operand", or how many of which. */
 static const char *tiles_text(const StagesPlanner *p, const StagedLoop *l) {
   StrBuf out = {.arena = p->k->cx->diags.arena};
   bool equal = true;
-  for (int i = 1; i < l->copies.n; i++) equal &= l->copies.at[i].slots == l->copies.at[0].slots;
-  int n = l->copies.n ? l->copies.at[0].slots : 0;
+  for (int i = 1; i < l->copies.n; i++) equal &= slots_of(l, i) == slots_of(l, 0);
+  int n = l->copies.n ? slots_of(l, 0) : 0;
   if (!l->copies.n) return NULL;
   if (equal) sb_printf(&out, "%d tile%s of each operand", n, n == 1 ? "" : "s");
   for (int i = 0; !equal && i < l->copies.n; i++)
-    sb_printf(&out, "%s%d%s of `%s`", i ? ", " : "", l->copies.at[i].slots, i ? "" : " tiles",
-              memory_name(p->k, l->copies.at[i].copy->args[0]));
+    if (is_first_part(l, i))
+      sb_printf(&out, "%s%d%s of `%s`", i ? ", " : "", slots_of(l, i), i ? "" : " tiles",
+                memory_name(p->k, l->copies.at[i].copy->args[0]));
   return sb_text(&out);
 }
 

@@ -95,6 +95,10 @@ bool stages_plan(Kernel *k, PassCtx *cx, StagesPlan *out);
 
 /* Whether the op is one of the loop's copies that may be prefetched. */
 bool staged_copies(const StagedLoop *l, const Op *op);
+/* Whether the op reads what the copy brings to shared memory: it fetches it, or takes it from there. */
+bool staged_reads(const StagedCopy *c, const Op *op);
+/* Both are parts of what fills one tile. */
+bool staged_are_parts(const Op *a, const Op *b);
 static inline int staged_lead(const StagedLoop *l, const Op *op) {
   return op->id < l->nleads ? l->leads[op->id] : 0;
 }

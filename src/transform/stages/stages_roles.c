@@ -55,6 +55,21 @@ static bool place_member(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint
   return true;
 }
 
+/* The parts of a tile are counted together. */
+static bool check_parts(Kernel *k, const StagedLoop *l, const Constraint *row) {
+  for (int i = 0; i < l->copies.n; i++)
+    for (int j = 0; j < i; j++) {
+      const StagedCopy *a = &l->copies.at[i], *b = &l->copies.at[j];
+      if (a->alloc != b->alloc || !a->role == !b->role) continue;
+      Diag *d = diag_add(&k->cx->diags, DIAG_E0620, row->at,
+                         "parts of the copy of `%s` have different roles",
+                         memory_name(k, a->copy->args[0]));
+      diag_note(&k->cx->diags, d, a->copy->at, "the copy");
+      return diag_hint(&k->cx->diags, d, "give all of its parts one role");
+    }
+  return true;
+}
+
 /* Slots and phases are those of an iteration's number, counted through all runs of the loop. */
 static bool fail_to_count(Kernel *k, PassCtx *cx, const StagedLoop *l, const Constraint *row) {
   const char *why = arena_printf(cx->scratch, "it %s", l->runs.why);
@@ -177,7 +192,7 @@ static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *r
   for (int i = 0; i < l->copies.n; i++) boxes += l->copies.at[i].role != NULL;
   if (!boxes) return remark(k, row, "no copy engine fills its rings"), true;
   l->roles = row, l->copying = copying;
-  return check_waves(k, cx, row, copying) && check_slots(k, l, row);
+  return check_parts(k, l, row) && check_waves(k, cx, row, copying) && check_slots(k, l, row);
 }
 
 /* All loops share the service waves of the workgroup. */
@@ -267,22 +282,6 @@ void roles_open(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
 
 /* ---- barriers ---- */
 
-/* The first op of the loop that reads a tile: the read or, for a tile that stays in shared memory,
- * what uses it. */
-static Op *reader_after(const StagedLoop *l, const Value *memory, int lead) {
-  for (Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
-    bool left = false, fetched = op->kind == OP_read && op->args[0] == memory;
-    for (int i = 0; i < op->nargs; i++) {
-      const Op *read = op->args[i]->def;
-      left |= read && read->kind == OP_read && read->args[0] == memory &&
-              !read->results[0].layout && staged_lead(l, read) == lead;
-    }
-    if (fetched && (!op->results[0].layout || staged_lead(l, op) != lead)) continue;
-    if (fetched || left) return (Op *)(uintptr_t)op_ancestor_in(op, l->loop->body);
-  }
-  return l->loop->body->first;
-}
-
 static Value *make_ring(Kernel *k, const StagedLoop *l, const char *name, int slots, int count) {
   const Sym *one = sym_int(k->cx->sym, 1), **physical = ARENA_ARRAY(k->arena, const Sym *, 1);
   const Type *t = type_mem(k->cx, &one, 1, DTYPE_i64, k->cx->shared_space, NULL);
@@ -315,7 +314,7 @@ static void share_ring(Kernel *k, const StagedLoop *l, Op *op) {
 static int least_lead(const StagedLoop *l, const StagedCopy *c) {
   int least = c->lead;
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
-    if (op->kind == OP_read && op->args[0] == &c->alloc->results[0] && staged_lead(l, op) < least)
+    if (op->kind == OP_read && staged_reads(c, op) && staged_lead(l, op) < least)
       least = staged_lead(l, op);
   return least;
 }
@@ -323,7 +322,7 @@ static int least_lead(const StagedLoop *l, const StagedCopy *c) {
 static int tokens_for(Kernel *k, PassCtx *cx, StagedLoop *l, const StagedCopy *c) {
   StagedTokens mine = {.slots = alloc_slots(c->alloc), .lead = c->lead, .copies = 1};
   mine.least_lead = runs_again(k, l) ? 0 : least_lead(l, c);
-  mine.reader = reader_after(l, &c->alloc->results[0], c->lead);
+  mine.reader = staged_reader(l, c);
   for (int i = 0; i < l->tokens.n; i++) {
     StagedTokens *t = &l->tokens.at[i];
     if (t->slots != mine.slots || t->lead != mine.lead || t->least_lead != mine.least_lead ||
@@ -436,7 +435,7 @@ static Op *reader_of(const StagedLoop *l, int tokens) {
   for (int i = 0; i < l->copies.n; i++) {
     const StagedCopy *c = &l->copies.at[i];
     if (!c->role || c->tokens != tokens) continue;
-    Op *reader = reader_after(l, &c->alloc->results[0], c->lead);
+    Op *reader = staged_reader(l, c);
     for (Op *op = reader; op; op = op->next)
       if (op == first) first = reader;
   }

@@ -4,6 +4,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/live.h"
 #include "ir/region_facts.h"
+#include "ir/schedule/op_parts.h"
 #include "transform/copy/copy_plan.h"
 
 /* Registers of a thread besides ... */
@@ -104,7 +105,7 @@ static int64_t registers_waiting(const StagesRoom *r, const StagedCopy *c) {
   if (c->async ||
       !copy_plan(facts->distribute, r->cx->machine, facts->in_bounds[c->copy->id], &plan))
     return 0;
-  return registers_for(&plan.layout, c->copy->args[1]->type->dtype);
+  return registers_for(&plan.layout, c->copy->args[1]->type->dtype) / parts_all(c->copy);
 }
 
 int64_t staged_waiting(const StagesRoom *r, StagedLoop *l) {

@@ -224,8 +224,7 @@ static void pin_early(Kernel *k, StagedLoop *l) {
 /* The first read of the tile with that lead. */
 static const Op *reader_of(const StagedLoop *l, const StagedCopy *c, int lead) {
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
-    if (op->kind == OP_read && op->args[0] == &c->alloc->results[0] && staged_lead(l, op) == lead)
-      return op;
+    if (op->kind == OP_read && staged_reads(c, op) && staged_lead(l, op) == lead) return op;
   return c->copy;
 }
 
@@ -445,14 +444,8 @@ static bool check_arrival(Kernel *k, const StagedLoop *l, const StagedCopy *c) {
 static const Op *last_reader(const StagedLoop *l, const StagedCopy *c) {
   const Op *last = NULL;
   for (const Op *op = l->loop->body->first; op; op = op->next)
-    for (const Op *inner = op; inner && op_is_inside(inner, op); inner = ir_next(inner)) {
-      bool reads = inner->kind == OP_read && inner->args[0] == &c->alloc->results[0];
-      for (int i = 0; !reads && i < inner->nargs; i++) {
-        const Op *left = inner->args[i]->def;
-        reads = left && lead_is_left(left) && left->args[0] == &c->alloc->results[0];
-      }
-      if (reads) last = op;
-    }
+    for (const Op *inner = op; inner && op_is_inside(inner, op); inner = ir_next(inner))
+      if (staged_reads(c, inner)) last = op;
   return last;
 }
 

@@ -76,7 +76,7 @@ static bool shares_memory(const Lag *l, const Op *op) {
   for (int i = 0; i < m->uses.n; i++)
     for (int j = 0; j < m->uses.n && op_is_inside(m->uses.at[i].op, op); j++)
       if (op_is_inside(m->uses.at[j].op, l->loop) &&
-          memories_overlap(m, m->uses.at[i].memory, m->uses.at[j].memory))
+          uses_overlap(m, &m->uses.at[i], &m->uses.at[j]))
         return true;
   return false;
 }
