@@ -12,7 +12,8 @@ enum { MOST_EXTENT = 1024, ACCESS_BITS = 128 };
 /* What an op touches along a dimension. */
 typedef struct Reach {
   OpPart slice;         /* 0 of 1: all of it */
-  const Layout *layout; /* of a fetch: the slice is of what a wave holds */
+  const Op *op;         /* a fetch ... */
+  const Layout *layout; /* ... : the slice is of what a wave holds */
   int dim;              /* of the layout */
   int bits;             /* of an element */
 } Reach;
@@ -31,7 +32,7 @@ static Reach reach_of(const Op *op, const Sym *dim) {
   Reach r = {.slice = parts_along(op, d), .dim = d};
   if (parts_of_copy(op) || op_is_product(op)) return r; /* products read slices of their sum */
   if (op->kind != OP_read || !op->results[0].layout) return all;
-  r.layout = op->results[0].layout;
+  r.op = op, r.layout = op->results[0].layout;
   r.bits = dtype_memory_bits(op->results[0].type->dtype);
   return r.layout->extent[d] <= MOST_EXTENT ? r : all;
 }
@@ -41,24 +42,6 @@ static bool slices_overlap(OpPart a, OpPart b) {
 }
 
 /* ---- fetches ---- */
-
-/* Elements of the dimension that a wave holds. */
-static int held_by_wave(const Reach *r) {
-  int last = 0;
-  EACH_DIGIT(r->layout, p, g)
-    if (p != LAYOUT_WAVE && g->stride && g->dim == r->dim) last += (g->radix - 1) * g->stride;
-  return last + 1;
-}
-
-/* Whether an instruction that fills the registers from `first` on has some of the part. */
-static bool is_loaded(const Reach *r, int first, int n) {
-  int each = held_by_wave(r) / r->slice.of, coord[LAYOUT_DIMS];
-  for (int i = first; i < first + n && i < layout_size(r->layout, LAYOUT_REG); i++) {
-    layout_at(r->layout, i, 0, 0, coord);
-    if (!each || coord[r->dim] / each == r->slice.at) return true;
-  }
-  return false;
-}
 
 /* Adds what other digits than those of registers reach from the elements that are marked. */
 static void spread(const Reach *r, bool *marked) {
@@ -76,7 +59,7 @@ static void mark(const Reach *r, bool *marked) {
   int extent = r->layout->extent[r->dim];
   for (int x = 0; x < extent; x++) marked[x] = false;
   for (int first = 0; first < regs; first += n)
-    for (int i = first; is_loaded(r, first, n) && i < first + n && i < regs; i++) {
+    for (int i = first; parts_have(r->op, r->layout, first, n) && i < first + n && i < regs; i++) {
       layout_at(r->layout, i, 0, 0, coord);
       if (coord[r->dim] < extent) marked[coord[r->dim]] = true;
     }

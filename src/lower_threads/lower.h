@@ -203,6 +203,7 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
 bool open_elsewhere(Lower *l, LaneAccess *a, const AccessBounds *b);
 
 Value *lane_load(Lower *l, const LaneAccess *a);
+void lane_fill_up(Value **parts, int n); /* those that are NULL: undefined */
 
 /* The address of each register's element: a value, and a number of elements to add. */
 typedef struct LaneOffset {

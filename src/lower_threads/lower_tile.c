@@ -11,34 +11,12 @@ static void set_value(Lower *l, const Value *of, Value *v) {
 
 /* ---- parts ---- */
 
-/* Elements of a dimension that a wave holds. */
-static int reach_of(const Layout *l, int dim) {
-  int last = 0;
-  EACH_DIGIT(l, p, g)
-    if (p != LAYOUT_WAVE && g->stride && g->dim == dim) last += (g->radix - 1) * g->stride;
-  return last + 1;
-}
-
-static bool is_in_part(const Op *op, int reg) {
-  const Layout *l = op->results[0].layout;
-  int coord[LAYOUT_DIMS];
-  layout_at(l, reg, 0, 0, coord);
-  for (int i = 0; i < op->results[0].type->rank; i++) {
-    OpPart part = parts_along(op, i);
-    int each = reach_of(l, i) / part.of;
-    if (part.of > 1 && coord[i] / (each ? each : 1) != part.at) return false;
-  }
-  return true;
-}
-
 /* Which registers of its result an op computes; those of `group` neighbours go together. */
 static int *part_registers(Lower *l, const Op *op, int group, int *n) {
   int all = regs_of(&op->results[0]), *regs = ARENA_ARRAY(l->arena, int, all);
-  bool whole = parts_all(op) == 1;
   *n = 0;
   for (int r = 0; r < all; r += group) {
-    bool in = whole;
-    for (int i = 0; !in && i < group; i++) in = is_in_part(op, r + i);
+    bool in = parts_have(op, op->results[0].layout, r, group);
     for (int i = 0; in && i < group; i++) regs[(*n)++] = r + i;
   }
   return regs;

@@ -7,6 +7,7 @@
 
 #include "analysis/analysis.h"
 #include "ir/ops/access.h"
+#include "ir/schedule/op_parts.h"
 #include "schedule/proof/loop_proof.h"
 #include "transform/copy/copy_plan.h"
 
@@ -23,29 +24,35 @@ static inline const Layout *layout_of_access(Arena *a, const Facts *f, const Mac
 }
 
 /* By element: the waves that access it, as bits. Only one thread writes what several hold. */
-static inline const uint64_t *waves_of_elements(Arena *a, const Layout *l, bool owners) {
+static inline const uint64_t *waves_of_elements(Arena *a, const Op *op, const Layout *l) {
+  bool owners = op->kind == OP_write;
+  int regs = layout_size(l, LAYOUT_REG);
   int n = layout_positions(l), each = layout_size(l, LAYOUT_REG) * layout_size(l, LAYOUT_LANE);
   uint64_t *waves = ARENA_ARRAY(a, uint64_t, layout_elements(l));
   const int *element = layout_table(a, l), *owner = layout_owners(a, l);
   for (int at = 0; at < n; at++) {
     int e = element[at];
-    if (e >= 0 && (!owners || owner[e] == at)) waves[e] |= UINT64_C(1) << at / each;
+    if (e >= 0 && (!owners || owner[e] == at) && parts_have(op, l, at % regs, 1))
+      waves[e] |= UINT64_C(1) << at / each;
   }
   return waves;
 }
 
-/* Some element is accessed by one wave in x and by another in y, as far as layouts tell. */
-static inline bool waves_share(Arena *a, const Facts *f, const Machine *m, const Op *x,
-                               const Op *y) {
+/* Some element is accessed by one wave in x and by another in y, as far as layouts tell. If halves of
+ * the waves are a barrier apart: some by the first half in x, and some by the second. */
+static inline bool waves_share(Arena *a, const Facts *f, const Machine *m, const Op *x, const Op *y,
+                               bool lagged) {
   const Layout *p = layout_of_access(a, f, m, x), *q = layout_of_access(a, f, m, y);
   if (!p || !q || layout_elements(p) != layout_elements(q)) return false;
-  const uint64_t *first = waves_of_elements(a, p, x->kind == OP_write);
-  const uint64_t *second = waves_of_elements(a, q, y->kind == OP_write);
+  const uint64_t *first = waves_of_elements(a, x, p), *second = waves_of_elements(a, y, q);
+  uint64_t half = (UINT64_C(1) << m->waves / 2) - 1, shared = 0;
   for (int e = 0; e < layout_elements(p); e++) {
     uint64_t both = first[e] | second[e];
-    if (first[e] && second[e] && both & (both - 1)) return true;
+    if (!first[e] || !second[e] || !(both & (both - 1))) continue;
+    if (!lagged) return true;
+    shared |= (first[e] & half && second[e] & ~half) | (first[e] & ~half && second[e] & half) << 1;
   }
-  return false;
+  return shared == 3;
 }
 
 /* The first pair of accesses by different waves that share an element; false: there is none. */
@@ -59,7 +66,8 @@ static inline bool find_shared(Arena *a, Kernel *k, const TargetInfo *t, LoopPai
     LoopProof p = loop_prove(a, facts.distribute, facts.memory_uses, op);
     for (int i = 0; i < p.findings.n; i++) {
       *out = p.findings.at[i];
-      if (out->other_wave && waves_share(a, &facts, &m, out->first->op, out->second->op))
+      if (out->other_wave &&
+          waves_share(a, &facts, &m, out->first->op, out->second->op, p.graph.lagged))
         return true;
     }
   }

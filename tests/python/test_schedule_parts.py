@@ -1,4 +1,4 @@
-"""Parts of fetches and matmuls, placed one by one: the same bits as without a schedule, in any order that
+"""Parts of copies, fetches and matmuls, placed one by one: the same bits as without a schedule, in any order that
 the sums allow."""
 
 import numpy as np
@@ -94,7 +94,16 @@ HALVES = (
     "order K x.fetch[M 0/2, K 0/2] y.fetch[N 0/2] n[M 0/2, N 0/2, K 0/2] x.fetch[M 1/2, K 1/2]; schedule K unroll 2 drain peeled",
     "order K x.load x.fetch[K 0/2] y.load n[K 0/2] x.fetch[K 1/2] x.store n[K 1/2] y.store",
 )
-CASES = [("gemm", GEMM, rows) for rows in HALVES] + [
+COPIES = (
+    "order K x.copy[M 0/2] n x.copy[M 1/2]",
+    "order K x.copy[K 0/2] x.fetch[K 0/2] y.fetch[K 0/2] n[K 0/2] x.fetch[K 1/2] x.copy[K 1/2] y.copy n[K 1/2]",
+    "at K 0.0 x.copy[M 0/2] y.copy; at K 1.1 x.copy[M 1/2]; at K 3.0 n",
+    "ring K x slots 4; at K 0.0 x.copy[M 0/2]; at K 2.0 x.copy[M 1/2]; at K 2.1 n",
+    "at K 0.0 x.load[M 1/4]; at K 1.0 x.load[M 0/4] x.load[M 3/4]; at K 0.2 y.copy[N 0/2]; at K 1.1 x.store; at K 2.1 n",
+    "schedule K depth 3 unroll 3 drain peeled; order K x.load[M 0/2] n x.store[M 0/2] x.load[M 1/2] x.store[M 1/2]",
+    "at K 0.0 x.copy[M 0/2, K 0/2] x.copy[M 1/2, K 1/2]; at K 1.0 x.copy[M 0/2, K 1/2]; at K 2.0 x.fetch[K 0/2]; at K 3.0 n",
+)
+CASES = [("gemm", GEMM, rows) for rows in HALVES + COPIES] + [
     ("chain", CHAIN, "order K y.fetch[K 0/2] p[K 0/2] y.fetch[K 1/2] p[K 1/2] w.copy y.copy n[N 1/2] n[N 0/2]"),
     ("chain", CHAIN, "order K p[D 0/2] w.fetch[K 0/2] p[D 1/2] h n[K 0/2] w.fetch[K 1/2] n[K 1/2]"),
     ("cast", CAST, "order K x.fetch[K 0/2] h[K 0/2] e[K 0/2] x.copy n[K 0/2] x.fetch[K 1/2] h[K 1/2] y.copy n[K 1/2]"),

@@ -68,6 +68,34 @@ int parts_all(const Op *op) {
   return n;
 }
 
+/* Elements of a dimension that a wave holds. */
+static int held_by_wave(const Layout *l, int dim) {
+  int last = 0;
+  EACH_DIGIT(l, p, g)
+    if (p != LAYOUT_WAVE && g->stride && g->dim == dim) last += (g->radix - 1) * g->stride;
+  return last + 1;
+}
+
+static bool has_register(const Op *op, const Layout *l, int reg, bool slices) {
+  int coord[LAYOUT_DIMS];
+  layout_at(l, reg, 0, 0, coord);
+  for (int i = 0; i < l->dims; i++) {
+    OpPart part = parts_along(op, i);
+    int each = (slices ? l->extent[i] : held_by_wave(l, i)) / part.of;
+    if (part.of > 1 && coord[i] / (each ? each : 1) != part.at) return false;
+  }
+  return true;
+}
+
+bool parts_have(const Op *op, const Layout *l, int first, int n) {
+  if (!op_has(op, ATTR_part)) return true;
+  bool slices = parts_of_copy(op);
+  int all = layout_size(l, LAYOUT_REG);
+  for (int i = first; i < first + n && i < all; i++)
+    if (has_register(op, l, i, slices)) return true;
+  return false;
+}
+
 bool parts_equal(const Op *a, const Op *b) {
   for (int i = 0; i < PART_DIMS; i++) {
     OpPart x = parts_along(a, i), y = parts_along(b, i);

@@ -28,6 +28,8 @@ int parts_dims(const Op *op, const Sym **dims);
 OpPart parts_along(const Op *op, int dim);
 /* How many parts there are in all. */
 int parts_all(const Op *op);
+/* Whether registers of a tile in this layout, from `first` on, have something of the part. */
+bool parts_have(const Op *op, const Layout *l, int first, int n);
 bool parts_equal(const Op *a, const Op *b);
 /* NULL, or what is wrong with the attribute. */
 const char *parts_wrong(const Op *op);

@@ -6,16 +6,9 @@
 #include "ir/dtype.h"
 #include "ir/schedule/op_parts.h"
 #include "lower_threads/memory/lower_walk.h"
-#include "transform/copy/copy_plan.h"
-
-/* Whether this part of a copy has these registers. */
-static bool is_copied(const LaneAccess *a, int reg) {
-  return !op_has(a->op, ATTR_part) || !parts_of_copy(a->op) ||
-         copy_has_register(a->op, a->layout, reg);
-}
 
 /* Registers of other parts are undefined: anything that is there anyway. */
-static void fill_up(Value **parts, int n) {
+void lane_fill_up(Value **parts, int n) {
   Value *any = NULL;
   for (int i = 0; i < n && !any; i++) any = parts[i];
   for (int i = 0; i < n; i++)
@@ -30,7 +23,7 @@ Value *lane_load(Lower *l, const LaneAccess *a) {
   Value **parts = ARENA_ARRAY(l->arena, Value *, n);
   for (int i = 0; i < n; i++) {
     int twin = first[i * a->width];
-    if (!is_copied(a, i * a->width)) continue;
+    if (!parts_have(a->op, a->layout, i * a->width, a->width)) continue;
     if (twin < i * a->width && twin % a->width == 0) {
       parts[i] = parts[twin / a->width];
       continue;
@@ -39,7 +32,7 @@ Value *lane_load(Lower *l, const LaneAccess *a) {
     parts[i] = emit_op(l, OP_load, s.args + 1, s.nargs, s.attrs, s.nattrs,
                        type_vec(l->k->cx, a->width, dtype));
   }
-  fill_up(parts, n);
+  lane_fill_up(parts, n);
   return emit_join(l, parts, n);
 }
 
@@ -89,7 +82,8 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   const int *first = lane_first_twins(l, a->layout);
   WalkStep *later = ARENA_ARRAY(l->arena, WalkStep, regs / a->width);
   for (int r = 0; r < regs; r += a->width) {
-    if (!is_copied(a, r) || (w.nseveral ? walk_is_idle(&w, r) : first[r] < r)) continue;
+    if (!parts_have(a->op, a->layout, r, a->width)) continue;
+    if (w.nseveral ? walk_is_idle(&w, r) : first[r] < r) continue;
     WalkStep s = walk_step(&w, r);
     s.args[0] = emit_range(l, v, r, a->width);
     if (may_group(a)) later[n++] = s;
@@ -105,7 +99,7 @@ void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
   for (int r = 0; r < regs; r += to->width) {
     Attr into = {.key = ATTR_imm}, out_of = {.key = ATTR_imm_from}, attrs[5];
     int n = 0;
-    if (!is_copied(from, r)) continue;
+    if (!parts_have(from->op, from->layout, r, to->width)) continue;
     walk_to(&dst, r), walk_to(&src, r);
     Value *args[5] = {to->memory, walk_offset(&dst, &into), from->memory,
                       walk_offset(&src, &out_of)};

@@ -11,6 +11,7 @@
  * fill are found in target/matrices.h. All lanes of a wave must take part, so none of
  * them may have diverged. */
 #include "ir/ops/alloc_layout.h"
+#include "ir/schedule/op_parts.h"
 #include "lower_threads/lower.h"
 #include "target/matrices.h"
 
@@ -58,8 +59,10 @@ Value *lower_read_matrices(Lower *l, const Op *op) {
   for (int i = 0; i < n; i++) {
     Value *args[] = {a.memory, rows[i].base};
     Attr attrs[2];
+    if (!parts_have(op, op->results[0].layout, i * type->n, type->n)) continue;
     parts[i] = emit_op(l, OP_ldmatrix, args, 2, attrs, matrix_attrs(&rows[i], plan, attrs), type);
   }
+  lane_fill_up(parts, n);
   return emit_join(l, parts, n);
 }
 
@@ -84,6 +87,7 @@ bool lower_write_matrices(Lower *l, const Op *op) {
   int n = layout_size(a.layout, LAYOUT_REG), regs = plan->count * plan->each;
   const LaneOffset *rows = lane_offsets(l, &a);
   for (int i = 0; i < n; i++) {
+    if (!parts_have(op, tile->layout, i * regs, regs)) continue;
     Value *args[] = {emit_range(l, l->value[tile->id], i * regs, regs), a.memory, rows[i].base};
     Attr attrs[2];
     emit_op(l, OP_stmatrix, args, 3, attrs, matrix_attrs(&rows[i], plan, attrs), NULL);

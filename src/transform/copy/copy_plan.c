@@ -21,16 +21,6 @@ int copy_slices(const CopySlice *s) {
   return n;
 }
 
-bool copy_has_register(const Op *op, const Layout *l, int reg) {
-  int coord[LAYOUT_DIMS];
-  layout_at(l, reg, 0, 0, coord);
-  for (int i = 0; op_has(op, ATTR_part) && i < l->dims; i++) {
-    OpPart part = parts_along(op, i);
-    if (coord[i] * part.of / l->extent[i] != part.at) return false;
-  }
-  return true;
-}
-
 /* The layout of a slice becomes that of the tile. */
 static void add_slices(Layout *l, const CopySlice *s) {
   for (int i = 0; i < l->dims; i++) {

@@ -30,8 +30,6 @@ int64_t copy_along(const MemLayout *slot, int dim, int x);
 bool copy_plan(const Distribution *d, const Machine *m, const AccessBounds *b, CopyPlan *out);
 bool copy_plan_slice(const Distribution *d, const Machine *m, const AccessBounds *b,
                      const CopySlice *s, CopyPlan *out);
-/* Whether register `reg` of such a layout is of the part that the op is. */
-bool copy_has_register(const Op *op, const Layout *l, int reg);
 
 static inline bool copy_is_in(const Op *copy) { return memory_is_scratch(copy->args[1]); }
 

@@ -358,8 +358,26 @@ static bool pin_ring(Kernel *k, const StagedLoop *l, StagedCopy *c) {
     if (ring->op != c->copy) continue;
     c->pinned_slots = ring->to.stage;
     if (!fits_ring(c)) return fail_slots(k, l, c, ring);
-    if (c->pinned_ahead == 0 && c->pinned_slots > 1) return fail_ring(k, l, c, ring);
   }
+  return true;
+}
+
+/* Other parts of its tile run ahead, and need the slots. */
+static bool has_part_ahead(const StagedLoop *l, const StagedCopy *c) {
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *other = &l->copies.at[i];
+    if (other->alloc == c->alloc && other->pinned_ahead != 0) return true;
+  }
+  return false;
+}
+
+static bool check_rings(Kernel *k, const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++)
+    for (int j = 0; j < l->rings.n; j++) {
+      const StagedCopy *c = &l->copies.at[i];
+      if (l->rings.at[j].op == c->copy && c->pinned_slots > 1 && !has_part_ahead(l, c))
+        return fail_ring(k, l, c, &l->rings.at[j]);
+    }
   return true;
 }
 
@@ -513,6 +531,7 @@ bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
   if (l->lead) l->early = NULL;
   for (int i = 0; i < l->copies.n; i++)
     if (!pin_one(k, l, &l->copies.at[i], last)) return false;
+  if (!check_rings(k, l)) return false;
   drop_idle(l);
   if (!staged_order(k, a, m, l)) return false;
   return check_arrivals(k, l);
