@@ -151,7 +151,7 @@ int copy_box_share(CopyBox *box, const MemLayout *slot, int peers) {
     if (box->axis[m] < 0) continue;
     if (box->count[m] % peers == 0) return m;
     if (box->extent[m] % peers || !is_cut(slot, box->axis[m], part, stride, align)) continue;
-    box->extent[m] = part, box->count[m] *= peers;
+    box->extent[m] = part, box->count[m] *= peers, box->first[m] *= peers;
     return m;
   }
   return -1;
