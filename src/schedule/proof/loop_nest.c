@@ -18,7 +18,17 @@ typedef struct Part {
   struct Part *inside; /* these */
   int ninside;
   int number; /* of its first access, among all */
+  int index;  /* among all parts */
 } Part;
+
+/* Accesses of two parts that conflict, wherever these are executed. */
+typedef struct Meeting {
+  int first, second;
+  bool one_memory;
+  unsigned waves; /* that need an order: bit v * LOOP_WAVES + w */
+} Meeting;
+
+typedef Vec(Meeting) Meetings;
 
 typedef Vec(Part) PartList;
 
@@ -51,12 +61,13 @@ typedef struct Nest {
   Part before;
   PartList parts;
   Vec(const LoopAccess *) accesses; /* of all parts, by number */
-  int naccesses;
-  int reach;    /* iterations that an order or a ring spans, at most */
-  int outer;    /* iterations of the loop that is proved, written out at once ... */
-  int from;     /* ... from this one on */
-  bool *met;    /* by two accesses: the pair was counted, ... */
-  bool *failed; /* ... or reported */
+  int naccesses, nparts;
+  Meetings **meetings; /* by two parts; NULL: not asked yet */
+  int reach;           /* iterations that an order or a ring spans, at most */
+  int outer;           /* iterations of the loop that is proved, written out at once ... */
+  int from;            /* ... from this one on */
+  bool *met;           /* by two accesses: the pair was counted, ... */
+  bool *failed;        /* ... or reported */
   Vec(Step) steps;
   int events, runs;
   int64_t groups;
@@ -70,7 +81,7 @@ bool loop_is_nest(const Op *loop) {
 }
 
 static void number_accesses(Nest *n, Part *part) {
-  part->number = n->naccesses;
+  part->number = n->naccesses, part->index = n->nparts++;
   for (int i = 0; i < part->g.accesses.n; i++)
     vec_push(n->p->arena, &n->accesses, &part->g.accesses.at[i]);
   n->naccesses = n->accesses.n;
@@ -360,10 +371,9 @@ static bool copies_alike(const LoopAccess *x, const LoopAccess *y) {
   return parts_equal(a, b) && op_attr(a, ATTR_mode)->text == op_attr(b, ATTR_mode)->text;
 }
 
-static bool slots_meet(const Nest *n, const LoopAccess *x, int64_t a, const LoopAccess *y,
-                       int64_t b) {
-  if (a == TAKEN_NOT || b == TAKEN_NOT || !loop_conflict(n->p, x, y)) return false;
-  return x->memory != y->memory || a == TAKEN_ANYWHERE || b == TAKEN_ANYWHERE || a == b;
+static bool slots_meet(const Meeting *m, int64_t a, int64_t b) {
+  if (a == TAKEN_NOT || b == TAKEN_NOT) return false;
+  return !m->one_memory || a == TAKEN_ANYWHERE || b == TAKEN_ANYWHERE || a == b;
 }
 
 static bool needs_order(const LoopAccess *x, int v, const LoopAccess *y, int w) {
@@ -382,15 +392,35 @@ static bool is_order_needed(const Nest *n) {
   return false;
 }
 
-static void check_accesses(Nest *n, const Step *s, int i, const Step *t, int j) {
+/* The loop inside is proved for all runs of what goes on. */
+static void add_meeting(Nest *n, Meetings *list, const Part *p, int i, const Part *q, int j) {
+  const LoopAccess *x = &p->g.accesses.at[i], *y = &q->g.accesses.at[j];
+  Meeting m = {i, j, x->memory == y->memory, 0};
+  if (!loop_conflict(n->p, x, y) || (x->goes_on && y->goes_on)) return;
+  for (int v = 0; v < LOOP_WAVES; v++)
+    for (int w = 0; w < LOOP_WAVES; w++)
+      if (needs_order(x, v, y, w)) m.waves |= 1u << (v * LOOP_WAVES + w);
+  vec_push(n->p->arena, list, m);
+}
+
+static const Meetings *meetings_of(Nest *n, const Part *p, const Part *q) {
+  Meetings **list = &n->meetings[p->index * n->nparts + q->index];
+  if (*list) return *list;
+  *list = ARENA_NEW(n->p->arena, Meetings);
+  for (int i = 0; i < p->g.accesses.n; i++)
+    for (int j = 0; j < q->g.accesses.n; j++) add_meeting(n, *list, p, i, q, j);
+  return *list;
+}
+
+static void check_accesses(Nest *n, const Step *s, const Step *t, const Meeting *m) {
+  int i = m->first, j = m->second;
   const LoopAccess *x = &s->part->g.accesses.at[i], *y = &t->part->g.accesses.at[j];
   int pair = (s->part->number + i) * n->naccesses + t->part->number + j;
-  if (n->failed[pair] || !slots_meet(n, x, s->slots[i], y, t->slots[j])) return;
-  if (x->goes_on && y->goes_on) return; /* the loop inside is proved for all runs */
+  if (n->failed[pair] || !slots_meet(m, s->slots[i], t->slots[j])) return;
   n->p->proof->pairs += !n->met[pair], n->met[pair] = true;
-  for (int v = 0; v < LOOP_WAVES; v++)
+  for (int v = 0; m->waves && v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {
-      if (!needs_order(x, v, y, w)) continue;
+      if (!(m->waves >> (v * LOOP_WAVES + w) & 1)) continue;
       if (event_graph_orders(n->graph, s->base + x->ends[v], t->base + y->begins[w])) continue;
       int apart = s->outer < 0 ? t->outer : t->outer - s->outer;
       loop_report(n->p, (LoopPair){x, y, apart, v != w, .entry = s->outer < 0});
@@ -406,10 +436,11 @@ static bool is_proved_inside(const Nest *n, const Step *s, const Step *t) {
 
 static void check_steps(Nest *n, const Step *s, const Step *t) {
   if (t->outer < 0 || !s->ends || !t->opens || is_proved_inside(n, s, t)) return;
-  for (int i = 0; i < s->part->g.accesses.n; i++)
-    for (int j = s == t ? i + 1 : 0; j < t->part->g.accesses.n; j++)
-      if (s != t || s->part->g.accesses.at[i].op != t->part->g.accesses.at[j].op)
-        check_accesses(n, s, i, t, j);
+  const Meetings *list = meetings_of(n, s->part, t->part);
+  const LoopAccess *own = s->part->g.accesses.at;
+  for (const Meeting *m = list->at; m < list->at + list->n; m++)
+    if (s != t || (m->first < m->second && own[m->first].op != own[m->second].op))
+      check_accesses(n, s, t, m);
 }
 
 static void check_sizes(Nest *n) {
@@ -487,6 +518,7 @@ void loop_check_nest(Prover *p, const MemoryUses *m) {
   n.reach += most_slots(&n);
   n.met = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
   n.failed = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
+  n.meetings = ARENA_ARRAY(p->arena, Meetings *, n.nparts * n.nparts);
   n.arena = arena_new();
   n.sizes = loop_sizes(p->arena, p->d, outer, n.reach);
   while (loop_sizes_next(n.sizes)) check_iterations(&n);

@@ -27,6 +27,8 @@ struct LoopSizes {
   Vec(Varied) varied;
   Vec(SymBinding) env;
   bool begun;
+  bool apart;             /* one is varied at a time: */
+  int which, value, rest; /* this one has that value, others the least (0) or the most (1) */
 };
 
 /* ---- values ---- */
@@ -73,6 +75,25 @@ void loop_sizes_count(LoopSizes *s, const Op *loop, int64_t iteration) {
 
 /* ---- values of one symbol ---- */
 
+/* The number of those that are varied and that an expression mentions. */
+static int count_varied(const LoopSizes *s, const Sym *e) {
+  int n = 0;
+  for (int i = 0; e && i < s->varied.n; i++)
+    n += s->varied.at[i].symbol && sym_contains(e, s->varied.at[i].symbol);
+  return n;
+}
+
+/* A branch around the loops runs, as far as this symbol alone decides that. */
+static bool is_reached(const LoopSizes *s, const Sym *symbol) {
+  int64_t holds;
+  for (const Op *op = s->loops.at[0]->parent->owner; op; op = op->parent->owner) {
+    const Attr *test = op->kind == OP_if ? op_attr(op, ATTR_expr) : NULL;
+    if (!test || !sym_contains(test->sym, symbol) || count_varied(s, test->sym) > 1) continue;
+    if (loop_sizes_eval(s, test->sym, &holds) && !holds) return false;
+  }
+  return true;
+}
+
 /* The kernel's assumptions allow the value that a symbol has. */
 static bool is_allowed(const LoopSizes *s, const Sym *symbol) {
   int64_t holds;
@@ -81,7 +102,7 @@ static bool is_allowed(const LoopSizes *s, const Sym *symbol) {
     if (row->kind != CONSTRAINT_assume || !sym_contains(row->assume.condition, symbol)) continue;
     if (loop_sizes_eval(s, row->assume.condition, &holds) && !holds) return false;
   }
-  return true;
+  return is_reached(s, symbol);
 }
 
 /* The least value with at least n iterations of the loop; FAR: none. */
@@ -168,6 +189,19 @@ static void add_loop(LoopSizes *s, const Op *loop, int most) {
   vec_push(s->arena, &s->varied, v);
 }
 
+/* How often loops run does not depend on each other. Then two accesses that are out of order are so in
+ * runs of which one has any number of iterations and all others, which only order more if they have
+ * more, few or, so that all their accesses exist, many. */
+static bool are_apart(const LoopSizes *s) {
+  for (int i = 0; i < s->loops.n; i++)
+    if (count_varied(s, trips_of(s, s->loops.at[i])) > 1) return false;
+  for (int i = 0; i < s->d->k->constraints.n; i++) {
+    const Constraint *row = &s->d->k->constraints.at[i];
+    if (row->kind == CONSTRAINT_assume && count_varied(s, row->assume.condition) > 1) return false;
+  }
+  return s->varied.n > 1;
+}
+
 /* If there are too many combinations, only the extremes of most symbols. */
 static void limit(LoopSizes *s) {
   int64_t n = 1;
@@ -192,7 +226,8 @@ LoopSizes *loop_sizes(Arena *a, const Distribution *d, const Op *outer, int most
       find_values(s, &s->varied.at[i], most);
       bind(s, s->varied.at[i].symbol, FAR);
     }
-  limit(s);
+  s->apart = are_apart(s);
+  if (!s->apart) limit(s);
   return s;
 }
 
@@ -203,8 +238,27 @@ static void bind_varied(LoopSizes *s) {
   }
 }
 
+static bool next_apart(LoopSizes *s) {
+  if (!s->begun) s->value = -1, s->begun = true;
+  for (;;) {
+    if (++s->value == s->varied.at[s->which].values.n) s->value = 0, s->which++;
+    if (s->which == s->varied.n) s->which = 0, s->rest++;
+    if (s->rest > 1) return false;
+    const Varied *own = &s->varied.at[s->which];
+    if (!s->which || s->value != (s->rest ? own->values.n - 1 : 0))
+      break; /* otherwise it was before */
+  }
+  for (int i = 0; i < s->varied.n; i++) {
+    Varied *v = &s->varied.at[i];
+    v->at = i == s->which ? s->value : s->rest ? v->values.n - 1 : 0;
+  }
+  bind_varied(s);
+  return true;
+}
+
 bool loop_sizes_next(LoopSizes *s) {
   int i = 0;
+  if (s->apart) return next_apart(s);
   if (s->begun) {
     while (i < s->varied.n && ++s->varied.at[i].at == s->varied.at[i].values.n)
       s->varied.at[i++].at = 0;
