@@ -27,7 +27,8 @@ static int dim_of(const Op *op, const Sym *dim) {
 
 static Reach reach_of(const Op *op, const Sym *dim) {
   Reach all = {.slice = {0, 1}};
-  int d = op && !op_has(op, ATTR_mapping) ? dim_of(op, dim) : -1;
+  bool by_name = op && (parts_of_copy(op) || !op_has(op, ATTR_mapping)); /* in shared memory */
+  int d = by_name ? dim_of(op, dim) : -1;
   if (d < 0 || parts_along(op, d).of == 1) return all;
   Reach r = {.slice = parts_along(op, d), .dim = d};
   if (parts_of_copy(op) || op_is_product(op)) return r; /* products read slices of their sum */
