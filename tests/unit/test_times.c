@@ -18,7 +18,7 @@
   "}"
 #define GEMM(rows)                                                                                 \
   GEMM_HEAD "  workgroup M by 128 on 0; workgroup N by 256 on 1; tile K by 64\n"                   \
-            "  wave M by 64; wave N by 256; hardware threads 128\n" rows GEMM_BODY
+            "  wave M by 64; wave N by 256; hardware threads 128; persist 0\n" rows GEMM_BODY
 #define SMALL(rows)                                                                                \
   GEMM_HEAD "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 32\n"                     \
             "  wave M by 16; wave N by 16; hardware threads 64\n" rows GEMM_BODY
