@@ -106,7 +106,7 @@ bool pass_stores(Kernel *k, PassCtx *cx) {
   Stores s = {k, cx, cx->facts.distribute};
   Op *loop = loop_over_tiles(k);
   cx->idle = true;
-  if (!loop || !target_has(cx->target, FEATURE_STMATRIX)) return true;
+  if (!loop || !cx->target || !target_has(cx->target, FEATURE_STMATRIX)) return true;
   for (Op *op = loop->body->first; op; op = op->next) {
     MemLayout m;
     if (op->kind != OP_write || !op_has(op, ATTR_mask) || !lay_out(&s, op, &m)) continue;
