@@ -6,6 +6,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/live.h"
+#include "ir/schedule/schedule.h"
 #include "transform/pass_manager.h"
 
 enum {
@@ -155,12 +156,22 @@ static const char *find_full(const Diags *diags, const Diag *before) {
   return NULL;
 }
 
+/* A schedule has no part in the decision, so that one which is read from a file finds the tiles for
+ * which it was written. */
+static void drop_schedule(Kernel *k) {
+  int n = 0;
+  for (int i = 0; i < k->constraints.n; i++)
+    if (!schedule_is_row(&k->constraints.at[i])) k->constraints.at[n++] = k->constraints.at[i];
+  k->constraints.n = n;
+}
+
 DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
   Diags *diags = &k->cx->diags;
   Diag *before = diags->last;
   Kernel *copy = kernel_clone(k);
   Arena *a = arena_new();
   PassOptions o = {.start_after = "divide", .target = t->name};
+  drop_schedule(copy);
   bool ok = passes_run(copy, &o) && copy->level == LEVEL_THREAD;
   DivideTrial trial = {.registers = INT32_MAX};
   if (ok)
