@@ -2,9 +2,13 @@
 
 import os
 
-import ml_dtypes
 import numpy as np
 import pytest
+
+try:
+    import ml_dtypes
+except ImportError:
+    pytest.skip("ml_dtypes is not installed", allow_module_level=True)
 
 from wave_lang import WaveCompileOptions, wave_compile
 

@@ -82,9 +82,9 @@ def test_types_without_an_instruction(chip, dtype, is_widened):
 
 @pytest.mark.parametrize("chip, room", [("gfx90a", 65536), ("gfx942", 65536), ("gfx1201", 65536)])
 def test_more_lds_than_there_is(chip, room):
-    kernel = product(tkl.f16, tkl.f32, tkw.MMAType.F32_16x16x16_F16, 256, 256)
+    kernel = product(tkl.f16, tkl.f32, tkw.MMAType.F32_16x16x16_F16, 32, 4096)
     with pytest.raises(CompileError) as error:
-        compiled(chip, kernel, 512)
+        compiled(chip, kernel, 4096)
     found = error.value.diagnostics[0]
     assert found.code == "E0613" and f"{chip} has {room}" in found.message
     assert found.file == __file__ and "smaller tiles" in found.hint

@@ -9,10 +9,17 @@ import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang import CompileError, LaunchError, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.wave import cache
 
 M, N, K, LEN = tkl.sym.M, tkl.sym.N, tkl.sym.K, tkl.sym.LEN
 TARGETS = ["eval", "cpu", "sim:sm_90a", "sim:sm_80", "sim:gfx942"]
 everywhere = pytest.mark.parametrize("target", TARGETS)
+
+
+@pytest.fixture(autouse=True)
+def no_kernels_of_other_tests():
+    """A kernel that a process keeps may have been prepared already."""
+    cache.reset_cache_manager()
 
 
 def compiled(kernel, target, dynamic=(), subs={}, **options):

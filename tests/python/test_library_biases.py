@@ -1,9 +1,9 @@
 """Templates of attention with biases or 8-bit products, compared with float64."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
+from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, attend, check, compiled, draw, on_targets
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel.wave.constraints import MMAType

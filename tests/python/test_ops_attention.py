@@ -1,9 +1,9 @@
 """Attention ops, compared with float64."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
+from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, check, draw, heads, on_targets, starts_of
 from wave_lang import ops
 

@@ -2,10 +2,10 @@
 
 import math
 
-import ml_dtypes
 import numpy as np
 import pytest
 
+from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, TARGETS, draw, on_targets
 from wave_lang import ops
 
