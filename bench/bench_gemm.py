@@ -2,9 +2,10 @@
 
     bench_gemm.py [--only WORD] [--rounds 3] [--json FILE] [--target sm_90a] [--small]
 
-For each size, forms of one kernel: tiles, and workgroups with one tile or several (`persist`), in the
-order of their numbers or so that those which run together share operands (`rows`). All forms of a size and cuBLAS
-are timed in turn, in one process, with cold caches (wave_lang/benchmark.py); what is printed is the median of the rounds:
+Each size is computed by several forms of one kernel: other tiles, and workgroups with one tile or
+several (`persist`), in the order of their numbers or so that workgroups which run together share
+operands (`rows`). All forms of a size and cuBLAS are timed in turn, in one process, with cold caches
+(wave_lang/benchmark.py). The medians of the rounds are printed:
 
     size                form                          time us   TF/s   by cuBLAS
     4096x4096x4096      128x256x64 persist rows 8       182.1    755       1.012

@@ -146,12 +146,6 @@ static const Sym *product3(const Distribution *d, const Sym *a, const Sym *b, co
   return sym_mul(sym_of(d), a, sym_mul(sym_of(d), b, c));
 }
 
-/* The row of a kernel whose workgroups loop over tiles of the grid; NULL: they have one each. */
-static const Constraint *persistent_row(const Distribution *d) {
-  const Constraint *row = kernel_constraint(d->k, CONSTRAINT_persist, NULL);
-  return row && row->persist.loop ? row : NULL;
-}
-
 static const Sym *positive(const Distribution *d, const Sym *count) {
   int64_t n;
   return sym_is_int(count, &n) && n == 0 ? sym_int(sym_of(d), 1) : count; /* no workgroup exists */
@@ -182,7 +176,7 @@ static void find_grid(Distribution *d) {
   d->grid[2] = product3(d, d->count[2], d->count[3], d->count[4]);
   const Constraint *grid = kernel_constraint(d->k, CONSTRAINT_grid, NULL);
   for (int i = 0; i < 3; i++) d->tiles[i] = d->grid[i];
-  if (persistent_row(d)) limit_grid(d, persistent_row(d));
+  if (kernel_persistent(d->k)) limit_grid(d, kernel_persistent(d->k));
   if (!grid) return;
   d->grid[0] = instantiate(d, NULL, grid->grid.workgroups, MEAN_VALUE);
   d->grid[1] = d->grid[2] = sym_int(sym_of(d), 1);
@@ -244,7 +238,7 @@ static void find_tile_ids(const Distribution *d, const Constraint *row, const Sy
 /* Reordering replaces all ids at once; then $WG2 is split. */
 static void find_ids(Distribution *d) {
   SymCtx *sym = sym_of(d);
-  const Constraint *row = persistent_row(d);
+  const Constraint *row = kernel_persistent(d->k);
   for (int i = 0; i < WORKGROUP_DIMS; i++)
     d->id[i] = i < 3 ? workgroup_id(d, i, true) : sym_int(sym, 0);
   if (row) find_tile_ids(d, row, d->id);

@@ -78,9 +78,8 @@ static void assume_id(const Header *h, const char *name, int i, int64_t count) {
 static void assume_workgroups(const Header *h) {
   SymCtx *sym = h->k->cx->sym;
   int highest = 0;
-  const Constraint *persist = kernel_constraint(h->k, CONSTRAINT_persist, NULL);
   if (kernel_constraint(h->k, CONSTRAINT_grid, NULL)) return;
-  if (persist && persist->persist.loop) return; /* the rows count tiles, not workgroups */
+  if (kernel_persistent(h->k)) return; /* the rows count tiles, not workgroups */
   EACH_ROW(h->k, workgroup, c)
     if (c->workgroup.axis > highest) highest = c->workgroup.axis;
   EACH_ROW(h->k, workgroup, c) {

@@ -282,6 +282,11 @@ const HardwareSpec *kernel_hardware(const Kernel *k) {
   return c ? &c->hardware : NULL;
 }
 
+const Constraint *kernel_persistent(const Kernel *k) {
+  const Constraint *c = kernel_constraint(k, CONSTRAINT_persist, NULL);
+  return c && c->persist.loop ? c : NULL;
+}
+
 const MachineSpec *kernel_machine(const Kernel *k) {
   const Constraint *c = kernel_constraint(k, CONSTRAINT_machine, NULL);
   return c ? &c->machine : NULL;

@@ -484,6 +484,8 @@ const Constraint *kernel_next_row(const Kernel *k, ConstraintKind kind, const Co
 /* The rows of which a kernel has at most one; NULL: none. */
 const HardwareSpec *kernel_hardware(const Kernel *k);
 const MachineSpec *kernel_machine(const Kernel *k);
+/* The `persist` row, if workgroups loop over tiles of the grid; NULL: each computes one. */
+const Constraint *kernel_persistent(const Kernel *k);
 const LaunchSpec *kernel_launch(const Kernel *k);
 /* The workgroup dimension along which the waves of `dim` are arranged: that of its workgroup row, or
  * for waves that share the tile of a loop the first dimension that no other wave row uses. -1: no

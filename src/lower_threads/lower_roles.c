@@ -24,7 +24,7 @@ const Sym *lower_computing(const Lower *l) {
 }
 
 int lower_cluster(const Lower *l) {
-  const Constraint *row = kernel_constraint(l->k, CONSTRAINT_persist, NULL);
+  const Constraint *row = kernel_persistent(l->k);
   return l->machine.service && row && row->persist.cluster > 1 ? row->persist.cluster : 1;
 }
 

@@ -42,6 +42,9 @@ enum { BANK_BYTES = 4 };
 static inline bool target_has(const TargetInfo *t, unsigned features) {
   return (t->features & features) == features;
 }
+/* What waves that only copy for the others need. */
+enum { SERVICE_FEATURES = FEATURE_TMA | FEATURE_MBARRIER | FEATURE_NAMED_BARRIER };
+
 /* Registers of a thread that all instructions can access: where there is MFMA, only matrix
  * instructions and copies access the upper half. */
 static inline int target_near_registers(const TargetInfo *t) {

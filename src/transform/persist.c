@@ -29,11 +29,8 @@
 
 #include <string.h>
 
-enum {
-  COPYING = 4, /* waves: as many as exchange registers together */
-  SLOTS = 3,   /* of a ring: one is filled, one is read, and one by a product in flight */
-  CLUSTER = 2  /* workgroups that copy for each other: more gained nothing in published kernels */
-};
+/* Workgroups that copy for each other: more gained nothing in published kernels. */
+enum { CLUSTER = 2 };
 
 typedef struct Persist {
   Kernel *k;
@@ -49,33 +46,36 @@ typedef struct Persist {
 
 /* ---- what is in the way ---- */
 
+typedef struct IdQuery {
+  Arena *scratch;
+  bool found; /* a workgroup's number */
+} IdQuery;
+
 static const Sym *look_for_id(void *user, const Sym *s) {
-  Persist *p = user;
-  FreeSymbols symbols = sym_symbols(p->cx->scratch, s);
-  for (int i = 0; i < symbols.n; i++)
-    if (strncmp(sym_name(symbols.at[i]), "$WG", 3) == 0) p->loop = NULL;
+  IdQuery *q = user;
+  FreeSymbols symbols = sym_symbols(q->scratch, s);
+  for (int i = 0; i < symbols.n; i++) q->found |= strncmp(sym_name(symbols.at[i]), "$WG", 3) == 0;
   return s;
 }
 
 /* Positions follow the loop over tiles by themselves; other expressions that name a workgroup would
  * have to be rewritten. */
-static bool names_workgroup(Persist *p) {
-  Persist probe = *p;
+static bool names_workgroup(const Persist *p) {
+  IdQuery q = {.scratch = p->cx->scratch};
   for (int i = 0; i < p->k->constraints.n; i++) {
     Constraint *c = &p->k->constraints.at[i];
     if (c->kind == CONSTRAINT_reorder) continue;
     Constraint copy = *c;
     if (c->kind == CONSTRAINT_workgroup) copy.workgroup.start = NULL;
-    constraint_rewrite_all(p->k, &copy, look_for_id, &probe);
+    constraint_rewrite_all(p->k, &copy, look_for_id, &q);
   }
-  for (Op *op = ir_first(p->k); op && probe.loop; op = ir_next(op))
-    for (int i = 0; i < op->nattrs; i++) attr_rewrite_all(p->k, &op->attrs[i], look_for_id, &probe);
-  return !probe.loop;
+  for (Op *op = ir_first(p->k); op && !q.found; op = ir_next(op))
+    for (int i = 0; i < op->nattrs; i++) attr_rewrite_all(p->k, &op->attrs[i], look_for_id, &q);
+  return q.found;
 }
 
 static bool has_engine(const TargetInfo *t) {
-  return t->units && target_has(t, FEATURE_TMA) && target_has(t, FEATURE_MBARRIER) &&
-         target_has(t, FEATURE_NAMED_BARRIER) && target_has(t, FEATURE_SETMAXNREG);
+  return t->units && target_has(t, SERVICE_FEATURES | FEATURE_SETMAXNREG);
 }
 
 /* The only loop of the kernel, directly in its body; NULL: there is none, or a second one. */
@@ -122,7 +122,7 @@ static const char *obstacle(Persist *p) {
 
 /* A row that says nothing about who copies, and leaves enough slots for service waves. */
 static bool is_open_row(const Constraint *c) {
-  if (c->kind == CONSTRAINT_ring) return c->ring.slots >= SLOTS;
+  if (c->kind == CONSTRAINT_ring) return c->ring.slots >= SERVICE_SLOTS;
   return c->kind == CONSTRAINT_schedule && !c->schedule.depth && !c->schedule.unroll &&
          !c->schedule.drain && !schedule_kind_depth(c->schedule.how);
 }
@@ -286,13 +286,11 @@ static void add_rows(Persist *p, const Sym *axis) {
 }
 
 static void add_roles(Persist *p) {
-  Role *roles = ARENA_ARRAY(p->k->arena, Role, 2);
-  if (!may_have_roles(p) || schedule_roles(p->k, p->loop, p->cx->target)) return;
-  roles[0] = (Role){"load", COPYING, 0};
-  roles[1] = (Role){"math", p->cx->machine->waves, 0};
-  Constraint *row = add_row(p, CONSTRAINT_roles);
-  row->roles.loop = schedule_loop_name(p->k->arena, p->loop);
-  row->roles.groups = (Roles){roles, 2};
+  Kernel *k = p->k;
+  if (!may_have_roles(p) || schedule_roles(k, p->loop, p->cx->target)) return;
+  const char *loop = schedule_loop_name(k->arena, p->loop);
+  vec_push(k->arena, &k->constraints,
+           schedule_service_row(k->arena, k, loop, p->cx->machine->waves));
 }
 
 static void enclose_body(Persist *p, const Sym *axis) {

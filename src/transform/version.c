@@ -220,15 +220,9 @@ static void split(Split *sp) {
   end_region(sp, edge->body);
 }
 
-/* Tiles of one workgroup differ, and workgroups of a cluster must run the same copy. */
-static bool loops_over_tiles(const Kernel *k) {
-  const Constraint *row = kernel_constraint(k, CONSTRAINT_persist, NULL);
-  return row && row->persist.loop;
-}
-
 bool pass_version(Kernel *k, PassCtx *cx) {
   cx->idle = true;
-  if (loops_over_tiles(k)) return true;
+  if (kernel_persistent(k)) return true; /* its tiles differ; a cluster must run the same copy */
   Split sp = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = &cx->facts};
   sp.inner = ARENA_ARRAY(cx->scratch, Attr *, k->nops);
   if (is_worthwhile(&sp)) cx->idle = false, split(&sp);

@@ -66,12 +66,6 @@ def check_gemm(kernel, m, n, k):
     np.testing.assert_allclose(c, a.astype("f8") @ b.astype("f8").T, atol=1e-3 * k**0.5)
 
 
-def persists(kernel):
-    """The remark, or None."""
-    found = [d for d in kernel.diagnostics if d.code == "R0617"]
-    return found[0].message if found else None
-
-
 @pytest.mark.parametrize("workgroups", [1, 2, 5, 132])
 @pytest.mark.parametrize("sizes", [(1, 1, 8), (130, 200, 72), (257, 65, 8), (64, 448, 136)])
 def test_sizes(sizes, workgroups):

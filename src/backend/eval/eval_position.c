@@ -161,8 +161,8 @@ static bool grid_of_rows(Eval *ev) {
 
 /* A grid of tiles becomes a row of workgroups, each of which loops over tiles. */
 static bool limit_grid(Eval *ev) {
-  const Constraint *row = kernel_constraint(ev->k, CONSTRAINT_persist, NULL);
-  if (!row || !row->persist.loop) return true;
+  const Constraint *row = kernel_persistent(ev->k);
+  if (!row) return true;
   ev->at = row->at;
   if (!expr_value(ev, row->persist.workgroups, &ev->limit)) return false;
   for (int i = 0; i < 3; i++) ev->tiles[i] = ev->grid[i];

@@ -83,6 +83,11 @@ bool copy_is_awaited(const Op *op) {
   return copy_goes_by(op, "async") || copy_goes_by(op, "direct");
 }
 
+int op_peers(const Op *op) {
+  const Attr *peers = op_attr(op, ATTR_peers);
+  return peers ? (int)peers->integer : 1;
+}
+
 bool op_is_private(const Op *op) {
   if (op->kind == OP_turn) return !turn_is_lagged(op);
   return !op->body && (op_is_pure(op) || op->kind == OP_read);

@@ -58,6 +58,8 @@ AtomicBy atomic_by(const Op *op);
 bool copy_goes_by(const Op *op, const char *mode);
 /* It is complete only after a wait: "direct" or "async". */
 bool copy_is_awaited(const Op *op);
+/* The workgroups of a cluster that make a copy together (`peers`); 1: each makes its own. */
+int op_peers(const Op *op);
 /* The barriers on which a TMA copy arrives: its last operand, a ring with as many slots as the
  * copy's. NULL: it is not a TMA copy, or they have not been created yet. */
 Value *copy_barriers(const Op *op);

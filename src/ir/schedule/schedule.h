@@ -30,6 +30,8 @@ enum {
   ROLE_REGISTERS_LEAST = 24, /* of a thread, in steps of ... */
   ROLE_REGISTERS_STEP = 8,
   ROLE_REGISTERS_MOST = 256,
+  SERVICE_WAVES = 4,    /* as many as exchange registers together */
+  SERVICE_SLOTS = 3,    /* of a ring: one is filled, one is read, and one by a product in flight */
   SCHEDULE_STAGES = 64, /* maximum of `depth`, `slots` and of the row `stages` */
   SCHEDULE_PARTS = 256, /* maximum of an op along a dimension, and of ops with one name */
   NAME_PARTS = 4,       /* dimensions in a name */
@@ -58,6 +60,8 @@ bool schedule_is_for(const Constraint *row, const TargetInfo *t);
 const OpNames *schedule_ops(const Constraint *row); /* that it names; NULL: it is about the loop */
 /* The `roles` row of a loop that applies to a machine; NULL: there is none. */
 const Constraint *schedule_roles(const Kernel *k, const Op *loop, const TargetInfo *t);
+/* A `roles` row with waves that copy besides the `waves` that compute. */
+Constraint schedule_service_row(Arena *a, const Kernel *k, const char *loop, int waves);
 /* The stages that a kind of schedule.def means; 0: any number. */
 int schedule_kind_depth(const char *kind);
 int schedule_depth(const Constraint *row);  /* of a `schedule` row; 0: not pinned */

@@ -95,6 +95,16 @@ const Constraint *schedule_roles(const Kernel *k, const Op *loop, const TargetIn
   return NULL;
 }
 
+Constraint schedule_service_row(Arena *a, const Kernel *k, const char *loop, int waves) {
+  Constraint row = constraint_empty(CONSTRAINT_roles, k->at);
+  Role *roles = ARENA_ARRAY(a, Role, 2);
+  roles[0] = (Role){"load", SERVICE_WAVES, 0};
+  roles[1] = (Role){"math", waves, 0};
+  row.roles.loop = loop;
+  row.roles.groups = (Roles){roles, 2};
+  return row;
+}
+
 /* ---- ops ---- */
 
 OpClass schedule_class(const Op *op) {

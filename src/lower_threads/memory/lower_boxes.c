@@ -162,8 +162,7 @@ static bool next_box(const Boxes *x, int *number) {
 
 /* Only service waves copy for other workgroups: the barriers of their slots count the waves of all. */
 static void share_boxes(Boxes *x) {
-  const Attr *peers = op_attr(x->op, ATTR_peers);
-  x->peers = peers && op_is_served(x->l->k, x->op) ? (int)peers->integer : 1;
+  x->peers = op_is_served(x->l->k, x->op) ? op_peers(x->op) : 1;
   if (x->peers > 1) x->shared = copy_box_share(&x->box, &x->slot, x->peers);
   WV_ASSERT(x->peers == 1 || x->shared >= 0); /* the pass `persist` has asked */
 }
@@ -243,11 +242,6 @@ bool lower_bulk_wait(Lower *l, const Op *op) {
 
 /* ---- barriers ---- */
 
-static int peers_of(const Op *op) {
-  const Attr *peers = op_attr(op, ATTR_peers);
-  return peers ? (int)peers->integer : 1;
-}
-
 /* Initialises all barriers of a ring, by one thread. */
 bool lower_mbars(Lower *l, const Op *op) {
   const Op *ring = op->args[0]->def;
@@ -255,7 +249,7 @@ bool lower_mbars(Lower *l, const Op *op) {
   if (!ring || ring->kind != OP_alloc || !alloc_layout(ring, &m))
     return emit_refuse(l, op, "loop-carried barriers");
   int stride = alloc_slots(ring) > 1 ? m.digits.at[m.digits.n - 1].stride : 0;
-  int n = alloc_slots(ring), peers = peers_of(op);
+  int n = alloc_slots(ring), peers = op_peers(op);
   Value **index = ARENA_ARRAY(l->arena, Value *, n);
   const Attr *count = op_attr(op, ATTR_count);
   Attr all = {.key = ATTR_count};
@@ -301,9 +295,9 @@ bool lower_mbar_arrive(Lower *l, const Op *op) {
     emit_op(l, OP_barrier, NULL, 0, &wave, 1, NULL);
   emit_open_if(l, emit_at_entry(l, sym_simplify(l->sym, emit_facts(l), all)));
   Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op)};
-  for (int i = 0; args[1] && i < peers_of(op); i++) {
+  for (int i = 0; args[1] && i < op_peers(op); i++) {
     Attr peer = {.key = ATTR_peer, .sym = sym_int(l->sym, i)};
-    emit_op(l, OP_mbar_arrive, args, 2, &peer, peers_of(op) > 1 ? 1 : 0, NULL);
+    emit_op(l, OP_mbar_arrive, args, 2, &peer, op_peers(op) > 1 ? 1 : 0, NULL);
   }
   emit_close_if(l);
   return args[1] || emit_refuse(l, op, "loop-carried barriers");

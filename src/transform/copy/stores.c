@@ -20,13 +20,12 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
+#include "ir/schedule/schedule.h"
 #include "transform/copy/copy_box.h"
 #include "transform/pass.h"
 
 enum {
-  SPAN = 128, /* bytes of a swizzle: eight rows are stored without conflicts */
-  SLOTS =
-      3, /* that rings should keep: one is filled, one is read, and one by a product in flight */
+  SPAN = 128,  /* bytes of a swizzle: eight rows are stored without conflicts */
   SPARE = 4096 /* bytes for barriers and alignment */
 };
 
@@ -37,7 +36,7 @@ typedef struct Stores {
 } Stores;
 
 static Op *loop_over_tiles(const Kernel *k) {
-  const Constraint *row = kernel_constraint(k, CONSTRAINT_persist, NULL);
+  const Constraint *row = kernel_persistent(k);
   for (Op *op = k->body->first; op; op = op->next)
     if (row && op->kind == OP_for && op_attr(op, ATTR_axis)->sym == row->persist.loop) return op;
   return NULL;
@@ -46,7 +45,7 @@ static Op *loop_over_tiles(const Kernel *k) {
 static bool has_room(const Stores *s, const MemLayout *m) {
   int64_t sum = mem_bytes(m);
   for (const Op *op = ir_first(s->k); op; op = ir_next(op))
-    if (op->kind == OP_alloc) sum += SLOTS * alloc_bytes(op);
+    if (op->kind == OP_alloc) sum += SERVICE_SLOTS * alloc_bytes(op);
   return sum + SPARE <= s->cx->target->shared_most;
 }
 
@@ -80,26 +79,24 @@ static Value *new_alloc(const Stores *s, const Op *op, const MemLayout *m) {
 }
 
 /* One thread waits until the copy engine has read what it copies. */
-static void insert_wait(const Stores *s, Op *before) {
-  Op *wait = ir_insert(s->k, before, OP_bulk_wait, before->at, NULL, 0, NULL);
+static Op *new_wait(const Stores *s, Span at) {
+  Op *wait = ir_op_new(s->k, OP_bulk_wait, at, NULL, 0);
   op_set_attr(s->k, wait, (Attr){.key = ATTR_pending, .integer = 0});
   op_set_attr(s->k, wait, (Attr){.key = ATTR_read});
+  return wait;
 }
 
 static void write_by_engine(const Stores *s, Op *op, Op *loop, const MemLayout *m) {
   Value *stage = new_alloc(s, op, m), *to_stage[] = {op->args[0], stage};
   Value *to_tensor[] = {stage, op->args[1]};
-  insert_wait(s, op);
+  ir_insert_before(op, new_wait(s, op->at));
   Op *write = ir_insert(s->k, op, OP_write, op->at, to_stage, 2, NULL);
   op_set_attr(s->k, write, (Attr){.key = ATTR_mask});
   Op *copy = ir_insert(s->k, op, OP_copy, op->at, to_tensor, 2, NULL);
   op_set_attr(s->k, copy, attr_copy(s->k, op_attr(op, ATTR_mask)));
   op_set_attr(s->k, copy, (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, "bulk")});
   ir_remove(op);
-  Op *end = ir_op_new(s->k, OP_bulk_wait, op->at, NULL, 0);
-  op_set_attr(s->k, end, (Attr){.key = ATTR_pending, .integer = 0});
-  op_set_attr(s->k, end, (Attr){.key = ATTR_read});
-  ir_append(loop->parent, end);
+  ir_append(loop->parent, new_wait(s, op->at));
 }
 
 bool pass_stores(Kernel *k, PassCtx *cx) {

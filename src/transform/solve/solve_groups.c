@@ -19,22 +19,16 @@ static bool is_given(const RowList *rows, ConstraintKind kind) {
 /* ---- roles ---- */
 
 static bool can_copy(const Trial *t) {
-  const TargetInfo *m = t->machine.target;
-  bool engine = target_has(m, FEATURE_TMA) && target_has(m, FEATURE_MBARRIER) &&
-                target_has(m, FEATURE_NAMED_BARRIER);
+  bool engine = target_has(t->machine.target, SERVICE_FEATURES);
   for (const Op *op = t->loop->body->first; engine && op; op = op->next)
     if (copy_goes_by(op, "tma")) return true;
   return false;
 }
 
 static bool add_roles(const SolveLoop *s, Arena *a, const Trial *like, RowList *rows) {
-  Constraint row = constraint_empty(CONSTRAINT_roles, s->k->at);
-  Role *roles = ARENA_ARRAY(a, Role, 2);
   if (is_given(rows, CONSTRAINT_roles) || !can_copy(like)) return false;
-  roles[0] = (Role){"load", GROUPS_COPYING, 0};
-  roles[1] = (Role){"math", like->machine.waves, 0};
-  row.roles.loop = s->name, row.roles.target = s->target->name;
-  row.roles.groups = (Roles){roles, 2};
+  Constraint row = schedule_service_row(a, s->k, s->name, like->machine.waves);
+  row.roles.target = s->target->name;
   vec_push(a, rows, row);
   return true;
 }

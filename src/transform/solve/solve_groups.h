@@ -6,8 +6,6 @@
 
 typedef enum GroupRows { GROUPS_ROLES = 1, GROUPS_TURNS = 2 } GroupRows;
 
-enum { GROUPS_COPYING = 4 }; /* waves that copy: as many as exchange registers together */
-
 /* Adds the rows that are wanted, for a loop like that of the trial. False: the machine or the loop has
  * no use for one of them, or one is given. */
 bool groups_add_rows(const SolveLoop *s, Arena *a, const Trial *like, int wanted, RowList *rows);

@@ -267,7 +267,7 @@ static int64_t estimate_served(const Search *x, const Trial *t) {
 static bool may_pay(const Search *x, const Trial *t) {
   double first = much_better(x), best = trial_load(x->out->trials.at[0]);
   double load = (double)estimate_served(x, t);
-  return trial_may_be_served(t, GROUPS_COPYING) && load < NEARLY * (first < best ? first : best);
+  return trial_may_be_served(t, SERVICE_WAVES) && load < NEARLY * (first < best ? first : best);
 }
 
 /* With waves that make the copies: the best schedule so far, if it is much better than what the compiler

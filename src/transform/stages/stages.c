@@ -564,7 +564,7 @@ static void make_rings(Kernel *k, const StagesPlan *plan) {
     }
 }
 
-/* What is no box may not be divided as boxes are. */
+/* A copy that is not made of boxes cannot be divided into boxes. */
 static bool check_part(const CopyModes *modes, const Op *copy) {
   CopySlice slice = copy_slice(copy);
   const char *why = NULL;

@@ -2,12 +2,12 @@
 #include "transform/stages/stages_depth.h"
 
 #include "ir/ops/alloc_layout.h"
+#include "ir/schedule/schedule.h"
 #include "transform/stages/stages_rows.h"
 
 enum {
   MOST_SLOTS = 4,
   SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
-  SLOTS_SERVED = 3,      /* the same, if service waves copy as soon as a slot is empty */
   SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
   RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
@@ -53,7 +53,7 @@ static bool allows_flight(const StagedCopy *c, int slots, bool served) {
   bool is_free = c->pinned_ahead == STAGED_FREE && c->pinned_slots == STAGED_FREE;
   int least = c->async ? SLOTS_IN_FLIGHT - 2 : 1;
   int ahead = c->pinned_ahead == STAGED_FREE ? c->pinned_slots - 2 : c->pinned_ahead;
-  if (is_free) return slots >= (served ? SLOTS_SERVED : SLOTS_IN_FLIGHT);
+  if (is_free) return slots >= (served ? SERVICE_SLOTS : SLOTS_IN_FLIGHT);
   return ahead >= least && (c->pinned_slots == STAGED_FREE || c->pinned_slots >= ahead + 2);
 }
 

@@ -98,8 +98,7 @@ static void remark(Kernel *k, const Constraint *row, const char *why) {
 
 static const char *why_not_machine(const PassCtx *cx) {
   const TargetInfo *t = cx->target;
-  if (!target_has(t, FEATURE_TMA) || !target_has(t, FEATURE_MBARRIER) ||
-      !target_has(t, FEATURE_NAMED_BARRIER))
+  if (!target_has(t, SERVICE_FEATURES))
     return "the machine has no copies that arrive on barriers in shared memory";
   return NULL;
 }
@@ -298,10 +297,9 @@ static Value *make_ring(Kernel *k, const StagedLoop *l, const char *name, int sl
 
 /* The number of workgroups that copy tiles of the loop for each other. */
 static int peers_of(const StagedLoop *l) {
-  for (int i = 0; i < l->copies.n; i++) {
-    const Attr *peers = op_attr(l->copies.at[i].copy, ATTR_peers);
-    if (peers && l->copies.at[i].role) return (int)peers->integer;
-  }
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].role && op_peers(l->copies.at[i].copy) > 1)
+      return op_peers(l->copies.at[i].copy);
   return 1;
 }
 
