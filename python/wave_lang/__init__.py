@@ -11,6 +11,7 @@ brings in everything a kernel needs. The module tree of the public `wave_lang` p
 """
 
 import os.path as _path
+from typing import Any as _Any
 from warnings import warn as _warn
 
 _here = _path.dirname(_path.abspath(__file__))
@@ -38,14 +39,33 @@ from .support.builtin_names import or_builtin as _or_builtin
 # `from wave_lang import *` hides these builtins: on ordinary objects they behave as before.
 abs, max, min, round, sum = map(_or_builtin, (abs, max, min, round, sum))  # type: ignore[arg-type]
 
+
+def replace(model: _Any, *, verbose: _Any = True) -> _Any:
+    """Replaces the modules of a PyTorch model by those of `wave_lang.nn`, in place; prints (if
+    `verbose`) and returns what it replaced, and why not the rest."""
+    from .nn.replacement import replace
+
+    return replace(model, verbose=verbose)
+
+
 for _found in _wave.check_variables():
     _warn(f"{_found.message}; {_found.hint}" if _found.hint else _found.message, stacklevel=2)
 
-# `bool` and the submodules would hide builtins and modules of the importing file.
+# `bool` and the submodules would hide builtins and modules of the importing file, `replace` that of
+# dataclasses.
 __all__ = [
     _n
     for _n, _v in list(globals().items())
     if not _n.startswith("_")
     and _n
-    not in {"bool", "index", "kernel", "support", "compile", "wave_schedule", "global_symbols"}
+    not in {
+        "bool",
+        "compile",
+        "global_symbols",
+        "index",
+        "kernel",
+        "replace",
+        "support",
+        "wave_schedule",
+    }
 ]

@@ -1,0 +1,59 @@
+"""Functions of PyTorch's autograd around Wave kernels."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from wave_lang.ops.matmul import matmul
+
+
+class LinearFunction(torch.autograd.Function):
+    """x [T, K] times w [N, K] transposed, plus b [N]; the gradients are matmuls as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any, b: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        return matmul(x, w, trans_b=True, bias=b)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Any) -> Any:
+        x, w = ctx.saved_tensors
+        dx = matmul(dy, w) if ctx.needs_input_grad[0] else None
+        dw = matmul(dy, x, trans_a=True) if ctx.needs_input_grad[1] else None
+        return dx, dw, dy.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class _Recomputed(torch.autograd.Function):
+    """The value of `run`, the gradients of `reference`, which the backward pass computes again."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Any, reference: Any, *tensors: Any) -> Any:
+        ctx.reference = reference
+        ctx.save_for_backward(*tensors)
+        return run(*tensors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Any) -> Any:
+        with torch.enable_grad():
+            inputs = [x.detach().requires_grad_(n) for x, n in _needed(ctx)]
+            wanted = [x for x in inputs if x.requires_grad]
+            found = iter(torch.autograd.grad(ctx.reference(*inputs), wanted, dy))
+        return None, None, *(next(found) if x.requires_grad else None for x in inputs)
+
+
+def _needed(ctx: Any) -> list[tuple[Any, bool]]:
+    return list(zip(ctx.saved_tensors, ctx.needs_input_grad[2:]))
+
+
+def recomputed(run: Callable[..., Any], reference: Callable[..., Any], *tensors: Any) -> Any:
+    """`run(*tensors)`, for which no Wave kernel computes gradients: those of `reference`, a
+    function of PyTorch with the same value, are used. Only the tensors are kept until then."""
+    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
+        with torch.no_grad():
+            return run(*tensors)
+    return _Recomputed.apply(run, reference, *tensors)

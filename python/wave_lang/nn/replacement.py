@@ -1,0 +1,183 @@
+"""Replaces the modules of a model by those of this package, in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+import torch
+from torch import nn
+
+from . import functional as WF
+from .modules import GatedMLP, LayerNorm, Linear, MoE, MultiheadAttention, RMSNorm
+
+SAME = {
+    nn.Linear: Linear,
+    nn.RMSNorm: RMSNorm,
+    nn.LayerNorm: LayerNorm,
+    nn.MultiheadAttention: MultiheadAttention,
+}
+UNKNOWN = "no module of wave_lang.nn corresponds to its class"
+TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
+
+
+class _LikeRMSNorm:
+    """RMSNorm as models define it themselves."""
+
+    def forward(self: Any, x: Any) -> Any:
+        return WF.rms_norm(x, self.weight.shape, self.weight, _eps_of(self))
+
+
+class _LikeSwiGLU:
+    activation = "silu"
+    forward = GatedMLP.forward
+
+
+class _LikeGeGLU(_LikeSwiGLU):
+    activation = "gelu"
+
+
+class _LikeGeGLUTanh(_LikeSwiGLU):
+    activation = "gelu_tanh"
+
+
+OURS = (*SAME.values(), GatedMLP, MoE, _LikeRMSNorm, _LikeSwiGLU)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What became of a module: `new` is the name of its class now, or None, and `reason` why."""
+
+    name: str
+    old: str
+    new: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        if self.new is None:
+            return f"{self.name}: {self.old} is kept: {self.reason}"
+        return f"{self.name}: {self.old} -> {self.new}"
+
+
+def _eps_of(module: Any) -> float | None:
+    names = ("variance_epsilon", "eps")
+    return next((getattr(module, name) for name in names if hasattr(module, name)), None)
+
+
+def _candidates(module: Any) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """Classes that a module of an unknown class may compute the same as, with the shape of an
+    input."""
+    parts, own = dict(module.named_children()), dict(module.named_parameters(recurse=False))
+    if not parts and set(own) == {"weight"} and module.weight.dim() == 1 and _eps_of(module):
+        yield _LikeRMSNorm, (3, module.weight.shape[0])
+    gated = ("gate_proj", "up_proj", "down_proj")
+    layers = [parts.get(name) for name in gated]
+    if all(isinstance(x, nn.Linear) and x.bias is None for x in layers) and not own:
+        for made in (_LikeSwiGLU, _LikeGeGLU, _LikeGeGLUTanh):
+            yield made, (3, layers[0].in_features)  # type: ignore[union-attr]
+
+
+def _unsuitable(module: Any) -> str | None:
+    """Why a module of a known class cannot be replaced."""
+    for name, p in module.named_parameters():
+        if p.dtype not in WF.DTYPES:
+            return f"`{name}` is {p.dtype}, expected float16, bfloat16 or float32"
+        if p.device.type not in ("cpu", "cuda"):
+            return f"`{name}` is on the device {p.device}"
+    if isinstance(module, nn.MultiheadAttention) and module.bias_k is not None:
+        return "it has `bias_k`, a key that is not in its input"
+    if isinstance(module, nn.MultiheadAttention) and module.add_zero_attn:
+        return "it has `add_zero_attn`, a key that is not in its input"
+    return None
+
+
+def _agree(module: Any, made: type, shape: tuple[int, ...]) -> bool:
+    """Whether the module computes the same with another class, for a random input."""
+    like = next(module.parameters())
+    numbers = torch.Generator().manual_seed(0)
+    x = torch.randn(shape, generator=numbers).to(like.device, like.dtype)
+    with torch.no_grad():
+        try:
+            expected = module(x)
+        except Exception:  # the input is not what it takes
+            return False
+        if not isinstance(expected, torch.Tensor) or expected.shape != x.shape:
+            return False
+        before, module.__class__ = type(module), made
+        try:
+            found = module(x)
+        finally:
+            module.__class__ = before
+    most = expected.abs().max().item()
+    return (found - expected).abs().max().item() <= TOLERANCE[like.dtype] * max(most, 1e-3)
+
+
+def _has_hidden_forward(module: Any) -> bool:
+    """Whether the forward that runs is not that of the module's class."""
+    return "forward" in vars(module) or type(module).__call__ is not nn.Module.__call__
+
+
+def _own(module: Any, made: type) -> type:
+    """A class that computes like `made` and is otherwise the module's."""
+    return type(f"Wave{type(module).__name__}", (made, type(module)), {})
+
+
+def _like(module: Any) -> tuple[type | None, str]:
+    """The class that a module of an unknown class gets, or why it gets none."""
+    candidates = list(_candidates(module))
+    if not candidates:
+        return None, UNKNOWN
+    reason = _unsuitable(module)
+    if reason:
+        return None, reason
+    for form, shape in candidates:
+        made = _own(module, form)
+        if _agree(module, made, shape):
+            return made, ""
+    names = " or ".join(form.__name__.removeprefix("_Like") for form, _ in candidates)
+    return None, f"it looks like {names}, but computes something else"
+
+
+def _class_for(module: Any) -> tuple[type | None, str]:
+    if isinstance(module, OURS):
+        return None, "it is a module of wave_lang.nn already"
+    if _has_hidden_forward(module):
+        return None, "its `forward` was replaced before"
+    made = SAME.get(type(module))
+    if made is None:
+        return _like(module)
+    return (None, reason) if (reason := _unsuitable(module)) else (made, "")
+
+
+def replace(model: nn.Module, *, verbose: bool = True) -> list[Replacement]:
+    """Replaces the modules of a model that have a counterpart in `wave_lang.nn`, in place, and
+    prints (unless `verbose` is false) and returns what it replaced, and why not the rest.
+
+    Parameters, hooks and names remain: the modules get another class. Modules of other classes that
+    look like an RMSNorm or a gated MLP are replaced if both compute the same for a random input.
+    Containers, whose parts are treated one by one, are not mentioned.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"`model` is a {type(model).__name__}, expected a torch.nn.Module")
+    rows: list[Replacement] = []
+    inner: set[int] = set()  # parts whose parent uses their weights and never calls them
+    for name, module in list(model.named_modules()):
+        old = type(module).__name__
+        made, reason = (None, "") if id(module) in inner else _class_for(module)
+        if made is not None:
+            module.__class__ = made
+            new = f"wave_lang.nn.{made.__name__}" if made in OURS else made.__name__
+            rows.append(Replacement(name or "(model)", old, new, ""))
+        elif id(module) not in inner and not (reason == UNKNOWN and _is_container(module)):
+            rows.append(Replacement(name or "(model)", old, None, reason))
+        if isinstance(module, nn.MultiheadAttention):
+            inner.add(id(module.out_proj))
+    if verbose:
+        print("\n".join(map(str, rows)))
+    return rows
+
+
+def _is_container(module: Any) -> bool:
+    """Whether a module has parts and no parameters of its own."""
+    parts = next(module.children(), None) is not None
+    return parts and next(module.parameters(recurse=False), None) is None
