@@ -106,7 +106,8 @@ static void measure(Trial *t) {
   /* Waves exchange registers only if a compute unit holds no other workgroup. */
   int taken = taken_registers(t->k);
   t->alone = taken > 0;
-  t->room = (taken ? taken : t->machine.target->registers) - LEAST_BESIDES;
+  int least = t->besides > LEAST_BESIDES ? t->besides : LEAST_BESIDES;
+  t->room = (taken ? taken : t->machine.target->registers) - least;
   for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op)) {
     int ahead = schedule_ahead(t->k, t->loop, op);
     if (ahead >= t->depth) t->depth = ahead + 1;
