@@ -22,7 +22,7 @@
 
 static Diags *diags_of(const Construct *c) { return &c->k->cx->diags; }
 
-/* Two accesses that must not change places, and how many iterations of the loop lie between them. */
+/* Two accesses that must not be swapped, and how many iterations of the loop lie between them. */
 typedef struct Pair {
   const Node *first, *second;
   int from, to; /* their places: the last instruction of the one, the first of the other */

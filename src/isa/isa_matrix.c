@@ -167,7 +167,7 @@ static double number(const Plan *p, int operand, IsaElement e, uint32_t low, uin
   return 0;
 }
 
-/* Element `n` of a lane, as it lies in the registers. */
+/* Element `n` of a lane, in the order of its registers. */
 static double stored(const Plan *p, const IsaWave *w, const IsaArg *a, int operand, IsaElement e,
                      int n, int lane) {
   int bits = bits_of(e);

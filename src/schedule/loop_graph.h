@@ -33,7 +33,7 @@ typedef struct LoopAccess {
   const Sym *slot;  /* as the op names it; NULL: it does not */
   const Op *part;   /* as in MemoryUse */
   bool only_first;  /* it does nothing after the first iteration */
-  bool goes_on;     /* iterations are those of all runs of the loop, since service waves go on */
+  bool goes_on;     /* iterations are those of all runs of the loop, since service waves continue */
   bool late;        /* it ends later for other waves; those of one wave are in order */
 } LoopAccess;
 

@@ -278,7 +278,7 @@ static void add_turns(Timing *t) {
 /* ---- the problem ---- */
 
 /* Waves of a SIMD that compute the same ops at the same time share its units: the first is done with
- * each op when the second is. Barriers keep them in step, and without any they drift apart less than
+ * each op when the second is. Barriers keep them in lockstep, and without any they drift apart less than
  * would help: measured on the H200, with roles and with turns. */
 static bool is_in_step(const Timing *t) {
   return t->costs->one_simd && !loop_is_lagged(t->costs->d, t->g.loop);

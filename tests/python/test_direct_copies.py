@@ -153,7 +153,7 @@ def test_one_operand(target):
 
 @pytest.mark.parametrize("target", ["sim:gfx942", "emu:gfx942", "emu:gfx950", "sim:sm_90a"])
 def test_softmax_of_rows(target):
-    """A copy outside of any loop; NVIDIA machines copy as they always do."""
+    """A copy outside any loop; NVIDIA machines copy as they always do."""
 
     @tkw.wave(
         [

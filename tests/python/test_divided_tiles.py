@@ -328,7 +328,7 @@ def test_only_the_dimension_that_is_not_summed_is_divided():
     np.testing.assert_allclose(d, want.sum(0), atol=4e-2)
 
 
-# ---- what ptxas makes of it ----
+# ---- what ptxas reports ----
 
 TILES = [
     (256, 256, 64), (256, 256, 32), (256, 224, 64), (192, 256, 64), (128, 512, 64), (512, 128, 32),

@@ -172,7 +172,7 @@ def test_bad_numbers():
 @pytest.mark.parametrize("dtype, numpy", [(tkl.f16, "f2"), (tkl.bf16, None)])
 @pytest.mark.parametrize("sizes", [(1, 8, 8), (200, 264, 72), (64, 128, 128), (300, 520, 8)])
 def test_results_by_the_copy_engine(sizes, dtype, numpy):
-    """16-bit results leave through shared memory; a tile may stick out of the tensor on both sides."""
+    """16-bit results leave through shared memory; a tile may be partial in both dimensions."""
 
     @tkw.wave(constraints((64, 128, 64)))
     def product16(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, dtype]):

@@ -82,7 +82,7 @@ def test_small_kernels(name, target, rows, tmp_path):
 
 
 def staged_texts(folder):
-    """The texts of a folder's kernels with one kernel and a loop that nobody pipelined by hand."""
+    """The texts of a folder's kernels with one kernel and a loop that is not pipelined by hand."""
     for path in sorted(glob.glob(os.path.join(ROOT, folder, "*.wave"))):
         with open(path, errors="replace") as source:
             text = "".join(line for line in source if not line.startswith("#"))

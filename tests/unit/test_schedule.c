@@ -201,7 +201,7 @@ static char *without_comments(char *text) {
   return text;
 }
 
-/* A schedule that is printed and read again gives the same rows, whoever decided it. */
+/* A schedule that is printed and read again gives the same rows, whether it was written or solved. */
 static int changes(const Scheduled *s, const char *row, const char *target) {
   char text[ROOM], plain[ROOM];
   sample_of(s, row, "bind M = 64; bind N = 32; bind K = 256", text);

@@ -50,7 +50,7 @@ const Sym *amd_expression(Llvm *p, const Value *v) {
   return p->amd->offset[v->id];
 }
 
-/* Of the value in units of so many bits, in bytes. */
+/* Of the value in units of `bits` bits, in bytes. */
 static SymRange range_of(Llvm *p, const Sym *e, int64_t bits) {
   SymRange unknown = {SYM_MIN_INF, SYM_MAX_INF};
   const Sym *bytes = e ? sym_mul(p->sym, e, sym_rational(p->sym, bits, 8)) : NULL;
@@ -145,7 +145,7 @@ static int common_operand(Llvm *p, const Op *use, const Value *offset, int unit)
 
 /* ---- addresses ---- */
 
-/* An index of elements of so many bits, in bytes, `wide` bits; that of 4-bit elements is even. */
+/* An index of elements of `bits` bits, in bytes, `wide` bits; that of 4-bit elements is even. */
 static const char *scaled(Llvm *p, LlvmNumber index, int wide, int bits) {
   if (bits == 4) index.name = llvm_let(p, "ashr exact i%d %s, 1", index.bits, index.name);
   const char *name = llvm_in_bits(p, index, wide);

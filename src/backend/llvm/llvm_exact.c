@@ -8,7 +8,7 @@
 #include "backend/llvm/llvm_state.h"
 #include "ir/dtype.h"
 
-/* The numbers are multiples of 2^least, with at most so many bits; or infinite, or NaN. */
+/* The numbers are multiples of 2^least, with at most `bits` bits; or infinite, or NaN. */
 typedef struct Grain {
   int bits, least;
 } Grain;

@@ -293,7 +293,7 @@ static const Op *user_of(const Op *op) {
   return first;
 }
 
-/* Copies of an op that use the same are told apart by what uses them. */
+/* Copies of an op with the same operands are distinguished by what uses them. */
 static bool is_earlier(const Op *a, const Op *b) {
   int by = compare_sources(a, b, MOST_DEPTH);
   for (int i = 0; !by && a && b && i < MOST_DEPTH; i++) {

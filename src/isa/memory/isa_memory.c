@@ -440,7 +440,7 @@ static unsigned bytes_in(const IsaRange *r, uint64_t at) {
   return inside;
 }
 
-/* Bytes outside of the launch's memory may share a word with an element that is updated, if they are
+/* Bytes outside the launch's memory may share a word with an element that is updated, if they are
  * not changed. Returns the launch's bytes of the word; 0: there are none, or others are changed. */
 static unsigned shared_word(const IsaWave *w, uint64_t at, unsigned changed) {
   const IsaLaunch *l = w->group->launch;

@@ -103,7 +103,7 @@ static const char *label_of(Drawing *d, const ViewBox *b, double width) {
   return drawing_fits(whole, width) ? whole : b->name;
 }
 
-/* In pieces, if it goes on in the next iteration; the longest has the label. */
+/* In pieces, if it continues in the next iteration; the longest has the label. */
 static void draw_event(Drawing *d, const LoopView *l, const ViewBox *b, double y) {
   int64_t at = wrapped(l, b->start), left = b->cycles < l->cycles ? b->cycles : l->cycles;
   int64_t first = l->cycles - at < left ? l->cycles - at : left;

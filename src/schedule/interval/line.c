@@ -34,7 +34,7 @@ typedef struct Stop {
   int lead;
   bool met;     /* a barrier comes before it, */
   bool grouped; /* a wait for groups, */
-  int boxed;    /* and so many waits for boxes */
+  int boxed;    /* and this many waits for boxes */
   bool awaits, product;
   int64_t issue, arrives;
 } Stop;
@@ -238,7 +238,7 @@ static int64_t groups_at(const LineRun *r, const Wave *w) {
   return at;
 }
 
-/* When the next op of a wave may start; PATHS_NEVER: not before another wave went on. */
+/* When the next op of a wave may start; PATHS_NEVER: not before another wave continues. */
 static int64_t next_at(const LineRun *r, const Wave *w, const Wave *other) {
   const Stop *op = w->next;
   int i = w->turn + op->lead;
@@ -300,7 +300,7 @@ static void meet(LineRun *r) {
   }
 }
 
-/* The wave that can go on first; NULL: none can. `due` is never too late, so that only the wave that may
+/* The wave that can continue first; NULL: none can. `due` is never too late, so that only the wave that may
  * be first is looked at. */
 static Wave *next_wave(LineRun *r) {
   for (;;) {

@@ -17,7 +17,7 @@ typedef struct LineOp {
   int start[LINE_WAVES]; /* its event in each wave, */
   int end[LINE_WAVES];   /* and the one with which what is in flight ends; -1: none */
   int64_t issue[LINE_WAVES];
-  int64_t arrives; /* cycles until what it stores, copies or computes is there; 0: nobody waits */
+  int64_t arrives; /* cycles until what it stores, copies or computes is there; 0: no op waits */
   bool last;       /* only in the last stage */
   bool grouped;    /* a copy that each wave waits for at the begin of an iteration */
   bool product;    /* it may be in flight after it was issued, */
@@ -43,8 +43,8 @@ typedef struct LineRing {
 typedef struct LineNeed {
   int from, to, distance;
   int64_t delay; /* cycles until it is there */
-  bool held;  /* in registers, */
-  bool brief; /* for one stage at most: a tile on its way to shared memory */
+  bool held;     /* in registers, */
+  bool brief;    /* for one stage at most: a tile on its way to shared memory */
 } LineNeed;
 
 typedef struct LineProblem {

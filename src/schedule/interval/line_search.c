@@ -429,7 +429,7 @@ static int64_t allowed_at(const Line *best, int nops, int step, int steps) {
   return best->cycles + best->cycles / (SLACK + SLACK_EACH * nops) * (steps - step) / steps;
 }
 
-/* Where all lines nearby were timed, goes on from the best one, in another order. */
+/* If all lines nearby were timed, continues from the best one, in another order. */
 static void begin_again(Climb *c, const Line *best) {
   line_copy(c->p, &c->now, best);
   for (int i = 0; i < MOST_SEEN; i++) c->seen[i] = 0;

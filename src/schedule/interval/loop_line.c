@@ -7,8 +7,8 @@
 
 enum {
   WORK = 3000,       /* lines that are timed, times their ops: about two milliseconds, */
-  WORK_EACH = 70,    /* less so many for each op, since it takes time to compile, too */
-  WORK_LEAST = 1800, /* and so many in loops with many ops; */
+  WORK_EACH = 70,    /* less this for each op, since it takes time to compile, too; */
+  WORK_LEAST = 1800, /* but at least this many; */
   WORK_AGAIN = 400,  /* the same to change what was found */
   MOST_EACH = 60     /* lines for each op */
 };

@@ -7,7 +7,7 @@
 
 /* Starts from the program of `t` and stops once an iteration takes `goal` cycles. Its cycles are an
  * estimate, and its bound is 0: there is none. PATHS_NEVER: rows place some of the ops, which leaves
- * this search too little to choose. `from` is what was found with other limits, from where it goes on; NULL:
+ * this search too little to choose. `from` is what was found with other limits, where it continues; NULL:
  * nothing was. */
 FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limits, int64_t goal,
                     const FreeTimes *from);

@@ -9,7 +9,7 @@
  * and has only the first stamp and those whose turn it is; what is measured is the time since the
  * first.
  *
- * The pass `stamps` inserts them; whoever reads the times makes the same plan again. */
+ * The pass `stamps` inserts them; the reader of the times makes the same plan again. */
 #ifndef WV_STAMP_PLAN_H
 #define WV_STAMP_PLAN_H
 
@@ -18,7 +18,7 @@
 enum {
   STAMP_TRIPS = 96,  /* samples */
   STAMP_WAVES = 16,  /* waves that are measured */
-  STAMP_SAMPLES = 3, /* that a stamp should have, if the loop has so many iterations */
+  STAMP_SAMPLES = 3, /* that a stamp should have, if the loop has that many iterations */
   STAMP_APART = 4    /* iterations from a sample to the next, at most */
 };
 

@@ -53,7 +53,7 @@ int trial_waves(const Trial *t);
 /* Registers of a thread with which a SIMD still holds two waves, or as many as with the trial. */
 int trial_most_registers(const Trial *t);
 
-/* Whether a thread has registers for its tiles if so many waves besides make the copies. */
+/* Whether a thread has registers for its tiles if that many waves besides its own make the copies. */
 bool trial_may_be_served(const Trial *t, int copying);
 
 /* Bytes of shared memory with which it does. */
@@ -64,7 +64,7 @@ int64_t trial_most_bytes(const Trial *t);
 int trial_groups(const Trial *t);
 bool trial_is_full(const Trial *t);
 
-/* The most registers of a thread with which it holds so many; 0 or less: it cannot. */
+/* The most registers of a thread with which it holds that many; 0 or less: it cannot. */
 int trial_registers_for(const Trial *t, int groups);
 
 /* The cycles in which a compute unit completes an iteration of one workgroup, on average of a launch

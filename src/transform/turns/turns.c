@@ -11,8 +11,8 @@
  * One group's products then overlap what another group does between its own: the products of one
  * turn are in flight when the next group takes its turn. Neighbours share a turn; a loop may have
  * several turns, which all groups take in the same order. The first turn is opened, and the last one
- * closed, outside the outermost loop, so that turns go on from one run of an inner loop to the next:
- * a group that opened them anew could arrive twice before the other has waited once.
+ * closed, outside the outermost loop, so that turns continue from one run of an inner loop to the next:
+ * a group that opened them again could arrive twice before the other has waited once.
  *
  * Runs after `sync`, so that no barrier comes between, and has the loops proved again: that nothing
  * waits for itself, and that as many waves arrive as are waited for.
