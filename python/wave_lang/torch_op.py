@@ -1,5 +1,6 @@
-"""Kernels as operators of PyTorch: with a schema that says what is written and a function for fake
-tensors, so that they work in torch.compile, in CUDA graphs, and under torch.library.opcheck.
+"""Kernels, and functions on tensors, as operators of PyTorch: with a schema that says what is written
+and a function for fake tensors, so that they work in torch.compile, in CUDA graphs, and under
+torch.library.opcheck.
 
     from wave_lang.torch_op import torch_op
 
@@ -10,6 +11,8 @@ tensors, so that they work in torch.compile, in CUDA graphs, and under torch.lib
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
@@ -23,6 +26,10 @@ from .support.expr_eval import evaluate
 
 # A library lives as long as its definitions are used: until the name is defined again.
 _libraries: dict[str, torch.library.Library] = {}
+
+# torch.library.register_fake looks up its caller with `inspect`, which asks every loaded module for
+# its file, and so executes modules that are loaded lazily, such as SymPy. What is known is not looked up.
+getattr(inspect, "modulesbyfile", {}).setdefault(__file__, __name__)
 
 
 @dataclass(frozen=True)
@@ -138,24 +145,24 @@ def torch_op(
     `mutates` lists the written tensors that the caller passes and that are changed in place. There
     is no gradient: add one with torch.library.register_autograd.
     """
-    library, _, operator = name.partition("::")
-    if not operator.isidentifier() or not library.isidentifier():
-        raise ValueError(f"the name of an operator is `library::operator`, not {name!r}")
     if isinstance(kernel, LaunchableWave):
         kernel = wave_compile(options or WaveCompileOptions(), kernel)
     signature = _Signature(kernel, mutates)
-    if name in _libraries:
-        _libraries.pop(name)._destroy()
-    lib = _libraries[name] = torch.library.Library(library, "FRAGMENT")
-    _define(lib, name, signature)
-    packet = getattr(getattr(torch.ops, library), operator)
+    packet = _define(name, _overloads(signature))
     out = packet.out if signature.made else None
     return TorchOp(name, kernel, name + signature.schema(), packet.default, out)
 
 
-def _define(lib: torch.library.Library, name: str, signature: _Signature) -> None:
-    operator, kernel = name.partition("::")[2], signature.kernel
-    many = len(signature.made)
+@dataclass(frozen=True)
+class _Overload:
+    name: str  # "" or "out"
+    schema: str  # from the parenthesis on
+    run: Callable[..., Any]
+    fake: Callable[..., Any]
+
+
+def _overloads(signature: _Signature) -> list[_Overload]:
+    kernel, many = signature.kernel, len(signature.made)
 
     def results(made: list[Any]) -> Any:
         return made[0] if many == 1 else tuple(made) if many else None
@@ -171,13 +178,67 @@ def _define(lib: torch.library.Library, name: str, signature: _Signature) -> Non
     def run_out(*args: Any) -> None:
         kernel(*args)
 
-    rows = [("", signature.schema(), run, fake)]
+    rows = [_Overload("", signature.schema(), run, fake)]
     if many:
-        rows.append((".out", signature.out_schema(), run_out, lambda *args: None))
-    for overload, schema, function, meta in rows:
-        lib.define(operator + overload + schema, tags=(torch.Tag.pt2_compliant_tag,))
-        lib.impl(operator + overload, function, "CompositeExplicitAutograd")
-        torch.library.register_fake(name + overload, meta, lib=lib)
+        rows.append(_Overload("out", signature.out_schema(), run_out, lambda *args: None))
+    return rows
 
 
-__all__ = ["TorchOp", "torch_op"]
+def _define(name: str, overloads: Sequence[_Overload]) -> Any:
+    """Defines the overloads of an operator, and returns it."""
+    library, _, operator = name.partition("::")
+    if not operator.isidentifier() or not library.isidentifier():
+        raise ValueError(f"the name of an operator is `library::operator`, not {name!r}")
+    if name in _libraries:
+        _libraries.pop(name)._destroy()
+    lib = _libraries[name] = torch.library.Library(library, "FRAGMENT")
+    for row in overloads:
+        full = "." + row.name if row.name else ""
+        lib.define(operator + full + row.schema, tags=(torch.Tag.pt2_compliant_tag,))
+        lib.impl(operator + full, row.run, "CompositeExplicitAutograd")
+        torch.library.register_fake(name + full, row.fake, lib=lib)
+    return getattr(getattr(torch.ops, library), operator)
+
+
+def _result_names(schema: str) -> list[str]:
+    """The names of an operator's results: a schema ends in `-> (Tensor name, …)`."""
+    return re.findall(r"Tensor (\w+)", schema.partition("->")[2])
+
+
+def function_op(
+    schema: str,
+    run: Callable[..., Any],
+    fake: Callable[..., Any],
+    *,
+    save: Callable[..., None] | None = None,
+    backward: Callable[..., Any] | None = None,
+) -> Any:
+    """Defines the operator of a schema ("library::operator(…) -> (Tensor name, …)"), which the
+    function `run` computes and `fake` has the shapes of.
+
+    Both take the results as keywords of their names too: that is the overload `out`. `save` and
+    `backward` are those of torch.library.register_autograd.
+    """
+    head, results = schema.partition("(")[0], _result_names(schema)
+    args, _, returns = schema[len(head) :].rpartition(" -> ")
+    rows = [_Overload("", f"{args} -> {returns}", run, fake)]
+    if results:
+        outs = (f"Tensor({_letter(i + 16)}!) {name}" for i, name in enumerate(results))
+        mark = ", " if "*," in args else ", *, "
+        written = f"{args[:-1]}{mark}{', '.join(outs)}) -> ()"
+        rows.append(_Overload("out", written, _without_result(run), _without_result(fake)))
+    packet = _define(head, rows)
+    if backward is not None:
+        lib = _libraries[head]
+        torch.library.register_autograd(head, backward, setup_context=save, lib=lib)
+    return packet
+
+
+def _without_result(function: Callable[..., Any]) -> Callable[..., None]:
+    def run(*args: Any, **named: Any) -> None:
+        function(*args, **named)
+
+    return run
+
+
+__all__ = ["TorchOp", "function_op", "torch_op"]

@@ -1,34 +1,60 @@
 """Functions on tensors, computed by Wave kernels on the device that the tensors are on.
 
 Tensors are NumPy's (with `ml_dtypes` for bf16 and 8-bit floats), PyTorch's, or others on the host
-through DLPack. Kernels are compiled at the first call with a kind of argument, and kept.
+through DLPack. Kernels are compiled at the first call with a kind of argument, and kept. With
+tensors of PyTorch, functions are operators: `torch.ops.wave.softmax` is `softmax`.
 """
 
-from .activations import gelu_and_mul, gelu_tanh_and_mul, silu_and_mul
+import sys
+
+from .activations import (
+    gelu_and_mul,
+    gelu_and_mul_backward,
+    gelu_tanh_and_mul,
+    gelu_tanh_and_mul_backward,
+    silu_and_mul,
+    silu_and_mul_backward,
+)
 from .attention import attention_paged, attention_varlen, kv_append, merge_state
+from .losses import cross_entropy, cross_entropy_backward
 from .moe import fused_experts, grouped_gemm, moe_align, topk_gate
-from .norms import layer_norm, rms_norm, softmax
+from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
+from .norms import add_rms_norm, layer_norm, rms_norm, softmax
+from .operators import define
 from .programs import on_target
 from .quantize import quantize_fp8, quantize_int8
-from .rotary import rope
+from .rotary import apply_rope, rope
+
+if "torch" in sys.modules:
+    define()
 
 __all__ = [
+    "add_rms_norm",
+    "apply_rope",
     "attention_paged",
     "attention_varlen",
+    "cross_entropy",
+    "cross_entropy_backward",
     "fused_experts",
     "gelu_and_mul",
+    "gelu_and_mul_backward",
     "gelu_tanh_and_mul",
+    "gelu_tanh_and_mul_backward",
     "grouped_gemm",
     "kv_append",
     "layer_norm",
+    "layer_norm_backward",
     "merge_state",
     "moe_align",
     "on_target",
     "quantize_fp8",
     "quantize_int8",
     "rms_norm",
+    "rms_norm_backward",
     "rope",
     "silu_and_mul",
+    "silu_and_mul_backward",
     "softmax",
+    "softmax_backward",
     "topk_gate",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 
 from . import attention_kernels as kernels
+from .operators import operator
 from .programs import program
 from .tensors import *
 
@@ -17,6 +18,11 @@ CHUNK = 1024  # keys of a split that does not depend on the batch
 KEYS_OF_SPLIT = 256  # at least
 ENOUGH_WORKGROUPS = 264  # two for each multiprocessor of a large GPU
 MOST_SPLITS = 16
+OPTIONS = (
+    "Tensor? sinks=None, Tensor? k_scale=None, Tensor? v_scale=None, *, bool causal=False,"
+    " int[2] window=[-1, -1], float? scale=None, float softcap=0.0, int? splits=None,"
+    " bool batch_invariant=False) -> (Tensor out, Tensor lse)"
+)
 
 
 @dataclass(frozen=True)
@@ -176,6 +182,10 @@ def _call(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: di
     return _Call(*tensors, max_q, max_k, **known)
 
 
+@operator(
+    "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_q, Tensor cu_k, SymInt max_q,"
+    f" SymInt max_k, {OPTIONS}"
+)
 def attention_varlen(
     q: Any, k: Any, v: Any, cu_q: Any, cu_k: Any, max_q: int, max_k: int, **options: Any
 ) -> tuple[Any, Any]:
@@ -199,6 +209,11 @@ def attention_varlen(
     return call.run(kernels.packed, 0, call.q_ends, cu_k)
 
 
+@operator(
+    "attention_paged(Tensor q, Tensor k_cache, Tensor v_cache, Tensor block_table,"
+    " Tensor seq_lens, Tensor query_start_loc, SymInt max_q, SymInt max_k,"
+    f" {OPTIONS}"
+)
 def attention_paged(
     q: Any,
     k_cache: Any,
@@ -231,6 +246,10 @@ def attention_paged(
     return call.run(kernels.paged, call.k.shape[1], call.q_ends, lengths, table)
 
 
+@operator(
+    "merge_state(Tensor o_a, Tensor lse_a, Tensor o_b, Tensor lse_b)"
+    " -> (Tensor out, Tensor lse)"
+)
 def merge_state(
     o_a: Any, lse_a: Any, o_b: Any, lse_b: Any, *, out: Any = None, lse: Any = None
 ) -> tuple[Any, Any]:
@@ -254,6 +273,10 @@ def merge_state(
     return out, lse
 
 
+@operator(
+    "kv_append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor slots, *,"
+    " Tensor? k_scale=None, Tensor? v_scale=None) -> ()"
+)
 def kv_append(
     k: Any,
     v: Any,

@@ -5,23 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
+from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 
 from . import moe_kernels as kernels
 from .activations import gelu_and_mul, silu_and_mul
+from .operators import is_torch, is_torch_dtype, operator
 from .programs import program
 from .tensors import *
 
 ACTIVATIONS = {"silu": silu_and_mul, "gelu": gelu_and_mul}
 
 
+@operator(
+    "topk_gate(Tensor logits, int k, Tensor? correction_bias=None, *, str scoring='softmax',"
+    " bool renormalize=False, float scale=1.0) -> (Tensor weights, Tensor ids)"
+)
 def topk_gate(
     logits: Any,
     k: int,
+    correction_bias: Any = None,
     *,
     scoring: str = "softmax",
     renormalize: bool = False,
-    correction_bias: Any = None,
     scale: float = 1.0,
+    weights: Any = None,
+    ids: Any = None,
 ) -> tuple[Any, Any]:
     """(weights, ids): the `k` experts with the largest scores of each row of logits [T, E], in
     descending order; of equal scores the lowest id.
@@ -43,14 +51,27 @@ def topk_gate(
         bias = tensor("correction_bias", correction_bias)
         element_type("correction_bias", bias, ("f32",))
         expect_shape("correction_bias", bias, (experts,))
-    weights, ids = (new_tensor(logits, (tokens, k), t) for t in (tkl.f32, tkl.i32))
-    if tokens:
+    weights = result("weights", weights, logits, (tokens, k), tkl.f32, bias)
+    ids = result("ids", ids, logits, (tokens, k), tkl.i32, bias, weights)
+    if not is_empty(logits):
         key = (dtype, experts, k, scoring == "sigmoid", correction_bias is not None, renormalize)
         program(kernels.gate, *key)(logits, bias, scale, weights, ids)
     return weights, ids
 
 
-def moe_align(ids: Any, experts: int, block: int) -> tuple[Any, Any, Any]:
+@operator(
+    "moe_align(Tensor ids, int experts, int block)"
+    " -> (Tensor sorted_ids, Tensor expert_ids, Tensor total)"
+)
+def moe_align(
+    ids: Any,
+    experts: int,
+    block: int,
+    *,
+    sorted_ids: Any = None,
+    expert_ids: Any = None,
+    total: Any = None,
+) -> tuple[Any, Any, Any]:
     """(sorted_ids, expert_ids, num_tokens_post_pad): positions in `ids` in the order of their
     experts, each of which has a multiple of `block` slots.
 
@@ -66,11 +87,11 @@ def moe_align(ids: Any, experts: int, block: int) -> tuple[Any, Any, Any]:
     flat = rows_of("ids", ids).reshape(-1)
     number = flat.shape[0]
     blocks = -(-(number + min(number, experts) * (block - 1)) // block)
-    slots = new_tensor(ids, (blocks * block,), tkl.i32)
-    expert_ids = new_tensor(ids, (blocks,), tkl.i32)
+    slots = result("sorted_ids", sorted_ids, ids, (blocks * block,), tkl.i32)
+    expert_ids = result("expert_ids", expert_ids, ids, (blocks,), tkl.i32, slots)
+    total = result("total", total, ids, (1,), tkl.i32, slots, expert_ids)
     slots[...], expert_ids[...] = number, -1
     counts, first = (new_tensor(ids, (experts,), tkl.i32) for _ in range(2))
-    total = new_tensor(ids, (1,), tkl.i32)
     program(kernels.count)(flat, counts)
     program(kernels.starts, experts)(counts, block, first, total)
     if number:
@@ -89,6 +110,10 @@ def _product(a: Any, w: Any, slots: Any, experts: Any, block: int, rows: int, ea
     return c
 
 
+@operator(
+    "fused_experts(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, *,"
+    " str activation='silu') -> (Tensor out)"
+)
 def fused_experts(
     x: Any, w1: Any, w2: Any, weights: Any, ids: Any, *, activation: str = "silu", out: Any = None
 ) -> Any:
@@ -135,6 +160,18 @@ def grouped_gemm(
     """Rows `offs[e - 1]` to `offs[e]` of a [T, K] times w[e], for w [E, K, N], or [E, N, K] with
     `trans`. `offs` [E] does not decrease; groups may be empty, and rows after the last keep what
     `out` has. Products are added in f32."""
+    if out_dtype is not None and is_torch(a) and not is_torch_dtype(out_dtype):
+        out_dtype = wave_dtype_to_torch(wave_dtype(out_dtype))
+    return _grouped(a, w, offs, trans=trans, out_dtype=out_dtype, out=out)
+
+
+@operator(
+    "grouped_gemm(Tensor a, Tensor w, Tensor offs, *, bool trans=False,"
+    " ScalarType? out_dtype=None) -> (Tensor out)"
+)
+def _grouped(
+    a: Any, w: Any, offs: Any, *, trans: bool = False, out_dtype: Any = None, out: Any = None
+) -> Any:
     a, w, offs = tensor("a", a), tensor("w", w), tensor("offs", offs)
     dtype = element_type("a", a, FLOATS)
     element_type("w", w, (dtype.name,))

@@ -8,6 +8,8 @@ from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
+from . import norm_gradients as gradients
+from .operators import is_torch, needs_gradient, operator
 from .programs import *
 from .tensors import *
 
@@ -16,32 +18,37 @@ def _row(dtype: Any) -> Any:
     return tkl.Memory[M, N, GLOBAL, dtype]
 
 
-def _rms_norm(dtype: Any, weight: Any, columns: int | None, gemma: bool, residual: bool) -> Any:
+def _rms_norm(dtype: Any, weight: Any, columns: int | None, gemma: bool, total: str) -> Any:
+    """`total`: what becomes of the sum with a residual. "": there is none."""
+    scales = tkl.Memory[N, GLOBAL, weight]
+
     def normalised(x: Any, w: Any, eps: Any) -> Any:
         mean = tkw.sum(x * x, dim=N, block=True) / tkl.Register[M, tkl.f32](N)
         scale = tkw.rsqrt(mean + tkw.broadcast(eps, [M]))
         factor = f32_of(w) + 1.0 if gemma else f32_of(w)
         return tkw.cast(x * per_row(scale) * per_row(factor), dtype)
 
+    def add(x: Any, r: Any, w: Any, eps: Any, s: Any, y: Any) -> None:
+        total = f32_of(x) + f32_of(r)
+        tkw.write(tkw.cast(total, dtype), s)
+        tkw.write(normalised(total, w, eps), y)
+
     @tkw.wave(row_constraints(columns))
-    def rms_norm(
-        x: _row(dtype), w: tkl.Memory[N, GLOBAL, weight], eps: tkl.f32, y: _row(dtype)
-    ):
+    def rms_norm(x: _row(dtype), w: scales, eps: tkl.f32, y: _row(dtype)):
         tkw.write(normalised(f32_of(x), w, eps), y)
 
     @tkw.wave(row_constraints(columns))
-    def add_rms_norm(
-        x: _row(dtype),
-        r: _row(dtype),
-        w: tkl.Memory[N, GLOBAL, weight],
-        eps: tkl.f32,
-        y: _row(dtype),
-    ):
-        total = f32_of(x) + f32_of(r)
-        tkw.write(tkw.cast(total, dtype), r)
-        tkw.write(normalised(total, w, eps), y)
+    def add_rms_norm_(x: _row(dtype), r: _row(dtype), w: scales, eps: tkl.f32, y: _row(dtype)):
+        add(x, r, w, eps, r, y)
 
-    return (add_rms_norm if residual else rms_norm), *row_symbols(columns)
+    @tkw.wave(row_constraints(columns))
+    def add_rms_norm(
+        x: _row(dtype), r: _row(dtype), w: scales, eps: tkl.f32, s: _row(dtype), y: _row(dtype)
+    ):
+        add(x, r, w, eps, s, y)
+
+    kernel = {"": rms_norm, "stored": add_rms_norm_, "made": add_rms_norm}[total]
+    return kernel, *row_symbols(columns)
 
 
 def _checked_rows(x: Any, **weights: Any) -> tuple[Any, Any, Any]:
@@ -68,22 +75,81 @@ def rms_norm(
     With `residual`, x + residual is normalised instead, and stored in `residual`. With `gemma`, the
     weights are 1 + w.
     """
+    if residual is None:
+        return _plain(x, w, eps, gemma=gemma, out=out)
+    if out is None and is_torch(x) and needs_gradient(x, w, residual):
+        # Operators of PyTorch that write to an argument have no gradients.
+        out, total = add_rms_norm(x, residual, w, eps, gemma=gemma)
+        residual.copy_(total)
+        return out
+    return _stored(x, residual, w, eps, gemma=gemma, out=out)
+
+
+@operator(
+    "rms_norm(Tensor x, Tensor w, float eps=1e-6, *, bool gemma=False) -> (Tensor out)",
+    gradients.rms_norm,
+)
+def _plain(x: Any, w: Any, eps: float = 1e-6, *, gemma: bool = False, out: Any = None) -> Any:
     w = tensor("w", w)
     x, rows, dtype = _checked_rows(x, w=w)
-    out = result("out", out, x, x.shape, dtype, w, residual)
-    if residual is not None:
-        residual = tensor("residual", residual)
-        expect_shape("residual", residual, x.shape)
-        element_type("residual", residual, (dtype.name,))
-        for name, other in (("x", x), ("w", w)):
-            if overlap(residual, other):
-                raise ValueError(f"`residual` shares memory with `{name}`")
-    if is_empty(x):
-        return out
-    key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, residual is not None)
-    added = [] if residual is None else [rows_of("residual", residual)]
-    program(_rms_norm, *key)(rows, *added, w, eps, rows_of("out", out))
+    out = result("out", out, x, x.shape, dtype, w)
+    if not is_empty(x):
+        key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, "")
+        program(_rms_norm, *key)(rows, w, eps, rows_of("out", out))
     return out
+
+
+def _checked_sum(x: Any, residual: Any, w: Any) -> tuple[Any, ...]:
+    residual, w = tensor("residual", residual), tensor("w", w)
+    x, rows, dtype = _checked_rows(x, w=w)
+    expect_shape("residual", residual, x.shape)
+    element_type("residual", residual, (dtype.name,))
+    return x, residual, w, rows, dtype
+
+
+@operator(
+    "add_rms_norm_(Tensor x, Tensor(a!) residual, Tensor w, float eps=1e-6, *, bool gemma=False)"
+    " -> (Tensor out)"
+)
+def _stored(
+    x: Any, residual: Any, w: Any, eps: float = 1e-6, *, gemma: bool = False, out: Any = None
+) -> Any:
+    x, residual, w, rows, dtype = _checked_sum(x, residual, w)
+    for name, other in (("x", x), ("w", w)):
+        if overlap(residual, other):
+            raise ValueError(f"`residual` shares memory with `{name}`")
+    out = result("out", out, x, x.shape, dtype, w, residual)
+    if not is_empty(x):
+        key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, "stored")
+        added = rows_of("residual", residual)
+        program(_rms_norm, *key)(rows, added, w, eps, rows_of("out", out))
+    return out
+
+
+@operator(
+    "add_rms_norm(Tensor x, Tensor residual, Tensor w, float eps=1e-6, *, bool gemma=False)"
+    " -> (Tensor out, Tensor total)",
+    gradients.add_rms_norm,
+)
+def add_rms_norm(
+    x: Any,
+    residual: Any,
+    w: Any,
+    eps: float = 1e-6,
+    *,
+    gemma: bool = False,
+    out: Any = None,
+    total: Any = None,
+) -> tuple[Any, Any]:
+    """(y, total): the sum x + residual, and `rms_norm` of it; nothing is changed in place."""
+    x, residual, w, rows, dtype = _checked_sum(x, residual, w)
+    out = result("out", out, x, x.shape, dtype, w, residual)
+    total = result("total", total, x, x.shape, dtype, w, residual, out)
+    if not is_empty(x):
+        key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, "made")
+        added, stored = rows_of("residual", residual), rows_of("total", total)
+        program(_rms_norm, *key)(rows, added, w, eps, stored, rows_of("out", out))
+    return out, total
 
 
 def _layer_norm(dtype: Any, weight: Any, columns: int | None) -> Any:
@@ -106,6 +172,10 @@ def _layer_norm(dtype: Any, weight: Any, columns: int | None) -> Any:
     return layer_norm, *row_symbols(columns)
 
 
+@operator(
+    "layer_norm(Tensor x, Tensor w, Tensor b, float eps=1e-5) -> (Tensor out)",
+    gradients.layer_norm,
+)
 def layer_norm(x: Any, w: Any, b: Any, eps: float = 1e-5, *, out: Any = None) -> Any:
     """(x - mean(x)) / sqrt(variance(x) + eps) * w + b for each row of x [..., N], in f32."""
     w, b = tensor("w", w), tensor("b", b)
@@ -130,6 +200,7 @@ def _softmax(dtype: Any, columns: int | None) -> Any:
     return softmax, *row_symbols(columns)
 
 
+@operator("softmax(Tensor x, *, float scale=1.0) -> (Tensor out)", gradients.softmax)
 def softmax(x: Any, *, scale: float = 1.0, out: Any = None) -> Any:
     """exp(scale * x) of each row of x [..., N], divided by its sum, computed in f32."""
     x, rows, dtype = _checked_rows(x)

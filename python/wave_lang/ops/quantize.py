@@ -9,6 +9,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
+from .operators import operator
 from .programs import *
 from .tensors import *
 
@@ -152,6 +153,9 @@ def _quantize_whole(rows: Any, dtype: Any, small: Any, q: Any, scale: Any) -> No
         program(_with_scale, dtype, small)(rows, scale, q)
 
 
+@operator(
+    "quantize_fp8(Tensor x, str by='token', *, int group=128) -> (Tensor out, Tensor scale_out)"
+)
 def quantize_fp8(
     x: Any, by: str = "token", *, group: int = 128, out: Any = None, scale_out: Any = None
 ) -> tuple[Any, Any]:
@@ -163,6 +167,9 @@ def quantize_fp8(
     return _quantize(x, tkl.f8e4m3fn, by, group, out, scale_out)
 
 
+@operator(
+    "quantize_int8(Tensor x, str by='token', *, int group=128) -> (Tensor out, Tensor scale_out)"
+)
 def quantize_int8(
     x: Any, by: str = "token", *, group: int = 128, out: Any = None, scale_out: Any = None
 ) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Rotary position embedding, in place."""
+"""Rotary position embedding, in place or into a new tensor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
+from .operators import Gradient, is_torch, needs_gradient, operator
 from .programs import f32_of, program
 from .tensors import *
 
@@ -18,7 +19,10 @@ T, H, D, PAIRS, POSITIONS, TABLE = (
 HEADS = 8  # of a workgroup
 
 
-def _rope(dtype: Any, table: Any, index: Any, pairs: int, interleaved: bool) -> Any:
+def _rope(
+    dtype: Any, table: Any, index: Any, pairs: int, interleaved: bool, inverse: bool, apart: bool
+) -> Any:
+    """`rope(x, cos_sin, positions)` in place or, with `apart`, also with an output."""
     i, j, k = (tkw.IndexMapping.iterator(n) for n in range(3))
     first, second = (2 * k, 2 * k + 1) if interleaved else (k, k + PAIRS)
     here = {T: i, H: j, PAIRS: k}
@@ -38,13 +42,10 @@ def _rope(dtype: Any, table: Any, index: Any, pairs: int, interleaved: bool) -> 
         tkw.WorkgroupConstraint(T, 1, 0),
         tkw.WorkgroupConstraint(H, HEADS, 1),
     ]
+    heads = tkl.Memory[T, H, D, GLOBAL, dtype]
+    angles, places = tkl.Memory[POSITIONS, TABLE, GLOBAL, table], tkl.Memory[T, GLOBAL, index]
 
-    @tkw.wave(constraints)
-    def rope(
-        x: tkl.Memory[T, H, D, GLOBAL, dtype],
-        cos_sin: tkl.Memory[POSITIONS, TABLE, GLOBAL, table],
-        positions: tkl.Memory[T, GLOBAL, index],
-    ):
+    def rotate(x: Any, cos_sin: Any, positions: Any, y: Any) -> None:
         at = tkw.read(positions)
         cos, sin = (
             tkw.broadcast(tkw.cast(value, tkl.f32), [T, H, PAIRS])
@@ -53,11 +54,49 @@ def _rope(dtype: Any, table: Any, index: Any, pairs: int, interleaved: bool) -> 
                 tkw.read(cos_sin, mapping=sin_of, mapping_dynamic_vals=(at,)),
             )
         )
+        sin = -sin if inverse else sin
         a, b = f32_of(x, reads[0]), f32_of(x, reads[1])
-        tkw.write(tkw.cast(a * cos - b * sin, dtype), x, mapping=writes[0])
-        tkw.write(tkw.cast(b * cos + a * sin, dtype), x, mapping=writes[1])
+        tkw.write(tkw.cast(a * cos - b * sin, dtype), y, mapping=writes[0])
+        tkw.write(tkw.cast(b * cos + a * sin, dtype), y, mapping=writes[1])
 
-    return rope, {PAIRS: pairs}, [T, H, D, POSITIONS, TABLE]
+    @tkw.wave(constraints)
+    def rope(x: heads, cos_sin: angles, positions: places):
+        rotate(x, cos_sin, positions, x)
+
+    @tkw.wave(constraints)
+    def rope_apart(x: heads, cos_sin: angles, positions: places, y: heads):
+        rotate(x, cos_sin, positions, y)
+
+    return rope_apart if apart else rope, {PAIRS: pairs}, [T, H, D, POSITIONS, TABLE]
+
+
+def _checked_table(cos_sin: Any, positions: Any, rotary_dim: int | None) -> tuple[Any, Any, int]:
+    """The table, the positions, and how many elements of a head are rotated."""
+    cos_sin, positions = tensor("cos_sin", cos_sin), tensor("positions", positions)
+    element_type("cos_sin", cos_sin, FLOATS)
+    element_type("positions", positions, ("i32", "i64"))
+    if len(cos_sin.shape) != 2:
+        raise ValueError(f"`cos_sin` has {len(cos_sin.shape)} dimensions, expected 2")
+    size = cos_sin.shape[1] if rotary_dim is None else rotary_dim
+    if size < 2 or size % 2 or size != cos_sin.shape[1]:
+        raise ValueError(
+            f"`rotary_dim` is {size}, expected an even number, the length of the rows of `cos_sin`"
+        )
+    return cos_sin, positions, size
+
+
+def _checked_heads(name: str, x: Any, positions: Any, size: int) -> Any:
+    x = tensor(name, x)
+    element_type(name, x, FLOATS)
+    if len(x.shape) != 3 or x.shape[2] < size:
+        found = tuple(x.shape)
+        raise ValueError(f"`{name}` has the shape {found}, expected (T, H, D) with D >= {size}")
+    expect_shape("positions", positions, x.shape[:1])
+    return x
+
+
+def _kernel(x: Any, cos_sin: Any, positions: Any, *key: Any) -> Any:
+    return program(_rope, *(wave_dtype(t.dtype) for t in (x, cos_sin, positions)), *key)
 
 
 def rope(
@@ -74,34 +113,79 @@ def rope(
     Row p of `cos_sin` [positions, rotary_dim] has the cosines of position p, then the sines. The
     pairs are elements i and i + rotary_dim/2 of a head, or 2i and 2i + 1 (`interleaved`).
     """
-    cos_sin, positions = tensor("cos_sin", cos_sin), tensor("positions", positions)
-    table = element_type("cos_sin", cos_sin, FLOATS)
-    index = element_type("positions", positions, ("i32", "i64"))
-    if len(cos_sin.shape) != 2:
-        raise ValueError(f"`cos_sin` has {len(cos_sin.shape)} dimensions, expected 2")
-    size = cos_sin.shape[1] if rotary_dim is None else rotary_dim
-    if size < 2 or size % 2 or size != cos_sin.shape[1]:
-        raise ValueError(
-            f"`rotary_dim` is {size}, expected an even number, the length of the rows of `cos_sin`"
-        )
+    if is_torch(q) and needs_gradient(q, k):
+        # Operators of PyTorch that write to an argument have no gradients.
+        _checked_table(cos_sin, positions, rotary_dim)
+        for x in (q,) if k is None else (q, k):
+            x.copy_(apply_rope(x, cos_sin, positions, interleaved=interleaved))
+    else:
+        options = {"interleaved": interleaved, "rotary_dim": rotary_dim}
+        _in_place(q, k, cos_sin, positions, **options)
+
+
+@operator(
+    "rope(Tensor(a!) q, Tensor(b!)? k, Tensor cos_sin, Tensor positions, *,"
+    " bool interleaved=False, int? rotary_dim=None) -> ()"
+)
+def _in_place(
+    q: Any,
+    k: Any,
+    cos_sin: Any,
+    positions: Any,
+    *,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+) -> None:
+    cos_sin, positions, size = _checked_table(cos_sin, positions, rotary_dim)
     given = {"q": q} if k is None else {"q": q, "k": k}
-    tensors = {name: tensor(name, x) for name, x in given.items()}
-    for name, x in tensors.items():
-        element_type(name, x, FLOATS)
-        if len(x.shape) != 3 or x.shape[2] < size:
-            found = tuple(x.shape)
-            raise ValueError(f"`{name}` has the shape {found}, expected (T, H, D) with D >= {size}")
-        expect_shape("positions", positions, x.shape[:1])
+    tensors = {name: _checked_heads(name, x, positions, size) for name, x in given.items()}
     if k is not None and not _apart(**tensors):
         raise ValueError("`k` shares memory with `q`")
     for x in tensors.values():
         if not is_empty(x):
-            key = (wave_dtype(x.dtype), table, index, size // 2, interleaved)
-            program(_rope, *key)(x, cos_sin, positions)
+            kernel = _kernel(x, cos_sin, positions, size // 2, interleaved, False, False)
+            kernel(x, cos_sin, positions)
+
+
+def _save(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
+    ctx.save_for_backward(*inputs[1:])
+    ctx.options = keyword_only_inputs
+
+
+def _backward(ctx: Any, dy: Any) -> tuple[Any, ...]:
+    options = {**ctx.options, "inverse": not ctx.options["inverse"]}
+    return apply_rope(dy.contiguous(), *ctx.saved_tensors, **options), None, None
+
+
+@operator(
+    "apply_rope(Tensor x, Tensor cos_sin, Tensor positions, *, bool interleaved=False,"
+    " bool inverse=False) -> (Tensor out)",
+    Gradient(_save, _backward),
+)
+def apply_rope(
+    x: Any,
+    cos_sin: Any,
+    positions: Any,
+    *,
+    interleaved: bool = False,
+    inverse: bool = False,
+    out: Any = None,
+) -> Any:
+    """x [T, H, D] rotated as by `rope`, in a new tensor; with `inverse`, back."""
+    cos_sin, positions, size = _checked_table(cos_sin, positions, None)
+    x = _checked_heads("x", x, positions, size)
+    out = result("out", out, x, x.shape, wave_dtype(x.dtype), cos_sin, positions)
+    if not is_empty(x):
+        kernel = _kernel(x, cos_sin, positions, size // 2, interleaved, inverse, True)
+        kernel(x, cos_sin, positions, out)
+        out[..., size:] = x[..., size:]
+    return out
 
 
 def _apart(q: Any, k: Any) -> bool:
     """Whether q and k share no element: they may be columns of one tensor, whose rows have the same
     stride and do not overlap."""
+    if is_empty(q) or is_empty(k):
+        return True
     columns = strides_of(q) == strides_of(k) and not overlap(q[:1], k[:1])
     return columns or not overlap(q, k)

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Iterator, Sequence
 
 from wave_lang.kernel._support.tensor_types import name_elsewhere, wave_dtype
 from wave_lang.kernel.lang import DataType
 
 FLOATS = ("f16", "bf16", "f32")
+_shapes_only: ContextVar[bool] = ContextVar("shapes_only", default=False)
+
+
+@contextmanager
+def shapes_only() -> Iterator[None]:
+    """Within it, ops check their arguments and make their results, and compute nothing: tensors may
+    have no memory, and extents no numbers."""
+    before = _shapes_only.set(True)
+    try:
+        yield
+    finally:
+        _shapes_only.reset(before)
+
+
+def has_shapes_only() -> bool:
+    return _shapes_only.get()
 
 
 def tensor(name: str, x: Any) -> Any:
@@ -90,7 +108,7 @@ def _bounds(x: Any) -> tuple[int, int]:
 def overlap(a: Any, b: Any) -> bool:
     """Whether the bytes of two tensors lie between each other's: strided views may overlap without
     sharing an element, and are treated as if they did."""
-    if 0 in tuple(a.shape) or 0 in tuple(b.shape) or _is_torch(a) != _is_torch(b):
+    if is_empty(a) or is_empty(b) or _is_torch(a) != _is_torch(b):
         return False
     (first, end), (other_first, other_end) = _bounds(a), _bounds(b)
     return first < other_end and other_first < end
@@ -102,9 +120,17 @@ def rows_of(name: str, x: Any, columns: int | None = None) -> Any:
         raise ValueError(f"`{name}` has no dimension, expected at least one")
     if columns is not None and x.shape[-1] != columns:
         raise ValueError(f"`{name}` has rows of {x.shape[-1]} elements, expected {columns}")
-    shape = (math.prod(x.shape[:-1]), x.shape[-1])
     if len(x.shape) == 2:
         return x
+    return _viewed(name, x, (math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def flat(name: str, x: Any) -> Any:
+    """A tensor with one dimension, without a copy."""
+    return x if len(x.shape) == 1 else _viewed(name, x, (math.prod(x.shape),))
+
+
+def _viewed(name: str, x: Any, shape: tuple[int, ...]) -> Any:
     try:
         if _is_torch(x):
             return x.view(shape)
@@ -122,7 +148,8 @@ def strides_of(x: Any) -> tuple[int, ...]:
 
 
 def is_empty(x: Any) -> bool:
-    return 0 in tuple(x.shape)
+    """Whether there is nothing to compute: no element, or only a shape."""
+    return _shapes_only.get() or 0 in tuple(x.shape)
 
 
 def repeated(x: Any, shape: Sequence[int]) -> Any:

@@ -1,0 +1,267 @@
+"""Gradients of normalised rows: RMSNorm, layer norm and softmax.
+
+Gradients of weights are sums over all rows: a workgroup adds those of its rows, and a second kernel
+the parts of all workgroups, in order, so that they have the same bits on every run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang import sym
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
+
+from .operators import Gradient, operator
+from .programs import *
+from .tensors import *
+
+PART, EACH = sym.PART, sym.EACH  # workgroups, and the rows of each
+MOST_PARTS = 256
+
+_i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
+
+
+def _norm_backward(
+    dtype: Any, weight: Any, columns: int | None, gemma: bool, centred: bool, added: bool
+) -> Any:
+    """`norm(dy, x, w, eps, each, dx, dw parts, …)`: of layer norm if `centred`, then with parts of
+    db; with `added`, more is added to dx."""
+    here, there = {PART: _i, EACH: _j, N: _k}, {M: _i * EACH + _j, N: _k}
+    row_of = tkw.IndexMapping(3, inputs=there, outputs=here)
+    to_row = tkw.IndexMapping(3, inputs=here, outputs=there)
+    row, parts = tkl.Memory[M, N, GLOBAL, dtype], tkl.Memory[PART, N, GLOBAL, tkl.f32]
+    weights = tkl.Memory[N, GLOBAL, weight]
+    all_dims = [PART, EACH, N]
+
+    def mean(value: Any) -> Any:
+        total = tkw.sum(value, dim=N, block=True)
+        return tkw.broadcast(total / tkw.register([PART, EACH], tkl.f32, N), all_dims)
+
+    def step(dy: Any, x: Any, factor: Any, eps: Any, more: Any, dx: Any) -> tuple[Any, Any]:
+        """Writes the gradient of a row; those of its weights and its bias."""
+        value, slope = f32_of(x, row_of), f32_of(dy, row_of)
+        value = value - mean(value) if centred else value
+        scale = tkw.rsqrt(mean(value * value) + tkw.broadcast(eps, all_dims))
+        unit, product = value * scale, slope * tkw.broadcast(factor, all_dims)
+        change = product - unit * mean(product * unit)
+        change = (change - mean(product) if centred else change) * scale
+        change = change if more is None else change + f32_of(more, row_of)
+        tkw.write(tkw.cast(change, dtype), dx, mapping=to_row)
+        return slope * unit, slope
+
+    def run(dy: Any, x: Any, w: Any, eps: Any, more: Any, dx: Any, *sums: Any) -> None:
+        factor = f32_of(w) + 1.0 if gemma else f32_of(w)
+
+        @tkw.iterate(EACH, init_args=[tkl.Register[PART, N, tkl.f32](0.0) for _ in sums])
+        def loop(*totals):
+            found = step(dy, x, factor, eps, more, dx)
+            return [tkw.sum(value, total, dim=EACH) for value, total in zip(found, totals)]
+
+        for total, out in zip(loop if len(sums) > 1 else [loop], sums):
+            tkw.write(total, out)
+
+    @tkw.wave(_part_constraints(columns))
+    def rms(
+        dy: row, x: row, w: weights, eps: tkl.f32, EACH: tkl.SymbolBind[tkl.i32], dx: row, dw: parts
+    ):
+        run(dy, x, w, eps, None, dx, dw)
+
+    @tkw.wave(_part_constraints(columns))
+    def add_rms(
+        dy: row,
+        x: row,
+        w: weights,
+        eps: tkl.f32,
+        EACH: tkl.SymbolBind[tkl.i32],
+        dx: row,
+        dw: parts,
+        more: row,
+    ):
+        run(dy, x, w, eps, more, dx, dw)
+
+    @tkw.wave(_part_constraints(columns))
+    def layer(
+        dy: row,
+        x: row,
+        w: weights,
+        eps: tkl.f32,
+        EACH: tkl.SymbolBind[tkl.i32],
+        dx: row,
+        dw: parts,
+        db: parts,
+    ):
+        run(dy, x, w, eps, None, dx, dw, db)
+
+    subs, dynamic = row_symbols(columns)
+    return (layer if centred else add_rms if added else rms), subs, [*dynamic, PART]
+
+
+def _part_constraints(columns: int | None) -> list[Any]:
+    waves = waves_of(columns)
+    return [
+        tkw.HardwareConstraint(
+            threads_per_wave=32, vector_shapes={PART: 0, EACH: 0, N: N / waves}
+        ),
+        tkw.WorkgroupConstraint(PART, 1, 0),
+        tkw.WorkgroupConstraint(N, N, 1),
+        tkw.TilingConstraint(EACH, 1),
+        *([tkw.WaveConstraint(N, N / waves)] if waves > 1 else []),
+    ]
+
+
+def _column_sums(dtype: Any) -> Any:
+    """`column_sums(parts, sums)`"""
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={PART: 0, N: 128}),
+        tkw.WorkgroupConstraint(N, 128, 0),
+        tkw.TilingConstraint(PART, 1),
+    ]
+
+    @tkw.wave(constraints)
+    def column_sums(
+        parts: tkl.Memory[PART, N, GLOBAL, tkl.f32], sums: tkl.Memory[N, GLOBAL, dtype]
+    ):
+        @tkw.iterate(PART, init_args=[tkl.Register[N, tkl.f32](0.0)])
+        def loop(total):
+            return tkw.sum(tkw.read(parts), total, dim=PART)
+
+        tkw.write(tkw.cast(loop, dtype), sums)
+
+    return column_sums, {}, [PART, N]
+
+
+def _run(dy: Any, x: Any, w: Any, eps: float, gemma: bool, more: Any, sums: dict, dx: Any) -> Any:
+    """Checks the arguments and computes dx and, into `sums`, the gradients of weights."""
+    dy, x, w = tensor("dy", dy), tensor("x", x), tensor("w", w)
+    dtype, rows = element_type("x", x, FLOATS), rows_of("x", x)
+    element_type("dy", dy, (dtype.name,))
+    expect_shape("dy", dy, x.shape)
+    weight = element_type("w", w, FLOATS)
+    expect_shape("w", w, rows.shape[1:])
+    added = []
+    if more is not None:
+        more = tensor("dtotal", more)
+        element_type("dtotal", more, (dtype.name,))
+        expect_shape("dtotal", more, x.shape)
+        added.append(rows_of("dtotal", more))
+    dx = result("dx", dx, x, x.shape, dtype, dy, w, more)
+    outs = [result(n, out, x, rows.shape[1:], weight, dy, w, more, dx) for n, out in sums.items()]
+    if is_empty(x):
+        for out in outs:
+            out[...] = 0
+        return dx, *outs
+    number, columns = rows.shape
+    each = -(-number // MOST_PARTS)
+    parts = [new_tensor(x, (-(-number // each), columns), tkl.f32) for _ in outs]
+    key = (dtype, weight, length_class(columns), gemma, len(outs) > 1, more is not None)
+    kernel = program(_norm_backward, *key)
+    kernel(rows_of("dy", dy), rows, w, eps, each, rows_of("dx", dx), *parts, *added)
+    for part, out in zip(parts, outs):
+        program(_column_sums, weight)(part, out)
+    return dx, *outs
+
+
+@operator(
+    "rms_norm_backward(Tensor dy, Tensor x, Tensor w, float eps=1e-6,"
+    " Tensor? dtotal=None, *, bool gemma=False) -> (Tensor dx, Tensor dw)"
+)
+def rms_norm_backward(
+    dy: Any,
+    x: Any,
+    w: Any,
+    eps: float = 1e-6,
+    dtotal: Any = None,
+    *,
+    gemma: bool = False,
+    dx: Any = None,
+    dw: Any = None,
+) -> tuple[Any, Any]:
+    """(dx, dw) of `rms_norm` for the gradient dy of its result. For `add_rms_norm`, x is the total,
+    whose own gradient `dtotal` is added to dx."""
+    return _run(dy, x, w, eps, gemma, dtotal, {"dw": dw}, dx)
+
+
+@operator(
+    "layer_norm_backward(Tensor dy, Tensor x, Tensor w, float eps=1e-5)"
+    " -> (Tensor dx, Tensor dw, Tensor db)"
+)
+def layer_norm_backward(
+    dy: Any,
+    x: Any,
+    w: Any,
+    eps: float = 1e-5,
+    *,
+    dx: Any = None,
+    dw: Any = None,
+    db: Any = None,
+) -> tuple[Any, Any, Any]:
+    """(dx, dw, db) of `layer_norm` for the gradient dy of its result."""
+    return _run(dy, x, w, eps, False, None, {"dw": dw, "db": db}, dx)
+
+
+def _softmax_backward(dtype: Any, columns: int | None) -> Any:
+    row = tkl.Memory[M, N, GLOBAL, dtype]
+
+    @tkw.wave(row_constraints(columns))
+    def softmax_backward(dy: row, y: row, scale: tkl.f32, dx: row):
+        slope, value = f32_of(dy), f32_of(y)
+        mean = tkw.sum(slope * value, dim=N, block=True)
+        change = (slope - per_row(mean)) * value * per_row(tkw.broadcast(scale, [M]))
+        tkw.write(tkw.cast(change, dtype), dx)
+
+    return softmax_backward, *row_symbols(columns)
+
+
+@operator("softmax_backward(Tensor dy, Tensor y, *, float scale=1.0) -> (Tensor dx)")
+def softmax_backward(dy: Any, y: Any, *, scale: float = 1.0, dx: Any = None) -> Any:
+    """dx of `softmax` for its result y and the gradient dy of that."""
+    dy, y = tensor("dy", dy), tensor("y", y)
+    dtype, rows = element_type("y", y, FLOATS), rows_of("y", y)
+    element_type("dy", dy, (dtype.name,))
+    expect_shape("dy", dy, y.shape)
+    dx = result("dx", dx, y, y.shape, dtype, dy)
+    if not is_empty(y):
+        kernel = program(_softmax_backward, dtype, length_class(rows.shape[1]))
+        kernel(rows_of("dy", dy), rows, scale, rows_of("dx", dx))
+    return dx
+
+
+def _save_norm(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = {}) -> None:
+    ctx.save_for_backward(*inputs[:2])
+    ctx.eps, ctx.options = inputs[-1], keyword_only_inputs
+
+
+def _rms_norm_gradient(ctx: Any, dy: Any) -> tuple[Any, ...]:
+    return *rms_norm_backward(dy.contiguous(), *ctx.saved_tensors, ctx.eps, **ctx.options), None
+
+
+def _layer_norm_gradient(ctx: Any, dy: Any) -> tuple[Any, ...]:
+    return *layer_norm_backward(dy.contiguous(), *ctx.saved_tensors, ctx.eps), None
+
+
+def _save_sum(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
+    ctx.save_for_backward(output[1], inputs[2])
+    ctx.eps, ctx.options = inputs[3], keyword_only_inputs
+
+
+def _add_rms_norm_gradient(ctx: Any, dy: Any, dtotal: Any) -> tuple[Any, ...]:
+    given = (dy.contiguous(), *ctx.saved_tensors, ctx.eps, dtotal.contiguous())
+    dx, dw = rms_norm_backward(*given, **ctx.options)
+    return dx, dx, dw, None
+
+
+def _save_softmax(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
+    ctx.save_for_backward(output)
+    ctx.options = keyword_only_inputs
+
+
+def _softmax_gradient(ctx: Any, dy: Any) -> Any:
+    return softmax_backward(dy.contiguous(), *ctx.saved_tensors, **ctx.options)
+
+
+rms_norm = Gradient(_save_norm, _rms_norm_gradient)
+add_rms_norm = Gradient(_save_sum, _add_rms_norm_gradient)
+layer_norm = Gradient(_save_norm, _layer_norm_gradient)
+softmax = Gradient(_save_softmax, _softmax_gradient)

@@ -1,0 +1,171 @@
+"""Ops as operators of PyTorch: `wave::name`, with an overload `out`, a function for fake tensors and,
+where there is one, a gradient.
+
+They are defined at the first call with a tensor of PyTorch, or when the package is imported after
+PyTorch. An op with tensors of other libraries does not come here.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any, Callable, TypeVar
+
+from .tensors import shapes_only
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """`save(ctx, inputs, output, keyword_only_inputs)` and `backward(ctx, *gradients)` are those of
+    torch.library.register_autograd; without keywords, the last is missing."""
+
+    save: Callable[..., None]
+    backward: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class _Row:
+    schema: str
+    function: Callable[..., Any]
+    gradient: Gradient | None
+
+    @property
+    def name(self) -> str:
+        return self.schema.partition("(")[0]
+
+
+_rows: dict[str, _Row] = {}
+_defined: set[str] = set()
+
+
+def define() -> None:
+    """Defines the operators that are not defined yet."""
+    if len(_defined) == len(_rows):
+        return
+    from wave_lang.torch_op import function_op
+
+    for row in _rows.values():
+        if row.name in _defined:
+            continue
+        gradient = row.gradient
+        if gradient is None and "!" not in row.schema:
+            gradient = _no_gradient(row.name)
+        function_op(
+            f"wave::{row.schema}",
+            row.function,
+            _shapes_of(row.function),
+            save=gradient and gradient.save,
+            backward=gradient and gradient.backward,
+        )
+        _defined.add(row.name)
+
+
+# torch.compile runs the function when it traces a call of it, as if it were marked by
+# torch.compiler.assume_constant_result, which cannot be called before PyTorch is imported.
+define._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _shapes_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, without what it computes."""
+
+    @functools.wraps(function)
+    def fake(*args: Any, **named: Any) -> Any:
+        with shapes_only():
+            return function(*args, **named)
+
+    return fake
+
+
+def _no_gradient(name: str) -> Gradient:
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise NotImplementedError(f"wave::{name} has no gradient: call it under torch.no_grad()")
+
+    return Gradient(lambda **named: None, backward)
+
+
+def is_torch(*args: Any) -> bool:
+    """Whether a tensor of PyTorch is among the arguments."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and any(isinstance(x, torch.Tensor) for x in args)
+
+
+def is_torch_dtype(dtype: Any) -> bool:
+    return isinstance(dtype, sys.modules["torch"].dtype)
+
+
+def needs_gradient(*args: Any) -> bool:
+    """Whether PyTorch records what is computed from these arguments."""
+    torch: Any = sys.modules["torch"]
+    return torch.is_grad_enabled() and any(
+        isinstance(x, torch.Tensor) and x.requires_grad for x in args
+    )
+
+
+def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Function], _Function]:
+    """A function that is an operator as well: with tensors of PyTorch, it calls the operator.
+
+    The schema is PyTorch's, `name(…) -> (Tensor name, …)`. The parameters of the function have the
+    same names; those named like the results are keywords, with the default None.
+    """
+    args, _, returns = schema.rpartition(") -> ")
+    results = re.findall(r"Tensor (\w+)", returns)
+    # "int[2] window=[-1, -1]" has commas of its own.
+    words = re.sub(r"\[[^]]*\]", "", args.partition("(")[2]).split(",")
+    kinds = {word.split("=")[0].split()[-1]: word.split()[0] for word in words}
+    names = [name for name in kinds if name != "*"]
+    tensors = [name for name in names if kinds[name].startswith("Tensor")]
+
+    def wrap(function: _Function) -> _Function:
+        row = _Row(schema, function, gradient)
+        _rows[row.name] = row
+
+        @functools.wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            if not is_torch(*args, *named.values()):
+                return function(*args, **named)
+            define()
+            outs = {name: named.pop(name, None) for name in results}
+            _check(row.name, dict(zip(names, args)) | named, names, tensors)
+            packet = getattr(sys.modules["torch"].ops.wave, row.name)
+            if all(out is None for out in outs.values()):
+                return packet.default(*args, **named)
+            return _call_out(row, packet, args, named, outs)
+
+        return call  # type: ignore[return-value]
+
+    return wrap
+
+
+def _check(op: str, given: dict[str, Any], names: list[str], tensors: list[str]) -> None:
+    """PyTorch names the argument, but raises a RuntimeError for mistakes that are TypeErrors."""
+    for name, value in given.items():
+        if name not in names:
+            raise TypeError(f"`{name}` is not an argument of {op}")
+        if name in tensors and value is not None and not is_torch(value):
+            found = type(value).__name__
+            raise TypeError(f"`{name}` is a {found}, expected a tensor of PyTorch like the others")
+
+
+def _call_out(row: _Row, packet: Any, args: Any, named: dict, outs: dict[str, Any]) -> Any:
+    torch: Any = sys.modules["torch"]
+    first = next(name for name, out in outs.items() if out is not None)
+    if needs_gradient(*args, *named.values()):
+        raise ValueError(f"`{first}` is given, but an input needs a gradient")
+    for name, out in outs.items():
+        if out is not None and not is_torch(out):
+            raise TypeError(f"`{name}` is a {type(out).__name__}, expected a tensor of PyTorch")
+    if any(out is None for out in outs.values()):
+        if torch.compiler.is_compiling():  # which removes copies by itself
+            made = packet.default(*args, **named)
+            for out, value in zip(outs.values(), made):
+                if out is not None:
+                    out.copy_(value)
+            return tuple(value if out is None else out for out, value in zip(outs.values(), made))
+        made = _shapes_of(row.function)(*args, **named)
+        outs = {n: value if out is None else out for (n, out), value in zip(outs.items(), made)}
+    packet.out(*args, **named, **outs)
+    return tuple(outs.values()) if len(outs) > 1 else outs[first]

@@ -1,0 +1,202 @@
+"""Gradients of ops on rows, and cross entropy, compared with float64."""
+
+import numpy as np
+import pytest
+
+from library_utils import BF16, draw, on_targets
+from wave_lang import ops
+
+UNIT = {"f2": 2**-11, BF16: 2**-8, "f4": 2**-24}
+
+
+def near(found, expected, dtype, scale=1.0):
+    """The error of a result as a whole: a rounding of each element, and `scale` times one of f32
+    for what is computed before that."""
+    assert found.dtype == np.dtype(dtype) and found.shape == np.shape(expected)
+    error = np.linalg.norm(np.ravel(found.astype(float) - expected))
+    size = np.linalg.norm(np.ravel(expected))
+    assert error <= size * (UNIT[dtype] * (dtype != "f4") + scale * 2**-22) + 1e-30, error / size
+
+
+def norm_gradient(dy, x, w, eps, centred):
+    """(dx, dw, db) of layer norm, or of RMSNorm."""
+    mean = lambda value: value.mean(-1, keepdims=True)
+    x = x - mean(x) if centred else x
+    scale = 1 / np.sqrt(mean(x * x) + eps)
+    unit, product = x * scale, dy * w
+    dx = (product - unit * mean(product * unit) - centred * mean(product)) * scale
+    return dx, (dy * unit).reshape(-1, x.shape[-1]).sum(0), dy.reshape(-1, x.shape[-1]).sum(0)
+
+
+# shape, type, type of weights, gemma, gradient of the total
+NORMS = [
+    ((3, 5, 64), "f2", "f2", False, True),
+    ((2, 2048), BF16, "f4", True, False),
+    ((600, 3), "f4", "f4", False, True),
+    ((1,), "f2", "f4", False, False),
+]
+
+
+@on_targets(NORMS)
+def test_norms(case, target):
+    shape, dtype, weight, gemma, added = case
+    rng = np.random.default_rng(50)
+    dy, x, more = (draw(rng, dtype, *shape) for _ in range(3))
+    w = draw(rng, weight, shape[-1])
+    given = [a.astype(float) for a in (dy, x, w)]
+    with ops.on_target(target):
+        total = more if added else None
+        dx, dw = ops.rms_norm_backward(dy, x, w, 1e-3, total, gemma=gemma)
+        found = ops.layer_norm_backward(dy, x, w, 1e-3)
+    wanted = norm_gradient(*given[:2], given[2] + gemma, 1e-3, False)
+    near(dx, wanted[0] + (more.astype(float) if added else 0), dtype, 2.0)
+    near(dw, wanted[1], weight, 2.0)
+    if shape[-1] > 1:  # otherwise all values are 0, and so is the gradient
+        for one, two, kind in zip(found, norm_gradient(*given, 1e-3, True), (dtype, weight, weight)):
+            near(one, two, kind, 4.0)
+
+
+@on_targets([((3, 64), "f2"), ((2, 3, 30), BF16), ((1, 1000), "f4")])
+def test_softmax_and_gates(case, target):
+    shape, dtype = case
+    rng = np.random.default_rng(51)
+    x, dy, half = draw(rng, dtype, *shape), draw(rng, dtype, *shape), draw(rng, dtype, *shape)
+    half = np.ascontiguousarray(half[..., : shape[-1] // 2])
+    y = np.exp(x.astype(float))
+    y = (y / y.sum(-1, keepdims=True)).astype(dtype)
+    with ops.on_target(target):
+        soft = ops.softmax_backward(dy, y, scale=0.5)
+        silu, tanh = ops.silu_and_mul_backward(half, x), ops.gelu_tanh_and_mul_backward(half, x)
+    wide, slope = y.astype(float), dy.astype(float)
+    near(soft, 0.5 * wide * (slope - (slope * wide).sum(-1, keepdims=True)), dtype, 2.0)
+    (g, u), d = np.split(x.astype(float), 2, axis=-1), half.astype(float)
+    s = 1 / (1 + np.exp(-g))
+    near(silu, np.concatenate([d * u * s * (1 + g * (1 - s)), d * g * s], -1), dtype, 2.0)
+    root = np.sqrt(2 / np.pi)
+    t = np.tanh(root * (g + 0.044715 * g**3))
+    change = (1 + t) / 2 + g * (1 - t * t) * root * (1 + 3 * 0.044715 * g * g) / 2
+    near(tanh, np.concatenate([d * u * change, d * g * (1 + t) / 2], -1), dtype, 2.0)
+
+
+@on_targets([(8, 12, False, "f2"), (6, 6, True, BF16)])
+def test_rope_and_back(case, target):
+    rotary, size, interleaved, dtype = case
+    rng = np.random.default_rng(52)
+    x, angles = draw(rng, dtype, 5, 3, size), rng.random((9, rotary // 2)) * 6
+    table = np.concatenate([np.cos(angles), np.sin(angles)], 1).astype("f4")
+    at = rng.integers(0, 9, 5).astype("i4")
+    kept, same = x.copy(), x.copy()
+    with ops.on_target(target):
+        y = ops.apply_rope(x, table, at, interleaved=interleaved)
+        ops.rope(same, None, table, at, interleaved=interleaved)
+        back = ops.apply_rope(y, table, at, interleaved=interleaved, inverse=True)
+    assert np.array_equal(x, kept) and np.array_equal(y, same)
+    near(back, x.astype(float), dtype, 2.0 if dtype == "f4" else 2**13)
+
+
+def losses(x, target, smoothing=0.0, z=0.0, cap=0.0, ignored=-100):
+    """(losses, logarithms, gradients of the losses) of each row, in float64."""
+    x = x.astype(float)
+    value = cap * np.tanh(x / cap) if cap else x
+    lse = np.log(np.exp(value - value.max(-1, keepdims=True)).sum(-1)) + value.max(-1)
+    used, rows = target != ignored, np.arange(len(x))
+    at = np.where(used, target, 0)
+    loss = (1 - smoothing) * (lse - value[rows, at]) + smoothing * (lse - value.mean(-1)) + z * lse**2
+    p = np.exp(value - lse[:, None])
+    change = p * (1 + 2 * z * lse)[:, None] - smoothing / x.shape[1]
+    change[rows, at] -= 1 - smoothing
+    change = change * (1 - (value / cap) ** 2 if cap else 1)
+    return loss * used, lse, change * used[:, None], p
+
+
+# rows, classes, types, options
+LOSSES = [
+    (3, 5000, "f2", "i8", {}),
+    (4, 70, BF16, "i4", {"label_smoothing": 0.1, "z_loss": 0.01, "softcap": 5.0}),
+    (5, 33, "f4", "i8", {"reduction": "sum", "ignore_index": 2}),
+    (2, 1, "f4", "i4", {"reduction": "none"}),
+    (1, 4096, "f4", "i8", {"reduction": "none", "softcap": 3.0}),
+]
+
+
+@on_targets(LOSSES)
+def test_cross_entropy(case, target):
+    rows, classes, dtype, index, options = case
+    rng = np.random.default_rng(53)
+    x = draw(rng, dtype, rows, classes, scale=3.0)
+    ignored = options.get("ignore_index", -100)
+    chosen = rng.integers(0, classes, rows).astype(index)
+    if rows > 3:
+        chosen[1] = ignored
+    numbers = (options.get(k, 0.0) for k in ("label_smoothing", "z_loss", "softcap"))
+    loss, lse, change, p = losses(x, chosen, *numbers, ignored)
+    how = options.get("reduction", "mean")
+    count = (chosen != ignored).sum() if how == "mean" else 1
+    dloss = draw(rng, "f4", rows) if how == "none" else np.array(0.5, "f4")
+    dlse = draw(rng, "f4", rows)
+    with ops.on_target(target):
+        found, logs = ops.cross_entropy(x, chosen, return_lse=True, **options)
+        number = np.full(1, count, "f4")
+        dx = ops.cross_entropy_backward(dloss, dlse, x, chosen, logs, number, **options)
+    near(found, loss if how == "none" else loss.sum() / count, "f4")
+    near(logs, lse, "f4", 0.5)
+    dlse = dlse.astype(float)[:, None] * p
+    cap = options.get("softcap", 0.0)
+    dlse *= 1 - np.tanh(x.astype(float) / cap) ** 2 if cap else 1
+    near(dx, change * (dloss.reshape(-1, 1) / count) + dlse, dtype, 16.0)
+
+
+def test_losses_without_rows_or_classes():
+    none = np.ones((0, 4), "f4"), np.ones(0, "i8")
+    assert np.isnan(ops.cross_entropy(*none)) and ops.cross_entropy(*none, reduction="sum") == 0
+    assert ops.cross_entropy(*none, reduction="none").shape == (0,)
+    x = np.ones((2, 4), "f4")
+    assert np.isnan(ops.cross_entropy(x, np.full(2, -100)))  # the mean of nothing, as in PyTorch
+    found = ops.cross_entropy(x, np.array([4, -1]), reduction="none")
+    assert np.isnan(found).all()  # no such classes
+    low = np.array([[-np.inf, 0.0, -np.inf]], "f4")
+    assert ops.cross_entropy(low, np.array([1])) == 0 and ops.cross_entropy(low, np.array([0])) == np.inf
+    view = np.ones((3, 8), "f4")[:, ::2]
+    assert np.allclose(ops.cross_entropy(view, np.zeros(3, "i4")), np.log(4))
+
+
+def test_nothing_to_do():
+    x, w = np.ones((0, 8), "f2"), np.ones(8, "f2")
+    for found, shape in zip(ops.layer_norm_backward(x, x, w), ((0, 8), (8,), (8,))):
+        assert found.shape == shape and not found.any()
+    assert ops.softmax_backward(x, x).shape == (0, 8)
+    assert ops.silu_and_mul_backward(x[:, :4], x).shape == (0, 8)
+
+
+def test_wrong_arguments():
+    x, w = np.ones((4, 8), "f2"), np.ones(8, "f2")
+    target, each = np.zeros(4, "i8"), np.ones(4, "f4")
+    one = np.ones(1, "f4")
+    for kind, name, call in (
+        (ValueError, "`dy`", lambda: ops.rms_norm_backward(x[:3], x, w)),
+        (TypeError, "`dy`", lambda: ops.layer_norm_backward(x.astype("f4"), x, w)),
+        (ValueError, "`dtotal`", lambda: ops.rms_norm_backward(x, x, w, 1e-6, x[:2])),
+        (ValueError, "`dx`", lambda: ops.softmax_backward(x, x, dx=x)),
+        (ValueError, "`dy`", lambda: ops.silu_and_mul_backward(x, x)),
+        (ValueError, "`target`", lambda: ops.cross_entropy(x, target[:3])),
+        (TypeError, "`target`", lambda: ops.cross_entropy(x, each)),
+        (TypeError, "`logits`", lambda: ops.cross_entropy(x.astype("i4"), target)),
+        (ValueError, "`reduction`", lambda: ops.cross_entropy(x, target, reduction="max")),
+        (ValueError, "`softcap`", lambda: ops.cross_entropy(x, target, softcap=-1.0)),
+        (ValueError, "`label_smoothing`", lambda: ops.cross_entropy(x, target, label_smoothing=2)),
+        (
+            ValueError,
+            "`ignore_index`",
+            lambda: ops.cross_entropy(x, target.astype("i4"), ignore_index=2**31),
+        ),
+        (
+            ValueError,
+            "`dloss`",
+            lambda: ops.cross_entropy_backward(each, each, x, target, each, one),
+        ),
+        (ValueError, "`x`", lambda: ops.apply_rope(x, np.ones((2, 4), "f4"), target)),
+        (ValueError, "`residual`", lambda: ops.add_rms_norm(x, x[:3], w)),
+        (ValueError, "`total`", lambda: ops.add_rms_norm(x, x, w, total=x)),
+    ):
+        with pytest.raises(kind, match=name):
+            call()

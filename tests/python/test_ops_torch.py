@@ -1,0 +1,381 @@
+"""Ops as operators of PyTorch: opcheck, torch.compile, gradients beside those of float64."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from wave_lang import ops
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
+F = torch.nn.functional
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def random(*shape, dtype=torch.float32, scale=1.0, seed=0):
+    made = torch.Generator().manual_seed(100 * seed + sum(shape))
+    return (torch.randn(shape, generator=made) * scale).to(dtype).to(DEVICE)
+
+
+def integers(*values, dtype=torch.int32):
+    return torch.tensor(values, dtype=dtype, device=DEVICE)
+
+
+def pages(dtype=torch.float16):
+    """q, caches, table, lengths, where queries begin: sequences of 5, 0 and 2 tokens."""
+    q, k, v = random(4, 4, 32, dtype=dtype), random(3, 4, 2, 32), random(3, 4, 2, 32) * 2
+    table = torch.tensor([[2, 0], [1, 1], [1, 0]], dtype=torch.int32, device=DEVICE)
+    return q, k.to(dtype), v.to(dtype), table, integers(5, 0, 2), integers(0, 2, 2, 4), 2, 5
+
+
+def packed(dtype=torch.float16):
+    q, k, v = random(5, 4, 32, dtype=dtype), random(9, 2, 32), random(9, 2, 16)
+    ends, key_ends = integers(0, 3, 3, 5), integers(0, 6, 6, 9)
+    return q, k.to(dtype), v.to(dtype), ends, key_ends, 3, 6
+
+
+def angles(count=6, size=8):
+    at = torch.arange(count)[:, None] * 10.0 ** -torch.arange(size // 2)
+    return torch.cat([at.cos(), at.sin()], 1).to(DEVICE)
+
+
+def experts():
+    return random(3, 8), random(2, 16, 8), random(2, 8, 8), random(3, 2), torch.stack(
+        [integers(0, 1, 1), integers(1, 0, 1)], 1
+    )
+
+
+def targets():
+    return torch.tensor([[0, 69], [-100, 5], [1, 2]], device=DEVICE)
+
+
+X, W = (3, 5, 24), (24,)
+POSITIONS = (4, 1, 5)
+# Every operator: name, arguments, keywords, names of the results (for the overload `out`).
+CASES = {
+    "rms_norm": lambda: ([random(*X), random(*W)], {"gemma": True}),
+    "rms_norm_backward": lambda: ([random(*X), random(*X) * 2, random(*W), 1e-3, random(*X)], {}),
+    "add_rms_norm": lambda: ([random(*X), random(*X) * 2, random(*W)], {}),
+    "add_rms_norm_": lambda: ([random(*X), random(*X) * 2, random(*W), 1e-3], {}),
+    "layer_norm": lambda: ([random(*X), random(*W), random(*W) * 2], {}),
+    "layer_norm_backward": lambda: ([random(*X), random(*X) * 2, random(*W)], {}),
+    "softmax": lambda: ([random(*X)], {"scale": 0.5}),
+    "softmax_backward": lambda: ([random(*X), random(*X).softmax(-1)], {}),
+    "silu_and_mul": lambda: ([random(*X)], {}),
+    "silu_and_mul_backward": lambda: ([random(3, 5, 12), random(*X)], {}),
+    "gelu_and_mul": lambda: ([random(*X)], {}),
+    "gelu_and_mul_backward": lambda: ([random(3, 5, 12), random(*X)], {}),
+    "gelu_tanh_and_mul": lambda: ([random(*X)], {}),
+    "gelu_tanh_and_mul_backward": lambda: ([random(3, 5, 12), random(*X)], {}),
+    "cross_entropy": lambda: (
+        [random(3, 2, 70), targets()],
+        {"label_smoothing": 0.1, "z_loss": 0.01, "softcap": 5.0},
+    ),
+    "cross_entropy_backward": lambda: (
+        [random(3, 2), random(3, 2), random(3, 2, 70), targets(), random(3, 2) + 5, random(1)],
+        {"reduction": "none"},
+    ),
+    "rope": lambda: ([random(3, 2, 8), random(3, 1, 8), angles(), integers(*POSITIONS)], {}),
+    "apply_rope": lambda: ([random(3, 2, 12), angles(), integers(*POSITIONS)], {"inverse": True}),
+    "quantize_fp8": lambda: ([random(*X), "group"], {"group": 8}),
+    "quantize_int8": lambda: ([random(*X), "tensor"], {}),
+    "topk_gate": lambda: ([random(5, 9), 3, random(9)], {"scoring": "sigmoid"}),
+    "moe_align": lambda: ([experts()[4], 2, 4], {}),
+    "fused_experts": lambda: (list(experts()), {"activation": "gelu"}),
+    "grouped_gemm": lambda: (
+        [random(5, 8), random(2, 8, 6), integers(2, 5)],
+        {"out_dtype": torch.float32},
+    ),
+    "attention_varlen": lambda: (list(packed()), {"causal": True, "window": [3, 0]}),
+    "attention_paged": lambda: (list(pages()), {"splits": 2}),
+    "merge_state": lambda: ([random(5, 2, 8), random(5, 2), random(5, 2, 8), random(5, 2)], {}),
+    "kv_append": lambda: (
+        [random(3, 2, 8), random(3, 2, 8), random(2, 4, 2, 8), random(2, 4, 2, 8), integers(5, -1, 0)],
+        {},
+    ),
+}
+# Operators with a gradient, and how many of their arguments have one.
+DIFFERENTIABLE = {
+    "rms_norm": 2,
+    "add_rms_norm": 3,
+    "layer_norm": 3,
+    "softmax": 1,
+    "silu_and_mul": 1,
+    "gelu_and_mul": 1,
+    "gelu_tanh_and_mul": 1,
+    "apply_rope": 1,
+    "cross_entropy": 1,
+}
+
+
+def results(packet, args, named):
+    """The results by name; none for operators that only write to arguments."""
+    made = packet.default(*args, **named)
+    made = made if isinstance(made, tuple) else (made,)
+    return {r.name: t for r, t in zip(packet.default._schema.returns, made)}
+
+
+def test_every_operator_has_a_case():
+    assert set(CASES) == set(ops.operators._rows)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_opcheck(name):
+    args, named = CASES[name]()
+    packet = getattr(torch.ops.wave, name)
+    made = results(packet, args, named)
+    if made:
+        args, named = CASES[name]()
+        outs = {n: torch.zeros_like(t) for n, t in made.items()}
+        if name != "quantize_fp8":  # PyTorch cannot multiply such floats, which opcheck does
+            torch.library.opcheck(packet.out, tuple(args), {**named, **outs})
+        packet.out(*args, **named, **outs)
+        assert all(torch.equal(outs[n], t) for n, t in made.items())
+    args, named = CASES[name]()
+    for x in args[: DIFFERENTIABLE.get(name, 0)]:
+        x.requires_grad_()
+    torch.library.opcheck(packet.default, tuple(args), named)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled(name):
+    """In a graph, with any sizes, a function gives what it gives outside."""
+    function = getattr(ops, name, None)
+    if function is None:  # a form of another function
+        function = lambda x, r, *more: ops.rms_norm(x, *more, residual=r)
+
+    def step(args, named):
+        made = function(*args, **named)
+        made = made if isinstance(made, tuple) else (made,)
+        return [t.float() + 1 for t in (*made, *args) if isinstance(t, torch.Tensor)]
+
+    torch.compiler.reset()
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for found, expected in zip(compiled(*CASES[name]()), step(*CASES[name]())):
+            assert torch.equal(found, expected)
+
+
+def rotated(x, table, at, pairs=4):
+    cos, sin = (t[:, None] for t in table.to(x.dtype)[at.long()].chunk(2, 1))
+    a, b = x[..., :pairs], x[..., pairs : 2 * pairs]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, x[..., 2 * pairs :]], -1)
+
+
+def summed(x, r, w):
+    return F.rms_norm(x + r, w.shape, w, 1e-3), x + r
+
+
+def loss(x, target):
+    x = 5 * torch.tanh(x / 5)
+    return F.cross_entropy(x, target, label_smoothing=0.1) + (
+        0.01 * x.logsumexp(-1)[target >= 0] ** 2
+    ).mean()
+
+
+TARGET = torch.tensor([3, -100, 68, 0, 1, 1, 2], device=DEVICE)
+PLACES = integers(4, 1, 5, 0, 0, 3, 2)
+LOSS = {"label_smoothing": 0.1, "z_loss": 0.01, "softcap": 5.0}
+# The function, PyTorch's, and the shapes of what has a gradient.
+GRADIENTS = {
+    "rms": (lambda x, w: ops.rms_norm(x, w, 1e-3), lambda x, w: F.rms_norm(x, w.shape, w, 1e-3)),
+    "gemma": (
+        lambda x, w: ops.rms_norm(x, w, 1e-3, gemma=True),
+        lambda x, w: F.rms_norm(x, w.shape, 1 + w, 1e-3),
+    ),
+    "add": (lambda x, r, w: ops.add_rms_norm(x, r, w, 1e-3), summed),
+    "layer": (ops.layer_norm, lambda x, w, b: F.layer_norm(x, w.shape, w, b)),
+    "softmax": (lambda x: ops.softmax(x, scale=0.5), lambda x: (x * 0.5).softmax(-1)),
+    "silu": (ops.silu_and_mul, lambda x: F.silu(x[..., :35]) * x[..., 35:]),
+    "gelu": (ops.gelu_and_mul, lambda x: F.gelu(x[..., :35]) * x[..., 35:]),
+    "tanh": (
+        ops.gelu_tanh_and_mul,
+        lambda x: F.gelu(x[..., :35], approximate="tanh") * x[..., 35:],
+    ),
+    "rope": (
+        lambda x: ops.apply_rope(x, angles(), PLACES),
+        lambda x: rotated(x, angles(), PLACES),
+    ),
+    "loss": (lambda x: ops.cross_entropy(x, TARGET, **LOSS), lambda x: loss(x, TARGET)),
+}
+SHAPES = {
+    "rms": [(7, 70), (70,)],
+    "gemma": [(7, 70), (70,)],
+    "add": [(7, 70), (7, 70), (70,)],
+    "layer": [(7, 70), (70,), (70,)],
+    "rope": [(7, 3, 12)],
+}
+
+
+def differentiated(function, inputs):
+    """The results of a function and the gradients of a sum of them, with weights."""
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    made = function(*inputs)
+    made = made if isinstance(made, tuple) else (made,)
+    total = sum((t * random(*t.shape, seed=9).to(t.dtype)).sum() for t in made)
+    return *(t.detach() for t in made), *torch.autograd.grad(total, inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name, dtype):
+    """As near to float64 as PyTorch's of the same type."""
+    ours, theirs = GRADIENTS[name]
+    shapes = SHAPES.get(name, [(7, 70)])
+    inputs = [random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes)]
+    exact = differentiated(theirs, [x.double() for x in inputs])
+    found, same = differentiated(ours, inputs), differentiated(theirs, inputs)
+    for number, (one, two, wanted) in enumerate(zip(found, same, exact)):
+        error, other = ((x.double() - wanted).norm().item() for x in (one, two))
+        unit = torch.finfo(one.dtype).eps / 2 * wanted.norm().item()
+        print(f"{name} {dtype} {number}: {error:.3g}, PyTorch {other:.3g}")
+        assert error <= max(1.5 * other, unit)
+
+
+@pytest.mark.parametrize("rows, columns", [(0, 8), (1, 1), (700, 3), (300, 64)])
+def test_gradients_of_weights(rows, columns):
+    """Many rows, or none; the same bits each time."""
+    x, w, b = random(rows, columns), random(columns), random(columns) / 2
+    for ours, theirs, inputs in (
+        (*GRADIENTS["rms"], (x, w)),
+        (*GRADIENTS["layer"], (x, w, b)),
+    ):
+        found, again = (differentiated(ours, inputs) for _ in range(2))
+        wanted = differentiated(theirs, [t.double() for t in inputs])
+        for one, two, right in zip(found, again, wanted):
+            assert torch.equal(one, two)
+            assert torch.allclose(one.double(), right, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_what_is_changed_in_place():
+    x, r, w = random(4, 8), random(4, 8) / 2, random(8)
+    q, k, at = random(3, 2, 12), random(3, 1, 12), integers(*POSITIONS)
+
+    def ours(x, r, w, q, k):
+        r, q, k = r * 1, q * 1, k * 1
+        y = ops.rms_norm(x, w, 1e-3, residual=r)
+        ops.rope(q, k, angles(), at)
+        return y, r, q, k
+
+    def theirs(x, r, w, q, k):
+        return *summed(x, r, w), rotated(q, angles(), at), rotated(k, angles(), at)
+
+    found, wanted = (differentiated(f, (x, r, w, q, k)) for f in (ours, theirs))
+    for one, two in zip(found, wanted):
+        assert torch.allclose(one, two, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager"] + ["inductor"] * ("TEST_FULL" in os.environ))
+def test_a_compiled_training_step(backend):
+    """A block with the ops that have gradients, in one graph, with several lengths."""
+    w, matrix = random(24), random(24, 48, scale=0.2)
+
+    def step(x, w, matrix, target):
+        y = ops.rms_norm(x, w)
+        y = ops.silu_and_mul(y @ matrix)
+        y = ops.layer_norm(ops.softmax(x + y), w, w)
+        return ops.cross_entropy(y, target)
+
+    torch.compiler.reset()
+    compiled = torch.compile(step, backend=backend, fullgraph=True, dynamic=True)
+    for rows in (3, 5):
+        x, target = random(rows, 24), torch.arange(rows, device=DEVICE)
+        both = []
+        for f in (compiled, step):
+            inputs = [t.detach().requires_grad_() for t in (x, w, matrix)]
+            f(*inputs, target).backward()
+            both.append([t.grad for t in inputs])
+        for one, two in zip(*both):
+            assert torch.allclose(one, two, atol=1e-5)
+
+
+def test_no_gradient_is_an_error():
+    q, *more = packed(torch.float32)
+    o, _ = ops.attention_varlen(q.requires_grad_(), *more)
+    with pytest.raises(NotImplementedError, match="attention_varlen has no gradient"):
+        o.sum().backward()
+
+
+def test_results_given_in_part():
+    """A result that is not given is made."""
+    args = packed()
+    wanted = ops.attention_varlen(*args)
+    for name in ("out", "lse"):
+        given = torch.full_like(wanted[name == "lse"], torch.nan)
+
+        def run(given):
+            return ops.attention_varlen(*args, **{name: given})
+
+        torch.compiler.reset()
+        for f in (run, torch.compile(run, backend="aot_eager", fullgraph=True)):
+            given.fill_(torch.nan)
+            found = f(given)
+            assert torch.equal(given, wanted[name == "lse"])
+            assert all(torch.equal(a, b) for a, b in zip(found, wanted))
+
+
+def test_strided_views():
+    x = random(6, 4, 48).transpose(0, 1)[:, :, ::2]
+    with pytest.raises(ValueError, match="`x` cannot be viewed as rows"):
+        ops.softmax(x)
+    rows = random(9, 48)[::2, 1::3].requires_grad_()
+    y = ops.rms_norm(rows, torch.ones(16, device=DEVICE))
+    y.t().sum().backward()
+    assert rows.grad.shape == (5, 16)
+
+
+def test_mistakes():
+    x, w = random(3, 8), random(8)
+    for kind, text, call in (
+        (TypeError, "`w` is a ndarray", lambda: ops.rms_norm(x, np.ones(8, "f4"))),
+        (TypeError, "`epsilon` is not an argument", lambda: ops.layer_norm(x, w, w, epsilon=1)),
+        (TypeError, "`out` is a ndarray", lambda: ops.softmax(x, out=np.ones((3, 8), "f4"))),
+        (ValueError, "`w` has the shape", lambda: ops.rms_norm(x, w[:7])),
+        (ValueError, "`out` shares memory", lambda: ops.softmax(x, out=x)),
+        (
+            ValueError,
+            "`out` is given, but",
+            lambda: ops.softmax(x.clone().requires_grad_(), out=torch.empty_like(x)),
+        ),
+    ):
+        with pytest.raises(kind, match=text):
+            call()
+    with pytest.raises(ValueError, match="`w` has the shape"):
+        ops.rms_norm(x.to("meta"), w[:7].to("meta"))
+    assert ops.rms_norm(x.to("meta"), w.to("meta")).shape == x.shape
+
+
+def test_order_of_imports():
+    """PyTorch may be imported later: the operators are defined at the first call, also in a graph;
+    and the package does not import it."""
+    code = """if True:
+        import sys
+        from wave_lang import ops
+        assert "torch" not in sys.modules and "wave_lang.torch_op" not in sys.modules
+        import torch
+        f = torch.compile(lambda x: ops.softmax(x) * 2, backend="eager", fullgraph=True)
+        assert torch.allclose(f(torch.ones(2, 4)), torch.full((2, 4), 0.5))
+        assert torch.ops.wave.softmax(torch.ones(2, 4)).sum() == 2
+    """
+    after = """if True:
+        import sys, torch
+        from wave_lang import ops
+        assert torch.ops.wave.softmax(torch.ones(2, 4)).sum() == 2
+        assert "sympy.core" not in sys.modules
+    """
+    for program in (code, after):
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_listings_of_the_document():
+    page = (Path(__file__).parents[2] / "docs/library.md").read_text()
+    listings = re.findall(r"^```py\n(.*?)^```$", page, re.M | re.S)
+    assert listings
+    torch.compiler.reset()
+    for code in listings:
+        exec(code, {})
