@@ -1,0 +1,1 @@
+"""Plugins of serving frameworks. Importing this package imports none of them."""

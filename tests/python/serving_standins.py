@@ -1,0 +1,293 @@
+"""Stand-ins for the parts of SGLang and vLLM that the plugins use, so that plugins can be tested
+without the frameworks: base classes, registries, caches of tokens, batches and layers."""
+
+import enum
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+import types
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import MagicMock
+
+
+def module(monkeypatch, name, **members):
+    """Makes a module importable, and the packages around it."""
+    parts = name.split(".")
+    for i in range(1, len(parts) + 1):
+        inner = ".".join(parts[:i])
+        if inner not in sys.modules:
+            made = types.ModuleType(inner)
+            made.__path__ = []
+            monkeypatch.setitem(sys.modules, inner, made)
+            if i > 1:
+                setattr(sys.modules[".".join(parts[: i - 1])], parts[i - 1], made)
+    for key, value in members.items():
+        setattr(sys.modules[name], key, value)
+    return sys.modules[name]
+
+
+class Mode(enum.Enum):
+    EXTEND = "extend"
+    DECODE = "decode"
+    IDLE = "idle"
+    TARGET_VERIFY = "verify"
+    DLLM_EXTEND = "dllm"
+
+    def is_decode_or_idle(self):
+        return self in (Mode.DECODE, Mode.IDLE)
+
+    def is_decode(self):
+        return self is Mode.DECODE
+
+    def is_target_verify(self):
+        return self is Mode.TARGET_VERIFY
+
+    def is_dllm_extend(self):
+        return self is Mode.DLLM_EXTEND
+
+
+class SGLangBase:
+    def __init__(self):
+        pass
+
+
+def sglang(monkeypatch, drafts=None, topk=None, dcp=1):
+    """SGLang's modules. Returns its registry of backends."""
+    for name in [n for n in sys.modules if n == "sglang" or n.startswith("sglang.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "wave_lang.integrations.sglang_backend", raising=False)
+    backends = {}
+
+    def register(name):
+        def keep(function):
+            backends[name] = function
+            return function
+
+        return keep
+
+    attention = "sglang.srt.layers.attention"
+    module(monkeypatch, f"{attention}.attention_registry", register_attention_backend=register)
+    module(monkeypatch, f"{attention}.base_attn_backend", AttentionBackend=SGLangBase)
+    spec = types.SimpleNamespace(speculative_num_draft_tokens=drafts, speculative_eagle_topk=topk)
+    parallel = types.SimpleNamespace(attn_tp_size=1, attn_dcp_size=dcp)
+    module(
+        monkeypatch,
+        "sglang.srt.runtime_context",
+        get_spec=lambda: spec,
+        get_parallel=lambda: parallel,
+    )
+    return backends
+
+
+class Launched:
+    """A function that is launched like a kernel of Triton."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __getitem__(self, grid):
+        return self.function
+
+
+def _kv_indices(table, requests, lengths, ends, starts, out, stride):
+    for n, (request, length) in enumerate(zip(requests.tolist(), lengths.tolist())):
+        first = int(ends[n])
+        out[first : first + length] = table[request, :length]
+
+
+def sglang_source(monkeypatch, checkout, drafts=None, topk=None):
+    """SGLang's own `wave` backend and what it is made of, from a checkout; the rest are stand-ins.
+    Returns its class."""
+    sglang(monkeypatch, drafts, topk)
+    attention = "sglang.srt.layers.attention"
+    folder = os.path.join(checkout, "python", *attention.split("."))
+    sys.modules[attention].__path__ = [folder]
+    monkeypatch.delitem(sys.modules, f"{attention}.base_attn_backend")
+    module(
+        monkeypatch, "sglang.kernels.kernel_api_logging", debug_kernel_api=lambda function: function
+    )
+    metadata = "sglang.kernels.ops.attention.metadata"
+    module(monkeypatch, metadata, get_num_kv_splits_triton=Launched(lambda *a, **k: None))
+    indices = "sglang.kernels.ops.kvcache.kv_indices"
+    module(monkeypatch, indices, create_flashinfer_kv_indices_triton=Launched(_kv_indices))
+    batches = "sglang.srt.model_executor.forward_batch_info"
+    module(monkeypatch, batches, ForwardBatch=object, ForwardMode=Mode)
+    module(
+        monkeypatch,
+        "sglang.srt.utils",
+        get_bool_env_var=lambda *args: False,
+        get_device_core_count=lambda device: 0,
+    )
+    module(monkeypatch, "sglang.srt.utils.common", is_npu=lambda: False)
+    if importlib.util.find_spec("triton") is None:
+        module(monkeypatch, "triton")
+    from sglang.srt.layers.attention.wave_backend import WaveAttnBackend
+
+    for name in [n for n in sys.modules if n.startswith(attention + ".")]:
+        monkeypatch.setitem(sys.modules, name, sys.modules[name])  # is removed afterwards
+    return WaveAttnBackend
+
+
+class Pool:
+    """Keys and values of tokens; what no token was stored in is NaN."""
+
+    def __init__(self, torch, tokens, heads, size, columns, dtype, latent=False):
+        kept = dtype if dtype.itemsize > 1 else torch.float32
+        self.keys = torch.full((tokens, heads, size), float("nan"), dtype=kept).to(dtype)
+        self.values = self.keys[..., :columns]
+        self.latent = latent
+        if not latent:
+            full = torch.full((tokens, heads, columns), float("nan"), dtype=kept)
+            self.values = full.to(dtype)
+
+    def set_kv_buffer(self, layer, places, k, v, k_scale=None, v_scale=None):
+        for cache, given, scale in ((self.keys, k, k_scale), (self.values, v, v_scale)):
+            if cache is self.values and self.latent:
+                continue
+            given = given.view(-1, *cache.shape[1:])
+            given = given if scale is None else given.div_(scale)
+            cache[places] = given.to(cache.dtype)
+
+    def get_key_buffer(self, layer_id):
+        return self.keys
+
+    def get_value_buffer(self, layer_id):
+        return self.values
+
+
+@dataclass
+class Layer:
+    tp_q_head_num: int
+    tp_k_head_num: int
+    qk_head_dim: int
+    v_head_dim: int
+    scaling: float
+    layer_id: int = 0
+    logit_cap: float = 0.0
+    sliding_window_size: int = -1
+    k_scale: Any = None
+    v_scale: Any = None
+    is_cross_attention: bool = False
+    attn_type: str = "decoder"
+
+
+class AttentionType:
+    DECODER, ENCODER, ENCODER_ONLY = "decoder", "encoder", "encoder_only"
+
+
+class GraphSupport(enum.Enum):
+    ALWAYS = 3
+    NEVER = 0
+
+
+class VllmBuilder:
+    _cudagraph_support = GraphSupport.NEVER
+
+    def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
+        self.device = device
+
+
+class MultipleOf:
+    def __init__(self, base):
+        self.base = base
+
+
+class IrOp:
+    """An op of vLLM with several implementations."""
+
+    def __init__(self):
+        self.impls = {}
+
+    def register_impl(self, provider, *, supported=True, supports_args=None, inplace=False):
+        def keep(function):
+            assert provider not in self.impls
+            sys.modules["torch"].library.infer_schema(function, mutates_args=[])
+            made = types.SimpleNamespace(impl_fn=function, supports_args=supports_args)
+            self.impls[provider] = made
+            return function
+
+        return keep
+
+
+def vllm(monkeypatch):
+    """vLLM's modules. Returns its overrides of backends and its ops."""
+    for name in [n for n in sys.modules if n == "vllm" or n.startswith("vllm.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "wave_lang.integrations.vllm_backend", raising=False)
+    overrides = {}
+    ops = types.SimpleNamespace(rms_norm=IrOp(), fused_add_rms_norm=IrOp())
+    module(
+        monkeypatch,
+        "vllm.v1.attention.backends.registry",
+        AttentionBackendEnum=types.SimpleNamespace(CUSTOM="CUSTOM"),
+        register_backend=overrides.__setitem__,
+    )
+    plain = type("AttentionBackend", (), {"is_mla": classmethod(lambda cls: False)})
+    module(
+        monkeypatch,
+        "vllm.v1.attention.backend",
+        AttentionBackend=plain,
+        AttentionCGSupport=GraphSupport,
+        AttentionImpl=type("AttentionImpl", (), {}),
+        AttentionMetadata=type("AttentionMetadata", (), {}),
+        AttentionMetadataBuilder=VllmBuilder,
+        AttentionType=AttentionType,
+        MultipleOf=MultipleOf,
+    )
+    module(monkeypatch, "vllm.ir.ops", **vars(ops))
+    module(monkeypatch, "vllm.envs", VLLM_BATCH_INVARIANT=False)
+    return lambda: overrides["CUSTOM"], ops
+
+
+# Packages that modules of vLLM import and the plugin does not need.
+DUMMIES = set(
+    "aiohttp blake3 cachetools cbor2 cloudpickle compressed_tensors cpuinfo depyf diskcache einops"
+    " fastapi gguf huggingface_hub lark mistral_common msgspec numba openai opentelemetry PIL"
+    " prometheus_client psutil pybase64 pydantic pydantic_core ray regex requests safetensors scipy"
+    " sentencepiece setproctitle tokenizers torchvision tqdm transformers urllib3 uvloop xxhash"
+    " yaml zmq".split()
+)
+
+
+class Dummy(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = type(name, (), {}) if name[0].isupper() else MagicMock(name=name)
+        setattr(self, name, made)
+        return made
+
+
+class Dummies(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Makes modules of packages that are not installed."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in DUMMIES:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return re if spec.name == "regex" else Dummy(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+def vllm_source(checkout):
+    """vLLM's own registry, base classes and ops, from a checkout without its compiled parts. They
+    stay until the process ends: PyTorch's operators are registered once."""
+    if "vllm" not in sys.modules:
+        sys.meta_path.append(Dummies())
+        package = sys.modules["vllm"] = types.ModuleType("vllm")
+        package.__path__, package.__version__ = [os.path.join(checkout, "vllm")], "0"
+    import vllm.ir.ops as ops
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    def chosen():
+        made = AttentionBackendEnum.CUSTOM.get_class()
+        return f"{made.__module__}.{made.__qualname__}"
+
+    return chosen, ops

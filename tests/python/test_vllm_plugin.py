@@ -1,0 +1,239 @@
+"""The plugin of vLLM, driven as vLLM does, beside float64. With VLLM_SOURCE=CHECKOUT, the registry,
+base classes and batches are vLLM's, otherwise stand-ins."""
+
+import os
+import types
+
+import pytest
+
+import serving_standins
+
+SOURCE = os.environ.get("VLLM_SOURCE")
+
+torch = pytest.importorskip("torch")
+import numpy as np
+
+from test_ops_attention import expected
+
+H, HK, D, BLOCK = 4, 2, 16, 4
+NEAR = {"rtol": 1e-5, "atol": 1e-5}
+
+
+@pytest.fixture
+def framework(monkeypatch):
+    from wave_lang.integrations import vllm
+
+    if SOURCE:
+        chosen, ops = serving_standins.vllm_source(SOURCE)
+    else:
+        chosen, ops = serving_standins.vllm(monkeypatch)
+    vllm.register()
+    vllm.register()  # each process does, some twice
+    return chosen, ops
+
+
+@pytest.fixture
+def backend(framework):
+    assert framework[0]() == "wave_lang.integrations.vllm_backend.WaveBackend"
+    from wave_lang.integrations.vllm_backend import WaveBackend
+
+    return WaveBackend
+
+
+def batch_class():
+    if not SOURCE:
+        return types.SimpleNamespace
+    from vllm.v1.attention.backend import CommonAttentionMetadata
+
+    return CommonAttentionMetadata
+
+
+class Server:
+    """Sequences whose tokens come in steps, a cache that is NaN where no token is stored, and the
+    keys and values of all tokens so far in float64."""
+
+    def __init__(self, backend, order="HND", dtype=torch.float32, cache="auto", **options):
+        self.rng = torch.Generator().manual_seed(3)
+        config = types.SimpleNamespace(model_config=types.SimpleNamespace(max_model_len=64))
+        self.builder = backend.get_builder_cls()(None, ["layer"], config, "cpu")
+        self.impl = backend.get_impl_cls()(H, D, 0.3, HK, None, kv_cache_dtype=cache, **options)
+        self.dtype, self.fp8 = dtype, cache.startswith("fp8")
+        kind = torch.float8_e4m3fn if self.fp8 else dtype
+        shape = (32, HK, BLOCK, 2 * D) if order == "HND" else (32, BLOCK, HK, 2 * D)
+        self.cache = torch.full(shape, float("nan")).to(kind)
+        if order == "NHD":
+            self.cache = self.cache.transpose(1, 2)
+        if self.fp8:
+            self.cache = self.cache.view(torch.uint8)
+        self.layer = types.SimpleNamespace(_k_scale=torch.tensor(0.5), _v_scale=torch.tensor(0.25))
+        self.free, self.pages, self.past = list(range(31, -1, -1)), {}, {}
+
+    def draw(self, *shape):
+        return torch.randn(*shape, generator=self.rng).to(self.dtype)
+
+    def step(self, new, causal=True, padding=0):
+        """{sequence: how many tokens it gets}; the result and what it should be."""
+        total = sum(new.values())
+        q, k, v = self.draw(total + padding, H, D), *(self.draw(total, HK, D) for _ in range(2))
+        slots, wanted, at = [], [], 0
+        for name, count in new.items():
+            pages = self.pages.setdefault(name, [])
+            past = self.past.setdefault(name, [[], []])
+            for t in range(count):
+                place = len(past[0])
+                if place % BLOCK == 0:
+                    pages.append(self.free.pop())
+                slots.append(pages[place // BLOCK] * BLOCK + place % BLOCK)
+                past[0].append(self.stored(k[at + t], self.layer._k_scale))
+                past[1].append(self.stored(v[at + t], self.layer._v_scale))
+            keys, values = (np.array(x).reshape(-1, HK, D) for x in past)
+            wanted.append(self.exact(q[at : at + count], keys, values, causal))
+            at += count
+        table = torch.full((len(new) + 1, 16), 10**6, dtype=torch.int32)
+        for row, name in enumerate(new):
+            table[row, : len(self.pages[name])] = torch.tensor(self.pages[name], dtype=torch.int32)
+        lengths = torch.tensor([len(self.past[name][0]) for name in new] + [0], dtype=torch.int32)
+        starts = torch.tensor([0, *np.cumsum(list(new.values())), total], dtype=torch.int32)
+        common = batch_class()(
+            query_start_loc=starts,
+            query_start_loc_cpu=starts,
+            seq_lens=lengths,
+            num_reqs=len(new),
+            num_actual_tokens=total,
+            max_query_len=max(new.values(), default=0),
+            max_seq_len=64,
+            block_table_tensor=table,
+            slot_mapping=torch.tensor(slots, dtype=torch.int64),
+            causal=causal,
+        )
+        data = self.builder.build(0, common)
+        self.impl.do_kv_cache_update(self.layer, k, v, self.cache, data.slot_mapping)
+        out = torch.full((total + padding, H, D), 7.0, dtype=self.dtype)
+        found = self.impl.forward(self.layer, q, k, v, self.cache, data, out)
+        assert found is out and bool((out[total:] == 7).all())
+        return out[:total].double().numpy(), np.concatenate(wanted)
+
+    def stored(self, x, scale):
+        if not self.fp8:
+            return x.double().numpy()
+        return ((x.float() / scale).to(torch.float8_e4m3fn).double() * scale.double()).numpy()
+
+    def exact(self, q, keys, values, causal):
+        sinks = None if self.impl.sinks is None else self.impl.sinks.numpy()
+        window = (self.impl.left, -1)
+        cap = self.impl.softcap
+        q = q.double().numpy()
+        return expected(q, keys, values, causal, window, sinks, self.impl.scale, cap)[0]
+
+
+FORMS = [
+    {},
+    {"order": "NHD", "sliding_window": 3, "sinks": torch.linspace(-1, 2, H).bfloat16()},
+    {"logits_soft_cap": 2.0, "dtype": torch.bfloat16},
+    {"cache": "fp8", "dtype": torch.float16},
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_prompts_in_chunks_and_decoding_in_one_batch(backend, form):
+    server = Server(backend, **form)
+    limit = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[server.dtype]
+    steps = [{"a": 5, "b": 1}, {"b": 1, "c": 9}, {"a": 1, "b": 1, "c": 6}, {"c": 1, "b": 1}]
+    for number, new in enumerate(steps):
+        found, wanted = server.step(new, padding=number)
+        assert np.abs(found - wanted).max() <= limit * max(np.abs(wanted).max(), 1)
+
+
+def test_not_causal(backend):
+    server = Server(backend)
+    found, wanted = server.step({"a": 5, "b": 2}, causal=False)
+    assert np.abs(found - wanted).max() < 1e-5
+
+
+def test_padded_slots_are_not_written(backend):
+    server = Server(backend)
+    slots = torch.tensor([-1, 5], dtype=torch.int64)
+    k, v = server.draw(2, HK, D), server.draw(2, HK, D)
+    server.impl.do_kv_cache_update(server.layer, k, v, server.cache, slots)
+    written = ~server.cache.isnan().any(-1).any(1)
+    assert written.nonzero().tolist() == [[1, 1]]
+
+
+def test_profiling_and_graphs(backend):
+    server = Server(backend)
+    out = torch.full((3, H, D), 7.0)
+    assert not server.impl.forward(server.layer, out, None, None, None, None, out).any()
+    assert server.builder._cudagraph_support.name == "ALWAYS"
+    common = types.SimpleNamespace(
+        query_start_loc=0, seq_lens=1, num_actual_tokens=2, max_query_len=3, max_seq_len=4,
+        block_table_tensor=5, slot_mapping=6, causal=True,
+    )  # fmt: skip
+    made = server.builder.build_for_cudagraph_capture(common)
+    assert made.max_seq_len == 64  # replays have any length
+    other = server.builder.update_block_table(made, 8, 9)
+    assert (other.block_table, other.slot_mapping, made.block_table) == (8, 9, 5)
+
+
+def test_what_it_supports(backend):
+    assert [size.base for size in backend.get_supported_kernel_block_sizes()] == [1]
+    assert backend.get_name() == "CUSTOM" and not backend.is_mla()
+    assert backend.supports_sink() and backend.supports_sliding_window()
+    assert not backend.supports_attn_type("encoder")
+    assert backend.supports_compute_capability(types.SimpleNamespace(major=9))
+    assert not backend.supports_compute_capability(types.SimpleNamespace(major=8))
+
+
+@pytest.mark.skipif(not SOURCE, reason="VLLM_SOURCE is not set")
+def test_the_backend_is_chosen(backend):
+    """vLLM's own check of what a backend supports."""
+    from vllm.platforms.interface import DeviceCapability
+
+    asked = dict(head_size=128, dtype=torch.bfloat16, kv_cache_dtype="fp8", block_size=16)
+    asked |= dict(use_mla=False, has_sink=True, use_sparse=False, use_mm_prefix=False)
+    asked |= dict(use_per_head_quant_scales=False, device_capability=DeviceCapability(9, 0))
+    asked |= dict(attn_type="decoder", has_sliding_window=True, use_batch_invariant=True)
+    assert backend.validate_configuration(**asked) == []
+    assert backend.validate_configuration(**asked | {"use_mla": True}) == ["MLA not supported"]
+
+
+REFUSED = [
+    ({"alibi_slopes": [1.0] * H}, NotImplementedError, "`alibi_slopes`"),
+    ({"attn_type": "encoder"}, NotImplementedError, "`attn_type` encoder"),
+    ({"kv_cache_dtype": "int8_per_token_head"}, NotImplementedError, "`kv_cache_dtype` int8"),
+    ({"chunk_lookback": 3}, NotImplementedError, "`chunk_lookback`"),
+    ({"num_kv_heads": 3}, ValueError, "`num_heads`"),
+    ({"sinks": torch.ones(3)}, ValueError, "`sinks`"),
+]
+
+
+@pytest.mark.parametrize("options, kind, word", REFUSED)
+def test_refused(backend, options, kind, word):
+    with pytest.raises(kind, match=word):
+        backend.get_impl_cls()(H, D, 0.3, **{"num_kv_heads": HK} | options)
+
+
+def test_refused_in_a_batch(backend):
+    server = Server(backend, sliding_window=3)
+    with pytest.raises(NotImplementedError, match="`sliding_window` without `causal`"):
+        server.step({"a": 2}, causal=False)
+    with pytest.raises(NotImplementedError, match="`causal` as a tensor"):
+        server.step({"b": 2}, causal=torch.tensor([True]))
+    with pytest.raises(NotImplementedError, match="`output_scale`"):
+        server.impl.forward(None, None, None, None, None, None, None, torch.ones(()))
+
+
+def test_norms(framework):
+    ops = framework[1]
+    numbers = torch.Generator().manual_seed(1)
+    x, residual, w = (torch.randn(n, generator=numbers) for n in (70, 70, 7))
+    x, residual = x.view(2, 5, 7), residual.view(2, 5, 7)
+    wanted = torch.nn.functional.rms_norm(x.double(), (7,), w.double(), 1e-5)
+    torch.testing.assert_close(ops.rms_norm.impls["wave"].impl_fn(x, w, 1e-5).double(), wanted, **NEAR)
+    before = residual.clone()
+    y, total = ops.fused_add_rms_norm.impls["wave"].impl_fn(x, residual, w, 1e-5)
+    wanted = torch.nn.functional.rms_norm((x + residual).double(), (7,), w.double(), 1e-5)
+    torch.testing.assert_close(y.double(), wanted, **NEAR)
+    torch.testing.assert_close(total, x + residual)
+    assert torch.equal(residual, before)
+    accepts = ops.rms_norm.impls["wave"].supports_args
+    assert accepts(x, w, 1e-5) and not accepts(x, None, 1e-5) and not accepts(x, w, 1e-5, 4)
