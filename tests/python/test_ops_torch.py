@@ -84,6 +84,12 @@ CASES = {
     "apply_rope": lambda: ([random(3, 2, 12), angles(), integers(*POSITIONS)], {"inverse": True}),
     "quantize_fp8": lambda: ([random(*X), "group"], {"group": 8}),
     "quantize_int8": lambda: ([random(*X), "tensor"], {}),
+    "sample": lambda: (
+        [random(3, 70), random(3).abs(), *(torch.tensor([5, 6, n]).to(DEVICE) for n in (7, 8))],
+        {"top_p": random(3).sigmoid()},
+    ),
+    "top_k_renorm_probs": lambda: ([random(3, 70).softmax(-1), integers(4)], {}),
+    "top_p_renorm_probs": lambda: ([random(3, 70).softmax(-1), random(3).sigmoid()], {}),
     "topk_gate": lambda: ([random(5, 9), 3, random(9)], {"scoring": "sigmoid"}),
     "moe_align": lambda: ([experts()[4], 2, 4], {}),
     "fused_experts": lambda: (list(experts()), {"activation": "gelu"}),
@@ -146,7 +152,9 @@ def test_opcheck(name):
 def test_compiled(name):
     """In a graph, with any sizes, a function gives what it gives outside."""
     function = getattr(ops, name, None)
-    if function is None:  # a form of another function
+    if name == "sample":
+        function = lambda x, t, s, o, **more: ops.sample(x, temperature=t, seed=s, offset=4, **more)
+    elif function is None:  # a form of another function
         function = lambda x, r, *more: ops.rms_norm(x, *more, residual=r)
 
     def step(args, named):

@@ -24,6 +24,7 @@ from .operators import define
 from .programs import on_target
 from .quantize import quantize_fp8, quantize_int8
 from .rotary import apply_rope, rope
+from .sampling import sample, top_k_renorm_probs, top_p_renorm_probs
 
 if "torch" in sys.modules:
     define()
@@ -52,9 +53,12 @@ __all__ = [
     "rms_norm",
     "rms_norm_backward",
     "rope",
+    "sample",
     "silu_and_mul",
     "silu_and_mul_backward",
     "softmax",
     "softmax_backward",
+    "top_k_renorm_probs",
+    "top_p_renorm_probs",
     "topk_gate",
 ]
