@@ -19,6 +19,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
+#include "ir/schedule/schedule.h"
 #include "target/chain.h"
 #include "target/descriptor.h"
 #include "transform/pass.h"
@@ -149,7 +150,7 @@ static int extent_of(const Type *t, const int *extent, const Sym *dim) {
   return 1;
 }
 
-static bool open_search(Retarget *r, Op *op, Search *p) {
+static bool open_search(const Retarget *r, Op *op, Search *p) {
   *p = (Search){.op = op};
   if (product_of(r->k, op, &p->of)) return false; /* the verifier has reported it */
   const Type *lhs = p->of.lhs->type, *rhs = p->of.rhs->type;
@@ -574,6 +575,86 @@ static void match_chains(Retarget *r) {
     }
 }
 
+/* ---- waves that would only repeat what others compute ---------------------------------------- */
+
+/* Marks the products that `v` is computed from, element by element; false: there are none. */
+static bool mark_behind(const Value *v, bool *seen, bool *chained) {
+  const Op *op = v->def;
+  bool found = op && op->kind == OP_mma;
+  if (!op || seen[op->id]) return op && chained[op->id];
+  seen[op->id] = true;
+  for (int i = 0; (op->kind == OP_permute || op_is_elementwise(op)) && i < op->nargs; i++)
+    if (op->args[i]->type->rank == v->type->rank) found |= mark_behind(op->args[i], seen, chained);
+  return chained[op->id] |= found;
+}
+
+/* The waves among which an instruction divides the rows of an operand that they hold in registers, as
+ * they do if it is computed from the result of another product. More waves could only divide the
+ * columns, and all of these would compute the whole operand. 0: the instruction is that of one
+ * wave. */
+static int waves_for_rows(const Retarget *r, Op *op, int operand) {
+  Search p;
+  if (!open_search(r, op, &p)) return 0;
+  const MmaInfo *row = choose_row(r, &p).row;
+  int rows = operand == 0 ? p.m : p.n;
+  if (!row || !is_wide(r, row) || rows % row->m) return 0;
+  return rows / row->m * (row->lanes / r->target->lanes);
+}
+
+/* The waves that divide all products of the kernel; those that it declares if one of them is not part
+ * of a chain, and may be divided further. */
+static int dividing_waves(const Retarget *r) {
+  bool *seen = ARENA_ARRAY(r->cx->scratch, bool, r->k->nops);
+  bool *chained = ARENA_ARRAY(r->cx->scratch, bool, r->k->nops);
+  int most = 0;
+  for (Op *op = ir_first(r->k); op; op = ir_next(op))
+    for (int i = 0; op->kind == OP_mma && i < 2; i++) {
+      if (!mark_behind(op->args[i], seen, chained)) continue;
+      int waves = waves_for_rows(r, op, i);
+      chained[op->id] = waves > 0;
+      if (waves > most) most = waves;
+    }
+  for (const Op *op = ir_first(r->k); op; op = ir_next(op))
+    if (op_is_product(op) && !chained[op->id]) return r->waves;
+  return most && most < r->waves ? most : r->waves;
+}
+
+/* Whether fewer waves have instructions as wide, and registers for all results of products. */
+static bool can_compute_all(const Retarget *fewer) {
+  enum { BESIDES = 64 }; /* operands, addresses and the like */
+  int64_t sums = 0, threads = (int64_t)fewer->waves * fewer->target->lanes;
+  for (Op *op = ir_first(fewer->k); op; op = ir_next(op)) {
+    Search p;
+    if (!op_is_product(op)) continue;
+    if (!open_search(fewer, op, &p)) return false;
+    const MmaInfo *row = choose_row(fewer, &p).row;
+    if (!row || !is_wide(fewer, row)) return false;
+    sums += (int64_t)dtype_info[op->results[0].type->dtype].bits * p.m * p.n / 32 / threads;
+  }
+  return sums + BESIDES <= target_most_registers(fewer->target, fewer->waves);
+}
+
+/* Rows that name groups of waves count on those that were declared. */
+static bool has_groups(const Retarget *r) {
+  for (int i = 0; i < r->k->constraints.n; i++) {
+    const Constraint *c = &r->k->constraints.at[i];
+    bool groups = c->kind == CONSTRAINT_roles || c->kind == CONSTRAINT_turns;
+    if (groups && schedule_is_for(c, r->target)) return true;
+  }
+  return false;
+}
+
+static void drop_waves(Retarget *r) {
+  Retarget fewer = *r;
+  if (r->observable || has_groups(r)) return;
+  fewer.waves = dividing_waves(r);
+  if (fewer.waves == r->waves || !can_compute_all(&fewer)) return;
+  diag_add(DIAGS(r), DIAG_R0622, r->k->at,
+           "%d of the %d waves would repeat what others compute: `%s` runs with %d",
+           r->waves - fewer.waves, r->waves, r->k->name, fewer.waves);
+  r->waves = fewer.waves;
+}
+
 /* CPUs compute in f32. */
 static void apply_all_scales(Retarget *r) {
   for (Op *op = ir_first(r->k); op; op = ir_next(op))
@@ -598,6 +679,7 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
     play_lanes(&r);
   }
   if (!check_waves(&r) || !choose_waves(&r)) return false;
+  drop_waves(&r);
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     if (r.observable) combine_together(&r, op);
     if (!check_together(&r, op) || (op_is_product(op) && !choose_instruction(&r, op))) return false;
