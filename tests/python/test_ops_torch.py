@@ -97,8 +97,8 @@ CASES = {
         [random(5, 8), random(2, 8, 6), integers(2, 5)],
         {"out_dtype": torch.float32},
     ),
-    "attention_varlen": lambda: (list(packed()), {"causal": True, "window": [3, 0]}),
-    "attention_paged": lambda: (list(pages()), {"splits": 2}),
+    "attention_varlen": lambda: ([*packed(), random(4)], {"causal": True, "window": [3, 0]}),
+    "attention_paged": lambda: ([*pages(), random(4)], {"splits": 2}),
     "merge_state": lambda: ([random(5, 2, 8), random(5, 2), random(5, 2, 8), random(5, 2)], {}),
     "kv_append": lambda: (
         [random(3, 2, 8), random(3, 2, 8), random(2, 4, 2, 8), random(2, 4, 2, 8), integers(5, -1, 0)],

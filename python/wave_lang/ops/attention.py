@@ -187,7 +187,17 @@ def _call(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: di
     f" SymInt max_k, {OPTIONS}"
 )
 def attention_varlen(
-    q: Any, k: Any, v: Any, cu_q: Any, cu_k: Any, max_q: int, max_k: int, **options: Any
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_q: Any,
+    cu_k: Any,
+    max_q: int,
+    max_k: int,
+    sinks: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    **options: Any,
 ) -> tuple[Any, Any]:
     """(o, lse) of packed sequences: q [tokens, H, D], k and v [tokens, Hk, D], of which sequence s
     has the rows `cu_q[s]` to `cu_q[s + 1]` of q, and likewise of k and v.
@@ -197,6 +207,7 @@ def attention_varlen(
     `batch_invariant` (the same bits whatever else is in the batch), `k_scale` and `v_scale` for
     keys of 8 bits, `out`, `lse`. Rows that see no key are 0 and -inf.
     """
+    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
     call = _call(q, k, v, cu_q, max_q, max_k, options)
     cu_k = tensor("cu_k", cu_k)
     index = element_type("cu_q", call.q_ends, ("i32", "i64"))
@@ -223,6 +234,9 @@ def attention_paged(
     query_start_loc: Any,
     max_q: int,
     max_k: int,
+    sinks: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
     **options: Any,
 ) -> tuple[Any, Any]:
     """(o, lse) of sequences whose keys are in pages: decoding, chunks of a prompt, verification.
@@ -231,6 +245,7 @@ def attention_paged(
     sequence s, and `seq_lens[s]` its length with the new tokens, which are the last. Its queries
     are the rows from `query_start_loc[s]` on. Options are those of `attention_varlen`.
     """
+    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
     call = _call(q, k_cache, v_cache, query_start_loc, max_q, max_k, options)
     table, lengths = tensor("block_table", block_table), tensor("seq_lens", seq_lens)
     index = element_type("query_start_loc", call.q_ends, ("i32", "i64"))
