@@ -97,6 +97,10 @@ CASES = {
         [random(5, 8), random(2, 8, 6), integers(2, 5)],
         {"out_dtype": torch.float32},
     ),
+    "attention": lambda: (
+        [random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 7, 2, 8), random(4)],
+        {"causal": True},
+    ),
     "attention_varlen": lambda: ([*packed(), random(4)], {"causal": True, "window": [3, 0]}),
     "attention_paged": lambda: ([*pages(), random(4)], {"splits": 2}),
     "merge_state": lambda: ([random(5, 2, 8), random(5, 2), random(5, 2, 8), random(5, 2)], {}),
@@ -152,7 +156,9 @@ def test_opcheck(name):
 def test_compiled(name):
     """In a graph, with any sizes, a function gives what it gives outside."""
     function = getattr(ops, name, None)
-    if name == "sample":
+    if name == "attention":
+        function = lambda *args, **named: ops.attention(*args[:3], sinks=args[3], **named)
+    elif name == "sample":
         function = lambda x, t, s, o, **more: ops.sample(x, temperature=t, seed=s, offset=4, **more)
     elif function is None:  # a form of another function
         function = lambda x, r, *more: ops.rms_norm(x, *more, residual=r)

@@ -15,7 +15,14 @@ from .activations import (
     silu_and_mul,
     silu_and_mul_backward,
 )
-from .attention import attention_paged, attention_varlen, kv_append, merge_state
+from .attention import (
+    attention,
+    attention_paged,
+    attention_varlen,
+    kv_append,
+    merge_state,
+    mla_decode,
+)
 from .losses import cross_entropy, cross_entropy_backward
 from .moe import fused_experts, grouped_gemm, moe_align, topk_gate
 from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
@@ -32,6 +39,7 @@ if "torch" in sys.modules:
 __all__ = [
     "add_rms_norm",
     "apply_rope",
+    "attention",
     "attention_paged",
     "attention_varlen",
     "cross_entropy",
@@ -46,6 +54,7 @@ __all__ = [
     "layer_norm",
     "layer_norm_backward",
     "merge_state",
+    "mla_decode",
     "moe_align",
     "on_target",
     "quantize_fp8",

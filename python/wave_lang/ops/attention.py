@@ -1,9 +1,9 @@
-"""Attention over sequences of different lengths, and what belongs to it: keys in pages, merging of
-results, appending to a cache."""
+"""Attention over sequences of the same length or of different ones, and what belongs to it: keys in
+pages, merging of results, appending to a cache."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -49,12 +49,17 @@ class _Call:
 
     @property
     def heads(self) -> tuple[int, int]:
-        return self.q.shape[1], self.k.shape[-2]
+        return self.q.shape[-2], self.k.shape[-2]
 
     def check(self, sequences: int) -> None:
         if len(self.q.shape) != 3:
             found = tuple(self.q.shape)
             raise ValueError(f"`q` has the shape {found}, expected (tokens, heads, D)")
+        expect_shape("cu_q", self.q_ends, (sequences + 1,))
+        self.check_heads()
+
+    def check_heads(self) -> None:
+        """Checks what does not depend on where sequences begin."""
         dtype = element_type("q", self.q, FLOATS)
         narrow = element_type("k", self.k, KEY_TYPES)
         element_type("v", self.v, (narrow.name,))
@@ -66,7 +71,6 @@ class _Call:
         heads, kv_heads = self.heads
         if kv_heads == 0 or heads % kv_heads or heads == 0:
             raise ValueError(f"`q` has {heads} heads, expected a multiple of the {kv_heads} of `k`")
-        expect_shape("cu_q", self.q_ends, (sequences + 1,))
         if self.sinks is not None:
             element_type("sinks", self.sinks, ("f32",))
             expect_shape("sinks", self.sinks, (heads,))
@@ -111,10 +115,10 @@ class _Call:
         return kernels.Form(
             dtype=dtype,
             key_dtype=wave_dtype(self.k.dtype),
-            index=wave_dtype(self.q_ends.dtype),
+            index=tkl.i32 if self.q_ends is None else wave_dtype(self.q_ends.dtype),
             heads=self.heads[0],
             kv_heads=self.heads[1],
-            size=self.q.shape[2],
+            size=self.q.shape[-1],
             columns=self.v.shape[-1],
             page=page,
             rows=self.rows(),
@@ -126,7 +130,17 @@ class _Call:
             cap=float(self.softcap),
             scales=self.k_scale is not None,
             sinks=self.sinks is not None,
+            dense=self.q_ends is None,
         )
+
+    def numbers(self) -> tuple[Any, ...]:
+        """What kernels take after keys and lengths: the longest sequence, scales and sinks."""
+        heads, kv_heads = self.heads
+        scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
+        given = {"k_scale": self.k_scale, "v_scale": self.v_scale}
+        scales = [_scales(name, x, kv_heads, self.q) for name, x in given.items()]
+        sinks = new_tensor(self.q, (heads,), tkl.f32) if self.sinks is None else self.sinks
+        return self.max_q, scale, *scales, sinks
 
     def run(self, make: Any, page: int, *keys: Any) -> tuple[Any, Any]:
         """Launches the kernel and, if there are splits, the one that combines them."""
@@ -144,13 +158,7 @@ class _Call:
         if splits:
             parts = new_tensor(self.q, (splits, tokens, heads, columns), tkl.f32)
             sums = new_tensor(self.q, (splits, tokens, heads), tkl.f32)
-        scale = self.q.shape[2] ** -0.5 if self.scale is None else self.scale
-        given = {"k_scale": self.k_scale, "v_scale": self.v_scale}
-        scales = [_scales(name, x, self.heads[1], self.q) for name, x in given.items()]
-        sinks = new_tensor(self.q, (heads,), tkl.f32) if self.sinks is None else self.sinks
-        program(make, form)(
-            self.q, self.k, self.v, *keys, self.max_q, scale, *scales, sinks, parts, sums
-        )
+        program(make, form)(self.q, self.k, self.v, *keys, *self.numbers(), parts, sums)
         if splits:
             both = program(kernels.combine, dtype, form.index, heads, columns)
             both(parts, sums, self.q_ends, out, lse)
@@ -178,8 +186,60 @@ def _call(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: di
     known |= given
     for name in ("sinks", "k_scale", "v_scale"):
         known[name] = None if known[name] is None else tensor(name, known[name])
-    tensors = (tensor("q", q), tensor("k", k), tensor("v", v), tensor("cu_q", q_ends))
+    ends = None if q_ends is None else tensor("cu_q", q_ends)
+    tensors = (tensor("q", q), tensor("k", k), tensor("v", v), ends)
     return _Call(*tensors, max_q, max_k, **known)
+
+
+@operator(
+    "attention(Tensor q, Tensor k, Tensor v, Tensor? sinks=None, Tensor? k_scale=None,"
+    " Tensor? v_scale=None, *, bool causal=False, int[2] window=[-1, -1], float? scale=None,"
+    " float softcap=0.0, str layout='bshd') -> (Tensor out, Tensor lse)"
+)
+def _dense(
+    q: Any,
+    k: Any,
+    v: Any,
+    sinks: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    *,
+    layout: str = "bshd",
+    **options: Any,
+) -> tuple[Any, Any]:
+    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
+    call = _call(q, k, v, None, 0, 0, options)
+    if layout not in ("bshd", "bhsd"):
+        raise ValueError(f"`layout` is {layout!r}, expected 'bshd' or 'bhsd'")
+    for name, x in (("q", call.q), ("k", call.k)):
+        if len(x.shape) != 4:
+            raise ValueError(f"`{name}` has the shape {tuple(x.shape)}, expected ({layout})")
+    expect_shape("v", call.v, (*call.k.shape[:-1], call.v.shape[-1]))
+    shape, inputs = tuple(call.q.shape[:-1]), (call.k, call.v)
+    dtype = wave_dtype(call.q.dtype)
+    out = result("out", call.out, call.q, (*shape, call.v.shape[-1]), dtype, *inputs)
+    lse = result("lse", call.lse, call.q, shape, tkl.f32, *inputs, out)
+    order = lambda x: x.swapaxes(1, 2) if layout == "bhsd" else x
+    q, k, v = (order(x) for x in (call.q, call.k, call.v))
+    expect_shape("k", k, (q.shape[0], *k.shape[1:]))
+    call = replace(call, q=q, k=k, v=v, max_q=q.shape[1], max_k=k.shape[1])
+    call.check_heads()
+    if not is_empty(q):
+        program(kernels.dense, call.form(False, 0))(q, k, v, *call.numbers(), order(out), order(lse))
+    return out, lse
+
+
+def attention(
+    q: Any, k: Any, v: Any, *, layout: str = "bshd", return_lse: bool = False, **options: Any
+) -> Any:
+    """Attention of q [B, S, H, D] over k and v [B, keys, Hk, D], or, with the layout "bhsd", with
+    heads before tokens; with `return_lse`, (o, lse), where lse [B, S, H] is in the same order.
+
+    Options are those of `attention_varlen` without `splits` and `batch_invariant`: a sequence has
+    the same bits whatever else is in the batch.
+    """
+    found = _dense(q, k, v, layout=layout, **options)
+    return found if return_lse else found[0]
 
 
 @operator(
@@ -259,6 +319,33 @@ def attention_paged(
     expect_shape("seq_lens", lengths, table.shape[:1])
     call.check(table.shape[0])
     return call.run(kernels.paged, call.k.shape[1], call.q_ends, lengths, table)
+
+
+def mla_decode(
+    q: Any,
+    cache: Any,
+    block_table: Any,
+    seq_lens: Any,
+    query_start_loc: Any,
+    max_q: int,
+    max_k: int,
+    *,
+    dv: int = 512,
+    **options: Any,
+) -> tuple[Any, Any]:
+    """(o, lse) of attention with latent keys: q [tokens, H, D] over one cache [pages, tokens of a
+    page, D], whose first `dv` columns are the values.
+
+    Other arguments and options are those of `attention_paged`.
+    """
+    cache = tensor("cache", cache)
+    if len(cache.shape) != 3:
+        raise ValueError(f"`cache` has the shape {tuple(cache.shape)}, expected (pages, page, D)")
+    if not 1 <= dv <= cache.shape[2]:
+        raise ValueError(f"`dv` is {dv}, expected 1 to the columns of `cache`, {cache.shape[2]}")
+    keys = cache[:, :, None]
+    lengths = (seq_lens, query_start_loc, max_q, max_k)
+    return attention_paged(q, keys, keys[..., :dv], block_table, *lengths, **options)
 
 
 @operator(

@@ -1,4 +1,5 @@
-"""Kernels of attention over sequences of different lengths, whose keys are packed or in pages.
+"""Kernels of attention over sequences of different lengths, whose keys are packed or in pages, and of
+the same length.
 
 A workgroup has rows of one sequence and of the query heads that share a key head: row r is token
 r // group and head r % group of them. So a single token of many heads fills a tile as well as many
@@ -64,6 +65,7 @@ class Form:
     cap: float
     scales: bool
     sinks: bool
+    dense: bool = False  # tensors have a dimension for sequences
 
     @property
     def group(self) -> int:
@@ -83,7 +85,7 @@ def _constraints(form: Form) -> list[Any]:
         tkw.WorkgroupConstraint(SPLIT, 1, 1),
         tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 2),
         tkw.WorkgroupConstraint(H_KV, 1, 3),
-        tkw.WorkgroupConstraint(ENDS, 1, 4, iters=ENDS - 1),
+        tkw.WorkgroupConstraint(ENDS, 1, 4, iters=ENDS if form.dense else ENDS - 1),
         tkw.TilingConstraint(N_KV, BLOCK_N_KV, iters=visited, start=FIRST),
         # Waves share the keys of an iteration if there are rows for one of them only.
         tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4) if few else tkw.WaveConstraint(ROW, BLOCK_ROW / 4),
@@ -96,11 +98,12 @@ def _constraints(form: Form) -> list[Any]:
 def _mappings(form: Form) -> tuple[Any, Any, Any]:
     """Where q, results and logarithms of sums are."""
     token, head = Q_START + _j // form.group, _i * form.group + _j % form.group
+    outer = {ENDS: WORKGROUP_4} if form.dense else {}
     q_of = tkw.IndexMapping(
-        3, inputs={TOKEN: token, H: head, D: _k}, outputs={H_KV: _i, ROW: _j, D: _k}
+        3, inputs={**outer, TOKEN: token, H: head, D: _k}, outputs={H_KV: _i, ROW: _j, D: _k}
     )
     split = {SPLIT: WORKGROUP_1} if form.splits else {}
-    here = {**split, TOKEN: token, H: head}
+    here = {**split, **outer, TOKEN: token, H: head}
     out_of = tkw.IndexMapping(
         3, inputs={H_KV: _i, ROW: _j, D_KV: _k}, outputs={**here, D_KV: _k}
     )
@@ -178,9 +181,13 @@ class _Body:
     def run(self, q, ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks):
         """`lengths` sets LENGTH and K_START; `keys` and `values` read those of an iteration."""
         form = self.form
-        first = tkw.read(ends)
-        tkw.set_symbol(Q_START, first)
-        tkw.set_symbol(Q_LENGTH, tkw.read(ends, mapping=_next) - first)
+        if form.dense:
+            tkw.set_symbol(Q_START, tkw.scalar(0, form.index))
+            tkw.set_symbol(Q_LENGTH, tkw.scalar(TOKEN, form.index))
+        else:
+            first = tkw.read(ends)
+            tkw.set_symbol(Q_START, first)
+            tkw.set_symbol(Q_LENGTH, tkw.read(ends, mapping=_next) - first)
         lengths()
         tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
         _take_keys(form, form.index)
@@ -204,9 +211,10 @@ class _Body:
 
 class _Types:
     def __init__(self, form: Form):
-        split = [SPLIT] if form.splits else []
+        outer = [ENDS] if form.dense else []
+        split = [SPLIT, *outer] if form.splits else outer
         kept = tkl.f32 if form.splits else form.dtype
-        self.q = tkl.Memory[TOKEN, H, D, GLOBAL, form.dtype]
+        self.q = tkl.Memory[(*outer, TOKEN, H, D, GLOBAL, form.dtype)]
         self.ends = tkl.Memory[ENDS, GLOBAL, form.index]
         self.out = tkl.Memory[(*split, TOKEN, H, D_KV, GLOBAL, kept)]
         self.sums = tkl.Memory[(*split, TOKEN, H, GLOBAL, tkl.f32)]
@@ -268,6 +276,42 @@ def packed(form: Form) -> Any:
         body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
 
     return attention_packed, _symbols(form), [TOKEN, KEY, ENDS] + [SPLIT] * form.splits
+
+
+def dense(form: Form) -> Any:
+    """`dense(q, k, v, max_q, scale, k_scale, v_scale, sinks, out, sums)`: tensors begin with the
+    dimension of sequences, which have the same length."""
+    body, t = _Body(form), _Types(form)
+    k_of, v_of = (
+        tkw.IndexMapping(
+            3,
+            inputs={ENDS: WORKGROUP_4, KEY: _j, H_KV: _i, d: _k},
+            outputs={H_KV: _i, N_KV: _j, d: _k},
+        )
+        for d in (D, D_KV)
+    )
+
+    @tkw.wave(_constraints(form))
+    def attention(
+        q: t.q,
+        k: tkl.Memory[ENDS, KEY, H_KV, D, SHARED, form.key_dtype],
+        v: tkl.Memory[ENDS, KEY, H_KV, D_KV, SHARED, form.key_dtype],
+        MAX_Q: tkl.SymbolBind[tkl.i32],
+        scale: tkl.f32,
+        k_scale: t.scales,
+        v_scale: t.scales,
+        sinks: t.sinks,
+        out: t.out,
+        sums: t.sums,
+    ):
+        def lengths():
+            tkw.set_symbol(LENGTH, tkw.scalar(KEY, form.index))
+
+        keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
+        values = lambda: _converted(form, tkw.read(v, mapping=v_of))
+        body.run(q, None, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
+
+    return attention, _symbols(form), [TOKEN, KEY, ENDS]
 
 
 def paged(form: Form) -> Any:

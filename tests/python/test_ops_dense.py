@@ -1,0 +1,95 @@
+"""Attention of sequences of the same length, and with latent keys, compared with float64."""
+
+import numpy as np
+import pytest
+
+from library_utils import BF16, draw, on_targets
+from test_ops_attention import FP8, compare, expected
+from wave_lang import ops
+
+# B, queries, keys, H, Hk, D, Dv, type, options
+DENSE = [
+    (2, 37, 50, 4, 2, 32, 16, "f2", {"causal": True, "window": (20, -1)}),
+    (3, 1, 70, 8, 2, 80, 80, BF16, {"softcap": 3.0, "scale": 0.3}),
+    (1, 20, 9, 2, 1, 16, 16, "f4", {"causal": True}),
+    (2, 5, 0, 2, 2, 16, 16, "f2", {}),
+    (2, 130, 33, 2, 1, 24, 40, "f2", {"window": (3, 5), "layout": "bhsd"}),
+]
+
+
+@on_targets(DENSE)
+def test_dense(case, target):
+    b, rows, keys, h, hk, d, dv, dtype, options = case
+    rng = np.random.default_rng(70)
+    q, k = draw(rng, dtype, b, rows, h, d), draw(rng, dtype, b, keys, hk, d)
+    v = draw(rng, dtype, b, keys, hk, dv)
+    sinks = draw(rng, "f4", h) if "window" in options else None
+    wanted = [expected(q[s], k[s], v[s], sinks=sinks, **options) for s in range(b)]
+    order = (lambda x: x.swapaxes(1, 2)) if "layout" in options else (lambda x: x)
+    with ops.on_target(target):
+        given = [order(x) for x in (q, k, v)]
+        found = ops.attention(*given, sinks=sinks, return_lse=True, **options)
+    compare([order(x) for x in found], [np.stack(x) for x in zip(*wanted)], dtype)
+
+
+def test_keys_of_8_bits_and_strided_views():
+    rng = np.random.default_rng(71)
+    q, scale = draw(rng, "f2", 2, 9, 4, 64)[:, ::2, :, ::2], np.array([0.5, 2], "f4")
+    k, v = (draw(rng, "f4", 3, 30, 2, 32).astype(FP8)[::2, ::-1] for _ in range(2))
+    found = ops.attention(q, k, v, k_scale=scale, v_scale=scale, return_lse=True)
+    wide = [x.astype(float) * scale[:, None] for x in (k, v)]
+    wanted = [expected(q[s], wide[0][s], wide[1][s]) for s in range(2)]
+    compare(found, [np.stack(x) for x in zip(*wanted)], "f2")
+
+
+def test_a_sequence_has_the_same_bits_in_any_batch():
+    rng = np.random.default_rng(72)
+    q, k, v = (draw(rng, "f2", 3, n, 2, 32) for n in (17, 40, 40))
+    whole = ops.attention(q, k, v, causal=True)
+    for s in range(3):
+        alone = ops.attention(*(x[s : s + 1] for x in (q, k, v)), causal=True)
+        assert np.array_equal(alone[0], whole[s])
+
+
+@on_targets([("f2", 5, {"causal": True, "splits": 2}), (BF16, 1, {})])
+def test_mla_decode(case, target):
+    """16 heads share the keys of a cache; values are its first columns."""
+    dtype, page, options = case
+    rng = np.random.default_rng(73)
+    q, cache = draw(rng, dtype, 3, 16, 48), draw(rng, dtype, 9, page, 48)
+    lengths, starts = np.array([3 * page, 0, 1], "i4"), np.arange(4, dtype="i4")
+    table = np.array([[4, 1, 8], [0, 0, 0], [2, 0, 0]], "i4")
+    wanted = []
+    for s, n in enumerate(lengths):
+        keys = cache[table[s]].reshape(-1, 1, 48)[:n]
+        wanted.append(expected(q[s : s + 1], keys, keys[..., :32], **options))
+    cache[[0, 3, 5, 6, 7]] = np.nan
+    with ops.on_target(target):
+        found = ops.mla_decode(q, cache, table, lengths, starts, 1, 3 * page, dv=32, **options)
+    compare(found, [np.concatenate(x) for x in zip(*wanted)], dtype)
+
+
+def test_wrong_arguments():
+    q, k = np.ones((2, 3, 4, 8), "f2"), np.ones((2, 5, 2, 8), "f2")
+    cache, ends, table = np.ones((4, 2, 8), "f2"), np.arange(3, dtype="i4"), np.ones((2, 3), "i4")
+    latent = lambda cache=cache, dv=8: ops.mla_decode(
+        q[0], cache, table, ends[1:], np.array([0, 1, 3], "i4"), 2, 2, dv=dv
+    )
+    for kind, name, call in (
+        (ValueError, "`q`", lambda: ops.attention(q[0], k, k)),
+        (ValueError, "`k`", lambda: ops.attention(q, k[0], k)),
+        (ValueError, "`k`", lambda: ops.attention(q, k[:1], k[:1])),
+        (ValueError, "`v`", lambda: ops.attention(q, k, k[:, :4])),
+        (ValueError, "`k`", lambda: ops.attention(q, k[..., :4], k)),
+        (TypeError, "`k`", lambda: ops.attention(q, *[k.astype("f4")] * 2)),
+        (ValueError, "`q` has 3 heads", lambda: ops.attention(q[:, :, :3], k, k)),
+        (ValueError, "`layout`", lambda: ops.attention(q, k, k, layout="sbhd")),
+        (ValueError, "`window`", lambda: ops.attention(q, k, k, window=(1, -2))),
+        (ValueError, "`sinks`", lambda: ops.attention(q, k, k, sinks=np.ones(3, "f4"))),
+        (ValueError, "`out`", lambda: ops.attention(q, k, k, out=q)),
+        (TypeError, "`dropout`", lambda: ops.attention(q, k, k, dropout=0.1)),
+        (ValueError, "`cache`", lambda: latent(cache[0])),
+        (ValueError, "`dv`", lambda: latent(dv=9)),
+    ):
+        with pytest.raises(kind, match=name):
+            call()
