@@ -162,13 +162,13 @@ static const Program programs[] = {
      16,
      0,
      3},
-    {LOOP_nested, /* its sums go from run to run, through an op */
+    {LOOP_nested, /* its sums go from run to run, through an op that cancels none of them */
      "kernel @k(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "
      "f32>)\n" DIVIDED "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n"
      "  tile D by 4; bind D = 16\n",
      "{\n  %z = fill 0.0 : tile<M, N, f32>\n  %all = for D carry %s = %z {\n"
      "    %r = for K carry %acc = %s {\n      %x = read %a\n      %y = read %b\n"
-     "      %n = mma %x, %y, %acc\n      yield %n\n    }\n    %o = neg %r\n    yield %o\n  }\n"
+     "      %n = mma %x, %y, %acc\n      yield %n\n    }\n    %o = add %r, %r\n    yield %o\n  }\n"
      "  write %all, %c\n}",
      {"x", "y"},
      {"n"},
