@@ -13,6 +13,11 @@
 
 enum { ELEMENT_FACTS = FACT_memory_uses | FACT_distribute | FACT_in_bounds };
 
+static inline Machine machine_of_kernel(const Kernel *k, const TargetInfo *t) {
+  const MachineSpec *row = kernel_machine(k);
+  return (Machine){t, row->lanes, row->waves, row->observable, row->service};
+}
+
 /* By the threads of a copy, or those that hold what is read or written; NULL: not by layouts. */
 static inline const Layout *layout_of_access(Arena *a, const Facts *f, const Machine *m,
                                              const Op *op) {
@@ -23,9 +28,10 @@ static inline const Layout *layout_of_access(Arena *a, const Facts *f, const Mac
   return copy_plan(f->distribute, m, f->in_bounds[op->id], plan) ? &plan->layout : NULL;
 }
 
-/* By element: the waves that access it, as bits. Only one thread writes what several hold. */
+/* By element: the waves that access it, as bits. Only one thread writes what several hold, also if
+ * it is a copy. */
 static inline const uint64_t *waves_of_elements(Arena *a, const Op *op, const Layout *l) {
-  bool owners = op->kind == OP_write;
+  bool owners = op->kind == OP_write || (op->kind == OP_copy && copy_is_in(op));
   int regs = layout_size(l, LAYOUT_REG);
   int n = layout_positions(l), each = layout_size(l, LAYOUT_REG) * layout_size(l, LAYOUT_LANE);
   uint64_t *waves = ARENA_ARRAY(a, uint64_t, layout_elements(l));
@@ -53,25 +59,6 @@ static inline bool waves_share(Arena *a, const Facts *f, const Machine *m, const
     shared |= (first[e] & half && second[e] & ~half) | (first[e] & ~half && second[e] & half) << 1;
   }
   return shared == 3;
-}
-
-/* The first pair of accesses by different waves that share an element; false: there is none. */
-static inline bool find_shared(Arena *a, Kernel *k, const TargetInfo *t, LoopPair *out) {
-  const MachineSpec *row = kernel_machine(k);
-  Machine m = {t, row->lanes, row->waves, row->observable, row->service};
-  ir_renumber(k);
-  Facts facts = facts_of(k, a, ELEMENT_FACTS);
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (op->kind != OP_for) continue;
-    LoopProof p = loop_prove(a, facts.distribute, facts.memory_uses, op);
-    for (int i = 0; i < p.findings.n; i++) {
-      *out = p.findings.at[i];
-      if (out->other_wave &&
-          waves_share(a, &facts, &m, out->first->op, out->second->op, p.graph.lagged))
-        return true;
-    }
-  }
-  return false;
 }
 
 #endif
