@@ -15,6 +15,7 @@ from torch.nn import functional as F
 import wave_lang.kernel.wave.nn as public_nn
 import wave_lang.nn as wave_nn
 import wave_lang.nn.functional as WF
+from wave_lang import ops
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 STEP = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-24}
@@ -76,6 +77,19 @@ def test_linear(batch, k, n, bias, dtype):
     mine = wave_nn.Linear(k, n, bias=bias, dtype=dtype)
     mine.load_state_dict(theirs.state_dict())
     compare(mine, theirs, draw(*batch, k, dtype=dtype))
+
+
+@pytest.mark.parametrize("trans_a, trans_b", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_gradients_of_matmuls(trans_a, trans_b):
+    """Both operands in both orders."""
+    a = draw(7, 5, seed=1, grad=True) if trans_a else draw(5, 7, seed=1, grad=True)
+    b = draw(6, 7, seed=2, grad=True) if trans_b else draw(7, 6, seed=2, grad=True)
+    dy = draw(5, 6, seed=3)
+    found = ops.matmul(a, b, trans_a=bool(trans_a), trans_b=bool(trans_b))
+    wanted = (a.mT if trans_a else a) @ (b.mT if trans_b else b)
+    grads = [torch.autograd.grad(y, [a, b], dy) for y in (found, wanted)]
+    for mine, theirs in zip([found, *grads[0]], [wanted, *grads[1]]):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_linear_of_a_strided_input_and_autocast():

@@ -101,6 +101,7 @@ CASES = {
         [random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 7, 2, 8), random(4)],
         {"causal": True},
     ),
+    "matmul": lambda: ([random(8, 3), random(6, 8), random(6)], dict(trans_a=True, trans_b=True)),
     "attention_varlen": lambda: ([*packed(), random(4)], {"causal": True, "window": [3, 0]}),
     "attention_paged": lambda: ([*pages(), random(4)], {"splits": 2}),
     "merge_state": lambda: ([random(5, 2, 8), random(5, 2), random(5, 2, 8), random(5, 2)], {}),
@@ -111,6 +112,7 @@ CASES = {
 }
 # Operators with a gradient, and how many of their arguments have one.
 DIFFERENTIABLE = {
+    "matmul": 3,
     "rms_norm": 2,
     "add_rms_norm": 3,
     "layer_norm": 3,

@@ -9,9 +9,8 @@ import torch
 from torch.nn import functional as F
 
 from wave_lang import ops
-from wave_lang.ops.matmul import matmul
 
-from .gradients import LinearFunction, recomputed
+from .gradients import recomputed
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 ACTIVATIONS = {
@@ -47,7 +46,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         found, given = tuple(input.shape), tuple(weight.shape)
         raise ValueError(f"`input` has the shape {found}, expected (..., K) for `weight` {given}")
     rows = input.reshape(-1, input.shape[-1])
-    result = LinearFunction.apply(rows, weight, bias)
+    result = ops.matmul(rows, weight, bias, trans_b=True)
     return result.view(*input.shape[:-1], weight.shape[0])
 
 
@@ -78,11 +77,7 @@ def rms_norm(
     columns = _check_normalized(input, shape)
     eps = torch.finfo(input.dtype).eps if eps is None else eps
     given = input.new_ones(shape) if weight is None else weight
-
-    def run(x: Any, w: Any) -> Any:
-        return ops.rms_norm(_rows(x, columns), w.reshape(-1), eps).view(x.shape)
-
-    return recomputed(run, lambda x, w: F.rms_norm(x, shape, w.to(x.dtype), eps), input, given)
+    return ops.rms_norm(_rows(input, columns), given.reshape(-1), eps).view(input.shape)
 
 
 def layer_norm(
@@ -94,15 +89,8 @@ def layer_norm(
     columns = _check_normalized(input, shape)
     w = input.new_ones(shape) if weight is None else weight
     b = w.new_zeros(shape) if bias is None else bias
-
-    def run(x: Any, w: Any, b: Any) -> Any:
-        rows = _rows(x, columns)
-        return ops.layer_norm(rows, w.reshape(-1), b.reshape(-1), eps).view(x.shape)
-
-    def reference(x: Any, w: Any, b: Any) -> Any:
-        return F.layer_norm(x, shape, w.to(x.dtype), b.to(x.dtype), eps)
-
-    return recomputed(run, reference, input, w, b)
+    rows = _rows(input, columns)
+    return ops.layer_norm(rows, w.reshape(-1), b.reshape(-1), eps).view(input.shape)
 
 
 def gated(input: Any, activation: str = "silu") -> Any:
@@ -112,13 +100,7 @@ def gated(input: Any, activation: str = "silu") -> Any:
     _expect("input", input)
     if input.dim() == 0 or input.shape[-1] % 2:
         raise ValueError(f"`input` has the shape {tuple(input.shape)}, expected (..., 2 N)")
-    function, act = ACTIVATIONS[activation]
-
-    def reference(x: Any) -> Any:
-        gate, up = x.chunk(2, -1)
-        return act(gate) * up
-
-    return recomputed(lambda x: function(x.contiguous()), reference, input)
+    return ACTIVATIONS[activation][0](input.contiguous())
 
 
 def gated_mlp(x: Any, gate: Any, up: Any, down: Any, activation: str = "silu") -> Any:
@@ -131,9 +113,10 @@ def gated_mlp(x: Any, gate: Any, up: Any, down: Any, activation: str = "silu") -
         _expect(name, w, x.dtype if name != "x" else None)
     rows, size = _rows(x, x.shape[-1]), gate.shape[0]
     both = rows.new_empty(rows.shape[0], 2 * size)
-    matmul(rows, gate, trans_b=True, out=both[:, :size])
-    matmul(rows, up, trans_b=True, out=both[:, size:])
-    return matmul(gated(both, activation), down, trans_b=True).view(*x.shape[:-1], down.shape[0])
+    ops.matmul(rows, gate, trans_b=True, out=both[:, :size])
+    ops.matmul(rows, up, trans_b=True, out=both[:, size:])
+    result = ops.matmul(gated(both, activation), down, trans_b=True)
+    return result.view(*x.shape[:-1], down.shape[0])
 
 
 def _packed(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Functions of PyTorch's autograd around Wave kernels."""
+"""Gradients of functions for which no Wave kernel computes them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,6 @@ from typing import Any, Callable
 
 import torch
 from torch.autograd.function import once_differentiable
-
-from wave_lang.ops.matmul import matmul
-
-
-class LinearFunction(torch.autograd.Function):
-    """x [T, K] times w [N, K] transposed, plus b [N]; the gradients are matmuls as well."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, w: Any, b: Any) -> Any:
-        ctx.save_for_backward(x, w)
-        return matmul(x, w, trans_b=True, bias=b)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, dy: Any) -> Any:
-        x, w = ctx.saved_tensors
-        dx = matmul(dy, w) if ctx.needs_input_grad[0] else None
-        dw = matmul(dy, x, trans_a=True) if ctx.needs_input_grad[1] else None
-        return dx, dw, dy.sum(0) if ctx.needs_input_grad[2] else None
 
 
 class _Recomputed(torch.autograd.Function):

@@ -24,6 +24,7 @@ from .attention import (
     mla_decode,
 )
 from .losses import cross_entropy, cross_entropy_backward
+from .matmul import matmul
 from .moe import fused_experts, grouped_gemm, moe_align, topk_gate
 from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
 from .norms import add_rms_norm, layer_norm, rms_norm, softmax
@@ -53,6 +54,7 @@ __all__ = [
     "kv_append",
     "layer_norm",
     "layer_norm_backward",
+    "matmul",
     "merge_state",
     "mla_decode",
     "moe_align",

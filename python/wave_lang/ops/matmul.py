@@ -9,6 +9,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
+from .operators import Gradient, operator
 from .programs import program
 from .tensors import *
 
@@ -65,13 +66,37 @@ def _product(dtype: Any, out: Any, rows: int, a_order: str, b_order: str, bias: 
     return product_with_bias if bias else product, blocks, [M, N, K]
 
 
+def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:2])
+    ctx.trans_a, ctx.trans_b = keyword_only_inputs["trans_a"], keyword_only_inputs["trans_b"]
+
+
+def _backward(ctx: Any, dy: Any) -> Any:
+    (a, b), needed, dy = ctx.saved_tensors, ctx.needs_input_grad, dy.contiguous()
+    da = db = None
+    if needed[0] and ctx.trans_a:
+        da = matmul(b, dy, trans_a=ctx.trans_b, trans_b=True)
+    elif needed[0]:
+        da = matmul(dy, b, trans_b=not ctx.trans_b)
+    if needed[1] and ctx.trans_b:
+        db = matmul(dy, a, trans_a=True, trans_b=ctx.trans_a)
+    elif needed[1]:
+        db = matmul(a, dy, trans_a=not ctx.trans_a)
+    return da, db, *(dy.sum(0) if n else None for n in needed[2:])  # a bias may be left out
+
+
+@operator(
+    "matmul(Tensor a, Tensor b, Tensor? bias=None, *, bool trans_a=False, bool trans_b=False)"
+    " -> (Tensor out)",
+    Gradient(_save, _backward),
+)
 def matmul(
     a: Any,
     b: Any,
+    bias: Any = None,
     *,
     trans_a: bool = False,
     trans_b: bool = False,
-    bias: Any = None,
     out: Any = None,
 ) -> Any:
     """a [M, K] times b [K, N], plus bias [N]; with `trans_a`, a is [K, M], and likewise b. Products
