@@ -146,6 +146,40 @@ def test_cross_entropy(case, target):
     near(dx, change * (dloss.reshape(-1, 1) / count) + dlse, dtype, 16.0)
 
 
+# rows, K, classes, type, rows at a time, options
+LINEAR = [
+    (5, 24, 70, "f4", 2, {}),
+    (3, 16, 33, BF16, None, {"softcap": 5.0, "reduction": "none"}),
+    (4, 8, 16, "f2", 3, {"reduction": "sum", "label_smoothing": 0.1}),
+]
+
+
+@on_targets(LINEAR)
+def test_linear_cross_entropy(case, target):
+    """As `cross_entropy` of all logits; those of the parts are rounded in the same way."""
+    rows, size, classes, dtype, part, options = case
+    rng = np.random.default_rng(54)
+    x, w = draw(rng, dtype, rows, size), draw(rng, dtype, classes, size, scale=size**-0.5)
+    chosen = rng.integers(0, classes, rows)
+    chosen[1] = -100
+    logits = x.astype(float) @ w.astype(float).T
+    numbers = (options.get(k, 0.0) for k in ("label_smoothing", "z_loss", "softcap"))
+    loss, lse, change, _ = losses(logits, chosen, *numbers)
+    how = options.get("reduction", "mean")
+    count = (rows - 1) if how == "mean" else 1
+    dloss = draw(rng, "f4", rows) if how == "none" else np.array(0.5, "f4")
+    with ops.on_target(target):
+        found, logs = ops.linear_cross_entropy(x, w, chosen, rows=part, return_lse=True, **options)
+        given = (dloss, np.zeros(rows, "f4"), x, w, chosen, logs, np.full(1, count, "f4"))
+        dx, dw = ops.linear_cross_entropy_backward(*given, rows=part, **options)
+    rounding = 2.0 if dtype == "f4" else 2**23 * UNIT[dtype]  # of logits
+    near(found, loss if how == "none" else loss.sum() / count, "f4", rounding)
+    near(logs, lse, "f4", rounding)
+    change = change * (dloss.reshape(-1, 1) / count)
+    near(dx, change @ w.astype(float), dtype, 2 * rounding)
+    near(dw, change.T @ x.astype(float), dtype, 2 * rounding)
+
+
 def test_losses_without_rows_or_classes():
     none = np.ones((0, 4), "f4"), np.ones(0, "i8")
     assert np.isnan(ops.cross_entropy(*none)) and ops.cross_entropy(*none, reduction="sum") == 0
@@ -154,6 +188,10 @@ def test_losses_without_rows_or_classes():
     assert np.isnan(ops.cross_entropy(x, np.full(2, -100)))  # the mean of nothing, as in PyTorch
     found = ops.cross_entropy(x, np.array([4, -1]), reduction="none")
     assert np.isnan(found).all()  # no such classes
+    empty, w = np.ones((0, 3), "f4"), np.ones((4, 3), "f4")
+    assert np.isnan(ops.linear_cross_entropy(empty, w, none[1]))
+    found = ops.linear_cross_entropy(np.ones((2, 0), "f4"), w[:, :0], np.zeros(2, "i8"))
+    assert np.allclose(found, np.log(4))
     low = np.array([[-np.inf, 0.0, -np.inf]], "f4")
     assert ops.cross_entropy(low, np.array([1])) == 0 and ops.cross_entropy(low, np.array([0])) == np.inf
     view = np.ones((3, 8), "f4")[:, ::2]
@@ -194,6 +232,12 @@ def test_wrong_arguments():
             "`dloss`",
             lambda: ops.cross_entropy_backward(each, each, x, target, each, one),
         ),
+        (ValueError, "`logits`", lambda: ops.cross_entropy(x[:, :0], target)),
+        (ValueError, "`w`", lambda: ops.linear_cross_entropy(x, x[:0], target)),
+        (ValueError, "`w`", lambda: ops.linear_cross_entropy(x, x[:, :7], target)),
+        (TypeError, "`w`", lambda: ops.linear_cross_entropy(x, x.astype("f4"), target)),
+        (ValueError, "`target`", lambda: ops.linear_cross_entropy(x, x, target[:2])),
+        (ValueError, "`rows`", lambda: ops.linear_cross_entropy(x, x, target, rows=0)),
         (ValueError, "`x`", lambda: ops.apply_rope(x, np.ones((2, 4), "f4"), target)),
         (ValueError, "`residual`", lambda: ops.add_rms_norm(x, x[:3], w)),
         (ValueError, "`total`", lambda: ops.add_rms_norm(x, x, w, total=x)),

@@ -80,6 +80,15 @@ CASES = {
         [random(3, 2), random(3, 2), random(3, 2, 70), targets(), random(3, 2) + 5, random(1)],
         {"reduction": "none"},
     ),
+    "linear_cross_entropy": lambda: (
+        [random(6, 16), random(70, 16), targets().flatten()],
+        {"reduction": "sum", "rows": 4},
+    ),
+    "linear_cross_entropy_backward": lambda: (
+        [*(random(n) for n in (6, 6)), random(6, 16), random(70, 16), targets().flatten()]
+        + [random(6) + 5, random(1)],
+        {"reduction": "none"},
+    ),
     "rope": lambda: ([random(3, 2, 8), random(3, 1, 8), angles(), integers(*POSITIONS)], {}),
     "apply_rope": lambda: ([random(3, 2, 12), angles(), integers(*POSITIONS)], {"inverse": True}),
     "quantize_fp8": lambda: ([random(*X), "group"], {"group": 8}),
@@ -122,6 +131,7 @@ DIFFERENTIABLE = {
     "gelu_tanh_and_mul": 1,
     "apply_rope": 1,
     "cross_entropy": 1,
+    "linear_cross_entropy": 2,
 }
 
 
@@ -217,6 +227,17 @@ GRADIENTS = {
         lambda x: ops.apply_rope(x, angles(), PLACES),
         lambda x: rotated(x, angles(), PLACES),
     ),
+    "linear": (
+        lambda x, w: ops.linear_cross_entropy(x, w, TARGET, rows=3, **LOSS),
+        lambda x, w: loss(x @ w.t(), TARGET),
+    ),
+    "nn": (lambda a, b, c: ops.matmul(a, b, c), lambda a, b, c: a @ b + c),
+    "nt": (lambda a, b, c: ops.matmul(a, b, c, trans_b=True), lambda a, b, c: a @ b.t() + c),
+    "tn": (lambda a, b, c: ops.matmul(a, b, c, trans_a=True), lambda a, b, c: a.t() @ b + c),
+    "tt": (
+        lambda a, b, c: ops.matmul(a, b, c, trans_a=True, trans_b=True),
+        lambda a, b, c: a.t() @ b.t() + c,
+    ),
     "loss": (lambda x: ops.cross_entropy(x, TARGET, **LOSS), lambda x: loss(x, TARGET)),
 }
 SHAPES = {
@@ -225,6 +246,11 @@ SHAPES = {
     "add": [(7, 70), (7, 70), (70,)],
     "layer": [(7, 70), (70,), (70,)],
     "rope": [(7, 3, 12)],
+    "linear": [(7, 24), (70, 24)],
+    "nn": [(7, 24), (24, 10), (10,)],
+    "nt": [(7, 24), (10, 24), (10,)],
+    "tn": [(24, 7), (24, 10), (10,)],
+    "tt": [(24, 7), (10, 24), (10,)],
 }
 
 

@@ -23,6 +23,7 @@ from .attention import (
     merge_state,
     mla_decode,
 )
+from .linear_loss import linear_cross_entropy, linear_cross_entropy_backward
 from .losses import cross_entropy, cross_entropy_backward
 from .matmul import matmul
 from .moe import fused_experts, grouped_gemm, moe_align, topk_gate
@@ -54,6 +55,8 @@ __all__ = [
     "kv_append",
     "layer_norm",
     "layer_norm_backward",
+    "linear_cross_entropy",
+    "linear_cross_entropy_backward",
     "matmul",
     "merge_state",
     "mla_decode",

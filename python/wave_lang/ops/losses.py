@@ -24,7 +24,7 @@ _i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """What a kernel is compiled for."""
 
     dtype: Any
@@ -52,7 +52,7 @@ def _capped(x: Any, cap: Any, dims: list[Any]) -> tuple[Any, Any]:
     return bent * every, bent
 
 
-def _forward(form: _Form) -> Any:
+def forward(form: Form) -> Any:
     """`forward(x, target, ignored, smoothing, z, cap, loss, lse)`"""
     target_of = tkw.IndexMapping(
         1,
@@ -108,7 +108,7 @@ def _forward(form: _Form) -> Any:
     return cross_entropy, {}, [M, N]
 
 
-def _reduce(index: Any, mean: bool) -> Any:
+def reduce(index: Any, mean: bool) -> Any:
     """`reduce(losses, target, ignored, loss, count)`: the sum or the mean of the losses, and what
     it is divided by."""
     each = [ONE, M]
@@ -120,7 +120,7 @@ def _reduce(index: Any, mean: bool) -> Any:
     single = tkl.Memory[ONE, GLOBAL, tkl.f32]
 
     @tkw.wave(constraints)
-    def reduce(
+    def reduce_losses(
         losses: tkl.Memory[M, GLOBAL, tkl.f32],
         target: tkl.Memory[M, GLOBAL, index],
         ignored: index,
@@ -139,10 +139,10 @@ def _reduce(index: Any, mean: bool) -> Any:
         tkw.write(loop[0] / by, loss)
         tkw.write(by, count)
 
-    return reduce, {ONE: 1}, [M]
+    return reduce_losses, {ONE: 1}, [M]
 
 
-def _backward(form: _Form) -> Any:
+def backward(form: Form) -> Any:
     """`backward(dloss, count, dlse, x, target, lse, ignored, smoothing, z, cap, dx)`"""
     constraints = [
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: BLOCK}),
@@ -190,13 +190,9 @@ def _backward(form: _Form) -> Any:
     return cross_entropy_backward, {BLOCK: 1024, ONE: 1}, [M, N]
 
 
-def _checked(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, ...]:
-    """Logits and targets as rows, and the form of their kernels."""
-    logits, target = tensor("logits", logits), tensor("target", target)
-    dtype = element_type("logits", logits, FLOATS)
+def form_of(dtype: Any, target: Any, options: dict[str, Any]) -> tuple[Form, tuple[Any, ...]]:
+    """The form of the kernels, and the numbers that they take, from checked options."""
     index = element_type("target", target, ("i32", "i64"))
-    rows = rows_of("logits", logits)
-    expect_shape("target", target, logits.shape[:-1])
     smoothing, z_loss, softcap = (options[k] for k in ("label_smoothing", "z_loss", "softcap"))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"`label_smoothing` is {smoothing}, expected 0 to 1")
@@ -207,9 +203,32 @@ def _checked(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, ..
     bits = 31 if index.name == "i32" else 63
     if not -(2**bits) <= options["ignore_index"] < 2**bits:
         raise ValueError(f"`ignore_index` is {options['ignore_index']}, which `target` cannot have")
-    form = _Form(dtype, index, softcap > 0, smoothing > 0, z_loss != 0)
-    numbers = (options["ignore_index"], smoothing, z_loss, softcap)
-    return rows, flat("target", target), form, numbers
+    form = Form(dtype, index, softcap > 0, smoothing > 0, z_loss != 0)
+    return form, (options["ignore_index"], smoothing, z_loss, softcap)
+
+
+def _checked(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, ...]:
+    """Logits and targets as rows, the form of their kernels, and its numbers."""
+    logits, target = tensor("logits", logits), tensor("target", target)
+    dtype, rows = element_type("logits", logits, FLOATS), rows_of("logits", logits)
+    expect_shape("target", target, logits.shape[:-1])
+    if rows.shape[1] == 0:
+        raise ValueError("`logits` has rows without elements, expected one for each class")
+    return rows, flat("target", target), *form_of(dtype, target, options)
+
+
+def checked_gradients(
+    shape: Any, each: bool, dloss: Any, dlse: Any, lse: Any, count: Any
+) -> list[Any]:
+    """The gradients of results and what else they are computed from, each with one dimension."""
+    shape, tensors = tuple(shape), []
+    shapes = {"dloss": shape if each else (), "dlse": shape, "lse": shape, "count": (1,)}
+    for (name, wanted), x in zip(shapes.items(), (dloss, dlse, lse, count)):
+        x = tensor(name, x)
+        element_type(name, x, ("f32",))
+        expect_shape(name, x, wanted)
+        tensors.append(flat(name, x))
+    return tensors
 
 
 OPTIONS = (
@@ -237,7 +256,7 @@ def _gradient(ctx: Any, dloss: Any, dlse: Any, dcount: Any) -> tuple[Any, None]:
 def _cross_entropy(
     logits: Any, target: Any, *, out: Any = None, lse: Any = None, count: Any = None, **given: Any
 ) -> tuple[Any, Any, Any]:
-    options = _defaults(given)
+    options = defaults(given)
     rows, targets, form, numbers = _checked(logits, target, options)
     each = options["reduction"] == "none"
     shape = tuple(target.shape)
@@ -247,14 +266,14 @@ def _cross_entropy(
     losses = flat("out", out) if each else new_tensor(rows, targets.shape, tkl.f32)
     logs = flat("lse", lse)
     if not is_empty(targets):
-        program(_forward, form)(rows, targets, *numbers, losses, logs)
+        program(forward, form)(rows, targets, *numbers, losses, logs)
     if not each:
-        kernel = program(_reduce, form.index, options["reduction"] == "mean")
+        kernel = program(reduce, form.index, options["reduction"] == "mean")
         kernel(losses, targets, numbers[0], flat("out", out), count)
     return out, lse, count
 
 
-def _defaults(given: dict[str, Any]) -> dict[str, Any]:
+def defaults(given: dict[str, Any]) -> dict[str, Any]:
     known = dict(ignore_index=-100, label_smoothing=0.0, z_loss=0.0, softcap=0.0, reduction="mean")
     for name in given:
         if name not in known:
@@ -279,22 +298,15 @@ def cross_entropy_backward(
 ) -> Any:
     """The gradient of logits, from those of the loss and of the log-sum-exp; `lse` and `count` are
     results of the operator `wave::cross_entropy`, and options are its options."""
-    options = _defaults(given)
+    options = defaults(given)
     rows, targets, form, numbers = _checked(logits, target, options)
     logits, each = tensor("logits", logits), options["reduction"] == "none"
-    shape = tuple(logits.shape[:-1])
-    shapes = {"dloss": shape if each else (), "dlse": shape, "lse": shape, "count": (1,)}
-    tensors = []
-    for (name, wanted), x in zip(shapes.items(), (dloss, dlse, lse, count)):
-        x = tensor(name, x)
-        element_type(name, x, ("f32",))
-        expect_shape(name, x, wanted)
-        tensors.append(flat(name, x))
+    tensors = checked_gradients(logits.shape[:-1], each, dloss, dlse, lse, count)
     dx = result("dx", dx, logits, logits.shape, form.dtype, target, *tensors)
     if not is_empty(logits):
         dloss, dlse, lse, count = tensors
         form = replace(form, each=each)
-        kernel = program(_backward, form)
+        kernel = program(backward, form)
         kernel(dloss, count, dlse, rows, targets, lse, *numbers, rows_of("dx", dx))
     return dx
 

@@ -66,6 +66,19 @@ def _product(dtype: Any, out: Any, rows: int, a_order: str, b_order: str, bias: 
     return product_with_bias if bias else product, blocks, [M, N, K]
 
 
+def product(
+    a: Any, b: Any, out: Any, *, trans_a: bool = False, trans_b: bool = False, bias: Any = None
+) -> None:
+    """`matmul` of checked arguments into `out`, which may have another type."""
+    if 0 in tuple(a.shape):
+        out[...] = 0 if bias is None else bias
+        return
+    orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
+    rows = 32 if out.shape[0] <= 32 else 128
+    key = (wave_dtype(a.dtype), wave_dtype(out.dtype), rows, *orders, bias is not None)
+    program(_product, *key)(a, b, *([] if bias is None else [bias]), out)
+
+
 def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs[:2])
     ctx.trans_a, ctx.trans_b = keyword_only_inputs["trans_a"], keyword_only_inputs["trans_b"]
@@ -114,14 +127,8 @@ def matmul(
         element_type("bias", bias, (dtype.name,))
         expect_shape("bias", bias, (n,))
     out = result("out", out, a, (m, n), dtype, b, bias)
-    if is_empty(out):
-        return out
-    if k == 0:
-        out[...] = 0 if bias is None else bias
-        return out
-    orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
-    key = (dtype, dtype, 32 if m <= 32 else 128, *orders, bias is not None)
-    program(_product, *key)(a, b, *([] if bias is None else [bias]), out)
+    if not is_empty(out):
+        product(a, b, out, trans_a=trans_a, trans_b=trans_b, bias=bias)
     return out
 
 
