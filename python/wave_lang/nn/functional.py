@@ -119,25 +119,14 @@ def gated_mlp(x: Any, gate: Any, up: Any, down: Any, activation: str = "silu") -
     return result.view(*x.shape[:-1], down.shape[0])
 
 
-def _packed(x: Any) -> Any:
-    """[B, H, S, D] as [B S, H, D]: a view if positions come before heads in memory."""
-    batch, heads, length, size = x.shape
-    return x.transpose(1, 2).reshape(batch * length, heads, size)
-
-
 def _attend(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None) -> Any:
     """q [B, H, L, D], k and v [B, Hk, S, D]. Row i sees key j if j <= i, also if L is not S."""
-    batch, heads, rows, _ = q.shape
-    window, keys = (-1, -1), k.shape[2]
+    rows, keys, window = q.shape[2], k.shape[2], (-1, -1)
     if is_causal and keys > rows:  # the others are not seen
         k, v, keys = k[:, :, :rows], v[:, :, :rows], rows
     if is_causal:
         window = (-1, rows - keys)
-    ends = torch.arange(batch + 1, dtype=torch.int32, device=q.device)
-    out, _ = ops.attention_varlen(
-        *map(_packed, (q, k, v)), ends * rows, ends * keys, rows, keys, window=window, scale=scale
-    )
-    return out.view(batch, rows, heads, v.shape[-1]).transpose(1, 2)
+    return ops.attention(q, k, v, layout="bhsd", window=window, scale=scale)
 
 
 def scaled_dot_product_attention(
