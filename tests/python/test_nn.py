@@ -1,8 +1,10 @@
 """Modules that replace PyTorch's: values and gradients beside float64, and what `replace` says."""
 
 import copy
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -384,6 +386,35 @@ BAD = [
 def test_mistakes(call, kind, word):
     with pytest.raises(kind, match=word):
         call()
+
+
+def listings():
+    page = (Path(__file__).parents[2] / "docs/serving.md").read_text()
+    return re.findall(r"^```py\n(.*?)^```$", page, re.M | re.S)
+
+
+def test_the_first_listing():
+    exec(listings()[0], {})
+
+
+def test_the_second_listing_and_200_steps():
+    """The losses of both copies of a Llama block are nearer to each other than those of two seeds
+    are."""
+    names = {"__name__": "listing"}
+    exec(listings()[1], names)
+    assert len(listings()) == 2
+    runs = []
+    for seed, wave in ((0, False), (0, True), (1, False)):
+        torch.manual_seed(seed)
+        block = names["Block"]()
+        if wave:
+            wave_lang.replace(block, verbose=False)
+            block.attend = WF.scaled_dot_product_attention
+        runs.append(names["train"](block, 200))
+    theirs, mine, other = runs
+    distance, noise = (mine - theirs).abs(), (other - theirs).abs()
+    assert theirs[-1] < 0.1 and mine[-1] < 0.1
+    assert distance.mean() < noise.mean() and distance.max() < noise.max()
 
 
 def test_torch_is_not_imported_before_it_is_needed():

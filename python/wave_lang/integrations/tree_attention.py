@@ -39,7 +39,7 @@ class Tree:
 
     @classmethod
     def make(cls, table: Any, batch: Any, drafts: int, mask: Any, tokens: int) -> Tree:
-        """The tree of a batch, whose prefixes have at most so many tokens together."""
+        """The tree of a batch, whose prefixes have at most this many tokens together."""
         made = cls.empty(batch.batch_size, tokens, mask.numel(), table.device)
         made.fill(table, batch, drafts)
         return made

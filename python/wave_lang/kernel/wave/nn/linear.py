@@ -1,4 +1,4 @@
-"""The linear layer of the public package: on a GPU if there is one, of float16 unless told."""
+"""The linear layer of the public package: by default of float16, and on a GPU if there is one."""
 
 from typing import Any
 
