@@ -111,6 +111,12 @@ CASES = {
         {"causal": True},
     ),
     "matmul": lambda: ([random(8, 3), random(6, 8), random(6)], dict(trans_a=True, trans_b=True)),
+    "attention_extend": lambda: (
+        [*packed()[:1], random(5, 2, 32).half(), random(5, 2, 16).half()]
+        + [random(9, 2, 32).half(), random(9, 2, 16).half(), packed()[3], integers(0, 2, 2, 3)]
+        + [integers(8, 1, 5), 3],
+        {"window": [3, 0]},
+    ),
     "attention_varlen": lambda: ([*packed(), random(4)], {"causal": True, "window": [3, 0]}),
     "attention_paged": lambda: ([*pages(), random(4)], {"splits": 2}),
     "merge_state": lambda: ([random(5, 2, 8), random(5, 2), random(5, 2, 8), random(5, 2)], {}),

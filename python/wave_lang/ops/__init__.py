@@ -23,6 +23,7 @@ from .attention import (
     merge_state,
     mla_decode,
 )
+from .extend import attention_extend, extend_attention
 from .linear_loss import linear_cross_entropy, linear_cross_entropy_backward
 from .losses import cross_entropy, cross_entropy_backward
 from .matmul import matmul
@@ -42,10 +43,12 @@ __all__ = [
     "add_rms_norm",
     "apply_rope",
     "attention",
+    "attention_extend",
     "attention_paged",
     "attention_varlen",
     "cross_entropy",
     "cross_entropy_backward",
+    "extend_attention",
     "fused_experts",
     "gelu_and_mul",
     "gelu_and_mul_backward",

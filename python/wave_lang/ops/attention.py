@@ -26,7 +26,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class _Call:
+class Call:
     """The arguments that all forms of attention have."""
 
     q: Any
@@ -142,14 +142,18 @@ class _Call:
         sinks = new_tensor(self.q, (heads,), tkl.f32) if self.sinks is None else self.sinks
         return self.max_q, scale, *scales, sinks
 
+    def results(self, *more: Any) -> tuple[Any, Any]:
+        """The tensors for the result and its log-sum-exp, apart from the arguments and `more`."""
+        shape, inputs = tuple(self.q.shape[:-1]), (self.k, self.v, self.q_ends, *more)
+        dtype = wave_dtype(self.q.dtype)
+        out = result("out", self.out, self.q, (*shape, self.v.shape[-1]), dtype, *inputs)
+        return out, result("lse", self.lse, self.q, shape, tkl.f32, *inputs, out)
+
     def run(self, make: Any, page: int, *keys: Any) -> tuple[Any, Any]:
         """Launches the kernel and, if there are splits, the one that combines them."""
         sequences = self.q_ends.shape[0] - 1
         tokens, heads, columns = self.q.shape[0], self.heads[0], self.v.shape[-1]
-        dtype = wave_dtype(self.q.dtype)
-        inputs = (self.k, self.v, self.q_ends, *keys)
-        out = result("out", self.out, self.q, (tokens, heads, columns), dtype, *inputs)
-        lse = result("lse", self.lse, self.q, (tokens, heads), tkl.f32, *inputs, out)
+        out, lse = self.results(*keys)
         if is_empty(self.q) or sequences == 0 or self.max_q == 0:
             return out, lse
         splits = self.split_count(sequences)
@@ -160,7 +164,7 @@ class _Call:
             sums = new_tensor(self.q, (splits, tokens, heads), tkl.f32)
         program(make, form)(self.q, self.k, self.v, *keys, *self.numbers(), parts, sums)
         if splits:
-            both = program(kernels.combine, dtype, form.index, heads, columns)
+            both = program(kernels.combine, form.dtype, form.index, heads, columns)
             both(parts, sums, self.q_ends, out, lse)
         return out, lse
 
@@ -176,7 +180,7 @@ def _scales(name: str, given: Any, heads: int, like: Any) -> Any:
     return repeated(given, (heads,))
 
 
-def _call(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: dict) -> _Call:
+def call_of(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: dict) -> Call:
     known = dict(causal=False, window=(-1, -1), scale=None, softcap=0.0, sinks=None)
     known |= dict(k_scale=None, v_scale=None, splits=None, batch_invariant=False)
     known |= dict(out=None, lse=None)
@@ -188,7 +192,7 @@ def _call(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: di
         known[name] = None if known[name] is None else tensor(name, known[name])
     ends = None if q_ends is None else tensor("cu_q", q_ends)
     tensors = (tensor("q", q), tensor("k", k), tensor("v", v), ends)
-    return _Call(*tensors, max_q, max_k, **known)
+    return Call(*tensors, max_q, max_k, **known)
 
 
 @operator(
@@ -208,17 +212,14 @@ def _dense(
     **options: Any,
 ) -> tuple[Any, Any]:
     options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
-    call = _call(q, k, v, None, 0, 0, options)
+    call = call_of(q, k, v, None, 0, 0, options)
     if layout not in ("bshd", "bhsd"):
         raise ValueError(f"`layout` is {layout!r}, expected 'bshd' or 'bhsd'")
     for name, x in (("q", call.q), ("k", call.k)):
         if len(x.shape) != 4:
             raise ValueError(f"`{name}` has the shape {tuple(x.shape)}, expected ({layout})")
     expect_shape("v", call.v, (*call.k.shape[:-1], call.v.shape[-1]))
-    shape, inputs = tuple(call.q.shape[:-1]), (call.k, call.v)
-    dtype = wave_dtype(call.q.dtype)
-    out = result("out", call.out, call.q, (*shape, call.v.shape[-1]), dtype, *inputs)
-    lse = result("lse", call.lse, call.q, shape, tkl.f32, *inputs, out)
+    out, lse = call.results()
     order = lambda x: x.swapaxes(1, 2) if layout == "bhsd" else x
     q, k, v = (order(x) for x in (call.q, call.k, call.v))
     expect_shape("k", k, (q.shape[0], *k.shape[1:]))
@@ -268,7 +269,7 @@ def attention_varlen(
     keys of 8 bits, `out`, `lse`. Rows that see no key are 0 and -inf.
     """
     options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
-    call = _call(q, k, v, cu_q, max_q, max_k, options)
+    call = call_of(q, k, v, cu_q, max_q, max_k, options)
     cu_k = tensor("cu_k", cu_k)
     index = element_type("cu_q", call.q_ends, ("i32", "i64"))
     element_type("cu_k", cu_k, (index.name,))
@@ -306,7 +307,7 @@ def attention_paged(
     are the rows from `query_start_loc[s]` on. Options are those of `attention_varlen`.
     """
     options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
-    call = _call(q, k_cache, v_cache, query_start_loc, max_q, max_k, options)
+    call = call_of(q, k_cache, v_cache, query_start_loc, max_q, max_k, options)
     table, lengths = tensor("block_table", block_table), tensor("seq_lens", seq_lens)
     index = element_type("query_start_loc", call.q_ends, ("i32", "i64"))
     element_type("seq_lens", lengths, (index.name,))

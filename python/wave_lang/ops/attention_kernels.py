@@ -76,7 +76,7 @@ class Form:
         return not self.single and (self.left >= 0 or self.right >= 0)
 
 
-def _constraints(form: Form) -> list[Any]:
+def constraints_of(form: Form) -> list[Any]:
     tiles = tkl.ceiling(MAX_Q * form.group / BLOCK_ROW)
     visited = tkl.ceiling((N_KV - FIRST) / BLOCK_N_KV)
     few = form.rows < 64
@@ -129,7 +129,7 @@ def _take_keys(form: Form, index: Any) -> None:
     tkw.set_symbol(N_KV, tkw.scalar(end, index))
 
 
-def _visible(form: Form) -> Any:
+def visible_keys(form: Form) -> Any:
     """Which keys a row sees, of those that exist."""
     both = [ROW, N_KV]
     row = tkw.cast(tkw.self_index(ROW, tkl.i32), tkl.i64) // form.group
@@ -143,7 +143,7 @@ def _visible(form: Form) -> Any:
     return seen[0] if len(seen) == 1 else seen[0] & seen[1]
 
 
-class _Body:
+class Body:
     """What the kernels for packed keys and for pages have in common."""
 
     def __init__(self, form: Form):
@@ -198,7 +198,7 @@ class _Body:
 
         @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
         def loop(*state):
-            seen = _visible(form) if form.masked else None
+            seen = visible_keys(form) if form.masked else None
             return attention.step(state, rows, keys(), values(), seen)
 
         result, log_sum = attention.result(loop), attention.log_sum(loop)
@@ -209,7 +209,7 @@ class _Body:
         tkw.write(log_sum if form.splits else log_sum / LOG2_E, sums, mapping=self.sum_of)
 
 
-class _Types:
+class Types:
     def __init__(self, form: Form):
         outer = [ENDS] if form.dense else []
         split = [SPLIT, *outer] if form.splits else outer
@@ -227,7 +227,7 @@ def _converted(form: Form, value: Any) -> Any:
     return value if form.key_dtype == form.dtype else tkw.cast(value, form.dtype)
 
 
-def _symbols(form: Form) -> dict[Any, Any]:
+def symbols_of(form: Form) -> dict[Any, Any]:
     columns = columns_of(form.columns)
     return {
         H: form.heads,
@@ -243,7 +243,7 @@ def _symbols(form: Form) -> dict[Any, Any]:
 
 def packed(form: Form) -> Any:
     """`packed(q, k, v, q_ends, k_ends, max_q, scale, k_scale, v_scale, sinks, out, sums)`."""
-    body, t = _Body(form), _Types(form)
+    body, t = Body(form), Types(form)
     k_of, v_of = (
         tkw.IndexMapping(
             3, inputs={KEY: _j + K_START, H_KV: _i, d: _k}, outputs={H_KV: _i, N_KV: _j, d: _k}
@@ -251,7 +251,7 @@ def packed(form: Form) -> Any:
         for d in (D, D_KV)
     )
 
-    @tkw.wave(_constraints(form))
+    @tkw.wave(constraints_of(form))
     def attention_packed(
         q: t.q,
         k: tkl.Memory[KEY, H_KV, D, SHARED, form.key_dtype],
@@ -275,13 +275,13 @@ def packed(form: Form) -> Any:
         values = lambda: _converted(form, tkw.read(v, mapping=v_of))
         body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
 
-    return attention_packed, _symbols(form), [TOKEN, KEY, ENDS] + [SPLIT] * form.splits
+    return attention_packed, symbols_of(form), [TOKEN, KEY, ENDS] + [SPLIT] * form.splits
 
 
 def dense(form: Form) -> Any:
     """`dense(q, k, v, max_q, scale, k_scale, v_scale, sinks, out, sums)`: tensors begin with the
     dimension of sequences, which have the same length."""
-    body, t = _Body(form), _Types(form)
+    body, t = Body(form), Types(form)
     k_of, v_of = (
         tkw.IndexMapping(
             3,
@@ -291,7 +291,7 @@ def dense(form: Form) -> Any:
         for d in (D, D_KV)
     )
 
-    @tkw.wave(_constraints(form))
+    @tkw.wave(constraints_of(form))
     def attention(
         q: t.q,
         k: tkl.Memory[ENDS, KEY, H_KV, D, SHARED, form.key_dtype],
@@ -311,12 +311,12 @@ def dense(form: Form) -> Any:
         values = lambda: _converted(form, tkw.read(v, mapping=v_of))
         body.run(q, None, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
 
-    return attention, _symbols(form), [TOKEN, KEY, ENDS]
+    return attention, symbols_of(form), [TOKEN, KEY, ENDS]
 
 
 def paged(form: Form) -> Any:
     """`paged(q, k, v, q_ends, seq_lens, table, max_q, …)`, and so on as for `packed`."""
-    body, t = _Body(form), _Types(form)
+    body, t = Body(form), Types(form)
     page = tkw.IndexMapping.dynamic_val(0)
     table_of = tkw.IndexMapping(
         2, inputs={ENDS: _i, PAGE: _j // form.page}, outputs={ENDS: _i, N_KV: _j}
@@ -334,7 +334,7 @@ def paged(form: Form) -> Any:
     one_less = tkl.MemoryLayout(shape=[ENDS - 1])
     rows = tkl.MemoryLayout(shape=[ENDS - 1, None])
 
-    @tkw.wave(_constraints(form))
+    @tkw.wave(constraints_of(form))
     def attention_paged(
         q: t.q,
         k: tkl.Memory[PAGE_NUMBER, IN_PAGE, H_KV, D, SHARED, form.key_dtype],
@@ -361,7 +361,7 @@ def paged(form: Form) -> Any:
         keys, values = (lambda: read(k, k_of)), (lambda: read(v, v_of))
         body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
 
-    subs = _symbols(form) | {IN_PAGE: form.page}
+    subs = symbols_of(form) | {IN_PAGE: form.page}
     return attention_paged, subs, [TOKEN, ENDS, PAGE_NUMBER, PAGE] + [SPLIT] * form.splits
 
 

@@ -159,3 +159,12 @@ def repeated(x: Any, shape: Sequence[int]) -> Any:
     import numpy
 
     return numpy.broadcast_to(x, tuple(shape))
+
+
+def bytes_of(x: Any) -> Any:
+    """A tensor of elements of one byte as integers, without a copy."""
+    if _is_torch(x):
+        import torch
+
+        return x.view(torch.int8)
+    return x.view("i1")
