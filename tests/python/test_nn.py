@@ -207,6 +207,37 @@ def test_gated_mlp(made, act, dtype):
         near(mine(x), theirs(x), doubled(theirs)(x.double()), steps=16)
 
 
+COMPILED = {
+    "linear": lambda: (wave_nn.Linear(24, 9), True),
+    "rms_norm": lambda: (wave_nn.RMSNorm(24), True),
+    "layer_norm": lambda: (wave_nn.LayerNorm(24), True),
+    "gated": lambda: (wave_nn.SwiGLU(24, 40), True),
+    "gated_without": lambda: (wave_nn.SwiGLU(24, 40), False),
+    "attention": lambda: (attend, True),
+    "attention_without": lambda: (attend, False),
+    "experts_without": lambda: (wave_nn.MoE(24, 40, 4, 2), False),
+}
+
+
+def attend(x):
+    return WF.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled(name):
+    """With and without gradients, in one graph."""
+    function, grad = COMPILED[name]()
+    x = draw(2, 5, 24, grad=True)
+    torch.compiler.reset()
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    with torch.set_grad_enabled(grad):
+        found, wanted = compiled(x), function(x)
+        torch.testing.assert_close(found, wanted)
+        if grad:
+            mine, theirs = (torch.autograd.grad(y.square().sum(), x)[0] for y in (found, wanted))
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
 class Routed(nn.Module):
     """Experts, one token at a time."""
 

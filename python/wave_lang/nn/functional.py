@@ -106,7 +106,8 @@ def gated(input: Any, activation: str = "silu") -> Any:
 def gated_mlp(x: Any, gate: Any, up: Any, down: Any, activation: str = "silu") -> Any:
     """down · (act(gate · x) * (up · x)) for weights [N, K], [N, K] and [K, N]."""
     recorded = torch.is_grad_enabled() and any(t.requires_grad for t in (x, gate, up, down))
-    if recorded or torch.is_autocast_enabled(x.device.type):
+    compiling = torch.compiler.is_compiling()  # which takes no half of a tensor as a result
+    if recorded or compiling or torch.is_autocast_enabled(x.device.type):
         both = torch.cat([linear(x, gate), linear(x, up)], -1)
         return linear(gated(both, activation), down)
     for name, w in (("x", x), ("gate", gate), ("up", up), ("down", down)):

@@ -33,8 +33,11 @@ def _needed(ctx: Any) -> list[tuple[Any, bool]]:
 
 def recomputed(run: Callable[..., Any], reference: Callable[..., Any], *tensors: Any) -> Any:
     """`run(*tensors)`, for which no Wave kernel computes gradients: those of `reference`, a
-    function of PyTorch with the same value, are used. Only the tensors are kept until then."""
+    function of PyTorch with the same value, are used. Only the tensors are kept until then. In
+    torch.compile, which cannot do that, the value is that of `reference` too."""
     if not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors):
         with torch.no_grad():
             return run(*tensors)
+    if torch.compiler.is_compiling():
+        return reference(*tensors)
     return _Recomputed.apply(run, reference, *tensors)
