@@ -48,6 +48,12 @@ static void add_places(Lane *l, const Value *v, int first) {
   }
 }
 
+/* Parameters are loaded where they are needed: they take no registers. */
+static void add_parameters(Lane *l) {
+  for (int i = 0; i < l->k->body->nargs; i++) add_places(l, l->k->body->args[i], 0);
+  for (int i = 0; i < l->places.n; i++) l->places.at[i].bits = 0;
+}
+
 /* Gives the elements of a result the places of those that they are; false: they are new. */
 static bool only_renames(Lane *l, const Op *op) {
   const Value *v = op->nresults == 1 ? &op->results[0] : NULL;
@@ -138,6 +144,7 @@ static void find_takers(Lane *l) {
 int live_most(Arena *a, const Kernel *k) {
   Lane l = {.arena = a, .k = k, .at = ARENA_ARRAY(a, int *, k->nvalues)};
   find_takers(&l);
+  add_parameters(&l);
   int64_t *bits = ARENA_ARRAY(a, int64_t, k->nops + 2), now = 0, most = 0;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) make_results(&l, op);
   for (int i = 0; i < l.places.n; i++) {
