@@ -215,14 +215,19 @@ def test_chains_of_drafts(monkeypatch):
 
 
 def masked(server, q, k, v, new, masks):
-    """What drafts see, one row after the other, in float64."""
-    rows, at = [], 0
+    """What drafts see, one row after the other, in float64. Drafts are not rounded to 8 bits."""
+    rows, at, layer = [], 0, server.layer
+    sinks = None if server.sinks is None else server.sinks.double().numpy()
     for (request, count), mask in zip(new.items(), masks):
-        past = [np.array(x) for x in server.past[request]]
+        keys, values = (np.array(x) for x in server.past[request])
+        keys[-count:], values[-count:] = (x[at : at + count].double().numpy() for x in (k, v))
         for i in range(count):
-            seen = np.nonzero(mask[i])[0]
+            seen = mask[i].copy()
+            if layer.sliding_window_size >= 0:
+                seen[: max(len(keys) - count + i - layer.sliding_window_size, 0)] = False
             one = q[at + i : at + i + 1].double().numpy()
-            rows.append(expected(one, past[0][seen], past[1][seen], scale=server.layer.scaling)[0])
+            given = {"scale": layer.scaling, "softcap": layer.logit_cap, "sinks": sinks}
+            rows.append(expected(one, keys[seen], values[seen], **given)[0])
         at += count
     return np.concatenate(rows).reshape(at, -1)
 
@@ -240,13 +245,17 @@ def tree_batch(server, new):
     return masks, server.batch(Mode.TARGET_VERIFY, new, spec_info=info)
 
 
-def test_trees_of_drafts(monkeypatch):
-    server = Server(monkeypatch, drafts=4, topk=2)
-    server.step(Mode.EXTEND, {2: 5, 0: 1})
-    new = {0: 4, 2: 4}
+@pytest.mark.parametrize("form", FORMS[:5])
+def test_trees_of_drafts(monkeypatch, form):
+    """Also of a request without a prefix."""
+    form = form | ({"sliding_window_size": 5} if "sliding_window_size" in form else {})
+    server = Server(monkeypatch, drafts=4, topk=2, **form)
+    server.step(Mode.EXTEND, {2: 9, 0: 1})
+    server.past[3] = ([], [])
+    new = {0: 4, 2: 4, 3: 4}
     masks, (batch, q, k, v) = tree_batch(server, new)
     server.backend.init_forward_metadata(batch)
-    near(server.run(batch, q, k, v), masked(server, q, k, v, new, masks))
+    near(server.run(batch, q, k, v), masked(server, q, k, v, new, masks), server.dtype)
 
 
 def test_graphs(monkeypatch):
@@ -326,11 +335,13 @@ def test_refused_in_a_batch(monkeypatch):
     masks, (batch, q, k, v) = tree_batch(server, {0: 4})
     server.backend.init_forward_metadata(batch)
     server.layer.sliding_window_size = 3
-    with pytest.raises(NotImplementedError, match="`sliding_window_size` with a tree"):
+    with pytest.raises(NotImplementedError, match="`sliding_window_size` 3 with 4 drafts"):
         server.run(batch, q, k, v)
-    server.sinks = torch.ones(4)
-    with pytest.raises(NotImplementedError, match="`sinks` with a tree"):
-        server.run(batch, q, k, v)
+    with pytest.raises(NotImplementedError, match="whose `k` is None"):
+        server.backend.forward_extend(q, None, None, server.layer, batch)
+    batch.spec_info.custom_mask = None
+    with pytest.raises(ValueError, match="`custom_mask`"):
+        server.backend.init_forward_metadata(batch)
     with pytest.raises(NotImplementedError, match="`score_mod`"):
         server.backend.forward_decode(q, k, v, server.layer, batch, score_mod=len)
     with pytest.raises(NotImplementedError, match="drafting"):

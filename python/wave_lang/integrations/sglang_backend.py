@@ -1,8 +1,8 @@
 """SGLang's `wave` backend: decoding, prompts in chunks, and verification, all as paged attention.
 
 New keys and values are stored in the cache first; then a batch is sequences whose last tokens are
-queries. Only a tree of drafts, which needs a mask, has a kernel of its own. What is not supported
-raises NotImplementedError with its name. Lengths and tables stay on the device.
+queries. A tree of drafts, which needs a mask, sees its prefix first, then itself. What is not
+supported raises NotImplementedError with its name. Lengths and tables stay on the device.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from sglang.srt.runtime_context import get_parallel, get_spec
 
 from wave_lang import ops
 
-from .tree_attention import Tree, tree_attention
+from .drafts import Drafts
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 @dataclass
 class Metadata:
-    """A batch: the pages and lengths of sequences, where their queries start, and upper bounds."""
+    """A batch: the pages and lengths of sequences, where their queries start, and upper bounds. The
+    lengths of sequences with a tree of drafts are those of their prefixes."""
 
     table: torch.Tensor
     lengths: torch.Tensor
     starts: torch.Tensor
     max_q: int
     max_k: int
-    tree: Tree | None = None
+    tree: Drafts | None = None
 
 
 def _unsupported(what: str, hint: str = "") -> NotImplementedError:
@@ -80,14 +81,11 @@ class WaveBackend(AttentionBackend):
         table = self._pages(forward_batch.req_pool_indices, columns)
         self.metadata = Metadata(table, lengths, starts, max_q, max_k)
         if self._is_tree(forward_batch):
-            total = forward_batch.seq_lens_sum
-            total = forward_batch.batch_size * self.context if total is None else int(total)
-            self.metadata.tree = Tree.make(
-                self.req_to_token, forward_batch, max_q, forward_batch.spec_info.custom_mask, total
-            )
+            self.metadata.tree = Drafts.make(forward_batch.batch_size, max_q, self.device)
+            self.metadata.tree.fill(lengths, forward_batch.spec_info.custom_mask)
 
     def _lengths(self, batch: Any) -> tuple[Any, Any, int]:
-        """(lengths with new tokens, where queries start, the most of them)."""
+        """(lengths, where queries start, the most of them)."""
         mode, count = batch.forward_mode, batch.batch_size
         if mode.is_decode_or_idle():
             spec = batch.spec_info
@@ -98,7 +96,8 @@ class WaveBackend(AttentionBackend):
             return batch.seq_lens.to(torch.int32), self._every(count, 1), 1
         if mode.is_target_verify():
             each = getattr(batch.spec_info, "draft_token_num", None) or self.drafts
-            return (batch.seq_lens + each).to(torch.int32), self._every(count, each), each
+            lengths = batch.seq_lens if self._is_tree(batch) else batch.seq_lens + each
+            return lengths.to(torch.int32), self._every(count, each), each
         if getattr(mode, "is_dllm_extend", lambda: False)():
             raise _unsupported("diffusion models (DLLM_EXTEND)")
         new = batch.extend_seq_lens
@@ -136,8 +135,7 @@ class WaveBackend(AttentionBackend):
         self.graph_starts = {each: self._every(max_bs, each) for each in {1, max(self.drafts, 1)}}
         self.graph_tree = None
         if self.topk > 1:
-            size = max_num_tokens * (self.context + self.drafts)
-            self.graph_tree = Tree.empty(max_bs, max_bs * self.context, size, self.device)
+            self.graph_tree = Drafts.make(max_bs, self.drafts, self.device)
 
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
         """Writes a batch into the tensors that graphs read."""
@@ -150,9 +148,8 @@ class WaveBackend(AttentionBackend):
         self.graph_table[:count].copy_(pages[:, : self.graph_table.shape[1]])
         tree = None
         if self._is_tree(forward_batch):
-            tree = self.graph_tree
-            tree.fill(self.req_to_token, forward_batch, max_q)
-            tree = tree.of(count)
+            tree = self.graph_tree.of(count)
+            tree.fill(lengths[:count], forward_batch.spec_info.custom_mask)
         if in_capture:
             self.metadata = Metadata(
                 self.graph_table[:count],
@@ -208,7 +205,7 @@ class WaveBackend(AttentionBackend):
         elif self._has_keys_of_its_own(layer):
             self._over_new(rows, k, v, layer, batch, sinks, o)
         else:
-            self._over_cache(rows, layer, sinks, o)
+            self._cached(rows, layer, self._options(layer, sinks) | {"out": o})
         return o.view(rows.shape[0], heads * columns)
 
     def _store(self, layer: Any, places: Any, k: Any, v: Any) -> None:
@@ -249,18 +246,18 @@ class WaveBackend(AttentionBackend):
         whole = buffer.shape[0] // self.page_size
         return buffer[: whole * self.page_size].view(whole, self.page_size, *buffer.shape[1:])
 
-    def _over_cache(self, q: Any, layer: Any, sinks: Any, o: Any) -> None:
+    def _cached(self, q: Any, layer: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+        """(o, lse) over what is in the cache."""
         keys = self.pool.get_key_buffer(layer.layer_id)
         values = self.pool.get_value_buffer(layer.layer_id)
-        options, data = self._options(layer, sinks), self.metadata
         if keys.dtype in FP8:
             one = torch.ones((), device=keys.device)
             options["k_scale"] = one if layer.k_scale is None else layer.k_scale.float()
             scale = layer.k_scale if self._is_latent(layer) else layer.v_scale
             options["v_scale"] = one if scale is None else scale.float()
-        caches = self._paged(keys), self._paged(values)
+        caches, data = (self._paged(keys), self._paged(values)), self.metadata
         batch = (data.table, data.lengths, data.starts, data.max_q, data.max_k)
-        ops.attention_paged(q, *caches, *batch, out=o, **options)
+        return ops.attention_paged(q, *caches, *batch, **options)
 
     def _over_new(self, q: Any, k: Any, v: Any, layer: Any, batch: Any, sinks: Any, o: Any) -> None:
         given = getattr(batch, "extend_prefix_lens_cpu", None)
@@ -274,20 +271,21 @@ class WaveBackend(AttentionBackend):
         ops.attention_varlen(q, k, v, data.starts, data.starts, *most, out=o, **options)
 
     def _over_tree(self, q: Any, k: Any, v: Any, layer: Any, sinks: Any, o: Any) -> None:
-        options = self._options(layer, sinks)
-        keys = self.pool.get_key_buffer(layer.layer_id)
-        if sinks is not None:
-            raise _unsupported("`sinks` with a tree of drafts", "speculative_eagle_topk is not 1")
-        if options["window"][0] >= 0:
-            raise _unsupported("`sliding_window_size` with a tree of drafts")
-        if keys.dtype in FP8:
-            raise _unsupported("an 8-bit cache with a tree of drafts")
-        values = self.pool.get_value_buffer(layer.layer_id)
+        """The prefix, which all drafts see, then the drafts."""
+        if k is None:
+            raise _unsupported("a tree of drafts whose `k` is None")
+        options, data = self._options(layer, sinks), self.metadata
+        left = options["window"][0]
+        if 0 <= left < data.max_q:
+            raise _unsupported(f"`sliding_window_size` {left} with {data.max_q} drafts, a tree")
+        scores = {"scale": options["scale"], "softcap": options["softcap"]}
+        options["causal"] = False
+        # A prefix is followed by drafts, while the op has queries at its end.
+        options["window"] = (left - data.max_q if left >= 0 else -1, -1)
         k = k.reshape(-1, layer.tp_k_head_num, layer.qk_head_dim)
         v = v.reshape(-1, layer.tp_k_head_num, layer.v_head_dim)
-        data = self.metadata
-        scores = (options["scale"], options["softcap"])
-        tree_attention(q, k, v, keys, values, data.starts, data.tree, data.max_q, scores, o)
+        prefix = self._cached(q, layer, options)
+        ops.merge_state(*prefix, *data.tree.attend(q, k, v, data.starts, **scores), out=o)
 
 
 def _kind_of(layer: Any) -> str:
