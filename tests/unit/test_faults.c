@@ -20,10 +20,10 @@ static void try_all(Harness *harness, const char *kind, long most) {
   }
 }
 
-TEST(memory_of_the_system) { try_all(harness, "malloc", 100); }
-TEST(pieces_of_memory) { try_all(harness, "alloc", 25); }
+TEST(memory_of_the_system) { try_all(harness, "malloc", 50); }
+TEST(pieces_of_memory) { try_all(harness, "alloc", 15); }
 TEST(every_assertion) { try_all(harness, "site", 1000); }
-TEST(assertions_later_on) { try_all(harness, "assert", 15); }
+TEST(assertions_later_on) { try_all(harness, "assert", 10); }
 
 static FaultMeanwhile meanwhile;
 

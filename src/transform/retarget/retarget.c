@@ -621,7 +621,7 @@ static int dividing_waves(const Retarget *r) {
 
 /* Whether fewer waves have instructions as wide, and registers for all results of products. */
 static bool can_compute_all(const Retarget *fewer) {
-  enum { BESIDES = 64 }; /* operands, addresses and the like */
+  enum { BESIDES = 96 }; /* operands, what is computed early, addresses and the like */
   int64_t sums = 0, threads = (int64_t)fewer->waves * fewer->target->lanes;
   for (Op *op = ir_first(fewer->k); op; op = ir_next(op)) {
     Search p;
