@@ -1,0 +1,268 @@
+"""Small models with random weights, served through the plugin of SGLang: a Llama with shared heads,
+and one with latent keys (MLA) and experts. Logits are compared with float64."""
+
+import copy
+import types
+
+import pytest
+
+import serving_standins
+from serving_standins import Layer, Mode, Pool
+
+torch = pytest.importorskip("torch")
+from torch import nn
+from torch.nn import functional as F
+
+import wave_lang
+import wave_lang.nn as wave_nn
+
+HIDDEN, HEADS, LAYERS, WORDS, CONTEXT = 32, 4, 2, 41, 32
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def rotated(x, positions):
+    """x [tokens, heads, size]."""
+    rate = 50.0 ** -(torch.arange(x.shape[-1] // 2, dtype=x.dtype) / (x.shape[-1] // 2))
+    angle = positions[:, None, None].to(x.dtype) * rate
+    left, right = x.chunk(2, -1)
+    cos, sin = angle.cos(), angle.sin()
+    return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
+
+
+def linear(rows, columns):
+    return nn.Linear(columns, rows, bias=False)
+
+
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate_proj, self.up_proj = linear(48, HIDDEN), linear(48, HIDDEN)
+        self.down_proj = linear(HIDDEN, 48)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Experts(nn.Module):
+    def __init__(self, count=4, top=2):
+        super().__init__()
+        self.gate, self.top = linear(count, HIDDEN), top
+        self.experts = nn.ModuleList(MLP() for _ in range(count))
+
+    def forward(self, x):
+        weights, ids = self.gate(x).softmax(-1).topk(self.top)
+        weights = weights / weights.sum(-1, keepdim=True)
+        every = torch.stack([expert(x) for expert in self.experts], 1)
+        chosen = every.gather(1, ids[..., None].expand(*ids.shape, HIDDEN))
+        return (weights[..., None] * chosen).sum(1)
+
+
+class Shared(nn.Module):
+    """Attention with two query heads for each key head."""
+
+    heads, kv_heads, size, columns, scale = HEADS, 2, 8, 8, 8**-0.5
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = linear((HEADS + 4) * 8, HIDDEN), linear(HIDDEN, HEADS * 8)
+
+    def forward(self, x, positions, attend):
+        q, k, v = self.qkv(x).view(len(x), -1, 8).split([HEADS, 2, 2], 1)
+        o = attend(rotated(q, positions), rotated(k, positions), v.contiguous())
+        return self.out(o.reshape(len(x), -1))
+
+
+class Latent(nn.Module):
+    """Keys and values are one vector of 16 + 4 for all heads; queries are moved into its space."""
+
+    heads, kv_heads, size, columns, scale = HEADS, 1, 20, 16, 12**-0.5
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.norm = linear(HEADS * 12, HIDDEN), linear(20, HIDDEN), nn.RMSNorm(16)
+        self.up_k, self.up_v = (nn.Parameter(torch.randn(HEADS, 8, 16) / 4) for _ in range(2))
+        self.out = linear(HIDDEN, HEADS * 8)
+
+    def forward(self, x, positions, attend):
+        plain, turned = self.q(x).view(-1, HEADS, 12).split([8, 4], -1)
+        latent, key = self.kv(x).split([16, 4], -1)
+        latent = self.norm(latent)
+        plain = torch.einsum("thd,hdc->thc", plain, self.up_k)
+        q = torch.cat([plain, rotated(turned, positions)], -1)
+        k = torch.cat([latent, rotated(key[:, None], positions)[:, 0]], -1)[:, None]
+        o = attend(q, k, k[..., :16]).reshape(-1, HEADS, 16)
+        return self.out(torch.einsum("thc,hdc->thd", o, self.up_v).flatten(1))
+
+
+class Model(nn.Module):
+    def __init__(self, attention, mlp):
+        super().__init__()
+        self.table, self.head = nn.Embedding(WORDS, HIDDEN), linear(WORDS, HIDDEN)
+        self.attention = nn.ModuleList(attention() for _ in range(LAYERS))
+        self.mlp = nn.ModuleList(mlp() for _ in range(LAYERS))
+        self.norms = nn.ModuleList(nn.RMSNorm(HIDDEN, eps=1e-5) for _ in range(2 * LAYERS + 1))
+
+    def forward(self, tokens, positions, attend):
+        x = self.table(tokens)
+        for n in range(LAYERS):
+            ask = lambda q, k, v, n=n: attend(n, q, k, v)
+            x = x + self.attention[n](self.norms[2 * n](x), positions, ask)
+            x = x + self.mlp[n](self.norms[2 * n + 1](x))
+        return self.head(self.norms[-1](x))
+
+
+def alone(model, tokens):
+    """The logits of a sequence, computed by PyTorch at once."""
+
+    def attend(n, q, k, v):
+        heads = [x.transpose(0, 1)[None] for x in (q, k, v)]
+        scale = model.attention[n].scale
+        o = F.scaled_dot_product_attention(*heads, is_causal=True, scale=scale, enable_gqa=True)
+        return o[0].transpose(0, 1)
+
+    with torch.no_grad():
+        return model(torch.tensor(tokens), torch.arange(len(tokens)), attend)
+
+
+class SGLang:
+    """The plugin's backend, with a cache for each layer."""
+
+    def __init__(self, monkeypatch, model, drafts):
+        backends = serving_standins.sglang(monkeypatch, drafts=drafts, topk=1)
+        from wave_lang.integrations import sglang
+
+        sglang.register()
+        a = model.attention[0]
+        sizes = (a.kv_heads, a.size, a.columns)
+        self.pools = [
+            Pool(torch, 65, *sizes, torch.float32, latent=sizes[1] != sizes[2])
+            for _ in range(LAYERS)
+        ]
+        self.layers = [Layer(a.heads, *sizes, a.scale, layer_id=n) for n in range(LAYERS)]
+        self.model, self.table = model, torch.zeros(4, CONTEXT, dtype=torch.int32)
+        self.free, self.lengths = torch.randperm(64).tolist(), {}
+        self.backend = backends["wave"](
+            types.SimpleNamespace(
+                token_to_kv_pool=self,
+                device="cpu",
+                req_to_token_pool=types.SimpleNamespace(req_to_token=self.table, size=4),
+                model_config=types.SimpleNamespace(context_len=CONTEXT),
+                server_args=types.SimpleNamespace(),
+            )
+        )
+
+    def get_key_buffer(self, n):
+        return self.pools[n].keys
+
+    def get_value_buffer(self, n):
+        return self.pools[n].values
+
+    def set_kv_buffer(self, layer, *args):
+        self.pools[layer.layer_id].set_kv_buffer(layer, *args)
+
+    def step(self, mode, new):
+        """{request: tokens}: the logits of all of them."""
+        before = [self.lengths.get(r, 0) for r in new]
+        places, positions = [], []
+        for (request, tokens), length in zip(new.items(), before):
+            for t in range(length, length + len(tokens)):
+                self.table[request, t] = self.free.pop() + 1
+                places.append(int(self.table[request, t]))
+                positions.append(t)
+            self.lengths[request] = length + len(tokens)
+        after = [self.lengths[r] for r in new]
+        lengths = torch.tensor(before if mode is Mode.TARGET_VERIFY else after)
+        counts = [len(tokens) for tokens in new.values()]
+        batch = types.SimpleNamespace(
+            forward_mode=mode,
+            batch_size=len(new),
+            input_ids=torch.tensor(sum(new.values(), [])),
+            req_pool_indices=torch.tensor(list(new)),
+            seq_lens=lengths,
+            seq_lens_cpu=lengths,
+            out_cache_loc=torch.tensor(places),
+            extend_seq_lens=torch.tensor(counts),
+            extend_seq_lens_cpu=counts,
+            extend_prefix_lens=torch.tensor(before),
+            extend_prefix_lens_cpu=before,
+            spec_info=None,
+        )
+        self.backend.init_forward_metadata(batch)
+        forward = self.backend.forward_extend
+        forward = self.backend.forward_decode if mode is Mode.DECODE else forward
+
+        def attend(n, q, k, v):
+            return forward(q.flatten(1), k, v, self.layers[n], batch)
+
+        with torch.no_grad():
+            logits = self.model(batch.input_ids, torch.tensor(positions), attend)
+        return dict(zip(new, logits.split(counts)))
+
+    def forget(self, request, length):
+        """Drafts after this length were not accepted."""
+        self.lengths[request] = length
+
+
+def near(found, model, exact, tokens):
+    """The error is at most 1.5 times that of PyTorch, or a few roundings; and the best word is the
+    same where it is clearly the best."""
+    wanted = alone(exact, tokens)[-len(found) :]
+    theirs = alone(model, tokens)[-len(found) :]
+    least = 2e-6 * max(wanted.abs().max().item(), 1)
+    limit = max(1.5 * (theirs - wanted).abs().max().item(), 8 * least)
+    assert (found - wanted).abs().max() <= limit
+    best = wanted.topk(2).values
+    clear = best[:, 0] - best[:, 1] > 2 * limit
+    assert torch.equal(found.argmax(-1)[clear], wanted.argmax(-1)[clear])
+
+
+@pytest.mark.parametrize("attention, mlp", [(Shared, MLP), (Latent, Experts)])
+def test_models(monkeypatch, attention, mlp):
+    torch.manual_seed(7)
+    model = Model(attention, mlp)
+    exact, served = copy.deepcopy(model).double(), copy.deepcopy(model)
+    if mlp is Experts:
+        for n, layer in enumerate(served.mlp):
+            served.mlp[n] = wave_nn.MoE.from_experts(layer.gate, layer.experts, layer.top)
+    kept = [row for row in wave_lang.replace(served, verbose=False) if row.new is None]
+    assert {row.old for row in kept} <= {"Embedding", "Latent", "MoE", "Linear"}
+    server = SGLang(monkeypatch, served, drafts=3)
+    texts = {0: [5, 3, 9, 1, 7], 2: [4]}
+    for request, logits in server.step(Mode.EXTEND, dict(texts)).items():
+        near(logits, model, exact, texts[request])
+        texts[request] = texts[request] + [int(logits[-1].argmax())]
+    texts[1] = [8, 8, 2]  # joins: prompts and single tokens in one batch
+    new = {0: texts[0][-1:], 1: texts[1], 2: texts[2][-1:]}
+    for request, logits in server.step(Mode.EXTEND, new).items():
+        near(logits, model, exact, texts[request])
+        texts[request] = texts[request] + [int(logits[-1].argmax())]
+    for _ in range(2):
+        new = {r: text[-1:] for r, text in texts.items()}
+        for request, logits in server.step(Mode.DECODE, new).items():
+            near(logits, model, exact, texts[request])
+            texts[request] = texts[request] + [int(logits[-1].argmax())]
+    speculate(server, model, exact, texts)
+
+
+def speculate(server, model, exact, texts):
+    """Drafts of which the second or third is wrong: what is accepted are the greedy tokens."""
+    greedy = {}
+    for request, text in texts.items():
+        longer = list(text)
+        for _ in range(2):
+            longer.append(int(alone(exact, longer)[-1].argmax()))
+        greedy[request] = longer
+    new = {}
+    for request, text in texts.items():
+        wrong = (greedy[request][len(text)] + 1) % WORDS
+        guess = [greedy[request][len(text)] if request else wrong, greedy[request][len(text) + 1]]
+        new[request] = [text[-1], *guess]
+    for request, logits in server.step(Mode.TARGET_VERIFY, new).items():
+        text = texts[request]
+        near(logits, model, exact, [*text, *new[request][1:]])
+        chosen, accepted = logits.argmax(-1).tolist(), [int(logits[0].argmax())]
+        while len(accepted) < 3 and new[request][len(accepted)] == accepted[-1]:
+            accepted.append(chosen[len(accepted)])
+        assert len(accepted) == (3 if request else 1)
+        assert accepted[:2] == greedy[request][len(text) :][: len(accepted)]
+        server.forget(request, len(text) + len(accepted) - 1)
