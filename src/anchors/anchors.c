@@ -102,13 +102,18 @@ static Order memory_order(const Op *op, const Type *t, const Type *memory) {
   return o;
 }
 
+Layout anchor_access(const Machine *m, const Op *op, const Type *t, const Type *memory,
+                     const int *extent) {
+  Order o = memory_order(op, t, memory);
+  return blocked(m, t, dtype_info[t->dtype].bits, extent, o.at);
+}
+
 static void add_access(Finder *f, Op *op, int operand, int memory) {
   const Value *v = operand < 0 ? &op->results[0] : op->args[operand];
   int extent[IR_MAX_RANK];
   if (v->type->kind != TYPE_tile) return;
   if (!(f->ok = distribute_extents(f->d, op, v->type, extent))) return;
-  Order o = memory_order(op, v->type, op->args[memory]->type);
-  Layout l = blocked(f->m, v->type, dtype_info[v->type->dtype].bits, extent, o.at);
+  Layout l = anchor_access(f->m, op, v->type, op->args[memory]->type, extent);
   if (f->m->observable) {
     bool is_access = op->kind == OP_read || op->kind == OP_write;
     if (f->has_products || f->has_reductions || !is_access) return; /* other anchors decide */

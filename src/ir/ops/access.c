@@ -238,7 +238,7 @@ AtomicBy atomic_by(const Op *op) {
 }
 
 bool access_looks_up_in_place(const MemAccess *a, int i) {
-  if (a->op->kind == OP_copy) return false;
+  if (a->op->kind == OP_copy && !op_has(a->op, ATTR_mode)) return false;
   if (!a->mapping || i >= a->mapping->ndynamic) return true; /* by name */
   SymPairs where = a->mapping->dynamic[i];
   for (int p = 0; p < where.n; p++)

@@ -33,7 +33,8 @@ const Sym *access_pair(SymPairs pairs, const Sym *dim);
 bool access_of(const Op *op, MemAccess *out);
 
 /* Whether dynamic value i is looked up at the coordinates of the element being accessed: it must
- * then have the layout of the tile. A copy has no tile in registers. */
+ * then have the layout of the tile. A copy has no tile in registers: what it looks up has the layout in
+ * which threads copy, once it has been decided how they do. */
 bool access_looks_up_in_place(const MemAccess *a, int i);
 
 /* The dims over which a write or an atomic without mapping runs: those of its register, then those

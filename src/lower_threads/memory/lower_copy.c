@@ -2,6 +2,7 @@
  * copies that are waited for before the barrier that publishes them. Prefetched copies of a
  * pipelined loop belong to the groups that the kernel itself commits and waits for. */
 #include "ir/dtype.h"
+#include "ir/layout_links.h"
 #include "lower_threads/lower.h"
 #include "transform/copy/copy_plan.h"
 
@@ -70,6 +71,21 @@ bool lower_async_wait(Lower *l, const Op *op) {
   return true;
 }
 
+/* Each thread has the values that the coordinates of its elements are computed from. */
+static bool has_coords(Lower *l, const MemAccess *a, const Layout *layout) {
+  Value whole = {.type = a->tile};
+  for (int i = 0; i < a->ndynamic; i++) {
+    Value *v = a->dynamic[i];
+    LayoutLink link = {.whole = &whole, .part = v, .ratio = 1, .group = 1};
+    Layout wanted;
+    if (!v->layout || !access_looks_up_in_place(a, i)) continue;
+    if (!layout_of_part(&link, layout, v->layout->extent, &wanted) ||
+        !layout_equal(&wanted, v->layout))
+      return emit_refuse(l, a->op, "a copy whose coordinates have another layout");
+  }
+  return true;
+}
+
 bool lower_copy(Lower *l, const Op *op) {
   const AccessBounds *b = l->bounds[op->id];
   bool in = copy_is_in(op);
@@ -82,6 +98,7 @@ bool lower_copy(Lower *l, const Op *op) {
   if (copy_goes_by(op, "direct")) return lower_copy_direct(l, op);
   if (!memory_layout(scratch, &m)) return emit_refuse(l, op, "a copy of a loop-carried allocation");
   if (!copy_plan(l->d, &l->machine, b, plan)) return false;
+  if (!has_coords(l, &b->access, &plan->layout)) return false;
   if (!open_access(l, op, b, &plan->layout, &global)) return false;
   open_scratch(l, &global, scratch, &m, &local);
   if (copy_goes_by(op, "async"))

@@ -42,7 +42,6 @@ const char *copy_why_not_async(const CopyModes *w, const Op *copy, const CopyPla
   if (!target_has(w->machine->target, FEATURE_CP_ASYNC))
     return "the machine has no asynchronous copies";
   if (!copy_is_in(copy)) return "only copies to shared memory can be asynchronous";
-  if (copy->nargs > 2) return "its coordinates come from memory";
   return plan->exact ? NULL : "the tile does not divide evenly among the threads";
 }
 

@@ -62,7 +62,9 @@ bool copy_plan_slice(const Distribution *d, const Machine *m, const AccessBounds
   if (b->run_axis >= 0) blocking.order[n++] = b->run_axis;
   for (int i = t->rank - 1; i >= 0; i--)
     if (i != b->run_axis) blocking.order[n++] = i;
-  out->layout = layout_blocked(&blocking);
+  out->layout = b->access.ndynamic
+                    ? anchor_access(m, b->access.op, t, b->access.memory->type, blocking.extent)
+                    : layout_blocked(&blocking);
   add_slices(&out->layout, s);
   out->width = 1;
   if (b->run_axis >= 0)

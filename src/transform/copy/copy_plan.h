@@ -2,7 +2,8 @@
  *
  * A copy has a layout of its own: vectors along the dim that is contiguous in the argument, as wide
  * as was proved (AccessBounds.run), neighbouring lanes on neighbouring vectors, using all
- * threads. */
+ * threads. If coordinates come from memory, the layout does not depend on what is proved: the values
+ * that they are computed from have it, too. */
 #ifndef WV_COPY_PLAN_H
 #define WV_COPY_PLAN_H
 

@@ -8,12 +8,13 @@
  * if the address space of %a is shared, or a matrix instruction reads %x from shared memory. The
  * copy takes the attributes that concern the argument: mapping, dynamic values, bounds; it writes
  * zeros where the argument has no element, so values never change. If coordinates come from memory
- * it is a read and a write instead. A read that repeats one whose copy is still valid (nothing has
- * been stored to an argument since) shares that copy. Allocations go to the beginning of the kernel
- * and have the extents of the tile at the read; a tile without a known size is not staged, with a
- * remark. A copy that every iteration of a loop would repeat is moved before it. Volatile reads are
- * not staged. Allocations made by the author are left alone. Needs distribute; breaks all that
- * counts ops. For machines with lanes: `lower_tiles` packs operands itself. */
+ * it is a read and a write instead, which `gathers` joins again. A read that repeats one whose copy
+ * is still valid (nothing has been stored to an argument since) shares that copy. Allocations go to
+ * the beginning of the kernel and have the extents of the tile at the read; a tile without a known
+ * size is not staged, with a remark. A copy that every iteration of a loop would repeat is moved
+ * before it. Volatile reads are not staged. Allocations made by the author are left alone. Needs
+ * distribute; breaks all that counts ops. For machines with lanes: `lower_tiles` packs operands
+ * itself. */
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "transform/pass.h"
