@@ -8,7 +8,8 @@
 
 /* ---- kernels ---- */
 
-#define LOOP_KINDS(X) X(gemm) X(two_products) X(attention) X(scaled) X(stencil) X(nested)
+#define LOOP_KINDS(X)                                                                              \
+  X(gemm) X(two_products) X(attention) X(scaled) X(stencil) X(nested) X(gathered)
 
 #define LOOP_KIND_ENUM(name) LOOP_##name,
 #define LOOP_KIND_NAME(name) #name,
@@ -192,6 +193,42 @@ static const Program programs[] = {
      16,
      0,
      0},
+    {LOOP_gathered, /* along K: rows of both tensors come from one table */
+     "kernel @k(%a: mem<D, M, f16, shared, layout(_, M)>, %b: mem<D, N, f16, shared, layout(_, N)>,"
+     " %t: mem<K, i32>, %c: mem<M, N, f32>)\n" DIVIDED
+     "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16; bind D = 16\n",
+     "{\n  %z = fill 0.0 : tile<M, N, f32>\n  %r = for K carry %acc = %z {\n    %i = read %t\n"
+     "    %x = read %a, %i {mapping = map 2 {D: $dynamic_val0, M: $index0} -> {M: $index0, K: "
+     "$index1} with {K: $index1}} : tile<M, K, f16>\n"
+     "    %y = read %b, %i {mapping = map 2 {D: $dynamic_val0, N: $index0} -> {N: $index0, K: "
+     "$index1} with {K: $index1}} : tile<N, K, f16>\n"
+     "    %n = mma %x, %y, %acc\n    yield %n\n  }\n  write %r, %c\n}",
+     {"x", "y", "i"},
+     {"n", "i"},
+     32,
+     16,
+     16,
+     0,
+     0},
+    {LOOP_gathered, /* by arithmetic on two tables, one of which the loop does not change */
+     "kernel @k(%a: mem<D, K, f16, shared, layout(_, K)>, %b: mem<N, K, f16, shared>,"
+     " %t: mem<M, i32>, %u: mem<K, i32>, %c: mem<M, N, f32>)\n" DIVIDED
+     "  wave M by 64; wave N by 16; hardware threads 128; bind D = 16\n",
+     "{\n  %z = fill 0.0 : tile<M, N, f32>\n  %i = read %t\n  %r = for K carry %acc = %z {\n"
+     "    %j = read %u\n    %h = add %j, %j\n    %e = abs %h\n"
+     "    %x = read %a, %i {mapping = map 2 {D: $dynamic_val0, K: $index1} -> {M: $index0, K: "
+     "$index1} with {M: $index0}} : tile<M, K, f16>\n"
+     "    %y = read %a, %e {mapping = map 2 {D: $dynamic_val0, K: $index0} -> {N: $index0, K: "
+     "$index1} with {K: $index1}} : tile<N, K, f16>\n"
+     "    %w = read %b\n    %s = add %w, %y\n    %n = mma %x, %s, %acc\n    yield %n\n  }\n"
+     "  write %r, %c\n}",
+     {"x", "y", "w"},
+     {"n", "j", "e"},
+     64,
+     16,
+     16,
+     0,
+     0},
 };
 
 static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "gfx1250", "toy8"};
@@ -204,8 +241,8 @@ static const char *const machines[] = {"sm_90a", "sm_80", "gfx942", "gfx950", "g
   X(depth)                                                                                         \
   X(unroll)                                                                                        \
   X(peeled)                                                                                        \
-  X(slots) X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step) X(order) X(parts)            \
-      X(copy_parts)
+  X(slots)                                                                                         \
+  X(copy) X(fetch) X(lag) X(split) X(roles) X(turns) X(step) X(order) X(parts) X(copy_parts)
 
 #define LOOP_ROW_ENUM(name) ROW_##name,
 #define LOOP_ROW_NAME(name) #name,

@@ -266,6 +266,7 @@ static int count_kind(const Kernel *k, OpKind kind) {
 static int silent(const Sample *s, const char *target, OpKind kind, int *n) {
   SampleSizes sizes = {{s->dims[0].tile, s->dims[1].tile, 6 * 16}};
   if (s->dims[2].tile < 0) sizes = (SampleSizes){{64, 6 * 16, 16, 16}};
+  else if (s->dims[3].tile < 0) sizes.at[3] = -s->dims[3].tile;
   int quiet = 0;
   *n = 1;
   for (int which = 0; which < *n; which++) {
@@ -454,6 +455,79 @@ TEST(early_products_without_their_waits_are_found) {
   CHECK_INT(n, 3);
 }
 
+/* ---- rows that tables name ---- */
+
+#define GATHERED(rows)                                                                             \
+  "kernel @gathered(%a: mem<P, M, f16, shared, layout(_, M)>,"                                     \
+  " %b: mem<P, N, f16, shared, layout(_, N)>, %t: mem<K, i32>, %c: mem<M, N, f32>)\n"              \
+  "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16\n"                               \
+  "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16; bind P = 16\n" rows    \
+  "{\n"                                                                                            \
+  "  %z = fill 0.0 : tile<M, N, f32>\n"                                                            \
+  "  %r = for K carry %acc = %z {\n"                                                               \
+  "    %i = read %t\n"                                                                             \
+  "    %x = read %a, %i {mapping = map 2 {P: $dynamic_val0, M: $index0} ->"                        \
+  " {M: $index0, K: $index1} with {K: $index1}} : tile<M, K, f16>\n"                               \
+  "    %y = read %b, %i {mapping = map 2 {P: $dynamic_val0, N: $index0} ->"                        \
+  " {N: $index0, K: $index1} with {K: $index1}} : tile<N, K, f16>\n"                               \
+  "    %n = mma %x, %y, %acc\n"                                                                    \
+  "    yield %n\n"                                                                                 \
+  "  }\n"                                                                                          \
+  "  write %r, %c\n"                                                                               \
+  "}"
+
+#define GATHERED_DIMS                                                                              \
+  {                                                                                                \
+    {"M", 32}, {"N", 32}, {"K", 16}, { "P", -16 }                                                  \
+  }
+
+#define GATHERED_SIZES "dynamic M, N, K; assume Eq(Mod(M, 8), 0); assume Eq(Mod(N, 8), 0)\n"
+
+static const Sample gathered[] = {
+    {"chosen", GATHERED(GATHERED_SIZES), GATHERED_DIMS},
+    {"two", GATHERED(GATHERED_SIZES "stages 2\n"), GATHERED_DIMS},
+    {"one earlier", GATHERED(GATHERED_SIZES "ring K x slots 2; ring K y slots 3\n"), GATHERED_DIMS},
+    {"odd rows", GATHERED("dynamic M, N, K\n"), GATHERED_DIMS},
+};
+
+/* From none to more than there are slots and stages. */
+TEST(gathers_of_any_number_of_iterations) {
+  for (size_t i = 0; i < WV_LEN(gathered); i++)
+    for (int k = 0, n = 0; k <= 8 * 16; k += k % 16 ? 11 : 5, n++) {
+      SampleSizes sizes = {{i == 3 ? 31 : 24, 40, k, 16}};
+      CHECK(lane_agrees(&gathered[i], &sizes, lane_targets[n % 3], n / 3));
+    }
+}
+
+/* Tables are read one iteration before their rows are copied: five iterations early if there are four
+ * slots, and three on machines without asynchronous copies. */
+TEST(tables_are_read_before_their_rows) {
+  const char *text = GATHERED("bind M = 32; bind N = 32; bind K = 160\n");
+  CHECK_INT(rings_of(text, "sm_80"), 2);
+  CHECK_INT(rings_of(text, "sm_90a"), 2);
+  CHECK_INT(rings_of(text, "gfx942"), 2);
+  CHECK_INT(slots_of(text, "sm_80"), 4);
+  CHECK_INT(slots_of(text, "gfx942"), 2);
+  CHECK_INT(reads_ahead(text, "sm_80"), 5);
+  CHECK_INT(reads_ahead(text, "gfx942"), 3 + 2); /* and two tiles wait in registers */
+}
+
+static const Sample gathered_inner = {
+    "gathered", GATHERED("bind M = 32; bind N = 32; bind K = 96; stages 3\n"), GATHERED_DIMS};
+
+TEST(gathers_without_their_waits_are_found) {
+  static const OpKind kinds[] = {OP_barrier, OP_async_wait, OP_async_commit};
+  int n;
+  for (size_t i = 0; i < WV_LEN(kinds); i++) {
+    CHECK_INT(silent(&gathered_inner, "sm_80", kinds[i], &n), 0);
+    CHECK_INT(n, kinds[i] == OP_async_commit ? 3 : 1);
+    CHECK_INT(silent(&gathered_inner, "sm_90a", kinds[i], &n), 0);
+    CHECK(n > 0);
+  }
+  CHECK_INT(silent(&gathered_inner, "gfx942", OP_barrier, &n), 0);
+  CHECK(n > 0);
+}
+
 TESTS_MAIN(RUN(any_number_of_iterations) RUN(tiles_wait_in_registers)
                RUN(tiles_wait_for_the_only_slot) RUN(waves_limit_what_waits_in_registers)
                    RUN(other_loops) RUN(missing_waits_behind_a_loop_are_found)
@@ -462,4 +536,7 @@ TESTS_MAIN(RUN(any_number_of_iterations) RUN(tiles_wait_in_registers)
                                RUN(boxes_without_their_barriers_are_found)
                                    RUN(boxes_of_a_loop_in_a_loop) RUN(what_is_computed_early)
                                        RUN(early_products_of_any_number_of_iterations)
-                                           RUN(early_products_without_their_waits_are_found))
+                                           RUN(early_products_without_their_waits_are_found)
+                                               RUN(gathers_of_any_number_of_iterations)
+                                                   RUN(tables_are_read_before_their_rows)
+                                                       RUN(gathers_without_their_waits_are_found))

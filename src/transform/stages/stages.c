@@ -41,7 +41,8 @@
  * its slot is filled one iteration later.
  *
  * Ops may be computed some iterations early (stages_lead.h, stages_carry.h): their tiles must have
- * arrived by then.
+ * arrived by then. If coordinates of a copy come from tables, these are read one iteration before the
+ * copy is issued, so that it does not wait for them.
  *
  * stages_plan decides what is prefetched, and stages_depth how many slots there are, both as far as
  * rows of a schedule (stages_rows) leave it open. Without rows only the innermost loop with copies is
@@ -70,6 +71,7 @@ typedef struct Rewrite {
   SymCtx *sym;
   PassCtx *cx;
   StagedLoop *l;
+  Carry *carry; /* NULL: no op of the loop is early */
   Vec(Barriers) full;
 } Rewrite;
 
@@ -119,9 +121,23 @@ static Value *barriers_for(const Rewrite *w, const StagedCopy *c) {
   return NULL;
 }
 
-static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
-  Value *args[] = {c->copy->args[0], c->copy->args[1], barriers_for(w, c)};
-  Op *op = ir_insert(w->k, before, OP_copy, c->copy->at, args, c->boxes ? 3 : 2, NULL);
+/* What the coordinates of a copy are computed from, for iteration number n, before the loop; n -1: in
+ * the loop. */
+static void take_coords(const Rewrite *w, const StagedCopy *c, int n, Value **out) {
+  for (int i = 2; i < c->copy->nargs; i++) {
+    Value *v = c->copy->args[i];
+    out[i - 2] = n >= 0 ? carry_first(w->carry, v, n) : c->coords ? c->coords[i - 2] : v;
+  }
+}
+
+/* n: as of take_coords. */
+static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration, int n) {
+  Value **args = ARENA_ARRAY(w->cx->scratch, Value *, c->copy->nargs + 1);
+  args[0] = c->copy->args[0];
+  args[1] = c->copy->args[1];
+  if (c->boxes) args[2] = barriers_for(w, c);
+  else take_coords(w, c, n, args + 2);
+  Op *op = ir_insert(w->k, before, OP_copy, c->copy->at, args, c->boxes ? 3 : c->copy->nargs, NULL);
   take_attrs(w, c->copy, op, iteration);
   set_slot(w, op, iteration, alloc_slots(c->alloc));
 }
@@ -136,15 +152,19 @@ static Op *new_wait(Rewrite *w, int pending) {
   return op;
 }
 
-/* The tile of the next iteration, in registers, in the layout of the copy. */
-static Value *insert_read(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
+/* The tile of the next iteration, in registers, in the layout of the copy; n: as of take_coords. */
+static Value *insert_read(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration,
+                          int n) {
   const Type *t = c->copy->args[1]->type;
   const Type *tile = type_tile(w->k->cx, t->dims, t->rank, t->dtype);
   CopyPlan plan;
   if (!copy_plan(w->cx->facts.distribute, w->cx->machine, w->cx->facts.in_bounds[c->copy->id],
                  &plan))
     return NULL;
-  Op *op = ir_insert(w->k, before, OP_read, c->copy->at, c->copy->args, 1, tile);
+  Value **args = ARENA_ARRAY(w->cx->scratch, Value *, c->copy->nargs);
+  args[0] = c->copy->args[0];
+  take_coords(w, c, n, args + 1);
+  Op *op = ir_insert(w->k, before, OP_read, c->copy->at, args, c->copy->nargs - 1, tile);
   take_attrs(w, c->copy, op, iteration);
   op_drop_attr(op, ATTR_mode);
   op->results[0].name = c->copy->args[0]->name;
@@ -262,7 +282,7 @@ static bool fill_slots(Rewrite *w, Mover by, int turn, bool late) {
     const StagedCopy *c = &w->l->copies.at[i];
     int iteration = turn - (ahead - c->ahead);
     if (mover_of(c) != by || c->late != late || iteration < 0) continue;
-    insert_copy(w, w->l->loop, c, nth(w, iteration));
+    insert_copy(w, w->l->loop, c, nth(w, iteration), iteration);
     filled = true;
   }
   return filled;
@@ -417,7 +437,7 @@ static bool leads(const Issue *list, const Issue *box, const Op *first) {
 /* What the loop carries from the load in one iteration to the store in the next. */
 static bool begin_kept(Rewrite *w, StagedCopy *c) {
   if (!c->kept) return true;
-  c->first = insert_read(w, w->l->loop, c, nth(w, c->ahead));
+  c->first = insert_read(w, w->l->loop, c, nth(w, c->ahead), c->ahead);
   if (!c->first) return false;
   c->stored = ir_add_arg(w->k, w->l->loop->body, c->first->type, c->first->name);
   ir_set_layout(w->k, c->stored, c->first->layout);
@@ -426,9 +446,9 @@ static bool begin_kept(Rewrite *w, StagedCopy *c) {
 
 static bool insert_issue(Rewrite *w, const Issue *x) {
   StagedCopy *c = x->c;
-  if (c->async) return insert_copy(w, x->before, c, later(w, c->ahead)), true;
+  if (c->async) return insert_copy(w, x->before, c, later(w, c->ahead), -1), true;
   if (x->stores) return insert_write(w, x->before, c, c->stored, later(w, c->ahead)), true;
-  c->loaded = insert_read(w, x->before, c, later(w, c->ahead + c->kept));
+  c->loaded = insert_read(w, x->before, c, later(w, c->ahead + c->kept), -1);
   if (!c->kept) c->stored = c->loaded;
   return c->loaded != NULL;
 }
@@ -534,15 +554,17 @@ static void drain(Rewrite *w) {
 static bool rewrite_loop(Rewrite *w) {
   int n;
   if (w->l->early) lead_product(w->k, w->cx->scratch, w->l);
+  if (!lead_tables(w->k, w->cx->scratch, w->l)) return false;
   make_barriers(w);
   roles_begin_loop(w->k, w->cx, w->l);
   name_slots(w);
-  if (w->l->lead) carry_fixed(w->k, w->cx, w->l);
+  if (w->l->lead || w->l->table_lead) carry_fixed(w->k, w->cx, w->l);
   find_places(w);
   Issue *list = list_issues(w, &n);
   find_late(w, list, n);
+  w->carry = carry_open(w->k, w->cx, w->l);
   fill_ring(w);
-  if (w->l->lead) carry_leads(w->k, w->cx, w->l);
+  if (w->carry) carry_leads(w->carry);
   if (!run_ahead(w, list, n)) return false;
   roles_rewrite_loop(w->k, w->cx, w->l);
   drain(w);

@@ -12,7 +12,7 @@ typedef struct Carried {
   Value *first, *next; /* its value before the loop, and what an iteration passes on */
 } Carried;
 
-typedef struct Carry {
+struct Carry {
   Kernel *k;
   const PassCtx *cx;
   StagedLoop *l;
@@ -23,7 +23,7 @@ typedef struct Carry {
   Value ***made; /* by value id and iteration: before the loop */
   Value ***held; /* by value id and distance: the variable that holds it */
   Vec(Carried) carried;
-} Carry;
+};
 
 /* ---- before the loop ---- */
 
@@ -71,13 +71,23 @@ static void insert_before_loop(const Carry *c, const Op *from, int iteration) {
   ir_insert_before(c->l->loop, op);
 }
 
-/* As if the loop had begun earlier. */
-static void begin(const Carry *c) {
-  for (int turn = -c->l->lead; turn < 0; turn++)
+static bool is_table(const Carry *c, const Op *op) {
+  for (int i = 0; i < c->l->tables.n; i++)
+    if (c->l->tables.at[i] == op) return true;
+  return false;
+}
+
+/* As if the loop had begun earlier: coordinates of copies, or other ops. */
+static void begin(const Carry *c, bool tables) {
+  for (int turn = tables ? -c->l->table_lead : -c->l->lead; turn < 0; turn++)
     for (const Op *op = c->body->first; op; op = op->next) {
-      int lead = staged_lead(c->l, op);
+      int lead = is_table(c, op) == tables ? staged_lead(c->l, op) : 0;
       if (lead && turn + lead >= 0) insert_before_loop(c, op, turn + lead);
     }
+}
+
+Value *carry_first(const Carry *c, Value *v, int iteration) {
+  return c ? value_at(c, v, iteration) : v;
 }
 
 /* ---- in the loop ---- */
@@ -108,9 +118,19 @@ static void use_held(Carry *c, Op *op, int lead) {
     if (op->args[i]->id < c->nvalues) op->args[i] = value_in(c, op->args[i], lead);
 }
 
+/* Of the copy as it is in the loop from now on. */
+static void find_coords(Carry *c, StagedCopy *copy) {
+  int n = copy->boxes ? 0 : copy->copy->nargs - 2;
+  copy->coords = ARENA_ARRAY(c->arena, Value *, n);
+  for (int i = 0; i < n; i++)
+    copy->coords[i] = value_in(c, copy->copy->args[i + 2], copy->ahead + copy->kept);
+}
+
 static void run_ahead(Carry *c) {
+  for (int i = 0; i < c->l->copies.n; i++) find_coords(c, &c->l->copies.at[i]);
   for (Op *op = c->body->first; op && op_is_inside(op, c->l->loop); op = ir_next(op))
-    use_held(c, op, op->parent == c->body ? staged_lead(c->l, op) : 0);
+    if (!staged_copies(c->l, op))
+      use_held(c, op, op->parent == c->body ? staged_lead(c->l, op) : 0);
   for (Op *op = c->body->first; op; op = op->next) {
     int lead = staged_lead(c->l, op);
     if (lead) act_for(c, op, op, staged_later(c->k, c->l, lead));
@@ -140,15 +160,23 @@ static Value ***lists(const Carry *c, int n) {
   return all;
 }
 
-void carry_leads(Kernel *k, const PassCtx *cx, StagedLoop *l) {
+Carry *carry_open(Kernel *k, const PassCtx *cx, StagedLoop *l) {
   const Op *yield = l->loop->body->last;
-  Carry c = {.k = k, .cx = cx, .l = l, .arena = cx->scratch, .body = l->loop->body};
-  c.yields = arena_copy(c.arena, yield->args, sizeof(Value *) * (size_t)yield->nargs);
-  c.nvalues = k->nvalues;
-  c.made = lists(&c, l->lead);
-  c.held = lists(&c, l->lead + 1);
-  begin(&c);
-  run_ahead(&c);
-  for (int i = 0; i < c.carried.n; i++)
-    staged_carry(k, l, c.carried.at[i].first, c.carried.at[i].next);
+  int most = l->lead > l->table_lead ? l->lead : l->table_lead;
+  if (!most) return NULL;
+  Carry *c = ARENA_NEW(cx->scratch, Carry);
+  *c = (Carry){.k = k, .cx = cx, .l = l, .arena = cx->scratch, .body = l->loop->body};
+  c->yields = arena_copy(c->arena, yield->args, sizeof(Value *) * (size_t)yield->nargs);
+  c->nvalues = k->nvalues;
+  c->made = lists(c, most);
+  c->held = lists(c, most + 1);
+  begin(c, true);
+  return c;
+}
+
+void carry_leads(Carry *c) {
+  begin(c, false);
+  run_ahead(c);
+  for (int i = 0; i < c->carried.n; i++)
+    staged_carry(c->k, c->l, c->carried.at[i].first, c->carried.at[i].next);
 }

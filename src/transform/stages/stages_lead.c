@@ -206,6 +206,27 @@ static void make_leads(Kernel *k, Arena *a, StagedLoop *l) {
   l->leads = ARENA_ARRAY(a, int, k->nops);
 }
 
+/* Only coordinates of copies, or what they are computed from, use what the op computes. A copy may come
+ * before it, where rows put it. */
+static bool is_only_table(const StagedLoop *l, const Op *op) {
+  if (op->parent != l->loop->body || op->nresults != 1 || why_stays(op)) return false;
+  bool used = false;
+  for (const Op *user = op->parent->first; user; user = user->next) {
+    bool takes = false;
+    for (const Op *in = user; in && op_is_inside(in, user); in = ir_next(in))
+      takes |= op_takes(in, &op->results[0]);
+    if (takes && !staged_copies(l, user) && !is_only_table(l, user)) return false;
+    used |= takes;
+  }
+  return used;
+}
+
+void lead_find_most(StagedLoop *l) {
+  l->lead = 0;
+  for (const Op *op = l->loop->body->first; op; op = op->next)
+    if (staged_lead(l, op) > l->lead && !is_only_table(l, op)) l->lead = staged_lead(l, op);
+}
+
 bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last) {
   Leads x = {.k = k, .l = l, .m = m, .last = last};
   x.pin = ARENA_ARRAY(a, const StagedPin *, k->nops);
@@ -214,12 +235,139 @@ bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last)
   for (int i = 0; i < l->pins.n; i++)
     if (!place(&x, &l->pins.at[i])) return false;
   if (!pull_all(&x)) return false;
-  for (const Op *op = l->loop->body->first; op; op = op->next) {
+  for (const Op *op = l->loop->body->first; op; op = op->next)
     if (lead_is_left(op) && !check_left(&x, op)) return false;
-    if (*lead_of(&x, op) > l->lead) l->lead = *lead_of(&x, op);
-  }
+  lead_find_most(l);
   for (int i = 0; i < l->pins.n; i++) remark_left(&x, &l->pins.at[i]);
   for (int i = 0; i < l->copies.n; i++) find_reads(&x, &l->copies.at[i]);
+  return true;
+}
+
+/* ---- tables of coordinates ---- */
+
+static bool is_stored_in(const MemoryUses *m, const Op *loop, const Value *memory) {
+  for (int i = 0; i < m->uses.n; i++)
+    if (m->memories.at[m->uses.at[i].memory] == memory_root(memory) &&
+        m->uses.at[i].how != TOUCH_READ && op_is_inside(m->uses.at[i].op, loop))
+      return true;
+  return false;
+}
+
+static const char *why_not_table(const MemoryUses *m, const Op *loop, const Value *v) {
+  const Op *op = v->def;
+  if (!op && v->owner == loop->body) return "its coordinates are loop-carried";
+  if (!op || op->parent != loop->body) return NULL;
+  if (!op_is_private(op) || op->kind == OP_turn || op->nresults != 1 || why_stays(op))
+    return "its coordinates are computed by an op that stays in its iteration";
+  if (op->kind == OP_read && memory_is_scratch(op->args[0]))
+    return "its coordinates are exchanged through shared memory";
+  if (op->kind == OP_read && is_stored_in(m, loop, op->args[0]))
+    return "the loop writes to the table of its coordinates";
+  for (int i = 0; i < op->nargs; i++) {
+    const char *why = why_not_table(m, loop, op->args[i]);
+    if (why) return why;
+  }
+  return NULL;
+}
+
+const char *lead_why_not_tables(const MemoryUses *m, const Op *loop, const Op *copy) {
+  const char *why = NULL;
+  for (int i = 2; !why && i < copy->nargs && !copy_barriers(copy); i++)
+    why = why_not_table(m, loop, copy->args[i]);
+  return why;
+}
+
+typedef struct Tables {
+  Kernel *k;
+  Arena *arena;
+  StagedLoop *l;
+  Op **own; /* by op id: the op that computes the same for copies alone; NULL: not known yet */
+} Tables;
+
+static Op *copy_table(const Tables *x, Op *op) {
+  Op *own = ir_insert(x->k, op, op->kind, op->at, op->args, op->nargs, op->results[0].type);
+  own->attrs = arena_copy(x->k->arena, op->attrs, sizeof(Attr) * (size_t)op->nattrs);
+  own->nattrs = op->nattrs;
+  own->results[0].name = op->results[0].name;
+  own->results[0].varying = op->results[0].varying;
+  ir_set_layout(x->k, &own->results[0], op->results[0].layout);
+  return own;
+}
+
+static Value *own_table(Tables *x, Value *v) {
+  Op *op = v->def;
+  if (!op || op->parent != x->l->loop->body) return v;
+  if (x->own[op->id]) return &x->own[op->id]->results[0];
+  Op *own = is_only_table(x->l, op) ? op : copy_table(x, op);
+  x->own[op->id] = own;
+  for (int i = 0; i < own->nargs; i++) own->args[i] = own_table(x, own->args[i]);
+  vec_push(x->arena, &x->l->tables, own);
+  return &own->results[0];
+}
+
+static bool fail_table(Kernel *k, const StagedLoop *l, const StagedPin *pin, const StagedCopy *c) {
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0620, pin->row->at,
+                     "`%s` is not read one iteration before the copy whose coordinates it has",
+                     pin->name);
+  diag_note(&k->cx->diags, d, c->copy->at, "the copy of `%s` runs %d iteration%s ahead",
+            memory_name(k, c->copy->args[0]), c->ahead + c->kept,
+            c->ahead + c->kept == 1 ? "" : "s");
+  diag_note(&k->cx->diags, d, l->loop->at, "the loop");
+  return diag_hint(&k->cx->diags, d, "leave out the row, or name an earlier stage");
+}
+
+/* The ops of `tables` that compute v are computed early enough for the copy. */
+static bool lead_table(Kernel *k, StagedLoop *l, const Value *v, const StagedCopy *c, int need) {
+  const Op *op = v->def;
+  if (!op || op->parent != l->loop->body) return true;
+  int *lead = &l->leads[op->id];
+  for (int i = 0; *lead < need && i < l->pins.n; i++)
+    if (l->pins.at[i].op == op) return fail_table(k, l, &l->pins.at[i], c);
+  if (*lead < need) *lead = need;
+  if (*lead > l->table_lead) l->table_lead = *lead;
+  for (int i = 0; i < op->nargs; i++)
+    if (!lead_table(k, l, op->args[i], c, *lead)) return false;
+  return true;
+}
+
+/* Leads of the ops as they were, and of new ones. */
+static void more_leads(const Kernel *k, Arena *a, StagedLoop *l) {
+  int *leads = ARENA_ARRAY(a, int, k->nops);
+  for (int i = 0; i < l->nleads; i++) leads[i] = l->leads[i];
+  l->leads = leads, l->nleads = k->nops;
+}
+
+/* Rows order ops by the leads that they had before: what is now computed for the same iteration comes
+ * after its operands. */
+static void order_tables(const StagedLoop *l) {
+  for (int i = 0; i < l->tables.n; i++) { /* operands first */
+    Op *op = l->tables.at[i];
+    for (int j = 0; j < op->nargs; j++) {
+      Op *from = op->args[j]->def;
+      if (!from || from->parent != op->parent || !op_comes_before(op, from)) continue;
+      ir_remove(op);
+      ir_insert_after(from, op);
+    }
+  }
+}
+
+bool lead_tables(Kernel *k, Arena *a, StagedLoop *l) {
+  Tables x = {.k = k, .arena = a, .l = l, .own = NULL};
+  bool any = false;
+  for (int i = 0; i < l->copies.n; i++) any |= l->copies.at[i].copy->nargs > 2;
+  if (!any) return true;
+  x.own = ARENA_ARRAY(a, Op *, k->nops);
+  for (int i = 0; i < l->copies.n; i++) {
+    Op *copy = l->copies.at[i].copy;
+    for (int j = 2; j < copy->nargs; j++) copy->args[j] = own_table(&x, copy->args[j]);
+  }
+  more_leads(k, a, l);
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    for (int j = 2; j < c->copy->nargs; j++)
+      if (!lead_table(k, l, c->copy->args[j], c, c->ahead + c->kept + 1)) return false;
+  }
+  order_tables(l);
   return true;
 }
 

@@ -19,6 +19,17 @@ bool lead_is_left(const Op *op);
  * of each copy. False after reporting. */
 bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last);
 
+/* Finds l->lead, again if the loop has fewer copies than when leads were pinned. */
+void lead_find_most(StagedLoop *l);
+
+/* Why what the coordinates of a copy are computed from cannot be computed early; NULL: it can. */
+const char *lead_why_not_tables(const MemoryUses *m, const Op *loop, const Op *copy);
+
+/* Finds the ops that compute coordinates of the loop's copies from tables (l->tables), and repeats them
+ * if others use their results, too. They are computed one iteration before a copy is issued, unless
+ * rows say earlier. False after reporting a row that says later. */
+bool lead_tables(Kernel *k, Arena *a, StagedLoop *l);
+
 /* The first product of the loop, if it reads both operands from shared memory, depends on nothing
  * that the loop computes, and its result is used in the loop; NULL: there is none. */
 Op *lead_find_product(const StagedLoop *l);

@@ -93,13 +93,12 @@ static const char *why_not_source(const StagesPlanner *p, const Op *loop, int me
 static const char *why_not_copy(const StagesPlanner *p, const StagedLoop *l, const Op *copy) {
   const Op *alloc = copy->args[1]->def;
   MemLayout slot;
-  if (copy->nargs > 2) return "its coordinates come from memory";
   if (!alloc || alloc->kind != OP_alloc) return "its tile is loop-carried";
   if (op_has(alloc, ATTR_ring) || op_has(copy, ATTR_iteration))
     return "the kernel already stages it explicitly";
   if (!alloc_slot_layout(alloc, &slot) || slot.dims == LAYOUT_DIMS)
     return "its tile size is unknown";
-  const char *why = NULL;
+  const char *why = lead_why_not_tables(p->m, l->loop, copy);
   for (int i = 0; !why && i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];
     if (use->op != copy) continue;
@@ -363,6 +362,8 @@ static void keep_ahead(StagesPlanner *p, const char *why) {
       if (l->copies.at[j].ahead + l->copies.at[j].kept > 0)
         l->copies.at[copies++] = l->copies.at[j];
     l->copies.n = copies;
+    lead_find_most(l);
+    if (l->lead) l->product = l->early = NULL;
     if (copies || l->lead) remark_depth(p, l, why);
     else remark(p, l->loop, "is not pipelined", why);
     if (copies || l->lead) p->plan.loops.at[loops++] = *l;

@@ -1,7 +1,8 @@
 /* stages_plan.h: which copies of a loop are prefetched, and which of its ops are computed early.
  *
  * A copy may be prefetched if every iteration reads what it copied itself, nothing in the loop
- * stores to its source, and its source address follows from the loop's counter. A ring has a slot
+ * stores to its source, and its source address follows from the loop's counter, or from tables that
+ * can be read early: they are then read one iteration before the copy is issued. A ring has a slot
  * for the iteration being computed, one for each iteration that is prefetched, and one more if a
  * product may still be reading the slot of the previous iteration. A tile that waits in registers can
  * do without a slot of its own, for one more barrier.
@@ -31,6 +32,7 @@ typedef struct StagedCopy {
   Op *issue, *store; /* it is issued before the one, and stored to shared memory before the other */
   bool late;         /* it belongs to the group that the next iteration closes */
   Value *first, *loaded, *stored; /* in registers: before the loop if it is kept, in an iteration */
+  Value **coords;                 /* what its coordinates are computed from, in an iteration */
   const char *role; /* of the waves that make the copy (stages_roles.h); NULL: those that compute */
   int tokens;       /* its barriers: in StagedLoop.tokens */
   /* Pins, or STAGED_FREE. The store is that of a copy through registers. */
@@ -72,7 +74,9 @@ typedef struct StagedLoop {
   Op *early;                  /* a product that is computed one iteration early; NULL: none */
   Op *may_fly, *may_be_early; /* what `product` and `early` are if there are enough slots */
   int *leads, nleads; /* by op id: how many iterations early an op of the body is computed */
-  int lead;           /* the most of them */
+  int lead;           /* the most of them, but for those of `tables` */
+  Vec(Op *) tables;   /* ops that only compute coordinates of copies */
+  int table_lead;     /* the most of their leads */
   /* What rows say: */
   const Constraint *row; /* the `schedule` row; NULL: none */
   int depth;             /* stages; 0: not pinned */

@@ -1,0 +1,92 @@
+"""Keys and values that a table of pages names, in rings: any number of tokens, pages out of order."""
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+
+M, D, E, T = tkl.sym.M, tkl.sym.D, tkl.sym.E, tkl.sym.T
+ROW, BLOCK = tkl.sym.ROW, tkl.sym.BLOCK
+TILE, PAGE = 16, 4
+# Iterations: none, one, and more than a ring has slots and the table is ahead of them.
+LENGTHS = (0, 1, TILE, 2 * TILE + 1, 5 * TILE - 1, 9 * TILE + 3)
+
+
+def paged():
+    i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
+    page = tkw.IndexMapping.dynamic_val(0)
+    table_of = tkw.IndexMapping(1, inputs={BLOCK: i // PAGE}, outputs={T: i})
+    row = {ROW: page * PAGE + i % PAGE}
+    k_of = tkw.IndexMapping(
+        2, inputs={**row, D: j}, outputs={T: i, D: j}, dynamic_val_mappings={T: i}
+    )
+    v_of = tkw.IndexMapping(
+        2, inputs={ROW: page * PAGE + j % PAGE, E: i}, outputs={E: i, T: j},
+        dynamic_val_mappings={T: j},
+    )  # fmt: skip
+    constraints = [
+        tkw.WorkgroupConstraint(M, 16, 0),
+        tkw.TilingConstraint(T, TILE),
+        tkw.WaveConstraint(M, 16),
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+    ]
+
+    @tkw.wave(constraints)
+    def kernel(
+        q: tkl.Memory[M, D, GLOBAL_ADDRESS_SPACE, tkl.f16],
+        k: tkl.Memory[ROW, D, SHARED_ADDRESS_SPACE, tkl.f16],
+        v: tkl.Memory[ROW, E, SHARED_ADDRESS_SPACE, tkl.f16],
+        table: tkl.Memory[BLOCK, GLOBAL_ADDRESS_SPACE, tkl.i32],
+        out: tkl.Memory[M, E, GLOBAL_ADDRESS_SPACE, tkl.f32],
+        length: tkl.i32,
+    ):
+        tkw.set_symbol(T, length)
+        rows = tkw.read(q)
+
+        @tkw.iterate(T, init_args=[tkl.Register[M, E, tkl.f32](0.0)])
+        def loop(acc):
+            at = tkw.read(table, mapping=table_of)
+            keys = tkw.read(k, mapping=k_of, mapping_dynamic_vals=(at,))
+            values = tkw.read(v, mapping=v_of, mapping_dynamic_vals=(at,))
+            scores = tkw.mma(rows, keys, tkl.Register[M, T, tkl.f32](0.0))
+            return tkw.mma(tkw.cast(scores, tkl.f16), values, acc)
+
+        tkw.write(loop, out)
+
+    return kernel
+
+
+@pytest.mark.parametrize("columns", (32, 20))
+@pytest.mark.parametrize("target", ("cpu", "sim:sm_90a", "sim:sm_80", "sim:gfx942"))
+def test_pages(target, columns):
+    """Numbers are exact. Pages that no token names, and what is past the last token, are NaN; numbers
+    past the last token, and some of tokens, name no page: those rows are zero."""
+    rng = np.random.default_rng(columns)
+    subs = {M: 16, D: 32, E: columns}
+    run = wave_compile(
+        WaveCompileOptions(subs=subs, dynamic_symbols=[ROW, BLOCK], target=target), paged()
+    )
+    if target != "cpu":
+        assert any(r.code == "R0608" and " keeps " in r.message for r in run.remarks)
+    for length in LENGTHS:
+        pages = -(-length // PAGE)
+        q = rng.integers(-2, 3, (16, 32)).astype("f2")
+        k = np.full(((pages + 3) * PAGE, 32), np.nan, "f2")
+        v = np.full(((pages + 3) * PAGE, columns), np.nan, "f2")
+        table = rng.permutation(pages + 3).astype("i4")
+        table[pages:] = 1 << 30
+        expected = np.zeros((16, columns))
+        if pages > 2:
+            table[1], table[2] = -1, pages + 3
+        for token in range(length):
+            at = table[token // PAGE] * PAGE + token % PAGE
+            if not 0 <= at < len(k):
+                continue
+            k[at], v[at] = rng.integers(-1, 2, 32), rng.integers(-2, 3, columns)
+            expected += np.outer(q.astype("f8") @ k[at], v[at])
+        out = np.full((16, columns), np.nan, "f4")
+        run(q, k, v, table, out, length)
+        np.testing.assert_array_equal(out, expected)
