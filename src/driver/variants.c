@@ -5,8 +5,12 @@
  *
  *     whole    tensors row-major, 16-byte aligned, rows a multiple of 16 bytes
  *     dense    tensors row-major, 16-byte aligned
- *     rows     the same, except that rows may be apart: strides are multiples of 16 bytes
+ *     rows     the same, except that rows may be apart: strides are multiples of 16 bytes; tables may
+ *              be anywhere
  *     any      any tensors
+ *
+ * A table is a tensor of integers that only say where the kernel accesses others: page numbers, or where
+ * sequences begin. It is small, and often part of a larger tensor.
  *
  * Each of them first for tensors in which every byte offset fits into 32 bits, including what tiles
  * reach past the edges; then for those of any size.
@@ -23,6 +27,7 @@
 #include "driver/variants.h"
 
 #include "ir/dtype.h"
+#include "ir/ops/access.h"
 
 enum { WIDE_BITS = 128, WIDE_BYTES = WIDE_BITS / 8 };
 
@@ -164,12 +169,44 @@ static const Shape shapes[] = {
     [ANY] = {"", true, {0}},
 };
 
+/* ---- tables ---- */
+
+static bool is_coordinate_of(const Op *op, const Value *v) {
+  MemAccess a;
+  if (!access_of(op, &a) || !a.ndynamic) return false;
+  for (int i = 0; i < op->nargs - a.ndynamic; i++)
+    if (op->args[i] == v) return false;
+  return true;
+}
+
+/* Nothing but coordinates and symbols is computed from the value. */
+static bool only_places(const Kernel *k, const Value *v) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (!op_takes(op, v) || op->kind == OP_set_symbol || is_coordinate_of(op, v)) continue;
+    if (!op_is_pure(op) || op->body || op_is_product(op) || op->nresults != 1) return false;
+    if (!only_places(k, &op->results[0])) return false;
+  }
+  return true;
+}
+
+static bool is_table(const Plan *p, int param) {
+  const Kernel *k = p->s->k;
+  const Value *memory = k->body->args[param];
+  if (dtype_is_float(memory->type->dtype)) return false;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op_takes(op, memory) && (op->kind != OP_read || !only_places(k, &op->results[0])))
+      return false;
+  return true;
+}
+
 static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool near) {
   Variant v = {.facts = shape->facts, .views = shape->views};
   Plan p = {s, s->k->cx->sym, &v};
   for (int i = 0; i < s->k->params.n; i++) {
-    for (int f = 0; tensor_type(&p, i) && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
-    if (near && tensor_type(&p, i)) assume_near(&p, i);
+    if (!tensor_type(&p, i)) continue;
+    bool anywhere = shape->views && shape->each[0] && is_table(&p, i);
+    for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
+    if (near) assume_near(&p, i);
   }
   if (near) v.facts = arena_printf(s->arena, "%s%s32-bit offsets", v.facts, *v.facts ? ", " : "");
   sym_take_error(p.cx); /* an expression that overflowed is NULL, and not a fact */

@@ -71,6 +71,37 @@ static void check_takes(Harness *harness, const Args *s, int variant) {
   bench_close(&b);
 }
 
+static const char rows_text[] =
+    "kernel @rows(%a: mem<P, N, f16>, %t: mem<M, i32>, %b: mem<M, N, f16>)\n"
+    "  dynamic M; dynamic N; dynamic P\n"
+    "  hardware threads 32\n"
+    "  workgroup M by 4 on 0; workgroup N by 64 on 1; wave M by 4\n"
+    "{\n"
+    "  %i = read %t\n"
+    "  %x = read %a, %i {mapping = map 2 {P: $dynamic_val0, N: $index1} -> {M: $index0, N: $index1}"
+    " with {M: $index0}} : tile<M, N, f16>\n"
+    "  write %x, %b\n"
+    "}\n";
+
+/* A table at any address, of any length, does not make rows of other tensors narrow. */
+TEST(tables_may_be_anywhere) {
+  Bench b = bench_open(rows_text, NULL);
+  Tensor t[3];
+  wv_launch_arg arg[3] = {{.tensor = &t[0].t}, {.tensor = &t[1].t}, {.tensor = &t[2].t}};
+  tensor(&t[0], A, "f16", 2, (int64_t[]){100, 64});
+  tensor(&t[1], B + 4, "i32", 1, (int64_t[]){7});
+  tensor(&t[2], 2 * B, "f16", 2, (int64_t[]){7, 64});
+  CHECK(wv_launch(b.p, b.cx, arg, 3, NULL, 0));
+  CHECK(is_compiled(&b, NEAR(ROWS)) && !is_compiled(&b, NEAR(ANY)));
+  t[1].strides[0] = 3;
+  CHECK(wv_launch(b.p, b.cx, arg, 3, NULL, 0));
+  CHECK(!is_compiled(&b, NEAR(ANY)));
+  tensor(&t[0], A + 2, "f16", 2, (int64_t[]){100, 64});
+  CHECK(wv_launch(b.p, b.cx, arg, 3, NULL, 0));
+  CHECK(is_compiled(&b, NEAR(ANY)));
+  bench_close(&b);
+}
+
 TEST(facts_of_launches) {
   Args s;
   args_of(&s, 8, 64)->b.t.data = (void *)(B + 8); /* not aligned */
@@ -304,7 +335,7 @@ TEST(targets_without_programs) {
   wv_ctx_free(cx);
 }
 
-TESTS_MAIN(RUN(first_that_fits) RUN(facts_of_launches) RUN(tensors_of_any_size)
-               RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known) RUN(capture)
-                   RUN(prepared_without_assumptions) RUN(dumps_go_back_in)
+TESTS_MAIN(RUN(first_that_fits) RUN(tables_may_be_anywhere) RUN(facts_of_launches)
+               RUN(tensors_of_any_size) RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known)
+                   RUN(capture) RUN(prepared_without_assumptions) RUN(dumps_go_back_in)
                        RUN(targets_without_programs))
