@@ -1,6 +1,6 @@
-"""Kernels, and functions on tensors, as operators of PyTorch: with a schema that says what is written
-and a function for fake tensors, so that they work in torch.compile, in CUDA graphs, and under
-torch.library.opcheck.
+"""Kernels, and functions on tensors, as operators of PyTorch: with a schema that says what is
+written and a function for fake tensors, so that they work in torch.compile, in CUDA graphs, and
+under torch.library.opcheck.
 
     from wave_lang.torch_op import torch_op
 
@@ -28,7 +28,8 @@ from .support.expr_eval import evaluate
 _libraries: dict[str, torch.library.Library] = {}
 
 # torch.library.register_fake looks up its caller with `inspect`, which asks every loaded module for
-# its file, and so executes modules that are loaded lazily, such as SymPy. What is known is not looked up.
+# its file, and so executes modules that are loaded lazily, such as SymPy. It looks up what it does
+# not know.
 getattr(inspect, "modulesbyfile", {}).setdefault(__file__, __name__)
 
 

@@ -52,7 +52,8 @@ def test_norms(case, target):
     near(dx, wanted[0] + (more.astype(float) if added else 0), dtype, 2.0)
     near(dw, wanted[1], weight, 2.0)
     if shape[-1] > 1:  # otherwise all values are 0, and so is the gradient
-        for one, two, kind in zip(found, norm_gradient(*given, 1e-3, True), (dtype, weight, weight)):
+        wanted, types = norm_gradient(*given, 1e-3, True), (dtype, weight, weight)
+        for one, two, kind in zip(found, wanted, types):
             near(one, two, kind, 4.0)
 
 
@@ -101,7 +102,8 @@ def losses(x, target, smoothing=0.0, z=0.0, cap=0.0, ignored=-100):
     lse = np.log(np.exp(value - value.max(-1, keepdims=True)).sum(-1)) + value.max(-1)
     used, rows = target != ignored, np.arange(len(x))
     at = np.where(used, target, 0)
-    loss = (1 - smoothing) * (lse - value[rows, at]) + smoothing * (lse - value.mean(-1)) + z * lse**2
+    chosen = (1 - smoothing) * value[rows, at] + smoothing * value.mean(-1)
+    loss = lse - chosen + z * lse**2
     p = np.exp(value - lse[:, None])
     change = p * (1 + 2 * z * lse)[:, None] - smoothing / x.shape[1]
     change[rows, at] -= 1 - smoothing
@@ -193,7 +195,8 @@ def test_losses_without_rows_or_classes():
     found = ops.linear_cross_entropy(np.ones((2, 0), "f4"), w[:, :0], np.zeros(2, "i8"))
     assert np.allclose(found, np.log(4))
     low = np.array([[-np.inf, 0.0, -np.inf]], "f4")
-    assert ops.cross_entropy(low, np.array([1])) == 0 and ops.cross_entropy(low, np.array([0])) == np.inf
+    found = [ops.cross_entropy(low, np.array([t])) for t in (0, 1)]
+    assert found == [np.inf, 0]
     view = np.ones((3, 8), "f4")[:, ::2]
     assert np.allclose(ops.cross_entropy(view, np.zeros(3, "i4")), np.log(4))
 

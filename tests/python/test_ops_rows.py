@@ -129,6 +129,22 @@ def test_quantize(case, target):
         assert (error <= step * 1.001).all()
 
 
+@on_targets([((2, 16385), "f4"), ((1, 20000), "f2")])
+def test_long_rows(case, target):
+    """Rows that no workgroup holds."""
+    shape, dtype = case
+    rng = np.random.default_rng(27)
+    x, dy = draw(rng, dtype, *shape, scale=3.0), draw(rng, dtype, *shape)
+    e = np.exp(x.astype(float) * 0.5)
+    with ops.on_target(target):
+        y = ops.softmax(x, scale=0.5)
+        dx = ops.softmax_backward(dy, y, scale=0.5)
+    near(y, e / e.sum(1, keepdims=True), dtype, 2**-24)
+    wide, slope = y.astype(float), dy.astype(float)
+    wanted = 0.5 * wide * (slope - (slope * wide).sum(1, keepdims=True))
+    near(dx, wanted, dtype, 2**-24)
+
+
 def test_nothing_to_do():
     for shape in ((0, 8), (3, 0), (0,)):
         x, w = np.ones(shape, "f2"), np.ones(shape[-1], "f2")

@@ -121,7 +121,8 @@ CASES = {
     "attention_paged": lambda: ([*pages(), random(4)], {"splits": 2}),
     "merge_state": lambda: ([random(5, 2, 8), random(5, 2), random(5, 2, 8), random(5, 2)], {}),
     "kv_append": lambda: (
-        [random(3, 2, 8), random(3, 2, 8), random(2, 4, 2, 8), random(2, 4, 2, 8), integers(5, -1, 0)],
+        [*(random(3, 2, 8) for _ in "kv"), *(random(2, 4, 2, 8) for _ in "kv")]
+        + [integers(5, -1, 0)],
         {},
     ),
 }

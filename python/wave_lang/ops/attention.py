@@ -226,7 +226,8 @@ def _dense(
     call = replace(call, q=q, k=k, v=v, max_q=q.shape[1], max_k=k.shape[1])
     call.check_heads()
     if not is_empty(q):
-        program(kernels.dense, call.form(False, 0))(q, k, v, *call.numbers(), order(out), order(lse))
+        kernel = program(kernels.dense, call.form(False, 0))
+        kernel(q, k, v, *call.numbers(), order(out), order(lse))
     return out, lse
 
 

@@ -1,5 +1,5 @@
-"""Kernels of attention over sequences of different lengths, whose keys are packed or in pages, and of
-the same length.
+"""Kernels of attention over sequences of the same length, and over those of different lengths, whose
+keys are packed or in pages.
 
 A workgroup has rows of one sequence and of the query heads that share a key head: row r is token
 r // group and head r % group of them. So a single token of many heads fills a tile as well as many

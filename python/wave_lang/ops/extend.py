@@ -22,7 +22,8 @@ def _checked_cache(call: Call, k_cache: Any, v_cache: Any) -> tuple[Any, Any]:
         cache = tensor(name, cache)
         element_type(name, cache, (wave_dtype(call.q.dtype).name,))
         if len(cache.shape) != 3:
-            raise ValueError(f"`{name}` has the shape {tuple(cache.shape)}, expected (tokens, heads, D)")
+            shape = tuple(cache.shape)
+            raise ValueError(f"`{name}` has the shape {shape}, expected (tokens, heads, D)")
         expect_shape(name, cache, (cache.shape[0], *new.shape[1:]))
         found.append(cache)
     return found[0], found[1]
@@ -74,8 +75,9 @@ def attention_extend(
     caches [slots, Hk, D], and each other.
 
     Sequence s has the new tokens from `qo_indptr[s]` to `qo_indptr[s + 1]`, after those at
-    `kv_indices[kv_indptr[s]:kv_indptr[s + 1]]`. With `custom_mask`, bytes decide instead of `causal`
-    and `window`: from `mask_indptr[s]` on, a row of prefix and new tokens for each new token.
+    `kv_indices[kv_indptr[s]:kv_indptr[s + 1]]`. With `custom_mask`, bytes decide instead of
+    `causal` and `window`: from `mask_indptr[s]` on, a row of prefix and new tokens for each new
+    token.
     """
     given = dict(causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks)
     call = call_of(q, k, v, qo_indptr, max_q, 0, given | dict(out=out, lse=lse))

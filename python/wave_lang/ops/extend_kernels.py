@@ -1,7 +1,7 @@
 """The kernel of attention of new tokens to a prefix in a cache, and to each other.
 
-It has the rows of the kernels in attention_kernels.py, and two loops: over the tokens of the prefix,
-which a table lists, and over the new ones.
+It has the rows of the kernels in attention_kernels.py, and two loops: over the tokens of the
+prefix, which a table lists, and over the new ones.
 """
 
 from __future__ import annotations

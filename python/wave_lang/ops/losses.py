@@ -12,12 +12,10 @@ from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
 from .operators import Gradient, operator
-from .programs import M, N, f32_of, per_row, program
+from .programs import LOWEST, M, N, f32_of, loop_constraints, per_row, program
 from .tensors import *
 
 ONE, BLOCK = sym.ONE, sym.BLOCK
-WAVES = 8
-LOWEST = -3.0e38  # instead of -inf, of which no number may be subtracted
 REDUCTIONS = ("mean", "sum", "none")
 
 _i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
@@ -33,16 +31,6 @@ class Form:
     smoothing: bool
     z_loss: bool
     each: bool = True  # backward: each row has a gradient of its own
-
-
-def _loops(tile: int, waves: int) -> list[Any]:
-    """One workgroup for each row, whose tiles are visited in order."""
-    return [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: tile // waves}),
-        tkw.WorkgroupConstraint(M, 1, 0),
-        tkw.TilingConstraint(N, tile),
-        tkw.WaveConstraint(N, tile // waves),
-    ]
 
 
 def _capped(x: Any, cap: Any, dims: list[Any]) -> tuple[Any, Any]:
@@ -66,7 +54,7 @@ def forward(form: Form) -> Any:
         found = tkw.cast(tkw.read(x, **where), tkl.f32)
         return _capped(found, cap, dims)[0] if form.cap else found
 
-    @tkw.wave(_loops(512 * WAVES, WAVES))
+    @tkw.wave(loop_constraints())
     def cross_entropy(
         x: tkl.Memory[M, N, GLOBAL, form.dtype],
         target: tkl.Memory[M, GLOBAL, form.index],
@@ -326,8 +314,8 @@ def cross_entropy(
     or the sum over rows whose target is not `ignore_index`; with "none", all of them.
 
     Logits become softcap * tanh(logits / softcap) first. `label_smoothing` s divides a part s of
-    each target among all classes; `z_loss` times the square of the logarithm is added. A target that
-    is no class gives NaN. With `return_lse`, the result is (loss, logarithms [...]).
+    each target among all classes; `z_loss` times the square of the logarithm is added. A target
+    that is not a class gives NaN. With `return_lse`, the result is (loss, logarithms [...]).
     """
     options = dict(ignore_index=ignore_index, label_smoothing=label_smoothing, z_loss=z_loss)
     found = _cross_entropy(logits, target, softcap=softcap, reduction=reduction, **options)

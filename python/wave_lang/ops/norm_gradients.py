@@ -214,6 +214,25 @@ def _softmax_backward(dtype: Any, columns: int | None) -> Any:
     return softmax_backward, *row_symbols(columns)
 
 
+def _long_softmax_backward(dtype: Any) -> Any:
+    """The same for rows that no workgroup holds: they are read twice."""
+    row = tkl.Memory[M, N, GLOBAL, dtype]
+
+    @tkw.wave(loop_constraints())
+    def long_softmax_backward(dy: row, y: row, scale: tkl.f32, dx: row):
+        @tkw.iterate(N, init_args=[tkw.register([M], tkl.f32, 0.0)])
+        def mean(total):
+            return tkw.sum(f32_of(dy) * f32_of(y), total, dim=N, block=True)
+
+        @tkw.iterate(N, init_args=[])
+        def store():
+            change = (f32_of(dy) - per_row(mean)) * f32_of(y)
+            change = change * per_row(tkw.broadcast(scale, [M]))
+            tkw.write(tkw.cast(change, dtype), dx)
+
+    return long_softmax_backward, {}, [M, N]
+
+
 @operator("softmax_backward(Tensor dy, Tensor y, *, float scale=1.0) -> (Tensor dx)")
 def softmax_backward(dy: Any, y: Any, *, scale: float = 1.0, dx: Any = None) -> Any:
     """dx of `softmax` for its result y and the gradient dy of that."""
@@ -223,7 +242,11 @@ def softmax_backward(dy: Any, y: Any, *, scale: float = 1.0, dx: Any = None) -> 
     expect_shape("dy", dy, y.shape)
     dx = result("dx", dx, y, y.shape, dtype, dy)
     if not is_empty(y):
-        kernel = program(_softmax_backward, dtype, length_class(rows.shape[1]))
+        columns = rows.shape[1]
+        if columns > LONGEST:
+            kernel = program(_long_softmax_backward, dtype)
+        else:
+            kernel = program(_softmax_backward, dtype, length_class(columns))
         kernel(rows_of("dy", dy), rows, scale, rows_of("dx", dx))
     return dx
 

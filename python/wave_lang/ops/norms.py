@@ -200,11 +200,42 @@ def _softmax(dtype: Any, columns: int | None) -> Any:
     return softmax, *row_symbols(columns)
 
 
+def _long_softmax(dtype: Any) -> Any:
+    """`long_softmax(x, scale, y)` for rows that no workgroup holds: they are read twice."""
+
+    @tkw.wave(loop_constraints())
+    def long_softmax(x: _row(dtype), scale: tkl.f32, y: _row(dtype)):
+        zero = tkw.register([M], tkl.f32, 0.0)
+        value = lambda: f32_of(x) * per_row(tkw.broadcast(scale, [M]))
+
+        @tkw.iterate(N, init_args=[zero + LOWEST, zero])
+        def sums(most, total):
+            here = value()
+            larger = tkw.max(here, most, dim=N, block=True)
+            weights = tkw.exp(here - per_row(larger))
+            kept = total * tkw.exp(most - larger)
+            return [larger, tkw.sum(weights, kept, dim=N, block=True)]
+
+        largest, factor = sums[0], tkw.reciprocal(sums[1])
+
+        @tkw.iterate(N, init_args=[])
+        def store():
+            weights = tkw.exp(value() - per_row(largest))
+            tkw.write(tkw.cast(weights * per_row(factor), dtype), y)
+
+    return long_softmax, {}, [M, N]
+
+
 @operator("softmax(Tensor x, *, float scale=1.0) -> (Tensor out)", gradients.softmax)
 def softmax(x: Any, *, scale: float = 1.0, out: Any = None) -> Any:
     """exp(scale * x) of each row of x [..., N], divided by its sum, computed in f32."""
     x, rows, dtype = _checked_rows(x)
     out = result("out", out, x, x.shape, dtype)
     if not is_empty(x):
-        program(_softmax, dtype, length_class(rows.shape[1]))(rows, scale, rows_of("out", out))
+        columns = rows.shape[1]
+        if columns > LONGEST:
+            kernel = program(_long_softmax, dtype)
+        else:
+            kernel = program(_softmax, dtype, length_class(columns))
+        kernel(rows, scale, rows_of("out", out))
     return out

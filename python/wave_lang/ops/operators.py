@@ -1,8 +1,8 @@
-"""Ops as operators of PyTorch: `wave::name`, with an overload `out`, a function for fake tensors and,
-where there is one, a gradient.
+"""Ops as operators of PyTorch: `wave::name`, with an overload `out`, a function for fake tensors
+and, where there is one, a gradient.
 
 They are defined at the first call with a tensor of PyTorch, or when the package is imported after
-PyTorch. An op with tensors of other libraries does not come here.
+PyTorch. A call with tensors of other libraries calls the function itself.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
 from .tensors import has_shapes_only
 
 M, N = sym.M, sym.N  # rows, and their elements
+LOWEST = -3.0e38  # a maximum before the first element: -inf must not be subtracted from -inf
 
 _target: ContextVar[str] = ContextVar("target", default="")
 
@@ -67,6 +68,23 @@ def row_constraints(columns: int | None) -> list[Any]:
         tkw.WorkgroupConstraint(M, 1, 0),
         tkw.WorkgroupConstraint(N, N, 1),
         *([tkw.WaveConstraint(N, N / waves)] if waves > 1 else []),
+    ]
+
+
+TILE = 4096  # elements of a row that a workgroup reads at a time, if the row is long
+TILE_WAVES = 8
+LONGEST = 16384  # row that the registers of a workgroup hold
+
+
+def loop_constraints(*more: Any) -> list[Any]:
+    """One workgroup for each row, whose tiles are visited in order."""
+    part = TILE // TILE_WAVES
+    return [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: part}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.TilingConstraint(N, TILE),
+        tkw.WaveConstraint(N, part),
+        *more,
     ]
 
 

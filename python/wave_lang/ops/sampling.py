@@ -1,6 +1,6 @@
 """Sampling of tokens from logits: temperature, top-k, top-p, min-p, and one draw for each row.
 
-Nothing is sorted. A threshold is found bit by bit: the number of elements, or their sum, that are at
+Nothing is sorted. A threshold is found bit by bit: the number, or the sum, of elements that are at
 least as large as a candidate does not increase with the candidate. All sums are in a fixed order.
 """
 
@@ -14,29 +14,15 @@ from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
 from .operators import is_torch, operator
-from .programs import M, N, f32_of, per_row, program
+from .programs import LOWEST, M, N, f32_of, loop_constraints, per_row, program
 from .tensors import *
 
 STEP = sym.STEP
-WAVES = 8
-TILE = 512 * WAVES
 # Numbers below 2 have 30 bits, of which a step finds two: three candidates are tried at a time.
 STEPS, FIRST_UNIT = 15, 1 << 28
-LOWEST = -3.0e38
 NOWHERE = 2**31 - 1
 
 _i = tkw.IndexMapping.iterator(0)
-
-
-def _constraints() -> list[Any]:
-    """One workgroup for each row, whose tiles are visited in order, several times."""
-    return [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: TILE // WAVES}),
-        tkw.WorkgroupConstraint(M, 1, 0),
-        tkw.TilingConstraint(N, TILE),
-        tkw.TilingConstraint(STEP, 1),
-        tkw.WaveConstraint(N, TILE // WAVES),
-    ]
 
 
 def _none() -> Any:
@@ -114,7 +100,7 @@ def _sample(dtype: Any, by_k: bool, by_p: bool, by_min: bool) -> Any:
     each = tkl.Memory[M, GLOBAL, tkl.f32]
     number = tkl.Memory[M, GLOBAL, tkl.i64]
 
-    @tkw.wave(_constraints())
+    @tkw.wave(loop_constraints(tkw.TilingConstraint(STEP, 1)))
     def sample(
         x: tkl.Memory[M, N, GLOBAL, dtype],
         temperature: each,
@@ -175,7 +161,7 @@ def _renorm(dtype: Any, by_k: bool) -> Any:
     """`renorm(p, limit, y)`"""
     row = tkl.Memory[M, N, GLOBAL, dtype]
 
-    @tkw.wave(_constraints())
+    @tkw.wave(loop_constraints(tkw.TilingConstraint(STEP, 1)))
     def renorm(p: row, limit: tkl.Memory[M, GLOBAL, tkl.i32 if by_k else tkl.f32], y: row):
         value = lambda: f32_of(p)
         level = _kept(value, limit if by_k else None, None if by_k else limit, None)
@@ -236,10 +222,10 @@ def sample(
     """A token (i32) for each row of logits [rows, V], drawn from softmax(logits / temperature).
 
     `top_k` keeps the k most likely ones, `top_p` the fewest of these whose probabilities add up to
-    p, `min_p` those at least p times as likely as the most likely one; equal ones are kept together.
-    Each is a number or a tensor with one for each row; a `top_k` of 0 keeps all, a temperature of 0
+    p, `min_p` those at least p times as likely as the most likely one; equal ones are kept
+    together. Each is a number or a tensor with one for each row; a `top_k` of 0 keeps all, a temperature of 0
     gives the first of the most likely. The same `seed`, `offset`, row and logits give the same
-    token: a call with a new offset draws anew.
+    token: a call with another offset draws other tokens.
     """
     logits = tensor("logits", logits)
     inf = float("inf")
