@@ -89,7 +89,7 @@ class Server:
         return ((x / scale).to(self.pool.keys.dtype).double() * scale.double()).numpy()
 
     def batch(self, mode, new, **more):
-        """(batch, q, k, v) with so many new tokens for each request."""
+        """(batch, q, k, v) with this many new tokens for each request."""
         before = {r: len(self.past.get(r, ([],))[0]) for r in new}
         parts = [self.add(r, n) for r, n in new.items()]
         places = [p for part in parts for p in part[0]]

@@ -119,7 +119,7 @@ class Server:
         return ((x.float() / scale).to(torch.float8_e4m3fn).double() * scale.double()).numpy()
 
     def exact(self, q, keys, values, causal):
-        sinks = None if self.impl.sinks is None else self.impl.sinks.numpy()
+        sinks = None if self.impl.sinks is None else self.impl.sinks.double().numpy()
         window = (self.impl.left, -1)
         cap = self.impl.softcap
         q = q.double().numpy()
@@ -142,6 +142,14 @@ def test_prompts_in_chunks_and_decoding_in_one_batch(backend, form):
     for number, new in enumerate(steps):
         found, wanted = server.step(new, padding=number)
         assert np.abs(found - wanted).max() <= limit * max(np.abs(wanted).max(), 1)
+
+
+def test_sinks_are_loaded_after_layers_are_made(backend):
+    sinks = torch.zeros(H)
+    server = Server(backend, sinks=sinks)
+    sinks += torch.linspace(-1, 2, H)
+    found, wanted = server.step({"a": 5, "b": 2})
+    assert np.abs(found - wanted).max() < 1e-5
 
 
 def test_not_causal(backend):

@@ -162,7 +162,7 @@ class WaveImpl(AttentionImpl):
         self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
         self.left = -1 if sliding_window is None else sliding_window - 1
         self.softcap = float(logits_soft_cap or 0.0)
-        self.sinks = None if sinks is None else sinks.float()
+        self.sinks = sinks  # a parameter, which is loaded later
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
                 f"`num_heads` is {num_heads}, expected a multiple of `num_kv_heads`, {num_kv_heads}"
@@ -240,7 +240,7 @@ class WaveImpl(AttentionImpl):
             window=(self.left, -1),
             scale=self.scale,
             softcap=self.softcap,
-            sinks=self.sinks,
+            sinks=None if self.sinks is None else self.sinks.float(),
             batch_invariant=bool(getattr(envs, "VLLM_BATCH_INVARIANT", False)),
             out=output[:count].view(shape),
             **self._scales(layer),
