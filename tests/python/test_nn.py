@@ -276,14 +276,15 @@ def test_moe(tokens, top_k, scoring):
 class Norm(nn.Module):
     """RMSNorm as models write it; with `power` 3, something else."""
 
-    def __init__(self, size, power=2):
+    def __init__(self, size, power=2, more=0.0):
         super().__init__()
-        self.weight, self.variance_epsilon = nn.Parameter(torch.ones(size)), 1e-5
-        self.power = power
+        self.weight, self.variance_epsilon = nn.Parameter(draw(size)), 1e-5
+        self.power, self.more = power, more
 
     def forward(self, x):
         mean = x.float().abs().pow(self.power).mean(-1, keepdim=True)
-        return (x.float() * torch.rsqrt(mean + self.variance_epsilon)).to(x.dtype) * self.weight
+        unit = (x.float() * torch.rsqrt(mean + self.variance_epsilon)).to(x.dtype)
+        return unit * (self.weight + self.more)
 
 
 def model():
@@ -292,6 +293,7 @@ def model():
         {
             "block": block,
             "norm": Norm(24),
+            "gemma": Norm(24, more=1.0),
             "other": Norm(24, power=3),
             "mlp": Gated(nn.SiLU()),
             "relu": Gated(nn.ReLU()),
@@ -312,7 +314,7 @@ def test_replace(capsys):
     assert mine["block"].linear1.weight is weight
     assert str(rows["block.linear1"]) == "block.linear1: Linear -> wave_lang.nn.Linear"
     assert rows["block.self_attn"].new == "wave_lang.nn.MultiheadAttention"
-    assert rows["norm"].new == "WaveNorm" and rows["mlp"].new == "WaveGated"
+    assert rows["norm"].new == rows["gemma"].new == "WaveNorm" and rows["mlp"].new == "WaveGated"
     assert "computes something else" in rows["other"].reason
     assert "computes something else" in rows["relu"].reason
     assert rows["relu.gate_proj"].new == "wave_lang.nn.Linear"
@@ -320,7 +322,7 @@ def test_replace(capsys):
     assert rows["table"].reason == "no module of wave_lang.nn corresponds to its class"
     assert "block.self_attn.out_proj" not in rows
     x = draw(2, 9, 24)
-    for name in ("block", "norm", "other", "mlp", "relu"):
+    for name in ("block", "norm", "gemma", "other", "mlp", "relu"):
         torch.testing.assert_close(mine[name](x), theirs[name](x), rtol=1e-4, atol=1e-5)
     again = wave_lang.replace(mine, verbose=False)
     assert all(row.new is None for row in again if row.name in ("block.linear1", "mlp.up_proj"))
