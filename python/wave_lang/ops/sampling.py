@@ -223,9 +223,9 @@ def sample(
 
     `top_k` keeps the k most likely ones, `top_p` the fewest of these whose probabilities add up to
     p, `min_p` those at least p times as likely as the most likely one; equal ones are kept
-    together. Each is a number or a tensor with one for each row; a `top_k` of 0 keeps all, a temperature of 0
-    gives the first of the most likely. The same `seed`, `offset`, row and logits give the same
-    token: a call with another offset draws other tokens.
+    together. Each is a number or a tensor with one for each row; a `top_k` of 0 keeps all, a
+    temperature of 0 gives the first of the most likely. The same `seed`, `offset`, row and logits
+    give the same token: a call with another offset draws other tokens.
     """
     logits = tensor("logits", logits)
     inf = float("inf")
