@@ -180,11 +180,13 @@ static bool is_coordinate_of(const Op *op, const Value *v) {
 }
 
 /* Nothing but coordinates and symbols is computed from the value. */
-static bool only_places(const Kernel *k, const Value *v) {
+static bool only_places(const Kernel *k, const Value *v, bool *seen) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     if (!op_takes(op, v) || op->kind == OP_set_symbol || is_coordinate_of(op, v)) continue;
     if (!op_is_pure(op) || op->body || op_is_product(op) || op->nresults != 1) return false;
-    if (!only_places(k, &op->results[0])) return false;
+    if (seen[op->id]) continue;
+    seen[op->id] = true;
+    if (!only_places(k, &op->results[0], seen)) return false;
   }
   return true;
 }
@@ -193,8 +195,9 @@ static bool is_table(const Plan *p, int param) {
   const Kernel *k = p->s->k;
   const Value *memory = k->body->args[param];
   if (dtype_is_float(memory->type->dtype)) return false;
+  bool *seen = ARENA_ARRAY(p->s->arena, bool, k->nops);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op_takes(op, memory) && (op->kind != OP_read || !only_places(k, &op->results[0])))
+    if (op_takes(op, memory) && (op->kind != OP_read || !only_places(k, &op->results[0], seen)))
       return false;
   return true;
 }

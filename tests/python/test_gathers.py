@@ -90,3 +90,55 @@ def test_pages(target, columns):
         out = np.full((16, columns), np.nan, "f4")
         run(q, k, v, table, out, length)
         np.testing.assert_array_equal(out, expected)
+
+
+def hashed(rounds):
+    """Rows of `b` that a hash of `ids` names: each round uses what came before it twice."""
+    i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
+    row_of = tkw.IndexMapping(
+        2, inputs={ROW: tkw.IndexMapping.dynamic_val(0), E: j}, outputs={T: i, E: j},
+        dynamic_val_mappings={T: i},
+    )  # fmt: skip
+    constraints = [
+        tkw.WorkgroupConstraint(M, 64, 0),
+        tkw.WorkgroupConstraint(E, 64, 1),
+        tkw.TilingConstraint(T, 64),
+        tkw.WaveConstraint(M, 32),
+        tkw.WaveConstraint(E, 32),
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+    ]
+
+    @tkw.wave(constraints)
+    def kernel(
+        a: tkl.Memory[M, T, SHARED_ADDRESS_SPACE, tkl.f16],
+        ids: tkl.Memory[T, GLOBAL_ADDRESS_SPACE, tkl.i32],
+        b: tkl.Memory[ROW, E, SHARED_ADDRESS_SPACE, tkl.f16],
+        out: tkl.Memory[M, E, GLOBAL_ADDRESS_SPACE, tkl.f32],
+    ):
+        @tkw.iterate(T, init_args=[tkl.Register[M, E, tkl.f32](0.0)])
+        def loop(acc):
+            x = tkw.read(ids)
+            for _ in range(rounds):
+                x = x ^ (x + x * 3)
+            rows = tkw.read(b, mapping=row_of, mapping_dynamic_vals=(x & 127,))
+            return tkw.mma(tkw.read(a), tkw.permute(rows, target_shape=[E, T]), acc)
+
+        tkw.write(loop, out)
+
+    return kernel
+
+
+# All paths through the hash are far too many to visit.
+@pytest.mark.parametrize("target", ["cpu", "sim:sm_90a", "sim:gfx942"])
+@pytest.mark.parametrize("tokens, rounds", [(200, 30), (70, 1)])
+def test_hash_of_rows(tokens, rounds, target):
+    rng = np.random.default_rng(tokens)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((130, tokens), (128, 100)))
+    ids = rng.integers(-(2**31), 2**31 - 1, tokens).astype(np.int32)
+    subs = {M: 130, E: 100, T: tokens, ROW: 128}
+    kernel = wave_compile(WaveCompileOptions(subs=subs, target=target), hashed(rounds))
+    out = np.zeros((130, 100), np.float32)
+    kernel(a, ids, b, out)
+    for _ in range(rounds):
+        ids = ids ^ (ids + ids * np.int32(3))
+    np.testing.assert_allclose(out, a.astype(float) @ b[ids & 127], atol=1e-3)

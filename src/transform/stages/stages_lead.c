@@ -206,25 +206,36 @@ static void make_leads(Kernel *k, Arena *a, StagedLoop *l) {
   l->leads = ARENA_ARRAY(a, int, k->nops);
 }
 
-/* Only coordinates of copies, or what they are computed from, use what the op computes. A copy may come
- * before it, where rows put it. */
-static bool is_only_table(const StagedLoop *l, const Op *op) {
-  if (op->parent != l->loop->body || op->nresults != 1 || why_stays(op)) return false;
-  bool used = false;
-  for (const Op *user = op->parent->first; user; user = user->next) {
-    bool takes = false;
-    for (const Op *in = user; in && op_is_inside(in, user); in = ir_next(in))
-      takes |= op_takes(in, &op->results[0]);
-    if (takes && !staged_copies(l, user) && !is_only_table(l, user)) return false;
-    used |= takes;
+/* By op id: only coordinates of copies, or what they are computed from, use what the op computes. A copy
+ * may come before it, where rows put it. */
+static bool *find_tables(const Kernel *k, Arena *a, const StagedLoop *l) {
+  const Region *body = l->loop->body;
+  bool *only = ARENA_ARRAY(a, bool, k->nops), changed = true;
+  for (const Op *op = body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) {
+      const Op *def = op->args[i]->def;
+      if (def && def->parent == body) only[def->id] = def->nresults == 1 && !why_stays(def);
+    }
+  while (changed) {
+    changed = false;
+    for (const Op *user = body->first; user; user = user->next) {
+      if (only[user->id] || staged_copies(l, user)) continue;
+      for (const Op *in = user; in && op_is_inside(in, user); in = ir_next(in))
+        for (int i = 0; i < in->nargs; i++) {
+          const Op *def = in->args[i]->def;
+          if (!def || def->parent != body || !only[def->id]) continue;
+          only[def->id] = false, changed = true;
+        }
+    }
   }
-  return used;
+  return only;
 }
 
-void lead_find_most(StagedLoop *l) {
+void lead_find_most(const Kernel *k, Arena *a, StagedLoop *l) {
+  const bool *only = find_tables(k, a, l);
   l->lead = 0;
   for (const Op *op = l->loop->body->first; op; op = op->next)
-    if (staged_lead(l, op) > l->lead && !is_only_table(l, op)) l->lead = staged_lead(l, op);
+    if (staged_lead(l, op) > l->lead && !only[op->id]) l->lead = staged_lead(l, op);
 }
 
 bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last) {
@@ -237,7 +248,7 @@ bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last)
   if (!pull_all(&x)) return false;
   for (const Op *op = l->loop->body->first; op; op = op->next)
     if (lead_is_left(op) && !check_left(&x, op)) return false;
-  lead_find_most(l);
+  lead_find_most(k, a, l);
   for (int i = 0; i < l->pins.n; i++) remark_left(&x, &l->pins.at[i]);
   for (int i = 0; i < l->copies.n; i++) find_reads(&x, &l->copies.at[i]);
   return true;
@@ -253,10 +264,11 @@ static bool is_stored_in(const MemoryUses *m, const Op *loop, const Value *memor
   return false;
 }
 
-static const char *why_not_table(const MemoryUses *m, const Op *loop, const Value *v) {
+static const char *why_not_table(const MemoryUses *m, const Op *loop, const Value *v, bool *seen) {
   const Op *op = v->def;
   if (!op && v->owner == loop->body) return "its coordinates are loop-carried";
-  if (!op || op->parent != loop->body) return NULL;
+  if (!op || op->parent != loop->body || seen[op->id]) return NULL;
+  seen[op->id] = true;
   if (!op_is_private(op) || op->kind == OP_turn || op->nresults != 1 || why_stays(op))
     return "its coordinates are computed by an op that stays in its iteration";
   if (op->kind == OP_read && memory_is_scratch(op->args[0]))
@@ -264,16 +276,18 @@ static const char *why_not_table(const MemoryUses *m, const Op *loop, const Valu
   if (op->kind == OP_read && is_stored_in(m, loop, op->args[0]))
     return "the loop writes to the table of its coordinates";
   for (int i = 0; i < op->nargs; i++) {
-    const char *why = why_not_table(m, loop, op->args[i]);
+    const char *why = why_not_table(m, loop, op->args[i], seen);
     if (why) return why;
   }
   return NULL;
 }
 
-const char *lead_why_not_tables(const MemoryUses *m, const Op *loop, const Op *copy) {
+const char *lead_why_not_tables(const Kernel *k, Arena *a, const MemoryUses *m, const Op *loop,
+                                const Op *copy) {
   const char *why = NULL;
-  for (int i = 2; !why && i < copy->nargs && !copy_barriers(copy); i++)
-    why = why_not_table(m, loop, copy->args[i]);
+  if (copy->nargs == 2 || copy_barriers(copy)) return NULL;
+  bool *seen = ARENA_ARRAY(a, bool, k->nops);
+  for (int i = 2; !why && i < copy->nargs; i++) why = why_not_table(m, loop, copy->args[i], seen);
   return why;
 }
 
@@ -281,7 +295,9 @@ typedef struct Tables {
   Kernel *k;
   Arena *arena;
   StagedLoop *l;
-  Op **own; /* by op id: the op that computes the same for copies alone; NULL: not known yet */
+  const bool *only; /* by op id: it computes for copies alone */
+  Op **own;  /* by op id: the op that computes the same for copies alone; NULL: not known yet */
+  int *need; /* by op id: the lead that its operands have at least */
 } Tables;
 
 static Op *copy_table(const Tables *x, Op *op) {
@@ -298,7 +314,7 @@ static Value *own_table(Tables *x, Value *v) {
   Op *op = v->def;
   if (!op || op->parent != x->l->loop->body) return v;
   if (x->own[op->id]) return &x->own[op->id]->results[0];
-  Op *own = is_only_table(x->l, op) ? op : copy_table(x, op);
+  Op *own = x->only[op->id] ? op : copy_table(x, op);
   x->own[op->id] = own;
   for (int i = 0; i < own->nargs; i++) own->args[i] = own_table(x, own->args[i]);
   vec_push(x->arena, &x->l->tables, own);
@@ -317,16 +333,18 @@ static bool fail_table(Kernel *k, const StagedLoop *l, const StagedPin *pin, con
 }
 
 /* The ops of `tables` that compute v are computed early enough for the copy. */
-static bool lead_table(Kernel *k, StagedLoop *l, const Value *v, const StagedCopy *c, int need) {
+static bool lead_table(const Tables *x, const Value *v, const StagedCopy *c, int need) {
   const Op *op = v->def;
-  if (!op || op->parent != l->loop->body) return true;
+  StagedLoop *l = x->l;
+  if (!op || op->parent != l->loop->body || x->need[op->id] >= need) return true;
   int *lead = &l->leads[op->id];
   for (int i = 0; *lead < need && i < l->pins.n; i++)
-    if (l->pins.at[i].op == op) return fail_table(k, l, &l->pins.at[i], c);
+    if (l->pins.at[i].op == op) return fail_table(x->k, l, &l->pins.at[i], c);
   if (*lead < need) *lead = need;
   if (*lead > l->table_lead) l->table_lead = *lead;
+  x->need[op->id] = *lead;
   for (int i = 0; i < op->nargs; i++)
-    if (!lead_table(k, l, op->args[i], c, *lead)) return false;
+    if (!lead_table(x, op->args[i], c, *lead)) return false;
   return true;
 }
 
@@ -352,20 +370,22 @@ static void order_tables(const StagedLoop *l) {
 }
 
 bool lead_tables(Kernel *k, Arena *a, StagedLoop *l) {
-  Tables x = {.k = k, .arena = a, .l = l, .own = NULL};
+  Tables x = {.k = k, .arena = a, .l = l};
   bool any = false;
   for (int i = 0; i < l->copies.n; i++) any |= l->copies.at[i].copy->nargs > 2;
   if (!any) return true;
+  x.only = find_tables(k, a, l);
   x.own = ARENA_ARRAY(a, Op *, k->nops);
   for (int i = 0; i < l->copies.n; i++) {
     Op *copy = l->copies.at[i].copy;
     for (int j = 2; j < copy->nargs; j++) copy->args[j] = own_table(&x, copy->args[j]);
   }
   more_leads(k, a, l);
+  x.need = ARENA_ARRAY(a, int, k->nops);
   for (int i = 0; i < l->copies.n; i++) {
     const StagedCopy *c = &l->copies.at[i];
     for (int j = 2; j < c->copy->nargs; j++)
-      if (!lead_table(k, l, c->copy->args[j], c, c->ahead + c->kept + 1)) return false;
+      if (!lead_table(&x, c->copy->args[j], c, c->ahead + c->kept + 1)) return false;
   }
   order_tables(l);
   return true;

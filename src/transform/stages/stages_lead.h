@@ -20,10 +20,11 @@ bool lead_is_left(const Op *op);
 bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last);
 
 /* Finds l->lead, again if the loop has fewer copies than when leads were pinned. */
-void lead_find_most(StagedLoop *l);
+void lead_find_most(const Kernel *k, Arena *a, StagedLoop *l);
 
 /* Why what the coordinates of a copy are computed from cannot be computed early; NULL: it can. */
-const char *lead_why_not_tables(const MemoryUses *m, const Op *loop, const Op *copy);
+const char *lead_why_not_tables(const Kernel *k, Arena *a, const MemoryUses *m, const Op *loop,
+                                const Op *copy);
 
 /* Finds the ops that compute coordinates of the loop's copies from tables (l->tables), and repeats them
  * if others use their results, too. They are computed one iteration before a copy is issued, unless

@@ -98,7 +98,7 @@ static const char *why_not_copy(const StagesPlanner *p, const StagedLoop *l, con
     return "the kernel already stages it explicitly";
   if (!alloc_slot_layout(alloc, &slot) || slot.dims == LAYOUT_DIMS)
     return "its tile size is unknown";
-  const char *why = lead_why_not_tables(p->m, l->loop, copy);
+  const char *why = lead_why_not_tables(p->k, p->arena, p->m, l->loop, copy);
   for (int i = 0; !why && i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];
     if (use->op != copy) continue;
@@ -362,7 +362,7 @@ static void keep_ahead(StagesPlanner *p, const char *why) {
       if (l->copies.at[j].ahead + l->copies.at[j].kept > 0)
         l->copies.at[copies++] = l->copies.at[j];
     l->copies.n = copies;
-    lead_find_most(l);
+    lead_find_most(p->k, p->arena, l);
     if (l->lead) l->product = l->early = NULL;
     if (copies || l->lead) remark_depth(p, l, why);
     else remark(p, l->loop, "is not pipelined", why);

@@ -533,7 +533,7 @@ bool staged_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l) {
     if (!pin_one(k, l, &l->copies.at[i], last)) return false;
   if (!check_rings(k, l)) return false;
   drop_idle(l);
-  lead_find_most(l);
+  lead_find_most(k, a, l);
   if (l->lead) l->early = NULL;
   if (!staged_order(k, a, m, l)) return false;
   return check_arrivals(k, l);
