@@ -11,14 +11,33 @@
 
 /* ---- parts of a body ---- */
 
+typedef enum Taken { TAKEN_NOT = -2, TAKEN_ANYWHERE = -1 } Taken; /* instead of a slot */
+
+/* The phase of a barrier that copies end, or of which only the parity is known: what a wait is for. */
+typedef struct Phase {
+  int64_t slot; /* or Taken */
+  int64_t number;
+} Phase;
+
+/* What the expressions of a part say, if its symbols have these values. */
+typedef struct Numbers {
+  const Sym **values;
+  int64_t *slots;         /* of accesses; or Taken */
+  Phase *ended, *awaited; /* by copies and waits */
+} Numbers;
+
 /* A loop inside, or the ops between two of them. */
 typedef struct Part {
   const Op *loop;      /* or NULL */
   LoopGraph g;         /* of its body, or of the ops; empty if there are loops inside the loop */
   struct Part *inside; /* these */
   int ninside;
-  int number; /* of its first access, among all */
-  int index;  /* among all parts */
+  int number;                 /* of its first access, among all */
+  int index;                  /* among all parts */
+  Vec(const Sym *) symbols;   /* that its expressions mention */
+  Vec(const Numbers *) found; /* so far */
+  const Value **rings;        /* by copy: the barriers that it ends with; NULL: it has none */
+  Vec(const Value *) started; /* barriers whose phases are counted from here on */
 } Part;
 
 /* Accesses of two parts that conflict, wherever these are executed. */
@@ -32,25 +51,17 @@ typedef Vec(Meeting) Meetings;
 
 typedef Vec(Part) PartList;
 
-typedef enum Taken { TAKEN_NOT = -2, TAKEN_ANYWHERE = -1 } Taken; /* instead of a slot */
-
-/* The phase of a barrier that copies end, or of which only the parity is known: what a wait is for. */
-typedef struct Phase {
-  int64_t slot; /* or Taken */
-  int64_t number;
-} Phase;
-
 /* A part that is executed. */
 typedef struct Step {
   const Part *part;
+  const Numbers *of;
   int base;         /* its first event */
   int outer;        /* iteration of the loop that is proved; -1: before it */
   int run;          /* each run of a loop has a number, and what is executed between loops */
   int iteration;    /* of the run */
   bool opens, ends; /* one of the first and of the last iterations; others are left out */
   int64_t groups;
-  int64_t *slots;         /* of accesses; or Taken */
-  Phase *ended, *awaited; /* by copies and waits */
+  bool *settled; /* by copy: a wait follows it, or it ends with a phase */
 } Step;
 
 typedef struct Nest {
@@ -69,6 +80,7 @@ typedef struct Nest {
   bool *met;           /* by two accesses: the pair was counted, ... */
   bool *failed;        /* ... or reported */
   Vec(Step) steps;
+  int settled; /* all copies of as many steps are */
   int events, runs;
   int64_t groups;
   EventGraph *graph;
@@ -80,8 +92,49 @@ bool loop_is_nest(const Op *loop) {
   return false;
 }
 
+static void add_symbols(Nest *n, Part *part, const Sym *e) {
+  if (!e) return;
+  FreeSymbols free = sym_symbols(n->p->arena, e);
+  for (int i = 0; i < free.n; i++) {
+    int j = 0;
+    while (j < part->symbols.n && part->symbols.at[j] != free.at[i]) j++;
+    if (j == part->symbols.n) vec_push(n->p->arena, &part->symbols, free.at[i]);
+  }
+}
+
+/* Of all that is evaluated for a step. */
+static void add_symbols_of(Nest *n, Part *part, const Op *op) {
+  const Attr *mask = op_attr(op, ATTR_mask), *at = op_attr(op, ATTR_iteration);
+  const Attr *parity = op_attr(op, ATTR_parity);
+  for (int i = 0; mask && i < mask->n; i++) add_symbols(n, part, mask->exprs[i]);
+  if (at) add_symbols(n, part, at->pairs[0].value);
+  if (parity) add_symbols(n, part, parity->sym);
+  add_symbols(n, part, op_slot(op));
+}
+
+static void find_rings(Nest *n, Part *part) {
+  const LoopGraph *g = &part->g;
+  part->rings = ARENA_ARRAY(n->p->arena, const Value *, g->copies.n + 1);
+  for (int i = 0; i < g->copies.n; i++) part->rings[i] = copy_barriers(g->copies.at[i].op);
+  for (int i = 0; i < g->events.n; i++)
+    if (g->events.at[i].op->kind == OP_mbar_init)
+      vec_push(n->p->arena, &part->started, g->events.at[i].op->args[0]);
+}
+
+static void find_symbols(Nest *n, Part *part) {
+  const LoopGraph *g = &part->g;
+  for (int i = 0; i < g->copies.n; i++) add_symbols_of(n, part, g->copies.at[i].op);
+  for (int i = 0; i < g->waits.n; i++) add_symbols_of(n, part, g->waits.at[i].op);
+  for (int i = 0; i < g->accesses.n; i++) {
+    add_symbols_of(n, part, g->accesses.at[i].op);
+    add_symbols(n, part, g->accesses.at[i].slot);
+  }
+}
+
 static void number_accesses(Nest *n, Part *part) {
   part->number = n->naccesses, part->index = n->nparts++;
+  find_symbols(n, part);
+  find_rings(n, part);
   for (int i = 0; i < part->g.accesses.n; i++)
     vec_push(n->p->arena, &n->accesses, &part->g.accesses.at[i]);
   n->naccesses = n->accesses.n;
@@ -163,26 +216,53 @@ static Phase phase_awaited(const Nest *n, const LoopWait *wait) {
   return phase;
 }
 
-static void add_step(Nest *n, const Part *part, int outer, int iteration) {
+static bool has_values(const Part *part, const Numbers *x, const Sym *const *values) {
+  for (int i = 0; i < part->symbols.n; i++)
+    if (x->values[i] != values[i]) return false;
+  return true;
+}
+
+/* The same sizes and iterations occur in many combinations. */
+static const Numbers *numbers_of(Nest *n, Part *part) {
+  Arena *a = n->p->arena;
+  const LoopGraph *g = &part->g;
+  ArenaMark mark = arena_mark(a);
+  const Sym **values = ARENA_ARRAY(a, const Sym *, part->symbols.n + 1);
+  for (int i = 0; i < part->symbols.n; i++)
+    values[i] = loop_sizes_value(n->sizes, part->symbols.at[i]);
+  for (int i = part->found.n - 1; i >= 0; i--) {
+    if (!has_values(part, part->found.at[i], values)) continue;
+    arena_rewind(a, mark);
+    return part->found.at[i];
+  }
+  Numbers *x = ARENA_NEW(a, Numbers);
+  x->values = values;
+  x->slots = ARENA_ARRAY(a, int64_t, g->accesses.n + 1);
+  x->ended = ARENA_ARRAY(a, Phase, g->copies.n + 1);
+  x->awaited = ARENA_ARRAY(a, Phase, g->waits.n + 1);
+  for (int i = 0; i < g->accesses.n; i++) x->slots[i] = slot_of(n, &g->accesses.at[i]);
+  for (int i = 0; i < g->copies.n; i++) x->ended[i] = phase_ended(n, g->copies.at[i].op);
+  for (int i = 0; i < g->waits.n; i++) x->awaited[i] = phase_awaited(n, &g->waits.at[i]);
+  vec_push(a, &part->found, x);
+  return x;
+}
+
+static void add_step(Nest *n, Part *part, int outer, int iteration) {
   Step s = {.part = part, .base = n->events, .outer = outer, .run = n->runs};
   s.iteration = iteration, s.opens = s.ends = true, s.groups = n->groups;
-  const LoopGraph *g = &part->g;
-  s.slots = ARENA_ARRAY(n->arena, int64_t, g->accesses.n + 1);
-  s.ended = ARENA_ARRAY(n->arena, Phase, g->copies.n + 1);
-  s.awaited = ARENA_ARRAY(n->arena, Phase, g->waits.n + 1);
-  for (int i = 0; i < g->accesses.n; i++) s.slots[i] = slot_of(n, &g->accesses.at[i]);
-  for (int i = 0; i < g->copies.n; i++) s.ended[i] = phase_ended(n, g->copies.at[i].op);
-  for (int i = 0; i < g->waits.n; i++) s.awaited[i] = phase_awaited(n, &g->waits.at[i]);
-  n->events += g->events.n;
-  n->groups += g->groups;
+  s.of = numbers_of(n, part);
+  s.settled = ARENA_ARRAY(n->arena, bool, part->g.copies.n + 1);
+  for (int i = 0; i < part->g.copies.n; i++) s.settled[i] = part->rings[i] != NULL;
+  n->events += part->g.events.n;
+  n->groups += part->g.groups;
   vec_push(n->arena, &n->steps, s);
 }
 
-static void add_parts(Nest *n, const Part *parts, int nparts, int outer);
+static void add_parts(Nest *n, Part *parts, int nparts, int outer);
 
 /* Iterations in the middle of a long run are left out: what comes before the run is in order with them if
  * it is with the first ones, and they are with what comes after it if the last ones are. */
-static void add_loop(Nest *n, const Part *part, int outer) {
+static void add_loop(Nest *n, Part *part, int outer) {
   int64_t count = loop_sizes_iterations(n->sizes, part->loop);
   int ends = part->inside ? 1 : n->reach + 1, first = n->steps.n;
   bool gap = count > 2 * ends;
@@ -201,7 +281,7 @@ static void add_loop(Nest *n, const Part *part, int outer) {
   n->runs++;
 }
 
-static void add_parts(Nest *n, const Part *parts, int nparts, int outer) {
+static void add_parts(Nest *n, Part *parts, int nparts, int outer) {
   for (int i = 0; i < nparts; i++) {
     if (parts[i].loop) add_loop(n, &parts[i], outer);
     else add_step(n, &parts[i], outer, 0), n->runs++;
@@ -210,7 +290,7 @@ static void add_parts(Nest *n, const Part *parts, int nparts, int outer) {
 
 static void add_steps(Nest *n) {
   n->steps.n = n->steps.cap = 0, n->steps.at = NULL;
-  n->events = n->runs = 0, n->groups = 0;
+  n->events = n->runs = n->settled = 0, n->groups = 0;
   add_step(n, &n->before, -1, 0), n->runs++;
   for (int i = n->from; i < n->from + n->outer; i++) {
     loop_sizes_count(n->sizes, n->p->proof->graph.loop, i);
@@ -261,12 +341,13 @@ static void link_steps(Nest *n) {
 static void end_products(Nest *n, int at) {
   const Step *s = &n->steps.at[at];
   int next[LOOP_WAVES] = {-1, -1, -1};
+  if (!s->part->loop || !s->part->g.products.n) return;
   for (int i = n->steps.n - 1; i > at && n->steps.at[i].run > s->run; i--)
     for (int w = 0; w < LOOP_WAVES; w++) {
       const LoopGraph *g = &n->steps.at[i].part->g;
       if (g->first[w] >= 0) next[w] = n->steps.at[i].base + g->first[w];
     }
-  for (int i = 0; s->part->loop && i < s->part->g.products.n; i++)
+  for (int i = 0; i < s->part->g.products.n; i++)
     for (int w = 0; w < LOOP_WAVES; w++) {
       int done = s->part->g.products.at[i].done[w];
       if (done >= 0 && next[w] >= 0) add_edge(n, s->base + done, next[w]);
@@ -275,30 +356,39 @@ static void end_products(Nest *n, int at) {
 
 /* Groups of one thread end in order. */
 static bool covers(const Step *s, const LoopWait *wait, const Step *before, const LoopFlight *f) {
-  if (copy_barriers(f->op) || (wait->silent && f->published)) return false;
+  if (wait->silent && f->published) return false;
   if (f->group < 0) return !wait->left;
   return before->groups + f->group + 1 + wait->left <= s->groups + wait->closed;
 }
 
+/* The wait follows what is not settled yet: later waits of a wave follow this one. */
+static bool settle(Nest *n, const Step *s, const LoopWait *wait, const Step *before) {
+  bool all = true;
+  for (int j = 0; j < before->part->g.copies.n; j++) {
+    const LoopFlight *f = &before->part->g.copies.at[j];
+    if (before->settled[j]) continue;
+    before->settled[j] = covers(s, wait, before, f);
+    all &= before->settled[j];
+    for (int w = 0; w < LOOP_WAVES && before->settled[j]; w++)
+      if (f->done[w] >= 0) add_edge(n, before->base + f->done[w], s->base + wait->event[w]);
+  }
+  return all;
+}
+
 static void await_groups(Nest *n, int at, const LoopWait *wait) {
-  const Step *s = &n->steps.at[at];
-  for (int i = 0; i < at; i++) {
-    const Step *before = &n->steps.at[i];
-    for (int j = 0; j < before->part->g.copies.n; j++) {
-      const LoopFlight *f = &before->part->g.copies.at[j];
-      for (int w = 0; w < LOOP_WAVES && covers(s, wait, before, f); w++)
-        if (f->done[w] >= 0) add_edge(n, before->base + f->done[w], s->base + wait->event[w]);
-    }
+  bool all = true;
+  for (int i = n->settled; i < at; i++) {
+    all &= settle(n, &n->steps.at[at], wait, &n->steps.at[i]);
+    if (all) n->settled = i + 1;
   }
 }
 
 /* The step since which the phases of a barrier are counted; -1: they are not counted inside the loop. */
 static int counted_since(const Nest *n, int at, const Value *ring) {
   for (; at >= 0 && n->steps.at[at].outer >= 0; at--) {
-    const LoopGraph *g = &n->steps.at[at].part->g;
-    for (int i = 0; i < g->events.n; i++)
-      if (g->events.at[i].op->kind == OP_mbar_init && g->events.at[i].op->args[0] == ring)
-        return at;
+    const Part *part = n->steps.at[at].part;
+    for (int i = 0; i < part->started.n; i++)
+      if (part->started.at[i] == ring) return at;
   }
   return -1;
 }
@@ -307,7 +397,7 @@ static int counted_since(const Nest *n, int at, const Value *ring) {
 static void await_phase(Nest *n, int at, int wait) {
   const Step *s = &n->steps.at[at];
   const LoopWait *x = &s->part->g.waits.at[wait];
-  Phase phase = s->awaited[wait];
+  Phase phase = s->of->awaited[wait];
   int64_t last = -1;
   int since = phase.slot == TAKEN_NOT ? -1 : counted_since(n, at, x->op->args[0]);
   for (int pass = 0; since >= 0 && pass < 2; pass++)
@@ -316,12 +406,12 @@ static void await_phase(Nest *n, int at, int wait) {
       for (int j = 0; j < from->part->g.copies.n; j++) {
         const LoopFlight *f = &from->part->g.copies.at[j];
         int maker = loop_maker(f->done);
-        if (copy_barriers(f->op) != x->op->args[0] || maker < 0) continue;
-        if (from->ended[j].slot != phase.slot || from->ended[j].number % 2 != phase.number)
+        if (from->part->rings[j] != x->op->args[0] || maker < 0) continue;
+        if (from->of->ended[j].slot != phase.slot || from->of->ended[j].number % 2 != phase.number)
           continue;
         if (i == at && !op_comes_before(f->op, x->op)) continue;
-        if (!pass && from->ended[j].number > last) last = from->ended[j].number;
-        for (int w = 0; pass && from->ended[j].number == last && w < LOOP_WAVES; w++)
+        if (!pass && from->of->ended[j].number > last) last = from->of->ended[j].number;
+        for (int w = 0; pass && from->of->ended[j].number == last && w < LOOP_WAVES; w++)
           if (x->event[w] >= 0) add_edge(n, from->base + f->done[maker], s->base + x->event[w]);
       }
     }
@@ -416,7 +506,7 @@ static void check_accesses(Nest *n, const Step *s, const Step *t, const Meeting 
   int i = m->first, j = m->second;
   const LoopAccess *x = &s->part->g.accesses.at[i], *y = &t->part->g.accesses.at[j];
   int pair = (s->part->number + i) * n->naccesses + t->part->number + j;
-  if (n->failed[pair] || !slots_meet(m, s->slots[i], t->slots[j])) return;
+  if (n->failed[pair] || !slots_meet(m, s->of->slots[i], t->of->slots[j])) return;
   n->p->proof->pairs += !n->met[pair], n->met[pair] = true;
   for (int v = 0; m->waves && v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++) {

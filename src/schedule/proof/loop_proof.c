@@ -40,9 +40,10 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
                      .most = loop_most(d, loop),
                      .most_in_all = loop_most_in_all(d, loop)};
   const LoopGraph *g = &proof.graph;
-  const OrderTable *table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
-  Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, m->memories.at, a};
   bool nest = loop_is_nest(loop); /* what loops inside wait for is proved with them */
+  const OrderTable *table = NULL; /* of a nest, only releases are looked up in it */
+  if (!nest || g->arrivals.n) table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
+  Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, m->memories.at, a};
   if (!nest) find_deadlock(&p, d->k);
   int n = proof.waiting.n;
   for (int i = 0; !n && !nest && i < g->accesses.n; i++)

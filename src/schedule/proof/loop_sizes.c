@@ -11,6 +11,13 @@ enum {
   FEW = 2             /* iterations of a loop with others inside */
 };
 
+/* The loop that is proved, or one inside it. */
+typedef struct SizedLoop {
+  const Op *op;
+  const Sym *trips;   /* that symbols say; NULL: they do not */
+  const Sym *counter; /* of its tiles; NULL: it does not begin with the first one */
+} SizedLoop;
+
 /* What is varied: a symbol, or the iterations of a loop that no symbol says. */
 typedef struct Varied {
   const Sym *symbol; /* or NULL */
@@ -23,7 +30,7 @@ struct LoopSizes {
   Arena *arena;
   const Distribution *d;
   SymCtx *cx;
-  Vec(const Op *) loops;
+  Vec(SizedLoop) loops;
   Vec(Varied) varied;
   Vec(SymBinding) env;
   bool begun;
@@ -43,20 +50,34 @@ static void bind(LoopSizes *s, const Sym *symbol, int64_t value) {
   vec_push(s->arena, &s->env, ((SymBinding){symbol, v}));
 }
 
+const Sym *loop_sizes_value(const LoopSizes *s, const Sym *symbol) {
+  for (int i = 0; i < s->env.n; i++)
+    if (s->env.at[i].from == symbol) return s->env.at[i].to;
+  return NULL;
+}
+
 bool loop_sizes_eval(const LoopSizes *s, const Sym *e, int64_t *value) {
   return e && sym_eval(e, s->env.at, s->env.n, value);
 }
 
 /* Of K/16 that is known to be an integer, a value may be searched for with any K. */
-static const Sym *trips_of(const LoopSizes *s, const Op *loop) {
+static SizedLoop size_loop(const LoopSizes *s, const Op *loop) {
+  const Attr *axis = op_attr(loop, ATTR_axis);
   bool known = loop->kind == OP_for && !op_has(loop, ATTR_from);
   const Sym *trips = known ? distribute_trips(s->d, loop) : NULL;
-  return trips ? sym_ceil(s->cx, trips) : NULL;
+  const Sym *counter = known && axis ? ir_loop_counter(s->d->k, axis->sym) : NULL;
+  return (SizedLoop){loop, trips ? sym_ceil(s->cx, trips) : NULL, counter};
 }
 
-static bool count_trips(const LoopSizes *s, const Op *loop, int64_t *n) {
-  if (!loop_sizes_eval(s, trips_of(s, loop), n)) return false;
-  *n = *n > 0 ? ceil_div64(*n, op_step(loop)) : 0;
+static const SizedLoop *sized(const LoopSizes *s, const Op *loop) {
+  const SizedLoop *at = s->loops.at;
+  while (at->op != loop) at++;
+  return at;
+}
+
+static bool count_trips(const LoopSizes *s, const SizedLoop *loop, int64_t *n) {
+  if (!loop_sizes_eval(s, loop->trips, n)) return false;
+  *n = *n > 0 ? ceil_div64(*n, op_step(loop->op)) : 0;
   return true;
 }
 
@@ -64,13 +85,12 @@ int64_t loop_sizes_iterations(const LoopSizes *s, const Op *loop) {
   int64_t n;
   for (int i = 0; i < s->varied.n; i++)
     if (s->varied.at[i].loop == loop) return s->varied.at[i].values.at[s->varied.at[i].at];
-  return count_trips(s, loop, &n) ? n : 0;
+  return count_trips(s, sized(s, loop), &n) ? n : 0;
 }
 
 void loop_sizes_count(LoopSizes *s, const Op *loop, int64_t iteration) {
-  const Attr *axis = op_attr(loop, ATTR_axis);
-  if (loop->kind != OP_for || !axis || op_has(loop, ATTR_from)) return;
-  bind(s, ir_loop_counter(s->d->k, axis->sym), iteration * op_step(loop));
+  const Sym *counter = sized(s, loop)->counter;
+  if (counter) bind(s, counter, iteration * op_step(loop));
 }
 
 /* ---- values of one symbol ---- */
@@ -86,7 +106,7 @@ static int count_varied(const LoopSizes *s, const Sym *e) {
 /* A branch around the loops runs, as far as this symbol alone decides that. */
 static bool is_reached(const LoopSizes *s, const Sym *symbol) {
   int64_t holds;
-  for (const Op *op = s->loops.at[0]->parent->owner; op; op = op->parent->owner) {
+  for (const Op *op = s->loops.at[0].op->parent->owner; op; op = op->parent->owner) {
     const Attr *test = op->kind == OP_if ? op_attr(op, ATTR_expr) : NULL;
     if (!test || !sym_contains(test->sym, symbol) || count_varied(s, test->sym) > 1) continue;
     if (loop_sizes_eval(s, test->sym, &holds) && !holds) return false;
@@ -106,7 +126,7 @@ static bool is_allowed(const LoopSizes *s, const Sym *symbol) {
 }
 
 /* The least value with at least n iterations of the loop; FAR: none. */
-static int64_t least_with(LoopSizes *s, const Sym *symbol, const Op *loop, int64_t n) {
+static int64_t least_with(LoopSizes *s, const Sym *symbol, const SizedLoop *loop, int64_t n) {
   int64_t low = 0, high = FAR, trips;
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
@@ -125,7 +145,7 @@ static void add_value(LoopSizes *s, Varied *v, int64_t value) {
 }
 
 /* The largest value with n iterations is a multiple of the tile. */
-static void add_value_with(LoopSizes *s, Varied *v, const Op *loop, int64_t n) {
+static void add_value_with(LoopSizes *s, Varied *v, const SizedLoop *loop, int64_t n) {
   int64_t least = least_with(s, v->symbol, loop, n);
   int64_t most = least_with(s, v->symbol, loop, n + 1) - 1;
   for (int64_t i = most; least < FAR && i >= least && i > most - TRIED; i--) {
@@ -136,9 +156,9 @@ static void add_value_with(LoopSizes *s, Varied *v, const Op *loop, int64_t n) {
   }
 }
 
-static int64_t least_trips(const LoopSizes *s, const Op *loop) {
-  int64_t least = sym_range(s->cx, s->d->facts, trips_of(s, loop)).lo;
-  return least <= 0 ? 0 : ceil_div64(least, op_step(loop));
+static int64_t least_trips(const LoopSizes *s, const SizedLoop *loop) {
+  int64_t least = sym_range(s->cx, s->d->facts, loop->trips).lo;
+  return least <= 0 ? 0 : ceil_div64(least, op_step(loop->op));
 }
 
 static bool has_loop(const Op *loop) {
@@ -149,11 +169,11 @@ static bool has_loop(const Op *loop) {
 
 static void find_values(LoopSizes *s, Varied *v, int most) {
   for (int i = 0; i < s->loops.n; i++) {
-    const Sym *trips = trips_of(s, s->loops.at[i]);
-    if (!trips || !sym_contains(trips, v->symbol)) continue;
-    int64_t least = least_trips(s, s->loops.at[i]);
-    if (has_loop(s->loops.at[i]) && most > FEW) most = FEW;
-    for (int n = 0; n <= most; n++) add_value_with(s, v, s->loops.at[i], least + n);
+    const SizedLoop *loop = &s->loops.at[i];
+    if (!loop->trips || !sym_contains(loop->trips, v->symbol)) continue;
+    int64_t least = least_trips(s, loop);
+    if (has_loop(loop->op) && most > FEW) most = FEW;
+    for (int n = 0; n <= most; n++) add_value_with(s, v, loop, least + n);
   }
   if (!v->values.n) add_value(s, v, FAR);
 }
@@ -162,7 +182,7 @@ static void find_values(LoopSizes *s, Varied *v, int most) {
 
 static bool is_counter(const LoopSizes *s, const Sym *symbol) {
   for (int i = 0; i < s->loops.n; i++) {
-    const Attr *axis = op_attr(s->loops.at[i], ATTR_axis);
+    const Attr *axis = op_attr(s->loops.at[i].op, ATTR_axis);
     if (axis && ir_loop_counter(s->d->k, axis->sym) == symbol) return true;
   }
   return false;
@@ -179,12 +199,12 @@ static void add_symbol(LoopSizes *s, const Sym *symbol) {
   bind(s, symbol, FAR);
 }
 
-static void add_loop(LoopSizes *s, const Op *loop, int most) {
-  FreeSymbols free = sym_symbols(s->arena, trips_of(s, loop));
+static void add_loop(LoopSizes *s, const SizedLoop *loop, int most) {
+  FreeSymbols free = sym_symbols(s->arena, loop->trips);
   int64_t n;
   for (int i = 0; i < free.n; i++) add_symbol(s, free.at[i]);
   if (count_trips(s, loop, &n)) return;
-  Varied v = {.loop = loop};
+  Varied v = {.loop = loop->op};
   for (int i = 0; i <= most; i++) add_value(s, &v, i);
   vec_push(s->arena, &s->varied, v);
 }
@@ -194,7 +214,7 @@ static void add_loop(LoopSizes *s, const Op *loop, int most) {
  * more, few or, so that all their accesses exist, many. */
 static bool are_apart(const LoopSizes *s) {
   for (int i = 0; i < s->loops.n; i++)
-    if (count_varied(s, trips_of(s, s->loops.at[i])) > 1) return false;
+    if (count_varied(s, s->loops.at[i].trips) > 1) return false;
   for (int i = 0; i < s->d->k->constraints.n; i++) {
     const Constraint *row = &s->d->k->constraints.at[i];
     if (row->kind == CONSTRAINT_assume && count_varied(s, row->assume.condition) > 1) return false;
@@ -217,10 +237,10 @@ LoopSizes *loop_sizes(Arena *a, const Distribution *d, const Op *outer, int most
   LoopSizes *s = ARENA_NEW(a, LoopSizes);
   *s = (LoopSizes){.arena = a, .d = d, .cx = d->k->cx->sym};
   for (int i = 0; i < d->nbound; i++) vec_push(a, &s->env, d->bound[i]);
-  vec_push(a, &s->loops, outer);
+  vec_push(a, &s->loops, size_loop(s, outer));
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op))
-    if (op_is_loop(op)) vec_push(a, &s->loops, op);
-  for (int i = 1; i < s->loops.n; i++) add_loop(s, s->loops.at[i], most);
+    if (op_is_loop(op)) vec_push(a, &s->loops, size_loop(s, op));
+  for (int i = 1; i < s->loops.n; i++) add_loop(s, &s->loops.at[i], most);
   for (int i = 0; i < s->varied.n; i++)
     if (s->varied.at[i].symbol) {
       find_values(s, &s->varied.at[i], most);

@@ -19,6 +19,9 @@ bool loop_sizes_next(LoopSizes *s);
 /* Gives a loop's counter a value, in expressions that are evaluated from then on. */
 void loop_sizes_count(LoopSizes *s, const Op *loop, int64_t iteration);
 
+/* The value of a symbol; NULL: it has none. Expressions whose symbols have the same ones are equal. */
+const Sym *loop_sizes_value(const LoopSizes *s, const Sym *symbol);
+
 /* The value of an expression; false: it depends on something that has none. */
 bool loop_sizes_eval(const LoopSizes *s, const Sym *e, int64_t *value);
 
