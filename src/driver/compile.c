@@ -125,11 +125,12 @@ static bool waits_for_others(const Kernel *k) {
   return false;
 }
 
-static const char last_of_signature[] = "logs";
+static const char last_of_signature[] = "split";
 
 bool compile_signature(Kernel *k, const CompileOptions *o) {
   PassOptions p = o->passes;
   p.start_after = o->start_after, p.stop_after = last_of_signature;
+  p.target = o->machine->name;
   p.time = false;
   return passes_run(k, &p);
 }

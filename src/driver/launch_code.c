@@ -153,17 +153,26 @@ bool launch_is_workspace(const LaunchValues *v, int param) {
   return v->symbols->k->params.at[param].workspace;
 }
 
-/* The offset of a parameter's memory in the workspace, in bytes. */
-static const Sym *workspace_before(const LaunchSymbols *s, int param) {
+/* In bytes. */
+static const Sym *workspace_size(const LaunchSymbols *s, int param) {
   SymCtx *cx = s->k->cx->sym;
-  const Sym *sum = sym_int(cx, 0);
-  for (int i = 0; i < param; i++) {
-    const Type *t = s->k->body->args[i]->type;
-    if (!s->k->params.at[i].workspace) continue;
-    const Sym *pieces = sym_rational(cx, dtype_memory_bits(t->dtype), 8 * ARTEFACT_ALIGN);
-    for (int d = 0; d < t->rank; d++)
-      pieces = sym_mul(cx, pieces, t->layout && t->layout[d] ? t->layout[d] : t->dims[d]);
-    sum = sym_add(cx, sum, sym_mul(cx, sym_ceil(cx, pieces), sym_int(cx, ARTEFACT_ALIGN)));
+  const Type *t = s->k->body->args[param]->type;
+  const Sym *pieces = sym_rational(cx, dtype_memory_bits(t->dtype), 8 * ARTEFACT_ALIGN);
+  for (int d = 0; d < t->rank; d++)
+    pieces = sym_mul(cx, pieces, t->layout && t->layout[d] ? t->layout[d] : t->dims[d]);
+  return sym_mul(cx, sym_ceil(cx, pieces), sym_int(cx, ARTEFACT_ALIGN));
+}
+
+/* The offset of a parameter's memory in the workspace. Memories that contain zeros come first: their
+ * sizes are the same in all launches if there are others (verify.c), so that they find zeros where a
+ * launch with other sizes had them. */
+static const Sym *workspace_before(const LaunchSymbols *s, int param) {
+  const Param *p = s->k->params.at;
+  const Sym *sum = sym_int(s->k->cx->sym, 0);
+  for (int i = 0; i < s->k->params.n; i++) {
+    bool is_before = param == s->k->params.n || p[i].undefined < p[param].undefined ||
+                     (p[i].undefined == p[param].undefined && i < param);
+    if (p[i].workspace && is_before) sum = sym_add(s->k->cx->sym, sum, workspace_size(s, i));
   }
   return sum;
 }

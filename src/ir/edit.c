@@ -179,6 +179,13 @@ int ir_count_uses(const Region *r, const Value *v) {
   return n;
 }
 
+bool value_is_zero(const Value *v) {
+  const Attr *value = v->def && v->def->kind == OP_fill ? op_attr(v->def, ATTR_value) : NULL;
+  int64_t n;
+  if (!value) return false;
+  return value->sym ? sym_is_int(value->sym, &n) && n == 0 : value->number == 0;
+}
+
 void ir_replace_uses(Kernel *k, const Value *from, Value *to) {
   for (Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++)

@@ -49,6 +49,7 @@ static bool same_header(const Kernel *a, const Kernel *b) {
         a->params.at[i].binds != b->params.at[i].binds ||
         a->params.at[i].log != b->params.at[i].log ||
         a->params.at[i].workspace != b->params.at[i].workspace ||
+        a->params.at[i].undefined != b->params.at[i].undefined ||
         a->params.at[i].report != b->params.at[i].report)
       return false;
   for (int i = 0; i < a->constraints.n; i++)

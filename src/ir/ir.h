@@ -370,6 +370,7 @@ typedef struct Param {
   const Sym *binds;   /* the symbol a scalar argument defines, or NULL */
   const char *log;    /* the label of a debug log kept there, which no caller passes; else NULL */
   bool workspace;     /* not passed by the caller: zeros initially, which the kernel restores */
+  bool undefined;     /* a workspace that contains anything, before and after the kernel */
   const char *report; /* not passed by the caller: zeros initially, then the failures; the text of
                        * base/failures.h; else NULL */
   Span at;
@@ -419,6 +420,7 @@ int ir_count_uses(const Region *r, const Value *v);  /* in it and in the regions
 bool op_takes(const Op *op, const Value *v);         /* as an operand */
 bool op_is_inside(const Op *op, const Op *outer);    /* it is `outer`, or in a region of it */
 bool value_is_used(const Kernel *k, const Value *v); /* by any op */
+bool value_is_zero(const Value *v);                  /* a fill with 0 */
 void ir_renumber(Kernel *k);
 void ir_set_layout(Kernel *k, Value *v, const Layout *l); /* a copy, normalised; NULL: none */
 

@@ -108,6 +108,7 @@ typedef struct Log {
   const Op *op;       /* NULL: a parameter */
   const char *label;  /* of a debug log; NULL: not a log */
   const char *report; /* of failed assertions; NULL: workspace, unless it is a log */
+  bool undefined;     /* a workspace that may contain anything */
   Memory memory;
 } Log;
 

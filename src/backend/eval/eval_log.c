@@ -2,6 +2,8 @@
  * whole launch, zero where nothing was logged: the register's dimensions at full size, preceded by
  * one slot per logged iteration of each requested loop. The last slot takes the iterations that
  * have none. */
+#include <string.h>
+
 #include "backend/eval/eval.h"
 #include "base/failures.h"
 #include "ir/ops/debug_logs.h"
@@ -18,6 +20,12 @@ bool log_allocate(Arena *a, EvalBuffer *b) {
   return true;
 }
 
+/* Ones: NaN, if they are read as numbers. */
+void log_fill(EvalBuffer *b) {
+  int64_t n = b->rank ? b->shape[0] * b->strides[0] : 1;
+  memset(b->data, 0xff, dtype_bytes(b->dtype, n));
+}
+
 /* `m` has its dims and sizes set. */
 static bool open_log(Eval *ev, const Op *op, const char *label, Memory m) {
   EvalBuffer b = {.dtype = m.dtype, .rank = m.rank};
@@ -28,7 +36,7 @@ static bool open_log(Eval *ev, const Op *op, const char *label, Memory m) {
                      (long long)LOG_MOST);
   m.data = b.data;
   for (int i = 0; i < m.rank; i++) m.size[i] = b.shape[i], m.stride[i] = b.strides[i];
-  vec_push(ev->home, &ev->logs, ((Log){op, label, NULL, m}));
+  vec_push(ev->home, &ev->logs, ((Log){.op = op, .label = label, .memory = m}));
   return true;
 }
 
@@ -48,6 +56,12 @@ static bool open_op(Eval *ev, const DebugLog *log) {
   return open_log(ev, log->op, log->label, m);
 }
 
+static EvalBuffer buffer_of(const Memory *m) {
+  EvalBuffer b = {.data = m->data, .dtype = m->dtype, .rank = m->rank};
+  for (int d = 0; d < m->rank; d++) b.shape[d] = m->size[d], b.strides[d] = m->stride[d];
+  return b;
+}
+
 static bool open_param(Eval *ev, int i) {
   const Param *p = &ev->k->params.at[i];
   const Value *v = ev->k->body->args[i];
@@ -58,7 +72,9 @@ static bool open_param(Eval *ev, int i) {
     if (!position_dim_size(ev, m.dims[d], &m.size[d])) return false;
   if (!open_log(ev, NULL, p->log, m)) return false;
   Log *log = &ev->logs.at[ev->logs.n - 1];
-  log->report = p->report;
+  log->report = p->report, log->undefined = p->undefined;
+  EvalBuffer b = buffer_of(&log->memory);
+  if (p->undefined) log_fill(&b);
   ev->values[v->id].memory = arena_copy(ev->home, &log->memory, sizeof log->memory);
   return true;
 }
@@ -81,16 +97,11 @@ bool log_is_zero(const EvalBuffer *b) {
   return true;
 }
 
-static EvalBuffer buffer_of(const Memory *m) {
-  EvalBuffer b = {.data = m->data, .dtype = m->dtype, .rank = m->rank};
-  for (int d = 0; d < m->rank; d++) b.shape[d] = m->size[d], b.strides[d] = m->stride[d];
-  return b;
-}
-
 bool logs_check_workspace(Eval *ev) {
   for (int i = 0; i < ev->logs.n; i++) {
     EvalBuffer b = buffer_of(&ev->logs.at[i].memory);
-    if (ev->logs.at[i].label || ev->logs.at[i].report || log_is_zero(&b)) continue;
+    if (ev->logs.at[i].label || ev->logs.at[i].report || ev->logs.at[i].undefined) continue;
+    if (log_is_zero(&b)) continue;
     ev->at = ev->k->at;
     return eval_fail(ev, DIAG_E0817, "the workspace `%s` is not zero at the end of the kernel",
                      ev->logs.at[i].memory.name);

@@ -33,6 +33,7 @@ typedef struct EvalOptions {
 enum { LOG_MOST = 1 << 28 };
 bool log_allocate(Arena *a, EvalBuffer *b);
 bool log_is_zero(const EvalBuffer *b); /* still as it was allocated */
+void log_fill(EvalBuffer *b);          /* with what an undefined workspace contains */
 
 /* False after reporting to the kernel's context; buffers may then be partly written. */
 bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o);

@@ -262,7 +262,7 @@ static void deliver_logs(const Sim *s) {
 static bool check_workspace(Sim *s) {
   for (int i = kernel_given(s->k); !s->findings && !s->interrupted && i < s->k->params.n; i++) {
     const Param *p = &s->k->params.at[i];
-    if (p->workspace && !log_is_zero(s->args[i].buffer))
+    if (p->workspace && !p->undefined && !log_is_zero(s->args[i].buffer))
       return sim_fail_setup(s, DIAG_E0817, p->at,
                             "the workspace `%s` is not zero at the end of the kernel", p->name);
   }

@@ -152,6 +152,7 @@ static bool open_logs(Sim *s, int given) {
       return sim_fail_setup(s, DIAG_E0706, p->at, "the %s `%s` would have more than %lld elements",
                             p->log ? "debug log" : "workspace", p->log ? p->log : p->name,
                             (long long)LOG_MOST);
+    if (p->undefined) log_fill(b);
     args[i].buffer = b;
     bind_shape(s, i);
   }

@@ -401,6 +401,7 @@ static bool parse_param(Parser *p) {
   const Type *type = parse_expect(p, ':', "and a type") ? parse_type(p) : NULL;
   bool ok = type && (!parse_accept_word(p, "binds") || (binds = parse_symbol(p)) != NULL);
   bool workspace = ok && parse_accept_word(p, "workspace");
+  bool undefined = workspace && parse_accept_word(p, "undefined");
   ok = ok && (!parse_accept_word(p, "log") ||
               parse_expect_text(p, TOK_string, "the label of a log", &log));
   ok = ok && (!parse_accept_word(p, "report") ||
@@ -415,6 +416,7 @@ static bool parse_param(Parser *p) {
   if (v && log) kernel_set_log(builder_kernel(p->b), v, log);
   if (v && report) kernel_set_report(builder_kernel(p->b), v, report);
   if (v) builder_kernel(p->b)->params.at[v->index].workspace = workspace;
+  if (v) builder_kernel(p->b)->params.at[v->index].undefined = undefined;
   return ok;
 }
 

@@ -463,6 +463,7 @@ static void print_param(Printer *p, int i) {
   if (binds) sb_printf(p->out, " binds %s", sym_text(p->scratch, binds));
   const char *log = p->k->params.at[i].log;
   if (p->k->params.at[i].workspace) sb_puts(p->out, " workspace");
+  if (p->k->params.at[i].undefined) sb_puts(p->out, " undefined");
   if (log) sb_puts(p->out, " log "), sb_quote(p->out, log);
   const char *report = p->k->params.at[i].report;
   if (report) sb_puts(p->out, " report "), sb_quote(p->out, report);

@@ -258,6 +258,24 @@ static bool verify_region(Verify *v, const Region *r) {
   return ok;
 }
 
+static bool has_undefined(const Kernel *k) {
+  for (int i = kernel_given(k); i < k->params.n; i++)
+    if (k->params.at[i].undefined) return true;
+  return false;
+}
+
+/* Memory that a launch left undefined must not be where the next one expects zeros. */
+static bool is_fixed_if_mixed(const Kernel *k, int param) {
+  const Type *t = k->body->args[param]->type;
+  const Param *p = &k->params.at[param];
+  if (!p->workspace || p->undefined || !has_undefined(k)) return true;
+  for (int i = 0; i < t->rank; i++) {
+    const Constraint *row = kernel_constraint(k, CONSTRAINT_bind, t->dims[i]);
+    if (!sym_is_int(row ? row->bind.value : t->dims[i], &(int64_t){0})) return false;
+  }
+  return true;
+}
+
 static bool verify_params(Verify *v) {
   Kernel *k = v->k;
   WV_ASSERT(k->params.n == k->body->nargs);
@@ -276,6 +294,11 @@ static bool verify_params(Verify *v) {
           "parameter `%s`: debug logs, workspaces and reports must be memories and come after "
           "the other parameters",
           p->name);
+    if (!is_fixed_if_mixed(k, i))
+      return diag_fail(&k->cx->diags, DIAG_E0319, p->at,
+                       "parameter `%s`: beside an undefined workspace, the size of one with zeros "
+                       "must be a number",
+                       p->name);
     bool fits = t->kind == TYPE_mem ||
                 (t->kind == TYPE_scalar &&
                  (!p->binds || (!dtype_is_float(t->dtype) && !dtype_is_unsigned(t->dtype))));

@@ -169,8 +169,18 @@ static bool check_occupancy(Header *h, const Constraint *c) {
 static bool check_persist(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->persist.workgroups, &n) || n >= 0) return true;
-  return FAIL(h, c, E0212, "`persist` takes a number of workgroups, or 0 for one per tile, not %lld",
+  return FAIL(h, c, E0212,
+              "`persist` takes a number of workgroups, or 0 for one per tile, not %lld",
               (long long)n);
+}
+
+enum { SPLIT_MOST = 64 }; /* as many reads follow each other */
+
+static bool check_split(Header *h, const Constraint *c) {
+  int64_t n;
+  if (!bound_int(h, c->split.parts, &n) || (n >= 0 && n <= SPLIT_MOST)) return true;
+  return FAIL(h, c, E0212, "`split` takes a number of workgroups from 0 to %d, not %lld",
+              SPLIT_MOST, (long long)n);
 }
 
 static bool check_timeline(Header *h, const Constraint *c) {
@@ -282,6 +292,7 @@ static bool check_fields(Header *h, const Constraint *c) {
                 text(h, c->assume.condition));
   case CONSTRAINT_grid: return check_outer(h, c, c->grid.workgroups);
   case CONSTRAINT_persist: return check_outer(h, c, c->persist.workgroups) && check_persist(h, c);
+  case CONSTRAINT_split: return check_outer(h, c, c->split.parts) && check_split(h, c);
   case CONSTRAINT_raster: return check_axis(h, c, c->raster.axis, 1);
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_dynamic: return check_dynamic(h, c);
@@ -446,6 +457,7 @@ static bool check_repeats(Header *h) {
               {CONSTRAINT_device, true, "the device constraint of a dimension"},
               {CONSTRAINT_grid, false, "the grid constraint"},
               {CONSTRAINT_persist, false, "the `persist` row"},
+              {CONSTRAINT_split, false, "the `split` row"},
               {CONSTRAINT_raster, false, "the `raster` row"},
               {CONSTRAINT_stages, false, "the number of stages"},
               {CONSTRAINT_timeline, false, "the `timeline` row"},

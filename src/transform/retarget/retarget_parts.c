@@ -116,13 +116,6 @@ static bool leads_to(const Shared *s, const Value *carried, Value *v, int waves,
   return false;
 }
 
-static bool is_zero(const Value *v) {
-  const Attr *value = v->def && v->def->kind == OP_fill ? op_attr(v->def, ATTR_value) : NULL;
-  int64_t n;
-  if (!value) return false;
-  return value->sym ? sym_is_int(value->sym, &n) && n == 0 : value->number == 0;
-}
-
 static bool are_products(const Ops *ops) {
   for (int i = 0; i < ops->n; i++)
     if (ops->at[i]->kind != OP_mma) return false;
@@ -137,7 +130,7 @@ static int carried_through(const Shared *s, Op *product, int waves, Ops *out) {
     bool here = false;
     out->n = 0;
     if (!leads_to(s, loop->body->args[i], yield->args[i], waves, out)) continue;
-    if (!is_zero(loop->args[i]) && !are_products(out)) continue; /* it would also be scaled */
+    if (!value_is_zero(loop->args[i]) && !are_products(out)) continue; /* it would also be scaled */
     for (int j = 0; j < out->n; j++) here |= out->at[j] == product;
     if (here) return i;
   }
@@ -153,7 +146,7 @@ static void carry_parts(const Shared *s, Op *loop, int i, const Ops *ops, int wa
     ops->at[j]->results[0].type = type;
     if (ops->at[j]->kind == OP_mma) multiply_part(s, ops->at[j], waves, "after the loop");
   }
-  sum_up(s, result, is_zero(start) ? NULL : start, whole);
+  sum_up(s, result, value_is_zero(start) ? NULL : start, whole);
 }
 
 static void sum_at_once(const Shared *s, Op *product, int waves) {

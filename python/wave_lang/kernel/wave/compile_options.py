@@ -93,6 +93,7 @@ class WaveCompileOptions:
     denorm_fp_math_f32: str | None = None
     waves_per_eu: int | None = None
     persistent_workgroups: int | None = None
+    split_k: int | None = None
     wave_runtime: bool = False
     iree_launch_async: bool = True
     use_buffer_ops: bool = False

@@ -1,0 +1,320 @@
+"""Loops whose iterations are shared by several workgroups: sums of any kind, of odd sizes, on simulated
+machines; what is left alone; and faults that the simulator must find."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import CompileError, WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tools"))
+
+import ptxas  # noqa: E402
+
+WAVEC = os.path.join(ROOT, os.environ.get("BUILD", "build"), "wavec")
+B, M, N, K = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K
+RNG = np.random.default_rng(11)
+HOPPER, AMD = ("sim:sm_90a", 128, 1), ("sim:gfx942", 64, 2)
+
+
+def constraints(machine=HOPPER, tile=(64, 64, 32), *more):
+    threads, waves = machine[1:]
+    return [
+        tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes={B: 0}),
+        tkw.WorkgroupConstraint(M, tile[0], 0),
+        tkw.WorkgroupConstraint(N, tile[1], 1),
+        tkw.TilingConstraint(K, tile[2]),
+        tkw.WaveConstraint(M, tile[0] // waves),
+        *more,
+    ]
+
+
+def compiled(kernel, sizes, parts, target="sim:sm_90a", dynamic=()):
+    subs = {s: n for s, n in sizes.items() if s not in dynamic}
+    options = WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic), target=target, split_k=parts)
+    return wave_compile(options, kernel)
+
+
+def halves(*shape):
+    return RNG.standard_normal(shape).astype("f2")
+
+
+def gemm(rows):
+    @tkw.wave(rows)
+    def gemm(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f32]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    return gemm
+
+
+def product(a, b):
+    return a.astype("f8") @ b.astype("f8").swapaxes(-1, -2)
+
+
+def check_gemm(kernel, m, n, k):
+    a, b, c = halves(m, k), halves(n, k), np.full((m, n), np.nan, "f4")
+    kernel(a, b, c)
+    np.testing.assert_allclose(c, product(a, b), atol=1e-3 * max(k, 1) ** 0.5)
+    return c
+
+
+def remark(kernel):
+    """What was said about dividing the loop, or None."""
+    found = [r.message for r in kernel.remarks if getattr(r, "code", "") == "R0621"]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("machine", [HOPPER, AMD], ids=["sm_90a", "gfx942"])
+@pytest.mark.parametrize(
+    "sizes, parts",
+    [
+        ((1, 1, 8), 2),  # fewer iterations than workgroups
+        ((130, 72, 200), 3),  # 7 iterations, a part of each dimension beyond the end
+        ((64, 64, 256), 4),  # everything divides
+        ((65, 8, 16), 5),  # less than one tile of K
+        ((40, 64, 0), 2),  # no iteration
+    ],
+)
+def test_sizes(sizes, parts, machine):
+    kernel = compiled(gemm(constraints(machine)), dict(zip((M, N, K), sizes)), parts, machine[0])
+    assert remark(kernel) == f"{parts} workgroups share the iterations over `K` of each tile of `gemm`"
+    check_gemm(kernel, *sizes)
+
+
+def test_dynamic_sizes():
+    kernel = compiled(gemm(constraints()), {}, 3, dynamic=(M, N, K))
+    for sizes in (130, 72, 200), (1, 8, 8), (64, 64, 96), (70, 72, 0):
+        check_gemm(kernel, *sizes)
+
+
+def test_too_many_tiles():
+    kernel = compiled(gemm(constraints()), {K: 8, N: 8}, 2, dynamic=(M,))
+    big = 64 * 4097
+    with pytest.raises(Exception, match="E0709|assum"):
+        kernel(np.zeros((big, 8), "f2"), np.zeros((8, 8), "f2"), np.zeros((big, 8), "f4"))
+
+
+def test_same_bits_in_every_run():
+    """Whichever workgroup arrives last; and the bits of a sum of the parts in their order."""
+    m, n, k, parts = 64, 64, 192, 3
+    a, b = halves(m, k), halves(n, k)
+    kernel = compiled(gemm(constraints()), {M: m, N: n, K: k}, parts)
+    whole = compiled(gemm(constraints()), {M: m, N: n, K: k // parts}, 0)
+    want = np.zeros((m, n), "f4")
+    for i in range(parts):
+        c, part = np.zeros((m, n), "f4"), slice(i * k // parts, (i + 1) * k // parts)
+        whole(np.ascontiguousarray(a[:, part]), np.ascontiguousarray(b[:, part]), c)
+        want = want + c
+    for _ in range(2):
+        c = np.zeros((m, n), "f4")
+        kernel(a, b, c)
+        assert c.tobytes() == want.tobytes()
+
+
+def layer(rows):
+    """A sum that begins with the bias, a second one, and more after the loop."""
+
+    @tkw.wave(rows)
+    def layer(
+        x: tkl.Memory[M, K, S, tkl.f16],
+        w: tkl.Memory[N, K, S, tkl.f16],
+        bias: tkl.Memory[N, G, tkl.f32],
+        skip: tkl.Memory[M, N, G, tkl.f16],
+        y: tkl.Memory[M, N, G, tkl.f16],
+        raw: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        first = tkw.broadcast(tkw.read(bias), [M, N])
+
+        @tkw.iterate(K, init_args=[first, tkl.Register[M, N, tkl.f32](0.0)])
+        def sums(acc, twice):
+            p, q = tkw.read(x), tkw.read(w)
+            return tkw.mma(p, q, acc), tkw.mma(p, q, tkw.mma(p, q, twice))
+
+        product, twice = sums
+        tkw.write(twice, raw)
+        active = tkw.maximum(product, tkl.Register[M, N, tkl.f32](0.0))
+        tkw.write(tkw.cast(active + tkw.cast(tkw.read(skip), tkl.f32), tkl.f16), y)
+
+    return layer
+
+
+@pytest.mark.parametrize("machine", [HOPPER, AMD], ids=["sm_90a", "gfx942"])
+def test_several_sums_and_an_epilogue(machine):
+    m, n, k = 100, 72, 136
+    x, w, skip = halves(m, k), halves(n, k), halves(m, n)
+    bias = RNG.standard_normal(n).astype("f4")
+    y, raw = np.zeros((m, n), "f2"), np.zeros((m, n), "f4")
+    kernel = compiled(layer(constraints(machine)), {M: m, N: n, K: k}, 2, machine[0])
+    assert remark(kernel).startswith("2 workgroups share")
+    kernel(x, w, bias, skip, y, raw)
+    want = product(x, w)
+    np.testing.assert_allclose(raw, 2 * want, atol=2e-2)
+    np.testing.assert_allclose(y, np.maximum(want + bias, 0) + skip, atol=0.06)
+
+
+def test_sums_of_rows():
+    rows = [
+        tkw.HardwareConstraint(threads_per_wave=128, vector_shapes={B: 0}),
+        tkw.WorkgroupConstraint(M, 64, 0),
+        tkw.WorkgroupConstraint(B, 1, 1),
+        tkw.TilingConstraint(K, 32),
+        tkw.WaveConstraint(M, 64),
+    ]
+
+    @tkw.wave(rows)
+    def sums(a: tkl.Memory[B, M, K, G, tkl.f32], c: tkl.Memory[B, M, G, tkl.f32]):
+        @tkw.iterate(K, init_args=[tkl.Register[B, M, tkl.f32](0.0)])
+        def loop(acc):
+            return tkw.sum(tkw.read(a), acc, dim=K)
+
+        tkw.write(loop, c)
+
+    a, c = RNG.standard_normal((3, 70, 100)).astype("f4"), np.zeros((3, 70), "f4")
+    kernel = compiled(sums, {B: 3, M: 70, K: 100}, 2)
+    assert remark(kernel).startswith("2 workgroups share")
+    kernel(a, c)
+    np.testing.assert_allclose(c, a.sum(2, dtype="f8"), atol=1e-4)
+
+
+def carried_maximum(rows):
+    @tkw.wave(rows)
+    def rowmax(a: tkl.Memory[M, N, K, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](-1e6)])
+        def loop(acc):
+            return tkw.max(tkw.read(a), acc, dim=K)
+
+        tkw.write(loop, c)
+
+    return rowmax
+
+
+def seen_sum(rows):
+    @tkw.wave(rows)
+    def seen(a: tkl.Memory[M, N, K, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        zero = tkl.Register[M, N, tkl.f32](0.0)
+
+        @tkw.iterate(K, init_args=[zero, zero])
+        def loop(acc, other):
+            return tkw.sum(tkw.read(a), acc, dim=K), other + acc
+
+        tkw.write(loop[0] + loop[1], c)
+
+    return seen
+
+
+def scaled_sum(rows):
+    @tkw.wave(rows)
+    def scaled(a: tkl.Memory[M, N, K, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def loop(acc):
+            return tkw.sum(tkw.read(a), acc * acc, dim=K)
+
+        tkw.write(loop, c)
+
+    return scaled
+
+
+def test_batches_use_the_whole_grid():
+    """So that no dimension is left for the parts."""
+    rows = constraints(HOPPER, (64, 64, 32), tkw.WorkgroupConstraint(B, 1, 2))
+
+    @tkw.wave(rows)
+    def batched(
+        a: tkl.Memory[B, M, K, S, tkl.f16],
+        b: tkl.Memory[B, N, K, S, tkl.f16],
+        c: tkl.Memory[B, M, N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[B, M, N, tkl.f32](0.0)])
+        def loop(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(loop, c)
+
+    kernel = compiled(batched, {B: 2, M: 64, N: 64, K: 64}, 2)
+    assert remark(kernel) == "the loop of `batched` is not divided: its grid has no dimension left"
+
+
+@pytest.mark.parametrize("kernel", [carried_maximum, seen_sum, scaled_sum])
+def test_other_carried_values_are_left_alone(kernel):
+    rows = constraints(HOPPER, (16, 16, 8))
+    a, got, want = RNG.standard_normal((20, 16, 24)).astype("f4"), *np.zeros((2, 20, 16), "f4")
+    asked = compiled(kernel(rows), {M: 20, N: 16, K: 24}, 2)
+    assert remark(asked).endswith("is not divided: its loop carries a value that is not a sum")
+    asked(a, got)
+    compiled(kernel(rows), {M: 20, N: 16, K: 24}, 0)(a, want)
+    assert got.tobytes() == want.tobytes()
+
+
+def test_unasked_only_for_long_loops_of_few_tiles():
+    def choice(m, n, k, parts=None):
+        kernel = compiled(gemm(constraints(HOPPER, (64, 128, 64))), {M: m, N: n, K: k}, parts, "sm_90a")
+        found = remark(kernel)
+        return int(found.split()[0]) if found else 0
+
+    assert choice(64, 2048, 16384) == 8
+    assert choice(64, 2048, 16384, parts=0) == 0
+    assert choice(64, 2048, 256) == 0  # short
+    assert choice(1024, 1024, 16384) == 0  # 128 tiles
+
+
+def test_cpus_leave_it_alone():
+    kernel = compiled(gemm(constraints()), {M: 64, N: 64, K: 64}, None, "cpu")
+    assert remark(kernel) is None
+
+
+def test_bad_numbers():
+    for bad, message in ((-1, "`split` takes a number"), (65, "from 0 to 64"), ("many", "split_k")):
+        with pytest.raises((CompileError, TypeError, ValueError), match=message):
+            compiled(gemm(constraints()), {M: 64, N: 64, K: 64}, bad)
+
+
+def mutants(text):
+    """Programs of one lane that lack one thing which orders the workgroups of a tile."""
+    yield "the release and the acquire", re.sub(r"(atomic add [^\n]*)volatile", r"\1", text)
+    yield "the reset of the counter", re.sub(r"\n *store [^\n]*%arrived[^\n]*", "", text)
+    before, after = text.split("atomic add", 1)
+    head, _, tail = before.rpartition("barrier workgroup")
+    yield "the barrier before the atomic", head + tail + "atomic add" + after
+    head, _, tail = after.partition("barrier workgroup")
+    yield "the barrier after the atomic", before + "atomic add" + head + tail
+
+
+def test_faults_are_found(tmp_path):
+    def findings(text):
+        path = tmp_path / "lane.wave"
+        path.write_text(text)
+        command = [WAVEC, "run", str(path), "--target", "sim:sm_90a"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return re.findall(r"error\[(\w+)\]", done.stderr + done.stdout)
+
+    source = os.path.join(ROOT, "tests", "ir", "split", "gemm.wave")
+    command = [WAVEC, source, "--target=sm_90a", "--passes=all"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert findings(text) == []
+    for what, changed in mutants(text):
+        assert changed != text, what
+        assert findings(changed), f"without {what} nothing is found"
+
+
+@pytest.mark.skipif(not ptxas.find(), reason="ptxas is not installed")
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("dynamic", [(), (M, N, K)])
+def test_ptxas_has_nothing_to_say(target, dynamic):
+    rows = constraints(("", 128, 2), (128, 128, 64))
+    kernel = compiled(gemm(rows), {M: 128, N: 4096, K: 14336}, 4, target, dynamic)
+    assert "atom.acq_rel.gpu.global.add" in kernel.asm
+    result = ptxas.assemble(kernel.asm)
+    assert result.ok and not result.advices, result.log
