@@ -4,7 +4,8 @@
 
 Each size is computed by several forms of one kernel: other tiles, and workgroups with one tile or
 several (`persist`), in the order of their numbers or so that workgroups which run together share
-operands (`rows`). All forms of a size and cuBLAS are timed in turn, in one process, with cold caches
+operands (`rows`), or several workgroups for one tile (`split`), at most as many as the machine has room
+for. All forms of a size and cuBLAS are timed in turn, in one process, with cold caches
 (wave_lang/benchmark.py). The medians of the rounds are printed:
 
     size                form                          time us   TF/s   by cuBLAS
@@ -58,7 +59,11 @@ def forms(m, n, k, workgroups=132):
         name = "x".join(map(str, tile))
         tiles = math.ceil(m / tile[0]) * math.ceil(n / tile[1])
         large = tile[0] * tile[1] >= 128 * 256
-        yield name, tile, waves, {"persistent_workgroups": 0}
+        whole = {"persistent_workgroups": 0, "split_k": 0}
+        yield name, tile, waves, whole
+        for parts in sorted({2, 4, 8, workgroups // tiles}):
+            if 1 < parts <= min(workgroups // tiles, k // tile[2], 64):
+                yield f"{name} split {parts}", tile, waves, whole | {"split_k": parts}
         if large and tiles > workgroups:
             yield name + " persist", tile, waves, {"persistent_workgroups": workgroups}
             rows = 16 if tile[0] <= 128 else 8
@@ -152,7 +157,7 @@ def main():
     options = parser.parse_args()
     on_gpu = not options.target.startswith("sim:")
     rows, ratios = [], {}
-    for size in ((300, 600, 128), (512, 512, 64)) if options.small else SIZES:
+    for size in ((300, 600, 128), (512, 512, 64), (60, 64, 640)) if options.small else SIZES:
         if options.only not in "x".join(map(str, size)):
             continue
         label, times = measure(size, options, on_gpu)

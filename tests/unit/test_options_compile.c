@@ -267,7 +267,7 @@ TEST(dumps_to_files) {
   lowered(cx, OPTIONS({"dump_intermediates", path, ""}), &ok);
   CHECK(!ok && has(said(cx, "E0618"), "01_logs.wave` cannot be written"));
   wv_diag_clear(cx);
-  snprintf(file, sizeof file, "%s/02_bind.wave", path);
+  snprintf(file, sizeof file, "%s/02_split.wave", path);
   lowered(cx, OPTIONS({"dump_intermediates", file, ""}), &ok); /* a file, not a folder */
   CHECK(!ok && has(said(cx, "E0618"), "cannot be made"));
   remove_folder(in);

@@ -5,7 +5,7 @@ import random
 import re
 
 KINDS = ("depth", "kind", "ring", "ring", "copy", "moved", "moved", "fetch", "early", "early", "early")
-KINDS += ("roles", "roles", "roles", "turns", "turns", "order", "order", "parts", "parts", "persist")
+KINDS += ("roles", "roles", "roles", "turns", "turns", "order", "order", "parts", "parts", "persist", "split")
 
 
 def draw_pins(r):
@@ -100,8 +100,8 @@ def pin_rows(case, body):
         names = every[kind != "early"]
         name = names[int(which * len(names))]
         about = "schedule" if kind in ("depth", "kind") else ("ring" if kind == "ring" else "at", name)
-        if kind == "persist":
-            rows.setdefault("persist", f"persist {n}")
+        if kind in ("persist", "split"):
+            rows.setdefault(kind, f"{kind} {n}")
         elif kind == "roles":
             rows.setdefault("roles", roles(case, n))
         elif kind == "turns":
