@@ -88,8 +88,10 @@ static bool divide_waves(const Distribution *d, const Op *a, const Op *b) {
 
 /* ---- conditionals ---- */
 
+/* Where there are barriers, a condition that is a value is the same in all threads. */
 static bool depends_on_threads(const Op *op) {
-  return op->kind == OP_if && ir_expr_mentions(op_attr(op, ATTR_expr)->sym, "$T");
+  const Attr *test = op->kind == OP_if ? op_attr(op, ATTR_expr) : NULL;
+  return test && ir_expr_mentions(test->sym, "$T");
 }
 
 static bool has_one_barrier(const Op *op) {
