@@ -160,6 +160,8 @@ static const char *obstacle_in_header(const Distribution *d) {
   if (kernel_constraint(d->k, CONSTRAINT_device, NULL)) return "several devices share its grid";
   if (persist && !distribute_is_off(d, CONSTRAINT_persist))
     return "its workgroups compute several tiles";
+  /* Code without assumptions is compiled for the same parameters. */
+  if (kernel_has_fallback(d->k)) return "launches need not satisfy its assumptions";
   for (int i = kernel_given(d->k); i < d->k->params.n; i++)
     if (d->k->params.at[i].workspace) return "it has a workspace of its own";
   return NULL;
