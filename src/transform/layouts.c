@@ -384,6 +384,19 @@ static bool check_machine(const Layouts *l) {
   return false;
 }
 
+/* Products of a loop that begin with the same constant each get their own: a schedule may compute one of
+ * them in an earlier iteration than the other. */
+static void part_constants(Layouts *l, Op *op) {
+  Value **acc = op_is_product(op) ? &op->args[product_acc(op)] : NULL;
+  Op *fill = acc ? (*acc)->def : NULL;
+  if (!fill || fill->kind != OP_fill || fill->parent != op->parent || op->parent == l->k->body)
+    return;
+  if (ir_count_uses(op->parent, *acc) < 2) return;
+  Op *own = insert_like(l, fill, op);
+  ir_set_layout(l->k, &own->results[0], (*acc)->layout);
+  *acc = &own->results[0];
+}
+
 bool pass_layouts(Kernel *k, PassCtx *cx) {
   if (!cx->machine || !cx->target || k->level != LEVEL_TILE) return true;
   Layouts l = {.k = k, .cx = cx, .machine = cx->machine, .d = cx->facts.distribute};
@@ -391,5 +404,6 @@ bool pass_layouts(Kernel *k, PassCtx *cx) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!check_carried(&l, op)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op)) fit(&l, op);
+  for (Op *op = ir_first(k); op; op = ir_next(op)) part_constants(&l, op);
   return !l.failed;
 }

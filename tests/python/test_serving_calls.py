@@ -2,14 +2,13 @@
 of SGLang's own `wave` backend, beside float64."""
 
 import importlib
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kernel_utils import run_python
 from test_ops_attention import expected
 
 from library_utils import check, draw, starts_of  # isort: skip
@@ -168,4 +167,5 @@ def test_entry_points_import_no_framework():
             f"import sys, {name} as m; assert callable(m.{function});"
             "assert not {'torch', 'numpy', 'vllm', 'sglang'} & sys.modules.keys()"
         )
-        subprocess.run([sys.executable, "-c", code], check=True)
+        done = run_python("-c", code)
+        assert done.returncode == 0, done.stderr

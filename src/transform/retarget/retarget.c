@@ -634,21 +634,26 @@ static bool can_compute_all(const Retarget *fewer) {
   return sums + BESIDES <= target_most_registers(fewer->target, fewer->waves);
 }
 
-/* Rows that name groups of waves count on those that were declared. */
-static bool has_groups(const Retarget *r) {
+/* Whether `waves` that compute can obey the rows `roles`, whose first group only copies, and `turns`,
+ * whose groups each execute instructions of several waves. */
+static bool suits_groups(const Retarget *r, int waves) {
   for (int i = 0; i < r->k->constraints.n; i++) {
     const Constraint *c = &r->k->constraints.at[i];
-    bool groups = c->kind == CONSTRAINT_roles || c->kind == CONSTRAINT_turns;
-    if (groups && schedule_is_for(c, r->target)) return true;
+    if (!schedule_is_row(c) || !schedule_is_for(c, r->target)) continue;
+    int computing = 0;
+    for (int g = 1; c->kind == CONSTRAINT_roles && g < c->roles.groups.n; g++)
+      computing += c->roles.groups.at[g].waves;
+    if (c->kind == CONSTRAINT_roles && computing != waves) return false;
+    if (c->kind == CONSTRAINT_turns && waves < c->turns.groups * SERVICE_WAVES) return false;
   }
-  return false;
+  return true;
 }
 
 static void drop_waves(Retarget *r) {
   Retarget fewer = *r;
-  if (r->observable || has_groups(r)) return;
+  if (r->observable) return;
   fewer.waves = dividing_waves(r);
-  if (fewer.waves == r->waves || !can_compute_all(&fewer)) return;
+  if (fewer.waves == r->waves || !suits_groups(r, fewer.waves) || !can_compute_all(&fewer)) return;
   diag_add(DIAGS(r), DIAG_R0622, r->k->at,
            "%d of the %d waves would repeat what others compute: `%s` runs with %d",
            r->waves - fewer.waves, r->waves, r->k->name, fewer.waves);

@@ -19,9 +19,8 @@
  * workgroup has written before the barrier, and acquires what others have released: no workgroup
  * waits for another, so they need not run at the same time.
  *
- * A row `split` asks for it, or forbids it (`split 0`). Otherwise it is done if the tiles fill at most
- * half of the machine and the iterations that a workgroup saves take longer, as predicted, than
- * writing and reading the partial sums.
+ * A row `split` asks for it. The compiler does not do it unasked yet: what it predicts, from the bytes
+ * that a workgroup reads and writes, has not been compared with a machine.
  *
  * Runs before anything is chosen for a variant, since it adds parameters. Needs distribute and
  * uniform. */
@@ -33,7 +32,6 @@
 #include "transform/split/split_sums.h"
 
 enum {
-  MOST_PARTS = 16,      /* unasked */
   MOST_COUNTERS = 4096, /* of tiles, if their number is not known */
   MOST_REGISTERS = 200  /* of a thread, for sums and what is added to them */
 };
@@ -122,27 +120,12 @@ static double cycles_of(const Split *s, int64_t trips, int64_t parts) {
          (double)(waits * latencies->global);
 }
 
-/* Rows of schedules were written, or solved, for the loop as it is. */
-static bool has_schedule(const Kernel *k) {
-  for (int i = 0; i < k->constraints.n; i++)
-    if (schedule_is_row(&k->constraints.at[i])) return true;
-  return kernel_constraint(k, CONSTRAINT_timeline, NULL) != NULL;
-}
-
-/* The number of parts that is predicted to be best; 1: none is worth it. */
-static void choose_parts(Split *s) {
+static void predict(Split *s) {
   const TargetInfo *t = s->cx->target;
-  int64_t tiles, trips;
-  s->parts = 1;
-  if (!t->units || !unit_rates(t->name) || !unit_latencies(t->name) || has_schedule(s->k)) return;
-  if (!sym_is_int(s->tiles, &tiles) || tiles < 1 || !sym_is_int(s->at.trips, &trips)) return;
-  s->before = s->after = cycles_of(s, trips, 1);
-  double enough = s->before * (100 - unit_margin(t->name)) / 100;
-  for (int64_t n = 2; n <= MOST_PARTS && n <= trips && n * tiles <= t->units; n++) {
-    double now = cycles_of(s, trips, n);
-    if (now >= s->after || now > enough) continue;
-    s->parts = n, s->after = now;
-  }
+  int64_t trips;
+  if (!unit_rates(t->name) || !unit_latencies(t->name) || !sym_is_int(s->at.trips, &trips)) return;
+  s->before = cycles_of(s, trips, 1);
+  s->after = cycles_of(s, trips, s->parts);
 }
 
 static bool refuse(const Split *s, const char *why) {
@@ -152,15 +135,14 @@ static bool refuse(const Split *s, const char *why) {
 
 static bool is_chosen(Split *s) {
   const TargetInfo *t = s->cx->target;
-  if (!t || (s->row && (s->row->split.loop || distribute_is_off(s->d, CONSTRAINT_split))))
+  if (!t || !s->row || s->row->split.loop || distribute_is_off(s->d, CONSTRAINT_split))
     return false;
-  if (pass_machines(t) != PASS_LANES || t->lanes < 2)
-    return s->row && refuse(s, "the machine has no waves");
+  if (pass_machines(t) != PASS_LANES || t->lanes < 2) return refuse(s, "the machine has no waves");
   const char *why = split_obstacle(s->d, s->cx->facts.uniform, s->cx->scratch, &s->at);
-  if (why) return s->row && refuse(s, why);
-  if (!s->row) return choose_parts(s), s->parts > 1;
+  if (why) return refuse(s, why);
   const Sym *given = distribute_expr(s->d, NULL, s->row->split.parts);
   if (!sym_is_int(given, &s->parts)) return refuse(s, "the number of parts is not known");
+  if (s->parts > 1) predict(s);
   return s->parts > 1;
 }
 
@@ -417,11 +399,9 @@ static void remark(const Split *s) {
   Diag *d = diag_add(DIAGS(s), DIAG_R0621, s->at.loop->at,
                      "%lld workgroups share the iterations over `%s` of each tile of `%s`",
                      (long long)s->parts, sym_text(DIAGS(s)->arena, axis), s->k->name);
-  if (s->row) return;
-  diag_note(
-      DIAGS(s), d, (Span){0},
-      "%s tiles would leave most of %d compute units idle; predicted: %.0f cycles instead of %.0f",
-      sym_text(DIAGS(s)->arena, s->tiles), s->cx->target->units, s->after, s->before);
+  if (s->before > 0)
+    diag_note(DIAGS(s), d, (Span){0}, "predicted: %.0f cycles of a workgroup instead of %.0f",
+              s->after, s->before);
 }
 
 bool pass_split(Kernel *k, PassCtx *cx) {
