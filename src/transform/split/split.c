@@ -20,7 +20,7 @@
  * waits for another, so they need not run at the same time.
  *
  * A row `split` asks for it. The compiler does not do it unasked yet: what it predicts, from the bytes
- * that a workgroup reads and writes, has not been compared with a machine.
+ * that a workgroup reads and writes, has not been measured on a machine.
  *
  * Runs before anything is chosen for a variant, since it adds parameters. Needs distribute and
  * uniform. */

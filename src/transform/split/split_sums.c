@@ -118,7 +118,7 @@ static bool is_free(const Kernel *k, int axis) {
   return true;
 }
 
-/* Rows use the first dimensions; behind them, all parts with the same number run together. */
+/* The first dimension of the grid that no row uses: parts with the same number are then neighbours. */
 static int free_axis(Kernel *k) {
   int axis = 0;
   while (axis < GRID_DIMS && !is_free(k, axis)) axis++;

@@ -13,7 +13,7 @@ KEYS = ("weight_scale", "weight_scale_shape", "input_scale", "input_scale_shape"
 
 class WaveQuantLinear(WaveLinear):
     """x and the weights are divided by `quant_params["input_scale"]` and `["weight_scale"]`, one
-    number each, and rounded to `["qdtype"]`; results are scaled back. There is no gradient."""
+    number each, and rounded to `["qdtype"]`; results are scaled back. It has no gradient."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class WaveQuantLinear(WaveLinear):
     def forward(self, input: Any) -> Any:
         rows = input.reshape(-1, input.shape[-1])
         if torch.is_grad_enabled() and input.requires_grad:
-            raise NotImplementedError("`input` needs a gradient, which WaveQuantLinear has not")
+            raise NotImplementedError("`input` needs a gradient, but WaveQuantLinear has none")
         largest = torch.finfo(self.qdtype).max
         with torch.no_grad():
             out = quantized_matmul(

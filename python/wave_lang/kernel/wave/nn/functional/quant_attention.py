@@ -35,7 +35,7 @@ def wave_sdpa_fp8(
     is_causal: bool = False,
 ) -> Any:
     """Attention of [..., positions, size], rounded to `quant_dtype`: a value is its number times
-    its scale. All leading dimensions are those of `query`. There is no gradient."""
+    its scale. All leading dimensions are those of `query`. It has no gradient."""
     for name, x in (("key", key), ("value", value)):
         if x.dtype != query.dtype:
             raise TypeError(f"`{name}` has elements of type {x.dtype}, expected {query.dtype}")
