@@ -3,6 +3,16 @@
 
 #include <string.h>
 
+Op *kernel_only_loop(const Kernel *k) {
+  Op *found = NULL;
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (!op_is_loop(op)) continue;
+    if (found || op->kind != OP_for || op->parent != k->body || op_has(op, ATTR_from)) return NULL;
+    found = op;
+  }
+  return found;
+}
+
 const Op *op_outermost_loop(const Op *op) {
   const Op *found = NULL;
   for (; op; op = op->parent->owner)

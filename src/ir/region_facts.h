@@ -15,6 +15,9 @@ static inline const Region *region_of_value(const Value *v) {
 static inline bool op_is_loop(const Op *op) {
   return op && (op->kind == OP_for || op->kind == OP_while);
 }
+/* The only loop of the kernel, if it is a `for` from 0 directly in the body; NULL: there is none, or a
+ * second one. */
+Op *kernel_only_loop(const Kernel *k);
 /* The outermost loop that contains op, or is op; NULL: none. */
 const Op *op_outermost_loop(const Op *op);
 /* The op of region `r` that contains op, or op itself; NULL: it is elsewhere. */

@@ -27,8 +27,6 @@
 #include "transform/pass.h"
 #include "transform/stages/stages_room.h"
 
-#include <string.h>
-
 /* Workgroups that copy for each other: more gained nothing in published kernels. */
 enum { CLUSTER = 2 };
 
@@ -46,47 +44,29 @@ typedef struct Persist {
 
 /* ---- what is in the way ---- */
 
-typedef struct IdQuery {
-  Arena *scratch;
-  bool found; /* a workgroup's number */
-} IdQuery;
-
 static const Sym *look_for_id(void *user, const Sym *s) {
-  IdQuery *q = user;
-  FreeSymbols symbols = sym_symbols(q->scratch, s);
-  for (int i = 0; i < symbols.n; i++) q->found |= strncmp(sym_name(symbols.at[i]), "$WG", 3) == 0;
+  *(bool *)user |= ir_expr_mentions(s, "$WG");
   return s;
 }
 
 /* Positions follow the loop over tiles by themselves; other expressions that name a workgroup would
  * have to be rewritten. */
 static bool names_workgroup(const Persist *p) {
-  IdQuery q = {.scratch = p->cx->scratch};
+  bool found = false;
   for (int i = 0; i < p->k->constraints.n; i++) {
     Constraint *c = &p->k->constraints.at[i];
     if (c->kind == CONSTRAINT_reorder) continue;
     Constraint copy = *c;
     if (c->kind == CONSTRAINT_workgroup) copy.workgroup.start = NULL;
-    constraint_rewrite_all(p->k, &copy, look_for_id, &q);
+    constraint_rewrite_all(p->k, &copy, look_for_id, &found);
   }
-  for (Op *op = ir_first(p->k); op && !q.found; op = ir_next(op))
-    for (int i = 0; i < op->nattrs; i++) attr_rewrite_all(p->k, &op->attrs[i], look_for_id, &q);
-  return q.found;
+  for (Op *op = ir_first(p->k); op && !found; op = ir_next(op))
+    for (int i = 0; i < op->nattrs; i++) attr_rewrite_all(p->k, &op->attrs[i], look_for_id, &found);
+  return found;
 }
 
 static bool has_engine(const TargetInfo *t) {
   return t->units && target_has(t, SERVICE_FEATURES | FEATURE_SETMAXNREG);
-}
-
-/* The only loop of the kernel, directly in its body; NULL: there is none, or a second one. */
-static Op *only_loop(const Kernel *k) {
-  Op *found = NULL;
-  for (Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (!op_is_loop(op)) continue;
-    if (found || op->kind != OP_for || op->parent != k->body || op_has(op, ATTR_from)) return NULL;
-    found = op;
-  }
-  return found;
 }
 
 /* Whether each tile in shared memory is filled in the loop, by the copy engine. */
@@ -111,7 +91,7 @@ static const char *obstacle(Persist *p) {
     return "its threads hold what the kernel declares";
   if (p->d->explicit_grid || p->d->has_versions) return "it computes positions itself";
   if (hardware && hardware->cluster[0]) return "its workgroups form clusters";
-  p->loop = only_loop(p->k);
+  p->loop = kernel_only_loop(p->k);
   if (!p->loop) return "it does not have exactly one loop";
   if (!engine_copies_all(p)) return "the copy engine does not fill all of its shared memory";
   if (names_workgroup(p)) return "an expression names a workgroup";

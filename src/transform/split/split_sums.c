@@ -141,17 +141,6 @@ static bool are_tiles_apart(const Distribution *d, const Op *loop) {
 
 /* ---- all of it ---- */
 
-/* The only loop of the kernel, directly in its body; NULL: there is none, or a second one. */
-static Op *only_loop(const Kernel *k) {
-  Op *found = NULL;
-  for (Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (!op_is_loop(op)) continue;
-    if (found || op->kind != OP_for || op->parent != k->body || op_has(op, ATTR_from)) return NULL;
-    found = op;
-  }
-  return found;
-}
-
 static const char *obstacle_in_header(const Distribution *d) {
   const HardwareSpec *hardware = kernel_hardware(d->k);
   const Constraint *persist = kernel_constraint(d->k, CONSTRAINT_persist, NULL);
@@ -186,7 +175,7 @@ const char *split_obstacle(const Distribution *d, const Uniformity *u, Arena *sc
                            SplitLoop *out) {
   const char *why = obstacle_in_header(d);
   if (why) return why;
-  out->loop = only_loop(d->k);
+  out->loop = kernel_only_loop(d->k);
   if (!out->loop) return "it does not have exactly one loop";
   if (contract_of(d, u, scratch).op) return "its threads hold what the kernel declares";
   why = obstacle_to_loop(d, out);
