@@ -95,6 +95,9 @@ struct DeviceKind {
                 const int64_t *sizes, const int64_t *strides, bool changed);
   bool (*is_captured)(Device *d, int index, void *stream);
   void *(*alloc)(Device *d, int index, size_t bytes, const DeviceReport *r);
+  /* The zeros are in place when it returns. It may be called while a stream is being captured, and
+   * leaves nothing in the graph. */
+  void *(*alloc_zeros)(Device *d, int index, size_t bytes, const DeviceReport *r);
   void (*release)(Device *d, int index, void *memory, const DeviceReport *r);
   bool (*copy)(Device *d, int index, void *to, const void *from, size_t bytes,
                const DeviceReport *r);

@@ -19,6 +19,8 @@ static FakeCuda state = {.major = 9};
 static int context[FAKE_DEVICES], started;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what launches write */
 static _Thread_local void *current, *below;               /* contexts: one may be pushed */
+enum { RELAXED = 2 };                                     /* allocations are not captured */
+static _Thread_local int capture_mode;
 
 static void enter(void *to) { current = to; }
 
@@ -351,10 +353,33 @@ int cuStreamSynchronize(void *stream) {
   return stream && stream == state.captured ? GPU_CAPTURE_UNSUPPORTED : GPU_OK;
 }
 
+/* Streams that are made here; the only one that can be dropped is the last. */
+int cuStreamCreate(void **stream, unsigned flags) {
+  static char made;
+  IN_CONTEXT;
+  if (state.captured && capture_mode != RELAXED) return GPU_CAPTURE_UNSUPPORTED;
+  if (flags != 1) return GPU_INVALID; /* it would wait for the default stream */
+  return *stream = &made, state.streams++, GPU_OK;
+}
+
+int cuStreamDestroy_v2(void *stream) {
+  IN_CONTEXT;
+  (void)stream;
+  return state.streams--, GPU_OK;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+  BEGIN;
+  int old = capture_mode;
+  capture_mode = *mode;
+  return *mode = old, GPU_OK;
+}
+
 /* ---- memory ---- */
 
 int cuMemAlloc_v2(void **address, size_t bytes) {
   IN_CONTEXT;
+  if (state.captured && capture_mode != RELAXED) return GPU_CAPTURE_UNSUPPORTED;
   void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (p) memset(p, 0xa5, bytes), state.allocated++; /* memory is not zeroed */
   return *address = p, p ? GPU_OK : GPU_OUT_OF_MEMORY;
@@ -366,8 +391,16 @@ int cuMemFree_v2(void *address) {
   return state.allocated--, GPU_OK;
 }
 
+int cuMemsetD32Async(void *address, int word, size_t words, void *stream) {
+  IN_CONTEXT;
+  if (!stream) return GPU_INVALID; /* others may be captured */
+  for (size_t i = 0; i < words; i++) ((int *)address)[i] = word;
+  return GPU_OK;
+}
+
 int cuMemcpy(void *to, const void *from, size_t bytes) {
   IN_CONTEXT;
+  if (state.captured) return GPU_CAPTURE_UNSUPPORTED;
   memcpy(to, from, bytes);
   return GPU_OK;
 }

@@ -20,6 +20,7 @@ typedef struct FakeLaunch {
 typedef struct FakeCuda {
   int launches, loads, unloads, encodes, moves, retains, releases;
   int allocated; /* blocks of memory that were not freed */
+  int streams;   /* made and not dropped */
   int pushes;    /* contexts pushed and not popped, by all threads */
   FakeLaunch last;
   const char *fail;             /* the function that fails ... */

@@ -28,6 +28,8 @@ static FakeHip state = FRESH;
 static int started;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what launches write */
 static _Thread_local int current;
+enum { RELAXED = 2 }; /* allocations are not captured */
+static _Thread_local int capture_mode;
 
 static int current_is(int device) {
   if (device >= 0) current = device;
@@ -367,11 +369,33 @@ int hipStreamSynchronize(void *stream) {
   return done(stream && stream == state.captured ? GPU_CAPTURE_UNSUPPORTED : GPU_OK);
 }
 
+/* Streams that are made here; the only one that can be dropped is the last. */
+int hipStreamCreateWithFlags(void **stream, unsigned flags) {
+  static char made;
+  BEGIN;
+  if (state.captured && capture_mode != RELAXED) return done(GPU_CAPTURE_UNSUPPORTED);
+  if (flags != 1) return done(GPU_INVALID); /* it would wait for the default stream */
+  return *stream = &made, state.streams++, GPU_OK;
+}
+
+int hipStreamDestroy(void *stream) {
+  BEGIN;
+  (void)stream;
+  return state.streams--, GPU_OK;
+}
+
+int hipThreadExchangeStreamCaptureMode(int *mode) {
+  BEGIN;
+  int old = capture_mode;
+  capture_mode = *mode;
+  return *mode = old, GPU_OK;
+}
+
 /* ---- memory ---- */
 
 int hipMalloc(void **address, size_t bytes) {
   BEGIN;
-  if (state.captured) return done(GPU_CAPTURE_UNSUPPORTED);
+  if (state.captured && capture_mode != RELAXED) return done(GPU_CAPTURE_UNSUPPORTED);
   *address = aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (!*address) return done(GPU_OUT_OF_MEMORY);
   memset(*address, 0xa5, bytes); /* memory is not zeroed */
@@ -382,6 +406,13 @@ int hipFree(void *address) {
   BEGIN;
   free(address);
   return state.allocated--, GPU_OK;
+}
+
+int hipMemsetD32Async(void *address, int word, size_t words, void *stream) {
+  BEGIN;
+  if (!stream) return done(GPU_INVALID); /* others may be captured */
+  for (size_t i = 0; i < words; i++) ((int *)address)[i] = word;
+  return GPU_OK;
 }
 
 int hipMemcpy(void *to, const void *from, size_t bytes, int direction) {

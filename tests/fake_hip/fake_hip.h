@@ -24,6 +24,7 @@ typedef struct FakeHipLaunch {
 typedef struct FakeHip {
   int launches, loads, unloads;
   int allocated; /* blocks of memory that were not freed */
+  int streams;   /* made and not dropped */
   int sets;      /* calls that changed the current device, of all threads */
   int pending;   /* the error that hipGetLastError would return */
   int devices;   /* how many there are */

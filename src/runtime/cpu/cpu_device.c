@@ -235,6 +235,11 @@ static void *cpu_alloc(Device *d, int index, size_t bytes, const DeviceReport *r
   return memory;
 }
 
+static void *cpu_alloc_zeros(Device *d, int index, size_t bytes, const DeviceReport *r) {
+  void *memory = cpu_alloc(d, index, bytes, r);
+  return memory ? memset(memory, 0, bytes) : NULL;
+}
+
 static void cpu_release(Device *d, int index, void *memory, const DeviceReport *r) {
   (void)d, (void)index, (void)r;
   free(memory);
@@ -267,6 +272,7 @@ const DeviceKind device_cpu = {.name = "cpu",
                                .encode = cpu_encode,
                                .is_captured = cpu_is_captured,
                                .alloc = cpu_alloc,
+                               .alloc_zeros = cpu_alloc_zeros,
                                .release = cpu_release,
                                .copy = cpu_copy,
                                .wait = cpu_wait};

@@ -106,6 +106,7 @@ const DeviceKind device_cuda = {.name = "cuda",
                                 .encode = cuda_encode,
                                 .is_captured = gpu_is_captured,
                                 .alloc = gpu_alloc,
+                                .alloc_zeros = gpu_alloc_zeros,
                                 .release = gpu_release,
                                 .copy = gpu_copy,
                                 .wait = gpu_wait};

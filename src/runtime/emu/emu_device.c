@@ -295,6 +295,11 @@ static void *emu_alloc(Device *d, int index, size_t bytes, const DeviceReport *r
   return memory;
 }
 
+static void *emu_alloc_zeros(Device *d, int index, size_t bytes, const DeviceReport *r) {
+  void *memory = emu_alloc(d, index, bytes, r);
+  return memory ? memset(memory, 0, bytes) : NULL;
+}
+
 static void emu_release(Device *d, int index, void *memory, const DeviceReport *r) {
   (void)index, (void)r;
   EmuState *s = state_of(d);
@@ -353,6 +358,7 @@ const DeviceKind device_emu = {.name = "emu",
                                .encode = emu_encode,
                                .is_captured = emu_is_captured,
                                .alloc = emu_alloc,
+                               .alloc_zeros = emu_alloc_zeros,
                                .release = emu_release,
                                .copy = emu_copy,
                                .wait = emu_wait,

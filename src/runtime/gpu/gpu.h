@@ -73,6 +73,10 @@ typedef struct GpuCalls {
   int (*release)(void *address);
   int (*stream_capture)(void *stream, int *status);
   int (*stream_wait)(void *stream);
+  int (*stream_make)(void **stream, unsigned flags);
+  int (*stream_drop)(void *stream);
+  int (*capture_mode)(int *mode);
+  int (*fill)(void *address, int word, size_t words, void *stream);
   int (*module_unload)(void *module);
   int (*function)(void **function, void *module, const char *name);
   int (*function_get)(int *value, int attribute, void *function);
@@ -88,6 +92,10 @@ typedef struct GpuCalls {
               .release = (f)->release,                                                             \
               .stream_capture = (f)->stream_capture,                                               \
               .stream_wait = (f)->stream_wait,                                                     \
+              .stream_make = (f)->stream_make,                                                     \
+              .stream_drop = (f)->stream_drop,                                                     \
+              .capture_mode = (f)->capture_mode,                                                   \
+              .fill = (f)->fill,                                                                   \
               .module_unload = (f)->module_unload,                                                 \
               .function = (f)->function,                                                           \
               .function_get = (f)->function_get,                                                   \
@@ -141,6 +149,7 @@ bool gpu_resources(Device *d, const DeviceCode *code, DeviceResources *out, cons
 void gpu_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r);
 bool gpu_is_captured(Device *d, int index, void *stream);
 void *gpu_alloc(Device *d, int index, size_t bytes, const DeviceReport *r);
+void *gpu_alloc_zeros(Device *d, int index, size_t bytes, const DeviceReport *r);
 void gpu_release(Device *d, int index, void *memory, const DeviceReport *r);
 bool gpu_copy(Device *d, int index, void *to, const void *from, size_t bytes,
               const DeviceReport *r);

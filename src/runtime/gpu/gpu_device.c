@@ -108,6 +108,39 @@ void *gpu_alloc(Device *d, int index, size_t bytes, const DeviceReport *r) {
   return address;
 }
 
+/* A stream of its own: the default one may not be used while others are being captured. */
+static int fill_zeros(Gpu *g, void *address, size_t bytes) {
+  enum { NON_BLOCKING = 1 };
+  void *stream;
+  int error = g->call.stream_make(&stream, NON_BLOCKING);
+  if (error) return error;
+  error = g->call.fill(address, 0, bytes / 4, stream);
+  if (!error) error = g->call.stream_wait(stream);
+  int dropped = g->call.stream_drop(stream);
+  return error ? error : dropped;
+}
+
+/* Drivers refuse to allocate while a stream is being captured, unless the thread says that what it
+ * allocates does not belong to the graph. */
+void *gpu_alloc_zeros(Device *d, int index, size_t bytes, const DeviceReport *r) {
+  enum { RELAXED = 2 };
+  Gpu *g = gpu_of(d);
+  GpuEntry e;
+  int mode = RELAXED;
+  void *address = NULL;
+  const size_t whole = (bytes + 4) / 4 * 4;
+  if (!gpu_enter(g, index, &e, r)) return NULL;
+  int error = g->call.capture_mode(&mode);
+  if (!error) {
+    error = g->call.alloc(&address, whole);
+    if (!error && (error = fill_zeros(g, address, whole))) g->call.release(address), address = NULL;
+    g->call.capture_mode(&mode);
+  }
+  gpu_leave(g, e);
+  if (error) gpu_report(g, error, "cannot allocate device memory", r), address = NULL;
+  return address;
+}
+
 void gpu_release(Device *d, int index, void *memory, const DeviceReport *r) {
   Gpu *g = gpu_of(d);
   GpuEntry e;

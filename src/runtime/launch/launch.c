@@ -257,7 +257,7 @@ static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int er
   DeviceLaunch d = {.code = p->code, .grid = {p->grid[0], p->grid[1], p->grid[2]}};
   DeviceReport r = launch_report(l, diags, l->at);
   l->device->kind->explain(l->device, error, &d, &r);
-  if (p->workspace) launch_clear_workspace(l, diags, p->workspace);
+  if (p->workspace) launch_clear_workspace(l, p->workspace);
   return false;
 }
 

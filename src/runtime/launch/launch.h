@@ -115,7 +115,7 @@ const void *launch_owner(const Launcher *l, void *stream);
 /* Zeroed, unless a kernel left something else; NULL after reporting. */
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes);
 /* Zeroes it again, after a kernel that ended early. */
-void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory);
+void launch_clear_workspace(Launcher *l, const char *memory);
 void launch_release_workspace(Launcher *l, Diags *diags);
 
 /* False after reporting that nothing can be prepared while the stream is being captured. `facts`:

@@ -1,7 +1,9 @@
 /* launch_workspace.c: memory that a kernel needs besides its arguments: one zeroed block for each
- * stream it is launched on. It is allocated at the first launch there; the kernel leaves it as it
- * found it, so later launches reuse it. */
+ * stream it is launched on. It is allocated at the first launch there, also if that is captured; the
+ * kernel leaves it as it found it, so later launches reuse it. Graphs captured on one stream
+ * therefore share a block: like a stream's launches, they must run one after the other. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/launch/launch.h"
 
@@ -20,17 +22,6 @@ static char *find_block(Launcher *l, int device, const void *owner, int64_t byte
   for (; b; b = b->next)
     if (b->device == device && b->owner == owner && b->bytes >= bytes) return b->memory;
   return NULL;
-}
-
-/* The zeros are in place before a kernel on any stream begins. */
-static bool clear(Launcher *l, LaunchBlock *b, const DeviceReport *r) {
-  const DeviceKind *kind = l->device->kind;
-  Arena *a = arena_new();
-  void *zeros = arena_alloc(a, (size_t)b->bytes);
-  bool ok = kind->copy(l->device, b->device, b->memory, zeros, (size_t)b->bytes, r) &&
-            kind->wait(l->device, b->device, NULL, r);
-  arena_free(a);
-  return ok;
 }
 
 static void push_block(Launcher *l, LaunchBlock *b) {
@@ -61,39 +52,25 @@ static char *make_block(Launcher *l, Diags *diags, int device, const void *owner
   Held held;
   *b = (LaunchBlock){.device = device, .owner = owner, .bytes = 2 * bytes + 1};
   landing_hold(&held, drop_block, &made);
-  b->memory = l->device->kind->alloc(l->device, device, (size_t)b->bytes, &r);
-  bool ok = b->memory && clear(l, b, &r);
+  b->memory = l->device->kind->alloc_zeros(l->device, device, (size_t)b->bytes, &r);
   landing_let_go(&held);
-  if (ok) return push_block(l, b), b->memory;
+  if (b->memory) return push_block(l, b), b->memory;
   drop_block(&made);
   return NULL;
-}
-
-static bool refuse_capture(const Launcher *l, Diags *diags, int device, void *stream) {
-  if (!l->device->kind->is_captured(l->device, device, stream)) return true;
-  DeviceReport r = launch_report(l, diags, l->at);
-  Diag *d = diag_add(diags, DIAG_E0904, r.at,
-                     "`%s` has no workspace on this stream yet, and the stream is being captured",
-                     l->art->name);
-  return diag_hint(
-      diags, d, "launch it once with the same kind of arguments on that stream before the capture");
 }
 
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes) {
   const void *owner = launch_owner(l, stream);
   char *found = find_block(l, device, owner, bytes);
-  if (found) return found;
-  if (!refuse_capture(l, diags, device, stream)) return NULL;
-  return make_block(l, diags, device, owner, bytes);
+  return found ? found : make_block(l, diags, device, owner, bytes);
 }
 
 /* Where launches do not wait for the kernel, one that is refused has not begun. */
-void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory) {
-  DeviceReport r = launch_report(l, diags, l->at);
+void launch_clear_workspace(Launcher *l, const char *memory) {
   LaunchBlock *b = atomic_load_explicit(&l->blocks, memory_order_acquire);
   if (l->art->device_kind != DEVICE_HOST) return;
   while (b && b->memory != memory) b = b->next;
-  if (b) clear(l, b, &r);
+  if (b) memset(b->memory, 0, (size_t)b->bytes);
 }
 
 void launch_release_workspace(Launcher *l, Diags *diags) {
