@@ -81,8 +81,8 @@ def results(run, args, n):
 
 
 def same_code(a, b):
-    """Apart from comments, which may hold hashes of the sources."""
-    lines = ([x for x in run.code.splitlines() if not x.startswith("//")] for run in (a, b))
+    """Apart from the numbers of source lines."""
+    lines = ([x for x in run.code.splitlines() if ".loc" not in x] for run in (a, b))
     return next(lines) == next(lines)
 
 
