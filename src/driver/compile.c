@@ -16,6 +16,11 @@ static int map_element(DType d) {
   return bits == 64 ? 4 : bits == 32 ? 2 : bits == 16 ? 1 : 0;
 }
 
+static void add_clip(ArtMap *m, int clip) {
+  m->clip = clip;
+  for (int i = 0; i < 2; i++, m->rank++) m->dim[m->rank] = m->dim[clip], m->box[m->rank] = 1;
+}
+
 static ArtMap map_of(const PtxArg *a) {
   ArtMap m = {.param = a->param, .rank = a->rank, .swizzle = a->swizzle};
   m.bytes = dtype_memory_bits(a->dtype) / 8;
@@ -25,6 +30,7 @@ static ArtMap map_of(const PtxArg *a) {
     if (!a->im2col) m.box[i] = (int)a->box[a->rank - 1 - i];
     m.step[i] = 1;
   }
+  if (a->clip >= 0) add_clip(&m, a->rank - 1 - a->clip);
   if (!a->im2col) return m;
   m.im2col = 1;
   m.box[0] = (int)a->box[1], m.box[1] = (int)a->box[0];

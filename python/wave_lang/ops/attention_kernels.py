@@ -32,8 +32,8 @@ TOKEN, H, D, D_KV, H_KV, ROW, N_KV, ENDS = (
 SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER = (
     getattr(sym, name) for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER".split()
 )
-Q_START, Q_LENGTH, K_START, LENGTH, FIRST = (
-    getattr(sym, name) for name in "Q_START Q_LENGTH K_START LENGTH FIRST".split()
+Q_START, Q_LENGTH, K_FIRST, K_START, LENGTH, FIRST = (
+    getattr(sym, name) for name in "Q_START Q_LENGTH K_FIRST K_START LENGTH FIRST".split()
 )
 MAX_Q = sym.MAX_Q
 BLOCK_ROW, BLOCK_N_KV, BLOCK_D_KV = sym.BLOCK_ROW, sym.BLOCK_N_KV, sym.BLOCK_D_KV
@@ -268,8 +268,10 @@ def packed(form: Form) -> Any:
     ):
         def lengths():
             first = tkw.read(k_ends)
-            tkw.set_symbol(K_START, first)
+            tkw.set_symbol(K_FIRST, first)
             tkw.set_symbol(LENGTH, tkw.read(k_ends, mapping=_next) - first)
+            # Known not to be negative, so that keys are copied by TMA.
+            tkw.set_symbol(K_START, tkw.scalar(tkl.Max(K_FIRST, 0), form.index))
 
         keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
         values = lambda: _converted(form, tkw.read(v, mapping=v_of))

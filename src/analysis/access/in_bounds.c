@@ -294,12 +294,13 @@ static bool is_positive(const Work *w, const Sym *size) {
 }
 
 /* Only used for what the copy engine may do. */
-static bool is_inhabited(const Work *w) {
+static unsigned inhabited_dims(const Work *w) {
   OpKind kind = w->b->access.op->kind;
-  bool known = kind == OP_copy || kind == OP_write;
-  for (int m = 0; known && m < w->b->access.memory->type->rank; m++)
-    known = w->sizes[m] && is_positive(w, w->sizes[m]);
-  return known;
+  unsigned found = 0;
+  if (kind != OP_copy && kind != OP_write) return 0;
+  for (int m = 0; m < w->b->access.memory->type->rank; m++)
+    if (w->sizes[m] && is_positive(w, w->sizes[m])) found |= 1u << m;
+  return found;
 }
 
 static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
@@ -319,7 +320,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   bound_lacked(&w);
   bound_memory(&w);
   decide(&w);
-  b->inhabited = is_inhabited(&w);
+  b->inhabited = inhabited_dims(&w);
   find_addresses(b, s, w.facts, w.coords, w.sizes, w.position);
   sym_take_error(f->sym); /* an overflow above only means that no proof was found */
   f->found[a->op->id] = b;

@@ -35,10 +35,10 @@ typedef struct AccessBounds {
   MemAccess access;
   Bound bounds[MAX_BOUNDS];
   int nbounds;
-  bool no_position;               /* its tile has no position, which was reported */
-  const Sym *far;                 /* a symbol whose value cannot be tested; NULL: none */
-  bool inhabited;                 /* copies and writes: the memory is known to have elements there */
-  const Sym *bytes;               /* of the whole memory; NULL: unknown */
+  bool no_position;   /* its tile has no position, which was reported */
+  const Sym *far;     /* a symbol whose value cannot be tested; NULL: none */
+  unsigned inhabited; /* copies and writes: bit m is set if dim m is known to have elements there */
+  const Sym *bytes;   /* of the whole memory; NULL: unknown */
   const Sym *coords[IR_MAX_RANK]; /* $yi over the $x; NULL: there is no expression */
   const Sym *sizes[IR_MAX_RANK];  /* of the memory, allocations with their padding; NULL: unknown */
   int offset_bits; /* 32: the byte offset of every element, active or not, fits in a signed 32-bit

@@ -1,6 +1,7 @@
 /* ptx_tensor.c: copies of boxes of tensors. The box is described by a tensor map, an argument that
  * the launch creates. */
 #include "backend/ptx/ptx_state.h"
+#include "target/clip.h"
 
 enum { MAP_BYTES = 128, MAP_RANK = 5 };
 
@@ -19,6 +20,11 @@ static void take_im2col(const Op *op, int pixels, PtxArg *arg) {
   numbers(op, ATTR_steps, 0, pixels, arg->step);
 }
 
+static int clip_of(const Op *op) {
+  const Attr *clip = op_attr(op, ATTR_clip);
+  return clip ? (int)clip->integer : -1;
+}
+
 /* The address of the tensor map that describes this box of the argument; "" after reporting an
  * error. */
 static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
@@ -29,18 +35,36 @@ static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
   PtxArg arg = {.kind = PTX_TENSOR_MAP, .param = memory->index, .bytes = MAP_BYTES};
   arg.dtype = memory->type->dtype;
   arg.rank = rank;
+  arg.clip = clip_of(op);
   arg.swizzle = swizzle ? (int)swizzle->integer : 0;
   numbers(op, ATTR_box, 0, box->n, arg.box);
   take_im2col(op, rank - 2, &arg);
   return ptx_argument(p, arg).name;
 }
 
+/* The coordinates of clip.h, from the operands `first` and `end`. */
+static void clip_rows(Ptx *p, const Op *op, int first, int end, Reg *row, Reg *above) {
+  const char *from = ptx_word(p, op->args[first]);
+  const int most = (int)op_attr(op, ATTR_box)->ints[clip_of(op)];
+  Reg left = ptx_let(p, REG_R, "sub.s32 %s, %s", ptx_word(p, op->args[end]), from);
+  left = ptx_let(p, REG_R, "max.s32 %s, 0", left.name);
+  left = ptx_let(p, REG_R, "min.s32 %s, %d", left.name, most);
+  *row = ptx_let(p, REG_R, "sub.s32 %d, %s", CLIP_ROWS, left.name);
+  *above = ptx_let(p, REG_R, "add.s32 %s, %s", from, left.name);
+}
+
 /* [map, {innermost coordinate, ...}] for the tensor in operand `at`. */
 static const char *box_of(Ptx *p, const Op *op, int at) {
   StrBuf out = {.arena = p->arena};
   sb_printf(&out, "[%s, {", tensor_map(p, op, op->args[at]));
-  for (int i = at + op->args[at]->type->rank; i > at; i--)
-    sb_printf(&out, "%s%s", ptx_word(p, op->args[i]), i > at + 1 ? ", " : "}]");
+  const int rank = op->args[at]->type->rank, clip = clip_of(op);
+  Reg row, above;
+  if (clip >= 0) clip_rows(p, op, at + 1 + clip, at + 1 + rank, &row, &above);
+  for (int i = rank - 1; i >= 0; i--)
+    sb_printf(&out, "%s%s", i == clip ? row.name : ptx_word(p, op->args[at + 1 + i]),
+              i ? ", " : "");
+  if (clip >= 0) sb_printf(&out, ", %s, %d", above.name, CLIP_ROWS);
+  sb_printf(&out, "}]");
   return sb_text(&out);
 }
 
@@ -53,7 +77,7 @@ static const char *half_word(Ptx *p, const char *word) {
 static const char *taps_of(Ptx *p, const Op *op, int at) {
   StrBuf out = {.arena = p->arena};
   int first = at + 1 + op->args[at]->type->rank;
-  if (op->nargs == first) return "";
+  if (op->nargs == first || clip_of(op) >= 0) return "";
   for (int i = op->nargs - 1; i >= first; i--)
     sb_printf(&out, ", %s%s%s", i == op->nargs - 1 ? "{" : "",
               half_word(p, ptx_word(p, op->args[i])), i == first ? "}" : "");
@@ -76,9 +100,9 @@ void ptx_tma_load(Ptx *p, const Op *op) {
   ptx_line(p,
            "cp.async.bulk.tensor.%dd.shared::cluster.global.%s.mbarrier::complete_tx::bytes%s%s "
            "%s, %s, %s%s%s%s",
-           op->args[TENSOR]->type->rank, op_has(op, ATTR_im2col) ? "im2col" : "tile",
-           *ranks ? ".multicast::cluster" : "", *policy ? ".L2::cache_hint" : "", to, from, bar,
-           taps, ranks, policy);
+           op->args[TENSOR]->type->rank + (clip_of(op) >= 0 ? 2 : 0),
+           op_has(op, ATTR_im2col) ? "im2col" : "tile", *ranks ? ".multicast::cluster" : "",
+           *policy ? ".L2::cache_hint" : "", to, from, bar, taps, ranks, policy);
 }
 
 void ptx_tma_store(Ptx *p, const Op *op) {

@@ -120,6 +120,8 @@ typedef struct Box {
   int64_t at[IR_MAX_RANK]; /* first coordinates */
   int64_t extent[IR_MAX_RANK];
   int64_t elements, span;
+  int clip; /* the dim that ends at `end`; -1: none */
+  int64_t end;
   Im2col pixels; /* dims > 0: it traverses pixels, and reads `tap` further on */
   int64_t tap[IM2COL_DIMS];
 } Box;
@@ -148,6 +150,16 @@ static bool check_pixels(Wave *w, SimOp *s, const Box *b, int l) {
   if (!m->dims || im2col_is_inside(m, b->global->size, b->at)) return true;
   sim_report(w, s, DIAG_E0806, NULL, "a copy by %s starts at a pixel outside the im2col corners",
              sim_who(w, l));
+  return false;
+}
+
+/* The map of a clipped tensor has a last row but no first one. */
+static bool check_clip(Wave *w, SimOp *s, const Box *b, int l) {
+  if (b->clip < 0 || (b->at[b->clip] >= 0 && b->end <= b->global->size[b->clip])) return true;
+  sim_report(w, s, DIAG_E0806, NULL,
+             "a clipped copy by %s covers rows %lld to %lld of `%s`, which has %lld", sim_who(w, l),
+             (long long)b->at[b->clip], (long long)b->end - 1, b->global->name,
+             (long long)b->global->size[b->clip]);
   return false;
 }
 
@@ -187,6 +199,9 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   b.elements = 1;
   read_im2col(op, &b.pixels);
   for (int d = 0; d < b.global->rank; d++) b.at[d] = wave_regs(w, op->args[at + 1 + d])[l].i;
+  const Attr *clip = op_attr(op, ATTR_clip);
+  b.clip = clip ? (int)clip->integer : -1;
+  if (clip) b.end = wave_regs(w, op->args[at + 1 + b.global->rank])[l].i;
   for (int d = 0; d < b.pixels.dims; d++)
     b.tap[d] = wave_regs(w, op->args[at + 1 + b.global->rank + d])[l].i;
   for (int d = 0; d < box->n; d++) {
@@ -197,7 +212,8 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   int64_t row = b.extent[box->n - 1] * b.shared->bytes;
   int64_t align = b.span ? 8 * b.span : 128;
   *out = b;
-  if (!check_pixels(w, s, &b, l) || !check_map(w, s, &b, box->n)) return false;
+  if (!check_pixels(w, s, &b, l) || !check_clip(w, s, &b, l) || !check_map(w, s, &b, box->n))
+    return false;
   if (!access_inside(w, s, b.shared, offset, l) ||
       !access_inside(w, s, b.shared, sim_element_after(offset, b.elements - 1), l))
     return false;
@@ -239,6 +255,7 @@ static int64_t box_global(const Box *b, int64_t e) {
   if (b->pixels.dims) return box_pixel(b, e);
   for (int d = b->global->rank - 1; d >= 0; d--) {
     at[d] = sim_element_after(b->at[d], e % b->extent[d]);
+    if (d == b->clip && at[d] >= b->end) return -1;
     e /= b->extent[d];
   }
   return global_at(b->global, at);

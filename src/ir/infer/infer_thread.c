@@ -7,6 +7,7 @@
 #include "ir/dtype.h"
 #include "ir/infer/infer.h"
 #include "ir/schedule/turn_ops.h"
+#include "target/clip.h"
 #include "target/im2col.h"
 #include "target/matrices.h"
 
@@ -386,17 +387,28 @@ static bool check_im2col(const Infer *in, int rank) {
   return !op_has(in->op, ATTR_steps) || need_between(in, ATTR_steps, pixels, 1, IM2COL_STEP);
 }
 
+/* Rows end early along an outer dim, of 3 at most. */
+static bool check_clip(const Infer *in, int rank) {
+  int64_t dim = op_attr(in->op, ATTR_clip)->integer;
+  if (op_has(in->op, ATTR_im2col))
+    return INFER_FAIL(in, E0318, "a copy with `im2col` cannot have `clip`");
+  if (rank <= CLIP_RANK && dim >= 0 && dim + 1 < rank) return true;
+  return INFER_FAIL(in, E0318, "`clip` is %lld, expected an outer dimension of 2 or 3",
+                    (long long)dim);
+}
+
 /* The box of a tensor copy, and one coordinate per dimension from operand `at` + 1 on. */
 static bool check_box(const Infer *in, int shared, int at) {
   if (!need_shared(in, shared) || !need_index(in, shared + 1) || !need_global(in, at) ||
       !need_dtype(in, shared, infer_arg(in, at)))
     return false;
-  bool walks = op_has(in->op, ATTR_im2col);
+  bool walks = op_has(in->op, ATTR_im2col), clips = op_has(in->op, ATTR_clip);
   int rank = infer_arg(in, at)->rank, taps = walks ? rank - 2 : 0;
+  if (clips && !check_clip(in, rank)) return false;
   if (walks ? !check_im2col(in, rank) : !need_ints(in, ATTR_box, rank, 1)) return false;
   if (!walks && op_has(in->op, ATTR_steps))
     return INFER_FAIL(in, E0318, "`steps` is allowed only on a copy with `im2col`");
-  if (in->op->nargs != at + 1 + rank + taps)
+  if (in->op->nargs != at + 1 + rank + taps + clips)
     return INFER_FAIL(in, E0309, "`%s` has %d coordinates%s for %s", infer_name(in),
                       in->op->nargs - at - 1, walks ? " and taps" : "",
                       infer_shown(in, infer_arg(in, at)));

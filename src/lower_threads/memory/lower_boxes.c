@@ -82,6 +82,12 @@ static Value *first_coord(Boxes *x, int m, const int *number) {
   return emit_expr(x->l, emit_sound(x->l, e), DTYPE_i32);
 }
 
+/* The coordinate of the tensor at which clipped rows end. */
+static Value *end_of_rows(Boxes *x) {
+  const Sym *e = sym_simplify(x->l->sym, emit_facts(x->l), x->box.end);
+  return emit_expr(x->l, emit_sound(x->l, e), DTYPE_i32);
+}
+
 /* ---- walks over pixels ---- */
 
 static Attr numbers_attr(Boxes *x, AttrKey key, const int64_t *a, const int64_t *b) {
@@ -128,7 +134,7 @@ static const Sym *box_offset(Boxes *x, const int *number) {
 
 static void load_box(Boxes *x, const int *number) {
   Lower *l = x->l;
-  Value *args[5 + IR_MAX_RANK];
+  Value *args[6 + IR_MAX_RANK];
   int nargs = 0, nattrs = 2;
   const Sym *offset = box_offset(x, number);
   args[nargs++] = l->value[x->op->args[1]->id];
@@ -141,6 +147,10 @@ static void load_box(Boxes *x, const int *number) {
   for (int m = 0; !walk->dims && m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
   Attr attrs[5] = {attr_ints(l->k, ATTR_box, x->box.extent, x->box.rank),
                    {.key = ATTR_swizzle, .integer = x->box.span}};
+  if (x->box.clip >= 0) {
+    args[nargs++] = end_of_rows(x);
+    attrs[nattrs++] = (Attr){.key = ATTR_clip, .integer = x->box.clip};
+  }
   if (walk->dims) {
     attrs[nattrs++] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
     attrs[nattrs++] = numbers_attr(x, ATTR_steps, walk->step, NULL);

@@ -85,6 +85,8 @@ typedef struct ArtMap {
   int swizzle;            /* bytes of the swizzle: 0, 32, 64, 128 */
   int dim[ARTEFACT_RANK]; /* of the tensor; the innermost must have stride 1 */
   int box[ARTEFACT_RANK]; /* elements; for a map that traverses pixels: channels, pixels */
+  int clip;               /* a dim of which a copy says where it ends: the last two dims of the map
+                           * belong to it too (clip.h); 0: none */
   int im2col;             /* 1: it does, along dims 1 to rank - 2; for these: */
   int lowest[ARTEFACT_RANK], highest[ARTEFACT_RANK], step[ARTEFACT_RANK];
 } ArtMap;

@@ -1,5 +1,6 @@
 /* cuda_launch.c: one launch; tensor maps. Nothing here allocates, waits or locks. */
 #include "runtime/cuda/cuda_driver.h"
+#include "target/clip.h"
 
 static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {
   const DeviceCode *code = l->code;
@@ -54,6 +55,11 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
     stride[i] = n > 1 ? (uint64_t)by : ANY_STRIDE;
     box[i] = (uint32_t)m->box[i];
     step[i] = m->im2col ? (uint32_t)m->step[i] : 1;
+  }
+  if (m->clip) {
+    const int above = m->rank - 2, back = m->rank - 1;
+    size[m->clip] = CLIP_ROWS, size[above] = size[back] = INT32_MAX;
+    stride[back] = clip_back(stride[m->clip]);
   }
   /* Corners are for the dims between the channels and the image. */
   if (m->im2col)

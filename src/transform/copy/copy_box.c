@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/dtype.h"
+#include "target/clip.h"
 #include "target/descriptor.h"
 
 enum {
@@ -18,22 +19,32 @@ enum {
 
 /* ---- the tensor's side ---- */
 
+static bool is_version_uniform(const Kernel *k, const Sym *version) {
+  for (const Op *op = k->body->first; op; op = ir_next(op)) {
+    const Attr *opened = op_attr(op, ATTR_version);
+    if (opened && opened->sym == version) return op->kind == OP_set_symbol && !op->args[0]->varying;
+  }
+  return false;
+}
+
 /* Whether e is the same for all threads, apart from coordinates of the tile. Starts of tiles are;
  * what a mapping adds may not be. */
-static bool is_uniform(const Sym *e) {
+static bool is_uniform(const Distribution *d, const Sym *e) {
   const Sym *symbols[MOST_SYMBOLS];
   int n = sym_free_symbols(e, symbols, MOST_SYMBOLS);
   for (int i = 0; i < n && i < MOST_SYMBOLS; i++) {
     const char *name = sym_name(symbols[i]);
     bool fixed = strncmp(name, "$WG", 3) == 0 || strncmp(name, "$ARG", 4) == 0;
     fixed = fixed || strncmp(name, "$x", 2) == 0;
-    if ((name[0] == '$' && !fixed) || strchr(name, '.')) return false;
+    if (name[0] == '$' && !fixed) return false;
+    if (strchr(name, '.') && !is_version_uniform(d->k, symbols[i])) return false;
   }
   return n <= MOST_SYMBOLS;
 }
 
 /* A coordinate of the tensor is a coordinate of the tile plus something uniform over the tile. */
-static bool find_axis(SymCtx *sym, const AccessBounds *b, int m, CopyBox *out) {
+static bool find_axis(const Distribution *d, const AccessBounds *b, int m, CopyBox *out) {
+  SymCtx *sym = d->k->cx->sym;
   const Sym *x[IR_MAX_RANK], *coeff[IR_MAX_RANK], *rest;
   int rank = b->access.tile->rank;
   for (int i = 0; i < rank; i++) x[i] = access_x(sym, i);
@@ -46,13 +57,14 @@ static bool find_axis(SymCtx *sym, const AccessBounds *b, int m, CopyBox *out) {
   }
   for (int before = 0; before < m && out->axis[m] >= 0; before++)
     if (out->axis[before] == out->axis[m]) return false;
-  return rest && is_uniform(rest);
+  return rest && is_uniform(d, rest);
 }
 
-static bool find_axes(SymCtx *sym, const AccessBounds *b, const int *extent, CopyBox *out) {
+static bool find_axes(const Distribution *d, const AccessBounds *b, const int *extent,
+                      CopyBox *out) {
   unsigned found = 0;
   for (int m = 0; m < out->rank; m++) {
-    if (!find_axis(sym, b, m, out)) return false;
+    if (!find_axis(d, b, m, out)) return false;
     if (out->axis[m] >= 0) found |= 1u << out->axis[m];
   }
   for (int i = 0; i < b->access.tile->rank; i++)
@@ -65,25 +77,60 @@ static bool find_pixels(const Distribution *d, const AccessBounds *b, const int 
                         CopyBox *out) {
   if (!copy_pixels(d, b, extent, &out->pixels)) return false;
   for (int m = 0; m < b->access.memory->type->rank; m++)
-    if (!is_uniform(b->coords[m])) return out->pixels.walk.dims = 0, false;
+    if (!is_uniform(d, b->coords[m])) return out->pixels.walk.dims = 0, false;
   out->rank = 2;
   out->axis[0] = out->pixels.pixel, out->axis[1] = out->pixels.channel;
   return true;
 }
 
-/* Elements are skipped exactly where the tensor has none. */
-static bool tests_the_tensor(const AccessBounds *b, const CopyPixels *p) {
+/* Whether a test concerns the iteration that the copy acts for, rather than elements. */
+static bool is_of_iteration(const Bound *t) { return t->at == t->coord; }
+
+static bool is_of_tensor(const AccessBounds *b, const Bound *t, const CopyPixels *p) {
+  if (t->of_memory) return true;
+  for (int m = 0; m < b->access.memory->type->rank; m++)
+    if (t->limit && t->coord == b->coords[m] && t->limit == b->sizes[m]) return true;
+  return p->walk.dims && t->limit && t->limit == p->count; /* past the last image */
+}
+
+/* The test ends the rows along one dim of the tensor. */
+static bool clip(const Distribution *d, const AccessBounds *b, const Bound *t, CopyBox *out) {
+  SymCtx *sym = d->k->cx->sym;
+  if (!t->limit || out->pixels.walk.dims || out->rank > CLIP_RANK) return false;
+  for (int m = 0; m + 1 < out->rank; m++) {
+    if (out->axis[m] < 0 || !b->sizes[m]) continue;
+    const Sym *x = access_x(sym, out->axis[m]), *rest = sym_sub(sym, b->coords[m], t->coord);
+    if (!sym_contains(t->coord, x) || !rest || !is_uniform(d, rest) || sym_contains(rest, x))
+      continue;
+    const Sym *end = sym_min(sym, sym_add(sym, t->limit, rest), b->sizes[m]);
+    if (!end || !is_uniform(d, end) || (out->clip >= 0 && out->clip != m)) return false;
+    out->end = out->end ? sym_min(sym, out->end, end) : end;
+    out->clip = m;
+    return out->end != NULL;
+  }
+  return false;
+}
+
+/* The first row of a box that is clipped must exist: NULL, or why it may not. */
+static const char *begins_inside(const AccessBounds *b, const CopyBox *box) {
+  for (int i = 0; box->clip >= 0 && i < b->nbounds; i++) {
+    const Bound *t = &b->bounds[i];
+    bool proved = t->verdict == BOUND_proved || t->verdict == BOUND_promised;
+    if (t->of_memory && !t->limit && t->coord == b->coords[box->clip] && !proved)
+      return "its rows end before the tensor does and are not known to begin inside it";
+  }
+  return NULL;
+}
+
+/* Elements are skipped where the tensor has none, or past the end of the rows. */
+static const char *find_tests(const Distribution *d, const AccessBounds *b, CopyBox *out) {
   for (int i = 0; i < b->nbounds; i++) {
     const Bound *t = &b->bounds[i];
-    bool of_element = t->at != t->coord; /* otherwise it concerns the iteration that the copy acts
-                                          * for */
-    bool same = t->of_memory || t->verdict != BOUND_tested || !of_element;
-    for (int m = 0; !same && m < b->access.memory->type->rank; m++)
-      same = t->limit && t->coord == b->coords[m] && t->limit == b->sizes[m];
-    if (p->walk.dims && t->limit && t->limit == p->count) same = true; /* past the last image */
-    if (!same) return false;
+    if (t->verdict != BOUND_tested || is_of_iteration(t) || is_of_tensor(b, t, &out->pixels))
+      continue;
+    if (!clip(d, b, t, out)) return "its bounds differ from those of the tensor";
   }
-  return true;
+  return begins_inside(b, out);
 }
 
 /* The stride along dim m, in elements; NULL: unknown. */
@@ -182,15 +229,16 @@ const char *copy_box_slice(const Distribution *d, const AccessBounds *b, const M
                            const CopySlice *s, CopyBox *out) {
   const MemAccess *a = &b->access;
   int extent[IR_MAX_RANK], bits = dtype_memory_bits(a->tile->dtype);
-  *out = (CopyBox){.rank = a->memory->type->rank, .span = descriptor_span(slot)};
+  *out = (CopyBox){.rank = a->memory->type->rank, .span = descriptor_span(slot), .clip = -1};
   if (out->rank < 1 || out->rank > MOST_RANK) return "a box must have 1 to 5 dimensions";
   if (bits % 8) return "its elements are not whole bytes";
   if (slot->dims != a->tile->rank || !distribute_extents(d, a->op, a->tile, extent) ||
       !has_extents(slot, extent))
     return "its tile is not the whole allocation";
-  if (!find_axes(d->k->cx->sym, b, extent, out) && !find_pixels(d, b, extent, out))
+  if (!find_axes(d, b, extent, out) && !find_pixels(d, b, extent, out))
     return "the region it copies is not a box of the tensor";
-  if (!tests_the_tensor(b, &out->pixels)) return "its bounds differ from those of the tensor";
+  const char *why = find_tests(d, b, out);
+  if (why) return why;
   if (out->span < 0 || !cut(slot, s, out))
     return "its tile's shared-memory layout does not match a box";
   int64_t bytes = bits / 8;
@@ -202,7 +250,8 @@ const char *copy_box_slice(const Distribution *d, const AccessBounds *b, const M
 
 const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const CopyBox *box) {
   int bits = dtype_memory_bits(b->access.tile->dtype), inner = box->axis[box->rank - 1];
-  if (!b->inhabited) return "the tensor may be empty";
+  for (int m = 0; m < b->access.memory->type->rank; m++) /* a clipped dim may have no rows */
+    if (m != box->clip && !(b->inhabited >> m & 1)) return "the tensor may be empty";
   if (inner < 0 || b->run_axis != inner || b->run * bits / 8 < PIECE ||
       !steps_in_pieces(d, b, bits))
     return "its rows are not known to be multiples of 16 bytes";

@@ -7,7 +7,10 @@
  *
  * A box has the dims of the tensor, and its elements are stored in shared memory in that order. A
  * tile takes several boxes if its rows are longer than the swizzle, or if an extent exceeds what a
- * box may have. Patches of a convolution are boxes of pixels and channels. */
+ * box may have. Patches of a convolution are boxes of pixels and channels.
+ *
+ * The rows of a box may end before the tensor does, at a coordinate that is only known to the
+ * workgroup: where a sequence ends in a tensor of many. Zeros are copied for the others. */
 #ifndef WV_COPY_BOX_H
 #define WV_COPY_BOX_H
 
@@ -24,6 +27,8 @@ typedef struct CopyBox {
   int first[IR_MAX_RANK];  /* ... from that one on */
   int span;                /* bytes of the swizzle; 0: none */
   int bytes;               /* of all boxes */
+  int clip;                /* the dim along which rows end before the tensor does; -1: none */
+  const Sym *end;          /* the coordinate at which they do */
   CopyPixels pixels;       /* if the box traverses pixels */
 } CopyBox;
 

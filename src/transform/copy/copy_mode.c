@@ -105,9 +105,12 @@ static void remark_box(const CopyModes *w, const Op *copy, const CopyBox *box) {
   for (int m = 0; m < box->rank; m++) sb_printf(&text, "%s%d", m ? " x " : "", box->extent[m]);
   const char *swizzle =
       box->span ? arena_printf(diags->arena, ", swizzled over %d bytes", box->span) : "";
-  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by TMA in boxes of %s %s%s",
+  const char *end = box->clip >= 0
+                        ? arena_printf(diags->arena, ", up to %s", sym_text(diags->arena, box->end))
+                        : "";
+  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by TMA in boxes of %s %s%s%s",
            memory_name(w->k, w->bounds[copy->id]->access.memory), sb_text(&text),
-           box->pixels.walk.dims ? "pixels and channels (im2col)" : "elements", swizzle);
+           box->pixels.walk.dims ? "pixels and channels (im2col)" : "elements", swizzle, end);
 }
 
 static void remark_threads(const CopyModes *w, const Op *copy, int bytes, const char *why,

@@ -62,7 +62,8 @@ static bool lay_out(const Stores *s, const Op *op, MemLayout *m) {
   if (!distribute_extents(s->d, op, t, extent)) return false;
   if (extent[t->rank - 1] * bits / 8 % SPAN) return false;
   *m = mem_nvidia(t->rank, extent, bits, SPAN);
-  return !copy_box(s->d, b, m, &box) && !copy_box_tensor(s->d, b, &box) && has_room(s, m);
+  return !copy_box(s->d, b, m, &box) && box.clip < 0 && !copy_box_tensor(s->d, b, &box) &&
+         has_room(s, m);
 }
 
 static Value *new_alloc(const Stores *s, const Op *op, const MemLayout *m) {
