@@ -317,6 +317,13 @@ static bool stays_shared(const Op *op, int operand, const MmaChoice *c) {
   return (operand == 0 && c->shared_lhs) || (operand == product_rhs(op) && c->shared_rhs);
 }
 
+bool anchor_takes_from(const Op *op, const Value *memory) {
+  if (op->kind != OP_mma || !op_has(op, ATTR_mma)) return false;
+  const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
+  return (choice->shared_lhs && value_is_read_of(op->args[0], memory)) ||
+         (choice->shared_rhs && value_is_read_of(op->args[1], memory));
+}
+
 bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
                 Layout *out) {
   Tiling p;

@@ -49,6 +49,9 @@ bool anchor_before(const Anchor *x, const Anchor *y); /* x wins over y */
 bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
                 Layout *out);
 
+/* An mma reads an operand from `memory` itself: it is shared memory, and no register holds it. */
+bool anchor_takes_from(const Op *op, const Value *memory);
+
 /* How an mma is divided into instructions: a wave's part is copies[0] x copies[1] of them along the
  * instruction's m and n, and copies[2] along k. False: the op has no instruction. */
 typedef struct MmaDivision {

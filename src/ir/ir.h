@@ -587,6 +587,10 @@ typedef struct Product {
   MmaRoles roles;
 } Product;
 
+static inline bool value_is_read_of(const Value *v, const Value *memory) {
+  return v->def && v->def->kind == OP_read && v->def->args[0] == memory;
+}
+
 bool op_is_product(const Op *op);
 /* Operand numbers. */
 static inline int product_rhs(const Op *op) { return op->nargs / 2; }

@@ -205,8 +205,7 @@ static bool is_beyond_threads(const Op *op, const Value *memory) {
   if (op->kind == OP_copy && copy_goes_by(op, "bulk")) return op->args[0] == memory;
   if (op->kind == OP_copy && copy_goes_by(op, "tma"))
     return alloc_overlaps(memory_root(op->args[1])->def, memory_root(memory)->def);
-  return op->kind == OP_read && op->args[0] == memory && !op->results[0].layout &&
-         op->results[0].type->kind == TYPE_tile;
+  return anchor_takes_from(op, memory); /* perhaps beside an instruction that reads registers */
 }
 
 void lower_publish(Lower *l, const Value *memory) {

@@ -167,17 +167,6 @@ static int find_patterns(Copies *c, int memory, int bits, const CopyOrder *o, in
 
 /* ---- shared operands of matrix instructions ---- */
 
-static bool is_read_of(const Value *v, const Value *memory) {
-  return v->def && v->def->kind == OP_read && v->def->args[0] == memory;
-}
-
-static bool takes_from_memory(const Op *op, const Value *memory) {
-  if (op->kind != OP_mma || !op_has(op, ATTR_mma)) return false;
-  const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
-  return (choice->shared_lhs && is_read_of(op->args[0], memory)) ||
-         (choice->shared_rhs && is_read_of(op->args[1], memory));
-}
-
 /* The dim along which the tensor copied there is contiguous; -1: there is no such copy. */
 static int contiguous_dim(const Copies *c, int memory) {
   for (int i = 0; i < c->m->uses.n; i++) {
@@ -208,7 +197,7 @@ static bool operand_of(Copies *c, Op *mma, int memory, const MemLayout *rows, De
 static bool find_operands(Copies *c, int memory, const MemLayout *rows, Operands *out) {
   for (Op *op = ir_first(c->k); op; op = ir_next(op)) {
     DescriptorTile tile;
-    if (!takes_from_memory(op, c->m->memories.at[memory])) continue;
+    if (!anchor_takes_from(op, c->m->memories.at[memory])) continue;
     if (!operand_of(c, op, memory, rows, &tile)) return false;
     vec_push(c->arena, out, tile);
   }
@@ -371,7 +360,8 @@ static bool is_used_directly(const Copies *c, int memory) {
   for (int i = 0; i < c->m->uses.n; i++) {
     const Op *op = c->m->uses.at[i].op;
     bool direct = false;
-    for (int a = 0; a < op->nargs; a++) direct |= op->args[a] == v || is_read_of(op->args[a], v);
+    for (int a = 0; a < op->nargs; a++)
+      direct |= op->args[a] == v || value_is_read_of(op->args[a], v);
     if (c->m->uses.at[i].memory == memory && !direct) return false;
   }
   return true;
@@ -436,7 +426,7 @@ static bool may_pass(const Op *copy, const Op *before) {
     for (int j = 0; j < copy->nargs; j++)
       if (copy->args[j] == &before->results[i]) return false;
   for (int i = 0; i < before->nargs; i++) /* a product that reads the copy's destination */
-    if (is_read_of(before->args[i], to)) return false;
+    if (value_is_read_of(before->args[i], to)) return false;
   return true;
 }
 
