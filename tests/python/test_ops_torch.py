@@ -110,6 +110,16 @@ CASES = {
         [random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 7, 2, 8), random(4)],
         {"causal": True},
     ),
+    "attention_backward": lambda: (
+        [random(2, 5, 4, 8), random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 7, 2, 8)]
+        + [random(2, 5, 4, 8), random(2, 5, 4), random(4), random(2, 5, 4)],
+        {"causal": True},
+    ),
+    "attention_varlen_backward": lambda: (
+        [random(5, 4, 16).half(), *packed()[:3], random(5, 4, 16).half(), random(5, 4)]
+        + [*packed()[3:]],
+        {"softcap": 3.0},
+    ),
     "matmul": lambda: ([random(8, 3), random(6, 8), random(6)], dict(trans_a=True, trans_b=True)),
     "attention_extend": lambda: (
         [*packed()[:1], random(5, 2, 32).half(), random(5, 2, 16).half()]
@@ -128,6 +138,8 @@ CASES = {
 }
 # Operators with a gradient, and how many of their arguments have one.
 DIFFERENTIABLE = {
+    "attention": 4,
+    "attention_varlen": 3,
     "matmul": 3,
     "rms_norm": 2,
     "add_rms_norm": 3,
@@ -344,10 +356,14 @@ def test_a_compiled_training_step(backend):
 
 
 def test_no_gradient_is_an_error():
-    q, *more = packed(torch.float32)
-    o, _ = ops.attention_varlen(q.requires_grad_(), *more)
-    with pytest.raises(NotImplementedError, match="attention_varlen has no gradient"):
+    q, *more = pages(torch.float32)
+    o, _ = ops.attention_paged(q.requires_grad_(), *more)
+    with pytest.raises(NotImplementedError, match="attention_paged has no gradient"):
         o.sum().backward()
+    q, k = random(1, 2, 1, 8).requires_grad_(), random(1, 2, 1, 8).to(torch.float8_e4m3fn)
+    each = torch.ones(1, device=DEVICE)
+    with pytest.raises(NotImplementedError, match="`k_scale`"):
+        ops.attention(q, k, k, k_scale=each, v_scale=each).sum().backward()
 
 
 def test_results_given_in_part():

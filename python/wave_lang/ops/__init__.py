@@ -23,6 +23,7 @@ from .attention import (
     merge_state,
     mla_decode,
 )
+from .attention_gradients import attention_backward, attention_varlen_backward
 from .extend import attention_extend, extend_attention
 from .linear_loss import linear_cross_entropy, linear_cross_entropy_backward
 from .losses import cross_entropy, cross_entropy_backward
@@ -43,9 +44,11 @@ __all__ = [
     "add_rms_norm",
     "apply_rope",
     "attention",
+    "attention_backward",
     "attention_extend",
     "attention_paged",
     "attention_varlen",
+    "attention_varlen_backward",
     "cross_entropy",
     "cross_entropy_backward",
     "extend_attention",

@@ -3,21 +3,17 @@ pages, merging of results, appending to a cache."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
 
+from . import attention_gradients as gradients
 from . import attention_kernels as kernels
+from .attention_call import KEY_TYPES, call_of, dense_call, in_order, packed_call, scales_of
 from .operators import operator
 from .programs import program
 from .tensors import *
 
-KEY_TYPES = (*FLOATS, "f8e4m3fn", "f8e5m2")
-CHUNK = 1024  # keys of a split that does not depend on the batch
-KEYS_OF_SPLIT = 256  # at least
-ENOUGH_WORKGROUPS = 264  # two for each multiprocessor of a large GPU
-MOST_SPLITS = 16
 OPTIONS = (
     "Tensor? sinks=None, Tensor? k_scale=None, Tensor? v_scale=None, *, bool causal=False,"
     " int[2] window=[-1, -1], float? scale=None, float softcap=0.0, int? splits=None,"
@@ -25,180 +21,11 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Call:
-    """The arguments that all forms of attention have."""
-
-    q: Any
-    k: Any
-    v: Any
-    q_ends: Any
-    max_q: int
-    max_k: int
-    causal: bool
-    window: tuple[int, int]
-    scale: float | None
-    softcap: float
-    sinks: Any
-    k_scale: Any
-    v_scale: Any
-    splits: int | None
-    batch_invariant: bool
-    out: Any
-    lse: Any
-
-    @property
-    def heads(self) -> tuple[int, int]:
-        return self.q.shape[-2], self.k.shape[-2]
-
-    def check(self, sequences: int) -> None:
-        if len(self.q.shape) != 3:
-            found = tuple(self.q.shape)
-            raise ValueError(f"`q` has the shape {found}, expected (tokens, heads, D)")
-        expect_shape("cu_q", self.q_ends, (sequences + 1,))
-        self.check_heads()
-
-    def check_heads(self) -> None:
-        """Checks what does not depend on where sequences begin."""
-        dtype = element_type("q", self.q, FLOATS)
-        narrow = element_type("k", self.k, KEY_TYPES)
-        element_type("v", self.v, (narrow.name,))
-        if narrow.name in FLOATS and narrow != dtype:
-            raise TypeError(f"`k` has elements of type {narrow}, expected {dtype} or 8-bit floats")
-        if self.k.shape[-1] != self.q.shape[-1]:
-            raise ValueError(f"`k` has heads of {self.k.shape[-1]}, expected {self.q.shape[-1]}")
-        expect_shape("v", self.v, (*self.k.shape[:-1], self.v.shape[-1]))
-        heads, kv_heads = self.heads
-        if kv_heads == 0 or heads % kv_heads or heads == 0:
-            raise ValueError(f"`q` has {heads} heads, expected a multiple of the {kv_heads} of `k`")
-        if self.sinks is not None:
-            element_type("sinks", self.sinks, ("f32",))
-            expect_shape("sinks", self.sinks, (heads,))
-        self.check_numbers()
-
-    def check_numbers(self) -> None:
-        for name, value in (("max_q", self.max_q), ("max_k", self.max_k)):
-            if value < 0:
-                raise ValueError(f"`{name}` is {value}, expected at least 0")
-        if len(self.window) != 2 or min(self.window) < -1:
-            raise ValueError(f"`window` is {self.window}, expected (left, right), each -1 or more")
-        if not self.softcap >= 0:
-            raise ValueError(f"`softcap` is {self.softcap}, expected at least 0")
-        if self.splits is not None and not 1 <= self.splits <= 256:
-            raise ValueError(f"`splits` is {self.splits}, expected 1 to 256")
-        if (self.k_scale is None) != (self.v_scale is None):
-            raise ValueError("`k_scale` and `v_scale` are given together, or not at all")
-
-    def rows(self) -> int:
-        """Rows of a tile: few if no sequence has many."""
-        heads, kv_heads = self.heads
-        most = self.max_q * (heads // kv_heads)
-        return 16 if most <= 16 else 64 if most <= 256 else 128
-
-    def split_count(self, sequences: int) -> int:
-        """How many parts the keys of a sequence are divided into; 0: they are not. It depends on
-        the number of sequences, unless results must not, and on no data."""
-        if self.batch_invariant:
-            return max(-(-self.max_k // CHUNK), 1)
-        if self.splits is not None:
-            return self.splits if self.splits > 1 else 0
-        heads, kv_heads = self.heads
-        tiles = -(-self.max_q * (heads // kv_heads) // self.rows())
-        workgroups = max(sequences * kv_heads * tiles, 1)
-        most = min(self.max_k // KEYS_OF_SPLIT, MOST_SPLITS, -(-ENOUGH_WORKGROUPS // workgroups))
-        return most if most > 1 else 0
-
-    def form(self, splits: bool, page: int) -> kernels.Form:
-        left, right = self.window
-        right = min(right, 0) if self.causal and right >= 0 else 0 if self.causal else right
-        dtype = wave_dtype(self.q.dtype)
-        return kernels.Form(
-            dtype=dtype,
-            key_dtype=wave_dtype(self.k.dtype),
-            index=tkl.i32 if self.q_ends is None else wave_dtype(self.q_ends.dtype),
-            heads=self.heads[0],
-            kv_heads=self.heads[1],
-            size=self.q.shape[-1],
-            columns=self.v.shape[-1],
-            page=page,
-            rows=self.rows(),
-            splits=splits,
-            chunk=CHUNK if self.batch_invariant else 0,
-            single=self.max_q <= 1 and right == 0,
-            left=left,
-            right=right,
-            cap=float(self.softcap),
-            scales=self.k_scale is not None,
-            sinks=self.sinks is not None,
-            dense=self.q_ends is None,
-        )
-
-    def numbers(self) -> tuple[Any, ...]:
-        """What kernels take after keys and lengths: the longest sequence, scales and sinks."""
-        heads, kv_heads = self.heads
-        scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
-        given = {"k_scale": self.k_scale, "v_scale": self.v_scale}
-        scales = [_scales(name, x, kv_heads, self.q) for name, x in given.items()]
-        sinks = new_tensor(self.q, (heads,), tkl.f32) if self.sinks is None else self.sinks
-        return self.max_q, scale, *scales, sinks
-
-    def results(self, *more: Any) -> tuple[Any, Any]:
-        """The tensors for the result and its log-sum-exp, apart from the arguments and `more`."""
-        shape, inputs = tuple(self.q.shape[:-1]), (self.k, self.v, self.q_ends, *more)
-        dtype = wave_dtype(self.q.dtype)
-        out = result("out", self.out, self.q, (*shape, self.v.shape[-1]), dtype, *inputs)
-        return out, result("lse", self.lse, self.q, shape, tkl.f32, *inputs, out)
-
-    def run(self, make: Any, page: int, *keys: Any) -> tuple[Any, Any]:
-        """Launches the kernel and, if there are splits, the one that combines them."""
-        sequences = self.q_ends.shape[0] - 1
-        tokens, heads, columns = self.q.shape[0], self.heads[0], self.v.shape[-1]
-        out, lse = self.results(*keys)
-        if is_empty(self.q) or sequences == 0 or self.max_q == 0:
-            return out, lse
-        splits = self.split_count(sequences)
-        form = self.form(splits > 0, page)
-        parts, sums = out, lse
-        if splits:
-            parts = new_tensor(self.q, (splits, tokens, heads, columns), tkl.f32)
-            sums = new_tensor(self.q, (splits, tokens, heads), tkl.f32)
-        program(make, form)(self.q, self.k, self.v, *keys, *self.numbers(), parts, sums)
-        if splits:
-            both = program(kernels.combine, form.dtype, form.index, heads, columns)
-            both(parts, sums, self.q_ends, out, lse)
-        return out, lse
-
-
-def _scales(name: str, given: Any, heads: int, like: Any) -> Any:
-    """A scale for each key head: one for all of them is repeated. Without scales, a tensor that no
-    kernel reads."""
-    if given is None:
-        return new_tensor(like, (heads,), tkl.f32)
-    element_type(name, given, ("f32",))
-    if tuple(given.shape) not in ((), (1,), (heads,)):
-        raise ValueError(f"`{name}` has the shape {tuple(given.shape)}, expected () or ({heads},)")
-    return repeated(given, (heads,))
-
-
-def call_of(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: dict) -> Call:
-    known = dict(causal=False, window=(-1, -1), scale=None, softcap=0.0, sinks=None)
-    known |= dict(k_scale=None, v_scale=None, splits=None, batch_invariant=False)
-    known |= dict(out=None, lse=None)
-    for name in given:
-        if name not in known:
-            raise TypeError(f"`{name}` is not an argument of attention")
-    known |= given
-    for name in ("sinks", "k_scale", "v_scale"):
-        known[name] = None if known[name] is None else tensor(name, known[name])
-    ends = None if q_ends is None else tensor("cu_q", q_ends)
-    tensors = (tensor("q", q), tensor("k", k), tensor("v", v), ends)
-    return Call(*tensors, max_q, max_k, **known)
-
-
 @operator(
     "attention(Tensor q, Tensor k, Tensor v, Tensor? sinks=None, Tensor? k_scale=None,"
     " Tensor? v_scale=None, *, bool causal=False, int[2] window=[-1, -1], float? scale=None,"
-    " float softcap=0.0, str layout='bshd') -> (Tensor out, Tensor lse)"
+    " float softcap=0.0, str layout='bshd') -> (Tensor out, Tensor lse)",
+    gradients.dense,
 )
 def _dense(
     q: Any,
@@ -212,22 +39,15 @@ def _dense(
     **options: Any,
 ) -> tuple[Any, Any]:
     options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
-    call = call_of(q, k, v, None, 0, 0, options)
-    if layout not in ("bshd", "bhsd"):
-        raise ValueError(f"`layout` is {layout!r}, expected 'bshd' or 'bhsd'")
-    for name, x in (("q", call.q), ("k", call.k)):
-        if len(x.shape) != 4:
-            raise ValueError(f"`{name}` has the shape {tuple(x.shape)}, expected ({layout})")
-    expect_shape("v", call.v, (*call.k.shape[:-1], call.v.shape[-1]))
-    out, lse = call.results()
-    order = lambda x: x.swapaxes(1, 2) if layout == "bhsd" else x
-    q, k, v = (order(x) for x in (call.q, call.k, call.v))
-    expect_shape("k", k, (q.shape[0], *k.shape[1:]))
-    call = replace(call, q=q, k=k, v=v, max_q=q.shape[1], max_k=k.shape[1])
-    call.check_heads()
-    if not is_empty(q):
+    call = dense_call(q, k, v, layout, options)
+    shape, inputs = tuple(q.shape[:-1]), (call.k, call.v)
+    dtype = wave_dtype(call.q.dtype)
+    out = result("out", call.out, call.q, (*shape, call.v.shape[-1]), dtype, *inputs)
+    lse = result("lse", call.lse, call.q, shape, tkl.f32, *inputs, out)
+    if not is_empty(call.q):
         kernel = program(kernels.dense, call.form(False, 0))
-        kernel(q, k, v, *call.numbers(), order(out), order(lse))
+        there = (in_order(layout, x) for x in (out, lse))
+        kernel(call.q, call.k, call.v, *call.numbers(), *there)
     return out, lse
 
 
@@ -246,7 +66,8 @@ def attention(
 
 @operator(
     "attention_varlen(Tensor q, Tensor k, Tensor v, Tensor cu_q, Tensor cu_k, SymInt max_q,"
-    f" SymInt max_k, {OPTIONS}"
+    f" SymInt max_k, {OPTIONS}",
+    gradients.packed,
 )
 def attention_varlen(
     q: Any,
@@ -270,15 +91,7 @@ def attention_varlen(
     keys of 8 bits, `out`, `lse`. Rows that see no key are 0 and -inf.
     """
     options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
-    call = call_of(q, k, v, cu_q, max_q, max_k, options)
-    cu_k = tensor("cu_k", cu_k)
-    index = element_type("cu_q", call.q_ends, ("i32", "i64"))
-    element_type("cu_k", cu_k, (index.name,))
-    if len(call.k.shape) != 3:
-        raise ValueError(f"`k` has the shape {tuple(call.k.shape)}, expected (tokens, heads, D)")
-    if len(cu_k.shape) != 1 or cu_k.shape[0] < 1:
-        raise ValueError(f"`cu_k` has the shape {tuple(cu_k.shape)}, expected (sequences + 1,)")
-    call.check(cu_k.shape[0] - 1)
+    call, cu_k = packed_call(q, k, v, cu_q, cu_k, max_q, max_k, options)
     return call.run(kernels.packed, 0, call.q_ends, cu_k)
 
 
@@ -405,7 +218,7 @@ def kv_append(
         if not is_empty(x) and not is_empty(cache):
             types = (wave_dtype(x.dtype), wave_dtype(cache.dtype), index)
             key = (*types, cache.shape[1], cache.shape[3], scale is not None)
-            each = _scales(f"{name}_scale", scale, cache.shape[2], x)
+            each = scales_of(f"{name}_scale", scale, cache.shape[2], x)
             program(kernels.append, *key)(x, slots, each, cache)
 
 
@@ -424,5 +237,5 @@ def _append_arguments(name: str, x: Any, cache: Any, scale: Any, slots: Any) -> 
     if overlap(x, cache):
         raise ValueError(f"`{name}_cache` shares memory with `{name}`")
     scale = None if scale is None else tensor(f"{name}_scale", scale)
-    _scales(f"{name}_scale", scale, cache.shape[2], x)
+    scales_of(f"{name}_scale", scale, cache.shape[2], x)
     return x, cache, scale

@@ -110,7 +110,30 @@ def _mappings(form: Form) -> tuple[Any, Any, Any]:
     return q_of, out_of, tkw.IndexMapping(2, inputs={H_KV: _i, ROW: _j}, outputs=here)
 
 
-def _take_keys(form: Form, index: Any) -> None:
+def take_queries(form: Form, ends: Any) -> None:
+    """Sets Q_START and Q_LENGTH to the queries of this workgroup's sequence."""
+    if form.dense:
+        tkw.set_symbol(Q_START, tkw.scalar(0, form.index))
+        tkw.set_symbol(Q_LENGTH, tkw.scalar(TOKEN, form.index))
+    else:
+        first = tkw.read(ends)
+        tkw.set_symbol(Q_START, first)
+        tkw.set_symbol(Q_LENGTH, tkw.read(ends, mapping=_next) - first)
+
+
+def take_packed(form: Form, ends: Any) -> None:
+    """Sets K_START and LENGTH to the keys of this workgroup's sequence, which are not in pages."""
+    if form.dense:
+        tkw.set_symbol(LENGTH, tkw.scalar(KEY, form.index))
+    else:
+        first = tkw.read(ends)
+        tkw.set_symbol(K_FIRST, first)
+        tkw.set_symbol(LENGTH, tkw.read(ends, mapping=_next) - first)
+        # Known not to be negative, so that keys are copied by TMA.
+        tkw.set_symbol(K_START, tkw.scalar(tkl.Max(K_FIRST, 0), form.index))
+
+
+def take_keys(form: Form, index: Any) -> None:
     """Sets FIRST and N_KV to the first key that this workgroup's loop visits and the one after the
     last: what its rows see, and of that this split's part."""
     first_token = WORKGROUP_0 * BLOCK_ROW // form.group
@@ -129,9 +152,9 @@ def _take_keys(form: Form, index: Any) -> None:
     tkw.set_symbol(N_KV, tkw.scalar(end, index))
 
 
-def visible_keys(form: Form) -> Any:
+def visible_keys(form: Form, both: Any = (ROW, N_KV)) -> Any:
     """Which keys a row sees, of those that exist."""
-    both = [ROW, N_KV]
+    both = list(both)
     row = tkw.cast(tkw.self_index(ROW, tkl.i32), tkl.i64) // form.group
     row = tkw.broadcast(row + tkw.scalar(LENGTH - Q_LENGTH, tkl.i64), both)
     key = tkw.broadcast(tkw.self_index(N_KV, tkl.i64), both)
@@ -181,16 +204,10 @@ class Body:
     def run(self, q, ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks):
         """`lengths` sets LENGTH and K_START; `keys` and `values` read those of an iteration."""
         form = self.form
-        if form.dense:
-            tkw.set_symbol(Q_START, tkw.scalar(0, form.index))
-            tkw.set_symbol(Q_LENGTH, tkw.scalar(TOKEN, form.index))
-        else:
-            first = tkw.read(ends)
-            tkw.set_symbol(Q_START, first)
-            tkw.set_symbol(Q_LENGTH, tkw.read(ends, mapping=_next) - first)
+        take_queries(form, ends)
         lengths()
         tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
-        _take_keys(form, form.index)
+        take_keys(form, form.index)
         attention = Attention(
             [H_KV], ROW, N_KV, D_KV, form.dtype, MMA, self.scores(scale, k_scale)
         )
@@ -229,6 +246,9 @@ def _converted(form: Form, value: Any) -> Any:
 
 def symbols_of(form: Form) -> dict[Any, Any]:
     columns = columns_of(form.columns)
+    keys = keys_of(form.size, columns, form.dtype)
+    if form.dtype == tkl.f32 and form.rows >= 64:
+        keys = 16  # without a matrix instruction, a thread holds all keys of an iteration
     return {
         H: form.heads,
         H_KV: form.kv_heads,
@@ -236,20 +256,29 @@ def symbols_of(form: Form) -> dict[Any, Any]:
         D_KV: form.columns,
         **({} if form.splits else {SPLIT: 1}),
         BLOCK_ROW: form.rows,
-        BLOCK_N_KV: keys_of(form.size, columns, form.dtype),
+        BLOCK_N_KV: keys,
         BLOCK_D_KV: columns,
     }
+
+
+def key_place(form: Form, columns: Any, sequence: Any = WORKGROUP_4) -> dict[Any, Any]:
+    """Where the element (head i, key j, column k) of keys or values that are not in pages is."""
+    outer = {ENDS: sequence, KEY: _j} if form.dense else {KEY: _j + K_START}
+    return {**outer, H_KV: _i, columns: _k}
+
+
+def keys_at(form: Form) -> list[Any]:
+    """Where keys and values are."""
+    return [
+        tkw.IndexMapping(3, inputs=key_place(form, d), outputs={H_KV: _i, N_KV: _j, d: _k})
+        for d in (D, D_KV)
+    ]
 
 
 def packed(form: Form) -> Any:
     """`packed(q, k, v, q_ends, k_ends, max_q, scale, k_scale, v_scale, sinks, out, sums)`."""
     body, t = Body(form), Types(form)
-    k_of, v_of = (
-        tkw.IndexMapping(
-            3, inputs={KEY: _j + K_START, H_KV: _i, d: _k}, outputs={H_KV: _i, N_KV: _j, d: _k}
-        )
-        for d in (D, D_KV)
-    )
+    k_of, v_of = keys_at(form)
 
     @tkw.wave(constraints_of(form))
     def attention_packed(
@@ -266,13 +295,7 @@ def packed(form: Form) -> Any:
         out: t.out,
         sums: t.sums,
     ):
-        def lengths():
-            first = tkw.read(k_ends)
-            tkw.set_symbol(K_FIRST, first)
-            tkw.set_symbol(LENGTH, tkw.read(k_ends, mapping=_next) - first)
-            # Known not to be negative, so that keys are copied by TMA.
-            tkw.set_symbol(K_START, tkw.scalar(tkl.Max(K_FIRST, 0), form.index))
-
+        lengths = lambda: take_packed(form, k_ends)
         keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
         values = lambda: _converted(form, tkw.read(v, mapping=v_of))
         body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
@@ -284,14 +307,7 @@ def dense(form: Form) -> Any:
     """`dense(q, k, v, max_q, scale, k_scale, v_scale, sinks, out, sums)`: tensors begin with the
     dimension of sequences, which have the same length."""
     body, t = Body(form), Types(form)
-    k_of, v_of = (
-        tkw.IndexMapping(
-            3,
-            inputs={ENDS: WORKGROUP_4, KEY: _j, H_KV: _i, d: _k},
-            outputs={H_KV: _i, N_KV: _j, d: _k},
-        )
-        for d in (D, D_KV)
-    )
+    k_of, v_of = keys_at(form)
 
     @tkw.wave(constraints_of(form))
     def attention(
@@ -306,9 +322,7 @@ def dense(form: Form) -> Any:
         out: t.out,
         sums: t.sums,
     ):
-        def lengths():
-            tkw.set_symbol(LENGTH, tkw.scalar(KEY, form.index))
-
+        lengths = lambda: take_packed(form, None)
         keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
         values = lambda: _converted(form, tkw.read(v, mapping=v_of))
         body.run(q, None, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)

@@ -7,7 +7,7 @@ from typing import Any
 
 from wave_lang.kernel import lang as tkl
 
-from .attention import Call, call_of
+from .attention_call import Call, call_of
 from .extend_kernels import extend
 from .operators import operator
 from .programs import program

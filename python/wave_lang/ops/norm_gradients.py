@@ -111,7 +111,7 @@ def _part_constraints(columns: int | None) -> list[Any]:
     ]
 
 
-def _column_sums(dtype: Any) -> Any:
+def column_sums(dtype: Any) -> Any:
     """`column_sums(parts, sums)`"""
     constraints = [
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={PART: 0, N: 128}),
@@ -159,7 +159,7 @@ def _run(dy: Any, x: Any, w: Any, eps: float, gemma: bool, more: Any, sums: dict
     kernel = program(_norm_backward, *key)
     kernel(rows_of("dy", dy), rows, w, eps, each, rows_of("dx", dx), *parts, *added)
     for part, out in zip(parts, outs):
-        program(_column_sums, weight)(part, out)
+        program(column_sums, weight)(part, out)
     return dx, *outs
 
 

@@ -1,0 +1,351 @@
+"""Kernels of the gradients of attention over keys that are not in pages.
+
+Weights are computed again, from the log-sum-exp of each row. One kernel has workgroups of rows and
+visits keys, for the gradient of q; another has workgroups of keys and visits rows, for those of k
+and v. Rows are those of attention_kernels.py, so that a key head gets the sum over the query heads
+that share it, and nothing is added by atomics: results have the same bits on every run.
+
+With weights p, the gradient of a product is p * (dO · v - delta), where delta is the sum of dO * O
+over a row, less the gradient of its log-sum-exp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang import sym
+from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave.templates.attention_loop import LOG2_E, LOWEST
+
+from .attention_kernels import *
+from .programs import f32_of
+
+MAX_K = sym.MAX_K
+
+_i, _j, _k, _l = (tkw.IndexMapping.iterator(n) for n in range(4))
+
+
+def deltas(dtype: Any, heads: int, columns: int, dense: bool, given: bool) -> Any:
+    """`deltas(dout, out, [dlse,] delta)`: with `given`, less the gradient of log-sum-exps."""
+    outer = [ENDS] if dense else []
+    each = tkl.Memory[(*outer, TOKEN, H, GLOBAL, tkl.f32)]
+    memory = tkl.Memory[(*outer, TOKEN, H, D_KV, GLOBAL, dtype)]
+    constraints = [
+        tkw.WorkgroupConstraint(TOKEN, 4, 0),
+        tkw.WorkgroupConstraint(H, 1, 1),
+        *(tkw.WorkgroupConstraint(d, 1, 2) for d in outer),
+        tkw.WaveConstraint(TOKEN, 1),
+        tkw.HardwareConstraint(
+            threads_per_wave=32, vector_shapes={TOKEN: 1, D_KV: D_KV, H: 0, ENDS: 0}
+        ),
+    ]
+
+    def sums(dout: Any, out: Any) -> Any:
+        return tkw.sum(f32_of(dout) * f32_of(out), dim=D_KV)
+
+    @tkw.wave(constraints)
+    def deltas(dout: memory, out: memory, delta: each):
+        tkw.write(sums(dout, out), delta)
+
+    @tkw.wave(constraints)
+    def deltas_less(dout: memory, out: memory, dlse: each, delta: each):
+        tkw.write(sums(dout, out) - tkw.read(dlse), delta)
+
+    return deltas_less if given else deltas, {H: heads, D_KV: columns}, [*outer, TOKEN]
+
+
+def sink_gradients(heads: int, index: Any) -> Any:
+    """`sink_gradients(sinks, lse, delta, q_ends, dsinks)`, of the tokens that sequences have. A sink
+    has no value, so that its product with dO is 0. Without `index`, there are no ends, and a row of
+    dsinks for each sequence."""
+    outer = [] if index else [ENDS]
+    constraints = [
+        tkw.WorkgroupConstraint(H, 1, 0),
+        *(tkw.WorkgroupConstraint(d, 1, 1) for d in outer),
+        tkw.TilingConstraint(TOKEN, 256),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={H: 0, ENDS: 0, TOKEN: 256}),
+    ]
+    each = tkl.Memory[(*outer, TOKEN, H, GLOBAL, tkl.f32)]
+    per_head = tkl.Memory[H, GLOBAL, tkl.f32]
+    last_of = tkw.IndexMapping(1, inputs={ENDS: ENDS - 1}, outputs={H: _i})
+
+    def run(sinks: Any, lse: Any, delta: Any, dsinks: Any) -> None:
+        sink = tkw.read(sinks)
+
+        @tkw.iterate(TOKEN, init_args=[tkw.register([*outer, H], tkl.f32, 0.0)])
+        def loop(total):
+            weight = tkw.exp(tkw.broadcast(sink, [*outer, TOKEN, H]) - tkw.read(lse))
+            return tkw.sum(-weight * tkw.read(delta), total, dim=TOKEN)
+
+        tkw.write(loop, dsinks)
+
+    @tkw.wave(constraints)
+    def dense(
+        sinks: per_head, lse: each, delta: each, dsinks: tkl.Memory[ENDS, H, GLOBAL, tkl.f32]
+    ):
+        run(sinks, lse, delta, dsinks)
+
+    @tkw.wave(constraints)
+    def packed(
+        sinks: per_head,
+        lse: each,
+        delta: each,
+        q_ends: tkl.Memory[ENDS, GLOBAL, index or tkl.i32],
+        dsinks: per_head,
+    ):
+        tkw.set_symbol(TOKEN, tkw.read(q_ends, mapping=last_of))
+        run(sinks, lse, delta, dsinks)
+
+    return packed if index else dense, {H: heads}, [TOKEN, ENDS]
+
+
+def _row_constraints(form: Form) -> list[Any]:
+    visited = tkl.ceiling((N_KV - FIRST) / BLOCK_N_KV)
+    return [
+        tkw.WorkgroupConstraint(
+            ROW, BLOCK_ROW, 0, iters=tkl.ceiling(MAX_Q * form.group / BLOCK_ROW)
+        ),
+        tkw.WorkgroupConstraint(H_KV, 1, 1),
+        tkw.WorkgroupConstraint(ENDS, 1, 2, iters=ENDS if form.dense else ENDS - 1),
+        tkw.TilingConstraint(N_KV, BLOCK_N_KV, iters=visited, start=FIRST),
+        tkw.WaveConstraint(ROW, BLOCK_ROW / 4),
+        tkw.HardwareConstraint(
+            threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0}
+        ),
+    ]
+
+
+def _key_constraints(form: Form) -> list[Any]:
+    visited = tkl.ceiling((ROW - FIRST) / BLOCK_ROW)
+    return [
+        tkw.WorkgroupConstraint(N_KV, BLOCK_N_KV, 0, iters=tkl.ceiling(MAX_K / BLOCK_N_KV)),
+        tkw.WorkgroupConstraint(H_KV, 1, 1),
+        tkw.WorkgroupConstraint(ENDS, 1, 2, iters=ENDS if form.dense else ENDS - 1),
+        tkw.TilingConstraint(ROW, BLOCK_ROW, iters=visited, start=FIRST),
+        tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4),
+        tkw.HardwareConstraint(
+            threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0}
+        ),
+    ]
+
+
+def _take_rows(form: Form) -> None:
+    """Sets FIRST and ROW to the first row that sees a key of this workgroup, and the one after the
+    last."""
+    first_key, last_key = WORKGROUP_0 * BLOCK_N_KV, (WORKGROUP_0 + 1) * BLOCK_N_KV - 1
+    before = LENGTH - Q_LENGTH
+    first, end = 0, Q_LENGTH
+    if form.right >= 0:
+        first = tkl.Min(tkl.Max(first_key - before - form.right, 0), Q_LENGTH)
+    if form.left >= 0:
+        end = tkl.Max(first, tkl.Min(last_key - before + form.left + 1, Q_LENGTH))
+    tkw.set_symbol(FIRST, tkw.scalar(first * form.group, form.index))
+    tkw.set_symbol(ROW, tkw.scalar(end * form.group, form.index))
+
+
+class Step:
+    """What happens to a tile of rows and keys. `outer` is the dimension that the workgroup has,
+    `inner` that of the loop."""
+
+    def __init__(self, form: Form, outer: Any, inner: Any):
+        self.form, self.outer, self.inner = form, outer, inner
+        self.dims = [H_KV, outer, inner]
+
+    def products(self, looped: Any, held: Any) -> Any:
+        zero = tkw.register([H_KV, self.inner, self.outer], tkl.f32, 0.0)
+        return tkw.permute(tkw.mma(looped, held, zero, MMA), target_shape=self.dims)
+
+    def all_of(self, value: Any) -> Any:
+        return tkw.broadcast(value, self.dims)
+
+    def weights(self, products: Any, scale: Any, lse: Any) -> tuple[Any, Any]:
+        """The weights, and the slope of a soft cap or None."""
+        form, slope = self.form, None
+        # A row that sees no key has the logarithm -inf, which must not be subtracted from -inf.
+        finite = tkw.maximum(lse, tkw.register(lse.shape, tkl.f32, LOWEST))
+        if form.cap:
+            bent = tkw.tanh(products * self.all_of(scale * (1 / form.cap)))
+            slope = -(bent * bent) + 1.0
+            scores = bent * (form.cap * LOG2_E)
+        else:
+            scores = products * self.all_of(scale * LOG2_E)
+        weights = tkw.exp2(scores - self.all_of(finite * LOG2_E))
+        if form.left >= 0 or form.right >= 0:
+            seen = visible_keys(form, [self.outer, self.inner])
+            weights = tkw.select(seen, weights, tkw.register(self.dims, tkl.f32, 0.0))
+        return weights, slope
+
+    def slopes(self, weights: Any, slope: Any, by_values: Any, delta: Any) -> Any:
+        """The gradients of products, without the scale, in the type of q."""
+        found = weights * (by_values - self.all_of(delta))
+        return tkw.cast(found if slope is None else found * slope, self.form.dtype)
+
+    def scaled(self, total: Any, scale: Any, columns: Any) -> Any:
+        factor = tkw.broadcast(scale, [H_KV, columns, self.outer])
+        return tkw.cast(total * factor, self.form.dtype)
+
+
+class Places:
+    """Where the elements of tensors are, and the types of these."""
+
+    def __init__(self, form: Form):
+        token, head = Q_START + _j // form.group, _i * form.group + _j % form.group
+        outer = {ENDS: WORKGROUP_2} if form.dense else {}
+        here, first = {**outer, TOKEN: token, H: head}, list(outer)
+        each = {H_KV: _i, ROW: _j}
+        self.sum_of = tkw.IndexMapping(2, inputs=here, outputs=each)
+        self.row_of, self.to_row, self.key_of, self.to_key = {}, {}, {}, {}
+        for d in (D, D_KV):
+            there, row, key = {**here, d: _k}, {**each, d: _k}, {H_KV: _i, N_KV: _j, d: _k}
+            self.row_of[d] = tkw.IndexMapping(3, inputs=there, outputs=row)
+            self.to_row[d] = tkw.IndexMapping(3, inputs=row, outputs=there)
+            place = key_place(form, d, WORKGROUP_2)
+            self.key_of[d] = tkw.IndexMapping(3, inputs=place, outputs=key)
+            self.to_key[d] = tkw.IndexMapping(3, inputs=key, outputs=place)
+        self.rows = lambda d, space: tkl.Memory[(*first, TOKEN, H, d, space, form.dtype)]
+        self.keys = lambda d, space: tkl.Memory[(*first, KEY, H_KV, d, space, form.dtype)]
+        self.sums = tkl.Memory[(*first, TOKEN, H, GLOBAL, tkl.f32)]
+        self.ends = tkl.Memory[ENDS, GLOBAL, form.index]
+
+
+def _tile_of(form: Form) -> tuple[int, Any]:
+    """How many rows or keys an iteration reads, and where the compiler puts them: both orders of
+    them, for the two products that they are in, have to fit into 60 KiB of shared memory."""
+    if form.dtype == tkl.f32:  # without a matrix instruction, a thread holds all of them
+        return 16, GLOBAL
+    each = 2 * (form.size + form.columns) * form.dtype.bitwidth() // 8
+    return next((n for n in (64, 32) if n * each <= 60 * 1024), 16), SHARED
+
+
+def of_queries(form: Form) -> Any:
+    """`of_queries(q, k, v, dout, lse, delta, [q_ends, k_ends,] max_q, scale, dq)`."""
+    p, step = Places(form), Step(form, ROW, N_KV)
+    visited, space = _tile_of(form)
+    rows, keys = p.rows(D, GLOBAL), p.keys(D, space)
+    slopes, values = p.rows(D_KV, GLOBAL), p.keys(D_KV, space)
+
+    def run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dq):
+        take_queries(form, q_ends)
+        take_packed(form, k_ends)
+        tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
+        take_keys(form, form.index)
+        row, slope = tkw.read(q, mapping=p.row_of[D]), tkw.read(dout, mapping=p.row_of[D_KV])
+        log, less = tkw.read(lse, mapping=p.sum_of), tkw.read(delta, mapping=p.sum_of)
+
+        @tkw.iterate(N_KV, init_args=[tkw.register([H_KV, D, ROW], tkl.f32, 0.0)])
+        def loop(total):
+            key, value = tkw.read(k, mapping=p.key_of[D]), tkw.read(v, mapping=p.key_of[D_KV])
+            weights, bend = step.weights(step.products(key, row), scale, log)
+            change = step.slopes(weights, bend, step.products(value, slope), less)
+            return tkw.mma(key, change, total)
+
+        tkw.write(step.scaled(loop, scale, D), dq, mapping=p.to_row[D])
+
+    @tkw.wave(_row_constraints(form))
+    def attention_dq(
+        q: rows,
+        k: keys,
+        v: values,
+        dout: slopes,
+        lse: p.sums,
+        delta: p.sums,
+        MAX_Q: tkl.SymbolBind[tkl.i32],
+        scale: tkl.f32,
+        dq: rows,
+    ):
+        run(q, k, v, dout, lse, delta, None, None, scale, dq)
+
+    @tkw.wave(_row_constraints(form))
+    def packed_attention_dq(
+        q: rows,
+        k: keys,
+        v: values,
+        dout: slopes,
+        lse: p.sums,
+        delta: p.sums,
+        q_ends: p.ends,
+        k_ends: p.ends,
+        MAX_Q: tkl.SymbolBind[tkl.i32],
+        scale: tkl.f32,
+        dq: rows,
+    ):
+        run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dq)
+
+    made = attention_dq if form.dense else packed_attention_dq
+    return made, _symbols(form, 64, visited), [TOKEN, KEY, ENDS]
+
+
+def of_keys(form: Form) -> Any:
+    """`of_keys(q, k, v, dout, lse, delta, [q_ends, k_ends,] max_k, scale, dk, dv)`."""
+    p, step = Places(form), Step(form, N_KV, ROW)
+    visited, space = _tile_of(form)
+    rows, keys = p.rows(D, space), p.keys(D, GLOBAL)
+    slopes, values = p.rows(D_KV, space), p.keys(D_KV, GLOBAL)
+
+    def run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dk, dv):
+        take_queries(form, q_ends)
+        take_packed(form, k_ends)
+        tkw.set_symbol(N_KV, tkw.scalar(LENGTH, form.index))
+        _take_rows(form)
+        key, value = tkw.read(k, mapping=p.key_of[D]), tkw.read(v, mapping=p.key_of[D_KV])
+        start = [tkw.register([H_KV, d, N_KV], tkl.f32, 0.0) for d in (D, D_KV)]
+
+        @tkw.iterate(ROW, init_args=start)
+        def loop(total_k, total_v):
+            row, slope = tkw.read(q, mapping=p.row_of[D]), tkw.read(dout, mapping=p.row_of[D_KV])
+            log, less = tkw.read(lse, mapping=p.sum_of), tkw.read(delta, mapping=p.sum_of)
+            weights, bend = step.weights(step.products(row, key), scale, log)
+            total_v = tkw.mma(slope, tkw.cast(weights, form.dtype), total_v)
+            change = step.slopes(weights, bend, step.products(slope, value), less)
+            return tkw.mma(row, change, total_k), total_v
+
+        tkw.write(step.scaled(loop[0], scale, D), dk, mapping=p.to_key[D])
+        tkw.write(tkw.cast(loop[1], form.dtype), dv, mapping=p.to_key[D_KV])
+
+    @tkw.wave(_key_constraints(form))
+    def attention_dk_dv(
+        q: rows,
+        k: keys,
+        v: values,
+        dout: slopes,
+        lse: p.sums,
+        delta: p.sums,
+        MAX_K: tkl.SymbolBind[tkl.i32],
+        scale: tkl.f32,
+        dk: keys,
+        dv: values,
+    ):
+        run(q, k, v, dout, lse, delta, None, None, scale, dk, dv)
+
+    @tkw.wave(_key_constraints(form))
+    def packed_attention_dk_dv(
+        q: rows,
+        k: keys,
+        v: values,
+        dout: slopes,
+        lse: p.sums,
+        delta: p.sums,
+        q_ends: p.ends,
+        k_ends: p.ends,
+        MAX_K: tkl.SymbolBind[tkl.i32],
+        scale: tkl.f32,
+        dk: keys,
+        dv: values,
+    ):
+        run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dk, dv)
+
+    made = attention_dk_dv if form.dense else packed_attention_dk_dv
+    return made, _symbols(form, visited, 64), [TOKEN, KEY, ENDS]
+
+
+def _symbols(form: Form, rows: int, keys: int) -> dict[Any, Any]:
+    return {
+        H: form.heads,
+        H_KV: form.kv_heads,
+        D: form.size,
+        D_KV: form.columns,
+        BLOCK_ROW: rows,
+        BLOCK_N_KV: keys,
+    }
