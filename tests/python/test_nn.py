@@ -215,6 +215,7 @@ COMPILED = {
     "gated_without": lambda: (wave_nn.SwiGLU(24, 40), False),
     "attention": lambda: (attend, True),
     "attention_without": lambda: (attend, False),
+    "experts": lambda: (wave_nn.MoE(24, 40, 4, 2), True),
     "experts_without": lambda: (wave_nn.MoE(24, 40, 4, 2), False),
 }
 

@@ -28,7 +28,7 @@ from .extend import attention_extend, extend_attention
 from .linear_loss import linear_cross_entropy, linear_cross_entropy_backward
 from .losses import cross_entropy, cross_entropy_backward
 from .matmul import matmul
-from .moe import fused_experts, grouped_gemm, moe_align, topk_gate
+from .moe import fused_experts, fused_experts_backward, grouped_gemm, moe_align, topk_gate
 from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
 from .norms import add_rms_norm, layer_norm, rms_norm, softmax
 from .operators import define
@@ -53,6 +53,7 @@ __all__ = [
     "cross_entropy_backward",
     "extend_attention",
     "fused_experts",
+    "fused_experts_backward",
     "gelu_and_mul",
     "gelu_and_mul_backward",
     "gelu_tanh_and_mul",

@@ -18,18 +18,18 @@ BLOCK, BOTH = sym.BLOCK, sym.BOTH
 Activation = Callable[[Any], tuple[Any, Any]]  # of x: its value and its derivative
 
 
-def _silu(x: Any) -> tuple[Any, Any]:
+def silu(x: Any) -> tuple[Any, Any]:
     share = tkw.reciprocal(tkw.exp(-x) + 1.0)
     return x * share, share * (x * (1.0 - share) + 1.0)
 
 
-def _gelu(x: Any) -> tuple[Any, Any]:
+def gelu(x: Any) -> tuple[Any, Any]:
     share = (tkw.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
     density = tkw.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
     return x * share, share + x * density
 
 
-def _gelu_tanh(x: Any) -> tuple[Any, Any]:
+def gelu_tanh(x: Any) -> tuple[Any, Any]:
     root = math.sqrt(2 / math.pi)
     bent = tkw.tanh((x + x * x * x * 0.044715) * root)
     share = (bent + 1.0) * 0.5
@@ -105,34 +105,34 @@ def _gradient(backward: Callable[..., Any]) -> Gradient:
 @operator("silu_and_mul_backward(Tensor dy, Tensor x) -> (Tensor dx)")
 def silu_and_mul_backward(dy: Any, x: Any, *, dx: Any = None) -> Any:
     """dx of `silu_and_mul` for the gradient dy of its result."""
-    return _run_backward(_silu, dy, x, dx)
+    return _run_backward(silu, dy, x, dx)
 
 
 @operator("gelu_and_mul_backward(Tensor dy, Tensor x) -> (Tensor dx)")
 def gelu_and_mul_backward(dy: Any, x: Any, *, dx: Any = None) -> Any:
     """dx of `gelu_and_mul` for the gradient dy of its result."""
-    return _run_backward(_gelu, dy, x, dx)
+    return _run_backward(gelu, dy, x, dx)
 
 
 @operator("gelu_tanh_and_mul_backward(Tensor dy, Tensor x) -> (Tensor dx)")
 def gelu_tanh_and_mul_backward(dy: Any, x: Any, *, dx: Any = None) -> Any:
     """dx of `gelu_tanh_and_mul` for the gradient dy of its result."""
-    return _run_backward(_gelu_tanh, dy, x, dx)
+    return _run_backward(gelu_tanh, dy, x, dx)
 
 
 @operator("silu_and_mul(Tensor x) -> (Tensor out)", _gradient(silu_and_mul_backward))
 def silu_and_mul(x: Any, *, out: Any = None) -> Any:
     """g / (1 + exp(-g)) * u for x [..., 2 N], whose rows are g, then u; computed in f32."""
-    return _run(_silu, x, out)
+    return _run(silu, x, out)
 
 
 @operator("gelu_and_mul(Tensor x) -> (Tensor out)", _gradient(gelu_and_mul_backward))
 def gelu_and_mul(x: Any, *, out: Any = None) -> Any:
     """g * (1 + erf(g / sqrt(2))) / 2 * u for x [..., 2 N], whose rows are g, then u."""
-    return _run(_gelu, x, out)
+    return _run(gelu, x, out)
 
 
 @operator("gelu_tanh_and_mul(Tensor x) -> (Tensor out)", _gradient(gelu_tanh_and_mul_backward))
 def gelu_tanh_and_mul(x: Any, *, out: Any = None) -> Any:
     """The same with the approximation of erf by a tanh."""
-    return _run(_gelu_tanh, x, out)
+    return _run(gelu_tanh, x, out)

@@ -7,13 +7,15 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 
+from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
-from .activations import gelu_and_mul, silu_and_mul
-from .operators import is_torch, is_torch_dtype, operator
+from .activations import gelu, gelu_and_mul, silu, silu_and_mul
+from .operators import Gradient, is_torch, is_torch_dtype, operator
 from .programs import program
 from .tensors import *
 
 ACTIVATIONS = {"silu": silu_and_mul, "gelu": gelu_and_mul}
+SLOPES = {"silu": silu, "gelu": gelu}
 
 
 @operator(
@@ -90,38 +92,38 @@ def moe_align(
     slots = result("sorted_ids", sorted_ids, ids, (blocks * block,), tkl.i32)
     expert_ids = result("expert_ids", expert_ids, ids, (blocks,), tkl.i32, slots)
     total = result("total", total, ids, (1,), tkl.i32, slots, expert_ids)
-    slots[...], expert_ids[...] = number, -1
-    counts, first = (new_tensor(ids, (experts,), tkl.i32) for _ in range(2))
-    program(kernels.count)(flat, counts)
-    program(kernels.starts, experts)(counts, block, first, total)
-    if number:
-        program(kernels.place)(flat, counts, first, block, slots, expert_ids)
+    _align(flat, experts, block, slots, expert_ids, total)
     return slots, expert_ids, total
 
 
-def _product(a: Any, w: Any, slots: Any, experts: Any, block: int, rows: int, each: int) -> Any:
-    """Rows of a, each times the weights of its expert, in f32 or, with weights for two halves, in
-    a's type."""
-    dtype = wave_dtype(a.dtype)
-    out = dtype if each > 0 else tkl.f32
-    c = new_tensor(a, (rows, w.shape[1]), out)
-    key = (dtype, out, block, max(each, 1), w.shape[1], w.shape[2])
-    program(kernels.gathered, *key)(a, w, slots, experts, c)
+def _align(ids: Any, experts: int, block: int, slots: Any, expert_ids: Any, total: Any) -> Any:
+    """Fills the results of `moe_align`; how many ids each expert has, and where its slots begin."""
+    slots[...], expert_ids[...] = ids.shape[0], -1
+    counts, first = (new_tensor(ids, (experts,), tkl.i32) for _ in range(2))
+    program(kernels.count)(ids, counts)
+    program(kernels.starts, experts)(counts, block, first, total)
+    if ids.shape[0]:
+        program(kernels.place)(ids, counts, first, block, slots, expert_ids)
+    return counts, first
+
+
+def _block_of(number: int, experts: int) -> int:
+    return 64 if number >= 32 * experts else 16
+
+
+def _product(
+    a: Any, w: Any, order: Any, block: int, rows: int, each: int, out: Any, trans: bool = True
+) -> Any:
+    """Row p // `each` of a, for each of `rows` p, times the weights of its expert, as `out`."""
+    n, k = w.shape[1:] if trans else w.shape[:0:-1]
+    c = new_tensor(a, (rows, n), out)
+    key = (wave_dtype(a.dtype), out, block, each, n, k, trans)
+    program(kernels.gathered, *key)(a, w, *order, c)
     return c
 
 
-@operator(
-    "fused_experts(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, *,"
-    " str activation='silu') -> (Tensor out)"
-)
-def fused_experts(
-    x: Any, w1: Any, w2: Any, weights: Any, ids: Any, *, activation: str = "silu", out: Any = None
-) -> Any:
-    """The sum over a token's experts of weight * w2 · (act(gate) * up), where gate and up are the
-    halves of w1 · x: x [T, K], w1 [E, 2N, K], w2 [E, K, N], weights and ids [T, top].
-
-    Ids that are negative or too large count as no expert.
-    """
+def _checked(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str) -> tuple[Any, ...]:
+    """The arguments of a layer with experts."""
     x, w1, w2 = tensor("x", x), tensor("w1", w1), tensor("w2", w2)
     weights, ids = tensor("weights", weights), tensor("ids", ids)
     dtype = element_type("x", x, FLOATS)
@@ -140,16 +142,120 @@ def fused_experts(
     expect_shape("w2", w2, (experts, size, double // 2))
     expect_shape("ids", ids, (tokens, ids.shape[1]))
     expect_shape("weights", weights, ids.shape)
+    return x, w1, w2, weights, ids
+
+
+@operator(
+    "fused_experts_backward(Tensor dy, Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids,"
+    " *, str activation='silu') -> (Tensor dx, Tensor dw1, Tensor dw2, Tensor dweights)"
+)
+def fused_experts_backward(
+    dy: Any,
+    x: Any,
+    w1: Any,
+    w2: Any,
+    weights: Any,
+    ids: Any,
+    *,
+    activation: str = "silu",
+    dx: Any = None,
+    dw1: Any = None,
+    dw2: Any = None,
+    dweights: Any = None,
+) -> tuple[Any, ...]:
+    """(dx, dw1, dw2, dweights) of `fused_experts` for the gradient dy of its result. What is between
+    the two products is computed again."""
+    x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation)
+    dy, dtype = tensor("dy", dy), wave_dtype(x.dtype)
+    element_type("dy", dy, (dtype.name,))
+    expect_shape("dy", dy, x.shape)
+    made: list[Any] = []
+    for name, out, like in (
+        ("dx", dx, x),
+        ("dw1", dw1, w1),
+        ("dw2", dw2, w2),
+        ("dweights", dweights, weights),
+    ):
+        inputs = (x, w1, w2, weights, ids, *made)
+        made.append(result(name, out, dy, like.shape, wave_dtype(like.dtype), *inputs))
+    if is_empty(x) or is_empty(ids) or is_empty(w1):
+        for out in made:
+            out[...] = 0
+    else:
+        _run_backward(dy, x, w1, w2, weights, ids, activation, *made)
+    return tuple(made)
+
+
+def _run_backward(
+    dy: Any,
+    x: Any,
+    w1: Any,
+    w2: Any,
+    weights: Any,
+    ids: Any,
+    activation: str,
+    dx: Any,
+    dw1: Any,
+    dw2: Any,
+    dweights: Any,
+) -> None:
+    dtype, experts, top = wave_dtype(x.dtype), w1.shape[0], ids.shape[1]
+    number, inner = x.shape[0] * top, w2.shape[2]
+    block, each = _block_of(number, experts), rows_of("ids", ids).reshape(-1)
+    blocks = -(-(number + min(number, experts) * (block - 1)) // block)
+    sizes = (blocks * block, blocks, 1)
+    slots, expert_ids, total = (new_tensor(ids, (n,), tkl.i32) for n in sizes)
+    counts, starts = _align(each, experts, block, slots, expert_ids, total)
+    order = (slots, expert_ids)
+    hidden = _product(x, w1, order, block, number, top, tkl.f32)
+    change = _product(dy, w2, order, block, number, top, tkl.f32, trans=False)
+    dhidden = new_tensor(x, hidden.shape, dtype)
+    active = new_tensor(x, (number, inner), dtype)
+    program(gradient_kernels.slopes, SLOPES[activation], dtype)(
+        *(change, hidden, weights.reshape(-1), each, experts, dhidden, active),
+        flat("dweights", dweights),
+    )
+    parts = _product(dhidden, w1, order, block, number, 1, tkl.f32, trans=False)
+    program(kernels.weighted, dtype, top, x.shape[1], True)(parts, weights, ids, experts, dx)
+    rows = (slots, counts, starts)
+    program(gradient_kernels.outer, dtype, 1, top)(dhidden, x, *rows, dw1)
+    program(gradient_kernels.outer, dtype, top, 1)(dy, active, *rows, dw2)
+
+
+def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+    ctx.options = keyword_only_inputs
+
+
+def _backward(ctx: Any, dy: Any) -> Any:
+    return *fused_experts_backward(dy.contiguous(), *ctx.saved_tensors, **ctx.options), None
+
+
+@operator(
+    "fused_experts(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, *,"
+    " str activation='silu') -> (Tensor out)",
+    Gradient(_save, _backward),
+)
+def fused_experts(
+    x: Any, w1: Any, w2: Any, weights: Any, ids: Any, *, activation: str = "silu", out: Any = None
+) -> Any:
+    """The sum over a token's experts of weight * w2 · (act(gate) * up), where gate and up are the
+    halves of w1 · x: x [T, K], w1 [E, 2N, K], w2 [E, K, N], weights and ids [T, top].
+
+    Ids that are negative or too large count as no expert.
+    """
+    x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation)
+    (tokens, size), experts, dtype = x.shape, w1.shape[0], wave_dtype(x.dtype)
     out = result("out", out, x, x.shape, dtype, w1, w2, weights, ids)
     if is_empty(x) or is_empty(ids):
         out[...] = 0
         return out
     number, top = tokens * ids.shape[1], ids.shape[1]
-    block = 64 if number >= 32 * experts else 16
-    slots, expert_ids, _ = moe_align(ids, experts, block)
-    hidden = _product(x, w1, slots, expert_ids, block, number, top)
+    block = _block_of(number, experts)
+    order = moe_align(ids, experts, block)[:2]
+    hidden = _product(x, w1, order, block, number, top, dtype)
     active = ACTIVATIONS[activation](hidden)
-    parts = _product(active, w2, slots, expert_ids, block, number, 0)
+    parts = _product(active, w2, order, block, number, 1, tkl.f32)
     program(kernels.weighted, dtype, top, size)(parts, weights, ids, experts, out)
     return out
 

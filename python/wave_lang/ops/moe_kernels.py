@@ -166,9 +166,11 @@ def place() -> Any:
     return place, {}, [ID, E, SLOT, BLOCKS]
 
 
-def gathered(dtype: Any, out: Any, block: int, each: int, n: int, k: int) -> Any:
+def gathered(
+    dtype: Any, out: Any, block: int, each: int, n: int, k: int, trans: bool = True
+) -> Any:
     """`gathered(a, w, slots, experts, c)`: row p of c is row p // `each` of a times the weights of
-    the expert that slot p is in."""
+    the expert that slot p is in, [K, N], or [N, K] with `trans`."""
     a_of = tkw.IndexMapping(
         2,
         inputs={T: _x // each, K: _j},
@@ -193,7 +195,7 @@ def gathered(dtype: Any, out: Any, block: int, each: int, n: int, k: int) -> Any
     @tkw.wave(constraints)
     def gathered(
         a: tkl.Memory[T, K, SHARED, dtype],
-        w: tkl.Memory[E, N, K, SHARED, dtype],
+        w: tkl.Memory[(E, *((N, K) if trans else (K, N)), SHARED, dtype)],
         slots: tkl.Memory[SLOT, GLOBAL, tkl.i32],
         experts: tkl.Memory[BLOCKS, GLOBAL, tkl.i32],
         c: tkl.Memory[ID, N, GLOBAL, out],
@@ -215,9 +217,10 @@ def gathered(dtype: Any, out: Any, block: int, each: int, n: int, k: int) -> Any
     return gathered, subs, [T, E, SLOT, BLOCKS, ID]
 
 
-def weighted(dtype: Any, top: int, n: int) -> Any:
+def weighted(dtype: Any, top: int, n: int, plain: bool = False) -> Any:
     """`weighted(x, weights, ids, experts, y)`: the sum of the `top` rows of each token, with
-    weights; without those whose id is that of no expert, which are undefined."""
+    weights unless it is `plain`; without those whose id is that of no expert, which are undefined.
+    """
     x_of = tkw.IndexMapping(
         3,
         inputs={ID: _i * TOP + tkw.IndexMapping.iterator(2), N: _j},
@@ -242,7 +245,8 @@ def weighted(dtype: Any, top: int, n: int) -> Any:
         def loop(total):
             at, none = tkw.read(ids), tkw.register([T, TOP], tkl.i32, 0)
             known = (at >= none) & (at < tkw.broadcast(experts, [T, TOP]))
-            part = tkw.read(x, mapping=x_of) * tkw.read(weights)
+            part = tkw.read(x, mapping=x_of)
+            part = part if plain else part * tkw.read(weights)
             return total + tkw.select(known, part, tkw.register([T, N, TOP], tkl.f32, 0.0))
 
         tkw.write(tkw.cast(loop, dtype), y)
