@@ -23,9 +23,12 @@ COMPUTES = {
     "api_data.c": ONCE,
     "api_proof.c": ONCE,
     "api_construct.c": ONCE,
+    "api_choices.c": ONCE,
+    "api_kernel.c": ONCE,
     "fit.c": ONCE,
     "divide_room.c": "of copies with smaller tiles",
     "trial.c": "of a copy of the kernel that it has compiled",
+    "choose_trial.c": "of a copy of the kernel that it has compiled",
 }
 READS_MACHINE = {
     "pass_manager.c": "fills in PassCtx",
@@ -34,6 +37,7 @@ READS_MACHINE = {
     "lower_mma.c": "its source location, for a diagnostic",
     "stages_roles.c": "adds service waves to the row",
     "trial.c": "of a copy of the kernel that it has compiled",
+    "choose_trial.c": "of a copy of the kernel that it has compiled",
     "api_schedules.c": "not a pass",
 }
 

@@ -289,16 +289,32 @@ static int print_schedule(const Options *o, wv_kernel *k, FILE *out) {
   return text ? STATUS_OK : STATUS_DIAGNOSTICS;
 }
 
+/* The number from 1 to `most` after an option; 0 after complaining. */
+static int number_of(const char *option, const char *text, int most) {
+  char *end;
+  long n = strtol(text, &end, 10);
+  if (!*end && end != text && n >= 1 && n <= most) return (int)n;
+  complain("--%s is a number from 1 to %d, not `%s`", option, most, text);
+  return 0;
+}
+
+/* --choices=N. */
+static int print_choices(const Options *o, wv_kernel *k, FILE *out) {
+  enum { MOST = 4096 };
+  int most = number_of("choices", o->choices, MOST);
+  char *text = most ? wv_choices(k, o->target ? o->target : "", most) : NULL;
+  if (text) fputs(text, out);
+  wv_free(text);
+  return text ? STATUS_OK : most ? STATUS_DIAGNOSTICS : STATUS_USAGE;
+}
+
 /* --schedules=N. */
 static int print_schedules(const Options *o, wv_kernel *k, FILE *out) {
   enum { MOST = 64 };
-  char *texts[MOST], *end;
-  long most = strtol(o->schedules, &end, 10);
-  if (*end || end == o->schedules || most < 1 || most > MOST) {
-    complain("--schedules is a number from 1 to %d, not `%s`", MOST, o->schedules);
-    return STATUS_USAGE;
-  }
-  int n = wv_schedules(k, o->target ? o->target : "", (int)most, texts);
+  char *texts[MOST];
+  int most = number_of("schedules", o->schedules, MOST);
+  if (!most) return STATUS_USAGE;
+  int n = wv_schedules(k, o->target ? o->target : "", most, texts);
   for (int i = 0; i < n; i++) {
     fprintf(out, "%s%s", i ? "\n" : "", texts[i]);
     wv_free(texts[i]);
@@ -327,6 +343,7 @@ static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *ou
   if (emits(o, "program")) return compile_program(o, cx, k);
   if (emits_schedule(o)) return print_schedule(o, k, out);
   if (o->schedules) return print_schedules(o, k, out);
+  if (o->choices) return print_choices(o, k, out);
   if (o->loops) return kernel_loops(o, cx, k, out);
   const char *kind = o->run ? runner(o, cx, k) : NULL;
   if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;

@@ -13,7 +13,7 @@ typedef struct WordList {
 
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
-  const char *schedule, *schedules, *json, *html, *start_after, *dump_before, *data;
+  const char *schedule, *schedules, *choices, *json, *html, *start_after, *dump_before, *data;
   WordList set, arg, out, show;
   bool run, loops, time, proof, check_passes, costs, nonfinite, fast_math, version, help;
   WordList files;

@@ -79,6 +79,8 @@ static const Option options[] = {
      "pin how loops are pipelined: rows that --emit=schedule wrote, or edited ones"},
     {"schedules", "N", WORD(schedules), COMPILES, NULL,
      "print the N best schedules that are found for its loops, each as a file for --schedule"},
+    {"choices", "N", WORD(choices), COMPILES, NULL,
+     "print N of the tiles that are compared where symbols of tiles have no value"},
     {"passes", "A,B", WORD(passes), BOTH, NULL,
      "run these passes in this order; `all`: the whole pipeline"},
     {"start-after", "PASS", WORD(start_after), EVERY, NULL,

@@ -218,6 +218,18 @@ static PyObject *kernel_schedules(PyObject *self, PyObject *args) {
   return list;
 }
 
+/* choices(target, n) */
+static PyObject *kernel_choices(PyObject *self, PyObject *args) {
+  const char *target;
+  int most;
+  if (!PyArg_ParseTuple(args, "si:choices", &target, &most)) return NULL;
+  char *text = wv_choices(self_of(self), target, most);
+  if (!text) return py_error_raise(state_of(self));
+  PyObject *o = PyUnicode_FromString(text);
+  wv_free(text);
+  return o;
+}
+
 /* timeline_as(target, form, stamps) */
 static PyObject *kernel_timeline_as(PyObject *self, PyObject *args) {
   const char *target, *form;
@@ -343,6 +355,8 @@ static PyMethodDef kernel_methods[] = {
      "schedule_as(target, form): how its loops are pipelined on a machine: as the rows of a "
      "schedule\nfile ('text'), a page ('html') or part of one ('fragment'), a picture ('svg'), "
      "numbers ('json')."},
+    {"choices", kernel_choices, METH_VARARGS,
+     "choices(target, n): the tiles that are compared where some are open, a line each"},
     {"schedules", kernel_schedules, METH_VARARGS,
      "schedules(target, n): the n best schedules of its loops, as texts of files -> list"},
     {"timeline_as", kernel_timeline_as, METH_VARARGS,

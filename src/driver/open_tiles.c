@@ -5,13 +5,15 @@
 #include "anchors/contract.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
+#include "transform/choose/choose_symbols.h"
 
 typedef struct Search {
   Kernel *k;
   const Distribution *d;
   Arena *arena;
   OpenSymbols *out;
-  bool hopeless; /* a size is not known at the call, or there are too many symbols */
+  ChooseTiles chosen; /* which the compiler gives values, once the others have some */
+  bool hopeless;      /* a size is not known at the call, or there are too many symbols */
 } Search;
 
 static bool mentions(const Search *s, const Sym *e, const Sym *symbol) {
@@ -26,8 +28,15 @@ static bool mentions3(const Search *s, const Sym *const e[3], const Sym *symbol)
 }
 
 /* ---- sizes ---- */
+static bool is_chosen(const Search *s, const Sym *symbol) {
+  for (int i = 0; i < s->chosen.n; i++)
+    if (sym_same_name(s->chosen.at[i].symbol, symbol)) return true;
+  return false;
+}
+
 static void add_symbol(Search *s, const Sym *symbol, bool by_value) {
   OpenSymbols *out = s->out;
+  if (is_chosen(s, symbol)) return;
   int i = 0;
   while (i < out->n && !sym_same_name(out->at[i].symbol, symbol)) i++;
   if (i == OPEN_MOST || !ir_is_of_launch(s->k, symbol)) {
@@ -125,6 +134,7 @@ OpenSymbols open_symbols(Kernel *k) {
   OpenSymbols found = {0};
   Facts f = facts_of(k, arena_new(), FACT_distribute);
   Search s = {.k = k, .arena = f.arena, .d = f.distribute, .out = &found};
+  s.chosen = choose_open(f.distribute, f.arena);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) add_op(&s, op);
   for (int i = 0; i < 3; i++) add_size(&s, s.d->threads[i], s.d->threads[i]);
   if (s.hopeless) found.n = 0;

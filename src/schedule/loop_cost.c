@@ -50,10 +50,6 @@ static const Value *computed(const Op *op) {
 
 /* ---- elementwise ops ---- */
 
-typedef struct Weight {
-  int vector, special;
-} Weight;
-
 typedef enum Cost {
   COST_FREE,
 #define WEIGHT(cost, vector, special, source) COST_##cost,
@@ -61,13 +57,13 @@ typedef enum Cost {
   COST_COUNT
 } Cost;
 
-static const Weight weights[COST_COUNT] = {
+static const OpWeight weights[COST_COUNT] = {
 #define WEIGHT(cost, vector, special, source) [COST_##cost] = {vector, special},
 #include "target/units/units.def"
 };
 
 /* What only names elements, or makes a constant, is free. */
-static Weight weight_of(const Op *op) {
+OpWeight cost_weight(const Op *op) {
   static const Cost costs[OP_COUNT] = {
 #define ELEMENTWISE(name, kind, flags, rule, cost, doc) [OP_##name] = COST_##cost,
 #include "ir/elementwise.def"
@@ -168,7 +164,7 @@ static int64_t exchanged(const CostModel *c, const Op *op) {
 
 static void cost_computed(const CostModel *c, const Op *op, OpClass class, LoopCost *cost) {
   double elements = elements_of(c, op);
-  Weight w = weight_of(op);
+  OpWeight w = cost_weight(op);
   if (elements * (w.vector + w.special) <= 0) return;
   Occupied at = occupied(c, class, 0, 0, elements * w.vector, 0);
   int64_t special = whole(elements * w.special / c->rates->special);

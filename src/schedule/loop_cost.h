@@ -32,6 +32,12 @@ typedef struct LoopCost {
   bool elected;             /* one thread does it all */
 } LoopCost;
 
+/* Instructions per element of an op that computes (units.def: WEIGHT). */
+typedef struct OpWeight {
+  int vector, special;
+} OpWeight;
+OpWeight cost_weight(const Op *op);
+
 /* False: nothing is known about the machine. */
 bool cost_model(Arena *a, const Distribution *d, const Machine *m, CostModel *out);
 

@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 #include "runtime/llvm/llvm_library.h"
 #include "target/target.h"
+#include "transform/choose/choose_symbols.h"
 #include "transform/pass_manager.h"
 
 wv_kernel *api_kernel(wv_ctx *cx, Kernel *k) {
@@ -452,6 +453,24 @@ EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
   return out;
 }
 
+static bool has_open_tiles(Kernel *k) {
+  Arena *a = arena_new();
+  ir_renumber(k);
+  bool found =
+      k->level == LEVEL_TILE && choose_open(facts_of(k, a, FACT_distribute).distribute, a).n;
+  arena_free(a);
+  return found;
+}
+
+/* The kernel itself, or a copy in which open tiles have values; NULL after reporting. */
+static Kernel *with_tiles(Kernel *k) {
+  if (!has_open_tiles(k)) return k;
+  Kernel *copy = kernel_clone(k);
+  if (passes_run(copy, &(PassOptions){.passes = "choose", .target = "eval"})) return copy;
+  kernel_free(copy);
+  return NULL;
+}
+
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
   API_KERNEL_USES(k, false);
   if (!api_list(k->cx, args, nargs, "arguments")) return false;
@@ -465,7 +484,9 @@ bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options 
                          .interrupted = api_relay_interrupt,
                          .user = &relay,
                          .check_masks = o && o->check_masks};
-  bool ok = translated && eval_tile(k->k, translated, nargs, &options);
+  Kernel *run = translated ? with_tiles(k->k) : NULL;
+  bool ok = run && eval_tile(run, translated, nargs, &options);
+  if (run != k->k) kernel_free(run);
   arena_free(a);
   return ok;
 }

@@ -46,6 +46,26 @@ const UnitLatencies *unit_latencies(const char *target) {
   return NULL;
 }
 
+const UnitMemory *unit_memory(const char *target) {
+  static const UnitMemory memories[] = {
+#define MEMORY(target, mhz, gigabytes, source) {#target, mhz, gigabytes},
+#include "target/units/units.def"
+  };
+  for (size_t i = 0; i < WV_LEN(memories); i++)
+    if (strcmp(memories[i].target, target) == 0) return &memories[i];
+  return NULL;
+}
+
+int64_t unit_groups(const TargetInfo *t, int64_t waves, int64_t registers, int64_t bytes) {
+  const UnitRates *own = unit_rates(t->name);
+  if (registers > t->registers) registers = t->registers; /* the rest is spilled */
+  int64_t groups = t->file / (registers > 0 ? registers : 1) * t->simds / (waves > 0 ? waves : 1);
+  if (bytes > 0 && t->shared_most / bytes < groups) groups = t->shared_most / bytes;
+  if (own && own->waves * t->simds / (waves > 0 ? waves : 1) < groups)
+    groups = own->waves * t->simds / (waves > 0 ? waves : 1);
+  return groups < 1 ? 1 : groups;
+}
+
 int unit_margin(const char *target) {
   static const struct {
     const char *target;

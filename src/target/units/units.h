@@ -34,6 +34,18 @@ typedef struct UnitLatencies {
 /* Of the machine, or of the chip that it is like; NULL: unknown. */
 const UnitRates *unit_rates(const char *target);
 const UnitLatencies *unit_latencies(const char *target);
+
+/* A row of MEMORY. */
+typedef struct UnitMemory {
+  const char *target;
+  int mhz, gigabytes;
+} UnitMemory;
+const UnitMemory *unit_memory(const char *target); /* NULL: unknown */
+
+/* Workgroups that a compute unit holds at a time, if each has that many waves, registers of a thread and
+ * bytes of shared memory; at least 1. */
+int64_t unit_groups(const TargetInfo *t, int64_t waves, int64_t registers, int64_t bytes);
+
 int unit_margin(const char *target); /* percent; 0: unknown */
 
 /* How long a matrix instruction of AMD's occupies its SIMD. */

@@ -125,6 +125,12 @@ static bool find_loop(Trial *t, const SolveLoop *s) {
   return true;
 }
 
+Trial *trial_in(const SolveLoop *s, Kernel *k, Arena *a) {
+  Trial *t = ARENA_NEW(a, Trial);
+  *t = (Trial){.arena = a, .k = k};
+  return find_loop(t, s) ? t : NULL;
+}
+
 void trial_time(Trial *t, int64_t guess) {
   t->facts = facts_of(t->k, t->arena, FACT_memory_uses | FACT_distribute);
   t->times =
@@ -163,17 +169,8 @@ void trial_free(Trial *t) {
 
 /* Workgroups that a compute unit holds. */
 static int64_t groups_with(const Trial *t, int64_t registers) {
-  const TargetInfo *target = t->machine.target;
-  const UnitRates *rates = unit_rates(target->name);
-  int64_t waves = t->machine.waves + t->machine.service, simds = target->simds;
-  if (t->alone) return 1;
-  int64_t each = registers + t->besides;
-  if (each > target->registers) each = target->registers; /* the rest is spilled */
-  int64_t groups = target->file / each * simds / waves;
-  if (t->bytes > 0 && target->shared_most / t->bytes < groups)
-    groups = target->shared_most / t->bytes;
-  if (rates && rates->waves * simds / waves < groups) groups = rates->waves * simds / waves;
-  return groups < 1 ? 1 : groups;
+  int64_t waves = t->machine.waves + t->machine.service;
+  return t->alone ? 1 : unit_groups(t->machine.target, waves, registers + t->besides, t->bytes);
 }
 
 static int waves_with(const Trial *t, int64_t registers) {

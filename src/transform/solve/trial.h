@@ -38,6 +38,8 @@ bool solve_is_about(const SolveLoop *s, const Constraint *row);
 Trial *trial_new(const SolveLoop *s, const RowList *rows);
 /* Of the rows that the loop has: if they are refused, what was reported remains. */
 Trial *trial_first(const SolveLoop *s, const RowList *rows);
+/* Of a loop of a kernel that has been compiled up to `turns`, and stays the caller's; NULL: there is none. */
+Trial *trial_in(const SolveLoop *s, Kernel *k, Arena *a);
 /* Predicts how long an iteration takes; guess: as for loop_times. */
 void trial_time(Trial *t, int64_t guess);
 /* What bounds are made of (loop_times_apart). */

@@ -221,6 +221,15 @@ class WaveKernel(Launchable):
         _wave.take_diagnostics()  # remarks that compiling has made already
         return found
 
+    def choices(self, n: int = 64) -> list[dict[str, int]]:
+        """Values of the tile symbols that were left open, at most n of those that the compiler
+        compares for this target: first those that no other dominates, by estimated time."""
+        target = self._shown_target()
+        lines = self.ir.choices(target, n).splitlines() if target is not None else []
+        _wave.take_diagnostics()
+        found = [line.split(" # ")[0].split() for line in lines]
+        return [{k: int(v) for k, v in (word.split("=") for word in words)} for words in found]
+
     def ir_after(self, name: str) -> str:
         """The IR as text after one of the passes (`wavec --list=passes`) for this target."""
         return str(self._after(name))

@@ -1,0 +1,72 @@
+/* choose_model.h: how long a launch takes with certain tiles, as far as the kernel's tiles tell.
+ *
+ * A compute unit runs workgroups in rounds, as many at a time as it holds:
+ *
+ *     time = rounds * (prologue + iterations * interval + epilogue)
+ *
+ * and never less than memory needs for every tensor once. Where waves that only copy fill the rings
+ * (`persist`), one prologue and no epilogue but the last is exposed. The interval of a loop is the time of
+ * its busiest unit, where matrix and vector instructions of one workgroup follow each other; two workgroups
+ * fill each other's gaps. These are the unit times of units.def without layouts, waits and order: an
+ * estimate that ranks candidates quickly. The best few are then lowered (choose_trial.h), and what that
+ * shows replaces the estimate.
+ *
+ * All sizes are expressions of the open symbols, which are compiled once and evaluated for each candidate.
+ * Sizes of tensors that are not known are taken for CHOOSE_UNKNOWN. */
+#ifndef WV_CHOOSE_MODEL_H
+#define WV_CHOOSE_MODEL_H
+
+#include "target/units/units.h"
+#include "transform/choose/choose_symbols.h"
+
+enum { CHOOSE_UNKNOWN = 4096, CHOOSE_LOOPS = 8 };
+
+/* What lowering found out about a candidate. */
+typedef struct ChooseFound {
+  bool known;
+  int waves, registers; /* of the machine; of a thread, for tiles and addresses */
+  int64_t bytes;        /* of shared memory */
+  bool alone;           /* a compute unit holds one workgroup */
+  bool persistent;
+  double interval[CHOOSE_LOOPS]; /* cycles of an iteration; 0: not known */
+  double busy[CHOOSE_LOOPS];     /* of these, in which the busiest unit works */
+} ChooseFound;
+
+typedef struct Candidate {
+  int64_t value[CHOOSE_SYMBOLS];
+  double cycles;  /* of a launch */
+  double moved;   /* bytes between memory and compute units */
+  int64_t held;   /* registers of a thread for its tiles */
+  int64_t bytes;  /* of a tile of each operand in shared memory */
+  int64_t groups; /* workgroups that a compute unit holds */
+  int64_t tiles;  /* of the grid */
+  bool persistent;
+} Candidate;
+
+/* Why a candidate is none. */
+typedef struct Refusal {
+  const char *why;
+  const Constraint *row; /* NULL: no row in particular */
+} Refusal;
+
+typedef struct ChooseModel ChooseModel;
+
+/* NULL: an expression cannot be evaluated, or the kernel has too many loops. */
+ChooseModel *choose_model(const Distribution *d, const TargetInfo *t, const ChooseTiles *open,
+                          Arena *a);
+/* Whether times can be predicted; otherwise candidates are ranked by how far they are from what is usual. */
+bool choose_predicts(const ChooseModel *m);
+/* Predicts a launch. False: the values are refused. */
+bool choose_estimate(ChooseModel *m, const int64_t *value, const ChooseFound *found, Candidate *out,
+                     Refusal *why);
+/* Cycles below which no tiles can be: memory, and products. Of the last estimate. */
+typedef struct ChooseFloor {
+  double memory, matrix; /* cycles; 0: not known, or nothing */
+  double bytes, flops;
+} ChooseFloor;
+ChooseFloor choose_floor(const ChooseModel *m);
+
+/* The number of a loop in ChooseFound, by its axis; -1: there is none, or several. */
+int choose_loop(const ChooseModel *m, const Sym *axis);
+
+#endif

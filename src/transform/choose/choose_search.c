@@ -1,0 +1,123 @@
+/* choose_search.c: see choose_search.h. */
+#include "transform/choose/choose_search.h"
+
+#include <stdlib.h>
+
+#include "transform/choose/choose_trial.h"
+
+enum {
+  MOST_CANDIDATES = 4096,
+  MOST_LOWERED = 5,  /* that compile */
+  MOST_FAILED = 3,   /* that do not, once one has */
+  MOST_ATTEMPTS = 64 /* until one does */
+};
+#define SMALL 0.995 /* predictions are not exact: the first of two is kept */
+
+/* ---- all ---- */
+
+/* Leaves out every second value of the longest list until all combinations can be tried. */
+static void thin_out(ChooseTiles *open) {
+  for (;;) {
+    double all = 1;
+    ChooseTile *longest = &open->at[0];
+    for (int i = 0; i < open->n; i++) {
+      all *= open->at[i].n;
+      if (open->at[i].n > longest->n) longest = &open->at[i];
+    }
+    if (all <= MOST_CANDIDATES || longest->n < 2) return;
+    int n = 0;
+    for (int i = (longest->n - 1) % 2; i < longest->n; i += 2)
+      longest->value[n++] = longest->value[i];
+    longest->n = n;
+  }
+}
+
+static void try_values(ChooseSearch *s, int64_t *value, int symbol) {
+  if (symbol == s->open.n) {
+    Candidate c;
+    if (choose_estimate(s->model, value, NULL, &c, &s->refusal)) vec_push(s->arena, &s->all, c);
+    return;
+  }
+  for (int i = 0; i < s->open.at[symbol].n; i++) {
+    value[symbol] = s->open.at[symbol].value[i];
+    try_values(s, value, symbol + 1);
+  }
+}
+
+/* The shortest time, then the fewest bytes, then those that leave the most room, then the larger tiles. */
+static int compare(const void *x, const void *y) {
+  const Candidate *a = x, *b = y;
+  if (a->cycles != b->cycles) return a->cycles < b->cycles ? -1 : 1;
+  if (a->moved != b->moved) return a->moved < b->moved ? -1 : 1;
+  if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+  for (int i = 0; i < CHOOSE_SYMBOLS; i++)
+    if (a->value[i] != b->value[i]) return a->value[i] > b->value[i] ? -1 : 1;
+  return 0;
+}
+
+bool choose_search(const Distribution *d, const TargetInfo *t, const ChooseTiles *open, Arena *a,
+                   ChooseSearch *out) {
+  int64_t value[CHOOSE_SYMBOLS] = {0};
+  *out = (ChooseSearch){.k = d->k, .t = t, .arena = a, .open = *open};
+  choose_fill(d, a, &out->open);
+  for (int i = 0; i < out->open.n; i++)
+    if (out->open.at[i].why) return false;
+  thin_out(&out->open);
+  out->model = choose_model(d, t, &out->open, a);
+  if (!out->model) return true;
+  try_values(out, value, 0);
+  if (out->all.n) qsort(out->all.at, (size_t)out->all.n, sizeof *out->all.at, compare);
+  return true;
+}
+
+/* ---- the best ---- */
+
+static void keep(Chosen *out, const Candidate *c) {
+  bool better = !out->lowered++ || c->cycles < out->best.cycles * SMALL;
+  if (better && out->lowered > 1) out->other = out->best, out->has_other = true;
+  if (better) out->best = *c;
+  else if (!out->has_other || c->cycles < out->other.cycles) out->other = *c, out->has_other = true;
+}
+
+bool choose_best(ChooseSearch *s, Chosen *out) {
+  *out = (Chosen){0};
+  int attempts = 0, failed = 0, enough = choose_predicts(s->model) ? MOST_LOWERED : 1;
+  for (int i = 0; i < s->all.n && out->lowered < enough && attempts < MOST_ATTEMPTS; i++) {
+    Candidate *c = &s->all.at[i], now;
+    ChooseFound found;
+    Refusal why;
+    if (out->lowered && c->cycles > out->best.cycles) break; /* estimates are optimistic */
+    if (out->lowered && failed == MOST_FAILED) break;
+    attempts++;
+    if (!choose_lower(s->k, s->t, s->model, &s->open, c->value, &found, &out->why)) {
+      failed++;
+      continue;
+    }
+    if (!out->lowered) failed = 0;
+    if (choose_estimate(s->model, c->value, found.known ? &found : NULL, &now, &why))
+      keep(out, &now);
+  }
+  return out->lowered > 0;
+}
+
+bool choose_is_dominated(const ChooseSearch *s, int number) {
+  const Candidate *c = &s->all.at[number];
+  for (int i = 0; i < s->all.n; i++) {
+    const Candidate *o = &s->all.at[i];
+    bool as_good = o->cycles <= c->cycles && o->moved <= c->moved && o->held <= c->held &&
+                   o->bytes <= c->bytes;
+    bool better =
+        o->cycles < c->cycles || o->moved < c->moved || o->held < c->held || o->bytes < c->bytes;
+    if (as_good && better) return true;
+  }
+  return false;
+}
+
+const char *choose_text(Arena *a, const ChooseTiles *open, const int64_t *value,
+                        const char *quote) {
+  StrBuf out = {.arena = a};
+  for (int i = 0; i < open->n; i++)
+    sb_printf(&out, "%s%s%s%s = %lld", i ? ", " : "", quote, sym_name(open->at[i].symbol), quote,
+              (long long)value[i]);
+  return sb_text(&out);
+}

@@ -1,0 +1,16 @@
+/* choose_trial.h: what a candidate leads to: a copy of the kernel is lowered with its values. */
+#ifndef WV_CHOOSE_TRIAL_H
+#define WV_CHOOSE_TRIAL_H
+
+#include "transform/choose/choose_model.h"
+
+/* Gives the open symbols values: a `bind` row for each. */
+void choose_bind(Kernel *k, const ChooseTiles *open, const int64_t *value);
+
+/* False: it does not compile, or would spill registers; *why says so, in the arena of the
+ * diagnostics. Reports nothing. */
+bool choose_lower(const Kernel *k, const TargetInfo *t, const ChooseModel *m,
+                  const ChooseTiles *open, const int64_t *value, ChooseFound *out,
+                  const char **why);
+
+#endif
