@@ -54,9 +54,11 @@ static bool feeds_atomics(const Kernel *k, const Value *v) {
 
 /* ---- how many parts ---- */
 
-/* The number of parts as far as it is known; NULL: it is proved to be at most one. */
+/* The number of parts as far as it is known; NULL: it is proved to be at most one, or the compiler chooses
+ * the tile, which is then the whole dimension. */
 static const Sym *several(const Parts *p, const Sym *count) {
   const Sym *n = count ? sym_subst(p->sym, count, p->bound, p->nbound) : NULL;
+  if (n && !ir_is_of_launch(p->k, n)) n = NULL;
   if (!n || sym_proves(p->sym, p->facts, sym_le(p->sym, n, sym_int(p->sym, 1)))) n = NULL;
   sym_take_error(p->sym);
   return n;

@@ -12,6 +12,8 @@
  *
  * It is the first pass: all variants of a program have the same tiles, and all that follows sees a kernel
  * whose author wrote them. Needs DISTRIBUTE; does nothing without a target. */
+#include <string.h>
+
 #include "transform/choose/choose_search.h"
 #include "transform/choose/choose_trial.h"
 #include "transform/pass.h"
@@ -28,7 +30,7 @@ static const char *names_of(Arena *a, const ChooseTiles *open) {
 }
 
 static bool fail_many(Kernel *k, const ChooseTiles *open) {
-  return diag_fail(DIAGS(k), DIAG_E0622, open->at[0].row->at,
+  return diag_fail(DIAGS(k), DIAG_E0622, open->too_many_row->at,
                    "`%s` leaves more than %d tiles open: `%s` needs a value", k->name,
                    CHOOSE_SYMBOLS, sym_name(open->too_many));
 }
@@ -50,14 +52,12 @@ static bool fail_none(Kernel *k, const ChooseSearch *s, const char *why) {
   Arena *a = DIAGS(k)->arena;
   const Constraint *row = !s->all.n && s->refusal.row ? s->refusal.row : open->at[0].row;
   StrBuf text = {.arena = a};
-  if (!s->all.n && s->refusal.row) {
-    sb_printf(&text, "`");
-    ir_print_row(&text, k, s->refusal.row);
-    sb_printf(&text, "` ");
-  }
-  sb_puts(&text, why ? why : s->refusal.why ? s->refusal.why : "it does not compile");
-  Diag *d = diag_add(DIAGS(k), DIAG_E0622, row->at, "no value of %s is legal on %s: %s",
-                     names_of(a, open), s->t->name, sb_text(&text));
+  ir_print_row(&text, k, row);
+  const char *shown = sb_text(&text) + strspn(sb_text(&text), " ");
+  const char *of = !s->all.n && s->refusal.row ? arena_printf(a, "`%s` ", shown) : "";
+  if (!why) why = s->refusal.why ? s->refusal.why : "it does not compile";
+  Diag *d = diag_add(DIAGS(k), DIAG_E0622, row->at, "no value of %s is legal on %s: %s%s",
+                     names_of(a, open), s->t->name, of, why);
   return diag_hint(DIAGS(k), d, "give %s values to see what is wrong with them", names_of(a, open));
 }
 

@@ -56,6 +56,7 @@ typedef struct Loop {
 typedef struct Division {
   int whole, part; /* expressions */
   const Constraint *row;
+  bool alone; /* each wave would combine its own part: one has all of it */
 } Division;
 
 /* A tile in registers. */
@@ -315,16 +316,30 @@ static void add_tensors(ChooseModel *m) {
   }
 }
 
+/* Whether several waves would each combine a part of the dimension, and their number is open. */
+static bool combines_apart(const ChooseModel *m, const Sym *dim) {
+  int64_t number;
+  const Sym *waves = distribute_waves_apart(m->d, dim);
+  if (!waves || sym_is_int(waves, &number)) return false;
+  for (const Op *op = ir_first(m->k); op; op = ir_next(op)) {
+    bool combines = op_is_reduction(op) || op_is_scan(op) || op->kind == OP_topk;
+    if (combines && !op_has(op, ATTR_block) && dim_base(op_attr(op, ATTR_dim)->sym) == dim)
+      return true;
+  }
+  return false;
+}
+
 static void add_rows(ChooseModel *m) {
   for (int i = 0; i < m->k->constraints.n; i++) {
     const Constraint *c = &m->k->constraints.at[i];
     bool divides = c->kind == CONSTRAINT_workgroup || c->kind == CONSTRAINT_tile;
     if (divides && c->divided.size)
-      vec_push(m->arena, &m->sizes, ((Division){expr_of(m, c->divided.size), 0, c}));
+      vec_push(m->arena, &m->sizes, ((Division){expr_of(m, c->divided.size), 0, c, false}));
     if (c->kind != CONSTRAINT_wave) continue;
     const Constraint *of = kernel_wave_tile(m->k, c->wave.dim);
     if (!of || !of->divided.size) continue;
-    Division d = {expr_of(m, of->divided.size), expr_of(m, c->wave.size), c};
+    Division d = {expr_of(m, of->divided.size), expr_of(m, c->wave.size), c, false};
+    d.alone = combines_apart(m, dim_base(c->wave.dim));
     vec_push(m->arena, &m->waves, d);
   }
   for (int i = 0; i < 3; i++) {
@@ -386,6 +401,8 @@ static bool is_legal(ChooseModel *m, const int64_t *value, Refusal *why) {
     const Division *w = &m->waves.at[i];
     if (m->value[w->part] < 1 || m->value[w->whole] % m->value[w->part])
       return refuse(why, "does not divide the tile", w->row);
+    if (w->alone && m->value[w->part] != m->value[w->whole])
+      return refuse(why, "divides what is combined without `block`", w->row);
   }
   int64_t threads = 1;
   for (int i = 0; i < 3; i++) {

@@ -21,7 +21,7 @@
 
 enum { CHOOSE_UNKNOWN = 4096, CHOOSE_LOOPS = 8 };
 
-/* What lowering found out about a candidate. */
+/* What lowering shows about a candidate. */
 typedef struct ChooseFound {
   bool known;
   int waves, registers; /* of the machine; of a thread, for tiles and addresses */

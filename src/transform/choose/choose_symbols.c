@@ -48,7 +48,7 @@ static void add_symbols(Search *s, const Constraint *row, const Sym *size) {
     while (at < s->out->n && !sym_same_name(s->out->at[at].symbol, symbol)) at++;
     if (at < s->out->n || !is_open(s, symbol)) continue;
     if (at < CHOOSE_SYMBOLS) s->out->at[s->out->n++] = (ChooseTile){.symbol = symbol, .row = row};
-    else if (!s->out->too_many) s->out->too_many = symbol;
+    else if (!s->out->too_many) s->out->too_many = symbol, s->out->too_many_row = row;
   }
 }
 

@@ -27,6 +27,7 @@ typedef struct ChooseTiles {
   ChooseTile at[CHOOSE_SYMBOLS];
   int n;
   const Sym *too_many; /* the first that has no place; NULL: all have */
+  const Constraint *too_many_row;
 } ChooseTiles;
 
 /* Without values, which is quick. Ids must be dense. */
