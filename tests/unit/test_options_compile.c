@@ -261,13 +261,13 @@ TEST(dumps_to_files) {
   const char *in = folder();
   snprintf(path, sizeof path, "%s/new/folder", in);
   CHECK_STR(lowered(cx, OPTIONS({"dump_intermediates", path, ""}), &ok), "");
-  snprintf(file, sizeof file, "%s/01_logs.wave", path);
+  snprintf(file, sizeof file, "%s/01_choose.wave", path);
   CHECK(ok && os_file_stamp(file));
   CHECK_INT(mkdir(file, 0700) != 0 && remove(file) == 0 && mkdir(file, 0700) == 0, 1);
   lowered(cx, OPTIONS({"dump_intermediates", path, ""}), &ok);
-  CHECK(!ok && has(said(cx, "E0618"), "01_logs.wave` cannot be written"));
+  CHECK(!ok && has(said(cx, "E0618"), "01_choose.wave` cannot be written"));
   wv_diag_clear(cx);
-  snprintf(file, sizeof file, "%s/02_split.wave", path);
+  snprintf(file, sizeof file, "%s/02_logs.wave", path);
   lowered(cx, OPTIONS({"dump_intermediates", file, ""}), &ok); /* a file, not a folder */
   CHECK(!ok && has(said(cx, "E0618"), "cannot be made"));
   remove_folder(in);

@@ -84,7 +84,7 @@ TEST(a_name_in_several_rows) {
   CHECK(run(k, (PassOptions){.passes = "bind,cse,dce", .dump = "all"}, &w));
   CHECK_STR(sb_text(&w.passes), "bind cse dce ");
   CHECK(run(k, (PassOptions){.stop_after = "cse", .dump = "all"}, &w));
-  CHECK_STR(sb_text(&w.passes), "logs split bind simplify padding cse ");
+  CHECK_STR(sb_text(&w.passes), "choose logs split bind simplify padding cse ");
   CHECK(run(thread, (PassOptions){.stop_after = "cse", .dump = "all"}, &w));
   CHECK_STR(sb_text(&w.passes), "bind simplify unroll legalise once fold share cse ");
   CHECK(w.last && !strstr(w.last, "%p"));
