@@ -445,6 +445,11 @@ WV_API char *wv_schedule_as(wv_kernel *k, const char *target, const char *form);
  * a schedule file: at most `most`, to be freed with wv_free. Rows that the kernel has are obeyed.
  * Returns their number; -1 after reporting. */
 WV_API int wv_schedules(wv_kernel *k, const char *target, int most, char **texts);
+/* What was decided about each line of a kernel on a machine, and why: how tiles are copied and where
+ * they are kept, which waves do what, how much room there is, how long a launch is predicted to take and could
+ * not take less than. form: "text", or "html", a page. Of the variant that is compiled first. Free with
+ * wv_free; NULL after reporting. */
+WV_API char *wv_decisions(wv_kernel *k, const char *target, const char *form);
 /* The tiles that the compiler compares where symbols of a kernel's tiles have no value, one line each:
  * `BLOCK_M=128 BLOCK_N=256 # 153.2 us`, at most `most`. First come those that no other dominates, by
  * estimated time; then the others, which say so. Empty if no tile is open. Free with wv_free; NULL

@@ -298,6 +298,15 @@ static int number_of(const char *option, const char *text, int most) {
   return 0;
 }
 
+/* --emit=explain, explain-html. */
+static int print_explanation(const Options *o, wv_kernel *k, FILE *out) {
+  const char *form = strchr(o->emit, '-');
+  char *text = wv_decisions(k, o->target ? o->target : "", form ? form + 1 : "text");
+  if (text) fputs(text, out);
+  wv_free(text);
+  return text ? STATUS_OK : STATUS_DIAGNOSTICS;
+}
+
 /* --choices=N. */
 static int print_choices(const Options *o, wv_kernel *k, FILE *out) {
   enum { MOST = 4096 };
@@ -342,6 +351,7 @@ static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *ou
   if (emits_c(o)) return emit_c(o, cx, k);
   if (emits(o, "program")) return compile_program(o, cx, k);
   if (emits_schedule(o)) return print_schedule(o, k, out);
+  if (emits(o, "explain") || emits(o, "explain-html")) return print_explanation(o, k, out);
   if (o->schedules) return print_schedules(o, k, out);
   if (o->choices) return print_choices(o, k, out);
   if (o->loops) return kernel_loops(o, cx, k, out);

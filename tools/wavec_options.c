@@ -30,9 +30,12 @@ typedef struct Option {
 static const Option options[] = {
     HEADING("Output:", EVERY),
     {"emit", "KIND", WORD(emit), BOTH,
-     "wave|schedule|schedule-html|schedule-svg|schedule-json|ptx|llvm|asm|obj|hsaco|c|program|none",
+     "wave|schedule|schedule-html|schedule-svg|schedule-json|explain|explain-html|ptx|llvm|asm|obj|"
+     "hsaco|c|program|none",
      "wave: the kernel as text (default without run); schedule: how its loops are pipelined "
-     "(docs/schedules.md), -html, -svg, -json: drawn; ptx: for an NVIDIA target; llvm, asm, obj: "
+     "(docs/schedules.md), -html, -svg, -json: drawn; explain: what was decided about each line, "
+     "and why, "
+     "-html: as a page; ptx: for an NVIDIA target; llvm, asm, obj: "
      "for a CPU, not necessarily this one, or an AMD GPU; hsaco: a code object for an AMD GPU; c: "
      "compiled for the target, as a pair of C files (docs/gpu.md); program: the same, but write "
      "nothing; none: only check"},

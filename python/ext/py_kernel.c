@@ -218,6 +218,17 @@ static PyObject *kernel_schedules(PyObject *self, PyObject *args) {
   return list;
 }
 
+/* explain(target, form) */
+static PyObject *kernel_explain(PyObject *self, PyObject *args) {
+  const char *target, *form;
+  if (!PyArg_ParseTuple(args, "ss:explain", &target, &form)) return NULL;
+  char *text = wv_decisions(self_of(self), target, form);
+  if (!text) return py_error_raise(state_of(self));
+  PyObject *o = PyUnicode_FromString(text);
+  wv_free(text);
+  return o;
+}
+
 /* choices(target, n) */
 static PyObject *kernel_choices(PyObject *self, PyObject *args) {
   const char *target;
@@ -355,6 +366,8 @@ static PyMethodDef kernel_methods[] = {
      "schedule_as(target, form): how its loops are pipelined on a machine: as the rows of a "
      "schedule\nfile ('text'), a page ('html') or part of one ('fragment'), a picture ('svg'), "
      "numbers ('json')."},
+    {"explain", kernel_explain, METH_VARARGS,
+     "explain(target, form): what was decided about its lines, as text or html"},
     {"choices", kernel_choices, METH_VARARGS,
      "choices(target, n): the tiles that are compared where some are open, a line each"},
     {"schedules", kernel_schedules, METH_VARARGS,

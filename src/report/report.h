@@ -22,6 +22,7 @@ typedef struct Report {
   const SimReport *sim;
   const char *schedule;
   const ScheduleView *loops; /* how its loops are pipelined; may be NULL */
+  const char *decisions;     /* about its lines, as text; may be NULL */
 } Report;
 
 void report_json(StrBuf *out, const Report *r);

@@ -62,6 +62,7 @@ static void put_contents(StrBuf *out, const Report *r) {
   sb_puts(out, "<a href=\"#source\">source</a> ");
   if (r->tiles) sb_puts(out, "<a href=\"#layouts\">tiles and lanes</a> ");
   if (has_loops(r)) sb_puts(out, "<a href=\"#loops\">loops</a> ");
+  if (r->decisions) sb_puts(out, "<a href=\"#decisions\">decisions</a> ");
   sb_puts(out, "<a href=\"#memory\">memory</a> <a href=\"#program\">program</a></nav>\n");
 }
 
@@ -139,6 +140,12 @@ static void section_loops(StrBuf *out, const Report *r) {
   page_section_end(out);
 }
 
+static void section_decisions(StrBuf *out, const Report *r) {
+  page_section(out, "decisions", "Decisions");
+  page_put(out, "<pre class=\"program\">%s</pre>\n", r->decisions);
+  page_section_end(out);
+}
+
 void report_html(StrBuf *out, const Report *r) {
   Arena *a = arena_new();
   page_begin(out, arena_printf(a, "%s on %s", r->k->name, r->sim->machine->name));
@@ -156,6 +163,7 @@ void report_html(StrBuf *out, const Report *r) {
   section_source(out, r);
   if (r->tiles) section_layouts(out, r);
   if (has_loops(r)) section_loops(out, r);
+  if (r->decisions) section_decisions(out, r);
   section_memory(out, r);
   section_program(out, r);
   sb_puts(out, "</main>\n");

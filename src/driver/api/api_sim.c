@@ -5,6 +5,7 @@
 #include "backend/sim/sim.h"
 #include "driver/api/api.h"
 #include "driver/dense_args.h"
+#include "driver/schedule/explain.h"
 #include "report/report.h"
 #include "target/target.h"
 
@@ -123,7 +124,7 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *g
   for (int i = 0; i < r->sim.findings; i++)
     r->sim.finding[i].diag = diag_copy(a, r->sim.finding[i].diag);
   const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
-  if (ran) r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule, NULL};
+  if (ran) r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule, NULL, NULL};
   if (ran) r->tiles = ran->tiles;
   if (report) *report = r->sim.ran ? r : NULL;
   if (!report || !r->sim.ran) wv_report_free(r);
@@ -160,6 +161,9 @@ static void add_loops(wv_report *r) {
   if (!r->tiles || r->shown.loops) return;
   r->loops = api_schedule_view(r->arena, r->tiles, r->sim.machine);
   r->shown.loops = &r->loops;
+  StrBuf decisions = {.arena = r->arena};
+  api_explain_tiles(&decisions, r->tiles, r->sim.machine, r->arena);
+  if (*sb_text(&decisions)) r->shown.decisions = sb_text(&decisions);
 }
 
 const char *wv_report_html(wv_report *r) {

@@ -221,6 +221,17 @@ class WaveKernel(Launchable):
         _wave.take_diagnostics()  # remarks that compiling has made already
         return found
 
+    def explain(self, html: bool = False) -> str:
+        """What was decided about each line on this target, and why: how tiles are copied, rings, roles,
+        registers, the predicted time and what bounds it. As text, or as a page."""
+        target = self._shown_target()
+        if target is None:
+            raise ValueError(
+                f"`{self.name}` was compiled for {self.target}, for which nothing is decided; "
+                "compile it with target='sim:gfx942' or another of `wavec --list=targets`"
+            )
+        return self._quiet(self.ir.explain, target, "html" if html else "text")
+
     def choices(self, n: int = 64) -> list[dict[str, int]]:
         """Values of the tile symbols that were left open, at most n of those that the compiler
         compares for this target: first those that no other dominates, by estimated time."""
