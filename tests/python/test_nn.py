@@ -152,6 +152,21 @@ def test_attention(q, heads, keys, columns, causal, dtype):
         near(mine, other, wanted.double(), steps=32)
 
 
+@pytest.mark.parametrize("shape", [(9, 20), (2, 1, 9, 20), (3, 1, 4, 9, 1)], ids=str)
+def test_attention_with_a_mask(shape):
+    """Of bools, or added to scores, which then has a gradient."""
+    lead = (3, 2) if len(shape) == 5 else (2,)
+    q, k, v = (draw(*lead, 4, n, 16, seed=n, grad=True) for n in (9, 20, 20))
+    bias = draw(*shape, grad=True)
+    for mask, wanted in ((bias, [q, k, v, bias]), (draw(*shape) > -1, [q, k, v])):
+        both = []
+        for f in (F.scaled_dot_product_attention, WF.scaled_dot_product_attention):
+            y = f(q, k, v, attn_mask=mask)
+            both.append([y, *torch.autograd.grad((y * draw(*y.shape)).sum(), wanted)])
+        for one, two in zip(*both):
+            torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
 HEADS = [
     ({"batch_first": True}, (2, 9, 32), {}),
     ({"bias": False, "kdim": 20, "vdim": 12}, (9, 2, 32), {}),
@@ -383,8 +398,18 @@ BAD = [
     (lambda: WF.gated(draw(2, 5)), ValueError, "`input`"),
     (lambda: WF.gated(draw(2, 4), "relu"), ValueError, "`activation`"),
     (
-        lambda: WF.scaled_dot_product_attention(*[draw(1, 1, 2, 4)] * 3, attn_mask=draw(2, 2)),
-        NotImplementedError,
+        lambda: WF.scaled_dot_product_attention(*[draw(1, 1, 2, 4)] * 3, attn_mask=draw(3, 2)),
+        ValueError,
+        "`attn_mask`",
+    ),
+    (
+        lambda: WF.scaled_dot_product_attention(*[draw(2, 4)] * 3, draw(2, 2).int()),
+        TypeError,
+        "`attn_mask`",
+    ),
+    (
+        lambda: WF.scaled_dot_product_attention(*[draw(2, 4)] * 3, draw(2, 2), is_causal=True),
+        ValueError,
         "`attn_mask`",
     ),
     (

@@ -11,9 +11,22 @@ ROUNDING = {"f2": 2**-10, BF16: 2**-7, "f4": 2**-19}
 
 
 def gradients(
-    q, k, v, do, dlse, causal=False, window=(-1, -1), sinks=None, scale=None, softcap=0.0, **_
+    q,
+    k,
+    v,
+    do,
+    dlse,
+    causal=False,
+    window=(-1, -1),
+    sinks=None,
+    scale=None,
+    softcap=0.0,
+    added=0.0,
+    mask=True,
+    **_,
 ):
-    """(dq, dk, dv, dsinks) of one sequence: q [rows, H, D], k and v [keys, Hk, D]."""
+    """(dq, dk, dv, dsinks, gradients of scores) of one sequence: q [rows, H, D], k and v [keys, Hk,
+    D]. What is added to scores and a mask are [H, rows, keys]."""
     group = q.shape[1] // k.shape[1]
     q, k, v, do, dlse = (np.asarray(x, float) for x in (q, k, v, do, dlse))
     k, v = (np.repeat(x, group, 1) for x in (k, v))
@@ -22,9 +35,10 @@ def gradients(
     if softcap:
         bent = np.tanh(s / softcap)
         s, bend = softcap * bent, 1 - bent**2
+    s = s + added
     i, j = np.arange(len(q))[:, None] + len(k) - len(q), np.arange(len(k))
     left, right = window[0], 0 if causal else window[1]
-    seen = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right))
+    seen = mask & ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right))
     sink = np.full(q.shape[1], -np.inf) if sinks is None else np.asarray(sinks, float)
     most = np.maximum(np.max(np.where(seen, s, -1e300), -1, initial=-1e300), sink[:, None])
     p = np.exp(np.where(seen, s - most[..., None], -np.inf))
@@ -34,14 +48,16 @@ def gradients(
     p, rest = p / total[..., None], rest / total
     o = np.einsum("hij,jhd->ihd", p, v)
     delta = ((do * o).sum(-1) - dlse).T
-    ds = p * (np.einsum("ihd,jhd->hij", do, v) - delta[..., None]) * bend * scale
+    change = p * (np.einsum("ihd,jhd->hij", do, v) - delta[..., None])
+    ds = change * bend * scale
     shared = lambda x: x.reshape(len(x), x.shape[1] // group, group, x.shape[-1]).sum(2)
     dk, dv = np.einsum("hij,ihd->jhd", ds, q), np.einsum("hij,ihd->jhd", p, do)
-    return np.einsum("hij,jhd->ihd", ds, k), shared(dk), shared(dv), -(rest * delta).sum(1)
+    dq = np.einsum("hij,jhd->ihd", ds, k)
+    return dq, shared(dk), shared(dv), -(rest * delta).sum(1), change
 
 
 def near(found, wanted, dtype):
-    for name, one, two in zip(("dq", "dk", "dv", "dsinks"), found, wanted):
+    for name, one, two in zip(("dq", "dk", "dv", "dsinks", "dbias"), found, wanted):
         assert one.shape == two.shape and not np.isnan(one.astype(float)).any(), name
         error, size = np.linalg.norm(one.astype(float) - two), np.linalg.norm(two)
         assert error <= ROUNDING[dtype] * size + 1e-30, (name, error / size)
@@ -76,7 +92,7 @@ def test_dense(case, target):
         o, lse = ops.attention(*given, sinks=sinks, return_lse=True, **options)
         more = (o, lse, sinks, order(dlse))
         found = ops.attention_backward(order(do), *given, *more, **options)
-    near([*(order(x) for x in found[:3]), found[3]], wanted, dtype)
+    near([*(order(x) for x in found[:3]), found[3]], wanted[:4], dtype)
 
 
 # query lengths, key lengths, H, Hk, D, Dv, type, options
@@ -120,9 +136,9 @@ def test_varlen(case, target):
 def test_nothing_to_do():
     """No query, no key, no sequence: gradients are 0."""
     for rows, keys in ((0, 3), (3, 0), (0, 0)):
-        q, k, lse = np.ones((2, rows, 2, 8), "f2"), np.ones((2, keys, 1, 8), "f2"), np.ones((2, rows, 2))
-        found = ops.attention_backward(q, q, k, k, q, lse.astype("f4"))
-        assert [x.shape for x in found] == [q.shape, k.shape, k.shape, (0,)]
+        q, k = np.ones((2, rows, 2, 8), "f2"), np.ones((2, keys, 1, 8), "f2")
+        found = ops.attention_backward(q, q, k, k, q, np.ones((2, rows, 2), "f4"), of_bias=True)
+        assert [x.shape for x in found] == [q.shape, k.shape, k.shape, (0,), (2, 2, rows, keys)]
         assert not any(x.any() for x in found)
     q, lse, ends = np.ones((3, 2, 8), "f2"), np.ones((3, 2), "f4"), np.zeros(1, "i4")
     found = ops.attention_varlen_backward(q, q, q, q, q, lse, ends, ends, 0, 0)

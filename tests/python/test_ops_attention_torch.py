@@ -15,16 +15,28 @@ def random(*shape, dtype=torch.float32, seed=0):
     return torch.randn(shape, generator=made).to(dtype).to(DEVICE)
 
 
-def reference(q, k, v, sinks=None, causal=False, window=(-1, -1), scale=None, softcap=0.0):
+def reference(
+    q,
+    k,
+    v,
+    sinks=None,
+    bias=None,
+    causal=False,
+    window=(-1, -1),
+    scale=None,
+    softcap=0.0,
+    mask=True,
+):
     """(o, lse) of [B, S, H, D] by PyTorch's own operators."""
     rows, keys, group = q.shape[1], k.shape[1], q.shape[2] // k.shape[2]
     k, v = (x.repeat_interleave(group, 2) for x in (k, v))
     s = torch.einsum("bihd,bjhd->bhij", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
     s = softcap * torch.tanh(s / softcap) if softcap else s
+    s = s if bias is None else s + bias
     i = torch.arange(rows, device=DEVICE)[:, None] + keys - rows
     j = torch.arange(keys, device=DEVICE)
     left, right = window[0], 0 if causal else window[1]
-    seen = ((j >= i - left) | (left < 0)) & ((j <= i + right) | (right < 0))
+    seen = mask & ((j >= i - left) | (left < 0)) & ((j <= i + right) | (right < 0))
     s = s.masked_fill(~seen, NEG)
     if sinks is not None:
         extra = sinks.to(s.dtype).view(1, -1, 1, 1).expand(*s.shape[:3], 1)
@@ -35,7 +47,7 @@ def reference(q, k, v, sinks=None, causal=False, window=(-1, -1), scale=None, so
 
 
 def differentiated(function, inputs):
-    """The results, and the gradients of a weighted sum of them; log-sum-exps of -inf do not count."""
+    """The result, and the gradients of a weighted sum with log-sum-exps that are not -inf."""
     inputs = [x.detach().requires_grad_() for x in inputs]
     o, lse = function(*inputs)
     kept = torch.where(lse.detach() == NEG, torch.zeros_like(lse), lse)
@@ -83,6 +95,26 @@ def test_dense(case, dtype):
     if rows > keys:  # the gradients of rows that see nothing are NaN there
         same, exact = ([x.nan_to_num() for x in group] for group in (same, exact))
     near(f"{CASES[case]} {dtype}", found, same, exact, dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("shape", [(2, 4, 20, 33), (1, 4, 1, 33), (2, 1, 20, 1)], ids=str)
+def test_bias(shape, dtype):
+    """The gradient of a bias is that of all scores that it is added to."""
+    q, k = random(2, 20, 4, 32, dtype=dtype), random(2, 33, 2, 32, dtype=dtype, seed=1)
+    v, bias = random(2, 33, 2, 32, dtype=dtype, seed=2), random(*shape, dtype=dtype, seed=3)
+    mask = random(2, 1, 20, 33, seed=4) > -1
+
+    def ours(q, k, v, bias):
+        return ops.attention(q, k, v, bias=bias, mask=mask, causal=True, return_lse=True)
+
+    def theirs(q, k, v, bias):
+        return reference(q, k, v, bias=bias, mask=mask, causal=True)
+
+    inputs = (q, k, v, bias)
+    found, same = (differentiated(f, inputs) for f in (ours, theirs))
+    exact = differentiated(theirs, [x.double() for x in inputs])
+    near(f"bias {shape} {dtype}", found, same, exact, dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

@@ -108,13 +108,15 @@ CASES = {
         {"out_dtype": torch.float32},
     ),
     "attention": lambda: (
-        [random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 7, 2, 8), random(4)],
+        [random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 7, 2, 8), random(4), None, None]
+        + [random(4).abs(), random(1, 4, 5, 7), random(2, 1, 5, 7) > 0],
         {"causal": True},
     ),
     "attention_backward": lambda: (
         [random(2, 5, 4, 8), random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 7, 2, 8)]
-        + [random(2, 5, 4, 8), random(2, 5, 4), random(4), random(2, 5, 4)],
-        {"causal": True},
+        + [random(2, 5, 4, 8), random(2, 5, 4), random(4), random(2, 5, 4), random(4).abs()]
+        + [random(1, 4, 5, 7), random(2, 1, 5, 7) > 0],
+        {"causal": True, "of_bias": True},
     ),
     "attention_varlen_backward": lambda: (
         [random(5, 4, 16).half(), *packed()[:3], random(5, 4, 16).half(), random(5, 4)]
@@ -190,7 +192,10 @@ def test_compiled(name):
     """In a graph, with any sizes, a function gives what it gives outside."""
     function = getattr(ops, name, None)
     if name == "attention":
-        function = lambda *args, **named: ops.attention(*args[:3], sinks=args[3], **named)
+        names = ("sinks", "k_scale", "v_scale", "alibi", "bias", "mask")
+        function = lambda *args, **named: ops.attention(
+            *args[:3], **dict(zip(names, args[3:])), **named
+        )
     elif name == "sample":
         function = lambda x, t, s, o, **more: ops.sample(x, temperature=t, seed=s, offset=4, **more)
     elif function is None:  # a form of another function
@@ -388,6 +393,9 @@ def test_no_gradient_is_an_error():
         o.sum().backward()
     q, k = random(1, 2, 1, 8).requires_grad_(), random(1, 2, 1, 8).to(torch.float8_e4m3fn)
     each = torch.ones(1, device=DEVICE)
+    slopes = torch.ones(1, device=DEVICE, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="`alibi`"):
+        ops.attention(q, q, q, alibi=slopes).sum().backward()
     with pytest.raises(NotImplementedError, match="`k_scale`"):
         ops.attention(q, k, k, k_scale=each, v_scale=each).sum().backward()
 

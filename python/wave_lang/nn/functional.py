@@ -120,14 +120,16 @@ def gated_mlp(x: Any, gate: Any, up: Any, down: Any, activation: str = "silu") -
     return result.view(*x.shape[:-1], down.shape[0])
 
 
-def _attend(q: Any, k: Any, v: Any, is_causal: bool, scale: float | None) -> Any:
+def _attend(
+    q: Any, k: Any, v: Any, is_causal: bool, scale: float | None, mask: dict[str, Any]
+) -> Any:
     """q [B, H, L, D], k and v [B, Hk, S, D]. Row i sees key j if j <= i, also if L is not S."""
     rows, keys, window = q.shape[2], k.shape[2], (-1, -1)
     if is_causal and keys > rows:  # the others are not seen
         k, v, keys = k[:, :, :rows], v[:, :, :rows], rows
     if is_causal:
         window = (-1, rows - keys)
-    return ops.attention(q, k, v, layout="bhsd", window=window, scale=scale)
+    return ops.attention(q, k, v, layout="bhsd", window=window, scale=scale, **mask)
 
 
 def scaled_dot_product_attention(
@@ -141,8 +143,8 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Any:
     """Attention over [..., heads, positions, head size], as torch.nn.functional has it."""
-    if attn_mask is not None:
-        raise NotImplementedError("`attn_mask` is given: only `is_causal` has a kernel")
+    if attn_mask is not None and is_causal:
+        raise ValueError("`attn_mask` and `is_causal` are given: a mask decides alone")
     if dropout_p:
         raise NotImplementedError(f"`dropout_p` is {dropout_p}: dropout has no kernel")
     query, key, value = _in_autocast(query, key, value)
@@ -152,8 +154,29 @@ def scaled_dot_product_attention(
     _check_attention(query, key, value, enable_gqa)
 
     whole = [x.reshape(-1, *_heads_of(x)) for x in (query, key, value)]
-    found = _attend(*whole, is_causal, scale)
+    mask = {} if attn_mask is None else _mask_of(attn_mask, query, key)
+    found = _attend(*whole, is_causal, scale, mask)
     return found.reshape(*query.shape[:-1], value.shape[-1])
+
+
+def _mask_of(mask: Any, query: Any, key: Any) -> dict[str, Any]:
+    """A mask of bools, or a bias, as an argument of attention."""
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"`attn_mask` is a {type(mask).__name__}, expected a tensor")
+    shape = (*query.shape[:-1], key.shape[-2])
+    if mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        raise TypeError(
+            f"`attn_mask` has elements of type {mask.dtype}, expected bool or {query.dtype}"
+        )
+    lead = (1,) * (query.dim() - mask.dim())
+    sizes = (*lead, *mask.shape)
+    if mask.dim() > query.dim() or any(n not in (1, m) for n, m in zip(sizes, shape)):
+        raise ValueError(f"`attn_mask` has the shape {tuple(mask.shape)}, expected {shape}")
+    if query.dim() > 4:  # more than one dimension of sequences
+        whole = mask.expand(shape).reshape(-1, *shape[-3:])
+    else:
+        whole = mask.reshape((1,) * (4 - len(sizes)) + sizes)
+    return {"mask" if mask.dtype == torch.bool else "bias": whole}
 
 
 def _heads_of(x: Any) -> tuple[int, ...]:

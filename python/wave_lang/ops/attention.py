@@ -9,13 +9,22 @@ from wave_lang.kernel import lang as tkl
 
 from . import attention_gradients as gradients
 from . import attention_kernels as kernels
-from .attention_call import KEY_TYPES, call_of, dense_call, in_order, packed_call, scales_of
+from .attention_call import (
+    KEY_TYPES,
+    call_of,
+    dense_call,
+    extra_of,
+    in_order,
+    packed_call,
+    scales_of,
+)
 from .operators import operator
 from .programs import program
 from .tensors import *
 
 OPTIONS = (
-    "Tensor? sinks=None, Tensor? k_scale=None, Tensor? v_scale=None, *, bool causal=False,"
+    "Tensor? sinks=None, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi=None, *,"
+    " bool causal=False,"
     " int[2] window=[-1, -1], float? scale=None, float softcap=0.0, int? splits=None,"
     " bool batch_invariant=False) -> (Tensor out, Tensor lse)"
 )
@@ -23,7 +32,8 @@ OPTIONS = (
 
 @operator(
     "attention(Tensor q, Tensor k, Tensor v, Tensor? sinks=None, Tensor? k_scale=None,"
-    " Tensor? v_scale=None, *, bool causal=False, int[2] window=[-1, -1], float? scale=None,"
+    " Tensor? v_scale=None, Tensor? alibi=None, Tensor? bias=None, Tensor? mask=None, *,"
+    " bool causal=False, int[2] window=[-1, -1], float? scale=None,"
     " float softcap=0.0, str layout='bshd') -> (Tensor out, Tensor lse)",
     gradients.dense,
 )
@@ -34,20 +44,24 @@ def _dense(
     sinks: Any = None,
     k_scale: Any = None,
     v_scale: Any = None,
+    alibi: Any = None,
+    bias: Any = None,
+    mask: Any = None,
     *,
     layout: str = "bshd",
     **options: Any,
 ) -> tuple[Any, Any]:
-    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
+    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale, alibi=alibi)
     call = dense_call(q, k, v, layout, options)
-    shape, inputs = tuple(q.shape[:-1]), (call.k, call.v)
+    extra = extra_of(call, bias, mask)
+    shape, inputs = tuple(q.shape[:-1]), (call.k, call.v, extra.bias, extra.mask)
     dtype = wave_dtype(call.q.dtype)
     out = result("out", call.out, call.q, (*shape, call.v.shape[-1]), dtype, *inputs)
     lse = result("lse", call.lse, call.q, shape, tkl.f32, *inputs, out)
     if not is_empty(call.q):
-        kernel = program(kernels.dense, call.form(False, 0))
+        kernel = program(kernels.dense, extra.of_form(call.form(False, 0)))
         there = (in_order(layout, x) for x in (out, lse))
-        kernel(call.q, call.k, call.v, *call.numbers(), *there)
+        kernel(call.q, call.k, call.v, *call.numbers(), *extra.given(call), *there)
     return out, lse
 
 
@@ -58,7 +72,9 @@ def attention(
     heads before tokens; with `return_lse`, (o, lse), where lse [B, S, H] is in the same order.
 
     Options are those of `attention_varlen` without `splits` and `batch_invariant`: a sequence has
-    the same bits whatever else is in the batch.
+    the same bits whatever else is in the batch. Two more are tensors over (B, H, S, keys), or with
+    1 instead of some of these: `bias`, which is added to scores after a soft cap, and `mask`, bytes
+    or bools that are 0 where a query does not see a key.
     """
     found = _dense(q, k, v, layout=layout, **options)
     return found if return_lse else found[0]
@@ -80,17 +96,19 @@ def attention_varlen(
     sinks: Any = None,
     k_scale: Any = None,
     v_scale: Any = None,
+    alibi: Any = None,
     **options: Any,
 ) -> tuple[Any, Any]:
     """(o, lse) of packed sequences: q [tokens, H, D], k and v [tokens, Hk, D], of which sequence s
     has the rows `cu_q[s]` to `cu_q[s + 1]` of q, and likewise of k and v.
 
     `max_q` and `max_k` are upper bounds of lengths. Options: `causal` (key j <= i + keys -
-    queries), `window` (left, right) around that, `scale`, `softcap`, `sinks` [H], `splits`,
-    `batch_invariant` (the same bits whatever else is in the batch), `k_scale` and `v_scale` for
-    keys of 8 bits, `out`, `lse`. Rows that see no key are 0 and -inf.
+    queries), `window` (left, right) around that, `scale`, `softcap`, `sinks` [H], `alibi` [H]
+    (a score loses this much for each position between query and key), `splits`, `batch_invariant`
+    (the same bits whatever else is in the batch), `k_scale` and `v_scale` for keys of 8 bits,
+    `out`, `lse`. Rows that see no key are 0 and -inf.
     """
-    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
+    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale, alibi=alibi)
     call, cu_k = packed_call(q, k, v, cu_q, cu_k, max_q, max_k, options)
     return call.run(kernels.packed, 0, call.q_ends, cu_k)
 
@@ -112,6 +130,7 @@ def attention_paged(
     sinks: Any = None,
     k_scale: Any = None,
     v_scale: Any = None,
+    alibi: Any = None,
     **options: Any,
 ) -> tuple[Any, Any]:
     """(o, lse) of sequences whose keys are in pages: decoding, chunks of a prompt, verification.
@@ -120,7 +139,7 @@ def attention_paged(
     sequence s, and `seq_lens[s]` its length with the new tokens, which are the last. Its queries
     are the rows from `query_start_loc[s]` on. Options are those of `attention_varlen`.
     """
-    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale)
+    options |= dict(sinks=sinks, k_scale=k_scale, v_scale=v_scale, alibi=alibi)
     call = call_of(q, k_cache, v_cache, query_start_loc, max_q, max_k, options)
     table, lengths = tensor("block_table", block_table), tensor("seq_lens", seq_lens)
     index = element_type("query_start_loc", call.q_ends, ("i32", "i64"))

@@ -37,6 +37,7 @@ class Call:
     v_scale: Any
     splits: int | None
     batch_invariant: bool
+    alibi: Any
     out: Any
     lse: Any
 
@@ -64,9 +65,10 @@ class Call:
         heads, kv_heads = self.heads
         if kv_heads == 0 or heads % kv_heads or heads == 0:
             raise ValueError(f"`q` has {heads} heads, expected a multiple of the {kv_heads} of `k`")
-        if self.sinks is not None:
-            element_type("sinks", self.sinks, ("f32",))
-            expect_shape("sinks", self.sinks, (heads,))
+        for name, given in (("sinks", self.sinks), ("alibi", self.alibi)):
+            if given is not None:
+                element_type(name, given, ("f32",))
+                expect_shape(name, given, (heads,))
         self.check_numbers()
 
     def check_numbers(self) -> None:
@@ -124,16 +126,18 @@ class Call:
             scales=self.k_scale is not None,
             sinks=self.sinks is not None,
             dense=self.q_ends is None,
+            alibi=self.alibi is not None,
         )
 
     def numbers(self) -> tuple[Any, ...]:
-        """What kernels take after keys and lengths: the longest sequence, scales and sinks."""
+        """The longest sequence, scales, sinks and slopes, as kernels take them after keys."""
         heads, kv_heads = self.heads
         scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
         given = {"k_scale": self.k_scale, "v_scale": self.v_scale}
         scales = [scales_of(name, x, kv_heads, self.q) for name, x in given.items()]
-        sinks = new_tensor(self.q, (heads,), tkl.f32) if self.sinks is None else self.sinks
-        return self.max_q, scale, *scales, sinks
+        none = new_tensor(self.q, (heads,), tkl.f32)  # not read
+        each = (none if x is None else x for x in (self.sinks, self.alibi))
+        return self.max_q, scale, *scales, *each
 
     def results(self, *more: Any) -> tuple[Any, Any]:
         """The tensors for the result and its log-sum-exp, apart from the arguments and `more`."""
@@ -187,6 +191,49 @@ def dense_call(q: Any, k: Any, v: Any, layout: str, given: dict) -> Call:
     return call
 
 
+MASK_TYPES = ("i8", "u8", "bool")
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What is added to scores of dense attention, and which of them count: tensors over (sequences,
+    heads, queries, keys), or those of `form` that no kernel reads."""
+
+    bias: Any
+    mask: Any
+
+    def of_form(self, form: kernels.Form) -> kernels.Form:
+        bias = None if self.bias is None else wave_dtype(self.bias.dtype)
+        return replace(form, bias=bias, mask=self.mask is not None)
+
+    def given(self, call: Call) -> tuple[Any, Any]:
+        shape = scores_shape(call)
+        none = lambda dtype: repeated(new_tensor(call.q, (1, 1, 1, 1), dtype), shape)
+        bias = none(tkl.f32) if self.bias is None else self.bias
+        return bias, none(tkl.i8) if self.mask is None else self.mask
+
+
+def scores_shape(call: Call) -> tuple[int, ...]:
+    return call.q.shape[0], call.heads[0], call.q.shape[1], call.k.shape[1]
+
+
+def extra_of(call: Call, bias: Any, mask: Any) -> Extra:
+    """The arguments `bias` and `mask`, repeated over dimensions in which they have one element."""
+    shape, found = scores_shape(call), {}
+    types = (wave_dtype(call.q.dtype).name, "f32")
+    for name, x, allowed in (("bias", bias, types), ("mask", mask, MASK_TYPES)):
+        found[name] = None if x is None else _repeated(name, tensor(name, x), allowed, shape)
+    return Extra(**found)
+
+
+def _repeated(name: str, x: Any, allowed: Any, shape: tuple[int, ...]) -> Any:
+    element_type(name, x, allowed)
+    if len(x.shape) != 4 or any(n not in (1, all) for n, all in zip(x.shape, shape)):
+        found = tuple(x.shape)
+        raise ValueError(f"`{name}` has the shape {found}, expected {shape}, or 1 in some of these")
+    return repeated(bytes_of(x) if name == "mask" else x, shape)
+
+
 def packed_call(
     q: Any, k: Any, v: Any, cu_q: Any, cu_k: Any, max_q: int, max_k: int, given: dict
 ) -> tuple[Call, Any]:
@@ -217,12 +264,12 @@ def scales_of(name: str, given: Any, heads: int, like: Any) -> Any:
 def call_of(q: Any, k: Any, v: Any, q_ends: Any, max_q: int, max_k: int, given: dict) -> Call:
     known = dict(causal=False, window=(-1, -1), scale=None, softcap=0.0, sinks=None)
     known |= dict(k_scale=None, v_scale=None, splits=None, batch_invariant=False)
-    known |= dict(out=None, lse=None)
+    known |= dict(alibi=None, out=None, lse=None)
     for name in given:
         if name not in known:
             raise TypeError(f"`{name}` is not an argument of attention")
     known |= given
-    for name in ("sinks", "k_scale", "v_scale"):
+    for name in ("sinks", "alibi", "k_scale", "v_scale"):
         known[name] = None if known[name] is None else tensor(name, known[name])
     ends = None if q_ends is None else tensor("cu_q", q_ends)
     tensors = (tensor("q", q), tensor("k", k), tensor("v", v), ends)

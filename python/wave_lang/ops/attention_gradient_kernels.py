@@ -57,8 +57,8 @@ def deltas(dtype: Any, heads: int, columns: int, dense: bool, given: bool) -> An
 
 
 def sink_gradients(heads: int, index: Any) -> Any:
-    """`sink_gradients(sinks, lse, delta, q_ends, dsinks)`, of the tokens that sequences have. A sink
-    has no value, so that its product with dO is 0. Without `index`, there are no ends, and a row of
+    """`sink_gradients(sinks, lse, delta, q_ends, dsinks)`, of the tokens that sequences have. A
+    sink has no value, so that its product with dO is 0. Without `index`, there are no ends, and a row of
     dsinks for each sequence."""
     outer = [] if index else [ENDS]
     constraints = [
@@ -152,6 +152,7 @@ class Step:
     def __init__(self, form: Form, outer: Any, inner: Any):
         self.form, self.outer, self.inner = form, outer, inner
         self.dims = [H_KV, outer, inner]
+        self.extra = Extra(form, self.dims, WORKGROUP_2)
 
     def products(self, looped: Any, held: Any) -> Any:
         zero = tkw.register([H_KV, self.inner, self.outer], tkl.f32, 0.0)
@@ -160,8 +161,9 @@ class Step:
     def all_of(self, value: Any) -> Any:
         return tkw.broadcast(value, self.dims)
 
-    def weights(self, products: Any, scale: Any, lse: Any) -> tuple[Any, Any]:
-        """The weights, and the slope of a soft cap or None."""
+    def weights(self, products: Any, scale: Any, lse: Any, more: Any) -> tuple[Any, Any]:
+        """The weights, and the slope of a soft cap or None. `more` is the slopes of ALiBi, a bias
+        and a mask."""
         form, slope = self.form, None
         # A row that sees no key has the logarithm -inf, which must not be subtracted from -inf.
         finite = tkw.maximum(lse, tkw.register(lse.shape, tkl.f32, LOWEST))
@@ -171,16 +173,22 @@ class Step:
             scores = bent * (form.cap * LOG2_E)
         else:
             scores = products * self.all_of(scale * LOG2_E)
+        slopes, bias, mask = more
+        added = self.extra.added(slopes, bias)
+        scores = scores if added is None else scores + added
         weights = tkw.exp2(scores - self.all_of(finite * LOG2_E))
-        if form.left >= 0 or form.right >= 0:
-            seen = visible_keys(form, [self.outer, self.inner])
+        seen = self.extra.visible(mask, form.left >= 0 or form.right >= 0)
+        if seen is not None:
             weights = tkw.select(seen, weights, tkw.register(self.dims, tkl.f32, 0.0))
         return weights, slope
 
-    def slopes(self, weights: Any, slope: Any, by_values: Any, delta: Any) -> Any:
+    def slopes(self, weights: Any, by_values: Any, delta: Any) -> Any:
+        """The gradients of scores."""
+        return weights * (by_values - self.all_of(delta))
+
+    def bent(self, change: Any, slope: Any) -> Any:
         """The gradients of products, without the scale, in the type of q."""
-        found = weights * (by_values - self.all_of(delta))
-        return tkw.cast(found if slope is None else found * slope, self.form.dtype)
+        return tkw.cast(change if slope is None else change * slope, self.form.dtype)
 
     def scaled(self, total: Any, scale: Any, columns: Any) -> Any:
         factor = tkw.broadcast(scale, [H_KV, columns, self.outer])
@@ -208,6 +216,8 @@ class Places:
         self.keys = lambda d, space: tkl.Memory[(*first, KEY, H_KV, d, space, form.dtype)]
         self.sums = tkl.Memory[(*first, TOKEN, H, GLOBAL, tkl.f32)]
         self.ends = tkl.Memory[ENDS, GLOBAL, form.index]
+        self.heads = tkl.Memory[H, GLOBAL, tkl.f32]
+        self.bias = lambda dtype: tkl.Memory[ENDS, H, TOKEN, KEY, GLOBAL, dtype or tkl.f32]
 
 
 def _tile_of(form: Form) -> tuple[int, Any]:
@@ -219,14 +229,16 @@ def _tile_of(form: Form) -> tuple[int, Any]:
     return next((n for n in (64, 32) if n * each <= 60 * 1024), 16), SHARED
 
 
-def of_queries(form: Form) -> Any:
-    """`of_queries(q, k, v, dout, lse, delta, [q_ends, k_ends,] max_q, scale, dq)`."""
+def of_queries(form: Form, of_bias: bool) -> Any:
+    """`of_queries(q, k, v, dout, lse, delta, slopes, q_ends, k_ends, max_q, scale, dq)`, or, of
+    dense attention, `bias, mask, max_q, scale, dq, dbias` after the slopes; dbias is written if
+    `of_bias`."""
     p, step = Places(form), Step(form, ROW, N_KV)
     visited, space = _tile_of(form)
     rows, keys = p.rows(D, GLOBAL), p.keys(D, space)
     slopes, values = p.rows(D_KV, GLOBAL), p.keys(D_KV, space)
 
-    def run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dq):
+    def run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dq, dbias):
         take_queries(form, q_ends)
         take_packed(form, k_ends)
         tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
@@ -237,9 +249,11 @@ def of_queries(form: Form) -> Any:
         @tkw.iterate(N_KV, init_args=[tkw.register([H_KV, D, ROW], tkl.f32, 0.0)])
         def loop(total):
             key, value = tkw.read(k, mapping=p.key_of[D]), tkw.read(v, mapping=p.key_of[D_KV])
-            weights, bend = step.weights(step.products(key, row), scale, log)
-            change = step.slopes(weights, bend, step.products(value, slope), less)
-            return tkw.mma(key, change, total)
+            weights, bend = step.weights(step.products(key, row), scale, log, more)
+            change = step.slopes(weights, step.products(value, slope), less)
+            if of_bias:
+                tkw.write(change, dbias, mapping=step.extra.to)
+            return tkw.mma(key, step.bent(change, bend), total)
 
         tkw.write(step.scaled(loop, scale, D), dq, mapping=p.to_row[D])
 
@@ -251,11 +265,15 @@ def of_queries(form: Form) -> Any:
         dout: slopes,
         lse: p.sums,
         delta: p.sums,
+        slopes: p.heads,
+        bias: p.bias(form.bias),
+        mask: p.bias(tkl.i8),
         MAX_Q: tkl.SymbolBind[tkl.i32],
         scale: tkl.f32,
         dq: rows,
+        dbias: p.bias(tkl.f32),
     ):
-        run(q, k, v, dout, lse, delta, None, None, scale, dq)
+        run(q, k, v, dout, lse, delta, None, None, (slopes, bias, mask), scale, dq, dbias)
 
     @tkw.wave(_row_constraints(form))
     def packed_attention_dq(
@@ -265,26 +283,29 @@ def of_queries(form: Form) -> Any:
         dout: slopes,
         lse: p.sums,
         delta: p.sums,
+        slopes: p.heads,
         q_ends: p.ends,
         k_ends: p.ends,
         MAX_Q: tkl.SymbolBind[tkl.i32],
         scale: tkl.f32,
         dq: rows,
     ):
-        run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dq)
+        more = (slopes, None, None)
+        run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dq, None)
 
     made = attention_dq if form.dense else packed_attention_dq
     return made, _symbols(form, 64, visited), [TOKEN, KEY, ENDS]
 
 
 def of_keys(form: Form) -> Any:
-    """`of_keys(q, k, v, dout, lse, delta, [q_ends, k_ends,] max_k, scale, dk, dv)`."""
+    """`of_keys(q, k, v, dout, lse, delta, slopes, q_ends, k_ends, max_k, scale, dk, dv)`, or, of
+    dense attention, `bias, mask` instead of the ends."""
     p, step = Places(form), Step(form, N_KV, ROW)
     visited, space = _tile_of(form)
     rows, keys = p.rows(D, space), p.keys(D, GLOBAL)
     slopes, values = p.rows(D_KV, space), p.keys(D_KV, GLOBAL)
 
-    def run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dk, dv):
+    def run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dk, dv):
         take_queries(form, q_ends)
         take_packed(form, k_ends)
         tkw.set_symbol(N_KV, tkw.scalar(LENGTH, form.index))
@@ -296,10 +317,10 @@ def of_keys(form: Form) -> Any:
         def loop(total_k, total_v):
             row, slope = tkw.read(q, mapping=p.row_of[D]), tkw.read(dout, mapping=p.row_of[D_KV])
             log, less = tkw.read(lse, mapping=p.sum_of), tkw.read(delta, mapping=p.sum_of)
-            weights, bend = step.weights(step.products(row, key), scale, log)
+            weights, bend = step.weights(step.products(row, key), scale, log, more)
             total_v = tkw.mma(slope, tkw.cast(weights, form.dtype), total_v)
-            change = step.slopes(weights, bend, step.products(slope, value), less)
-            return tkw.mma(row, change, total_k), total_v
+            change = step.slopes(weights, step.products(slope, value), less)
+            return tkw.mma(row, step.bent(change, bend), total_k), total_v
 
         tkw.write(step.scaled(loop[0], scale, D), dk, mapping=p.to_key[D])
         tkw.write(tkw.cast(loop[1], form.dtype), dv, mapping=p.to_key[D_KV])
@@ -312,12 +333,15 @@ def of_keys(form: Form) -> Any:
         dout: slopes,
         lse: p.sums,
         delta: p.sums,
+        slopes: p.heads,
+        bias: p.bias(form.bias),
+        mask: p.bias(tkl.i8),
         MAX_K: tkl.SymbolBind[tkl.i32],
         scale: tkl.f32,
         dk: keys,
         dv: values,
     ):
-        run(q, k, v, dout, lse, delta, None, None, scale, dk, dv)
+        run(q, k, v, dout, lse, delta, None, None, (slopes, bias, mask), scale, dk, dv)
 
     @tkw.wave(_key_constraints(form))
     def packed_attention_dk_dv(
@@ -327,6 +351,7 @@ def of_keys(form: Form) -> Any:
         dout: slopes,
         lse: p.sums,
         delta: p.sums,
+        slopes: p.heads,
         q_ends: p.ends,
         k_ends: p.ends,
         MAX_K: tkl.SymbolBind[tkl.i32],
@@ -334,7 +359,8 @@ def of_keys(form: Form) -> Any:
         dk: keys,
         dv: values,
     ):
-        run(q, k, v, dout, lse, delta, q_ends, k_ends, scale, dk, dv)
+        more = (slopes, None, None)
+        run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dk, dv)
 
     made = attention_dk_dv if form.dense else packed_attention_dk_dv
     return made, _symbols(form, visited, 64), [TOKEN, KEY, ENDS]

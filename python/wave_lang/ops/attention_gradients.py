@@ -8,24 +8,31 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 
 from . import attention_gradient_kernels as kernels
-from .attention_call import Call, dense_call, in_order, packed_call
+from .attention_call import (
+    Call,
+    Extra,
+    dense_call,
+    extra_of,
+    in_order,
+    packed_call,
+    scores_shape,
+)
 from .norm_gradients import column_sums
 from .operators import Gradient, operator
 from .programs import program
 from .tensors import *
 
 OPTIONS = (
-    "Tensor? sinks=None, Tensor? dlse=None, *, bool causal=False, int[2] window=[-1, -1],"
-    " float? scale=None, float softcap=0.0"
+    "*, bool causal=False, int[2] window=[-1, -1], float? scale=None, float softcap=0.0"
 )
-RESULTS = "(Tensor dq, Tensor dk, Tensor dv, Tensor dsinks)"
+RESULTS = "Tensor dq, Tensor dk, Tensor dv, Tensor dsinks"
 
 
-def _call_options(sinks: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _call_options(sinks: Any, alibi: Any, given: dict[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in ("causal", "window", "scale", "softcap"):
             raise TypeError(f"`{name}` is not an argument of the gradients of attention")
-    return given | dict(sinks=sinks)
+    return given | dict(sinks=sinks, alibi=alibi)
 
 
 def _checked(call: Call, order: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -57,24 +64,29 @@ def _results(call: Call, layout: str, inputs: Any, dq: Any, dk: Any, dv: Any, ds
     return [*made, result("dsinks", ds, call.q, (heads,), tkl.f32, *inputs, *made)]
 
 
-def _run(call: Call, given: dict[str, Any], ends: tuple[Any, ...], made: list[Any]) -> None:
-    """Launches the kernels; `made` is in their order."""
-    dq, dk, dv, dsinks = made
+def _run(call: Call, given: dict[str, Any], extra: Extra, ends: Any, made: list[Any]) -> None:
+    """Launches the kernels; `made` is in their order, with dbias if it is needed."""
+    dq, dk, dv, dsinks, *dbias = made
     if has_shapes_only():
         return
-    if ends or is_empty(call.q) or is_empty(call.k):  # tokens that no sequence has
-        for x in made:
-            x[...] = 0
+    # Tokens that no sequence has, and scores that no kernel visits.
+    whole = ends or is_empty(call.q) or is_empty(call.k)
+    for x in made if whole else dbias:
+        x[...] = 0
     if is_empty(call.q) or (ends and (call.max_q == 0 or ends[0].shape[0] < 2)):
         return
-    form = replace(call.form(False, 0), rows=0, single=False, sinks=False, scales=False)
+    form = extra.of_form(call.form(False, 0))
+    form = replace(form, rows=0, single=False, sinks=False, scales=False)
     less = [] if given["dlse"] is None else [given["dlse"]]
     delta = new_tensor(call.q, call.q.shape[:-1], tkl.f32)
     key = (form.dtype, form.heads, form.columns, form.dense, bool(less))
     program(kernels.deltas, *key)(given["dout"], given["out"], *less, delta)
-    scale = call.q.shape[-1] ** -0.5 if call.scale is None else call.scale
-    same = (call.q, call.k, call.v, given["dout"], given["lse"], delta, *ends)
-    program(kernels.of_queries, form)(*same, call.max_q, scale, dq)
+    _, scale, *_, slopes = call.numbers()
+    same = (call.q, call.k, call.v, given["dout"], given["lse"], delta, slopes)
+    same += tuple(ends) or extra.given(call)
+    last = [] if ends else dbias or [Extra(None, None).given(call)[0]]
+    if not is_empty(call.k):
+        program(kernels.of_queries, form, bool(dbias))(*same, call.max_q, scale, dq, *last)
     if not is_empty(call.k) and call.max_k:
         program(kernels.of_keys, form)(*same, call.max_k, scale, dk, dv)
     if call.sinks is not None:
@@ -93,7 +105,9 @@ def _of_sinks(call: Call, lse: Any, delta: Any, dsinks: Any) -> None:
 
 @operator(
     "attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse,"
-    f" {OPTIONS}, str layout='bshd') -> {RESULTS}"
+    " Tensor? sinks=None, Tensor? dlse=None, Tensor? alibi=None, Tensor? bias=None,"
+    f" Tensor? mask=None, {OPTIONS}, str layout='bshd', bool of_bias=False)"
+    f" -> ({RESULTS}, Tensor dbias)"
 )
 def attention_backward(
     dout: Any,
@@ -104,27 +118,39 @@ def attention_backward(
     lse: Any,
     sinks: Any = None,
     dlse: Any = None,
+    alibi: Any = None,
+    bias: Any = None,
+    mask: Any = None,
     *,
     layout: str = "bshd",
+    of_bias: bool = False,
     dq: Any = None,
     dk: Any = None,
     dv: Any = None,
     dsinks: Any = None,
+    dbias: Any = None,
     **options: Any,
 ) -> tuple[Any, ...]:
-    """(dq, dk, dv, dsinks) of `attention` for its results `out` and `lse`, and the gradients of
-    these, `dout` and `dlse` (None: 0). Without sinks, `dsinks` has no element."""
-    call = dense_call(q, k, v, layout, _call_options(sinks, options))
+    """(dq, dk, dv, dsinks, dbias) of `attention` for its results `out` and `lse`, and the gradients
+    of these, `dout` and `dlse` (None: 0). Without sinks, `dsinks` has no element. With `of_bias`,
+    `dbias` is the gradient of every score, in f32 [B, H, S, keys]; otherwise it has no element."""
+    call = dense_call(q, k, v, layout, _call_options(sinks, alibi, options))
+    extra = extra_of(call, bias, mask)
     order = lambda x: in_order(layout, x)
     given = _checked(call, order, dict(dout=dout, out=out, lse=lse, dlse=dlse))
-    made = _results(call, layout, given.values(), dq, dk, dv, dsinks)
-    _run(call, given, (), [*(order(x) for x in made[:3]), made[3]])
-    return tuple(made)
+    inputs = (*given.values(), extra.bias, extra.mask)
+    made = _results(call, layout, inputs, dq, dk, dv, dsinks)
+    shape = scores_shape(call) if of_bias else (0, 0, 0, 0)
+    dbias = result("dbias", dbias, call.q, shape, tkl.f32, call.k, call.v, *inputs, *made)
+    of_scores = [dbias] if of_bias else []
+    _run(call, given, extra, (), [*(order(x) for x in made[:3]), made[3], *of_scores])
+    return *made, dbias
 
 
 @operator(
     "attention_varlen_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse,"
-    f" Tensor cu_q, Tensor cu_k, SymInt max_q, SymInt max_k, {OPTIONS}) -> {RESULTS}"
+    " Tensor cu_q, Tensor cu_k, SymInt max_q, SymInt max_k, Tensor? sinks=None,"
+    f" Tensor? dlse=None, Tensor? alibi=None, {OPTIONS}) -> ({RESULTS})"
 )
 def attention_varlen_backward(
     dout: Any,
@@ -139,6 +165,7 @@ def attention_varlen_backward(
     max_k: int,
     sinks: Any = None,
     dlse: Any = None,
+    alibi: Any = None,
     *,
     dq: Any = None,
     dk: Any = None,
@@ -146,29 +173,31 @@ def attention_varlen_backward(
     dsinks: Any = None,
     **options: Any,
 ) -> tuple[Any, ...]:
-    """The same of `attention_varlen`. Gradients of tokens that no sequence has are 0."""
-    numbers = (max_q, max_k, _call_options(sinks, options))
+    """The first four of these, of `attention_varlen`. Gradients of tokens that no sequence has are
+    0."""
+    numbers = (max_q, max_k, _call_options(sinks, alibi, options))
     call, cu_k = packed_call(q, k, v, cu_q, cu_k, *numbers)
     given = _checked(call, lambda x: x, dict(dout=dout, out=out, lse=lse, dlse=dlse))
     inputs = (*given.values(), call.q_ends, cu_k)
     made = _results(call, "bshd", inputs, dq, dk, dv, dsinks)
-    _run(call, given, (call.q_ends, cu_k), made)
+    _run(call, given, Extra(None, None), (call.q_ends, cu_k), made)
     return tuple(made)
 
 
-def _save(count: int) -> Any:
-    """Keeps q, k, v, the results, and `count` numbers and tensors after v."""
+def _save(names: str) -> Any:
+    """Keeps the inputs, which have these names, and the results."""
+    names = names.split()
 
     def save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-        q, k, v, *more = inputs[: 3 + count]
-        sinks, k_scale, v_scale = inputs[3 + count : 6 + count]
+        given = dict(zip(names, inputs))
         ctx.set_materialize_grads(False)
-        ctx.has_scales = k_scale is not None or v_scale is not None
-        ctx.numbers = more[2:]
-        ctx.save_for_backward(q, k, v, *output, *more[:2], *([] if sinks is None else [sinks]))
+        ctx.names = names
+        ctx.has_scales = any(given.pop(n) is not None for n in ("k_scale", "v_scale"))
+        ctx.numbers = {n: given.pop(n) for n in ("max_q", "max_k") if n in given}
+        ctx.kept = [n for n, x in given.items() if x is not None]
+        ctx.save_for_backward(*output, *(given[n] for n in ctx.kept))
         kept = ("causal", "window", "scale", "softcap", "layout")
         ctx.options = {n: x for n, x in keyword_only_inputs.items() if n in kept}
-        ctx.count = count
 
     return save
 
@@ -176,15 +205,29 @@ def _save(count: int) -> Any:
 def _backward(ctx: Any, dout: Any, dlse: Any) -> Any:
     if ctx.has_scales:
         raise NotImplementedError("attention with `k_scale` and `v_scale` has no gradient")
-    q, k, v, out, lse, *more = ctx.saved_tensors
-    ends, sinks = more[: min(ctx.count, 2)], (more[min(ctx.count, 2) :] or [None])[0]
+    needed = dict(zip(ctx.names, ctx.needs_input_grad))
+    if needed.get("alibi"):  # arguments that are left out are not there
+        raise NotImplementedError("`alibi` of attention has no gradient")
+    out, lse, *saved = ctx.saved_tensors
+    given = dict(zip(ctx.kept, saved)) | ctx.numbers | ctx.options
+    bias = given.get("bias")
+    if needed.get("bias"):
+        given["of_bias"] = True
     dout = out.new_zeros(out.shape) if dout is None else dout.contiguous()
-    dlse = None if dlse is None else dlse.contiguous()
-    function = attention_varlen_backward if ends else attention_backward
-    given = (dout, q, k, v, out, lse, *ends, *ctx.numbers, sinks, dlse)
-    dq, dk, dv, dsinks = function(*given, **ctx.options)
-    return dq, dk, dv, *[None] * ctx.count, None if sinks is None else dsinks, None, None
+    given |= dict(dout=dout, out=out, lse=lse, dlse=None if dlse is None else dlse.contiguous())
+    function = attention_varlen_backward if ctx.numbers else attention_backward
+    dq, dk, dv, dsinks, *dbias = function(**given)
+    found = dict(q=dq, k=dk, v=dv)
+    if "sinks" in given:
+        found["sinks"] = dsinks
+    if needed.get("bias"):
+        dims = [i for i, n in enumerate(bias.shape) if n == 1]
+        total = dbias[0].sum(dims, keepdim=True) if dims else dbias[0]
+        found["bias"] = total.to(bias.dtype)
+    return tuple(found.get(name) for name in ctx.names)
 
 
-dense = Gradient(_save(0), _backward)
-packed = Gradient(_save(4), _backward)
+dense = Gradient(_save("q k v sinks k_scale v_scale alibi bias mask"), _backward)
+packed = Gradient(
+    _save("q k v cu_q cu_k max_q max_k sinks k_scale v_scale alibi"), _backward
+)

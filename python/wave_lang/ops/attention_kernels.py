@@ -66,6 +66,9 @@ class Form:
     scales: bool
     sinks: bool
     dense: bool = False  # tensors have a dimension for sequences
+    alibi: bool = False
+    bias: Any = None  # type of what is added to scores, in dense attention
+    mask: bool = False
 
     @property
     def group(self) -> int:
@@ -152,12 +155,16 @@ def take_keys(form: Form, index: Any) -> None:
     tkw.set_symbol(N_KV, tkw.scalar(end, index))
 
 
-def visible_keys(form: Form, both: Any = (ROW, N_KV)) -> Any:
-    """Which keys a row sees, of those that exist."""
-    both = list(both)
+def _positions(form: Form, both: Any) -> tuple[Any, Any]:
+    """The keys that rows are at, and those of the tile."""
     row = tkw.cast(tkw.self_index(ROW, tkl.i32), tkl.i64) // form.group
     row = tkw.broadcast(row + tkw.scalar(LENGTH - Q_LENGTH, tkl.i64), both)
-    key = tkw.broadcast(tkw.self_index(N_KV, tkl.i64), both)
+    return row, tkw.broadcast(tkw.self_index(N_KV, tkl.i64), both)
+
+
+def visible_keys(form: Form, both: Any = (ROW, N_KV)) -> Any:
+    """Which keys a row sees, of those that exist."""
+    row, key = _positions(form, list(both))
     seen = []
     if form.right >= 0:
         seen.append(key <= row + form.right)
@@ -166,21 +173,57 @@ def visible_keys(form: Form, both: Any = (ROW, N_KV)) -> Any:
     return seen[0] if len(seen) == 1 else seen[0] & seen[1]
 
 
+class Extra:
+    """What is added to scores, and which of them count, over `dims`: H_KV, ROW and N_KV."""
+
+    def __init__(self, form: Form, dims: Any, sequence: Any):
+        self.form, self.dims = form, list(dims)
+        here = dict(zip(self.dims, (_i, _j, _k)))
+        row, head = here[ROW], _i * form.group + here[ROW] % form.group
+        place = {ENDS: sequence, H: head, TOKEN: row // form.group, KEY: here[N_KV]}
+        self.of = tkw.IndexMapping(3, inputs=place, outputs=here)
+        self.to = tkw.IndexMapping(3, inputs=here, outputs=place)
+        head = _i * form.group + _j % form.group
+        self.head_of = tkw.IndexMapping(2, inputs={H: head}, outputs={H_KV: _i, ROW: _j})
+
+    def added(self, slopes: Any, bias: Any) -> Any:
+        """To exponents of 2; None: nothing."""
+        form, total = self.form, None
+        if form.alibi:
+            row, key = _positions(form, self.dims[1:])
+            behind = tkw.cast(row - key, tkl.f32)
+            slope = tkw.read(slopes, mapping=self.head_of) * -LOG2_E
+            far = tkw.broadcast(tkw.maximum(behind, -behind), self.dims)
+            total = far * tkw.broadcast(slope, self.dims)
+        if form.bias is not None:
+            given = tkw.read(bias, mapping=self.of)
+            given = given if form.bias == tkl.f32 else tkw.cast(given, tkl.f32)
+            total = given * LOG2_E if total is None else total + given * LOG2_E
+        return total
+
+    def visible(self, mask: Any, masked: bool) -> Any:
+        """None: all keys."""
+        seen = visible_keys(self.form, self.dims[1:]) if masked else None
+        if not self.form.mask:
+            return seen
+        given = tkw.cast(tkw.read(mask, mapping=self.of), tkl.i1)
+        return given if seen is None else given & tkw.broadcast(seen, self.dims)
+
+
 class Body:
     """What the kernels for packed keys and for pages have in common."""
 
     def __init__(self, form: Form):
         self.form = form
         self.q_of, self.out_of, self.sum_of = _mappings(form)
-        head = {H: _i * form.group + _j % form.group}
-        self.head_of = tkw.IndexMapping(2, inputs=head, outputs={H_KV: _i, ROW: _j})
+        self.extra = Extra(form, [H_KV, ROW, N_KV], WORKGROUP_4)
 
     def start(self, attention: Attention, sinks: Any) -> list[Any]:
         """A sink is a key whose value is 0: the first split has it."""
         state = attention.start()
         if not self.form.sinks:
             return state
-        sink = tkw.read(sinks, mapping=self.head_of) * LOG2_E
+        sink = tkw.read(sinks, mapping=self.extra.head_of) * LOG2_E
         first = tkl.Piecewise((1, tkl.Eq(WORKGROUP_1, 0)), (0, True))
         here = tkw.register([H_KV, ROW], tkl.i32, first) > tkw.register([H_KV, ROW], tkl.i32, 0)
         low = tkw.register([H_KV, ROW], tkl.f32, LOWEST)
@@ -201,8 +244,18 @@ class Body:
 
         return scaled
 
-    def run(self, q, ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks):
+    def run(
+        self,
+        *given: Any,
+        lengths: Any,
+        keys: Any,
+        values: Any,
+        slopes: Any,
+        bias: Any = None,
+        mask: Any = None,
+    ) -> None:
         """`lengths` sets LENGTH and K_START; `keys` and `values` read those of an iteration."""
+        q, ends, scale, out, sums, k_scale, v_scale, sinks = given
         form = self.form
         take_queries(form, ends)
         lengths()
@@ -215,8 +268,8 @@ class Body:
 
         @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
         def loop(*state):
-            seen = visible_keys(form) if form.masked else None
-            return attention.step(state, rows, keys(), values(), seen)
+            seen, added = self.extra.visible(mask, form.masked), self.extra.added(slopes, bias)
+            return attention.step(state, rows, keys(), values(), seen, added)
 
         result, log_sum = attention.result(loop), attention.log_sum(loop)
         if form.scales:
@@ -237,6 +290,8 @@ class Types:
         self.sums = tkl.Memory[(*split, TOKEN, H, GLOBAL, tkl.f32)]
         self.scales = tkl.Memory[H_KV, GLOBAL, tkl.f32]
         self.sinks = tkl.Memory[H, GLOBAL, tkl.f32]
+        self.bias = tkl.Memory[ENDS, H, TOKEN, KEY, GLOBAL, form.bias or tkl.f32]
+        self.mask = tkl.Memory[ENDS, H, TOKEN, KEY, GLOBAL, tkl.i8]
 
 
 def _converted(form: Form, value: Any) -> Any:
@@ -276,7 +331,8 @@ def keys_at(form: Form) -> list[Any]:
 
 
 def packed(form: Form) -> Any:
-    """`packed(q, k, v, q_ends, k_ends, max_q, scale, k_scale, v_scale, sinks, out, sums)`."""
+    """`packed(q, k, v, q_ends, k_ends, max_q, scale, k_scale, v_scale, sinks, slopes,
+    out, sums)`."""
     body, t = Body(form), Types(form)
     k_of, v_of = keys_at(form)
 
@@ -292,20 +348,22 @@ def packed(form: Form) -> Any:
         k_scale: t.scales,
         v_scale: t.scales,
         sinks: t.sinks,
+        slopes: t.sinks,
         out: t.out,
         sums: t.sums,
     ):
         lengths = lambda: take_packed(form, k_ends)
         keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
         values = lambda: _converted(form, tkw.read(v, mapping=v_of))
-        body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
+        given = (q, q_ends, scale, out, sums, k_scale, v_scale, sinks)
+        body.run(*given, lengths=lengths, keys=keys, values=values, slopes=slopes)
 
     return attention_packed, symbols_of(form), [TOKEN, KEY, ENDS] + [SPLIT] * form.splits
 
 
 def dense(form: Form) -> Any:
-    """`dense(q, k, v, max_q, scale, k_scale, v_scale, sinks, out, sums)`: tensors begin with the
-    dimension of sequences, which have the same length."""
+    """`dense(q, k, v, max_q, scale, k_scale, v_scale, sinks, slopes, bias, mask, out, sums)`:
+    tensors begin with the dimension of sequences, which have the same length."""
     body, t = Body(form), Types(form)
     k_of, v_of = keys_at(form)
 
@@ -319,13 +377,18 @@ def dense(form: Form) -> Any:
         k_scale: t.scales,
         v_scale: t.scales,
         sinks: t.sinks,
+        slopes: t.sinks,
+        bias: t.bias,
+        mask: t.mask,
         out: t.out,
         sums: t.sums,
     ):
         lengths = lambda: take_packed(form, None)
         keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
         values = lambda: _converted(form, tkw.read(v, mapping=v_of))
-        body.run(q, None, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
+        given = (q, None, scale, out, sums, k_scale, v_scale, sinks)
+        more = {"slopes": slopes, "bias": bias, "mask": mask}
+        body.run(*given, lengths=lengths, keys=keys, values=values, **more)
 
     return attention, symbols_of(form), [TOKEN, KEY, ENDS]
 
@@ -363,6 +426,7 @@ def paged(form: Form) -> Any:
         k_scale: t.scales,
         v_scale: t.scales,
         sinks: t.sinks,
+        slopes: t.sinks,
         out: t.out,
         sums: t.sums,
     ):
@@ -375,7 +439,8 @@ def paged(form: Form) -> Any:
             return _converted(form, found)
 
         keys, values = (lambda: read(k, k_of)), (lambda: read(v, v_of))
-        body.run(q, q_ends, scale, out, sums, lengths, keys, values, k_scale, v_scale, sinks)
+        given = (q, q_ends, scale, out, sums, k_scale, v_scale, sinks)
+        body.run(*given, lengths=lengths, keys=keys, values=values, slopes=slopes)
 
     subs = symbols_of(form) | {IN_PAGE: form.page}
     return attention_paged, subs, [TOKEN, ENDS, PAGE_NUMBER, PAGE] + [SPLIT] * form.splits

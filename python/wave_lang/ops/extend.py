@@ -46,8 +46,8 @@ def _checked_mask(like: Any, mask: Any, starts: Any, sequences: int) -> tuple[An
 @operator(
     "attention_extend(Tensor q, Tensor k, Tensor v, Tensor k_cache, Tensor v_cache,"
     " Tensor qo_indptr, Tensor kv_indptr, Tensor kv_indices, SymInt max_q,"
-    " Tensor? custom_mask=None, Tensor? mask_indptr=None, Tensor? sinks=None, *,"
-    " bool causal=True, int[2] window=[-1, -1], float? scale=None, float softcap=0.0)"
+    " Tensor? custom_mask=None, Tensor? mask_indptr=None, Tensor? sinks=None,"
+    " Tensor? alibi=None, *, bool causal=True, int[2] window=[-1, -1], float? scale=None, float softcap=0.0)"
     " -> (Tensor out, Tensor lse)"
 )
 def attention_extend(
@@ -63,6 +63,7 @@ def attention_extend(
     custom_mask: Any = None,
     mask_indptr: Any = None,
     sinks: Any = None,
+    alibi: Any = None,
     *,
     causal: bool = True,
     window: Any = (-1, -1),
@@ -79,8 +80,9 @@ def attention_extend(
     `causal` and `window`: from `mask_indptr[s]` on, a row of prefix and new tokens for each new
     token.
     """
-    given = dict(causal=causal, window=window, scale=scale, softcap=softcap, sinks=sinks)
-    call = call_of(q, k, v, qo_indptr, max_q, 0, given | dict(out=out, lse=lse))
+    given = dict(causal=causal, window=window, scale=scale, softcap=softcap)
+    given |= dict(sinks=sinks, alibi=alibi, out=out, lse=lse)
+    call = call_of(q, k, v, qo_indptr, max_q, 0, given)
     index = element_type("qo_indptr", call.q_ends, ("i32", "i64"))
     ends, table = tensor("kv_indptr", kv_indptr), tensor("kv_indices", kv_indices)
     element_type("kv_indptr", ends, (index.name,))
@@ -101,10 +103,10 @@ def attention_extend(
     if is_empty(call.q) or sequences == 0 or max_q == 0:
         return out, lse
     form = replace(call.form(False, 0), single=False)
-    longest, scale, _, _, sinks = call.numbers()
+    longest, scale, _, _, sinks, slopes = call.numbers()
     program(extend, form, kind)(
         *(call.q, call.k, call.v, *caches, call.q_ends, ends, table, mask, starts),
-        *(longest, scale, sinks, out, lse),
+        *(longest, scale, sinks, slopes, out, lse),
     )
     return out, lse
 

@@ -58,7 +58,7 @@ def _take(form: Form, before: Any, length: Any, masked: bool) -> None:
 
 def extend(form: Form, mask: Any) -> Any:
     """`extend(q, k, v, k_cache, v_cache, q_ends, ends, table, mask, mask starts, max_q, scale,
-    sinks, out, sums)`; `mask` is the type of the mask's offsets, or None without a mask."""
+    sinks, slopes, out, sums)`; `mask` is the type of the mask's offsets, or None without a mask."""
     body, t = Body(form), Types(form)
     cached, new = ({d: of(d) for d in (D, D_KV)} for of in (_cached, _new))
 
@@ -82,6 +82,7 @@ def extend(form: Form, mask: Any) -> Any:
         MAX_Q: tkl.SymbolBind[tkl.i32],
         scale: tkl.f32,
         sinks: t.sinks,
+        slopes: t.sinks,
         out: t.out,
         sums: t.sums,
     ):
@@ -95,6 +96,8 @@ def extend(form: Form, mask: Any) -> Any:
         scores = body.scores(scale, None)
         attention = Attention([H_KV], ROW, N_KV, D_KV, form.dtype, MMA, scores)
         rows = tkw.read(q, mapping=body.q_of)
+
+        added = lambda: body.extra.added(slopes, None)
 
         def visible(first_key: Any, masked: bool) -> Any:
             if mask:
@@ -111,7 +114,7 @@ def extend(form: Form, mask: Any) -> Any:
                 tkw.read(memory, mapping=cached[d], mapping_dynamic_vals=(number,))
                 for d, memory in ((D, k_cache), (D_KV, v_cache))
             )
-            return attention.step(state, rows, keys, values, visible(0, form.left >= 0))
+            return attention.step(state, rows, keys, values, visible(0, form.left >= 0), added())
 
         tkw.set_symbol(LENGTH, tkw.scalar(Q_LENGTH, form.index))
         _take(form, 0, Q_LENGTH, bool(mask))
@@ -119,7 +122,7 @@ def extend(form: Form, mask: Any) -> Any:
         @tkw.iterate(N_KV, init_args=list(over_prefix))
         def over_new(*state):
             keys, values = tkw.read(k, mapping=new[D]), tkw.read(v, mapping=new[D_KV])
-            return attention.step(state, rows, keys, values, visible(PREFIX, form.masked))
+            return attention.step(state, rows, keys, values, visible(PREFIX, form.masked), added())
 
         result = attention.result(over_new)
         tkw.write(tkw.cast(result, form.dtype), out, mapping=body.out_of)

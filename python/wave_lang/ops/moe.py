@@ -163,8 +163,8 @@ def fused_experts_backward(
     dw2: Any = None,
     dweights: Any = None,
 ) -> tuple[Any, ...]:
-    """(dx, dw1, dw2, dweights) of `fused_experts` for the gradient dy of its result. What is between
-    the two products is computed again."""
+    """(dx, dw1, dw2, dweights) of `fused_experts` for the gradient dy of its result. What is
+    between the two products is computed again."""
     x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation)
     dy, dtype = tensor("dy", dy), wave_dtype(x.dtype)
     element_type("dy", dy, (dtype.name,))
