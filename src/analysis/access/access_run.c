@@ -120,11 +120,13 @@ static bool is_adjacent(const Address *ad, int axis, int run) {
   return true;
 }
 
-/* A test whose outcome changes within a run cannot be made once for the whole run. */
+/* A test whose outcome changes within a run cannot be made once for the whole run. What a copy engine
+ * tests counts, too: threads may have to copy instead. */
 static bool is_tested_alike(const Address *ad, int axis, int run) {
   for (int i = 0; i < ad->b->nbounds; i++) {
     const Bound *b = &ad->b->bounds[i];
-    if (b->verdict != BOUND_tested || moves_by(ad, b->coord, axis, run, run - 1, 0)) continue;
+    bool tested = b->verdict == BOUND_tested || b->verdict == BOUND_filled;
+    if (!tested || moves_by(ad, b->coord, axis, run, run - 1, 0)) continue;
     if (!is_multiple(ad, at_run(ad, b->coord, axis, run, 0), run)) return false;
     if (b->limit && !is_multiple(ad, b->limit, run)) return false;
   }
@@ -159,12 +161,15 @@ static int longest_run(const Address *ad) {
   return power;
 }
 
-/* Finds the longest run along any axis; ties go to the inner axis. */
+/* Finds the longest run, and the longest piece, along any axis; ties go to the inner axis. */
 static void find_run(const Address *ad) {
-  for (int axis = ad->b->access.tile->rank - 1; axis >= 0; axis--)
-    for (int run = longest_run(ad); run > ad->b->run; run /= 2)
-      if (is_aligned(ad, axis, run) && is_adjacent(ad, axis, run) && is_tested_alike(ad, axis, run))
-        ad->b->run = run, ad->b->run_axis = axis;
+  AccessBounds *b = ad->b;
+  for (int axis = b->access.tile->rank - 1; axis >= 0; axis--)
+    for (int run = longest_run(ad); run > b->run; run /= 2) {
+      if (!is_aligned(ad, axis, run) || !is_adjacent(ad, axis, run)) continue;
+      if (run > b->piece) b->piece = run, b->piece_axis = axis;
+      if (is_tested_alike(ad, axis, run)) b->run = run, b->run_axis = axis;
+    }
 }
 
 void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,

@@ -305,7 +305,8 @@ static unsigned inhabited_dims(const Work *w) {
 
 static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   AccessBounds *b = ARENA_NEW(f->arena, AccessBounds);
-  *b = (AccessBounds){.access = *a, .run = 1, .run_axis = -1, .offset_bits = 64};
+  *b = (AccessBounds){
+      .access = *a, .run = 1, .run_axis = -1, .piece = 1, .piece_axis = -1, .offset_bits = 64};
   Work w = {.f = f, .s = s, .b = b, .facts = sym_facts_new(f->arena, f->sym, s->facts)};
   open_tile(&w);
   for (int m = 0; m < a->memory->type->rank; m++) {
@@ -329,7 +330,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
 /* The tests of `exists`: those of an access without a memory. */
 static void find_existing(Finder *f, const Standing *s, const Op *op) {
   AccessBounds *b = ARENA_NEW(f->arena, AccessBounds);
-  *b = (AccessBounds){.run = 1, .run_axis = -1, .offset_bits = 64};
+  *b = (AccessBounds){.run = 1, .run_axis = -1, .piece = 1, .piece_axis = -1, .offset_bits = 64};
   b->access =
       (MemAccess){.op = op, .tile = op->results[0].type, .test_extents = true, .replaced = -1};
   Work w = {.f = f, .s = s, .b = b, .facts = sym_facts_new(f->arena, f->sym, s->facts)};

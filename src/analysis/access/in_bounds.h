@@ -47,6 +47,8 @@ typedef struct AccessBounds {
   /* `run` elements that begin at a multiple of run along tile dimension `run_axis` are adjacent in
    * memory, aligned like the memory itself, and tested together. run 1: no axis. */
   int run_axis, run;
+  /* The same except for the tests: what a copy engine, which tests elements itself, needs to know. */
+  int piece_axis, piece;
 } AccessBounds;
 
 const Sym *access_tile_position(SymCtx *cx, int i); /* $ei */

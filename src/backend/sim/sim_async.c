@@ -163,6 +163,17 @@ static bool check_clip(Wave *w, SimOp *s, const Box *b, int l) {
   return false;
 }
 
+/* In a row of the tensor, the box begins at a multiple of 16 bytes. */
+static bool check_start(Wave *w, SimOp *s, const Box *b, int l) {
+  const Buffer *g = b->global;
+  int64_t in_row = b->at[g->rank - 1] * g->bytes;
+  if (b->pixels.dims || in_row % 16 == 0) return true;
+  sim_report(w, s, DIAG_E0806, NULL,
+             "a copy by %s begins %lld bytes into a row of `%s`: expected a multiple of 16",
+             sim_who(w, l), (long long)in_row, g->name);
+  return false;
+}
+
 /* The limits of a tensor map: rows of whole 16 bytes, boxes of up to 256 elements in each dimension
  * (four times as many for pixels). */
 static bool check_map(Wave *w, SimOp *s, const Box *b, int dims) {
@@ -212,7 +223,8 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   int64_t row = b.extent[box->n - 1] * b.shared->bytes;
   int64_t align = b.span ? 8 * b.span : 128;
   *out = b;
-  if (!check_pixels(w, s, &b, l) || !check_clip(w, s, &b, l) || !check_map(w, s, &b, box->n))
+  if (!check_pixels(w, s, &b, l) || !check_clip(w, s, &b, l) || !check_map(w, s, &b, box->n) ||
+      !check_start(w, s, &b, l))
     return false;
   if (!access_inside(w, s, b.shared, offset, l) ||
       !access_inside(w, s, b.shared, sim_element_after(offset, b.elements - 1), l))

@@ -172,7 +172,7 @@ static int contiguous_dim(const Copies *c, int memory) {
   for (int i = 0; i < c->m->uses.n; i++) {
     const MemoryUse *use = &c->m->uses.at[i];
     if (use->memory == memory && use->op->kind == OP_copy && use->how == TOUCH_WRITE)
-      return c->bounds[use->op->id]->run_axis;
+      return c->bounds[use->op->id]->piece_axis;
   }
   return -1;
 }

@@ -252,7 +252,7 @@ const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const 
   int bits = dtype_memory_bits(b->access.tile->dtype), inner = box->axis[box->rank - 1];
   for (int m = 0; m < b->access.memory->type->rank; m++) /* a clipped dim may have no rows */
     if (m != box->clip && !(b->inhabited >> m & 1)) return "the tensor may be empty";
-  if (inner < 0 || b->run_axis != inner || b->run * bits / 8 < PIECE ||
+  if (inner < 0 || b->piece_axis != inner || b->piece * bits / 8 < PIECE ||
       !steps_in_pieces(d, b, bits))
     return "its rows are not known to be multiples of 16 bytes";
   return NULL;
