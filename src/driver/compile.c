@@ -154,6 +154,14 @@ static bool lower(Kernel *k, const CompileOptions *o) {
                    k->name, o->machine->name);
 }
 
+static void remark_copies(Kernel *k, const Variant *v) {
+  for (int i = 0; i < kernel_given(k); i++)
+    if (v->repacked >> i & 1)
+      diag_add(&k->cx->diags, DIAG_R0624, k->params.at[i].at.line ? k->params.at[i].at : k->at,
+               "`%s` is copied before `%s` runs if its rows do not begin at multiples of 16 bytes",
+               k->params.at[i].name, k->name);
+}
+
 bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOptions *o,
                      ArtVariant *out) {
   const Diags *diags = &s->k->cx->diags;
@@ -161,6 +169,7 @@ bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOpti
   LaunchValues values = {.symbols = s};
   Kernel *k = variant_kernel(s->k, v);
   out->workspace = -1;
+  remark_copies(k, v);
   bool ok = lower(k, o) && backend_of(o)->emit(k, o, &values, out) &&
             launch_values_program(&values, &out->program);
   if (ok) {

@@ -83,9 +83,11 @@ static bool take_cached(wv_program *p, const char *key, int variant) {
   ArtVariant *to = &p->art.variant[variant];
   const char *facts = to->facts;
   int guard = to->guard;
+  int64_t repacked = to->repacked;
   *to = found->variant[variant];
   to->facts = facts;
   to->guard = guard;
+  to->repacked = repacked;
   remarks_say(to, &p->own->cx->diags);
   return true;
 }
@@ -216,13 +218,14 @@ static void set_places(wv_program *p, const Span *assumptions) {
 static void describe_variants(wv_program *p, LaunchValues *values) {
   Artefact *art = &p->art;
   bool is_decided = p->kernel->k->level == LEVEL_THREAD || p->options.start_after;
-  p->variants = variants_plan(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
+  p->variants = variants_plan(&p->symbols, p->options.machine, is_decided);
   art->nvariants = p->variants.n;
   art->fallback = p->variants.fallback;
   p->launcher.has_logs = artefact_has_logs(art);
   for (int i = 0; i < art->nvariants; i++) {
     const Variant *v = &p->variants.at[i];
     art->variant[i].facts = v->facts;
+    art->variant[i].repacked = v->repacked;
     art->variant[i].guard = v->guard ? launch_value(values, v->guard) : -1;
   }
 }
@@ -296,6 +299,7 @@ wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
   p->kernel = wv_kernel_copy(k, p->own);
   if (p->kernel) api_kernel_owned(p->kernel);
   p->options = *o;
+  p->launcher.repack = repack_run;
   if (o->start_after) p->options.start_after = arena_strdup(p->arena, o->start_after);
   return p;
 }
@@ -303,6 +307,7 @@ wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
 void program_free(wv_program *p) {
   Launcher *l = &p->launcher;
   program_free_fitted(p);
+  repack_free(p);
   for (int v = 0; v < p->art.nvariants; v++)
     for (int d = 0; d < DEVICE_MOST; d++)
       if (atomic_load(&l->code[v][d]))

@@ -7,6 +7,7 @@
 #include "driver/api/api.h"
 #include "driver/compile.h"
 #include "driver/fit.h"
+#include "driver/repack/repack.h"
 #include "runtime/cache/cache.h"
 #include "runtime/launch/launch.h"
 
@@ -45,6 +46,8 @@ struct wv_program {
   int open_value[OPEN_MOST];         /* their indices among the values of the signature's program */
   _Atomic(Fitted *) fitted;          /* newest first */
   _Atomic(struct wv_program *) last; /* used by the previous call, or NULL */
+  /* Those that copy tensors of some rank and size of elements; NULL: not needed yet. */
+  _Atomic(struct wv_program *) repacker[REPACK_RANKS][REPACK_SIZES];
 };
 
 /* A program without kernel and code. */

@@ -9,6 +9,13 @@
  *              be anywhere
  *     any      any tensors
  *
+ * Operands of products whose rows do not begin at multiples of 16 bytes may be copied to rows that do
+ * (repack.h), if all of them either pay for it or are aligned anyway:
+ *
+ *     repacked the operands as in `rows`, with the strides of their copies; the others as in `dense`
+ *
+ * It comes before `dense`, unless rows of dense operands are whole whatever a launch passes.
+ *
  * A table is a tensor of integers that only say where the kernel accesses others: page numbers, or where
  * sequences begin. It is small, and often part of a larger tensor.
  *
@@ -26,6 +33,7 @@
  * launches that satisfy all of them, then without any. */
 #include "driver/variants.h"
 
+#include "driver/repack/repack.h"
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 
@@ -35,6 +43,8 @@ typedef struct Plan {
   const LaunchSymbols *s;
   SymCtx *cx;
   Variant *v;
+  SymBinding *copied; /* slots of repacked tensors: those of their copies */
+  int ncopied;
 } Plan;
 
 /* The type of a tensor that a caller passes; NULL: it is not one. What the launch itself supplies
@@ -49,17 +59,25 @@ static void require(Plan *p, const Sym *cond) {
   p->v->guard = p->v->guard ? sym_and(p->cx, p->v->guard, cond) : cond;
 }
 
-/* A fact for the compiler that a launch must satisfy. */
+static bool is_stated(const Plan *p, const Sym *fact) {
+  for (int i = 0; i < p->v->nassume; i++)
+    if (p->v->assume[i] == fact) return true;
+  return false;
+}
+
+/* A fact for the compiler that a launch must satisfy, with its tensors and with their copies. */
 static void assume(Plan *p, const Sym *fact) {
   int64_t always;
   const Sym *cond = launch_resolve(p->s, fact);
   if (!cond || cond == sym_bool(p->cx, true)) return;
   if (cond == sym_bool(p->cx, false) || sym_is_int(cond, &always)) return;
-  for (int i = 0; i < p->v->nassume; i++)
-    if (p->v->assume[i] == fact) return;
+  if (is_stated(p, fact)) return;
   p->v->assume[p->v->nassume++] = fact;
   require(p, cond);
+  if (p->ncopied) require(p, sym_subst(p->cx, cond, p->copied, p->ncopied));
 }
+
+static bool is_view(const Plan *p, int param) { return p->v->views || p->v->repacked >> param & 1; }
 
 static const Sym *is_multiple(Plan *p, const Sym *e, int64_t of) {
   return sym_eq(p->cx, sym_mod(p->cx, e, sym_int(p->cx, of)), sym_int(p->cx, 0));
@@ -106,6 +124,71 @@ static void assume_rows(Plan *p, int param) {
   assume(p, is_aligned(p, param));
 }
 
+/* ---- copies with aligned rows ---- */
+
+/* The stride of a copy along dim d. */
+static const Sym *copied_stride(const Plan *p, int param, int d) {
+  const Type *t = tensor_type(p, param);
+  const Sym *wide = sym_int(p->cx, wide_elements(t)), *stride = sym_int(p->cx, 1);
+  for (int i = t->rank - 1; i > d; i--) {
+    const Sym *size = launch_slot(p->s, param, "SIZE", i);
+    if (i == t->rank - 1) size = sym_mul(p->cx, wide, sym_ceildiv(p->cx, size, wide));
+    stride = sym_mul(p->cx, stride, size);
+  }
+  return stride;
+}
+
+/* What is known about an operand, or its copy; no launch has to satisfy it. */
+static const Sym *state_rows(Plan *p, int param) {
+  const Type *t = tensor_type(p, param);
+  const Sym *base = launch_slot(p->s, param, "BASE", -1), *all = is_aligned(p, param);
+  p->v->assume[p->v->nassume++] = all;
+  p->copied[p->ncopied++] = (SymBinding){base, sym_int(p->cx, 0)};
+  for (int d = t->rank - 1; d >= 0; d--) {
+    const Sym *stride = launch_slot(p->s, param, "STRIDE", d);
+    const Sym *fact = d == t->rank - 1 ? sym_eq(p->cx, stride, sym_int(p->cx, 1))
+                                       : is_multiple(p, stride, wide_elements(t));
+    p->copied[p->ncopied++] = (SymBinding){stride, copied_stride(p, param, d)};
+    if (fact == sym_bool(p->cx, true)) continue; /* elements of 16 bytes */
+    p->v->assume[p->v->nassume++] = fact;
+    all = sym_and(p->cx, all, fact);
+  }
+  return all;
+}
+
+/* Some operand has to be copied, and all that have to be may be. Returns whether such launches are
+ * possible. */
+static bool require_copies(Plan *p) {
+  const Sym *aligned = sym_bool(p->cx, true), *no = sym_bool(p->cx, false);
+  for (int i = 0; i < p->s->k->params.n; i++) {
+    if (!(p->v->repacked >> i & 1)) continue;
+    const Type *t = tensor_type(p, i);
+    int64_t most = (int64_t)REPACK_MOST * 8 / dtype_memory_bits(t->dtype);
+    const Sym *rows = state_rows(p, i), *pays = launch_resolve(p->s, repack_pays(p->s, i));
+    const Sym *inner = launch_slot(p->s, i, "STRIDE", t->rank - 1);
+    const Sym *elements = sym_mul(p->cx, copied_stride(p, i, 0), launch_slot(p->s, i, "SIZE", 0));
+    if (!pays || pays == no) return false;
+    aligned = sym_and(p->cx, aligned, rows);
+    require(p, sym_eq(p->cx, inner, sym_int(p->cx, 1)));
+    require(p, sym_or(p->cx, rows,
+                      sym_and(p->cx, pays, sym_le(p->cx, elements, sym_int(p->cx, most)))));
+  }
+  require(p, sym_not(p->cx, aligned));
+  return true;
+}
+
+/* Rows of dense operands are whole in every launch. */
+static bool are_whole(Plan *p, int64_t params) {
+  for (int i = 0; i < p->s->k->params.n; i++) {
+    if (!(params >> i & 1)) continue;
+    const Type *t = tensor_type(p, i);
+    const Sym *last = launch_resolve(p->s, t->dims[t->rank - 1]);
+    int64_t n;
+    if (!last || !sym_is_int(last, &n) || n % wide_elements(t)) return false;
+  }
+  return true;
+}
+
 /* ---- 32-bit offsets ---- */
 
 /* Of the offsets that fit into 32 bits, one half is for elements, the other for what tiles and
@@ -135,16 +218,16 @@ static void assume_near(Plan *p, int param) {
   const Type *t = tensor_type(p, param);
   int bits = dtype_memory_bits(t->dtype), rank = t->rank;
   int64_t all = (int64_t)NEAR_BYTES * 8 / bits, parts = 1;
-  while (p->v->views && parts < rank) parts *= 2; /* offsets are sums over dims */
+  while (is_view(p, param) && parts < rank) parts *= 2; /* offsets are sums over dims */
   for (int d = 0; d < rank; d++) {
     const Sym *size = extent(p, param, d), *zero = sym_int(p->cx, 0);
     const Sym *stride =
-        p->v->views ? launch_slot(p->s, param, "STRIDE", d) : dense_stride(p, param, d);
+        is_view(p, param) ? launch_slot(p->s, param, "STRIDE", d) : dense_stride(p, param, d);
     int64_t beyond = d + 2 < rank ? BEYOND_PLANES : BEYOND_ROWS;
     assume_most(p, size, NEAR_BYTES);
     assume_most(p, sym_mul(p->cx, size, stride), all / parts);
-    if (d + 1 < rank || p->v->views) assume_most(p, stride, all / parts / beyond);
-    if (p->v->views) assume(p, sym_ge(p->cx, stride, zero));
+    if (d + 1 < rank || is_view(p, param)) assume_most(p, stride, all / parts / beyond);
+    if (is_view(p, param)) assume(p, sym_ge(p->cx, stride, zero));
   }
 }
 
@@ -156,7 +239,7 @@ typedef struct Shape {
   void (*each[2])(Plan *p, int param); /* for every tensor */
 } Shape;
 
-enum { WHOLE, DENSE, ROWS, ANY };
+enum { WHOLE, DENSE, ROWS, REPACKED, ANY, SHAPES };
 
 static const Shape shapes[] = {
     [WHOLE] = {"row-major, 16-byte aligned, rows a multiple of 16 bytes",
@@ -166,6 +249,9 @@ static const Shape shapes[] = {
     [ROWS] = {"contiguous 16-byte aligned rows, a multiple of 16 bytes",
               true,
               {assume_rows, assume_whole}},
+    [REPACKED] = {"operands copied to 16-byte aligned rows, others row-major, 16-byte aligned",
+                  false,
+                  {require_dense}},
     [ANY] = {"", true, {0}},
 };
 
@@ -202,12 +288,16 @@ static bool is_table(const Plan *p, int param) {
   return true;
 }
 
-static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool near) {
-  Variant v = {.facts = shape->facts, .views = shape->views};
-  Plan p = {s, s->k->cx->sym, &v};
+/* `repacked`: parameters, as bits. Without a guard if no launch is for it. */
+static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool near,
+                            int64_t repacked) {
+  Variant v = {.facts = shape->facts, .views = shape->views, .repacked = repacked};
+  Plan p = {.s = s, .cx = s->k->cx->sym, .v = &v};
+  if (repacked) p.copied = ARENA_ARRAY(s->arena, SymBinding, s->nslots);
+  if (repacked && !require_copies(&p)) return v.guard = NULL, v;
   for (int i = 0; i < s->k->params.n; i++) {
     if (!tensor_type(&p, i)) continue;
-    bool anywhere = shape->views && shape->each[0] && is_table(&p, i);
+    bool anywhere = (shape->views && shape->each[0] && is_table(&p, i)) || repacked >> i & 1;
     for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
     if (near) assume_near(&p, i);
   }
@@ -242,8 +332,8 @@ static int find_thin(const LaunchSymbols *s, const Sym **out) {
 }
 
 static Variant make_few(const LaunchSymbols *s, const Sym *dim) {
-  Variant v = make_variant(s, &shapes[DENSE], false);
-  Plan p = {s, s->k->cx->sym, &v};
+  Variant v = make_variant(s, &shapes[DENSE], false, 0);
+  Plan p = {.s = s, .cx = s->k->cx->sym, .v = &v};
   assume_most(&p, dim, FEW);
   v.facts = arena_printf(s->arena, "%s, %s at most %d", v.facts, sym_name(dim), FEW);
   return v;
@@ -253,7 +343,7 @@ static Variant make_few(const LaunchSymbols *s, const Sym *dim) {
 static void add_few(const LaunchSymbols *s, Variants *out) {
   const Sym *dims[FEW_DIMS];
   Variant *first = &out->at[0];
-  Plan p = {s, s->k->cx->sym, first};
+  Plan p = {.s = s, .cx = s->k->cx->sym, .v = first};
   int n = find_thin(s, dims);
   for (int i = 0; i < n; i++) {
     const Sym *more = sym_gt(p.cx, dims[i], sym_int(p.cx, FEW));
@@ -288,20 +378,38 @@ static void add_fallback(const LaunchSymbols *s, Variants *out) {
     *without = *with;
     without->without = true;
     with->facts = arena_printf(s->arena, "%s%sassumptions", with->facts, *with->facts ? ", " : "");
-    require(&(Plan){s, s->k->cx->sym, with}, holds);
+    require(&(Plan){.s = s, .cx = s->k->cx->sym, .v = with}, holds);
   }
 }
 
+/* The shapes from the best on, SHAPES last. */
+static const int *shape_order(const LaunchSymbols *s, int64_t repacked) {
+  static const int plain[] = {WHOLE, DENSE, ROWS, ANY, SHAPES};
+  static const int early[] = {WHOLE, REPACKED, DENSE, ROWS, ANY, SHAPES};
+  static const int late[] = {WHOLE, DENSE, ROWS, REPACKED, ANY, SHAPES};
+  Plan p = {.s = s, .cx = s->k->cx->sym};
+  return !repacked ? plain : are_whole(&p, repacked) ? late : early;
+}
+
+/* For tensors with 32-bit offsets alone where those are faster: larger ones are not copied anyway. */
+static void add_repacked(const LaunchSymbols *s, bool narrow, int64_t repacked, Variants *out) {
+  Variant v = make_variant(s, &shapes[REPACKED], narrow, repacked);
+  if (v.guard && v.guard != sym_bool(s->k->cx->sym, false)) out->at[out->n++] = v;
+}
+
 /* A variant without new facts is the same as the next one. */
-static Variants plan_shapes(const LaunchSymbols *s, bool is_decided, bool narrow) {
+static Variants plan_shapes(const LaunchSymbols *s, bool narrow, int64_t repacked) {
   Variants out = {ARENA_ARRAY(s->arena, Variant, ARTEFACT_VARIANTS), 0, 0};
-  if (is_decided) out.at[out.n++] = make_variant(s, &shapes[DENSE], false);
-  for (size_t i = 0; i < WV_LEN(shapes) && !is_decided; i++) {
-    Variant v = make_variant(s, &shapes[i], false);
-    bool last = i + 1 == WV_LEN(shapes);
-    if (i == WHOLE && !v.nassume) continue;
+  for (const int *i = shape_order(s, repacked); *i != SHAPES; i++) {
+    if (*i == REPACKED) {
+      add_repacked(s, narrow, repacked, &out);
+      continue;
+    }
+    Variant v = make_variant(s, &shapes[*i], false, 0);
+    bool last = *i == ANY;
+    if (*i == WHOLE && !v.nassume) continue;
     if (!last && !v.guard) v.facts = "", last = true; /* no tensors: one variant for all */
-    Variant near = make_variant(s, &shapes[i], true);
+    Variant near = make_variant(s, &shapes[*i], true, 0);
     if (narrow && near.nassume > v.nassume) out.at[out.n++] = near;
     if (last) v.guard = NULL;
     out.at[out.n++] = v;
@@ -311,8 +419,15 @@ static Variants plan_shapes(const LaunchSymbols *s, bool is_decided, bool narrow
   return out;
 }
 
-Variants variants_plan(const LaunchSymbols *s, bool is_decided, bool narrow) {
-  Variants out = plan_shapes(s, is_decided, narrow);
+Variants variants_plan(const LaunchSymbols *s, const TargetInfo *machine, bool is_decided) {
+  bool narrow = machine->vendor != VENDOR_HOST;
+  Variants out = {0};
+  if (is_decided) {
+    out.at = ARENA_NEW(s->arena, Variant);
+    out.at[out.n++] = make_variant(s, &shapes[DENSE], false, 0);
+  } else {
+    out = plan_shapes(s, narrow, repack_params(s, machine));
+  }
   out.fallback = out.n;
   if (!is_decided) add_fallback(s, &out);
   return out;
@@ -327,8 +442,8 @@ static void add_row(Kernel *k, Constraint row) { vec_push(k->arena, &k->constrai
 Kernel *variant_kernel(Kernel *k, const Variant *v) {
   Kernel *copy = kernel_clone(k);
   if (v->without) kernel_drop_assumptions(copy);
-  for (int i = 0; i < kernel_given(k) && v->views; i++) {
-    if (k->body->args[i]->type->kind != TYPE_mem) continue;
+  for (int i = 0; i < kernel_given(k); i++) {
+    if (k->body->args[i]->type->kind != TYPE_mem || !(v->views || v->repacked >> i & 1)) continue;
     const Sym *name = sym_symbol(k->cx->sym, k->params.at[i].name, true);
     add_row(copy, (Constraint){.kind = CONSTRAINT_view, .at = k->params.at[i].at, .view = {name}});
   }
@@ -341,6 +456,6 @@ Kernel *variant_first(Kernel *k, const TargetChoice *t, Arena *a) {
   LaunchSymbols symbols;
   Artefact *art = ARENA_NEW(a, Artefact);
   if (t->simulated || !launch_symbols(k, a, art, &symbols)) return kernel_clone(k);
-  Variants all = variants_plan(&symbols, false, t->machine->vendor != VENDOR_HOST);
+  Variants all = variants_plan(&symbols, t->machine, false);
   return variant_kernel(k, &all.at[0]);
 }

@@ -9,6 +9,8 @@ typedef struct Variant {
   const char *facts; /* for display */
   bool views;        /* tensors may have arbitrary strides: `view` rows */
   bool without;      /* the kernel's own assumptions are left out */
+  int64_t
+      repacked; /* parameters, as bits: views of tensors, or copies, with aligned rows (repack.h) */
   const Sym *assume[2 * ARTEFACT_SLOTS];
   int nassume;      /* facts for the compiler, over the kernel's symbols */
   const Sym *guard; /* what a launch must satisfy, over slots; NULL: nothing */
@@ -21,9 +23,8 @@ typedef struct Variants {
 } Variants;
 
 /* Best first; the last accepts every launch. `is_decided`: passes that assumed row-major, aligned
- * tensors have run on the kernel; there is one variant, for such launches. `narrow`: the machine
- * computes faster in 32 bits, which CPUs do not. */
-Variants variants_plan(const LaunchSymbols *s, bool is_decided, bool narrow);
+ * tensors have run on the kernel; there is one variant, for such launches. */
+Variants variants_plan(const LaunchSymbols *s, const TargetInfo *machine, bool is_decided);
 
 /* A copy of the kernel with the variant's facts in its header. */
 Kernel *variant_kernel(Kernel *k, const Variant *v);

@@ -300,6 +300,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_occupancy: return check_outer(h, c, c->occupancy.waves) && check_occupancy(h, c);
   case CONSTRAINT_timeline: return check_outer(h, c, c->timeline.first) && check_timeline(h, c);
   case CONSTRAINT_boxes:
+  case CONSTRAINT_repack:
   case CONSTRAINT_subnormals:
   case CONSTRAINT_buffers:
   case CONSTRAINT_swizzle:
@@ -462,6 +463,7 @@ static bool check_repeats(Header *h) {
               {CONSTRAINT_stages, false, "the number of stages"},
               {CONSTRAINT_timeline, false, "the `timeline` row"},
               {CONSTRAINT_boxes, false, "the `boxes` row"},
+              {CONSTRAINT_repack, false, "the `repack` row"},
               {CONSTRAINT_swizzle, false, "the `swizzle` row"},
               {CONSTRAINT_overlap, false, "the `overlap` row"},
               {CONSTRAINT_occupancy, false, "the `occupancy` row"},

@@ -115,7 +115,8 @@ static void code_signature(Codec *c, Artefact *art) {
   code_count(c, &art->nvariants, ARTEFACT_VARIANTS);
   code_count(c, &art->fallback, art->nvariants);
   for (int i = 0; i < art->nvariants && !c->failed; i++)
-    code_text(c, &art->variant[i].facts), code_int(c, &art->variant[i].guard);
+    code_text(c, &art->variant[i].facts), code_int(c, &art->variant[i].guard),
+        code_i64(c, &art->variant[i].repacked);
 }
 
 static void code_args(Codec *c, ArtVariant *v) {
@@ -176,6 +177,12 @@ static void code_variant(Codec *c, ArtVariant *v) {
 
 static bool is_below(int i, int n) { return i >= 0 && i < n; }
 
+static bool copies_are_sound(const Artefact *art, int variant) {
+  for (int64_t left = art->variant[variant].repacked, i = 0; left; left &= ~(INT64_C(1) << i++))
+    if ((left >> i & 1) && (i >= art->ngiven || art->params[i].rank < 2)) return false;
+  return true;
+}
+
 static bool signature_is_sound(const Artefact *art) {
   for (int i = 0; i < art->nparams; i++) {
     const ArtParam *p = &art->params[i];
@@ -192,7 +199,7 @@ static bool signature_is_sound(const Artefact *art) {
   for (int i = 0; i < art->nassumptions; i++)
     if (!is_below(art->assumptions[i].value, art->signature.nresults)) return false;
   for (int i = 0; i < art->nvariants; i++)
-    if (art->variant[i].guard >= art->signature.nresults) return false;
+    if (art->variant[i].guard >= art->signature.nresults || !copies_are_sound(art, i)) return false;
   return launch_expr_is_sound(&art->signature, art->nslots);
 }
 

@@ -15,7 +15,7 @@ enum {
   ARTEFACT_RANK = 8,
   ARTEFACT_PARAMS = 64,
   ARTEFACT_SLOTS = 512,
-  ARTEFACT_VARIANTS = 16,
+  ARTEFACT_VARIANTS = 20,
   ARTEFACT_ARGS = 256,
   ARTEFACT_ARG_BYTES = 4096, /* CUDA's limit for kernel arguments */
   ARTEFACT_MAPS = 16,
@@ -109,6 +109,8 @@ typedef struct ArtRemark {
 typedef struct ArtVariant {
   const char *facts; /* as text; "": none */
   int guard;         /* value of the signature's program; -1: always applies */
+  int64_t repacked;  /* parameters, as bits, that the launch copies if their rows do not begin at
+                      * multiples of 16 bytes */
   /* The rest is set once the variant has been compiled. */
   bool compiled;
   const char *entry, *code; /* code: text for the driver, or bytes of an object */

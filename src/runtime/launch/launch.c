@@ -107,9 +107,11 @@ static int encode_map(const Launcher *l, const ArtVariant *v, const ArtArg *a, v
 }
 
 /* The first variant whose guard holds; the last has none. */
-static int choose_variant(const Artefact *art, LaunchRun *signature) {
+static int choose_variant(const Launcher *l, LaunchRun *signature) {
+  const Artefact *art = l->art;
   for (int i = 0; i < art->nvariants; i++) {
     int guard = art->variant[i].guard;
+    if (art->variant[i].repacked && !l->repack) continue;
     if (guard < 0) return i;
     LaunchValue holds = launch_expr_result(signature, guard);
     if (!holds.undefined && holds.value) return i;
@@ -182,8 +184,10 @@ static bool make_plan(Launcher *l, Diags *diags, const LaunchCall *c, LaunchPlan
   launch_expr_open(&signature, &l->art->signature, p->slot);
   if (c->nargs < l->art->nparams) fill_own(l, c->nargs, &signature, p->slot);
   if (!launch_check(l, diags, &signature)) return false;
-  int variant = choose_variant(l->art, &signature);
+  int variant = choose_variant(l, &signature);
   if (variant < 0) return refuse_variants(l, diags);
+  p->repacked = 0;
+  if (l->art->variant[variant].repacked) launch_plan_copies(l, &l->art->variant[variant], p);
   if (!get_code(l, diags, variant, c->stream, p)) return false;
   if (variant >= l->art->fallback) launch_tell_fallback(l, diags, &signature);
   const ArtVariant *v = p->code->variant;
@@ -261,6 +265,21 @@ static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int er
   return false;
 }
 
+/* Copies tensors, and launches the kernel with the copies. A call like this one is planned again: it is
+ * not recorded. Neither kernel may overlap with the one before it. */
+static WV_NOINLINE bool launch_with_copies(Launcher *l, Diags *diags, const LaunchCall *c,
+                                           LaunchPlan *p) {
+  LaunchCopies copies;
+  LaunchCall own = *c;
+  if (!launch_make_copies(l, diags, c, p, &copies)) return false;
+  own.args = copies.args;
+  own.flags &= ~(unsigned)WV_LAUNCH_OVERLAP;
+  launch_point_at_args(p);
+  int error = fill_args(l, own.args, p);
+  if (!error) error = launch_plan(l, p, &own);
+  return error ? refuse_launch(l, diags, p, error) : true;
+}
+
 /* Checks and computes everything. `failed`: the driver's error if the launch was made as the last
  * time; then it is only explained. Not inlined: a plan is large, and calls on the fast path should
  * not reserve stack space for it. */
@@ -272,6 +291,7 @@ WV_NOINLINE bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int
     return launch_explain_args(l, diags, c->args, c->nargs);
   if (!make_plan(l, diags, c, &p)) return false;
   if (error) return refuse_launch(l, diags, &p, error);
+  if (p.repacked && !p.is_empty) return launch_with_copies(l, diags, c, &p);
   if (!p.is_empty) {
     launch_point_at_args(&p);
     error = fill_args(l, c->args, &p);

@@ -40,6 +40,7 @@ typedef struct LaunchPlan {
   void *pointer[ARTEFACT_ARGS]; /* into args */
   void *mapped[ARTEFACT_MAPS];  /* addresses in tensor maps */
   char *workspace;              /* the block; NULL: the kernel has none, or the caller passed it */
+  int64_t repacked; /* parameters, as bits, that are copied first: their slots are the copies' */
 } LaunchPlan;
 
 /* What describes a tensor besides address, sizes and strides: two words for comparison. */
@@ -72,10 +73,11 @@ typedef struct LaunchRecord {
   LaunchPlan plan;
 } LaunchRecord;
 
-/* The workspace of one stream. Blocks live as long as the program: kernels in flight and captured
- * graphs may use them. */
+/* The workspace of one stream, or memory for copies of its tensors. Blocks live as long as the program:
+ * kernels in flight and captured graphs may use them. */
 typedef struct LaunchBlock {
   int device;
+  bool for_copies; /* it contains anything; otherwise zeros, between launches */
   const void *owner;
   int64_t bytes;
   char *memory;
@@ -94,7 +96,10 @@ struct Launcher {
    * Called by several threads. */
   bool (*prepare)(Launcher *l, int variant, int device, void *stream, Diags *diags);
   bool (*open)(Launcher *l, Diags *diags); /* sets `device`; likewise */
-  atomic_bool told;                        /* that assumptions do not hold: reported once */
+  /* Launches a copy of one tensor to another of the same sizes; likewise. NULL: none can be made. */
+  bool (*repack)(Launcher *l, Diags *diags, const wv_tensor *from, const wv_tensor *to,
+                 void *stream);
+  atomic_bool told; /* that assumptions do not hold: reported once */
   wv_place at, *param_at, *assumption_at;
   atomic_flag busy; /* guards the following */
   LaunchRecord last;
@@ -114,9 +119,26 @@ bool launch_logged(Launcher *l, Diags *diags, const LaunchCall *c);
 const void *launch_owner(const Launcher *l, void *stream);
 /* Zeroed, unless a kernel left something else; NULL after reporting. */
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes);
+/* Memory for copies, which contains anything; likewise. */
+char *launch_copies(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes);
 /* Zeroes it again, after a kernel that ended early. */
 void launch_clear_workspace(Launcher *l, const char *memory);
 void launch_release_workspace(Launcher *l, Diags *diags);
+
+/* ---- launch_repack.c: copies of tensors whose rows are not aligned ---- */
+
+/* Finds which of the variant's tensors must be copied; their slots become those of the copies. */
+void launch_plan_copies(const Launcher *l, const ArtVariant *v, LaunchPlan *p);
+
+/* The arguments of a call, some replaced by copies. */
+typedef struct LaunchCopies {
+  wv_launch_arg args[ARTEFACT_PARAMS];
+  wv_tensor tensor[ARTEFACT_PARAMS];
+} LaunchCopies;
+
+/* Makes the copies, unless the call is only planned. False after reporting. */
+bool launch_make_copies(Launcher *l, Diags *diags, const LaunchCall *c, LaunchPlan *p,
+                        LaunchCopies *out);
 
 /* False after reporting that nothing can be prepared while the stream is being captured. `facts`:
  * the launches it would be for. */

@@ -1,7 +1,8 @@
 /* launch_workspace.c: memory that a kernel needs besides its arguments: one zeroed block for each
  * stream it is launched on. It is allocated at the first launch there, also if that is captured; the
  * kernel leaves it as it found it, so later launches reuse it. Graphs captured on one stream
- * therefore share a block: like a stream's launches, they must run one after the other. */
+ * therefore share a block: like a stream's launches, they must run one after the other. Memory for
+ * copies of arguments is another such block, which contains anything. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +18,12 @@ const void *launch_owner(const Launcher *l, void *stream) {
   return stream ? stream : &everybody;
 }
 
-static char *find_block(Launcher *l, int device, const void *owner, int64_t bytes) {
+static char *find_block(Launcher *l, const LaunchBlock *wanted) {
   LaunchBlock *b = atomic_load_explicit(&l->blocks, memory_order_acquire);
   for (; b; b = b->next)
-    if (b->device == device && b->owner == owner && b->bytes >= bytes) return b->memory;
+    if (b->device == wanted->device && b->owner == wanted->owner &&
+        b->for_copies == wanted->for_copies && b->bytes >= wanted->bytes)
+      return b->memory;
   return NULL;
 }
 
@@ -42,27 +45,37 @@ static void drop_block(void *new_block) {
   free(n->b);
 }
 
-/* Twice as much as the caller needs, so that growing sizes do not leave a block for each of
- * them. */
-static char *make_block(Launcher *l, Diags *diags, int device, const void *owner, int64_t bytes) {
+/* More than the caller needs, so that growing sizes do not leave a block for each of them: twice as
+ * much of a workspace, a quarter more for copies, which are large. */
+static char *make_block(Launcher *l, Diags *diags, const LaunchBlock *wanted) {
   DeviceReport r = launch_report(l, diags, l->at);
   LaunchBlock *b = malloc(sizeof *b);
   if (!b) landing_no_memory(sizeof *b);
   NewBlock made = {l, b, &r};
   Held held;
-  *b = (LaunchBlock){.device = device, .owner = owner, .bytes = 2 * bytes + 1};
+  *b = *wanted;
+  b->bytes += b->for_copies ? b->bytes / 4 : b->bytes + 1;
   landing_hold(&held, drop_block, &made);
-  b->memory = l->device->kind->alloc_zeros(l->device, device, (size_t)b->bytes, &r);
+  b->memory = l->device->kind->alloc_zeros(l->device, b->device, (size_t)b->bytes, &r);
   landing_let_go(&held);
   if (b->memory) return push_block(l, b), b->memory;
   drop_block(&made);
   return NULL;
 }
 
+static char *get_block(Launcher *l, Diags *diags, void *stream, LaunchBlock wanted) {
+  wanted.owner = launch_owner(l, stream);
+  char *found = find_block(l, &wanted);
+  return found ? found : make_block(l, diags, &wanted);
+}
+
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes) {
-  const void *owner = launch_owner(l, stream);
-  char *found = find_block(l, device, owner, bytes);
-  return found ? found : make_block(l, diags, device, owner, bytes);
+  return get_block(l, diags, stream, (LaunchBlock){.device = device, .bytes = bytes});
+}
+
+char *launch_copies(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes) {
+  LaunchBlock wanted = {.device = device, .for_copies = true, .bytes = bytes};
+  return get_block(l, diags, stream, wanted);
 }
 
 /* Where launches do not wait for the kernel, one that is refused has not begun. */
