@@ -38,12 +38,12 @@ def draw(seed):
             if r.random() < 0.4 and case.tables.get(name) != "once":  # 0 outside, perhaps twice
                 case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
     wishes = {f"stages {r.randrange(5)}": 0.5 if "for K" in text_of(case) else 0.2}
-    wishes |= {f"boxes {r.randrange(2)}": 0.2, "swizzle 0": 0.2, "overlap 0": 0.2}
+    wishes |= {f"boxes {r.randrange(2)}": 0.2, "swizzle 0": 0.2, "overlap 0": 0.2, "repack 1": 0.3}
     case.wishes = [row for row, chance in wishes.items() if r.random() < chance]  # compile options
     case.fast_math = r.random() < 0.1
     if r.random() < 0.2:
         for name, *_ in (*case.params, *case.outputs):
-            case.views[name] = r.choice((None, "columns", "apart", "backwards"))
+            case.views[name] = r.choice((None, "columns", "apart", "backwards", "padded"))
     case.asserts = r.random() < 0.25
     case.open = not case.cut_n and r.random() < 0.5
     if r.random() < 0.1 and "for K" in text_of(case):

@@ -114,6 +114,7 @@ ROWS = {
     "schedule: roles": lambda c, t: c.target == "sm_90a" and "\n  roles K" in t,
     "schedule: turns": lambda c, t: "\n  turns K" in t,
     "several tiles per workgroup": lambda c, t: c.target == "sm_90a" and "\n  persist" in t,
+    "operands copied to aligned rows": lambda c, t: "\n  repack 1" in t and "= mma " in t,
     "several workgroups per tile": lambda c, t: c.target.startswith(("sm_", "gfx")) and "\n  split" in t,
     "schedule: early op": lambda c, t: any(kind in ("early", "fetch") for kind, _, _ in c.pins) and "\n  at K" in t,
     "schedule: order of ops": lambda c, t: "\n  order K" in t,

@@ -162,6 +162,10 @@ def lying(case, name, x):
     if how == "apart":
         wide = np.zeros([2 * n for n in x.shape], x.dtype)
         view = wide[tuple(slice(None, None, 2) for _ in x.shape)]
+    elif how == "padded" and x.ndim:
+        past, before = 1 + case.seed % 9, case.seed // 9 % 5
+        wide = np.full(x.shape[:-1] + (x.shape[-1] + past + before,), 3, x.dtype)
+        view = wide[..., before : before + x.shape[-1]]
     elif how == "backwards":
         view = np.zeros(x.shape, x.dtype)[tuple(slice(None, None, -1) for _ in x.shape)]
     else:
