@@ -50,15 +50,26 @@ SIZES = (
 TILES = ((128, 256, 64), (256, 128, 64), (128, 128, 64), (64, 256, 64), (64, 128, 64), (64, 64, 128))
 
 
+def filling(m, n, workgroups):
+    """Tiles of 128 rows that are narrower than 256, and leave less of the last round of workgroups idle."""
+
+    def time(width):
+        return math.ceil(math.ceil(m / 128) * math.ceil(n / width) / workgroups) * width
+
+    best = min(range(256, 127, -16), key=time)
+    return ((128, best, 64),) if time(best) < 0.95 * time(256) else ()
+
+
 def forms(m, n, k, workgroups=132):
     """(name, tile, waves, options) of each form that makes sense for the size."""
-    for tile in TILES:
+    more = filling(m, n, workgroups) if m >= 128 and n >= 256 else ()
+    for tile in (*TILES, *(t for t in more if t not in TILES)):
         if tile[0] > max(m, 64) or tile[1] > max(n, 64):
             continue
         waves = (tile[0] // 64 if tile[0] < 256 else 2, 1)
         name = "x".join(map(str, tile))
         tiles = math.ceil(m / tile[0]) * math.ceil(n / tile[1])
-        large = tile[0] * tile[1] >= 128 * 256
+        large = tile[0] * tile[1] >= 128 * 192
         whole = {"persistent_workgroups": 0, "split_k": 0}
         yield name, tile, waves, whole
         for parts in sorted({2, 4, 8, workgroups // tiles}):
