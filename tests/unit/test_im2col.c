@@ -1,6 +1,6 @@
 /* test_im2col.c: the im2col walk over pixels, compared with one that takes every step. */
 #include "base/base.h"
-#include "target/im2col.h"
+#include "target/maps/im2col.h"
 #include "unit/harness.h"
 
 static void step_on(const Im2col *m, const int64_t *size, int64_t *at) {

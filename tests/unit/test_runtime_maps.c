@@ -44,6 +44,38 @@ static const uint64_t *map_of(const FakeCuda *f, uint64_t *words) {
   return words;
 }
 
+/* The rows of a map that is clipped, and the two dims that lead back to the tensor (clip.h). */
+TEST(clipped_maps) {
+  static const char text[] = "thread kernel @clip(%a: mem<M, 64, f16>, %b: mem<M, 64, f16>)\n"
+                             "  launch grid (2) block (128) wave 32 shared 60000\n"
+                             "  dynamic M\n"
+                             "{\n"
+                             "  %s = alloc {base = 0} : mem<64, 64, f16, shared>\n"
+                             "  %bar = alloc {base = 16384} : mem<1, i64, shared>\n"
+                             "  %s0 = scalar 0 : i32\n"
+                             "  if ($T0 < 1) {\n"
+                             "    mbar_init %bar, %s0 {count = 1}\n"
+                             "    mbar_arrive %bar, %s0 {bytes = 4096}\n"
+                             "    tma_load %s, %s0, %bar, %s0, %a, %s0, %s0, %s0 {box = [32, 64], "
+                             "swizzle = 128, clip = 0}\n"
+                             "  }\n"
+                             "  mbar_wait %bar, %s0, %s0\n"
+                             "}\n";
+  Bench b = bench_open(text, NULL);
+  Args s;
+  uint64_t m[16] = {0};
+  CHECK(b.p && wv_launch(b.p, b.cx, args_of(&s, 90)->arg, 2, NULL, 0));
+  map_of(b.fake, m);
+  CHECK_INT((int)m[3], 4);
+  CHECK_INT((int)m[4], 64 << 16 | 64);
+  CHECK(m[5] == (UINT64_C(1) << 46 | 32));
+  CHECK(m[6] == ((uint64_t)INT32_MAX << 16 | 1) && m[7] == m[6]);
+  CHECK(m[10] == 128 && m[11] == 128 && m[12] == (UINT64_C(1) << 34) - 128);
+  CHECK(m[12] << 30 == -(m[10] << 30));
+  CHECK(wv_launch(b.p, b.cx, args_of(&s, 0)->arg, 2, NULL, 0)); /* no rows: nothing is copied */
+  bench_close(&b);
+}
+
 TEST(tensor_maps) {
   Bench b = bench_open(tma_text, NULL);
   Args s;
@@ -205,5 +237,5 @@ TEST(several_threads) {
   bench_close(&b);
 }
 
-TESTS_MAIN(RUN(tensor_maps) RUN(maps_over_pixels) RUN(tensor_maps_of_an_old_driver) RUN(divisions)
-               RUN(several_threads))
+TESTS_MAIN(RUN(tensor_maps) RUN(clipped_maps) RUN(maps_over_pixels)
+               RUN(tensor_maps_of_an_old_driver) RUN(divisions) RUN(several_threads))

@@ -1,7 +1,7 @@
 /* ptx_tensor.c: copies of boxes of tensors. The box is described by a tensor map, an argument that
  * the launch creates. */
 #include "backend/ptx/ptx_state.h"
-#include "target/clip.h"
+#include "target/maps/clip.h"
 
 enum { MAP_BYTES = 128, MAP_RANK = 5 };
 

@@ -7,7 +7,7 @@
 
 #include "backend/sim/sim_state.h"
 #include "target/descriptor.h"
-#include "target/im2col.h"
+#include "target/maps/im2col.h"
 
 static int64_t element_at(const Buffer *b, int64_t address) {
   return (address - b->base) / b->bytes;

@@ -7,8 +7,8 @@
 #include "ir/dtype.h"
 #include "ir/infer/infer.h"
 #include "ir/schedule/turn_ops.h"
-#include "target/clip.h"
-#include "target/im2col.h"
+#include "target/maps/clip.h"
+#include "target/maps/im2col.h"
 #include "target/matrices.h"
 
 static bool is_integer(const Type *t) {

@@ -1,6 +1,6 @@
 /* cuda_launch.c: one launch; tensor maps. Nothing here allocates, waits or locks. */
 #include "runtime/cuda/cuda_driver.h"
-#include "target/clip.h"
+#include "target/maps/clip.h"
 
 static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {
   const DeviceCode *code = l->code;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "ir/dtype.h"
-#include "target/clip.h"
 #include "target/descriptor.h"
+#include "target/maps/clip.h"
 
 enum {
   MOST_RANK = 5,

@@ -8,12 +8,12 @@
  *
  * A row of the tile is a pixel, a column is a channel seen through a tap (r, s) of the filter: the
  * copy engine walks along rows, starting at -1 in steps of 2 while Q of them fit
- * (target/im2col.h). */
+ * (target/maps/im2col.h). */
 #ifndef WV_COPY_PIXELS_H
 #define WV_COPY_PIXELS_H
 
 #include "analysis/access/in_bounds.h"
-#include "target/im2col.h"
+#include "target/maps/im2col.h"
 
 typedef struct CopyPixels {
   Im2col walk;                    /* dims 0: not such a walk */

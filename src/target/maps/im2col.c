@@ -1,5 +1,5 @@
 /* im2col.c: see im2col.h. */
-#include "target/im2col.h"
+#include "target/maps/im2col.h"
 
 static int64_t last_of(const Im2col *m, const int64_t *size, int d) {
   return size[1 + d] - 1 + m->highest[d];
