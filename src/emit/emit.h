@@ -48,6 +48,7 @@ typedef struct Lower {
   const char *refused;        /* why the op being lowered cannot be; NULL: it can */
   Vec(const Value *) copying; /* allocations that asynchronous copies in flight write to */
   Vec(const Value *) flying;  /* results of products in flight, oldest first */
+  struct Guards *guards;      /* of selects (lower_guard.c) */
   int pending;                /* how many of them may stay in flight at a synchronisation */
 } Lower;
 

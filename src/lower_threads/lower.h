@@ -18,13 +18,13 @@
 
 /* One file of lower_<family>.c each; false after reporting. */
 typedef bool LowerFn(Lower *l, const Op *op);
-LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_exists, lower_inside,
-    lower_apply, lower_reshaped, lower_repeat;
+LowerFn lower_elementwise, lower_select, lower_bitcast, lower_fill, lower_self_index, lower_exists,
+    lower_inside, lower_apply, lower_reshaped, lower_repeat;
 LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_async_commit,
     lower_async_wait, lower_mbars;
 LowerFn lower_mbar_wait, lower_mbar_arrive, lower_stamp;
-bool lower_copy_boxes(Lower *l, const Op *op);    /* by TMA */
-bool lower_store_boxes(Lower *l, const Op *op);   /* the same, from shared memory */
+bool lower_copy_boxes(Lower *l, const Op *op);  /* by TMA */
+bool lower_store_boxes(Lower *l, const Op *op); /* the same, from shared memory */
 LowerFn lower_bulk_wait;
 bool lower_copy_direct(Lower *l, const Op *op);   /* by loads that end in shared memory */
 void lower_wait_direct(Lower *l, const Op *wait); /* an async_wait; NULL: for all such loads */
@@ -34,6 +34,10 @@ LowerFn lower_alloc;
 LowerFn lower_extract, lower_extract_slice, lower_reshape;
 
 /* ---- the walk (lower_threads.c), and that of service waves (lower_roles.c) ------------------- */
+
+/* Before the walk: which ops are not lowered where they are, but under the guard of a select. */
+void lower_find_guards(Lower *l);
+bool lower_is_deferred(const Lower *l, const Op *op);
 
 bool lower_one(Lower *l, const Op *op); /* by its family; false after reporting */
 bool lower_ops(Lower *l, const Op *op, const Op *end);

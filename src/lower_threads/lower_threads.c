@@ -205,6 +205,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_alloc] = lower_alloc,
     [OP_self_index] = lower_self_index,
     [OP_exists] = lower_exists,
+    [OP_select] = lower_select,
     [OP_apply_expr] = lower_apply,
     [OP_set_symbol] = lower_set_symbol,
     [OP_read] = lower_read,
@@ -281,7 +282,7 @@ bool lower_one(Lower *l, const Op *op) {
 /* From `op` to the end of its region, or to `end`. Ops with a role are for other waves. */
 bool lower_ops(Lower *l, const Op *op, const Op *end) {
   for (; op != end; op = op->next) {
-    if (op_is_served(l->k, op)) continue;
+    if (op_is_served(l->k, op) || lower_is_deferred(l, op)) continue;
     end_products(l, op);
     if (copy_ends_before(op)) lower_wait(l);
     if (!lower_one(l, op)) return false;
@@ -377,6 +378,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.launch.block);
   const Region *from = l.tiles = k->body;
+  lower_find_guards(&l);
   emit_open_kernel(&l);
   Region *body = l.scope->region;
   if (!(l.machine.service ? lower_roles(&l, from) : lower_region(&l, from))) return false;

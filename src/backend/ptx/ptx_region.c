@@ -17,15 +17,30 @@ static bool carries_values(Ptx *p, const Op *op) {
   return true;
 }
 
+/* A conditional may change registers that nothing else needs: it would otherwise copy them even
+ * where it does not run. */
+static bool takes_over(Ptx *p, const Op *op, const Value *v, bool words, Held *home) {
+  Held *from = ptx_get(p, v);
+  if (op->kind != OP_if || words || !ptx_has_elems(p, from) || !ptx_may_overwrite(p, op, v))
+    return false;
+  *home = *from;
+  home->word = NULL;
+  home->own = true;
+  return true;
+}
+
 /* The registers for the values that a region carries, initialised. */
-static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int first) {
+static Carried open_carried(Ptx *p, const Op *op, Value *const *from, int first) {
+  const Region *body = op->body;
   Carried c = {.n = body->nargs - first};
   c.homes = ARENA_ARRAY(p->arena, Held, c.n);
   for (int i = 0; i < c.n; i++) {
     const Type *t = from[i]->type;
     bool words = ptx_is_packed(t->dtype) && t->n * dtype_info[t->dtype].bits % 32 == 0;
-    c.homes[i] = held_new(p, t->dtype, t->n, words);
-    ptx_move_held(p, &c.homes[i], ptx_get(p, from[i]));
+    if (!takes_over(p, op, from[i], words, &c.homes[i])) {
+      c.homes[i] = held_new(p, t->dtype, t->n, words);
+      ptx_move_held(p, &c.homes[i], ptx_get(p, from[i]));
+    }
     ptx_set(p, body->args[first + i], c.homes[i]);
   }
   return c;
@@ -111,7 +126,7 @@ void ptx_for(Ptx *p, const Op *op) {
   int bits = small ? 32 : 64;
   Reg trips = ptx_expr(p, op, count, small ? DTYPE_i32 : DTYPE_index, NULL);
   Reg at = ptx_new(p, small ? REG_R : REG_RD), done = ptx_new(p, REG_P);
-  Carried c = open_carried(p, op->args + first, op->body, 0);
+  Carried c = open_carried(p, op, op->args + first, 0);
   if (first)
     ptx_line(p, "max.s64 %s, %s, 0", at.name, ptx_elems_of(p, ptx_get(p, op->args[0]))[0].name);
   else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
@@ -145,7 +160,7 @@ static void branch_past(Ptx *p, const Op *op, int end) {
 void ptx_if(Ptx *p, const Op *op) {
   if (!carries_values(p, op)) return;
   int n = p->labels++;
-  Carried c = open_carried(p, op->args + op_carried(op), op->body, 0);
+  Carried c = open_carried(p, op, op->args + op_carried(op), 0);
   branch_past(p, op, n);
   Mark mark = open_mark(p);
   ptx_region(p, op->body);
@@ -159,7 +174,7 @@ void ptx_if(Ptx *p, const Op *op) {
 void ptx_while(Ptx *p, const Op *op) {
   if (!carries_values(p, op)) return;
   int n = p->labels++;
-  Carried c = open_carried(p, op->args, op->body, 0);
+  Carried c = open_carried(p, op, op->args, 0);
   ptx_addresses_before(p, op->body);
   Mark mark = open_mark(p);
   ptx_label(p, "loop", n);
