@@ -30,8 +30,23 @@ typedef struct Loop {
 
 /* ---- events ---- */
 
-/* Elementwise ops that rows place. */
+/* The op is computed further ahead than those that use it: rows must say so. */
+static bool waits_for_users(const Loop *l, const Op *op) {
+  int ahead = schedule_ahead(l->k, l->loop, op), most = 0;
+  if (!ahead || schedule_class(op) != OP_CLASS_none || op->nresults != 1) return false;
+  for (const Op *user = op->next; user; user = user->next) {
+    int own = op_takes(user, &op->results[0]) ? schedule_ahead(l->k, l->loop, user) : 0;
+    if (own > most) most = own;
+  }
+  for (const Op *user = l->loop->body->first; user != op; user = user->next)
+    if (op_takes(user, &op->results[0])) return false; /* not in the order of an iteration */
+  return ahead > most && op_is_pure(op);
+}
+
+/* Elementwise ops that rows place, or must. */
 static void find_placed(Loop *l) {
+  for (Op *op = l->loop->body->first; op; op = op->next)
+    if (waits_for_users(l, op)) vec_push(l->arena, &l->placed, op);
   EACH_ROW(l->k, place, row) {
     if (strcmp(row->place.loop, l->name) != 0 || !schedule_is_for(row, l->target)) continue;
     for (int i = 0; i < row->place.ops.n; i++) {
@@ -121,10 +136,12 @@ typedef struct Wanted {
   const Event *event;
 } Wanted;
 
-/* Another op of the same name must have the same place. */
+/* Another op of the same name must have the same place; one that has none must keep it so. */
 static bool has_place(const void *user, const Op *op) {
   const Wanted *w = user;
   const Event *e = event_of(w->l, op);
+  bool elementwise = schedule_class(w->event->op) == OP_CLASS_none;
+  if (!e && elementwise) return false;
   if (!e) return schedule_class(op) == OP_CLASS_none || !is_event(w->l, op);
   return e->ahead == w->event->ahead && e->cycle == w->event->cycle;
 }

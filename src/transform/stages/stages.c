@@ -553,7 +553,8 @@ static void drain(Rewrite *w) {
 
 static bool rewrite_loop(Rewrite *w) {
   int n;
-  if (w->l->early) lead_product(w->k, w->cx->scratch, w->l);
+  if (w->l->late) lead_first(w->k, w->cx->scratch, w->l);
+  else if (w->l->early) lead_product(w->k, w->cx->scratch, w->l);
   if (!lead_tables(w->k, w->cx->scratch, w->l)) return false;
   make_barriers(w);
   roles_begin_loop(w->k, w->cx, w->l);

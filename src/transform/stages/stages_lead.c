@@ -435,8 +435,11 @@ Op *lead_find_product(const StagedLoop *l) {
   return there && staged ? op : NULL;
 }
 
-/* Ops that leave elements in the registers where they are. */
-static bool only_renames(const Op *op) { return op->kind == OP_permute || op->kind == OP_squeeze; }
+/* Ops that leave elements in the registers where they are. A select does if its mask is seldom needed
+ * (lower_guard.c). */
+static bool only_renames(const Op *op) {
+  return op->kind == OP_permute || op->kind == OP_squeeze || op->kind == OP_select;
+}
 
 /* Of two ops of a region, either of which may be NULL. */
 static Op *later_of(Op *a, Op *b) {
@@ -497,4 +500,100 @@ void lead_product(Kernel *k, Arena *a, StagedLoop *l) {
     StagedCopy *c = &l->copies.at[i];
     c->lead = c->alloc == ops[0]->args[0]->def || c->alloc == ops[1]->args[0]->def;
   }
+}
+
+/* ---- all but the second product, without rows ---- */
+
+/* The only other product of the loop, after the first. */
+static Op *second_product(const StagedLoop *l) {
+  Op *found = NULL;
+  for (Op *op = l->loop->body->first; op; op = op->next) {
+    if (op->body) return NULL;
+    if (!op_is_product(op) || op == l->early) continue;
+    if (found || op->kind != OP_mma || !op_comes_before(l->early, op)) return NULL;
+    found = op;
+  }
+  return found;
+}
+
+/* What the loop carries from the product to the next iteration; NULL: it does something else with it. */
+static const Value *carried_sum(const StagedLoop *l, const Op *product) {
+  const Region *body = l->loop->body;
+  const Value *sum = &product->results[0];
+  if (ir_count_uses(body, sum) != 1) return NULL;
+  for (int i = 0; i < body->nargs; i++)
+    if (body->last->args[i] == sum) return body->args[i];
+  return NULL;
+}
+
+/* By op id: the product, the tiles that it alone reads, and what it adds to: these ops are not early.
+ * NULL: others use them too. */
+static const bool *late_ops(const Kernel *k, Arena *a, const StagedLoop *l, const Op *product) {
+  const Region *body = l->loop->body;
+  const Value *carried = carried_sum(l, product);
+  bool *late = ARENA_ARRAY(a, bool, k->nops), *sums = ARENA_ARRAY(a, bool, k->nvalues);
+  if (!carried) return NULL;
+  late[product->id] = sums[carried->id] = true;
+  for (const Op *op = body->first; op != product; op = op->next)
+    for (int i = 0; i < op->nargs; i++)
+      if (sums[op->args[i]->id] && op->nresults == 1) late[op->id] = sums[op->results[0].id] = true;
+  for (int i = 0; i < 2; i++) {
+    const Op *read = product->args[i]->def;
+    if (read && lead_is_left(read) && ir_count_uses(body, &read->results[0]) == 1)
+      late[read->id] = true;
+  }
+  for (const Op *op = body->first; op; op = op->next)
+    for (int i = 0; op != product && !late[op->id] && i < op->nargs; i++) {
+      const Op *def = op->args[i]->def;
+      bool of_late = sums[op->args[i]->id] || (def && def->parent == body && late[def->id]);
+      if (of_late && !(op == body->last && def == product)) return NULL;
+    }
+  return late;
+}
+
+/* A mask is applied to the result of the product, possibly after it has been scaled. */
+static bool is_masked(const Kernel *k, Arena *a, const Op *product) {
+  bool *own = ARENA_ARRAY(a, bool, k->nvalues);
+  own[product->results[0].id] = true;
+  for (const Op *op = product->next; op; op = op->next)
+    for (int i = 0; op->nresults == 1 && i < op->nargs; i++) {
+      if (!own[op->args[i]->id]) continue;
+      if (op->kind == OP_select) return true;
+      if (op->kind == OP_mul || op->kind == OP_permute || op->kind == OP_squeeze)
+        own[op->results[0].id] = true;
+    }
+  return false;
+}
+
+Op *lead_find_second(const Kernel *k, Arena *a, const StagedLoop *l) {
+  Op *product = l->early ? second_product(l) : NULL;
+  if (!product || !(l->roles || is_masked(k, a, l->early))) return NULL;
+  const bool *late = product ? late_ops(k, a, l, product) : NULL;
+  if (!late || !product->results[0].layout || !l->early->results[0].layout) return NULL;
+  for (const Op *op = l->loop->body->first; op != l->loop->body->last; op = op->next)
+    if (!late[op->id] && !staged_copies(l, op) && why_stays(op)) return NULL;
+  int sum = layout_size(product->results[0].layout, LAYOUT_REG);
+  return sum >= layout_size(l->early->results[0].layout, LAYOUT_REG) ? product : NULL;
+}
+
+void lead_first(Kernel *k, Arena *a, StagedLoop *l) {
+  Leads x = {.k = k, .l = l};
+  const bool *late = late_ops(k, a, l, l->late);
+  Op *point = l->early->next;
+  make_leads(k, a, l);
+  for (Op *op = l->loop->body->first, *next; op != l->loop->body->last; op = next) {
+    next = op->next;
+    if (!late[op->id]) {
+      l->leads[op->id] = staged_copies(l, op) ? 0 : 1;
+      continue;
+    }
+    if (op == point) {
+      point = next;
+      continue;
+    }
+    ir_remove(op);
+    ir_insert_before(point, op);
+  }
+  l->lead = 1;
+  for (int i = 0; i < l->copies.n; i++) find_reads(&x, &l->copies.at[i]);
 }

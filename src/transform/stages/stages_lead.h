@@ -6,7 +6,9 @@
  * later than it would be needed. Ops with an effect outside the iteration stay in the last stage.
  *
  * Without rows, a product at the start of an iteration that depends on nothing but copied tiles is
- * computed one iteration early, if registers allow it. */
+ * computed one iteration early, if registers allow it. If a second product follows that adds up what
+ * is computed from the first, then either only the first is early, and its result waits in registers
+ * for an iteration, or all but the second, and its operand waits. */
 #ifndef WV_STAGES_LEAD_H
 #define WV_STAGES_LEAD_H
 
@@ -38,5 +40,15 @@ Op *lead_find_product(const StagedLoop *l);
 /* Gives l->early a lead of 1, and moves it behind the last use of its result, so that the next one
  * may take its registers. */
 void lead_product(Kernel *k, Arena *a, StagedLoop *l);
+
+/* The second product of a loop whose l->early is the first, if it had better be the only one that is
+ * not early; NULL: there is none. It had if a mask is applied to the result of the first: that takes
+ * place in its registers, so those of the next one would be copied in each iteration. It also had if
+ * copies have a role. In both cases its sum must have at least as many registers as the result of the
+ * first: otherwise it takes less time than what runs beside it. (Measured: bench/NOTES.md.) */
+Op *lead_find_second(const Kernel *k, Arena *a, const StagedLoop *l);
+
+/* Gives all ops a lead of 1 but l->late and what scales its sum, and moves these behind l->early. */
+void lead_first(Kernel *k, Arena *a, StagedLoop *l);
 
 #endif

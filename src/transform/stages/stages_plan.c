@@ -333,6 +333,7 @@ static const char *why_single(const StagesPlanner *p) {
 
 /* What is early besides copies; "": nothing. */
 static const char *early_text(const StagesPlanner *p, const StagedLoop *l) {
+  if (l->late) return "does all but its second mma one iteration early";
   if (l->early) return "starts its first mma one iteration early";
   if (!l->lead) return "";
   return arena_printf(p->k->cx->diags.arena, "computes ops up to %d iteration%s early", l->lead,
@@ -364,6 +365,7 @@ static void keep_ahead(StagesPlanner *p, const char *why) {
     l->copies.n = copies;
     lead_find_most(p->k, p->arena, l);
     if (l->lead) l->product = l->early = NULL;
+    l->late = lead_find_second(p->k, p->arena, l);
     if (copies || l->lead) remark_depth(p, l, why);
     else remark(p, l->loop, "is not pipelined", why);
     if (copies || l->lead) p->plan.loops.at[loops++] = *l;

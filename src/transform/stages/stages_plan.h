@@ -70,8 +70,9 @@ typedef struct StagedLoop {
   const Sym *count; /* iterations */
   int64_t step;
   Vec(StagedCopy) copies;
-  Op *product;                /* is in flight while the next iteration begins; NULL: none */
-  Op *early;                  /* a product that is computed one iteration early; NULL: none */
+  Op *product; /* is in flight while the next iteration begins; NULL: none */
+  Op *early;   /* a product that is computed one iteration early; NULL: none */
+  Op *late;    /* the product that alone is not, besides its sum; NULL: only `early` is */
   Op *may_fly, *may_be_early; /* what `product` and `early` are if there are enough slots */
   int *leads, nleads; /* by op id: how many iterations early an op of the body is computed */
   int lead;           /* the most of them, but for those of `tables` */
