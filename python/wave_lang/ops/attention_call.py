@@ -8,7 +8,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 
 from . import attention_kernels as kernels
-from .programs import program
+from .programs import has_large_tiles, program
 from .tensors import *
 
 KEY_TYPES = (*FLOATS, "f8e4m3fn", "f8e5m2")
@@ -90,6 +90,13 @@ class Call:
         most = self.max_q * (heads // kv_heads)
         return 16 if most <= 16 else 64 if most <= 256 else 128
 
+    def keys(self) -> int:
+        """Keys of an iteration, at most. With 128, half as many exchanges between waves are needed
+        where shared memory has room for them; with small heads, two workgroups of 64 keys fit
+        where one of 128 does."""
+        many = self.rows() == 16 or self.q.shape[-1] >= 128
+        return 128 if many and has_large_tiles() else 64
+
     def split_count(self, sequences: int) -> int:
         """How many parts the keys of a sequence are divided into; 0: they are not. It depends on
         the number of sequences, unless results must not, and on no data."""
@@ -117,6 +124,7 @@ class Call:
             columns=self.v.shape[-1],
             page=page,
             rows=self.rows(),
+            keys=self.keys(),
             splits=splits,
             chunk=CHUNK if self.batch_invariant else 0,
             single=self.max_q <= 1 and right == 0,
@@ -127,6 +135,7 @@ class Call:
             sinks=self.sinks is not None,
             dense=self.q_ends is None,
             alibi=self.alibi is not None,
+            positive=self.scale is None or self.scale > 0,
         )
 
     def numbers(self) -> tuple[Any, ...]:

@@ -57,6 +57,7 @@ class Form:
     columns: int
     page: int  # tokens in a page; 0: keys are packed
     rows: int  # tile
+    keys: int  # at most, of an iteration
     splits: bool  # as many as the scratch memory of their results is for
     chunk: int  # keys of a split; 0: the splits of a sequence have equal parts
     single: bool  # one token per sequence, which sees all keys that the loop visits
@@ -69,10 +70,17 @@ class Form:
     alibi: bool = False
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
+    positive: bool = False  # the scale is
 
     @property
     def group(self) -> int:
         return self.heads // self.kv_heads
+
+    @property
+    def plain(self) -> bool:
+        """Scores are products times the scale, and it is positive."""
+        added = self.alibi or self.bias is not None
+        return self.positive and not (self.cap or self.scales or self.sinks or added)
 
     @property
     def masked(self) -> bool:
@@ -157,7 +165,7 @@ def take_keys(form: Form, index: Any) -> None:
 
 def _positions(form: Form, both: Any) -> tuple[Any, Any]:
     """The keys that rows are at, and those of the tile."""
-    row = tkw.cast(tkw.self_index(ROW, tkl.i32), tkl.i64) // form.group
+    row = tkw.self_index(ROW, tkl.i64) // form.group
     row = tkw.broadcast(row + tkw.scalar(LENGTH - Q_LENGTH, tkl.i64), both)
     return row, tkw.broadcast(tkw.self_index(N_KV, tkl.i64), both)
 
@@ -261,9 +269,10 @@ class Body:
         lengths()
         tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
         take_keys(form, form.index)
-        attention = Attention(
-            [H_KV], ROW, N_KV, D_KV, form.dtype, MMA, self.scores(scale, k_scale)
-        )
+        scores = {"scores": self.scores(scale, k_scale)}
+        if form.plain:
+            scores = {"factor": tkw.broadcast(scale, [H_KV]) * LOG2_E}
+        attention = Attention([H_KV], ROW, N_KV, D_KV, form.dtype, MMA, **scores)
         rows = tkw.read(q, mapping=self.q_of)
 
         @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
@@ -301,7 +310,7 @@ def _converted(form: Form, value: Any) -> Any:
 
 def symbols_of(form: Form) -> dict[Any, Any]:
     columns = columns_of(form.columns)
-    keys = keys_of(form.size, columns, form.dtype)
+    keys = keys_of(form.size, columns, form.dtype, form.keys)
     if form.dtype == tkl.f32 and form.rows >= 64:
         keys = 16  # without a matrix instruction, a thread holds all keys of an iteration
     return {

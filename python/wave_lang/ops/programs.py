@@ -11,6 +11,7 @@ from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
+from wave_lang.kernel.wave.machine import machine_of
 
 from .tensors import has_shapes_only
 
@@ -29,6 +30,16 @@ def on_target(target: str) -> Iterator[None]:
         yield
     finally:
         _target.reset(before)
+
+
+@functools.lru_cache
+def _is_nvidia(target: str) -> bool:
+    return (machine_of(WaveCompileOptions(target=target)).target or "").startswith("sm_")
+
+
+def has_large_tiles() -> bool:
+    """Whether a workgroup has more than 64 KiB of shared memory, as those of NVIDIA do."""
+    return _is_nvidia(_target.get())
 
 
 @functools.lru_cache(maxsize=512)

@@ -25,10 +25,10 @@ def rows_of(longest: int, num_waves: int, instruction: Any) -> int:
     return rows * num_waves
 
 
-def keys_of(head_size: int, columns: int, dtype: Any) -> int:
-    """How many keys an iteration has: 64, or fewer if keys and values would exceed 64 KiB."""
+def keys_of(head_size: int, columns: int, dtype: Any, most: int = 64) -> int:
+    """How many keys an iteration has: `most`, or fewer if keys and values would exceed 64 KiB."""
     row = (head_size + columns) * dtype.bitwidth() // 8
-    return max(64 >> max(0, (64 * row - 1).bit_length() - 16), 16)
+    return max(most >> max(0, (most * row - 1).bit_length() - 16), 16)
 
 
 def instructions(mfma_variant: Any) -> tuple[Any, Any]:
