@@ -54,6 +54,14 @@ def targets():
     return torch.tensor([[0, 69], [-100, 5], [1, 2]], device=DEVICE)
 
 
+def tree():
+    """A root with two children, the second with one: places and links of two such trees."""
+    links = [integers(*n, *n) for n in ((1, -1, 3, -1), (-1, 2, -1, -1))]
+    nodes = (integers(0, 3, 5, 1, 0, 2, 2, 4), integers(*range(8)), *links)
+    made = (integers(*[-1] * 8), integers(*[-1] * 6).view(2, 3), integers(-1, -1))
+    return *made, *(x.view(2, 4) for x in nodes)
+
+
 X, W = (3, 5, 24), (24,)
 POSITIONS = (4, 1, 5)
 # Every operator: name, arguments, keywords, names of the results (for the overload `out`).
@@ -99,6 +107,18 @@ CASES = {
     ),
     "top_k_renorm_probs": lambda: ([random(3, 70).softmax(-1), integers(4)], {}),
     "top_p_renorm_probs": lambda: ([random(3, 70).softmax(-1), random(3).sigmoid()], {}),
+    "tree_sampling_target_only": lambda: (
+        [*tree(), random(2, 4).sigmoid(), random(2).sigmoid(), random(2, 4, 6).softmax(-1)]
+        + [torch.zeros(2, 4, 6, device=DEVICE)],
+        {"threshold_acc": 0.5},
+    ),
+    "verify_tree_greedy": lambda: ([*tree(), tree()[3].flip(1).contiguous()], {}),
+    "chain_sampling": lambda: (
+        [random(2, 3, 6).softmax(-1), integers(1, 5, 0, 2, 2, 3).view(2, 3)]
+        + [random(2, 4, 6).softmax(-1), random(2, 3).sigmoid(), random(2).sigmoid()],
+        {},
+    ),
+    "build_tree": lambda: ([integers(-1, 0, 0, 1, -1, 0, 1, 2).view(2, 4)], {}),
     "topk_gate": lambda: ([random(5, 9), 3, random(9)], {"scoring": "sigmoid"}),
     "moe_align": lambda: ([experts()[4], 2, 4], {}),
     "fused_experts": lambda: (list(experts()), {"activation": "gelu"}),

@@ -36,6 +36,12 @@ from .programs import on_target
 from .quantize import quantize_fp8, quantize_int8
 from .rotary import apply_rope, rope
 from .sampling import sample, top_k_renorm_probs, top_p_renorm_probs
+from .speculative import (
+    build_tree,
+    chain_sampling,
+    tree_sampling_target_only,
+    verify_tree_greedy,
+)
 
 if "torch" in sys.modules:
     define()
@@ -49,6 +55,8 @@ __all__ = [
     "attention_paged",
     "attention_varlen",
     "attention_varlen_backward",
+    "build_tree",
+    "chain_sampling",
     "cross_entropy",
     "cross_entropy_backward",
     "extend_attention",
@@ -82,4 +90,6 @@ __all__ = [
     "top_k_renorm_probs",
     "top_p_renorm_probs",
     "topk_gate",
+    "tree_sampling_target_only",
+    "verify_tree_greedy",
 ]

@@ -47,8 +47,8 @@ def _checked_mask(like: Any, mask: Any, starts: Any, sequences: int) -> tuple[An
     "attention_extend(Tensor q, Tensor k, Tensor v, Tensor k_cache, Tensor v_cache,"
     " Tensor qo_indptr, Tensor kv_indptr, Tensor kv_indices, SymInt max_q,"
     " Tensor? custom_mask=None, Tensor? mask_indptr=None, Tensor? sinks=None,"
-    " Tensor? alibi=None, *, bool causal=True, int[2] window=[-1, -1], float? scale=None, float softcap=0.0)"
-    " -> (Tensor out, Tensor lse)"
+    " Tensor? alibi=None, *, bool causal=True, int[2] window=[-1, -1], float? scale=None,"
+    " float softcap=0.0) -> (Tensor out, Tensor lse)"
 )
 def attention_extend(
     q: Any,

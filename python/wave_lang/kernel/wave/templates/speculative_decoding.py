@@ -20,8 +20,8 @@ NOWHERE = -1  # an index that no tensor has: what is written there is dropped
 _i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
 _x, _y = tkw.IndexMapping.dynamic_val(0), tkw.IndexMapping.dynamic_val(1)
 _own = {BATCH: _i}
-_root = tkw.IndexMapping(1, inputs={BATCH: _i, NODE: 0}, outputs=_own)
-_node = tkw.IndexMapping(
+ROOT = tkw.IndexMapping(1, inputs={BATCH: _i, NODE: 0}, outputs=_own)
+NODE_OF = tkw.IndexMapping(
     1, inputs={BATCH: _i, NODE: _x}, outputs=_own, dynamic_val_mappings=({BATCH: _i},)
 )
 _probability = {BATCH: _i, NODE: _x, VOCABULARY: _y}
@@ -31,10 +31,10 @@ _token = tkw.IndexMapping(
 _to_token = tkw.IndexMapping(
     1, inputs=_own, outputs=_probability, dynamic_val_mappings=({BATCH: _i}, {BATCH: _i})
 )
-_to_predicts = tkw.IndexMapping(
+TO_PREDICTS = tkw.IndexMapping(
     1, inputs=_own, outputs={SEQUENCE: _x}, dynamic_val_mappings=({BATCH: _i},)
 )
-_to_accepted = tkw.IndexMapping(
+TO_ACCEPTED = tkw.IndexMapping(
     1, inputs=_own, outputs={BATCH: _i, SPECULATIVE: _x}, dynamic_val_mappings=({BATCH: _i},)
 )
 _row = tkw.IndexMapping(
@@ -45,15 +45,20 @@ _row = tkw.IndexMapping(
 )
 
 
-def _whole(value: int) -> Any:
+def whole(value: int) -> Any:
     return tkl.Register[BATCH, tkl.i32](value)
 
 
-def _at(memory: Any, node: Any) -> Any:
-    return tkw.read(memory, mapping=_node, mapping_dynamic_vals=(node,))
+def narrow(value: Any) -> Any:
+    """Tokens and nodes as i32."""
+    return tkw.cast(value, tkl.i32) if value.dtype == tkl.i64 else value
 
 
-class _Tree:
+def at_node(memory: Any, node: Any) -> Any:
+    return narrow(tkw.read(memory, mapping=NODE_OF, mapping_dynamic_vals=(node,)))
+
+
+class Tree:
     """The tensors of a tree, and the walk through it."""
 
     def __init__(self, coins, target, draft, candidates, index, next_token, next_sibling):
@@ -65,19 +70,19 @@ class _Tree:
         """Visits one node per iteration: the first child of an accepted node, or the next sibling
         of a rejected one. Returns how many were accepted, the node whose probabilities count next,
         and where its token is predicted."""
-        zero, no = tkl.Register[BATCH, tkl.f32](0.0), _whole(NOWHERE)
-        first = tkw.read(self.index, mapping=_root)
-        tkw.write(first, accept_index, mapping=_to_accepted, mapping_dynamic_vals=(_whole(0),))
-        child = tkw.read(self.next_token, mapping=_root)
-        coin = tkw.read(self.coins, mapping=_root)
-        open_ = lambda node, count: tkw.cast((node >= _whole(0)) & (count < limit), tkl.i32)
-        state = [open_(child, _whole(0)), child, _whole(0), _whole(0), first, zero, coin]
+        zero, no = tkl.Register[BATCH, tkl.f32](0.0), whole(NOWHERE)
+        first = narrow(tkw.read(self.index, mapping=ROOT))
+        tkw.write(first, accept_index, mapping=TO_ACCEPTED, mapping_dynamic_vals=(whole(0),))
+        child = narrow(tkw.read(self.next_token, mapping=ROOT))
+        coin = tkw.read(self.coins, mapping=ROOT)
+        open_ = lambda node, count: tkw.cast((node >= whole(0)) & (count < limit), tkl.i32)
+        state = [open_(child, whole(0)), child, whole(0), whole(0), first, zero, coin]
         more = (STEP < NODE) & (GET_ITER_ARG(0) > 0)  # each node at most once
 
         @tkw.iterate(STEP, start=tkw.scalar(0, tkl.i32), condition=more, init_args=state)
         def visit(_, node, parent, count, last, mass, coin):
             tkw.set_symbol(STEP, tkw.scalar(STEP, tkl.i32) + 1)
-            token, place = _at(self.candidates, node), _at(self.index, node)
+            token, place = at_node(self.candidates, node), at_node(self.index, node)
             at = (parent, token)
             p = tkw.read(self.target, mapping=_token, mapping_dynamic_vals=at)
             mass = mass + p
@@ -87,11 +92,12 @@ class _Tree:
                 p, self.draft, mapping=_to_token, mapping_dynamic_vals=(parent, rejected)
             )
             to = tkw.select(taken, last, no)
-            tkw.write(token, predicts, mapping=_to_predicts, mapping_dynamic_vals=(to,))
+            tkw.write(token, predicts, mapping=TO_PREDICTS, mapping_dynamic_vals=(to,))
             count = tkw.select(taken, count + 1, count)
             to = tkw.select(taken, count, no)
-            tkw.write(place, accept_index, mapping=_to_accepted, mapping_dynamic_vals=(to,))
-            following = tkw.select(taken, _at(self.next_token, node), _at(self.next_sibling, node))
+            tkw.write(place, accept_index, mapping=TO_ACCEPTED, mapping_dynamic_vals=(to,))
+            child, beside = (at_node(x, node) for x in (self.next_token, self.next_sibling))
+            following = tkw.select(taken, child, beside)
             return (
                 open_(following, count),
                 following,
@@ -99,7 +105,7 @@ class _Tree:
                 count,
                 tkw.select(taken, place, last),
                 tkw.select(taken, zero, mass),
-                tkw.select(taken, _at(self.coins, node), coin),
+                tkw.select(taken, at_node(self.coins, node), coin),
             )
 
         return visit[3], visit[2], visit[4]
@@ -118,12 +124,12 @@ class _Tree:
         f_zero, far = tkl.Register[BATCH, tkl.f32](0.0), VOCABULARY - 1
 
         @tkw.iterate(VOCABULARY, init_args=[f_zero])
-        def whole(total):
-            return tkw.sum(self.surplus(node, none_left), total, dim=VOCABULARY)
+        def total(so_far):
+            return tkw.sum(self.surplus(node, none_left), so_far, dim=VOCABULARY)
 
-        goal = coin * whole
+        goal = coin * total
 
-        @tkw.iterate(VOCABULARY, init_args=[f_zero, _whole(far), _whole(NOWHERE)])
+        @tkw.iterate(VOCABULARY, init_args=[f_zero, whole(far), whole(NOWHERE)])
         def search(before, found, last):
             extra = self.surplus(node, none_left)
             sums = tkw.cumsum(extra, dim=VOCABULARY) + before
@@ -139,7 +145,7 @@ class _Tree:
             )
 
         _, found, last = search
-        missed = (found == _whole(far)) & (last >= _whole(0))
+        missed = (found == whole(far)) & (last >= whole(0))
         return tkw.select(missed, last, found)
 
 
@@ -196,7 +202,7 @@ def get_speculative_sampling_kernel(
         accept_token_num: tkl.Memory[BATCH, GLOBAL, tkl.i32],
         accept_index: tkl.Memory[BATCH, SPECULATIVE, GLOBAL, tkl.i32],
     ):
-        tree = _Tree(
+        tree = Tree(
             uniform_samples,
             target_probs,
             draft_probs,
@@ -212,7 +218,7 @@ def get_speculative_sampling_kernel(
         tkw.write(count, accept_token_num)
         none_left = tkw.broadcast(count >= limit, [BATCH, VOCABULARY])
         token = tree.draw(node, none_left, tkw.read(uniform_samples_for_final_sampling))
-        tkw.write(token, predicts, mapping=_to_predicts, mapping_dynamic_vals=(last,))
+        tkw.write(token, predicts, mapping=TO_PREDICTS, mapping_dynamic_vals=(last,))
 
     hyperparams = {
         BATCH: batch_size,
