@@ -156,22 +156,33 @@ static const Sym *state_rows(Plan *p, int param) {
   return all;
 }
 
+/* It is worth copying, and not too large. NULL: no launch is like that. */
+static const Sym *may_be_copied(Plan *p, int param) {
+  const Type *t = tensor_type(p, param);
+  const Sym *may = launch_resolve(p->s, repack_pays(p->s, param));
+  const Sym *size[] = {launch_slot(p->s, param, "SIZE", 0),
+                       launch_slot(p->s, param, "SIZE", t->rank - 1)};
+  const Sym *elements = sym_mul(p->cx, copied_stride(p, param, 0), size[0]);
+  int64_t most = (int64_t)REPACK_MOST * 8 / dtype_memory_bits(t->dtype);
+  if (!may || may == sym_bool(p->cx, false)) return NULL;
+  may = sym_and(p->cx, may, sym_le(p->cx, elements, sym_int(p->cx, most)));
+  may = sym_and(p->cx, may, sym_le(p->cx, size[1], sym_int(p->cx, REPACK_COLUMNS)));
+  if (t->rank < REPACK_RANK_MOST) return may;
+  return sym_and(p->cx, may, sym_le(p->cx, size[0], sym_int(p->cx, REPACK_PLANES)));
+}
+
 /* Some operand has to be copied, and all that have to be may be. Returns whether such launches are
  * possible. */
 static bool require_copies(Plan *p) {
-  const Sym *aligned = sym_bool(p->cx, true), *no = sym_bool(p->cx, false);
+  const Sym *aligned = sym_bool(p->cx, true);
   for (int i = 0; i < p->s->k->params.n; i++) {
     if (!(p->v->repacked >> i & 1)) continue;
-    const Type *t = tensor_type(p, i);
-    int64_t most = (int64_t)REPACK_MOST * 8 / dtype_memory_bits(t->dtype);
-    const Sym *rows = state_rows(p, i), *pays = launch_resolve(p->s, repack_pays(p->s, i));
-    const Sym *inner = launch_slot(p->s, i, "STRIDE", t->rank - 1);
-    const Sym *elements = sym_mul(p->cx, copied_stride(p, i, 0), launch_slot(p->s, i, "SIZE", 0));
-    if (!pays || pays == no) return false;
+    const Sym *inner = launch_slot(p->s, i, "STRIDE", tensor_type(p, i)->rank - 1);
+    const Sym *rows = state_rows(p, i), *may = may_be_copied(p, i);
+    if (!may) return false;
     aligned = sym_and(p->cx, aligned, rows);
     require(p, sym_eq(p->cx, inner, sym_int(p->cx, 1)));
-    require(p, sym_or(p->cx, rows,
-                      sym_and(p->cx, pays, sym_le(p->cx, elements, sym_int(p->cx, most)))));
+    require(p, sym_or(p->cx, rows, may));
   }
   require(p, sym_not(p->cx, aligned));
   return true;

@@ -9,6 +9,7 @@ import wave_lang.kernel.wave as tkw
 from gpu_utils import raises, run_child
 from wave_lang import CompileError, LaunchError, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
 
 M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
 
@@ -481,3 +482,43 @@ def test_workspace():
         graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(larger, torch.arange(20000, device="cuda", dtype=torch.int32))
+
+
+def test_operands_copied_to_aligned_rows():
+    """Rows of any pitch, views that begin anywhere, also in a graph; nothing around them is read."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=128),
+            tkw.WorkgroupConstraint(M, 64, 0),
+            tkw.WorkgroupConstraint(N, 64, 1),
+            tkw.TilingConstraint(K, 64),
+            tkw.WaveConstraint(M, 64),
+        ]
+    )
+    def gemm(a: tkl.Memory[M, K, S, tkl.bf16], b: tkl.Memory[N, K, S, tkl.bf16], c: tkl.Memory[M, N, G, tkl.f32]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    def view(rows, columns, past, before):
+        around = torch.full((rows, before + columns + past), torch.nan, device="cuda", dtype=torch.bfloat16)
+        around[:, before : before + columns] = torch.randn(rows, columns, device="cuda")
+        return around[:, before : before + columns]
+
+    options = WaveCompileOptions(dynamic_symbols=[M, N, K], target="cuda", repack_rows=True)
+    kernel = wave_compile(options, gemm)
+    for m, n, k, past, before in ((65, 130, 71, 0, 0), (300, 64, 257, 3, 1), (1, 3, 5, 8, 7), (513, 257, 640, 1, 0)):
+        a, b = view(m, k, past, before), view(n, k, past, 0)
+        c, want = torch.zeros(m, n, device="cuda"), a.float() @ b.float().T
+        kernel(a, b, c)
+        torch.testing.assert_close(c, want, atol=1e-3, rtol=1e-3)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kernel(a, b, c)
+        c.fill_(torch.nan)
+        graph.replay()
+        torch.testing.assert_close(c, want, atol=1e-3, rtol=1e-3)
+    assert any("operands copied" in v.facts and v.compiled for v in kernel.program.variants)

@@ -5,6 +5,7 @@ compiler chooses it."""
 import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -252,3 +253,18 @@ def test_ptxas_has_nothing_to_say():
         kernel = compiled(gemm(tile=(64, 128, 64)), {M: 4097, N: 4099, K: 4103}, "sm_90a", dynamic)
         result = ptxas.assemble(kernel.asm)
         assert result.ok and not result.advices, result.log
+
+
+def test_threads_have_memory_of_their_own():
+    kernel = compiled(gemm(), dynamic=(M, N, K), repack_rows=True)
+    ones = [(values((37, k)), values((70, k)), np.zeros((37, 70), "f4")) for k in (45, 77, 45, 13) * 4]
+
+    def call(args):
+        for _ in range(5):
+            kernel(*args)
+
+    call(ones[0])
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(call, ones))
+    for a, b, c in ones:
+        np.testing.assert_array_equal(c, a.astype("f4") @ b.astype("f4").T)

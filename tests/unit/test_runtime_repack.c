@@ -86,6 +86,10 @@ TEST(if_asked) {
   b = bench_open(always, NULL);
   CHECK_INT(launches_of(&b, args_of(&s, 3, 5, 7), NULL, 0), 3);
   CHECK_INT(launches_of(&b, args_of(&s, 3, 5, 8), NULL, 0), 1);
+  CHECK_INT(launches_of(&b, args_of(&s, 3000000, 5, 9), NULL, 0), 3);  /* many rows */
+  CHECK_INT(launches_of(&b, args_of(&s, 3, 5, 200001), NULL, 0), 3);   /* long ones */
+  CHECK_INT(launches_of(&b, args_of(&s, 3, 5, 8000001), NULL, 0), 1);  /* 32 bits are too few */
+  CHECK_INT(launches_of(&b, args_of(&s, 70000, 5, 4001), NULL, 0), 1); /* more than 512 MB */
   bench_close(&b);
 }
 

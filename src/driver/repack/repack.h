@@ -26,8 +26,10 @@ enum {
   REPACK_RANK_LEAST = 2,
   REPACK_RANK_MOST = 3,
   REPACK_RANKS = REPACK_RANK_MOST - REPACK_RANK_LEAST + 1,
-  REPACK_SIZES = 4,     /* elements of 1, 2, 4 and 8 bytes */
-  REPACK_MOST = 1 << 29 /* bytes of a tensor */
+  REPACK_SIZES = 4,             /* elements of 1, 2, 4 and 8 bytes */
+  REPACK_MOST = 1 << 29,        /* bytes of a tensor, */
+  REPACK_COLUMNS = 1 << 24,     /* its elements along the last dim, */
+  REPACK_PLANES = (1 << 16) - 1 /* and along the first of three: what a grid has room for */
 };
 
 /* ---- repacker.c ---- */

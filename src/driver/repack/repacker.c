@@ -3,23 +3,28 @@
 #include "driver/compiled.h"
 #include "driver/repack/repack.h"
 
-/* A workgroup copies four rows of 2048 elements: neighbouring lanes have neighbouring elements, and each
- * has 32 of them to load before it stores the first. */
+enum { PIECE_BITS = 128 };
+
+/* A workgroup copies 16 rows of 512 elements: each lane loads 32 of them, in runs of neighbours, before it
+ * stores the first. Rows of the copy are aligned, so that a store has 16 bytes, except where rows end. */
 static const char *text_of(Arena *a, int rank, int bits) {
   bool planes = rank > REPACK_RANK_LEAST;
   const char *outer = planes ? "B, " : "";
-  return arena_printf(a,
-                      "kernel @repack(%%from: mem<%sM, N, u%d>, %%to: mem<%sM, N, u%d>)\n"
-                      "  hardware threads 32, vector {%sM: 4, N: 256}\n"
-                      "  workgroup N by 2048 on 0; workgroup M by 4 on 1\n"
-                      "  wave N by 256; dynamic M; dynamic N\n"
-                      "%s"
-                      "{\n"
-                      "  %%0 = read %%from : tile<%sM, N, u%d>\n"
-                      "  write %%0, %%to\n"
-                      "}\n",
-                      outer, bits, outer, bits, planes ? "B: 1, " : "",
-                      planes ? "  workgroup B by 1 on 2; dynamic B\n" : "", outer, bits);
+  StrBuf out = {.arena = a};
+  sb_printf(&out, "kernel @repack(%%from: mem<%sM, N, u%d>, %%to: mem<%sM, N, u%d>)\n", outer, bits,
+            outer, bits);
+  sb_printf(&out, "  hardware threads 32, vector {%sM: 2, N: 512}\n", planes ? "B: 1, " : "");
+  sb_puts(&out, "  workgroup M by 16 on 0; workgroup N by 512 on 1; wave M by 2\n"
+                "  dynamic M; dynamic N\n");
+  if (planes) sb_puts(&out, "  workgroup B by 1 on 2; dynamic B\n");
+  sb_printf(&out, "  assume Eq($STRIDE_from_%d, 1); assume Eq($STRIDE_to_%d, 1)\n", rank - 1,
+            rank - 1);
+  for (int d = 0; d + 1 < rank && bits < PIECE_BITS; d++)
+    sb_printf(&out, "  assume Eq(Mod($STRIDE_to_%d, %d), 0)\n", d, PIECE_BITS / bits);
+  sb_printf(&out, "  assume Eq(Mod($BASE_to, %d), 0)\n", PIECE_BITS / 8);
+  sb_printf(&out, "{\n  %%0 = read %%from : tile<%sM, N, u%d>\n  write %%0, %%to\n}\n", outer,
+            bits);
+  return sb_text(&out);
 }
 
 /* Under the program's lock; NULL after reporting to its own context. */
