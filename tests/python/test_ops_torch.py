@@ -101,6 +101,7 @@ CASES = {
     "apply_rope": lambda: ([random(3, 2, 12), angles(), integers(*POSITIONS)], {"inverse": True}),
     "quantize_fp8": lambda: ([random(*X), "group"], {"group": 8}),
     "quantize_int8": lambda: ([random(*X), "tensor"], {}),
+    "quantize_mx": lambda: ([random(3, 64), "e2m1"], {}),
     "sample": lambda: (
         [random(3, 70), random(3).abs(), *(torch.tensor([5, 6, n]).to(DEVICE) for n in (7, 8))],
         {"top_p": random(3).sigmoid()},

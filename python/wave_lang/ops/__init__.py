@@ -33,7 +33,7 @@ from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_back
 from .norms import add_rms_norm, layer_norm, rms_norm, softmax
 from .operators import define
 from .programs import on_target
-from .quantize import quantize_fp8, quantize_int8
+from .quantize import quantize_fp8, quantize_int8, quantize_mx
 from .rotary import apply_rope, rope
 from .sampling import sample, top_k_renorm_probs, top_p_renorm_probs
 from .speculative import (
@@ -79,6 +79,7 @@ __all__ = [
     "on_target",
     "quantize_fp8",
     "quantize_int8",
+    "quantize_mx",
     "rms_norm",
     "rms_norm_backward",
     "rope",

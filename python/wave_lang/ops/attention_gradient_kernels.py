@@ -58,8 +58,8 @@ def deltas(dtype: Any, heads: int, columns: int, dense: bool, given: bool) -> An
 
 def sink_gradients(heads: int, index: Any) -> Any:
     """`sink_gradients(sinks, lse, delta, q_ends, dsinks)`, of the tokens that sequences have. A
-    sink has no value, so that its product with dO is 0. Without `index`, there are no ends, and a row of
-    dsinks for each sequence."""
+    sink has no value, so that its product with dO is 0. Without `index`, there are no ends, and
+    dsinks has a row for each sequence."""
     outer = [] if index else [ENDS]
     constraints = [
         tkw.WorkgroupConstraint(H, 1, 0),

@@ -1,4 +1,4 @@
-"""Quantisation of rows: 8-bit numbers, and the scales that they are to be multiplied by."""
+"""Quantisation of rows: numbers of 8 or 4 bits, and scales that they are to be multiplied by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tensors import *
 
 LEAST_SCALE = 1e-10
 LARGEST = {tkl.f8e4m3fn: 448.0, tkl.f8e5m2: 57344.0, tkl.i8: 127.0}
-GROUPS, GROUP = sym.GROUPS, sym.GROUP
+GROUPS, GROUP, HALF = sym.GROUPS, sym.GROUP, sym.HALF
 
 
 def nearest(value: Any, dtype: Any) -> Any:
@@ -175,3 +175,99 @@ def quantize_int8(
 ) -> tuple[Any, Any]:
     """The same with integers from -127 to 127, rounded to nearest even."""
     return _quantize(x, tkl.i8, by, group, out, scale_out)
+
+
+MX_GROUP = 32
+# The type of elements (None: two of 4 bits in a byte), and the exponent of its largest number.
+MX_TYPES = {"e4m3": (tkl.f8e4m3fn, 8), "e5m2": (tkl.f8e5m2, 15), "e2m1": (None, 2)}
+# Numbers of 4 bits are 0, 0.5, 1, 1.5, 2, 3, 4, 6. These are the middles between them, and whether
+# the middle itself is rounded up, to an even code.
+MIDDLES = ((0.25, 0), (0.75, 1), (1.25, 0), (1.75, 1), (2.5, 0), (3.5, 1), (5.0, 0))
+
+
+def _mx_scale(largest: Any, exponent: int) -> tuple[Any, Any]:
+    """The byte of a scale, and what numbers are multiplied by: the scale is 2 to the power of the
+    byte - 127, so that the largest number has the largest exponent of its type."""
+    field = (tkw.bitcast(largest, tkl.i32) >> 23) & 255
+    none = tkw.register(largest.shape, tkl.i32, 0)
+    byte = tkw.maximum(field - exponent, none)
+    byte = tkw.select(field < none + 255, byte, none + 255)  # of NaN and infinity: NaN
+    factor = tkw.bitcast((254 - tkw.minimum(byte, none + 254)) << 23, tkl.f32)
+    return byte, factor
+
+
+def _mx_code(value: Any) -> Any:
+    """The nearest number of 4 bits, as an integer."""
+    size, code = tkw.abs(value), tkw.register(value.shape, tkl.i32, 0)
+    for middle, up in MIDDLES:
+        level = tkw.register(value.shape, tkl.f32, middle)
+        code = code + tkw.cast(size >= level if up else size > level, tkl.i32)
+    return code | ((tkw.bitcast(value, tkl.i32) >> 28) & 8)
+
+
+def _mx(dtype: Any, small: Any, exponent: int) -> Any:
+    """`mx(x, q, scales)`: with `small`, 32 bytes for a group, otherwise 16."""
+    i, j, k = (tkw.IndexMapping.iterator(n) for n in range(3))
+    each, parts = (GROUP, 1) if small else (HALF, 2)
+    here = {M: i, GROUPS: j, each: k}
+    x_of = [
+        tkw.IndexMapping(
+            3, inputs={M: i, GROUPS * GROUP: j * GROUP + k * parts + n}, outputs=here
+        )
+        for n in range(parts)
+    ]
+    q_of = tkw.IndexMapping(3, inputs=here, outputs={M: i, GROUPS * each: j * each + k})
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 0, each: each}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.WorkgroupConstraint(GROUPS, 8, 1),
+    ]
+
+    @tkw.wave(constraints)
+    def mx(
+        x: tkl.Memory[M, GROUPS * GROUP, GLOBAL, dtype],
+        q: tkl.Memory[M, GROUPS * each, GLOBAL, small or tkl.u8],
+        scales: tkl.Memory[M, GROUPS, GLOBAL, tkl.u8],
+    ):
+        values = [f32_of(x, mapping) for mapping in x_of]
+        sizes = [tkw.abs(value) for value in values]
+        largest = tkw.max(sizes[0] if small else tkw.maximum(*sizes), dim=each)
+        byte, factor = _mx_scale(largest, exponent)
+        every = tkw.broadcast(factor, [M, GROUPS, each])
+        if small:
+            tkw.write(nearest(values[0] * every, small), q, mapping=q_of)
+        else:
+            low, high = (_mx_code(value * every) for value in values)
+            tkw.write(tkw.cast(low | (high << 4), tkl.u8), q, mapping=q_of)
+        tkw.write(tkw.cast(byte, tkl.u8), scales)
+
+    return mx, {GROUP: MX_GROUP, HALF: MX_GROUP // 2}, [M, GROUPS]
+
+
+@operator("quantize_mx(Tensor x, str dtype='e4m3') -> (Tensor out, Tensor scale_out)")
+def quantize_mx(
+    x: Any, dtype: str = "e4m3", *, out: Any = None, scale_out: Any = None
+) -> tuple[Any, Any]:
+    """(q, scale): x [..., N] as MX numbers, each 32 of which share a scale, a power of two.
+
+    With the dtype "e4m3" or "e5m2", q [..., N] has 8-bit floats; with "e2m1", bytes [..., N / 2]
+    have two numbers, the first in the low bits. The bytes of scales [..., N / 32] are exponents
+    plus 127: of the largest magnitude of 32, less that of the type's largest number. Numbers are
+    rounded to nearest even; those beyond the largest become the largest. 255 is a scale of NaN, of
+    numbers that are not all finite.
+    """
+    x = tensor("x", x)
+    kind, rows = element_type("x", x, FLOATS), rows_of("x", x)
+    if dtype not in MX_TYPES:
+        raise ValueError(f"`dtype` is {dtype!r}, expected one of {list(MX_TYPES)}")
+    columns, lead = rows.shape[1], tuple(x.shape[:-1])
+    if columns % MX_GROUP:
+        raise ValueError(f"`x` has rows of {columns} elements, expected a multiple of {MX_GROUP}")
+    small, exponent = MX_TYPES[dtype]
+    shape = tuple(x.shape) if small else (*lead, columns // 2)
+    q = result("out", out, x, shape, small or tkl.u8)
+    scales = result("scale_out", scale_out, x, (*lead, columns // MX_GROUP), tkl.u8, q)
+    if not is_empty(x):
+        given = (rows_of("out", q), rows_of("scale_out", scales))
+        program(_mx, kind, small, exponent)(rows, *given)
+    return q, scales

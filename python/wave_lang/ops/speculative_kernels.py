@@ -29,9 +29,9 @@ def _constraints() -> list[Any]:
 
 
 def tree_sampling(index: Any) -> Any:
-    """`tree_sampling(coins, final coins, target, draft, candidates, index, next_token, next_sibling,
-    limit, threshold_acc, threshold_single, predicts, count, accepted)`; `index` is the type of
-    nodes and candidates."""
+    """`tree_sampling(coins, final coins, target, draft, candidates, index, next_token,
+    next_sibling, limit, threshold_acc, threshold_single, predicts, count, accepted)`; `index` is
+    the type of nodes and candidates."""
     nodes = tkl.Memory[BATCH, NODE, GLOBAL, index]
     rows = tkl.Memory[BATCH, NODE, VOCABULARY, GLOBAL, tkl.f32]
 
@@ -205,8 +205,8 @@ def links(nodes: int) -> Any:
 
 
 def ancestors(nodes: int) -> Any:
-    """`ancestors(parents, depths, mask)`: how far each node is from the root, and which nodes are on
-    the way, itself included; one workgroup for each node."""
+    """`ancestors(parents, depths, mask)`: how far each node is from the root, and which nodes are
+    on the way, itself included; one workgroup for each node."""
     constraints = [
         tkw.WorkgroupConstraint(BATCH, 1, 0),
         tkw.WorkgroupConstraint(NODE, 1, 1),
