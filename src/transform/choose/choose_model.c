@@ -45,6 +45,7 @@ typedef struct Item {
   double rate,
       wide_rate; /* multiplications of a compute unit in a cycle, by one wave and by several */
   int wide_rows, wide_lanes;
+  bool chained; /* its result, or that of another product of the loop, is an operand of another */
 } Item;
 
 typedef struct Loop {
@@ -219,10 +220,20 @@ static int row_of(ChooseModel *m, const Op *op) {
   return reach && last == dim_base(last) ? expr_of(m, reach) : -1;
 }
 
+/* Some product of its loop starts from nothing in each iteration: what it computes is used there. */
+static bool is_chained(const Op *op) {
+  const Op *loop = op->parent->owner;
+  for (const Op *other = op->parent->first; loop && other; other = other->next) {
+    const Op *acc = op_is_product(other) ? other->args[product_acc(other)]->def : NULL;
+    if (acc && acc->kind == OP_fill) return true;
+  }
+  return false;
+}
+
 static void add_product(ChooseModel *m, const Op *op) {
   Product p;
   if (product_of(m->k, op, &p)) return;
-  Item item = {.kind = ITEM_PRODUCT, .loop = loop_around(m, op)};
+  Item item = {.kind = ITEM_PRODUCT, .loop = loop_around(m, op), .chained = is_chained(op)};
   item.bits = dtype_info[p.lhs->type->dtype].bits;
   item.tile = extents_at(m, op, op->results[0].type);
   item.m = expr_of(m, distribute_reach(m->d, op, p.roles.m));
@@ -433,9 +444,22 @@ typedef struct Wide {
   bool fits; /* there are enough waves, and the rows are not mostly padding */
 } Wide;
 
+/* Where a product takes the result of another from registers, each group of waves has rows of its own. */
+static bool has_own_rows(const ChooseModel *m, const Item *p) {
+  int64_t groups = m->all_threads / p->wide_lanes;
+  for (int i = 0; p->chained && i < m->waves.n; i++) {
+    int64_t whole = m->value[m->waves.at[i].whole], part = m->value[m->waves.at[i].part];
+    bool is_side = whole == m->value[p->m] || whole == m->value[p->n];
+    if (whole != part && whole < groups * p->wide_rows) return false;
+    if (is_side && whole % p->wide_rows) return false;
+  }
+  return true;
+}
+
 static Wide wide_of(const ChooseModel *m, const Item *p) {
   int64_t a = m->value[p->m], b = m->value[p->n];
   if (!p->wide_rate || machine_waves(m) % (p->wide_lanes / m->t->lanes)) return (Wide){0};
+  if (!has_own_rows(m, p)) return (Wide){0};
   Wide w = {up_to(a, p->wide_rows), up_to(b, WIDE_COLUMNS), true};
   double turned = up_to(b, p->wide_rows) * up_to(a, WIDE_COLUMNS);
   if (turned < w.rows * w.columns)
@@ -504,17 +528,19 @@ static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
   }
 }
 
-/* The time of two things that happen at once. A unit that is nearly as busy as another delays it: the fourth
- * root of a^4 + b^4, by operations whose results are the same everywhere. */
+/* The time of two things that happen at once: the fourth root of a^4 + b^4, by operations whose results are
+ * the same everywhere. */
 static double together(double a, double b) {
   double most = a > b ? a : b, least = a > b ? b : a, x = most > 0 ? least / most : 0;
   return most * sqrt(sqrt(1 + x * x * x * x));
 }
 
+/* Units that are nearly as busy as the busiest one delay it. The root of the sum of squares was within 16 % of what
+ * GEMMs of six tiles took on an H200 (docs/gpu.md), the busiest unit alone between 36 and 64 % less. */
 static double most_of(const Cycles *c) {
-  double most = 0;
-  for (int u = 0; u < UNIT_COUNT; u++) most = together(most, c->unit[u]);
-  return most;
+  double sum = 0;
+  for (int u = 0; u < UNIT_COUNT; u++) sum += c->unit[u] * c->unit[u];
+  return sqrt(sum);
 }
 
 /* Of one workgroup: products and what depends on them follow each other. */
@@ -522,7 +548,8 @@ static double interval_of(const ChooseModel *m, const Cycles *c, bool served) {
   double vector =
       c->unit[UNIT_vector] > c->unit[UNIT_special] ? c->unit[UNIT_vector] : c->unit[UNIT_special];
   double moved = together(c->unit[UNIT_copy], c->unit[UNIT_shared]);
-  double all = together(c->unit[UNIT_matrix] + vector, moved);
+  double all = together(c->unit[UNIT_matrix] + vector, moved), least = most_of(c);
+  if (all < least) all = least;
   if (c->waits) all = together(all, m->latencies->global);
   return all + (served ? 0 : m->latencies->barrier);
 }
@@ -559,6 +586,7 @@ static Work work_of(const ChooseModel *m, const ChooseFound *found, bool served)
     if (found && found->interval[l] > 0)
       cycles = found->interval[l] > least ? found->interval[l] : least;
     w.body += times * cycles;
+    if (times > 0) w.before += own.unit[UNIT_copy]; /* until its first tiles are there */
   }
   w.busy = most_of(&all);
   return w;
@@ -662,6 +690,14 @@ bool choose_estimate(ChooseModel *m, const int64_t *value, const ChooseFound *fo
     return refuse(why, "needs more registers than a thread has", NULL);
   predict(m, found, out);
   return true;
+}
+
+bool choose_expects_wide(ChooseModel *m, const int64_t *value) {
+  Refusal why;
+  if (!choose_predicts(m) || !is_legal(m, value, &why)) return false;
+  for (int i = 0; i < m->items.n; i++)
+    if (m->items.at[i].kind == ITEM_PRODUCT && wide_of(m, &m->items.at[i]).fits) return true;
+  return false;
 }
 
 ChooseFloor choose_floor(const ChooseModel *m) {

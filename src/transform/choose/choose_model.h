@@ -24,6 +24,7 @@ enum { CHOOSE_UNKNOWN = 4096, CHOOSE_LOOPS = 8 };
 /* What lowering shows about a candidate. */
 typedef struct ChooseFound {
   bool known;
+  bool full;            /* it was refused because it needs too many registers */
   int waves, registers; /* of the machine; of a thread, for tiles and addresses */
   int64_t bytes;        /* of shared memory */
   bool alone;           /* a compute unit holds one workgroup */
@@ -59,6 +60,9 @@ bool choose_predicts(const ChooseModel *m);
 /* Predicts a launch. False: the values are refused. */
 bool choose_estimate(ChooseModel *m, const int64_t *value, const ChooseFound *found, Candidate *out,
                      Refusal *why);
+/* Whether the estimate relies on matrix instructions of several waves. */
+bool choose_expects_wide(ChooseModel *m, const int64_t *value);
+
 /* Cycles below which no tiles can be: memory, and products. Of the last estimate. */
 typedef struct ChooseFloor {
   double memory, matrix; /* cycles; 0: not known, or nothing */

@@ -7,8 +7,8 @@
 
 enum {
   MOST_CANDIDATES = 4096,
-  MOST_LOWERED = 5,  /* that compile */
-  MOST_FAILED = 3,   /* that do not, once one has */
+  MOST_LOWERED = 8,  /* that compile */
+  MOST_FAILED = 8,   /* that do not, once one has */
   MOST_ATTEMPTS = 64 /* until one does */
 };
 #define SMALL 0.995 /* predictions are not exact: the first of two is kept */
@@ -79,17 +79,30 @@ static void keep(Chosen *out, const Candidate *c) {
   else if (!out->has_other || c->cycles < out->other.cycles) out->other = *c, out->has_other = true;
 }
 
-bool choose_best(ChooseSearch *s, Chosen *out) {
-  *out = (Chosen){0};
+typedef Vec(const Candidate *) Failures;
+
+/* Whether one with smaller tiles needs too many registers. */
+static bool is_larger(const ChooseSearch *s, const Candidate *c, const Failures *full) {
+  for (int i = 0; i < full->n; i++) {
+    bool larger = true;
+    for (int j = 0; j < s->open.n; j++) larger &= c->value[j] >= full->at[i]->value[j];
+    if (larger) return true;
+  }
+  return false;
+}
+
+static void try_candidates(ChooseSearch *s, bool wide, Chosen *out) {
+  Failures full = {0};
   int attempts = 0, failed = 0, enough = choose_predicts(s->model) ? MOST_LOWERED : 1;
   for (int i = 0; i < s->all.n && out->lowered < enough && attempts < MOST_ATTEMPTS; i++) {
     Candidate *c = &s->all.at[i], now;
     ChooseFound found;
     Refusal why;
-    if (out->lowered && c->cycles > out->best.cycles) break; /* estimates are optimistic */
-    if (out->lowered && failed == MOST_FAILED) break;
+    if (out->lowered && (failed == MOST_FAILED || c->cycles > out->best.cycles)) break;
+    if (is_larger(s, c, &full)) continue;
     attempts++;
-    if (!choose_lower(s->k, s->t, s->model, &s->open, c->value, &found, &out->why)) {
+    if (!choose_lower(s->k, s->t, s->model, &s->open, c->value, wide, &found, &out->why)) {
+      if (found.full) vec_push(s->arena, &full, c);
       failed++;
       continue;
     }
@@ -97,6 +110,13 @@ bool choose_best(ChooseSearch *s, Chosen *out) {
     if (choose_estimate(s->model, c->value, found.known ? &found : NULL, &now, &why))
       keep(out, &now);
   }
+}
+
+/* Estimates are optimistic: what is estimated to take longer than the best prediction is not tried. */
+bool choose_best(ChooseSearch *s, Chosen *out) {
+  *out = (Chosen){0};
+  try_candidates(s, true, out);
+  if (!out->lowered) try_candidates(s, false, out);
   return out->lowered > 0;
 }
 

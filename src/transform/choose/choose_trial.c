@@ -52,14 +52,27 @@ static const char *first_error(const Diags *diags, const Diag *before) {
   return "it does not compile";
 }
 
+static bool multiplies_narrowly(const Kernel *k, const TargetInfo *t) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Attr *by = op_is_product(op) ? op_attr(op, ATTR_mma) : NULL;
+    const MmaInfo *row = by && by->mma->name ? mma_find(by->mma->name) : NULL;
+    if (op_is_product(op) && (!row || row->lanes <= t->lanes)) return true;
+  }
+  return false;
+}
+
 /* All passes but `divide`, which would look for other tiles: those that need it are refused. */
-static bool lower(Kernel *k, const TargetInfo *t) {
+static bool lower(Kernel *k, const TargetInfo *t, bool wide, const char **why) {
   bool lanes = pass_machines(t) == PASS_LANES;
   if (lanes && t->vendor == VENDOR_HOST) return true; /* the evaluator runs it as it is */
   PassOptions first = {.start_after = "choose", .stop_after = "narrow", .target = t->name};
-  PassOptions second = {.start_after = "divide", .target = t->name};
-  second.stop_after = lanes ? "turns" : "mask";
-  return passes_run(k, &first) && passes_run(k, &second);
+  PassOptions second = {.start_after = "divide", .stop_after = "retarget", .target = t->name};
+  PassOptions third = {.start_after = "retarget", .target = t->name};
+  third.stop_after = lanes ? "turns" : "mask";
+  if (!passes_run(k, &first) || !passes_run(k, &second)) return false;
+  if (!wide || !multiplies_narrowly(k, t)) return passes_run(k, &third);
+  *why = "its products are those of one wave";
+  return false;
 }
 
 /* ---- what it shows ---- */
@@ -103,6 +116,7 @@ static bool look_at(Kernel *k, const TargetInfo *t, const ChooseModel *m, Arena 
   if (!machine || !choose_predicts(m)) return true;
   *out = (ChooseFound){.known = true, .waves = machine->waves + machine->service};
   *why = "it needs more registers than a thread has";
+  out->full = true;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_for && !look_at_loop(k, t, m, op, a, out)) return false;
   ir_renumber(k);
@@ -110,12 +124,12 @@ static bool look_at(Kernel *k, const TargetInfo *t, const ChooseModel *m, Arena 
   if (!out->registers) out->registers = held + BESIDES;
   out->bytes = shared_bytes(k);
   out->persistent = kernel_persistent(k) != NULL;
-  return held <= target_most_registers(t, out->waves) - RESERVED || out->alone;
+  out->full = held > target_most_registers(t, out->waves) - RESERVED && !out->alone;
+  return !out->full;
 }
 
-bool choose_lower(const Kernel *k, const TargetInfo *t, const ChooseModel *m,
-                  const ChooseTiles *open, const int64_t *value, ChooseFound *out,
-                  const char **why) {
+bool choose_lower(const Kernel *k, const TargetInfo *t, ChooseModel *m, const ChooseTiles *open,
+                  const int64_t *value, bool wide, ChooseFound *out, const char **why) {
   Diags *diags = &k->cx->diags;
   Diag *before = diags->last;
   Kernel *copy = kernel_clone(k);
@@ -123,8 +137,10 @@ bool choose_lower(const Kernel *k, const TargetInfo *t, const ChooseModel *m,
   choose_bind(copy, open, value);
   assume_whole_rows(copy);
   *out = (ChooseFound){0};
-  bool ok = ir_verify_constraints(copy) && lower(copy, t);
-  if (!ok) *why = arena_strdup(diags->arena, first_error(diags, before));
+  *why = NULL;
+  bool ok =
+      ir_verify_constraints(copy) && lower(copy, t, wide && choose_expects_wide(m, value), why);
+  if (!ok && !*why) *why = arena_strdup(diags->arena, first_error(diags, before));
   diags_cut(diags, before);
   ok = ok && look_at(copy, t, m, a, out, why);
   arena_free(a);

@@ -7,10 +7,10 @@
 /* Gives the open symbols values: a `bind` row for each. */
 void choose_bind(Kernel *k, const ChooseTiles *open, const int64_t *value);
 
-/* False: it does not compile, or would spill registers; *why says so, in the arena of the
+/* `wide`: refuses instructions of one wave where the estimate relies on those of several, as soon as that is
+ * known. False: it does not compile, or would spill registers; *why says so, in the arena of the
  * diagnostics. Reports nothing. */
-bool choose_lower(const Kernel *k, const TargetInfo *t, const ChooseModel *m,
-                  const ChooseTiles *open, const int64_t *value, ChooseFound *out,
-                  const char **why);
+bool choose_lower(const Kernel *k, const TargetInfo *t, ChooseModel *m, const ChooseTiles *open,
+                  const int64_t *value, bool wide, ChooseFound *out, const char **why);
 
 #endif
