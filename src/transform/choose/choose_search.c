@@ -112,11 +112,23 @@ static void try_candidates(ChooseSearch *s, bool wide, Chosen *out) {
   }
 }
 
+/* Where all spill registers: the one with the fewest. */
+static void take_least(ChooseSearch *s, Chosen *out) {
+  ChooseFound found;
+  for (int i = 0; i < s->all.n; i++) {
+    Candidate *c = &s->all.at[i];
+    if (out->lowered && c->held >= out->best.held) continue;
+    bool fits = choose_lower(s->k, s->t, s->model, &s->open, c->value, false, &found, &out->why);
+    if (fits || found.full) out->best = *c, out->lowered = 1;
+  }
+}
+
 /* Estimates are optimistic: what is estimated to take longer than the best prediction is not tried. */
 bool choose_best(ChooseSearch *s, Chosen *out) {
   *out = (Chosen){0};
   try_candidates(s, true, out);
   if (!out->lowered) try_candidates(s, false, out);
+  if (!out->lowered) take_least(s, out);
   return out->lowered > 0;
 }
 
