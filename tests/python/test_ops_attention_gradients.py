@@ -65,12 +65,12 @@ def near(found, wanted, dtype):
 
 # B, queries, keys, H, Hk, D, Dv, type, options
 DENSE = [
-    (2, 70, 50, 4, 2, 32, 16, "f2", {"window": (20, 3), "softcap": 3.0, "layout": "bhsd"}),
+    (2, 70, 50, 4, 2, 16, 16, "f2", {"window": (20, 3), "softcap": 3.0, "layout": "bhsd"}),
     (1, 20, 90, 6, 2, 80, 80, BF16, {"causal": True, "scale": 0.3}),
     (2, 1, 1, 2, 1, 64, 64, "f4", {"causal": True}),
-    (1, 65, 130, 1, 1, 128, 128, BF16, {"causal": True, "window": (70, -1)}),
+    (1, 9, 3, 4, 2, 16, 16, "f2", {"window": (20, 3), "softcap": 3.0, "layout": "bhsd"}),
     (1, 33, 40, 2, 2, 24, 40, "f2", {}),
-    (1, 20, 9, 2, 1, 96, 24, "f4", {"causal": True}),
+    (1, 65, 130, 1, 1, 128, 128, BF16, {"causal": True, "window": (70, -1)}),
 ]
 
 
@@ -97,7 +97,7 @@ def test_dense(case, target):
 
 # query lengths, key lengths, H, Hk, D, Dv, type, options
 VARLEN = [
-    ((33, 0, 1, 70), (33, 5, 9, 70), 4, 2, 32, 32, "f2", {"causal": True}),
+    ((33, 0, 1, 70), (33, 5, 9, 70), 4, 2, 16, 16, "f2", {"causal": True}),
     ((20, 3), (70, 0), 2, 1, 48, 24, BF16, {"window": (7, 2), "softcap": 3.0, "scale": 0.3}),
     ((40, 3, 64), (9, 0, 65), 2, 1, 16, 16, "f4", {"causal": True}),
 ]

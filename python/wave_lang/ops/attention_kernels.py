@@ -78,8 +78,9 @@ class Form:
 
     @property
     def plain(self) -> bool:
-        """Scores are products times the scale, and it is positive."""
-        added = self.alibi or self.bias is not None
+        """Scores are products times the scale, and it is positive. In f32, where the difference of
+        two rounded products would be seen, they are scaled before the maximum is subtracted."""
+        added = self.alibi or self.bias is not None or self.dtype == tkl.f32
         return self.positive and not (self.cap or self.scales or self.sinks or added)
 
     @property
