@@ -40,16 +40,26 @@ bool lower_meet(Lower *l, const Op *op) {
 
 /* ---- service waves ---- */
 
-static bool is_needed(const Lower *l, const Op *outer) {
+static bool has_service(const Lower *l, const Op *outer) {
   for (const Op *op = outer; op && op_is_inside(op, outer); op = ir_next(op))
     if (op_is_served(l->k, op) && op->kind != OP_wave_registers) return true;
   return false;
 }
 
-static bool serve(Lower *l, const Op *op);
+/* Symbols that the kernel sets, and what they are set to: service waves compute it themselves. */
+static void find_symbols(const Region *r, bool *needed, bool *sets) {
+  for (const Op *op = r->last; op; op = op->prev) {
+    if (op->body) find_symbols(op->body, needed, sets);
+    bool own = op->kind == OP_set_symbol || (op->nresults == 1 && needed[op->results[0].id]);
+    sets[op->id] = own;
+    for (int i = 0; own && i < op->nargs; i++) needed[op->args[i]->id] = true;
+  }
+}
+
+static bool serve(Lower *l, const Op *op, const bool *sets);
 
 /* A loop or conditional without what it carries. */
-static bool serve_region(Lower *l, const Op *op) {
+static bool serve_region(Lower *l, const Op *op, const bool *sets) {
   Standing outside = l->standing;
   if (op->kind == OP_while || op_condition(op) || op_has(op, ATTR_from))
     return emit_refuse(l, op, "a region of service waves that depends on what others compute");
@@ -61,7 +71,7 @@ static bool serve_region(Lower *l, const Op *op) {
   emit_open_scope(l, ir_region_new(l->k, made), l->standing.facts);
   const Attr *loop = op_attr(op, ATTR_axis);
   if (loop) emit_define(l, ir_loop_counter(l->k, loop->sym));
-  bool ok = serve(l, op->body->first);
+  bool ok = serve(l, op->body->first, sets);
   emit_op(l, OP_yield, NULL, 0, NULL, 0, NULL);
   emit_close_scope(l);
   l->standing = outside;
@@ -69,10 +79,11 @@ static bool serve_region(Lower *l, const Op *op) {
 }
 
 /* From `op` to the end of its region. */
-static bool serve(Lower *l, const Op *op) {
+static bool serve(Lower *l, const Op *op, const bool *sets) {
   for (; op; op = op->next) {
-    if (!is_needed(l, op)) continue;
-    if (!(op->body ? serve_region(l, op) : lower_one(l, op))) return false;
+    if (!sets[op->id] && !has_service(l, op)) continue;
+    if (!(op->body ? serve_region(l, op, sets) : lower_one(l, op))) return false;
+    l->standing = standing_after(&l->standing, op);
   }
   return true;
 }
@@ -91,7 +102,9 @@ static bool lower_service(Lower *l, const Op *op) {
     if (own->kind == OP_wave_registers && op_is_served(l->k, own)) give_registers(l, own);
   emit_open_if(l, sym_le(l->sym, t, lower_computing(l)));
   l->elected = sym_bool(l->sym, true);
-  bool ok = serve(l, op);
+  bool *sets = ARENA_ARRAY(l->arena, bool, l->k->nops);
+  find_symbols(l->tiles, ARENA_ARRAY(l->arena, bool, l->k->nvalues), sets);
+  bool ok = serve(l, op, sets);
   l->elected = elected, l->standing = outside;
   emit_close_if(l);
   emit_close_if(l);

@@ -46,7 +46,7 @@ void lead_product(Kernel *k, Arena *a, StagedLoop *l);
  * place in its registers, so those of the next one would be copied in each iteration. It also had if
  * copies have a role. In both cases its sum must have at least as many registers as the result of the
  * first: otherwise it takes less time than what runs beside it. (Measured: bench/NOTES.md.) */
-Op *lead_find_second(const Kernel *k, Arena *a, const StagedLoop *l);
+Op *lead_find_second(const Kernel *k, Arena *a, const StagedLoop *l, bool has_roles);
 
 /* Gives all ops a lead of 1 but l->late and what scales its sum, and moves these behind l->early. */
 void lead_first(Kernel *k, Arena *a, StagedLoop *l);

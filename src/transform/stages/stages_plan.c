@@ -365,7 +365,8 @@ static void keep_ahead(StagesPlanner *p, const char *why) {
     l->copies.n = copies;
     lead_find_most(p->k, p->arena, l);
     if (l->lead) l->product = l->early = NULL;
-    l->late = lead_find_second(p->k, p->arena, l);
+    bool served = schedule_roles(p->k, l->loop, p->target) != NULL;
+    l->late = lead_find_second(p->k, p->arena, l, served);
     if (copies || l->lead) remark_depth(p, l, why);
     else remark(p, l->loop, "is not pipelined", why);
     if (copies || l->lead) p->plan.loops.at[loops++] = *l;

@@ -78,11 +78,37 @@ static bool fail_to_count(Kernel *k, PassCtx *cx, const StagedLoop *l, const Con
   return diag_hint(&k->cx->diags, d, "%s", l->runs.hint);
 }
 
+static bool is_in_loop(const Op *op) {
+  for (const Op *owner = op->parent->owner; owner; owner = owner->parent->owner)
+    if (owner->kind != OP_if) return true;
+  return false;
+}
+
+/* Whether any thread can compute the results: from numbers and single elements of arguments. */
+static bool is_common(const PassCtx *cx, const Op *op, const bool *common) {
+  int extent[IR_MAX_RANK];
+  bool reads = op->kind == OP_read && op->nargs == 1 && !op->args[0]->def;
+  if (op->nresults != 1 || op->body || (!reads && !op_is_pure(op))) return false;
+  const Type *t = op->results[0].type;
+  if (op->results[0].varying ||
+      (t->kind == TYPE_tile && !distribute_extents(cx->facts.distribute, op, t, extent)))
+    return false;
+  for (int d = 0; t->kind == TYPE_tile && d < t->rank; d++)
+    if (extent[d] != 1) return false;
+  for (int i = 0; !reads && i < op->nargs; i++)
+    if (op->args[i]->def && !common[op->args[i]->id]) return false;
+  return true;
+}
+
 /* Why the service waves could not run the loop without the others; NULL: they can. */
-static const char *why_not_alone(const Kernel *k, const Op **blamed) {
+static const char *why_not_alone(const Kernel *k, const PassCtx *cx, const Op **blamed) {
+  bool *common = ARENA_ARRAY(cx->scratch, bool, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     *blamed = op;
-    if (op->kind == OP_set_symbol) return "the kernel sets a symbol";
+    if (op->nresults == 1) common[op->results[0].id] = is_common(cx, op, common);
+    if (op->kind == OP_set_symbol && is_in_loop(op)) return "the kernel sets a symbol in a loop";
+    if (op->kind == OP_set_symbol && op->args[0]->def && !common[op->args[0]->id])
+      return "the kernel sets a symbol to what its waves compute together";
     if (op->kind == OP_barrier_signal || op->kind == OP_barrier_wait)
       return "the kernel has barriers of two halves";
   }
@@ -174,7 +200,7 @@ static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *r
   const Op *blamed = NULL;
   const Role *copying = &row->roles.groups.at[0];
   l->runs = runs_of(cx->facts.distribute, l->loop);
-  const char *why = why_not_alone(k, &blamed);
+  const char *why = why_not_alone(k, cx, &blamed);
   int boxes = 0;
   if (l->runs.why) return fail_to_count(k, cx, l, row);
   if (why) return fail_at(k, row, why, blamed, "this");
