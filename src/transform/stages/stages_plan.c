@@ -8,6 +8,7 @@
 #include "transform/copy/copy_plan.h"
 #include "transform/stages/stages_depth.h"
 #include "transform/stages/stages_lead.h"
+#include "transform/stages/stages_roles.h"
 #include "transform/stages/stages_rows.h"
 
 /* Reports once for each source location: `version` has made copies of loops. */
@@ -404,6 +405,7 @@ static bool choose(StagesPlanner *p) {
   if (p->plan.loops.n && !depth_allows_waiting(p, &why)) drop_waiting(p, why);
   if (!p->plan.loops.n) return true;
   if (!depth_choose(p, &why)) return false;
+  if (roles_add(p->k, p->room.cx, &p->plan) && !depth_choose(p, &why)) return false;
   keep_ahead(p, why);
   return true;
 }

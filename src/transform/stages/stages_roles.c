@@ -5,7 +5,9 @@
 
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
+#include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_ops.h"
+#include "transform/stages/stages_room.h"
 
 /* Whether the loop is inside another one: service waves then fill slots for its next run. */
 static bool runs_again(const Kernel *k, const StagedLoop *l) {
@@ -219,6 +221,50 @@ static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *r
   l->roles = row, l->copying = copying;
   return check_parts(k, l, row) && check_waves(k, cx, row, copying) && check_slots(k, l, row);
 }
+
+/* ---- unasked ---- */
+
+static bool has_rows(const Kernel *k) {
+  for (int i = 0; i < k->constraints.n; i++) {
+    ConstraintKind kind = k->constraints.at[i].kind;
+    if (kind == CONSTRAINT_roles || kind == CONSTRAINT_turns || kind == CONSTRAINT_member)
+      return true;
+  }
+  return false;
+}
+
+static bool all_by_boxes(const Kernel *k, const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++)
+    if (!l->copies.at[i].boxes || l->copies.at[i].alloc->parent != k->body) return false;
+  return true;
+}
+
+static bool may_have(Kernel *k, const PassCtx *cx, const StagedLoop *l) {
+  if (l->depth || l->rings.n || l->pins.n || l->order || is_in_loop(l->loop)) return false;
+  return lead_find_second(k, cx->scratch, l, true) && all_by_boxes(k, l) &&
+         stages_residents(cx, l->loop) == 1 && !runs_of(cx->facts.distribute, l->loop).why;
+}
+
+bool roles_add(Kernel *k, const PassCtx *cx, const StagesPlan *plan) {
+  const Op *blamed;
+  const Machine *m = cx->machine;
+  if (why_not_machine(cx) || m->observable || has_rows(k) || !plan->loops.n) return false;
+  if (m->waves % GROUP || m->waves + SERVICE_WAVES > target_waves(cx->target)) return false;
+  for (int i = 0; i < plan->loops.n; i++)
+    if (!may_have(k, cx, &plan->loops.at[i])) return false;
+  if (why_not_alone(k, cx, &blamed)) return false;
+  for (int i = 0; i < plan->loops.n; i++) {
+    const Op *loop = plan->loops.at[i].loop;
+    if (schedule_roles(k, loop, cx->target)) continue; /* a copy that `version` made */
+    Constraint row =
+        schedule_service_row(k->arena, k, schedule_loop_name(k->arena, loop), m->waves);
+    row.roles.target = cx->target->name;
+    vec_push(k->arena, &k->constraints, row);
+  }
+  return true;
+}
+
+/* ---- asked ---- */
 
 /* All loops share the service waves of the workgroup. */
 static bool agree(Kernel *k, const StagesPlan *plan, const StagedLoop *l) {

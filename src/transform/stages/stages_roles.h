@@ -37,6 +37,11 @@
 
 #include "transform/stages/stages_plan.h"
 
+/* Adds a `roles` row for each loop of the plan, without being asked: their workgroups are alone on a
+ * compute unit, so nothing else computes while they copy, and two products follow each other in an
+ * iteration, between which waves have much to compute. True: it did. */
+bool roles_add(Kernel *k, const PassCtx *cx, const StagesPlan *plan);
+
 /* Decides which copies have a role. False after reporting rows that cannot be obeyed. */
 bool roles_plan(Kernel *k, PassCtx *cx, StagesPlan *plan);
 
