@@ -94,7 +94,7 @@ def unmasked(rows):
     [
         (unmasked(LAUNCH), True),
         (unmasked(LAUNCH + "; ring K2 keys slots 2"), False),
-        (bench_text("attention.wave", LAUNCH, WIDE), False),
+        (bench_text("attention.wave", LAUNCH, WIDE), True),
         (bench_text("attention.wave", LAUNCH), False),
         (bench_text("gemm.wave", SQUARE), False),
         (bench_text("gemm.wave", SQUARE, by=("N by 256", "N by 128")), False),

@@ -52,6 +52,16 @@ static const Op *end_of_use(const Op *use, const Region *home) {
   return end;
 }
 
+/* A product that reads an operand from shared memory is in flight until its result is needed, and reads
+ * the registers of the other one meanwhile. Returns the op that ends that. */
+static const Op *end_of_flight(const Op *op) {
+  const Attr *mma = op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
+  if (!mma || !(mma->mma->shared_lhs || mma->mma->shared_rhs)) return op;
+  for (const Op *user = op->next; user; user = user->next)
+    if (op_takes(user, &op->results[0])) return user;
+  return op->parent->last;
+}
+
 /* By value id: the number of the last op that needs it. Uses come after definitions, so going
  * backwards the last use of a new name is known when its op is reached. */
 static int *last_uses(Arena *a, const Kernel *k) {
@@ -63,6 +73,7 @@ static int *last_uses(Arena *a, const Kernel *k) {
     for (int i = 0; op && i < op->nargs; i++) {
       const Value *v = op->args[i];
       int end = end_of_use(op, region_of_value(v))->id;
+      if (i < 2 && region_of_value(v) == op->parent) end = end_of_flight(op)->id;
       if (only_renames(op) && last[op->results[0].id] > end) end = last[op->results[0].id];
       if (end > last[v->id]) last[v->id] = end;
     }
