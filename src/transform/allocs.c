@@ -117,10 +117,12 @@ static int block_of(const Allocs *p, int memory) {
 
 /* ---- liveness ---- */
 
-/* The tile of a write or copy by name covers the allocation if it has the same extents. */
+/* The tile of a write or copy by name covers the allocation if it has the same extents, unless the op
+ * is only a part of the copy. */
 static bool is_whole(const Allocs *p, const MemoryUse *use) {
   const Value *memory = p->m->memories.at[use->memory];
   if (use->how != TOUCH_WRITE || !use->by_name || !memory->def) return false;
+  if (op_has(use->op, ATTR_part)) return false;
   if (alloc_slots(memory->def) > 1) return false;
   const Type *t = memory->type, *tile = use->op->kind == OP_write ? use->op->args[0]->type : t;
   const Attr *physical = op_attr(memory->def, ATTR_physical);

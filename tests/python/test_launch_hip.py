@@ -19,7 +19,8 @@ from wave_lang.kernel.wave.machine import devices
 
 class Fake(ctypes.Structure):  # the beginning of FakeHip
     _fields_ = [(name, ctypes.c_int) for name in
-                ("launches", "loads", "unloads", "allocated", "sets", "pending", "devices")]
+                ("launches", "loads", "unloads", "allocated", "streams", "sets", "pending",
+                 "devices")]
     _fields_ += [("function", ctypes.c_void_p), ("stream", ctypes.c_void_p),
                  ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3)]
 
