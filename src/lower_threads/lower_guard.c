@@ -8,7 +8,8 @@
  * The last tile of a dim, or one on the diagonal of a causal mask, needs a test for each element;
  * the others need one for the tile. A mask is made of comparisons of positions, so the condition
  * that it holds everywhere is one of the least and the greatest position. The ops that only such a
- * mask needs are lowered where it is. */
+ * mask needs are lowered where it is. This is done for NVIDIA GPUs, where it was measured: a branch may
+ * also keep the compiler of the machine from mixing what is before with what is after it. */
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 
@@ -102,6 +103,7 @@ void lower_find_guards(Lower *l) {
   g->sort = ARENA_ARRAY(l->arena, Sort, values);
   g->deferred = ARENA_ARRAY(l->arena, bool, l->k->nops);
   g->extremes = ARENA_ARRAY(l->arena, Extremes, values);
+  if (l->machine.target->vendor != VENDOR_NVIDIA) return;
   for (const Op *op = ir_first(l->k); op; op = ir_next(op))
     if (op->nresults == 1) g->sort[op->results[0].id] = sort_of(g, op);
   defer_region(g, l->k->body, ARENA_ARRAY(l->arena, int, values),
