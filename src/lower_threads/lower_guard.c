@@ -81,8 +81,8 @@ static bool is_guarded(const Guards *g, const Op *op) {
          op->args[0]->type->kind == TYPE_tile && g->sort[op->args[0]->id] == MASK;
 }
 
-/* Ops that only guarded selects and other such ops use. Backwards, so that the uses of an op are
- * known before it is. */
+/* Ops that only guarded selects and other such ops of their region use. Backwards, so that the uses of an
+ * op are known before it is. */
 static void defer_region(Guards *g, const Region *r, int *uses, int *inner) {
   for (const Op *op = r->last; op; op = op->prev) {
     if (op->body) defer_region(g, op->body, uses, inner);
@@ -92,7 +92,9 @@ static void defer_region(Guards *g, const Region *r, int *uses, int *inner) {
     g->deferred[op->id] = defers;
     for (int i = 0; i < op->nargs; i++) {
       uses[op->args[i]->id]++;
-      inner[op->args[i]->id] += defers || (i == 0 && is_guarded(g, op));
+      const Op *def = op->args[i]->def;
+      bool here = def && def->parent == op->parent;
+      inner[op->args[i]->id] += here && (defers || (i == 0 && is_guarded(g, op)));
     }
   }
 }

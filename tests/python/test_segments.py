@@ -239,3 +239,36 @@ def test_a_mask_of_32_bits_that_may_wrap_is_tested_everywhere():
         want = x.sum(axis=1, dtype="f8")
         want[0] = 0
         np.testing.assert_array_equal(c, want)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_mask_of_two_loops(target):
+    """Rows are positions of the outer loop: only columns change in the inner one."""
+    m, n = 70, 90
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={GROUP: 0, M: 16, N: 32}),
+        tkw.WorkgroupConstraint(GROUP, 1, 0),
+        tkw.TilingConstraint(M, 16),
+        tkw.TilingConstraint(N, 32),
+    ]
+
+    @tkw.wave(constraints)
+    def sums(
+        x: tkl.Memory[GROUP, M, N, GLOBAL, tkl.f32], c: tkl.Memory[GROUP, M, GLOBAL, tkl.f32]
+    ):
+        @tkw.iterate(M, init_args=[])
+        def rows():
+            row = tkw.broadcast(tkw.self_index(M, tkl.i64) + 3, [M, N])
+
+            @tkw.iterate(N, init_args=[tkw.register([GROUP, M], tkl.f32, 0.0)])
+            def columns(total):
+                column = tkw.broadcast(tkw.self_index(N, tkl.i64), [M, N])
+                none = tkw.register([GROUP, M, N], tkl.f32, 0.0)
+                return tkw.sum(tkw.select(column < row, tkw.read(x), none), total, dim=N)
+
+            tkw.write(columns, c)
+
+    x = np.where(np.tri(m, n, 2, bool), RNG.integers(-9, 10, (2, m, n)), np.nan).astype("f4")
+    c = np.full((2, m), np.nan, np.float32)
+    wave_compile(WaveCompileOptions(subs={GROUP: 2, M: m, N: n}, target=target), sums)(x, c)
+    np.testing.assert_array_equal(c, np.nansum(x.astype("f8"), axis=2))
