@@ -104,6 +104,16 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
  * other threads may read the slot after a barrier that follows the wait, not after one that follows
  * the copy. */
 
+bool memory_is_stored_to(const MemoryUses *m, const Value *memory, const Op *loop) {
+  for (int i = 0; i < m->uses.n; i++) {
+    const MemoryUse *use = &m->uses.at[i];
+    bool here = !loop || op_is_inside(use->op, loop);
+    if (here && use->how != TOUCH_READ && m->memories.at[use->memory] == memory_root(memory))
+      return true;
+  }
+  return false;
+}
+
 bool memory_is_ahead(const Op *op) { return copy_is_awaited(op) && op_has(op, ATTR_iteration); }
 
 /* Groups that the region closes before the op; all of them if it is NULL. */

@@ -28,6 +28,9 @@ typedef struct MemoryUses {
 /* An asynchronous copy that completes with a group that the kernel itself waits for. */
 bool memory_is_ahead(const Op *op);
 
+/* Whether an op of the kernel, or inside `loop` if that is not NULL, stores to a memory. */
+bool memory_is_stored_to(const MemoryUses *m, const Value *memory, const Op *loop);
+
 /* A barrier of the threads in `scope` ("workgroup", or "wave" if that is all of them) that orders
  * their accesses to memory. */
 bool memory_is_ordered_by(const Op *op, const char *scope);

@@ -67,9 +67,9 @@ void standing_learn_remainders(SymCtx *cx, SymFacts *f, const Sym *e) {
 
 /* A version is a number of its dtype. */
 static void learn_dtype(Standing *s, const Sym *version, const Value *v) {
-  SymFacts *f = more_facts(s);
   DType t = v->type->dtype;
   if (dtype_info[t].bits >= 64) return;
+  SymFacts *f = more_facts(s);
   sym_assume_range(f, version, dtype_min_int(t), dtype_max_int(t));
   s->facts = f;
 }

@@ -317,17 +317,8 @@ static void number_threads(Lower *l, const Sym *const launched[3]) {
   l->wave = sym_simplify(l->sym, f, sym_floordiv(l->sym, number, lanes));
 }
 
-static int shared_bytes(const Kernel *k) {
-  int64_t end = 0;
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Attr *base = op->kind == OP_alloc ? op_attr(op, ATTR_base) : NULL;
-    if (base && base->integer + alloc_bytes(op) > end) end = base->integer + alloc_bytes(op);
-  }
-  return (int)end;
-}
-
 static Constraint launch_row(Lower *l) {
-  LaunchSpec launch = {.lanes = l->machine.lanes, .shared = shared_bytes(l->k)};
+  LaunchSpec launch = {.lanes = l->machine.lanes, .shared = (int)alloc_end(l->k)};
   const Sym *one = sym_int(l->sym, 1);
   for (int i = 0; i < 3; i++) {
     launch.grid[i] = l->d->grid[i];

@@ -122,7 +122,7 @@ static int block_of(const Allocs *p, int memory) {
 static bool is_whole(const Allocs *p, const MemoryUse *use) {
   const Value *memory = p->m->memories.at[use->memory];
   if (use->how != TOUCH_WRITE || !use->by_name || !memory->def) return false;
-  if (op_has(use->op, ATTR_part)) return false;
+  if (use->part) return false;
   if (alloc_slots(memory->def) > 1) return false;
   const Type *t = memory->type, *tile = use->op->kind == OP_write ? use->op->args[0]->type : t;
   const Attr *physical = op_attr(memory->def, ATTR_physical);

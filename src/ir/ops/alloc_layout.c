@@ -33,6 +33,16 @@ static int64_t swizzle_bytes(const MemLayout *m) {
   return period * m->bits / 8;
 }
 
+int64_t alloc_end(const Kernel *k) {
+  int64_t end = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (op->kind != OP_alloc || alloc_bytes(op) < 0) continue;
+    int64_t own = alloc_base(op, end) + alloc_bytes(op);
+    if (own > end) end = own;
+  }
+  return end;
+}
+
 int64_t alloc_bytes_beside(const Kernel *k, const Op *but) {
   int64_t sum = 0;
   for (const Op *op = ir_first(k); op; op = ir_next(op))

@@ -27,6 +27,9 @@ bool alloc_overlaps(const Op *a, const Op *b);
 /* Its address in shared memory: given by `base`, or after `end`, the end of the previous one. */
 int64_t alloc_base(const Op *alloc, int64_t end);
 
+/* Where the last allocation of the kernel with a known size ends. */
+int64_t alloc_end(const Kernel *k);
+
 /* The bytes of all allocations of the kernel with a known size, except one (NULL: all). */
 int64_t alloc_bytes_beside(const Kernel *k, const Op *but);
 

@@ -77,16 +77,6 @@ static bool lower(Kernel *k, const TargetInfo *t, bool wide, const char **why) {
 
 /* ---- what it shows ---- */
 
-static int64_t shared_bytes(const Kernel *k) {
-  int64_t end = 0;
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (op->kind != OP_alloc || alloc_bytes(op) < 0) continue;
-    int64_t own = alloc_base(op, end) + alloc_bytes(op);
-    if (own > end) end = own;
-  }
-  return end;
-}
-
 static int most_registers(Arena *a, const Kernel *k) {
   const int *live = live_at_ops(a, k);
   int most = 0;
@@ -122,7 +112,7 @@ static bool look_at(Kernel *k, const TargetInfo *t, const ChooseModel *m, Arena 
   ir_renumber(k);
   int held = most_registers(a, k);
   if (!out->registers) out->registers = held + BESIDES;
-  out->bytes = shared_bytes(k);
+  out->bytes = alloc_end(k);
   out->persistent = kernel_persistent(k) != NULL;
   out->full = held > target_most_registers(t, out->waves) - RESERVED && !out->alone;
   return !out->full;

@@ -74,15 +74,6 @@ static bool choose_direct(const CopyModes *w, Op *copy, const MemLayout *slot, c
   return true;
 }
 
-/* The copy engine reads what was there before the kernel began. */
-static bool is_stored_to(const CopyModes *w, const Value *memory) {
-  for (int i = 0; i < w->m->uses.n; i++)
-    if (w->m->memories.at[w->m->uses.at[i].memory] == memory_root(memory) &&
-        w->m->uses.at[i].how != TOUCH_READ)
-      return true;
-  return false;
-}
-
 static const char *why_no_box(const CopyModes *w, const Op *copy, const MemLayout *slot,
                               CopyBox *box) {
   const AccessBounds *b = w->bounds[copy->id];
@@ -92,7 +83,8 @@ static const char *why_no_box(const CopyModes *w, const Op *copy, const MemLayou
     return "it is not prefetched by a loop";
   if (copy->nargs > 2) return "its coordinates come from memory";
   if (b->access.memory->def || b->access.memory->owner != w->k->body) return "it is loop-carried";
-  if (is_stored_to(w, b->access.memory)) return "the kernel writes to it";
+  /* The copy engine reads what was there before the kernel began. */
+  if (memory_is_stored_to(w->m, b->access.memory, NULL)) return "the kernel writes to it";
   const char *why = copy_box(w->d, b, slot, box);
   return why ? why : copy_box_tensor(w->d, b, box);
 }

@@ -42,16 +42,6 @@ static Kernel *copy_with(const SolveLoop *s, const RowList *rows) {
 
 /* ---- what it costs ---- */
 
-static int64_t shared_bytes(const Kernel *k) {
-  int64_t end = 0;
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (op->kind != OP_alloc || alloc_bytes(op) < 0) continue;
-    int64_t own = alloc_base(op, end) + alloc_bytes(op);
-    if (own > end) end = own;
-  }
-  return end;
-}
-
 static int outside_registers(const Trial *t) {
   bool *seen = ARENA_ARRAY(t->arena, bool, t->k->nvalues);
   int sum = 0;
@@ -98,7 +88,7 @@ static bool has_addresses(const Trial *t) {
 
 static void measure(Trial *t) {
   const int *live = live_at_ops(t->arena, t->k);
-  t->bytes = shared_bytes(t->k);
+  t->bytes = alloc_end(t->k);
   t->outside = outside_registers(t);
   t->besides = has_addresses(t) ? BESIDES_TILES : BESIDES_BOXES;
   t->turns = groups_in(t->loop);

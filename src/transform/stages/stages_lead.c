@@ -256,14 +256,6 @@ bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last)
 
 /* ---- tables of coordinates ---- */
 
-static bool is_stored_in(const MemoryUses *m, const Op *loop, const Value *memory) {
-  for (int i = 0; i < m->uses.n; i++)
-    if (m->memories.at[m->uses.at[i].memory] == memory_root(memory) &&
-        m->uses.at[i].how != TOUCH_READ && op_is_inside(m->uses.at[i].op, loop))
-      return true;
-  return false;
-}
-
 static const char *why_not_table(const MemoryUses *m, const Op *loop, const Value *v, bool *seen) {
   const Op *op = v->def;
   if (!op && v->owner == loop->body) return "its coordinates are loop-carried";
@@ -273,7 +265,7 @@ static const char *why_not_table(const MemoryUses *m, const Op *loop, const Valu
     return "its coordinates are computed by an op that stays in its iteration";
   if (op->kind == OP_read && memory_is_scratch(op->args[0]))
     return "its coordinates are exchanged through shared memory";
-  if (op->kind == OP_read && is_stored_in(m, loop, op->args[0]))
+  if (op->kind == OP_read && memory_is_stored_to(m, op->args[0], loop))
     return "the loop writes to the table of its coordinates";
   for (int i = 0; i < op->nargs; i++) {
     const char *why = why_not_table(m, loop, op->args[i], seen);

@@ -86,21 +86,13 @@ static bool is_in_loop(const Op *op) {
   return false;
 }
 
-static bool is_stored_to(const PassCtx *cx, const Value *memory) {
-  const MemoryUses *m = cx->facts.memory_uses;
-  for (int i = 0; i < m->uses.n; i++)
-    if (m->memories.at[m->uses.at[i].memory] == memory_root(memory) &&
-        m->uses.at[i].how != TOUCH_READ)
-      return true;
-  return false;
-}
-
 /* Whether any thread can compute the results, at any time: from numbers and single elements of
  * arguments that the kernel only reads. */
 static bool is_common(const PassCtx *cx, const Op *op, const bool *common) {
   int extent[IR_MAX_RANK];
   bool reads = op->kind == OP_read && op->nargs == 1 && !op->args[0]->def &&
-               !op_has(op, ATTR_volatile) && !is_stored_to(cx, op->args[0]);
+               !op_has(op, ATTR_volatile) &&
+               !memory_is_stored_to(cx->facts.memory_uses, op->args[0], NULL);
   if (op->nresults != 1 || op->body || (!reads && !op_is_pure(op))) return false;
   const Type *t = op->results[0].type;
   if (op->results[0].varying ||
