@@ -13,7 +13,7 @@
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 
-enum { LEAST_REGISTERS = 8 /* a branch costs about as much as testing these */ };
+enum { LEAST_REGISTERS = 8 /* below this a branch hardly pays: an estimate */ };
 
 typedef enum Sort { OTHER, POSITION, MASK } Sort;
 

@@ -60,8 +60,8 @@ def weight_gradient(m, n, target, dtype=tkl.f16, clamp=True, block=64):
     return wave_compile(options, gradient)
 
 
-def segments(lengths, m, n, before=0, after=0, gap=0):
-    """Packed rows of the segments, with NaN before, between and after them."""
+def segments(lengths, m, n, before=0, after=0):
+    """Packed rows of the segments, with NaN before and after them."""
     starts = np.cumsum([before, *lengths]).astype(np.int32)
     rows = starts[-1] + after
     x, y = (np.full((rows, w), np.nan, np.float16) for w in (m, n))

@@ -1,5 +1,5 @@
-/* repack.c: see repack.h. When it pays, from what was measured on an H200 (bench/NOTES.md): a read by
- * 2-byte loads instead of TMA costs about 0.6 ps per element, the copy 1 ps per element and 5 us. */
+/* repack.c: see repack.h. When it pays is estimated (bench/NOTES.md): on an H200, a read by 2-byte loads
+ * took about 0.6 ps per element more than by TMA; the copy should take 1 ps per element and 5 us. */
 #include "driver/repack/repack.h"
 
 #include "ir/dtype.h"
@@ -27,14 +27,14 @@ static bool is_read_of(const Value *v, const Value *memory) {
          !op_has(v->def, ATTR_mapping);
 }
 
-/* The dim whose tiles each need the operand again; NULL: it is no operand of the product. */
+/* The dim whose tiles each need the operand again; NULL: it is not an operand of the product. */
 static const Sym *other_dim(Kernel *k, const Op *op, const Value *memory) {
   Product p;
   if (op->kind != OP_mma || product_of(k, op, &p)) return NULL;
   return is_read_of(p.lhs, memory) ? p.roles.n : is_read_of(p.rhs, memory) ? p.roles.m : NULL;
 }
 
-/* How many workgroups need the same elements, by the first product; NULL: one, or it is no operand. */
+/* How many workgroups read the same elements for the first product; NULL: one, or it is not an operand. */
 static const Sym *times_read(const LaunchSymbols *s, const Value *memory) {
   SymCtx *cx = s->k->cx->sym;
   for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {

@@ -19,7 +19,7 @@ typedef struct ChooseTile {
   int64_t value[CHOOSE_VALUES];
   int n;
   int64_t usual;   /* preferred where nothing can be predicted */
-  const char *why; /* there is no value; NULL: there are some */
+  const char *why; /* no value is legal; NULL: some are */
   const Op *blamed;
 } ChooseTile;
 
