@@ -15,8 +15,18 @@ import test_library_gemm
 import test_library_prefill
 import test_library_speculative
 import test_ops_attention
+import test_ops_attention_gradients
+import test_ops_biases
+import test_ops_dense
+import test_ops_extend
+import test_ops_gradients
+import test_ops_matmul
 import test_ops_moe
+import test_ops_moe_gradients
+import test_ops_mx
 import test_ops_rows
+import test_ops_sampling
+import test_ops_speculative
 from wave_lang import WaveCompileOptions, ops, wave_compile
 
 TEMPLATES = (
@@ -28,22 +38,40 @@ TEMPLATES = (
     test_library_prefill,
     test_library_speculative,
 )
-OPS = (test_ops_attention, test_ops_moe, test_ops_rows)
+OPS = (
+    test_ops_attention,
+    test_ops_attention_gradients,
+    test_ops_biases,
+    test_ops_dense,
+    test_ops_extend,
+    test_ops_gradients,
+    test_ops_matmul,
+    test_ops_moe,
+    test_ops_moe_gradients,
+    test_ops_mx,
+    test_ops_rows,
+    test_ops_sampling,
+    test_ops_speculative,
+)
 WHOLE = {1: np.uint8, 2: np.int16}  # for types that PyTorch does not take from NumPy
 
 
 def to_gpu(array):
-    """A copy on the GPU; PyTorch's types have the names of ml_dtypes'."""
+    """A copy on the GPU, with the same strides if elements have places of their own; PyTorch's
+    types have the names of ml_dtypes'."""
+    given = [s // array.itemsize for s in array.strides]
     array = np.array(array, order="C")
-    if array.dtype.kind == "V" or not array.dtype.isbuiltin:
-        whole = array.view(WHOLE[array.itemsize])
-        return torch.from_numpy(whole).cuda().view(getattr(torch, array.dtype.name))
-    return torch.from_numpy(array).cuda()
+    strides = [s // array.itemsize for s in array.strides]
+    special = array.dtype.kind == "V" or array.dtype.isbuiltin != 1
+    made = torch.from_numpy(array.view(WHOLE[array.itemsize]) if special else array).cuda()
+    if array.size > 1 and given != strides and min(given) > 0:
+        made = made.new_empty_strided(array.shape, given).copy_(made)
+    return made.view(getattr(torch, array.dtype.name)) if special else made
 
 
 def to_host(tensor, dtype):
     dtype = np.dtype(dtype)
-    if dtype.kind == "V" or not dtype.isbuiltin:
+    if dtype.kind == "V" or dtype.isbuiltin != 1:
         whole = {1: torch.uint8, 2: torch.int16}[dtype.itemsize]
         return tensor.contiguous().view(whole).cpu().numpy().view(dtype)
     return tensor.cpu().numpy()
@@ -122,6 +150,18 @@ def replaced(module, name, value):
         setattr(module, name, before)
 
 
+@contextlib.contextmanager
+def with_gpu_ops(module):
+    """Within it, the functions that the tests of a module call run on the GPU."""
+    on, every = gpu_ops(), {"ops": ops, **{name: getattr(ops, name) for name in ops.__all__}}
+    with contextlib.ExitStack() as stack:
+        for name, function in every.items():
+            if vars(module).get(name) is function and name != "on_target":
+                new = on if name == "ops" else getattr(on, name)
+                stack.enter_context(replaced(module, name, new))
+        yield
+
+
 def test_templates():
     for module in TEMPLATES:
         with replaced(module, "compiled", compiled):
@@ -131,11 +171,28 @@ def test_templates():
 
 def test_ops():
     for module in OPS:
-        with replaced(module, "ops", gpu_ops()):
+        with with_gpu_ops(module):
             for test, case in cases(module):
                 test(case, "")
 
 
 def test_batch_invariance():
-    with replaced(test_ops_attention, "ops", gpu_ops()):
+    with with_gpu_ops(test_ops_attention):
         test_ops_attention.test_batch_invariance()
+
+
+def test_strided_views_and_bits():
+    with with_gpu_ops(test_ops_dense):
+        test_ops_dense.test_keys_of_8_bits_and_strided_views()
+        test_ops_dense.test_a_sequence_has_the_same_bits_in_any_batch()
+
+
+def test_draws():
+    """The distributions of a million draws, by chi-square."""
+    with with_gpu_ops(test_ops_sampling), replaced(test_ops_sampling, "DRAWS", 1_000_000):
+        for limits in ({}, {"top_k": 5}, {"top_p": 0.7}, {"min_p": 0.3}):
+            test_ops_sampling.test_frequencies(limits)
+        test_ops_sampling.test_offsets_and_seeds_draw_anew()
+        test_ops_sampling.test_a_number_for_each_row()
+    with with_gpu_ops(test_ops_speculative):
+        test_ops_speculative.test_chains_follow_the_target()

@@ -208,19 +208,24 @@ def test_opcheck(name):
     torch.library.opcheck(packet.default, tuple(args), named)
 
 
+def function_of(name):
+    """The function of `ops` that calls an operator with the arguments of its case."""
+    if name == "attention":
+        names = ("sinks", "k_scale", "v_scale", "alibi", "bias", "mask")
+        return lambda *args, **named: ops.attention(
+            *args[:3], **dict(zip(names, args[3:])), return_lse=True, **named
+        )
+    if name == "sample":
+        return lambda x, t, s, o, **more: ops.sample(x, temperature=t, seed=s, offset=4, **more)
+    if name == "add_rms_norm_":
+        return lambda x, r, *more: ops.rms_norm(x, *more, residual=r)
+    return getattr(ops, name)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_compiled(name):
     """In a graph, with any sizes, a function gives what it gives outside."""
-    function = getattr(ops, name, None)
-    if name == "attention":
-        names = ("sinks", "k_scale", "v_scale", "alibi", "bias", "mask")
-        function = lambda *args, **named: ops.attention(
-            *args[:3], **dict(zip(names, args[3:])), **named
-        )
-    elif name == "sample":
-        function = lambda x, t, s, o, **more: ops.sample(x, temperature=t, seed=s, offset=4, **more)
-    elif function is None:  # a form of another function
-        function = lambda x, r, *more: ops.rms_norm(x, *more, residual=r)
+    function = function_of(name)
 
     def step(args, named):
         made = function(*args, **named)
