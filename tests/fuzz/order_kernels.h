@@ -273,6 +273,7 @@ typedef struct Case {
   Run run;     /* if they are known */
   bool lagged; /* halves of the waves are a barrier apart */
   bool rows[N_LOOP_ROWS];
+  char drawn[ROOM / 2]; /* rows that do not depend on sizes */
   char text[ROOM];
   Sample sample;
 } Case;
@@ -413,7 +414,7 @@ static inline SampleSizes sizes_of(const Case *c, Run run) {
   return (SampleSizes){{m, n - run.ragged, run.k, 16}};
 }
 
-static inline void draw_sizes(StrBuf *out, const Case *c) {
+static inline void put_sizes(StrBuf *out, const Case *c) {
   SampleSizes known = sizes_of(c, c->run);
   if (c->known || c->whole)
     sb_printf(out, "  bind M = %d; bind N = %d\n", known.at[0], known.at[1]);
@@ -431,9 +432,25 @@ static inline void put_body(StrBuf *out, const Case *c) {
   sb_puts(out, c->p->body + head);
 }
 
-static inline void draw_case(Case *c, Random *r, bool large) {
+/* The kernel's text, for the sizes of `run` if they are known. */
+static inline void put_text(Case *c) {
   Arena *a = arena_new();
   StrBuf text = {.arena = a};
+  sb_puts(&text, c->p->head);
+  sb_printf(&text, "  bind BM = %d; bind BN = %d; bind BK = %d\n", tile_m(c), c->p->n, tile_k(c));
+  put_sizes(&text, c);
+  sb_puts(&text, c->drawn);
+  put_body(&text, c);
+  snprintf(c->text, sizeof c->text, "%s", sb_text(&text));
+  c->sample = (Sample){loop_kinds[c->p->kind],
+                       c->text,
+                       {{"M", tile_m(c)}, {"N", c->p->n}, {"K", tile_k(c)}, {"D", -16}}};
+  arena_free(a);
+}
+
+static inline void draw_case(Case *c, Random *r, bool large) {
+  Arena *a = arena_new();
+  StrBuf rows = {.arena = a};
   c->p = &programs[below(r, WV_LEN(programs))];
   c->machine = (int)below(r, WV_LEN(machines));
   c->large = large;
@@ -442,17 +459,19 @@ static inline void draw_case(Case *c, Random *r, bool large) {
   c->run = any_run(c, r);
   c->known = below(r, 3) == 0;
   c->whole = !c->known && below(r, 2);
-  sb_puts(&text, c->p->head);
-  sb_printf(&text, "  bind BM = %d; bind BN = %d; bind BK = %d\n", tile_m(c), c->p->n, tile_k(c));
-  draw_sizes(&text, c);
-  if (below(r, 3) == 0) sb_printf(&text, "  boxes %d\n", (int)below(r, 2));
-  draw_rows(&text, r, c);
-  put_body(&text, c);
-  snprintf(c->text, sizeof c->text, "%s", sb_text(&text));
-  c->sample = (Sample){loop_kinds[c->p->kind],
-                       c->text,
-                       {{"M", tile_m(c)}, {"N", c->p->n}, {"K", tile_k(c)}, {"D", -16}}};
+  if (below(r, 3) == 0) sb_printf(&rows, "  boxes %d\n", (int)below(r, 2));
+  draw_rows(&rows, r, c);
+  snprintf(c->drawn, sizeof c->drawn, "%s", sb_text(&rows));
+  put_text(c);
   arena_free(a);
+}
+
+/* The same case with as many iterations, all of whole tiles. */
+static inline void make_whole(const Case *c, Case *whole) {
+  *whole = *c;
+  whole->run.k = (c->run.k + tile_k(c) - 1) / tile_k(c) * tile_k(c);
+  whole->run.ragged = false;
+  put_text(whole);
 }
 
 #endif
