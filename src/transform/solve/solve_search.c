@@ -82,6 +82,13 @@ static bool is_tried(const Search *x, const RowList *rows) {
   return false;
 }
 
+/* Whether a schedule has the registers that it needs. If what the compiler does by itself needs more than
+ * that, another schedule may need as many. */
+static bool has_registers(const Search *x, const Trial *t) {
+  int most = t->room < x->registers ? t->room : x->registers;
+  return t->registers <= most || (!t->alone && t->registers <= x->first->registers);
+}
+
 /* The cycles that an iteration would take; INT64_MAX: the rows are refused, or of no use. What is
  * expected of them: so many registers for the values of the loop, and cycles; 0: nothing. */
 static int64_t try_rows(Search *x, RowList rows, int registers, int64_t expected) {
@@ -89,7 +96,7 @@ static int64_t try_rows(Search *x, RowList rows, int registers, int64_t expected
   Trial *t = trial_new(x->s, &rows);
   if (t) x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
-  bool fits = t && t->registers <= (t->room < x->registers ? t->room : x->registers);
+  bool fits = t && has_registers(x, t);
   if (t && !fits) x->crowded = true, x->unknown = t->registers - x->first->outside - registers;
   if (fits) trial_time(t, expected);
   if (!fits || t->times.why_not) return trial_free(t), INT64_MAX;
