@@ -38,8 +38,4 @@ bool order_holds(const OrderTable *t, Order required);
 #define ORDER_NONE INT32_MAX
 int order_least(const OrderTable *t, int from, int to);
 
-/* The events of the path that enforces an order that holds, with both ends, and their number. `path`
- * has room for all events. */
-int order_path(const OrderTable *t, int from, int to, int *path);
-
 #endif

@@ -5,12 +5,13 @@
 #include "schedule/interval/interval_order.h"
 
 enum {
-  MOST_TIMES = 256, /* the bound: after that, no longer interval is tried */
-  FEW_TRIES = 4,    /* intervals below one that is known */
-  STEPS = 64,       /* an interval that is too short is made longer by this share, then by more */
-  MOST_FAR = 4096,  /* iterations */
-  FINE = 512,       /* the share of an interval by which bounds from registers may be too short */
-  FIRST_STEP = 64   /* a bound goes up by this share of an interval at first */
+  MOST_TIMES = 256,  /* the bound: after that, no longer interval is tried */
+  FEW_TRIES = 4,     /* intervals below one that is known */
+  STEPS = 64,        /* an interval that is too short is made longer by this share, then by more */
+  MOST_FAR = 4096,   /* iterations */
+  FINE = 512,        /* the share of an interval by which bounds from registers may be too short */
+  LONGEST = 1 << 28, /* cycles: longer intervals are not looked at (paths.c) */
+  FIRST_STEP = 64    /* a bound goes up by this share of an interval at first */
 };
 
 /* Two events on one unit, and for how long each occupies it. */
@@ -114,7 +115,7 @@ static int64_t with_registers(const Net *net, int64_t least) {
   int64_t crowded = least, enough = 2 * least;
   if (!is_crowded(net, least)) return least;
   while (is_crowded(net, enough)) {
-    if (enough > ((int64_t)1 << 32)) return PATHS_NEVER;
+    if (enough > LONGEST) return PATHS_NEVER;
     crowded = enough, enough *= 2;
   }
   while (enough - crowded > 1 + crowded / FINE) {

@@ -2,6 +2,8 @@
  * all, and the shortest interval is the greatest that a cycle of them needs. */
 #include "schedule/interval/interval_order.h"
 
+enum { ROUNDS = 4 }; /* after which a cycle is looked for: most are found soon */
+
 typedef struct EdgeList {
   const Edge *at;
   int n;
@@ -53,14 +55,30 @@ static int lengthen(const EdgeList *edges, int64_t interval, int64_t *length, in
   return last;
 }
 
+/* An event of a cycle of the edges by which paths became longer, which needs a longer interval; -1: there is
+ * none so far. `seen` is room for all events. */
+static int find_cycle(const IntervalProblem *p, const EdgeList *edges, const int *by, int *seen) {
+  for (int i = 0; i < p->events; i++) seen[i] = -1;
+  for (int i = 0; i < p->events; i++) {
+    int at = i;
+    for (; at >= 0 && seen[at] < 0; at = by[at] < 0 ? -1 : edges->at[by[at]].from) seen[at] = i;
+    if (at >= 0 && seen[at] == i) return at;
+  }
+  return -1;
+}
+
 /* An event of a cycle that needs a longer interval; -1: none does, and `length` are starts. `by` has the
- * edges of the cycle, by the event at which each ends. */
+ * edges of the cycle, by the event at which each ends. `seen`: room to look for a cycle after every few
+ * rounds; NULL: after all of them. */
 static int long_cycle(const IntervalProblem *p, const EdgeList *edges, int64_t interval,
-                      int64_t *length, int *by) {
+                      int64_t *length, int *by, int *seen) {
   int at = -1;
-  for (int i = 0; i < p->events; i++) length[i] = 0;
-  for (int i = 0; i <= p->events; i++)
+  for (int i = 0; i < p->events; i++) length[i] = 0, by[i] = -1;
+  for (int i = 0; i <= p->events; i++) {
     if ((at = lengthen(edges, interval, length, by)) < 0) return -1;
+    int cycle = seen && i % ROUNDS == ROUNDS - 1 ? find_cycle(p, edges, by, seen) : -1;
+    if (cycle >= 0) return cycle;
+  }
   for (int i = 0; i < p->events; i++) at = edges->at[by[at]].from; /* now it is on the cycle */
   return at;
 }
@@ -78,25 +96,23 @@ static int64_t needed_by(const EdgeList *edges, const int *by, int first) {
 
 /* The shortest interval from `least` on that is long enough for all cycles, or `most` if that is
  * shorter. */
-static int64_t long_enough(const IntervalProblem *p, const EdgeList *edges, int64_t least,
-                           int64_t most, int64_t *length, int *by) {
-  int at;
-  while (least < most && (at = long_cycle(p, edges, least, length, by)) >= 0)
+static int64_t long_enough(Arena *a, const IntervalProblem *p, const EdgeList *edges, int64_t least,
+                           int64_t most, int64_t *length) {
+  int *by = ARENA_ARRAY(a, int, p->events), *seen = ARENA_ARRAY(a, int, p->events), at;
+  while (least < most && (at = long_cycle(p, edges, least, length, by, seen)) >= 0)
     least = needed_by(edges, by, at);
   return least < most ? least : most;
 }
 
 int64_t interval_for_edges(Arena *a, const IntervalProblem *p, int64_t least) {
   EdgeList edges = {p->edges, p->nedges};
-  return long_enough(p, &edges, least, PATHS_NEVER, ARENA_ARRAY(a, int64_t, p->events),
-                     ARENA_ARRAY(a, int, p->events));
+  return long_enough(a, p, &edges, least, PATHS_NEVER, ARENA_ARRAY(a, int64_t, p->events));
 }
 
 void interval_tighten(Arena *a, const IntervalProblem *p, Interval *found) {
   EdgeList edges = ordered_edges(a, p, found);
   int64_t *length = ARENA_ARRAY(a, int64_t, p->events);
-  int *by = ARENA_ARRAY(a, int, p->events);
-  int64_t cycles = long_enough(p, &edges, found->bound, found->cycles, length, by);
+  int64_t cycles = long_enough(a, p, &edges, found->bound, found->cycles, length);
   if (cycles >= found->cycles) return;
   found->cycles = cycles;
   for (int i = 0; i < p->events; i++) found->start[i] = length[i];
@@ -106,7 +122,7 @@ int interval_cycle(Arena *a, const IntervalProblem *p, const Interval *found, in
   EdgeList edges = ordered_edges(a, p, found);
   int64_t *length = ARENA_ARRAY(a, int64_t, p->events + 1);
   int *by = ARENA_ARRAY(a, int, p->events + 1), n = 0;
-  int first = long_cycle(p, &edges, found->cycles - 1, length, by);
+  int first = long_cycle(p, &edges, found->cycles - 1, length, by, NULL);
   if (first < 0) return 0;
   for (int at = first; !n || at != first; at = edges.at[by[at]].from) events[n++] = at;
   for (int i = 0; i < n / 2; i++) {
