@@ -365,10 +365,14 @@ const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonne
 const Sym *ir_loop_counter(Kernel *k, const Sym *axis) {
   const Constraint *tile = kernel_constraint(k, CONSTRAINT_tile, axis);
   if (tile && tile->tile.counter) return tile->tile.counter;
+  for (int i = 0; i < k->counters.n; i++)
+    if (k->counters.at[i].from == axis) return k->counters.at[i].to;
   StrBuf name = {.arena = k->arena};
   sb_puts(&name, "$ARG");
   sym_print(&name, axis);
-  return sym_symbol(k->cx->sym, sb_text(&name), true);
+  const Sym *counter = sym_symbol(k->cx->sym, sb_text(&name), true);
+  vec_push(k->arena, &k->counters, ((SymBinding){axis, counter}));
+  return counter;
 }
 
 const Sym *ir_iter_arg(Context *cx, int i) { return ir_numbered_symbol(cx, WV_ITER_ARG, i, false); }

@@ -389,6 +389,7 @@ struct Kernel {
   bool warned;       /* by ir_warn */
   Arena *proofs;     /* arena of `facts` and of what extends them */
   const SymFacts *facts;
+  Vec(SymBinding) counters; /* of axes, as ir_loop_counter names them */
 };
 
 /* ---- edit.c: structure --------------------------------------------------------------------- */
