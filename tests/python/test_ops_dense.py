@@ -1,11 +1,15 @@
 """Attention of sequences of the same length, and with latent keys, compared with float64."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from library_utils import BF16, draw, on_targets
 from test_ops_attention import FP8, compare, expected
-from wave_lang import ops
+from wave_lang import WaveCompileOptions, ops, wave_compile
+from wave_lang.ops import attention_kernels as kernels
+from wave_lang.ops.attention_call import dense_call, folded
 
 # B, queries, keys, H, Hk, D, Dv, type, options
 DENSE = [
@@ -14,6 +18,8 @@ DENSE = [
     (1, 20, 9, 2, 1, 16, 16, "f4", {"causal": True}),
     (2, 5, 0, 2, 2, 16, 16, "f2", {}),
     (2, 130, 33, 2, 1, 24, 40, "f2", {"window": (3, 5), "layout": "bhsd"}),
+    (2, 70, 150, 4, 2, 64, 64, BF16, {"causal": True}),
+    (3, 70, 150, 2, 2, 64, 64, "f2", {"causal": True, "layout": "bhsd"}),
 ]
 
 
@@ -27,7 +33,7 @@ def test_dense(case, target):
     wanted = [expected(q[s], k[s], v[s], sinks=sinks, **options) for s in range(b)]
     order = (lambda x: x.swapaxes(1, 2)) if "layout" in options else (lambda x: x)
     with ops.on_target(target):
-        given = [order(x) for x in (q, k, v)]
+        given = [np.ascontiguousarray(order(x)) for x in (q, k, v)]
         found = ops.attention(*given, sinks=sinks, return_lse=True, **options)
     compare([order(x) for x in found], [np.stack(x) for x in zip(*wanted)], dtype)
 
@@ -40,6 +46,29 @@ def test_keys_of_8_bits_and_strided_views():
     wide = [x.astype(float) * scale[:, None] for x in (k, v)]
     wanted = [expected(q[s], wide[0][s], wide[1][s]) for s in range(2)]
     compare(found, [np.stack(x) for x in zip(*wanted)], "f2")
+
+
+def test_views_of_keys_with_three_dimensions():
+    """Keys of all sequences follow each other, or their heads do; then TMA copies them."""
+    x = np.zeros((2, 10, 3, 4, 16), "f2")
+    views = {
+        "keys": [x[:, :, 1], x[:1, ::-1, 2], x[:, :0, 1]],
+        "heads": [x.reshape(2, 12, 10, 16).swapaxes(1, 2)],
+        "": [x[:, 1:, 0], x[::-1, :, 1]],
+    }
+    for wanted, group in views.items():
+        for k in group:
+            q = np.zeros((len(k), 5, 12, 16), "f2")
+            fold, *made = folded(dense_call(q, k, k, "bshd", {}))
+            assert fold == wanted
+            for y in made:
+                assert y.ndim == (3 if fold else 4) and (y.size == 0 or np.shares_memory(y, x))
+    form = dense_call(*[np.zeros((2, 300, 4, 128), "f2")] * 3, "bshd", {"causal": True})
+    form = form.form(False, 0)
+    for fold in ("keys", "heads"):
+        made, subs, symbols = kernels.dense(replace(form, fold=fold))
+        options = WaveCompileOptions(subs=subs, dynamic_symbols=symbols, target="sm_90a")
+        assert "cp.async.bulk.tensor" in wave_compile(options, made).ptx
 
 
 def test_a_sequence_has_the_same_bits_in_any_batch():

@@ -3,6 +3,7 @@ pages, merging of results, appending to a cache."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -14,6 +15,7 @@ from .attention_call import (
     call_of,
     dense_call,
     extra_of,
+    folded,
     in_order,
     packed_call,
     scales_of,
@@ -59,9 +61,11 @@ def _dense(
     out = result("out", call.out, call.q, (*shape, call.v.shape[-1]), dtype, *inputs)
     lse = result("lse", call.lse, call.q, shape, tkl.f32, *inputs, out)
     if not is_empty(call.q):
-        kernel = program(kernels.dense, extra.of_form(call.form(False, 0)))
+        fold, keys, values = folded(call)
+        form = replace(extra.of_form(call.form(False, 0)), fold=fold)
         there = (in_order(layout, x) for x in (out, lse))
-        kernel(call.q, call.k, call.v, *call.numbers(), *extra.given(call), *there)
+        given = (call.q, keys, values, *call.numbers(), *extra.given(call), *there)
+        program(kernels.dense, form)(*given)
     return out, lse
 
 

@@ -200,6 +200,16 @@ def dense_call(q: Any, k: Any, v: Any, layout: str, given: dict) -> Call:
     return call
 
 
+def folded(call: Call) -> tuple[str, Any, Any]:
+    """The dimension that has those of all sequences in views of k and v with three dimensions, and
+    these views; "", k and v if strides allow none."""
+    for fold, first, dim in (("keys", 0, 0), ("heads", 1, 1)):
+        k, v = (merged(x.swapaxes(0, first), dim) for x in (call.k, call.v))
+        if k is not None and v is not None:
+            return fold, k, v
+    return "", call.k, call.v
+
+
 MASK_TYPES = ("i8", "u8", "bool")
 
 

@@ -213,7 +213,7 @@ class Places:
             self.key_of[d] = tkw.IndexMapping(3, inputs=place, outputs=key)
             self.to_key[d] = tkw.IndexMapping(3, inputs=key, outputs=place)
         self.rows = lambda d, space: tkl.Memory[(*first, TOKEN, H, d, space, form.dtype)]
-        self.keys = lambda d, space: tkl.Memory[(*first, KEY, H_KV, d, space, form.dtype)]
+        self.keys = lambda d, space: key_memory(form, d, space)
         self.sums = tkl.Memory[(*first, TOKEN, H, GLOBAL, tkl.f32)]
         self.ends = tkl.Memory[ENDS, GLOBAL, form.index]
         self.heads = tkl.Memory[H, GLOBAL, tkl.f32]

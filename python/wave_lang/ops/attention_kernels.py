@@ -29,8 +29,8 @@ from .quantize import nearest
 TOKEN, H, D, D_KV, H_KV, ROW, N_KV, ENDS = (
     getattr(sym, name) for name in "TOKEN H D D_KV H_KV ROW N_KV ENDS".split()
 )
-SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER = (
-    getattr(sym, name) for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER".split()
+SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER, ALL_KEYS, ALL_HEADS = (
+    getattr(sym, name) for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER ALL_KEYS ALL_HEADS".split()
 )
 Q_START, Q_LENGTH, K_FIRST, K_START, LENGTH, FIRST = (
     getattr(sym, name) for name in "Q_START Q_LENGTH K_FIRST K_START LENGTH FIRST".split()
@@ -67,6 +67,7 @@ class Form:
     scales: bool
     sinks: bool
     dense: bool = False  # tensors have a dimension for sequences
+    fold: str = ""  # which dimension of dense keys and values has those of all sequences, if any
     alibi: bool = False
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
@@ -328,8 +329,25 @@ def symbols_of(form: Form) -> dict[Any, Any]:
 
 def key_place(form: Form, columns: Any, sequence: Any = WORKGROUP_4) -> dict[Any, Any]:
     """Where the element (head i, key j, column k) of keys or values that are not in pages is."""
+    if form.fold == "keys":
+        return {ALL_KEYS: sequence * KEY + _j, H_KV: _i, columns: _k}
+    if form.fold == "heads":
+        return {KEY: _j, ALL_HEADS: sequence * form.kv_heads + _i, columns: _k}
     outer = {ENDS: sequence, KEY: _j} if form.dense else {KEY: _j + K_START}
     return {**outer, H_KV: _i, columns: _k}
+
+
+def key_memory(form: Form, columns: Any, space: Any = SHARED) -> Any:
+    """The type of keys or values that are not in pages. Those of dense attention have three
+    dimensions where strides allow: TMA copies rows that end inside a tensor of at most so many."""
+    end = (columns, space, form.key_dtype)
+    if form.fold == "keys":
+        return tkl.Memory[(ALL_KEYS, H_KV, *end, tkl.MemoryLayout(shape=[ENDS * KEY, H_KV, columns]))]
+    if form.fold == "heads":
+        layout = tkl.MemoryLayout(shape=[KEY, ENDS * H_KV, columns])
+        return tkl.Memory[(KEY, ALL_HEADS, *end, layout)]
+    outer = [ENDS] if form.dense else []
+    return tkl.Memory[(*outer, KEY, H_KV, *end)]
 
 
 def keys_at(form: Form) -> list[Any]:
@@ -349,8 +367,8 @@ def packed(form: Form) -> Any:
     @tkw.wave(constraints_of(form))
     def attention_packed(
         q: t.q,
-        k: tkl.Memory[KEY, H_KV, D, SHARED, form.key_dtype],
-        v: tkl.Memory[KEY, H_KV, D_KV, SHARED, form.key_dtype],
+        k: key_memory(form, D),
+        v: key_memory(form, D_KV),
         q_ends: t.ends,
         k_ends: t.ends,
         MAX_Q: tkl.SymbolBind[tkl.i32],
@@ -380,8 +398,8 @@ def dense(form: Form) -> Any:
     @tkw.wave(constraints_of(form))
     def attention(
         q: t.q,
-        k: tkl.Memory[ENDS, KEY, H_KV, D, SHARED, form.key_dtype],
-        v: tkl.Memory[ENDS, KEY, H_KV, D_KV, SHARED, form.key_dtype],
+        k: key_memory(form, D),
+        v: key_memory(form, D_KV),
         MAX_Q: tkl.SymbolBind[tkl.i32],
         scale: tkl.f32,
         k_scale: t.scales,

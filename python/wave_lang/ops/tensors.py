@@ -130,6 +130,16 @@ def flat(name: str, x: Any) -> Any:
     return x if len(x.shape) == 1 else _viewed(name, x, (math.prod(x.shape),))
 
 
+def merged(x: Any, dim: int) -> Any:
+    """A tensor of which this dimension and the next are one, without a copy; None if their strides
+    do not allow it."""
+    shape = tuple(x.shape)
+    try:
+        return _viewed("x", x, (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))
+    except ValueError:
+        return None
+
+
 def _viewed(name: str, x: Any, shape: tuple[int, ...]) -> Any:
     try:
         if _is_torch(x):
