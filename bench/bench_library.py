@@ -37,6 +37,8 @@ OTHERS = {
     "decode 1x8192 32/8": ("Triton", 50.8),
     "decode 32x2048 32/32": ("Triton", 411),
     "decode 64x4096 128/1 576": ("Triton", 844),
+    "latent decode 64x4096 128/1 576": ("Triton", 844),
+    "paged decode 64x4096 32/8": ("Triton", 294),
     "extend 16x(2048+512) 32/8": ("Triton", 4.0 * 16 * 32 * 512 * (2048 + 256) * 128 / 153e6),
     "rms_norm": ("compile", 77),
     "add_rms_norm": ("compile", 137),
@@ -115,14 +117,26 @@ def decode(table, make, batch, length, heads, kv_heads, size=128, columns=128, s
     moved = 2.0 * pool * kv_heads * (size + columns * (columns == size))
     name = f"decode {batch}x{length} {heads}/{kv_heads}" + f" {size}" * (size != 128)
     table.add(name, both, [q, k, v, ends, table_, *parts, out], moved, "TB/s")
-    if columns != size or length % 16:
+    if length % 16:
         return
     pages = make.numbers(rng.permutation(pool // 16).reshape(batch, -1))
     lengths, one_each = make.numbers([length] * batch), make.numbers(np.arange(batch + 1))
-    caches = [x.reshape(pool // 16, 16, kv_heads, size) for x in (k, v)]
-    args = [q, *caches, pages, lengths, one_each]
+    keys = k.reshape(pool // 16, 16, kv_heads, size)
+    if columns < size:  # values are columns of the keys
+        call = lambda *args: ops.mla_decode(*args, 1, length, dv=columns, causal=True)
+        args = [q, keys[:, :, 0], pages, lengths, one_each]
+        table.add(f"latent {name}", call, args, moved, "TB/s")
+        return
     call = lambda *args: ops.attention_paged(*args, 1, length, causal=True)
+    args = [q, keys, v.reshape(keys.shape), pages, lengths, one_each]
     table.add(f"paged {name}", call, args, moved, "TB/s")
+    if make.gpu:
+        one, e4m3 = torch.ones(1, device="cuda"), torch.float8_e4m3fn
+        args = [q, *(x.to(e4m3) for x in args[1:3]), *args[3:]]
+        call = lambda *args: ops.attention_paged(
+            *args, 1, length, causal=True, k_scale=one, v_scale=one
+        )
+        table.add(f"f8 {name}", call, args, moved / 2, "TB/s")
 
 
 def extend(table, make, batch, before, new, heads, kv_heads, size=128):
@@ -157,6 +171,18 @@ def prefill(table, make, lengths, heads, kv_heads, size, causal):
     table.add(name, call, [q, k, v, ends], work, "TF/s")
 
 
+def dense(table, make, batch, length, heads, kv_heads, size, layout):
+    shapes = [(batch, length, n, size) for n in (heads, kv_heads, kv_heads)]
+    if layout == "bhsd":
+        shapes = [(b, n, s, d) for b, s, n, d in shapes]
+    q, k, v = (make.random(*shape) for shape in shapes)
+    for causal in (False, True):
+        call = lambda q, k, v: ops.attention(q, k, v, causal=causal, layout=layout)
+        work = 4.0 * batch * heads * length * length * size / (2 if causal else 1)
+        name = f"dense {batch}x{length} {heads}/{kv_heads} {size} {layout}"
+        table.add(f"{name} {'causal' if causal else 'all'}", call, [q, k, v], work, "TF/s")
+
+
 def rows(table, make, count, columns, inner, vocabulary):
     x, w, r = make.random(count, columns), make.random(columns), make.random(count, columns)
     once, size = 2.0 * count * columns, 2
@@ -189,6 +215,7 @@ def main():
         decode(table, make, 4, 256, 8, 2)
         extend(table, make, 2, 64, 32, 4, 2)
         prefill(table, make, [128, 128], 4, 2, 64, True)
+        dense(table, make, 2, 128, 4, 2, 64, "bshd")
         rows(table, make, 64, 512, 512, 4096)
     else:
         for batch, length, heads in ((64, 4096, (32, 8)), (1, 8192, (32, 8)), (32, 2048, (32, 32))):
@@ -199,6 +226,8 @@ def main():
         for size, causal in ((128, False), (128, True), (64, True), (256, True)):
             prefill(table, make, [4096] * 4, 32, 8, size, causal)
         prefill(table, make, [4096, 100, 2500, 1, 3333, 900], 32, 8, 128, True)
+        for layout in ("bshd", "bhsd"):
+            dense(table, make, 4, 4096, 32, 8, 128, layout)
         rows(table, make, 16384, 4096, 14336, 128256)
     if options.json:
         with open(options.json, "w") as out:

@@ -9,7 +9,7 @@ from library_utils import BF16, draw, on_targets
 from test_ops_attention import FP8, compare, expected
 from wave_lang import WaveCompileOptions, ops, wave_compile
 from wave_lang.ops import attention_kernels as kernels
-from wave_lang.ops.attention_call import dense_call, folded
+from wave_lang.ops.attention_call import call_of, dense_call, folded
 
 # B, queries, keys, H, Hk, D, Dv, type, options
 DENSE = [
@@ -80,22 +80,51 @@ def test_a_sequence_has_the_same_bits_in_any_batch():
         assert np.array_equal(alone[0], whole[s])
 
 
-@on_targets([("f2", 5, {"causal": True, "splits": 2}), (BF16, 1, {})])
+# type, heads, D, Dv, tokens of a page, tokens of a sequence, options
+LATENT = [
+    ("f2", 16, 48, 32, 5, 1, {"causal": True, "splits": 2}),
+    (BF16, 128, 576, 512, 13, 1, {"causal": True}),
+    (BF16, 16, 48, 32, 1, 1, {}),
+    ("f2", 8, 96, 64, 4, 2, {"causal": True}),
+    ("f2", 40, 384, 384, 20, 2, {"causal": True, "softcap": 2.0}),
+    ("f2", 40, 336, 320, 7, 1, {"splits": 3}),
+]
+
+
+@on_targets(LATENT)
 def test_mla_decode(case, target):
-    """16 heads share the keys of a cache; values are its first columns."""
-    dtype, page, options = case
+    """Heads share the keys of a cache; values are its first columns."""
+    dtype, heads, size, columns, page, new, options = case
     rng = np.random.default_rng(73)
-    q, cache = draw(rng, dtype, 3, 16, 48), draw(rng, dtype, 9, page, 48)
-    lengths, starts = np.array([3 * page, 0, 1], "i4"), np.arange(4, dtype="i4")
+    q, cache = draw(rng, dtype, 3 * new, heads, size), draw(rng, dtype, 9, page, size)
+    lengths, starts = np.array([3 * page, 0, new], "i4"), np.arange(4, dtype="i4") * new
     table = np.array([[4, 1, 8], [0, 0, 0], [2, 0, 0]], "i4")
     wanted = []
     for s, n in enumerate(lengths):
-        keys = cache[table[s]].reshape(-1, 1, 48)[:n]
-        wanted.append(expected(q[s : s + 1], keys, keys[..., :32], **options))
+        keys = cache[table[s]].reshape(-1, 1, size)[:n]
+        rows = q[s * new : (s + 1) * new]
+        wanted.append(expected(rows, keys, keys[..., :columns], **options))
     cache[[0, 3, 5, 6, 7]] = np.nan
     with ops.on_target(target):
-        found = ops.mla_decode(q, cache, table, lengths, starts, 1, 3 * page, dv=32, **options)
+        given = (q, cache, table, lengths, starts, new, 3 * page)
+        found = ops.mla_decode(*given, dv=columns, **options)
     compare(found, [np.concatenate(x) for x in zip(*wanted)], dtype)
+
+
+def test_values_that_are_columns_of_keys():
+    """The cache is copied to shared memory once, also if it is given twice."""
+    cache = np.zeros((9, 16, 1, 576), "f2")
+    q, ends = np.zeros((3, 128, 576), "f2"), np.arange(4, dtype="i4")
+    for target, v, wanted in (
+        ("sm_90a", cache[..., :512], True),
+        ("sm_90a", cache[..., 64:], False),
+        ("sm_90a", cache[..., :512].copy(), False),
+        ("sm_90a", cache[..., :100], False),
+        ("gfx942", cache[..., :512], False),
+    ):
+        with ops.on_target(target):
+            form = call_of(q, cache, v, ends, 1, 100, {"causal": True}).form(True, 16)
+        assert form.latent == wanted
 
 
 def test_wrong_arguments():

@@ -84,11 +84,21 @@ class Call:
         if (self.k_scale is None) != (self.v_scale is None):
             raise ValueError("`k_scale` and `v_scale` are given together, or not at all")
 
+    @property
+    def latent(self) -> bool:
+        """Whether one copy of the keys serves as values, too. The sums of all columns are then in
+        the registers of one workgroup."""
+        size, columns = self.q.shape[-1], self.v.shape[-1]
+        fit = columns % 64 == 0 and (size - columns) % 16 == 0 and 256 < columns <= 512
+        narrow = wave_dtype(self.k.dtype).name in ("f16", "bf16") and self.rows() >= 64
+        return fit and narrow and has_large_tiles() and is_start(self.v, self.k)
+
     def rows(self) -> int:
-        """Rows of a tile: few if no sequence has many."""
+        """Rows of a tile: few if no sequence has many, or if a row has many sums."""
         heads, kv_heads = self.heads
         most = self.max_q * (heads // kv_heads)
-        return 16 if most <= 16 else 64 if most <= 256 else 128
+        wide = self.v.shape[-1] > 256
+        return 16 if most <= 16 else 64 if most <= 256 or wide else 128
 
     def keys(self) -> int:
         """Keys of an iteration, at most. With 128, half as many exchanges between waves are needed
@@ -107,7 +117,10 @@ class Call:
         heads, kv_heads = self.heads
         tiles = -(-self.max_q * (heads // kv_heads) // self.rows())
         workgroups = max(sequences * kv_heads * tiles, 1)
-        most = min(self.max_k // KEYS_OF_SPLIT, MOST_SPLITS, -(-ENOUGH_WORKGROUPS // workgroups))
+        enough = -(-ENOUGH_WORKGROUPS // workgroups)
+        if self.latent:  # one workgroup needs the shared memory of a multiprocessor
+            enough = ENOUGH_WORKGROUPS // 2 // workgroups
+        most = min(self.max_k // KEYS_OF_SPLIT, MOST_SPLITS, enough)
         return most if most > 1 else 0
 
     def form(self, splits: bool, page: int) -> kernels.Form:
@@ -136,6 +149,7 @@ class Call:
             dense=self.q_ends is None,
             alibi=self.alibi is not None,
             positive=self.scale is None or self.scale > 0,
+            latent=page > 0 and self.latent,
         )
 
     def numbers(self) -> tuple[Any, ...]:

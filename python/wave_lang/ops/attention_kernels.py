@@ -26,8 +26,8 @@ from wave_lang.kernel.wave.templates.attention_tiles import columns_of, keys_of
 
 from .quantize import nearest
 
-TOKEN, H, D, D_KV, H_KV, ROW, N_KV, ENDS = (
-    getattr(sym, name) for name in "TOKEN H D D_KV H_KV ROW N_KV ENDS".split()
+TOKEN, H, D, D_KV, D_REST, H_KV, ROW, N_KV, ENDS = (
+    getattr(sym, name) for name in "TOKEN H D D_KV D_REST H_KV ROW N_KV ENDS".split()
 )
 SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER, ALL_KEYS, ALL_HEADS = (
     getattr(sym, name) for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER ALL_KEYS ALL_HEADS".split()
@@ -72,6 +72,7 @@ class Form:
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
     positive: bool = False  # the scale is
+    latent: bool = False  # values are the first columns of keys in pages, and copied once
 
     @property
     def group(self) -> int:
@@ -92,15 +93,16 @@ class Form:
 def constraints_of(form: Form) -> list[Any]:
     tiles = tkl.ceiling(MAX_Q * form.group / BLOCK_ROW)
     visited = tkl.ceiling((N_KV - FIRST) / BLOCK_N_KV)
-    few = form.rows < 64
+    few = form.rows < 64 or form.latent
     return [
         tkw.WorkgroupConstraint(ROW, BLOCK_ROW, 0, iters=tiles),
         tkw.WorkgroupConstraint(SPLIT, 1, 1),
-        tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 2),
-        tkw.WorkgroupConstraint(H_KV, 1, 3),
+        tkw.WorkgroupConstraint(H_KV, 1, 2),
+        tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 3),
         tkw.WorkgroupConstraint(ENDS, 1, 4, iters=ENDS if form.dense else ENDS - 1),
         tkw.TilingConstraint(N_KV, BLOCK_N_KV, iters=visited, start=FIRST),
-        # Waves share the keys of an iteration if there are rows for one of them only.
+        # Waves share the keys of an iteration if there are rows for one of them only, or if the sums
+        # of all columns need the registers of all waves.
         tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4) if few else tkw.WaveConstraint(ROW, BLOCK_ROW / 4),
         tkw.HardwareConstraint(
             threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0, SPLIT: 0}
@@ -108,13 +110,25 @@ def constraints_of(form: Form) -> list[Any]:
     ]
 
 
+def key_parts(form: Form) -> dict[Any, int]:
+    """The dimensions that the columns of keys are divided into, and where they begin."""
+    if not form.latent:
+        return {D: 0}
+    return {D_KV: 0, D_REST: form.columns} if form.columns < form.size else {D_KV: 0}
+
+
 def _mappings(form: Form) -> tuple[Any, Any, Any]:
-    """Where q, results and logarithms of sums are."""
+    """Where the parts of q, results and logarithms of sums are."""
     token, head = Q_START + _j // form.group, _i * form.group + _j % form.group
     outer = {ENDS: WORKGROUP_4} if form.dense else {}
-    q_of = tkw.IndexMapping(
-        3, inputs={**outer, TOKEN: token, H: head, D: _k}, outputs={H_KV: _i, ROW: _j, D: _k}
-    )
+    q_of = [
+        tkw.IndexMapping(
+            3,
+            inputs={**outer, TOKEN: token, H: head, D: _k + first},
+            outputs={H_KV: _i, ROW: _j, d: _k},
+        )
+        for d, first in key_parts(form).items()
+    ]
     split = {SPLIT: WORKGROUP_1} if form.splits else {}
     here = {**split, **outer, TOKEN: token, H: head}
     out_of = tkw.IndexMapping(
@@ -254,6 +268,17 @@ class Body:
 
         return scaled
 
+    def write_sums(self, log_sum: Any, sums: Any) -> None:
+        """One of the workgroups that divide the columns writes them."""
+
+        def write() -> None:
+            tkw.write(log_sum, sums, mapping=self.sum_of)
+
+        if symbols_of(self.form)[BLOCK_D_KV] < self.form.columns:
+            tkw.conditional(WORKGROUP_3 < 1)(write)
+        else:
+            write()
+
     def run(
         self,
         *given: Any,
@@ -264,7 +289,8 @@ class Body:
         bias: Any = None,
         mask: Any = None,
     ) -> None:
-        """`lengths` sets LENGTH and K_START; `keys` and `values` read those of an iteration."""
+        """`lengths` sets LENGTH and K_START; `keys` reads those of an iteration, in parts, and
+        `values` reads the values, or takes them from the keys."""
         q, ends, scale, out, sums, k_scale, v_scale, sinks = given
         form = self.form
         take_queries(form, ends)
@@ -275,19 +301,20 @@ class Body:
         if form.plain:
             scores = {"factor": tkw.broadcast(scale, [H_KV]) * LOG2_E}
         attention = Attention([H_KV], ROW, N_KV, D_KV, form.dtype, MMA, **scores)
-        rows = tkw.read(q, mapping=self.q_of)
+        rows = [tkw.read(q, mapping=of) for of in self.q_of]
 
         @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
         def loop(*state):
             seen, added = self.extra.visible(mask, form.masked), self.extra.added(slopes, bias)
-            return attention.step(state, rows, keys(), values(), seen, added)
+            key = keys()
+            return attention.step(state, rows, key, values(key), seen, added)
 
         result, log_sum = attention.result(loop), attention.log_sum(loop)
         if form.scales:
             result = result * tkw.broadcast(tkw.read(v_scale), [H_KV, D_KV, ROW])
         kept = tkl.f32 if form.splits else form.dtype
         tkw.write(tkw.cast(result, kept), out, mapping=self.out_of)
-        tkw.write(log_sum if form.splits else log_sum / LOG2_E, sums, mapping=self.sum_of)
+        self.write_sums(log_sum if form.splits else log_sum / LOG2_E, sums)
 
 
 class Types:
@@ -311,8 +338,8 @@ def _converted(form: Form, value: Any) -> Any:
 
 
 def symbols_of(form: Form) -> dict[Any, Any]:
-    columns = columns_of(form.columns)
-    keys = keys_of(form.size, columns, form.dtype, form.keys)
+    columns = form.columns if form.latent else columns_of(form.columns)
+    keys = keys_of(form.size, 0 if form.latent else columns, form.dtype, form.keys)
     if form.dtype == tkl.f32 and form.rows >= 64:
         keys = 16  # without a matrix instruction, a thread holds all keys of an iteration
     return {
@@ -324,6 +351,7 @@ def symbols_of(form: Form) -> dict[Any, Any]:
         BLOCK_ROW: form.rows,
         BLOCK_N_KV: keys,
         BLOCK_D_KV: columns,
+        **({D_REST: form.size - form.columns} if form.latent else {}),
     }
 
 
@@ -381,8 +409,8 @@ def packed(form: Form) -> Any:
         sums: t.sums,
     ):
         lengths = lambda: take_packed(form, k_ends)
-        keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
-        values = lambda: _converted(form, tkw.read(v, mapping=v_of))
+        keys = lambda: [_converted(form, tkw.read(k, mapping=k_of))]
+        values = lambda keys: _converted(form, tkw.read(v, mapping=v_of))
         given = (q, q_ends, scale, out, sums, k_scale, v_scale, sinks)
         body.run(*given, lengths=lengths, keys=keys, values=values, slopes=slopes)
 
@@ -412,8 +440,8 @@ def dense(form: Form) -> Any:
         sums: t.sums,
     ):
         lengths = lambda: take_packed(form, None)
-        keys = lambda: _converted(form, tkw.read(k, mapping=k_of))
-        values = lambda: _converted(form, tkw.read(v, mapping=v_of))
+        keys = lambda: [_converted(form, tkw.read(k, mapping=k_of))]
+        values = lambda keys: _converted(form, tkw.read(v, mapping=v_of))
         given = (q, None, scale, out, sums, k_scale, v_scale, sinks)
         more = {"slopes": slopes, "bias": bias, "mask": mask}
         body.run(*given, lengths=lengths, keys=keys, values=values, **more)
@@ -429,15 +457,15 @@ def paged(form: Form) -> Any:
         2, inputs={ENDS: _i, PAGE: _j // form.page}, outputs={ENDS: _i, N_KV: _j}
     )
     length_of = tkw.IndexMapping(1, inputs={ENDS: _i}, outputs={ENDS: _i})
-    k_of, v_of = (
-        tkw.IndexMapping(
-            3,
-            inputs={PAGE_NUMBER: page, IN_PAGE: _j % form.page, H_KV: _i, d: _k},
-            outputs={H_KV: _i, N_KV: _j, d: _k},
-            dynamic_val_mappings=({N_KV: _j},),
-        )
-        for d in (D, D_KV)
-    )
+
+
+    def place(memory_columns, columns, first=0):
+        at = {PAGE_NUMBER: page, IN_PAGE: _j % form.page, H_KV: _i, memory_columns: _k + first}
+        here = {H_KV: _i, N_KV: _j, columns: _k}
+        return tkw.IndexMapping(3, at, here, dynamic_val_mappings=({N_KV: _j},))
+
+    k_of = [place(D, d, first) for d, first in key_parts(form).items()]
+    v_of = place(D_KV, D_KV)
     one_less = tkl.MemoryLayout(shape=[ENDS - 1])
     rows = tkl.MemoryLayout(shape=[ENDS - 1, None])
 
@@ -466,7 +494,8 @@ def paged(form: Form) -> Any:
             found = tkw.read(memory, mapping=mapping, mapping_dynamic_vals=(number,))
             return _converted(form, found)
 
-        keys, values = (lambda: read(k, k_of)), (lambda: read(v, v_of))
+        keys = lambda: [read(k, of) for of in k_of]
+        values = lambda keys: keys[0] if form.latent else read(v, v_of)
         given = (q, q_ends, scale, out, sums, k_scale, v_scale, sinks)
         body.run(*given, lengths=lengths, keys=keys, values=values, slopes=slopes)
 

@@ -95,7 +95,7 @@ def extend(form: Form, mask: Any) -> Any:
         tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
         scores = body.scores(scale, None)
         attention = Attention([H_KV], ROW, N_KV, D_KV, form.dtype, MMA, scores)
-        rows = tkw.read(q, mapping=body.q_of)
+        rows = tkw.read(q, mapping=body.q_of[0])
 
         added = lambda: body.extra.added(slopes, None)
 
@@ -126,6 +126,6 @@ def extend(form: Form, mask: Any) -> Any:
 
         result = attention.result(over_new)
         tkw.write(tkw.cast(result, form.dtype), out, mapping=body.out_of)
-        tkw.write(attention.log_sum(over_new) / LOG2_E, sums, mapping=body.sum_of)
+        body.write_sums(attention.log_sum(over_new) / LOG2_E, sums)
 
     return attention_extend, symbols_of(form), [TOKEN, KEY, ENDS, POOL, TABLE, MASK]

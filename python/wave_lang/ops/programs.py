@@ -34,7 +34,8 @@ def on_target(target: str) -> Iterator[None]:
 
 @functools.lru_cache
 def _is_nvidia(target: str) -> bool:
-    return (machine_of(WaveCompileOptions(target=target)).target or "").startswith("sm_")
+    found = machine_of(WaveCompileOptions(target=target)).target or ""
+    return found.removeprefix("sim:").startswith("sm_")
 
 
 def has_large_tiles() -> bool:

@@ -114,6 +114,14 @@ def overlap(a: Any, b: Any) -> bool:
     return first < other_end and other_first < end
 
 
+def is_start(a: Any, b: Any) -> bool:
+    """Whether the rows of `a` are the first elements of those of `b`, in the same memory."""
+    if has_shapes_only() or is_empty(a) or tuple(a.shape[:-1]) != tuple(b.shape[:-1]):
+        return False
+    same = strides_of(a) == strides_of(b) and a.dtype == b.dtype
+    return same and a.shape[-1] <= b.shape[-1] and _bounds(a)[0] == _bounds(b)[0]
+
+
 def rows_of(name: str, x: Any, columns: int | None = None) -> Any:
     """A tensor as rows: [everything else, last dimension], without a copy."""
     if len(x.shape) == 0:

@@ -98,10 +98,12 @@ class Attention:
         self, state: Sequence[Any], q: Any, k: Any, v: Any, visible: Any = None, bias: Any = None
     ) -> Any:
         """The state after the keys `k` with the values `v`. `visible` is a tile over rows and keys,
-        or None if every row sees them. `bias` is added to the scores."""
+        or None if every row sees them. `bias` is added to the scores. Queries and keys may be lists
+        of tiles, for parts of their columns."""
         largest, total, acc = state
-        zero = self._register([self.keys, self.rows], 0.0)
-        x = tkw.mma(k, q, zero, self.mma_type)
+        x = self._register([self.keys, self.rows], 0.0)
+        for keys, rows in zip(k, q) if isinstance(k, list) else ((k, q),):
+            x = tkw.mma(keys, rows, x, self.mma_type)
         x = self.scores(tkw.permute(x, target_shape=[*self.batch, self.rows, self.keys]))
         x = x if bias is None else x + bias
         if visible is not None:

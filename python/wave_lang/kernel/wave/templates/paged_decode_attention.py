@@ -127,7 +127,12 @@ def _phase_0(group: int, variants: tuple[Any, Any], scores: Any, dtype: Any, spl
             return attention.step(state, rows, keys, values)
 
         tkw.write(attention.result(loop), output, mapping=result_of)
-        tkw.write(attention.log_sum(loop), output_max, mapping=sum_of)
+        log_sum = attention.log_sum(loop)
+
+        # One of the workgroups that divide the columns writes them.
+        @tkw.conditional(WORKGROUP_4 < 1)
+        def first():
+            tkw.write(log_sum, output_max, mapping=sum_of)
 
     return phase_0
 
