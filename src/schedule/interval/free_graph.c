@@ -7,10 +7,7 @@
 #include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
 
-enum {
-  UNIT_WAVE = 2 * UNIT_COUNT, /* starts one op at a time */
-  FEW_SLOTS = 2               /* with more, there are too many iterations for a barrier */
-};
+enum { UNIT_WAVE = 2 * UNIT_COUNT }; /* starts one op at a time */
 
 static void add_edge(Free *f, int from, int to, int64_t delay, int distance) {
   if (from >= 0 && to >= 0) vec_push(f->arena, &f->edges, ((Edge){from, to, delay, distance}));
@@ -175,17 +172,7 @@ static void add_memory(Free *f, bool again) {
 
 /* ---- barriers ---- */
 
-/* A tile that is filled and read by waves of which some wait for others at barriers. */
-typedef struct Shared {
-  const LoopAccess *fill, *read;
-  const Op *ring; /* NULL: it always has as many slots */
-  int slots;      /* at most; 0: unknown */
-  bool signals;   /* that it was filled: for that no barrier is needed */
-  bool next;      /* what is filled is read in the next iteration */
-} Shared;
-
-/* Whether two accesses of the loop are these; they have numbers from 0 to the square of all accesses. */
-static bool is_shared(const Free *f, int pair, Shared *out) {
+bool free_shared(const Free *f, int pair, SharedTile *out) {
   const LoopGraph *g = &f->t->graph;
   const LoopAccess *x = &g->accesses.at[pair / g->accesses.n],
                    *y = &g->accesses.at[pair % g->accesses.n];
@@ -193,46 +180,46 @@ static bool is_shared(const Free *f, int pair, Shared *out) {
   if (x->how == TOUCH_READ || y->how != TOUCH_READ) return false;
   if (x->begins[0] < 0 || y->begins[0] < 0) return false;
   bool early = f->ahead[x->begins[0]] != f->ahead[y->begins[0]];
-  *out = (Shared){.fill = x,
-                  .read = y,
-                  .ring = free_ring(f, x, 0),
-                  .slots = slots_of(f, x, 0),
-                  .signals = copy_barriers(x->op) != NULL,
-                  .next = !early && !op_comes_before(x->op, y->op)};
+  *out = (SharedTile){.fill = x,
+                      .read = y,
+                      .ring = free_ring(f, x, 0),
+                      .slots = slots_of(f, x, 0),
+                      .signals = copy_barriers(x->op) != NULL,
+                      .next = !early && !op_comes_before(x->op, y->op)};
   return true;
 }
 
-static int all_pairs(const Free *f) { return f->t->graph.accesses.n * f->t->graph.accesses.n; }
+int free_pairs(const Free *f) { return f->t->graph.accesses.n * f->t->graph.accesses.n; }
 
-/* The tile with the fewest slots; false: there is none. */
-static bool find_shared(const Free *f, Shared *out) {
-  Shared x;
+bool free_least_shared(const Free *f, SharedTile *out) {
+  SharedTile x;
   bool any = false;
-  for (int i = 0; i < all_pairs(f); i++)
-    if (is_shared(f, i, &x) && x.slots && (!any || x.slots < out->slots)) any = true, *out = x;
+  for (int i = 0; i < free_pairs(f); i++)
+    if (free_shared(f, i, &x) && x.slots && (!any || x.slots < out->slots)) any = true, *out = x;
   return any;
 }
 
-/* All waves meet after they have read a slot and before one of them fills it again. If it is the only
- * slot, that is another barrier than the one before they read what was filled, unless a signal says that
- * it is there. */
-static void add_barriers(Free *f) {
-  Shared x = {0};
+void free_add_meetings(Free *f, const SharedTile *x, int emptied, int filled) {
   int64_t wait = free_barrier_cycles(f);
-  if (f->barrier < 0 || !find_shared(f, &x) || x.slots > FEW_SLOTS) return;
-  bool both = x.slots == 1 && !x.signals;
   for (int w = 0; w < f->waves; w++) {
-    if (x.fill->begins[w] < 0 || x.read->begins[w] < 0) continue;
-    int fills = f->event[x.fill->begins[w]], filled = f->event[x.fill->ends[w]];
-    int reads = f->event[x.read->begins[w]], done = f->event[x.read->ends[w]];
-    if (fills < 0 || filled < 0 || reads < 0 || done < 0) continue;
-    add_edge(f, done, f->barrier, cycles_to_end(f, done), 0);
-    add_edge(f, f->barrier, fills, wait, x.slots - x.next);
-    if (!both) continue;
-    add_edge(f, filled, f->second, free_cost(f, filled)->takes, 0);
-    add_edge(f, f->second, reads, wait, x.next);
+    if (x->fill->begins[w] < 0 || x->read->begins[w] < 0) continue;
+    int fills = f->event[x->fill->begins[w]], arrives = f->event[x->fill->ends[w]];
+    int reads = f->event[x->read->begins[w]], done = f->event[x->read->ends[w]];
+    if (fills < 0 || arrives < 0 || reads < 0 || done < 0) continue;
+    add_edge(f, done, emptied, cycles_to_end(f, done), 0);
+    add_edge(f, emptied, fills, wait, x->slots - x->next);
+    add_edge(f, arrives, filled, free_cost(f, arrives)->takes, 0);
+    add_edge(f, filled, reads, wait, x->next);
   }
-  f->meets_twice = both;
+}
+
+/* Of the tile with the fewest slots. If it has one, the barriers before and after its reads are two, unless a
+ * signal says that it is filled. */
+static void add_barriers(Free *f) {
+  SharedTile x = {0};
+  if (f->barrier < 0 || !free_least_shared(f, &x) || x.slots > FREE_FEW_SLOTS) return;
+  f->meets_twice = x.slots == 1 && !x.signals;
+  free_add_meetings(f, &x, f->barrier, f->meets_twice ? f->second : -1);
 }
 
 /* ---- waves that meet ----
@@ -241,8 +228,7 @@ static void add_barriers(Free *f) {
  * the op and all that comes after it. So it takes as long as all of that, and the time from the op of the
  * one to that of the other: its lag. */
 
-/* The cycles by which the second wave is later, because both need a unit. */
-static int64_t lag_of(const Free *f, int i) {
+int64_t free_lag(const Free *f, int i) {
   int64_t lag = 0;
   for (int j = 0; i >= 0 && j < f->flow; j++) {
     const Edge *e = &f->edges.at[j];
@@ -252,9 +238,9 @@ static int64_t lag_of(const Free *f, int i) {
 }
 
 /* A tile with one slot is filled and read between different barriers. */
-static int64_t lag_of_tile(const Free *f, const Shared *x) {
-  int64_t fill = lag_of(f, f->event[x->fill->begins[0]]);
-  int64_t read = lag_of(f, f->event[x->read->begins[0]]);
+static int64_t lag_of_tile(const Free *f, const SharedTile *x) {
+  int64_t fill = free_lag(f, f->event[x->fill->begins[0]]);
+  int64_t read = free_lag(f, f->event[x->read->begins[0]]);
   return fill < read ? fill : read;
 }
 
@@ -264,9 +250,9 @@ static bool has_room_for_two(const Free *f) {
   const Kernel *k = f->k;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     bool ring = false;
-    Shared x;
-    for (int i = 0; op->kind == OP_alloc && !ring && i < all_pairs(f); i++)
-      ring = is_shared(f, i, &x) && x.ring == op;
+    SharedTile x;
+    for (int i = 0; op->kind == OP_alloc && !ring && i < free_pairs(f); i++)
+      ring = free_shared(f, i, &x) && x.ring == op;
     if (ring) bytes += 2 * free_slot_bytes(op);
   }
   return bytes <= f->limits->room;
@@ -276,10 +262,10 @@ static bool has_room_for_two(const Free *f) {
  * If not all tiles can have two slots, some has one, and each of them is as good. */
 static int64_t lag_apart(Free *f) {
   int64_t most = 0, least = INT64_MAX;
-  Shared x;
+  SharedTile x;
   bool signals = false;
-  for (int i = 0; i < all_pairs(f); i++) {
-    if (!is_shared(f, i, &x)) continue;
+  for (int i = 0; i < free_pairs(f); i++) {
+    if (!free_shared(f, i, &x)) continue;
     int64_t lag = lag_of_tile(f, &x);
     if (x.slots == 1 && !x.signals && lag > most) most = lag;
     if (x.ring && lag < least) least = lag;
@@ -304,9 +290,9 @@ static int64_t issued_by(const Free *f, int i) {
 
 /* Each wave then waits for a tile at least once in an iteration. */
 static bool has_signals(const Free *f) {
-  Shared x;
-  for (int i = 0; i < all_pairs(f); i++)
-    if (is_shared(f, i, &x) && x.signals) return true;
+  SharedTile x;
+  for (int i = 0; i < free_pairs(f); i++)
+    if (free_shared(f, i, &x) && x.signals) return true;
   return false;
 }
 
@@ -444,5 +430,6 @@ IntervalProblem free_problem(const Free *f) {
       .uses = f->uses.at,
       .held = {f->values.at, f->values.n, f->limits->registers, f->limits->spare},
       .twin = f->twin,
-      .wave = UNIT_WAVE};
+      .wave = UNIT_WAVE,
+      .meetings = f->meetings};
 }

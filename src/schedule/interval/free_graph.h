@@ -5,12 +5,25 @@
 #include "ir/schedule/schedule.h"
 #include "schedule/interval/loop_free.h"
 
+enum {
+  FREE_FEW_SLOTS = 2
+}; /* with more, there are too many iterations for a barrier after the reads */
+
 /* A tile in shared memory, and the edge from a read of it to what fills it again. */
 typedef struct Refill {
   const Op *alloc;
   int slots; /* at most */
   int edge;
 } Refill;
+
+/* A tile that is filled and read by waves of which some wait for others at barriers. */
+typedef struct SharedTile {
+  const LoopAccess *fill, *read;
+  const Op *ring; /* NULL: it always has as many slots */
+  int slots;      /* at most; 0: unknown */
+  bool signals;   /* that it was filled: for that no barrier is needed */
+  bool next;      /* what is filled is read in the next iteration */
+} SharedTile;
 
 typedef struct Free {
   Arena *arena;
@@ -32,6 +45,8 @@ typedef struct Free {
   int flow;    /* of these, the first ones: values, and what is in flight */
   int forward; /* and tiles that are read; the others limit how early something is */
   Vec(UnitUse) uses;
+  const IntervalMeetings
+      *meetings; /* for proofs (free_proof.h); NULL: barriers are not looked at */
   Vec(Refill) tiles;
   Vec(HeldValue) values;
 } Free;
@@ -63,6 +78,19 @@ bool free_is_placed(const Free *f, int i);
 /* Whether values go through shared memory on their way from wave to wave by this op: it stays with what
  * needs them, and no row places it. */
 bool free_is_passing(const Op *loop, const Op *op);
+
+/* By number, from 0 to the square of all accesses: whether two accesses of the loop fill and read a tile. */
+bool free_shared(const Free *f, int pair, SharedTile *out);
+int free_pairs(const Free *f);
+/* The tile with the fewest slots; false: there is none. */
+bool free_least_shared(const Free *f, SharedTile *out);
+
+/* All waves meet at event `emptied` after they have read a slot and before one of them fills it again, and at
+ * `filled` before they read what was filled; -1: no event stands for that. */
+void free_add_meetings(Free *f, const SharedTile *x, int emptied, int filled);
+
+/* The cycles by which the second wave is later at an event, because both need a unit; 0: it need not be. */
+int64_t free_lag(const Free *f, int i);
 
 /* The cycles that a barrier takes. */
 int64_t free_barrier_cycles(const Free *f);

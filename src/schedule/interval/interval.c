@@ -11,7 +11,8 @@ enum {
   MOST_FAR = 4096,   /* iterations */
   FINE = 512,        /* the share of an interval by which bounds from registers may be too short */
   LONGEST = 1 << 28, /* cycles: longer intervals are not looked at (paths.c) */
-  FIRST_STEP = 64    /* a bound goes up by this share of an interval at first */
+  ENOUGH = 50,       /* a bound that is lower by this share of an interval is good, */
+  FIRST_STEP = 64    /* and goes up by this share at first */
 };
 
 /* Two events on one unit, and for how long each occupies it. */
@@ -40,11 +41,14 @@ typedef struct Search {
   Net net;
   Paths *paths;           /* of the net */
   Paths *whole;           /* for tighten */
+  double inverse;         /* of the interval */
   int64_t interval, next; /* the shortest longer interval that may be possible */
   long wrong, budget;     /* choices, for this interval */
   long steps, most_steps; /* choices, right or wrong; 0: any number */
   bool loose;             /* a number of iterations was chosen where any is possible: near, */
   int64_t far;            /* or so far away that no path excludes it; 0: near */
+  bool held;              /* there may be too few registers for the values */
+  bool proves;            /* that there is nothing: otherwise it looks for something */
   bool late;              /* tries the latest start of an event first, otherwise the earliest */
 } Search;
 
@@ -150,15 +154,22 @@ static Pair twins_of(const IntervalProblem *p, const Pair *q) {
   return (Pair){p->twin[q->a], p->twin[q->b], q->cycles_a, q->cycles_b, false};
 }
 
+/* floor_div64 by the interval, for most numbers without a division. */
+static inline int64_t floor_by(const Search *s, int64_t a) {
+  int64_t n = s->interval, whole = (int64_t)((double)a * s->inverse - (a < 0)),
+          rest = a - whole * n;
+  return rest >= 0 && rest < n ? whole : floor_div64(a, n);
+}
+
 static Choices choices_of(const Search *s, const Pair *q) {
   int64_t n = s->interval, lo = paths_between(s->paths, q->a, q->b),
           hi = paths_between(s->paths, q->b, q->a);
   Choices c = {.has_least = hi != PATHS_NONE, .has_most = lo != PATHS_NONE};
   if (c.has_least) hi = -hi;
-  if (c.has_most) c.most = floor_div64(n - q->cycles_b - lo, n);
-  if (c.has_least) c.least = ceil_div64(q->cycles_a - hi, n);
-  if (c.has_most && !c.has_least) c.least = floor_div64(q->cycles_a - lo, n);
-  if (!c.has_most && c.has_least) c.most = ceil_div64(n - q->cycles_b - hi, n);
+  if (c.has_most) c.most = floor_by(s, n - q->cycles_b - lo);
+  if (c.has_least) c.least = -floor_by(s, hi - q->cycles_a);
+  if (c.has_most && !c.has_least) c.least = floor_by(s, q->cycles_a - lo);
+  if (!c.has_most && c.has_least) c.most = -floor_by(s, hi + q->cycles_b - n);
   c.settled = c.has_most && c.has_least && c.least == c.most && lo >= q->cycles_a - c.least * n &&
               hi <= n - q->cycles_b - c.least * n;
   return c;
@@ -225,10 +236,13 @@ static void set_aside(Search *s, int i) {
   s->pairs.at[s->open] = settled;
 }
 
-static int64_t cycles_of(const Pair *q) { return q->cycles_a + q->cycles_b; }
+/* What takes longest decides most. In a proof all orders are refuted, so it is what decides most in either. */
+static int64_t weight_of(const Search *s, const Pair *q) {
+  if (!s->proves) return q->cycles_a + q->cycles_b;
+  return q->cycles_a < q->cycles_b ? q->cycles_a : q->cycles_b;
+}
 
-/* The pair with the fewest choices, of these the one that takes longest, since that decides most; false:
- * all are settled. */
+/* The pair with the fewest choices, of these the one that decides most; false: all are settled. */
 static bool next_pair(Search *s, Pair *found, Choices *best) {
   bool any = false;
   for (int i = 0; i < s->open; i++) {
@@ -238,8 +252,8 @@ static bool next_pair(Search *s, Pair *found, Choices *best) {
       continue;
     }
     int64_t more = any ? (c.most - c.least) - (best->most - best->least) : -1;
-    bool longer = any && cycles_of(&s->pairs.at[i]) > cycles_of(found);
-    if (more > 0 || (more == 0 && !longer)) continue;
+    bool decides = any && weight_of(s, &s->pairs.at[i]) > weight_of(s, found);
+    if (more > 0 || (more == 0 && !decides)) continue;
     any = true, *found = s->pairs.at[i], *best = c;
     if (c.most <= c.least) break;
   }
@@ -257,7 +271,7 @@ static bool separate(Search *s, const Pair *q, int64_t k) {
   s->steps++;
   Pair other = twins_of(s->problem, q);
   if (!put_apart(s, q, k) || (q->twins && !put_apart(s, &other, k))) return false;
-  if (!pressure_exceeds(&s->net.held, s->paths, s->interval)) return true;
+  if (!s->held || !pressure_exceeds(&s->net.held, s->paths, s->interval)) return true;
   may_need(s, s->interval + 1);
   return false;
 }
@@ -293,6 +307,32 @@ static Outcome search(Search *s) {
 
 static int number_of(const Search *s, int event) { return s->net.number[event]; }
 
+/* For how long an event keeps the unit from another one, which may be a meeting. */
+static int64_t kept_from(const IntervalProblem *p, const UnitUse *use, int other) {
+  bool meets = p->meetings && use->unit == p->wave && p->meetings->at[other];
+  int64_t arrives = meets ? p->meetings->arrives[use->event] : 0;
+  return arrives > use->cycles ? arrives : use->cycles;
+}
+
+static bool uses_any(const IntervalProblem *p, int event) {
+  for (int i = 0; i < p->nuses; i++)
+    if (p->uses[i].event == event) return true;
+  return false;
+}
+
+/* Ops of a wave, and meetings that may be the same as others. */
+static void find_meetings(Arena *a, Search *s) {
+  const IntervalProblem *p = s->problem;
+  for (int i = 0; p->meetings && i < p->events; i++)
+    for (int j = 0; p->meetings->at[i] && !uses_any(p, i) && j < p->nuses; j++) {
+      const UnitUse *use = &p->uses[j];
+      if (use->unit != p->wave || !use->cycles || p->meetings->at[use->event]) continue;
+      vec_push(a, &s->pairs,
+               ((Pair){number_of(s, use->event), number_of(s, i), kept_from(p, use, i),
+                       p->meetings->cycles, true}));
+    }
+}
+
 static void find_pairs(Arena *a, Search *s) {
   const IntervalProblem *p = s->problem;
   for (int i = 0; i < p->nuses; i++)
@@ -300,9 +340,10 @@ static void find_pairs(Arena *a, Search *s) {
       const UnitUse *x = &p->uses[i], *y = &p->uses[j];
       if (x->unit == y->unit && x->event != y->event && x->cycles && y->cycles)
         vec_push(a, &s->pairs,
-                 ((Pair){number_of(s, x->event), number_of(s, y->event), x->cycles, y->cycles,
-                         p->twin && x->unit == p->wave}));
+                 ((Pair){number_of(s, x->event), number_of(s, y->event), kept_from(p, x, y->event),
+                         kept_from(p, y, x->event), p->twin && x->unit == p->wave}));
     }
+  find_meetings(a, s);
 }
 
 static Search search_of(Arena *a, const IntervalProblem *p) {
@@ -355,8 +396,10 @@ static void find_starts(const Search *s, int64_t *start) {
 static Outcome decide_by(Search *s, Interval *found, bool late) {
   s->next = PATHS_NEVER, s->wrong = 0, s->late = late, s->open = s->pairs.n;
   if (!settle(&s->net, &s->interval)) return IMPOSSIBLE;
+  s->inverse = 1 / (double)s->interval;
   bool crowded = pressure_exceeds(&s->net.held, s->paths, s->interval);
   if (crowded) s->next = s->interval + 1;
+  s->held = pressure_may_exceed(&s->net.held, s->paths, s->interval);
   s->loose = false, s->far = 0;
   Outcome outcome = crowded ? IMPOSSIBLE : search(s);
   if (outcome == IMPOSSIBLE && s->loose) outcome = search_far(s);
@@ -450,17 +493,26 @@ Interval interval_solve(Arena *a, const IntervalProblem *p) {
 
 /* ---- proofs ---- */
 
-/* The shorter an interval, the sooner it is refuted: so the bound goes up in steps, which become smaller
- * where that takes too long. */
+/* Whether there is nothing at an interval, with that many choices; then the bound is higher. */
+static bool refutes(Search *s, Interval *found, int64_t at, long steps, int64_t *bound) {
+  s->interval = at, s->most_steps = s->steps + steps;
+  if (decide_by(s, found, false) != IMPOSSIBLE) return false;
+  *bound = s->next > at ? s->next : at + 1;
+  return true;
+}
+
+/* The longest interval that is worth it comes first. If that takes too long, the bound goes up in steps, since
+ * the shorter an interval, the sooner it is refuted. They become smaller where it takes too long. */
 int64_t interval_raise(Arena *a, const IntervalProblem *p, int64_t bound, int64_t known) {
   Interval found = {.cycles = known, .start = ARENA_ARRAY(a, int64_t, p->events)};
   Search s = search_of(a, p);
-  int64_t by = known / FIRST_STEP + 1;
-  s.budget = p->total;
+  int64_t by = known / FIRST_STEP + 1, enough = known - known / ENOUGH;
+  s.budget = p->total, s.proves = true;
+  if (bound < enough && refutes(&s, &found, enough, p->total / 4 * 3, &bound))
+    refutes(&s, &found, known - 1, p->total / 4, &bound), by = 0;
   while (bound < known && by * p->close > known && s.steps < p->total) {
-    int64_t at = s.interval = bound + by <= known ? bound + by - 1 : known - 1;
-    s.most_steps = s.steps + (p->total - s.steps) / 3 + 1;
-    if (decide_by(&s, &found, false) == IMPOSSIBLE) bound = s.next > at ? s.next : at + 1, by *= 2;
+    int64_t at = bound + by <= known ? bound + by - 1 : known - 1;
+    if (refutes(&s, &found, at, (p->total - s.steps) / 3 + 1, &bound)) by *= 2;
     else by = by > 1 ? (by + 3) / 4 : 0;
   }
   return bound < known ? bound : known;

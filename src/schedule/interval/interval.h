@@ -20,6 +20,15 @@ typedef struct UnitUse {
   int64_t cycles;
 } UnitUse;
 
+/* Events at which all waves meet. A wave meets others before it starts an op, or after it has, as its twin
+ * does; several of them may be the same barrier, except for those that use the unit of the wave. */
+typedef struct IntervalMeetings {
+  const bool *at; /* by event: whether it is one */
+  const int64_t
+      *arrives;   /* by event: cycles from its start until waves can meet after it; 0: its use */
+  int64_t cycles; /* from a meeting to what comes after it */
+} IntervalMeetings;
+
 typedef struct IntervalProblem {
   int events, nedges, nuses;
   const Edge *edges;
@@ -34,6 +43,7 @@ typedef struct IntervalProblem {
    * start one at a time, are in the same order, as many iterations apart. NULL: there is one wave. */
   const int *twin;
   int wave;
+  const IntervalMeetings *meetings; /* for interval_raise, with twins; NULL: none */
 } IntervalProblem;
 
 typedef struct Interval {

@@ -5,14 +5,14 @@
 
 #include "ir/ops/live.h"
 #include "ir/region_facts.h"
-#include "schedule/interval/free_graph.h"
+#include "schedule/interval/free_proof.h"
 #include "schedule/interval/interval_place.h"
 
 enum {
   WORK = 30000,   /* wrong choices of the search, times the square of events: half a millisecond */
   FAR = 8,        /* an eighth above the bound: the search may find a shorter one */
   CLOSE = 100,    /* a hundredth is good enough where the model is not exact */
-  PROOF = 300000, /* as WORK, for proofs: about a millisecond */
+  PROOF = 500000, /* as WORK, for proofs: about a millisecond */
   MOST_BOUND = 120, /* events; with more, only units count */
   MOST_PROVED = 32, /* the same for proofs: nothing comes of it */
   PROVED = 200      /* the share of an interval by which it may be too long */
@@ -178,8 +178,9 @@ int64_t loop_free_raise(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimit
   FreeLimits all = *limits;
   all.bounds = true;
   Free f = free_graph(a, k, t, &all, 2);
-  IntervalProblem p = free_problem(&f);
   if (f.n > MOST_PROVED) return bound;
+  free_prove(&f);
+  IntervalProblem p = free_problem(&f);
   int64_t each = (int64_t)f.n * f.n;
   p.close = PROVED, p.total = PROOF / each + 1;
   return interval_raise(a, &p, bound, known);

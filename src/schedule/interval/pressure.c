@@ -75,6 +75,26 @@ bool pressure_exceeds(const HeldValues *h, const Paths *p, int64_t interval) {
   return false;
 }
 
+/* The most iterations whose results wait for their last use at the same time; INT32_MAX: any number. */
+static int64_t most_held(const HeldValues *h, const Known *k, int i) {
+  int64_t most = 0;
+  for (int end = next_value(h, i); i < end; i++) {
+    int64_t back = between(k, h->at[i].to, h->at[i].from);
+    if (back == PATHS_NONE) return INT32_MAX;
+    int64_t held = h->at[i].distance + floor_div64(-back - 1, k->interval) + 1;
+    if (held > most) most = held;
+  }
+  return most;
+}
+
+bool pressure_may_exceed(const HeldValues *h, const Paths *p, int64_t interval) {
+  Known known = {p, NULL, interval};
+  int64_t sum = 0;
+  for (int i = 0; h->most && i < h->n; i = next_value(h, i))
+    sum += most_held(h, &known, i) * h->at[i].registers;
+  return h->most && sum > h->most;
+}
+
 /* Between two uses there are never more than at the second. */
 int64_t pressure_of(const HeldValues *h, const int64_t *start, int64_t interval) {
   Known known = {NULL, start, interval};

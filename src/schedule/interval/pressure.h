@@ -28,6 +28,9 @@ typedef struct HeldValues {
 /* Whether any schedule with these paths needs more than there are. */
 bool pressure_exceeds(const HeldValues *h, const Paths *p, int64_t interval);
 
+/* Whether some schedule with these paths may need more than there are: if not, none with more edges does. */
+bool pressure_may_exceed(const HeldValues *h, const Paths *p, int64_t interval);
+
 /* Registers that are needed with these starts. */
 int64_t pressure_of(const HeldValues *h, const int64_t *start, int64_t interval);
 
