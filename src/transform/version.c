@@ -16,6 +16,7 @@
  * them. For machines with lanes: loops end at the edge, which costs less than the copy. */
 #include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 #include "transform/pass.h"
 
 #include <string.h>
@@ -103,9 +104,11 @@ static const Sym *always_holds(Split *sp, const Counters *c, const Bound *b) {
 
 /* ---- the decision ---- */
 
-/* Tests that always hold inside become part of the decision; the others remain. */
+/* Tests that always hold inside become part of the decision; the others remain. A copy engine tests
+ * bounds in no time. */
 static void weigh_access(Split *sp, const AccessBounds *b) {
   Counters c;
+  if (copy_goes_by(b->access.op, "tma") || copy_goes_by(b->access.op, "bulk")) return;
   Attr *left = ARENA_NEW(sp->arena, Attr);
   const Sym **tests = ARENA_ARRAY(sp->k->arena, const Sym *, b->nbounds);
   int all = 0;

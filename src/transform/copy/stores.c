@@ -1,20 +1,19 @@
 /* stores: lets the copy engine write results, from shared memory.
  *
- *     for $TILES {                          %s = alloc {memory = ... xor ...} : mem<M, N, f16, shared>
- *       ...                                 for $TILES {
- *       write %r, %c                 =>       ...
- *     }                                       bulk_wait 0 {read}
- *                                             write %r, %s
- *                                             copy %s, %c {mode = bulk}
- *                                           }
+ *     %r = for K { ... }                    %s = alloc {memory = ... xor ...} : mem<M, N, f16, shared>
+ *     write %r, %c                          %r = for K { ... }
+ *                                    =>     write %r, %s
+ *                                           copy %s, %c {mode = bulk}
  *                                           bulk_wait 0 {read}
  *
  * A lane that holds 16-bit results of a matrix instruction has two neighbours of each row, so its stores
  * use half of each sector, and a workgroup takes longer to write a tile than to multiply for four
- * iterations. Here it only writes to shared memory (stmatrix), and the copy is made while the next tile
- * is multiplied. So this is done where workgroups compute several tiles (`persist`), and shared memory
- * has room beside the rings. One tensor is written so: the first one that can be. Needs distribute,
- * bounds; keeps results. */
+ * iterations. Here it only writes to shared memory (stmatrix): to bytes that the rings of the loop no
+ * longer need or, where workgroups compute several tiles (`persist`), to bytes of its own, so that
+ * the copy is made while the next tile is multiplied. There, a thread waits for it before the next write.
+ *
+ * One tensor is written so: the first one that can be, and that nothing accesses later. Needs
+ * distribute, bounds; keeps results. */
 #include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
@@ -25,6 +24,8 @@
 #include "transform/pass.h"
 
 enum {
+  BITS = 16,   /* of an element */
+  VECTOR = 16, /* bytes of the widest store of a thread */
   SPAN = 128,  /* bytes of a swizzle: eight rows are stored without conflicts */
   SPARE = 4096 /* bytes for barriers and alignment */
 };
@@ -33,6 +34,7 @@ typedef struct Stores {
   Kernel *k;
   PassCtx *cx;
   const Distribution *d;
+  Op *loop; /* over tiles; NULL: a workgroup has one */
 } Stores;
 
 static Op *loop_over_tiles(const Kernel *k) {
@@ -42,11 +44,26 @@ static Op *loop_over_tiles(const Kernel *k) {
   return NULL;
 }
 
+/* Whether threads hold only parts of vectors, as they do after a matrix instruction. */
+static bool is_scattered(const Value *v) {
+  return layout_vector(v->layout, v->type->rank - 1, BITS, VECTOR) < VECTOR * 8 / BITS;
+}
+
 static bool has_room(const Stores *s, const MemLayout *m) {
-  int64_t sum = mem_bytes(m);
+  int64_t own = mem_bytes(m), rings = 0;
   for (const Op *op = ir_first(s->k); op; op = ir_next(op))
-    if (op->kind == OP_alloc) sum += SERVICE_SLOTS * alloc_bytes(op);
+    if (op->kind == OP_alloc) rings += SERVICE_SLOTS * alloc_bytes(op);
+  int64_t sum = s->loop ? own + rings : own > rings ? own : rings;
   return sum + SPARE <= s->cx->target->shared_most;
+}
+
+/* Whether an op that follows, or one after that, accesses what it writes. */
+static bool is_accessed_later(const Op *write) {
+  const Value *tensor = memory_root(write->args[1]);
+  for (const Op *op = ir_next(write); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++)
+      if (op->args[i]->type->kind == TYPE_mem && memory_root(op->args[i]) == tensor) return true;
+  return false;
 }
 
 /* The layout of the tile in shared memory, if it can be written as boxes of the tensor. */
@@ -54,14 +71,16 @@ static bool lay_out(const Stores *s, const Op *op, MemLayout *m) {
   const AccessBounds *b = s->cx->facts.in_bounds[op->id];
   const Value *v = op->args[0];
   const Type *t = v->type;
-  int extent[IR_MAX_RANK], bits = dtype_info[t->dtype].bits;
+  int extent[IR_MAX_RANK];
   CopyBox box;
-  if (!b || op->nargs > 2 || !v->layout || bits != 16 || op_has(op, ATTR_mapping)) return false;
+  if (!b || op->nargs > 2 || !v->layout || dtype_info[t->dtype].bits != BITS ||
+      op_has(op, ATTR_mapping))
+    return false;
   if (op_has(op, ATTR_volatile) || memory_is_scratch(op->args[1])) return false;
   if (t->rank < 2 || t->rank != op->args[1]->type->rank) return false;
   if (!distribute_extents(s->d, op, t, extent)) return false;
-  if (extent[t->rank - 1] * bits / 8 % SPAN) return false;
-  *m = mem_nvidia(t->rank, extent, bits, SPAN);
+  if (extent[t->rank - 1] * BITS / 8 % SPAN) return false;
+  *m = mem_nvidia(t->rank, extent, BITS, SPAN);
   return !copy_box(s->d, b, m, &box) && box.clip < 0 && !copy_box_tensor(s->d, b, &box) &&
          has_room(s, m);
 }
@@ -87,29 +106,42 @@ static Op *new_wait(const Stores *s, Span at) {
   return wait;
 }
 
-static void write_by_engine(const Stores *s, Op *op, Op *loop, const MemLayout *m) {
+static void write_by_engine(const Stores *s, Op *op, const MemLayout *m) {
   Value *stage = new_alloc(s, op, m), *to_stage[] = {op->args[0], stage};
   Value *to_tensor[] = {stage, op->args[1]};
-  ir_insert_before(op, new_wait(s, op->at));
+  if (s->loop) ir_insert_before(op, new_wait(s, op->at));
   Op *write = ir_insert(s->k, op, OP_write, op->at, to_stage, 2, NULL);
   op_set_attr(s->k, write, (Attr){.key = ATTR_mask});
   Op *copy = ir_insert(s->k, op, OP_copy, op->at, to_tensor, 2, NULL);
   op_set_attr(s->k, copy, attr_copy(s->k, op_attr(op, ATTR_mask)));
   op_set_attr(s->k, copy, (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, "bulk")});
   ir_remove(op);
-  ir_append(loop->parent, new_wait(s, op->at));
+  ir_append(s->k->body, new_wait(s, op->at));
+}
+
+/* Whether it follows a loop of products, whose rings are free by then. */
+static bool is_after_products(const Op *op) {
+  for (const Op *loop = op->prev; loop; loop = loop->prev)
+    if (loop->kind == OP_for)
+      for (const Op *in = loop->body->first; in; in = in->next)
+        if (op_is_product(in)) return true;
+  return false;
+}
+
+static bool is_worthwhile(const Stores *s, const Op *write) {
+  return s->loop || (is_after_products(write) && is_scattered(write->args[0]));
 }
 
 bool pass_stores(Kernel *k, PassCtx *cx) {
-  Stores s = {k, cx, cx->facts.distribute};
-  Op *loop = loop_over_tiles(k);
+  Stores s = {k, cx, cx->facts.distribute, loop_over_tiles(k)};
   cx->idle = true;
-  if (!loop || !cx->target || !target_has(cx->target, FEATURE_STMATRIX)) return true;
-  for (Op *op = loop->body->first; op; op = op->next) {
+  if (!cx->target || !target_has(cx->target, FEATURE_STMATRIX)) return true;
+  for (Op *op = (s.loop ? s.loop->body : k->body)->first; op; op = op->next) {
     MemLayout m;
     if (op->kind != OP_write || !op_has(op, ATTR_mask) || !lay_out(&s, op, &m)) continue;
+    if (!is_worthwhile(&s, op) || is_accessed_later(op)) continue;
     cx->idle = false;
-    write_by_engine(&s, op, loop, &m);
+    write_by_engine(&s, op, &m);
     diag_add(&k->cx->diags, DIAG_R0607, op->at,
              "`%s` is written by TMA from shared memory, swizzled over %d bytes",
              op->args[1]->name ? op->args[1]->name : "a tensor", SPAN);

@@ -7,6 +7,7 @@
 
 enum {
   MOST_SLOTS = 4,
+  MOST_ALONE = 8,        /* where no other workgroup of the compute unit hides latency */
   SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
   SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
@@ -200,15 +201,15 @@ bool depth_allows_waiting(StagesPlanner *p, const char **why) {
 
 /* ---- rings that no row pins ---- */
 
-/* Loops with fewer than `most` iterations need no more slots than that. */
-static int most_slots(const StagesPlanner *p) {
+/* Loops with fewer than `limit` iterations need no more slots than that. */
+static int most_slots(const StagesPlanner *p, int limit) {
   int64_t most = 2, n;
   for (int i = 0; i < p->plan.loops.n; i++) {
     const StagedLoop *l = &p->plan.loops.at[i];
-    int64_t of = sym_is_int(l->count, &n) ? n + staged_flights(l) : MOST_SLOTS;
+    int64_t of = sym_is_int(l->count, &n) ? n + staged_flights(l) : limit;
     if (of > most) most = of;
   }
-  return most < MOST_SLOTS ? (int)most : MOST_SLOTS;
+  return most < limit ? (int)most : limit;
 }
 
 static bool any_async(const StagesPlanner *p) {
@@ -217,13 +218,35 @@ static bool any_async(const StagesPlanner *p) {
   return false;
 }
 
+/* A copy engine needs no registers and few instructions, however far ahead it copies. */
+static bool engine_copies_all(const StagesPlanner *p) {
+  for (int i = 0; i < p->plan.loops.n; i++)
+    for (int j = 0; j < p->plan.loops.at[i].copies.n; j++)
+      if (!p->plan.loops.at[i].copies.at[j].boxes) return false;
+  return true;
+}
+
+static bool has_unit_for_each(const StagesPlanner *p) {
+  SymCtx *sym = p->k->cx->sym;
+  const Sym *const *grid = p->d->grid;
+  int64_t n;
+  if (!grid[0]) return false;
+  return sym_is_int(sym_mul(sym, grid[0], sym_mul(sym, grid[1], grid[2])), &n) &&
+         n <= p->target->units;
+}
+
 static const char *choose_slots(StagesPlanner *p) {
   if (p->single && !any_async(p)) return set_rings(p, 2), NULL;
   int64_t all = p->target->shared_most, half = (all + RESERVED) / 2 - RESERVED;
-  int most = p->asked ? p->asked : most_slots(p);
-  int slots = slots_within(p, most, p->asked || residents(p) < 2 ? all : half);
-  bool shares = slots >= WORTH_SHARING || slots == most;
-  if (!shares) slots = slots_within(p, most, all);
+  bool by_engine = engine_copies_all(p);
+  bool alone = residents(p) < 2 || (by_engine && has_unit_for_each(p));
+  int most = p->asked ? p->asked : most_slots(p, by_engine && alone ? MOST_ALONE : MOST_SLOTS);
+  bool shares = !p->asked && !alone;
+  int slots = slots_within(p, most, shares ? half : all);
+  if (shares && slots < WORTH_SHARING && slots < most) {
+    shares = false;
+    slots = slots_within(p, most, all);
+  }
   int64_t next = bytes_with(p, slots + 1);
   set_rings(p, slots);
   if (slots < 2) return "shared memory has no room for a second tile";

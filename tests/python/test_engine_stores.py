@@ -1,0 +1,210 @@
+"""Results that the copy engine writes from shared memory, and deep rings: kernels of one tile for each
+workgroup as users write them, of odd sizes, on a simulated H100."""
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
+
+B, M, N, K, P = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K, tkl.sym.P
+RNG = np.random.default_rng(11)
+
+
+def rows(tile=(64, 64, 64), waves=1, *more):
+    return [
+        tkw.HardwareConstraint(threads_per_wave=128, vector_shapes={B: 0}),
+        tkw.WorkgroupConstraint(M, tile[0], 0),
+        tkw.WorkgroupConstraint(N, tile[1], 1),
+        tkw.TilingConstraint(K, tile[2]),
+        tkw.WaveConstraint(M, tile[0] // waves),
+        *more,
+    ]
+
+
+def compiled(kernel, sizes, dynamic=()):
+    subs = {s: n for s, n in sizes.items() if s not in dynamic}
+    return wave_compile(
+        WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic), target="sim:sm_90a"), kernel
+    )
+
+
+def halves(*shape):
+    return RNG.standard_normal(shape).astype("f2")
+
+
+def is_by_engine(kernel, name):
+    return f"`{name}` is written by TMA" in str(kernel.explain())
+
+
+def near(got, want, k):
+    np.testing.assert_allclose(got.astype("f8"), want, rtol=1e-3, atol=1e-3 * k**0.5)
+
+
+def gemm(tile, waves=1):
+    @tkw.wave(rows(tile, waves))
+    def gemm(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f16]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(tkw.cast(product, tkl.f16), c)
+
+    return gemm
+
+
+def check(kernel, m, n, k):
+    a, b, c = halves(m, k), halves(n, k), np.full((m, n), np.nan, "f2")
+    kernel(a, b, c)
+    near(c, a.astype("f8") @ b.astype("f8").T, k)
+
+
+@pytest.mark.parametrize("tile, waves", [((64, 64, 64), 1), ((128, 192, 32), 2), ((192, 128, 64), 3)])
+@pytest.mark.parametrize("sizes", [(1, 8, 8), (130, 200, 72), (67, 72, 1032)])
+def test_sizes(tile, waves, sizes):
+    kernel = compiled(gemm(tile, waves), dict(zip((M, N, K), sizes)))
+    assert is_by_engine(kernel, "c")
+    check(kernel, *sizes)
+
+
+@pytest.mark.parametrize("columns", [66, 100, 129])
+def test_rows_that_the_engine_cannot_take(columns):
+    kernel = compiled(gemm((64, 64, 64)), {M: 70, N: columns, K: 40})
+    assert not is_by_engine(kernel, "c")
+    check(kernel, 70, columns, 40)
+
+
+def test_dynamic_sizes():
+    kernel = compiled(gemm((64, 128, 32)), {}, dynamic=(M, N, K))
+    for sizes in (70, 136, 100), (1, 8, 8), (65, 130, 33), (0, 8, 8), (64, 8, 0):
+        check(kernel, *sizes)
+
+
+def test_residual_in_place():
+    """The tensor that is written is read before."""
+
+    @tkw.wave(rows((64, 128, 32)))
+    def add(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f16]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(tkw.cast(product + tkw.cast(tkw.read(c), tkl.f32), tkl.f16), c)
+
+    m, n, k = 150, 136, 72
+    a, b, c = halves(m, k), halves(n, k), halves(m, n)
+    want = a.astype("f8") @ b.astype("f8").T + c
+    kernel = compiled(add, {M: m, N: n, K: k})
+    assert is_by_engine(kernel, "c")
+    kernel(a, b, c)
+    near(c, want, k)
+
+
+def test_read_again():
+    """What is read again must be there: threads write it."""
+
+    @tkw.wave(rows((64, 64, 32)))
+    def twice(
+        a: tkl.Memory[M, K, S, tkl.f16],
+        b: tkl.Memory[N, K, S, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f16],
+        d: tkl.Memory[M, N, G, tkl.f16],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(tkw.cast(product, tkl.f16), c)
+        again = tkw.read(c)
+        tkw.write(again + again, d)
+
+    m, n, k = 100, 72, 40
+    a, b = halves(m, k), halves(n, k)
+    c, d = np.full((m, n), np.nan, "f2"), np.full((m, n), np.nan, "f2")
+    kernel = compiled(twice, {M: m, N: n, K: k})
+    assert not is_by_engine(kernel, "c")
+    kernel(a, b, c, d)
+    want = a.astype("f8") @ b.astype("f8").T
+    near(c, want, k)
+    near(d, 2 * want, k)
+
+
+def test_batches_and_two_results():
+    batch = tkw.WorkgroupConstraint(B, 1, 2)
+
+    @tkw.wave(rows((64, 128, 32), 1, batch))
+    def layer(
+        x: tkl.Memory[B, M, K, S, tkl.f16],
+        w: tkl.Memory[B, N, K, S, tkl.f16],
+        y: tkl.Memory[B, M, N, G, tkl.f16],
+        gate: tkl.Memory[B, M, N, G, tkl.f16],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[B, M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(x), tkw.read(w), acc)
+
+        tkw.write(tkw.cast(product, tkl.f16), y)
+        tkw.write(tkw.cast(tkw.maximum(product, tkl.Register[B, M, N, tkl.f32](0.0)), tkl.f16), gate)
+
+    b, m, n, k = 3, 70, 200, 96
+    x, w = halves(b, m, k), halves(b, n, k)
+    y, gate = np.full((b, m, n), np.nan, "f2"), np.full((b, m, n), np.nan, "f2")
+    kernel = compiled(layer, {B: b, M: m, N: n, K: k})
+    assert is_by_engine(kernel, "y") and not is_by_engine(kernel, "gate")
+    kernel(x, w, y, gate)
+    want = np.einsum("bmk,bnk->bmn", x.astype("f8"), w.astype("f8"))
+    near(y, want, k)
+    near(gate, np.maximum(want, 0), k)
+
+
+def test_two_products_in_a_row():
+    """The second loop's rings, and then the results, take the bytes of the first's."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=128),
+            tkw.WorkgroupConstraint(M, 64, 0),
+            tkw.WorkgroupConstraint(P, 64, 1),
+            tkw.TilingConstraint(K, 32),
+            tkw.TilingConstraint(N, 32),
+            tkw.WaveConstraint(M, 64),
+        ]
+    )
+    def chain(
+        q: tkl.Memory[M, K, S, tkl.f16],
+        k: tkl.Memory[N, K, S, tkl.f16],
+        v: tkl.Memory[P, N, S, tkl.f16],
+        c: tkl.Memory[M, P, G, tkl.f16],
+    ):
+        @tkw.iterate(N, init_args=[tkl.Register[M, P, tkl.f32](0.0)])
+        def outer(acc):
+            scores = tkw.mma(tkw.read(q), tkw.read(k), tkl.Register[M, N, tkl.f32](0.0))
+            return tkw.mma(tkw.cast(scores, tkl.f16), tkw.read(v), acc)
+
+        tkw.write(tkw.cast(outer, tkl.f16), c)
+
+    m, n, k, p = 100, 90, 32, 72
+    q, key, v = halves(m, k) / 4, halves(n, k) / 4, halves(p, n)
+    c = np.full((m, p), np.nan, "f2")
+    compiled(chain, {M: m, N: n, K: k, P: p})(q, key, v, c)
+    want = (q.astype("f8") @ key.astype("f8").T) @ v.astype("f8").T
+    np.testing.assert_allclose(c.astype("f8"), want, rtol=2e-2, atol=6e-2)
+
+
+def slots(kernel):
+    return {int(line.split()[4]) for line in str(kernel.schedule()).splitlines() if line.startswith("ring")}
+
+
+@pytest.mark.parametrize(
+    "rows_of_a, k, expected",
+    [
+        (512, 1024, 8),  # a compute unit for each workgroup: all of shared memory
+        (64 * 300, 1024, 4),  # several share a unit, and hide each other's latency
+        (512, 128, 3),  # no more slots than iterations, and one for the product in flight
+    ],
+)
+def test_slots(rows_of_a, k, expected):
+    assert slots(compiled(gemm((64, 64, 64)), {M: rows_of_a, N: 64, K: k})) == {expected}
