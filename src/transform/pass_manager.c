@@ -245,7 +245,8 @@ static bool run_pass(Plan *plan, int i, PassCtx *cx, Facts *facts) {
   if (!ok) return false;
   if (cx->idle && before && !was_idle(k, pass, before, cx->scratch)) return false;
   ir_renumber(k);
-  bool check = plan->o->verify_each || is_last_to_run(plan, i, cx->scratch);
+  bool last = !plan->o->trial && is_last_to_run(plan, i, cx->scratch);
+  bool check = plan->o->verify_each || last;
   if (check && !(ir_verify_constraints(k) && ir_verify(k))) return report_invalid(k, pass->name);
   dump(plan, pass, false, cx->scratch);
   if (plan->o->after) plan->o->after(plan->o->user, k);

@@ -80,7 +80,9 @@ typedef struct Nest {
   bool *met;           /* by two accesses: the pair was counted, ... */
   bool *failed;        /* ... or reported */
   Vec(Step) steps;
-  int settled; /* all copies of as many steps are */
+  int settled;     /* all copies of as many steps are */
+  const Op *asked; /* the op of which is known, with the present sizes, ... */
+  bool masked;     /* ... whether its mask leaves nothing */
   int events, runs;
   int64_t groups;
   EventGraph *graph;
@@ -164,7 +166,7 @@ static PartList parts_of(Nest *n, const Op *outer) {
 /* ---- steps ---- */
 
 /* Past the last iteration a copy engine copies nothing; threads write zeros. */
-static bool is_masked(const Nest *n, const Op *op) {
+static bool find_masked(const Nest *n, const Op *op) {
   const Attr *mask = op_attr(op, ATTR_mask);
   int64_t holds;
   if (!op_has(op, ATTR_iteration) || (op->kind == OP_copy && !copy_barriers(op))) return false;
@@ -173,7 +175,13 @@ static bool is_masked(const Nest *n, const Op *op) {
   return false;
 }
 
-static int64_t slot_of(const Nest *n, const LoopAccess *x) {
+/* Each access of an op asks. */
+static bool is_masked(Nest *n, const Op *op) {
+  if (n->asked != op) n->asked = op, n->masked = find_masked(n, op);
+  return n->masked;
+}
+
+static int64_t slot_of(Nest *n, const LoopAccess *x) {
   const Op *alloc = n->m->memories.at[x->memory]->def;
   int64_t slot;
   if (is_masked(n, x->op)) return TAKEN_NOT;
@@ -192,7 +200,7 @@ static int64_t step_of(const Op *op, const Attr *iteration) {
 }
 
 /* In iteration i of a ring of n slots, copies to slot i mod n end the phase i / n of its barrier. */
-static Phase phase_ended(const Nest *n, const Op *copy) {
+static Phase phase_ended(Nest *n, const Op *copy) {
   const Attr *at = op_attr(copy, ATTR_iteration);
   const Value *ring = copy_barriers(copy);
   Phase phase = {TAKEN_NOT, 0};
@@ -240,6 +248,7 @@ static const Numbers *numbers_of(Nest *n, Part *part) {
   x->slots = ARENA_ARRAY(a, int64_t, g->accesses.n + 1);
   x->ended = ARENA_ARRAY(a, Phase, g->copies.n + 1);
   x->awaited = ARENA_ARRAY(a, Phase, g->waits.n + 1);
+  n->asked = NULL;
   for (int i = 0; i < g->accesses.n; i++) x->slots[i] = slot_of(n, &g->accesses.at[i]);
   for (int i = 0; i < g->copies.n; i++) x->ended[i] = phase_ended(n, g->copies.at[i].op);
   for (int i = 0; i < g->waits.n; i++) x->awaited[i] = phase_awaited(n, &g->waits.at[i]);

@@ -136,7 +136,7 @@ static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports) {
   Trial *t = ARENA_NEW(a, Trial);
   Diags *diags = &s->k->cx->diags;
   Diag *before = diags->last;
-  PassOptions o = {.passes = "stages,allocs,sync,turns", .target = s->target->name};
+  PassOptions o = {.passes = "stages,allocs,sync,turns", .trial = true, .target = s->target->name};
   *t = (Trial){.arena = a, .k = copy_with(s, rows)};
   for (int i = 0; i < rows->n; i++) vec_push(a, &t->rows, constraint_copy(t->k, &rows->at[i]));
   bool ok = passes_run(t->k, &o) && find_loop(t, s);
