@@ -14,6 +14,8 @@ struct EventGraph {
   int *first; /* edge of an event; -1 */
   Vec(Edge) edges;
   uint64_t *after; /* words of each event; NULL: not asked yet */
+  int *
+      low; /* by event: all words before this one are 0: most of what follows has a higher number */
 };
 
 EventGraph *event_graph(Arena *a, int events) {
@@ -39,7 +41,9 @@ static bool join(EventGraph *g, int event) {
   for (int i = g->first[event]; i >= 0; i = g->edges.at[i].next) {
     int to = g->edges.at[i].to;
     const uint64_t *further = after(g, to);
-    for (int w = 0; w < g->words; w++) grown |= further[w] & ~own[w], own[w] |= further[w];
+    int low = g->low[to] < to / 64 ? g->low[to] : to / 64;
+    for (int w = g->low[to]; w < g->words; w++) grown |= further[w] & ~own[w], own[w] |= further[w];
+    if (low < g->low[event]) g->low[event] = low;
     grown |= ~own[to / 64] & UINT64_C(1) << (to % 64);
     own[to / 64] |= UINT64_C(1) << (to % 64);
   }
@@ -74,6 +78,8 @@ static bool visit(EventGraph *g, int event, Visit *of, int *stack) {
 
 static void close_graph(EventGraph *g) {
   g->after = ARENA_ARRAY(g->arena, uint64_t, (size_t)g->n * (size_t)g->words + 1);
+  g->low = ARENA_ARRAY(g->arena, int, g->n + 1);
+  for (int i = 0; i < g->n; i++) g->low[i] = g->words;
   ArenaMark mark = arena_mark(g->arena);
   int *stack = ARENA_ARRAY(g->arena, int, g->n + 1);
   Visit *of = ARENA_ARRAY(g->arena, Visit, g->n + 1);

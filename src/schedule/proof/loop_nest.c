@@ -517,15 +517,14 @@ static void check_accesses(Nest *n, const Step *s, const Step *t, const Meeting 
   int pair = (s->part->number + i) * n->naccesses + t->part->number + j;
   if (n->failed[pair] || !slots_meet(m, s->of->slots[i], t->of->slots[j])) return;
   n->p->proof->pairs += !n->met[pair], n->met[pair] = true;
-  for (int v = 0; m->waves && v < LOOP_WAVES; v++)
-    for (int w = 0; w < LOOP_WAVES; w++) {
-      if (!(m->waves >> (v * LOOP_WAVES + w) & 1)) continue;
-      if (event_graph_orders(n->graph, s->base + x->ends[v], t->base + y->begins[w])) continue;
-      int apart = s->outer < 0 ? t->outer : t->outer - s->outer;
-      loop_report(n->p, (LoopPair){x, y, apart, v != w, .entry = s->outer < 0});
-      n->failed[pair] = true;
-      return;
-    }
+  for (unsigned left = m->waves; left; left &= left - 1) {
+    int waves = lowest_bit(left), v = waves / LOOP_WAVES, w = waves % LOOP_WAVES;
+    if (event_graph_orders(n->graph, s->base + x->ends[v], t->base + y->begins[w])) continue;
+    int apart = s->outer < 0 ? t->outer : t->outer - s->outer;
+    loop_report(n->p, (LoopPair){x, y, apart, v != w, .entry = s->outer < 0});
+    n->failed[pair] = true;
+    return;
+  }
 }
 
 /* Runs of the loops inside are proved with what comes before them in the same iteration. */
