@@ -117,20 +117,41 @@ static int block_of(const Allocs *p, int memory) {
 
 /* ---- liveness ---- */
 
-/* The tile of a write or copy by name covers the allocation if it has the same extents, unless the op
- * is only a part of the copy. */
+static const Type *tile_of(const Allocs *p, const MemoryUse *use) {
+  if (use->op->kind == OP_write) return use->op->args[0]->type;
+  return use->op->kind == OP_read ? use->op->results[0].type : p->m->memories.at[use->memory]->type;
+}
+
+/* The extent of the tile of a use by name along a dim of its memory; NULL: unknown. */
+static const Sym *extent_of(const Allocs *p, const MemoryUse *use, const Sym *dim) {
+  TileRange range;
+  int64_t n;
+  if (!use->by_name || use->part || !type_has_dim(tile_of(p, use), dim)) return NULL;
+  if (sym_is_int(dim, &n)) return dim;
+  return distribute_dim(p->d, use->op, dim, &range) ? range.extent : NULL;
+}
+
+/* Whether all uses of a memory have tiles of this extent along the dim: what is beyond, as the padding
+ * of rows is, holds no value. */
+static bool is_all_that_is_used(const Allocs *p, int memory, const Sym *dim, const Sym *extent) {
+  for (int i = 0; i < p->m->uses.n; i++)
+    if (p->m->uses.at[i].memory == memory && extent_of(p, &p->m->uses.at[i], dim) != extent)
+      return false;
+  return true;
+}
+
+/* The tile of a write or copy by name covers the allocation if it has the same extents, or those of
+ * all tiles there, unless the op is only a part of the copy. */
 static bool is_whole(const Allocs *p, const MemoryUse *use) {
   const Value *memory = p->m->memories.at[use->memory];
   if (use->how != TOUCH_WRITE || !use->by_name || !memory->def) return false;
-  if (use->part) return false;
   if (alloc_slots(memory->def) > 1) return false;
-  const Type *t = memory->type, *tile = use->op->kind == OP_write ? use->op->args[0]->type : t;
   const Attr *physical = op_attr(memory->def, ATTR_physical);
-  for (int i = 0; i < t->rank; i++) {
-    TileRange range;
-    if (!type_has_dim(tile, t->dims[i])) return false;
-    if (!distribute_dim(p->d, use->op, t->dims[i], &range)) return false;
-    if (range.extent != physical->exprs[i]) return false;
+  for (int i = 0; i < memory->type->rank; i++) {
+    const Sym *dim = memory->type->dims[i], *extent = extent_of(p, use, dim);
+    if (!extent) return false;
+    if (extent != physical->exprs[i] && !is_all_that_is_used(p, use->memory, dim, extent))
+      return false;
   }
   return true;
 }

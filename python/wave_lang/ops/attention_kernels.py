@@ -79,6 +79,11 @@ class Form:
         return self.heads // self.kv_heads
 
     @property
+    def counted(self) -> bool:
+        """Whether ENDS is the number of sequences, which a tensor other than offsets has."""
+        return self.dense or self.page > 0
+
+    @property
     def plain(self) -> bool:
         """Scores are products times the scale, and it is positive. In f32, where the difference of
         two rounded products would be seen, they are scaled before the maximum is subtracted."""
@@ -99,7 +104,7 @@ def constraints_of(form: Form) -> list[Any]:
         tkw.WorkgroupConstraint(SPLIT, 1, 1),
         tkw.WorkgroupConstraint(H_KV, 1, 2),
         tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 3),
-        tkw.WorkgroupConstraint(ENDS, 1, 4, iters=ENDS if form.dense else ENDS - 1),
+        tkw.WorkgroupConstraint(ENDS, 1, 4, iters=ENDS if form.counted else ENDS - 1),
         tkw.TilingConstraint(N_KV, BLOCK_N_KV, iters=visited, start=FIRST),
         # Waves share the keys of an iteration if there are rows for one of them only, or if the sums
         # of all columns need the registers of all waves.
@@ -323,7 +328,8 @@ class Types:
         split = [SPLIT, *outer] if form.splits else outer
         kept = tkl.f32 if form.splits else form.dtype
         self.q = tkl.Memory[(*outer, TOKEN, H, D, GLOBAL, form.dtype)]
-        self.ends = tkl.Memory[ENDS, GLOBAL, form.index]
+        each = [ENDS + 1 if form.counted else ENDS]
+        self.ends = tkl.Memory[ENDS, GLOBAL, form.index, tkl.MemoryLayout(shape=each)]
         self.out = tkl.Memory[(*split, TOKEN, H, D_KV, GLOBAL, kept)]
         self.sums = tkl.Memory[(*split, TOKEN, H, GLOBAL, tkl.f32)]
         self.scales = tkl.Memory[H_KV, GLOBAL, tkl.f32]
@@ -466,8 +472,6 @@ def paged(form: Form) -> Any:
 
     k_of = [place(D, d, first) for d, first in key_parts(form).items()]
     v_of = place(D_KV, D_KV)
-    one_less = tkl.MemoryLayout(shape=[ENDS - 1])
-    rows = tkl.MemoryLayout(shape=[ENDS - 1, None])
 
     @tkw.wave(constraints_of(form))
     def attention_paged(
@@ -475,8 +479,8 @@ def paged(form: Form) -> Any:
         k: tkl.Memory[PAGE_NUMBER, IN_PAGE, H_KV, D, SHARED, form.key_dtype],
         v: tkl.Memory[PAGE_NUMBER, IN_PAGE, H_KV, D_KV, SHARED, form.key_dtype],
         q_ends: t.ends,
-        seq_lens: tkl.Memory[ENDS, GLOBAL, form.index, one_less],
-        table: tkl.Memory[ENDS, PAGE, GLOBAL, tkl.i32, rows],
+        seq_lens: tkl.Memory[ENDS, GLOBAL, form.index],
+        table: tkl.Memory[ENDS, PAGE, GLOBAL, tkl.i32],
         MAX_Q: tkl.SymbolBind[tkl.i32],
         scale: tkl.f32,
         k_scale: t.scales,
