@@ -105,7 +105,17 @@ class Call:
         where shared memory has room for them; with small heads, two workgroups of 64 keys fit
         where one of 128 does."""
         many = self.rows() == 16 or self.q.shape[-1] >= 128
-        return 128 if many and has_large_tiles() else 64
+        return 128 if many and has_large_tiles() and not self.paired() else 64
+
+    def paired(self) -> bool:
+        """Whether two workgroups of few waves share a multiprocessor, so that one computes while the
+        other waits: if there are enough of them, and whatever else is in the batch if it must not
+        matter."""
+        if self.rows() > 16 or self.q_ends is None or not has_large_tiles():
+            return False
+        sequences = self.q_ends.shape[0] - 1
+        number = sequences * self.heads[1] * max(self.split_count(sequences), 1)
+        return self.batch_invariant or number >= ENOUGH_WORKGROUPS
 
     def split_count(self, sequences: int) -> int:
         """How many parts the keys of a sequence are divided into; 0: they are not. It depends on
@@ -150,6 +160,7 @@ class Call:
             alibi=self.alibi is not None,
             positive=self.scale is None or self.scale > 0,
             latent=page > 0 and self.latent,
+            waves=2 if self.paired() else 4,
         )
 
     def numbers(self) -> tuple[Any, ...]:

@@ -72,6 +72,7 @@ class Form:
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
     positive: bool = False  # the scale is
+    waves: int = 4
     latent: bool = False  # values are the first columns of keys in pages, and copied once
 
     @property
@@ -108,7 +109,9 @@ def constraints_of(form: Form) -> list[Any]:
         tkw.TilingConstraint(N_KV, BLOCK_N_KV, iters=visited, start=FIRST),
         # Waves share the keys of an iteration if there are rows for one of them only, or if the sums
         # of all columns need the registers of all waves.
-        tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4) if few else tkw.WaveConstraint(ROW, BLOCK_ROW / 4),
+        tkw.WaveConstraint(N_KV, BLOCK_N_KV / form.waves)
+        if few
+        else tkw.WaveConstraint(ROW, BLOCK_ROW / form.waves),
         tkw.HardwareConstraint(
             threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0, SPLIT: 0}
         ),

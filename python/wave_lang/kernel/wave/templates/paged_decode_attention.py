@@ -12,7 +12,6 @@ from .attention_loop import Attention, combine_splits, scores_of
 from .attention_tiles import *
 
 S = tkl.sym.S  # sequences
-ENDS = tkl.sym.ENDS  # one more than S
 H, H_KV = tkl.sym.H, tkl.sym.H_KV
 HEAD = tkl.sym.HEAD  # a query head, among those of a key head
 U = tkl.sym.U  # splits
@@ -28,8 +27,8 @@ paged_decode_attention_shape = namedtuple(
 )
 
 _i, _j, _k, _l = (tkw.IndexMapping.iterator(n) for n in range(4))
-_first = tkw.IndexMapping(1, inputs={ENDS: _i}, outputs={S: _i})
-_next = tkw.IndexMapping(1, inputs={ENDS: _i + 1}, outputs={S: _i})
+_next = tkw.IndexMapping(1, inputs={S: _i + 1}, outputs={S: _i})
+_ends = tkl.Memory[S, GLOBAL, tkl.i32, tkl.MemoryLayout(shape=[S + 1])]
 _table_of = tkw.IndexMapping(1, inputs={TABLE: _i + START}, outputs={N_KV: _i})
 
 
@@ -44,7 +43,7 @@ def get_paged_decode_intermediate_arrays_shapes(
 
 def _sequence(ends: Any) -> None:
     """Sets START and LENGTH of a workgroup's sequence, and SPLITS, how many splits have keys."""
-    first = tkw.read(ends, mapping=_first)
+    first = tkw.read(ends)
     tkw.set_symbol(START, first)
     tkw.set_symbol(LENGTH, tkw.read(ends, mapping=_next) - first)
     tkw.set_symbol(SPLITS, tkw.scalar(tkl.Min(LENGTH, U), tkl.i32))
@@ -64,8 +63,9 @@ def _phase_0_constraints(group: int, instruction: Any) -> list[Any]:
         tkw.WorkgroupConstraint(H_KV, 1, 3),
         tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 4),
         tkw.TilingConstraint(N_KV, BLOCK_N_KV),
-        # Waves share the keys of an iteration, unless there are heads for each of them.
-        tkw.WaveConstraint(HEAD, 16) if many else tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4),
+        # Waves share the keys of an iteration, unless there are heads for each of them: few, so that
+        # a multiprocessor has several workgroups.
+        tkw.WaveConstraint(HEAD, 16) if many else tkw.WaveConstraint(N_KV, BLOCK_N_KV / 2),
         tkw.HardwareConstraint(
             threads_per_wave=64, mma_type=instruction, vector_shapes={S: 0, H_KV: 0, U: 0}
         ),
@@ -108,7 +108,7 @@ def _phase_0(group: int, variants: tuple[Any, Any], scores: Any, dtype: Any, spl
         q: tkl.Memory[S, H, D_Q, GLOBAL, dtype],
         k: tkl.Memory[POOL, H_KV, D_Q, SHARED, dtype],
         v: tkl.Memory[POOL, H_KV, D_KV, SHARED, dtype],
-        request_indices: tkl.Memory[ENDS, GLOBAL, tkl.i32],
+        request_indices: _ends,
         kv_indices: tkl.Memory[TABLE, GLOBAL, tkl.i32],
         output: tkl.Memory[U, S, H, D_KV, GLOBAL, tkl.f32, _scratch(splits, H, D_KV)],
         output_max: tkl.Memory[U, S, H, GLOBAL, tkl.f32, _scratch(splits, H)],
@@ -155,7 +155,7 @@ def _phase_1(out_dtype: Any, splits: int) -> Any:
     def phase_1(
         logits: tkl.Memory[U, S, H, D_KV, GLOBAL, tkl.f32, _scratch(splits, H, D_KV)],
         logits_max: tkl.Memory[U, S, H, GLOBAL, tkl.f32, _scratch(splits, H)],
-        request_indices: tkl.Memory[ENDS, GLOBAL, tkl.i32],
+        request_indices: _ends,
         output: tkl.Memory[S, H, D_KV, GLOBAL, out_dtype],
     ):
         _sequence(request_indices)
@@ -202,4 +202,4 @@ def get_paged_decode_attention_kernels(
         BLOCK_N_KV: keys_of(shape.head_size, columns, dtype),
         BLOCK_D_KV: columns,
     }
-    return phase_0, phase_1, symbols_0, heads, [S, ENDS, POOL, TABLE], [S, ENDS]
+    return phase_0, phase_1, symbols_0, heads, [S, POOL, TABLE], [S]
