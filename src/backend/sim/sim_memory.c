@@ -71,8 +71,12 @@ int64_t sim_element_after(int64_t element, int64_t n) {
   return over ? (n < 0 ? INT64_MIN : INT64_MAX) : sum;
 }
 
+static int64_t laid_out_element(const Buffer *b, int64_t offset) {
+  return offset >= 0 && offset < b->elements ? b->element_at[offset] : -1;
+}
+
 static bool laid_out_coordinates(const Buffer *b, int64_t offset, int64_t *at) {
-  int64_t element = offset < b->elements ? b->element_at[offset] : -1;
+  int64_t element = laid_out_element(b, offset);
   for (int d = b->rank - 1; element >= 0 && d >= 0; d--) {
     at[d] = element % b->size[d];
     element /= b->size[d];
@@ -101,6 +105,7 @@ static bool coordinates(const Buffer *b, int64_t element, int64_t *at) {
 bool buffer_inside(const Buffer *b, int64_t element) {
   int64_t at[IR_MAX_RANK];
   if (b->contiguous) return element >= 0 && element < b->elements;
+  if (b->memory) return laid_out_element(b, element) >= 0;
   return coordinates(b, element, at);
 }
 
