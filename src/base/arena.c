@@ -150,12 +150,14 @@ char *arena_strndup(Arena *a, const char *s, size_t n) {
 char *arena_strdup(Arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
 
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
+  char most[128]; /* texts that fit are formatted once */
   va_list again;
   va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, ap);
+  int n = vsnprintf(most, sizeof most, fmt, ap);
   WV_ASSERT(n >= 0);
   char *p = arena_alloc(a, (size_t)n + 1);
-  vsnprintf(p, (size_t)n + 1, fmt, again);
+  if ((size_t)n < sizeof most) memcpy(p, most, (size_t)n + 1);
+  else vsnprintf(p, (size_t)n + 1, fmt, again);
   va_end(again);
   return p;
 }

@@ -39,10 +39,14 @@ void sb_printf(StrBuf *out, const char *fmt, ...) {
   va_list ap, again;
   va_start(ap, fmt);
   va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, ap);
+  size_t room = out->cap - out->n; /* most texts fit, and are formatted once */
+  int n = vsnprintf(room ? out->at + out->n : NULL, room, fmt, ap);
   WV_ASSERT(n >= 0);
-  reserve(out, (size_t)n);
-  vsnprintf(out->at + out->n, (size_t)n + 1, fmt, again);
+  if ((size_t)n >= room) {
+    if (room) out->at[out->n] = 0;
+    reserve(out, (size_t)n);
+    vsnprintf(out->at + out->n, (size_t)n + 1, fmt, again);
+  }
   out->n += (size_t)n;
   va_end(again);
   va_end(ap);

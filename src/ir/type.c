@@ -198,6 +198,14 @@ static void print_memory_part(StrBuf *out, const Context *cx, const Type *t) {
   sb_putc(out, ')');
 }
 
+static void print_vec(StrBuf *out, const Type *t) {
+  sb_puts(out, "vec<");
+  sb_int(out, t->n);
+  sb_puts(out, ", ");
+  sb_puts(out, dtype_info[t->dtype].name);
+  sb_putc(out, '>');
+}
+
 void type_print(StrBuf *out, const Context *cx, const Type *t) {
   if (!t) {
     sb_puts(out, "<unknown type>");
@@ -205,7 +213,7 @@ void type_print(StrBuf *out, const Context *cx, const Type *t) {
   }
   if (t->kind == TYPE_token) sb_puts(out, "token");
   else if (t->kind == TYPE_scalar) sb_puts(out, dtype_info[t->dtype].name);
-  else if (t->kind == TYPE_vec) sb_printf(out, "vec<%d, %s>", t->n, dtype_info[t->dtype].name);
+  else if (t->kind == TYPE_vec) print_vec(out, t);
   if (t->rank == 0) return;
   sb_puts(out, t->kind == TYPE_mem ? "mem<" : "tile<");
   for (int i = 0; i < t->rank; i++) {

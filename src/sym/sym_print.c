@@ -26,7 +26,7 @@ static bool is_reserved(const char *name) {
   for (size_t i = 0; i < WV_LEN(words); i++)
     if (!strcmp(name, words[i])) return true;
   for (int i = 0; i < SYM_COUNT; i++)
-    if (spelling[i][0] && !strcmp(name, spelling[i])) return true;
+    if (spelling[i][0] && spelling[i][0] == *name && !strcmp(name, spelling[i])) return true;
   return false;
 }
 

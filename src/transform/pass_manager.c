@@ -43,6 +43,7 @@ typedef struct Plan {
   int n;
   bool dump[NPASSES], dump_before[NPASSES];
   bool has_run[NPASSES];
+  const char *text; /* of the kernel, if no pass has changed it since; for verify_each */
 } Plan;
 
 static const PassInfo *find_row(const char *name, size_t len) {
@@ -216,7 +217,7 @@ static const Machine *fitted_machine(const Kernel *k, const TargetInfo *t, Arena
   return m;
 }
 
-static const char *text_of(Kernel *k, Arena *a) {
+static const char *text_of(const Kernel *k, Arena *a) {
   StrBuf text = {.arena = a};
   ir_print(&text, k);
   return sb_text(&text);
@@ -236,14 +237,15 @@ static bool run_pass(Plan *plan, int i, PassCtx *cx, Facts *facts) {
   cx->machine = fitted_machine(k, cx->target, cx->scratch);
   facts_supply(facts, k, pass->needs);
   cx->facts = facts_only(facts, pass->needs);
-  const char *before = plan->o->verify_each ? text_of(k, facts->arena) : NULL;
+  if (plan->o->verify_each && !plan->text) plan->text = text_of(k, facts->arena);
   cx->idle = false;
   dump(plan, pass, true, cx->scratch);
   bool ok = pass->run(k, cx);
   if (!cx->idle) facts_drop(facts, pass->breaks);
   arena_reset(cx->scratch);
   if (!ok) return false;
-  if (cx->idle && before && !was_idle(k, pass, before, cx->scratch)) return false;
+  if (cx->idle && plan->text && !was_idle(k, pass, plan->text, cx->scratch)) return false;
+  if (!cx->idle) plan->text = NULL;
   ir_renumber(k);
   bool last = !plan->o->trial && is_last_to_run(plan, i, cx->scratch);
   bool check = plan->o->verify_each || last;

@@ -46,9 +46,14 @@ static const char *unique(Printer *p, const char *hint) {
   }
 }
 
+static const char *numbered(Printer *p) {
+  StrBuf s = {.arena = p->scratch};
+  sb_int(&s, p->unnamed++);
+  return sb_text(&s);
+}
+
 static void name_value(Printer *p, const Value *v) {
-  bool named = v->name && *v->name;
-  const char *name = named ? unique(p, v->name) : arena_printf(p->scratch, "%d", p->unnamed++);
+  const char *name = v->name && *v->name ? unique(p, v->name) : numbered(p);
   map_set(p->scratch, &p->names, map_key(v), (void *)(uintptr_t)name);
 }
 
@@ -76,7 +81,8 @@ static Printer printer_new(StrBuf *out, const Kernel *k) {
 /* A dangling operand is a bug of a pass; the dump that reports it must still be printable. */
 static void print_value(Printer *p, const Value *v) {
   const char *name = v ? map_get(&p->names, map_key(v)) : NULL;
-  sb_printf(p->out, "%%%s", name ? name : "<undefined>");
+  sb_putc(p->out, '%');
+  sb_puts(p->out, name ? name : "<undefined>");
 }
 
 static void print_values(Printer *p, Value *const *values, int n) {
@@ -235,7 +241,8 @@ static void print_attrs(Printer *p, const Op *op, const char *before) {
   for (int i = 0; i < op->nattrs; i++) {
     const Attr *a = &op->attrs[i];
     if (text_attr_is_in_head(op->kind, a->key)) continue;
-    sb_printf(p->out, "%s%s", written++ ? ", " : before, attr_info[a->key].name);
+    sb_puts(p->out, written++ ? ", " : before);
+    sb_puts(p->out, attr_info[a->key].name);
     if (attr_info[a->key].kind == ATTR_KIND_FLAG) continue;
     sb_puts(p->out, " = ");
     print_attr_value(p, a);
@@ -330,15 +337,20 @@ static void print_head(Printer *p, const Op *op) {
   else print_plain(p, op);
 }
 
+static void indent(StrBuf *out, int depth) {
+  for (int i = 0; i < depth; i++) sb_write(out, "  ", 2);
+}
+
 static void print_body(Printer *p, const Region *r, int depth) {
   for (const Op *op = r->first; op; op = op->next) {
     if (op->kind == OP_yield && !op->nargs && !op->nattrs) continue;
-    sb_printf(p->out, "%*s", 2 * depth, "");
+    indent(p->out, depth);
     print_head(p, op);
     if (op->body) {
       sb_puts(p->out, " {\n");
       print_body(p, op->body, depth + 1);
-      sb_printf(p->out, "%*s}", 2 * depth, "");
+      indent(p->out, depth);
+      sb_putc(p->out, '}');
     }
     sb_putc(p->out, '\n');
   }
