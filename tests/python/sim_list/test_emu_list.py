@@ -1,11 +1,10 @@
 """The list of kernels as AMD machine code: compiled by LLVM, run by the executor with every check,
 compared with NumPy in float64, and with the simulator bit by bit where docs/numerics.md says so.
 
-One size of each kernel runs on every chip, with LLVM 19 and 22. In two runs of five, loops keep two
-or three tiles of an operand in LDS, so that some are read while others are written. Scaled products
-are the exception: where a chip has no instruction for them they become thousands of instructions,
-which take LLVM seconds; `make test` compiles those with one of the versions, in turn. Under a
-sanitizer each kernel runs once, on one chip with one version.
+One size of each kernel runs on every chip, with LLVM 19 or 22 in turn: most of the time is LLVM's.
+`make test-full` takes both. In two runs of five, loops keep two or three tiles of an operand in LDS,
+so that some are read while others are written. Under a sanitizer each kernel runs once, on one chip
+with one version.
 """
 
 import dataclasses
@@ -15,7 +14,7 @@ import os
 import pytest
 
 from compiler_steps import copied
-from kernel_list import CASES, FULL, family
+from kernel_list import CASES, FULL
 from same_bits import why_bits_may_differ
 from test_cpu_llvm import installed
 from wave_lang import _wave
@@ -25,7 +24,6 @@ CHIPS = {
     **{"gfx90a": 19, "gfx942": 19, "gfx950": 22},
     **{"gfx1100": 19, "gfx1201": 19, "gfx1250": 22},
 }
-HAS_SCALES = ("gfx950",)
 VERSIONS = (19, 22)
 RINGS = (None, 2, None, 3, None)
 SANITIZED = "-san" in os.environ.get("BUILD", "")
@@ -53,17 +51,16 @@ def compiles(chip, library):
         return False
 
 
-def runs(case, place):
+def runs(place):
     """(chip, word, library)"""
     every = [(chip, *library) for chip in CHIPS for library in libraries(chip)]
     if SANITIZED:
         return every[place % len(every) :][:1] if every else []
-    if FULL or family(case) != "scaled":
+    if FULL:
         return every
+    chips = [(chip, libraries(chip)) for chip in CHIPS]
     return [
-        run
-        for i, run in enumerate(every)
-        if run[0] in HAS_SCALES or i % 2 == place % 2 or len(libraries(run[0])) == 1
+        (chip, *found[(place + i) % len(found)]) for i, (chip, found) in enumerate(chips) if found
     ]
 
 
@@ -75,7 +72,7 @@ def with_ring(case, slots):
 def cases():
     for place, case in enumerate(CASES):
         sizes = case.shapes[place % len(case.shapes)]
-        for i, (chip, word, library) in enumerate(runs(case, place)):
+        for i, (chip, word, library) in enumerate(runs(place)):
             slots = RINGS[(place + i) % len(RINGS)]
             name = f"{case.name}-{case.label(sizes)}-{chip}{word}{f'-ring{slots}' if slots else ''}"
             yield pytest.param(with_ring(case, slots), sizes, chip, library, id=name)
