@@ -9,11 +9,12 @@ import re
 import numpy as np
 import pytest
 
+import test_roles
 import test_turns
 import turn_kernels as kernels
 from role_kernels import bound
 from test_named_barriers import Compiled
-from test_roles import ORDERS, arguments, parsed, without
+from test_roles import ORDERS, arguments, orders_of, parsed, without
 from test_turns import dynamic, simulated, with_turns
 from turn_kernels import without_turns
 from wave_lang import LaunchError
@@ -38,7 +39,7 @@ def two_loops(trips):
 
 
 def three_rings(trips):
-    return kernels.HALVES_THREE_RINGS, {"B": 2, "M": 192, "N": 50, "K": 32 * trips}
+    return kernels.HALVES_THREE_RINGS, test_roles.three_rings(trips)[1]
 
 
 def normalised(trips):
@@ -70,7 +71,7 @@ def check_results(name, target, known, trips, orders):
 @EACH
 @pytest.mark.parametrize("trips", TRIPS)
 def test_results_are_those_without_turns(name, trips):
-    check_results(name, "gfx942", False, trips, ORDERS)
+    check_results(name, "gfx942", False, trips, orders_of(trips))
     check_results(name, "gfx942", True, trips, ORDERS[trips % 4 :][:1])
 
 
