@@ -299,6 +299,11 @@ static bool is_table(const Plan *p, int param) {
   return true;
 }
 
+/* A tensor that is passed and not used may be anything, such as a placeholder for a mask. */
+static bool is_used(const Plan *p, int param) {
+  return ir_count_uses(p->s->k->body, p->s->k->body->args[param]) > 0;
+}
+
 /* `repacked`: parameters, as bits. Without a guard if no launch is for it. */
 static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool near,
                             int64_t repacked) {
@@ -307,7 +312,7 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
   if (repacked) p.copied = ARENA_ARRAY(s->arena, SymBinding, s->nslots);
   if (repacked && !require_copies(&p)) return v.guard = NULL, v;
   for (int i = 0; i < s->k->params.n; i++) {
-    if (!tensor_type(&p, i)) continue;
+    if (!tensor_type(&p, i) || !is_used(&p, i)) continue;
     bool anywhere = (shape->views && shape->each[0] && is_table(&p, i)) || repacked >> i & 1;
     for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
     if (near) assume_near(&p, i);

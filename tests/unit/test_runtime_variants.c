@@ -102,6 +102,28 @@ TEST(tables_may_be_anywhere) {
   bench_close(&b);
 }
 
+static const char unused_text[] =
+    "kernel @copy(%a: mem<M, N, f16>, %bias: mem<M, N, f16>, %b: mem<M, N, f16>)\n"
+    "  dynamic M; dynamic N\n"
+    "  hardware threads 32\n"
+    "  workgroup M by 4 on 0; workgroup N by 64 on 1; wave M by 4\n"
+    "{\n"
+    "  %x = read %a\n"
+    "  write %x, %b\n"
+    "}\n";
+
+TEST(tensors_without_a_use_may_be_anything) {
+  Bench b = bench_open(unused_text, NULL);
+  Tensor t[3];
+  wv_launch_arg arg[3] = {{.tensor = &t[0].t}, {.tensor = &t[1].t}, {.tensor = &t[2].t}};
+  for (int i = 0; i < 3; i++) tensor(&t[i], A + (uintptr_t)i * B, "f16", 2, (int64_t[]){7, 64});
+  t[1].strides[0] = 0, t[1].strides[1] = 0; /* one element that stands for all */
+  CHECK(wv_launch(b.p, b.cx, arg, 3, NULL, 0));
+  CHECK(is_compiled(&b, NEAR(WHOLE)) && !is_compiled(&b, NEAR(ROWS)) &&
+        !is_compiled(&b, NEAR(ANY)));
+  bench_close(&b);
+}
+
 TEST(facts_of_launches) {
   Args s;
   args_of(&s, 8, 64)->b.t.data = (void *)(B + 8); /* not aligned */
@@ -335,7 +357,8 @@ TEST(targets_without_programs) {
   wv_ctx_free(cx);
 }
 
-TESTS_MAIN(RUN(first_that_fits) RUN(tables_may_be_anywhere) RUN(facts_of_launches)
-               RUN(tensors_of_any_size) RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known)
-                   RUN(capture) RUN(prepared_without_assumptions) RUN(dumps_go_back_in)
-                       RUN(targets_without_programs))
+TESTS_MAIN(RUN(first_that_fits) RUN(tables_may_be_anywhere)
+               RUN(tensors_without_a_use_may_be_anything) RUN(facts_of_launches)
+                   RUN(tensors_of_any_size) RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known)
+                       RUN(capture) RUN(prepared_without_assumptions) RUN(dumps_go_back_in)
+                           RUN(targets_without_programs))
