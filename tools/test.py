@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Runs the tests in groups and adds up what each program reports. Ends with one summary line.
 
+The programs of a group start when those of the groups before it have: no core waits for the end of a
+group. A group's time is the sum of its programs'.
+
     BUILD=build tools/test.py [--fast | --sanitized] [--only WORD]
 
 A program of a group ends with `N passed, M failed` (pytest's own form is understood); otherwise it
@@ -30,8 +33,10 @@ SUMMARY = re.compile(r"\W*\d+ (passed|failed|skipped|error|xfailed).*")
 class Result:
     def __init__(self, passed=0, failed=0, skipped=0, output=""):
         self.passed, self.failed, self.skipped, self.output = passed, failed, skipped, output
+        self.seconds = 0
 
     def add(self, other):
+        self.seconds += other.seconds
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
@@ -55,7 +60,14 @@ def count(text, status):
 TIMEOUT = 4 * 3600 if os.environ.get("TEST_FULL") else 1200
 
 
-def run(command, timeout=TIMEOUT):
+def run(command):
+    start = time.time()
+    result = run_untimed(command)
+    result.seconds = time.time() - start
+    return result
+
+
+def run_untimed(command, timeout=TIMEOUT):
     environment = dict(os.environ, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     environment.update(sanitizer_environment(command))
     try:
@@ -169,7 +181,7 @@ def has_pytest():
 
 def kernel_lists():
     """(file, what precedes its command): a list that takes minutes comes in parts, and first."""
-    parts = {"test_emu_list.py": max(4, os.cpu_count())}
+    parts = dict.fromkeys(("test_emu_list.py", "test_sim_list.py"), max(4, os.cpu_count()))
     for file in sorted(python_tests("sim_list/"), key=lambda f: os.path.basename(f) not in parts):
         n = parts.get(os.path.basename(file), 1)
         for i in range(n):
@@ -242,19 +254,20 @@ def groups(args):
         yield "clang", clang_build()
 
 
-def run_group(pool, name, commands):
+def end_group(name, commands, runs):
+    """Waits for the programs of a group, and says how they ended."""
     if not commands:
         why = "needs pytest and numpy: make setup" if commands is None else "none yet"
         print(f"{name:12s} {why}")
         return Result(skipped=int(commands is None))
-    start, sum_ = time.time(), Result()
+    sum_ = Result()
     print(f"{name:12s} ", end="", flush=True)
-    results = list(pool.map(run, commands))
+    results = list(runs)
     for result in results:
         sum_.add(result)
     failed = f", {sum_.failed} FAILED" if sum_.failed else ""
     words = f"{sum_.passed:5d} passed{failed}{sum_.and_skipped()}"
-    print(f"{words:36s} {time.time() - start:6.1f} s", flush=True)
+    print(f"{words:36s} {sum_.seconds:6.1f} s", flush=True)
     for result in results:
         print(result.output if result.failed else "", end="", flush=True)
     return sum_
@@ -270,9 +283,10 @@ def main():
     if args.sanitized:
         package_with(extension()[0])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, commands in groups(args):
-            if args.only in name:
-                total.add(run_group(pool, name, commands))
+        chosen = [(name, commands) for name, commands in groups(args) if args.only in name]
+        started = [(name, commands, pool.map(run, commands or ())) for name, commands in chosen]
+        for group in started:
+            total.add(end_group(*group))
     print(f"{'all':12s} {'':36s} {time.time() - began:6.1f} s")
     print(f"{total.passed} passed, {total.failed} failed" + total.and_skipped())
     return total.failed != 0 or total.passed == 0
