@@ -11,6 +11,7 @@ import pytest
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
+from gemm_kernels import RNG, B, K, M, N, check_gemm, gemm, halves, tiled
 from wave_lang import CompileError, WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
@@ -22,19 +23,10 @@ sys.path.append(os.path.join(ROOT, "tools"))
 import ptxas  # noqa: E402
 
 WAVEC = os.path.join(ROOT, os.environ.get("BUILD", "build"), "wavec")
-B, M, N, K = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K
-RNG = np.random.default_rng(7)
 
 
 def constraints(tile=(64, 64, 64), waves=1, *more):
-    return [
-        tkw.HardwareConstraint(threads_per_wave=128, vector_shapes={B: 0}),
-        tkw.WorkgroupConstraint(M, tile[0], 0),
-        tkw.WorkgroupConstraint(N, tile[1], 1),
-        tkw.TilingConstraint(K, tile[2]),
-        tkw.WaveConstraint(M, tile[0] // waves),
-        *more,
-    ]
+    return tiled(tile, 128, waves, *more)
 
 
 def compiled(kernel, sizes, workgroups, dynamic=(), target="sim:sm_90a"):
@@ -42,28 +34,6 @@ def compiled(kernel, sizes, workgroups, dynamic=(), target="sim:sm_90a"):
     options = WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic), target=target)
     options.persistent_workgroups = workgroups
     return wave_compile(options, kernel)
-
-
-def halves(*shape):
-    return RNG.standard_normal(shape).astype("f2")
-
-
-def gemm(rows):
-    @tkw.wave(rows)
-    def gemm(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f32]):
-        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
-        def product(acc):
-            return tkw.mma(tkw.read(a), tkw.read(b), acc)
-
-        tkw.write(product, c)
-
-    return gemm
-
-
-def check_gemm(kernel, m, n, k):
-    a, b, c = halves(m, k), halves(n, k), np.full((m, n), np.nan, "f4")
-    kernel(a, b, c)
-    np.testing.assert_allclose(c, a.astype("f8") @ b.astype("f8").T, atol=1e-3 * k**0.5)
 
 
 @pytest.mark.parametrize("workgroups", [1, 2, 5, 132])
