@@ -560,7 +560,7 @@ static bool is_masked(const Kernel *k, Arena *a, const Op *product) {
 Op *lead_find_second(const Kernel *k, Arena *a, const StagedLoop *l, bool has_roles) {
   Op *product = l->early ? second_product(l) : NULL;
   if (!product || !(has_roles || is_masked(k, a, l->early))) return NULL;
-  const bool *late = product ? late_ops(k, a, l, product) : NULL;
+  const bool *late = late_ops(k, a, l, product);
   if (!late || !product->results[0].layout || !l->early->results[0].layout) return NULL;
   for (const Op *op = l->loop->body->first; op != l->loop->body->last; op = op->next)
     if (!late[op->id] && !staged_copies(l, op) && why_stays(op)) return NULL;
