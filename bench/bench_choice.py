@@ -32,6 +32,7 @@ import numpy as np
 import bench_gemm
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
+from gpu_kernels import attention_kernel
 from wave_lang import WaveCompileOptions, wave_compile
 from wave_lang.benchmark import bench
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
@@ -66,12 +67,7 @@ def gemm(
     tkw.write(tkw.cast(product, tkl.f16), c)
 
 
-i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
-OUT = tkw.IndexMapping(num_iterators=3, inputs={B: i, D: j, M: k}, outputs={B: i, M: k, D: j})
-TURNED = tkw.IndexMapping(num_iterators=3, inputs={B: i, K2: k, D: j}, outputs={B: i, D: j, K2: k})
-
-
-@tkw.wave(
+attention = attention_kernel(
     [
         tkw.HardwareConstraint(threads_per_wave=128, vector_shapes={B: 0}),
         tkw.WorkgroupConstraint(M, BM, 0),
@@ -82,33 +78,6 @@ TURNED = tkw.IndexMapping(num_iterators=3, inputs={B: i, K2: k, D: j}, outputs={
         tkw.WaveConstraint(D, D),
     ]
 )
-def attention(
-    q: tkl.Memory[B, M, K1, G, tkl.f16],
-    k: tkl.Memory[B, K2, K1, S, tkl.f16],
-    v: tkl.Memory[B, K2, D, S, tkl.f16],
-    c: tkl.Memory[B, M, D, G, tkl.f32],
-):
-    """Scores are powers of 2."""
-    carried = [
-        tkl.Register[B, M, tkl.f32](-1e6),
-        tkl.Register[B, M, tkl.f32](0.0),
-        tkl.Register[B, D, M, tkl.f32](0.0),
-    ]
-
-    @tkw.iterate(K2, init_args=carried)
-    def loop(largest, total, acc):
-        scores = tkw.mma(tkw.read(k), tkw.read(q), tkl.Register[B, K2, M, tkl.f32](0.0))
-        x = tkw.permute(scores, target_shape=[B, M, K2])
-        larger = tkw.max(x, largest, dim=K2)
-        kept = tkw.exp2(largest - larger)
-        e = tkw.exp2(x - larger)
-        total = tkw.sum(e, total * kept, dim=K2)
-        p = tkw.cast(e, tkl.f16)
-        return larger, total, tkw.mma(tkw.read(v, mapping=TURNED), p, acc * kept)
-
-    _, total, result = loop
-    tkw.write(result * tkw.reciprocal(total), c, mapping=OUT)
-
 
 ROWS = [
     tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: WN}),

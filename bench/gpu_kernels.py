@@ -158,30 +158,16 @@ def gemm(
     return compiled(gemm, sizes, target, **options)
 
 
-def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, target="", **options):
+def attention_kernel(rows):
     """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth)."""
-    BK2, D = tkl.sym.BK2, tkl.sym.D
+    D = tkl.sym.D
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
     out = tkw.IndexMapping(num_iterators=3, inputs={B: i, D: j, M: k}, outputs={B: i, M: k, D: j})
     turned = tkw.IndexMapping(
         num_iterators=3, inputs={B: i, K2: k, D: j}, outputs={B: i, D: j, K2: k}
     )
 
-    @tkw.wave(
-        [
-            tkw.HardwareConstraint(
-                threads_per_wave=unit[0],
-                mma_type=unit[1],
-                vector_shapes={B: 0, M: 16, D: 8} if unit == SYNC else {B: 0},
-            ),
-            tkw.WorkgroupConstraint(M, BM, 0),
-            tkw.WorkgroupConstraint(D, D, 1),
-            tkw.WorkgroupConstraint(B, 1, 2),
-            tkw.TilingConstraint(K2, BK2),
-            tkw.WaveConstraint(M, BM / waves),
-            tkw.WaveConstraint(D, D),
-        ]
-    )
+    @tkw.wave(rows)
     def attention(
         q: tkl.Memory[B, M, K1, G, tkl.f16],
         k: tkl.Memory[B, K2, K1, S, tkl.f16],
@@ -208,8 +194,26 @@ def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, t
         _, total, result = loop
         tkw.write(result * tkw.reciprocal(total), c, mapping=out)
 
+    return attention
+
+
+def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, target="", **options):
+    BK2, D = tkl.sym.BK2, tkl.sym.D
+    rows = [
+        tkw.HardwareConstraint(
+            threads_per_wave=unit[0],
+            mma_type=unit[1],
+            vector_shapes={B: 0, M: 16, D: 8} if unit == SYNC else {B: 0},
+        ),
+        tkw.WorkgroupConstraint(M, BM, 0),
+        tkw.WorkgroupConstraint(D, D, 1),
+        tkw.WorkgroupConstraint(B, 1, 2),
+        tkw.TilingConstraint(K2, BK2),
+        tkw.WaveConstraint(M, BM / waves),
+        tkw.WaveConstraint(D, D),
+    ]
     sizes = {B: heads, M: queries, K2: keys, K1: depth, D: depth, BM: tile[0], BK2: tile[1]}
-    return compiled(attention, sizes, target, **options)
+    return compiled(attention_kernel(rows), sizes, target, **options)
 
 
 def convolution(n, h, w, c, hf, wf, nf, tile=(128, 64, 32), waves=(2, 2), target=""):
