@@ -30,6 +30,9 @@
 /* Workgroups that copy for each other: more gained nothing in published kernels. */
 enum { CLUSTER = 2 };
 
+/* Of the bytes that tiles which are computed at the same time read. */
+#define WORTH_DIVIDING 1.1
+
 typedef struct Persist {
   Kernel *k;
   PassCtx *cx;
@@ -160,13 +163,27 @@ static double bytes_along(const Persist *p, int axis) {
 }
 
 /* `rows` times the bytes of one dimension and workgroups/rows times those of the other are read from
- * memory at a time: that is least if both are equal. An even number keeps clusters whole. */
-static int best_rows(const Persist *p, double along, double across) {
+ * memory at a time. */
+static double bytes_read(const Persist *p, int rows, const double bytes[2]) {
+  return rows * bytes[p->along] + (double)p->workgroups / rows * bytes[1 - p->along];
+}
+
+/* That is least if both are equal. An even number keeps clusters whole. A number of which the grid is a
+ * multiple is worth somewhat more bytes: where the last group has fewer rows, tiles are found by
+ * divisions. */
+static int best_rows(const Persist *p, const double bytes[2]) {
   int rows = 2;
-  while ((rows + 1) * (rows + 1) * along < (double)p->workgroups * across) rows += 2;
   int64_t most;
-  bool fewer = sym_is_int(p->d->tiles[p->along], &most) && most < rows;
-  return fewer ? (int)(most + most % 2) : rows;
+  while ((rows + 1) * (rows + 1) * bytes[p->along] < (double)p->workgroups * bytes[1 - p->along])
+    rows += 2;
+  if (!sym_is_int(p->d->tiles[p->along], &most)) return rows;
+  if (most < rows) return (int)(most + most % 2);
+  double least = WORTH_DIVIDING * bytes_read(p, rows, bytes);
+  int best = rows;
+  for (int n = 2; n <= 2 * rows && n <= most; n += 2)
+    if (most % n == 0 && bytes_read(p, n, bytes) <= least)
+      best = n, least = bytes_read(p, n, bytes);
+  return best;
 }
 
 static bool has_one(const Persist *p, int axis) {
@@ -179,7 +196,7 @@ static void choose_order(Persist *p) {
   if (kernel_constraint(p->k, CONSTRAINT_reorder, NULL) || has_one(p, 0) || has_one(p, 1)) return;
   if (!bytes[0] || !bytes[1]) return;
   p->along = bytes[1] < bytes[0];
-  p->rows = best_rows(p, bytes[p->along], bytes[1 - p->along]);
+  p->rows = best_rows(p, bytes);
 }
 
 /* ---- clusters ---- */

@@ -43,6 +43,16 @@ def test_sizes(sizes, workgroups):
     check_gemm(kernel, *sizes)
 
 
+@pytest.mark.parametrize("rows, dynamic", [(3072, ()), (4864, ()), (4864, (M,))])
+def test_no_division_in_the_inner_loop(rows, dynamic):
+    """Where a tile is follows from divisions if its group of rows may be smaller: once for a tile."""
+    sizes = {M: rows, N: 3072, K: 768}
+    text = compiled(gemm(constraints((128, 256, 64), 2)), sizes, 132, dynamic, target="sm_90a").ptx
+    loops = re.findall(r"^\$loop(\d+):\n((?:(?!\$loop).*\n)*?)\tbra \$loop\1;", text, re.M)
+    assert len(loops) == 2  # one copies, one multiplies
+    assert not any("div." in body for _, body in loops)
+
+
 def test_dynamic_sizes():
     kernel = compiled(gemm(constraints((128, 64, 64), 2)), {}, 4, dynamic=(M, N, K))
     for sizes in (300, 200, 136), (1, 8, 8), (128, 64, 64), (513, 72, 40):
