@@ -120,6 +120,7 @@ def test_values_that_are_columns_of_keys():
         ("sm_90a", cache[..., 64:], False),
         ("sm_90a", cache[..., :512].copy(), False),
         ("sm_90a", cache[..., :100], False),
+        ("sm_80", cache[..., :512], False),
         ("gfx942", cache[..., :512], False),
     ):
         with ops.on_target(target):

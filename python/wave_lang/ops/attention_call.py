@@ -8,7 +8,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 
 from . import attention_kernels as kernels
-from .programs import has_large_tiles, program
+from .programs import has_large_tiles, has_warpgroups, program
 from .tensors import *
 
 KEY_TYPES = (*FLOATS, "f8e4m3fn", "f8e5m2")
@@ -90,8 +90,9 @@ class Call:
         the registers of one workgroup."""
         size, columns = self.q.shape[-1], self.v.shape[-1]
         fit = columns % 64 == 0 and (size - columns) % 16 == 0 and 256 < columns <= 512
-        narrow = wave_dtype(self.k.dtype).name in ("f16", "bf16") and self.rows() >= 64
-        return fit and narrow and has_large_tiles() and is_start(self.v, self.k)
+        narrow = wave_dtype(self.k.dtype).name in ("f16", "bf16")
+        fit = fit and columns <= size <= 576 and self.rows() >= 64
+        return fit and narrow and has_warpgroups() and is_start(self.v, self.k)
 
     def rows(self) -> int:
         """Rows of a tile: few if no sequence has many, or if a row has many sums."""

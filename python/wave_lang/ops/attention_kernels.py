@@ -348,7 +348,7 @@ def _converted(form: Form, value: Any) -> Any:
 
 def symbols_of(form: Form) -> dict[Any, Any]:
     columns = form.columns if form.latent else columns_of(form.columns)
-    keys = keys_of(form.size, 0 if form.latent else columns, form.dtype, form.keys)
+    keys = 64 if form.latent else keys_of(form.size, columns, form.dtype, form.keys)
     if form.dtype == tkl.f32 and form.rows >= 64:
         keys = 16  # without a matrix instruction, a thread holds all keys of an iteration
     return {

@@ -33,14 +33,19 @@ def on_target(target: str) -> Iterator[None]:
 
 
 @functools.lru_cache
-def _is_nvidia(target: str) -> bool:
+def _machine(target: str) -> str:
     found = machine_of(WaveCompileOptions(target=target)).target or ""
-    return found.removeprefix("sim:").startswith("sm_")
+    return found.removeprefix("sim:")
 
 
 def has_large_tiles() -> bool:
     """Whether a workgroup has more than 64 KiB of shared memory, as those of NVIDIA do."""
-    return _is_nvidia(_target.get())
+    return _machine(_target.get()).startswith("sm_")
+
+
+def has_warpgroups() -> bool:
+    """Whether a workgroup has 227 KiB, and products of four waves, as on Hopper."""
+    return _machine(_target.get()).startswith("sm_90")
 
 
 @functools.lru_cache(maxsize=512)

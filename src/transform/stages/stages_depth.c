@@ -11,6 +11,8 @@ enum {
   SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
   SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
+  ALIGN_COPY = 128,      /* bytes: allocations are aligned to this or more, as wide copies need */
+  BARRIERS = 512,        /* bytes for those of rings, which are allocated later */
   RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
   WAVES_HIDE_LATENCY = 2 /* of a SIMD: while one waits, the other computes */
 };
@@ -21,7 +23,7 @@ static int64_t ring_bytes(const Op *alloc, int slots) {
   MemLayout m;
   if (!alloc_slot_layout(alloc, &m)) return 0;
   m = mem_ring(&m, slots, alloc_align(alloc));
-  return mem_bytes(&m) + alloc_align(alloc);
+  return mem_bytes(&m);
 }
 
 static bool is_staged(const StagesPlanner *p, const Op *alloc, int64_t *bytes) {
@@ -35,6 +37,22 @@ static bool is_staged(const StagesPlanner *p, const Op *alloc, int64_t *bytes) {
     }
   }
   return *bytes > 0;
+}
+
+static int64_t bytes_of(const StagesPlanner *p, const Op *alloc) {
+  int64_t own, plain = alloc_bytes(alloc);
+  return is_staged(p, alloc, &own) ? own : plain > 0 ? plain : 0;
+}
+
+/* The bytes that may be left free before an allocation, to align it: those that are larger come
+ * first (allocs.c). */
+static int64_t gap_before(const StagesPlanner *p, const Op *alloc) {
+  int64_t align = alloc_align(alloc) > ALIGN_COPY ? alloc_align(alloc) : ALIGN_COPY;
+  int64_t own = bytes_of(p, alloc);
+  for (const Op *op = own ? ir_first(p->k) : NULL; op; op = ir_next(op))
+    if (op->kind == OP_alloc && bytes_of(p, op) >= own && bytes_of(p, op) % align && op != alloc)
+      return align;
+  return 0;
 }
 
 /* Used only after all pipelined loops: it may overlap a ring. */
@@ -93,14 +111,13 @@ static void set_rings(StagesPlanner *p, int slots) {
 
 /* The shared memory of a workgroup with rings of this many slots. */
 static int64_t bytes_with(StagesPlanner *p, int slots) {
-  int64_t sum = 0, later = 0, own;
+  int64_t sum = BARRIERS, later = 0, own;
   set_rings(p, slots);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
     if (op->kind != OP_alloc) continue;
-    int64_t plain = alloc_bytes(op) > 0 ? alloc_bytes(op) + alloc_align(op) : 0;
-    if (is_staged(p, op, &own)) sum += own;
-    else if (is_used_later(p, op)) later += plain;
-    else sum += plain;
+    int64_t all = bytes_of(p, op) + gap_before(p, op);
+    if (!is_staged(p, op, &own) && is_used_later(p, op)) later += all;
+    else sum += all;
   }
   return later > sum ? later : sum;
 }
@@ -124,11 +141,11 @@ static int residents(const StagesPlanner *p) {
 
 /* ---- tiles that wait in registers ---- */
 
-/* What bytes_with adds because of alignment. */
+/* What bytes_with adds to what allocations have. */
 static int64_t padding(const StagesPlanner *p) {
-  int64_t sum = 0;
+  int64_t sum = BARRIERS;
   for (const Op *op = ir_first(p->k); op; op = ir_next(op))
-    if (op->kind == OP_alloc && alloc_bytes(op) > 0) sum += alloc_align(op);
+    if (op->kind == OP_alloc) sum += gap_before(p, op);
   return sum;
 }
 
