@@ -5,8 +5,8 @@
  *
  *     whole    tensors row-major, 16-byte aligned, rows a multiple of 16 bytes
  *     dense    tensors row-major, 16-byte aligned
- *     rows     the same, except that rows may be apart: strides are multiples of 16 bytes; tables may
- *              be anywhere
+ *     rows     the same, except that rows may be apart: strides are multiples of 16 bytes; tables and the
+ *              like may be anywhere
  *     any      any tensors
  *
  * Operands of products whose rows do not begin at multiples of 16 bytes may be copied to rows that do
@@ -17,7 +17,8 @@
  * It comes before `dense`, unless rows of dense operands are whole whatever a launch passes.
  *
  * A table is a tensor of integers that only say where the kernel accesses others: page numbers, or where
- * sequences begin. It is small, and often part of a larger tensor.
+ * sequences begin. It is small, and often part of a larger tensor. What threads access element by element
+ * may be anywhere, too: sums of rows that are tokens and heads at once.
  *
  * Each of them first for tensors in which every byte offset fits into 32 bits, including what tiles
  * reach past the edges; then for those of any size.
@@ -299,6 +300,25 @@ static bool is_table(const Plan *p, int param) {
   return true;
 }
 
+/* Whether threads find each of its elements by itself: where an element of a row is does not follow
+ * linearly from where it is in a tile, so that no access is wide. */
+static bool is_scattered(const Plan *p, int param) {
+  const Kernel *k = p->s->k;
+  const Value *memory = k->body->args[param];
+  const Sym *last = memory->type->dims[memory->type->rank - 1];
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MemAccess a;
+    const Sym *iterator[IR_MAX_RANK], *coeff[IR_MAX_RANK], *rest;
+    if (!op_takes(op, memory)) continue;
+    const Sym *at = access_of(op, &a) && a.memory == memory ? access_pair(a.coords, last) : NULL;
+    if (!at || !a.mapping) return false;
+    int n = a.mapping->niterators < IR_MAX_RANK ? a.mapping->niterators : IR_MAX_RANK;
+    for (int i = 0; i < n; i++) iterator[i] = access_iterator(p->cx, i);
+    if (sym_linear(p->cx, at, iterator, n, coeff, &rest)) return false;
+  }
+  return true;
+}
+
 /* A tensor that is passed and not used may be anything, such as a placeholder for a mask. */
 static bool is_used(const Plan *p, int param) {
   return ir_count_uses(p->s->k->body, p->s->k->body->args[param]) > 0;
@@ -313,7 +333,8 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
   if (repacked && !require_copies(&p)) return v.guard = NULL, v;
   for (int i = 0; i < s->k->params.n; i++) {
     if (!tensor_type(&p, i) || !is_used(&p, i)) continue;
-    bool anywhere = (shape->views && shape->each[0] && is_table(&p, i)) || repacked >> i & 1;
+    bool placed = shape->views && shape->each[0] && !is_table(&p, i) && !is_scattered(&p, i);
+    bool anywhere = (shape->views && !placed) || repacked >> i & 1;
     for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
     if (near) assume_near(&p, i);
   }

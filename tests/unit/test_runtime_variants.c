@@ -102,6 +102,35 @@ TEST(tables_may_be_anywhere) {
   bench_close(&b);
 }
 
+static const char sums_text[] =
+    "kernel @sums(%a: mem<M, N, f16>, %s: mem<P, Q, f32>)\n"
+    "  dynamic P\n"
+    "  hardware threads 32\n"
+    "  workgroup M by 4 on 0; wave M by 4\n"
+    "  bind M = 4*P; bind N = 64; bind Q = 4\n"
+    "{\n"
+    "  %x = read %a\n"
+    "  %w = cast %x : tile<M, N, f32>\n"
+    "  %t = sum %w {dim = N}\n"
+    "  write %t, %s {mapping = map 1 {M: $index0} -> {P: floor($index0/4), Q: Mod($index0, 4)}}\n"
+    "}\n";
+
+/* Neither do sums that threads find one by one. */
+TEST(scattered_elements_may_be_anywhere) {
+  enum {
+    WHOLE_ONLY = 2
+  }; /* rows have 64 elements: dense ones are whole, which needs no variants */
+  Bench b = bench_open(sums_text, NULL);
+  Tensor t[2];
+  wv_launch_arg arg[2] = {{.tensor = &t[0].t}, {.tensor = &t[1].t}};
+  tensor(&t[0], A, "f16", 2, (int64_t[]){28, 64});
+  tensor(&t[1], B + 4, "f32", 2, (int64_t[]){7, 4});
+  t[1].strides[0] = 1, t[1].strides[1] = 7; /* transposed */
+  CHECK(wv_launch(b.p, b.cx, arg, 2, NULL, 0));
+  CHECK(is_compiled(&b, NEAR(ROWS) - WHOLE_ONLY) && !is_compiled(&b, NEAR(ANY) - WHOLE_ONLY));
+  bench_close(&b);
+}
+
 static const char unused_text[] =
     "kernel @copy(%a: mem<M, N, f16>, %bias: mem<M, N, f16>, %b: mem<M, N, f16>)\n"
     "  dynamic M; dynamic N\n"
@@ -357,7 +386,7 @@ TEST(targets_without_programs) {
   wv_ctx_free(cx);
 }
 
-TESTS_MAIN(RUN(first_that_fits) RUN(tables_may_be_anywhere)
+TESTS_MAIN(RUN(first_that_fits) RUN(tables_may_be_anywhere) RUN(scattered_elements_may_be_anywhere)
                RUN(tensors_without_a_use_may_be_anything) RUN(facts_of_launches)
                    RUN(tensors_of_any_size) RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known)
                        RUN(capture) RUN(prepared_without_assumptions) RUN(dumps_go_back_in)
