@@ -238,7 +238,8 @@ static Mbar *find_mbar(Group *g, int64_t address) {
 static Mbar *make_mbar(Wave *w, int64_t address) {
   Group *g = w->group;
   Mbar *m = find_mbar(g, address);
-  if (m || g->mbars.n == SIM_MBARS) return m;
+  const Units *u = &w->sim->units;
+  if (m || g->mbars.n == u->all - u->mbars) return m;
   vec_push(w->sim->gang_home, &g->mbars, ((Mbar){.address = address}));
   m = &g->mbars.at[g->mbars.n - 1];
   m->waited = ARENA_ARRAY(w->sim->gang_home, int64_t, w->sim->threads);
@@ -317,7 +318,8 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   mark_barrier(w->group, b, index, SIM_BYTE | SIM_BARRIER);
   Mbar *m = make_mbar(w, buffer_address(b, index));
   if (!m) {
-    sim_report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers", SIM_MBARS);
+    sim_report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers",
+               w->sim->units.all - w->sim->units.mbars);
     return;
   }
   if (m->live) {

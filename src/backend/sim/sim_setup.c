@@ -588,6 +588,22 @@ static bool has_op(const Kernel *k, OpKind a, OpKind b) {
   return false;
 }
 
+/* As many as its allocations have room for. */
+static int count_mbars(const Kernel *k) {
+  int64_t all = 0;
+  for (const Op *alloc = ir_first(k); alloc; alloc = ir_next(alloc)) {
+    bool is_one = false;
+    if (alloc->kind != OP_alloc) continue;
+    for (const Op *op = ir_first(k); op && !is_one; op = ir_next(op))
+      is_one = op->kind == OP_mbar_init && op->args[0] == &alloc->results[0];
+    const Type *t = alloc->results[0].type;
+    int64_t elements = is_one, n;
+    for (int i = 0; i < t->rank; i++) elements *= sym_is_int(t->dims[i], &n) ? n : 1;
+    all += elements;
+  }
+  return all < SIM_MBARS ? (int)all : SIM_MBARS;
+}
+
 static void number_units(Sim *s) {
   s->per_unit = s->machine->lockstep ? s->wave : 1;
   int threads = s->nwaves * s->wave / s->per_unit;
@@ -598,7 +614,7 @@ static void number_units(Sim *s) {
   u->writes = u->reads + (bulk ? threads : 0);
   u->wgmma = u->writes + (bulk ? threads : 0);
   u->mbars = u->wgmma + (has_op(s->k, OP_wgmma, OP_wgmma) ? s->nwaves : 0);
-  u->all = u->mbars + (has_op(s->k, OP_mbar_init, OP_mbar_init) ? SIM_MBARS : 0);
+  u->all = u->mbars + count_mbars(s->k);
 }
 
 /* Workgroups communicate if one may wait for what another writes. */

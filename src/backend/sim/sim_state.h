@@ -28,7 +28,7 @@
 /* The contents of a byte of shared memory: a value in its low and in its high half, an mbarrier. */
 enum { SIM_LOW = 1, SIM_HIGH = 2, SIM_BYTE = 3, SIM_BARRIER = 4 };
 
-enum { SIM_NAMED = 16, SIM_MBARS = 64, SIM_SECTOR = 32, SIM_LINE = 128 };
+enum { SIM_NAMED = 16, SIM_MBARS = 1024, SIM_SECTOR = 32, SIM_LINE = 128 };
 
 typedef union Reg {
   double f;  /* floats */
