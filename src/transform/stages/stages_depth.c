@@ -12,7 +12,7 @@ enum {
   SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
   ALIGN_COPY = 128,      /* bytes: allocations are aligned to this or more, as wide copies need */
-  BARRIERS = 512,        /* bytes for those of rings, which are allocated later */
+  BARRIER = 16,          /* bytes of one in a ring of them */
   RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
   WAVES_HIDE_LATENCY = 2 /* of a SIMD: while one waits, the other computes */
 };
@@ -109,10 +109,24 @@ static void set_rings(StagesPlanner *p, int slots) {
   }
 }
 
+/* The most that barriers of rings take, which are allocated later: a copy may have its own. */
+static int64_t barrier_bytes(const StagesPlanner *p) {
+  int64_t sum = 0;
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    const StagedLoop *l = &p->plan.loops.at[i];
+    int each = schedule_roles(p->k, l->loop, p->target) ? 2 : 1; /* full, and empty */
+    for (int j = 0; j < l->copies.n; j++)
+      if (l->copies.at[j].boxes)
+        sum += each * (l->copies.at[j].slots * BARRIER / ALIGN_COPY + 1) * ALIGN_COPY;
+  }
+  return sum;
+}
+
 /* The shared memory of a workgroup with rings of this many slots. */
 static int64_t bytes_with(StagesPlanner *p, int slots) {
-  int64_t sum = BARRIERS, later = 0, own;
+  int64_t sum, later = 0, own;
   set_rings(p, slots);
+  sum = barrier_bytes(p);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
     if (op->kind != OP_alloc) continue;
     int64_t all = bytes_of(p, op) + gap_before(p, op);
@@ -143,7 +157,7 @@ static int residents(const StagesPlanner *p) {
 
 /* What bytes_with adds to what allocations have. */
 static int64_t padding(const StagesPlanner *p) {
-  int64_t sum = BARRIERS;
+  int64_t sum = barrier_bytes(p);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op))
     if (op->kind == OP_alloc) sum += gap_before(p, op);
   return sum;
