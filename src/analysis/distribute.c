@@ -213,8 +213,8 @@ static void find_raster_ids(const Distribution *d, const Constraint *row, const 
   else tile = sym_mod(sym, tile, plane);
   const Sym *first = sym_mul(sym, rows, sym_floordiv(sym, tile, group));
   const Sym *height = sym_min(sym, sym_sub(sym, length, first), rows);
-  height =
-      sym_max(sym, height, sym_int(sym, 1)); /* so that loops need not divide in each iteration */
+  /* A divisor that is known to be positive may be used before the loop over K (licm). */
+  height = sym_max(sym, height, sym_int(sym, 1));
   if (sym_divides(sym, d->facts, row->raster.rows, length)) height = rows;
   const Sym *inside = sym_mod(sym, tile, group);
   out[along] = sym_add(sym, first, sym_mod(sym, inside, height));

@@ -319,7 +319,7 @@ static bool is_scattered(const Plan *p, int param) {
   return true;
 }
 
-/* A tensor that is passed and not used may be anything, such as a placeholder for a mask. */
+/* A tensor that no op uses may be anything: a mask that this form of a kernel does not apply. */
 static bool is_used(const Plan *p, int param) {
   return ir_count_uses(p->s->k->body, p->s->k->body->args[param]) > 0;
 }
@@ -333,8 +333,8 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
   if (repacked && !require_copies(&p)) return v.guard = NULL, v;
   for (int i = 0; i < s->k->params.n; i++) {
     if (!tensor_type(&p, i) || !is_used(&p, i)) continue;
-    bool placed = shape->views && shape->each[0] && !is_table(&p, i) && !is_scattered(&p, i);
-    bool anywhere = (shape->views && !placed) || repacked >> i & 1;
+    bool asks = shape->views && shape->each[0];
+    bool anywhere = (asks && (is_table(&p, i) || is_scattered(&p, i))) || repacked >> i & 1;
     for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
     if (near) assume_near(&p, i);
   }

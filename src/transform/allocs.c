@@ -16,10 +16,9 @@
  * (`base`), so that `sync` orders accesses that share bytes. Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
 #include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
 #include "transform/pass.h"
-
-enum { ALIGN_COPY = 128 };
 
 typedef struct Block {
   Op *alloc;
@@ -68,9 +67,9 @@ static int memory_of(const Allocs *p, const Op *alloc) {
 /* Wide copies require aligned rows. */
 static int alignment_of(const Allocs *p, const Op *alloc, int memory) {
   int align = alloc_align(alloc);
-  for (int i = 0; i < p->m->uses.n && align < ALIGN_COPY; i++)
+  for (int i = 0; i < p->m->uses.n && align < ALLOC_COPY_ALIGN; i++)
     if (p->m->uses.at[i].memory == memory && p->m->uses.at[i].op->kind == OP_copy)
-      align = ALIGN_COPY;
+      align = ALLOC_COPY_ALIGN;
   return align;
 }
 

@@ -234,12 +234,13 @@ static Mbar *find_mbar(Group *g, int64_t address) {
   return NULL;
 }
 
+static int most_mbars(const Sim *s) { return s->units.all - s->units.mbars; }
+
 /* NULL: there are too many. */
 static Mbar *make_mbar(Wave *w, int64_t address) {
   Group *g = w->group;
   Mbar *m = find_mbar(g, address);
-  const Units *u = &w->sim->units;
-  if (m || g->mbars.n == u->all - u->mbars) return m;
+  if (m || g->mbars.n == most_mbars(w->sim)) return m;
   vec_push(w->sim->gang_home, &g->mbars, ((Mbar){.address = address}));
   m = &g->mbars.at[g->mbars.n - 1];
   m->waited = ARENA_ARRAY(w->sim->gang_home, int64_t, w->sim->threads);
@@ -319,7 +320,7 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   Mbar *m = make_mbar(w, buffer_address(b, index));
   if (!m) {
     sim_report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers",
-               w->sim->units.all - w->sim->units.mbars);
+               most_mbars(w->sim));
     return;
   }
   if (m->live) {

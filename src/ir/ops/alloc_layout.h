@@ -37,6 +37,9 @@ int64_t alloc_bytes_beside(const Kernel *k, const Op *but);
  * a short swizzle at a multiple of its period, because hardware computes it from addresses. */
 int alloc_align(const Op *alloc);
 
+/* The least alignment in bytes of what is copied to: wide copies require aligned rows. */
+enum { ALLOC_COPY_ALIGN = 128 };
+
 /* What is wrong with `memory` or `ring` of an allocation of this type; NULL: nothing. */
 const char *alloc_layout_mistake(const Op *alloc, const Type *type);
 

@@ -5,9 +5,8 @@
 #include "ir/schedule/schedule.h"
 #include "schedule/interval/loop_free.h"
 
-enum {
-  FREE_FEW_SLOTS = 2
-}; /* with more, there are too many iterations for a barrier after the reads */
+/* With more slots, there are too many iterations for a barrier after the reads. */
+enum { FREE_FEW_SLOTS = 2 };
 
 /* A tile in shared memory, and the edge from a read of it to what fills it again. */
 typedef struct Refill {

@@ -11,7 +11,6 @@ enum {
   SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
   SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
-  ALIGN_COPY = 128,      /* bytes: allocations are aligned to this or more, as wide copies need */
   BARRIER = 16,          /* bytes of one in a ring of them */
   RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
   WAVES_HIDE_LATENCY = 2 /* of a SIMD: while one waits, the other computes */
@@ -47,7 +46,7 @@ static int64_t bytes_of(const StagesPlanner *p, const Op *alloc) {
 /* The bytes that may be left free before an allocation, to align it: those that are larger come
  * first (allocs.c). */
 static int64_t gap_before(const StagesPlanner *p, const Op *alloc) {
-  int64_t align = alloc_align(alloc) > ALIGN_COPY ? alloc_align(alloc) : ALIGN_COPY;
+  int64_t align = alloc_align(alloc) > ALLOC_COPY_ALIGN ? alloc_align(alloc) : ALLOC_COPY_ALIGN;
   int64_t own = bytes_of(p, alloc);
   for (const Op *op = own ? ir_first(p->k) : NULL; op; op = ir_next(op))
     if (op->kind == OP_alloc && bytes_of(p, op) >= own && bytes_of(p, op) % align && op != alloc)
@@ -117,7 +116,7 @@ static int64_t barrier_bytes(const StagesPlanner *p) {
     int each = schedule_roles(p->k, l->loop, p->target) ? 2 : 1; /* full, and empty */
     for (int j = 0; j < l->copies.n; j++)
       if (l->copies.at[j].boxes)
-        sum += each * (l->copies.at[j].slots * BARRIER / ALIGN_COPY + 1) * ALIGN_COPY;
+        sum += each * (l->copies.at[j].slots * BARRIER / ALLOC_COPY_ALIGN + 1) * ALLOC_COPY_ALIGN;
   }
   return sum;
 }
