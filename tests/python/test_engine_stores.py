@@ -6,23 +6,16 @@ import pytest
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
+from gemm_kernels import B, K, M, N, halves, product, tiled
 from wave_lang import WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
 
-B, M, N, K, P = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K, tkl.sym.P
-RNG = np.random.default_rng(11)
+P = tkl.sym.P
 
 
 def rows(tile=(64, 64, 64), waves=1, *more):
-    return [
-        tkw.HardwareConstraint(threads_per_wave=128, vector_shapes={B: 0}),
-        tkw.WorkgroupConstraint(M, tile[0], 0),
-        tkw.WorkgroupConstraint(N, tile[1], 1),
-        tkw.TilingConstraint(K, tile[2]),
-        tkw.WaveConstraint(M, tile[0] // waves),
-        *more,
-    ]
+    return tiled(tile, 128, waves, *more)
 
 
 def compiled(kernel, sizes, dynamic=()):
@@ -30,10 +23,6 @@ def compiled(kernel, sizes, dynamic=()):
     return wave_compile(
         WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic), target="sim:sm_90a"), kernel
     )
-
-
-def halves(*shape):
-    return RNG.standard_normal(shape).astype("f2")
 
 
 def is_by_engine(kernel, name):
@@ -59,7 +48,7 @@ def gemm(tile, waves=1):
 def check(kernel, m, n, k):
     a, b, c = halves(m, k), halves(n, k), np.full((m, n), np.nan, "f2")
     kernel(a, b, c)
-    near(c, a.astype("f8") @ b.astype("f8").T, k)
+    near(c, product(a, b), k)
 
 
 @pytest.mark.parametrize("tile, waves", [((64, 64, 64), 1), ((128, 192, 32), 2), ((192, 128, 64), 3)])
@@ -96,7 +85,7 @@ def test_residual_in_place():
 
     m, n, k = 150, 136, 72
     a, b, c = halves(m, k), halves(n, k), halves(m, n)
-    want = a.astype("f8") @ b.astype("f8").T + c
+    want = product(a, b) + c
     kernel = compiled(add, {M: m, N: n, K: k})
     assert is_by_engine(kernel, "c")
     kernel(a, b, c)
@@ -127,7 +116,7 @@ def test_read_again():
     kernel = compiled(twice, {M: m, N: n, K: k})
     assert not is_by_engine(kernel, "c")
     kernel(a, b, c, d)
-    want = a.astype("f8") @ b.astype("f8").T
+    want = product(a, b)
     near(c, want, k)
     near(d, 2 * want, k)
 
@@ -155,7 +144,7 @@ def test_batches_and_two_results():
     kernel = compiled(layer, {B: b, M: m, N: n, K: k})
     assert is_by_engine(kernel, "y") and not is_by_engine(kernel, "gate")
     kernel(x, w, y, gate)
-    want = np.einsum("bmk,bnk->bmn", x.astype("f8"), w.astype("f8"))
+    want = product(x, w)
     near(y, want, k)
     near(gate, np.maximum(want, 0), k)
 
@@ -190,7 +179,7 @@ def test_two_products_in_a_row():
     q, key, v = halves(m, k) / 4, halves(n, k) / 4, halves(p, n)
     c = np.full((m, p), np.nan, "f2")
     compiled(chain, {M: m, N: n, K: k, P: p})(q, key, v, c)
-    want = (q.astype("f8") @ key.astype("f8").T) @ v.astype("f8").T
+    want = product(product(q, key), v)
     np.testing.assert_allclose(c.astype("f8"), want, rtol=2e-2, atol=6e-2)
 
 

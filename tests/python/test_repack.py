@@ -12,6 +12,7 @@ import pytest
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
+from gemm_kernels import B, K, M, N, tiled
 from wave_lang import LaunchError, SimulationError, WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
@@ -21,7 +22,6 @@ sys.path.append(os.path.join(ROOT, "tools"))
 
 import ptxas  # noqa: E402
 
-B, M, N, K = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K
 RNG = np.random.default_rng(5)
 COPIED = "operands copied to 16-byte aligned rows"
 # For each type of elements in NumPy's terms: the operands' and the results' type, and the results' in NumPy.
@@ -33,20 +33,10 @@ TYPES = {
 }
 
 
-def rows(tile, threads=128, waves=1):
-    return [
-        tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes={B: 0}),
-        tkw.WorkgroupConstraint(M, tile[0], 0),
-        tkw.WorkgroupConstraint(N, tile[1], 1),
-        tkw.TilingConstraint(K, tile[2]),
-        tkw.WaveConstraint(M, tile[0] // waves),
-    ]
-
-
 def gemm(dtype=tkl.f16, transposed=False, tile=(64, 64, 32), out=tkl.f32):
     right = tkl.Memory[K, N, S, dtype] if transposed else tkl.Memory[N, K, S, dtype]
 
-    @tkw.wave(rows(tile))
+    @tkw.wave(tiled(tile, 128, 1))
     def gemm(a: tkl.Memory[M, K, S, dtype], b: right, c: tkl.Memory[M, N, G, out]):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, out](0.0)])
         def product(acc):
@@ -59,7 +49,7 @@ def gemm(dtype=tkl.f16, transposed=False, tile=(64, 64, 32), out=tkl.f32):
 
 
 def batched(tile=(64, 64, 32)):
-    @tkw.wave([*rows(tile), tkw.WorkgroupConstraint(B, 1, 2)])
+    @tkw.wave([*tiled(tile, 128, 1), tkw.WorkgroupConstraint(B, 1, 2)])
     def batched(
         a: tkl.Memory[B, M, K, S, tkl.f16], b: tkl.Memory[B, N, K, S, tkl.f16], c: tkl.Memory[B, M, N, G, tkl.f32]
     ):
@@ -154,7 +144,7 @@ def test_fixed_sizes():
 def test_what_is_written_or_read_otherwise_stays():
     """An operand that the kernel writes, too, or that no product reads, keeps its address."""
 
-    @tkw.wave(rows((64, 64, 32)))
+    @tkw.wave(tiled((64, 64, 32), 128, 1))
     def in_place(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f32]):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def product(acc):
