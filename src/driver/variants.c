@@ -18,7 +18,8 @@
  *
  * A table is a tensor of integers that only say where the kernel accesses others: page numbers, or where
  * sequences begin. It is small, and often part of a larger tensor. What threads access element by element
- * may be anywhere, too: sums of rows that are tokens and heads at once.
+ * may be anywhere, too: sums of rows that are tokens and heads at once. And a tensor of which a workgroup has
+ * one element may be anywhere in all of them: one scale for all heads, with the stride 0.
  *
  * Each of them first for tensors in which every byte offset fits into 32 bits, including what tiles
  * reach past the edges; then for those of any size.
@@ -78,7 +79,7 @@ static void assume(Plan *p, const Sym *fact) {
   if (p->ncopied) require(p, sym_subst(p->cx, cond, p->copied, p->ncopied));
 }
 
-static bool is_view(const Plan *p, int param) { return p->v->views || p->v->repacked >> param & 1; }
+static bool is_view(const Plan *p, int param) { return variant_has_view(p->v, param); }
 
 static const Sym *is_multiple(Plan *p, const Sym *e, int64_t of) {
   return sym_eq(p->cx, sym_mod(p->cx, e, sym_int(p->cx, of)), sym_int(p->cx, 0));
@@ -249,6 +250,7 @@ typedef struct Shape {
   const char *facts;
   bool views;
   void (*each[2])(Plan *p, int param); /* for every tensor */
+  bool strict;                         /* even if a workgroup has one element of it */
 } Shape;
 
 enum { WHOLE, DENSE, ROWS, REPACKED, ANY, SHAPES };
@@ -266,6 +268,8 @@ static const Shape shapes[] = {
                   {require_dense}},
     [ANY] = {"", true, {0}},
 };
+
+static const Shape decided = {"row-major, 16-byte aligned", false, {require_dense}, true};
 
 /* ---- tables ---- */
 
@@ -319,6 +323,27 @@ static bool is_scattered(const Plan *p, int param) {
   return true;
 }
 
+/* A workgroup has one element along the dim. */
+static bool is_one_of(const Kernel *k, const Sym *dim) {
+  const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dim);
+  int64_t n;
+  return sym_is_int(group ? group->workgroup.size : dim, &n) && n == 1;
+}
+
+/* Whether every access is to a single element, so that none is wide. */
+static bool is_single(const Plan *p, int param) {
+  const Kernel *k = p->s->k;
+  const Value *memory = k->body->args[param];
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MemAccess a;
+    if (!op_takes(op, memory)) continue;
+    if (!access_of(op, &a) || a.memory != memory || !a.tile) return false;
+    for (int d = 0; d < a.tile->rank; d++)
+      if (!is_one_of(k, a.tile->dims[d])) return false;
+  }
+  return true;
+}
+
 /* A tensor that no op uses may be anything: a mask that this form of a kernel does not apply. */
 static bool is_used(const Plan *p, int param) {
   return ir_count_uses(p->s->k->body, p->s->k->body->args[param]) > 0;
@@ -333,8 +358,10 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
   if (repacked && !require_copies(&p)) return v.guard = NULL, v;
   for (int i = 0; i < s->k->params.n; i++) {
     if (!tensor_type(&p, i) || !is_used(&p, i)) continue;
-    bool asks = shape->views && shape->each[0];
+    bool asks = shape->views && shape->each[0], single = !shape->strict && is_single(&p, i);
     bool anywhere = (asks && (is_table(&p, i) || is_scattered(&p, i))) || repacked >> i & 1;
+    if (single && !shape->views) v.single |= INT64_C(1) << i;
+    anywhere = anywhere || single;
     for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
     if (near) assume_near(&p, i);
   }
@@ -461,7 +488,7 @@ Variants variants_plan(const LaunchSymbols *s, const TargetInfo *machine, bool i
   Variants out = {0};
   if (is_decided) {
     out.at = ARENA_NEW(s->arena, Variant);
-    out.at[out.n++] = make_variant(s, &shapes[DENSE], false, 0);
+    out.at[out.n++] = make_variant(s, &decided, false, 0);
   } else {
     out = plan_shapes(s, narrow, repack_params(s, machine));
   }
@@ -480,7 +507,7 @@ Kernel *variant_kernel(Kernel *k, const Variant *v) {
   Kernel *copy = kernel_clone(k);
   if (v->without) kernel_drop_assumptions(copy);
   for (int i = 0; i < kernel_given(k); i++) {
-    if (k->body->args[i]->type->kind != TYPE_mem || !(v->views || v->repacked >> i & 1)) continue;
+    if (k->body->args[i]->type->kind != TYPE_mem || !variant_has_view(v, i)) continue;
     const Sym *name = sym_symbol(k->cx->sym, k->params.at[i].name, true);
     add_row(copy, (Constraint){.kind = CONSTRAINT_view, .at = k->params.at[i].at, .view = {name}});
   }

@@ -11,10 +11,17 @@ typedef struct Variant {
   bool without;      /* the kernel's own assumptions are left out */
   int64_t
       repacked; /* parameters, as bits: views of tensors, or copies, with aligned rows (repack.h) */
+  int64_t
+      single; /* parameters, as bits: tensors of arbitrary strides, of which a workgroup has one element */
   const Sym *assume[2 * ARTEFACT_SLOTS];
   int nassume;      /* facts for the compiler, over the kernel's symbols */
   const Sym *guard; /* what a launch must satisfy, over slots; NULL: nothing */
 } Variant;
+
+/* Whether a parameter may have strides other than those of row-major tensors. */
+static inline bool variant_has_view(const Variant *v, int param) {
+  return v->views || (v->repacked | v->single) >> param & 1;
+}
 
 typedef struct Variants {
   Variant *at;

@@ -131,6 +131,33 @@ TEST(scattered_elements_may_be_anywhere) {
   bench_close(&b);
 }
 
+static const char scales_text[] =
+    "kernel @scaled(%a: mem<H, N, f16>, %s: mem<H, f16>, %b: mem<H, N, f16>)\n"
+    "  dynamic H; dynamic N\n"
+    "  hardware threads 32\n"
+    "  workgroup H by 1 on 0; workgroup N by 64 on 1; wave N by 64\n"
+    "{\n"
+    "  %x = read %a\n"
+    "  %f = read %s\n"
+    "  %w = broadcast %f : tile<H, N, f16>\n"
+    "  %y = mul %x, %w\n"
+    "  write %y, %b\n"
+    "}\n";
+
+/* A tensor of which a workgroup has one element does not ask for other code, whatever its strides. */
+TEST(single_elements_may_be_anywhere) {
+  Bench b = bench_open(scales_text, NULL);
+  Tensor t[3];
+  wv_launch_arg arg[3] = {{.tensor = &t[0].t}, {.tensor = &t[1].t}, {.tensor = &t[2].t}};
+  tensor(&t[0], A, "f16", 2, (int64_t[]){8, 64});
+  tensor(&t[1], B + 2, "f16", 1, (int64_t[]){8});
+  tensor(&t[2], B, "f16", 2, (int64_t[]){8, 64});
+  t[1].strides[0] = 0; /* one for all */
+  CHECK(wv_launch(b.p, b.cx, arg, 3, NULL, 0));
+  CHECK(is_compiled(&b, 0) && !is_compiled(&b, NEAR(ROWS)) && !is_compiled(&b, NEAR(ANY)));
+  bench_close(&b);
+}
+
 static const char unused_text[] =
     "kernel @copy(%a: mem<M, N, f16>, %bias: mem<M, N, f16>, %b: mem<M, N, f16>)\n"
     "  dynamic M; dynamic N\n"
@@ -387,7 +414,7 @@ TEST(targets_without_programs) {
 }
 
 TESTS_MAIN(RUN(first_that_fits) RUN(tables_may_be_anywhere) RUN(scattered_elements_may_be_anywhere)
-               RUN(tensors_without_a_use_may_be_anything) RUN(facts_of_launches)
-                   RUN(tensors_of_any_size) RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known)
-                       RUN(capture) RUN(prepared_without_assumptions) RUN(dumps_go_back_in)
-                           RUN(targets_without_programs))
+               RUN(single_elements_may_be_anywhere) RUN(tensors_without_a_use_may_be_anything)
+                   RUN(facts_of_launches) RUN(tensors_of_any_size) RUN(near_tensors_in_32_bits)
+                       RUN(sizes_that_are_known) RUN(capture) RUN(prepared_without_assumptions)
+                           RUN(dumps_go_back_in) RUN(targets_without_programs))
