@@ -113,6 +113,27 @@ TEST(what_is_not_allowed) {
   arena_free(a);
 }
 
+/* Values that go from wave to wave are in the stage of what needs them; other ops may come between. */
+TEST(ops_come_between_a_store_and_its_fetch) {
+  Arena *a = arena_new();
+  LineRing ring = {1024, 1};
+  LineOp passing[OPS];
+  LineProblem p = gemm(&ring, 1024);
+  for (int i = 0; i < OPS; i++) passing[i] = ops[i];
+  passing[STORE].passes = passing[FETCH].passes = true;
+  p.ops = passing;
+  static const int order[] = {STORE, LOAD, FETCH, PRODUCT};
+  Line line = line_of(a, &p, order, (int[]){1, 3, 2, 0});
+  CHECK(line_arrange(&p, &line));
+  for (int i = 0; i < OPS; i++) CHECK_INT(line.order[i], order[i]);
+  CHECK_INT(line.lead[STORE], 0);
+  CHECK_INT(line.lead[FETCH], 0);
+  line_time(line_run_new(a, &p), &line, 100000);
+  line_improve(a, line_run_new(a, &p), &line, 0, 200);
+  CHECK_INT(line.lead[STORE], line.lead[FETCH]);
+  arena_free(a);
+}
+
 /* What is early runs an iteration ahead of the rest: the product of a tile while the next one is loaded. */
 TEST(iterations_overlap_at_first) {
   Arena *a = arena_new();
@@ -159,4 +180,5 @@ TEST(lines_become_shorter) {
 }
 
 TESTS_MAIN(RUN(without_overlap_everything_adds_up) RUN(slots_save_barriers) RUN(what_is_not_allowed)
-               RUN(iterations_overlap_at_first) RUN(lines_become_shorter))
+               RUN(ops_come_between_a_store_and_its_fetch) RUN(iterations_overlap_at_first)
+                   RUN(lines_become_shorter))

@@ -149,6 +149,15 @@ TEST(schedules_may_need_as_many_registers_as_the_rules) {
   forget(&s);
 }
 
+/* The rules' rings have more slots than the search tries. */
+TEST(rules_with_many_slots_are_improved) {
+  Solved s = solve(&cases[2], "sm_90a", 1);
+  CHECK(s.ok);
+  CHECK(s.found.trials.at[0]->times.cycles < s.found.first / 2);
+  forget(&s);
+}
+
 TESTS_MAIN(RUN(bounds_hold) RUN(bounds_hold_for_lists) RUN(bounds_hold_for_matmuls)
                RUN(matmul_is_proved_to_be_optimal)
-                   RUN(schedules_may_need_as_many_registers_as_the_rules))
+                   RUN(schedules_may_need_as_many_registers_as_the_rules)
+                       RUN(rules_with_many_slots_are_improved))

@@ -23,6 +23,7 @@ typedef struct LineOp {
   bool product;    /* it may be in flight after it was issued, */
   bool awaits;     /* this one waits for those of its wave, */
   bool follows;    /* nothing places it: it comes right after what it needs */
+  bool passes;     /* values to other waves: it is in the stage of what needs them */
 } LineOp;
 
 /* An op fills a tile, another one reads it. */

@@ -28,11 +28,13 @@ static void number_places(const LineProblem *p, Line *line) {
 
 /* ---- ops that follow others ---- */
 
+static bool has_lead(const LineOp *op) { return !op->follows && !op->passes; }
+
 /* They are in the stage of what needs them. */
 static void find_leads(const LineProblem *p, Line *line) {
   for (int op = p->nops - 1; op >= 0; op--) {
     int lead = -1;
-    for (int i = 0; p->ops[op].follows && i < p->nneeds; i++) {
+    for (int i = 0; !has_lead(&p->ops[op]) && i < p->nneeds; i++) {
       const LineNeed *n = &p->needs[i];
       if (n->from == op && n->distance == 0 && line->lead[n->to] > lead) lead = line->lead[n->to];
     }
@@ -334,7 +336,7 @@ static bool move_stalled(Climb *c, bool *later) {
     int after = p->nops - 1 - c->next.place[op];
     if (p->ops[op].follows || !after) return false;
     move_op(p, &c->next, op, c->next.place[op] + 1 + below(c, after));
-  } else if (p->ops[blocker].follows) {
+  } else if (p->ops[blocker].follows || (kind == 1 && !has_lead(&p->ops[blocker]))) {
     return false;
   } else if (kind == 1) {
     c->next.lead[blocker]++;
@@ -350,6 +352,7 @@ static bool move_any(Climb *c, bool *later) {
   int op = below(c, p->nops), kind = below(c, 4);
   *later = below(c, 2);
   if (p->ops[op].follows) return false;
+  if (!has_lead(&p->ops[op])) kind = 1;
   if (kind != 0) move_op(p, &c->next, op, below(c, p->nops));
   if (kind == 0 || kind == 3) c->next.lead[op] += *later ? -1 : 1;
   return c->next.lead[op] >= 0;
@@ -373,7 +376,7 @@ static bool rotate(Climb *c, bool *later) {
   const LineProblem *p = c->p;
   *later = below(c, 2);
   int op = c->next.order[*later ? p->nops - 1 : 0];
-  if (p->ops[op].follows) return false;
+  if (!has_lead(&p->ops[op])) return false;
   move_op(p, &c->next, op, *later ? 0 : p->nops - 1);
   c->next.lead[op] += *later ? -1 : 1;
   return c->next.lead[op] >= 0;

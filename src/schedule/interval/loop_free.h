@@ -56,6 +56,7 @@ typedef struct FreeTimes {
   Vec(FreePlace) places; /* of ops that take time, in the order of `at` */
   Vec(FreeRing) rings;
   int registers; /* that its values need */
+  bool passing;  /* ops that pass values between waves are in one stage with what needs them */
 } FreeTimes;
 
 /* The bound of all schedules alone. With one wave it takes less time, and leaves out what follows from

@@ -52,7 +52,8 @@ static LineOp op_at(const Free *f, int event) {
   if (o.product || o.grouped || schedule_class(op) == OP_CLASS_store) o.arrives = cost->takes;
   o.last = free_is_last(f, event);
   o.awaits = !op_is_private(op) && op->kind != OP_copy;
-  o.follows = free_is_passing(f->t->graph.loop, op) || !cost->issue;
+  o.follows = !cost->issue;
+  o.passes = free_is_passing(f->t->graph.loop, op);
   return o;
 }
 
@@ -177,6 +178,15 @@ static LineProblem problem_of(const Lines *x, const IntervalProblem *p) {
                        .stays = products == 1};
 }
 
+/* Rings of the known program may have more slots than are tried: copies are then less far ahead. */
+static void limit_slots(const LineProblem *p, Line *line) {
+  for (int i = 0; i < p->ntiles; i++) {
+    const LineTile *t = &p->tiles[i];
+    int most = t->ring < 0 ? INT32_MAX : p->rings[t->ring].most - (line->lead[t->read] == 0);
+    if (line->lead[t->fill] > most && most >= line->lead[t->read]) line->lead[t->fill] = most;
+  }
+}
+
 /* The program that is known. */
 static Line known_line(const Lines *x, const LineProblem *p) {
   Line line = line_new(x->f->arena, p);
@@ -209,7 +219,7 @@ static void found_line(const Lines *x, const LineProblem *p, const FreeTimes *fr
 
 static void find_times(const Lines *x, const LineProblem *p, const Line *line, FreeTimes *out) {
   Arena *a = x->f->arena;
-  out->cycles = line->cycles, out->registers = (int)line->registers;
+  out->cycles = line->cycles, out->registers = (int)line->registers, out->passing = true;
   for (int i = 0; i < p->nops; i++) {
     int event = p->ops[line->order[i]].start[0];
     if (!free_cost(x->f, event)->issue) continue;
@@ -241,6 +251,7 @@ FreeTimes loop_line(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *l
   LineRun *run = line_run_new(a, &p);
   Line line = known_line(&x, &p);
   if (from) found_line(&x, &p, from, &line);
+  if (!from && !line_arrange(&p, &line)) limit_slots(&p, &line);
   if (!line_arrange(&p, &line)) return out;
   line_time(run, &line, PATHS_NEVER / 64);
   int steps = steps_for(p.nops, from != NULL) - (from ? 0 : line_begin(a, run, &line, goal));

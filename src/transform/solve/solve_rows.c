@@ -146,6 +146,7 @@ typedef struct Rows {
   Arena *arena;
   const Trial *t;
   const Op *original; /* the loop before `stages` */
+  bool passing;       /* ops that pass values between waves have places, too */
   Vec(Placed) all;
 } Rows;
 
@@ -178,7 +179,7 @@ static void find_names(Rows *r) {
   for (int i = 0; i < r->all.n; i++) {
     Placed *p = &r->all.at[i];
     Wanted w = {r, p};
-    if (free_is_passing(r->t->loop, p->op)) continue;
+    if (!r->passing && free_is_passing(r->t->loop, p->op)) continue;
     const char *name = schedule_name_of(r->arena, r->t->k, r->t->loop, p->op, has_place, &w);
     if (name && is_found(r, name)) p->name = name;
     else p->name = schedule_exact_name(r->arena, r->t->k, r->t->loop, p->op, is_found, r);
@@ -282,6 +283,7 @@ RowList rows_placed(const SolveLoop *s, Arena *a, const Trial *t, const FreeTime
   Rows r = {.s = s, .arena = a, .t = t, .original = schedule_next_loop(s->k, NULL, s->name)};
   RowList rows = {0}, given = rows_given(s, a);
   int depth = find_stages(&r, free, deeper);
+  r.passing = free->passing;
   find_names(&r);
   for (int i = 0; i < given.n; i++)
     if (given.at[i].kind != CONSTRAINT_place) vec_push(a, &rows, given.at[i]);
