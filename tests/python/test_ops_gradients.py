@@ -57,6 +57,20 @@ def test_norms(case, target):
             near(one, two, kind, 4.0)
 
 
+@on_targets([1.0])
+def test_sums_over_many_rows(case, target):
+    """Rounding errors of a sum do not add up, and an infinite one is not NaN."""
+    rng = np.random.default_rng(51)
+    dy, x = rng.uniform(0, case, (700, 4)).astype("f4"), draw(rng, "f4", 700, 4)
+    dy[2, 0] = np.inf
+    w = np.ones(4, "f4")
+    with ops.on_target(target):
+        _, _, db = ops.layer_norm_backward(dy, x, w)
+    wanted = dy.astype(float).sum(0)
+    assert db[0] == np.inf
+    assert np.all(np.abs(db[1:] - wanted[1:]) <= np.spacing(db[1:]))
+
+
 @on_targets([((3, 64), "f2"), ((2, 3, 30), BF16), ((1, 1000), "f4")])
 def test_softmax_and_gates(case, target):
     shape, dtype = case

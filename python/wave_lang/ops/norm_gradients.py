@@ -6,6 +6,7 @@ the parts of all workgroups, in order, so that they have the same bits on every 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -21,6 +22,15 @@ PART, EACH = sym.PART, sym.EACH  # workgroups, and the rows of each
 MOST_PARTS = 256
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
+
+
+def _add(value: Any, total: Any, excess: Any) -> tuple[Any, Any]:
+    """The total with one more value, and by how much rounding made it exceed the sum: so much is
+    subtracted from the next value (Kahan). An infinite total exceeds nothing."""
+    value = value - excess
+    larger = total + value
+    excess = (larger - total) - value
+    return larger, tkw.select(tkw.abs(excess) < math.inf, excess, 0.0)
 
 
 def _norm_backward(
@@ -54,12 +64,13 @@ def _norm_backward(
     def run(dy: Any, x: Any, w: Any, eps: Any, more: Any, dx: Any, *sums: Any) -> None:
         factor = f32_of(w) + 1.0 if gemma else f32_of(w)
 
-        @tkw.iterate(EACH, init_args=[tkl.Register[PART, N, tkl.f32](0.0) for _ in sums])
+        @tkw.iterate(EACH, init_args=[tkl.Register[PART, N, tkl.f32](0.0) for _ in sums * 2])
         def loop(*totals):
             found = step(dy, x, factor, eps, more, dx)
-            return [tkw.sum(value, total, dim=EACH) for value, total in zip(found, totals)]
+            added = [tkw.sum(value, dim=EACH) for value in found[: len(sums)]]
+            return [s for each in zip(added, totals[::2], totals[1::2]) for s in _add(*each)]
 
-        for total, out in zip(loop if len(sums) > 1 else [loop], sums):
+        for total, out in zip(loop[::2], sums):
             tkw.write(total, out)
 
     @tkw.wave(_part_constraints(columns))
@@ -123,11 +134,11 @@ def column_sums(dtype: Any) -> Any:
     def column_sums(
         parts: tkl.Memory[PART, N, GLOBAL, tkl.f32], sums: tkl.Memory[N, GLOBAL, dtype]
     ):
-        @tkw.iterate(PART, init_args=[tkl.Register[N, tkl.f32](0.0)])
-        def loop(total):
-            return tkw.sum(tkw.read(parts), total, dim=PART)
+        @tkw.iterate(PART, init_args=[tkl.Register[N, tkl.f32](0.0)] * 2)
+        def loop(total, excess):
+            return _add(tkw.sum(tkw.read(parts), dim=PART), total, excess)
 
-        tkw.write(tkw.cast(loop, dtype), sums)
+        tkw.write(tkw.cast(loop[0], dtype), sums)
 
     return column_sums, {}, [PART, N]
 
