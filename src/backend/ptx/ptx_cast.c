@@ -41,18 +41,30 @@ static const char *f8_pair_name(Ptx *p, DType t) {
   return t == DTYPE_f8e4m3fn ? "e4m3x2" : "e5m2x2";
 }
 
+/* A pair of 8-bit floats in 16 bits, from bytes in registers of their own. */
+static Reg pair_of_bytes(Ptx *p, const Reg *byte, bool both) {
+  Reg pair = byte[0], low = ptx_new(p, REG_H), rest = ptx_new(p, REG_H);
+  if (both) pair = ptx_let(p, REG_R, "prmt.b32 %s, %s, 0x0040", byte[0].name, byte[1].name);
+  ptx_line(p, "mov.b32 {%s, %s}, %s", low.name, rest.name, pair.name);
+  return low;
+}
+
 /* Converts pairs of 8-bit floats to words of f16, which represents both formats exactly. */
 static const Reg *f8_to_halves(Ptx *p, Held *h) {
-  const Reg *word = ptx_words_of(p, h);
+  bool bytes = !ptx_has_words(p, h);
+  const Reg *from = bytes ? ptx_elems_of(p, h) : ptx_words_of(p, h);
   const char *name = f8_pair_name(p, h->dtype);
   Reg *pair = ARENA_ARRAY(p->arena, Reg, (h->n + 1) / 2), low, high = {0};
   for (int i = 0; i < (h->n + 1) / 2; i++) {
-    pair[i] = ptx_new(p, REG_R);
-    if (i % 2 == 0) {
+    if (bytes) {
+      low = pair_of_bytes(p, from + 2 * i, 2 * i + 1 < h->n);
+    } else if (i % 2 == 0) {
       low = ptx_new(p, REG_H), high = ptx_new(p, REG_H);
-      ptx_line(p, "mov.b32 {%s, %s}, %s", low.name, high.name, word[i / 2].name);
+      ptx_line(p, "mov.b32 {%s, %s}, %s", low.name, high.name, from[i / 2].name);
+    } else {
+      low = high;
     }
-    ptx_line(p, "cvt.rn.f16x2.%s %s, %s", name, pair[i].name, i % 2 ? high.name : low.name);
+    pair[i] = ptx_let(p, REG_R, "cvt.rn.f16x2.%s %s", name, low.name);
   }
   return pair;
 }

@@ -208,13 +208,39 @@ void ptx_splat(Ptx *p, const Op *op) {
   ptx_set(p, &op->results[0], all);
 }
 
-/* Concatenates whole words of the operands, if all of them have words already. */
-static bool join_words(Ptx *p, const Op *op) {
-  int n = 0, per = 32 / width_of(op->results[0].type->dtype);
-  Reg *word = ARENA_ARRAY(p->arena, Reg, op->results[0].type->n);
+/* Every operand has whole words already. */
+static bool all_have_words(Ptx *p, const Op *op, int per) {
   for (int i = 0; i < op->nargs; i++) {
     Held *h = ptx_get(p, op->args[i]);
     if (!ptx_has_words(p, h) || h->n % per) return false;
+  }
+  return true;
+}
+
+/* Pairs of bytes, each in a word of its own, two and two in a word. */
+static void join_pairs(Ptx *p, const Op *op, Reg *word) {
+  for (int i = 0; i < op->nargs; i += 2) {
+    Reg low = ptx_get(p, op->args[i])->word[0], high = ptx_get(p, op->args[i + 1])->word[0];
+    word[i / 2] = ptx_let(p, REG_R, "prmt.b32 %s, %s, 0x5410", low.name, high.name);
+  }
+}
+
+static bool are_pairs_of_bytes(Ptx *p, const Op *op) {
+  if (op->nargs % 2 || width_of(op->results[0].type->dtype) != 8) return false;
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i]->type->n != 2 || !ptx_has_words(p, ptx_get(p, op->args[i]))) return false;
+  return true;
+}
+
+/* Concatenates whole words of the operands, if all of them have words already. */
+static bool join_words(Ptx *p, const Op *op) {
+  int n = 0, per = 32 / width_of(op->results[0].type->dtype);
+  bool pairs = are_pairs_of_bytes(p, op);
+  if (!pairs && !all_have_words(p, op, per)) return false;
+  Reg *word = ARENA_ARRAY(p->arena, Reg, op->results[0].type->n);
+  if (pairs) join_pairs(p, op, word);
+  for (int i = 0; i < op->nargs && !pairs; i++) {
+    Held *h = ptx_get(p, op->args[i]);
     for (int j = 0; j < ptx_word_count(h->dtype, h->n); j++) word[n++] = h->word[j];
   }
   const Type *t = op->results[0].type;

@@ -204,6 +204,7 @@ static void load_small(Ptx *p, const Op *op) {
   Held h = held_new(p, t->dtype, t->n, true);
   if (access_bytes(t) == 1) {
     load_registers(p, op, h.word, 1, "u8", operand);
+    if (dtype_info[t->dtype].class != DTYPE_INT) h.elem = h.word; /* without a sign */
   } else {
     Reg half = ptx_new(p, REG_H);
     load_registers(p, op, &half, 1, "b16", operand);
