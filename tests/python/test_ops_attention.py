@@ -105,6 +105,7 @@ PAGED = [
     ((1, 0, 1), (40, 0, 9), 2, 2, 32, 16, 1, BF16, BF16, {"causal": True, "window": (7, -1)}),
     ((20, 1, 3), (70, 9, 3), 4, 2, 32, 32, 7, "f2", "f2", {"causal": True}),
     ((4, 4), (300, 20), 2, 1, 16, 16, 32, "f2", FP8, {"causal": True, "splits": 2}),
+    ((1, 2), (70, 130), 8, 2, 32, 32, 16, BF16, FP8, {"causal": True}),
 ]
 
 
@@ -121,6 +122,19 @@ def test_paged(case, target):
     with ops.on_target(target):
         found = ops.attention_paged(*data.arguments(), out=out, lse=lse, **options)
     compare(found, data.wanted(dv, **options), data.q.dtype)
+
+
+@on_targets([FP8, ml_dtypes.float8_e5m2])
+def test_narrow_keys_with_queries_of_any_size(case, target):
+    """Products are of f16, which has fewer exponents than the queries."""
+    data = Pages((1, 1), (40, 33), 4, 1, 32, 32, 16, BF16, case)
+    sizes = np.array([1e30, 1e-3, 1e-30, 0]).reshape(-1, 1)
+    for row, unit in enumerate((1, 1e-30)):
+        data.q[row] = (data.q[row] * (sizes * unit)).astype(BF16)
+    for row, options in enumerate(({"scale": 1e-30}, {"scale": 1.0, "softcap": 2.0})):
+        with ops.on_target(target):
+            found = ops.attention_paged(*data.arguments(), causal=True, **options)
+        check(found[0][row], data.wanted(32, causal=True, **options)[0][row], BF16)
 
 
 def test_batch_invariance():

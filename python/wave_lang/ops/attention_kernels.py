@@ -92,6 +92,18 @@ class Form:
         return self.positive and not (self.cap or self.scales or self.sinks or added)
 
     @property
+    def product(self) -> Any:
+        """The type of products. f16 has every 8-bit float, and the machine converts pairs of them to
+        it; with many rows, bf16 queries are better left in shared memory."""
+        narrow = self.key_dtype.bitwidth() == 8 and self.dtype == tkl.bf16
+        return tkl.f16 if narrow and self.rows < 64 else self.dtype
+
+    @property
+    def shift(self) -> int:
+        """Of weights: f16 has fewer small numbers than bf16."""
+        return 15 if self.product != self.dtype else 0
+
+    @property
     def masked(self) -> bool:
         return not self.single and (self.left >= 0 or self.right >= 0)
 
@@ -242,6 +254,20 @@ class Extra:
         return given if seen is None else given & tkw.broadcast(seen, self.dims)
 
 
+def _halves(parts: list[Any]) -> tuple[list[Any], Any]:
+    """Rows in f16, multiplied by powers of two with which the largest element of a row is about
+    2**8, and the powers that undo that."""
+    values = [tkw.cast(part, tkl.f32) for part in parts]
+    largest = tkw.register([H_KV, ROW], tkl.f32, 0.0)
+    for value, dim in zip(values, (D_KV, D_REST) if len(parts) > 1 else (D,)):
+        largest = tkw.max(tkw.abs(value), largest, dim=dim)
+    field = (tkw.bitcast(largest, tkl.i32) >> 23) & 255
+    there, back = 254 + 8 - field, field - 8
+    there = tkw.bitcast(tkw.minimum(there, field * 0 + 254) << 23, tkl.f32)
+    back = tkw.bitcast(tkw.maximum(back, field * 0) << 23, tkl.f32)
+    return [tkw.cast(value * there, tkl.f16) for value in values], back
+
+
 class Body:
     """What the kernels for packed keys and for pages have in common."""
 
@@ -259,20 +285,21 @@ class Body:
         first = tkl.Piecewise((1, tkl.Eq(WORKGROUP_1, 0)), (0, True))
         here = tkw.register([H_KV, ROW], tkl.i32, first) > tkw.register([H_KV, ROW], tkl.i32, 0)
         low = tkw.register([H_KV, ROW], tkl.f32, LOWEST)
-        one = tkw.register([H_KV, ROW], tkl.f32, 1.0)
+        one = tkw.register([H_KV, ROW], tkl.f32, 2.0**self.form.shift)
         return [tkw.select(here, sink, low), tkw.select(here, one, one * 0.0), state[2]]
 
-    def scores(self, scale: Any, k_scale: Any) -> Any:
-        """Products to exponents of 2, with scales that are known at run time."""
+    def scores(self, scale: Any, k_scale: Any, back: Any = None) -> Any:
+        """Products to exponents of 2, with scales that are known at run time, and for each row if
+        `back` is given."""
         form, dims = self.form, [H_KV, ROW, N_KV]
+        factor = tkw.broadcast(scale, [H_KV])
+        factor = factor * tkw.read(k_scale) if form.scales else factor
+        factor = factor if back is None else tkw.broadcast(factor, [H_KV, ROW]) * back
+        factor = factor * (1 / form.cap if form.cap else LOG2_E)
 
         def scaled(products: Any) -> Any:
-            factor = tkw.broadcast(scale, [H_KV])
-            factor = factor * tkw.read(k_scale) if form.scales else factor
-            if not form.cap:
-                return products * tkw.broadcast(factor * LOG2_E, dims)
-            x = products * tkw.broadcast(factor * (1 / form.cap), dims)
-            return tkw.tanh(x) * (form.cap * LOG2_E)
+            x = products * tkw.broadcast(factor, dims)
+            return tkw.tanh(x) * (form.cap * LOG2_E) if form.cap else x
 
         return scaled
 
@@ -305,11 +332,16 @@ class Body:
         lengths()
         tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
         take_keys(form, form.index)
-        scores = {"scores": self.scores(scale, k_scale)}
+        rows, back = [tkw.read(q, mapping=of) for of in self.q_of], None
+        if form.product != form.dtype:
+            rows, back = _halves(rows)
         if form.plain:
-            scores = {"factor": tkw.broadcast(scale, [H_KV]) * LOG2_E}
-        attention = Attention([H_KV], ROW, N_KV, D_KV, form.dtype, MMA, **scores)
-        rows = [tkw.read(q, mapping=of) for of in self.q_of]
+            factor = tkw.broadcast(scale, [H_KV] if back is None else [H_KV, ROW]) * LOG2_E
+            scores = {"factor": factor if back is None else factor * back}
+        else:
+            scores = {"scores": self.scores(scale, k_scale, back)}
+        scores |= {"shift": form.shift}
+        attention = Attention([H_KV], ROW, N_KV, D_KV, form.product, MMA, **scores)
 
         @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
         def loop(*state):
@@ -342,8 +374,8 @@ class Types:
 
 
 def _converted(form: Form, value: Any) -> Any:
-    """Keys and values of a narrow type are multiplied as q's type."""
-    return value if form.key_dtype == form.dtype else tkw.cast(value, form.dtype)
+    """Keys and values of a narrow type are converted to that of products."""
+    return value if form.key_dtype == form.product else tkw.cast(value, form.product)
 
 
 def symbols_of(form: Form) -> dict[Any, Any]:

@@ -110,8 +110,8 @@ class Attention:
             x = tkw.select(visible, x, self._register([self.rows, self.keys], -math.inf))
         larger = tkw.max(x, largest, dim=self.keys)
         kept = tkw.exp2(self._exponent(largest) - self._exponent(larger))
-        weights = self._exponent(x) - self._exponent(larger)
-        weights = tkw.exp2(weights + float(self.shift) if self.shift else weights)
+        base = self._exponent(larger)
+        weights = tkw.exp2(self._exponent(x) - (base - float(self.shift) if self.shift else base))
         total = tkw.sum(weights, total * kept, dim=self.keys)
         return larger, total, tkw.mma(v, tkw.cast(weights, self.dtype), acc * kept)
 
