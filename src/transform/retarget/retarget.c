@@ -24,6 +24,7 @@
 #include "target/descriptor.h"
 #include "transform/pass.h"
 #include "transform/retarget/retarget_parts.h"
+#include "transform/retarget/retarget_runs.h"
 #include "transform/retarget/retarget_scales.h"
 #include "transform/retarget/retarget_threads.h"
 
@@ -694,6 +695,8 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   else match_chains(&r);
   for (Op *op = ir_first(k); op && r.observable; op = ir_next(op))
     if (op_is_product(op) && !check_copies(&r, &machine, op)) return false;
+  for (Op *op = ir_first(k); op && !r.observable; op = ir_next(op))
+    retarget_order_converted(k, cx->facts.distribute, r.target, op);
   retarget_share_products(k, cx, &machine);
   add_machine(&r);
   return true;

@@ -17,9 +17,4 @@
 /* Turns `op` into an `mma` of operands of this type, with a remark. */
 void retarget_apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target);
 
-/* An order of `k` elements in which a lane's operands are runs of neighbours, as long as one load
- * of elements of `bits` bits brings, rather than a few of each copy of the instruction: narrow
- * elements are then loaded, and scaled, together. Empty: there is none. */
-Digits retarget_order_in_runs(const MmaInfo *row, int k, int bits);
-
 #endif
