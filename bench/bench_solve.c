@@ -42,10 +42,10 @@ typedef struct Result {
 
 static double cpu_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
 
-static double time_proof(const Trial *t) {
+static double time_proof(const Facts *facts, const Op *loop) {
   Arena *a = arena_new();
   double start = cpu_ms();
-  for (int i = 0; i < 10; i++) loop_prove(a, t->facts.distribute, t->facts.memory_uses, t->loop);
+  for (int i = 0; i < 10; i++) loop_prove(a, facts->distribute, facts->memory_uses, loop);
   double took = (cpu_ms() - start) / 10;
   arena_free(a);
   return took;
@@ -76,7 +76,7 @@ static bool measure(const char *path, const Case *c, const char *target, Result 
     out->cycles = found.trials.at[0]->times.cycles;
     out->gap = interval_gap(&found), out->launch = found.gap;
     out->spills = trial_spills(found.trials.at[0]);
-    out->prove = time_proof(found.trials.at[0]);
+    out->prove = time_proof(&found.trials.at[0]->facts, found.trials.at[0]->loop);
     solve_forget(&found);
   }
   kernel_free(k);
@@ -105,6 +105,31 @@ static void run(const char *folder, const Case *c, const char *target, int round
          best.solve, best.prove);
 }
 
+/* How long it takes to prove loops with others inside. */
+static void run_nest(const char *folder, int rounds) {
+  static const char *const loops[] = {"T", "S", "R"}; /* around one, two and three others */
+  char path[512];
+  Context *cx = context_new();
+  Arena *a = arena_new();
+  PassOptions o = {.target = "sm_90a", .stop_after = "sync"};
+  snprintf(path, sizeof path, "%s/nest.wave", folder);
+  Kernel *k = load_kernel(cx, path, (Binding[MOST_BINDINGS]){{0}});
+  if (!passes_run(k, &o)) exit(2);
+  Facts facts = facts_of(k, a, FACT_memory_uses | FACT_distribute);
+  for (size_t i = 0; i < WV_LEN(loops); i++) {
+    const Op *loop = schedule_next_loop(k, NULL, loops[i]);
+    double best = time_proof(&facts, loop);
+    for (int j = 1; j < rounds; j++) {
+      double now = time_proof(&facts, loop);
+      if (now < best) best = now;
+    }
+    printf("nest of %d loops       %-7s %79.3f ms\n", (int)i + 2, o.target, best);
+  }
+  arena_free(a);
+  kernel_free(k);
+  context_free(cx);
+}
+
 int main(int argc, char **argv) {
   const char *folder = argc > 1 ? argv[1] : "bench/kernels", *kernel = NULL, *only = NULL;
   int rounds = 10;
@@ -121,5 +146,6 @@ int main(int argc, char **argv) {
       if ((!kernel || strcmp(kernel, cases[c].file) == 0) &&
           (!only || strcmp(only, targets[t]) == 0))
         run(folder, &cases[c], targets[t], rounds);
+  if ((!kernel || strcmp(kernel, "nest") == 0) && !only) run_nest(folder, rounds);
   return 0;
 }

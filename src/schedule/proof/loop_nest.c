@@ -37,6 +37,7 @@ typedef struct Part {
   Vec(const Sym *) symbols;   /* that its expressions mention */
   Vec(const Numbers *) found; /* so far */
   const Value **rings;        /* by copy: the barriers that it ends with; NULL: it has none */
+  Vec(int) begins, ends;      /* events of accesses */
   Vec(const Value *) started; /* barriers whose phases are counted from here on */
 } Part;
 
@@ -44,10 +45,14 @@ typedef struct Part {
 typedef struct Meeting {
   int first, second;
   bool one_memory;
+  bool failed;    /* the pair was reported */
   unsigned waves; /* that need an order: bit v * LOOP_WAVES + w */
 } Meeting;
 
-typedef Vec(Meeting) Meetings;
+typedef struct Meetings {
+  Vec(Meeting) all;
+  Vec(int) left; /* that were not met so far */
+} Meetings;
 
 typedef Vec(Part) PartList;
 
@@ -64,6 +69,8 @@ typedef struct Step {
   bool *settled; /* by copy: a wait follows it, or it ends with a phase */
 } Step;
 
+typedef Vec(Step) Steps;
+
 typedef struct Nest {
   Prover *p;
   const MemoryUses *m;
@@ -77,12 +84,11 @@ typedef struct Nest {
   int reach;           /* iterations that an order or a ring spans, at most */
   int outer;           /* iterations of the loop that is proved, written out at once ... */
   int from;            /* ... from this one on */
-  bool *met;           /* by two accesses: the pair was counted, ... */
-  bool *failed;        /* ... or reported */
-  Vec(Step) steps;
-  int settled;     /* all copies of as many steps are */
-  const Op *asked; /* the op of which is known, with the present sizes, ... */
-  bool masked;     /* ... whether its mask leaves nothing */
+  Steps steps;
+  Vec(Steps) checked; /* so far */
+  int settled;        /* all copies of as many steps are */
+  const Op *asked;    /* the op of which is known, with the present sizes, ... */
+  bool masked;        /* ... whether its mask leaves nothing */
   int events, runs;
   int64_t groups;
   EventGraph *graph;
@@ -133,13 +139,59 @@ static void find_symbols(Nest *n, Part *part) {
   }
 }
 
+static void add_event(Nest *n, Part *part, int event, bool ends) {
+  const int *list = ends ? part->ends.at : part->begins.at;
+  int count = ends ? part->ends.n : part->begins.n;
+  for (int i = 0; i < count; i++)
+    if (list[i] == event) return;
+  if (event >= 0 && ends) vec_push(n->p->arena, &part->ends, event);
+  if (event >= 0 && !ends) vec_push(n->p->arena, &part->begins, event);
+}
+
 static void number_accesses(Nest *n, Part *part) {
   part->number = n->naccesses, part->index = n->nparts++;
   find_symbols(n, part);
   find_rings(n, part);
-  for (int i = 0; i < part->g.accesses.n; i++)
-    vec_push(n->p->arena, &n->accesses, &part->g.accesses.at[i]);
+  for (int i = 0; i < part->g.accesses.n; i++) {
+    const LoopAccess *x = &part->g.accesses.at[i];
+    for (int w = 0; w < LOOP_WAVES; w++)
+      add_event(n, part, x->begins[w], false), add_event(n, part, x->ends[w], true);
+    vec_push(n->p->arena, &n->accesses, x);
+  }
   n->naccesses = n->accesses.n;
+}
+
+static bool mentions(const Nest *n, const Part *part, const Sym *counter) {
+  bool counted = part->loop && part->loop->kind == OP_for;
+  const Sym *trips = counted ? distribute_trips(n->p->d, part->loop) : NULL;
+  if (trips && sym_contains(trips, counter)) return true;
+  for (int i = 0; i < part->symbols.n; i++)
+    if (part->symbols.at[i] == counter) return true;
+  for (int i = 0; i < part->ninside; i++)
+    if (mentions(n, &part->inside[i], counter)) return true;
+  return false;
+}
+
+/* Whether all iterations of a loop are the same, as far as `part`, which is in it, says. */
+static bool is_uniform(const Nest *n, const Op *loop, const Part *part) {
+  const Attr *axis = op_attr(loop, ATTR_axis);
+  return axis && !mentions(n, part, ir_loop_counter(n->p->d->k, axis->sym));
+}
+
+/* The loop inside another that only repeats it, if iterations of both are all the same: the other one is as
+ * if this had more. NULL: there is none. */
+static const Part *repeated(const Nest *n, const Op *loop, const PartList *inside) {
+  const Part *found = NULL;
+  for (int i = 0; i < inside->n; i++) {
+    const Part *part = &inside->at[i];
+    if (part->loop && found) return NULL;
+    if (part->loop) found = part;
+    else if (part->g.events.n) return NULL;
+  }
+  bool uniform = found->ninside && is_uniform(n, loop, found);
+  for (int i = 0; uniform && i < found->ninside; i++)
+    uniform = is_uniform(n, found->loop, &found->inside[i]);
+  return uniform ? found : NULL;
 }
 
 static PartList parts_of(Nest *n, const Op *outer) {
@@ -155,7 +207,9 @@ static PartList parts_of(Nest *n, const Op *outer) {
     Part loop = {.loop = op};
     if (loop_is_nest(op)) {
       PartList inside = parts_of(n, op);
-      loop.inside = inside.at, loop.ninside = inside.n;
+      const Part *same = repeated(n, op, &inside);
+      if (same) loop = *same;
+      else loop.inside = inside.at, loop.ninside = inside.n;
     } else loop.g = loop_graph(a, n->p->d, n->m, op, NULL, NULL);
     number_accesses(n, &loop);
     vec_push(a, &parts, loop);
@@ -328,7 +382,7 @@ static void add_own_orders(Nest *n, int at) {
   const Step *s = &n->steps.at[at];
   for (int i = 0; i < s->part->g.enforced.n; i++) {
     const Order *o = &s->part->g.enforced.at[i];
-    const Step *from = step_at(n, at, s->iteration - o->distance);
+    const Step *from = o->distance ? step_at(n, at, s->iteration - o->distance) : s;
     if (from) add_edge(n, from->base + o->from, s->base + o->to);
   }
 }
@@ -347,19 +401,23 @@ static void link_steps(Nest *n) {
   }
 }
 
+/* The first event of a wave after the run of a step; -1: there is none. */
+static int first_after(const Nest *n, int at, int wave) {
+  int run = n->steps.at[at].run;
+  for (int i = at + 1; i < n->steps.n; i++) {
+    const Step *s = &n->steps.at[i];
+    if (s->run > run && s->part->g.first[wave] >= 0) return s->base + s->part->g.first[wave];
+  }
+  return -1;
+}
+
 static void end_products(Nest *n, int at) {
   const Step *s = &n->steps.at[at];
-  int next[LOOP_WAVES] = {-1, -1, -1};
-  if (!s->part->loop || !s->part->g.products.n) return;
-  for (int i = n->steps.n - 1; i > at && n->steps.at[i].run > s->run; i--)
-    for (int w = 0; w < LOOP_WAVES; w++) {
-      const LoopGraph *g = &n->steps.at[i].part->g;
-      if (g->first[w] >= 0) next[w] = n->steps.at[i].base + g->first[w];
-    }
-  for (int i = 0; i < s->part->g.products.n; i++)
+  for (int i = 0; s->part->loop && i < s->part->g.products.n; i++)
     for (int w = 0; w < LOOP_WAVES; w++) {
       int done = s->part->g.products.at[i].done[w];
-      if (done >= 0 && next[w] >= 0) add_edge(n, s->base + done, next[w]);
+      int next = done < 0 ? -1 : first_after(n, at, w);
+      if (next >= 0) add_edge(n, s->base + done, next);
     }
 }
 
@@ -413,11 +471,12 @@ static void await_phase(Nest *n, int at, int wait) {
     for (int i = since; i <= at; i++) {
       const Step *from = &n->steps.at[i];
       for (int j = 0; j < from->part->g.copies.n; j++) {
-        const LoopFlight *f = &from->part->g.copies.at[j];
-        int maker = loop_maker(f->done);
-        if (from->part->rings[j] != x->op->args[0] || maker < 0) continue;
+        if (from->part->rings[j] != x->op->args[0]) continue;
         if (from->of->ended[j].slot != phase.slot || from->of->ended[j].number % 2 != phase.number)
           continue;
+        const LoopFlight *f = &from->part->g.copies.at[j];
+        int maker = loop_maker(f->done);
+        if (maker < 0) continue;
         if (i == at && !op_comes_before(f->op, x->op)) continue;
         if (!pass && from->of->ended[j].number > last) last = from->of->ended[j].number;
         for (int w = 0; pass && from->of->ended[j].number == last && w < LOOP_WAVES; w++)
@@ -494,15 +553,16 @@ static bool is_order_needed(const Nest *n) {
 /* The loop inside is proved for all runs of what goes on. */
 static void add_meeting(Nest *n, Meetings *list, const Part *p, int i, const Part *q, int j) {
   const LoopAccess *x = &p->g.accesses.at[i], *y = &q->g.accesses.at[j];
-  Meeting m = {i, j, x->memory == y->memory, 0};
+  Meeting m = {.first = i, .second = j, .one_memory = x->memory == y->memory};
   if (!loop_conflict(n->p, x, y) || (x->goes_on && y->goes_on)) return;
   for (int v = 0; v < LOOP_WAVES; v++)
     for (int w = 0; w < LOOP_WAVES; w++)
       if (needs_order(x, v, y, w)) m.waves |= 1u << (v * LOOP_WAVES + w);
-  vec_push(n->p->arena, list, m);
+  vec_push(n->p->arena, &list->left, list->all.n);
+  vec_push(n->p->arena, &list->all, m);
 }
 
-static const Meetings *meetings_of(Nest *n, const Part *p, const Part *q) {
+static Meetings *meetings_of(Nest *n, const Part *p, const Part *q) {
   Meetings **list = &n->meetings[p->index * n->nparts + q->index];
   if (*list) return *list;
   *list = ARENA_NEW(n->p->arena, Meetings);
@@ -511,18 +571,14 @@ static const Meetings *meetings_of(Nest *n, const Part *p, const Part *q) {
   return *list;
 }
 
-static void check_accesses(Nest *n, const Step *s, const Step *t, const Meeting *m) {
-  int i = m->first, j = m->second;
-  const LoopAccess *x = &s->part->g.accesses.at[i], *y = &t->part->g.accesses.at[j];
-  int pair = (s->part->number + i) * n->naccesses + t->part->number + j;
-  if (n->failed[pair] || !slots_meet(m, s->of->slots[i], t->of->slots[j])) return;
-  n->p->proof->pairs += !n->met[pair], n->met[pair] = true;
+static void check_order(Nest *n, const Step *s, const Step *t, Meeting *m) {
+  const LoopAccess *x = &s->part->g.accesses.at[m->first], *y = &t->part->g.accesses.at[m->second];
   for (unsigned left = m->waves; left; left &= left - 1) {
     int waves = lowest_bit(left), v = waves / LOOP_WAVES, w = waves % LOOP_WAVES;
     if (event_graph_orders(n->graph, s->base + x->ends[v], t->base + y->begins[w])) continue;
     int apart = s->outer < 0 ? t->outer : t->outer - s->outer;
     loop_report(n->p, (LoopPair){x, y, apart, v != w, .entry = s->outer < 0});
-    n->failed[pair] = true;
+    m->failed = true;
     return;
   }
 }
@@ -532,20 +588,73 @@ static bool is_proved_inside(const Nest *n, const Step *s, const Step *t) {
   return s->outer == t->outer && t->part != &n->parts.at[n->parts.n - 1];
 }
 
-static void check_steps(Nest *n, const Step *s, const Step *t) {
-  if (t->outer < 0 || !s->ends || !t->opens || is_proved_inside(n, s, t)) return;
-  const Meetings *list = meetings_of(n, s->part, t->part);
+static bool do_meet(const Step *s, const Step *t, const Meeting *m) {
   const LoopAccess *own = s->part->g.accesses.at;
-  for (const Meeting *m = list->at; m < list->at + list->n; m++)
-    if (s != t || (m->first < m->second && own[m->first].op != own[m->second].op))
-      check_accesses(n, s, t, m);
+  if (s == t && (m->first >= m->second || own[m->first].op == own[m->second].op)) return false;
+  return slots_meet(m, s->of->slots[m->first], t->of->slots[m->second]);
+}
+
+/* Counts those that meet for the first time. */
+static void count_meetings(Nest *n, const Step *s, const Step *t, Meetings *list) {
+  for (int i = list->left.n - 1; i >= 0; i--) {
+    if (!do_meet(s, t, &list->all.at[list->left.at[i]])) continue;
+    list->left.at[i] = list->left.at[--list->left.n];
+    n->p->proof->pairs++;
+  }
+}
+
+/* Whether all accesses of a step follow what these events follow. */
+static bool begins_in(const Step *t, EventSet after) {
+  for (int i = 0; i < t->part->begins.n; i++)
+    if (!event_set_has(after, t->base + t->part->begins.at[i])) return false;
+  return true;
+}
+
+/* `after`: what follows all accesses of the first step. */
+static void check_steps(Nest *n, const Step *s, const Step *t, EventSet after) {
+  if (t->outer < 0 || !t->opens || is_proved_inside(n, s, t)) return;
+  Meetings *list = meetings_of(n, s->part, t->part);
+  count_meetings(n, s, t, list);
+  if (begins_in(t, after)) return;
+  for (int i = 0; i < list->all.n; i++) {
+    Meeting *m = &list->all.at[i];
+    if (!m->failed && do_meet(s, t, m)) check_order(n, s, t, m);
+  }
+}
+
+static void check_from(Nest *n, int i) {
+  const Step *s = &n->steps.at[i];
+  if (!s->ends || !s->part->g.accesses.n) return;
+  EventSet after = event_graph_after_all(n->graph, s->base, s->part->ends.at, s->part->ends.n);
+  for (int j = i; j < n->steps.n; j++) check_steps(n, s, &n->steps.at[j], after);
+}
+
+static bool is_same_step(const Step *a, const Step *b) {
+  return a->part == b->part && a->of == b->of && a->outer == b->outer && a->run == b->run &&
+         a->iteration == b->iteration && a->groups == b->groups && a->opens == b->opens &&
+         a->ends == b->ends;
+}
+
+/* Whether the same was written out for other sizes, or nothing is. */
+static bool is_checked(Nest *n) {
+  for (int i = 0; i < n->checked.n; i++) {
+    const Steps *c = &n->checked.at[i];
+    int same = 0;
+    while (c->n == n->steps.n && same < c->n && is_same_step(&c->at[same], &n->steps.at[same]))
+      same++;
+    if (same == n->steps.n) return true;
+  }
+  Steps copy = n->steps;
+  copy.at = arena_copy(n->p->arena, n->steps.at, sizeof *copy.at * (size_t)copy.n);
+  vec_push(n->p->arena, &n->checked, copy);
+  return !n->events;
 }
 
 static void check_sizes(Nest *n) {
   add_steps(n);
+  if (is_checked(n)) return;
   add_orders(n);
-  for (int i = 0; i < n->steps.n; i++)
-    for (int j = i; j < n->steps.n; j++) check_steps(n, &n->steps.at[i], &n->steps.at[j]);
+  for (int i = 0; i < n->steps.n; i++) check_from(n, i);
 }
 
 /* ---- how much is written out ---- */
@@ -614,8 +723,6 @@ void loop_check_nest(Prover *p, const MemoryUses *m) {
   if (!is_order_needed(&n)) return;
   for (int i = 0; i < n.parts.n; i++) reach_of(&n, &n.parts.at[i]);
   n.reach += most_slots(&n);
-  n.met = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
-  n.failed = ARENA_ARRAY(p->arena, bool, n.naccesses *n.naccesses + 1);
   n.meetings = ARENA_ARRAY(p->arena, Meetings *, n.nparts * n.nparts);
   n.arena = arena_new();
   n.sizes = loop_sizes(p->arena, p->d, outer, n.reach);
