@@ -117,6 +117,14 @@ def test_results_with_roles_that_were_chosen(keys):
     assert got == want
 
 
+# Operands and sum of one product are more registers than a thread has: the remark says so.
+@pytest.mark.parametrize("name", ["gemm", "scaled"])
+def test_why_every_schedule_spills(name):
+    (remark,) = lowered(bench_kernel(name, "schedule {} kind modulo"), "sm_80")[1]
+    assert "every schedule needs 256 or more" in remark.notes[1].message
+    assert "mma" in remark.rendered.splitlines()[5]
+
+
 # A launch of 784 workgroups on 132 compute units: six each, which run at once with the rules' schedule,
 # but in two turns with one that takes half the cycles and more registers. With 882 there are two turns
 # either way.

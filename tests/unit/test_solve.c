@@ -99,7 +99,9 @@ static bool holds(Solved s, const char *name, const char *target) {
   bool ok = s.ok;
   for (int i = 0; ok && i < s.found.trials.n; i++) {
     const Trial *t = s.found.trials.at[i];
-    if (t->times.cycles >= bound_of(&s.found, t)) continue;
+    const Op *at;
+    if (t->times.cycles >= bound_of(&s.found, t) && t->registers >= trial_least_registers(t, &at))
+      continue;
     printf("%s on %s: %lld cycles, bound %lld\n", name, target, (long long)t->times.cycles,
            (long long)bound_of(&s.found, t));
     ok = false;
@@ -149,6 +151,21 @@ TEST(schedules_may_need_as_many_registers_as_the_rules) {
   forget(&s);
 }
 
+/* The operands and the sum of a product on sm_80 are more registers than a thread has. */
+TEST(products_may_not_fit) {
+  for (int i = 0; i < 2; i++) {
+    Solved s = solve(&cases[0], i ? "gfx942" : "sm_80", 1);
+    CHECK(s.ok);
+    const Trial *best = s.found.trials.at[0];
+    const Op *at;
+    int least = trial_least_registers(best, &at);
+    CHECK(trial_spills(best) == (i == 0));
+    CHECK((least > best->machine.target->registers) == (i == 0));
+    CHECK(at->kind == OP_mma);
+    forget(&s);
+  }
+}
+
 /* The rules' rings have more slots than the search tries. */
 TEST(rules_with_many_slots_are_improved) {
   Solved s = solve(&cases[2], "sm_90a", 1);
@@ -159,5 +176,5 @@ TEST(rules_with_many_slots_are_improved) {
 
 TESTS_MAIN(RUN(bounds_hold) RUN(bounds_hold_for_lists) RUN(bounds_hold_for_matmuls)
                RUN(matmul_is_proved_to_be_optimal)
-                   RUN(schedules_may_need_as_many_registers_as_the_rules)
+                   RUN(schedules_may_need_as_many_registers_as_the_rules) RUN(products_may_not_fit)
                        RUN(rules_with_many_slots_are_improved))

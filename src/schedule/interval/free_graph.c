@@ -9,7 +9,7 @@
 
 enum { UNIT_WAVE = 2 * UNIT_COUNT }; /* starts one op at a time */
 
-static void add_edge(Free *f, int from, int to, int64_t delay, int distance) {
+void free_add_edge(Free *f, int from, int to, int64_t delay, int distance) {
   if (from >= 0 && to >= 0) vec_push(f->arena, &f->edges, ((Edge){from, to, delay, distance}));
 }
 
@@ -76,12 +76,13 @@ static void add_flow(Free *f) {
   for (int i = t->graph.enforced.n; i < t->edges.n; i++) {
     const Edge *e = &t->edges.at[i];
     int distance = e->distance + f->ahead[e->to] - f->ahead[e->from];
-    add_edge(f, f->event[e->from], f->event[e->to], e->delay, distance);
+    free_add_edge(f, f->event[e->from], f->event[e->to], e->delay, distance);
   }
   for (int i = 0; i < f->origin; i++)
     for (int j = 0; free_is_start(f, i) && j < f->origin; j++) {
       const LoopEvent *x = free_event(f, i), *y = free_event(f, j);
-      if (x->op == y->op && x->wave == y->wave && y->kind == LOOP_ENDS) add_edge(f, i, j, 0, 0);
+      if (x->op == y->op && x->wave == y->wave && y->kind == LOOP_ENDS)
+        free_add_edge(f, i, j, 0, 0);
     }
 }
 
@@ -90,7 +91,7 @@ static void add_registers(Free *f) {
   for (int i = 0; i < f->flow; i++) {
     Edge e = f->edges.at[i];
     const LoopEvent *from = free_event(f, e.from), *to = free_event(f, e.to);
-    if (from->wave == to->wave) add_edge(f, e.to, e.from, 0, f->limits->copies - e.distance);
+    if (from->wave == to->wave) free_add_edge(f, e.to, e.from, 0, f->limits->copies - e.distance);
   }
 }
 
@@ -153,8 +154,8 @@ static void add_tile(Free *f, const LoopAccess *fill, int w, const LoopAccess *r
   int filled = f->event[fill->ends[w]], fills = f->event[fill->begins[w]];
   int reads = f->event[read->begins[v]], done = f->event[read->ends[v]];
   if (filled < 0 || fills < 0 || reads < 0 || done < 0) return;
-  if (!again) add_edge(f, filled, reads, free_cost(f, filled)->takes + arrives, next);
-  else if (slots) add_edge(f, done, fills, cycles_to_end(f, done) + wait, slots - next);
+  if (!again) free_add_edge(f, filled, reads, free_cost(f, filled)->takes + arrives, next);
+  else if (slots) free_add_edge(f, done, fills, cycles_to_end(f, done) + wait, slots - next);
   if (again && ring) vec_push(f->arena, &f->tiles, ((Refill){ring, slots, f->edges.n - 1}));
 }
 
@@ -206,10 +207,10 @@ void free_add_meetings(Free *f, const SharedTile *x, int emptied, int filled) {
     int fills = f->event[x->fill->begins[w]], arrives = f->event[x->fill->ends[w]];
     int reads = f->event[x->read->begins[w]], done = f->event[x->read->ends[w]];
     if (fills < 0 || arrives < 0 || reads < 0 || done < 0) continue;
-    add_edge(f, done, emptied, cycles_to_end(f, done), 0);
-    add_edge(f, emptied, fills, wait, x->slots - x->next);
-    add_edge(f, arrives, filled, free_cost(f, arrives)->takes, 0);
-    add_edge(f, filled, reads, wait, x->next);
+    free_add_edge(f, done, emptied, cycles_to_end(f, done), 0);
+    free_add_edge(f, emptied, fills, wait, x->slots - x->next);
+    free_add_edge(f, arrives, filled, free_cost(f, arrives)->takes, 0);
+    free_add_edge(f, filled, reads, wait, x->next);
   }
 }
 
@@ -312,7 +313,7 @@ static void add_waves(Free *f) {
   for (int i = 0; i < f->origin; i++)
     if (free_is_start(f, i) && f->twin[i] != i) {
       bool issued = issued_by(f, i) || issued_by(f, f->twin[i]);
-      add_edge(f, i, f->twin[i], issued ? all : 0, 1);
+      free_add_edge(f, i, f->twin[i], issued ? all : 0, 1);
     }
 }
 
@@ -357,11 +358,11 @@ static void add_stages(Free *f) {
   for (int i = 0; i < f->origin; i++) {
     if (!place_of(f, i, &at) && !free_is_last(f, i)) continue;
     f->fixed = true;
-    add_edge(f, f->origin, i, 0, at.stage);
-    add_edge(f, i, f->origin, 1, 1 - at.stage);
+    free_add_edge(f, f->origin, i, 0, at.stage);
+    free_add_edge(f, i, f->origin, 1, 1 - at.stage);
   }
   for (int i = 0; f->fixed && i < f->origin; i++)
-    if (free_is_first(f, i)) add_edge(f, i, f->origin, 1, 1);
+    if (free_is_first(f, i)) free_add_edge(f, i, f->origin, 1, 1);
 }
 
 /* Ops that rows place are in the order of their cycles. */
@@ -371,7 +372,7 @@ static void add_cycles(Free *f) {
     for (int j = 0; place_of(f, i, &first) && j < f->origin; j++)
       if (place_of(f, j, &second) && first.cycle < second.cycle &&
           free_event(f, i)->wave == free_event(f, j)->wave)
-        add_edge(f, i, j, free_cost(f, i)->issue, second.stage - first.stage);
+        free_add_edge(f, i, j, free_cost(f, i)->issue, second.stage - first.stage);
 }
 
 /* ---- units ---- */

@@ -55,6 +55,9 @@ Free free_graph(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *limit
 
 IntervalProblem free_problem(const Free *f);
 
+/* Nothing if one of the events is not looked at: -1. */
+void free_add_edge(Free *f, int from, int to, int64_t delay, int distance);
+
 static inline const LoopEvent *free_event(const Free *f, int i) {
   return &f->t->graph.events.at[f->of[i]];
 }

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-static void add_edge(Free *f, int from, int to, int64_t delay, int distance) {
-  vec_push(f->arena, &f->edges, ((Edge){from, to, delay, distance}));
-}
-
 /* ---- meetings ---- */
 
 static bool is_same(const SharedTile *x, const SharedTile *y) {
@@ -99,8 +95,8 @@ static void add_late_store(Free *f, const SharedTile *x, int barrier, int edges)
   if (!has_twin(f, store) || !has_twin(f, read) || x->next) return;
   if (x->fill->ends[0] != x->fill->begins[0] || !free_lag(f, store) || !free_lag(f, read)) return;
   if (!is_limited_by(f, &(Late){store, read, barrier, edges})) return;
-  add_edge(f, read, barrier, 1 - free_barrier_cycles(f), 1);
-  add_edge(f, barrier, f->twin[store], 1 - free_cost(f, store)->takes, 1);
+  free_add_edge(f, read, barrier, 1 - free_barrier_cycles(f), 1);
+  free_add_edge(f, barrier, f->twin[store], 1 - free_cost(f, store)->takes, 1);
 }
 
 /* The most cycles of edges at this distance; -1: there are none. */
@@ -126,7 +122,7 @@ static void add_late_fetch(Free *f, Edge e, int edges) {
   int64_t other = delay_between(f, f->twin[to], to, 1, edges);
   if (near > other) near = other;
   if (near < 0 || !is_limited_by(f, &(Late){from, to, -1, edges})) return;
-  add_edge(f, to, from, 1 - delay + near + free_lag(f, to), 2);
+  free_add_edge(f, to, from, 1 - delay + near + free_lag(f, to), 2);
 }
 
 /* ---- the graph ---- */

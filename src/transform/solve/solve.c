@@ -31,6 +31,20 @@ static void write_rows(const SolveLoop *s, const Trial *t) {
     vec_push(k->arena, &k->constraints, constraint_copy(k, &t->rows.at[i]));
 }
 
+/* Why a loop is left as it is. */
+static void remark_spills(Diags *diags, Diag *d, const Trial *t) {
+  const Op *at;
+  int most = t->machine.target->registers, least = trial_least_registers(t, &at);
+  diag_note(diags, d, (Span){0},
+            "its tiles need %d registers of %d: the loop is pipelined as without a row",
+            t->registers, most);
+  if (least > most)
+    diag_note(diags, d, at->at,
+              "every schedule needs %d or more, for the operands of this op and what the loop "
+              "keeps: smaller tiles of a wave need fewer",
+              least);
+}
+
 /* "is as short as the bound", or by how much it may be longer. */
 static void remark(const SolveLoop *s, const Solution *found, Span at) {
   Diags *diags = &s->k->cx->diags;
@@ -43,10 +57,7 @@ static void remark(const SolveLoop *s, const Solution *found, Span at) {
   }
   Diag *d = diag_add(diags, DIAG_R0618, at, "an iteration of the loop `%s` takes %lld cycles%s",
                      s->name, cycles, cycles <= bound ? ", the fewest possible" : "");
-  if (trial_spills(best))
-    diag_note(diags, d, (Span){0},
-              "its tiles need %d registers of %d: the loop is pipelined as without a row",
-              best->registers, best->machine.target->registers);
+  if (trial_spills(best)) remark_spills(diags, d, best);
   else if (cycles > bound && trial_is_full(best))
     diag_note(
         diags, d, (Span){0},

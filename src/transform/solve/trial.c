@@ -42,19 +42,42 @@ static Kernel *copy_with(const SolveLoop *s, const RowList *rows) {
 
 /* ---- what it costs ---- */
 
+/* Whether the loop computes or carries a value. */
+static bool is_from_loop(const Trial *t, const Value *v) {
+  const Op *home = v->def ? v->def : v->owner->owner;
+  return home && (home == t->loop || op_is_inside(home, t->loop));
+}
+
 static int outside_registers(const Trial *t) {
   bool *seen = ARENA_ARRAY(t->arena, bool, t->k->nvalues);
   int sum = 0;
   for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) {
       const Value *v = op->args[i];
-      const Op *home = v->def ? v->def : v->owner->owner;
-      bool inside = home && (home == t->loop || op_is_inside(home, t->loop));
-      if (inside || seen[v->id] || !v->layout) continue;
+      if (is_from_loop(t, v) || seen[v->id] || !v->layout) continue;
       seen[v->id] = true;
       sum += live_registers(v);
     }
   return sum;
+}
+
+static bool is_named_before(const Op *op, int arg) {
+  for (int i = 0; i < arg; i++)
+    if (op->args[i] == op->args[arg]) return true;
+  return false;
+}
+
+int trial_least_registers(const Trial *t, const Op **at) {
+  int least = t->outside;
+  *at = t->loop;
+  for (const Op *op = t->loop->body->first; op && op_is_inside(op, t->loop); op = ir_next(op)) {
+    int sum = t->outside;
+    for (int i = 0; op != t->loop->body->last && i < op->nargs; i++)
+      if (is_from_loop(t, op->args[i]) && op->args[i]->layout && !is_named_before(op, i))
+        sum += live_registers(op->args[i]);
+    if (sum > least) least = sum, *at = op;
+  }
+  return least;
 }
 
 /* Groups of waves that take turns in the loop. */

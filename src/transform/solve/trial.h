@@ -49,6 +49,10 @@ void trial_free(Trial *t);
 /* Whether its tiles need more registers than a thread has: predictions are then worthless. */
 bool trial_spills(const Trial *t);
 
+/* The registers that every schedule of the loop needs at least, and the op at which it does: for its
+ * operands, and for tiles that the loop does not compute. */
+int trial_least_registers(const Trial *t, const Op **at);
+
 /* Waves that a SIMD then holds. */
 int trial_waves(const Trial *t);
 
