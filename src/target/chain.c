@@ -8,9 +8,11 @@
 
 typedef struct Matcher {
   const Layout *have, *want; /* both over (row, k) */
-  int *pi, *inverse;         /* -1: not fixed yet */
-  int *log, logged;          /* positions of pi set since the last success */
-  int block;                 /* mma_k_block of the second */
+  int have_registers, want_registers;
+  const int *has, *wants; /* their tables: elements by wave, lane, register; -1: beyond the tile */
+  int *pi, *inverse;      /* -1: not fixed yet */
+  int *log, logged;       /* positions of pi set since the last success */
+  int block;              /* mma_k_block of the second */
 } Matcher;
 
 static bool bind(Matcher *m, int position, int element) {
@@ -30,32 +32,31 @@ static void undo(Matcher *m) {
   }
 }
 
-/* Tries register `from` of the result as register `to` of the operand, in one thread. */
-static bool fits_thread(Matcher *m, int to, int from, int lane, int wave, bool plain) {
-  int w[LAYOUT_DIMS], h[LAYOUT_DIMS];
-  layout_at(m->want, to, lane, wave, w);
-  if (layout_number(m->want, w) < 0) return true; /* over-covered: any value will do */
-  layout_at(m->have, from, lane, wave, h);
-  if (layout_number(m->have, h) < 0 || w[0] != h[0] || (plain && w[1] != h[1])) return false;
-  return bind(m, w[1], h[1]);
+/* Tries register `from` of the result as register `to` of the operand, in one thread. Both tiles have the same
+ * size, so that elements have the same numbers. */
+static bool fits_thread(Matcher *m, int to, int from, int thread, bool plain) {
+  int k = m->want->extent[1];
+  int want = m->wants[thread * m->want_registers + to];
+  int have = m->has[thread * m->have_registers + from];
+  if (want < 0) return true; /* over-covered: any value will do */
+  if (have < 0 || want / k != have / k || (plain && want != have)) return false;
+  return bind(m, want % k, have % k);
 }
 
 static bool fits(Matcher *m, int to, int from, bool plain) {
-  int lanes = layout_size(m->want, LAYOUT_LANE), waves = layout_size(m->want, LAYOUT_WAVE);
+  int threads = layout_size(m->want, LAYOUT_LANE) * layout_size(m->want, LAYOUT_WAVE);
   m->logged = 0;
-  for (int w = 0; w < waves; w++)
-    for (int l = 0; l < lanes; l++)
-      if (!fits_thread(m, to, from, l, w, plain)) {
-        undo(m);
-        return false;
-      }
+  for (int t = 0; t < threads; t++)
+    if (!fits_thread(m, to, from, t, plain)) {
+      undo(m);
+      return false;
+    }
   return true;
 }
 
 static int find_register(Matcher *m, int to) {
-  int n = layout_size(m->have, LAYOUT_REG);
   for (int plain = 1; plain >= 0; plain--)
-    for (int from = 0; from < n; from++)
+    for (int from = 0; from < m->have_registers; from++)
       if (fits(m, to, from, plain)) return from;
   return -1;
 }
@@ -82,6 +83,8 @@ static bool match(Arena *a, Matcher *m, int k, Chain *out) {
   m->pi = ARENA_ARRAY(a, int, k);
   m->inverse = ARENA_ARRAY(a, int, k);
   m->log = ARENA_ARRAY(a, int, k);
+  m->wants = layout_table(a, m->want), m->has = layout_table(a, m->have);
+  m->want_registers = out->registers, m->have_registers = layout_size(m->have, LAYOUT_REG);
   for (int i = 0; i < k; i++) m->pi[i] = m->inverse[i] = -1;
   for (int r = 0; r < out->registers; r++)
     if ((source[r] = find_register(m, r)) < 0) return false;
