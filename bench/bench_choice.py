@@ -1,13 +1,13 @@
 """The compiler's choice of tiles beside a search, on the GPU of this machine.
 
-    bench_choice.py [--only WORD] [--seconds 540] [--candidates 64] [--random 16] [--rounds 3]
+    bench_choice.py [--only WORD] [--seconds 540] [--candidates 64] [--random 16] [--rounds 6]
                     [--json FILE] [--dry] [--target sm_90a] [--small]
 
 40 shapes: GEMM, attention, rows. Each kernel leaves its tiles and waves open. For each shape: the tiles that
 the compiler chooses; those that no other candidate dominates in the model's terms (`kernel.choices`), in the order
 of their estimates; and some of the rest, picked at random with a fixed seed. All are compared with a
 reference, then timed in turn, with cold caches, from CUDA graphs (wave_lang/benchmark.py); the best few
-and the choice are timed again in `--rounds` rounds. What is printed:
+and the choice are timed again in `--rounds` rounds, in random order. What is printed:
 
     shape                       tiles                              estimate   time us  by choice
     gemm 4096x4096x4096         choice BM=128 BN=256 BK=64 WM=64     165.3      184.1
@@ -206,8 +206,11 @@ def subs_of(case):
 
 
 def compiled(case, tiles, target):
-    subs = subs_of(case) | {getattr(tkl.sym, name): value for name, value in tiles.items()}
-    return wave_compile(WaveCompileOptions(subs=subs, target=target), case[0].kernel)
+    """`tiles`: also `split_k`, where several workgroups share the iterations of a tile."""
+    symbols = {name: value for name, value in tiles.items() if name != "split_k"}
+    subs = subs_of(case) | {getattr(tkl.sym, name): value for name, value in symbols.items()}
+    options = WaveCompileOptions(subs=subs, target=target, split_k=tiles.get("split_k"))
+    return wave_compile(options, case[0].kernel)
 
 
 def text_of(tiles):
@@ -319,12 +322,14 @@ class Run:
             entry[3].append(bench(entry[2], self.args, budget_ms=budget).median)
 
     def rounds(self):
-        """The choice and the best few, in turn."""
+        """The choice and the best few, in random order: a form is faster after one that is light."""
         timed = sorted(self.found, key=lambda entry: entry[3][0])[:AGAIN]
         again = [self.found[0]] + [entry for entry in timed if entry is not self.found[0]]
         for entry in again:
             entry[3].clear()
+        order = random.Random(SEED)
         for _ in range(self.options.rounds):
+            order.shuffle(again)
             for entry in again:
                 self.time(entry, 40.0)
 
@@ -400,7 +405,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=540.0)
     parser.add_argument("--candidates", type=int, default=64)
     parser.add_argument("--random", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json")
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--small", action="store_true")

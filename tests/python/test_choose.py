@@ -95,6 +95,84 @@ def test_choices_are_legal_and_the_same_each_time():
     assert compiled(gemm, size | values, "sim:sm_90a").choices(10) == []
 
 
+# ---- several workgroups for a tile
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [(16, 16, 4096), (17, 33, 8192)])
+def test_split(target, size):
+    """Few tiles and many iterations: workgroups share them on machines with waves."""
+    kernel = compiled(gemm, dict(zip((M, N, K), size)), target)
+    check_gemm(kernel, *size)
+    said = " ".join(remark.message for remark in chosen(kernel))
+    assert ("`split_k` = " in said) == target.startswith("sim")
+
+
+def test_split_is_one_of_the_choices():
+    size = {M: 16, N: 16, K: 4096}
+    kernel = compiled(gemm, size, "sim:sm_90a")
+    tiles = next(t for t in kernel.choices(1000) if "split_k" in t)
+    parts = tiles.pop("split_k")
+    assert parts in (2, 4, 8)
+    values = {getattr(tkl.sym, name): value for name, value in tiles.items()}
+    check_gemm(compiled(gemm, size | values, "sim:sm_90a", split_k=parts), 16, 16, 4096)
+
+
+def test_split_gives_the_same_bits_each_time():
+    kernel = compiled(gemm, {M: 16, N: 16, K: 4096}, "sim:sm_90a")
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((16, 4096)).astype("f2") for _ in range(2))
+    results = [np.zeros((16, 16), "f4") for _ in range(3)]
+    for c, schedule in zip(results, ("round", "reverse", "random")):
+        kernel.simulate(a, b, c, schedule=schedule)
+    assert all(np.array_equal(c, results[0]) for c in results)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 2])
+def test_split_that_is_given_is_kept(parts):
+    kernel = compiled(gemm, {M: 16, N: 16, K: 4096}, "sim:sm_90a", split_k=parts)
+    check_gemm(kernel, 16, 16, 4096)
+    assert "split_k" not in chosen(kernel)[0].message
+    assert not any("split_k" in tiles for tiles in kernel.choices(1000))
+    shared = [r.message for r in kernel.remarks if getattr(r, "code", "") == "R0621"]
+    assert [m.split()[0] for m in shared] == (["2"] if parts == 2 else [])
+
+
+@pytest.mark.parametrize("parts", [-1, 1 << 20])
+def test_split_into_impossible_numbers(parts):
+    with pytest.raises(CompileError) as error:
+        compiled(gemm, {M: 16, N: 16, K: 4096}, "sim:sm_90a", split_k=parts)
+    assert "E0212" in str(error.value)
+
+
+def test_split_is_not_chosen_where_it_cannot_be():
+    """The largest product is no sum; sizes that are not known may need more counters than there are."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64),
+            tkw.WorkgroupConstraint(M, BM, 0),
+            tkw.TilingConstraint(K, BK),
+            tkw.WaveConstraint(M, WM),
+        ]
+    )
+    def largest(a: tkl.Memory[M, K, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, tkl.f32](-1e30)])
+        def most(acc):
+            return tkw.max(tkw.read(a), acc, dim=K)
+
+        tkw.write(most, c)
+
+    for kernel, subs, dynamic in (
+        (largest, {M: 16, K: 65536}, []),
+        (gemm, {M: 16, N: 16}, [K]),
+        (gemm, {N: 16, K: 65536}, [M]),
+    ):
+        made = compiled(kernel, subs, "sim:sm_90a", dynamic_symbols=dynamic)
+        assert "split_k" not in chosen(made)[0].message
+        assert not any("split_k" in tiles for tiles in made.choices(1000))
+
+
 def softmax_of(constraints, block):
     @tkw.wave(constraints)
     def softmax(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):

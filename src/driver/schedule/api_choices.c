@@ -9,6 +9,7 @@ static void print_candidate(StrBuf *out, const ChooseSearch *s, int number, bool
   for (int i = 0; i < s->open.n; i++)
     sb_printf(out, "%s%s=%lld", i ? " " : "", sym_name(s->open.at[i].symbol),
               (long long)c->value[i]);
+  if (choose_own_parts(s->model, c) > 1) sb_printf(out, " split_k=%lld", (long long)c->parts);
   if (choose_predicts(s->model) && memory) sb_printf(out, " # %.1f us", c->cycles / memory->mhz);
   else if (choose_predicts(s->model)) sb_printf(out, " # %.0f cycles", c->cycles);
   else sb_puts(out, " # not predicted");

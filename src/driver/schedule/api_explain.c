@@ -162,9 +162,9 @@ static void add_prediction(Explain *e, Kernel *k) {
   const Distribution *d = facts_of(k, e->arena, FACT_distribute).distribute;
   ChooseModel *m = choose_model(d, e->target, &none, e->arena);
   if (!m || !choose_predicts(m) ||
-      !choose_lower(k, e->target, m, &none, no_value, false, &found, &why))
+      !choose_lower(k, e->target, m, &none, no_value, 1, false, &found, &why))
     return;
-  if (!found.known || !choose_estimate(m, no_value, &found, &c, &refusal)) return;
+  if (!found.known || !choose_estimate(m, no_value, 1, &found, &c, &refusal)) return;
   add_launch(e, &c, &found);
   add_floor(e, m);
 }

@@ -5,8 +5,9 @@
  *     tile K by BLOCK_K                         bind BLOCK_K = 64
  *
  * Symbols in the sizes of workgroup, tile and wave rows that nothing gives a value (choose_symbols.h). All
- * legal values are compared by a quick estimate (choose_model.h); copies of the kernel with the best few
- * are lowered (choose_trial.h), and the one with the shortest predicted launch is taken. On machines for
+ * legal values are compared by a quick estimate (choose_model.h), where a grid is small also with several
+ * workgroups for each tile (`split`); copies of the kernel with the best few are lowered
+ * (choose_trial.h), and the one with the shortest predicted launch is taken. On machines for
  * which no times are known, CPUs among them, the legal values nearest to the usual ones are taken. The
  * choice is a remark.
  *
@@ -78,20 +79,10 @@ static const char *floor_text(Arena *a, const ChooseSearch *s) {
                              : arena_printf(a, "%.3g bytes", f.bytes));
 }
 
-static bool has_unknown_sizes(const Kernel *k) {
-  for (int i = 0; i < k->params.n; i++) {
-    const Type *t = k->body->args[i]->type;
-    for (int j = 0; t->kind == TYPE_mem && j < t->rank; j++)
-      if (sym_kind(t->dims[j]) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, t->dims[j]))
-        return true;
-  }
-  return false;
-}
-
 static void remark(Kernel *k, const ChooseSearch *s, const Chosen *c) {
   Diags *diags = DIAGS(k);
   Arena *a = diags->arena;
-  const char *values = choose_text(a, &s->open, c->best.value, "`");
+  const char *values = choose_text(a, s, &c->best, "`");
   if (!choose_predicts(s->model)) {
     diag_add(diags, DIAG_R0623, k->at,
              "%s: the legal tiles of `%s` nearest to the usual ones on %s", values, k->name,
@@ -105,10 +96,13 @@ static void remark(Kernel *k, const ChooseSearch *s, const Chosen *c) {
             "%lld tiles of the grid, %lld at a time on each of %d compute units%s",
             (long long)c->best.tiles, (long long)c->best.groups, s->t->units,
             c->best.persistent ? ", by workgroups that stay" : "");
+  if (c->best.parts > 1)
+    diag_note(diags, d, (Span){0}, "%lld workgroups share the iterations of a tile",
+              (long long)c->best.parts);
   if (c->has_other)
-    diag_note(diags, d, (Span){0}, "next: %s, with %s",
-              choose_text(a, &s->open, c->other.value, "`"), time_text(a, s->t, c->other.cycles));
-  if (has_unknown_sizes(k))
+    diag_note(diags, d, (Span){0}, "next: %s, with %s", choose_text(a, s, &c->other, "`"),
+              time_text(a, s->t, c->other.cycles));
+  if (choose_has_unknown_sizes(k))
     diag_note(diags, d, (Span){0}, "sizes that are not known are taken for %d", CHOOSE_UNKNOWN);
 }
 
@@ -128,7 +122,7 @@ bool pass_choose(Kernel *k, PassCtx *cx) {
   if (!s.all.n) return fail_none(k, &s, NULL);
   if (!choose_best(&s, &chosen)) return fail_none(k, &s, chosen.why);
   remark(k, &s, &chosen);
-  choose_bind(k, &s.open, chosen.best.value);
+  choose_bind(k, &s.open, chosen.best.value, choose_own_parts(s.model, &chosen.best));
   cx->idle = false;
   return true;
 }

@@ -7,7 +7,7 @@
 #include "schedule/loop_cost.h"
 #include "transform/choose/choose_model.h"
 
-enum { CHOOSE_RANK = 8 };
+enum { CHOOSE_RANK = 8, CHOOSE_LINE = 128 /* bytes of a line of the cache */ };
 
 /* The elements of a tile. */
 typedef struct Extents {
@@ -26,11 +26,13 @@ typedef struct Item {
   int loop;       /* -1: none */
   bool staged;    /* read through shared memory */
   int row;        /* expression: elements that are next to each other in memory; -1: not known */
+  bool crosses;   /* rows of the tensor begin anywhere in a line of the cache */
   Vec(int) waves; /* expressions: that share the tile, along each dimension */
   double rate,
       wide_rate; /* multiplications of a compute unit in a cycle, by one wave and by several */
   int wide_rows, wide_lanes;
-  bool chained; /* its result, or that of another product of the loop, is an operand of another */
+  bool exchanged; /* between waves, through shared memory */
+  bool chained;   /* its result, or that of another product of the loop, is an operand of another */
 } Item;
 
 typedef struct Loop {
@@ -74,6 +76,9 @@ struct ChooseModel {
   Vec(Division) waves;
   Vec(Division) sizes; /* rows; part is not used */
   int tiles[3], threads[3];
+  const Op *sums;        /* the loop whose iterations several workgroups may share; NULL: none */
+  int64_t parts;         /* how many do, as a row says; 0: none says so */
+  Vec(HeldTile) carried; /* by that loop */
   Vec(HeldTile) held;
   Vec(Moment) moments;
   double *registers; /* of each held tile */

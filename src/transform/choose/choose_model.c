@@ -5,6 +5,7 @@
 #include "ir/ops/reductions.h"
 #include "ir/region_facts.h"
 #include "transform/choose/choose_items.h"
+#include "transform/split/split_sums.h"
 
 /* ---- expressions ---- */
 
@@ -114,9 +115,22 @@ static void find_rates(const ChooseModel *m, const Product *p, Item *item) {
   if (item->rate <= 0) item->rate = (double)m->rates->lanes * m->t->simds;
 }
 
+static const Type *accessed(const Op *op) {
+  return op->args[op->kind == OP_read ? 0 : op->nargs - 1]->type;
+}
+
+/* Whether the rows of a memory that an op accesses are no whole lines of the cache, as far as is known. */
+static bool crosses_lines(const ChooseModel *m, const Op *op) {
+  const Type *t = accessed(op);
+  int64_t size;
+  if (t->kind != TYPE_mem || t->rank < 2) return false;
+  const Sym *last = distribute_fixed(m->d, t->dims[t->rank - 1]);
+  return last && sym_is_int(last, &size) && size * dtype_memory_bits(t->dtype) % (8 * CHOOSE_LINE);
+}
+
 /* The elements along the last dimension of a memory that an op accesses. */
 static int row_of(ChooseModel *m, const Op *op) {
-  const Type *t = op->args[op->kind == OP_read ? 0 : op->nargs - 1]->type;
+  const Type *t = accessed(op);
   const Sym *last = t->kind == TYPE_mem && t->rank ? t->dims[t->rank - 1] : NULL;
   const Sym *reach = last ? distribute_reach(m->d, op, last) : NULL;
   return reach && last == dim_base(last) ? expr_of(m, reach) : -1;
@@ -167,10 +181,12 @@ static void add_item(ChooseModel *m, const Op *op) {
   if (item.kind == ITEM_READ && memory_is_scratch(op->args[0])) return;
   item.bits = dtype_info[t->dtype].bits;
   item.tile = extents_at(m, op, t);
+  item.exchanged = reduces && op_has(op, ATTR_block);
   item.loop = loop_of(m, op);
   item.staged = item.kind == ITEM_READ && is_staged(m, op);
   if (item.kind == ITEM_READ) add_waves(m, &item, t);
   item.row = item.kind == ITEM_COMPUTE ? -1 : row_of(m, op);
+  item.crosses = item.kind != ITEM_COMPUTE && crosses_lines(m, op);
   vec_push(m->arena, &m->items, item);
 }
 
@@ -261,6 +277,36 @@ static void add_rows(ChooseModel *m) {
   }
 }
 
+/* ---- workgroups that share iterations ---- */
+
+bool choose_has_unknown_sizes(const Kernel *k) {
+  for (int i = 0; i < k->params.n; i++) {
+    const Type *t = k->body->args[i]->type;
+    for (int j = 0; t->kind == TYPE_mem && j < t->rank; j++)
+      if (sym_kind(t->dims[j]) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, t->dims[j]))
+        return true;
+  }
+  return false;
+}
+
+/* Only grids of known size are divided unasked: there is a counter for each of their tiles. */
+static void add_sums(ChooseModel *m) {
+  SplitLoop at;
+  const Constraint *row = kernel_constraint(m->k, CONSTRAINT_split, NULL);
+  bool lanes = !target_has(m->t, FEATURE_REGISTER_TILES) && m->t->lanes > 1;
+  if (!lanes || !m->rates || split_obstacle_early(m->d, &at)) return;
+  const Sym *given = row ? distribute_expr(m->d, NULL, row->split.parts) : NULL;
+  if (row && (!given || !sym_is_int(given, &m->parts) || m->parts < 2)) m->parts = 1;
+  if (row ? m->parts == 1 : choose_has_unknown_sizes(m->k)) return;
+  m->sums = at.loop;
+  for (int i = 0; i < at.loop->body->nargs; i++) {
+    const Value *v = at.loop->body->args[i];
+    HeldTile tile = {v, extents_at(m, at.loop->body->first, v->type),
+                     dtype_memory_bits(v->type->dtype)};
+    vec_push(m->arena, &m->carried, tile);
+  }
+}
+
 static bool compile_model(ChooseModel *m) {
   const Sym *vars[CHOOSE_SYMBOLS];
   for (int i = 0; i < m->open->n; i++) vars[i] = m->open->at[i].symbol;
@@ -286,6 +332,7 @@ ChooseModel *choose_model(const Distribution *d, const TargetInfo *t, const Choo
   add_moments(m);
   add_tensors(m);
   add_rows(m);
+  add_sums(m);
   return compile_model(m) ? m : NULL;
 }
 

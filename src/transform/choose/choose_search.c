@@ -32,10 +32,21 @@ static void thin_out(ChooseTiles *open) {
   }
 }
 
+/* With one workgroup for each tile, and with several where that is shorter. */
+static void try_parts(ChooseSearch *s, const int64_t *value) {
+  Candidate whole, c;
+  Refusal why;
+  if (!choose_estimate(s->model, value, 1, NULL, &whole, &s->refusal)) return;
+  vec_push(s->arena, &s->all, whole);
+  for (int64_t parts = 2; parts <= CHOOSE_PARTS; parts *= 2)
+    if (choose_may_split(s->model, &whole, parts) &&
+        choose_estimate(s->model, value, parts, NULL, &c, &why) && c.rank < whole.rank)
+      vec_push(s->arena, &s->all, c);
+}
+
 static void try_values(ChooseSearch *s, int64_t *value, int symbol) {
   if (symbol == s->open.n) {
-    Candidate c;
-    if (choose_estimate(s->model, value, NULL, &c, &s->refusal)) vec_push(s->arena, &s->all, c);
+    try_parts(s, value);
     return;
   }
   for (int i = 0; i < s->open.at[symbol].n; i++) {
@@ -47,9 +58,10 @@ static void try_values(ChooseSearch *s, int64_t *value, int symbol) {
 /* The shortest time, then the fewest bytes, then those that leave the most room, then the larger tiles. */
 static int compare(const void *x, const void *y) {
   const Candidate *a = x, *b = y;
-  if (a->cycles != b->cycles) return a->cycles < b->cycles ? -1 : 1;
+  if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
   if (a->moved != b->moved) return a->moved < b->moved ? -1 : 1;
   if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+  if (a->held != b->held) return a->held < b->held ? -1 : 1;
   for (int i = 0; i < CHOOSE_SYMBOLS; i++)
     if (a->value[i] != b->value[i]) return a->value[i] > b->value[i] ? -1 : 1;
   return 0;
@@ -73,10 +85,10 @@ bool choose_search(const Distribution *d, const TargetInfo *t, const ChooseTiles
 /* ---- the best ---- */
 
 static void keep(Chosen *out, const Candidate *c) {
-  bool better = !out->lowered++ || c->cycles < out->best.cycles * SMALL;
+  bool better = !out->lowered++ || c->rank < out->best.rank * SMALL;
   if (better && out->lowered > 1) out->other = out->best, out->has_other = true;
   if (better) out->best = *c;
-  else if (!out->has_other || c->cycles < out->other.cycles) out->other = *c, out->has_other = true;
+  else if (!out->has_other || c->rank < out->other.rank) out->other = *c, out->has_other = true;
 }
 
 typedef Vec(const Candidate *) Failures;
@@ -86,6 +98,7 @@ static bool is_larger(const ChooseSearch *s, const Candidate *c, const Failures 
   for (int i = 0; i < full->n; i++) {
     bool larger = true;
     for (int j = 0; j < s->open.n; j++) larger &= c->value[j] >= full->at[i]->value[j];
+    larger &= c->parts == full->at[i]->parts;
     if (larger) return true;
   }
   return false;
@@ -98,16 +111,17 @@ static void try_candidates(ChooseSearch *s, bool wide, Chosen *out) {
     Candidate *c = &s->all.at[i], now;
     ChooseFound found;
     Refusal why;
-    if (out->lowered && (failed == MOST_FAILED || c->cycles > out->best.cycles)) break;
+    if (out->lowered && (failed == MOST_FAILED || c->rank > out->best.rank)) break;
     if (is_larger(s, c, &full)) continue;
     attempts++;
-    if (!choose_lower(s->k, s->t, s->model, &s->open, c->value, wide, &found, &out->why)) {
+    if (!choose_lower(s->k, s->t, s->model, &s->open, c->value, choose_own_parts(s->model, c), wide,
+                      &found, &out->why)) {
       if (found.full) vec_push(s->arena, &full, c);
       failed++;
       continue;
     }
     if (!out->lowered) failed = 0;
-    if (choose_estimate(s->model, c->value, found.known ? &found : NULL, &now, &why))
+    if (choose_estimate(s->model, c->value, c->parts, found.known ? &found : NULL, &now, &why))
       keep(out, &now);
   }
 }
@@ -118,7 +132,8 @@ static void take_least(ChooseSearch *s, Chosen *out) {
   for (int i = 0; i < s->all.n; i++) {
     Candidate *c = &s->all.at[i];
     if (out->lowered && c->held >= out->best.held) continue;
-    bool fits = choose_lower(s->k, s->t, s->model, &s->open, c->value, false, &found, &out->why);
+    bool fits = choose_lower(s->k, s->t, s->model, &s->open, c->value,
+                             choose_own_parts(s->model, c), false, &found, &out->why);
     if (fits || found.full) out->best = *c, out->lowered = 1;
   }
 }
@@ -145,11 +160,12 @@ bool choose_is_dominated(const ChooseSearch *s, int number) {
   return false;
 }
 
-const char *choose_text(Arena *a, const ChooseTiles *open, const int64_t *value,
-                        const char *quote) {
+const char *choose_text(Arena *a, const ChooseSearch *s, const Candidate *c, const char *quote) {
   StrBuf out = {.arena = a};
-  for (int i = 0; i < open->n; i++)
-    sb_printf(&out, "%s%s%s%s = %lld", i ? ", " : "", quote, sym_name(open->at[i].symbol), quote,
-              (long long)value[i]);
+  for (int i = 0; i < s->open.n; i++)
+    sb_printf(&out, "%s%s%s%s = %lld", i ? ", " : "", quote, sym_name(s->open.at[i].symbol), quote,
+              (long long)c->value[i]);
+  if (choose_own_parts(s->model, c) > 1)
+    sb_printf(&out, ", %ssplit_k%s = %lld", quote, quote, (long long)c->parts);
   return sb_text(&out);
 }

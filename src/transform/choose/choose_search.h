@@ -31,7 +31,7 @@ bool choose_best(ChooseSearch *s, Chosen *out);
 /* Whether another candidate is at least as good in time, bytes, registers and shared memory. */
 bool choose_is_dominated(const ChooseSearch *s, int number);
 
-/* "BLOCK_M = 128, BLOCK_N = 256" */
-const char *choose_text(Arena *a, const ChooseTiles *open, const int64_t *value, const char *quote);
+/* "BLOCK_M = 128, BLOCK_N = 256", and ", split_k = 4" where the search chose that. */
+const char *choose_text(Arena *a, const ChooseSearch *s, const Candidate *c, const char *quote);
 
 #endif

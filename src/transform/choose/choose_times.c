@@ -4,19 +4,29 @@
 
 #include "ir/dtype.h"
 #include "transform/choose/choose_items.h"
+#include "transform/split/split_sums.h"
 
 enum {
-  SLOTS = 4,        /* of rings, as far as they fit */
+  SLOTS = 4,        /* of rings, as far as they fit, */
+  SLOTS_ALONE = 8,  /* and where a compute unit holds one workgroup */
   BESIDES = 32,     /* registers for addresses and the like */
   RESERVED = 10,    /* registers that ptxas needs besides those that are counted */
-  START = 600,      /* cycles from the start of a workgroup to its first access */
+  START = 600,      /* cycles from the start of a workgroup to its first access, */
+  LAUNCH = 2400,    /* and of a launch to that of its first workgroup: H200, launches of a graph */
   NARROW_SIDE = 16, /* of an instruction of one wave */
   WIDE_COLUMNS = 8, /* of an instruction of several waves, in steps, */
   WIDE_MOST = 256   /* and at most */
 };
 
-/* Rows of a copy that are shorter than a line of the cache, by which it is half as fast again. */
-enum { LINE_BYTES = 128 };
+/* Of what the data sheet says, copies reach this much: H200, 3.98 to 4.27 of 4.8 TB/s. */
+enum { MEMORY_PERCENT = 88 };
+
+/* Slots of a ring that are in use, on average, while the others are filled: H200, GEMMs with rings of 2 to 8. */
+#define SLOTS_USED 1.25
+
+/* Of a line of the cache. Rows of a copy that are shorter are half as fast again; those that begin anywhere in a line
+ * end in one more. */
+#define LINE_BYTES ((double)CHOOSE_LINE)
 
 static double elements(const ChooseModel *m, const Extents *e) {
   double all = 1;
@@ -58,8 +68,10 @@ static bool is_legal(ChooseModel *m, const int64_t *value, Refusal *why) {
 /* Cycles of the units of a compute unit. */
 typedef struct Cycles {
   double unit[UNIT_COUNT];
-  double bytes; /* that are read or written */
-  bool waits;   /* for loads into registers */
+  double bytes;           /* that are read or written */
+  double waits_for_waves; /* that exchange values */
+  bool waits;             /* for loads into registers */
+  bool staged;            /* something is copied to shared memory */
 } Cycles;
 
 static double up_to(int64_t n, int step) { return (double)ceil_div64(n, step) * step; }
@@ -126,11 +138,11 @@ static void add_product_cycles(const ChooseModel *m, const Item *p, Cycles *out)
   if (banks > 0) out->unit[UNIT_shared] += others * read / banks;
 }
 
-/* Waves that do not divide the tile read all of it. */
+/* Waves that do not divide the tile read all of it; it is written once. */
 static double read_times(const ChooseModel *m, const Item *item) {
   double shared = 1, waves = machine_waves(m);
   for (int i = 0; i < item->waves.n; i++) shared *= (double)m->value[item->waves.at[i]];
-  return item->staged || shared >= waves ? 1 : waves / shared;
+  return item->kind == ITEM_WRITE || item->staged || shared >= waves ? 1 : waves / shared;
 }
 
 static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
@@ -146,13 +158,17 @@ static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
     words = words < 0.5 ? 0.5 : words;
     out->unit[UNIT_vector] += all * item->weight.vector * words / (lanes * share);
     out->unit[UNIT_special] += all * item->weight.special / (special * share);
+    if (item->exchanged && machine_waves(m) > 1)
+      out->waits_for_waves += m->latencies->barrier + m->latencies->shared + machine_waves(m);
   } else {
     double bytes = all * item->bits / 8 * read_times(m, item);
     double row = item->row < 0 ? LINE_BYTES : (double)m->value[item->row] * item->bits / 8;
     double slower = row < LINE_BYTES ? 0.5 + 0.5 * LINE_BYTES / row : 1;
+    if (item->crosses) slower *= 1 + LINE_BYTES / (row > LINE_BYTES ? row : LINE_BYTES);
     out->unit[UNIT_copy] += slower * bytes / m->rates->l2;
     out->bytes += bytes;
     out->waits |= item->kind == ITEM_READ && !item->staged;
+    out->staged |= item->staged;
   }
 }
 
@@ -163,60 +179,105 @@ static double together(double a, double b) {
   return most * sqrt(sqrt(1 + x * x * x * x));
 }
 
-/* Units that are nearly as busy as the busiest one delay it. The root of the sum of squares was within 16 % of what
- * GEMMs of six tiles took on an H200 (docs/gpu.md), the busiest unit alone between 36 and 64 % less. */
-static double most_of(const Cycles *c) {
+static double busiest_of(const Cycles *c) {
+  double most = 0;
+  for (int u = 0; u < UNIT_COUNT; u++) most = c->unit[u] > most ? c->unit[u] : most;
+  return most;
+}
+
+/* The more units work, the slower is the clock of a machine that is busy for long. GEMMs of 4096^3 by four tiles on an
+ * H200 (bench/NOTES.md): how much the squares of the times of units count. On average of all compute units, the root of
+ * their sum is within 5 % of what these took; the time of the busiest unit alone is 15 to 30 % less. */
+static double effort_of(const Cycles *c) {
+  static const double weight[UNIT_COUNT] = {[UNIT_matrix] = 1.42,
+                                            [UNIT_vector] = 1,
+                                            [UNIT_special] = 1,
+                                            [UNIT_shared] = 0.43,
+                                            [UNIT_copy] = 0.82};
   double sum = 0;
-  for (int u = 0; u < UNIT_COUNT; u++) sum += c->unit[u] * c->unit[u];
+  for (int u = 0; u < UNIT_COUNT; u++) sum += weight[u] * c->unit[u] * c->unit[u];
   return sqrt(sum);
 }
 
-/* Of one workgroup: products and what depends on them follow each other. */
-static double interval_of(const ChooseModel *m, const Cycles *c, bool served) {
-  double vector =
-      c->unit[UNIT_vector] > c->unit[UNIT_special] ? c->unit[UNIT_vector] : c->unit[UNIT_special];
-  double moved = together(c->unit[UNIT_copy], c->unit[UNIT_shared]);
-  double all = together(c->unit[UNIT_matrix] + vector, moved), least = most_of(c);
-  if (all < least) all = least;
-  if (c->waits) all = together(all, m->latencies->global);
-  return all + (served ? 0 : m->latencies->barrier);
+/* Of two times, nearly the longer one. */
+static double longer(double a, double b) { return sqrt(together(a * a, b * b)); }
+
+/* How a candidate runs. */
+typedef struct Form {
+  const ChooseFound *found; /* NULL: it was not lowered */
+  bool served;              /* waves that only copy fill the rings */
+  bool alone;               /* a compute unit holds one workgroup */
+  int64_t slots, parts;     /* of the rings; of the iterations, each by a workgroup of its own */
+} Form;
+
+/* Tiles that are copied while one is used. */
+static double ahead_of(const Form *f) {
+  double ahead = (double)f->slots - SLOTS_USED;
+  return ahead > 1 ? ahead : 1;
 }
 
-static double times_of(const ChooseModel *m, int loop) {
+static double least_of(const ChooseModel *m, const Cycles *c, const Form *f) {
+  double arrival = c->staged ? (m->latencies->global + c->unit[UNIT_copy]) / ahead_of(f) : 0;
+  return f->slots < 2 ? busiest_of(c) + arrival : together(busiest_of(c), arrival);
+}
+
+/* Of one workgroup: products and what depends on them follow each other, unless a SIMD has two waves: then one
+ * multiplies while the other computes. Workgroups that share a compute unit fill each other's gaps (rounds_of). */
+static double interval_of(const ChooseModel *m, const Cycles *c, const Form *f) {
+  double matrix = c->unit[UNIT_matrix], vector = c->unit[UNIT_vector];
+  double special = c->unit[UNIT_special];
+  bool overlaps = f->alone && machine_waves(m) >= 2 * m->t->simds;
+  double all =
+      overlaps ? longer(matrix, vector + special) : matrix + (vector > special ? vector : special);
+  if (c->waits) all = together(all, m->latencies->global);
+  return all + c->waits_for_waves + (f->served ? 0 : m->latencies->barrier / ahead_of(f));
+}
+
+/* Outside of loops nothing happens at the same time. */
+static double sum_of(const Cycles *c) {
+  double sum = c->waits_for_waves;
+  for (int u = 0; u < UNIT_COUNT; u++) sum += c->unit[u];
+  return sum;
+}
+
+/* Only a kernel with one loop is divided into parts. */
+static double times_of(const ChooseModel *m, int loop, int64_t parts) {
   double times = 1;
-  for (; loop >= 0; loop = m->loops.at[loop].around)
-    times *=
-        (double)(m->value[m->loops.at[loop].trips] > 0 ? m->value[m->loops.at[loop].trips] : 0);
+  for (; loop >= 0; loop = m->loops.at[loop].around) {
+    int64_t trips = m->value[m->loops.at[loop].trips];
+    times *= trips > 0 ? (double)ceil_div64(trips, parts) : 0;
+  }
   return times;
 }
 
 typedef struct Work {
   double body, busy;    /* of a tile: its loops, and how long its busiest unit works */
   double before, after; /* until the first iteration, after the last */
+  double effort;
   double bytes;
 } Work;
 
-static Work work_of(const ChooseModel *m, const ChooseFound *found, bool served) {
+static Work work_of(const ChooseModel *m, const Form *f) {
   Work w = {.before = START + m->latencies->global};
   Cycles all = {0};
   for (int l = -1; l < m->loops.n; l++) {
     Cycles own = {0};
-    double times = times_of(m, l);
+    double times = times_of(m, l, f->parts);
     for (int i = 0; i < m->items.n; i++)
       if (m->items.at[i].loop == l) add_cycles(m, &m->items.at[i], &own);
     for (int u = 0; u < UNIT_COUNT; u++) all.unit[u] += times * own.unit[u];
     w.bytes += times * own.bytes;
     if (l < 0) {
-      w.after = interval_of(m, &own, true);
+      w.after = sum_of(&own);
       continue;
     }
-    double least = most_of(&own), cycles = least > 0 ? interval_of(m, &own, served) : 0;
-    if (found && found->interval[l] > 0)
-      cycles = found->interval[l] > least ? found->interval[l] : least;
-    w.body += times * cycles;
+    double least = least_of(m, &own, f), cycles = least > 0 ? interval_of(m, &own, f) : 0;
+    if (f->found && f->found->interval[l] > 0) cycles = f->found->interval[l];
+    w.body += times * (cycles > least ? cycles : least);
     if (times > 0) w.before += own.unit[UNIT_copy]; /* until its first tiles are there */
   }
-  w.busy = most_of(&all);
+  w.busy = busiest_of(&all);
+  w.effort = effort_of(&all);
   return w;
 }
 
@@ -284,24 +345,75 @@ static double distance_of(const ChooseModel *m, const int64_t *value) {
   return sum + (double)m->all_threads / m->t->lanes * 0.01;
 }
 
-static void predict(ChooseModel *m, const ChooseFound *found, Candidate *out) {
-  int64_t slots = out->bytes ? m->t->shared_most / out->bytes : 0;
-  int64_t bytes = out->bytes * (slots < 1 ? 1 : slots < SLOTS ? slots : SLOTS);
-  int64_t registers = out->held + BESIDES, waves = machine_waves(m);
-  if (found) registers = found->registers, bytes = found->bytes, waves = found->waves;
-  out->groups = found && found->alone ? 1 : unit_groups(m->t, waves, registers, bytes);
-  int64_t each = ceil_div64(out->tiles, m->t->units);
-  out->persistent = found ? found->persistent : out->groups == 1 && each > 1 && has_served_loop(m);
-  Work w = work_of(m, found, out->persistent);
-  out->moved = w.bytes * (double)out->tiles;
-  if (out->persistent) out->cycles = w.before + (double)each * w.body + w.after;
-  else out->cycles = rounds_of(&w, each, out->groups);
-  out->cycles = together(out->cycles, memory_cycles(m, tensor_bytes(m)));
+/* A launch, without what memory allows. */
+static double launch_cycles(const ChooseModel *m, const Candidate *c, const Work *w) {
+  int64_t all = c->tiles * c->parts, each = ceil_div64(all, m->t->units);
+  double effort = (double)all * w->effort / m->t->units;
+  double rounds =
+      c->persistent ? w->before + (double)each * w->body + w->after : rounds_of(w, each, c->groups);
+  return longer(rounds, effort);
 }
 
-bool choose_estimate(ChooseModel *m, const int64_t *value, const ChooseFound *found, Candidate *out,
-                     Refusal *why) {
-  *out = (Candidate){.tiles = 1};
+/* Slots of rings for tiles of that many bytes, in the shared memory that is left. */
+static int64_t slots_within(int64_t left, int64_t bytes, int64_t most) {
+  int64_t fit = bytes ? left / bytes : 0;
+  return fit < 1 ? 1 : fit < most ? fit : most;
+}
+
+/* What is written while the rings are filled again has bytes of its own. */
+static int64_t written_bytes(const ChooseModel *m) {
+  double bytes = 0;
+  for (int i = 0; i < m->items.n; i++)
+    if (m->items.at[i].kind == ITEM_WRITE && m->items.at[i].loop < 0)
+      bytes += elements(m, &m->items.at[i].tile) * m->items.at[i].bits / 8;
+  return (int64_t)bytes;
+}
+
+/* How a candidate that was not lowered is expected to run. */
+static Form expect(const ChooseModel *m, Candidate *out) {
+  int64_t each = ceil_div64(out->tiles * out->parts, m->t->units), room = m->t->shared_most;
+  Form f = {.parts = out->parts};
+  f.slots = slots_within(room, out->bytes, SLOTS);
+  out->groups = unit_groups(m->t, machine_waves(m), out->held + BESIDES, out->bytes * f.slots);
+  out->persistent = f.served = out->groups == 1 && each > 1 && has_served_loop(m);
+  f.alone = out->groups == 1;
+  if (f.served) f.slots = slots_within(room - written_bytes(m), out->bytes, SLOTS);
+  if (each == 1) f.slots = slots_within(room, out->bytes, SLOTS_ALONE);
+  return f;
+}
+
+static Form form_of(const ChooseModel *m, const ChooseFound *found, Candidate *out) {
+  if (!found) return expect(m, out);
+  out->groups = found->alone ? 1 : unit_groups(m->t, found->waves, found->registers, found->bytes);
+  out->persistent = found->persistent;
+  return (Form){found, found->persistent, out->groups == 1, found->slots ? found->slots : 1,
+                out->parts};
+}
+
+/* The sums that workgroups write, and the last one of a tile reads. */
+static void add_parts(const ChooseModel *m, int64_t parts, Work *w) {
+  double bytes = 0;
+  for (int i = 0; i < m->carried.n; i++)
+    bytes += elements(m, &m->carried.at[i].tile) * m->carried.at[i].bits / 8;
+  w->after += split_cycles(m->t, parts, bytes);
+  w->bytes += 2 * bytes;
+}
+
+static void predict(ChooseModel *m, const ChooseFound *found, Candidate *out) {
+  Form form = form_of(m, found, out);
+  Work w = work_of(m, &form);
+  if (out->parts > 1) add_parts(m, out->parts, &w);
+  out->moved = w.bytes * (double)(out->tiles * out->parts);
+  double memory = memory_cycles(m, tensor_bytes(m)) * 100 / MEMORY_PERCENT;
+  out->cycles = LAUNCH + longer(launch_cycles(m, out, &w), w.before + memory + w.after);
+  /* Whole tiles are preferred unless the prediction says clearly that they take longer. */
+  out->rank = out->cycles;
+  if (choose_own_parts(m, out) > 1) out->rank *= 100.0 / (100 - unit_margin(m->t->name));
+}
+
+bool choose_estimate(ChooseModel *m, const int64_t *value, int64_t parts, const ChooseFound *found,
+                     Candidate *out, Refusal *why) {
+  *out = (Candidate){.tiles = 1, .parts = m->parts ? m->parts : parts};
   for (int i = 0; i < m->open->n; i++) out->value[i] = value[i];
   if (!is_legal(m, value, why)) return false;
   for (int i = 0; i < 3; i++) {
@@ -311,13 +423,23 @@ bool choose_estimate(ChooseModel *m, const int64_t *value, const ChooseFound *fo
   out->bytes = staged_bytes(m);
   if (out->bytes > m->t->shared_most && !target_has(m->t, FEATURE_REGISTER_TILES))
     return refuse(why, "needs more shared memory than the machine has", NULL);
-  if (!choose_predicts(m)) return out->cycles = distance_of(m, value), true;
+  if (!choose_predicts(m)) return out->rank = out->cycles = distance_of(m, value), true;
   out->held = held_registers(m);
   /* Conversions and addresses take a quarter at most. */
   if (out->held > (target_most_registers(m->t, machine_waves(m)) - RESERVED) * 3 / 4)
     return refuse(why, "needs more registers than a thread has", NULL);
   predict(m, found, out);
   return true;
+}
+
+bool choose_may_split(const ChooseModel *m, const Candidate *c, int64_t parts) {
+  int loop = m->sums && !m->parts ? choose_loop(m, op_attr(m->sums, ATTR_axis)->sym) : -1;
+  return loop >= 0 && choose_predicts(m) && c->tiles * parts <= m->t->units &&
+         m->value[m->loops.at[loop].trips] >= parts;
+}
+
+int64_t choose_own_parts(const ChooseModel *m, const Candidate *c) {
+  return m->parts ? 1 : c->parts;
 }
 
 bool choose_expects_wide(ChooseModel *m, const int64_t *value) {

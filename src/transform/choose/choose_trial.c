@@ -16,13 +16,17 @@ enum {
   BESIDES = 24     /* registers for addresses and the like, where there is no loop */
 };
 
-void choose_bind(Kernel *k, const ChooseTiles *open, const int64_t *value) {
+void choose_bind(Kernel *k, const ChooseTiles *open, const int64_t *value, int64_t parts) {
   for (int i = 0; i < open->n; i++) {
     Constraint row = constraint_empty(CONSTRAINT_bind, open->at[i].row->at);
     row.bind.symbol = open->at[i].symbol;
     row.bind.value = sym_int(k->cx->sym, value[i]);
     vec_push(k->arena, &k->constraints, row);
   }
+  if (parts < 2) return;
+  Constraint row = constraint_empty(CONSTRAINT_split, k->at);
+  row.split.parts = sym_int(k->cx->sym, parts);
+  vec_push(k->arena, &k->constraints, row);
 }
 
 /* ---- the copy ---- */
@@ -100,6 +104,19 @@ static bool look_at_loop(Kernel *k, const TargetInfo *t, const ChooseModel *m, c
   return trial->registers <= trial->room;
 }
 
+/* Of the rings that copies in loops fill. */
+static int least_slots(const Kernel *k) {
+  int least = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Op *alloc =
+        op->kind == OP_copy && op->parent->owner ? memory_root(op->args[1])->def : NULL;
+    if (!alloc || alloc->kind != OP_alloc) continue;
+    int slots = alloc_slots(alloc);
+    if (!least || slots < least) least = slots;
+  }
+  return least;
+}
+
 static bool look_at(Kernel *k, const TargetInfo *t, const ChooseModel *m, Arena *a,
                     ChooseFound *out, const char **why) {
   const MachineSpec *machine = kernel_machine(k);
@@ -113,24 +130,32 @@ static bool look_at(Kernel *k, const TargetInfo *t, const ChooseModel *m, Arena 
   int held = most_registers(a, k);
   if (!out->registers) out->registers = held + BESIDES;
   out->bytes = alloc_end(k);
+  out->slots = least_slots(k);
   out->persistent = kernel_persistent(k) != NULL;
   out->full = held > target_most_registers(t, out->waves) - RESERVED && !out->alone;
   return !out->full;
 }
 
+static bool is_split(const Kernel *k) {
+  const Constraint *row = kernel_constraint(k, CONSTRAINT_split, NULL);
+  return row && row->split.loop;
+}
+
 bool choose_lower(const Kernel *k, const TargetInfo *t, ChooseModel *m, const ChooseTiles *open,
-                  const int64_t *value, bool wide, ChooseFound *out, const char **why) {
+                  const int64_t *value, int64_t parts, bool wide, ChooseFound *out,
+                  const char **why) {
   Diags *diags = &k->cx->diags;
   Diag *before = diags->last;
   Kernel *copy = kernel_clone(k);
   Arena *a = arena_new();
-  choose_bind(copy, open, value);
+  choose_bind(copy, open, value, parts);
   assume_whole_rows(copy);
   *out = (ChooseFound){0};
   *why = NULL;
   bool ok =
       ir_verify_constraints(copy) && lower(copy, t, wide && choose_expects_wide(m, value), why);
   if (!ok && !*why) *why = arena_strdup(diags->arena, first_error(diags, before));
+  if (ok && parts > 1 && !is_split(copy)) ok = false, *why = "its iterations cannot be shared";
   diags_cut(diags, before);
   ok = ok && look_at(copy, t, m, a, out, why);
   arena_free(a);

@@ -19,9 +19,9 @@
  * workgroup has written before the barrier, and acquires what others have released: no workgroup
  * waits for another, so they need not run at the same time.
  *
- * A row `split` asks for it. The compiler does not do it unasked yet: on an H200 it gains where few tiles
- * have many iterations, and loses elsewhere (bench/NOTES.md), and a dumped schedule of a loop that was
- * divided unasked would not fit again.
+ * A row `split` asks for it: the user's, or that of `choose`, which compares it with whole tiles where it
+ * chooses them. Where tiles are given, the compiler does not do it unasked: a dumped schedule of a loop that
+ * was divided unasked would not fit again.
  *
  * Runs before anything is chosen for a variant, since it adds parameters. Needs distribute and
  * uniform. */
@@ -108,17 +108,11 @@ static int64_t parts_together(const Split *s, int64_t parts) {
   return n < 1 ? 1 : n;
 }
 
-/* Cycles of a workgroup, as far as the way from the L2 cache limits it: those of its iterations, and if
- * there are parts, those for writing one partial sum and reading all of them. It also waits for memory:
- * for what it wrote, the atomic, its old value in all waves, and whenever it reads sums. */
+/* Cycles of a workgroup, as far as the way from the L2 cache limits it. */
 static double cycles_of(const Split *s, int64_t trips, int64_t parts) {
   const UnitRates *rates = unit_rates(s->cx->target->name);
-  const UnitLatencies *latencies = unit_latencies(s->cx->target->name);
   double loop = (double)ceil_div64(trips, parts) * bytes_read(s) / rates->l2;
-  if (parts == 1) return loop;
-  int64_t waits = 3 + parts / parts_together(s, parts);
-  return loop + (double)(parts + 1) * bytes_carried(s) / rates->l2 +
-         (double)(waits * latencies->global);
+  return parts == 1 ? loop : loop + split_cycles(s->cx->target, parts, bytes_carried(s));
 }
 
 static void predict(Split *s) {

@@ -12,6 +12,7 @@
 #define WV_SPLIT_SUMS_H
 
 #include "analysis/uniform.h"
+#include "target/target.h"
 
 typedef struct SplitLoop {
   Op *loop;
@@ -23,5 +24,11 @@ typedef struct SplitLoop {
 /* NULL, and the loop; or why the kernel is left alone: completes "is not divided: ...". */
 const char *split_obstacle(const Distribution *d, const Uniformity *u, Arena *scratch,
                            SplitLoop *out);
+/* The same before tiles are known, which decide what threads hold. */
+const char *split_obstacle_early(const Distribution *d, SplitLoop *out);
+
+/* Cycles that the last workgroup of a tile needs to write and add up partial sums of that many bytes each; 0:
+ * nothing is known about the machine. */
+double split_cycles(const TargetInfo *t, int64_t parts, double bytes);
 
 #endif
