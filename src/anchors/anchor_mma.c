@@ -27,14 +27,15 @@ typedef struct Tiling {
   Product of;
   const MmaInfo *row;
   const MmaChoice *choice;
-  MmaRoles roles;      /* the program's dims along the instruction's */
-  int m, n;            /* extents of the workgroup's tile */
-  int parts;           /* into which waves divide the sum over k */
-  int k;               /* the k of one wave: the whole tile, or one such part */
-  int together;        /* waves of one instruction */
-  const Digits *order; /* of k; NULL: unchanged */
-  bool keep_m, keep_n; /* waves should not divide this dim if the other one is as good */
-  bool ends_m, ends_n; /* what follows along this dim is another declared wave's */
+  MmaRoles roles;          /* the program's dims along the instruction's */
+  int m, n;                /* extents of the workgroup's tile */
+  int parts;               /* into which waves divide the sum over k */
+  int k;                   /* the k of one wave: the whole tile, or one such part */
+  int together;            /* waves of one instruction */
+  const Digits *order;     /* of k; NULL: unchanged */
+  const Digits *across[2]; /* of a group's part of m and n; NULL: unchanged */
+  bool keep_m, keep_n;     /* waves should not divide this dim if the other one is as good */
+  bool ends_m, ends_n;     /* what follows along this dim is another declared wave's */
   Grid grid;
 } Tiling;
 
@@ -97,7 +98,7 @@ static bool declared_grid(const Distribution *d, const Tiling *p, int groups, Gr
   return true;
 }
 
-/* ---- k in another order ---- */
+/* ---- k, m and n in another order ---- */
 
 int mma_order_at(const Digits *order, int position) {
   int element = 0;
@@ -108,7 +109,7 @@ int mma_order_at(const Digits *order, int position) {
   return order ? element : position;
 }
 
-/* Converts the digit, which counts positions along k, to digits that count elements; false: this is
+/* Converts the digit, which counts positions along a dim, to digits that count elements; false: this is
  * not possible. */
 static bool push_ordered(Layout *l, LayoutPart part, int dim, Digit g, const Digits *order) {
   for (int i = 0, weight = 1; i < order->n && g.radix > 1; weight *= order->at[i++].radix) {
@@ -129,7 +130,7 @@ static void move_digit(Digits *d, int from, int to) {
   d->at[to] = moved;
 }
 
-/* Moves the register digits along k to the front, so that neighbours are adjacent. */
+/* Moves the register digits along a dim to the front, so that neighbours are adjacent. */
 static Layout in_runs(const Layout *l, int dim) {
   Layout out = *l;
   Digits *regs = &out.part[LAYOUT_REG];
@@ -143,7 +144,7 @@ static Layout in_runs(const Layout *l, int dim) {
 }
 
 /* If lanes hold longer runs than the instruction requires, accesses can move whole runs. */
-static bool order_k(Layout *l, int dim, const Digits *order) {
+static bool put_in_order(Layout *l, int dim, const Digits *order) {
   Layout out = layout_of(l->dims, l->extent);
   EACH_DIGIT(l, p, g) {
     if (!g->stride || g->dim != dim) layout_push(&out, p, g->dim, g->radix, g->stride);
@@ -154,16 +155,36 @@ static bool order_k(Layout *l, int dim, const Digits *order) {
   return true;
 }
 
+static int covered_by(const Digits *order) {
+  int covered = order->n > 0;
+  for (int i = 0; i < order->n; i++) covered *= order->at[i].radix;
+  return covered;
+}
+
 /* The order, if both operands, including copies along k, can be held in it. */
 static const Digits *usable_order(const Tiling *p, const Digits *order, int k) {
-  int covered = 1;
-  for (int i = 0; i < order->n; i++) covered *= order->at[i].radix;
-  if (!order->n || covered != k || k % p->row->k) return NULL;
+  if (covered_by(order) != k || k % p->row->k) return NULL;
   for (MmaOperand part = MMA_A; part <= MMA_B; part++) {
     Layout l;
     if (!mma_fragment(p->row, part, &l)) return NULL;
     layout_push(&l, LAYOUT_REG, 1, k / p->row->k, p->row->k);
-    if (!order_k(&l, 1, order)) return NULL;
+    if (!put_in_order(&l, 1, order)) return NULL;
+  }
+  return order;
+}
+
+/* The order of m (axis 0) or n, if the operand and the result of one wave, with all copies, can be held in
+ * it. */
+static const Digits *usable_across(const Tiling *p, int axis) {
+  const Digits *order = &p->choice->across[axis];
+  int tile = axis ? p->grid.tile_n : p->grid.tile_m, step = axis ? p->row->n : p->row->m;
+  if (covered_by(order) != tile || p->together != 1 || p->of.lhs_scale) return NULL;
+  for (int i = 0; i < 2; i++) {
+    int dim = i ? axis : 0;
+    Layout l;
+    if (!mma_fragment(p->row, i ? MMA_C : axis ? MMA_B : MMA_A, &l)) return NULL;
+    layout_push(&l, LAYOUT_REG, dim, tile / step, step);
+    if (!put_in_order(&l, dim, order)) return NULL;
   }
   return order;
 }
@@ -270,6 +291,7 @@ static bool open_tiling(const Distribution *d, const Machine *m, Arena *a, Op *o
   int groups = m->waves / p->together;
   if (m->observable) keep_together(d, p), p->grid = grid_of_wave(d, m, p);
   else p->grid = grid_of_parts(d, p, groups);
+  for (int i = 0; i < 2; i++) p->across[i] = m->observable ? NULL : usable_across(p, i);
   return true;
 }
 
@@ -345,11 +367,13 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   *out = layout_of(t->rank, extent);
   push_fragment(out, &fragment, to);
   if (dim_k >= 0) push_copies(out, dim_k, part_k, fragment.extent[1]);
-  if (dim_k >= 0 && p.order && !order_k(out, dim_k, p.order)) return false;
+  if (dim_k >= 0 && p.order && !put_in_order(out, dim_k, p.order)) return false;
   bool m_first = is_acc && is_contracted(d->k, p.roles.m);
   if (m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
   if (dim_n >= 0) push_copies(out, dim_n, p.grid.tile_n, p.row->n);
   if (dim_m >= 0 && !m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
+  if (dim_m >= 0 && p.across[0] && !put_in_order(out, dim_m, p.across[0])) return false;
+  if (dim_n >= 0 && p.across[1] && !put_in_order(out, dim_n, p.across[1])) return false;
   for (int i = t->rank - 1; i >= 0; i--)
     if (i != to[0] && i != to[1] && i != dim_part) layout_push(out, LAYOUT_REG, i, extent[i], 1);
   WV_ASSERT(layout_size(&fragment, LAYOUT_WAVE) == p.together);
@@ -371,6 +395,7 @@ bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, O
   out->along[0] = p.grid.along_m, out->along[1] = p.grid.along_n;
   out->tile[0] = p.grid.tile_m, out->tile[1] = p.grid.tile_n;
   out->order = p.order;
+  for (int i = 0; i < 2; i++) out->across[i] = p.across[i];
   out->copies[0] = p.grid.tile_m / p.row->m;
   out->copies[1] = p.grid.tile_n / p.row->n;
   out->copies[2] = ceil_div(p.k, p.row->k);

@@ -10,11 +10,13 @@ static int axis_of(const MmaDivision *by, const Sym *dim) {
   return -1;
 }
 
-/* Elements along k that instructions take are in another order: a part must have its own. */
-static bool keeps_parts(const MmaDivision *by, int of) {
-  int all = by->copies[2] * by->row->k, each = all / of;
-  for (int i = 0; by->order && i < all; i++)
-    if (mma_order_at(by->order, i) / each != i / each) return false;
+/* Elements that instructions take are in another order: a part must have its own. */
+static bool keeps_parts(const MmaDivision *by, int axis, int of) {
+  const Digits *order = axis == 2 ? by->order : by->across[axis];
+  int step[] = {by->row->m, by->row->n, by->row->k};
+  int all = by->copies[axis] * step[axis], each = all / of;
+  for (int i = 0; order && i < all; i++)
+    if (mma_order_at(order, i) / each != i / each) return false;
   return true;
 }
 
@@ -32,7 +34,7 @@ static const char *why_whole_product(const Distribution *d, const Machine *m, Ar
   bool shared = mma->mma->shared_lhs || mma->mma->shared_rhs;
   if (shared && axis < 2) return "its instructions read shared memory, and share their sums";
   if (axis == 2 && op_has(op, ATTR_into)) return "waves divide the sum";
-  return axis < 2 || keeps_parts(&by, of) ? NULL : "its instructions share what they load";
+  return keeps_parts(&by, axis, of) ? NULL : "its instructions share what they load";
 }
 
 static bool have_same_dims(const Type *a, const Type *b) {

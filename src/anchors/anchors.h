@@ -58,10 +58,11 @@ typedef struct MmaDivision {
   const MmaInfo *row;
   const Sym *m, *n, *k; /* the program's dims that the instruction's dims run along */
   int copies[3];
-  const Digits *order;   /* MmaChoice.order; NULL: k is not permuted */
-  int along[2], tile[2]; /* groups of waves along m and n, n counted first; elements per group */
+  const Digits *order;     /* MmaChoice.order; NULL: k is not permuted */
+  const Digits *across[2]; /* MmaChoice.across; NULL: a group's part of m or n is not permuted */
+  int along[2], tile[2];   /* groups of waves along m and n, n counted first; elements per group */
 } MmaDivision;
-int mma_order_at(const Digits *order, int position); /* the element of k at a position */
+int mma_order_at(const Digits *order, int position); /* the element of k, m or n at a position */
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          MmaDivision *out);
 /* The same, as if the op had this instruction. */

@@ -208,8 +208,10 @@ typedef struct MmaChoice {
   char along;                  /* 'M' or 'N' */
   bool swap;                   /* computes the transposed product, with lhs and rhs exchanged */
   bool shared_lhs, shared_rhs; /* operands that are read from shared memory, not from registers */
-  Digits order; /* positions along k in mixed radix -> the program's k, for both operands; n 0:
+  Digits order;     /* positions along k in mixed radix -> the program's k, for both operands; n 0:
                  * unchanged */
+  Digits across[2]; /* likewise along the instruction's m and n, for the part of a group of waves in
+                     * one operand and in the result */
 } MmaChoice;
 
 typedef struct NamedCount {

@@ -53,6 +53,9 @@ int *product_registers(LaneProduct *p, MmaOperand part, const Value *v, int *n) 
       coord[axis[1]] = (p->first[columns] + i % inner) * fragment.extent[1] + in[1];
       if (part == MMA_A || part == MMA_B)
         coord[axis[1]] = mma_order_at(p->div.order, coord[axis[1]]);
+      if (part == MMA_A || part == MMA_B || part == MMA_C)
+        coord[axis[0]] = mma_order_at(p->div.across[part == MMA_B], coord[axis[0]]);
+      if (part == MMA_C) coord[axis[1]] = mma_order_at(p->div.across[1], coord[axis[1]]);
       int found = register_at(index, coord);
       WV_ASSERT(found >= 0); /* the layout of a matrix operand has every element */
       list[(*n)++] = found;
@@ -87,7 +90,7 @@ static Value *multiply(LaneProduct *p, int **to, int *n) {
   if (scaled) args[4] = product_operand(p, MMA_SB, p->swap ? of->lhs_scale : of->rhs_scale);
   MmaChoice choice = *op_attr(op, ATTR_mma)->mma;
   choice.swap = false;
-  choice.order.n = 0;
+  choice.order.n = choice.across[0].n = choice.across[1].n = 0;
   Attr attrs[] = {{.key = ATTR_mma, .mma = &choice}, attr_ints(l->k, ATTR_copies, p->count, 3)};
   return emit_op(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }

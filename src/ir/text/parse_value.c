@@ -311,8 +311,8 @@ static bool expect_word_or_string(Parser *p, const char *what, const char **out)
 }
 
 /* order(4, 1, 2, 16): pairs of radix and stride. */
-static bool parse_order(Parser *p, Digits *out) {
-  if (!parse_at_word(p, "order") || parse_peek_token(p).punct != '(') return true;
+static bool parse_order(Parser *p, const char *word, Digits *out) {
+  if (!parse_at_word(p, word) || parse_peek_token(p).punct != '(') return true;
   parse_advance(p), parse_advance(p);
   do {
     int64_t radix, stride;
@@ -329,7 +329,8 @@ static bool parse_mma_words(Parser *p, MmaChoice *out) {
   out->swap = parse_accept_word(p, "swap");
   out->shared_lhs = parse_accept_word(p, "shared_lhs");
   out->shared_rhs = parse_accept_word(p, "shared_rhs");
-  return parse_order(p, &out->order);
+  return parse_order(p, "order", &out->order) && parse_order(p, "rows", &out->across[0]) &&
+         parse_order(p, "columns", &out->across[1]);
 }
 
 bool parse_mma(Parser *p, MmaChoice *out) {

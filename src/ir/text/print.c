@@ -118,16 +118,23 @@ static void print_word(Printer *p, const char *word) {
   else sb_quote(p->out, word);
 }
 
+static void print_order(Printer *p, const char *word, const Digits *order) {
+  if (!order->n) return;
+  sb_printf(p->out, " %s(", word);
+  for (int i = 0; i < order->n; i++)
+    sb_printf(p->out, "%s%d, %d", i ? ", " : "", order->at[i].radix, order->at[i].stride);
+  sb_puts(p->out, ")");
+}
+
 static void print_mma(Printer *p, const MmaChoice *m) {
   if (m->name) print_word(p, m->name);
   else sb_printf(p->out, "dot(%d, %d, %d, %c)", m->out_vec, m->k_vec, m->k_mult, m->along);
   if (m->swap) sb_puts(p->out, " swap");
   if (m->shared_lhs) sb_puts(p->out, " shared_lhs");
   if (m->shared_rhs) sb_puts(p->out, " shared_rhs");
-  for (int i = 0; i < m->order.n; i++)
-    sb_printf(p->out, "%s%d, %d", i ? ", " : " order(", m->order.at[i].radix,
-              m->order.at[i].stride);
-  if (m->order.n) sb_puts(p->out, ")");
+  print_order(p, "order", &m->order);
+  print_order(p, "rows", &m->across[0]);
+  print_order(p, "columns", &m->across[1]);
 }
 
 static void print_mapping(Printer *p, const Mapping *m) {

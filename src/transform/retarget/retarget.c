@@ -696,8 +696,10 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   for (Op *op = ir_first(k); op && r.observable; op = ir_next(op))
     if (op_is_product(op) && !check_copies(&r, &machine, op)) return false;
   for (Op *op = ir_first(k); op && !r.observable; op = ir_next(op))
-    retarget_order_converted(k, cx->facts.distribute, r.target, op);
+    retarget_order_converted(k, cx->facts.distribute, &machine, op);
   retarget_share_products(k, cx, &machine);
+  for (Op *op = ir_first(k); op && !r.observable; op = ir_next(op))
+    retarget_order_across(k, cx->facts.distribute, &machine, cx->scratch, op);
   add_machine(&r);
   return true;
 }

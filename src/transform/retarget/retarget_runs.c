@@ -16,25 +16,25 @@ static bool push(Runs *r, int radix, bool lane) {
   return true;
 }
 
-/* The digit of the fragment that moves by `stride` along k. */
-static const Digit *digit_at(const Layout *l, int stride, bool *lane) {
+/* The digit of the fragment that moves by `stride` along `dim`. */
+static const Digit *digit_at(const Layout *l, int dim, int stride, bool *lane) {
   for (int p = LAYOUT_REG; p <= LAYOUT_LANE; p++)
     for (int i = 0; i < l->part[p].n; i++)
-      if (l->part[p].at[i].dim == 1 && l->part[p].at[i].stride == stride)
+      if (l->part[p].at[i].dim == dim && l->part[p].at[i].stride == stride)
         return *lane = p == LAYOUT_LANE, &l->part[p].at[i];
   return NULL;
 }
 
-/* The digits of k in the fragment and its copies; a register digit is split where a run ends. */
-static bool find_digits(const MmaInfo *row, int k, int run, Runs *out) {
-  Layout l;
-  int held = 1; /* by a lane */
-  if (k % row->k || !mma_fragment(row, MMA_A, &l)) return false;
-  for (int stride = 1; stride < k;) {
+/* The digits of the dim, which has `all` elements, in the fragment and its copies; a register digit is
+ * split where a run ends. */
+static bool find_digits(const Layout *l, int dim, int all, int run, Runs *out) {
+  int held = 1, each = l->extent[dim]; /* by a lane, and by the fragment */
+  if (all % each) return false;
+  for (int stride = 1; stride < all;) {
     bool lane = false;
-    const Digit *d = stride < row->k ? digit_at(&l, stride, &lane) : NULL;
-    int radix = d ? d->radix : k / row->k, first = radix;
-    if ((!d && stride < row->k) || k % (stride * radix)) return false;
+    const Digit *d = stride < each ? digit_at(l, dim, stride, &lane) : NULL;
+    int radix = d ? d->radix : all / each, first = radix;
+    if ((!d && stride < each) || all % (stride * radix)) return false;
     if (!lane && held < run && held * radix > run) first = run / held;
     if (radix % first || !push(out, first, lane) || !push(out, radix / first, lane)) return false;
     if (!lane) held *= radix;
@@ -58,15 +58,21 @@ static Digits in_runs(Runs *r, int run) {
 }
 
 /* A run is what whole loads bring: 16 elements of 8 bits, 64 of 6 bits. */
-Digits retarget_order_in_runs(const MmaInfo *row, int k, int bits) {
+static Digits order_of(const MmaInfo *row, MmaOperand part, int dim, int all, int bits) {
   enum { LOAD_BITS = 128 };
   int run = LOAD_BITS;
+  Layout l;
+  if (!mma_fragment(row, part, &l)) return (Digits){0};
   while (bits % 2 == 0) bits /= 2, run /= 2;
   for (; run > 1; run /= 2) {
     Runs r = {0};
-    if (find_digits(row, k, run, &r)) return in_runs(&r, run);
+    if (find_digits(&l, dim, all, run, &r)) return in_runs(&r, run);
   }
   return (Digits){0};
+}
+
+Digits retarget_order_in_runs(const MmaInfo *row, int k, int bits) {
+  return order_of(row, MMA_A, 1, k, bits);
 }
 
 /* ---- converted operands ---- */
@@ -93,22 +99,57 @@ static bool is_chained(const Value *v) {
   return false;
 }
 
-void retarget_order_converted(Kernel *k, const Distribution *d, const TargetInfo *target, Op *op) {
+/* The instruction of one wave that computes the product; NULL: there is none. */
+static const MmaInfo *row_of_wave(const Machine *m, const Op *op) {
+  const Attr *choice = op_attr(op, ATTR_mma);
+  const MmaInfo *row = choice && choice->mma->name ? mma_find(choice->mma->name) : NULL;
+  return row && op->kind == OP_mma && row->lanes == m->lanes ? row : NULL;
+}
+
+static MmaChoice *new_choice(Kernel *k, Op *op) {
+  MmaChoice *choice =
+      arena_copy(k->arena, op_attr(op, ATTR_mma)->mma, sizeof *op_attr(op, ATTR_mma)->mma);
+  op_set_attr(k, op, (Attr){.key = ATTR_mma, .mma = choice});
+  return choice;
+}
+
+static int bits_of(const Value *v) { return dtype_info[v->type->dtype].bits; }
+
+void retarget_order_converted(Kernel *k, const Distribution *d, const Machine *m, Op *op) {
   Product p;
   int extent[IR_MAX_RANK];
-  const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
-  const MmaInfo *row = choice && choice->name ? mma_find(choice->name) : NULL;
-  if (!row || row->lanes != target->lanes || choice->order.n) return;
-  if (op->kind != OP_mma || product_of(k, op, &p) || is_chained(p.lhs) || is_chained(p.rhs)) return;
+  const MmaInfo *row = row_of_wave(m, op);
+  if (!row || op_attr(op, ATTR_mma)->mma->order.n || product_of(k, op, &p)) return;
+  if (is_chained(p.lhs) || is_chained(p.rhs)) return;
   for (int i = 0; i < 2; i++) {
     const Value *v = i ? p.rhs : p.lhs, *other = i ? p.lhs : p.rhs, *from = narrow_read(k, v);
     if (!from || !runs_along(from, p.roles.k) || region_of_value(other) == op->parent) continue;
     if (!distribute_extents(d, op, v->type, extent)) continue;
-    MmaChoice *ordered = ARENA_NEW(k->arena, MmaChoice);
-    *ordered = *choice;
-    ordered->order = retarget_order_in_runs(row, extent[type_base_dim(v->type, p.roles.k)],
-                                            dtype_info[from->type->dtype].bits);
-    op_set_attr(k, op, (Attr){.key = ATTR_mma, .mma = ordered});
+    int all = extent[type_base_dim(v->type, p.roles.k)];
+    new_choice(k, op)->order = order_of(row, MMA_A, 1, all, bits_of(from));
     return;
+  }
+}
+
+static bool is_contracted(Kernel *k, const Sym *dim) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    Product p;
+    if (op_is_product(op) && !product_of(k, op, &p) && p.roles.k == dim) return true;
+  }
+  return false;
+}
+
+void retarget_order_across(Kernel *k, const Distribution *d, const Machine *m, Arena *a, Op *op) {
+  Product p;
+  MmaDivision div;
+  const MmaInfo *row = row_of_wave(m, op);
+  if (!row || product_of(k, op, &p) || !anchor_mma_division(d, m, a, op, &div)) return;
+  bool swap = op_attr(op, ATTR_mma)->mma->swap;
+  for (int axis = 0; axis < 2; axis++) {
+    const Value *from = narrow_read(k, (axis == 0) != swap ? p.lhs : p.rhs);
+    const Sym *dim = axis ? div.n : div.m;
+    if (!from || !runs_along(from, dim) || is_contracted(k, dim)) continue;
+    MmaOperand part = axis ? MMA_B : MMA_A;
+    new_choice(k, op)->across[axis] = order_of(row, part, 0, div.tile[axis], bits_of(from));
   }
 }
