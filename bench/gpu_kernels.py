@@ -130,15 +130,16 @@ def gemm(
     rows=None,
     **options,
 ):
-    """c = a bᵀ; `rows`: of tiles that are computed at the same time."""
+    """c = a bᵀ; `rows`: of tiles that are computed at the same time; `tile` None: the compiler chooses it."""
+    PART = tkl.sym.PART_M
 
     @tkw.wave(
         [
-            tkw.HardwareConstraint(threads_per_wave=unit[0], mma_type=unit[1]),
+            tkw.HardwareConstraint(threads_per_wave=unit[0], mma_type=unit[1] if tile else None),
             tkw.WorkgroupConstraint(M, BM, 0),
             tkw.WorkgroupConstraint(N, BN, 1),
             tkw.TilingConstraint(K, BK),
-            tkw.WaveConstraint(M, BM / waves[0]),
+            tkw.WaveConstraint(M, BM / waves[0] if tile else PART),
             tkw.WaveConstraint(N, BN / waves[1]),
         ]
         + (grouped(rows) if rows else [])
@@ -154,7 +155,7 @@ def gemm(
 
         tkw.write(product if out == tkl.f32 else tkw.cast(product, out), c)
 
-    sizes = {M: m, N: n, K: k, BM: tile[0], BN: tile[1], BK: tile[2]}
+    sizes = {M: m, N: n, K: k} | (dict(zip((BM, BN, BK), tile)) if tile else {})
     return compiled(gemm, sizes, target, **options)
 
 
