@@ -108,6 +108,38 @@ Reg ptx_address(Ptx *p, const Value *memory, const Value *offset) {
   return remember(p, (Address){memory, offset, to, 0});
 }
 
+/* ---- in units of 16 bytes ---- */
+
+enum { UNIT_BYTES = 16, IN_UNITS = INT32_MAX }; /* the second: a scale of Address */
+
+/* The offset to which `offset` adds whole units, and these in bytes. */
+static const Value *before_sum(const Ptx *p, const Value *memory, const Value *offset,
+                               int64_t *bytes) {
+  const Op *op = offset->def;
+  if (!op || op->kind != OP_expr || op->nargs != 1 || !size_of(memory)) return offset;
+  const Sym *arg = ir_numbered_symbol(p->k->cx, "$APPLY_EXPR_ARG_", 0, false), *coeff, *rest;
+  int64_t elements;
+  if (!sym_linear(p->sym, op_attr(op, ATTR_expr)->sym, &arg, 1, &coeff, &rest) ||
+      coeff != sym_int(p->sym, 1) || !sym_is_int(rest, &elements) ||
+      elements * size_of(memory) % UNIT_BYTES || op->args[0]->type != offset->type)
+    return offset;
+  *bytes += elements * size_of(memory);
+  return op->args[0];
+}
+
+bool ptx_can_address(Ptx *p, const Value *memory, const Value *offset) {
+  int64_t added = 0;
+  return ptx_get(p, before_sum(p, memory, offset, &added)) != NULL;
+}
+
+Reg ptx_address_unit(Ptx *p, const Value *memory, const Value *offset, int64_t *added) {
+  Reg to;
+  const Value *from = before_sum(p, memory, offset, added);
+  if (is_known(p, memory, from, IN_UNITS, &to)) return to;
+  to = ptx_let(p, REG_R, "shr.u32 %s, 4", ptx_address(p, memory, from).name);
+  return remember(p, (Address){memory, from, to, IN_UNITS});
+}
+
 /* ---- before loops ---- */
 
 typedef struct Access {

@@ -161,6 +161,7 @@ void ptx_mbar_wait(Ptx *p, const Op *op) {
   const char *at = ptx_operand(p, op->args[0], op->args[1]), *parity = ptx_word(p, op->args[2]);
   Reg done = ptx_new(p, REG_P);
   int n = p->labels++;
+  ptx_prepare_wgmma(p, op);
   ptx_label(p, "wait", n);
   ptx_line(p, "mbarrier.try_wait.parity.acquire.%s.shared::cta.b64 %s, %s, %s",
            p->exchanges ? "cluster" : "cta", done.name, at, parity);

@@ -202,15 +202,26 @@ static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   unsigned mode = d->span == 128 ? 1 : d->span == 64 ? 2 : d->span == 32 ? 3 : 0;
   unsigned low = (unsigned)(d->leading >> 4 & 0x3fff) << 16;
   unsigned high = (unsigned)(d->stride >> 4 & 0x3fff) | mode << 30;
-  Reg address = ptx_address(p, op->args[arg], op->args[arg + 1]), word = ptx_new(p, REG_R);
-  Reg out = ptx_new(p, REG_RD), upper = ptx_new(p, REG_R);
+  int64_t added = ptx_alloc_base(op->args[arg]);
+  Reg from = ptx_address_unit(p, op->args[arg], op->args[arg + 1], &added);
+  Reg word = ptx_new(p, REG_R), out = ptx_new(p, REG_RD), upper = ptx_new(p, REG_R);
   /* Shared memory addresses have 18 bits: nothing is truncated. */
-  ptx_line(p, "shr.u32 %s, %s, 4", word.name, address.name);
-  ptx_line(p, "add.u32 %s, %s, 0x%x", word.name, word.name,
-           low + (unsigned)(ptx_alloc_base(op->args[arg]) >> 4));
+  ptx_line(p, "add.u32 %s, %s, 0x%x", word.name, from.name, low + (unsigned)(added >> 4));
   ptx_line(p, "mov.b32 %s, 0x%x", upper.name, high);
   ptx_line(p, "mov.b64 %s, {%s, %s}", out.name, word.name, upper.name);
   return out;
+}
+
+/* Computes what it can of the descriptors of the products that follow a wait. */
+void ptx_prepare_wgmma(Ptx *p, const Op *wait) {
+  for (const Op *op = wait->next; op && !op->body && op->kind != OP_wgmma_commit; op = op->next) {
+    for (int i = 1; op->kind == OP_wgmma && i + 1 < op->nargs; i++) {
+      int64_t added = 0;
+      const Value *memory = op->args[i], *offset = op->args[i + 1];
+      if (memory->type->kind == TYPE_mem && ptx_can_address(p, memory, offset))
+        ptx_address_unit(p, memory, offset, &added);
+    }
+  }
 }
 
 static int transposed(const Op *op, AttrKey key) {

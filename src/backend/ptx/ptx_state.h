@@ -185,9 +185,12 @@ Held ptx_f4_to_words(Ptx *p, Held *h, DType to); /* to f16 or bf16, an even numb
 /* ---- ptx_address.c ---- */
 
 bool ptx_is_shared(const Ptx *p, const Value *memory);
-Reg ptx_address(Ptx *p, const Value *memory, const Value *offset);     /* in bytes, without the base
+Reg ptx_address(Ptx *p, const Value *memory, const Value *offset); /* in bytes, without the base
                                                                           of an allocation */
-Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size); /* scaled by bytes per
+/* The same in units of 16 bytes, without what is also added to the offset: *added grows by these bytes. */
+Reg ptx_address_unit(Ptx *p, const Value *memory, const Value *offset, int64_t *added);
+bool ptx_can_address(Ptx *p, const Value *memory, const Value *offset); /* it is computed already */
+Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size);  /* scaled by bytes per
                                                                         * element */
 void ptx_addresses_before(Ptx *p, const Region *body); /* emits address parts that the loop does not
                                                         * change */
@@ -228,6 +231,7 @@ PtxFn ptx_tma_load, ptx_tma_store, ptx_bulk_commit, ptx_bulk_wait;
 
 /* ---- ptx_mma.c ---- */
 
+PtxFn ptx_prepare_wgmma; /* of the op, a wait */
 PtxFn ptx_wave_mma, ptx_wgmma, ptx_wgmma_fence, ptx_wgmma_commit, ptx_wgmma_wait;
 
 #endif
