@@ -8,7 +8,8 @@
 
 enum {
   SLOTS = 4,        /* of rings, as far as they fit, */
-  SLOTS_ALONE = 8,  /* and where a compute unit holds one workgroup */
+  SLOTS_ALONE = 8,  /* where a compute unit holds one workgroup, */
+  SLOTS_SHARED = 3, /* and that each of two should have */
   BESIDES = 32,     /* registers for addresses and the like */
   RESERVED = 10,    /* registers that ptxas needs besides those that are counted */
   START = 600,      /* cycles from the start of a workgroup to its first access, */
@@ -207,7 +208,8 @@ typedef struct Form {
   const ChooseFound *found; /* NULL: it was not lowered */
   bool served;              /* waves that only copy fill the rings */
   bool alone;               /* a compute unit holds one workgroup */
-  int64_t slots, parts;     /* of the rings; of the iterations, each by a workgroup of its own */
+  int64_t slots;            /* of the rings; 0: there are none */
+  int64_t parts;            /* of the iterations, each by a workgroup of its own */
 } Form;
 
 /* Tiles that are copied while one is used. */
@@ -218,7 +220,8 @@ static double ahead_of(const Form *f) {
 
 static double least_of(const ChooseModel *m, const Cycles *c, const Form *f) {
   double arrival = c->staged ? (m->latencies->global + c->unit[UNIT_copy]) / ahead_of(f) : 0;
-  return f->slots < 2 ? busiest_of(c) + arrival : together(busiest_of(c), arrival);
+  if (!f->slots) return busiest_of(c);
+  return f->slots == 1 ? busiest_of(c) + arrival : together(busiest_of(c), arrival);
 }
 
 /* Of one workgroup: products and what depends on them follow each other, unless a SIMD has two waves: then one
@@ -369,16 +372,20 @@ static int64_t written_bytes(const ChooseModel *m) {
   return (int64_t)bytes;
 }
 
-/* How a candidate that was not lowered is expected to run. */
+/* How a candidate that was not lowered is expected to run: stages_depth.c decides so. */
 static Form expect(const ChooseModel *m, Candidate *out) {
   int64_t each = ceil_div64(out->tiles * out->parts, m->t->units), room = m->t->shared_most;
+  int64_t registers = out->held + BESIDES, waves = machine_waves(m);
+  bool engine = target_has(m->t, SERVICE_FEATURES);
+  bool alone = unit_groups(m->t, waves, registers, 0) < 2 || (engine && each == 1);
+  int64_t most = engine && alone ? SLOTS_ALONE : SLOTS;
   Form f = {.parts = out->parts};
-  f.slots = slots_within(room, out->bytes, SLOTS);
-  out->groups = unit_groups(m->t, machine_waves(m), out->held + BESIDES, out->bytes * f.slots);
+  f.slots = slots_within(alone ? room : room / 2, out->bytes, most);
+  if (!alone && f.slots < SLOTS_SHARED) f.slots = slots_within(room, out->bytes, most);
+  out->groups = unit_groups(m->t, waves, registers, out->bytes * f.slots);
   out->persistent = f.served = out->groups == 1 && each > 1 && has_served_loop(m);
   f.alone = out->groups == 1;
-  if (f.served) f.slots = slots_within(room - written_bytes(m), out->bytes, SLOTS);
-  if (each == 1) f.slots = slots_within(room, out->bytes, SLOTS_ALONE);
+  if (f.served) f.slots = slots_within(room - written_bytes(m), out->bytes, most);
   return f;
 }
 
@@ -386,8 +393,7 @@ static Form form_of(const ChooseModel *m, const ChooseFound *found, Candidate *o
   if (!found) return expect(m, out);
   out->groups = found->alone ? 1 : unit_groups(m->t, found->waves, found->registers, found->bytes);
   out->persistent = found->persistent;
-  return (Form){found, found->persistent, out->groups == 1, found->slots ? found->slots : 1,
-                out->parts};
+  return (Form){found, found->persistent, out->groups == 1, found->slots, out->parts};
 }
 
 /* The sums that workgroups write, and the last one of a tile reads. */

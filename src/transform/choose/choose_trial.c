@@ -6,6 +6,7 @@
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/ops/live.h"
+#include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "transform/pass_manager.h"
 #include "transform/solve/trial.h"
@@ -104,12 +105,16 @@ static bool look_at_loop(Kernel *k, const TargetInfo *t, const ChooseModel *m, c
   return trial->registers <= trial->room;
 }
 
+static bool is_in_loop(const Op *op) {
+  while (op && !op_is_loop(op)) op = op->parent->owner;
+  return op;
+}
+
 /* Of the rings that copies in loops fill. */
 static int least_slots(const Kernel *k) {
   int least = 0;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Op *alloc =
-        op->kind == OP_copy && op->parent->owner ? memory_root(op->args[1])->def : NULL;
+    const Op *alloc = op->kind == OP_copy && is_in_loop(op) ? memory_root(op->args[1])->def : NULL;
     if (!alloc || alloc->kind != OP_alloc) continue;
     int slots = alloc_slots(alloc);
     if (!least || slots < least) least = slots;
