@@ -15,7 +15,7 @@ enum { RUN_BITS = 128 }; /* the widest load of any machine considered, but see l
 typedef struct Address {
   AccessBounds *b;
   const Standing *s;
-  const SymFacts *facts;
+  const SymFacts *facts, *tested; /* of every element; of those that pass the tests */
   const Sym *const *coords, *const *sizes;
   const SymBinding *position;
   SymCtx *sym;
@@ -54,6 +54,7 @@ static const Sym *in_bytes(const Address *ad, const Sym *elements) {
   return sym_ceil(ad->sym, sym_mul(ad->sym, elements, sym_rational(ad->sym, bits, 8)));
 }
 
+/* Arithmetic of 32 bits wraps around for other elements. */
 static void find_offset_bits(const Address *ad) {
   const MemAccess *a = &ad->b->access;
   const Type *t = a->memory->type;
@@ -61,7 +62,7 @@ static void find_offset_bits(const Address *ad) {
   for (int m = 0; m < t->rank; m++) all = sym_mul(ad->sym, all, ad->sizes[m]);
   ad->b->bytes = in_bytes(ad, all);
   SymRange used =
-      sym_range(ad->sym, ad->facts,
+      sym_range(ad->sym, ad->tested,
                 in_bytes(ad, sym_subst(ad->sym, ad->offset, ad->position, a->tile->rank)));
   if (used.lo >= INT32_MIN && used.hi <= INT32_MAX - RUN_BITS / 8) ad->b->offset_bits = 32;
 }
@@ -173,8 +174,16 @@ static void find_run(const Address *ad) {
 }
 
 void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
-                    const Sym *const *coords, const Sym *const *sizes, const SymBinding *position) {
-  Address ad = {b, s, inside, coords, sizes, position, s->d->k->cx->sym, NULL, NULL, false};
+                    const SymFacts *tested, const Sym *const *coords, const Sym *const *sizes,
+                    const SymBinding *position) {
+  Address ad = {.b = b,
+                .s = s,
+                .facts = inside,
+                .tested = tested,
+                .coords = coords,
+                .sizes = sizes,
+                .position = position,
+                .sym = s->d->k->cx->sym};
   const Op *alloc = b->access.memory->def;
   MemLayout memory;
   if (alloc && alloc->kind == OP_alloc && alloc_slot_layout(alloc, &memory)) ad.memory = &memory;

@@ -322,7 +322,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   bound_memory(&w);
   decide(&w);
   b->inhabited = inhabited_dims(&w);
-  find_addresses(b, s, w.facts, w.coords, w.sizes, w.position);
+  find_addresses(b, s, w.facts, tested_facts(&w, -1), w.coords, w.sizes, w.position);
   sym_take_error(f->sym); /* an overflow above only means that no proof was found */
   f->found[a->op->id] = b;
 }

@@ -41,8 +41,8 @@ typedef struct AccessBounds {
   const Sym *bytes;   /* of the whole memory; NULL: unknown */
   const Sym *coords[IR_MAX_RANK]; /* $yi over the $x; NULL: there is no expression */
   const Sym *sizes[IR_MAX_RANK];  /* of the memory, allocations with their padding; NULL: unknown */
-  int offset_bits; /* 32: the byte offset of every element, active or not, fits in a signed 32-bit
-                    * integer */
+  int offset_bits; /* 32: the byte offset of every element that passes the tests fits in a signed 32-bit
+                    * integer; those of others may wrap around */
 
   /* `run` elements that begin at a multiple of run along tile dimension `run_axis` are adjacent in
    * memory, aligned like the memory itself, and tested together. run 1: no axis. */
@@ -66,6 +66,7 @@ bool access_dynamic_is_even(const MemAccess *a, const Standing *s, int i, int ax
 /* access_run.c: fills in the fields about addresses. `inside` holds the facts of `s` and of the $e;
  * `coords` the $y over the $x; `position` the value of $xi at the op. */
 void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
-                    const Sym *const *coords, const Sym *const *sizes, const SymBinding *position);
+                    const SymFacts *tested, const Sym *const *coords, const Sym *const *sizes,
+                    const SymBinding *position);
 
 #endif
