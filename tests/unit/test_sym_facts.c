@@ -42,6 +42,20 @@ TEST(congruences_tighten_intervals) {
   env_free(&e);
 }
 
+/* Of $T0 only the ends are tried, unless a fact excludes one of them. */
+TEST(enumeration_of_ends) {
+  Env e = env_new();
+  CHECK(assume(&e, "$T0 < 200") && assume(&e, "$T1 < 132"));
+  CHECK(prove(&e, "$T0 + 200*Mod(5*$T1, 7) < 1400") == SYM_ALWAYS);
+  CHECK(prove(&e, "$T0 + 200*Mod(5*$T1, 7) < 1399") == SYM_UNKNOWN);
+  CHECK(prove(&e, "200*Mod(5*$T1, 7) - $T0 > -200") == SYM_ALWAYS);
+  CHECK(prove(&e, "200*Mod(5*$T1, 7) - $T0 > 1200") == SYM_NEVER);
+  CHECK(prove(&e, "200*Mod(5*$T1, 7) - $T0 > -199") == SYM_UNKNOWN);
+  CHECK(assume(&e, "Mod($T0*$T0, 5) != 1")); /* not 199 */
+  CHECK(prove(&e, "$T0 + 200*Mod(5*$T1, 7) < 1399") == SYM_ALWAYS);
+  env_free(&e);
+}
+
 TEST(two_congruences_meet) {
   Env e = env_new();
   int64_t d, r;
@@ -210,9 +224,9 @@ TEST(differences) {
   env_free(&e);
 }
 
-TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(two_congruences_meet)
-               RUN(relations_are_transitive) RUN(products_that_have_a_bound)
-                   RUN(facts_extend_a_parent) RUN(any_boolean_is_a_fact)
-                       RUN(small_boxes_are_decided_exactly) RUN(linear_forms)
-                           RUN(histories_do_not_mix) RUN(histories_of_ranges)
+TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(enumeration_of_ends)
+               RUN(two_congruences_meet) RUN(relations_are_transitive)
+                   RUN(products_that_have_a_bound) RUN(facts_extend_a_parent)
+                       RUN(any_boolean_is_a_fact) RUN(small_boxes_are_decided_exactly)
+                           RUN(linear_forms) RUN(histories_do_not_mix) RUN(histories_of_ranges)
                                RUN(what_was_proved_is_remembered) RUN(differences))

@@ -50,6 +50,8 @@ bool sym_divides(SymCtx *cx, const SymFacts *f, int64_t d, const Sym *s) {
 typedef struct Box {
   const Sym *symbol[BOX_SYMBOLS];
   int64_t lo[BOX_SYMBOLS], count[BOX_SYMBOLS], points;
+  int64_t
+      step[BOX_SYMBOLS]; /* from one point to the next; more than 1: only the ends of the range */
   int n;
 } Box;
 
@@ -62,7 +64,7 @@ static bool box_of(const SymFacts *f, const Sym *s, Box *box) {
     Dom d = dom_of(f, box->symbol[i]);
     if (!rat_finite(d.lo) || !rat_finite(d.hi) || dom_empty(&d)) return false;
     if ((Wide)d.hi.num - d.lo.num >= BOX_POINTS) return false;
-    box->lo[i] = d.lo.num;
+    box->lo[i] = d.lo.num, box->step[i] = 1;
     box->count[i] = d.hi.num - d.lo.num + 1;
     box->points *= box->count[i];
     if (box->points > BOX_POINTS) return false;
@@ -70,8 +72,29 @@ static bool box_of(const SymFacts *f, const Sym *s, Box *box) {
   return true;
 }
 
-/* The facts that mention only symbols of the box, as a single condition. */
-static const Sym *guard(const SymFacts *f, const Box *box) {
+/* Whether both sides of a comparison differ by a multiple of the symbol and what does not depend on it. Then it is the
+ * same at all values of the symbol if it is at the first and the last one. */
+static bool is_monotonic(SymCtx *cx, const Sym *cond, const Sym *symbol) {
+  const Sym *coeff, *rest;
+  int64_t number;
+  return (cond->kind == SYM_lt || cond->kind == SYM_le) &&
+         sym_linear(cx, cond->base, &symbol, 1, &coeff, &rest) && sym_is_int(coeff, &number);
+}
+
+/* The box with the ends of such ranges only. */
+static Box ends_of(SymCtx *cx, const Box *box, const Sym *cond) {
+  Box ends = *box;
+  for (int i = 0; i < box->n; i++) {
+    if (box->count[i] <= 2 || !is_monotonic(cx, cond, box->symbol[i])) continue;
+    ends.points = ends.points / box->count[i] * 2;
+    ends.step[i] = box->count[i] - 1, ends.count[i] = 2;
+  }
+  return ends;
+}
+
+/* The facts that mention only symbols of the box, as a single condition; without those about ranges of which there are
+ * only the ends, unless `all` of them. */
+static const Sym *guard(const SymFacts *f, const Box *box, bool all_of_them) {
   SymCtx *cx = f->cx;
   const Sym *all = cx->yes;
   for (; f; f = f->parent) {
@@ -79,7 +102,8 @@ static const Sym *guard(const SymFacts *f, const Box *box) {
       const Sym *symbols[BOX_SYMBOLS];
       int n = sym_free_symbols(f->kept.at[i], symbols, BOX_SYMBOLS), inside = 0;
       for (int j = 0; j < n && n <= BOX_SYMBOLS; j++)
-        for (int k = 0; k < box->n; k++) inside += symbols[j] == box->symbol[k];
+        for (int k = 0; k < box->n; k++)
+          inside += symbols[j] == box->symbol[k] && (all_of_them || box->step[k] == 1);
       if (inside == n) all = sym_and(cx, all, f->kept.at[i]);
     }
   }
@@ -88,35 +112,51 @@ static const Sym *guard(const SymFacts *f, const Box *box) {
 
 static void point_at(const Box *box, int64_t number, int64_t *point) {
   for (int v = box->n - 1; v >= 0; number /= box->count[v], v--)
-    point[v] = box->lo[v] + number % box->count[v];
+    point[v] = box->lo[v] + number % box->count[v] * box->step[v];
 }
 
 /* ---- proofs */
 
-/* Evaluates a condition at the points where the guard holds, until it holds at one of them and not at
- * another, or is undefined. */
-static SymTruth decide_points(Arena *a, const SymFacts *f, const Sym *cond) {
-  Box box;
-  SymTruth truth = SYM_UNKNOWN;
-  if (!box_of(f, cond, &box)) return SYM_UNKNOWN;
-  const Sym *both[2] = {cond, guard(f, &box)};
-  SymProgram *p = both[1] ? sym_compile(a, f->cx, both, 2, box.symbol, box.n) : NULL;
-  if (!p) return SYM_UNKNOWN;
-  int64_t *slots = ARENA_ARRAY(a, int64_t, sym_program_slots(p)), out[2], point[BOX_SYMBOLS];
-  for (int64_t i = 0; i < box.points; i++) {
-    point_at(&box, i, point);
+/* What a condition is at some points. */
+typedef struct Decision {
+  SymTruth truth;
+  bool differs; /* it holds at one of them and not at another, or is undefined */
+} Decision;
+
+static void decide_point(Decision *d, bool defined, bool holds) {
+  SymTruth here = holds ? SYM_ALWAYS : SYM_NEVER;
+  d->differs |= !defined || (d->truth != SYM_UNKNOWN && d->truth != here);
+  d->truth = here;
+}
+
+/* Evaluates a condition at the points of a box where the facts hold. Of a range of which there are only the ends, they
+ * decide for all values between them, whatever the facts say about these. False: they do not, but
+ * nothing says that the condition is not the same everywhere. */
+static bool decide_points(Arena *a, const SymFacts *f, const Sym *cond, const Box *box,
+                          SymTruth *truth) {
+  Decision some = {SYM_UNKNOWN, false}, any = some;
+  const Sym *of[3] = {cond, guard(f, box, true), guard(f, box, false)};
+  SymProgram *p = of[1] && of[2] ? sym_compile(a, f->cx, of, 3, box->symbol, box->n) : NULL;
+  *truth = SYM_UNKNOWN;
+  if (!p) return true;
+  int64_t *slots = ARENA_ARRAY(a, int64_t, sym_program_slots(p)), out[3], point[BOX_SYMBOLS];
+  for (int64_t i = 0; i < box->points && !some.differs; i++) {
+    point_at(box, i, point);
     bool defined = sym_run(p, point, slots, out);
-    if (!out[1]) continue;
-    SymTruth here = out[0] ? SYM_ALWAYS : SYM_NEVER;
-    if (!defined || (truth != SYM_UNKNOWN && truth != here)) return SYM_UNKNOWN;
-    truth = here;
+    if (out[1]) decide_point(&some, defined, out[0]);
+    if (out[2]) decide_point(&any, defined, out[0]);
   }
-  return truth;
+  if (!any.differs) *truth = any.truth;
+  return some.differs || !any.differs;
 }
 
 static SymTruth prove_by_enumeration(const SymFacts *f, const Sym *cond) {
+  Box box;
+  if (!box_of(f, cond, &box)) return SYM_UNKNOWN;
   Arena *a = arena_new();
-  SymTruth truth = decide_points(a, f, cond);
+  Box ends = ends_of(f->cx, &box, cond);
+  SymTruth truth = SYM_UNKNOWN;
+  if (!decide_points(a, f, cond, &ends, &truth)) decide_points(a, f, cond, &box, &truth);
   arena_free(a);
   return truth;
 }
