@@ -10,6 +10,7 @@ typedef struct PassCtx {
   Facts facts;              /* the analyses its row of passes.def needs; the others are NULL */
   const TargetInfo *target; /* NULL: none was chosen, and nothing is machine-specific */
   const Machine *machine;   /* the kernel's `machine` row, with `target`; NULL: it has none */
+  bool unproved;            /* loops are not proved: the caller does it */
   bool idle;                /* set by a pass that did not change the kernel: nothing is
                              * invalidated */
 } PassCtx;

@@ -298,7 +298,7 @@ bool passes_run(Kernel *k, const PassOptions *o) {
   const TargetInfo *target = o->target ? target_resolve(&k->cx->diags, o->target).machine : NULL;
   if ((o->target && !target) || !make_plan(&plan)) return false;
   plan.target = target;
-  PassCtx cx = {.scratch = arena_new()};
+  PassCtx cx = {.scratch = arena_new(), .unproved = o->unproved};
   Facts facts = {.arena = arena_new()};
   double seconds[WV_LEN(plan.run)] = {0};
   ir_renumber(k);

@@ -27,6 +27,7 @@ typedef struct PassOptions {
   const char *dump_before; /* the same, before they run */
   bool verify_each;        /* after every pass, not only after the last */
   bool trial;              /* not even after that: what is chosen will be compiled again */
+  bool unproved;           /* `sync` does not prove loops: the caller does */
   bool time;
   /* Receives each dump as text that parses again and, at the end, with pass NULL, the times. */
   void (*write)(void *user, const char *pass, const char *text);

@@ -333,5 +333,5 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   separate_pairs(&s);
   drop_needless(&s);
   insert_barriers(&s);
-  return !kernel_has_schedule(k) || loop_proof_check(s.d, s.m, cx->target);
+  return !kernel_has_schedule(k) || cx->unproved || loop_proof_check(s.d, s.m, cx->target);
 }

@@ -270,7 +270,13 @@ static void check_placed(Harness *harness, Arena *a, const IntervalProblem *p, i
   if (placed.cycles == PATHS_NEVER) return;
   CHECK(placed.cycles >= best);
   CHECK(fits_registers(p, placed.start, placed.cycles));
-  CHECK(pressure_of(&p->held, placed.start, placed.cycles) <= p->held.most);
+  int64_t most = 0;
+  for (int e = 0; e < p->events; e++) {
+    int64_t held = registers_at(&p->held, placed.start, placed.cycles, e);
+    if (held > most) most = held;
+  }
+  CHECK_INT(pressure_of(a, &p->held, placed.start, placed.cycles), most);
+  CHECK(most <= p->held.most);
 }
 
 /* The optimum needs no more registers than there are; with fewer cycles nothing fits, and no bound is

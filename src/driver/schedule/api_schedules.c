@@ -40,7 +40,7 @@ static Trial *trial_of_text(const Listing *l, const SolveLoop *s, const Trial *t
   if (!ir_parse_schedule(l->k->cx, "schedule", rows_text(l, t), l->arena, &all)) return NULL;
   for (int i = 0; i < all.n; i++)
     if (solve_is_about(s, &all.at[i])) vec_push(l->arena, &rows, all.at[i]);
-  Trial *made = trial_new(s, &rows);
+  Trial *made = trial_new(s, &rows, true);
   if (made) trial_time(made, 0);
   return made;
 }

@@ -18,6 +18,7 @@ typedef struct Window {
 } Window;
 
 typedef struct Placing {
+  Arena *arena;
   const IntervalProblem *p;
   Paths *paths; /* of the edges */
   int64_t interval;
@@ -151,7 +152,7 @@ static int place_all(Placing *x) {
 
 static bool is_crowded(const Placing *x) {
   const HeldValues *h = &x->p->held;
-  return h->most && pressure_of(h, x->start, x->interval) + h->spare > h->most;
+  return h->most && pressure_of(x->arena, h, x->start, x->interval) + h->spare > h->most;
 }
 
 /* The cycles for which a value of these starts waits longer for one of its uses than it must. */
@@ -227,7 +228,7 @@ static bool is_useful(const IntervalProblem *p, int64_t interval) {
 Interval interval_place(Arena *a, const IntervalProblem *p) {
   Interval found = {.cycles = PATHS_NEVER, .bound = interval_bound(a, p)};
   found.start = ARENA_ARRAY(a, int64_t, p->events);
-  Placing x = {.p = p, .paths = paths_new(a, p->events)};
+  Placing x = {.arena = a, .p = p, .paths = paths_new(a, p->events)};
   x.placed = ARENA_ARRAY(a, bool, p->events), x.start = ARENA_ARRAY(a, int64_t, p->events);
   x.urgent = ARENA_ARRAY(a, int, p->events), x.gain = ARENA_ARRAY(a, int, p->events);
   x.window = ARENA_ARRAY(a, Window, p->events), x.first = largest_event(p);

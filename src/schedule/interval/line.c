@@ -6,31 +6,37 @@
 #include "base/vec.h"
 
 enum {
-  WINDOW = 16, /* iterations whose times are remembered: a power of two */
+  WINDOW = 32, /* iterations whose times are remembered: a power of two */
+  AHEAD = 4,   /* of these, at least this many come after the last one that has a time */
   MOST_RUNS = 24,
   SAME = 1,      /* iterations that took equally long */
   FIRST = 1,     /* iterations that are not looked at, if times of a similar line are known */
   RARELY = 4,    /* an iteration takes this share longer than those that follow at first, */
   HARDLY = 8,    /* and later */
+  FAR = 8,       /* iterations: longer distances are not looked at */
   MOST_AHEAD = 2 /* iterations by which one wave may be ahead of the other */
 };
 
+#define UNKNOWN (INT64_MAX / 4)  /* the start of an event that has no time yet */
+#define LONG_AGO (INT64_MIN / 4) /* what precedes the loop is there */
+
 /* An edge that ends at an event. */
 typedef struct Before {
+  const int64_t *times; /* of the event at which it begins */
   int event, distance;
-  int since; /* for iterations from this one on: what precedes the loop is there */
   int64_t delay;
 } Before;
 
-/* When an event started, and in which iteration that was, counted on from line to line. */
-typedef struct Moment {
-  int64_t time;
-  int64_t turn;
-} Moment;
+/* An event: when it started in each iteration, and what it waits for. */
+typedef struct Node {
+  int64_t *times; /* [iteration % WINDOW] */
+  const Before *before, *before_end;
+  const UnitUse *uses, *uses_end;
+} Node;
 
 /* The next op of a wave in the order of the line. */
 typedef struct Stop {
-  int start, end; /* events, as in LineOp */
+  const Node *start, *end; /* as in LineOp; NULL: none */
   int lead;
   bool met;     /* a barrier comes before it, */
   bool grouped; /* a wait for groups, */
@@ -50,18 +56,16 @@ typedef struct Wave {
 } Wave;
 
 struct LineRun {
+  Arena *arena;
   const LineProblem *p;
-  Before *before; /* in the order of the events at which they end, */
-  int *first;     /* by event, and one past the last */
-  int *op_of;     /* by event; -1: it is not of an op of the line */
+  Node *nodes;    /* by event */
+  Before *before; /* in the order of the events at which they end */
   UnitUse *uses;  /* the same for uses */
-  int *first_use;
-  Moment *moments; /* [event * WINDOW + iteration % WINDOW] */
-  int64_t turns;   /* the first iteration of this line */
-  int64_t *free;   /* by unit */
+  int *op_of;     /* by event; -1: it is not of an op of the line */
+  int far;        /* the greatest distance of an edge */
+  int64_t *free;  /* by unit */
   int nunits;
   const Line *line;
-  bool again; /* what precedes its first iteration has times, too */
   Stop *stops[LINE_WAVES];
   Wave waves[LINE_WAVES];
 };
@@ -94,41 +98,44 @@ static void sort_edges(Arena *a, LineRun *r) {
   int n = 0;
   bool *implied = ARENA_ARRAY(a, bool, r->p->nedges);
   for (int i = 0; i < r->p->nedges; i++) implied[i] = is_implied(r, i);
-  r->before = ARENA_ARRAY(a, Before, r->p->nedges), r->first = ARENA_ARRAY(a, int, p->events + 1);
+  r->before = ARENA_ARRAY(a, Before, r->p->nedges);
   for (int to = 0; to < p->events; to++) {
-    r->first[to] = n;
+    r->nodes[to].before = r->before + n;
     for (int i = 0; i < r->p->nedges; i++) {
       const Edge *e = &p->edges[i];
-      if (e->to != to || implied[i] || r->op_of[e->from] < 0 || e->distance >= WINDOW / 2) continue;
-      r->before[n++] = (Before){e->from, e->distance, 0, e->delay};
+      if (e->to != to || implied[i] || r->op_of[e->from] < 0 || e->distance >= FAR) continue;
+      r->before[n++] = (Before){r->nodes[e->from].times, e->from, e->distance, e->delay};
+      if (e->distance > r->far) r->far = e->distance;
     }
+    r->nodes[to].before_end = r->before + n;
   }
-  r->first[p->events] = n;
 }
 
 static void sort_uses(Arena *a, LineRun *r) {
   const IntervalProblem *p = r->p->p;
   int n = 0;
-  r->uses = ARENA_ARRAY(a, UnitUse, p->nuses), r->first_use = ARENA_ARRAY(a, int, p->events + 1);
+  r->uses = ARENA_ARRAY(a, UnitUse, p->nuses);
   for (int event = 0; event < p->events; event++) {
-    r->first_use[event] = n;
+    r->nodes[event].uses = r->uses + n;
     for (int i = 0; i < p->nuses; i++) {
       if (p->uses[i].unit >= r->nunits) r->nunits = p->uses[i].unit + 1;
       if (p->uses[i].event == event && p->uses[i].unit != p->wave) r->uses[n++] = p->uses[i];
     }
+    r->nodes[event].uses_end = r->uses + n;
   }
-  r->first_use[p->events] = n;
 }
 
 LineRun *line_run_new(Arena *a, const LineProblem *p) {
   LineRun *r = ARENA_NEW(a, LineRun);
   int events = p->p->events;
-  *r = (LineRun){.p = p};
+  *r = (LineRun){.arena = a, .p = p};
   r->op_of = ARENA_ARRAY(a, int, events);
+  r->nodes = ARENA_ARRAY(a, Node, events);
+  int64_t *times = ARENA_ARRAY(a, int64_t, events * WINDOW);
+  for (int i = 0; i < events; i++) r->nodes[i].times = times + i * WINDOW;
   find_ops(r);
   sort_edges(a, r);
   sort_uses(a, r);
-  r->moments = ARENA_ARRAY(a, Moment, events * WINDOW);
   r->free = ARENA_ARRAY(a, int64_t, r->nunits);
   for (int w = 0; w < LINE_WAVES; w++) r->stops[w] = ARENA_ARRAY(a, Stop, p->nops);
   return r;
@@ -168,43 +175,38 @@ void line_copy(const LineProblem *p, Line *to, const Line *from) {
 
 /* ---- running ---- */
 
-static Moment *moment_of(const LineRun *r, int event, int i) {
-  return &r->moments[event * WINDOW + (i & (WINDOW - 1))];
+static inline int slot_of(int i) { return i & (WINDOW - 1); }
+
+static int64_t time_of(const LineRun *r, int event, int i) {
+  return r->nodes[event].times[slot_of(i)];
 }
 
-static bool has_time(const LineRun *r, const Moment *m, int i) { return m->turn == r->turns + i; }
-
-/* When an event of iteration i may start at the earliest; PATHS_NEVER: it must wait for something that
+/* When an event of iteration i may start at the earliest; UNKNOWN or more: it must wait for something that
  * has no time yet. */
-static inline int64_t ready_at(const LineRun *r, int event, int i) {
+static inline int64_t ready_at(const LineRun *r, const Node *n, int i) {
   int64_t at = 0;
-  for (const Before *e = r->before + r->first[event], *end = r->before + r->first[event + 1];
-       e < end; e++) {
-    if (i < e->since) continue;
-    const Moment *m = moment_of(r, e->event, i - e->distance);
-    if (!has_time(r, m, i - e->distance)) return PATHS_NEVER;
-    if (m->time + e->delay > at) at = m->time + e->delay;
+  for (const Before *e = n->before; e < n->before_end; e++) {
+    int64_t ready = e->times[slot_of(i - e->distance)] + e->delay;
+    at = ready > at ? ready : at;
   }
-  for (int u = r->first_use[event]; u < r->first_use[event + 1]; u++)
-    if (r->free[r->uses[u].unit] > at) at = r->free[r->uses[u].unit];
+  for (const UnitUse *u = n->uses; u < n->uses_end; u++)
+    if (r->free[u->unit] > at) at = r->free[u->unit];
   return at;
 }
 
-static inline void occur(LineRun *r, int event, int i, int64_t at) {
-  *moment_of(r, event, i) = (Moment){at, r->turns + i};
-  for (int u = r->first_use[event]; u < r->first_use[event + 1]; u++)
-    r->free[r->uses[u].unit] = at + r->uses[u].cycles;
+static inline void occur(LineRun *r, const Node *n, int i, int64_t at) {
+  n->times[slot_of(i)] = at, n->times[slot_of(i + AHEAD)] = UNKNOWN;
+  for (const UnitUse *u = n->uses; u < n->uses_end; u++) r->free[u->unit] = at + u->cycles;
 }
 
 static bool is_at_barrier(const Wave *w) { return w->next->met && !w->met; }
 
 /* What it leaves in flight waits only for what has a time already. */
-static bool can_end(const LineRun *r, const Stop *op, int i) {
-  for (int b = r->first[op->end]; b < r->first[op->end + 1]; b++) {
-    const Before *e = &r->before[b];
-    if (e->event == op->start || i < e->since) continue;
-    if (!has_time(r, moment_of(r, e->event, i - e->distance), i - e->distance)) return false;
-  }
+static bool can_end(const Stop *op, int i) {
+  for (const Before *e = op->end->before; e < op->end->before_end; e++)
+    if (e->times[slot_of(i - e->distance)] == UNKNOWN &&
+        (!op->start || e->times != op->start->times))
+      return false;
   return true;
 }
 
@@ -216,10 +218,10 @@ static int64_t boxes_at(const LineRun *r, const Wave *w) {
     if (!t->signals || r->line->wait[i] != w->next - w->stops) continue;
     int turn = w->turn + r->line->whose[i], event = r->p->ops[t->fill].end[0];
     if (at < w->flight) at = w->flight;
-    if (event < 0 || (!r->again && turn < r->line->lead[t->fill])) continue;
-    const Moment *m = moment_of(r, event, turn);
-    if (!has_time(r, m, turn)) return PATHS_NEVER;
-    if (m->time + t->arrives > at) at = m->time + t->arrives;
+    if (event < 0) continue;
+    int64_t time = time_of(r, event, turn);
+    if (time == UNKNOWN) return PATHS_NEVER;
+    if (time + t->arrives > at) at = time + t->arrives;
   }
   return at;
 }
@@ -231,9 +233,9 @@ static int64_t groups_at(const LineRun *r, const Wave *w) {
     const LineOp *op = &r->p->ops[i];
     int before = w->turn - r->line->slack - (r->line->place[i] > r->line->closed);
     int end = op->end[w - r->waves], turn = before + r->line->lead[i];
-    if (!op->grouped || end < 0 || (before < 0 && !r->again)) continue;
-    const Moment *m = moment_of(r, end, turn);
-    if (has_time(r, m, turn) && m->time + op->arrives > at) at = m->time + op->arrives;
+    if (!op->grouped || end < 0) continue;
+    int64_t time = time_of(r, end, turn);
+    if (time != UNKNOWN && time + op->arrives > at) at = time + op->arrives;
   }
   return at;
 }
@@ -243,8 +245,8 @@ static int64_t next_at(const LineRun *r, const Wave *w, const Wave *other) {
   const Stop *op = w->next;
   int i = w->turn + op->lead;
   if (is_at_barrier(w) || w->turn > other->turn + MOST_AHEAD) return PATHS_NEVER;
-  int64_t at = op->start < 0 ? 0 : ready_at(r, op->start, i);
-  if (at == PATHS_NEVER || (op->end >= 0 && !can_end(r, op, i))) return PATHS_NEVER;
+  int64_t at = op->start ? ready_at(r, op->start, i) : 0;
+  if (at >= UNKNOWN || (op->end && !can_end(op, i))) return PATHS_NEVER;
   int64_t boxes = op->boxed ? boxes_at(r, w) : 0, groups = op->grouped ? groups_at(r, w) : 0;
   if (boxes == PATHS_NEVER) return boxes;
   if (boxes < w->clock) boxes = w->clock;
@@ -273,8 +275,8 @@ static void issue(LineRun *r, Wave *w, int64_t at) {
   const Stop *op = w->next;
   int i = w->turn + op->lead;
   if (op->awaits) w->flight = 0;
-  if (op->start >= 0) occur(r, op->start, i, at);
-  if (op->end >= 0) {
+  if (op->start) occur(r, op->start, i, at);
+  if (op->end) {
     int64_t end = ready_at(r, op->end, i);
     if (end < at) end = at;
     occur(r, op->end, i, end);
@@ -352,8 +354,8 @@ static void find_stops(const LineRun *r, const Line *line, int wave) {
   const LineProblem *p = r->p;
   for (int i = 0; i < p->nops; i++) {
     const LineOp *op = &p->ops[line->order[i]];
-    r->stops[wave][i] = (Stop){.start = op->start[wave],
-                               .end = op->end[wave],
+    r->stops[wave][i] = (Stop){.start = op->start[wave] < 0 ? NULL : &r->nodes[op->start[wave]],
+                               .end = op->end[wave] < 0 ? NULL : &r->nodes[op->end[wave]],
                                .lead = line->lead[line->order[i]],
                                .met = line->met[i],
                                .grouped = p->groups && i == 0,
@@ -366,13 +368,22 @@ static void find_stops(const LineRun *r, const Line *line, int wave) {
     if (p->tiles[i].signals && is_first_wait(p, line, i)) r->stops[wave][line->wait[i]].boxed++;
 }
 
+/* The first iterations before the loop that are looked at. */
+static int oldest_of(const LineRun *r, const Line *line) {
+  int most = 0;
+  for (int i = 0; i < r->p->nops; i++)
+    if (line->lead[i] > most) most = line->lead[i];
+  return most + r->far + MOST_AHEAD < WINDOW - AHEAD ? most + r->far + MOST_AHEAD : WINDOW - AHEAD;
+}
+
+/* Without what precedes the first iteration. */
 static void begin(LineRun *r, const Line *line) {
   const LineProblem *p = r->p;
-  r->line = line, r->turns += MOST_RUNS + 2 * WINDOW, r->again = false;
+  r->line = line;
   for (int i = 0; i < r->nunits; i++) r->free[i] = 0;
-  for (int i = 0; i < r->first[p->p->events]; i++) {
-    Before *e = &r->before[i];
-    e->since = e->distance + line->lead[r->op_of[e->event]];
+  for (int event = 0; event < p->p->events; event++) {
+    int lead = r->op_of[event] < 0 ? 0 : line->lead[r->op_of[event]];
+    for (int i = lead; i < lead + AHEAD; i++) r->nodes[event].times[slot_of(i)] = UNKNOWN;
   }
   for (int w = 0; w < p->waves; w++) {
     find_stops(r, line, w);
@@ -393,58 +404,48 @@ static int64_t begin_of(const LineProblem *p, const Line *line, int wave) {
 }
 
 /* As in the other line; what that has not issued yet was issued just before. */
-static int64_t time_before(const LineRun *r, const Line *from, int event, int i) {
-  int op = r->op_of[event];
-  int64_t at = from->start[event] + i * from->cycles, late = 0;
-  if (i >= from->lead[op])
-    late = from->start[r->p->ops[op].start[0]] + i * from->cycles - begin_of(r->p, from, 0);
-  return late > 0 ? at - late : at;
+static void keep_before(LineRun *r, const Line *from, int event, int oldest) {
+  int op = r->op_of[event], lead = r->line->lead[op];
+  int64_t first = from->start[r->p->ops[op].start[0]] - begin_of(r->p, from, 0);
+  for (int i = lead - oldest; i < lead; i++) {
+    int64_t late = i >= from->lead[op] ? first + i * from->cycles : 0;
+    r->nodes[event].times[slot_of(i)] =
+        from->start[event] + i * from->cycles - (late > 0 ? late : 0);
+  }
 }
 
-static void keep_before(LineRun *r, const Line *from, int event, int oldest) {
-  int lead = r->line->lead[r->op_of[event]];
-  for (int i = oldest; i < lead; i++)
-    *moment_of(r, event, i) = (Moment){time_before(r, from, event, i), r->turns + i};
+static void begin_first(LineRun *r, const Line *line) {
+  int oldest = oldest_of(r, line);
+  begin(r, line);
+  for (int event = 0; event < r->p->p->events; event++) {
+    int lead = r->op_of[event] < 0 ? 0 : line->lead[r->op_of[event]];
+    for (int i = lead - oldest; i < lead; i++) r->nodes[event].times[slot_of(i)] = LONG_AGO;
+  }
 }
 
 static void begin_from(LineRun *r, const Line *line, const Line *from) {
   const LineProblem *p = r->p;
+  int oldest = oldest_of(r, line);
   begin(r, line);
-  r->again = true;
   for (int event = 0; event < p->p->events; event++)
-    for (int i = r->first[event]; i < r->first[event + 1]; i++) {
-      Before *e = &r->before[i];
-      e->since = INT32_MIN;
-      if (r->op_of[event] >= 0)
-        keep_before(r, from, e->event, line->lead[r->op_of[event]] - e->distance);
-    }
-  for (int i = 0; i < p->ntiles; i++)
-    if (p->tiles[i].signals && p->ops[p->tiles[i].fill].end[0] >= 0)
-      keep_before(r, from, p->ops[p->tiles[i].fill].end[0], line->whose[i]);
-  for (int w = 0; w < p->waves; w++) {
-    for (int i = 0; i < p->nops; i++)
-      if (p->ops[i].grouped && p->ops[i].end[w] >= 0)
-        keep_before(r, from, p->ops[i].end[w], line->lead[i] - line->slack - 1);
-    r->waves[w].clock = r->waves[w].due = begin_of(p, from, w);
-  }
+    if (r->op_of[event] >= 0) keep_before(r, from, event, oldest);
+  for (int w = 0; w < p->waves; w++) r->waves[w].clock = r->waves[w].due = begin_of(p, from, w);
 }
 
 /* Starts of the last iteration, as if each were that of iteration 0. */
 static void keep_starts(const LineRun *r, Line *line, int turn) {
   for (int e = 0; e < r->p->p->events; e++) {
     int op = r->op_of[e], i = op < 0 ? 0 : turn + line->lead[op];
-    line->start[e] = op < 0 ? 0 : moment_of(r, e, i)->time - i * line->cycles;
+    line->start[e] = op < 0 ? 0 : time_of(r, e, i) - i * line->cycles;
   }
 }
 
 /* The op whose result was the last to be there when an event of iteration i started. */
 static int blocker_of(const LineRun *r, int event, int i) {
-  int64_t at = moment_of(r, event, i)->time;
-  for (int b = r->first[event]; b < r->first[event + 1]; b++) {
-    const Before *e = &r->before[b];
-    if (i >= e->since && moment_of(r, e->event, i - e->distance)->time + e->delay == at)
-      return r->op_of[e->event];
-  }
+  int64_t at = time_of(r, event, i);
+  const Node *n = &r->nodes[event];
+  for (const Before *e = n->before; e < n->before_end; e++)
+    if (e->times[slot_of(i - e->distance)] + e->delay == at) return r->op_of[e->event];
   return -1;
 }
 
@@ -453,7 +454,7 @@ static void keep_stalls(const LineRun *r, Line *line, int turn) {
   int64_t clock = -1;
   for (int n = 0; n < r->p->nops; n++) {
     int op = line->order[n], event = r->p->ops[op].start[0], i = turn + line->lead[op];
-    int64_t at = moment_of(r, event, i)->time;
+    int64_t at = time_of(r, event, i);
     line->stall[op] = clock >= 0 && at > clock ? at - clock : 0;
     line->blocker[op] = line->stall[op] ? blocker_of(r, event, i) : -1;
     clock = at + r->p->ops[op].issue[0];
@@ -491,11 +492,11 @@ static void run(LineRun *r, Line *line, int first, int64_t most) {
   if (line->cycles < 1) line->cycles = 1;
   keep_starts(r, line, turn - 1);
   keep_stalls(r, line, turn - 1);
-  line->registers = pressure_of(&r->p->p->held, line->start, line->cycles);
+  line->registers = pressure_of(r->arena, &r->p->p->held, line->start, line->cycles);
 }
 
 void line_time(LineRun *r, Line *line, int64_t most) {
-  begin(r, line);
+  begin_first(r, line);
   run(r, line, settled_after(r->p, line), most);
 }
 

@@ -262,12 +262,14 @@ bool line_arrange(const LineProblem *p, Line *line) {
 /* ---- better lines ---- */
 
 enum {
-  SLACK = 10,      /* a line may be longer than the best one by this share of it, */
-  SLACK_EACH = 2,  /* and by less in loops with many ops, of which fewer lines are timed */
-  TRIES = 16,      /* changes for each line that is timed: some are not allowed */
-  KINDS = 5,       /* of changes: one in so many is of the rarest kind */
-  MOST_FAILED = 3, /* in a row, for each op */
-  MOST_SEEN = 1024 /* lines that are remembered */
+  SLACK = 10,       /* a line may be longer than the best one by this share of it, */
+  SLACK_EACH = 2,   /* and by less in loops with many ops, of which fewer lines are timed */
+  TRIES = 16,       /* changes for each line that is timed: some are not allowed */
+  KINDS = 5,        /* of changes: one in so many is of the rarest kind */
+  MOST_FAILED = 3,  /* in a row, for each op */
+  MOST_SEEN = 1024, /* lines that are remembered */
+  CLOSE = 128,      /* a line that is longer than the goal by this share of it may be the best: */
+  FEW = 4           /* then this share of all lines is timed */
 };
 
 typedef struct Climb {
@@ -443,17 +445,20 @@ void line_improve(Arena *a, LineRun *r, Line *line, int64_t goal, int steps) {
   Climb c = {.p = p, .now = line_new(a, p), .next = line_new(a, p), .state = 1};
   c.seen = ARENA_ARRAY(a, uint64_t, MOST_SEEN);
   line_copy(p, &c.now, line);
+  int most = steps;
   for (int i = 0, tries = 0, failed = 0; i < steps && tries < TRIES * steps; tries++) {
     if (line_is_good(p, line, goal)) return;
+    if (line_is_good(p, line, goal + goal / CLOSE) && steps > i + most / FEW)
+      steps = i + most / FEW;
     if (!change(&c)) {
       if (++failed % (MOST_FAILED * p->nops) == 0) begin_again(&c, line);
       continue;
     }
     failed = 0;
     int64_t allowed = allowed_at(line, p->nops, ++i, steps);
-    int64_t most = allowed > c.now.cycles ? allowed : c.now.cycles;
-    line_time_from(r, &c.next, &c.now, most);
-    if (is_shorter(p, &c.next, line)) line_time(r, &c.next, most);
+    int64_t longest = allowed > c.now.cycles ? allowed : c.now.cycles;
+    line_time_from(r, &c.next, &c.now, longest);
+    if (is_shorter(p, &c.next, line)) line_time(r, &c.next, longest);
     bool fits = c.next.cycles <= allowed && over_of(p, &c.next) <= over_of(p, &c.now);
     if (fits || (c.next.cycles != PATHS_NEVER && line_is_better(p, &c.next, &c.now)))
       line_copy(p, &c.now, &c.next);

@@ -206,7 +206,7 @@ FreeTimes loop_free(Arena *a, Kernel *k, const LoopTimes *t, const FreeLimits *l
   out.cycles = found.cycles, out.bound = found.bound;
   if (found.cycles == PATHS_NEVER) return out;
   move_all_late(&f, &found);
-  out.registers = (int)pressure_of(&p.held, found.start, found.cycles);
+  out.registers = (int)pressure_of(a, &p.held, found.start, found.cycles);
   find_places(&f, &found, &out);
   find_rings(&f, &found, &out);
   return out;

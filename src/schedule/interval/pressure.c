@@ -95,14 +95,46 @@ bool pressure_may_exceed(const HeldValues *h, const Paths *p, int64_t interval) 
   return h->most && sum > h->most;
 }
 
-/* Between two uses there are never more than at the second. */
-int64_t pressure_of(const HeldValues *h, const int64_t *start, int64_t interval) {
-  Known known = {NULL, start, interval};
-  int64_t most = 0;
-  for (int i = 0; i < h->n; i++) {
-    if (!is_first_at(h, i)) continue;
-    int64_t at = all_held_at(h, &known, h->at[i].to);
-    if (at > most) most = at;
+/* ---- where all starts are known ---- */
+
+/* Of an event: the iteration of the loop in which it starts, and the cycle there. */
+typedef struct Start {
+  int64_t turn, cycle;
+} Start;
+
+typedef struct HeldStarts {
+  Start from, to;
+} HeldStarts;
+
+/* Iterations whose values are held when an event starts: of one that has several uses, from i on. */
+static int64_t count_held(const HeldValues *h, const HeldStarts *at, int i, int event, Start now) {
+  int64_t first = at[i].from.turn - now.turn + (at[i].from.cycle >= now.cycle), last = INT64_MIN;
+  for (int end = next_value(h, i); i < end; i++) {
+    int64_t later = at[i].to.cycle - (h->at[i].to != event) < now.cycle ? -1 : 0;
+    int64_t by = h->at[i].distance + at[i].to.turn - now.turn + later;
+    if (by > last) last = by;
   }
+  return last < first ? 0 : last - first + 1;
+}
+
+/* Between two uses there are never more than at the second. */
+int64_t pressure_of(Arena *scratch, const HeldValues *h, const int64_t *start, int64_t interval) {
+  int64_t most = 0;
+  ArenaMark mark = arena_mark(scratch);
+  HeldStarts *at = ARENA_ARRAY(scratch, HeldStarts, h->n + 1);
+  for (int i = 0; i < h->n; i++) {
+    int64_t from = start[h->at[i].from], to = start[h->at[i].to];
+    at[i].from.turn = floor_div64(from, interval), at[i].to.turn = floor_div64(to, interval);
+    at[i].from.cycle = from - at[i].from.turn * interval;
+    at[i].to.cycle = to - at[i].to.turn * interval;
+  }
+  for (int i = 0; i < h->n; i++) {
+    int64_t sum = 0;
+    if (!is_first_at(h, i)) continue;
+    for (int j = 0; j < h->n; j = next_value(h, j))
+      sum += count_held(h, at, j, h->at[i].to, at[i].to) * h->at[j].registers;
+    if (sum > most) most = sum;
+  }
+  arena_rewind(scratch, mark);
   return most;
 }

@@ -32,6 +32,6 @@ bool pressure_exceeds(const HeldValues *h, const Paths *p, int64_t interval);
 bool pressure_may_exceed(const HeldValues *h, const Paths *p, int64_t interval);
 
 /* Registers that are needed with these starts. */
-int64_t pressure_of(const HeldValues *h, const int64_t *start, int64_t interval);
+int64_t pressure_of(Arena *scratch, const HeldValues *h, const int64_t *start, int64_t interval);
 
 #endif

@@ -93,7 +93,7 @@ static bool has_registers(const Search *x, const Trial *t) {
  * expected of them: so many registers for the values of the loop, and cycles; 0: nothing. */
 static int64_t try_rows(Search *x, RowList rows, int registers, int64_t expected) {
   if (is_done(x) || is_tried(x, &rows)) return INT64_MAX;
-  Trial *t = trial_new(x->s, &rows);
+  Trial *t = trial_new(x->s, &rows, x->most > 1);
   if (t) x->out->tried++;
   vec_push(x->arena, &x->rows, rows);
   bool fits = t && has_registers(x, t);
@@ -380,6 +380,17 @@ static void prefer_first(Search *x) {
   out->trials.at[0] = x->first;
 }
 
+/* The schedule that is chosen is proved; those of lists are already, and what the compiler does by itself
+ * will be. */
+static void prove_best(Search *x) {
+  Solution *out = x->out;
+  while (x->most == 1 && out->trials.at[0] != x->first && !trial_prove(out->trials.at[0])) {
+    trial_free(out->trials.at[0]);
+    out->trials.n--;
+    for (int i = 0; i < out->trials.n; i++) out->trials.at[i] = out->trials.at[i + 1];
+  }
+}
+
 bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   *out = (Solution){.arena = arena_new()};
   Search x = {.s = s, .arena = out->arena, .out = out, .most = most, .budget = budget};
@@ -403,6 +414,7 @@ bool solve_loop(const SolveLoop *s, int most, int budget, Solution *out) {
   for (int wanted = 1; most > 1 && wanted <= (GROUPS_ROLES | GROUPS_TURNS); wanted++)
     try_groups(&x, wanted);
   prefer_first(&x);
+  prove_best(&x);
   find_gap(&x);
   return true;
 }

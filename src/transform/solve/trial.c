@@ -10,6 +10,7 @@
 #include "ir/ops/live.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/turn_ops.h"
+#include "schedule/proof/loop_proof.h"
 #include "transform/pass_manager.h"
 #include "transform/stages/stages_roles.h"
 
@@ -154,12 +155,15 @@ LoopTimes trial_apart(const Trial *t, Arena *a) {
   return loop_times_apart(a, t->facts.distribute, &t->machine, t->facts.memory_uses, t->loop);
 }
 
-static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports) {
+static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports, bool proved) {
   Arena *a = arena_new();
   Trial *t = ARENA_NEW(a, Trial);
   Diags *diags = &s->k->cx->diags;
   Diag *before = diags->last;
-  PassOptions o = {.passes = "stages,allocs,sync,turns", .trial = true, .target = s->target->name};
+  PassOptions o = {.passes = "stages,allocs,sync,turns",
+                   .trial = true,
+                   .unproved = !proved,
+                   .target = s->target->name};
   *t = (Trial){.arena = a, .k = copy_with(s, rows)};
   for (int i = 0; i < rows->n; i++) vec_push(a, &t->rows, constraint_copy(t->k, &rows->at[i]));
   bool ok = passes_run(t->k, &o) && find_loop(t, s);
@@ -169,8 +173,20 @@ static Trial *try_rows(const SolveLoop *s, const RowList *rows, bool reports) {
   return NULL;
 }
 
-Trial *trial_new(const SolveLoop *s, const RowList *rows) { return try_rows(s, rows, false); }
-Trial *trial_first(const SolveLoop *s, const RowList *rows) { return try_rows(s, rows, true); }
+Trial *trial_new(const SolveLoop *s, const RowList *rows, bool proved) {
+  return try_rows(s, rows, false, proved);
+}
+Trial *trial_first(const SolveLoop *s, const RowList *rows) {
+  return try_rows(s, rows, true, false);
+}
+
+bool trial_prove(const Trial *t) {
+  Diags *diags = &t->k->cx->diags;
+  Diag *before = diags->last;
+  bool ok = loop_proof_check(t->facts.distribute, t->facts.memory_uses, t->machine.target);
+  if (!ok) diags_cut(diags, before);
+  return ok;
+}
 
 void trial_free(Trial *t) {
   if (!t) return;

@@ -1,5 +1,5 @@
-/* trial.h: what a schedule of a loop would give: the passes `stages`, `allocs` and `sync`, which
- * prove it, run on a copy of the kernel with its rows, and its times are predicted. */
+/* trial.h: what a schedule of a loop would give: the passes `stages`, `allocs` and `sync` run on a copy
+ * of the kernel with its rows, and its times are predicted. */
 #ifndef WV_TRIAL_H
 #define WV_TRIAL_H
 
@@ -34,10 +34,13 @@ typedef struct Trial {
 /* Whether a row pins how the loop is pipelined on the machine. */
 bool solve_is_about(const SolveLoop *s, const Constraint *row);
 
-/* NULL: the rows are refused. The trial owns its memory. */
-Trial *trial_new(const SolveLoop *s, const RowList *rows);
-/* Of the rows that the loop has: if they are refused, what was reported remains. */
+/* NULL: the rows are refused, or what they give cannot be proved, unless that is left for later. The trial
+ * owns its memory. */
+Trial *trial_new(const SolveLoop *s, const RowList *rows, bool proved);
+/* Of the rows that the loop has: if they are refused, what was reported remains. It is not proved. */
 Trial *trial_first(const SolveLoop *s, const RowList *rows);
+/* Whether a trial whose times were predicted can be proved. */
+bool trial_prove(const Trial *t);
 /* Of a loop of a kernel that has been compiled up to `turns`, and stays the caller's; NULL: there is none. */
 Trial *trial_in(const SolveLoop *s, Kernel *k, Arena *a);
 /* Predicts how long an iteration takes; guess: as for loop_times. */
