@@ -17,6 +17,14 @@ void free_add_edge(Free *f, int from, int to, int64_t delay, int distance) {
 
 static bool is_order_only(const Op *op) { return op_info[op->kind].flags & OPF_SYNC; }
 
+/* A wait for tiles that signal their arrival, which takes time; -1: there is none. */
+static int test_event(const Free *f) {
+  const LoopGraph *g = &f->t->graph;
+  for (int e = 0; e < g->events.n; e++)
+    if (g->events.at[e].op->kind == OP_mbar_wait && f->t->cost[e].issue) return e;
+  return -1;
+}
+
 static void find_twins(Free *f) {
   f->twin = ARENA_ARRAY(f->arena, int, f->n);
   for (int i = 0; i < f->n; i++) {
@@ -33,7 +41,7 @@ static void number_events(Free *f) {
   const LoopGraph *g = &f->t->graph;
   int all = g->events.n, barrier = -1;
   f->event = ARENA_ARRAY(f->arena, int, all);
-  f->of = ARENA_ARRAY(f->arena, int, all + 3);
+  f->of = ARENA_ARRAY(f->arena, int, all + 4);
   f->ahead = ARENA_ARRAY(f->arena, int, all);
   const bool *written = f->limits->bounds ? find_written(f->k, f->arena) : NULL;
   for (int e = 0; e < all; e++) {
@@ -50,6 +58,9 @@ static void number_events(Free *f) {
   f->barrier = barrier < 0 ? -1 : f->n++;
   f->second = f->barrier < 0 ? -1 : f->n++;
   if (barrier >= 0) f->of[f->barrier] = f->of[f->second] = barrier;
+  int test = f->limits->bounds ? test_event(f) : -1;
+  f->test = test < 0 ? -1 : f->n++;
+  if (test >= 0) f->of[f->test] = test;
   find_twins(f);
 }
 
@@ -112,10 +123,8 @@ int64_t free_barrier_cycles(const Free *f) {
 }
 
 int64_t free_test_cycles(const Free *f) {
-  const LoopGraph *g = &f->t->graph;
-  for (int e = 0; e < g->events.n; e++)
-    if (g->events.at[e].op->kind == OP_mbar_wait && f->t->cost[e].issue) return f->t->cost[e].issue;
-  return 0;
+  int test = test_event(f);
+  return test < 0 ? 0 : f->t->cost[test].issue;
 }
 
 int64_t free_slot_bytes(const Op *alloc) {
@@ -282,19 +291,20 @@ static bool is_met(const Free *f, int i) {
   return f->barrier >= 0 && (i == f->barrier || (i == f->second && f->meets_twice));
 }
 
-/* What a wave issues in an iteration. One wave issues what an elected thread does, so that it is not
- * counted where both are looked at. */
-static int64_t issued_by(const Free *f, int i) {
-  if (!free_is_first(f, i) && !is_met(f, i)) return 0;
-  return f->waves > 1 && free_cost(f, i)->elected ? 0 : free_cost(f, i)->issue;
-}
-
 /* Each wave then waits for a tile at least once in an iteration. */
 static bool has_signals(const Free *f) {
   SharedTile x;
   for (int i = 0; i < free_pairs(f); i++)
     if (free_shared(f, i, &x) && x.signals) return true;
   return false;
+}
+
+/* What a wave issues in an iteration. One wave issues what an elected thread does, so that it is not
+ * counted where both are looked at. */
+static int64_t issued_by(const Free *f, int i) {
+  if (i == f->test) return has_signals(f) ? free_cost(f, i)->issue : 0;
+  if (!free_is_first(f, i) && !is_met(f, i)) return 0;
+  return f->waves > 1 && free_cost(f, i)->elected ? 0 : free_cost(f, i)->issue;
 }
 
 /* The same of the wave that takes less time for it. */
@@ -309,7 +319,6 @@ static void add_waves(Free *f) {
   if (f->limits->served) return;
   int64_t all = f->barrier >= 0 && f->waves > 1 ? lag_apart(f) : 0;
   for (int i = 0; f->barrier >= 0 && i < f->n; i++) all += least_issued(f, i);
-  if (f->barrier >= 0 && has_signals(f)) all += free_test_cycles(f);
   for (int i = 0; i < f->origin; i++)
     if (free_is_start(f, i) && f->twin[i] != i) {
       bool issued = issued_by(f, i) || issued_by(f, f->twin[i]);

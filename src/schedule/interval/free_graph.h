@@ -34,11 +34,12 @@ typedef struct Free {
   int *of;          /* the graph's event, by number */
   int *twin;        /* by number: the same of the other wave */
   int *ahead;       /* by event of the graph: iterations for which its op acts early */
-  int n;            /* events, with three more: */
+  int n;            /* events, with a few more: */
   int origin;       /* the begin of the last stage */
   int barrier;      /* one that every iteration needs; -1: none */
   int second;       /* another one, */
   bool meets_twice; /* if it is needed */
+  int test;         /* the wait for tiles that signal, for bounds; -1: none */
   bool fixed;       /* stages are relative to `origin`: something must be in one */
   Vec(Edge) edges;
   int flow;    /* of these, the first ones: values, and what is in flight */
