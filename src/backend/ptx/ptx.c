@@ -357,6 +357,24 @@ static bool exchanges_values(Ptx *p) {
   return false;
 }
 
+/* Whether the copy engine accesses what threads wrote outside the shared memory of their workgroup: in a
+ * tensor, or in shared memory of others. */
+static bool publishes_more(Ptx *p) {
+  bool *engine = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  bool *threads = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    bool bulk = op->kind == OP_tma_load || op->kind == OP_tma_store;
+    if (op_has(op, ATTR_peer) && op->kind != OP_mbar_arrive) return true;
+    for (int i = 0; i < op->nargs; i++) {
+      const Value *v = op->args[i]->type->kind == TYPE_mem ? memory_root(op->args[i]) : NULL;
+      if (!v || memory_is_scratch(v)) continue;
+      engine[v->id] |= bulk, threads[v->id] |= !bulk && writes_tensor(op);
+      if (engine[v->id] && threads[v->id]) return true;
+    }
+  }
+  return false;
+}
+
 /* The first version of PTX that has the target. */
 static int first_version(const TargetInfo *t) {
   static const struct {
@@ -382,6 +400,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   p.version = first_version(t);
   p.clustered = is_clustered(&p, launch);
   p.exchanges = p.clustered && exchanges_values(&p);
+  p.publishes = publishes_more(&p);
   p.uses = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) p.uses[op->args[i]->id]++;

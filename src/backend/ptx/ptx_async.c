@@ -66,10 +66,12 @@ void ptx_wave_registers(Ptx *p, const Op *op) {
   ptx_line(p, "setmaxnreg.%s.sync.aligned.u32 %s", more ? "inc" : "dec", amount(p, op, ATTR_count));
 }
 
-/* Without asynchronous operations there is no other proxy to fence against. */
+/* Without asynchronous operations there is no other proxy to fence against. A fence of all memory waits
+ * until writes are visible to the whole GPU (MEMBAR.ALL.GPU), one of shared memory does not. */
 void ptx_fence_proxy(Ptx *p, const Op *op) {
   (void)op;
-  if (target_has(p->target, FEATURE_TMA)) ptx_line(p, "fence.proxy.async");
+  if (!target_has(p->target, FEATURE_TMA)) return;
+  ptx_line(p, "fence.proxy.async%s", p->publishes ? "" : ".shared::cta");
 }
 
 /* ---- copies of a thread ---- */

@@ -80,6 +80,7 @@ typedef struct Ptx {
   bool fast;           /* PTX_FAST of ptx.def */
   bool clustered;      /* workgroups access each other's shared memory */
   bool exchanges;      /* ... and exchange values: barriers order memory for the whole cluster */
+  bool publishes;      /* the copy engine accesses more that threads wrote than shared memory */
   bool multiplies;     /* uses matrix instructions, whose accumulators fill the registers */
   bool failed;
 } Ptx;
