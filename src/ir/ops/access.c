@@ -103,8 +103,21 @@ static bool makes_next(const Op *op, const Value *v) {
   return false;
 }
 
+static const MmaChoice *shared_product(const Op *op) {
+  const Attr *choice = op && op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
+  return choice && (choice->mma->shared_lhs || choice->mma->shared_rhs) ? choice->mma : NULL;
+}
+
+/* `op` only adds to the product, in the same registers: the instructions of both are executed in order. */
+static bool continues_product(const Op *op, const Value *product) {
+  const MmaChoice *next = shared_product(op), *first = shared_product(product->def);
+  if (!next || !first || next->name != first->name || next->swap != first->swap) return false;
+  return op->args[product_acc(op)] == product && op->parent == product->def->parent &&
+         ir_count_uses(product->def->parent, product) == 1;
+}
+
 bool op_awaits_product(const Op *op, const Value *product) {
-  if (!product) return false;
+  if (!product || continues_product(op, product)) return false;
   const Op *mma = op_takes(op, product) ? NULL : product->def;
   for (int i = 0; mma && i < mma->nargs; i++)
     if (makes_next(op, mma->args[i])) return true;

@@ -75,8 +75,8 @@ Op *op_parting(const Region *r);
 /* It affects no other thread, except that these may have to wait for their turn. */
 bool op_is_private(const Op *op);
 /* Whether `product` (NULL: of another iteration), which may be in flight, must be complete before
- * `op`: it takes the result, or makes what replaces an operand in the next iteration. That operand
- * is in registers, which the product still reads. */
+ * `op`: it takes the result, unless it only adds to it, or makes what replaces an operand in the next
+ * iteration. That operand is in registers, which the product still reads. */
 bool op_awaits_product(const Op *op, const Value *product);
 /* Copies that the kernel does not wait for itself must be complete before it: other threads may read
  * shared memory after it, or what follows it is unknown. */
