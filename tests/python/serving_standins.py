@@ -2,6 +2,7 @@
 without the frameworks: base classes, registries, caches of tokens, batches and layers."""
 
 import enum
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -219,7 +220,8 @@ def vllm(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "wave_lang.integrations.vllm_backend", raising=False)
     overrides = {}
-    ops = types.SimpleNamespace(rms_norm=IrOp(), fused_add_rms_norm=IrOp())
+    names = ("rms_norm", "fused_add_rms_norm", "silu_and_mul")
+    ops = types.SimpleNamespace(**{name: IrOp() for name in names})
     module(
         monkeypatch,
         "vllm.v1.attention.backends.registry",
@@ -241,6 +243,43 @@ def vllm(monkeypatch):
     module(monkeypatch, "vllm.ir.ops", **vars(ops))
     module(monkeypatch, "vllm.envs", VLLM_BATCH_INVARIANT=False)
     return lambda: overrides["CUSTOM"], ops
+
+
+def vllm_layers(monkeypatch, switches):
+    """vLLM's layers of activations; `switches`: its `custom_ops`."""
+    import torch
+
+    replaced = {}
+
+    class CustomOp(torch.nn.Module):
+        def __new__(cls, *args, **kwargs):
+            return super().__new__(replaced.get(cls.__name__, cls))
+
+        def forward(self, x):
+            return self.forward_cuda(x) if f"+{self.name}" in switches else self.forward_native(x)
+
+        @classmethod
+        def register_oot(cls, ours):
+            assert cls.__name__ not in replaced
+            ours.name = cls.__name__
+            replaced[cls.__name__] = ours
+
+    class SiluAndMul(CustomOp):
+        name = "silu_and_mul"
+
+        def forward_native(self, x):
+            return "PyTorch"
+
+    class GeluAndMul(SiluAndMul):
+        name = "gelu_and_mul"
+
+        def __init__(self, approximate="none"):
+            super().__init__()
+            self.approximate = approximate
+
+    module(monkeypatch, "vllm.model_executor.custom_op", op_registry_oot=replaced)
+    layers = {"SiluAndMul": SiluAndMul, "GeluAndMul": GeluAndMul}
+    return module(monkeypatch, "vllm.model_executor.layers.activation", **layers)
 
 
 # Packages that modules of vLLM import and the plugin does not need.
@@ -291,3 +330,29 @@ def vllm_source(checkout):
         return f"{made.__module__}.{made.__qualname__}"
 
     return chosen, ops
+
+
+def vllm_source_layers(monkeypatch, switches):
+    """The same from the checkout of `vllm_source`, on a machine of no kind that it knows."""
+    root = sys.modules["vllm"].__path__[0]
+    for name in ("model_executor", "model_executor.layers"):
+        package = types.ModuleType(f"vllm.{name}")
+        package.__path__ = [os.path.join(root, *name.split("."))]
+        monkeypatch.setitem(sys.modules, f"vllm.{name}", package)
+    kinds = "cuda cuda_alike cpu xpu rocm tpu out_of_tree".split()
+    platform = types.SimpleNamespace(**{f"is_{kind}": lambda: False for kind in kinds})
+    config = types.SimpleNamespace(
+        custom_ops=switches, enabled_custom_ops=set(), disabled_custom_ops=set(), mode=0
+    )
+    for name, members in {
+        "config": {"get_cached_compilation_config": lambda: config},
+        "config.compilation": {"CompilationMode": types.SimpleNamespace(NONE=0)},
+        "model_executor.utils": {},
+        "platforms": {"current_platform": platform},
+    }.items():
+        dummy = Dummy(f"vllm.{name}")
+        vars(dummy).update(members)
+        monkeypatch.setitem(sys.modules, f"vllm.{name}", dummy)
+    for name in ("custom_op", "layers.activation"):
+        monkeypatch.delitem(sys.modules, f"vllm.model_executor.{name}", raising=False)
+    return importlib.import_module("vllm.model_executor.layers.activation")

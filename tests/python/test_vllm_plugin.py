@@ -246,3 +246,44 @@ def test_norms(framework):
     assert torch.equal(residual, before)
     accepts = ops.rms_norm.impls["wave"].supports_args
     assert accepts(x, w, 1e-5) and not accepts(x, None, 1e-5) and not accepts(x, w, 1e-5, 4)
+
+
+def gated(x, function):
+    left, right = x.double().chunk(2, -1)
+    return function(left) * right
+
+
+def test_activations(framework):
+    """As a provider, in releases that have the op."""
+    op = getattr(framework[1], "silu_and_mul", None)
+    if op is None:
+        pytest.skip("this vLLM has no op for activations")
+    x = torch.randn(2, 5, 14, generator=torch.Generator().manual_seed(2))
+    found = op.impls["wave"].impl_fn(x)
+    torch.testing.assert_close(found.double(), gated(x, torch.nn.functional.silu), **NEAR)
+
+
+def test_layers_of_activations(framework, monkeypatch):
+    """They are replaced only if asked for, and obey vLLM's own switch."""
+    from wave_lang.integrations import vllm
+
+    switches = ["none", "+silu_and_mul", "+gelu_and_mul"]
+    layers_of = serving_standins.vllm_source_layers if SOURCE else serving_standins.vllm_layers
+    layers = layers_of(monkeypatch, switches)
+    vllm.register()
+    assert type(layers.SiluAndMul()) is layers.SiluAndMul
+    monkeypatch.setenv("WAVE_VLLM_ACTIVATIONS", "1")
+    vllm.register()
+    vllm.register()
+    x = torch.randn(3, 4, 22, generator=torch.Generator().manual_seed(3))
+    gelu = torch.nn.functional.gelu
+    for layer, function in (
+        (layers.SiluAndMul(), torch.nn.functional.silu),
+        (layers.GeluAndMul(), gelu),
+        (layers.GeluAndMul("tanh"), lambda t: gelu(t, approximate="tanh")),
+    ):
+        assert type(layer).__module__ == "wave_lang.integrations.vllm_activations"
+        torch.testing.assert_close(layer(x).double(), gated(x, function), **NEAR)
+    del switches[1:]
+    off = layers.SiluAndMul()
+    assert (off._forward_method.__name__ if SOURCE else off(x)) in ("forward_native", "PyTorch")
