@@ -93,8 +93,8 @@ void ptx_label(Ptx *p, const char *word, int n) { sb_printf(&p->body, "$%s%d:\n"
 static bool same_argument(const PtxArg *a, const PtxArg *b) {
   return a->kind == b->kind && a->param == b->param && a->value == b->value &&
          a->bytes == b->bytes && a->swizzle == b->swizzle &&
-         memcmp(a->box, b->box, sizeof a->box) == 0 && a->im2col == b->im2col && a->clip == b->clip &&
-         memcmp(a->lowest, b->lowest, sizeof a->lowest) == 0 &&
+         memcmp(a->box, b->box, sizeof a->box) == 0 && a->im2col == b->im2col &&
+         a->clip == b->clip && memcmp(a->lowest, b->lowest, sizeof a->lowest) == 0 &&
          memcmp(a->highest, b->highest, sizeof a->highest) == 0 &&
          memcmp(a->step, b->step, sizeof a->step) == 0;
 }
@@ -357,19 +357,22 @@ static bool exchanges_values(Ptx *p) {
   return false;
 }
 
-/* Whether the copy engine accesses what threads wrote outside the shared memory of their workgroup: in a
- * tensor, or in shared memory of others. */
+/* Whether the copy engine and threads pass values on outside the shared memory of their workgroup: in a
+ * tensor that both access and one of them writes, or in shared memory of others. */
 static bool publishes_more(Ptx *p) {
-  bool *engine = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
-  bool *threads = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  enum { ACCESSED = 1, WRITTEN = 2 };
+  uint8_t *engine = ARENA_ARRAY(p->arena, uint8_t, p->k->nvalues);
+  uint8_t *threads = ARENA_ARRAY(p->arena, uint8_t, p->k->nvalues);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
     bool bulk = op->kind == OP_tma_load || op->kind == OP_tma_store;
     if (op_has(op, ATTR_peer) && op->kind != OP_mbar_arrive) return true;
     for (int i = 0; i < op->nargs; i++) {
       const Value *v = op->args[i]->type->kind == TYPE_mem ? memory_root(op->args[i]) : NULL;
       if (!v || memory_is_scratch(v)) continue;
-      engine[v->id] |= bulk, threads[v->id] |= !bulk && writes_tensor(op);
-      if (engine[v->id] && threads[v->id]) return true;
+      uint8_t *by = bulk ? &engine[v->id] : &threads[v->id];
+      *by = (uint8_t)(*by | ACCESSED | (writes_tensor(op) ? WRITTEN : 0));
+      if (engine[v->id] && threads[v->id] && (engine[v->id] | threads[v->id]) & WRITTEN)
+        return true;
     }
   }
   return false;
