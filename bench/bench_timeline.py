@@ -98,10 +98,21 @@ def cases(grid=GRID, k=LONG):
         "gemm wgmma 128x128x64, 2 slots": product(
             (128, 128, 64), (2, 1), WGMMA, multi_buffer_count=2
         ),
+        "gemm wgmma 256x128x64": product((256, 128, 64), (2, 1), WGMMA),
+        "gemm wgmma 128x192x64": product((128, 192, 64), (2, 1), WGMMA),
+        "gemm wgmma 192x192x64": product((192, 192, 64), (3, 1), WGMMA),
+        "gemm wgmma 128x256x32": product((128, 256, 32), (2, 1), WGMMA),
+        "gemm wgmma 64x128x64": product((64, 128, 64), (1, 1), WGMMA),
+        "gemm wgmma 128x64x128": product((128, 64, 128), (2, 1), WGMMA),
+        "gemm mma.sync 128x256x32": product((128, 256, 32), (2, 4), SYNC),
+        "gemm mma.sync 64x128x64": product((64, 128, 64), (2, 2), SYNC),
         "attention mma.sync d64": scores(64, (128, 64), 4, SYNC),
         "attention mma.sync d128": scores(128, (64, 64), 4, SYNC),
         "attention wgmma d64": scores(64, (128, 64), 2, WGMMA),
         "attention wgmma d128": scores(128, (128, 128), 2, WGMMA),
+        "attention wgmma d64, 64 rows": scores(64, (64, 64), 1, WGMMA),
+        "attention wgmma d128, 64 keys": scores(128, (128, 64), 2, WGMMA),
+        "attention wgmma d256": scores(256, (128, 64), 2, WGMMA),
         "convolution 4x47x47x128": convolution(4, 47, 128, 128),
     }
 
