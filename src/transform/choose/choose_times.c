@@ -22,12 +22,20 @@ enum {
 /* Of what the data sheet says, copies reach this much: H200, 3.98 to 4.27 of 4.8 TB/s. */
 enum { MEMORY_PERCENT = 88 };
 
-/* Slots of a ring that are in use, on average, while the others are filled: H200, GEMMs with rings of 2 to 8. */
+/* Slots of a ring that are in use, on average, while the others are filled: H200, GEMMs with rings of 2 to 8. Waves that
+ * only copy wait until all others have released a slot, which they do later if a SIMD has few: 192x192x64 with three slots
+ * takes 23 % longer than with six of half the size, 128x256x64 by two waves of a SIMD 9 % longer than 256x128x64 by four. */
 #define SLOTS_USED 1.25
+#define SLOTS_SERVED 2.25
+#define SLOTS_LESS 0.25 /* for each wave of a SIMD */
 
-/* Of a line of the cache. Rows of a copy that are shorter are half as fast again; those that begin anywhere in a line
- * end in one more. */
+/* Of a line of the cache. Rows of a copy that are shorter need more requests, which hardly costs anything on an H200
+ * (256x128x32 is as fast as 256x128x64); those that are shorter than half of it are half as fast again. Rows that begin
+ * anywhere in a line end in one more: all compute units together then get a third of the bytes (1000^3 by five
+ * tiles: 2.9 to 3.6 KB a cycle). */
+enum { CROSSING_TIMES = 3 };
 #define LINE_BYTES ((double)CHOOSE_LINE)
+#define SHORT_ROWS 1.03
 
 static double elements(const ChooseModel *m, const Extents *e) {
   double all = 1;
@@ -70,6 +78,7 @@ static bool is_legal(ChooseModel *m, const int64_t *value, Refusal *why) {
 typedef struct Cycles {
   double unit[UNIT_COUNT];
   double bytes;           /* that are read or written */
+  double crossing;        /* bytes that are read from rows that begin anywhere in a line */
   double waits_for_waves; /* that exchange values */
   bool waits;             /* for loads into registers */
   bool staged;            /* something is copied to shared memory */
@@ -164,8 +173,9 @@ static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
   } else {
     double bytes = all * item->bits / 8 * read_times(m, item);
     double row = item->row < 0 ? LINE_BYTES : (double)m->value[item->row] * item->bits / 8;
-    double slower = row < LINE_BYTES ? 0.5 + 0.5 * LINE_BYTES / row : 1;
-    if (item->crosses) slower *= 1 + LINE_BYTES / (row > LINE_BYTES ? row : LINE_BYTES);
+    double half = LINE_BYTES / 2, slower = row < LINE_BYTES ? SHORT_ROWS : 1;
+    if (row < half) slower *= 0.5 + 0.5 * half / row;
+    if (item->crosses && item->kind == ITEM_READ) out->crossing += bytes;
     out->unit[UNIT_copy] += slower * bytes / m->rates->l2;
     out->bytes += bytes;
     out->waits |= item->kind == ITEM_READ && !item->staged;
@@ -190,10 +200,10 @@ static double busiest_of(const Cycles *c) {
  * H200 (bench/NOTES.md): how much the squares of the times of units count. On average of all compute units, the root of
  * their sum is within 5 % of what these took; the time of the busiest unit alone is 15 to 30 % less. */
 static double effort_of(const Cycles *c) {
-  static const double weight[UNIT_COUNT] = {[UNIT_matrix] = 1.42,
+  static const double weight[UNIT_COUNT] = {[UNIT_matrix] = 1.56,
                                             [UNIT_vector] = 1,
                                             [UNIT_special] = 1,
-                                            [UNIT_shared] = 0.43,
+                                            [UNIT_shared] = 0.05,
                                             [UNIT_copy] = 0.82};
   double sum = 0;
   for (int u = 0; u < UNIT_COUNT; u++) sum += weight[u] * c->unit[u] * c->unit[u];
@@ -212,16 +222,26 @@ typedef struct Form {
   int64_t parts;            /* of the iterations, each by a workgroup of its own */
 } Form;
 
+/* Waves of a SIMD. */
+static double waves_each(const ChooseModel *m) {
+  return machine_waves(m) > m->t->simds ? (double)machine_waves(m) / m->t->simds : 1;
+}
+
 /* Tiles that are copied while one is used. */
-static double ahead_of(const Form *f) {
-  double ahead = (double)f->slots - SLOTS_USED;
+static double ahead_of(const ChooseModel *m, const Form *f) {
+  double used = f->served ? SLOTS_SERVED - SLOTS_LESS * waves_each(m) : SLOTS_USED;
+  double ahead = (double)f->slots - (used > SLOTS_USED ? used : SLOTS_USED);
   return ahead > 1 ? ahead : 1;
 }
 
+/* While a wave waits for a tile and starts its products, the others of its SIMD multiply. */
 static double least_of(const ChooseModel *m, const Cycles *c, const Form *f) {
-  double arrival = c->staged ? (m->latencies->global + c->unit[UNIT_copy]) / ahead_of(f) : 0;
-  if (!f->slots) return busiest_of(c);
-  return f->slots == 1 ? busiest_of(c) + arrival : together(busiest_of(c), arrival);
+  double arrival = c->staged ? (m->latencies->global + c->unit[UNIT_copy]) / ahead_of(m, f) : 0;
+  double matrix = c->unit[UNIT_matrix], most = busiest_of(c);
+  if (matrix > 0) matrix += m->latencies->barrier / (2 * waves_each(m));
+  if (matrix > most) most = matrix;
+  if (!f->slots) return most;
+  return f->slots == 1 ? most + arrival : together(most, arrival);
 }
 
 /* Of one workgroup: products and what depends on them follow each other, unless a SIMD has two waves: then one
@@ -233,7 +253,7 @@ static double interval_of(const ChooseModel *m, const Cycles *c, const Form *f) 
   double all =
       overlaps ? longer(matrix, vector + special) : matrix + (vector > special ? vector : special);
   if (c->waits) all = together(all, m->latencies->global);
-  return all + c->waits_for_waves + (f->served ? 0 : m->latencies->barrier / ahead_of(f));
+  return all + c->waits_for_waves + (f->served ? 0 : m->latencies->barrier / ahead_of(m, f));
 }
 
 /* Outside of loops nothing happens at the same time. */
@@ -257,7 +277,7 @@ typedef struct Work {
   double body, busy;    /* of a tile: its loops, and how long its busiest unit works */
   double before, after; /* until the first iteration, after the last */
   double effort;
-  double bytes;
+  double bytes, crossing; /* as in Cycles */
 } Work;
 
 static Work work_of(const ChooseModel *m, const Form *f) {
@@ -269,7 +289,7 @@ static Work work_of(const ChooseModel *m, const Form *f) {
     for (int i = 0; i < m->items.n; i++)
       if (m->items.at[i].loop == l) add_cycles(m, &m->items.at[i], &own);
     for (int u = 0; u < UNIT_COUNT; u++) all.unit[u] += times * own.unit[u];
-    w.bytes += times * own.bytes;
+    w.bytes += times * own.bytes, w.crossing += times * own.crossing;
     if (l < 0) {
       w.after = sum_of(&own);
       continue;
@@ -354,7 +374,8 @@ static double launch_cycles(const ChooseModel *m, const Candidate *c, const Work
   double effort = (double)all * w->effort / m->t->units;
   double rounds =
       c->persistent ? w->before + (double)each * w->body + w->after : rounds_of(w, each, c->groups);
-  return longer(rounds, effort);
+  double crossing = (double)all * w->crossing * CROSSING_TIMES / (m->rates->l2 * m->t->units);
+  return longer(longer(rounds, effort), crossing);
 }
 
 /* Slots of rings for tiles of that many bytes, in the shared memory that is left. */
@@ -411,7 +432,8 @@ static void predict(ChooseModel *m, const ChooseFound *found, Candidate *out) {
   if (out->parts > 1) add_parts(m, out->parts, &w);
   out->moved = w.bytes * (double)(out->tiles * out->parts);
   double memory = memory_cycles(m, tensor_bytes(m)) * 100 / MEMORY_PERCENT;
-  out->cycles = LAUNCH + longer(launch_cycles(m, out, &w), w.before + memory + w.after);
+  out->cycles =
+      LAUNCH + longer(launch_cycles(m, out, &w), START + m->latencies->global + memory + w.after);
   /* Whole tiles are preferred unless the prediction says clearly that they take longer. */
   out->rank = out->cycles;
   if (choose_own_parts(m, out) > 1) out->rank *= 100.0 / (100 - unit_margin(m->t->name));
