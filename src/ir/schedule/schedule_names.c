@@ -222,9 +222,10 @@ static bool is_written(const Kernel *k) { return !kernel_constraint(k, CONSTRAIN
 /* What was written as a read may be any of its classes, on one machine or the other. By their kinds, ops
  * of a machine are told apart that the compiler made: these have one class. */
 static bool has_class(const Kernel *k, const Op *op, OpClass class, NameLevel level) {
+  if (class == OP_CLASS_none) return true;
   OpClass own = schedule_class(op);
   bool moves = class == OP_CLASS_copy || class == OP_CLASS_load || class == OP_CLASS_store;
-  if (class == OP_CLASS_none || own == class) return true;
+  if (own == class) return true;
   if (level == BY_KIND && !is_written(k)) return false;
   if (own == OP_CLASS_copy) return moves && schedule_fills(op);
   return own == OP_CLASS_load && (moves || class == OP_CLASS_fetch) && !op_has(op, ATTR_iteration);
