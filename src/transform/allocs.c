@@ -34,6 +34,7 @@ typedef struct Allocs {
   const Distribution *d;
   const MemoryUses *m;
   Block *blocks; /* in program order */
+  int *block;    /* by memory; -1: it has none */
   int n;
   bool *whole;    /* by use: it writes the whole allocation */
   bool *together; /* n * n: both hold values at some point */
@@ -108,11 +109,14 @@ static bool gather_blocks(Allocs *p) {
   return true;
 }
 
-static int block_of(const Allocs *p, int memory) {
-  for (int i = 0; i < p->n; i++)
-    if (p->blocks[i].memory == memory) return i;
-  return -1;
+static void number_blocks(Allocs *p) {
+  p->block = ARENA_ARRAY(p->arena, int, p->m->memories.n);
+  for (int i = 0; i < p->m->memories.n; i++) p->block[i] = -1;
+  for (int i = p->n - 1; i >= 0; i--)
+    if (p->blocks[i].memory >= 0) p->block[p->blocks[i].memory] = i;
 }
+
+static int block_of(const Allocs *p, int memory) { return p->block[memory]; }
 
 /* ---- liveness ---- */
 
@@ -240,12 +244,16 @@ static bool have_common_loop(const Op *a, const Op *b) {
 
 static void find_in_loop(Allocs *p) {
   p->in_loop = ARENA_ARRAY(p->arena, bool, p->n * p->n);
-  for (int i = 0; i < p->m->uses.n; i++)
-    for (int j = 0; j < p->m->uses.n; j++) {
-      const MemoryUse *x = &p->m->uses.at[i], *y = &p->m->uses.at[j];
-      int a = block_of(p, x->memory), b = block_of(p, y->memory);
-      if (a >= 0 && b >= 0 && have_common_loop(x->op, y->op)) p->in_loop[a * p->n + b] = true;
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *x = &p->m->uses.at[i];
+    int a = block_of(p, x->memory);
+    for (int j = 0; a >= 0 && j < p->m->uses.n; j++) {
+      const MemoryUse *y = &p->m->uses.at[j];
+      int b = block_of(p, y->memory);
+      if (b < 0 || p->in_loop[a * p->n + b]) continue;
+      p->in_loop[a * p->n + b] = have_common_loop(x->op, y->op);
     }
+  }
 }
 
 /* ---- addresses ---- */
@@ -315,6 +323,7 @@ bool pass_allocs(Kernel *k, PassCtx *cx) {
   Allocs p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .m = cx->facts.memory_uses};
   p.apart = distribute_is_off(p.d, CONSTRAINT_overlap);
   if (!gather_blocks(&p)) return false;
+  number_blocks(&p);
   find_together(&p);
   keep_served(&p);
   find_in_loop(&p);

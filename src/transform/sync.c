@@ -135,11 +135,11 @@ static bool is_announced(const Sync *s, const MemoryUse *a, const MemoryUse *b) 
 static bool is_served(const Sync *s, const MemoryUse *use) { return op_is_served(s->k, use->op); }
 
 static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
-  if (is_served(s, a) || is_served(s, b)) return false;
-  if (is_announced(s, a, b)) return !op_excludes(s->k, a->op, b->op);
   bool writes = (a->how | b->how) & TOUCH_WRITE, mixed = a->how != b->how;
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;
   if (!writes && !(mixed && atomic)) return false;
+  if (is_served(s, a) || is_served(s, b)) return false;
+  if (is_announced(s, a, b)) return !op_excludes(s->k, a->op, b->op);
   if ((a == b && a->by_name) || is_awaited(a->op, b->op)) return false;
   if (is_elected(a->op) && is_elected(b->op)) return false;
   return uses_overlap(s->m, a, b) && !op_excludes(s->k, a->op, b->op) &&
