@@ -110,9 +110,10 @@ static bool is_open_row(const Constraint *c) {
          !c->schedule.drain && !schedule_kind_depth(c->schedule.how);
 }
 
-/* Whether service waves fill the rings, or may. */
+/* Whether service waves fill the rings, or may: a workgroup has room for them. */
 static bool may_have_roles(const Persist *p) {
   if (schedule_roles(p->k, p->loop, p->cx->target)) return true;
+  if (p->cx->machine->waves + SERVICE_WAVES > target_waves(p->cx->target)) return false;
   for (int i = 0; i < p->k->constraints.n; i++) {
     const Constraint *c = &p->k->constraints.at[i];
     if (schedule_is_row(c) && schedule_is_for(c, p->cx->target) && !is_open_row(c)) return false;
