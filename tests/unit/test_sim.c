@@ -66,6 +66,17 @@ TEST(overflow) {
                    "%i, %in : i32\n}\n"));
 }
 
+/* Of loaded numbers: only where the value is used. */
+#define LARGE                                                                                      \
+  ONE "  %t = expr $T0*100000000 : index\n  %i = expr 8*$APPLY_EXPR_ARG_0 %t : i32\n"              \
+      "  %in = expr $T0 < 1 : i1\n"
+TEST(overflow_of_numbers) {
+  CHECK(passes(LARGE "  %x = load %a, %i, %in : i32\n}\n"));
+  CHECK(finds(LARGE "  %x = load %a, %i : i32\n}\n", "E0802", "expr 8*", NULL));
+  CHECK(finds(LARGE "  %j = expr $APPLY_EXPR_ARG_0/2 %i : index\n  %x = load %a, %j : i32\n}\n",
+              "E0802", "expr 8*", NULL));
+}
+
 TEST(misaligned) {
   CHECK(finds(ONE "  %i = expr 2*Mod($T0, 2) : i32\n  %x = load %a, %i : vec<4, i32>\n}\n", "E0806",
               "load %a", NULL));
@@ -394,9 +405,10 @@ TEST(costs) {
   lab_close(&l);
 }
 
-TESTS_MAIN(RUN(every_op_runs) RUN(out_of_bounds) RUN(overflow) RUN(misaligned) RUN(uninitialised)
-               RUN(selected_values_are_defined) RUN(shuffle_from_an_inactive_lane) RUN(division)
-                   RUN(not_finite) RUN(races) RUN(workgroups) RUN(halves_of_bytes) RUN(atomics)
-                       RUN(divergence) RUN(named_barriers) RUN(split_barriers) RUN(clusters)
-                           RUN(deadlock) RUN(mbarriers) RUN(tensor_store) RUN(counted_copies)
-                               RUN(masks) RUN(costs))
+TESTS_MAIN(RUN(every_op_runs) RUN(out_of_bounds) RUN(overflow) RUN(overflow_of_numbers)
+               RUN(misaligned) RUN(uninitialised) RUN(selected_values_are_defined)
+                   RUN(shuffle_from_an_inactive_lane) RUN(division) RUN(not_finite) RUN(races)
+                       RUN(workgroups) RUN(halves_of_bytes) RUN(atomics) RUN(divergence)
+                           RUN(named_barriers) RUN(split_barriers) RUN(clusters) RUN(deadlock)
+                               RUN(mbarriers) RUN(tensor_store) RUN(counted_copies) RUN(masks)
+                                   RUN(costs))

@@ -182,6 +182,8 @@ struct Wave {
   const SimOp *divided; /* the last op that divided an integer by zero, and the lanes that ever
                          * did */
   uint64_t divided_lanes;
+  const SimOp *wrapped; /* the same of an expression of operands that did not fit in its type */
+  uint64_t wrapped_lanes;
   uint64_t tried; /* sim->events when it last got stuck; it is retried when that has changed */
   bool stuck;
   Lane *lane;

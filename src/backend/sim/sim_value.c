@@ -255,8 +255,23 @@ Step step_scalar(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* Exact: a value that its dtype cannot represent is an error even in lanes whose access is
- * masked. */
+/* Exact: a value that its dtype cannot represent is an error even in lanes whose access is masked. One
+ * that was computed from operands, such as a number from a table, is undefined there: the access may
+ * test these. */
+static uint64_t check_fit(Wave *w, SimOp *s, DType t, const int64_t *value, uint64_t lanes) {
+  uint64_t wrapped = 0;
+  EACH_LANE(l, lanes) {
+    if (dtype_wrap(t, value[l]) == value[l]) continue;
+    if (s->op->nargs) wrapped |= UINT64_C(1) << l;
+    else
+      sim_report(w, s, DIAG_E0802, NULL, "`%s` is %lld in %s, which does not fit in %s",
+                 sym_text(w->sim->cx->diags.arena, s->expr->sym), (long long)value[l],
+                 sim_who(w, l), dtype_info[t].name);
+  }
+  if (wrapped) w->wrapped = s, w->wrapped_lanes |= wrapped;
+  return wrapped;
+}
+
 Step step_expr(Wave *w, SimOp *s) {
   const Value *v = result(s);
   Reg *r = wave_regs(w, v);
@@ -266,13 +281,8 @@ Step step_expr(Wave *w, SimOp *s) {
   for (int i = 0; i < s->op->nargs; i++) undef |= wave_undef(w, s->op->args[i])[0];
   wave_undef(w, v)[0] = undef;
   if (!wave_expr(w, s, s->expr, w->mask & ~undef, value)) return STEP_NEXT;
-  EACH_LANE(l, w->mask & ~undef) {
-    r[l].i = value[l];
-    if (dtype_wrap(t, value[l]) != value[l])
-      sim_report(w, s, DIAG_E0802, NULL, "`%s` is %lld in %s, which does not fit in %s",
-                 sym_text(w->sim->cx->diags.arena, s->expr->sym), (long long)value[l],
-                 sim_who(w, l), dtype_info[t].name);
-  }
+  EACH_LANE(l, w->mask & ~undef) r[l].i = value[l];
+  wave_undef(w, v)[0] |= check_fit(w, s, t, value, w->mask & ~undef);
   return STEP_NEXT;
 }
 

@@ -95,6 +95,12 @@ void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, cons
     if (wrong & w->divided_lanes)
       sim_report(w, w->divided, DIAG_E0707, NULL, "%s depends on an integer divided by zero in %s",
                  what, sim_who(w, lowest_bit(wrong & w->divided_lanes)));
+    else if (wrong & w->wrapped_lanes)
+      sim_report(w, w->wrapped, DIAG_E0802, NULL,
+                 "%s depends on `%s`, which does not fit in %s in %s", what,
+                 sym_text(w->sim->cx->diags.arena, w->wrapped->expr->sym),
+                 dtype_info[w->wrapped->op->results[0].type->dtype].name,
+                 sim_who(w, lowest_bit(wrong & w->wrapped_lanes)));
     else
       sim_report(w, s, DIAG_E0804, NULL,
                  "%s depends on uninitialised memory or an uninitialised register, in %s", what,
