@@ -25,6 +25,7 @@
 #include "ir/schedule/schedule.h"
 #include "transform/copy/copy_box.h"
 #include "transform/pass.h"
+#include "transform/stages/stages_roles.h"
 #include "transform/stages/stages_room.h"
 
 /* Workgroups that copy for each other: more gained nothing in published kernels. */
@@ -113,7 +114,7 @@ static bool is_open_row(const Constraint *c) {
 /* Whether service waves fill the rings, or may: a workgroup has room for them. */
 static bool may_have_roles(const Persist *p) {
   if (schedule_roles(p->k, p->loop, p->cx->target)) return true;
-  if (p->cx->machine->waves + SERVICE_WAVES > target_waves(p->cx->target)) return false;
+  if (!roles_have_room(p->cx, p->loop)) return false;
   for (int i = 0; i < p->k->constraints.n; i++) {
     const Constraint *c = &p->k->constraints.at[i];
     if (schedule_is_row(c) && schedule_is_for(c, p->cx->target) && !is_open_row(c)) return false;

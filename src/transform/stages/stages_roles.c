@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/ops/access.h"
+#include "ir/ops/live.h"
 #include "ir/region_facts.h"
 #include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_ops.h"
@@ -18,7 +19,9 @@ enum {
   COPIES_NEED = 24,  /* registers of a thread that only issues copies, */
   TILES_NEED = 40,   /* and if it also divides numbers that a launch gives, to find tiles */
   USEFUL_MOST = 240, /* that are worth taking */
-  GROUP = 4          /* waves that exchange registers together */
+  PRODUCT_NEEDS =
+      26,   /* besides the sums of a matrix instruction: ptxas refuses 72 for 48 of them */
+  GROUP = 4 /* waves that exchange registers together */
 };
 
 /* ---- the plan ---- */
@@ -140,6 +143,15 @@ static int entry_registers(const TargetInfo *t, int waves) {
   return round_down(target_most_registers(t, waves));
 }
 
+bool roles_have_room(const PassCtx *cx, const Op *loop) {
+  int waves = cx->machine->waves + SERVICE_WAVES, most = 0;
+  if (waves > target_waves(cx->target)) return false;
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+    if (op_is_product(op) && live_registers(&op->results[0]) > most)
+      most = live_registers(&op->results[0]);
+  return most + PRODUCT_NEEDS <= entry_registers(cx->target, waves);
+}
+
 static int taken_registers(const TargetInfo *t, int waves, int copying, int few) {
   int64_t all = (int64_t)entry_registers(t, waves + copying) * (waves + copying);
   int many = round_down((all - (int64_t)few * copying) / waves);
@@ -244,15 +256,16 @@ static bool all_by_boxes(const Kernel *k, const StagedLoop *l) {
 
 static bool may_have(Kernel *k, const PassCtx *cx, const StagedLoop *l) {
   if (l->depth || l->rings.n || l->pins.n || l->order || is_in_loop(l->loop)) return false;
-  return lead_find_second(k, cx->scratch, l, true) && all_by_boxes(k, l) &&
-         stages_residents(cx, l->loop) == 1 && !runs_of(cx->facts.distribute, l->loop).why;
+  return roles_have_room(cx, l->loop) && lead_find_second(k, cx->scratch, l, true) &&
+         all_by_boxes(k, l) && stages_residents(cx, l->loop) == 1 &&
+         !runs_of(cx->facts.distribute, l->loop).why;
 }
 
 bool roles_add(Kernel *k, const PassCtx *cx, const StagesPlan *plan) {
   const Op *blamed;
   const Machine *m = cx->machine;
   if (why_not_machine(cx) || m->observable || has_rows(k) || !plan->loops.n) return false;
-  if (m->waves % GROUP || m->waves + SERVICE_WAVES > target_waves(cx->target)) return false;
+  if (m->waves % GROUP) return false;
   for (int i = 0; i < plan->loops.n; i++)
     if (!may_have(k, cx, &plan->loops.at[i])) return false;
   if (why_not_alone(k, cx, &blamed)) return false;

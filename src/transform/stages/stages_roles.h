@@ -45,6 +45,10 @@ bool roles_add(Kernel *k, const PassCtx *cx, const StagesPlan *plan);
 /* Decides which copies have a role. False after reporting rows that cannot be obeyed. */
 bool roles_plan(Kernel *k, PassCtx *cx, StagesPlan *plan);
 
+/* Whether a workgroup has room for service waves: waves, and registers for the sums of its products. The assembler
+ * needs those of an instruction, and a few more, among what all waves begin with. */
+bool roles_have_room(const PassCtx *cx, const Op *loop);
+
 /* Registers of a thread of the waves that compute, if as many others copy and rows give no numbers. */
 int roles_registers(const TargetInfo *t, int waves, int copying);
 
