@@ -269,8 +269,6 @@ static const Shape shapes[] = {
     [ANY] = {"", true, {0}},
 };
 
-static const Shape decided = {"row-major, 16-byte aligned", false, {require_dense}, true};
-
 /* ---- tables ---- */
 
 static bool is_coordinate_of(const Op *op, const Value *v) {
@@ -359,9 +357,9 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
   for (int i = 0; i < s->k->params.n; i++) {
     if (!tensor_type(&p, i) || !is_used(&p, i)) continue;
     bool asks = shape->views && shape->each[0], single = !shape->strict && is_single(&p, i);
-    bool anywhere = (asks && (is_table(&p, i) || is_scattered(&p, i))) || repacked >> i & 1;
+    bool found = asks && (is_table(&p, i) || is_scattered(&p, i));
+    bool anywhere = found || single || repacked >> i & 1;
     if (single && !shape->views) v.single |= INT64_C(1) << i;
-    anywhere = anywhere || single;
     for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
     if (near) assume_near(&p, i);
   }
@@ -487,8 +485,10 @@ Variants variants_plan(const LaunchSymbols *s, const TargetInfo *machine, bool i
   bool narrow = machine->vendor != VENDOR_HOST;
   Variants out = {0};
   if (is_decided) {
+    Shape dense = shapes[DENSE];
+    dense.strict = true;
     out.at = ARENA_NEW(s->arena, Variant);
-    out.at[out.n++] = make_variant(s, &decided, false, 0);
+    out.at[out.n++] = make_variant(s, &dense, false, 0);
   } else {
     out = plan_shapes(s, narrow, repack_params(s, machine));
   }

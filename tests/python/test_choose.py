@@ -146,7 +146,7 @@ def test_split_into_impossible_numbers(parts):
 
 
 def test_split_is_not_chosen_where_it_cannot_be():
-    """The largest product is no sum; sizes that are not known may need more counters than there are."""
+    """A maximum cannot be added up, and a grid of unknown size may need more counters than there are."""
 
     @tkw.wave(
         [

@@ -264,7 +264,7 @@ def test_activations(framework):
 
 
 def test_layers_of_activations(framework, monkeypatch):
-    """They are replaced only if asked for, and obey vLLM's own switch."""
+    """Layers are replaced only on request, and vLLM's `custom_ops` still turns them on and off."""
     from wave_lang.integrations import vllm
 
     switches = ["none", "+silu_and_mul", "+gelu_and_mul"]

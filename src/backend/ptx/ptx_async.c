@@ -66,8 +66,8 @@ void ptx_wave_registers(Ptx *p, const Op *op) {
   ptx_line(p, "setmaxnreg.%s.sync.aligned.u32 %s", more ? "inc" : "dec", amount(p, op, ATTR_count));
 }
 
-/* Without asynchronous operations there is no other proxy to fence against. A fence of all memory waits
- * until writes are visible to the whole GPU (MEMBAR.ALL.GPU), one of shared memory does not. */
+/* A machine without asynchronous copies has only one proxy. Fencing all memory waits until writes are visible to
+ * the whole GPU (MEMBAR.ALL.GPU); fencing shared memory does not. */
 void ptx_fence_proxy(Ptx *p, const Op *op) {
   (void)op;
   if (!target_has(p->target, FEATURE_TMA)) return;

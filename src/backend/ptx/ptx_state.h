@@ -80,7 +80,7 @@ typedef struct Ptx {
   bool fast;           /* PTX_FAST of ptx.def */
   bool clustered;      /* workgroups access each other's shared memory */
   bool exchanges;      /* ... and exchange values: barriers order memory for the whole cluster */
-  bool publishes;      /* the copy engine accesses more that threads wrote than shared memory */
+  bool publishes;      /* the copy engine and threads pass values on outside shared memory, too */
   bool multiplies;     /* uses matrix instructions, whose accumulators fill the registers */
   bool failed;
 } Ptx;
@@ -186,11 +186,11 @@ Held ptx_f4_to_words(Ptx *p, Held *h, DType to); /* to f16 or bf16, an even numb
 /* ---- ptx_address.c ---- */
 
 bool ptx_is_shared(const Ptx *p, const Value *memory);
-Reg ptx_address(Ptx *p, const Value *memory, const Value *offset); /* in bytes, without the base
-                                                                          of an allocation */
-/* The same in units of 16 bytes, without what is also added to the offset: *added grows by these bytes. */
+/* In bytes, without the base of an allocation. */
+Reg ptx_address(Ptx *p, const Value *memory, const Value *offset);
+/* The same in units of 16 bytes, without the constant term of the offset, which is added to *added in bytes. */
 Reg ptx_address_unit(Ptx *p, const Value *memory, const Value *offset, int64_t *added);
-bool ptx_can_address(Ptx *p, const Value *memory, const Value *offset); /* it is computed already */
+bool ptx_can_address(Ptx *p, const Value *memory, const Value *offset); /* the rest is computed */
 Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size);  /* scaled by bytes per
                                                                         * element */
 void ptx_addresses_before(Ptx *p, const Region *body); /* emits address parts that the loop does not

@@ -13,7 +13,7 @@ struct EventGraph {
   int n, words;
   int *first; /* edge of an event; -1 */
   Vec(Edge) edges;
-  uint64_t *all;   /* words of the last set that was asked for */
+  uint64_t *all;   /* the set that event_graph_after_all returned last */
   uint64_t *after; /* words of each event; NULL: not asked yet */
   int *
       low; /* by event: all words before this one are 0: most of what follows has a higher number */
@@ -28,16 +28,13 @@ EventGraph *event_graph(Arena *a, int events) {
 }
 
 void event_graph_add(EventGraph *g, int from, int to) {
-  if (g->edges.n == g->edges.cap) vec_push(g->arena, &g->edges, ((Edge){to, g->first[from]}));
-  else g->edges.at[g->edges.n++] = (Edge){to, g->first[from]};
+  vec_push(g->arena, &g->edges, ((Edge){to, g->first[from]}));
   g->first[from] = g->edges.n - 1;
 }
 
 static uint64_t *after(EventGraph *g, int event) {
   return g->after + (size_t)event * (size_t)g->words;
 }
-
-static bool has(const uint64_t *words, int event) { return words[event / 64] >> (event % 64) & 1; }
 
 /* Adds `to` and what follows it; true if the set grew. */
 static bool join(EventGraph *g, int event, int to) {
@@ -64,7 +61,7 @@ static void join_known(EventGraph *g, int event) {
     if (g->edges.at[i].to > event && g->edges.at[i].to < next) next = g->edges.at[i].to;
   if (next < INT32_MAX) join(g, event, next);
   for (int i = g->first[event]; i >= 0; i = g->edges.at[i].next)
-    if (!has(after(g, event), g->edges.at[i].to)) join(g, event, g->edges.at[i].to);
+    if (!event_graph_orders(g, event, g->edges.at[i].to)) join(g, event, g->edges.at[i].to);
 }
 
 /* Of an event during the search: its next edge, and whether it was joined. */
@@ -114,7 +111,7 @@ static void close_graph(EventGraph *g) {
 
 bool event_graph_orders(EventGraph *g, int from, int to) {
   if (!g->after) close_graph(g);
-  return has(after(g, from), to);
+  return event_set_has((EventSet){after(g, from)}, to);
 }
 
 EventSet event_graph_after_all(EventGraph *g, int base, const int *events, int n) {

@@ -6,9 +6,9 @@
  *       %o = expr 4096*Mod($ARGK, 8)               mbar_wait %full, %s, %p
  *       wgmma %acc, %a, %o, %b, %o                 wgmma %acc, %a, %o, %b, %o
  *
- * A wait ends a basic block, across which ptxas moves nothing; and these numbers are computed by the uniform
- * datapath, where each step takes about ten cycles. After the wait all of them delay the first matrix
- * instruction, before it they are computed while the wave would wait anyway. */
+ * ptxas leaves these numbers in the basic block in which they are written, and a wait ends one. There they are a
+ * chain of dependent instructions of the uniform datapath: after the wait it delays the first matrix instruction,
+ * before it the chain is computed while the wave would wait anyway. */
 #include "ir/region_facts.h"
 #include "transform/pass.h"
 
