@@ -9,30 +9,58 @@ from wave_lang import ops
 # tokens, experts, k, type, options
 GATES = [
     (5, 24, 4, "f2", {}),
-    (3, 130, 8, "f4", {"scoring": "sigmoid", "renormalize": True, "scale": 2.5}),
+    (3, 130, 8, "f4", {"scoring": "sigmoid", "renormalize": True, "scale": 2.5, "bias": True}),
     (2, 3, 3, BF16, {"renormalize": True}),
     (1, 1, 1, "f4", {"scoring": "sigmoid"}),
+    (3, 12, 3, "f4", {"bias": True}),
+    (6, 32, 5, BF16, {"groups": 4, "topk_groups": 2}),
+    (4, 64, 6, "f4", {"scoring": "sigmoid", "groups": 8, "topk_groups": 3, "bias": True}),
+    (3, 6, 2, "f2", {"groups": 6, "topk_groups": 2, "bias": True}),
 ]
+
+
+def best_groups(ranked, groups, topk, bias):
+    """The ranks of experts in the best groups, and -inf for the others."""
+    each = np.sort(ranked.reshape(len(ranked), groups, -1), 2)
+    total = each[..., -2:].sum(2) if bias else each[..., -1]
+    best = np.argsort(-total, 1, kind="stable")[:, :topk]
+    kept = np.zeros((len(ranked), groups), bool)
+    np.put_along_axis(kept, best, True, 1)
+    return np.where(kept.repeat(ranked.shape[1] // groups, 1), ranked, -np.inf)
 
 
 @on_targets(GATES)
 def test_topk_gate(case, target):
-    tokens, experts, k, dtype, options = case
+    tokens, experts, k, dtype, given = case
+    options = {name: value for name, value in given.items() if name != "bias"}
     rng = np.random.default_rng(40)
     logits = draw(rng, dtype, tokens, experts)
     logits[0] = logits[0, 0]  # of equal ones, the first
-    bias = draw(rng, "f4", experts) if experts == 130 else None
+    bias = draw(rng, "f4", experts) if "bias" in given else None
     with ops.on_target(target):
         weights, ids = ops.topk_gate(logits, k, correction_bias=bias, **options)
     x = logits.astype(float)
     e = np.exp(x - x.max(1, keepdims=True))
     score = 1 / (1 + np.exp(-x)) if "scoring" in options else e / e.sum(1, keepdims=True)
     ranked = score if bias is None else score + bias
+    if "groups" in options:
+        ranked = best_groups(ranked, options["groups"], options["topk_groups"], bias is not None)
     chosen = np.argsort(-ranked, 1, kind="stable")[:, :k]
     wanted = np.take_along_axis(score, chosen, 1)
     wanted = wanted / wanted.sum(1, keepdims=True) if options.get("renormalize") else wanted
     assert ids.dtype == np.int32 and np.array_equal(ids, chosen)
     np.testing.assert_allclose(weights, wanted * options.get("scale", 1.0), rtol=2e-6)
+
+
+@on_targets([0])
+def test_experts_outside_the_best_groups_are_never_chosen(case, target):
+    """Even before one that a bias excludes."""
+    bias = np.array([0, 0, 0, 5, 5, -np.inf], "f4")
+    with ops.on_target(target):
+        _, ids = ops.topk_gate(
+            np.zeros((1, 6), "f4"), 3, bias, scoring="sigmoid", groups=2, topk_groups=1
+        )
+    assert ids.tolist() == [[3, 4, 5]]
 
 
 @on_targets([((40, 3), 6, 16), ((1, 1), 4, 8), ((700, 2), 3, 5), ((0, 2), 3, 4)])
@@ -123,6 +151,11 @@ def test_wrong_arguments():
     for kind, name, run in (
         (ValueError, "`k`", lambda: ops.topk_gate(x, 9)),
         (ValueError, "`scoring`", lambda: ops.topk_gate(x, 2, scoring="tanh")),
+        (ValueError, "`topk_groups`", lambda: ops.topk_gate(x, 2, groups=4)),
+        (ValueError, "`groups`", lambda: ops.topk_gate(x, 2, topk_groups=4)),
+        (ValueError, "`groups`", lambda: ops.topk_gate(x, 2, groups=3, topk_groups=1)),
+        (ValueError, "`topk_groups`", lambda: ops.topk_gate(x, 2, groups=4, topk_groups=5)),
+        (ValueError, "`k`", lambda: ops.topk_gate(x, 3, groups=4, topk_groups=1)),
         (ValueError, "`correction_bias`", lambda: ops.topk_gate(x, 2, correction_bias=x[0, :7])),
         (TypeError, "`ids`", lambda: ops.moe_align(weights, 2, 16)),
         (ValueError, "`block`", lambda: ops.moe_align(ids, 2, 0)),

@@ -120,7 +120,10 @@ CASES = {
         {},
     ),
     "build_tree": lambda: ([integers(-1, 0, 0, 1, -1, 0, 1, 2).view(2, 4)], {}),
-    "topk_gate": lambda: ([random(5, 9), 3, random(9)], {"scoring": "sigmoid"}),
+    "topk_gate": lambda: (
+        [random(5, 9), 3, random(9)],
+        {"scoring": "sigmoid", "groups": 3, "topk_groups": 2},
+    ),
     "moe_align": lambda: ([experts()[4], 2, 4], {}),
     "fused_experts": lambda: (list(experts()), {"activation": "gelu"}),
     "fused_experts_backward": lambda: ([random(3, 8) / 2, *experts()], {}),

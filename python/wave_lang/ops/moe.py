@@ -20,7 +20,8 @@ SLOPES = {"silu": silu, "gelu": gelu}
 
 @operator(
     "topk_gate(Tensor logits, int k, Tensor? correction_bias=None, *, str scoring='softmax',"
-    " bool renormalize=False, float scale=1.0) -> (Tensor weights, Tensor ids)"
+    " bool renormalize=False, int? groups=None, int? topk_groups=None, float scale=1.0)"
+    " -> (Tensor weights, Tensor ids)"
 )
 def topk_gate(
     logits: Any,
@@ -29,6 +30,8 @@ def topk_gate(
     *,
     scoring: str = "softmax",
     renormalize: bool = False,
+    groups: int | None = None,
+    topk_groups: int | None = None,
     scale: float = 1.0,
     weights: Any = None,
     ids: Any = None,
@@ -38,6 +41,10 @@ def topk_gate(
 
     Scores are a softmax over all experts, or sigmoids. `correction_bias` [E] counts in the choice
     and not in the weights. With `renormalize`, the weights of a token add up to `scale`.
+
+    With `groups`, experts are in as many groups of the same size, one after the other, and a token
+    goes only to experts of its best `topk_groups`. A group has the score of its best expert or,
+    with a correction bias, the sum of its best two, as in DeepSeek's models.
     """
     logits = tensor("logits", logits)
     dtype = element_type("logits", logits, FLOATS)
@@ -48,6 +55,7 @@ def topk_gate(
         raise ValueError(f"`k` is {k}, expected 1 to the number of experts, {experts}")
     if scoring not in ("softmax", "sigmoid"):
         raise ValueError(f"`scoring` is {scoring!r}, expected 'softmax' or 'sigmoid'")
+    choice = _checked_groups(experts, k, groups, topk_groups)
     bias = new_tensor(logits, (experts,), tkl.f32)  # not read unless it is given
     if correction_bias is not None:
         bias = tensor("correction_bias", correction_bias)
@@ -57,8 +65,27 @@ def topk_gate(
     ids = result("ids", ids, logits, (tokens, k), tkl.i32, bias, weights)
     if not is_empty(logits):
         key = (dtype, experts, k, scoring == "sigmoid", correction_bias is not None, renormalize)
-        program(kernels.gate, *key)(logits, bias, scale, weights, ids)
+        program(kernels.gate, *key, *choice)(logits, bias, scale, weights, ids)
     return weights, ids
+
+
+def _checked_groups(
+    experts: int, k: int, groups: int | None, topk_groups: int | None
+) -> tuple[int, int]:
+    """How many groups experts are in, and how many of them a token may choose."""
+    if groups is None and topk_groups is None:
+        return 1, 1
+    for name, value in (("groups", groups), ("topk_groups", topk_groups)):
+        if value is None:
+            raise ValueError(f"`{name}` is None, expected a number, as the other one is given")
+    if groups < 1 or experts % groups:
+        raise ValueError(f"`groups` is {groups}, expected a divisor of the experts, {experts}")
+    if not 1 <= topk_groups <= groups:
+        raise ValueError(f"`topk_groups` is {topk_groups}, expected 1 to `groups`, {groups}")
+    if k > topk_groups * (experts // groups):
+        most = topk_groups * (experts // groups)
+        raise ValueError(f"`k` is {k}, expected at most the experts of `topk_groups`, {most}")
+    return (groups, topk_groups) if topk_groups < groups else (1, 1)
 
 
 @operator(

@@ -3,12 +3,15 @@ and matmuls whose rows belong to different experts."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Callable
 
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
+
+from .programs import LOWEST, f32_of
 
 T, K, N, E, TOP, ID, SLOT, BLOCKS, ROW = (
     getattr(sym, name) for name in "T K N E TOP ID SLOT BLOCKS ROW".split()
@@ -16,26 +19,50 @@ T, K, N, E, TOP, ID, SLOT, BLOCKS, ROW = (
 EXPERT, START, COUNT, BLOCK, BLOCK_N, BLOCK_K = (
     getattr(sym, name) for name in "EXPERT START COUNT BLOCK BLOCK_N BLOCK_K".split()
 )
+GROUP, EACH, BEST, TOP_GROUPS = (getattr(sym, name) for name in "GROUP EACH BEST TOP_GROUPS".split())
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
 SCANNED = 1024  # ids of an iteration
 
-_i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+_i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 _x = tkw.IndexMapping.dynamic_val(0)
 
 
-def gate(dtype: Any, experts: int, top: int, sigmoid: bool, bias: bool, renormalize: bool) -> Any:
+def _allowed(ranked: Callable[..., Any]) -> Any:
+    """Whether each expert is in one of the best groups: a group counts as much as its best expert
+    or, with a bias, its best two. `ranked(mapping of logits, of the bias, dims)` ranks experts."""
+    place, here = _j * EACH + _k, {T: _i, GROUP: _j, EACH: _k}
+    x_of = tkw.IndexMapping(3, inputs={T: _i, E: place}, outputs=here)
+    bias_of = tkw.IndexMapping(3, inputs={E: place}, outputs=here)
+    within = ranked(x_of, bias_of, [T, GROUP, EACH])
+    best, _ = tkw.topk(within, BEST, EACH)
+    _, chosen = tkw.topk(tkw.sum(best, dim=BEST), TOP_GROUPS, GROUP)
+    group = tkw.apply_expr(tkw.self_index(E, tkl.i32), lambda e: e // EACH)
+    same = tkw.broadcast(chosen, [T, E, TOP_GROUPS]) == tkw.broadcast(group, [T, E, TOP_GROUPS])
+    return tkw.max(tkw.cast(same, tkl.i32), dim=TOP_GROUPS) > tkw.register([T, E], tkl.i32, 0)
+
+
+def gate(
+    dtype: Any,
+    experts: int,
+    top: int,
+    sigmoid: bool,
+    bias: bool,
+    renormalize: bool,
+    groups: int = 1,
+    top_groups: int = 1,
+) -> Any:
     """`gate(logits, bias, scale, weights, ids)`: one workgroup for each token."""
     chosen_of = tkw.IndexMapping(
         2, inputs={T: _i, E: _x}, outputs={T: _i, TOP: _j}, dynamic_val_mappings=({T: _i, TOP: _j},)
     )
+    dims = (E, TOP, GROUP, EACH, BEST, TOP_GROUPS)
     constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={T: 1, E: E, TOP: TOP}),
+        tkw.HardwareConstraint(
+            threads_per_wave=32, vector_shapes={T: 1, **{dim: dim for dim in dims}}
+        ),
         tkw.WorkgroupConstraint(T, 1, 0),
     ]
-
-    def scores(x: Any, dims: list[Any]) -> Any:
-        return tkw.reciprocal(tkw.exp(-x) + 1.0) if sigmoid else x
 
     @tkw.wave(constraints)
     def gate(
@@ -45,23 +72,40 @@ def gate(dtype: Any, experts: int, top: int, sigmoid: bool, bias: bool, renormal
         weights: tkl.Memory[T, TOP, GLOBAL, tkl.f32],
         ids: tkl.Memory[T, TOP, GLOBAL, tkl.i32],
     ):
-        x = tkw.cast(tkw.read(logits), tkl.f32)
-        score = scores(x, [T, E])
-        ranked = score + tkw.broadcast(tkw.read(correction), [T, E]) if bias else score
-        _, chosen = tkw.topk(ranked, TOP, E)
+        x = f32_of(logits)
+        if not sigmoid:
+            most = tkw.max(x, dim=E)
+            total = tkw.sum(tkw.exp(x - tkw.broadcast(most, [T, E])), dim=E)
+
+        def scores(value: Any, dims: list[Any]) -> Any:
+            if sigmoid:
+                return tkw.reciprocal(tkw.exp(-value) + 1.0)
+            return tkw.exp(value - tkw.broadcast(most, dims)) / tkw.broadcast(total, dims)
+
+        def ranked(x_of: Any, bias_of: Any, dims: list[Any]) -> Any:
+            value = f32_of(logits, x_of)
+            if not bias:  # logits are in the order of their scores
+                return scores(value, dims) if sigmoid else value
+            given = tkw.read(correction, mapping=bias_of)
+            return scores(value, dims) + tkw.broadcast(given, dims)
+
+        rank = ranked(None, None, [T, E])
+        if groups > 1:
+            allowed = _allowed(ranked)
+            lowest = tkw.register([T, E], tkl.f32, LOWEST)  # also of -inf: others rank below
+            others = tkw.register([T, E], tkl.f32, -math.inf)
+            rank = tkw.select(allowed, tkw.maximum(rank, lowest), others)
+        _, chosen = tkw.topk(rank, TOP, E)
         found = tkw.read(logits, mapping=chosen_of, mapping_dynamic_vals=(chosen,))
         weight = scores(tkw.cast(found, tkl.f32), [T, TOP])
-        if not sigmoid:  # of a softmax over all experts
-            most = tkw.max(x, dim=E)
-            weight = tkw.exp(weight - tkw.broadcast(most, [T, TOP]))
-            total = tkw.sum(tkw.exp(x - tkw.broadcast(most, [T, E])), dim=E)
-            weight = weight / tkw.broadcast(total, [T, TOP])
         if renormalize:
             weight = weight / tkw.broadcast(tkw.sum(weight, dim=TOP), [T, TOP])
         tkw.write(weight * tkw.broadcast(scale, [T, TOP]), weights)
         tkw.write(chosen, ids)
 
-    return gate, {E: experts, TOP: top}, [T]
+    each = experts // groups
+    subs = {E: experts, TOP: top, GROUP: groups, EACH: each, TOP_GROUPS: top_groups}
+    return gate, {**subs, BEST: min(2 if bias else 1, each)}, [T]
 
 
 def count() -> Any:
@@ -223,8 +267,8 @@ def weighted(dtype: Any, top: int, n: int, plain: bool = False) -> Any:
     """
     x_of = tkw.IndexMapping(
         3,
-        inputs={ID: _i * TOP + tkw.IndexMapping.iterator(2), N: _j},
-        outputs={T: _i, N: _j, TOP: tkw.IndexMapping.iterator(2)},
+        inputs={ID: _i * TOP + _k, N: _j},
+        outputs={T: _i, N: _j, TOP: _k},
     )
     constraints = [
         tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={T: 0, TOP: 0}),
