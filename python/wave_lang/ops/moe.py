@@ -11,7 +11,7 @@ from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
 from .activations import gelu, gelu_and_mul, silu, silu_and_mul
 from .operators import Gradient, is_torch, is_torch_dtype, operator
-from .programs import program
+from .programs import has_warpgroups, program
 from .tensors import *
 
 ACTIVATIONS = {"silu": silu_and_mul, "gelu": gelu_and_mul}
@@ -319,5 +319,6 @@ def _grouped(
         raise TypeError(f"`out_dtype` is {kept}, expected {' or '.join(FLOATS)}")
     out = result("out", out, a, (a.shape[0], n), kept, w, offs)
     if not is_empty(out) and groups:
-        program(kernels.grouped, dtype, kept, groups, n, k, trans)(a, w, offs, out)
+        block = (128, 256) if a.shape[0] >= 96 * groups and has_warpgroups() else (64, 128)
+        program(kernels.grouped, dtype, kept, groups, n, k, trans, block)(a, w, offs, out)
     return out

@@ -16,13 +16,14 @@ from .programs import LOWEST, f32_of
 T, K, N, E, TOP, ID, SLOT, BLOCKS, ROW = (
     getattr(sym, name) for name in "T K N E TOP ID SLOT BLOCKS ROW".split()
 )
-EXPERT, START, COUNT, BLOCK, BLOCK_N, BLOCK_K = (
-    getattr(sym, name) for name in "EXPERT START COUNT BLOCK BLOCK_N BLOCK_K".split()
+EXPERT, FIRST, START, COUNT, BLOCK, BLOCK_N, BLOCK_K = (
+    getattr(sym, name) for name in "EXPERT FIRST START COUNT BLOCK BLOCK_N BLOCK_K".split()
 )
 GROUP, EACH, BEST, TOP_GROUPS = (getattr(sym, name) for name in "GROUP EACH BEST TOP_GROUPS".split())
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
 SCANNED = 1024  # ids of an iteration
+RECTANGLE = 8  # tiles along rows that are computed at the same time
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 _x = tkw.IndexMapping.dynamic_val(0)
@@ -298,37 +299,52 @@ def weighted(dtype: Any, top: int, n: int, plain: bool = False) -> Any:
     return weighted, {TOP: top, N: n, BLOCK_N: 512}, [T, ID]
 
 
-def _take_group(offs: Any) -> None:
-    """Sets EXPERT, FIRST and ROW: the group of this workgroup's tile, its first row, and how many
-    rows the group has from there on. Groups have tiles of their own; after the last tile, EXPERT is
+def _in_rectangles(down: Any, across: Any) -> tuple[Any, Any]:
+    """Which of `down` x `across` tiles a workgroup computes, so that those which run at the same
+    time share rows and columns: 8 tiles of a column, then those of the next one."""
+    number = WORKGROUP_0 + WORKGROUP_1 * down
+    first = number // (RECTANGLE * across) * RECTANGLE
+    height = tkl.Max(tkl.Min(down - first, RECTANGLE), 1)
+    inside = number % (RECTANGLE * across)
+    return first + inside % height, inside // height
+
+
+def _take_group(offs: Any, tile: Any) -> None:
+    """Sets EXPERT, START and ROW: the group of a tile of rows, its first row, and how many rows
+    the group has from there on. Groups have tiles of their own; after the last tile, EXPERT is
     the number of groups."""
     before_of = tkw.IndexMapping(1, inputs={E: _i - 1}, outputs={E: _i})
     end, begin = tkw.read(offs), tkw.read(offs, mapping=before_of)
     tiles = tkw.apply_expr([end, begin], lambda e, b: tkl.ceiling(tkl.Max(e - b, 0) / BLOCK))
     passed = tkw.cumsum(tiles, dim=E)
-    number = tkw.register([E], tkl.i32, WORKGROUP_0)
+    number = tkw.register([E], tkl.i32, tile)
     group = tkw.sum(tkw.cast(passed <= number, tkl.i32), dim=E)
     mine = tkw.self_index(E, tkl.i32) == tkw.broadcast(group, [E])
     none = tkw.register([E], tkl.i32, 0)
     only = lambda value: tkw.sum(tkw.select(mine, value, none), dim=E)
     first = only(begin + (number - passed + tiles) * tkw.register([E], tkl.i32, BLOCK))
     tkw.set_symbol(EXPERT, group)
-    tkw.set_symbol(START, first)
+    tkw.set_symbol(FIRST, first)
+    tkw.set_symbol(START, tkw.scalar(tkl.Max(FIRST, 0), tkl.i32))  # known to be in the tensor
     tkw.set_symbol(COUNT, only(end))
     tkw.set_symbol(ROW, tkw.scalar(tkl.Max(COUNT - START, 0), tkl.i32))
 
 
-def grouped(dtype: Any, out: Any, groups: int, n: int, k: int, trans: bool) -> Any:
-    """`grouped(a, w, offs, c)`: rows offs[e - 1] to offs[e] of a, times the weights of group e."""
+def grouped(
+    dtype: Any, out: Any, groups: int, n: int, k: int, trans: bool, block: tuple[int, int]
+) -> Any:
+    """`grouped(a, w, offs, c)`: rows offs[e - 1] to offs[e] of a, times the weights of group e, in
+    tiles of `block` rows and columns."""
     a_of = tkw.IndexMapping(2, inputs={T: _i + START, K: _j}, outputs={ROW: _i, K: _j})
     w_of = tkw.IndexMapping(2, inputs={E: EXPERT, N: _i, K: _j}, outputs={N: _i, K: _j})
     c_of = tkw.IndexMapping(2, inputs={ROW: _i, N: _j}, outputs={T: _i + START, N: _j})
     order = (N, K) if trans else (K, N)
+    tiles = tkl.ceiling(T / BLOCK) + E
+    row, column = _in_rectangles(tiles, tkl.ceiling(N / BLOCK_N))
     constraints = [
-        tkw.WorkgroupConstraint(
-            ROW, BLOCK, 0, apply_fn=lambda number: 0, iters=tkl.ceiling(T / BLOCK) + E
-        ),
+        tkw.WorkgroupConstraint(ROW, BLOCK, 0, apply_fn=lambda number: 0, iters=tiles),
         tkw.WorkgroupConstraint(N, BLOCK_N, 1),
+        tkw.ReorderingConstraint(column, 1),
         tkw.TilingConstraint(K, BLOCK_K),
         tkw.WaveConstraint(ROW, BLOCK / 2),
         tkw.WaveConstraint(N, BLOCK_N / 2),
@@ -342,7 +358,7 @@ def grouped(dtype: Any, out: Any, groups: int, n: int, k: int, trans: bool) -> A
         offs: tkl.Memory[E, GLOBAL, tkl.i32],
         c: tkl.Memory[T, N, GLOBAL, out],
     ):
-        _take_group(offs)
+        _take_group(offs, row)
 
         @tkw.conditional(EXPERT < E)
         def product():
@@ -352,4 +368,5 @@ def grouped(dtype: Any, out: Any, groups: int, n: int, k: int, trans: bool) -> A
 
             tkw.write(tkw.cast(loop, out), c, mapping=c_of)
 
-    return grouped, {E: groups, N: n, K: k, BLOCK: 64, BLOCK_N: 128, BLOCK_K: 64}, [T]
+    subs = {E: groups, N: n, K: k, BLOCK: block[0], BLOCK_N: block[1], BLOCK_K: 64}
+    return grouped, subs, [T]
