@@ -74,7 +74,7 @@ bench-gpu: gpu-package ## kernels on the GPU of this machine compared with PyTor
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --target sm_80,sm_90a --triton --json build-gpu/gpu-bench.json
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_launch.py
 
-bench-library: gpu-package ## the kernel library on the GPU of this machine, with what others took on an H200
+bench-library: gpu-package ## the kernel library on the GPU of this machine, beside PyTorch, with the bars to be reached
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_library.py --json build-gpu/library-bench.json
 
 calibrate: gpu-package ## the rows of units.def that would have predicted what this GPU does
