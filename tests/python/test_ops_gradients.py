@@ -71,6 +71,71 @@ def test_sums_over_many_rows(case, target):
     assert np.all(np.abs(db[1:] - wanted[1:]) <= np.spacing(db[1:]))
 
 
+@on_targets([0.0])
+def test_rows_that_are_left_do_not_count(case, target):
+    """300 rows are no multiple of what a workgroup adds, and eps is 0."""
+    rng = np.random.default_rng(55)
+    dy, x, w = draw(rng, "f4", 300, 4), draw(rng, "f4", 300, 4), np.ones(4, "f4")
+    wide = [a.astype(float) for a in (dy, x, w)]
+    for op, centred in ((ops.rms_norm_backward, False), (ops.layer_norm_backward, True)):
+        with ops.on_target(target):
+            found = op(dy, x, w, case)[1]
+        near(found, norm_gradient(*wide, case, centred)[1], "f4", 8.0)
+
+
+def rotated(x, table, at, interleaved, back):
+    """The first columns of x [T, H, D] in pairs, as many as a row of the table has."""
+    pairs = np.arange(table.shape[1] // 2)
+    one, two = (2 * pairs, 2 * pairs + 1) if interleaved else (pairs, pairs + len(pairs))
+    cos, sin = (t[at][:, None].astype(float) for t in np.split(table, 2, axis=1))
+    y, sin = x.copy(), -sin if back else sin
+    y[..., one] = x[..., one] * cos - x[..., two] * sin
+    y[..., two] = x[..., two] * cos + x[..., one] * sin
+    return y
+
+
+# tokens, heads, key heads, size, rotary size, type, type of weights, interleaved, eps
+NORMED = [
+    (5, 9, 2, 32, 32, "f2", "f2", False, 1e-3),
+    (3, 2, 4, 40, 24, BF16, "f4", True, 1e-3),
+    (700, 3, 3, 4, 4, "f4", "f4", False, 0.0),
+    (1, 1, 1, 2, 2, "f4", "f2", True, 1e-3),
+    (2, 17, 3, 80, 80, "f4", "f4", False, 1e-6),
+]
+
+
+@on_targets(NORMED)
+def test_qk_norm_rope(case, target):
+    """q and k are columns of one tensor, and all forms agree with float64."""
+    tokens, heads, key_heads, size, rotary, dtype, weight, interleaved, eps = case
+    rng = np.random.default_rng(56)
+    both = draw(rng, dtype, tokens, heads + key_heads + 1, size)
+    q, k = both[:, :heads], both[:, heads:-1]
+    changes = [draw(rng, dtype, *x.shape) for x in (q, k)]
+    weights = [draw(rng, weight, size) for _ in "qk"]
+    angles = rng.random((9, rotary // 2)) * 6
+    table = np.concatenate([np.cos(angles), np.sin(angles)], 1).astype("f4")
+    at, kept = rng.integers(0, 9, tokens), both.copy()
+    given = (q, k, *weights, table, at, eps)
+    with ops.on_target(target):
+        made = ops.apply_qk_norm_rope(*given, interleaved=interleaved)
+        gradients = ops.qk_norm_rope_backward(*changes, *given, interleaved=interleaved)
+        again = ops.qk_norm_rope_backward(*changes, *given, interleaved=interleaved)
+        assert np.array_equal(both, kept)
+        assert ops.qk_norm_rope(*given, interleaved=interleaved) is None
+    assert all(np.array_equal(a, b) for a, b in zip(gradients, again))
+    assert np.array_equal(both[:, -1], kept[:, -1])
+    inputs, results = np.split(kept[:, :-1], [heads], axis=1), (gradients[:2], gradients[2:])
+    for x, y, stored, dy, w, dx, dw in zip(inputs, made, (q, k), changes, weights, *results):
+        wide, w, dy = x.astype(float), w.astype(float), dy.astype(float)
+        unit = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + eps)
+        near(y, rotated(unit * w, table, at, interleaved, False), dtype, 2.0)
+        assert np.array_equal(y, stored)
+        wanted = norm_gradient(rotated(dy, table, at, interleaved, True), wide, w, eps, False)
+        near(dx, wanted[0], dtype, 4.0)
+        near(dw, wanted[1], weight, 4.0)
+
+
 @on_targets([((3, 64), "f2"), ((2, 3, 30), BF16), ((1, 1000), "f4")])
 def test_softmax_and_gates(case, target):
     shape, dtype = case
@@ -221,6 +286,38 @@ def test_nothing_to_do():
         assert found.shape == shape and not found.any()
     assert ops.softmax_backward(x, x).shape == (0, 8)
     assert ops.silu_and_mul_backward(x[:, :4], x).shape == (0, 8)
+
+
+def test_no_tokens_or_no_heads():
+    table, at, w = np.ones((4, 8), "f4"), np.zeros(2, "i8"), np.ones(8, "f4")
+    q, k = np.ones((2, 0, 8), "f4"), np.ones((2, 3, 8), "f4")
+    made = ops.apply_qk_norm_rope(q, k, w, w, table, at)
+    assert made[0].shape == q.shape and np.allclose(made[1][..., :4], 0)
+    found = ops.qk_norm_rope_backward(q, k, q, k, w, w, table, at)
+    assert not found[2].any() and found[3].any()
+    ops.qk_norm_rope(q[:0], k[:0], w, w, table, at[:0])
+
+
+def test_wrong_arguments_of_qk_norm_rope():
+    table, at, w = np.ones((4, 8), "f4"), np.zeros(2, "i8"), np.ones(8, "f4")
+    q, k = np.ones((2, 4, 8), "f4"), np.ones((2, 3, 8), "f4")
+    run, back = ops.apply_qk_norm_rope, ops.qk_norm_rope_backward
+    for kind, name, call in (
+        (ValueError, "`q`", lambda: run(q[0], k, w, w, table, at)),
+        (TypeError, "`k`", lambda: run(q, k.astype("f2"), w, w, table, at)),
+        (ValueError, "`k`", lambda: run(q, np.ones((2, 3, 10), "f4"), w, w, table, at)),
+        (ValueError, "`q_weight`", lambda: run(q, k, w[:7], w, table, at)),
+        (TypeError, "`k_weight`", lambda: run(q, k, w, w.astype("f2"), table, at)),
+        (ValueError, "`positions`", lambda: run(q, k, w, w, table, at[:1])),
+        (ValueError, "`rotary_dim`", lambda: run(q, k, w, w, table[:, :3], at)),
+        (ValueError, "`q_out`", lambda: run(q, k, w, w, table, at, q_out=q)),
+        (ValueError, "`k_out`", lambda: run(q, k, w, w, table, at, k_out=k[:, :2])),
+        (ValueError, "`k`", lambda: ops.qk_norm_rope(q, q[:, 1:], w, w, table, at)),
+        (ValueError, "`dk_out`", lambda: back(q, q, q, k, w, w, table, at)),
+        (ValueError, "`dk`", lambda: back(q, k, q, k, w, w, table, at, dk=k)),
+    ):
+        with pytest.raises(kind, match=name):
+            call()
 
 
 def test_wrong_arguments():

@@ -44,6 +44,11 @@ def angles(count=6, size=8):
     return torch.cat([at.cos(), at.sin()], 1).to(DEVICE)
 
 
+def heads():
+    """Queries, keys and the weights of their norms."""
+    return random(3, 2, 12), random(3, 1, 12), random(12), random(12) + 1
+
+
 def experts():
     return random(3, 8), random(2, 16, 8), random(2, 8, 8), random(3, 2), torch.stack(
         [integers(0, 1, 1), integers(1, 0, 1)], 1
@@ -99,6 +104,15 @@ CASES = {
     ),
     "rope": lambda: ([random(3, 2, 8), random(3, 1, 8), angles(), integers(*POSITIONS)], {}),
     "apply_rope": lambda: ([random(3, 2, 12), angles(), integers(*POSITIONS)], {"inverse": True}),
+    "qk_norm_rope": lambda: ([*heads(), angles(), integers(*POSITIONS), 1e-3], {}),
+    "apply_qk_norm_rope": lambda: (
+        [*heads(), angles(), integers(*POSITIONS)],
+        {"interleaved": True},
+    ),
+    "qk_norm_rope_backward": lambda: (
+        [random(3, 2, 12) / 2, random(3, 1, 12) / 2, *heads(), angles(), integers(*POSITIONS)],
+        {},
+    ),
     "quantize_fp8": lambda: ([random(*X), "group"], {"group": 8}),
     "quantize_int8": lambda: ([random(*X), "tensor"], {}),
     "quantize_mx": lambda: ([random(3, 64), "e2m1"], {}),
@@ -177,6 +191,7 @@ DIFFERENTIABLE = {
     "gelu_and_mul": 1,
     "gelu_tanh_and_mul": 1,
     "apply_rope": 1,
+    "apply_qk_norm_rope": 4,
     "cross_entropy": 1,
     "linear_cross_entropy": 2,
 }
@@ -248,6 +263,13 @@ def rotated(x, table, at, pairs=4):
     return torch.cat([a * cos - b * sin, b * cos + a * sin, x[..., 2 * pairs :]], -1)
 
 
+def rotated_norms(q, k, v, w):
+    return tuple(
+        rotated(F.rms_norm(x, weight.shape, weight, 1e-3), angles(), PLACES)
+        for x, weight in ((q, v), (k, w))
+    )
+
+
 def summed(x, r, w):
     return F.rms_norm(x + r, w.shape, w, 1e-3), x + r
 
@@ -297,6 +319,10 @@ GRADIENTS = {
         lambda x: ops.apply_rope(x, angles(), PLACES),
         lambda x: rotated(x, angles(), PLACES),
     ),
+    "heads": (
+        lambda q, k, v, w: ops.apply_qk_norm_rope(q, k, v, w, angles(), PLACES, 1e-3),
+        rotated_norms,
+    ),
     "linear": (
         lambda x, w: ops.linear_cross_entropy(x, w, TARGET, rows=3, **LOSS),
         lambda x, w: loss(x @ w.t(), TARGET),
@@ -322,6 +348,7 @@ SHAPES = {
     "add": [(7, 70), (7, 70), (70,)],
     "layer": [(7, 70), (70,), (70,)],
     "rope": [(7, 3, 12)],
+    "heads": [(7, 3, 12), (7, 2, 12), (12,), (12,)],
     "experts": [(7, 24), (3, 40, 24), (3, 24, 20), (7, 2)],
     "linear": [(7, 24), (70, 24)],
     "nn": [(7, 24), (24, 10), (10,)],
@@ -375,18 +402,22 @@ def test_gradients_of_weights(rows, columns):
 
 def test_gradients_of_what_is_changed_in_place():
     x, r, w = random(4, 8), random(4, 8) / 2, random(8)
-    q, k, at = random(3, 2, 12), random(3, 1, 12), integers(*POSITIONS)
+    q, k, at = random(7, 2, 12), random(7, 1, 12), PLACES
+    v = random(12)
 
-    def ours(x, r, w, q, k):
-        r, q, k = r * 1, q * 1, k * 1
+    def ours(x, r, w, q, k, v):
+        r = r * 1
+        both, one, two = torch.cat([q, k], 1), q * 1, k * 1
         y = ops.rms_norm(x, w, 1e-3, residual=r)
-        ops.rope(q, k, angles(), at)
-        return y, r, q, k
+        ops.rope(one, two, angles(), at)
+        ops.qk_norm_rope(both[:, :2], both[:, 2:], v, v * 2, angles(), at, 1e-3)
+        return y, r, one, two, both
 
-    def theirs(x, r, w, q, k):
-        return *summed(x, r, w), rotated(q, angles(), at), rotated(k, angles(), at)
+    def theirs(x, r, w, q, k, v):
+        both = torch.cat(rotated_norms(q, k, v, v * 2), 1)
+        return *summed(x, r, w), rotated(q, angles(), at), rotated(k, angles(), at), both
 
-    found, wanted = (differentiated(f, (x, r, w, q, k)) for f in (ours, theirs))
+    found, wanted = (differentiated(f, (x, r, w, q, k, v)) for f in (ours, theirs))
     for one, two in zip(found, wanted):
         assert torch.allclose(one, two, atol=1e-5)
 

@@ -33,6 +33,7 @@ from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_back
 from .norms import add_rms_norm, layer_norm, rms_norm, softmax
 from .operators import define
 from .programs import on_target
+from .qk_norm import apply_qk_norm_rope, qk_norm_rope, qk_norm_rope_backward
 from .quantize import quantize_fp8, quantize_int8, quantize_mx
 from .rotary import apply_rope, rope
 from .sampling import sample, top_k_renorm_probs, top_p_renorm_probs
@@ -48,6 +49,7 @@ if "torch" in sys.modules:
 
 __all__ = [
     "add_rms_norm",
+    "apply_qk_norm_rope",
     "apply_rope",
     "attention",
     "attention_backward",
@@ -77,6 +79,8 @@ __all__ = [
     "mla_decode",
     "moe_align",
     "on_target",
+    "qk_norm_rope",
+    "qk_norm_rope_backward",
     "quantize_fp8",
     "quantize_int8",
     "quantize_mx",

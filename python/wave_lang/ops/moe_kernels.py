@@ -19,7 +19,9 @@ T, K, N, E, TOP, ID, SLOT, BLOCKS, ROW = (
 EXPERT, FIRST, START, COUNT, BLOCK, BLOCK_N, BLOCK_K = (
     getattr(sym, name) for name in "EXPERT FIRST START COUNT BLOCK BLOCK_N BLOCK_K".split()
 )
-GROUP, EACH, BEST, TOP_GROUPS = (getattr(sym, name) for name in "GROUP EACH BEST TOP_GROUPS".split())
+GROUP, EACH, BEST, TOP_GROUPS = (
+    getattr(sym, name) for name in "GROUP EACH BEST TOP_GROUPS".split()
+)
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
 SCANNED = 1024  # ids of an iteration

@@ -24,13 +24,22 @@ MOST_PARTS = 256
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 
 
-def _add(value: Any, total: Any, excess: Any) -> tuple[Any, Any]:
+def added_to(value: Any, total: Any, excess: Any) -> tuple[Any, Any]:
     """The total with one more value, and by how much rounding made it exceed the sum: so much is
     subtracted from the next value (Kahan). An infinite total exceeds nothing."""
     value = value - excess
     larger = total + value
     excess = (larger - total) - value
     return larger, tkw.select(tkw.abs(excess) < math.inf, excess, 0.0)
+
+
+def within(value: Any, lead: list[Any], number: Any, count: Any) -> Any:
+    """A value of the rows `number(indices of the dimensions in lead)`, and 0 from row `count` on:
+    those rows are read as zeros, which have no finite scale if eps is 0."""
+    at = [tkw.broadcast(tkw.self_index(dim, tkl.i32), lead) for dim in lead]
+    known = tkw.apply_expr(at, number) < tkw.register(lead, tkl.i32, count)
+    none = tkw.register(value.shape, tkl.f32, 0.0)
+    return tkw.select(tkw.broadcast(known, value.shape), value, none)
 
 
 def _norm_backward(
@@ -43,7 +52,7 @@ def _norm_backward(
     to_row = tkw.IndexMapping(3, inputs=here, outputs=there)
     row, parts = tkl.Memory[M, N, GLOBAL, dtype], tkl.Memory[PART, N, GLOBAL, tkl.f32]
     weights = tkl.Memory[N, GLOBAL, weight]
-    all_dims = [PART, EACH, N]
+    all_dims, each = [PART, EACH, N], EACH  # in kernels, the name is that of the parameter
 
     def mean(value: Any) -> Any:
         total = tkw.sum(value, dim=N, block=True)
@@ -59,7 +68,8 @@ def _norm_backward(
         change = (change - mean(product) if centred else change) * scale
         change = change if more is None else change + f32_of(more, row_of)
         tkw.write(tkw.cast(change, dtype), dx, mapping=to_row)
-        return slope * unit, slope
+        of_weight = within(slope * unit, [PART, EACH], lambda i, j: i * each + j, M)
+        return of_weight, slope
 
     def run(dy: Any, x: Any, w: Any, eps: Any, more: Any, dx: Any, *sums: Any) -> None:
         factor = f32_of(w) + 1.0 if gemma else f32_of(w)
@@ -68,7 +78,7 @@ def _norm_backward(
         def loop(*totals):
             found = step(dy, x, factor, eps, more, dx)
             added = [tkw.sum(value, dim=EACH) for value in found[: len(sums)]]
-            return [s for each in zip(added, totals[::2], totals[1::2]) for s in _add(*each)]
+            return [s for each in zip(added, totals[::2], totals[1::2]) for s in added_to(*each)]
 
         for total, out in zip(loop[::2], sums):
             tkw.write(total, out)
@@ -136,7 +146,7 @@ def column_sums(dtype: Any) -> Any:
     ):
         @tkw.iterate(PART, init_args=[tkl.Register[N, tkl.f32](0.0)] * 2)
         def loop(total, excess):
-            return _add(tkw.sum(tkw.read(parts), dim=PART), total, excess)
+            return added_to(tkw.sum(tkw.read(parts), dim=PART), total, excess)
 
         tkw.write(tkw.cast(loop[0], dtype), sums)
 

@@ -70,7 +70,7 @@ def _rope(
     return rope_apart if apart else rope, {PAIRS: pairs}, [T, H, D, POSITIONS, TABLE]
 
 
-def _checked_table(cos_sin: Any, positions: Any, rotary_dim: int | None) -> tuple[Any, Any, int]:
+def checked_table(cos_sin: Any, positions: Any, rotary_dim: int | None) -> tuple[Any, Any, int]:
     """The table, the positions, and how many elements of a head are rotated."""
     cos_sin, positions = tensor("cos_sin", cos_sin), tensor("positions", positions)
     element_type("cos_sin", cos_sin, FLOATS)
@@ -85,7 +85,7 @@ def _checked_table(cos_sin: Any, positions: Any, rotary_dim: int | None) -> tupl
     return cos_sin, positions, size
 
 
-def _checked_heads(name: str, x: Any, positions: Any, size: int) -> Any:
+def checked_heads(name: str, x: Any, positions: Any, size: int) -> Any:
     x = tensor(name, x)
     element_type(name, x, FLOATS)
     if len(x.shape) != 3 or x.shape[2] < size:
@@ -115,7 +115,7 @@ def rope(
     """
     if is_torch(q) and needs_gradient(q, k):
         # Operators of PyTorch that write to an argument have no gradients.
-        _checked_table(cos_sin, positions, rotary_dim)
+        checked_table(cos_sin, positions, rotary_dim)
         for x in (q,) if k is None else (q, k):
             x.copy_(apply_rope(x, cos_sin, positions, interleaved=interleaved))
     else:
@@ -136,10 +136,10 @@ def _in_place(
     interleaved: bool = False,
     rotary_dim: int | None = None,
 ) -> None:
-    cos_sin, positions, size = _checked_table(cos_sin, positions, rotary_dim)
+    cos_sin, positions, size = checked_table(cos_sin, positions, rotary_dim)
     given = {"q": q} if k is None else {"q": q, "k": k}
-    tensors = {name: _checked_heads(name, x, positions, size) for name, x in given.items()}
-    if k is not None and not _apart(**tensors):
+    tensors = {name: checked_heads(name, x, positions, size) for name, x in given.items()}
+    if k is not None and not share_nothing(**tensors):
         raise ValueError("`k` shares memory with `q`")
     for x in tensors.values():
         if not is_empty(x):
@@ -172,8 +172,8 @@ def apply_rope(
     out: Any = None,
 ) -> Any:
     """x [T, H, D] rotated as by `rope`, in a new tensor; with `inverse`, back."""
-    cos_sin, positions, size = _checked_table(cos_sin, positions, None)
-    x = _checked_heads("x", x, positions, size)
+    cos_sin, positions, size = checked_table(cos_sin, positions, None)
+    x = checked_heads("x", x, positions, size)
     out = result("out", out, x, x.shape, wave_dtype(x.dtype), cos_sin, positions)
     if not is_empty(x):
         kernel = _kernel(x, cos_sin, positions, size // 2, interleaved, inverse, True)
@@ -182,7 +182,7 @@ def apply_rope(
     return out
 
 
-def _apart(q: Any, k: Any) -> bool:
+def share_nothing(q: Any, k: Any) -> bool:
     """Whether q and k share no element: they may be columns of one tensor, whose rows have the same
     stride and do not overlap."""
     if is_empty(q) or is_empty(k):
