@@ -63,11 +63,24 @@ def test_experts_outside_the_best_groups_are_never_chosen(case, target):
     assert ids.tolist() == [[3, 4, 5]]
 
 
-@on_targets([((40, 3), 6, 16), ((1, 1), 4, 8), ((700, 2), 3, 5), ((0, 2), 3, 4)])
+# shape of ids, experts, block
+ALIGNED = [
+    ((40, 3), 6, 16),
+    ((1, 1), 4, 8),
+    ((700, 2), 3, 5),
+    ((0, 2), 3, 4),
+    ((1031, 1), 130, 64),  # several chunks
+    ((65, 8), 600, 1),
+    ((66000, 1), 5, 128),  # chunks of several tiles
+]
+
+
+@on_targets(ALIGNED)
 def test_moe_align(case, target):
-    """Some experts have no tokens."""
+    """Some experts have no tokens, and some tokens no expert."""
     shape, experts, block = case
-    ids = np.random.default_rng(41).integers(0, max(experts - 1, 1), shape).astype("i4")
+    ids = np.random.default_rng(41).integers(-1, max(experts - 1, 1), shape).astype("i4")
+    ids[:1] = experts if ids.size > 1 else 0
     with ops.on_target(target):
         slots, expert_ids, total = ops.moe_align(ids, experts, block)
     wanted, owners = [], []

@@ -9,6 +9,7 @@ from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 
 from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
+from . import moe_order_kernels as order
 from .activations import gelu, gelu_and_mul, silu, silu_and_mul
 from .operators import Gradient, is_torch, is_torch_dtype, operator
 from .programs import has_warpgroups, program
@@ -125,13 +126,11 @@ def moe_align(
 
 def _align(ids: Any, experts: int, block: int, slots: Any, expert_ids: Any, total: Any) -> Any:
     """Fills the results of `moe_align`; how many ids each expert has, and where its slots begin."""
-    slots[...], expert_ids[...] = ids.shape[0], -1
-    counts, first = (new_tensor(ids, (experts,), tkl.i32) for _ in range(2))
-    program(kernels.count)(ids, counts)
-    program(kernels.starts, experts)(counts, block, first, total)
-    if ids.shape[0]:
-        program(kernels.place)(ids, counts, first, block, slots, expert_ids)
-    return counts, first
+    counts = new_tensor(ids, (experts, order.CHUNKS), tkl.i32)
+    sizes, first = (new_tensor(ids, (experts,), tkl.i32) for _ in range(2))
+    program(order.tally, experts)(ids, counts, slots, expert_ids)
+    program(order.place, experts, block)(ids, counts, slots, expert_ids, total, sizes, first)
+    return sizes, first
 
 
 def _block_of(number: int, experts: int) -> int:
@@ -139,13 +138,13 @@ def _block_of(number: int, experts: int) -> int:
 
 
 def _product(
-    a: Any, w: Any, order: Any, block: int, rows: int, each: int, out: Any, trans: bool = True
+    a: Any, w: Any, at: Any, block: int, rows: int, each: int, out: Any, trans: bool = True
 ) -> Any:
     """Row p // `each` of a, for each of `rows` p, times the weights of its expert, as `out`."""
     n, k = w.shape[1:] if trans else w.shape[:0:-1]
     c = new_tensor(a, (rows, n), out)
     key = (wave_dtype(a.dtype), out, block, each, n, k, trans)
-    program(kernels.gathered, *key)(a, w, *order, c)
+    program(kernels.gathered, *key)(a, w, *at, c)
     return c
 
 
@@ -233,16 +232,16 @@ def _run_backward(
     sizes = (blocks * block, blocks, 1)
     slots, expert_ids, total = (new_tensor(ids, (n,), tkl.i32) for n in sizes)
     counts, starts = _align(each, experts, block, slots, expert_ids, total)
-    order = (slots, expert_ids)
-    hidden = _product(x, w1, order, block, number, top, tkl.f32)
-    change = _product(dy, w2, order, block, number, top, tkl.f32, trans=False)
+    at = (slots, expert_ids)
+    hidden = _product(x, w1, at, block, number, top, tkl.f32)
+    change = _product(dy, w2, at, block, number, top, tkl.f32, trans=False)
     dhidden = new_tensor(x, hidden.shape, dtype)
     active = new_tensor(x, (number, inner), dtype)
     program(gradient_kernels.slopes, SLOPES[activation], dtype)(
         *(change, hidden, weights.reshape(-1), each, experts, dhidden, active),
         flat("dweights", dweights),
     )
-    parts = _product(dhidden, w1, order, block, number, 1, tkl.f32, trans=False)
+    parts = _product(dhidden, w1, at, block, number, 1, tkl.f32, trans=False)
     program(kernels.weighted, dtype, top, x.shape[1], True)(parts, weights, ids, experts, dx)
     rows = (slots, counts, starts)
     program(gradient_kernels.outer, dtype, 1, top)(dhidden, x, *rows, dw1)
@@ -279,10 +278,10 @@ def fused_experts(
         return out
     number, top = tokens * ids.shape[1], ids.shape[1]
     block = _block_of(number, experts)
-    order = moe_align(ids, experts, block)[:2]
-    hidden = _product(x, w1, order, block, number, top, dtype)
+    at = moe_align(ids, experts, block)[:2]
+    hidden = _product(x, w1, at, block, number, top, dtype)
     active = ACTIVATIONS[activation](hidden)
-    parts = _product(active, w2, order, block, number, 1, tkl.f32)
+    parts = _product(active, w2, at, block, number, 1, tkl.f32)
     program(kernels.weighted, dtype, top, size)(parts, weights, ids, experts, out)
     return out
 

@@ -24,7 +24,6 @@ GROUP, EACH, BEST, TOP_GROUPS = (
 )
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
-SCANNED = 1024  # ids of an iteration
 RECTANGLE = 8  # tiles along rows that are computed at the same time
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
@@ -109,108 +108,6 @@ def gate(
     each = experts // groups
     subs = {E: experts, TOP: top, GROUP: groups, EACH: each, TOP_GROUPS: top_groups}
     return gate, {**subs, BEST: min(2 if bias else 1, each)}, [T]
-
-
-def count() -> Any:
-    """`count(ids, counts)`: how many ids each expert has; one workgroup for each expert."""
-    constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={E: 0}),
-        tkw.WorkgroupConstraint(E, 1, 0),
-        tkw.TilingConstraint(ID, SCANNED),
-    ]
-
-    @tkw.wave(constraints)
-    def count(ids: tkl.Memory[ID, GLOBAL, tkl.i32], counts: tkl.Memory[E, GLOBAL, tkl.i32]):
-        @tkw.iterate(ID, init_args=[tkl.Register[E, tkl.i32](0)])
-        def loop(total):
-            return tkw.sum(_mine(ids), total, dim=ID)
-
-        tkw.write(loop, counts)
-
-    return count, {}, [ID, E]
-
-
-def _mine(ids: Any) -> Any:
-    """1 for the ids of this workgroup's expert."""
-    expert = tkw.broadcast(tkw.self_index(E, tkl.i32), [E, ID])
-    return tkw.cast(tkw.broadcast(tkw.read(ids), [E, ID]) == expert, tkl.i32)
-
-
-def blocks_of(count: Any) -> Any:
-    return tkl.ceiling(count / BLOCK)
-
-
-def starts(experts: int) -> Any:
-    """`starts(counts, block, starts, total)`: where the slots of each expert begin, if each has a
-    multiple of `block`."""
-    block = BLOCK  # the symbol; in the kernel, the name is that of the parameter
-    constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={T: 0, E: E}),
-        tkw.WorkgroupConstraint(T, 1, 0),
-    ]
-
-    @tkw.wave(constraints)
-    def starts(
-        counts: tkl.Memory[E, GLOBAL, tkl.i32],
-        BLOCK: tkl.SymbolBind[tkl.i32],
-        first: tkl.Memory[E, GLOBAL, tkl.i32],
-        total: tkl.Memory[T, GLOBAL, tkl.i32],
-    ):
-        padded = tkw.apply_expr(tkw.read(counts), lambda n: blocks_of(n) * block)
-        tkw.write(tkw.cumsum(padded, dim=E) - padded, first)
-        whole = tkw.sum(tkw.broadcast(padded, [T, E]), dim=E)
-        tkw.write(whole, total)
-
-    return starts, {E: experts, T: 1}, []
-
-
-def place() -> Any:
-    """`place(ids, counts, starts, block, slots, experts)`: the ids of each expert in order, and the
-    expert of each block of slots."""
-    slot_of = tkw.IndexMapping(
-        2, inputs={E: _i, ID: _j}, outputs={SLOT: _x}, dynamic_val_mappings=({E: _i, ID: _j},)
-    )
-    block_of = tkw.IndexMapping(
-        2, inputs={E: _i, BLOCKS: _j}, outputs={BLOCKS: _j + START // BLOCK}
-    )
-    constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={E: 0}),
-        tkw.WorkgroupConstraint(E, 1, 0),
-        tkw.TilingConstraint(ID, SCANNED),
-        tkw.TilingConstraint(BLOCKS, 64, iters=tkl.ceiling(COUNT / 64)),
-    ]
-
-    @tkw.wave(constraints)
-    def place(
-        ids: tkl.Memory[ID, GLOBAL, tkl.i32],
-        counts: tkl.Memory[E, GLOBAL, tkl.i32],
-        first: tkl.Memory[E, GLOBAL, tkl.i32],
-        BLOCK: tkl.SymbolBind[tkl.i32],
-        slots: tkl.Memory[SLOT, GLOBAL, tkl.i32],
-        experts: tkl.Memory[BLOCKS, GLOBAL, tkl.i32],
-    ):
-        begin = tkw.read(first)
-
-        @tkw.iterate(ID, init_args=[begin])
-        def loop(at):
-            mine = _mine(ids)
-            here = tkw.broadcast(at, [E, ID]) + tkw.cumsum(mine, dim=ID) - mine
-            nowhere = tkw.register([E, ID], tkl.i32, -1)
-            to = tkw.select(mine > nowhere * 0, here, nowhere)
-            number = tkw.broadcast(tkw.self_index(ID, tkl.i32), [E, ID])
-            tkw.write(number, slots, mapping=slot_of, mapping_dynamic_vals=(to,))
-            return tkw.sum(mine, at, dim=ID)
-
-        tkw.set_symbol(START, begin)
-        tkw.set_symbol(COUNT, tkw.apply_expr(tkw.read(counts), blocks_of))
-        tkw.set_symbol(BLOCKS, tkw.scalar(COUNT, tkl.i32))
-
-        @tkw.iterate(BLOCKS, init_args=[])
-        def each():
-            expert = tkw.broadcast(tkw.self_index(E, tkl.i32), [E, BLOCKS])
-            tkw.write(expert, experts, mapping=block_of)
-
-    return place, {}, [ID, E, SLOT, BLOCKS]
 
 
 def gathered(
