@@ -95,7 +95,14 @@ def test_moe_align(case, target):
 
 
 # tokens, experts, top, K, N, type
-LAYERS = [(5, 4, 2, 48, 40, "f2"), (70, 2, 2, 32, 16, BF16), (1, 3, 1, 16, 16, "f4")]
+LAYERS = [
+    (5, 4, 2, 48, 40, "f2"),
+    (70, 2, 2, 32, 16, BF16),
+    (1, 3, 1, 16, 16, "f4"),
+    (70, 7, 2, 24, 150, "f2"),
+    (130, 2, 2, 136, 72, BF16),  # tiles of 128 x 256 on Hopper
+    (40, 3, 3, 17, 9, "f4"),
+]
 
 
 @on_targets(LAYERS)
@@ -156,6 +163,9 @@ def test_nothing_to_do():
     w1, w2 = np.ones((2, 8, 8), "f4"), np.ones((2, 8, 4), "f4")
     ids = np.ones((0, 2), "i4")
     assert ops.fused_experts(none, w1, w2, ids.astype("f4"), ids).shape == (0, 8)
+    one = np.zeros((1, 2), "i4")
+    y = ops.fused_experts(np.ones((1, 8), "f4"), w1[:0], w2[:0], one.astype("f4"), one)
+    assert not y.any()
 
 
 def test_wrong_arguments():

@@ -9,14 +9,14 @@ from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 
 from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
+from . import moe_layer_kernels as layer
 from . import moe_order_kernels as order
-from .activations import gelu, gelu_and_mul, silu, silu_and_mul
+from .activations import gelu, silu
 from .operators import Gradient, is_torch, is_torch_dtype, operator
 from .programs import has_warpgroups, program
 from .tensors import *
 
-ACTIVATIONS = {"silu": silu_and_mul, "gelu": gelu_and_mul}
-SLOPES = {"silu": silu, "gelu": gelu}
+ACTIVATIONS = {"silu": silu, "gelu": gelu}
 
 
 @operator(
@@ -125,16 +125,33 @@ def moe_align(
 
 
 def _align(ids: Any, experts: int, block: int, slots: Any, expert_ids: Any, total: Any) -> Any:
-    """Fills the results of `moe_align`; how many ids each expert has, and where its slots begin."""
+    """Fills the results of `moe_align`; how many ids each expert has, where its slots begin, and
+    the slot of each id."""
     counts = new_tensor(ids, (experts, order.CHUNKS), tkl.i32)
     sizes, first = (new_tensor(ids, (experts,), tkl.i32) for _ in range(2))
+    found = (sizes, first, new_tensor(ids, ids.shape, tkl.i32))
     program(order.tally, experts)(ids, counts, slots, expert_ids)
-    program(order.place, experts, block)(ids, counts, slots, expert_ids, total, sizes, first)
-    return sizes, first
+    program(order.place, experts, block)(ids, counts, slots, expert_ids, total, *found)
+    return found
+
+
+def _aligned(ids: Any, experts: int, block: int) -> tuple[Any, ...]:
+    """slots, expert_ids and what `_align` finds."""
+    number = ids.shape[0] * ids.shape[1]
+    blocks = -(-(number + min(number, experts) * (block - 1)) // block)
+    made = [new_tensor(ids, (n,), tkl.i32) for n in (blocks * block, blocks, 1)]
+    return *made[:2], *_align(rows_of("ids", ids).reshape(-1), experts, block, *made)
 
 
 def _block_of(number: int, experts: int) -> int:
     return 64 if number >= 32 * experts else 16
+
+
+def _tile(number: int, groups: int) -> tuple[int, int]:
+    """Rows and columns of a workgroup, for a product of this many rows in all."""
+    if number >= 96 * groups and has_warpgroups():
+        return 128, 256
+    return _block_of(number, groups), 128
 
 
 def _product(
@@ -143,7 +160,7 @@ def _product(
     """Row p // `each` of a, for each of `rows` p, times the weights of its expert, as `out`."""
     n, k = w.shape[1:] if trans else w.shape[:0:-1]
     c = new_tensor(a, (rows, n), out)
-    key = (wave_dtype(a.dtype), out, block, each, n, k, trans)
+    key = (wave_dtype(a.dtype), out, block, each, w.shape[0], n, k, trans)
     program(kernels.gathered, *key)(a, w, *at, c)
     return c
 
@@ -228,21 +245,18 @@ def _run_backward(
     dtype, experts, top = wave_dtype(x.dtype), w1.shape[0], ids.shape[1]
     number, inner = x.shape[0] * top, w2.shape[2]
     block, each = _block_of(number, experts), rows_of("ids", ids).reshape(-1)
-    blocks = -(-(number + min(number, experts) * (block - 1)) // block)
-    sizes = (blocks * block, blocks, 1)
-    slots, expert_ids, total = (new_tensor(ids, (n,), tkl.i32) for n in sizes)
-    counts, starts = _align(each, experts, block, slots, expert_ids, total)
+    slots, expert_ids, counts, starts, _ = _aligned(ids, experts, block)
     at = (slots, expert_ids)
     hidden = _product(x, w1, at, block, number, top, tkl.f32)
     change = _product(dy, w2, at, block, number, top, tkl.f32, trans=False)
     dhidden = new_tensor(x, hidden.shape, dtype)
     active = new_tensor(x, (number, inner), dtype)
-    program(gradient_kernels.slopes, SLOPES[activation], dtype)(
+    program(gradient_kernels.slopes, ACTIVATIONS[activation], dtype)(
         *(change, hidden, weights.reshape(-1), each, experts, dhidden, active),
         flat("dweights", dweights),
     )
     parts = _product(dhidden, w1, at, block, number, 1, tkl.f32, trans=False)
-    program(kernels.weighted, dtype, top, x.shape[1], True)(parts, weights, ids, experts, dx)
+    program(kernels.summed, dtype, top, x.shape[1])(parts, ids, experts, dx)
     rows = (slots, counts, starts)
     program(gradient_kernels.outer, dtype, 1, top)(dhidden, x, *rows, dw1)
     program(gradient_kernels.outer, dtype, top, 1)(dy, active, *rows, dw2)
@@ -273,16 +287,19 @@ def fused_experts(
     x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation)
     (tokens, size), experts, dtype = x.shape, w1.shape[0], wave_dtype(x.dtype)
     out = result("out", out, x, x.shape, dtype, w1, w2, weights, ids)
-    if is_empty(x) or is_empty(ids):
+    if is_empty(x) or is_empty(ids) or is_empty(w1):
         out[...] = 0
         return out
-    number, top = tokens * ids.shape[1], ids.shape[1]
-    block = _block_of(number, experts)
-    at = moe_align(ids, experts, block)[:2]
-    hidden = _product(x, w1, at, block, number, top, dtype)
-    active = ACTIVATIONS[activation](hidden)
-    parts = _product(active, w2, at, block, number, 1, tkl.f32)
-    program(kernels.weighted, dtype, top, size)(parts, weights, ids, experts, out)
+    top, inner = ids.shape[1], w2.shape[2]
+    block, columns = _tile(tokens * top, experts)
+    slots, expert_ids, _, _, places = _aligned(ids, experts, block)
+    active = new_tensor(x, (slots.shape[0], inner), dtype)
+    key = (dtype, ACTIVATIONS[activation], block, columns // 2, top, experts, inner, size)
+    program(layer.gated, *key)(x, w1, slots, expert_ids, active)
+    parts = new_tensor(x, (slots.shape[0], size), dtype)
+    key = (dtype, block, columns, experts, size, inner)
+    program(layer.expanded, *key)(active, w2, expert_ids, parts)
+    program(layer.combined, dtype, top, size)(parts, weights, places.reshape(ids.shape), out)
     return out
 
 

@@ -111,7 +111,7 @@ def gate(
 
 
 def gathered(
-    dtype: Any, out: Any, block: int, each: int, n: int, k: int, trans: bool = True
+    dtype: Any, out: Any, block: int, each: int, experts: int, n: int, k: int, trans: bool = True
 ) -> Any:
     """`gathered(a, w, slots, experts, c)`: row p of c is row p // `each` of a times the weights of
     the expert that slot p is in, [K, N], or [N, K] with `trans`."""
@@ -157,14 +157,13 @@ def gathered(
 
             tkw.write(tkw.cast(loop, out), c, mapping=c_of, mapping_dynamic_vals=(row,))
 
-    subs = {BLOCK: block, BLOCK_N: 128, BLOCK_K: 64, N: n, K: k}
-    return gathered, subs, [T, E, SLOT, BLOCKS, ID]
+    subs = {BLOCK: block, BLOCK_N: 128, BLOCK_K: 64, E: experts, N: n, K: k}
+    return gathered, subs, [T, SLOT, BLOCKS, ID]
 
 
-def weighted(dtype: Any, top: int, n: int, plain: bool = False) -> Any:
-    """`weighted(x, weights, ids, experts, y)`: the sum of the `top` rows of each token, with
-    weights unless it is `plain`; without those whose id is that of no expert, which are undefined.
-    """
+def summed(dtype: Any, top: int, n: int) -> Any:
+    """`summed(x, ids, experts, y)`: the sum of the `top` rows of each token, without those whose id
+    is that of no expert, which are undefined."""
     x_of = tkw.IndexMapping(
         3,
         inputs={ID: _i * TOP + _k, N: _j},
@@ -178,9 +177,8 @@ def weighted(dtype: Any, top: int, n: int, plain: bool = False) -> Any:
     ]
 
     @tkw.wave(constraints)
-    def weighted(
+    def summed(
         x: tkl.Memory[ID, N, GLOBAL, tkl.f32],
-        weights: tkl.Memory[T, TOP, GLOBAL, tkl.f32],
         ids: tkl.Memory[T, TOP, GLOBAL, tkl.i32],
         experts: tkl.i32,
         y: tkl.Memory[T, N, GLOBAL, dtype],
@@ -190,15 +188,14 @@ def weighted(dtype: Any, top: int, n: int, plain: bool = False) -> Any:
             at, none = tkw.read(ids), tkw.register([T, TOP], tkl.i32, 0)
             known = (at >= none) & (at < tkw.broadcast(experts, [T, TOP]))
             part = tkw.read(x, mapping=x_of)
-            part = part if plain else part * tkw.read(weights)
             return total + tkw.select(known, part, tkw.register([T, N, TOP], tkl.f32, 0.0))
 
         tkw.write(tkw.cast(loop, dtype), y)
 
-    return weighted, {TOP: top, N: n, BLOCK_N: 512}, [T, ID]
+    return summed, {TOP: top, N: n, BLOCK_N: 512}, [T, ID]
 
 
-def _in_rectangles(down: Any, across: Any) -> tuple[Any, Any]:
+def in_rectangles(down: Any, across: Any) -> tuple[Any, Any]:
     """Which of `down` x `across` tiles a workgroup computes, so that those which run at the same
     time share rows and columns: 8 tiles of a column, then those of the next one."""
     number = WORKGROUP_0 + WORKGROUP_1 * down
@@ -239,7 +236,7 @@ def grouped(
     c_of = tkw.IndexMapping(2, inputs={ROW: _i, N: _j}, outputs={T: _i + START, N: _j})
     order = (N, K) if trans else (K, N)
     tiles = tkl.ceiling(T / BLOCK) + E
-    row, column = _in_rectangles(tiles, tkl.ceiling(N / BLOCK_N))
+    row, column = in_rectangles(tiles, tkl.ceiling(N / BLOCK_N))
     constraints = [
         tkw.WorkgroupConstraint(ROW, BLOCK, 0, apply_fn=lambda number: 0, iters=tiles),
         tkw.WorkgroupConstraint(N, BLOCK_N, 1),

@@ -130,9 +130,9 @@ def _starts(counts: Any, totals: Any, before: Any) -> None:
 
 
 def place(experts: int, block: int) -> Any:
-    """`place(ids, counts, slots, owners, total, sizes, starts)`: the ids of each expert in order;
-    the expert of each block of slots; how many slots all have; and how many ids each has, and where
-    its slots begin."""
+    """`place(ids, counts, slots, owners, total, sizes, starts, places)`: the ids of each expert in
+    order; the expert of each block of slots; how many slots all have; how many ids each expert has,
+    and where its slots begin; and the slot of each id, -1 if its expert does not exist."""
     each, whole = -(-experts // WAVES), (LANE, EVERY, E, EACH, GROUP)
     constraints = [
         tkw.HardwareConstraint(
@@ -158,6 +158,7 @@ def place(experts: int, block: int) -> Any:
         total: tkl.Memory[ONE, GLOBAL, tkl.i32],
         sizes: tkl.Memory[E, GLOBAL, tkl.i32],
         starts: tkl.Memory[E, GLOBAL, tkl.i32],
+        places: tkl.Memory[ID, GLOBAL, tkl.i32],
     ):
         totals, begin = (tkw.allocate((E,), (experts,), tkl.i32, SHARED) for _ in range(2))
         bins = tkw.allocate((GROUP, E), (WAVES, experts), tkl.i32, SHARED)
@@ -187,6 +188,7 @@ def place(experts: int, block: int) -> Any:
             none = tkw.register(dims, tkl.i32, 0)
             known = (mine >= none) & (mine < tkw.register(dims, tkl.i32, experts))
             to = tkw.select(known, at, nowhere)
+            tkw.write(to, places, mapping=_of({ID: _place(_i, _j, _k)}, dims, write=True))
             tkw.write(_numbers(dims), slots, mapping=slot_of, mapping_dynamic_vals=(to,))
             block_at = tkw.apply_expr(
                 to, lambda n: tkl.Piecewise((n // block, tkl.Eq(n % block, 0)), (-1, True))
