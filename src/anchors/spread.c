@@ -68,10 +68,14 @@ static void add_edges(Spread *s) {
 
 /* ---- spreading ------------------------------------------------------------------------------- */
 
-/* A part with fewer dims does not determine the layout of its whole; it is used only as a last
- * resort. */
-static bool says_all(const Edge *e) {
-  return e->to == e->link->part || e->link->whole->type->rank == e->link->part->type->rank;
+/* A part that lacks dims of more than one element does not determine the layout of its whole; it is
+ * used only as a last resort. */
+static bool says_all(const Spread *s, const Edge *e) {
+  const Type *whole = e->link->whole->type, *part = e->link->part->type;
+  if (e->to == e->link->part || whole->rank == part->rank) return true;
+  for (int i = 0; i < whole->rank; i++)
+    if (s->extent[e->link->whole->id][i] != 1 && !type_has_dim(part, whole->dims[i])) return false;
+  return true;
 }
 
 static bool cross(const Spread *s, const Edge *e, const Layout *from, Layout *out) {
@@ -101,7 +105,7 @@ static void spread_from(Spread *s, Value *start, const Layout *l) {
     for (int i = 0; i < edges->n; i++) {
       Layout next;
       Value *to = edges->at[i].to;
-      if (!is_free(s, to) || !says_all(&edges->at[i])) continue;
+      if (!is_free(s, to) || !says_all(s, &edges->at[i])) continue;
       if (!cross(s, &edges->at[i], s->layout[v->id], &next)) continue;
       set_layout(s, to, &next);
       vec_push(s->arena, &queue, to);
