@@ -68,6 +68,7 @@ def tree():
 
 
 X, W = (3, 5, 24), (24,)
+E4M3 = torch.float8_e4m3fn
 POSITIONS = (4, 1, 5)
 # Every operator: name, arguments, keywords, names of the results (for the overload `out`).
 CASES = {
@@ -141,6 +142,20 @@ CASES = {
     "moe_align": lambda: ([experts()[4], 2, 4], {}),
     "fused_experts": lambda: (list(experts()), {"activation": "gelu"}),
     "fused_experts_backward": lambda: ([random(3, 8) / 2, *experts()], {}),
+    "gemm_fp8": lambda: (
+        [random(5, 130, dtype=E4M3), random(7, 130, dtype=E4M3), random(5, 2), random(1, 2)]
+        + [random(7)],
+        {"out_dtype": torch.float32},
+    ),
+    "gemm_w8a8": lambda: (
+        [random(5, 40, dtype=torch.int8, scale=50), random(7, 40, dtype=torch.int8, scale=50)]
+        + [random(5, 1), random(1, 7)],
+        {"out_dtype": torch.float16},
+    ),
+    "gemm_mx": lambda: (
+        [*ops.quantize_mx(random(5, 64), "e2m1"), *ops.quantize_mx(random(7, 64), "e2m1")],
+        {},
+    ),
     "grouped_gemm": lambda: (
         [random(5, 8), random(2, 8, 6), integers(2, 5)],
         {"out_dtype": torch.float32},
@@ -208,6 +223,10 @@ def test_every_operator_has_a_case():
     assert set(CASES) == set(ops.operators._rows)
 
 
+# The parts of opcheck that do not multiply arguments: PyTorch cannot, if they are 8-bit floats.
+WITHOUT_PRODUCTS = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_opcheck(name):
     args, named = CASES[name]()
@@ -216,14 +235,15 @@ def test_opcheck(name):
     if made:
         args, named = CASES[name]()
         outs = {n: torch.zeros_like(t) for n, t in made.items()}
-        if name != "quantize_fp8":  # PyTorch cannot multiply such floats, which opcheck does
+        if name not in ("quantize_fp8", "gemm_fp8"):
             torch.library.opcheck(packet.out, tuple(args), {**named, **outs})
         packet.out(*args, **named, **outs)
         assert all(torch.equal(outs[n], t) for n, t in made.items())
     args, named = CASES[name]()
     for x in args[: DIFFERENTIABLE.get(name, 0)]:
         x.requires_grad_()
-    torch.library.opcheck(packet.default, tuple(args), named)
+    options = {"test_utils": WITHOUT_PRODUCTS} if name == "gemm_fp8" else {}
+    torch.library.opcheck(packet.default, tuple(args), named, **options)
 
 
 def function_of(name):

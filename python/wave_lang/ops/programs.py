@@ -50,14 +50,14 @@ def has_warpgroups() -> bool:
 
 @functools.lru_cache(maxsize=512)
 def _compiled(target: str, make: Callable[..., Any], *key: Any) -> Any:
-    kernel, subs, dynamic = make(*key)
-    options = WaveCompileOptions(subs=subs, dynamic_symbols=dynamic, target=target)
-    return wave_compile(options, kernel)
+    kernel, subs, dynamic, *more = make(*key)
+    options = {"subs": subs, "dynamic_symbols": dynamic, "target": target}
+    return wave_compile(WaveCompileOptions(**options, **(more[0] if more else {})), kernel)
 
 
 def program(make: Callable[..., Any], *key: Any) -> Any:
-    """The compiled kernel that `make(*key)` gives, with the values of its symbols and its dynamic
-    symbols. It is made once."""
+    """The compiled kernel that `make(*key)` gives, with the values of its symbols, its dynamic
+    symbols and, where there are any, further options. It is made once."""
     if has_shapes_only():
         return lambda *args: None
     return _compiled(_target.get(), make, *key)

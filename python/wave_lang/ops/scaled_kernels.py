@@ -1,0 +1,225 @@
+"""Matmuls c = a bᵀ of numbers that have scales, for a [M, K] and b [N, K]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wave_lang.kernel import lang as tkl
+from wave_lang.kernel import wave as tkw
+from wave_lang.kernel.lang import sym
+from wave_lang.kernel.lang.global_symbols import *
+
+from .programs import has_warpgroups
+
+M, N, K, ONE, N_BLOCKS, K_BLOCKS = (
+    getattr(sym, name) for name in "M N K ONE N_BLOCKS K_BLOCKS".split()
+)
+BLOCK_M, BLOCK_N, BLOCK_K, PART_M, PART_N = (
+    getattr(sym, name) for name in "BLOCK_M BLOCK_N BLOCK_K PART_M PART_N".split()
+)
+GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+BLOCK = 128  # elements along K, or along K and N, that share a scale
+MX_GROUP = 32
+FEW_ROWS = 16
+AHEAD = 2  # iterations before which scales of blocks are loaded
+
+_i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+
+
+def row_class(rows: int) -> int:
+    """The most rows that share a program; 0: there is no limit."""
+    return next((most for most in (FEW_ROWS, 64, 256) if rows <= most), 0)
+
+
+def _tiles(most: int) -> dict[Any, Any]:
+    """The tiles for up to `most` rows: narrow ones, so that there is one for every compute unit. If
+    there is no limit, the compiler chooses."""
+    if most == FEW_ROWS:
+        return {BLOCK_M: 16, BLOCK_N: 64, PART_N: 32}
+    return {BLOCK_M: 64, PART_M: 32, BLOCK_N: 32 if most == 64 else 64} if most else {}
+
+
+def _options(most: int) -> dict[str, Any]:
+    """Few workgroups share Hopper's shared memory, so that rings may be long, which the compiler
+    cannot know if the number of rows is not."""
+    return {"multi_buffer_count": 8} if most in (FEW_ROWS, 64) and has_warpgroups() else {}
+
+
+def _constraints(instruction: Any, most: int, *more: Any, **vectors: int) -> list[Any]:
+    """Few rows are the columns of matrix instructions, which have fewer of these than rows."""
+    few = most == FEW_ROWS
+    return [
+        tkw.WorkgroupConstraint(M, BLOCK_M, 1 if few else 0),
+        tkw.WorkgroupConstraint(N, BLOCK_N, 0 if few else 1),
+        tkw.TilingConstraint(K, BLOCK_K),
+        tkw.WaveConstraint(N, PART_N) if few else tkw.WaveConstraint(M, PART_M),
+        tkw.HardwareConstraint(
+            threads_per_wave=64,
+            mma_type=instruction,
+            vector_shapes={getattr(sym, name): size for name, size in vectors.items()},
+        ),
+        *more,
+    ]
+
+
+def _finished(total: Any, a_scale: Any, b_scale: Any, bias: Any, out: Any) -> Any:
+    """The sum, in f32, with scales and a bias unless they are None, as a result."""
+    total = total if total.dtype == tkl.f32 else tkw.cast(total, tkl.f32)
+    for scale in (a_scale, b_scale):
+        total = total if scale is None else total * tkw.broadcast(scale, total.shape)
+    if bias is not None:
+        given = tkw.read(bias)
+        given = given if given.dtype == tkl.f32 else tkw.cast(given, tkl.f32)
+        total = total + tkw.broadcast(given, total.shape)
+    return total if out == tkl.f32 else tkw.cast(total, out)
+
+
+def by_rows(
+    types: tuple[Any, Any],
+    out: Any,
+    alone: tuple[bool, bool],
+    promote: bool,
+    bias: bool,
+    most: int,
+    n: int,
+    k: int,
+) -> Any:
+    """`product(a, b, sa, sb, [bias,] c)`: scales of rows of a and of b, or one for all of them.
+
+    With `promote`, each 128 products are added apart from the sum of all: Hopper's matrix
+    instructions keep few bits of a sum of 8-bit floats.
+    """
+    kind = tkl.i32 if types[0] == tkl.i8 else tkl.f32
+    instruction = tkw.MMAType.I32_16x16x32_I8 if kind == tkl.i32 else tkw.MMAType.F32_16x16x32_F8
+    dims = [N, M] if most == FEW_ROWS else [M, N]
+    left, right = tkl.Memory[M, K, SHARED, types[0]], tkl.Memory[N, K, SHARED, types[1]]
+    sides = [(ONE if one else dim) for one, dim in zip(alone, (M, N))]
+    a_scale, b_scale = (tkl.Memory[side, GLOBAL, tkl.f32] for side in sides)
+    result = tkl.Memory[M, N, GLOBAL, out]
+
+    def scale_of(memory: Any, dim: Any, one: bool) -> Any:
+        return tkw.read(
+            memory, mapping=tkw.IndexMapping(1, inputs={ONE: 0}, outputs={dim: _i}) if one else None
+        )
+
+    def finished(a: Any, b: Any, sa: Any, sb: Any, bias: Any) -> Any:
+        @tkw.iterate(K, init_args=[tkl.Register[(*dims, kind)](0)])
+        def loop(acc):
+            operands = [tkw.read(a), tkw.read(b)]
+            if most == FEW_ROWS:
+                operands.reverse()
+            if not promote:
+                return tkw.mma(*operands, acc)
+            return acc + tkw.mma(*operands, tkl.Register[(*dims, kind)](0))
+
+        scales = scale_of(sa, M, alone[0]), scale_of(sb, N, alone[1])
+        return _finished(loop, *scales, bias, out)
+
+    @tkw.wave(_constraints(instruction, most))
+    def product(a: left, b: right, sa: a_scale, sb: b_scale, c: result):
+        tkw.write(finished(a, b, sa, sb, None), c)
+
+    @tkw.wave(_constraints(instruction, most))
+    def product_with_bias(
+        a: left, b: right, sa: a_scale, sb: b_scale, bias: tkl.Memory[N, GLOBAL, out], c: result
+    ):
+        tkw.write(finished(a, b, sa, sb, bias), c)
+
+    subs = {ONE: 1, N: n, K: k} | _tiles(most) | ({BLOCK_K: BLOCK} if promote or most else {})
+    return product_with_bias if bias else product, subs, [M], _options(most)
+
+
+def by_blocks(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k: int) -> Any:
+    """`product(a, b, sa, sb, [bias,] c)`: scales of each 128 elements of a's rows, and of blocks of
+    128 x 128 elements of b. Each 128 products are added, and then multiplied by their scales."""
+    few, tiles = most == FEW_ROWS, _tiles(most) or {BLOCK_M: 128, PART_M: 32, BLOCK_N: BLOCK}
+    each = BLOCK // tiles[BLOCK_N]  # workgroups with columns of the same block
+    block_of = (lambda number: number // each) if each > 1 else None
+    dims, where = ([N, M], 0) if few else ([M, N], 1)
+    constraints = _constraints(
+        tkw.MMAType.F32_16x16x32_F8,
+        most,
+        tkw.WorkgroupConstraint(N_BLOCKS, 1, where, apply_fn=block_of, primary=False),
+        tkw.SymbolicAlias(K_BLOCKS, K, lambda size: tkl.ceiling(size / BLOCK)),
+        N_BLOCKS=0,
+        K_BLOCKS=0,
+    )
+    left, right = tkl.Memory[M, K, SHARED, types[0]], tkl.Memory[N, K, SHARED, types[1]]
+    a_scale = tkl.Memory[M, K_BLOCKS, GLOBAL, tkl.f32]
+    b_scale = tkl.Memory[N_BLOCKS, K_BLOCKS, GLOBAL, tkl.f32]
+    result = tkl.Memory[M, N, GLOBAL, out]
+
+    def first(dim: Any, block: int) -> Any:
+        return tkw.IndexMapping(1, inputs={dim: _i, K_BLOCKS: block}, outputs={dim: _i})
+
+    def later(dim: Any) -> Any:
+        here = {dim: _i, K_BLOCKS: _j}
+        return tkw.IndexMapping(2, inputs={dim: _i, K_BLOCKS: _j + AHEAD}, outputs=here)
+
+    def total(a: Any, b: Any, sa: Any, sb: Any) -> Any:
+        sides = ((sa, M), (sb, N_BLOCKS))
+        scales = [tkw.read(s, mapping=first(d, n)) for n in range(AHEAD) for s, d in sides]
+
+        @tkw.iterate(K, init_args=[tkl.Register[(*dims, tkl.f32)](0.0), *scales])
+        def loop(acc, *scales):
+            down, across = (tkw.broadcast(scale, [M, N_BLOCKS]) for scale in scales[:2])
+            factor = down * across
+            new = (tkw.read(s, mapping=later(d)) for s, d in sides)
+            operands = (tkw.read(b), tkw.read(a)) if few else (tkw.read(a), tkw.read(b))
+            part = tkw.mma(*operands, tkl.Register[(*dims, tkl.f32)](0.0))
+            return acc + part * factor, *scales[2:], *new
+
+        return loop[0]
+
+    @tkw.wave(constraints)
+    def product(a: left, b: right, sa: a_scale, sb: b_scale, c: result):
+        tkw.write(_finished(total(a, b, sa, sb), None, None, None, out), c)
+
+    @tkw.wave(constraints)
+    def product_with_bias(
+        a: left, b: right, sa: a_scale, sb: b_scale, bias: tkl.Memory[N, GLOBAL, out], c: result
+    ):
+        tkw.write(_finished(total(a, b, sa, sb), None, None, bias, out), c)
+
+    sizes = {N: n, K: k, N_BLOCKS: -(-n // BLOCK), K_BLOCKS: -(-k // BLOCK), BLOCK_K: BLOCK}
+    return product_with_bias if bias else product, sizes | tiles, [M], _options(most)
+
+
+def by_powers(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k: int) -> Any:
+    """`product(a, sa, b, sb, [bias,] c)` of MX numbers: scales, of each 32 elements of a row, are
+    bytes with the exponents of powers of two. Elements of a type of 4 bits are two in a byte."""
+    few = most == FEW_ROWS
+    dims = [N, M] if few else [M, N]
+    four = [dtype == tkl.f4e2m1fn for dtype in types]
+    left, right = (
+        tkl.Memory[dim, K / 2, SHARED, tkl.i8] if packed else tkl.Memory[dim, K, SHARED, dtype]
+        for dim, packed, dtype in zip((M, N), four, types)
+    )
+    a_scale, b_scale = (tkl.Memory[dim, K / MX_GROUP, SHARED, tkl.i8] for dim in (M, N))
+    result = tkl.Memory[M, N, GLOBAL, out]
+    constraints = _constraints(tkw.ScaledMMAType.F32_16x16x128_F8F6F4, most)
+
+    def operand(x: Any, scale: Any, packed: bool) -> tuple[Any, Any]:
+        value = tkw.bitcast(tkw.read(x), tkl.f4e2m1fn) if packed else tkw.read(x)
+        return value, tkw.bitcast(tkw.read(scale), tkl.f8e8m0fnu)
+
+    def total(a: Any, sa: Any, b: Any, sb: Any) -> Any:
+        @tkw.iterate(K, init_args=[tkl.Register[(*dims, tkl.f32)](0.0)])
+        def loop(acc):
+            rows, columns = operand(a, sa, four[0]), operand(b, sb, four[1])
+            return tkw.scaled_mma(*(columns + rows if few else rows + columns), acc)
+
+        return loop
+
+    @tkw.wave(constraints)
+    def product(a: left, sa: a_scale, b: right, sb: b_scale, c: result):
+        tkw.write(_finished(total(a, sa, b, sb), None, None, None, out), c)
+
+    @tkw.wave(constraints)
+    def product_with_bias(
+        a: left, sa: a_scale, b: right, sb: b_scale, bias: tkl.Memory[N, GLOBAL, out], c: result
+    ):
+        tkw.write(_finished(total(a, sa, b, sb), None, None, bias, out), c)
+
+    tiles = _tiles(most) or {BLOCK_M: 128, PART_M: 32, BLOCK_N: 128}
+    return product_with_bias if bias else product, {N: n, K: k, BLOCK_K: 128} | tiles, [M]

@@ -1,0 +1,210 @@
+"""Matmuls of numbers with scales, compared with float64 and with the same computation in f32."""
+
+import numpy as np
+import pytest
+
+from library_utils import ml_dtypes  # isort: skip
+from library_utils import BF16, draw, on_targets
+from wave_lang import ops
+
+E4M3, E5M2, F4 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.dtype("f4")
+FOUR_BITS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def ceil(size, part):
+    return -(-size // part)
+
+
+def padded(x):
+    """The same elements, inside a larger tensor of NaN, or of the lowest integers."""
+    nothing = np.nan if x.dtype.kind in "fV" else np.iinfo(x.dtype).min
+    room = np.full((x.shape[0] + 3, x.shape[1] + 32), np.float32(nothing)).astype(x.dtype)
+    room[2:-1, 16:-16] = x
+    return room[2:-1, 16:-16]
+
+
+def check(found, a, b, bias=None):
+    """`found` is a bᵀ + bias, for float64. Its error is at most that of f32 sums in another order,
+    and of one rounding of the result."""
+    exact = a @ b.T + (0 if bias is None else bias.astype(float))
+    most = np.abs(a) @ np.abs(b).T + (0 if bias is None else np.abs(bias.astype(float)))
+    last = {"f4": 2**-24, "f2": 2**-11}.get(found.dtype.str[1:], 2**-8) * np.abs(exact)
+    plain = np.abs((a.astype("f4") @ b.T.astype("f4")) - a @ b.T).max(initial=0)
+    error = np.abs(found.astype(float) - exact)
+    assert found.shape == exact.shape and np.isfinite(error).all()
+    assert (error <= last + np.maximum(plain, 2**-21 * most)).all(), error.max()
+
+
+def wide(x, *parts):
+    """Each scale as often as there are elements in its block."""
+    for dim, part in enumerate(parts):
+        x = np.repeat(x, part, dim)
+    return x.astype(float)
+
+
+# m, n, k, the types of a, b and the result, the scales, has it a bias
+FP8 = [
+    (5, 70, 40, E4M3, E4M3, BF16, "rows", True),
+    (1, 130, 300, E4M3, E4M3, F4, "blocks", False),
+    (20, 33, 7, E5M2, E4M3, "f2", "one", True),
+    (70, 129, 256, E4M3, E5M2, F4, "blocks", True),
+    (100, 17, 130, E4M3, E4M3, F4, "row and one", False),
+    (300, 40, 128, E4M3, E4M3, BF16, "blocks", False),
+    (17, 260, 384, E4M3, E4M3, F4, "blocks", False),
+    (260, 30, 150, E5M2, E5M2, F4, "rows", True),
+]
+
+
+def scales(rng, kind, m, n, k):
+    ones = lambda *shape: rng.uniform(0.25, 4, shape).astype("f4")
+    if kind == "blocks":
+        return ones(m, ceil(k, 128)), ones(ceil(n, 128), ceil(k, 128))
+    if kind == "row and one":
+        return ones(m, 1), ones(1)
+    return (ones(m, 1), ones(1, n)) if kind == "rows" else (ones(), ones(1, 1))
+
+
+def in_full(a, b, sa, sb, kind):
+    a, b = a.astype(float), b.astype(float)
+    if kind != "blocks":
+        return a * sa.astype(float), b * sb.T.astype(float)
+    return a * wide(sa, 1, 128)[:, : a.shape[1]], b * wide(sb, 128, 128)[: len(b), : a.shape[1]]
+
+
+@on_targets(FP8)
+def test_fp8(case, target):
+    m, n, k, a_type, b_type, dtype, kind, has_bias = case
+    rng = np.random.default_rng(120)
+    a, b = padded(draw(rng, a_type, m, k)), padded(draw(rng, b_type, n, k))
+    sa, sb = scales(rng, kind, m, n, k)
+    bias = draw(rng, dtype, n) if has_bias else None
+    out = np.full((m, 2 * n), np.nan, dtype)[:, n:]  # the second half of rows
+    with ops.on_target(target):
+        found = ops.gemm_fp8(a, b, sa, sb, bias=bias, out_dtype=np.dtype(dtype), out=out)
+        fast = ops.gemm_fp8(a, b, sa, sb, bias=bias, out_dtype=np.dtype(dtype), fast_accum=True)
+    assert found is out and np.isnan(out.base[:, :n].astype(float)).all()
+    for x in (found, fast):
+        check(x, *in_full(a, b, sa, sb, kind), bias)
+
+
+# m, n, k, the type of the result, the scales, has it a bias
+W8A8 = [
+    (5, 70, 40, BF16, "rows", True),
+    (70, 33, 300, F4, "one", False),
+    (1, 9, 5, F4, "rows", False),
+    (260, 70, 129, "f2", "row and one", True),
+]
+
+
+@on_targets(W8A8)
+def test_w8a8(case, target):
+    m, n, k, dtype, kind, has_bias = case
+    rng = np.random.default_rng(121)
+    a, b = (padded(rng.integers(-128, 128, (rows, k)).astype("i1")) for rows in (m, n))
+    sa, sb = (np.asarray(x / 1000, "f4") for x in scales(rng, kind, m, n, k))
+    bias = draw(rng, dtype, n) if has_bias else None
+    with ops.on_target(target):
+        found = ops.gemm_w8a8(a, b, sa, sb, bias=bias, out_dtype=np.dtype(dtype))
+    check(found, *in_full(a, b, sa, sb, kind), bias)
+
+
+def test_sums_of_integers_are_exact():
+    a, one = np.full((2, 2048), 127, "i1"), np.ones((), "f4")
+    a[1, 0] = 126
+    found = ops.gemm_w8a8(a, a, one, one, out_dtype=F4)
+    exact = a.astype("i4") @ a.astype("i4").T
+    assert np.array_equal(found, exact.astype("f4"))
+
+
+def four_bits(x):
+    """The numbers of bytes that have two each."""
+    codes = np.stack([x & 15, x >> 4], -1).reshape(len(x), -1)
+    return np.where(codes & 8, -1, 1) * FOUR_BITS[codes & 7]
+
+
+# m, n, k, the types of a and b, the type of the result, has it a bias
+MX = [
+    (5, 70, 64, "e2m1", "e2m1", BF16, True),
+    (70, 20, 96, "e4m3", "e2m1", F4, False),
+    (1, 33, 160, "e4m3", "e5m2", F4, True),
+    (260, 17, 32, "e5m2", "e5m2", "f2", False),
+    (20, 130, 320, "e2m1", "e4m3", F4, False),
+]
+
+
+@on_targets(MX)
+def test_mx(case, target):
+    m, n, k, a_type, b_type, dtype, has_bias = case
+    rng = np.random.default_rng(122)
+    a, sa = ops.quantize_mx(draw(rng, "f4", m, k), a_type)
+    b, sb = ops.quantize_mx(draw(rng, "f4", n, k), b_type)
+    bias = draw(rng, dtype, n) if has_bias else None
+    full = [
+        (four_bits(x) if x.dtype == "u1" else x.astype(float))
+        * wide(2.0 ** (s.astype(float) - 127), 1, 32)
+        for x, s in ((a, sa), (b, sb))
+    ]
+    with ops.on_target(target):
+        found = ops.gemm_mx(a, sa, b, sb, bias=bias, out_dtype=np.dtype(dtype))
+        sa = sa.view(ml_dtypes.float8_e8m0fnu)
+        same = ops.gemm_mx(a, sa, b, sb, bias=bias, out_dtype=np.dtype(dtype))
+    check(found, *full, bias)
+    assert np.array_equal(found, same)
+
+
+def test_scale_of_nan():
+    q, scale = ops.quantize_mx(np.ones((3, 64), "f4"))
+    scale[1, 0] = 255
+    found = ops.gemm_mx(q, scale, q[:2], scale[[0, 2]], out_dtype=F4)
+    assert np.array_equal(np.isnan(found), [[0, 0], [1, 1], [0, 0]]) and found[0, 0] == 64
+
+
+def test_nothing_to_add():
+    one, bias = np.ones((), "f4"), np.arange(4, dtype="f4")
+    for call, dtype in ((ops.gemm_fp8, E4M3), (ops.gemm_w8a8, "i1")):
+        a, b = np.ones((3, 0), dtype), np.ones((4, 0), dtype)
+        assert np.array_equal(call(a, b, one, one, out_dtype=F4), np.zeros((3, 4)))
+        assert np.array_equal(call(a, b, one, one, out_dtype=F4, bias=bias)[2], bias)
+        assert call(a[:0], b, one, one).shape == (0, 4)
+        assert call(np.ones((2, 5), dtype), np.ones((0, 5), dtype), one, one).shape == (2, 0)
+    empty = np.ones((2, 0), "u1")
+    assert np.array_equal(ops.gemm_mx(empty, empty, empty, empty, out_dtype=F4), np.zeros((2, 2)))
+    assert ops.gemm_mx(empty[:0], empty[:0], empty, empty).shape == (0, 2)
+
+
+A8, B8 = np.ones((3, 256), E4M3), np.ones((200, 256), E4M3)
+AI, BI = np.ones((3, 40), "i1"), np.ones((5, 40), "i1")
+ONE, RA, RB = np.ones((), "f4"), np.ones((3, 1), "f4"), np.ones((1, 200), "f4")
+GA, GB = np.ones((3, 2), "f4"), np.ones((2, 2), "f4")
+MA, MS = np.ones((3, 32), "u1"), np.ones((3, 2), "u1")
+BAD = [
+    (lambda: ops.gemm_fp8([1], B8, ONE, ONE), TypeError, "`a`"),
+    (lambda: ops.gemm_fp8(A8.astype("f4"), B8, ONE, ONE), TypeError, "`a`"),
+    (lambda: ops.gemm_fp8(A8, B8.astype("f2"), ONE, ONE), TypeError, "`b`"),
+    (lambda: ops.gemm_fp8(A8[0], B8, ONE, ONE), ValueError, "`a`"),
+    (lambda: ops.gemm_fp8(A8, B8.T, ONE, ONE), ValueError, "`b`"),
+    (lambda: ops.gemm_fp8(A8, B8, 1.0, ONE), TypeError, "`sa`"),
+    (lambda: ops.gemm_fp8(A8, B8, ONE.astype("f8"), ONE), TypeError, "`sa`"),
+    (lambda: ops.gemm_fp8(A8, B8, RA[:2], RB), ValueError, "`sa`"),
+    (lambda: ops.gemm_fp8(A8, B8, RA, RB[:, :7]), ValueError, "`sb`"),
+    (lambda: ops.gemm_fp8(A8, B8, RA, RB.T), ValueError, "`sb`"),
+    (lambda: ops.gemm_fp8(A8, B8, RA, GB), ValueError, "`sa`"),
+    (lambda: ops.gemm_fp8(A8, B8, GA, GB[:1]), ValueError, "`sa`"),
+    (lambda: ops.gemm_fp8(A8, B8, ONE, ONE, bias=np.ones(200, "f4")), TypeError, "`bias`"),
+    (lambda: ops.gemm_fp8(A8, B8, ONE, ONE, bias=np.ones(3, BF16)), ValueError, "`bias`"),
+    (lambda: ops.gemm_fp8(A8, B8, ONE, ONE, out_dtype=E4M3), TypeError, "`out_dtype`"),
+    (lambda: ops.gemm_fp8(A8, B8, ONE, ONE, out=np.ones((3, 200), "f4")), TypeError, "`out`"),
+    (lambda: ops.gemm_w8a8(AI.astype("u1"), BI, ONE, ONE), TypeError, "`a`"),
+    (lambda: ops.gemm_w8a8(AI, BI, np.ones((3, 2), "f4"), ONE), ValueError, "`sa`"),
+    (lambda: ops.gemm_w8a8(AI, BI[:, :3], ONE, ONE), ValueError, "`b`"),
+    (lambda: ops.gemm_mx(MA[:, :9], MS, MA, MS), ValueError, "`a`"),
+    (lambda: ops.gemm_mx(MA, MS, A8, MS), ValueError, "`b`"),
+    (lambda: ops.gemm_mx(MA, MS[:2], MA, MS), ValueError, "`sa`"),
+    (lambda: ops.gemm_mx(MA, MS, MA, MS.astype("f4")), TypeError, "`sb`"),
+]
+
+
+@pytest.mark.parametrize("call, kind, word", BAD)
+def test_mistakes(call, kind, word):
+    with pytest.raises(kind, match=word):
+        call()
