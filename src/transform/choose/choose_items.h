@@ -40,7 +40,7 @@ typedef struct Loop {
   int trips, around; /* expression; the loop around it, or -1 */
 } Loop;
 
-/* A tile that waves divide. */
+/* A dimension and its tile, or a tile that waves divide. */
 typedef struct Division {
   int whole, part; /* expressions */
   const Constraint *row;
@@ -74,7 +74,7 @@ struct ChooseModel {
   Vec(Item) items;
   Vec(Loop) loops;
   Vec(Division) waves;
-  Vec(Division) sizes; /* rows; part is not used */
+  Vec(Division) sizes; /* dimensions of tensors, and the tiles of rows */
   int tiles[3], threads[3];
   const Op *sums;        /* the loop whose iterations several workgroups may share; NULL: none */
   int64_t parts;         /* how many do, as a row says; 0: none says so */

@@ -262,8 +262,10 @@ static void add_rows(ChooseModel *m) {
   for (int i = 0; i < m->k->constraints.n; i++) {
     const Constraint *c = &m->k->constraints.at[i];
     bool divides = c->kind == CONSTRAINT_workgroup || c->kind == CONSTRAINT_tile;
-    if (divides && c->divided.size)
-      vec_push(m->arena, &m->sizes, ((Division){expr_of(m, c->divided.size), 0, c, false}));
+    if (divides && c->divided.size) {
+      int size = expr_of(m, c->divided.size);
+      vec_push(m->arena, &m->sizes, ((Division){expr_of(m, c->divided.dim), size, c, false}));
+    }
     if (c->kind != CONSTRAINT_wave) continue;
     const Constraint *of = kernel_wave_tile(m->k, c->wave.dim);
     if (!of || !of->divided.size) continue;

@@ -22,20 +22,28 @@ enum {
 /* Of what the data sheet says, copies reach this much: H200, 3.98 to 4.27 of 4.8 TB/s. */
 enum { MEMORY_PERCENT = 88 };
 
-/* Slots of a ring that are in use, on average, while the others are filled: H200, GEMMs with rings of 2 to 8. Waves that
- * only copy wait until all others have released a slot, which they do later if a SIMD has few: 192x192x64 with three slots
- * takes 23 % longer than with six of half the size, 128x256x64 by two waves of a SIMD 9 % longer than 256x128x64 by four. */
+/* Slots of a ring that are in use, on average, while the others are filled: H200, GEMMs with rings of 2 to 8. */
 #define SLOTS_USED 1.25
-#define SLOTS_SERVED 2.25
-#define SLOTS_LESS 0.25 /* for each wave of a SIMD */
 
-/* Of a line of the cache. Rows of a copy that are shorter need more requests, which hardly costs anything on an H200
- * (256x128x32 is as fast as 256x128x64); those that are shorter than half of it are half as fast again. Rows that begin
+/* Of a line of the cache. Rows of a copy that are shorter need more requests: 256x128x32 takes 1 to 4 % longer than
+ * 256x128x64 on an H200 (six sizes). Those that are shorter than half of it are half as fast again. Rows that begin
  * anywhere in a line end in one more: all compute units together then get a third of the bytes (1000^3 by five
  * tiles: 2.9 to 3.6 KB a cycle). */
 enum { CROSSING_TIMES = 3 };
 #define LINE_BYTES ((double)CHOOSE_LINE)
-#define SHORT_ROWS 1.03
+#define SHORT_ROWS 1.18
+
+/* Bytes that lanes write in a cycle if they hold pairs of 16 bits: the copy engine writes such results only if their rows
+ * are whole lines. 192x160 and 256x96 take 4 us longer for each tile than they would without it (H200). */
+#define LANES_WRITE 9.0
+
+/* Where the last tiles of a tensor are partial: clusters may compute one more, whose results are not written. */
+#define RAGGED_TIMES 1.02
+
+/* Where a SIMD has this many waves or more, products take longer: 256x128x64 by four groups of waves of 64 rows takes 4 to
+ * 8 % longer than by two of 128 (H200, six sizes); three groups are as fast as two. */
+enum { CROWDED = 4 };
+#define CROWDED_TIMES 1.06
 
 static double elements(const ChooseModel *m, const Extents *e) {
   double all = 1;
@@ -54,7 +62,7 @@ static bool is_legal(ChooseModel *m, const int64_t *value, Refusal *why) {
   if (!sym_run(m->program, value, m->scratch, m->value))
     return refuse(why, "a size is not a whole number", NULL);
   for (int i = 0; i < m->sizes.n; i++)
-    if (m->value[m->sizes.at[i].whole] < 1) return refuse(why, "is empty", m->sizes.at[i].row);
+    if (m->value[m->sizes.at[i].part] < 1) return refuse(why, "is empty", m->sizes.at[i].row);
   for (int i = 0; i < m->waves.n; i++) {
     const Division *w = &m->waves.at[i];
     if (m->value[w->part] < 1 || m->value[w->whole] % m->value[w->part])
@@ -155,6 +163,12 @@ static double read_times(const ChooseModel *m, const Item *item) {
   return item->kind == ITEM_WRITE || item->staged || shared >= waves ? 1 : waves / shared;
 }
 
+/* Whether lanes write results of products that the copy engine cannot write (stores.c). */
+static bool writes_pairs(const ChooseModel *m, const Item *item) {
+  return item->kind == ITEM_WRITE && item->bits == 16 && m->products.n && item->row >= 0 &&
+         target_has(m->t, FEATURE_STMATRIX) && m->value[item->row] * 2 % CHOOSE_LINE;
+}
+
 static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
   double all = elements(m, &item->tile), words = item->bits / 32.0;
   double lanes = (double)m->rates->lanes * m->t->simds;
@@ -176,7 +190,7 @@ static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
     double half = LINE_BYTES / 2, slower = row < LINE_BYTES ? SHORT_ROWS : 1;
     if (row < half) slower *= 0.5 + 0.5 * half / row;
     if (item->crosses && item->kind == ITEM_READ) out->crossing += bytes;
-    out->unit[UNIT_copy] += slower * bytes / m->rates->l2;
+    out->unit[UNIT_copy] += slower * bytes / (writes_pairs(m, item) ? LANES_WRITE : m->rates->l2);
     out->bytes += bytes;
     out->waits |= item->kind == ITEM_READ && !item->staged;
     out->staged |= item->staged;
@@ -196,18 +210,22 @@ static double busiest_of(const Cycles *c) {
   return most;
 }
 
-/* The more units work, the slower is the clock of a machine that is busy for long. GEMMs of 4096^3 by four tiles on an
- * H200 (bench/NOTES.md): how much the squares of the times of units count. On average of all compute units, the root of
- * their sum is within 5 % of what these took; the time of the busiest unit alone is 15 to 30 % less. */
-static double effort_of(const Cycles *c) {
+/* Waves of a SIMD. */
+static double waves_each(const ChooseModel *m) {
+  return machine_waves(m) > m->t->simds ? (double)machine_waves(m) / m->t->simds : 1;
+}
+
+/* The more units work, the slower is the clock of a machine that is busy for long. How much the squares of the times of
+ * units count is fitted to GEMMs of six sizes by eleven tiles on an H200 (bench/NOTES.md). */
+static double effort_of(const ChooseModel *m, const Cycles *c) {
   static const double weight[UNIT_COUNT] = {[UNIT_matrix] = 1.56,
                                             [UNIT_vector] = 1,
                                             [UNIT_special] = 1,
                                             [UNIT_shared] = 0.05,
-                                            [UNIT_copy] = 0.82};
+                                            [UNIT_copy] = 0.55};
   double sum = 0;
   for (int u = 0; u < UNIT_COUNT; u++) sum += weight[u] * c->unit[u] * c->unit[u];
-  return sqrt(sum);
+  return sqrt(sum) * (waves_each(m) >= CROWDED ? CROWDED_TIMES : 1);
 }
 
 /* Of two times, nearly the longer one. */
@@ -222,21 +240,15 @@ typedef struct Form {
   int64_t parts;            /* of the iterations, each by a workgroup of its own */
 } Form;
 
-/* Waves of a SIMD. */
-static double waves_each(const ChooseModel *m) {
-  return machine_waves(m) > m->t->simds ? (double)machine_waves(m) / m->t->simds : 1;
-}
-
 /* Tiles that are copied while one is used. */
-static double ahead_of(const ChooseModel *m, const Form *f) {
-  double used = f->served ? SLOTS_SERVED - SLOTS_LESS * waves_each(m) : SLOTS_USED;
-  double ahead = (double)f->slots - (used > SLOTS_USED ? used : SLOTS_USED);
+static double ahead_of(const Form *f) {
+  double ahead = (double)f->slots - SLOTS_USED;
   return ahead > 1 ? ahead : 1;
 }
 
 /* While a wave waits for a tile and starts its products, the others of its SIMD multiply. */
 static double least_of(const ChooseModel *m, const Cycles *c, const Form *f) {
-  double arrival = c->staged ? (m->latencies->global + c->unit[UNIT_copy]) / ahead_of(m, f) : 0;
+  double arrival = c->staged ? (m->latencies->global + c->unit[UNIT_copy]) / ahead_of(f) : 0;
   double matrix = c->unit[UNIT_matrix], most = busiest_of(c);
   if (matrix > 0) matrix += m->latencies->barrier / (2 * waves_each(m));
   if (matrix > most) most = matrix;
@@ -253,7 +265,7 @@ static double interval_of(const ChooseModel *m, const Cycles *c, const Form *f) 
   double all =
       overlaps ? longer(matrix, vector + special) : matrix + (vector > special ? vector : special);
   if (c->waits) all = together(all, m->latencies->global);
-  return all + c->waits_for_waves + (f->served ? 0 : m->latencies->barrier / ahead_of(m, f));
+  return all + c->waits_for_waves + (f->served ? 0 : m->latencies->barrier / ahead_of(f));
 }
 
 /* Outside of loops nothing happens at the same time. */
@@ -300,7 +312,7 @@ static Work work_of(const ChooseModel *m, const Form *f) {
     if (times > 0) w.before += own.unit[UNIT_copy]; /* until its first tiles are there */
   }
   w.busy = busiest_of(&all);
-  w.effort = effort_of(&all);
+  w.effort = effort_of(m, &all);
   return w;
 }
 
@@ -368,12 +380,31 @@ static double distance_of(const ChooseModel *m, const int64_t *value) {
   return sum + (double)m->all_threads / m->t->lanes * 0.01;
 }
 
+static bool is_ragged(const ChooseModel *m) {
+  for (int i = 0; i < m->sizes.n; i++) {
+    const Division *s = &m->sizes.at[i];
+    if (s->row->kind == CONSTRAINT_workgroup && m->value[s->whole] % m->value[s->part]) return true;
+  }
+  return false;
+}
+
+/* What each tile of a workgroup that computes several adds to its loops: products wait while lanes write. */
+static double between_tiles(const ChooseModel *m, const Work *w) {
+  for (int i = 0; i < m->items.n; i++)
+    if (writes_pairs(m, &m->items.at[i])) return w->after;
+  return 0;
+}
+
 /* A launch, without what memory allows. */
 static double launch_cycles(const ChooseModel *m, const Candidate *c, const Work *w) {
   int64_t all = c->tiles * c->parts, each = ceil_div64(all, m->t->units);
-  double effort = (double)all * w->effort / m->t->units;
-  double rounds =
-      c->persistent ? w->before + (double)each * w->body + w->after : rounds_of(w, each, c->groups);
+  double effort = (double)all * w->effort / m->t->units, rounds = rounds_of(w, each, c->groups);
+  if (c->persistent) {
+    double between = between_tiles(m, w);
+    rounds = w->before + (double)each * (w->body + between) + w->after;
+    effort += (double)all * between / m->t->units;
+  }
+  if (is_ragged(m)) effort *= RAGGED_TIMES;
   double crossing = (double)all * w->crossing * CROSSING_TIMES / (m->rates->l2 * m->t->units);
   return longer(longer(rounds, effort), crossing);
 }
