@@ -92,7 +92,7 @@ static ExpandFn *const expand[OP_COUNT] = {
     [OP_softsign] = expand_softsign, [OP_remf] = expand_remf, [OP_mod] = expand_mod,
     [OP_powf] = expand_powf,         [OP_cbrt] = expand_cbrt, [OP_sinh] = expand_sinh,
     [OP_atan2] = expand_atan2,       [OP_erf] = expand_erf,   [OP_sigmoid] = expand_sigmoid,
-    [OP_wave_mma] = expand_wave_mma,
+    [OP_wave_mma] = expand_wave_mma, [OP_div] = expand_div,
 };
 
 static int verdict(const TargetInfo *t, const Op *op) {

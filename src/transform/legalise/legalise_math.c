@@ -4,8 +4,9 @@
  * of exp2 and log2 (2 each):
  *
  *     softsign 2    cbrt 3    sinh 4    atan2 4    erf 2    sigmoid 4    powf 2 + |b log2 a|
- *     remf, mod: exact, computed in f64 */
+ *     remf, mod: exact, computed in f64    div by a power of two: exact, a product */
 #include <math.h>
+#include <stdlib.h>
 
 #include "transform/legalise/legalise_words.h"
 
@@ -36,6 +37,24 @@ Value *expand_softsign(Expansion *x) {
   else cap = number(x, (given ? given->number : 30) * scale);
   Value *share = divide(x, magnitude(x, a), cap);
   return result(x, divide(x, a, add(x, one, share)));
+}
+
+/* The constant that a value is in every register; 0: it is none. */
+static double constant_of(const Value *v) {
+  const Op *op = v->def && v->def->kind == OP_splat ? v->def->args[0]->def : v->def;
+  const Attr *value = op && op->kind == OP_scalar ? op_attr(op, ATTR_value) : NULL;
+  return value && !value->sym ? value->number : 0;
+}
+
+/* Division by a power of two is a product with another one, if that is no subnormal number: the
+ * exact results are equal, and both are rounded once. */
+Value *expand_div(Expansion *x) {
+  x->dtype = x->op->results[0].type->dtype;
+  if (!dtype_is_float(x->dtype) || dtype_memory_bits(x->dtype) < 16) return NULL;
+  int exponent, most = dtype_memory_bits(x->dtype) == 16 ? 14 : 126;
+  double by = constant_of(x->op->args[1]);
+  if (fabs(frexp(by, &exponent)) != 0.5 || abs(exponent - 1) > most) return NULL;
+  return mul(x, x->op->args[0], number(x, 1 / by));
 }
 
 /* The f64 remainder is left to the emitter, which has a fused multiply-add. */
