@@ -100,7 +100,7 @@ def _of_sinks(call: Call, lse: Any, delta: Any, dsinks: Any) -> None:
         return
     parts = new_tensor(call.q, (call.q.shape[0], call.heads[0]), tkl.f32)
     program(kernels.sink_gradients, call.heads[0], None)(call.sinks, lse, delta, parts)
-    program(column_sums, tkl.f32)(parts, dsinks)
+    column_sums(parts, dsinks, tkl.f32)
 
 
 @operator(

@@ -19,7 +19,10 @@ from .programs import *
 from .tensors import *
 
 PART, EACH = sym.PART, sym.EACH  # workgroups, and the rows of each
-MOST_PARTS = 256
+MOST_PARTS = 264  # unless there are more rows than MOST_ROWS for each; an H200 holds two on an SM
+MOST_ROWS = 128  # few enough to be added by plain sums of f32; parts are added without drift
+STEP, LINE = sym.STEP, sym.LINE  # parts that a wave adds up one after another, and waves
+LINES, PARTS_AT_ONCE = 16, 8
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 
@@ -54,33 +57,36 @@ def _norm_backward(
     weights = tkl.Memory[N, GLOBAL, weight]
     all_dims, each = [PART, EACH, N], EACH  # in kernels, the name is that of the parameter
 
+    rows = [PART, EACH]
+
+    def mean_of(value: Any) -> Any:
+        return tkw.sum(value, dim=N, block=True) / tkw.register(rows, tkl.f32, N)
+
     def mean(value: Any) -> Any:
-        total = tkw.sum(value, dim=N, block=True)
-        return tkw.broadcast(total / tkw.register([PART, EACH], tkl.f32, N), all_dims)
+        return tkw.broadcast(mean_of(value), all_dims)
 
     def step(dy: Any, x: Any, factor: Any, eps: Any, more: Any, dx: Any) -> tuple[Any, Any]:
         """Writes the gradient of a row; those of its weights and its bias."""
         value, slope = f32_of(x, row_of), f32_of(dy, row_of)
         value = value - mean(value) if centred else value
-        scale = tkw.rsqrt(mean(value * value) + tkw.broadcast(eps, all_dims))
+        scale = tkw.rsqrt(mean_of(value * value) + tkw.broadcast(eps, rows))
+        scale = tkw.broadcast(within(scale, rows, lambda i, j: i * each + j, M), all_dims)
         unit, product = value * scale, slope * tkw.broadcast(factor, all_dims)
         change = product - unit * mean(product * unit)
         change = (change - mean(product) if centred else change) * scale
         change = change if more is None else change + f32_of(more, row_of)
         tkw.write(tkw.cast(change, dtype), dx, mapping=to_row)
-        of_weight = within(slope * unit, [PART, EACH], lambda i, j: i * each + j, M)
-        return of_weight, slope
+        return slope * unit, slope
 
     def run(dy: Any, x: Any, w: Any, eps: Any, more: Any, dx: Any, *sums: Any) -> None:
         factor = f32_of(w) + 1.0 if gemma else f32_of(w)
 
-        @tkw.iterate(EACH, init_args=[tkl.Register[PART, N, tkl.f32](0.0) for _ in sums * 2])
+        @tkw.iterate(EACH, init_args=[tkl.Register[PART, N, tkl.f32](0.0) for _ in sums])
         def loop(*totals):
             found = step(dy, x, factor, eps, more, dx)
-            added = [tkw.sum(value, dim=EACH) for value in found[: len(sums)]]
-            return [s for each in zip(added, totals[::2], totals[1::2]) for s in added_to(*each)]
+            return [tkw.sum(value, total, dim=EACH) for value, total in zip(found, totals)]
 
-        for total, out in zip(loop[::2], sums):
+        for total, out in zip([loop] if len(sums) == 1 else loop, sums):
             tkw.write(total, out)
 
     @tkw.wave(_part_constraints(columns))
@@ -132,25 +138,43 @@ def _part_constraints(columns: int | None) -> list[Any]:
     ]
 
 
-def column_sums(dtype: Any) -> Any:
-    """`column_sums(parts, sums)`"""
+def _column_sums(dtype: Any) -> Any:
+    """`column_sums(parts, step, sums)`: 32 columns for each workgroup, whose waves share the parts;
+    each of them loads several at once."""
     constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={PART: 0, N: 128}),
-        tkw.WorkgroupConstraint(N, 128, 0),
-        tkw.TilingConstraint(PART, 1),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={STEP: PARTS_AT_ONCE, LINE: 1, N: 32}),
+        tkw.WorkgroupConstraint(N, 32, 0),
+        tkw.WorkgroupConstraint(LINE, LINES, 1),
+        tkw.TilingConstraint(STEP, PARTS_AT_ONCE),
+        tkw.WaveConstraint(LINE, 1),
     ]
+    part_of = tkw.IndexMapping(
+        3,
+        inputs={PART: _i * LINES + _j, N: _k},
+        outputs={STEP: _i, LINE: _j, N: _k},
+    )
+
+    def total_of(parts: Any) -> Any:
+        @tkw.iterate(STEP, init_args=[tkl.Register[LINE, N, tkl.f32](0.0)] * 2)
+        def loop(total, excess):
+            return added_to(tkw.sum(tkw.read(parts, mapping=part_of), dim=STEP), total, excess)
+
+        return tkw.sum(loop[0], dim=LINE, block=True)
 
     @tkw.wave(constraints)
     def column_sums(
-        parts: tkl.Memory[PART, N, GLOBAL, tkl.f32], sums: tkl.Memory[N, GLOBAL, dtype]
+        parts: tkl.Memory[PART, N, GLOBAL, tkl.f32],
+        STEP: tkl.SymbolBind[tkl.i32],
+        sums: tkl.Memory[N, GLOBAL, dtype],
     ):
-        @tkw.iterate(PART, init_args=[tkl.Register[N, tkl.f32](0.0)] * 2)
-        def loop(total, excess):
-            return added_to(tkw.sum(tkw.read(parts), dim=PART), total, excess)
+        tkw.write(tkw.cast(total_of(parts), dtype), sums)
 
-        tkw.write(tkw.cast(loop[0], dtype), sums)
+    return column_sums, {LINE: LINES}, [PART, N]
 
-    return column_sums, {}, [PART, N]
+
+def column_sums(parts: Any, sums: Any, dtype: Any) -> None:
+    """sums [N] of parts [P, N], in f32 until they are rounded."""
+    program(_column_sums, dtype)(parts, -(-parts.shape[0] // LINES), sums)
 
 
 def _run(dy: Any, x: Any, w: Any, eps: float, gemma: bool, more: Any, sums: dict, dx: Any) -> Any:
@@ -174,13 +198,13 @@ def _run(dy: Any, x: Any, w: Any, eps: float, gemma: bool, more: Any, sums: dict
             out[...] = 0
         return dx, *outs
     number, columns = rows.shape
-    each = -(-number // MOST_PARTS)
+    each = min(-(-number // MOST_PARTS), MOST_ROWS)
     parts = [new_tensor(x, (-(-number // each), columns), tkl.f32) for _ in outs]
     key = (dtype, weight, length_class(columns), gemma, len(outs) > 1, more is not None)
     kernel = program(_norm_backward, *key)
     kernel(rows_of("dy", dy), rows, w, eps, each, rows_of("dx", dx), *parts, *added)
     for part, out in zip(parts, outs):
-        program(column_sums, weight)(part, out)
+        column_sums(part, out, weight)
     return dx, *outs
 
 

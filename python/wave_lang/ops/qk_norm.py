@@ -360,7 +360,7 @@ def qk_norm_rope_backward(
         parts = new_tensor(x, (-(-rows // (steps * ROWS)), x.shape[2]), tkl.f32)
         kernel = program(_norm_rope_backward, *_key(x, w, *table, size), interleaved)
         kernel(change, x, w, *table, eps, steps, dx, parts)
-        program(column_sums, wave_dtype(w.dtype))(parts, dw)
+        column_sums(parts, dw, wave_dtype(w.dtype))
     return tuple(made)  # type: ignore[return-value]
 
 
