@@ -40,25 +40,38 @@ def _by_row(dtype: Any, small: Any, columns: int | None) -> Any:
     ):
         value = f32_of(x)
         scale = _scale(tkw.max(tkw.abs(value), dim=N, block=True), small)
-        tkw.write(nearest(value / per_row(scale), small), q)
+        tkw.write(nearest(value * per_row(tkw.reciprocal(scale)), small), q)
         tkw.write(scale, scales)
 
     return by_row, *row_symbols(columns)
 
 
-def _by_group(dtype: Any, small: Any, group: int) -> Any:
+WAVE = 512  # elements of a row that a wave of one of these kernels has, 16 per thread
+
+
+def waves_for(columns: int) -> int:
+    """The waves of a workgroup. An SM holds at most 32 workgroups, which would be too few of one
+    wave for the bytes that must be on their way."""
+    return 4 if columns > 2 * WAVE else 1
+
+
+def _group_constraints(each: Any, group: int, waves: int) -> list[Any]:
+    groups = max(WAVE // group, 1)
+    return [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 0, each: each}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.WorkgroupConstraint(GROUPS, groups * waves, 1),
+        *([tkw.WaveConstraint(GROUPS, groups)] if waves > 1 else []),
+    ]
+
+
+def _by_group(dtype: Any, small: Any, group: int, waves: int) -> Any:
     """Rows of whole groups: their dimension is `GROUPS * GROUP`."""
     i, j, k = (tkw.IndexMapping.iterator(n) for n in range(3))
     here, place = {M: i, GROUPS: j, GROUP: k}, {M: i, GROUPS * GROUP: j * GROUP + k}
     x_of = tkw.IndexMapping(3, inputs=place, outputs=here)
     q_of = tkw.IndexMapping(3, inputs=here, outputs=place)
-    constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 0, GROUP: GROUP}),
-        tkw.WorkgroupConstraint(M, 1, 0),
-        tkw.WorkgroupConstraint(GROUPS, 4, 1),
-    ]
-
-    @tkw.wave(constraints)
+    @tkw.wave(_group_constraints(GROUP, group, waves))
     def by_group(
         x: tkl.Memory[M, GROUPS * GROUP, GLOBAL, dtype],
         q: tkl.Memory[M, GROUPS * GROUP, GLOBAL, small],
@@ -66,8 +79,8 @@ def _by_group(dtype: Any, small: Any, group: int) -> Any:
     ):
         value = f32_of(x, x_of)
         scale = _scale(tkw.max(tkw.abs(value), dim=GROUP), small)
-        every = tkw.broadcast(scale, [M, GROUPS, GROUP])
-        tkw.write(nearest(value / every, small), q, mapping=q_of)
+        every = tkw.broadcast(tkw.reciprocal(scale), [M, GROUPS, GROUP])
+        tkw.write(nearest(value * every, small), q, mapping=q_of)
         tkw.write(scale, scales)
 
     return by_group, {GROUP: group}, [M, GROUPS]
@@ -99,14 +112,14 @@ def _whole_scale(small: Any) -> Any:
     return whole_scale, {N: 1}, [M]
 
 
-def _with_scale(dtype: Any, small: Any) -> Any:
+def _with_scale(dtype: Any, small: Any, waves: int) -> Any:
     constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 512}),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: WAVE}),
         tkw.WorkgroupConstraint(M, 1, 0),
-        tkw.WorkgroupConstraint(N, 512, 1),
+        tkw.WorkgroupConstraint(N, WAVE * waves, 1),
+        *([tkw.WaveConstraint(N, WAVE)] if waves > 1 else []),
     ]
-    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
-    same = tkw.IndexMapping(2, inputs={GROUPS: 0}, outputs={M: i, N: j})
+    same = tkw.IndexMapping(1, inputs={GROUPS: 0}, outputs={M: tkw.IndexMapping.iterator(0)})
 
     @tkw.wave(constraints)
     def with_scale(
@@ -114,7 +127,8 @@ def _with_scale(dtype: Any, small: Any) -> Any:
         scale: tkl.Memory[GROUPS, GLOBAL, tkl.f32],
         q: tkl.Memory[M, N, GLOBAL, small],
     ):
-        tkw.write(nearest(f32_of(x) / tkw.read(scale, mapping=same), small), q)
+        factor = tkw.reciprocal(tkw.read(scale, mapping=same))
+        tkw.write(nearest(f32_of(x) * per_row(factor), small), q)
 
     return with_scale, {GROUPS: 1}, [M, N]
 
@@ -140,7 +154,8 @@ def _quantize(x: Any, small: Any, by: str, group: int, out: Any, scale_out: Any)
         kernel = program(_by_row, dtype, small, length_class(columns))
         kernel(rows, q_rows, rows_of("scale_out", scales)[:, 0])
     else:
-        program(_by_group, dtype, small, group)(rows, q_rows, rows_of("scale_out", scales))
+        kernel = program(_by_group, dtype, small, group, waves_for(columns))
+        kernel(rows, q_rows, rows_of("scale_out", scales))
     return q, scales
 
 
@@ -150,7 +165,8 @@ def _quantize_whole(rows: Any, dtype: Any, small: Any, q: Any, scale: Any) -> No
         program(_largest, dtype, length_class(rows.shape[1]))(rows, largest)
     program(_whole_scale, small)(largest[: 0 if is_empty(rows) else None], scale)
     if not is_empty(rows):
-        program(_with_scale, dtype, small)(rows, scale, q)
+        kernel = program(_with_scale, dtype, small, waves_for(rows.shape[1]))
+        kernel(rows, scale, q)
 
 
 @operator(
@@ -205,7 +221,7 @@ def _mx_code(value: Any) -> Any:
     return code | ((tkw.bitcast(value, tkl.i32) >> 28) & 8)
 
 
-def _mx(dtype: Any, small: Any, exponent: int) -> Any:
+def _mx(dtype: Any, small: Any, exponent: int, waves: int) -> Any:
     """`mx(x, q, scales)`: with `small`, 32 bytes for a group, otherwise 16."""
     i, j, k = (tkw.IndexMapping.iterator(n) for n in range(3))
     each, parts = (GROUP, 1) if small else (HALF, 2)
@@ -217,13 +233,7 @@ def _mx(dtype: Any, small: Any, exponent: int) -> Any:
         for n in range(parts)
     ]
     q_of = tkw.IndexMapping(3, inputs=here, outputs={M: i, GROUPS * each: j * each + k})
-    constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 0, each: each}),
-        tkw.WorkgroupConstraint(M, 1, 0),
-        tkw.WorkgroupConstraint(GROUPS, 8, 1),
-    ]
-
-    @tkw.wave(constraints)
+    @tkw.wave(_group_constraints(each, MX_GROUP, waves))
     def mx(
         x: tkl.Memory[M, GROUPS * GROUP, GLOBAL, dtype],
         q: tkl.Memory[M, GROUPS * each, GLOBAL, small or tkl.u8],
@@ -269,5 +279,5 @@ def quantize_mx(
     scales = result("scale_out", scale_out, x, (*lead, columns // MX_GROUP), tkl.u8, q)
     if not is_empty(x):
         given = (rows_of("out", q), rows_of("scale_out", scales))
-        program(_mx, kind, small, exponent)(rows, *given)
+        program(_mx, kind, small, exponent, waves_for(columns))(rows, *given)
     return q, scales
