@@ -93,13 +93,13 @@ TILE_WAVES = 8
 LONGEST = 16384  # row that the registers of a workgroup hold
 
 
-def loop_constraints(*more: Any) -> list[Any]:
+def loop_constraints(*more: Any, tile: int = TILE) -> list[Any]:
     """One workgroup for each row, whose tiles are visited in order."""
-    part = TILE // TILE_WAVES
+    part = tile // TILE_WAVES
     return [
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: part}),
         tkw.WorkgroupConstraint(M, 1, 0),
-        tkw.TilingConstraint(N, TILE),
+        tkw.TilingConstraint(N, tile),
         tkw.WaveConstraint(N, part),
         *more,
     ]
