@@ -110,3 +110,26 @@ def test_of_what_is_computed(target):
     values, places = expected(-a, 12, "f32")
     np.testing.assert_array_equal(v, values)
     np.testing.assert_array_equal(at, places)
+
+
+SPECIAL = {
+    "f32": [-0.0, 0.0, np.nan, -np.inf, 1e-40, -1e-40, np.inf, 2, -3, -3, -np.nan, 3e38, -3e38],
+    "f16": [0.0, -0.0, np.nan, -np.inf, 6e-8, -6e-8, np.inf, -1.0, 65504, -65504, np.inf],
+    "i32": [-(2**31), 2**31 - 1, 0, -1, -(2**31), 1, 2**31 - 1],
+    "i8": [-128, 127, 0, -1, -128, 5],
+}
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", SPECIAL)
+def test_order_of_special_values(target, dtype):
+    """Zeros are equal and keep their signs; NaNs come last, in their order."""
+    a = np.array([SPECIAL[dtype]], STORED[dtype])
+    v, at = run(target, a, a.shape[1], dtype, 16)
+    numbers = [i for i in range(a.shape[1]) if not np.isnan(a[0, i])]
+    order = sorted(numbers, key=lambda i: -a[0, i].astype(float))
+    order += [i for i in range(a.shape[1]) if i not in numbers]
+    assert at[0].tolist() == order
+    n, kept = len(numbers), a[0, order]
+    assert np.array_equal(v[0, :n], kept[:n]) and np.isnan(v[0, n:]).all()
+    assert np.array_equal(np.signbit(v[0, :n]), np.signbit(kept[:n]))
