@@ -1,5 +1,7 @@
 """Matmuls of layers, compared with float64."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from library_utils import BF16, check, draw, on_targets
 from wave_lang import ops
 from wave_lang.ops.matmul import matmul, quantized_matmul
 
+erf = np.vectorize(math.erf)
 # m, k, n, type, is a transposed, is b, has it a bias
 CASES = [
     (33, 20, 70, "f2", False, True, True),
@@ -38,6 +41,65 @@ def test_no_rows_no_columns_no_sum():
     assert np.array_equal(matmul(a, b), np.zeros((3, 4)))
     assert np.array_equal(matmul(a, b, bias=np.arange(4, dtype="f4"))[2], np.arange(4))
     assert matmul(a[:0], b).shape == (0, 4)
+    more = np.ones((2, 3, 4), "f4")
+    bias = np.arange(-1, 3, dtype="f4")
+    found = matmul(np.ones((2, 3, 0), "f4"), b, bias, more, activation="relu")
+    assert np.array_equal(found, more + [0, 0, 1, 2])
+    assert matmul(np.ones((0, 3, 2), "f4"), np.ones((2, 5), "f4")).shape == (0, 3, 5)
+
+
+ACTIVATIONS = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + erf(x / 2**0.5)) / 2,
+    "gelu_tanh": lambda x: x * (1 + np.tanh((x + 0.044715 * x**3) * (2 / np.pi) ** 0.5)) / 2,
+}
+# shapes of a and b, type, type of the result and of the residual, is a transposed, is b, activation
+EPILOGUES = [
+    ((3, 33, 20), (3, 20, 70), "f2", "f4", "f2", False, False, "silu"),
+    ((2, 5, 7), (7, 9), "f4", None, None, False, False, "relu"),
+    ((40, 6), (2, 3, 40), BF16, "f4", "f4", True, True, None),
+    ((2, 40, 6), (2, 3, 40), "f2", None, "f4", True, True, "gelu"),
+    ((1, 3), (3, 5), "f4", "f2", "f4", False, False, "gelu_tanh"),
+]
+
+
+@on_targets(EPILOGUES)
+def test_batches_and_epilogues(case, target):
+    a_shape, b_shape, dtype, kept, more, trans_a, trans_b, activation = case
+    rng = np.random.default_rng(52)
+    a, b = draw(rng, dtype, *a_shape), draw(rng, dtype, *b_shape)
+    options = {"trans_a": trans_a, "trans_b": trans_b, "activation": activation}
+    turn = lambda x, trans: x.astype(float).swapaxes(-1, -2) if trans else x.astype(float)
+    total = turn(a, trans_a) @ turn(b, trans_b)
+    bias = draw(rng, dtype, total.shape[-1])
+    residual = None if more is None else draw(rng, more, *total.shape)
+    dy = draw(rng, kept or dtype, *total.shape)
+    function, total = ACTIVATIONS[activation], total + bias.astype(float)
+    slope = (function(total + 1e-5) - function(total - 1e-5)) / 2e-5
+    with ops.on_target(target):
+        found = matmul(a, b, bias, residual, out_dtype=kept and np.dtype(kept), **options)
+        if activation:
+            change = ops.matmul_slopes(dy, a, b, bias, **options)
+            check(change, dy.astype(float) * slope, dtype, 2.0)
+    assert found.dtype == np.dtype(kept or dtype)
+    more = 0 if residual is None else residual.astype(float)
+    check(found, function(total) + more, kept or dtype, 2.0)
+
+
+def test_gemm():
+    rng = np.random.default_rng(53)
+    a, b, bias, residual = (draw(rng, "f4", *shape) for shape in ((3, 4), (5, 4), (5,), (3, 5)))
+    found = ops.gemm(a, b, bias=bias, activation="relu", residual=residual, trans=True)
+    check(found, np.maximum(a.astype(float) @ b.T + bias, 0) + residual, "f4")
+
+
+def test_strided_batches():
+    """Every second matrix, columns of wider rows, and heads that are not the first dimension."""
+    rng = np.random.default_rng(54)
+    a, b = draw(rng, "f4", 6, 5, 16)[::2, :, 3:11], draw(rng, "f4", 8, 3, 7).swapaxes(0, 1)
+    check(matmul(a, b), a.astype(float) @ b, "f4")
 
 
 QUANTIZED = [(9, 40, 11, "f4", ml_dtypes.float8_e4m3fnuz, 240.0), (1, 7, 3, BF16, None, 448.0)]
@@ -69,6 +131,13 @@ BAD = [
     (lambda: matmul(A, B.T), ValueError, "`b`"),
     (lambda: matmul(A, B, bias=A[0]), ValueError, "`bias`"),
     (lambda: matmul(A, B, out=np.ones((2, 3), "f4")), ValueError, "`out`"),
+    (lambda: matmul(A[None, None], B), ValueError, "`a`"),
+    (lambda: matmul(np.ones((2, 2, 3), "f4"), np.ones((3, 3, 4), "f4")), ValueError, "`b`"),
+    (lambda: matmul(A, B, residual=A), ValueError, "`residual`"),
+    (lambda: matmul(A, B, residual=np.ones((2, 4), "i4")), TypeError, "`residual`"),
+    (lambda: matmul(A, B, activation="tanh"), ValueError, "`activation`"),
+    (lambda: matmul(A, B, out_dtype=np.int8), TypeError, "`out_dtype`"),
+    (lambda: ops.matmul_slopes(A, A, B, activation="relu"), ValueError, "`dy`"),
     (lambda: quantized_matmul(A, B, 1.0, 1.0, "i1", 1.0), ValueError, "`b`"),
 ]
 
@@ -83,3 +152,5 @@ def test_out_does_not_share_memory_with_an_input():
     square = np.ones((4, 4), "f4")
     with pytest.raises(ValueError, match="`out` shares memory"):
         matmul(square, square.copy(), out=square)
+    with pytest.raises(ValueError, match="`out` shares memory"):
+        matmul(square, square, residual=(residual := np.ones((4, 4), "f4")), out=residual)

@@ -176,7 +176,14 @@ CASES = {
         + [*packed()[3:]],
         {"softcap": 3.0},
     ),
-    "matmul": lambda: ([random(8, 3), random(6, 8), random(6)], dict(trans_a=True, trans_b=True)),
+    "matmul": lambda: (
+        [random(2, 8, 3), random(6, 8), random(6), random(2, 3, 6)],
+        {"trans_a": True, "trans_b": True, "activation": "silu", "out_dtype": torch.float32},
+    ),
+    "matmul_slopes": lambda: (
+        [random(3, 6), random(3, 8), random(8, 6), random(6)],
+        {"activation": "gelu"},
+    ),
     "attention_extend": lambda: (
         [*packed()[:1], random(5, 2, 32).half(), random(5, 2, 16).half()]
         + [random(9, 2, 32).half(), random(9, 2, 16).half(), packed()[3], integers(0, 2, 2, 3)]
@@ -197,7 +204,7 @@ DIFFERENTIABLE = {
     "attention": 4,
     "attention_varlen": 3,
     "fused_experts": 4,
-    "matmul": 3,
+    "matmul": 4,
     "rms_norm": 2,
     "add_rms_norm": 3,
     "layer_norm": 3,
@@ -354,6 +361,23 @@ GRADIENTS = {
         lambda a, b, c: ops.matmul(a, b, c, trans_a=True, trans_b=True),
         lambda a, b, c: a.t() @ b.t() + c,
     ),
+    "epilogue": (
+        lambda a, b, c, r: ops.matmul(a, b, c, r, activation="silu"),
+        lambda a, b, c, r: F.silu(a @ b + c) + r,
+    ),
+    "wide": (  # b is the same for all, and the result has another type
+        lambda a, b, c, r: ops.matmul(a, b, c, r, activation="gelu", trans_b=True)
+        + ops.matmul(a, b, trans_b=True, out_dtype=torch.float32).to(a.dtype),
+        lambda a, b, c, r: F.gelu(a @ b.t() + c) + r + a @ b.t(),
+    ),
+    "turned": (  # a is the same for all
+        lambda a, b, c, r: ops.matmul(a, b, c, r, activation="gelu_tanh", trans_a=True),
+        lambda a, b, c, r: F.gelu(a.t() @ b + c, approximate="tanh") + r,
+    ),
+    "batch": (
+        lambda a, b, c, r: ops.matmul(a, b, c, r, activation="relu", trans_a=True, trans_b=True),
+        lambda a, b, c, r: F.relu(a.mT @ b.mT + c) + r,
+    ),
     "experts": (
         lambda x, w1, w2, weights: ops.fused_experts(x, w1, w2, weights.float(), CHOSEN),
         lambda x, w1, w2, weights: routed(
@@ -375,6 +399,10 @@ SHAPES = {
     "nt": [(7, 24), (10, 24), (10,)],
     "tn": [(24, 7), (24, 10), (10,)],
     "tt": [(24, 7), (10, 24), (10,)],
+    "epilogue": [(3, 7, 24), (3, 24, 10), (10,), (3, 7, 10)],
+    "wide": [(3, 7, 24), (10, 24), (10,), (3, 7, 10)],
+    "turned": [(24, 7), (3, 24, 10), (10,), (3, 7, 10)],
+    "batch": [(3, 24, 7), (3, 10, 24), (10,), (3, 7, 10)],
 }
 
 

@@ -27,7 +27,7 @@ from .attention_gradients import attention_backward, attention_varlen_backward
 from .extend import attention_extend, extend_attention
 from .linear_loss import linear_cross_entropy, linear_cross_entropy_backward
 from .losses import cross_entropy, cross_entropy_backward
-from .matmul import matmul
+from .matmul import gemm, matmul, matmul_slopes
 from .moe import fused_experts, fused_experts_backward, grouped_gemm, moe_align, topk_gate
 from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
 from .norms import add_rms_norm, layer_norm, rms_norm, softmax
@@ -69,6 +69,7 @@ __all__ = [
     "gelu_and_mul_backward",
     "gelu_tanh_and_mul",
     "gelu_tanh_and_mul_backward",
+    "gemm",
     "gemm_fp8",
     "gemm_mx",
     "gemm_w8a8",
@@ -79,6 +80,7 @@ __all__ = [
     "linear_cross_entropy",
     "linear_cross_entropy_backward",
     "matmul",
+    "matmul_slopes",
     "merge_state",
     "mla_decode",
     "moe_align",

@@ -1,4 +1,5 @@
-"""Matmuls of layers: with a bias, operands in either order, and products of 8-bit floats."""
+"""Matmuls of layers: of batches, operands in either order, with what follows them in a layer, and
+products of 8-bit floats."""
 
 from __future__ import annotations
 
@@ -6,129 +7,306 @@ from typing import Any
 
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
+from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-from .operators import Gradient, operator
-from .programs import program
+from .activations import gelu, gelu_tanh, silu
+from .operators import Gradient, is_torch, is_torch_dtype, operator
+from .programs import f32_of, program
 from .tensors import *
 
-M, N, K = sym.M, sym.N, sym.K
+BATCH, M, N, K = sym.BATCH, sym.M, sym.N, sym.K
 BLOCK_M, BLOCK_N, BLOCK_K = sym.BLOCK_M, sym.BLOCK_N, sym.BLOCK_K
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 
 
-def _constraints(instruction: Any) -> list[Any]:
+def _relu(x: Any) -> tuple[Any, Any]:
+    none = tkw.register(x.shape, tkl.f32, 0.0)
+    return tkw.select(x <= none, none, x), tkw.cast(x > none, tkl.f32)  # NaN stays NaN
+
+
+ACTIVATIONS = {"relu": _relu, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh}
+
+
+def _constraints(instruction: Any, *batch: Any) -> list[Any]:
     return [
+        *(tkw.WorkgroupConstraint(dim, 1, 2) for dim in batch),
         tkw.WorkgroupConstraint(M, BLOCK_M, 0),
         tkw.WorkgroupConstraint(N, BLOCK_N, 1),
         tkw.TilingConstraint(K, BLOCK_K),
         tkw.WaveConstraint(M, BLOCK_M / 2),
         tkw.WaveConstraint(N, BLOCK_N / 2),
-        tkw.HardwareConstraint(threads_per_wave=64, mma_type=instruction),
+        tkw.HardwareConstraint(
+            threads_per_wave=64, mma_type=instruction, vector_shapes={dim: 0 for dim in batch}
+        ),
     ]
 
 
-def _add_bias(value: Any, bias: Any) -> Any:
-    given = tkw.read(bias)
-    given = given if given.dtype == tkl.f32 else tkw.cast(given, tkl.f32)
-    return value + tkw.broadcast(given, [M, N])
+def _product(
+    dtype: Any,
+    out: Any,
+    rows: int,
+    orders: tuple[str, str],
+    bias: bool,
+    activation: str | None,
+    slope: bool,
+    residual: Any,
+) -> Any:
+    """`product(a, b, [bias,] [residual,] c)`: orders are those of the dimensions in memory, such as
+    "MK", or "BMK" for batches. With `slope`, c is the residual times the activation's slope."""
+    symbol = {"B": BATCH, "M": M, "N": N, "K": K}
+    a_dims, b_dims = ([symbol[d] for d in order] for order in orders)
+    lead = [BATCH] if "B" in orders[0] + orders[1] else []
+    left, right = (tkl.Memory[(*dims, SHARED, dtype)] for dims in (a_dims, b_dims))
+    added, result = (tkl.Memory[(*lead, M, N, GLOBAL, kind)] for kind in (residual or out, out))
+    factors = tkl.Memory[N, GLOBAL, dtype]
 
+    def in_order(dims: list[Any], *last: Any) -> Any:
+        """Reads with this order of dimensions, the batch first."""
+        wanted = [*(d for d in dims if d == BATCH), *last]
+        here = {dim: tkw.IndexMapping.iterator(n) for n, dim in enumerate(wanted)}
+        return tkw.IndexMapping(len(wanted), inputs=here, outputs=here)
 
-def _product(dtype: Any, out: Any, rows: int, a_order: str, b_order: str, bias: bool) -> Any:
-    """`product(a, b, [bias,] c)`: orders are those of the dimensions in memory, such as "MK"."""
-    symbol = {"M": M, "N": N, "K": K}
-    a_dims, b_dims = ([symbol[d] for d in order] for order in (a_order, b_order))
-    left = tkl.Memory[(*a_dims, SHARED, dtype)]
-    right = tkl.Memory[(*b_dims, SHARED, dtype)]
-    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
-    a_of = tkw.IndexMapping(2, inputs={M: i, K: j}, outputs={M: i, K: j})
-    b_of = tkw.IndexMapping(2, inputs={N: i, K: j}, outputs={N: i, K: j})
+    a_of, b_of = in_order(a_dims, M, K), in_order(b_dims, N, K)
 
     def total(a: Any, b: Any) -> Any:
-        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        @tkw.iterate(K, init_args=[tkw.register([*lead, M, N], tkl.f32, 0.0)])
         def loop(acc):
             return tkw.mma(tkw.read(a, mapping=a_of), tkw.read(b, mapping=b_of), acc)
 
         return loop
 
-    @tkw.wave(_constraints(tkw.MMAType.F32_16x16x16_F16))
-    def product(a: left, b: right, c: tkl.Memory[M, N, GLOBAL, out]):
-        tkw.write(tkw.cast(total(a, b), out), c)
+    def finish(a: Any, b: Any, given: Any, more: Any, c: Any) -> None:
+        value = total(a, b)
+        value = value if given is None else value + tkw.broadcast(f32_of(given), value.shape)
+        if activation:
+            value = ACTIVATIONS[activation](value)[slope]
+        if more is not None:
+            value = value * f32_of(more) if slope else value + f32_of(more)
+        tkw.write(tkw.cast(value, out), c)
 
-    @tkw.wave(_constraints(tkw.MMAType.F32_16x16x16_F16))
-    def product_with_bias(
-        a: left, b: right, bias: tkl.Memory[N, GLOBAL, dtype], c: tkl.Memory[M, N, GLOBAL, out]
-    ):
-        tkw.write(tkw.cast(_add_bias(total(a, b), bias), out), c)
+    constraints = _constraints(tkw.MMAType.F32_16x16x16_F16, *lead)
 
+    @tkw.wave(constraints)
+    def product(a: left, b: right, c: result):
+        finish(a, b, None, None, c)
+
+    @tkw.wave(constraints)
+    def product_with_bias(a: left, b: right, bias: factors, c: result):
+        finish(a, b, bias, None, c)
+
+    @tkw.wave(constraints)
+    def product_with_residual(a: left, b: right, residual: added, c: result):
+        finish(a, b, None, residual, c)
+
+    @tkw.wave(constraints)
+    def product_with_both(a: left, b: right, bias: factors, residual: added, c: result):
+        finish(a, b, bias, residual, c)
+
+    with_bias, without = (product_with_both, product_with_bias), (product_with_residual, product)
+    kernel = (with_bias if bias else without)[residual is None]
     blocks = {BLOCK_M: rows, BLOCK_N: 128, BLOCK_K: 64}
-    return product_with_bias if bias else product, blocks, [M, N, K]
+    return kernel, blocks, [*lead, M, N, K]
 
 
 def product(
-    a: Any, b: Any, out: Any, *, trans_a: bool = False, trans_b: bool = False, bias: Any = None
-) -> None:
-    """`matmul` of checked arguments into `out`, which may have another type."""
-    if 0 in tuple(a.shape):
-        out[...] = 0 if bias is None else bias
-        return
-    orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
-    rows = 32 if out.shape[0] <= 32 else 128
-    key = (wave_dtype(a.dtype), wave_dtype(out.dtype), rows, *orders, bias is not None)
-    program(_product, *key)(a, b, *([] if bias is None else [bias]), out)
-
-
-def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:2])
-    ctx.trans_a, ctx.trans_b = keyword_only_inputs["trans_a"], keyword_only_inputs["trans_b"]
-
-
-def _backward(ctx: Any, dy: Any) -> Any:
-    (a, b), needed, dy = ctx.saved_tensors, ctx.needs_input_grad, dy.contiguous()
-    da = db = None
-    if needed[0] and ctx.trans_a:
-        da = matmul(b, dy, trans_a=ctx.trans_b, trans_b=True)
-    elif needed[0]:
-        da = matmul(dy, b, trans_b=not ctx.trans_b)
-    if needed[1] and ctx.trans_b:
-        db = matmul(dy, a, trans_a=True, trans_b=ctx.trans_a)
-    elif needed[1]:
-        db = matmul(a, dy, trans_a=not ctx.trans_a)
-    return da, db, *(dy.sum(0) if n else None for n in needed[2:])  # a bias may be left out
-
-
-@operator(
-    "matmul(Tensor a, Tensor b, Tensor? bias=None, *, bool trans_a=False, bool trans_b=False)"
-    " -> (Tensor out)",
-    Gradient(_save, _backward),
-)
-def matmul(
     a: Any,
     b: Any,
-    bias: Any = None,
+    out: Any,
     *,
     trans_a: bool = False,
     trans_b: bool = False,
-    out: Any = None,
-) -> Any:
-    """a [M, K] times b [K, N], plus bias [N]; with `trans_a`, a is [K, M], and likewise b. Products
-    are added in f32, and the sum is rounded once."""
+    bias: Any = None,
+    activation: str | None = None,
+    residual: Any = None,
+    slope: bool = False,
+) -> None:
+    """`matmul` of checked arguments into `out`, which may have another type. With `slope`, `out` is
+    the residual times the slope of the activation."""
+    if 0 in tuple(a.shape):  # sums without terms
+        (m, n), dtype = out.shape[-2:], wave_dtype(a.dtype)
+        a, b = (new_tensor(a, shape, dtype) for shape in ((m, 1), (1, n)))
+        a[...], b[...], trans_a, trans_b = 0, 0, False, False
+        a = repeated(a, (*out.shape[:-2], m, 1))
+    orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
+    orders = tuple("B" * (len(x.shape) - 2) + order for x, order in zip((a, b), orders))
+    rows = 32 if out.shape[-2] <= 32 else 128
+    kind = None if residual is None else wave_dtype(residual.dtype)
+    key = (wave_dtype(a.dtype), wave_dtype(out.dtype), rows, orders, bias is not None)
+    given = [x for x in (bias, residual) if x is not None]
+    program(_product, *key, activation, slope, kind)(a, b, *given, out)
+
+
+def _checked(
+    a: Any, b: Any, bias: Any, trans_a: bool, trans_b: bool, activation: str | None
+) -> tuple[Any, ...]:
+    """The tensors, and the shape of the result."""
     a, b = tensor("a", a), tensor("b", b)
     dtype = element_type("a", a, FLOATS)
     element_type("b", b, (dtype.name,))
     for name, x in (("a", a), ("b", b)):
-        if len(x.shape) != 2:
-            raise ValueError(f"`{name}` has {len(x.shape)} dimensions, expected 2")
-    (m, k), (_, n) = a.shape[:: -1 if trans_a else 1], b.shape[:: -1 if trans_b else 1]
-    expect_shape("b", b, (n, k) if trans_b else (k, n))
+        if len(x.shape) not in (2, 3):
+            raise ValueError(f"`{name}` has {len(x.shape)} dimensions, expected 2 or 3")
+    m, k = a.shape[-2:][:: -1 if trans_a else 1]
+    n = b.shape[-2] if trans_b else b.shape[-1]
+    both = len(a.shape) == len(b.shape) == 3
+    batch = a.shape[:-2] if both else b.shape[:-2]
+    expect_shape("b", b, (*batch, *((n, k) if trans_b else (k, n))))
     if bias is not None:
         bias = tensor("bias", bias)
         element_type("bias", bias, (dtype.name,))
         expect_shape("bias", bias, (n,))
-    out = result("out", out, a, (m, n), dtype, b, bias)
+    if activation is not None and activation not in ACTIVATIONS:
+        names = ", ".join(map(repr, ACTIVATIONS))
+        raise ValueError(f"`activation` is {activation!r}, expected None or one of {names}")
+    return a, b, bias, (*(a if len(a.shape) == 3 else b).shape[:-2], m, n)
+
+
+@operator(
+    "matmul_slopes(Tensor dy, Tensor a, Tensor b, Tensor? bias=None, *, str activation,"
+    " bool trans_a=False, bool trans_b=False) -> (Tensor out)"
+)
+def matmul_slopes(
+    dy: Any,
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    *,
+    activation: str,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    out: Any = None,
+) -> Any:
+    """dy times the slope of the activation at a b + bias: the gradient of what `matmul` activates,
+    for the gradient dy of its result. The product is computed again."""
+    a, b, bias, shape = _checked(a, b, bias, trans_a, trans_b, activation)
+    dy = tensor("dy", dy)
+    element_type("dy", dy, FLOATS)
+    expect_shape("dy", dy, shape)
+    out = result("out", out, a, shape, wave_dtype(a.dtype), b, bias, dy)
     if not is_empty(out):
-        product(a, b, out, trans_a=trans_a, trans_b=trans_b, bias=bias)
+        given = {"bias": bias, "activation": activation, "residual": dy, "slope": True}
+        product(a, b, out, trans_a=trans_a, trans_b=trans_b, **given)
+    return out
+
+
+def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3])
+    ctx.residual_type = None if inputs[3] is None else inputs[3].dtype
+    ctx.options = keyword_only_inputs
+
+
+def _as_rows(x: Any, turned: bool) -> Any:
+    """The rows, or the columns, of all matrices of a batch."""
+    x = x.transpose(1, 2) if turned else x
+    return x.reshape(-1, x.shape[-1])
+
+
+def _left_gradient(dy: Any, a: Any, b: Any, trans_a: bool, trans_b: bool) -> Any:
+    if len(a.shape) < len(dy.shape):  # the sum over a batch, as one product
+        dy, b, trans_b = _as_rows(dy, True), _as_rows(b, not trans_b), False
+        return matmul(b, dy, trans_a=True) if trans_a else matmul(dy, b, trans_a=True)
+    if trans_a:
+        return matmul(b, dy, trans_a=trans_b, trans_b=True)
+    return matmul(dy, b, trans_b=not trans_b)
+
+
+def _right_gradient(dy: Any, a: Any, b: Any, trans_a: bool, trans_b: bool) -> Any:
+    if len(b.shape) < len(dy.shape):
+        dy, a, trans_a = _as_rows(dy, False), _as_rows(a, trans_a), False
+    if trans_b:
+        return matmul(dy, a, trans_a=True, trans_b=trans_a)
+    return matmul(a, dy, trans_a=not trans_a)
+
+
+def _backward(ctx: Any, dy: Any) -> Any:
+    (a, b, bias), dy = ctx.saved_tensors, dy.contiguous()
+    given = len(ctx.needs_input_grad)  # without those left out at the end
+    needed = (*ctx.needs_input_grad, False, False)
+    options = {name: ctx.options[name] for name in ("trans_a", "trans_b")}
+    activation = ctx.options["activation"]
+    if activation is None:
+        change = dy.to(a.dtype)
+    else:
+        change = matmul_slopes(dy, a, b, bias, activation=activation, **options)
+    da = _left_gradient(change, a, b, **options) if needed[0] else None
+    db = _right_gradient(change, a, b, **options) if needed[1] else None
+    of_bias = _as_rows(change, False).sum(0) if needed[2] else None
+    of_residual = dy.to(ctx.residual_type) if needed[3] else None
+    return (da, db, of_bias, of_residual)[:given]
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    residual: Any = None,
+    *,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    activation: str | None = None,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """a [M, K] times b [K, N], plus bias [N]; with `trans_a`, a is [K, M], and likewise b. Products
+    are added in f32, and the sum is rounded once.
+
+    The activation, "relu", "silu", "gelu" or "gelu_tanh", applies to the sum with the bias; the
+    residual [M, N] is added after it. Either of a and b, or both, may be a batch, [B, …], as the
+    result and the residual are then. The result has the type of a, or `out_dtype`.
+    """
+    if out_dtype is not None and is_torch(a) and not is_torch_dtype(out_dtype):
+        out_dtype = wave_dtype_to_torch(wave_dtype(out_dtype))
+    options = {"activation": activation, "out_dtype": out_dtype, "out": out}
+    return _matmul(a, b, bias, residual, trans_a=trans_a, trans_b=trans_b, **options)
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    *,
+    bias: Any = None,
+    activation: str | None = None,
+    residual: Any = None,
+    out_dtype: Any = None,
+    trans: bool = False,
+    out: Any = None,
+) -> Any:
+    """`matmul` with b [K, N], or [N, K] with `trans`."""
+    options = {"activation": activation, "out_dtype": out_dtype, "out": out}
+    return matmul(a, b, bias, residual, trans_b=trans, **options)
+
+
+@operator(
+    "matmul(Tensor a, Tensor b, Tensor? bias=None, Tensor? residual=None, *, bool trans_a=False,"
+    " bool trans_b=False, str? activation=None, ScalarType? out_dtype=None) -> (Tensor out)",
+    Gradient(_save, _backward),
+)
+def _matmul(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    residual: Any = None,
+    *,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    activation: str | None = None,
+    out_dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    a, b, bias, shape = _checked(a, b, bias, trans_a, trans_b, activation)
+    kept = wave_dtype(a.dtype if out_dtype is None else out_dtype)
+    if kept.name not in FLOATS:
+        raise TypeError(f"`out_dtype` is {kept}, expected {' or '.join(FLOATS)}")
+    if residual is not None:
+        residual = tensor("residual", residual)
+        element_type("residual", residual, FLOATS)
+        expect_shape("residual", residual, shape)
+    out = result("out", out, a, shape, kept, b, bias, residual)
+    if not is_empty(out):
+        given = {"bias": bias, "activation": activation, "residual": residual}
+        product(a, b, out, trans_a=trans_a, trans_b=trans_b, **given)
     return out
 
 
@@ -167,7 +345,8 @@ def _quantized(dtype: Any, small: Any, largest: float, bias: bool) -> Any:
         bias: tkl.Memory[N, GLOBAL, dtype],
         c: result,
     ):
-        tkw.write(tkw.cast(_add_bias(total(a, b, fa, fb, scale), bias), dtype), c)
+        value = total(a, b, fa, fb, scale) + tkw.broadcast(f32_of(bias), [M, N])
+        tkw.write(tkw.cast(value, dtype), c)
 
     blocks = {BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 64}
     return quantized_with_bias if bias else quantized, blocks, [M, N, K]
