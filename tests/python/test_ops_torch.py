@@ -184,6 +184,14 @@ CASES = {
         [random(3, 6), random(3, 8), random(8, 6), random(6)],
         {"activation": "gelu"},
     ),
+    "conv2d": lambda: (
+        [random(2, 3, 6, 5), random(4, 3, 3, 2), random(4)],
+        {"stride": [2, 1], "padding": [1, 1]},
+    ),
+    "conv2d_backward": lambda: (
+        [random(2, 4, 3, 4), random(2, 6, 5, 3), random(3, 3, 3, 4)[:, ::2].contiguous()],
+        {"layout": "nhwc", "dilation": [1, 2]},
+    ),
     "attention_extend": lambda: (
         [*packed()[:1], random(5, 2, 32).half(), random(5, 2, 16).half()]
         + [random(9, 2, 32).half(), random(9, 2, 16).half(), packed()[3], integers(0, 2, 2, 3)]
@@ -214,6 +222,7 @@ DIFFERENTIABLE = {
     "gelu_tanh_and_mul": 1,
     "apply_rope": 1,
     "apply_qk_norm_rope": 4,
+    "conv2d": 3,
     "cross_entropy": 1,
     "linear_cross_entropy": 2,
 }
@@ -378,6 +387,10 @@ GRADIENTS = {
         lambda a, b, c, r: ops.matmul(a, b, c, r, activation="relu", trans_a=True, trans_b=True),
         lambda a, b, c, r: F.relu(a.mT @ b.mT + c) + r,
     ),
+    "images": (
+        lambda x, w, b: ops.conv2d(x, w, b, 2, 1),
+        lambda x, w, b: F.conv2d(x, w, b, 2, 1),
+    ),
     "experts": (
         lambda x, w1, w2, weights: ops.fused_experts(x, w1, w2, weights.float(), CHOSEN),
         lambda x, w1, w2, weights: routed(
@@ -399,6 +412,7 @@ SHAPES = {
     "nt": [(7, 24), (10, 24), (10,)],
     "tn": [(24, 7), (24, 10), (10,)],
     "tt": [(24, 7), (10, 24), (10,)],
+    "images": [(2, 3, 7, 6), (4, 3, 3, 3), (4,)],
     "epilogue": [(3, 7, 24), (3, 24, 10), (10,), (3, 7, 10)],
     "wide": [(3, 7, 24), (10, 24), (10,), (3, 7, 10)],
     "turned": [(24, 7), (3, 24, 10), (10,), (3, 7, 10)],
@@ -428,8 +442,8 @@ def test_gradients(name, dtype):
         error, other = ((x.double() - wanted).norm().item() for x in (one, two))
         unit = torch.finfo(one.dtype).eps / 2 * wanted.norm().item()
         print(f"{name} {dtype} {number}: {error:.3g}, PyTorch {other:.3g}")
-        # The sums of an expert's products are added in order, PyTorch's by vectors.
-        units = 4 if name == "experts" and dtype == torch.float32 else 1
+        # An expert's and a filter's products are added in order, PyTorch's by vectors.
+        units = 4 if name in ("experts", "images") and dtype == torch.float32 else 1
         assert error <= max(1.5 * other, units * unit)
 
 

@@ -24,6 +24,7 @@ from .attention import (
     mla_decode,
 )
 from .attention_gradients import attention_backward, attention_varlen_backward
+from .conv import conv2d, conv2d_backward
 from .extend import attention_extend, extend_attention
 from .linear_loss import linear_cross_entropy, linear_cross_entropy_backward
 from .losses import cross_entropy, cross_entropy_backward
@@ -60,6 +61,8 @@ __all__ = [
     "attention_varlen_backward",
     "build_tree",
     "chain_sampling",
+    "conv2d",
+    "conv2d_backward",
     "cross_entropy",
     "cross_entropy_backward",
     "extend_attention",
