@@ -77,12 +77,17 @@ def gate(
         x = f32_of(logits)
         if not sigmoid:
             most = tkw.max(x, dim=E)
+        if not sigmoid and (bias or not renormalize):
             total = tkw.sum(tkw.exp(x - tkw.broadcast(most, [T, E])), dim=E)
 
-        def scores(value: Any, dims: list[Any]) -> Any:
+        def parts(value: Any, dims: list[Any]) -> Any:  # scores, or scores times the total
             if sigmoid:
                 return tkw.reciprocal(tkw.exp(-value) + 1.0)
-            return tkw.exp(value - tkw.broadcast(most, dims)) / tkw.broadcast(total, dims)
+            return tkw.exp(value - tkw.broadcast(most, dims))
+
+        def scores(value: Any, dims: list[Any]) -> Any:
+            part = parts(value, dims)
+            return part if sigmoid else part / tkw.broadcast(total, dims)
 
         def ranked(x_of: Any, bias_of: Any, dims: list[Any]) -> Any:
             value = f32_of(logits, x_of)
@@ -99,10 +104,13 @@ def gate(
             rank = tkw.select(allowed, tkw.maximum(rank, lowest), others)
         _, chosen = tkw.topk(rank, TOP, E)
         found = tkw.read(logits, mapping=chosen_of, mapping_dynamic_vals=(chosen,))
-        weight = scores(tkw.cast(found, tkl.f32), [T, TOP])
+        weight = parts(tkw.cast(found, tkl.f32), [T, TOP])
+        factor = tkw.broadcast(scale, [T])
         if renormalize:
-            weight = weight / tkw.broadcast(tkw.sum(weight, dim=TOP), [T, TOP])
-        tkw.write(weight * tkw.broadcast(scale, [T, TOP]), weights)
+            factor = factor / tkw.sum(weight, dim=TOP)
+        elif not sigmoid:
+            factor = factor / total
+        tkw.write(weight * tkw.broadcast(factor, [T, TOP]), weights)
         tkw.write(chosen, ids)
 
     each = experts // groups
