@@ -24,6 +24,7 @@ GROUP, EACH, BEST, TOP_GROUPS = (
 )
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
+TOKENS = 4  # of a workgroup of `gate`
 RECTANGLE = 8  # tiles along rows that are computed at the same time
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
@@ -54,7 +55,7 @@ def gate(
     groups: int = 1,
     top_groups: int = 1,
 ) -> Any:
-    """`gate(logits, bias, scale, weights, ids)`: one workgroup for each token."""
+    """`gate(logits, bias, scale, weights, ids)`: one wave for each token."""
     chosen_of = tkw.IndexMapping(
         2, inputs={T: _i, E: _x}, outputs={T: _i, TOP: _j}, dynamic_val_mappings=({T: _i, TOP: _j},)
     )
@@ -63,7 +64,8 @@ def gate(
         tkw.HardwareConstraint(
             threads_per_wave=32, vector_shapes={T: 1, **{dim: dim for dim in dims}}
         ),
-        tkw.WorkgroupConstraint(T, 1, 0),
+        tkw.WorkgroupConstraint(T, TOKENS, 0),
+        tkw.WaveConstraint(T, 1),
     ]
 
     @tkw.wave(constraints)
