@@ -6,6 +6,7 @@ import pytest
 from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, check, draw, heads, on_targets, starts_of
 from wave_lang import ops
+from wave_lang.ops import attention_call
 
 FP8 = ml_dtypes.float8_e4m3fn
 
@@ -59,6 +60,14 @@ def test_varlen(case, target):
         )
     assert found[0] is out and found[1] is lse
     compare(found, wanted, dtype)
+
+
+@pytest.mark.parametrize("options", [{"causal": True}, {}, {"window": (40, 5)}])
+def test_tiles_of_many_rows(options, monkeypatch):
+    """Those that are used if they fill a machine."""
+    monkeypatch.setattr(attention_call, "ENOUGH_WORKGROUPS", 1)
+    case = ((3, 70), (9, 130), 4, 1, 64, 64, "f2", options)
+    test_varlen(case, "sim:sm_90a")
 
 
 class Pages:

@@ -6,6 +6,7 @@ import pytest
 from library_utils import BF16, draw, heads, on_targets, starts_of
 from test_ops_attention import compare, expected
 from wave_lang import ops
+from wave_lang.ops import attention_call
 
 
 class Batch:
@@ -57,6 +58,12 @@ def test_extend(case, target):
     for rows, k, v in batch.sequences():
         wanted = expected(batch.q[rows], k, v, sinks=sinks, **{"causal": True, **options})
         compare([x[rows] for x in found], wanted, dtype)
+
+
+def test_tiles_of_many_rows(monkeypatch):
+    """Those that are used if they fill a machine."""
+    monkeypatch.setattr(attention_call, "ENOUGH_WORKGROUPS", 1)
+    test_extend(((70, 2), (90, 130), 4, 1, 128, 128, "f2", "i4", {}), "sim:sm_90a")
 
 
 @on_targets([("i1", "i8"), (bool, "i4")])

@@ -103,6 +103,9 @@ def attention_extend(
     if is_empty(call.q) or sequences == 0 or max_q == 0:
         return out, lse
     form = replace(call.form(False, 0), single=False)
+    if form.size <= 128 and form.columns <= 128 and call.fills_machine(256):
+        # H200, 16 x (2048 + 512) tokens, heads of 128: 825 us, 1050 with 128 rows and keys.
+        form = replace(form, rows=256, keys=64, waves=8)
     longest, scale, _, _, sinks, slopes = call.numbers()
     program(extend, form, kind)(
         *(call.q, call.k, call.v, *caches, call.q_ends, ends, table, mask, starts),

@@ -314,6 +314,13 @@ def grouped_gemm(
     return _grouped(a, w, offs, trans=trans, out_dtype=out_dtype, out=out)
 
 
+def _group_tile(rows: int) -> tuple[int, int]:
+    """Rows and columns of a tile for groups of that many rows, on average."""
+    if rows < 96 or not has_warpgroups():
+        return 64, 128
+    return (256, 128) if rows >= 192 else (128, 256)
+
+
 @operator(
     "grouped_gemm(Tensor a, Tensor w, Tensor offs, *, bool trans=False,"
     " ScalarType? out_dtype=None) -> (Tensor out)"
@@ -335,6 +342,6 @@ def _grouped(
         raise TypeError(f"`out_dtype` is {kept}, expected {' or '.join(FLOATS)}")
     out = result("out", out, a, (a.shape[0], n), kept, w, offs)
     if not is_empty(out) and groups:
-        block = (128, 256) if a.shape[0] >= 96 * groups and has_warpgroups() else (64, 128)
+        block = _group_tile(a.shape[0] // groups)
         program(kernels.grouped, dtype, kept, groups, n, k, trans, block)(a, w, offs, out)
     return out

@@ -246,11 +246,10 @@ def grouped(
     c_of = tkw.IndexMapping(2, inputs={ROW: _i, N: _j}, outputs={T: _i + START, N: _j})
     order = (N, K) if trans else (K, N)
     tiles = tkl.ceiling(T / BLOCK) + E
-    row, column = in_rectangles(tiles, tkl.ceiling(N / BLOCK_N))
     constraints = [
-        tkw.WorkgroupConstraint(ROW, BLOCK, 0, apply_fn=lambda number: 0, iters=tiles),
-        tkw.WorkgroupConstraint(N, BLOCK_N, 1),
-        tkw.ReorderingConstraint(column, 1),
+        # Workgroups that run at the same time share rows: faster than rectangles (bench/NOTES.md).
+        tkw.WorkgroupConstraint(N, BLOCK_N, 0),
+        tkw.WorkgroupConstraint(ROW, BLOCK, 1, apply_fn=lambda number: 0, iters=tiles),
         tkw.TilingConstraint(K, BLOCK_K),
         tkw.WaveConstraint(ROW, BLOCK / 2),
         tkw.WaveConstraint(N, BLOCK_N / 2),
@@ -264,7 +263,7 @@ def grouped(
         offs: tkl.Memory[E, GLOBAL, tkl.i32],
         c: tkl.Memory[T, N, GLOBAL, out],
     ):
-        _take_group(offs, row)
+        _take_group(offs, WORKGROUP_1)
 
         @tkw.conditional(EXPERT < E)
         def product():
