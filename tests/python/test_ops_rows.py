@@ -46,6 +46,40 @@ def test_rms_norm(case, target):
         near(r, total, dtype)
 
 
+# shape, type, type of weights, gemma, residual, what it becomes
+QUANTISED = [
+    ((3, 5, 64), "f2", "f2", False, True, "fp8 token"),
+    ((7, 33), "f4", "f4", True, False, "int8 token"),
+    ((2, 2048), BF16, "f4", False, True, "int8 token"),
+    ((1,), "f4", "f4", False, False, "fp8 token"),
+]
+
+
+@on_targets(QUANTISED)
+def test_rms_norm_to_8_bits(case, target):
+    shape, dtype, weight, gemma, add, quant = case
+    rng = np.random.default_rng(28)
+    x, w = draw(rng, dtype, *shape), draw(rng, weight, shape[-1])
+    r = draw(rng, dtype, *shape) if add else None
+    total = x.astype(float) + (r.astype(float) if add else 0)
+    if len(shape) > 1:
+        total[-1] = x[-1] = 0
+        if add:
+            r[-1] = 0
+    wanted = rms(total, w.astype(float) + gemma, 1e-3)
+    with ops.on_target(target):
+        q, scale = ops.rms_norm(x, w, 1e-3, residual=r, gemma=gemma, quant=quant)
+    top, kind = (448, ml_dtypes.float8_e4m3fn) if "fp8" in quant else (127, np.int8)
+    assert q.dtype == kind and q.shape == shape and scale.shape == (*shape[:-1], 1)
+    most = np.abs(wanted).max(-1, keepdims=True)
+    np.testing.assert_allclose(scale, np.maximum(most / top, 1e-10), rtol=2e-6)
+    error = np.abs(q.astype(float) * scale - wanted)
+    step = np.maximum(np.abs(wanted) * 2**-4, scale * 2**-9) if top == 448 else scale / 2
+    assert (error <= step * 1.001).all()
+    if add:
+        near(r, total, dtype)
+
+
 @on_targets([((3, 64), "f2"), ((5, 30), BF16), ((1, 1000), "f4")])
 def test_layer_norm_and_softmax(case, target):
     shape, dtype = case
@@ -149,6 +183,7 @@ def test_nothing_to_do():
     for shape in ((0, 8), (3, 0), (0,)):
         x, w = np.ones(shape, "f2"), np.ones(shape[-1], "f2")
         assert ops.rms_norm(x, w).shape == shape and ops.layer_norm(x, w, w).shape == shape
+        assert ops.rms_norm(x, w, quant="fp8 token")[1].shape == (*shape[:-1], 1)
         assert ops.softmax(x).shape == shape and ops.quantize_fp8(x)[0].shape == shape
     assert ops.silu_and_mul(np.ones((0, 8), "f2")).shape == (0, 4)
     assert ops.quantize_int8(np.ones((0, 8), "f2"), "tensor")[1] == np.float32(1e-10)
@@ -189,6 +224,10 @@ def test_wrong_arguments():
         (TypeError, "`w`", lambda: ops.rms_norm(x, w.astype("i8"))),
         (ValueError, "`residual`", lambda: ops.rms_norm(x, w, residual=x)),
         (ValueError, "`residual`", lambda: ops.rms_norm(x, w, residual=np.ones((4, 7), "f2"))),
+        (ValueError, "`quant`", lambda: ops.rms_norm(x, w, quant="fp8")),
+        (ValueError, "`residual`", lambda: ops.rms_norm(x, w, residual=x, quant="fp8 token")),
+        (ValueError, "`scale_out`", lambda: ops.rms_norm(x, w, scale_out=np.ones((4, 1), "f4"))),
+        (TypeError, "`out`", lambda: ops.rms_norm(x, w, quant="int8 token", out=x)),
         (TypeError, "`b`", lambda: ops.layer_norm(x, w, w.astype("f4"))),
         (ValueError, "`out`", lambda: ops.softmax(x, out=x)),
         (ValueError, "`out`", lambda: ops.softmax(x, out=np.ones((4, 7), "f2"))),

@@ -76,6 +76,11 @@ CASES = {
     "rms_norm_backward": lambda: ([random(*X), random(*X) * 2, random(*W), 1e-3, random(*X)], {}),
     "add_rms_norm": lambda: ([random(*X), random(*X) * 2, random(*W)], {}),
     "add_rms_norm_": lambda: ([random(*X), random(*X) * 2, random(*W), 1e-3], {}),
+    "rms_norm_quant": lambda: ([random(*X), random(*W)], {"quant": "int8 token"}),
+    "add_rms_norm_quant_": lambda: (
+        [random(*X), random(*X) * 2, random(*W), 1e-3],
+        {"quant": "int8 token"},
+    ),
     "layer_norm": lambda: ([random(*X), random(*W), random(*W) * 2], {}),
     "layer_norm_backward": lambda: ([random(*X), random(*X) * 2, random(*W)], {}),
     "softmax": lambda: ([random(*X)], {"scale": 0.5}),
@@ -273,6 +278,10 @@ def function_of(name):
         return lambda x, t, s, o, **more: ops.sample(x, temperature=t, seed=s, offset=4, **more)
     if name == "add_rms_norm_":
         return lambda x, r, *more: ops.rms_norm(x, *more, residual=r)
+    if name == "rms_norm_quant":
+        return ops.rms_norm
+    if name == "add_rms_norm_quant_":
+        return lambda x, r, *more, **named: ops.rms_norm(x, *more, residual=r, **named)
     return getattr(ops, name)
 
 
@@ -515,6 +524,11 @@ def test_no_gradient_is_an_error():
         o.sum().backward()
     q, k = random(1, 2, 1, 8).requires_grad_(), random(1, 2, 1, 8).to(torch.float8_e4m3fn)
     each = torch.ones(1, device=DEVICE)
+    x, w = random(2, 8).requires_grad_(), random(8)
+    with pytest.raises(NotImplementedError, match="`quant` has no gradient"):
+        ops.rms_norm(x, w, residual=random(2, 8), quant="fp8 token")
+    with pytest.raises(NotImplementedError, match="rms_norm_quant has no gradient"):
+        ops.rms_norm(x, w, quant="fp8 token")[1].sum().backward()
     slopes = torch.ones(1, device=DEVICE, requires_grad=True)
     with pytest.raises(NotImplementedError, match="`alibi`"):
         ops.attention(q, q, q, alibi=slopes).sum().backward()

@@ -11,11 +11,21 @@ from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 from . import norm_gradients as gradients
 from .operators import is_torch, needs_gradient, operator
 from .programs import *
+from .quantize import nearest, scale_of
 from .tensors import *
+
+QUANTS = {"fp8 token": tkl.f8e4m3fn, "int8 token": tkl.i8}
 
 
 def _row(dtype: Any) -> Any:
     return tkl.Memory[M, N, GLOBAL, dtype]
+
+
+def _normalised(x: Any, w: Any, eps: Any, gemma: bool) -> Any:
+    mean = tkw.sum(x * x, dim=N, block=True) / tkl.Register[M, tkl.f32](N)
+    scale = tkw.rsqrt(mean + tkw.broadcast(eps, [M]))
+    factor = f32_of(w) + 1.0 if gemma else f32_of(w)
+    return x * per_row(scale) * per_row(factor)
 
 
 def _rms_norm(dtype: Any, weight: Any, columns: int | None, gemma: bool, total: str) -> Any:
@@ -23,10 +33,7 @@ def _rms_norm(dtype: Any, weight: Any, columns: int | None, gemma: bool, total: 
     scales = tkl.Memory[N, GLOBAL, weight]
 
     def normalised(x: Any, w: Any, eps: Any) -> Any:
-        mean = tkw.sum(x * x, dim=N, block=True) / tkl.Register[M, tkl.f32](N)
-        scale = tkw.rsqrt(mean + tkw.broadcast(eps, [M]))
-        factor = f32_of(w) + 1.0 if gemma else f32_of(w)
-        return tkw.cast(x * per_row(scale) * per_row(factor), dtype)
+        return tkw.cast(_normalised(x, w, eps, gemma), dtype)
 
     def add(x: Any, r: Any, w: Any, eps: Any, s: Any, y: Any) -> None:
         total = f32_of(x) + f32_of(r)
@@ -51,6 +58,34 @@ def _rms_norm(dtype: Any, weight: Any, columns: int | None, gemma: bool, total: 
     return kernel, *row_symbols(columns)
 
 
+def _quantized_rms_norm(
+    dtype: Any, weight: Any, columns: int | None, gemma: bool, added: bool, small: Any
+) -> Any:
+    """`rms_norm(x, [r,] w, eps, q, scales)`: rows are quantised as they are normalised. With
+    `added`, r is added to x before that, and the sum stored in r."""
+    factors, scales = tkl.Memory[N, GLOBAL, weight], tkl.Memory[M, GLOBAL, tkl.f32]
+
+    def store(x: Any, w: Any, eps: Any, q: Any, scales: Any) -> None:
+        value = _normalised(x, w, eps, gemma)
+        scale = scale_of(tkw.max(tkw.abs(value), dim=N, block=True), small)
+        tkw.write(nearest(value / per_row(scale), small), q)
+        tkw.write(scale, scales)
+
+    @tkw.wave(row_constraints(columns))
+    def rms_norm(x: _row(dtype), w: factors, eps: tkl.f32, q: _row(small), s: scales):
+        store(f32_of(x), w, eps, q, s)
+
+    @tkw.wave(row_constraints(columns))
+    def add_rms_norm_(
+        x: _row(dtype), r: _row(dtype), w: factors, eps: tkl.f32, q: _row(small), s: scales
+    ):
+        total = f32_of(x) + f32_of(r)
+        tkw.write(tkw.cast(total, dtype), r)
+        store(total, w, eps, q, s)
+
+    return add_rms_norm_ if added else rms_norm, *row_symbols(columns)
+
+
 def _checked_rows(x: Any, **weights: Any) -> tuple[Any, Any, Any]:
     """x, its rows, and its element type; weights have an element for each column."""
     x = tensor("x", x)
@@ -68,13 +103,27 @@ def rms_norm(
     *,
     residual: Any = None,
     gemma: bool = False,
+    quant: str | None = None,
     out: Any = None,
+    scale_out: Any = None,
 ) -> Any:
     """x / sqrt(mean(x²) + eps) * w for each row of x [..., N], computed in f32.
 
     With `residual`, x + residual is normalised instead, and stored in `residual`. With `gemma`, the
-    weights are 1 + w.
+    weights are 1 + w. With `quant`, "fp8 token" or "int8 token", the result is quantised in the
+    same launch, and is (q, scale) as of `quantize_fp8` or `quantize_int8`; it has no gradient.
     """
+    if quant is not None:
+        given = {"gemma": gemma, "quant": quant, "out": out, "scale_out": scale_out}
+        if residual is None:
+            return _quantized(x, w, eps, **given)
+        if is_torch(x) and needs_gradient(x, w, residual):
+            raise NotImplementedError(
+                "rms_norm with `quant` has no gradient: call it under torch.no_grad()"
+            )
+        return _quantized_sum(x, residual, w, eps, **given)
+    if scale_out is not None:
+        raise ValueError("`scale_out` is given without `quant`")
     if residual is None:
         return _plain(x, w, eps, gemma=gemma, out=out)
     if out is None and is_torch(x) and needs_gradient(x, w, residual):
@@ -107,6 +156,15 @@ def _checked_sum(x: Any, residual: Any, w: Any) -> tuple[Any, ...]:
     return x, residual, w, rows, dtype
 
 
+def _checked_stored(x: Any, residual: Any, w: Any) -> tuple[Any, ...]:
+    """The same if the sum is stored in the residual."""
+    given = _checked_sum(x, residual, w)
+    for name, other in (("x", given[0]), ("w", given[2])):
+        if overlap(given[1], other):
+            raise ValueError(f"`residual` shares memory with `{name}`")
+    return given
+
+
 @operator(
     "add_rms_norm_(Tensor x, Tensor(a!) residual, Tensor w, float eps=1e-6, *, bool gemma=False)"
     " -> (Tensor out)"
@@ -114,16 +172,71 @@ def _checked_sum(x: Any, residual: Any, w: Any) -> tuple[Any, ...]:
 def _stored(
     x: Any, residual: Any, w: Any, eps: float = 1e-6, *, gemma: bool = False, out: Any = None
 ) -> Any:
-    x, residual, w, rows, dtype = _checked_sum(x, residual, w)
-    for name, other in (("x", x), ("w", w)):
-        if overlap(residual, other):
-            raise ValueError(f"`residual` shares memory with `{name}`")
+    x, residual, w, rows, dtype = _checked_stored(x, residual, w)
     out = result("out", out, x, x.shape, dtype, w, residual)
     if not is_empty(x):
         key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, "stored")
         added = rows_of("residual", residual)
         program(_rms_norm, *key)(rows, added, w, eps, rows_of("out", out))
     return out
+
+
+def _quant_type(quant: str) -> Any:
+    if quant not in QUANTS:
+        names = " or ".join(map(repr, QUANTS))
+        raise ValueError(f"`quant` is {quant!r}, expected None, {names}")
+    return QUANTS[quant]
+
+
+@operator(
+    "rms_norm_quant(Tensor x, Tensor w, float eps=1e-6, *, bool gemma=False,"
+    " str quant='fp8 token') -> (Tensor out, Tensor scale_out)"
+)
+def _quantized(
+    x: Any,
+    w: Any,
+    eps: float = 1e-6,
+    *,
+    gemma: bool = False,
+    quant: str = "fp8 token",
+    out: Any = None,
+    scale_out: Any = None,
+) -> tuple[Any, Any]:
+    small, w = _quant_type(quant), tensor("w", w)
+    x, rows, dtype = _checked_rows(x, w=w)
+    out = result("out", out, x, x.shape, small, w)
+    scale_out = result("scale_out", scale_out, x, (*x.shape[:-1], 1), tkl.f32, w, out)
+    if not is_empty(x):
+        key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, False, small)
+        scales = rows_of("scale_out", scale_out)[:, 0]
+        program(_quantized_rms_norm, *key)(rows, w, eps, rows_of("out", out), scales)
+    return out, scale_out
+
+
+@operator(
+    "add_rms_norm_quant_(Tensor x, Tensor(a!) residual, Tensor w, float eps=1e-6, *,"
+    " bool gemma=False, str quant='fp8 token') -> (Tensor out, Tensor scale_out)"
+)
+def _quantized_sum(
+    x: Any,
+    residual: Any,
+    w: Any,
+    eps: float = 1e-6,
+    *,
+    gemma: bool = False,
+    quant: str = "fp8 token",
+    out: Any = None,
+    scale_out: Any = None,
+) -> tuple[Any, Any]:
+    small = _quant_type(quant)
+    x, residual, w, rows, dtype = _checked_stored(x, residual, w)
+    out = result("out", out, x, x.shape, small, w, residual)
+    scale_out = result("scale_out", scale_out, x, (*x.shape[:-1], 1), tkl.f32, w, residual, out)
+    if not is_empty(x):
+        key = (dtype, wave_dtype(w.dtype), length_class(rows.shape[1]), gemma, True, small)
+        given = (rows, rows_of("residual", residual), w, eps, rows_of("out", out))
+        program(_quantized_rms_norm, *key)(*given, rows_of("scale_out", scale_out)[:, 0])
+    return out, scale_out
 
 
 @operator(

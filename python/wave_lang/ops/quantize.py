@@ -26,7 +26,8 @@ def nearest(value: Any, dtype: Any) -> Any:
     return tkw.cast(tkw.roundeven(value) if dtype == tkl.i8 else value, dtype)
 
 
-def _scale(largest: Any, dtype: Any) -> Any:
+def scale_of(largest: Any, dtype: Any) -> Any:
+    """The scale of numbers of an 8-bit type, the largest of which has this magnitude."""
     least = tkw.register(largest.shape, tkl.f32, LEAST_SCALE)
     return tkw.maximum(largest * (1 / LARGEST[dtype]), least)
 
@@ -39,7 +40,7 @@ def _by_row(dtype: Any, small: Any, columns: int | None) -> Any:
         scales: tkl.Memory[M, GLOBAL, tkl.f32],
     ):
         value = f32_of(x)
-        scale = _scale(tkw.max(tkw.abs(value), dim=N, block=True), small)
+        scale = scale_of(tkw.max(tkw.abs(value), dim=N, block=True), small)
         tkw.write(nearest(value * per_row(tkw.reciprocal(scale)), small), q)
         tkw.write(scale, scales)
 
@@ -78,7 +79,7 @@ def _by_group(dtype: Any, small: Any, group: int, waves: int) -> Any:
         scales: tkl.Memory[M, GROUPS, GLOBAL, tkl.f32],
     ):
         value = f32_of(x, x_of)
-        scale = _scale(tkw.max(tkw.abs(value), dim=GROUP), small)
+        scale = scale_of(tkw.max(tkw.abs(value), dim=GROUP), small)
         every = tkw.broadcast(tkw.reciprocal(scale), [M, GROUPS, GROUP])
         tkw.write(nearest(value * every, small), q, mapping=q_of)
         tkw.write(scale, scales)
@@ -107,7 +108,7 @@ def _whole_scale(small: Any) -> Any:
         def loop(most):
             return tkw.max(tkw.broadcast(tkw.read(x), [N, M]), most, dim=M)
 
-        tkw.write(_scale(loop, small), scale)
+        tkw.write(scale_of(loop, small), scale)
 
     return whole_scale, {N: 1}, [M]
 
