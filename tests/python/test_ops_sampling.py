@@ -1,5 +1,6 @@
 """Sampling: what is kept, which token a number gives, and how often."""
 
+import functools
 import os
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from library_utils import BF16, draw, on_targets
 from test_philox import philox
 from wave_lang import ops
+from wave_lang.ops import sampling
 
 DRAWS = 1_000_000 if os.environ.get("TEST_FULL") else 20_000
 
@@ -55,7 +57,12 @@ def test_the_inverse_of_the_distribution(case, target):
     seed, offset = -(2**40) - 3, 2**35 + 7
     with ops.on_target(target):
         found = ops.sample(x, seed=seed, offset=offset, **options)
-    assert found.dtype == np.int32 and found.shape == (rows,)
+    check_tokens(found, x, seed, offset, options)
+
+
+def check_tokens(found, x, seed, offset, options):
+    """The tokens are those at which the sums of what is kept pass the random numbers."""
+    assert found.dtype == np.int32 and found.shape == (len(x),)
     limits = {name: options[name] for name in options if name != "temperature"}
     for row, token in enumerate(found):
         p = softmax(x[row].astype(float), options.get("temperature", 1.0))
@@ -109,6 +116,135 @@ def test_frequencies(limits):
     assert statistic(found, p)[0] > 2 * chi
 
 
+# ---- long rows, which many workgroups share ------------------------------------------------------
+
+ONE_WORKGROUP = 2**31
+
+
+@pytest.fixture
+def divided(monkeypatch):
+    """Rows of any length are divided, into short parts, and few values fit into lists. A call of
+    the fixture gives what one workgroup for each row computes."""
+    small = functools.partial(sampling.Form, part=256, parts=2, bins=128, room=32)
+    monkeypatch.setattr(sampling, "Form", small)
+    monkeypatch.setattr(sampling, "LONG", 0)
+
+    def undivided(call):
+        with monkeypatch.context() as inner:
+            inner.setattr(sampling, "LONG", ONE_WORKGROUP)
+            return call()
+
+    return undivided
+
+
+# rows, tokens, type, options
+DIVIDED = [
+    (3, 1100, "f4", {"temperature": 0.7, "top_k": 300, "top_p": 0.9, "min_p": 0.002}),
+    (2, 1072, BF16, {}),
+    (2, 1300, "f2", {"min_p": 0.01}),
+    (2, 768, "f4", {"top_k": 40}),
+    (2, 900, "f4", {"top_p": 0.8}),
+    (2, 1, "f4", {"top_k": 1, "top_p": 0.1}),
+]
+
+
+@on_targets(DIVIDED)
+def test_divided_rows(case, target, divided):
+    rows, tokens, dtype, options = case
+    x = draw(np.random.default_rng(63), dtype, rows, tokens, scale=2.0)
+    with ops.on_target(target):
+        found = ops.sample(x, seed=5, offset=2**33, **options)
+    check_tokens(found, x, 5, 2**33, options)
+
+
+def kinds_of_rows(rng, tokens):
+    """Logits for which bins are wide, narrow, one value each, or have too many values to list."""
+    x = rng.standard_normal(tokens)
+    masked = np.where(rng.random(tokens) < 0.9, -np.inf, x)
+    kinds = [2 * x, x * 1e-3, x * 1e-6, np.round(x), 0 * x, masked, 60 * x, np.round(40 * x)]
+    kinds.append(np.where(x > 2.5, x + 25, x))
+    return np.stack(kinds).astype("f4")
+
+
+# top_k, top_p, min_p, temperature
+LIMITS = [
+    (0, 1, 0, 1),
+    (1, 1, 0, 1),
+    (0, 0, 0, 1),
+    (100, 0.5, 0, 1.5),
+    (399, 0.999, 0, 1),
+    (5000, 0.9, 0.5, 1),
+    (0, 0.3, 1, 0.5),
+    (200, 1, 0.1, 0),
+]
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:sm_90a", "sim:gfx942"])
+def test_divided_rows_give_the_same_tokens(target, divided):
+    few = target != "cpu"
+    x = kinds_of_rows(np.random.default_rng(64), 600 if few else 1000)
+    limits = LIMITS[3:5] if few else LIMITS
+    rows = np.concatenate([x] * len(limits))
+    columns = np.repeat(np.array(limits, "f4"), len(x), 0).T
+    top_k, top_p, min_p, heat = columns[0].astype("i4"), *(c.copy() for c in columns[1:])
+    named = dict(top_k=top_k, top_p=top_p, min_p=min_p, temperature=heat)
+    with ops.on_target(target):
+        found = ops.sample(rows, seed=3, **named)
+        wanted = divided(lambda: ops.sample(rows, seed=3, **named))
+    assert np.array_equal(found, wanted)
+    none = top_p == 0
+    assert np.array_equal(rows[none].max(1), rows[none, found[none]])
+
+
+@pytest.mark.parametrize("target, dtype", [("cpu", "f4"), ("sim:sm_90a", "f2")])
+def test_divided_rows_renormalised(target, dtype, divided):
+    x = kinds_of_rows(np.random.default_rng(65), 600)
+    p = softmax(x.astype(float)).astype(dtype)
+    top_k = np.array([0, 1, 7, 30, 40, 50, 60, 300, 900], "i4")
+    top_p = np.array([1e-6, 0.1, 0.4, 0.5, 0.6, 0.9, 0.99, 0.999, 1], "f4")
+    rounding = 2**-9 if dtype == "f2" else 1e-6
+    for call in (
+        lambda: ops.top_k_renorm_probs(p, top_k),
+        lambda: ops.top_p_renorm_probs(p, top_p),
+    ):
+        with ops.on_target(target):
+            found, wanted = call(), divided(call)
+        assert np.array_equal(found > 0, wanted > 0)
+        np.testing.assert_allclose(
+            found.astype(float), wanted.astype(float), rtol=rounding, atol=1e-7
+        )
+
+
+def test_divided_rows_of_their_own(divided):
+    """A row does not depend on the others, and NaN is not drawn."""
+    x = kinds_of_rows(np.random.default_rng(66), 700)
+    limits = dict(top_k=90, top_p=0.9, min_p=0.0)
+    found = ops.sample(x, **limits)
+    assert np.array_equal(found, ops.sample(x, **limits))
+    assert np.array_equal(found[:3], ops.sample(x[:3], **limits))
+    x[:, ::2] = np.nan
+    found = ops.sample(x, **limits)
+    assert (0 <= found).all() and (found < 700).all()
+
+
+def test_frequencies_of_divided_rows(divided):
+    x = np.linspace(0, 2, 9).astype("f4")
+    rows = np.broadcast_to(x, (DRAWS // 4, 9))
+    found = ops.sample(rows, seed=1, top_k=5, top_p=0.8, min_p=0.0)
+    chi, freedom = statistic(found, kept(softmax(x.astype(float)), top_k=5, top_p=0.8))
+    assert chi < freedom + 7 * np.sqrt(2 * freedom) + 14, (chi, freedom)
+
+
+def test_a_large_vocabulary(monkeypatch):
+    """The sizes that are used; thousands of values are equal in two of the rows."""
+    x = np.random.default_rng(67).standard_normal((3, 40000)).astype("f4")
+    x[1], x[2] = np.round(x[1]), 0
+    named = dict(top_k=20000, top_p=0.9, seed=8)
+    found = ops.sample(x, **named)
+    monkeypatch.setattr(sampling, "LONG", ONE_WORKGROUP)
+    assert np.array_equal(found, ops.sample(x, **named))
+
+
 def test_offsets_and_seeds_draw_anew():
     x = np.zeros((200, 1000), "f4")
     first = ops.sample(x, seed=1, offset=0)
@@ -136,6 +272,7 @@ def test_edges():
     for seed in range(5):
         assert ops.sample(x, temperature=0, seed=seed).tolist() == [0, 1, 1]  # the first of equals
         assert ops.sample(x, seed=seed)[1] == 1 and ops.sample(x, seed=seed)[2] > 0
+    assert ops.sample(x, top_p=0.0, seed=3)[1] == 1  # at least one is kept
     tokens = {ops.sample(x, top_k=1, seed=seed)[0] for seed in range(20)}
     assert tokens == {0, 1}  # both of two equal ones
     assert ops.sample(x[:0]).shape == (0,) and ops.top_p_renorm_probs(x[:0], 0.5).shape == (0, 3)

@@ -2,6 +2,7 @@
 
 Nothing is sorted. A threshold is found bit by bit: the number, or the sum, of elements that are at
 least as large as a candidate does not increase with the candidate. All sums are in a fixed order.
+Many workgroups share each long row (sampling_kernels.py).
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
-from .operators import is_torch, operator
-from .programs import LOWEST, M, N, f32_of, loop_constraints, per_row, program
+from . import sampling_kernels as kernels
+from .operators import operator
+from .programs import LOWEST, M, N, f32_of, length_class, loop_constraints, per_row, program
+from .sampling_kernels import NOWHERE, Form
 from .tensors import *
 
 STEP = sym.STEP
 # Numbers below 2 have 30 bits, of which a step finds two: three candidates are tried at a time.
 STEPS, FIRST_UNIT = 15, 1 << 28
-NOWHERE = 2**31 - 1
-
-_i = tkw.IndexMapping.iterator(0)
+LONG = 16384  # tokens of the longest row that one workgroup reads
 
 
 def _none() -> Any:
@@ -69,11 +70,7 @@ def _threshold(value: Any, weight: Any, wanted: Any) -> Any:
 
 def _uniform(seed: Any, offset: Any) -> Any:
     """A number from 0 to 1, without 1, for each row."""
-    low = lambda x: tkw.cast(x & 0xFFFFFFFF, tkl.u32)
-    high = lambda x: tkw.cast((x >> 32) & 0xFFFFFFFF, tkl.u32)
-    row, none = tkw.self_index(M, tkl.u32), tkw.register([M], tkl.u32, 0)
-    bits = tkw.philox([row, none, low(offset), high(offset)], [low(seed), high(seed)])[0]
-    return tkw.cast(bits >> 8, tkl.f32) * 2.0**-24
+    return tkw.cast(kernels.uniform(seed, offset), tkl.f32) * 2.0**-24
 
 
 def _kept(value: Any, top_k: Any, top_p: Any, min_p: Any) -> Any:
@@ -87,7 +84,8 @@ def _kept(value: Any, top_k: Any, top_p: Any, min_p: Any) -> Any:
         share, before = tkw.read(top_p), level
         mass = lambda x: tkw.select(x >= per_row(before), x, _none())
         whole = _total(lambda: mass(value()))
-        found = _threshold(value, mass, whole * share)
+        least = tkw.register([M], tkl.f32, 2.0**-120)  # one is kept of a share of 0
+        found = _threshold(value, mass, tkw.maximum(whole * share, least))
         all_of_it = share >= tkw.register([M], tkl.f32, 1.0)
         level = tkw.maximum(tkw.select(all_of_it, before, found), before)
     if min_p is not None:
@@ -221,9 +219,9 @@ def sample(
 ) -> Any:
     """A token (i32) for each row of logits [rows, V], drawn from softmax(logits / temperature).
 
-    `top_k` keeps the k most likely ones, `top_p` the fewest of these whose probabilities add up to
-    p, `min_p` those at least p times as likely as the most likely one; equal ones are kept
-    together. Each is a number or a tensor with one for each row; a `top_k` of 0 keeps all, a
+    `top_k` keeps the k most likely ones, `top_p` the fewest of these, but at least one, whose
+    probabilities add up to p, `min_p` those at least p times as likely as the most likely one;
+    equal ones are kept together. Each is a number or a tensor with one for each row; a `top_k` of 0 keeps all, a
     temperature of 0 gives the first of the most likely. The same `seed`, `offset`, row and logits
     give the same token: a call with another offset draws other tokens.
     """
@@ -276,8 +274,72 @@ def _drawn(
     out = result("out", out, logits, logits.shape[:1], tkl.i32, *numbers)
     if not is_empty(logits):
         used = (top_k is not None, top_p is not None, min_p is not None)
-        program(_sample, dtype, *used)(logits, *numbers, out)
+        if logits.shape[1] <= LONG:
+            program(_sample, dtype, *used)(logits, *numbers, out)
+        else:
+            _draw_long(Form(dtype, length_class(logits.shape[1]), *used), logits, *numbers, out)
     return out
+
+
+class _Scratch:
+    """What the kernels of long rows leave for each other."""
+
+    def __init__(self, form: Form, rows: Any):
+        number, parts = rows.shape[0], -(-rows.shape[1] // form.part)
+
+        def new(columns: int, dtype: Any, used: bool = True) -> Any:
+            made = new_tensor(rows, (number, columns) if used else (1, 1), dtype)
+            return made if used else repeated(made, (number, columns))
+
+        self.most, self.other = new(parts, tkl.f32), new(parts, tkl.f32)
+        self.sums = new(parts, tkl.i64)
+        self.counts = new(form.bins, tkl.i32, form.limited)
+        self.offsets = new(form.bins, tkl.i64, form.by_p)
+        self.items, self.bases = new(kernels.ITEMS, tkl.i32), new(kernels.ITEMS, tkl.i64)
+        self.listed = new(form.room, tkl.i32, form.limited)
+        self.places = new(form.room, tkl.i32, form.limited)
+        self.found = new_tensor(rows, (number,), tkl.i32)
+
+
+def _narrow(form: Form, x: Any, s: _Scratch, heat: Any, top_k: Any, top_p: Any, min_p: Any) -> None:
+    """All but the last step: the sums of what is kept for certain, and a list of what may be."""
+    program(kernels.extremes, form)(x, heat, s.most, s.other, s.counts, s.offsets, s.found)
+    if form.limited:
+        program(kernels.histogram, form)(x, heat, s.most, s.other, s.counts, s.offsets)
+        choose = program(kernels.choose, form)
+        choose(heat, top_k, top_p, s.most, s.other, s.counts, s.offsets, s.items, s.bases)
+    if form.limited or form.by_min:
+        collect = program(kernels.collect, form)
+        collect(x, heat, min_p, s.most, s.items, s.sums, s.found, s.listed, s.places)
+
+
+def _draw_long(
+    form: Form,
+    logits: Any,
+    temperature: Any,
+    top_k: Any,
+    top_p: Any,
+    min_p: Any,
+    seed: Any,
+    offset: Any,
+    out: Any,
+) -> None:
+    s = _Scratch(form, logits)
+    _narrow(form, logits, s, temperature, top_k, top_p, min_p)
+    given = (s.most, s.other, s.items, s.bases, s.sums, s.found, s.listed, s.places)
+    program(kernels.draw, form)(logits, temperature, top_p, min_p, seed, offset, *given, out)
+
+
+def _renormalise_long(form: Form, p: Any, limit: Any, out: Any) -> None:
+    s = _Scratch(form, p)
+    unused = new_tensor(p, p.shape[:1], tkl.f32)
+    top_k = limit if form.by_k else new_tensor(p, p.shape[:1], tkl.i32)
+    top_p = limit if form.by_p else unused
+    _narrow(form, p, s, unused, top_k, top_p, unused)
+    levels, factors = new_tensor(p, p.shape[:1], tkl.i32), new_tensor(p, p.shape[:1], tkl.f32)
+    given = (s.most, s.items, s.bases, s.sums, s.found, s.listed, s.places)
+    program(kernels.rescale, form)(p, top_p, *given, levels, factors)
+    program(kernels.store, form)(p, s.most, levels, factors, out)
 
 
 def _renormalised(p: Any, limit: Any, name: str, dtype: Any, out: Any) -> Any:
@@ -287,8 +349,14 @@ def _renormalised(p: Any, limit: Any, name: str, dtype: Any, out: Any) -> Any:
         raise ValueError(f"`probs` has the shape {tuple(p.shape)}, expected (rows, tokens)")
     limit = _per_row(name, limit, dtype, p)
     out = result("out", out, p, p.shape, kind, limit)
-    if not is_empty(p):
-        program(_renorm, kind, dtype == tkl.i32)(p, limit, out)
+    by_k = dtype == tkl.i32
+    if is_empty(p):
+        return out
+    if p.shape[1] <= LONG:
+        program(_renorm, kind, by_k)(p, limit, out)
+    else:
+        form = Form(kind, length_class(p.shape[1]), by_k, not by_k, probabilities=True)
+        _renormalise_long(form, p, limit, out)
     return out
 
 
