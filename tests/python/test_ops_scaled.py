@@ -159,6 +159,43 @@ def test_scale_of_nan():
     assert np.array_equal(np.isnan(found), [[0, 0], [1, 1], [0, 0]]) and found[0, 0] == 64
 
 
+# m, n, k, group, the types of a and of scales, has it zeros, has it a bias
+W4A16 = [
+    (5, 70, 1088, 64, BF16, F4, True, True),
+    (1, 33, 70, 32, "f2", "f2", False, False),
+    (40, 130, 1280, 160, "f2", "f2", True, False),
+    (70, 20, 300, 128, BF16, BF16, False, True),
+    (260, 33, 192, 96, "f2", F4, True, True),
+    (17, 9, 2048, 128, BF16, BF16, True, True),
+]
+
+
+@on_targets(W4A16)
+def test_w4a16(case, target):
+    m, n, k, group, dtype, scale_type, has_zeros, has_bias = case
+    rng, groups = np.random.default_rng(123), ceil(k, group)
+    a, b = padded(draw(rng, dtype, m, k)), rng.integers(0, 256, (n, k // 2)).astype("u1")
+    scale = rng.uniform(0.25, 4, (n, groups)).astype(scale_type)
+    zeros = rng.integers(0, 16, (n, groups)).astype(dtype) if has_zeros else None
+    bias = draw(rng, dtype, n) if has_bias else None
+    out = np.full((m, 2 * n), np.nan, dtype)[:, n:]  # the second half of rows
+    with ops.on_target(target):
+        found = ops.gemm_w4a16(a, padded(b), scale, zeros, group, bias=bias, out=out)
+    assert found is out and np.isnan(out.base[:, :n].astype(float)).all()
+    zero = wide(zeros, 1, group)[:, :k] if has_zeros else 8.0
+    weight = np.stack([b & 15, b >> 4], -1).reshape(n, k) - zero
+    check(found, a.astype(float), weight * wide(scale, 1, group)[:, :k], bias)
+
+
+def test_zeros_between_integers():
+    """Weights less their zeros are rounded to the type of a."""
+    b, zeros = np.arange(16, dtype="u1")[None], np.full((1, 1), 7.3, "f2")
+    a, scale = np.eye(32, dtype="f2"), np.full((1, 1), 0.5, "f2")
+    exact = np.stack([np.arange(16) & 15, np.arange(16) >> 4], -1).ravel() - float(zeros[0, 0])
+    found = ops.gemm_w4a16(a, b, scale, zeros, 32)[:, 0]
+    assert np.abs(found - 0.5 * exact).max() <= 2**-9 * 4
+
+
 def test_nothing_to_add():
     one, bias = np.ones((), "f4"), np.arange(4, dtype="f4")
     for call, dtype in ((ops.gemm_fp8, E4M3), (ops.gemm_w8a8, "i1")):
@@ -167,6 +204,9 @@ def test_nothing_to_add():
         assert np.array_equal(call(a, b, one, one, out_dtype=F4, bias=bias)[2], bias)
         assert call(a[:0], b, one, one).shape == (0, 4)
         assert call(np.ones((2, 5), dtype), np.ones((0, 5), dtype), one, one).shape == (2, 0)
+    a, b, none = np.ones((3, 0), "f2"), np.ones((4, 0), "u1"), np.ones((4, 0), "f2")
+    assert np.array_equal(ops.gemm_w4a16(a, b, none, bias=bias.astype("f2"))[1], bias)
+    assert ops.gemm_w4a16(a[:0], b, none).shape == (0, 4)
     empty = np.ones((2, 0), "u1")
     assert np.array_equal(ops.gemm_mx(empty, empty, empty, empty, out_dtype=F4), np.zeros((2, 2)))
     assert ops.gemm_mx(empty[:0], empty[:0], empty, empty).shape == (0, 2)
@@ -177,7 +217,18 @@ AI, BI = np.ones((3, 40), "i1"), np.ones((5, 40), "i1")
 ONE, RA, RB = np.ones((), "f4"), np.ones((3, 1), "f4"), np.ones((1, 200), "f4")
 GA, GB = np.ones((3, 2), "f4"), np.ones((2, 2), "f4")
 MA, MS = np.ones((3, 32), "u1"), np.ones((3, 2), "u1")
+A4, B4, S4 = np.ones((3, 128), "f2"), np.ones((5, 64), "u1"), np.ones((5, 1), "f2")
 BAD = [
+    (lambda: ops.gemm_w4a16(A4.astype("f4"), B4, S4), TypeError, "`a`"),
+    (lambda: ops.gemm_w4a16(A4[:, :64], B4, S4), ValueError, "`a`"),
+    (lambda: ops.gemm_w4a16(A4, B4.view("i1"), S4), TypeError, "`b_packed`"),
+    (lambda: ops.gemm_w4a16(A4, B4[0], S4), ValueError, "`b_packed`"),
+    (lambda: ops.gemm_w4a16(A4, B4, S4.astype(BF16)), TypeError, "`scales`"),
+    (lambda: ops.gemm_w4a16(A4, B4, S4, group=64), ValueError, "`scales`"),
+    (lambda: ops.gemm_w4a16(A4, B4, S4, S4[:4]), ValueError, "`zeros`"),
+    (lambda: ops.gemm_w4a16(A4, B4, S4, S4.astype("f4")), TypeError, "`zeros`"),
+    (lambda: ops.gemm_w4a16(A4, B4, S4, group=48), ValueError, "`group`"),
+    (lambda: ops.gemm_w4a16(A4, B4, S4, bias=S4), ValueError, "`bias`"),
     (lambda: ops.gemm_fp8([1], B8, ONE, ONE), TypeError, "`a`"),
     (lambda: ops.gemm_fp8(A8.astype("f4"), B8, ONE, ONE), TypeError, "`a`"),
     (lambda: ops.gemm_fp8(A8, B8.astype("f2"), ONE, ONE), TypeError, "`b`"),

@@ -161,6 +161,11 @@ CASES = {
         [*ops.quantize_mx(random(5, 64), "e2m1"), *ops.quantize_mx(random(7, 64), "e2m1")],
         {},
     ),
+    "gemm_w4a16": lambda: (
+        [random(5, 64, dtype=torch.float16), random(7, 32, scale=99).to(torch.uint8)]
+        + [random(7, 2, dtype=torch.float16), None, 32, random(7, dtype=torch.float16)],
+        {},
+    ),
     "grouped_gemm": lambda: (
         [random(5, 8), random(2, 8, 6), integers(2, 5)],
         {"out_dtype": torch.float32},

@@ -38,7 +38,7 @@ from .qk_norm import apply_qk_norm_rope, qk_norm_rope, qk_norm_rope_backward
 from .quantize import quantize_fp8, quantize_int8, quantize_mx
 from .rotary import apply_rope, rope
 from .sampling import sample, top_k_renorm_probs, top_p_renorm_probs
-from .scaled import gemm_fp8, gemm_mx, gemm_w8a8
+from .scaled import gemm_fp8, gemm_mx, gemm_w4a16, gemm_w8a8
 from .speculative import (
     build_tree,
     chain_sampling,
@@ -75,6 +75,7 @@ __all__ = [
     "gemm",
     "gemm_fp8",
     "gemm_mx",
+    "gemm_w4a16",
     "gemm_w8a8",
     "grouped_gemm",
     "kv_append",

@@ -15,11 +15,13 @@ from .tensors import *
 FLOATS_8 = ("f8e4m3fn", "f8e5m2")
 
 
-def _matrices(a: Any, b: Any, a_types: Any, b_types: Any) -> tuple[Any, Any, tuple[Any, Any]]:
+def _matrices(
+    a: Any, b: Any, a_types: Any, b_types: Any, b_name: str = "b"
+) -> tuple[Any, Any, tuple[Any, Any]]:
     """a [M, K] and b [N, K], and the types of their elements."""
-    a, b = tensor("a", a), tensor("b", b)
-    types = element_type("a", a, a_types), element_type("b", b, b_types)
-    for name, x in (("a", a), ("b", b)):
+    a, b = tensor("a", a), tensor(b_name, b)
+    types = element_type("a", a, a_types), element_type(b_name, b, b_types)
+    for name, x in (("a", a), (b_name, b)):
         if len(x.shape) != 2:
             raise ValueError(f"`{name}` has {len(x.shape)} dimensions, expected 2")
     return a, b, types
@@ -224,3 +226,62 @@ def _mx(
     kernel = program(kernels.by_powers, types, dtype, *shape)
     kernel(a, bytes_of(sa), b, bytes_of(sb), *([] if bias is None else [bias]), out)
     return out
+
+
+@operator(
+    "gemm_w4a16(Tensor a, Tensor b_packed, Tensor scales, Tensor? zeros=None, int group=128,"
+    " Tensor? bias=None) -> (Tensor out)"
+)
+def gemm_w4a16(
+    a: Any,
+    b_packed: Any,
+    scales: Any,
+    zeros: Any = None,
+    group: int = 128,
+    bias: Any = None,
+    *,
+    out: Any = None,
+) -> Any:
+    """a [M, K], in f16 or bf16, times weights [N, K] of 4 bits transposed, plus bias [N].
+
+    b_packed [N, K / 2] has two weights in a byte, that of the even k in the low bits. A weight is
+    an integer from 0 to 15, less 8 or, if there are `zeros`, the zero of its group, rounded to the
+    type of a, and then times the scale of its group. Scales and zeros are [N, K / group], where the
+    last group of a row may be smaller: zeros have the type of a, scales that type or f32. `group`
+    is a multiple of 32. Products are added in f32.
+    """
+    a, b, (dtype, _) = _matrices(a, b_packed, ("f16", "bf16"), ("u8",), "b_packed")
+    m, n, k = a.shape[0], b.shape[0], 2 * b.shape[1]
+    expect_shape("a", a, (m, k))
+    if group < 32 or group % 32:
+        raise ValueError(f"`group` is {group}, expected a multiple of 32")
+    scales, groups = _scale("scales", scales, (dtype.name, "f32")), -(-k // group)
+    expect_shape("scales", scales, (n, groups))
+    if zeros is not None:
+        zeros = _scale("zeros", zeros, (dtype.name,))
+        expect_shape("zeros", zeros, (n, groups))
+    bias = _bias(bias, n, dtype)
+    out = result("out", out, a, (m, n), dtype, b, scales, zeros, bias)
+    if is_empty(out):
+        return out
+    if k == 0:
+        out[...] = 0 if bias is None else bias
+        return out
+    _add_groups(a, b, scales, zeros, bias, group, out)
+    return out
+
+
+def _add_groups(a: Any, b: Any, scales: Any, zeros: Any, bias: Any, group: int, out: Any) -> None:
+    m, n, k = a.shape[0], b.shape[0], a.shape[1]
+    dtype, most = wave_dtype(a.dtype), kernels.row_class(m)
+    splits, _ = kernels.splits_of(most, n, k, group)
+    key = (dtype, wave_dtype(scales.dtype), zeros is not None, bias is not None)
+    kernel = program(kernels.by_groups, *key, most, n, k, group)
+    given = [a, b, scales, *([] if zeros is None else [zeros])]
+    last = [*([] if bias is None else [bias]), out]
+    if splits == 1:
+        kernel(*given, *last)
+        return
+    parts = new_tensor(a, (splits, m, n), tkl.f32)
+    kernel(*given, parts)
+    program(kernels.combined, dtype, splits, bias is not None, n)(parts, *last)

@@ -11,8 +11,8 @@ from wave_lang.kernel.lang.global_symbols import *
 
 from .programs import has_warpgroups
 
-M, N, K, ONE, N_BLOCKS, K_BLOCKS = (
-    getattr(sym, name) for name in "M N K ONE N_BLOCKS K_BLOCKS".split()
+M, N, K, ONE, N_BLOCKS, K_BLOCKS, GROUPS, SPLIT, SPLITS = (
+    getattr(sym, name) for name in "M N K ONE N_BLOCKS K_BLOCKS GROUPS SPLIT SPLITS".split()
 )
 BLOCK_M, BLOCK_N, BLOCK_K, PART_M, PART_N = (
     getattr(sym, name) for name in "BLOCK_M BLOCK_N BLOCK_K PART_M PART_N".split()
@@ -20,6 +20,7 @@ BLOCK_M, BLOCK_N, BLOCK_K, PART_M, PART_N = (
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 BLOCK = 128  # elements along K, or along K and N, that share a scale
 MX_GROUP = 32
+WORKGROUPS = 264  # two for each compute unit of an H200
 FEW_ROWS = 16
 AHEAD = 2  # iterations before which scales of blocks are loaded
 
@@ -223,3 +224,151 @@ def by_powers(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k
 
     tiles = _tiles(most) or {BLOCK_M: 128, PART_M: 32, BLOCK_N: 128}
     return product_with_bias if bias else product, {N: n, K: k, BLOCK_K: 128} | tiles, [M]
+
+
+# The number that a float of 16 bits is if its last four bits are 0, with these others: the four are
+# then the integer that is added.
+_SIXTEEN_BITS = {tkl.bf16: (0x4300, 128.0), tkl.f16: (0x6400, 1024.0)}
+
+
+def _unpacked(pairs: Any, dtype: Any) -> Any:
+    """Numbers of 4 bits, two in a byte, less 8: both are moved to where 16-bit floats have their
+    last bits."""
+    high, first = _SIXTEEN_BITS[dtype]
+    bits = (tkw.cast(pairs, tkl.i32) * 0x1001 & 0xF000F) | (high * 0x10001)
+    value = tkw.bitcast(bits, dtype)
+    return value - tkw.register(value.shape, dtype, first + 8)
+
+
+def splits_of(most: int, n: int, k: int, group: int) -> tuple[int, int]:
+    """By how many workgroups a sum over K is divided, and how much of K each has: enough to fill
+    Hopper's compute units if there are few rows, and so few tiles."""
+    unit = -(-BLOCK // group) * group
+    if most not in (FEW_ROWS, 64) or not has_warpgroups():
+        return 1, -(-k // unit) * unit
+    wanted = min(WORKGROUPS // -(-n // 64), k // (4 * unit))
+    each = -(-k // (max(wanted, 1) * unit)) * unit
+    return -(-k // each), each
+
+
+def by_groups(
+    dtype: Any, scale: Any, zeros: bool, bias: bool, most: int, n: int, k: int, group: int
+) -> Any:
+    """`product(a, b, scales, [zeros,] [bias,] c)`: b [N, K / 2] has numbers of 4 bits, less 8 or
+    the zero of their group, times its scale. Each group's products are added, and then multiplied
+    by the scale.
+
+    Rows of b are those of matrix instructions, which take them from registers. If the sum is
+    divided, c [SPLITS, M, N] is f32, and there is no bias.
+    """
+    splits, each = splits_of(most, n, k, group)
+    step = next(size for size in (BLOCK, 64, 32) if group % size == 0)
+    part = tkl.Min(SPLIT, K - WORKGROUP_2 * SPLIT)
+    down, across = {FEW_ROWS: (64, 16), 64: (64, 64), 256: (128, 64), 0: (128, 128)}[most]
+    constraints = [
+        tkw.WorkgroupConstraint(N, down, 0),
+        tkw.WorkgroupConstraint(M, across, 1),
+        *([tkw.WorkgroupConstraint(K, SPLIT, 2)] if splits > 1 else []),
+        tkw.TilingConstraint(K, step, iters=tkl.ceiling(part / step) if splits > 1 else None),
+        tkw.SymbolicAlias(K_BLOCKS, K, lambda size: tkl.ceiling(size / step)),
+        tkw.WaveConstraint(N, 32),
+        tkw.HardwareConstraint(
+            threads_per_wave=64,
+            mma_type=tkw.MMAType.F32_16x16x16_F16,
+            vector_shapes={K_BLOCKS: 0},
+        ),
+    ]
+    left, right = tkl.Memory[M, K, SHARED, dtype], tkl.Memory[N, K / 2, SHARED, tkl.u8]
+    of_groups, of_zeros = (tkl.Memory[N, GROUPS, GLOBAL, x] for x in (scale, dtype))
+    of_columns = tkl.Memory[N, GLOBAL, dtype]
+    whole, divided = tkl.Memory[M, N, GLOBAL, dtype], tkl.Memory[SPLITS, M, N, GLOBAL, tkl.f32]
+    result = divided if splits > 1 else whole
+    c_of = tkw.IndexMapping(2, inputs={N: _i, M: _j}, outputs={SPLITS: WORKGROUP_2, M: _j, N: _i})
+    before = WORKGROUP_2 * (SPLIT // group) if splits > 1 else 0
+
+    def first(block: int) -> Any:
+        here = {N: _i, GROUPS: before + block * step // group}
+        return tkw.IndexMapping(1, inputs=here, outputs={N: _i})
+
+    later = tkw.IndexMapping(
+        2, inputs={N: _i, GROUPS: (_j + AHEAD) * step // group}, outputs={N: _i, K_BLOCKS: _j}
+    )
+
+    def total(a: Any, b: Any, *groups: Any) -> Any:
+        values = [tkw.read(x, mapping=first(n)) for n in range(AHEAD) for x in groups]
+
+        @tkw.iterate(K, init_args=[tkl.Register[N, M, tkl.f32](0.0), *values])
+        def loop(acc, *values):
+            weight = _unpacked(tkw.read(b), dtype)
+            if zeros:
+                zero = values[1] - tkw.register([N], dtype, 8.0)
+                weight = weight - tkw.broadcast(zero, weight.shape)
+            factor = values[0] if scale == tkl.f32 else tkw.cast(values[0], tkl.f32)
+            new = [tkw.read(x, mapping=later) for x in groups]
+            sums = tkw.mma(weight, tkw.read(a), tkl.Register[N, M, tkl.f32](0.0))
+            return acc + sums * tkw.broadcast(factor, [N, M]), *values[len(groups) :], *new
+
+        return loop[0]
+
+    def write(value: Any, bias: Any, c: Any) -> None:
+        if splits > 1:
+            tkw.write(value, c, mapping=c_of)
+        else:
+            tkw.write(_finished(value, None, None, bias, dtype), c)
+
+    @tkw.wave(constraints)
+    def product(a: left, b: right, scales: of_groups, c: result):
+        write(total(a, b, scales), None, c)
+
+    @tkw.wave(constraints)
+    def product_with_zeros(a: left, b: right, scales: of_groups, zeros: of_zeros, c: result):
+        write(total(a, b, scales, zeros), None, c)
+
+    @tkw.wave(constraints)
+    def product_with_bias(a: left, b: right, scales: of_groups, bias: of_columns, c: result):
+        write(total(a, b, scales), bias, c)
+
+    @tkw.wave(constraints)
+    def product_with_both(
+        a: left, b: right, scales: of_groups, zeros: of_zeros, bias: of_columns, c: result
+    ):
+        write(total(a, b, scales, zeros), bias, c)
+
+    forms = (product, product_with_bias, product_with_zeros, product_with_both)
+    subs = {N: n, K: k, SPLIT: each, SPLITS: splits}
+    subs |= {GROUPS: -(-k // group), K_BLOCKS: -(-k // step)}
+    options = _options(most) if most == FEW_ROWS else {}
+    if most == 256 and has_warpgroups():  # for the sake of waves that only copy
+        options = {"persistent_workgroups": WORKGROUPS // 2}
+    return forms[2 * zeros + (bias and splits == 1)], subs, [M], options
+
+
+def combined(dtype: Any, splits: int, bias: bool, n: int) -> Any:
+    """`combined(parts, [bias,] c)`: the sum of parts [SPLITS, M, N], in order."""
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 256}),
+        tkw.WorkgroupConstraint(N, 256, 0),
+        tkw.WorkgroupConstraint(M, 1, 1),
+    ]
+    parts_type = tkl.Memory[SPLITS, M, N, GLOBAL, tkl.f32]
+    result = tkl.Memory[M, N, GLOBAL, dtype]
+
+    def total(parts: Any) -> Any:
+        of = [
+            tkw.IndexMapping(2, inputs={SPLITS: part, M: _i, N: _j}, outputs={M: _i, N: _j})
+            for part in range(splits)
+        ]
+        added = tkw.read(parts, mapping=of[0])
+        for mapping in of[1:]:
+            added = added + tkw.read(parts, mapping=mapping)
+        return added
+
+    @tkw.wave(constraints)
+    def combined(parts: parts_type, c: result):
+        tkw.write(_finished(total(parts), None, None, None, dtype), c)
+
+    @tkw.wave(constraints)
+    def combined_with_bias(parts: parts_type, bias: tkl.Memory[N, GLOBAL, dtype], c: result):
+        tkw.write(_finished(total(parts), None, None, bias, dtype), c)
+
+    return combined_with_bias if bias else combined, {SPLITS: splits, N: n}, [M]
