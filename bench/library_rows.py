@@ -319,15 +319,14 @@ def align(make, tokens, experts, top):
     return Case(call, (ids,), 8.0 * tokens * top, "TB/s", [peer])
 
 
-def fp8(make, m, n, k, by, rate):
+def fp8(make, m, n, k, by, rate, fast=False):
     scales = {"tensor": ((), ()), "row": ((m, 1), (1, n))}
     scales["block"] = ((m, k // 128), (n // 128, k // 128))
     a, b = (make.random(*shape).to(torch.float8_e4m3fn) for shape in ((m, k), (n, k)))
     sa, sb = (make.single(*shape).abs() for shape in scales[by])
-    found = [Peer("cuBLAS", peers.scaled_mm(False), rate=rate)]
-    if by != "block":
-        found.append(Peer("cuBLAS fast", peers.scaled_mm(True)))
-    return Case(ops.gemm_fp8, (a, b, sa, sb), 2.0 * m * n * k, "TF/s", found)
+    call = lambda a, b, sa, sb: ops.gemm_fp8(a, b, sa, sb, fast_accum=fast)
+    peer = Peer("cuBLAS", peers.scaled_mm(fast), rate=rate)
+    return Case(call, (a, b, sa, sb), 2.0 * m * n * k, "TF/s", [peer])
 
 
 def int8(make, n):
@@ -447,13 +446,15 @@ def expert_rows(s):
 
 def matmul_rows(s):
     n, op = s.square, "gemm_fp8"
-    for by, bar, rate in (("tensor", None, None), ("row", Bar("peer", 0.9), 1381)):
-        yield Row(f"{op} {by} {n}", bar, fp8, (n, n, n, by, rate), op)
+    for by, bar, fast in (("tensor", None, 0), ("row", 0.9, 0), ("row fast", 0.9, 1)):
+        args = (n, n, n, by.split()[0], 1381 if fast else None, bool(fast))
+        yield Row(f"{op} {by} {n}", bar and Bar("peer", bar), fp8, args, "torch")
     for m, n, k, rate in s.blocks:
-        yield Row(f"{op} block {m}x{n}x{k}", Bar("peer", 0.85), fp8, (m, n, k, "block", rate), op)
-    yield Row(f"gemm_w8a8 {s.int8}", Bar("peer", 1.1), int8, (s.int8,), "gemm_w8a8")
+        args = (m, n, k, "block", rate)
+        yield Row(f"{op} block {m}x{n}x{k}", Bar("peer", 0.85), fp8, args, "torch")
+    yield Row(f"gemm_w8a8 {s.int8}", Bar("peer", 1.1), int8, (s.int8,))
     for m, bar, us in s.w4_rows:
-        yield Row(f"gemm_w4a16 {m}x{s.w4}", Bar("peer", bar), w4, (m, s.w4, us), "gemm_w4a16")
+        yield Row(f"gemm_w4a16 {m}x{s.w4}", Bar("peer", bar), w4, (m, s.w4, us))
 
 
 def element_rows(s):

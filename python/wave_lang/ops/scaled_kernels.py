@@ -126,7 +126,10 @@ def by_rows(
     ):
         tkw.write(finished(a, b, sa, sb, bias), c)
 
-    subs = {ONE: 1, N: n, K: k} | _tiles(most) | ({BLOCK_K: BLOCK} if promote or most else {})
+    tiles = _tiles(most)
+    if promote and not tiles:  # twice the registers of other sums
+        tiles = {BLOCK_M: 192, PART_M: 32, BLOCK_N: 128}
+    subs = {ONE: 1, N: n, K: k} | tiles | ({BLOCK_K: BLOCK} if tiles else {})
     return product_with_bias if bias else product, subs, [M], _options(most)
 
 
