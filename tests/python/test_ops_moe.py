@@ -1,5 +1,6 @@
 """Ops of layers with experts, compared with NumPy."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -127,6 +128,48 @@ def test_fused_experts(case, target):
     check(y, wanted, dtype, 2.0 if dtype != "f4" else 16.0)
 
 
+def quantized(w):
+    """8-bit floats, with a scale for each 128 x 128 of them, and what they mean."""
+    e, n, k = w.shape
+    blocks = w.reshape(e, n // 128, 128, k // 128, 128)
+    scale = np.abs(blocks).max((2, 4)) / 448
+    wide = scale[:, :, None, :, None]
+    q = (blocks / wide).astype(ml_dtypes.float8_e4m3fn)
+    return q.reshape(w.shape), scale.astype("f4"), (q.astype(float) * wide).reshape(w.shape)
+
+
+def rounded(x):
+    """Rows as they are after quantisation by 128 elements."""
+    q, scale = ops.quantize_fp8(x, "group")
+    return (q.astype(float).reshape(*scale.shape, 128) * scale[..., None]).reshape(x.shape)
+
+
+# tokens, experts, top, K, N, type
+QUANTIZED = [(5, 3, 2, 256, 128, BF16), (40, 2, 2, 128, 256, "f2"), (130, 2, 2, 256, 128, BF16)]
+
+
+@on_targets(QUANTIZED)
+def test_fused_experts_of_blocks(case, target):
+    tokens, experts, top, size, inner, dtype = case
+    rng = np.random.default_rng(44)
+    x = draw(rng, dtype, tokens, size)
+    w1, s1, real1 = quantized(rng.standard_normal((experts, 2 * inner, size)) * size**-0.5)
+    w2, s2, real2 = quantized(rng.standard_normal((experts, size, inner)) * inner**-0.5)
+    weights = rng.random((tokens, top)).astype("f4")
+    ids = rng.integers(0, experts, (tokens, top)).astype("i4")
+    ids[0, 0] = experts  # no expert
+    with ops.on_target(target):
+        y = ops.fused_experts(x, w1, w2, weights, ids, w1_scale=s1, w2_scale=s2, quant="fp8_block")
+    wanted, given = np.zeros((tokens, size)), rounded(x)
+    for t, j in np.ndindex(tokens, top):
+        if ids[t, j] < experts:
+            gate, up = np.split(real1[ids[t, j]] @ given[t], 2)
+            active = (gate / (1 + np.exp(-gate)) * up).astype(dtype)
+            wanted[t] += weights[t, j] * (real2[ids[t, j]] @ rounded(active[None])[0])
+    # Where f32 rounds an activation to its other neighbour, that one is off by a 16th.
+    check(y, wanted, BF16)
+
+
 # lengths of groups, rows, K, N, type, trans
 GROUPS = [
     ((70, 0, 1, 33), 110, 40, 50, "f2", True),
@@ -187,6 +230,9 @@ def test_wrong_arguments():
         (ValueError, "`weights`", lambda: ops.fused_experts(x, w1, w2, weights[:2], ids)),
         (ValueError, "`activation`", lambda: fused(x, w1, w2, weights, ids, activation="x")),
         (ValueError, "`out`", lambda: ops.fused_experts(x, w1, w2, weights, ids, out=x)),
+        (ValueError, "`quant`", lambda: fused(x, w1, w2, weights, ids, quant="fp7")),
+        (ValueError, "`w1_scale`", lambda: fused(x, w1, w2, weights, ids, w1_scale=x)),
+        (TypeError, "`w1`", lambda: fused(x, w1, w2, weights, ids, quant="fp8_block")),
         (ValueError, "`a`", lambda: ops.grouped_gemm(x[:, :7], w1, ids[:2, 0])),
         (ValueError, "`offs`", lambda: ops.grouped_gemm(x, w1, ids[:1, 0])),
         (TypeError, "`out_dtype`", lambda: ops.grouped_gemm(x, w1, ids[:2, 0], out_dtype=np.int8)),

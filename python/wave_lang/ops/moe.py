@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -11,9 +12,11 @@ from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
 from . import moe_layer_kernels as layer
 from . import moe_order_kernels as order
+from . import moe_scaled_kernels as scaled
 from .activations import gelu, silu
 from .operators import Gradient, is_torch, is_torch_dtype, operator
 from .programs import has_warpgroups, program
+from .quantize import quantize_fp8
 from .tensors import *
 
 ACTIVATIONS = {"silu": silu, "gelu": gelu}
@@ -165,13 +168,15 @@ def _product(
     return c
 
 
-def _checked(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str) -> tuple[Any, ...]:
-    """The arguments of a layer with experts."""
+def _checked(
+    x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, stored: str | None = None
+) -> tuple[Any, ...]:
+    """The arguments of a layer with experts, whose weights are of the type `stored`, or of x's."""
     x, w1, w2 = tensor("x", x), tensor("w1", w1), tensor("w2", w2)
     weights, ids = tensor("weights", weights), tensor("ids", ids)
     dtype = element_type("x", x, FLOATS)
     for name, w in (("w1", w1), ("w2", w2)):
-        element_type(name, w, (dtype.name,))
+        element_type(name, w, (stored or dtype.name,))
         if len(w.shape) != 3:
             raise ValueError(f"`{name}` has {len(w.shape)} dimensions, expected 3")
     element_type("weights", weights, ("f32",))
@@ -263,44 +268,127 @@ def _run_backward(
 
 
 def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-    ctx.options = keyword_only_inputs
+    options = dict(keyword_only_inputs)
+    ctx.quant = options.pop("quant")
+    ctx.save_for_backward(*inputs[:5])
+    ctx.options = options
 
 
 def _backward(ctx: Any, dy: Any) -> Any:
-    return *fused_experts_backward(dy.contiguous(), *ctx.saved_tensors, **ctx.options), None
+    if ctx.quant is not None:
+        raise NotImplementedError("wave::fused_experts has no gradient with `quant`")
+    given = fused_experts_backward(dy.contiguous(), *ctx.saved_tensors, **ctx.options)
+    return *given, None, None, None
 
 
 @operator(
-    "fused_experts(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, *,"
-    " str activation='silu') -> (Tensor out)",
+    "fused_experts(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids,"
+    " Tensor? w1_scale=None, Tensor? w2_scale=None, *, str activation='silu', str? quant=None)"
+    " -> (Tensor out)",
     Gradient(_save, _backward),
 )
 def fused_experts(
-    x: Any, w1: Any, w2: Any, weights: Any, ids: Any, *, activation: str = "silu", out: Any = None
+    x: Any,
+    w1: Any,
+    w2: Any,
+    weights: Any,
+    ids: Any,
+    w1_scale: Any = None,
+    w2_scale: Any = None,
+    *,
+    activation: str = "silu",
+    quant: str | None = None,
+    out: Any = None,
 ) -> Any:
     """The sum over a token's experts of weight * w2 · (act(gate) * up), where gate and up are the
     halves of w1 · x: x [T, K], w1 [E, 2N, K], w2 [E, K, N], weights and ids [T, top].
 
     Ids that are negative or too large count as no expert.
+
+    With `quant="fp8_block"`, w1 and w2 are 8-bit floats (e4m3fn), with a scale for each 128 x 128
+    of them: w1_scale [E, 2N / 128, K / 128], w2_scale [E, K / 128, N / 128]. The other operands of
+    products are quantised by 128 elements of a row.
     """
-    x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation)
-    (tokens, size), experts, dtype = x.shape, w1.shape[0], wave_dtype(x.dtype)
-    out = result("out", out, x, x.shape, dtype, w1, w2, weights, ids)
+    if quant not in (None, "fp8_block"):
+        raise ValueError(f"`quant` is {quant!r}, expected None or 'fp8_block'")
+    stored = None if quant is None else scaled.FLOAT8.name
+    x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation, stored)
+    scales = _checked_scales(w1, w2, w1_scale, w2_scale, quant)
+    dtype = wave_dtype(x.dtype)
+    out = result("out", out, x, x.shape, dtype, w1, w2, weights, ids, *scales)
     if is_empty(x) or is_empty(ids) or is_empty(w1):
         out[...] = 0
         return out
-    top, inner = ids.shape[1], w2.shape[2]
-    block, columns = _tile(tokens * top, experts)
+    top, experts = ids.shape[1], w1.shape[0]
+    block, columns = _tile(x.shape[0] * top, experts)
     slots, expert_ids, _, _, places = _aligned(ids, experts, block)
-    active = new_tensor(x, (slots.shape[0], inner), dtype)
-    key = (dtype, ACTIVATIONS[activation], block, columns // 2, top, experts, inner, size)
-    program(layer.gated, *key)(x, w1, slots, expert_ids, active)
-    parts = new_tensor(x, (slots.shape[0], size), dtype)
-    key = (dtype, block, columns, experts, size, inner)
-    program(layer.expanded, *key)(active, w2, expert_ids, parts)
-    program(layer.combined, dtype, top, size)(parts, weights, places.reshape(ids.shape), out)
+    rows = _Rows(slots, expert_ids, experts, top, block, columns)
+    run = _experts if quant is None else _experts_of_blocks
+    parts = run(rows, ACTIVATIONS[activation], x, w1, w2, *scales)
+    program(layer.combined, dtype, top, x.shape[1])(parts, weights, places.reshape(ids.shape), out)
     return out
+
+
+def _checked_scales(w1: Any, w2: Any, w1_scale: Any, w2_scale: Any, quant: str | None) -> list[Any]:
+    """The scales of quantised weights."""
+    group, scales = scaled.GROUP, []
+    for name, scale, w in (("w1", w1_scale, w1), ("w2", w2_scale, w2)):
+        if quant is None and scale is not None:
+            raise ValueError(f"`{name}_scale` is given, but `quant` is None")
+        if quant is None:
+            continue
+        if scale is None:
+            raise ValueError(f"`{name}_scale` is None, expected scales, as `quant` is {quant!r}")
+        scales.append(tensor(f"{name}_scale", scale))
+        element_type(f"{name}_scale", scales[-1], ("f32",))
+        if w.shape[1] % group or w.shape[2] % group:
+            found = tuple(w.shape)
+            raise ValueError(f"`{name}` has the shape {found}, expected multiples of {group}")
+        shape = (w.shape[0], w.shape[1] // group, w.shape[2] // group)
+        expect_shape(f"{name}_scale", scales[-1], shape)
+    return scales
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows in the order of their experts, in blocks, and tiles of their products."""
+
+    slots: Any
+    expert_ids: Any
+    experts: int
+    top: int
+    block: int
+    columns: int
+
+    def new(self, like: Any, columns: int) -> Any:
+        return new_tensor(like, (self.slots.shape[0], columns), wave_dtype(like.dtype))
+
+
+def _experts(rows: _Rows, activation: Any, x: Any, w1: Any, w2: Any) -> Any:
+    """The results of each row's expert."""
+    dtype, (size, inner) = wave_dtype(x.dtype), w2.shape[1:]
+    active, parts = rows.new(x, inner), rows.new(x, size)
+    key = (dtype, activation, rows.block, rows.columns // 2, rows.top, rows.experts, inner, size)
+    program(layer.gated, *key)(x, w1, rows.slots, rows.expert_ids, active)
+    key = (dtype, rows.block, rows.columns, rows.experts, size, inner)
+    program(layer.expanded, *key)(active, w2, rows.expert_ids, parts)
+    return parts
+
+
+def _experts_of_blocks(
+    rows: _Rows, activation: Any, x: Any, w1: Any, w2: Any, w1_scale: Any, w2_scale: Any
+) -> Any:
+    """The same with weights of 8 bits."""
+    dtype, (size, inner) = wave_dtype(x.dtype), w2.shape[1:]
+    active, parts = rows.new(x, inner), rows.new(x, size)
+    given = quantize_fp8(x, "group", group=scaled.GROUP)
+    key = (dtype, activation, rows.block, scaled.GATED, rows.top, rows.experts, inner, size)
+    order_of = (rows.slots, rows.expert_ids)
+    program(scaled.gated_blocks, *key)(*given, w1, w1_scale, *order_of, active)
+    given = quantize_fp8(active, "group", group=scaled.GROUP)
+    key = (dtype, rows.block, scaled.EXPANDED, rows.experts, size, inner)
+    program(scaled.expanded_blocks, *key)(*given, w2, w2_scale, rows.expert_ids, parts)
+    return parts
 
 
 def grouped_gemm(

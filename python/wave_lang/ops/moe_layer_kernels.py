@@ -17,8 +17,9 @@ _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 _x = tkw.IndexMapping.dynamic_val(0)
 
 
-def _constraints(block: int) -> list[Any]:
-    """A workgroup has a block of slots, which are of one expert, and a tile of columns."""
+def layer_constraints(block: int, instruction: Any = MMA, *single: Any) -> list[Any]:
+    """A workgroup has a block of slots, which are of one expert, and a tile of columns. Tiles have
+    one element along the dimensions `single`."""
     down, across = (2, 2) if block >= 64 else (1, 4)
     row, column = in_rectangles(BLOCKS, tkl.ceiling(N / BLOCK_N))
     return [
@@ -30,7 +31,11 @@ def _constraints(block: int) -> list[Any]:
         tkw.TilingConstraint(K, BLOCK_K),
         tkw.WaveConstraint(SLOT, BLOCK / down),
         tkw.WaveConstraint(N, BLOCK_N / across),
-        tkw.HardwareConstraint(threads_per_wave=64, mma_type=MMA, vector_shapes={BLOCKS: 0}),
+        tkw.HardwareConstraint(
+            threads_per_wave=64,
+            mma_type=instruction,
+            vector_shapes={dim: 0 for dim in (BLOCKS, *single)},
+        ),
     ]
 
 
@@ -52,7 +57,7 @@ def gated(
         for first in (0, n)
     )
 
-    @tkw.wave(_constraints(block))
+    @tkw.wave(layer_constraints(block))
     def gated(
         a: tkl.Memory[T, K, SHARED, dtype],
         w: tkl.Memory[E, BOTH, K, SHARED, dtype],
@@ -84,7 +89,7 @@ def expanded(dtype: Any, block: int, columns: int, experts: int, n: int, k: int)
     """`expanded(a, w, experts, c)`: each row of a times the weights of its expert."""
     w_of = tkw.IndexMapping(2, inputs={E: EXPERT, N: _i, K: _j}, outputs={N: _i, K: _j})
 
-    @tkw.wave(_constraints(block))
+    @tkw.wave(layer_constraints(block))
     def expanded(
         a: tkl.Memory[SLOT, K, SHARED, dtype],
         w: tkl.Memory[E, N, K, SHARED, dtype],
