@@ -197,3 +197,97 @@ def slots(kernel):
 )
 def test_slots(rows_of_a, k, expected):
     assert slots(compiled(gemm((64, 64, 64)), {M: rows_of_a, N: 64, K: k})) == {expected}
+
+
+# ---- rows that end inside the tensor ----
+
+T, OFFS = tkl.sym.T, tkl.sym.OFFS
+_i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+
+
+def inside(first_row, first_column):
+    """c = a bᵀ, somewhere in a larger tensor."""
+    where = tkw.IndexMapping(
+        2, inputs={M: _i, N: _j}, outputs={T: _i + first_row, P: _j + first_column}
+    )
+
+    @tkw.wave(rows((64, 64, 64)))
+    def inside(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[T, P, G, tkl.f16]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(tkw.cast(product, tkl.f16), c, mapping=where)
+
+    return inside
+
+
+@pytest.mark.parametrize(
+    "sizes, first, engine",
+    [
+        ((70, 64, 40), (5, 0), True),  # rows before and after are not written
+        ((64, 64, 40), (0, 64), True),
+        ((70, 60, 40), (5, 8), False),  # the last columns end inside a row
+        ((70, 64, 40), (5, 4), False),  # boxes begin at multiples of 16 bytes
+    ],
+)
+def test_inside_a_larger_tensor(sizes, first, engine):
+    m, n, k = sizes
+    shape = (m + first[0] + 3, n + first[1])
+    shape = shape if engine else (shape[0], -(-(shape[1] + 1) // 8) * 8)
+    kernel = compiled(inside(*first), {M: m, N: n, K: k, T: shape[0], P: shape[1]})
+    assert is_by_engine(kernel, "c") == engine
+    a, b, c = halves(m, k), halves(n, k), np.full(shape, np.nan, "f2")
+    kernel(a, b, c)
+    here = slice(first[0], first[0] + m), slice(first[1], first[1] + n)
+    near(c[here], product(a, b), k)
+    c[here] = np.nan
+    assert np.isnan(c).all()
+
+
+FIRST, START, ROW, GROUP = tkl.sym.FIRST, tkl.sym.START, tkl.sym.ROW, tkl.sym.GROUP
+
+
+def test_sequences_of_a_packed_tensor():
+    """Each workgroup writes rows of one sequence; those after its last belong to another."""
+    of = tkw.IndexMapping(2, inputs={T: _i + START, K: _j}, outputs={ROW: _i, K: _j})
+    to = tkw.IndexMapping(2, inputs={ROW: _i, N: _j}, outputs={T: _i + START, N: _j})
+    following = tkw.IndexMapping(1, inputs={GROUP: _i + 1}, outputs={GROUP: _i})
+    constraints = [
+        tkw.WorkgroupConstraint(ROW, 64, 0, iters=tkl.ceiling(P / 64)),
+        tkw.WorkgroupConstraint(N, 64, 1),
+        tkw.WorkgroupConstraint(GROUP, 1, 2, iters=GROUP - 1),
+        tkw.TilingConstraint(K, 64),
+        tkw.HardwareConstraint(threads_per_wave=128, vector_shapes={GROUP: 0}),
+    ]
+
+    @tkw.wave(constraints)
+    def packed(
+        a: tkl.Memory[T, K, S, tkl.f16],
+        b: tkl.Memory[N, K, S, tkl.f16],
+        ends: tkl.Memory[GROUP, G, tkl.i32],
+        P: tkl.SymbolBind[tkl.i32],
+        c: tkl.Memory[T, N, G, tkl.f16],
+    ):
+        first = tkw.read(ends)
+        tkw.set_symbol(FIRST, first)
+        tkw.set_symbol(ROW, tkw.read(ends, mapping=following) - first)
+        tkw.set_symbol(START, tkw.scalar(tkl.Max(FIRST, 0), tkl.i32))
+
+        @tkw.conditional(ROW > 0)
+        def some():
+            @tkw.iterate(K, init_args=[tkl.Register[ROW, N, tkl.f32](0.0)])
+            def product(acc):
+                return tkw.mma(tkw.read(a, mapping=of), tkw.read(b), acc)
+
+            tkw.write(tkw.cast(product, tkl.f16), c, mapping=to)
+
+    kernel = compiled(packed, {N: 72, K: 88}, dynamic=(T, GROUP))
+    assert is_by_engine(kernel, "c")
+    lengths = (70, 0, 1, 64, 33)
+    ends = np.cumsum([2, *lengths]).astype("i4")
+    a, b, c = halves(ends[-1] + 3, 88), halves(72, 88), np.full((ends[-1] + 3, 72), np.nan, "f2")
+    a[: ends[0]], a[ends[-1] :] = np.nan, np.nan
+    kernel(a, b, ends, max(lengths), c)
+    near(c[ends[0] : ends[-1]], product(a[ends[0] : ends[-1]], b), 88)
+    assert np.isnan(c[: ends[0]]).all() and np.isnan(c[ends[-1] :]).all()

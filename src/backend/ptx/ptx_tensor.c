@@ -53,6 +53,11 @@ static void clip_rows(Ptx *p, const Op *op, int first, int end, Reg *row, Reg *a
   *above = ptx_let(p, REG_R, "add.s32 %s, %s", from, left.name);
 }
 
+/* Dimensions of the map of the tensor in operand `at`. */
+static int map_rank(const Op *op, int at) {
+  return op->args[at]->type->rank + (clip_of(op) >= 0 ? 2 : 0);
+}
+
 /* [map, {innermost coordinate, ...}] for the tensor in operand `at`. */
 static const char *box_of(Ptx *p, const Op *op, int at) {
   StrBuf out = {.arena = p->arena};
@@ -100,16 +105,17 @@ void ptx_tma_load(Ptx *p, const Op *op) {
   ptx_line(p,
            "cp.async.bulk.tensor.%dd.shared::cluster.global.%s.mbarrier::complete_tx::bytes%s%s "
            "%s, %s, %s%s%s%s",
-           op->args[TENSOR]->type->rank + (clip_of(op) >= 0 ? 2 : 0),
-           op_has(op, ATTR_im2col) ? "im2col" : "tile", *ranks ? ".multicast::cluster" : "",
-           *policy ? ".L2::cache_hint" : "", to, from, bar, taps, ranks, policy);
+           map_rank(op, TENSOR), op_has(op, ATTR_im2col) ? "im2col" : "tile",
+           *ranks ? ".multicast::cluster" : "", *policy ? ".L2::cache_hint" : "", to, from, bar,
+           taps, ranks, policy);
 }
 
 void ptx_tma_store(Ptx *p, const Op *op) {
-  const char *to = box_of(p, op, 2), *from = ptx_operand(p, op->args[0], op->args[1]);
+  enum { TENSOR = 2 };
+  const char *to = box_of(p, op, TENSOR), *from = ptx_operand(p, op->args[0], op->args[1]);
   const char *policy = ptx_policy(p, op);
   ptx_line(p, "cp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group%s %s, %s%s",
-           op->args[2]->type->rank, *policy ? ".L2::cache_hint" : "", to, from, policy);
+           map_rank(op, TENSOR), *policy ? ".L2::cache_hint" : "", to, from, policy);
 }
 
 void ptx_bulk_commit(Ptx *p, const Op *op) { (void)op, ptx_line(p, "cp.async.bulk.commit_group"); }

@@ -218,18 +218,23 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
 
 static void store_box(Boxes *x, const int *number) {
   Lower *l = x->l;
-  Value *args[3 + IR_MAX_RANK];
-  int nargs = 0;
+  Value *args[4 + IR_MAX_RANK];
+  int nargs = 0, nattrs = 2;
   args[nargs++] = l->value[x->op->args[0]->id];
   args[nargs++] = emit_address(l, sym_add(l->sym, box_offset(x, number), x->before), DTYPE_i32);
   args[nargs++] = l->value[x->b->access.memory->id];
   for (int m = 0; m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
-  Attr attrs[2] = {attr_ints(l->k, ATTR_box, x->box.extent, x->box.rank),
+  Attr attrs[3] = {attr_ints(l->k, ATTR_box, x->box.extent, x->box.rank),
                    {.key = ATTR_swizzle, .integer = x->box.span}};
-  emit_op(l, OP_tma_store, args, nargs, attrs, 2, NULL);
+  if (x->box.clip >= 0) {
+    args[nargs++] = end_of_rows(x);
+    attrs[nattrs++] = (Attr){.key = ATTR_clip, .integer = x->box.clip};
+  }
+  emit_op(l, OP_tma_store, args, nargs, attrs, nattrs, NULL);
 }
 
-/* One thread issues all boxes as a group; elements outside the tensor are not written. */
+/* One thread issues all boxes as a group; elements outside the tensor, or past the end of its rows, are not
+ * written. */
 bool lower_store_boxes(Lower *l, const Op *op) {
   Boxes x = {.l = l, .op = op, .b = l->bounds[op->id], .peers = 1};
   int number[IR_MAX_RANK] = {0};

@@ -12,7 +12,8 @@
  * longer need or, where workgroups compute several tiles (`persist`), to bytes of its own, so that
  * the copy is made while the next tile is multiplied. There, a thread waits for it before the next write.
  *
- * One tensor is written so: the first one that can be, and that nothing accesses later. Needs
+ * Rows may end inside the tensor, where another sequence begins (clip.h). One tensor is written so: the
+ * first one that can be, and that nothing accesses later. Needs
  * distribute, bounds; keeps results. */
 #include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
@@ -73,15 +74,13 @@ static bool lay_out(const Stores *s, const Op *op, MemLayout *m) {
   const Type *t = v->type;
   int extent[IR_MAX_RANK];
   CopyBox box;
-  if (!b || op->nargs > 2 || !v->layout || dtype_info[t->dtype].bits != BITS ||
-      op_has(op, ATTR_mapping))
-    return false;
+  if (!b || op->nargs > 2 || !v->layout || dtype_info[t->dtype].bits != BITS) return false;
   if (op_has(op, ATTR_volatile) || memory_is_scratch(op->args[1])) return false;
   if (t->rank < 2 || t->rank != op->args[1]->type->rank) return false;
   if (!distribute_extents(s->d, op, t, extent)) return false;
   if (extent[t->rank - 1] * BITS / 8 % SPAN) return false;
   *m = mem_nvidia(t->rank, extent, BITS, SPAN);
-  return !copy_box(s->d, b, m, &box) && box.clip < 0 && !copy_box_tensor(s->d, b, &box) &&
+  return !copy_box(s->d, b, m, &box) && !box.pixels.walk.dims && !copy_box_tensor(s->d, b, &box) &&
          has_room(s, m);
 }
 
@@ -114,6 +113,7 @@ static void write_by_engine(const Stores *s, Op *op, const MemLayout *m) {
   op_set_attr(s->k, write, (Attr){.key = ATTR_mask});
   Op *copy = ir_insert(s->k, op, OP_copy, op->at, to_tensor, 2, NULL);
   op_set_attr(s->k, copy, attr_copy(s->k, op_attr(op, ATTR_mask)));
+  if (op_has(op, ATTR_mapping)) op_set_attr(s->k, copy, attr_copy(s->k, op_attr(op, ATTR_mapping)));
   op_set_attr(s->k, copy, (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, "bulk")});
   ir_remove(op);
   ir_append(s->k->body, new_wait(s, op->at));
@@ -132,20 +132,31 @@ static bool is_worthwhile(const Stores *s, const Op *write) {
   return s->loop || (is_after_products(write) && is_scattered(write->args[0]));
 }
 
+static bool can_write(const Stores *s, const Op *op, MemLayout *m) {
+  return op->kind == OP_write && op_has(op, ATTR_mask) && lay_out(s, op, m) &&
+         is_worthwhile(s, op) && !is_accessed_later(op);
+}
+
+/* The first write of a region that the engine can make, also one that some workgroups do not make; NULL: none. */
+static Op *find_write(const Stores *s, const Region *region, MemLayout *m) {
+  for (Op *op = region->first; op; op = op->next) {
+    Op *inner = op->kind == OP_if ? find_write(s, op->body, m) : NULL;
+    if (inner || can_write(s, op, m)) return inner ? inner : op;
+  }
+  return NULL;
+}
+
 bool pass_stores(Kernel *k, PassCtx *cx) {
   Stores s = {k, cx, cx->facts.distribute, loop_over_tiles(k)};
+  MemLayout m;
   cx->idle = true;
   if (!cx->target || !target_has(cx->target, FEATURE_STMATRIX)) return true;
-  for (Op *op = (s.loop ? s.loop->body : k->body)->first; op; op = op->next) {
-    MemLayout m;
-    if (op->kind != OP_write || !op_has(op, ATTR_mask) || !lay_out(&s, op, &m)) continue;
-    if (!is_worthwhile(&s, op) || is_accessed_later(op)) continue;
-    cx->idle = false;
-    write_by_engine(&s, op, &m);
-    diag_add(&k->cx->diags, DIAG_R0607, op->at,
-             "`%s` is written by TMA from shared memory, swizzled over %d bytes",
-             op->args[1]->name ? op->args[1]->name : "a tensor", SPAN);
-    return true;
-  }
+  Op *op = find_write(&s, s.loop ? s.loop->body : k->body, &m);
+  if (!op) return true;
+  cx->idle = false;
+  write_by_engine(&s, op, &m);
+  diag_add(&k->cx->diags, DIAG_R0607, op->at,
+           "`%s` is written by TMA from shared memory, swizzled over %d bytes",
+           op->args[1]->name ? op->args[1]->name : "a tensor", SPAN);
   return true;
 }

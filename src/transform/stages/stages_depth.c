@@ -2,6 +2,7 @@
 #include "transform/stages/stages_depth.h"
 
 #include "ir/ops/alloc_layout.h"
+#include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "transform/stages/stages_rows.h"
 
@@ -61,7 +62,9 @@ static bool is_used_later(const StagesPlanner *p, const Op *alloc) {
   for (int i = 0; i < p->m->uses.n; i++)
     if (p->m->memories.at[p->m->uses.at[i].memory]->def == alloc && p->m->uses.at[i].op->id < first)
       first = p->m->uses.at[i].op->id;
-  return first > last->body->last->id && !last->parent->owner;
+  for (const Op *around = last->parent->owner; around; around = around->parent->owner)
+    if (op_is_loop(around)) return false;
+  return first > last->body->last->id;
 }
 
 /* ---- rings ---- */
