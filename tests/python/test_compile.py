@@ -238,6 +238,15 @@ def test_the_cache_can_be_switched_off(fresh_cache, monkeypatch):
     assert fresh_cache.cache_hits == fresh_cache.cache_misses == 0
 
 
+def test_the_cache_holds_a_library(fresh_cache):
+    """A model calls dozens of kernels again and again: none is compiled twice."""
+    factors = [float(n) for n in range(100)]
+    first = [compile_scale(factor) for factor in factors]
+    again = [compile_scale(factor) for factor in factors]
+    assert (fresh_cache.cache_hits, fresh_cache.cache_misses) == (100, 100)
+    assert all(one.ir is two.ir for one, two in zip(first, again))
+
+
 def test_the_cache_forgets_the_oldest(fresh_cache, monkeypatch):
     monkeypatch.setattr(cache, "WAVE_CACHE_LIMIT", 2)
     for factor in (1.0, 2.0, 3.0):
