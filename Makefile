@@ -101,6 +101,7 @@ lint: ## layers of C and Python; a second compiler (clang -Werror); clang-tidy, 
 bless: all ## rewrite golden files and generated documents; review the diff
 	@$(RUN) "$$PYTHON" tools/wcheck.py --wavec $(BUILD)/wavec --bless tests/ir tests/diag tests/run
 	@$(RUN) "$$PYTHON" tools/gen_errors.py > docs/errors.md
+	@$(RUN) "$$PYTHON" tools/gen_features.py
 	@$(RUN) "$$PYTHON" tools/gen_ir.py
 	@$(RUN) "$$PYTHON" tools/gen_ops.py
 	@$(RUN) "$$PYTHON" tools/gen_options.py

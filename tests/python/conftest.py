@@ -47,6 +47,12 @@ def pytest_pycollect_makemodule(module_path, parent):
     return file
 
 
+def pytest_configure(config):
+    from feature_record import Recorder
+
+    config.pluginmanager.register(Recorder(config.getoption("--record-features", False)))
+
+
 def pytest_collection_modifyitems(items):
     """TEST_PART=2/16 runs the second of 16 parts: for whole tables, on a machine with many cores."""
     part, parts = map(int, os.environ.get("TEST_PART", "1/1").split("/"))

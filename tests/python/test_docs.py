@@ -411,7 +411,8 @@ def test_references_that_stray_are_found():
 
 
 @pytest.mark.parametrize(
-    "generator", ["gen_errors.py", "gen_ir.py", "gen_ops.py", "gen_options.py", "gen_pictures.py"]
+    "generator",
+    [f"gen_{name}.py" for name in ("errors", "features", "ir", "ops", "options", "pictures")],
 )
 def test_generated_documents_are_current(generator):
     command = [sys.executable, os.path.join(ROOT, "tools", generator), "--check"]

@@ -1,5 +1,7 @@
 """Gradients of ops on rows, and cross entropy, compared with float64."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -147,11 +149,15 @@ def test_softmax_and_gates(case, target):
     with ops.on_target(target):
         soft = ops.softmax_backward(dy, y, scale=0.5)
         silu, tanh = ops.silu_and_mul_backward(half, x), ops.gelu_tanh_and_mul_backward(half, x)
+        gelu = ops.gelu_and_mul_backward(half, x)
     wide, slope = y.astype(float), dy.astype(float)
     near(soft, 0.5 * wide * (slope - (slope * wide).sum(-1, keepdims=True)), dtype, 2.0)
     (g, u), d = np.split(x.astype(float), 2, axis=-1), half.astype(float)
     s = 1 / (1 + np.exp(-g))
     near(silu, np.concatenate([d * u * s * (1 + g * (1 - s)), d * g * s], -1), dtype, 2.0)
+    share = (1 + np.vectorize(math.erf)(g * np.sqrt(0.5))) / 2
+    change = share + g * np.exp(-g * g / 2) / np.sqrt(2 * np.pi)
+    near(gelu, np.concatenate([d * u * change, d * g * share], -1), dtype, 2.0)
     root = np.sqrt(2 / np.pi)
     t = np.tanh(root * (g + 0.044715 * g**3))
     change = (1 + t) / 2 + g * (1 - t * t) * root * (1 + 3 * 0.044715 * g * g) / 2

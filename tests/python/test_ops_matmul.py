@@ -8,7 +8,8 @@ import pytest
 from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, check, draw, on_targets
 from wave_lang import ops
-from wave_lang.ops.matmul import matmul, quantized_matmul
+from wave_lang.ops import matmul
+from wave_lang.ops.matmul import quantized_matmul
 
 erf = np.vectorize(math.erf)
 # m, k, n, type, is a transposed, is b, has it a bias
