@@ -95,6 +95,24 @@ def test_moe_align(case, target):
     assert (slots[len(wanted) :] == ids.size).all() and (expert_ids[len(owners) :] == -1).all()
 
 
+@on_targets([((50, 3), 6, 16), ((700, 1), 3, 7), ((0, 2), 3, 4)])
+def test_moe_align_block_size(case, target):
+    """Ids of -1 come first, in blocks of the expert -1."""
+    shape, experts, block = case
+    ids = np.random.default_rng(45).integers(-1, experts, shape).astype("i4")
+    most = ids.size + (experts + 1) * (block - 1)
+    slots, owners, total = (np.full(n, -7, "i4") for n in (most, -(-most // block), 1))
+    with ops.on_target(target):
+        ops.moe_align_block_size(ids, experts + 1, block, slots, owners, total, np.zeros(1, "i4"))
+    wanted, blocks = [], []
+    for e in range(-1, experts):
+        mine = np.flatnonzero(ids.ravel() == e).tolist()
+        wanted += mine + [ids.size] * (-len(mine) % block)
+        blocks += [e] * -(-len(mine) // block)
+    assert total[0] == len(wanted) and slots.tolist() == wanted + [ids.size] * (most - len(wanted))
+    assert owners.tolist() == blocks + [-1] * (len(owners) - len(blocks))
+
+
 # tokens, experts, top, K, N, type
 LAYERS = [
     (5, 4, 2, 48, 40, "f2"),
@@ -214,7 +232,7 @@ def test_nothing_to_do():
 def test_wrong_arguments():
     x, w1, w2 = np.ones((3, 8), "f4"), np.ones((2, 8, 8), "f4"), np.ones((2, 8, 4), "f4")
     ids, weights = np.ones((3, 2), "i4"), np.ones((3, 2), "f4")
-    fused = ops.fused_experts
+    fused, align, flat = ops.fused_experts, ops.moe_align_block_size, np.zeros(6, "i4")
     for kind, name, run in (
         (ValueError, "`k`", lambda: ops.topk_gate(x, 9)),
         (ValueError, "`scoring`", lambda: ops.topk_gate(x, 2, scoring="tanh")),
@@ -226,6 +244,9 @@ def test_wrong_arguments():
         (ValueError, "`correction_bias`", lambda: ops.topk_gate(x, 2, correction_bias=x[0, :7])),
         (TypeError, "`ids`", lambda: ops.moe_align(weights, 2, 16)),
         (ValueError, "`block`", lambda: ops.moe_align(ids, 2, 0)),
+        (ValueError, "`experts_ids`", lambda: align(ids, 3, 4, flat[:4], flat[2:], flat[5:], flat)),
+        (TypeError, "`sorted_token_ids`", lambda: align(ids, 3, 4, x[0], flat, flat[5:], flat)),
+        (ValueError, "`num_experts`", lambda: align(ids, 0, 4, flat, flat, flat, flat)),
         (ValueError, "`w2`", lambda: ops.fused_experts(x, w1, w2[:, :, :3], weights, ids)),
         (ValueError, "`weights`", lambda: ops.fused_experts(x, w1, w2, weights[:2], ids)),
         (ValueError, "`activation`", lambda: fused(x, w1, w2, weights, ids, activation="x")),

@@ -145,6 +145,10 @@ CASES = {
         {"scoring": "sigmoid", "groups": 3, "topk_groups": 2},
     ),
     "moe_align": lambda: ([experts()[4], 2, 4], {}),
+    "moe_align_block_size": lambda: (
+        [experts()[4], 3, 4, *(integers(*[0] * n) for n in (24, 6, 1, 4))],
+        {},
+    ),
     "fused_experts": lambda: (list(experts()), {"activation": "gelu"}),
     "fused_experts_backward": lambda: ([random(3, 8) / 2, *experts()], {}),
     "gemm_fp8": lambda: (

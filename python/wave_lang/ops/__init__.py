@@ -29,7 +29,14 @@ from .extend import attention_extend, extend_attention
 from .linear_loss import linear_cross_entropy, linear_cross_entropy_backward
 from .losses import cross_entropy, cross_entropy_backward
 from .matmul import gemm, matmul, matmul_slopes
-from .moe import fused_experts, fused_experts_backward, grouped_gemm, moe_align, topk_gate
+from .moe import (
+    fused_experts,
+    fused_experts_backward,
+    grouped_gemm,
+    moe_align,
+    moe_align_block_size,
+    topk_gate,
+)
 from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
 from .norms import add_rms_norm, layer_norm, rms_norm, softmax
 from .operators import define
@@ -88,6 +95,7 @@ __all__ = [
     "merge_state",
     "mla_decode",
     "moe_align",
+    "moe_align_block_size",
     "on_target",
     "qk_norm_rope",
     "qk_norm_rope_backward",

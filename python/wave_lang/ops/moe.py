@@ -127,15 +127,58 @@ def moe_align(
     return slots, expert_ids, total
 
 
-def _align(ids: Any, experts: int, block: int, slots: Any, expert_ids: Any, total: Any) -> Any:
+def _align(
+    ids: Any, experts: int, block: int, slots: Any, expert_ids: Any, total: Any, lowest: int = 0
+) -> Any:
     """Fills the results of `moe_align`; how many ids each expert has, where its slots begin, and
-    the slot of each id."""
+    the slot of each id. The first expert has the id `lowest`."""
     counts = new_tensor(ids, (experts, order.CHUNKS), tkl.i32)
     sizes, first = (new_tensor(ids, (experts,), tkl.i32) for _ in range(2))
     found = (sizes, first, new_tensor(ids, ids.shape, tkl.i32))
-    program(order.tally, experts)(ids, counts, slots, expert_ids)
-    program(order.place, experts, block)(ids, counts, slots, expert_ids, total, *found)
+    program(order.tally, experts, lowest)(ids, counts, slots, expert_ids)
+    program(order.place, experts, block, lowest)(ids, counts, slots, expert_ids, total, *found)
     return found
+
+
+@operator(
+    "moe_align_block_size(Tensor topk_ids, int num_experts, int block_size,"
+    " Tensor(a!) sorted_token_ids, Tensor(b!) experts_ids, Tensor(c!) num_tokens_post_pad,"
+    " Tensor cumsum_buffer, bool pad_sorted_token_ids=False) -> ()"
+)
+def moe_align_block_size(
+    topk_ids: Any,
+    num_experts: int,
+    block_size: int,
+    sorted_token_ids: Any,
+    experts_ids: Any,
+    num_tokens_post_pad: Any,
+    cumsum_buffer: Any,
+    pad_sorted_token_ids: bool = False,
+) -> None:
+    """`moe_align` as SGLang calls it: `num_experts` is one more than there are, as ids of -1, which
+    are of experts elsewhere, come first and have blocks of their own, of the expert -1.
+
+    Results have the sizes that they are given; slots and blocks that are left are always filled.
+    `cumsum_buffer` is not needed.
+    """
+    ids = tensor("topk_ids", topk_ids)
+    element_type("topk_ids", ids, ("i32",))
+    for name, value in (("num_experts", num_experts), ("block_size", block_size)):
+        if value < 1:
+            raise ValueError(f"`{name}` is {value}, expected at least 1")
+    written = []
+    for name, x in (
+        ("sorted_token_ids", sorted_token_ids),
+        ("experts_ids", experts_ids),
+        ("num_tokens_post_pad", num_tokens_post_pad),
+    ):
+        x = tensor(name, x)
+        if len(x.shape) != 1:
+            raise ValueError(f"`{name}` has {len(x.shape)} dimensions, expected 1")
+        written.append(result(name, x, ids, x.shape, tkl.i32, *written))
+    expect_shape("num_tokens_post_pad", written[2], (1,))
+    flat = rows_of("topk_ids", ids).reshape(-1)
+    _align(flat, num_experts, block_size, *written, lowest=-1)
 
 
 def _aligned(ids: Any, experts: int, block: int) -> tuple[Any, ...]:

@@ -40,11 +40,12 @@ def _shared_by_chunks(dim: Any, tile: int) -> Any:
     return tkw.TilingConstraint(dim, tile, iters=part / tile, start=WORKGROUP_0 * part)
 
 
-def tally(experts: int) -> Any:
+def tally(experts: int, lowest: int = 0) -> Any:
     """`tally(ids, counts, slots, owners)`: how many ids of each chunk each expert has. Slots get
-    the number of ids, and blocks no owner, which stays where no id is written."""
+    the number of ids, and blocks no owner, which stays where no id is written. The id of the first
+    expert is `lowest`."""
     bin_of = tkw.IndexMapping(
-        1, inputs={E: _x}, outputs={ID: _i}, dynamic_val_mappings=({ID: _i},)
+        1, inputs={E: _x - lowest}, outputs={ID: _i}, dynamic_val_mappings=({ID: _i},)
     )
     column = tkw.IndexMapping(1, inputs={E: _i}, outputs={E: _i, EVERY: WORKGROUP_0})
     constraints = [
@@ -129,7 +130,7 @@ def _starts(counts: Any, totals: Any, before: Any) -> None:
     tkw.write(tkw.sum(earlier, dim=EVERY), before, mapping=to)
 
 
-def place(experts: int, block: int) -> Any:
+def place(experts: int, block: int, lowest: int = 0) -> Any:
     """`place(ids, counts, slots, owners, total, sizes, starts, places)`: the ids of each expert in
     order; the expert of each block of slots; how many slots all have; how many ids each expert has,
     and where its slots begin; and the slot of each id, -1 if its expert does not exist."""
@@ -178,7 +179,8 @@ def place(experts: int, block: int) -> Any:
         @tkw.iterate(STEP, init_args=[])
         def step():
             tkw.write(tkw.register([GROUP, E], tkl.i32, 0), bins)
-            mine = tkw.read(ids, mapping=_of({ID: _place(_i, _j, _k)}, dims), other=-1)
+            found = tkw.read(ids, mapping=_of({ID: _place(_i, _j, _k)}, dims), other=lowest - 1)
+            mine = found - lowest if lowest else found
             one = tkw.register(dims, tkl.i32, 1)
             tkw.atomic_add(one, bins, mapping=begin_of, mapping_dynamic_vals=(mine,))
             rank = _ranks(mine, dims)
@@ -193,7 +195,7 @@ def place(experts: int, block: int) -> Any:
             block_at = tkw.apply_expr(
                 to, lambda n: tkl.Piecewise((n // block, tkl.Eq(n % block, 0)), (-1, True))
             )
-            tkw.write(mine, owners, mapping=owner_of, mapping_dynamic_vals=(block_at,))
+            tkw.write(found, owners, mapping=owner_of, mapping_dynamic_vals=(block_at,))
 
     sizes = {E: experts, ONE: 1, WAVE: WAVES, LANE: LANES, EACH: each, GROUP: WAVES}
     sizes |= {EVERY: CHUNKS, CHUNK: CHUNKS_OF_IDS, STEP: _share(ID, TILE) / TILE}
