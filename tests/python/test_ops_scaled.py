@@ -1,11 +1,16 @@
 """Matmuls of numbers with scales, compared with float64 and with the same computation in f32."""
 
+import re
+
 import numpy as np
 import pytest
 
 from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, draw, on_targets
 from wave_lang import ops
+from wave_lang.kernel import lang as tkl
+from wave_lang.ops import scaled_kernels as kernels
+from wave_lang.ops.programs import program
 
 E4M3, E5M2, F4 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.dtype("f4")
 FOUR_BITS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
@@ -57,8 +62,9 @@ FP8 = [
 
 def scales(rng, kind, m, n, k):
     ones = lambda *shape: rng.uniform(0.25, 4, shape).astype("f4")
-    if kind == "blocks":
-        return ones(m, ceil(k, 128)), ones(ceil(n, 128), ceil(k, 128))
+    if kind == "blocks":  # those of rows in columns for some
+        sa = ones(m, ceil(k, 128))
+        return np.asfortranarray(sa) if m % 2 else sa, ones(ceil(n, 128), ceil(k, 128))
     if kind == "row and one":
         return ones(m, 1), ones(1)
     return (ones(m, 1), ones(1, n)) if kind == "rows" else (ones(), ones(1, 1))
@@ -194,6 +200,28 @@ def test_zeros_between_integers():
     exact = np.stack([np.arange(16) & 15, np.arange(16) >> 4], -1).ravel() - float(zeros[0, 0])
     found = ops.gemm_w4a16(a, b, scale, zeros, 32)[:, 0]
     assert np.abs(found - 0.5 * exact).max() <= 2**-9 * 4
+
+
+F8, HALF = (tkl.f8e4m3fn, tkl.f8e4m3fn), (tkl.bf16, tkl.bf16)
+# What makes a kernel, with which arguments, and its instruction on sm_90a.
+HOPPER = [
+    (kernels.by_rows, (F8, tkl.bf16, (False, False), True, False, 0), "m64n128k32.f32.e4m3.e4m3"),
+    (kernels.by_blocks, (F8, tkl.bf16, False, False, 0), "m64n128k32.f32.e4m3.e4m3"),
+    (kernels.by_rows, ((tkl.i8,) * 2, tkl.bf16, (True, True), False, False, 0), "k32.s32.s8.s8"),
+    (kernels.by_groups, (*HALF, True, False, 16), "m64n16k16.f32.bf16.bf16"),
+    (kernels.by_groups, (*HALF, True, False, 256), "m64n64k16.f32.bf16.bf16"),
+]
+
+
+@pytest.mark.parametrize("make, key, instruction", HOPPER)
+def test_copies_and_products_of_hopper(make, key, instruction):
+    """Tiles are copied by TMA: if there are many rows, by waves that only copy."""
+    groups = [128] if make is kernels.by_groups else []
+    with ops.on_target("sm_90a"):
+        text = program(make, *key, 4096, 4096, *groups).ptx
+    assert re.search(rf"wgmma\.mma_async\.sync\.aligned\.\w*{instruction}", text)
+    assert "cp.async.bulk.tensor" in text and "cp.async.ca" not in text
+    assert ("setmaxnreg" in text) == (key[-1] != 16)
 
 
 def test_nothing_to_add():

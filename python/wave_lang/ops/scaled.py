@@ -81,7 +81,9 @@ def _multiply(
     types = wave_dtype(a.dtype), wave_dtype(b.dtype)
     shape = (bias is not None, kernels.row_class(m), n, k)
     if blocks:
-        kernel = program(kernels.by_blocks, types, wave_dtype(out.dtype), *shape)
+        turned = strides_of(sa)[0] < strides_of(sa)[1]  # columns are contiguous, as others want them
+        sa = sa.T if turned else sa
+        kernel = program(kernels.by_blocks, types, wave_dtype(out.dtype), turned, *shape)
     else:
         alone = _is_one(sa), _is_one(sb)
         kernel = program(kernels.by_rows, types, wave_dtype(out.dtype), alone, promote, *shape)

@@ -133,9 +133,12 @@ def by_rows(
     return product_with_bias if bias else product, subs, [M], _options(most)
 
 
-def by_blocks(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k: int) -> Any:
+def by_blocks(
+    types: tuple[Any, Any], out: Any, turned: bool, bias: bool, most: int, n: int, k: int
+) -> Any:
     """`product(a, b, sa, sb, [bias,] c)`: scales of each 128 elements of a's rows, and of blocks of
-    128 x 128 elements of b. Each 128 products are added, and then multiplied by their scales."""
+    128 x 128 elements of b. Each 128 products are added, and then multiplied by their scales. If
+    `turned`, sa is [K / 128, M]."""
     few, tiles = most == FEW_ROWS, _tiles(most) or {BLOCK_M: 128, PART_M: 32, BLOCK_N: BLOCK}
     each = BLOCK // tiles[BLOCK_N]  # workgroups with columns of the same block
     block_of = (lambda number: number // each) if each > 1 else None
@@ -149,7 +152,8 @@ def by_blocks(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k
         K_BLOCKS=0,
     )
     left, right = tkl.Memory[M, K, SHARED, types[0]], tkl.Memory[N, K, SHARED, types[1]]
-    a_scale = tkl.Memory[M, K_BLOCKS, GLOBAL, tkl.f32]
+    order = (K_BLOCKS, M) if turned else (M, K_BLOCKS)
+    a_scale = tkl.Memory[(*order, GLOBAL, tkl.f32)]
     b_scale = tkl.Memory[N_BLOCKS, K_BLOCKS, GLOBAL, tkl.f32]
     result = tkl.Memory[M, N, GLOBAL, out]
 
@@ -168,7 +172,7 @@ def by_blocks(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k
         def loop(acc, *scales):
             down, across = (tkw.broadcast(scale, [M, N_BLOCKS]) for scale in scales[:2])
             factor = down * across
-            new = (tkw.read(s, mapping=later(d)) for s, d in sides)
+            new = [tkw.read(s, mapping=later(d)) for s, d in sides]  # before the product begins
             operands = (tkw.read(b), tkw.read(a)) if few else (tkw.read(a), tkw.read(b))
             part = tkw.mma(*operands, tkl.Register[(*dims, tkl.f32)](0.0))
             return acc + part * factor, *scales[2:], *new
@@ -302,12 +306,12 @@ def by_groups(
 
         @tkw.iterate(K, init_args=[tkl.Register[N, M, tkl.f32](0.0), *values])
         def loop(acc, *values):
+            new = [tkw.read(x, mapping=later) for x in groups]  # before the product begins
             weight = _unpacked(tkw.read(b), dtype)
             if zeros:
                 zero = values[1] - tkw.register([N], dtype, 8.0)
                 weight = weight - tkw.broadcast(zero, weight.shape)
             factor = values[0] if scale == tkl.f32 else tkw.cast(values[0], tkl.f32)
-            new = [tkw.read(x, mapping=later) for x in groups]
             sums = tkw.mma(weight, tkw.read(a), tkl.Register[N, M, tkl.f32](0.0))
             return acc + sums * tkw.broadcast(factor, [N, M]), *values[len(groups) :], *new
 
