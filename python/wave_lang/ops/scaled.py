@@ -81,7 +81,7 @@ def _multiply(
     types = wave_dtype(a.dtype), wave_dtype(b.dtype)
     shape = (bias is not None, kernels.row_class(m), n, k)
     if blocks:
-        turned = strides_of(sa)[0] < strides_of(sa)[1]  # columns are contiguous, as others want them
+        turned = strides_of(sa)[0] < strides_of(sa)[1]  # its columns are contiguous
         sa = sa.T if turned else sa
         kernel = program(kernels.by_blocks, types, wave_dtype(out.dtype), turned, *shape)
     else:
