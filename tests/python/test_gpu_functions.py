@@ -76,6 +76,12 @@ def test_functions():
             normal, got = np.abs(exact[ends]), np.abs(found[ends])  # subnormal results may be 0
             right = (got == normal) | ((normal == 0) & (got < 2.0**-126))
             assert right.all(), function.__name__
+        off = off_by(applied(tkw.tanh, tkl.f32, x), np.tanh(wide))
+        assert off[~np.isnan(off)].max() <= 2
+        found, exact = applied(tkw.tanh_approx, tkl.f32, x), np.tanh(wide)
+        assert np.nanmax(np.abs(found - exact)) <= 2.0**-21
+        assert (np.isnan(found) == np.isnan(x)).all()
+        assert (np.signbit(found) == np.signbit(x))[~np.isnan(x)].all()
         for function, exact in (tkw.isnan, np.isnan(x)), (tkw.isinf, np.isinf(x)):
             truth = lambda v, test=function: tkw.select(test(v), tkl.Register[N, tkl.f32](1), 0.0)
             assert (applied(truth, tkl.f32, x) == exact).all(), function.__name__

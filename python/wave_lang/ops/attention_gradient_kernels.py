@@ -168,9 +168,9 @@ class Step:
         # A row that sees no key has the logarithm -inf, which must not be subtracted from -inf.
         finite = tkw.maximum(lse, tkw.register(lse.shape, tkl.f32, LOWEST))
         if form.cap:
-            bent = tkw.tanh(products * self.all_of(scale * (1 / form.cap)))
-            slope = -(bent * bent) + 1.0
-            scores = bent * (form.cap * LOG2_E)
+            share = bent(products * self.all_of(scale * (1 / form.cap)), form.dtype)
+            slope = -(share * share) + 1.0
+            scores = share * (form.cap * LOG2_E)
         else:
             scores = products * self.all_of(scale * LOG2_E)
         slopes, bias, mask = more

@@ -32,7 +32,7 @@ class Scores:
         """The scores as exponents of 2."""
         if self.cap == 0:
             return products * (self.scale * LOG2_E)
-        return tkw.tanh(products * (self.scale / self.cap)) * (self.cap * LOG2_E)
+        return tkw.tanh_approx(products * (self.scale / self.cap)) * (self.cap * LOG2_E)
 
 
 def scores_of(head_size: int, layer_scaling: float | None, logit_cap: float) -> Scores:
