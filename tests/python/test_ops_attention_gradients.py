@@ -74,6 +74,7 @@ DENSE = [
     (1, 9, 3, 4, 2, 16, 16, "f2", {"window": (20, 3), "softcap": 3.0, "layout": "bhsd"}),
     (1, 33, 40, 2, 2, 24, 40, "f2", {}),
     (1, 65, 130, 1, 1, 128, 128, BF16, {"causal": True, "window": (70, -1)}),
+    (1, 70, 140, 4, 2, 128, 128, "f2", {"causal": True}),  # large tiles on Hopper
 ]
 
 

@@ -229,12 +229,13 @@ def _tile_of(form: Form) -> tuple[int, Any]:
     return next((n for n in (64, 32) if n * each <= 60 * 1024), 16), SHARED
 
 
-def of_queries(form: Form, of_bias: bool) -> Any:
+def of_queries(form: Form, of_bias: bool, large: bool) -> Any:
     """`of_queries(q, k, v, dout, lse, delta, slopes, q_ends, k_ends, max_q, scale, dq)`, or, of
     dense attention, `bias, mask, max_q, scale, dq, dbias` after the slopes; dbias is written if
-    `of_bias`."""
+    `of_bias`. Tiles are `large` where a machine has room for them."""
     p, step = Places(form), Step(form, ROW, N_KV)
     visited, space = _tile_of(form)
+    tile = (128, 128) if large and not of_bias else (64, visited)
     rows, keys = p.rows(D, GLOBAL), p.keys(D, space)
     slopes, values = p.rows(D_KV, GLOBAL), p.keys(D_KV, space)
 
@@ -294,10 +295,10 @@ def of_queries(form: Form, of_bias: bool) -> Any:
         run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dq, None)
 
     made = attention_dq if form.dense else packed_attention_dq
-    return made, _symbols(form, 64, visited), [TOKEN, KEY, ENDS]
+    return made, _symbols(form, *tile), [TOKEN, KEY, ENDS]
 
 
-def of_keys(form: Form) -> Any:
+def of_keys(form: Form, large: bool) -> Any:
     """`of_keys(q, k, v, dout, lse, delta, slopes, q_ends, k_ends, max_k, scale, dk, dv)`, or, of
     dense attention, `bias, mask` instead of the ends."""
     p, step = Places(form), Step(form, N_KV, ROW)
@@ -363,7 +364,7 @@ def of_keys(form: Form) -> Any:
         run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dk, dv)
 
     made = attention_dk_dv if form.dense else packed_attention_dk_dv
-    return made, _symbols(form, visited, 64), [TOKEN, KEY, ENDS]
+    return made, _symbols(form, visited, 128 if large else 64), [TOKEN, KEY, ENDS]
 
 
 def _symbols(form: Form, rows: int, keys: int) -> dict[Any, Any]:

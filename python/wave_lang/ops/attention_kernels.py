@@ -32,8 +32,8 @@ TOKEN, H, D, D_KV, D_REST, H_KV, ROW, N_KV, ENDS = (
 SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER, ALL_KEYS, ALL_HEADS = (
     getattr(sym, name) for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER ALL_KEYS ALL_HEADS".split()
 )
-Q_START, Q_LENGTH, K_FIRST, K_START, LENGTH, FIRST = (
-    getattr(sym, name) for name in "Q_START Q_LENGTH K_FIRST K_START LENGTH FIRST".split()
+Q_START, Q_LENGTH, K_FIRST, K_START, LENGTH, SEEN, FIRST = (
+    getattr(sym, name) for name in "Q_START Q_LENGTH K_FIRST K_START LENGTH SEEN FIRST".split()
 )
 MAX_Q = sym.MAX_Q
 BLOCK_ROW, BLOCK_N_KV, BLOCK_D_KV = sym.BLOCK_ROW, sym.BLOCK_N_KV, sym.BLOCK_D_KV
@@ -200,6 +200,9 @@ def take_keys(form: Form, index: Any) -> None:
     elif form.splits:
         whole = tkl.Max(end - first, 0)
         first, end = (first + whole * part // SPLIT for part in (split, split + 1))
+    if first != 0:  # not negative, also where the number above is too large for its type
+        tkw.set_symbol(SEEN, tkw.scalar(first, index))
+        first = tkl.Max(SEEN, 0)
     tkw.set_symbol(FIRST, tkw.scalar(first, index))
     tkw.set_symbol(N_KV, tkw.scalar(end, index))
 
