@@ -101,6 +101,11 @@ def test_strided_batches():
     rng = np.random.default_rng(54)
     a, b = draw(rng, "f4", 6, 5, 16)[::2, :, 3:11], draw(rng, "f4", 8, 3, 7).swapaxes(0, 1)
     check(matmul(a, b), a.astype(float) @ b, "f4")
+    check(matmul(a, b[1]), a.astype(float) @ b[1], "f4")
+    whole = a.copy()
+    out = np.zeros((3, 5, 14), "f4")[..., ::2]
+    assert matmul(whole, b[1], residual=out.copy(), out=out) is out
+    check(out, whole.astype(float) @ b[1], "f4")
 
 
 QUANTIZED = [(9, 40, 11, "f4", ml_dtypes.float8_e4m3fnuz, 240.0), (1, 7, 3, BF16, None, 448.0)]

@@ -110,6 +110,14 @@ def _product(
     return kernel, blocks, [*lead, M, N, K]
 
 
+def _without_batch(*tensors: Any) -> tuple[Any, ...]:
+    """All rows of a batch as those of one matrix, so that they fill tiles; the tensors themselves
+    if the strides of one do not allow it."""
+    found = tuple(None if x is None else merged(x, 0) for x in tensors)
+    fit = all(x is None or y is not None for x, y in zip(tensors, found))
+    return found if fit else tensors
+
+
 def product(
     a: Any,
     b: Any,
@@ -129,6 +137,8 @@ def product(
         a, b = (new_tensor(a, shape, dtype) for shape in ((m, 1), (1, n)))
         a[...], b[...], trans_a, trans_b = 0, 0, False, False
         a = repeated(a, (*out.shape[:-2], m, 1))
+    if len(a.shape) == 3 and len(b.shape) == 2 and not trans_a:
+        a, out, residual = _without_batch(a, out, residual)
     orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
     orders = tuple("B" * (len(x.shape) - 2) + order for x, order in zip((a, b), orders))
     rows = 32 if out.shape[-2] <= 32 else 128
