@@ -229,7 +229,7 @@ def test_divided_rows_of_their_own(divided):
 
 def test_frequencies_of_divided_rows(divided):
     x = np.linspace(0, 2, 9).astype("f4")
-    rows = np.broadcast_to(x, (DRAWS // 4, 9))
+    rows = np.broadcast_to(x, (DRAWS // 10, 9))
     found = ops.sample(rows, seed=1, top_k=5, top_p=0.8, min_p=0.0)
     chi, freedom = statistic(found, kept(softmax(x.astype(float)), top_k=5, top_p=0.8))
     assert chi < freedom + 7 * np.sqrt(2 * freedom) + 14, (chi, freedom)
@@ -275,6 +275,7 @@ def test_edges():
     assert ops.sample(x, top_p=0.0, seed=3)[1] == 1  # at least one is kept
     tokens = {ops.sample(x, top_k=1, seed=seed)[0] for seed in range(20)}
     assert tokens == {0, 1}  # both of two equal ones
+    assert ops.sample(x, top_k=2**40, temperature=0).tolist() == [0, 1, 1]
     assert ops.sample(x[:0]).shape == (0,) and ops.top_p_renorm_probs(x[:0], 0.5).shape == (0, 3)
 
 
@@ -288,7 +289,9 @@ def test_wrong_arguments():
         (TypeError, "`temperature`", lambda: ops.sample(x, temperature=np.ones(4, "i4"))),
         (ValueError, "`top_k`", lambda: ops.sample(x, top_k=-1)),
         (ValueError, "`top_k`", lambda: ops.sample(x, top_k=np.ones(3, "i4"))),
+        (TypeError, "`top_k`", lambda: ops.sample(x, top_k=2.5)),
         (ValueError, "`top_p`", lambda: ops.sample(x, top_p=1.5)),
+        (TypeError, "`top_p`", lambda: ops.sample(x, top_p="most")),
         (ValueError, "`min_p`", lambda: ops.sample(x, min_p=float("nan"))),
         (TypeError, "`seed`", lambda: ops.sample(x, seed=np.ones(4, "i4"))),
         (ValueError, "`offset`", lambda: ops.sample(x, offset=2**63)),

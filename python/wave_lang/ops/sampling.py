@@ -73,40 +73,38 @@ def _uniform(seed: Any, offset: Any) -> Any:
     return tkw.cast(kernels.uniform(seed, offset), tkl.f32) * 2.0**-24
 
 
-def _kept(value: Any, top_k: Any, top_p: Any, min_p: Any) -> Any:
+def _kept(form: Form, value: Any, top_k: Any, top_p: Any, min_p: Any) -> Any:
     """The threshold of what is kept: top-k of all, top-p of what that leaves, and min-p."""
     level = tkw.register([M], tkl.f32, 0.0)
-    if top_k is not None:
-        number = tkw.cast(tkw.read(top_k), tkl.f32)
+    if form.by_k:
+        number = tkw.cast(form.limit("top_k", top_k), tkl.f32)
         found = _threshold(value, lambda x: _none() + 1.0, number)
         level = tkw.select(number > level, found, level)
-    if top_p is not None:
-        share, before = tkw.read(top_p), level
+    if form.by_p:
+        share, before = form.limit("top_p", top_p), level
         mass = lambda x: tkw.select(x >= per_row(before), x, _none())
         whole = _total(lambda: mass(value()))
         least = tkw.register([M], tkl.f32, 2.0**-120)  # one is kept of a share of 0
         found = _threshold(value, mass, tkw.maximum(whole * share, least))
         all_of_it = share >= tkw.register([M], tkl.f32, 1.0)
         level = tkw.maximum(tkw.select(all_of_it, before, found), before)
-    if min_p is not None:
-        level = tkw.maximum(level, tkw.read(min_p))
+    if form.by_min:
+        level = tkw.maximum(level, form.limit("min_p", min_p))
     return level
 
 
-def _sample(dtype: Any, by_k: bool, by_p: bool, by_min: bool) -> Any:
+def _sample(form: Form) -> Any:
     """`sample(x, temperature, top_k, top_p, min_p, seed, offset, tokens)`"""
-    each = tkl.Memory[M, GLOBAL, tkl.f32]
-    number = tkl.Memory[M, GLOBAL, tkl.i64]
 
     @tkw.wave(loop_constraints(tkw.TilingConstraint(STEP, 1)))
     def sample(
-        x: tkl.Memory[M, N, GLOBAL, dtype],
-        temperature: each,
-        top_k: tkl.Memory[M, GLOBAL, tkl.i32],
-        top_p: each,
-        min_p: each,
-        seed: number,
-        offset: number,
+        x: tkl.Memory[M, N, GLOBAL, form.dtype],
+        temperature: form.kind("temperature"),
+        top_k: form.kind("top_k"),
+        top_p: form.kind("top_p"),
+        min_p: form.kind("min_p"),
+        seed: form.kind("seed"),
+        offset: form.kind("offset"),
         tokens: tkl.Memory[M, GLOBAL, tkl.i32],
     ):
         zero = tkw.register([M], tkl.f32, 0.0)
@@ -115,7 +113,7 @@ def _sample(dtype: Any, by_k: bool, by_p: bool, by_min: bool) -> Any:
         def most(so_far):
             return tkw.max(f32_of(x), so_far, dim=N, block=True)
 
-        heat = tkw.read(temperature)
+        heat = form.limit("temperature", temperature)
         factor = tkw.select(heat > zero, tkw.reciprocal(heat), zero)
         cold = tkw.select(heat > zero, zero, zero + 1.0)
 
@@ -125,16 +123,15 @@ def _sample(dtype: Any, by_k: bool, by_p: bool, by_min: bool) -> Any:
             coldest = tkw.select(below < per_row(zero), per_row(cold), per_row(zero))
             return tkw.exp(below * per_row(factor)) * (1.0 - coldest)
 
-        level = _kept(
-            value, top_k if by_k else None, top_p if by_p else None, min_p if by_min else None
-        )
+        level = _kept(form, value, top_k, top_p, min_p)
 
         def kept() -> Any:
             here = value()
             return tkw.select(here >= per_row(level), here, _none())
 
         whole = _total(kept)
-        wanted = whole * _uniform(tkw.read(seed), tkw.read(offset)) * (1.0 - cold)
+        words = form.limit("seed", seed), form.limit("offset", offset)
+        wanted = whole * _uniform(*words) * (1.0 - cold)
         none = tkw.register([M], tkl.i32, 0)
 
         @tkw.iterate(N, init_args=[zero, none + NOWHERE, none])
@@ -155,14 +152,14 @@ def _sample(dtype: Any, by_k: bool, by_p: bool, by_min: bool) -> Any:
     return sample, {STEP: STEPS}, [M, N]
 
 
-def _renorm(dtype: Any, by_k: bool) -> Any:
+def _renorm(form: Form) -> Any:
     """`renorm(p, limit, y)`"""
-    row = tkl.Memory[M, N, GLOBAL, dtype]
+    row = tkl.Memory[M, N, GLOBAL, form.dtype]
 
     @tkw.wave(loop_constraints(tkw.TilingConstraint(STEP, 1)))
-    def renorm(p: row, limit: tkl.Memory[M, GLOBAL, tkl.i32 if by_k else tkl.f32], y: row):
+    def renorm(p: row, limit: form.kind("top_k" if form.by_k else "top_p"), y: row):
         value = lambda: f32_of(p)
-        level = _kept(value, limit if by_k else None, None if by_k else limit, None)
+        level = _kept(form, value, limit, limit, None)
 
         def kept() -> Any:
             here = value()
@@ -172,35 +169,36 @@ def _renorm(dtype: Any, by_k: bool) -> Any:
 
         @tkw.iterate(N, init_args=[])
         def store():
-            tkw.write(tkw.cast(kept() * per_row(factor), dtype), y)
+            tkw.write(tkw.cast(kept() * per_row(factor), form.dtype), y)
 
     return renorm, {STEP: STEPS}, [M, N]
 
 
-def _each(name: str, given: Any, dtype: Any, like: Any) -> Any:
-    """A number for each row: the one that is given, repeated, or a tensor of [] or [rows]."""
-    if given is None or not isinstance(given, (int, float)):
-        return given
-    made = new_tensor(like, (1,), dtype)
-    made[...] = given
-    return made
-
-
-def _per_row(name: str, given: Any, dtype: Any, rows: Any) -> Any:
-    """`given`, checked; without it, a tensor that no kernel reads."""
-    number = rows.shape[0]
-    if given is None:
-        return new_tensor(rows, (number,), dtype)
-    given = tensor(name, given)
-    element_type(name, given, (dtype.name,))
+def _per_row(name: str, given: Any, rows: Any) -> Any:
+    """A tensor of limits, checked, with one for each row."""
+    given, number = tensor(name, given), rows.shape[0]
+    element_type(name, given, (kernels.LIMITS[name].name,))
     if tuple(given.shape) not in ((), (1,), (number,)):
         found = tuple(given.shape)
         raise ValueError(f"`{name}` has the shape {found}, expected () or ({number},)")
     return repeated(given, (number,))
 
 
+def _divided(given: dict[str, Any]) -> dict[str, Any]:
+    """Limits as arguments of an operator: tensors by their name, numbers as `…_of_all`."""
+    found = {}
+    for name, x in given.items():
+        if isinstance(x, (int, float)):
+            found[f"{name}_of_all"] = min(x, NOWHERE) if name == "top_k" else x
+        elif x is not None:
+            found[name] = x
+    return found
+
+
 def _at_least(name: str, value: Any, least: float, most: float) -> None:
     """Checks a number; tensors stay on their device and are not read."""
+    if isinstance(value, float) and not kernels.LIMITS[name].name.startswith("f"):
+        raise TypeError(f"`{name}` is {value}, expected an integer")
     if isinstance(value, (int, float)) and not least <= value <= most:
         until = f" to {most:g}" if most < float("inf") else ""
         raise ValueError(f"`{name}` is {value}, expected {least:g}{until or ' or more'}")
@@ -236,48 +234,54 @@ def sample(
         ("offset", offset, -(2**63), 2**63 - 1),
     ):
         _at_least(name, value, least, most)
-    given = (temperature, top_k, top_p, min_p, seed, offset)
-    types = (tkl.f32, tkl.i32, tkl.f32, tkl.f32, tkl.i64, tkl.i64)
-    names = ("temperature", "top_k", "top_p", "min_p", "seed", "offset")
-    each = [_each(n, x, t, logits) for n, x, t in zip(names, given, types)]
-    heat, k, p, least, seeds, offsets = each
-    return _drawn(logits, heat, seeds, offsets, k, p, least, out=out)
+    given = dict(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    return _drawn(logits, **_divided(dict(given, seed=seed, offset=offset)), out=out)
 
 
 @operator(
-    "sample(Tensor logits, Tensor temperature, Tensor seed, Tensor offset, Tensor? top_k=None,"
-    " Tensor? top_p=None, Tensor? min_p=None) -> (Tensor out)"
+    "sample(Tensor logits, Tensor? temperature=None, Tensor? seed=None, Tensor? offset=None,"
+    " Tensor? top_k=None, Tensor? top_p=None, Tensor? min_p=None, *, float temperature_of_all=1.0,"
+    " int seed_of_all=0, int offset_of_all=0, int? top_k_of_all=None, float? top_p_of_all=None,"
+    " float? min_p_of_all=None) -> (Tensor out)"
 )
 def _drawn(
     logits: Any,
-    temperature: Any,
-    seed: Any,
-    offset: Any,
+    temperature: Any = None,
+    seed: Any = None,
+    offset: Any = None,
     top_k: Any = None,
     top_p: Any = None,
     min_p: Any = None,
     *,
+    temperature_of_all: float = 1.0,
+    seed_of_all: int = 0,
+    offset_of_all: int = 0,
+    top_k_of_all: int | None = None,
+    top_p_of_all: float | None = None,
+    min_p_of_all: float | None = None,
     out: Any = None,
 ) -> Any:
     logits = tensor("logits", logits)
     dtype = element_type("logits", logits, FLOATS)
     if len(logits.shape) != 2 or logits.shape[1] == 0:
         raise ValueError(f"`logits` has the shape {tuple(logits.shape)}, expected (rows, tokens)")
-    numbers = [
-        _per_row("temperature", temperature, tkl.f32, logits),
-        _per_row("top_k", top_k, tkl.i32, logits),
-        _per_row("top_p", top_p, tkl.f32, logits),
-        _per_row("min_p", min_p, tkl.f32, logits),
-        _per_row("seed", seed, tkl.i64, logits),
-        _per_row("offset", offset, tkl.i64, logits),
-    ]
-    out = result("out", out, logits, logits.shape[:1], tkl.i32, *numbers)
-    if not is_empty(logits):
-        used = (top_k is not None, top_p is not None, min_p is not None)
-        if logits.shape[1] <= LONG:
-            program(_sample, dtype, *used)(logits, *numbers, out)
-        else:
-            _draw_long(Form(dtype, length_class(logits.shape[1]), *used), logits, *numbers, out)
+    numbers = (temperature_of_all, top_k_of_all, top_p_of_all, min_p_of_all)
+    given = dict(zip(kernels.LIMITS, (*numbers, seed_of_all, offset_of_all)))
+    each = dict(zip(kernels.LIMITS, (temperature, top_k, top_p, min_p, seed, offset)))
+    each = {name: _per_row(name, x, logits) for name, x in each.items() if x is not None}
+    given.update(each)
+    used = tuple(given[name] is not None for name in ("top_k", "top_p", "min_p"))
+    limits = {name: 0 if x is None else x for name, x in given.items()}
+    out = result("out", out, logits, logits.shape[:1], tkl.i32, *each.values())
+    if is_empty(logits):
+        return out
+    long = logits.shape[1] > LONG
+    columns = length_class(logits.shape[1]) if long else None
+    form = Form(dtype, columns, *used, tensors=frozenset(each))
+    if long:
+        _draw_long(form, logits, limits, out)
+    else:
+        program(_sample, form)(logits, *limits.values(), out)
     return out
 
 
@@ -301,8 +305,9 @@ class _Scratch:
         self.found = new_tensor(rows, (number,), tkl.i32)
 
 
-def _narrow(form: Form, x: Any, s: _Scratch, heat: Any, top_k: Any, top_p: Any, min_p: Any) -> None:
+def _narrow(form: Form, x: Any, s: _Scratch, limits: dict[str, Any]) -> None:
     """All but the last step: the sums of what is kept for certain, and a list of what may be."""
+    heat, top_k, top_p, min_p = list(limits.values())[:4]
     program(kernels.extremes, form)(x, heat, s.most, s.other, s.counts, s.offsets, s.found)
     if form.limited:
         program(kernels.histogram, form)(x, heat, s.most, s.other, s.counts, s.offsets)
@@ -313,50 +318,45 @@ def _narrow(form: Form, x: Any, s: _Scratch, heat: Any, top_k: Any, top_p: Any, 
         collect(x, heat, min_p, s.most, s.items, s.sums, s.found, s.listed, s.places)
 
 
-def _draw_long(
-    form: Form,
-    logits: Any,
-    temperature: Any,
-    top_k: Any,
-    top_p: Any,
-    min_p: Any,
-    seed: Any,
-    offset: Any,
-    out: Any,
-) -> None:
+def _draw_long(form: Form, logits: Any, limits: dict[str, Any], out: Any) -> None:
     s = _Scratch(form, logits)
-    _narrow(form, logits, s, temperature, top_k, top_p, min_p)
-    given = (s.most, s.other, s.items, s.bases, s.sums, s.found, s.listed, s.places)
-    program(kernels.draw, form)(logits, temperature, top_p, min_p, seed, offset, *given, out)
+    _narrow(form, logits, s, limits)
+    needed = [limits[name] for name in ("temperature", "top_p", "min_p", "seed", "offset")]
+    found = (s.most, s.other, s.items, s.bases, s.sums, s.found, s.listed, s.places)
+    program(kernels.draw, form)(logits, *needed, *found, out)
 
 
-def _renormalise_long(form: Form, p: Any, limit: Any, out: Any) -> None:
+def _renormalise_long(form: Form, p: Any, limits: dict[str, Any], out: Any) -> None:
     s = _Scratch(form, p)
-    unused = new_tensor(p, p.shape[:1], tkl.f32)
-    top_k = limit if form.by_k else new_tensor(p, p.shape[:1], tkl.i32)
-    top_p = limit if form.by_p else unused
-    _narrow(form, p, s, unused, top_k, top_p, unused)
-    levels, factors = new_tensor(p, p.shape[:1], tkl.i32), new_tensor(p, p.shape[:1], tkl.f32)
-    given = (s.most, s.items, s.bases, s.sums, s.found, s.listed, s.places)
-    program(kernels.rescale, form)(p, top_p, *given, levels, factors)
+    _narrow(form, p, s, limits)
+    levels, factors = (new_tensor(p, p.shape[:1], dtype) for dtype in (tkl.i32, tkl.f32))
+    found = (s.most, s.items, s.bases, s.sums, s.found, s.listed, s.places)
+    program(kernels.rescale, form)(p, limits["top_p"], *found, levels, factors)
     program(kernels.store, form)(p, s.most, levels, factors, out)
 
 
-def _renormalised(p: Any, limit: Any, name: str, dtype: Any, out: Any) -> Any:
+def _renormalised(p: Any, each: Any, number: Any, name: str, out: Any) -> Any:
     p = tensor("probs", p)
-    kind = element_type("probs", p, FLOATS)
+    dtype = element_type("probs", p, FLOATS)
     if len(p.shape) != 2:
         raise ValueError(f"`probs` has the shape {tuple(p.shape)}, expected (rows, tokens)")
-    limit = _per_row(name, limit, dtype, p)
-    out = result("out", out, p, p.shape, kind, limit)
-    by_k = dtype == tkl.i32
+    limit = number if each is None else _per_row(name, each, p)
+    out = result("out", out, p, p.shape, dtype, *([] if each is None else [limit]))
     if is_empty(p):
         return out
-    if p.shape[1] <= LONG:
-        program(_renorm, kind, by_k)(p, limit, out)
+    long, by_k = p.shape[1] > LONG, name == "top_k"
+    form = Form(
+        dtype,
+        length_class(p.shape[1]) if long else None,
+        by_k,
+        not by_k,
+        tensors=frozenset() if each is None else frozenset([name]),
+        probabilities=True,
+    )
+    if long:
+        _renormalise_long(form, p, {**dict.fromkeys(kernels.LIMITS, 0), name: limit}, out)
     else:
-        form = Form(kind, length_class(p.shape[1]), by_k, not by_k, probabilities=True)
-        _renormalise_long(form, p, limit, out)
+        program(_renorm, form)(p, limit, out)
     return out
 
 
@@ -365,21 +365,30 @@ def top_k_renorm_probs(probs: Any, top_k: Any, *, out: Any = None) -> Any:
     the sum 1; equal ones are kept together. `top_k` is a number or a tensor [rows]; 0 keeps all."""
     probs = tensor("probs", probs)
     _at_least("top_k", top_k, 0, float("inf"))
-    return _top_k_renorm(probs, _each("top_k", top_k, tkl.i32, probs), out=out)
+    return _top_k_renorm(probs, **_divided(dict(top_k=top_k)), out=out)
 
 
 def top_p_renorm_probs(probs: Any, top_p: Any, *, out: Any = None) -> Any:
     """The same, of which the fewest are kept that add up to `top_p` of the sum."""
     probs = tensor("probs", probs)
     _at_least("top_p", top_p, 0, 1)
-    return _top_p_renorm(probs, _each("top_p", top_p, tkl.f32, probs), out=out)
+    return _top_p_renorm(probs, **_divided(dict(top_p=top_p)), out=out)
 
 
-@operator("top_k_renorm_probs(Tensor probs, Tensor top_k) -> (Tensor out)")
-def _top_k_renorm(probs: Any, top_k: Any, *, out: Any = None) -> Any:
-    return _renormalised(probs, top_k, "top_k", tkl.i32, out)
+@operator(
+    "top_k_renorm_probs(Tensor probs, Tensor? top_k=None, *, int top_k_of_all=0) -> (Tensor out)"
+)
+def _top_k_renorm(
+    probs: Any, top_k: Any = None, *, top_k_of_all: int = 0, out: Any = None
+) -> Any:
+    return _renormalised(probs, top_k, top_k_of_all, "top_k", out)
 
 
-@operator("top_p_renorm_probs(Tensor probs, Tensor top_p) -> (Tensor out)")
-def _top_p_renorm(probs: Any, top_p: Any, *, out: Any = None) -> Any:
-    return _renormalised(probs, top_p, "top_p", tkl.f32, out)
+@operator(
+    "top_p_renorm_probs(Tensor probs, Tensor? top_p=None, *, float top_p_of_all=1.0)"
+    " -> (Tensor out)"
+)
+def _top_p_renorm(
+    probs: Any, top_p: Any = None, *, top_p_of_all: float = 1.0, out: Any = None
+) -> Any:
+    return _renormalised(probs, top_p, top_p_of_all, "top_p", out)

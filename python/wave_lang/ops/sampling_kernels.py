@@ -28,6 +28,14 @@ P, Q, B, C, I, STEP = (getattr(sym, name) for name in "P Q B C I STEP".split())
 FIRST, NUMBER, CHUNK = sym.FIRST, sym.NUMBER, sym.CHUNK
 GLOBAL = GLOBAL_ADDRESS_SPACE
 NOWHERE = 2**31 - 1
+LIMITS = {
+    "temperature": tkl.f32,
+    "top_k": tkl.i32,
+    "top_p": tkl.f32,
+    "min_p": tkl.f32,
+    "seed": tkl.i64,
+    "offset": tkl.i64,
+}
 FRACTION = 36  # bits after the point of a sum
 ONE = 0x3F800000  # the bits of 1.0
 
@@ -50,6 +58,7 @@ class Form:
     by_k: bool = False
     by_p: bool = False
     by_min: bool = False
+    tensors: frozenset[str] = frozenset()  # limits with one for each row; others are numbers
     probabilities: bool = False  # values are given, not logits
     part: int = 4096  # elements that are added in f32
     parts: int = 4  # of a chunk, which has one histogram
@@ -65,6 +74,15 @@ class Form:
     @property
     def limited(self) -> bool:
         return self.by_k or self.by_p
+
+    def kind(self, name: str) -> Any:
+        """The type of a limit."""
+        dtype = LIMITS[name]
+        return tkl.Memory[M, GLOBAL, dtype] if name in self.tensors else dtype
+
+    def limit(self, name: str, given: Any) -> Any:
+        """The limit of each row."""
+        return tkw.read(given) if name in self.tensors else tkw.broadcast(given, [M])
 
     @property
     def symbols(self) -> tuple[dict[Any, Any], list[Any]]:
@@ -108,7 +126,7 @@ class Values:
             exponent = tkw.maximum(_bits(most) >> 23, _number(1))
             self.scale = tkw.bitcast((_number(254) - exponent) << 23, tkl.f32)
         else:
-            heat = tkw.read(temperature)
+            heat = form.limit("temperature", temperature)
             self.factor = tkw.select(heat > zero, tkw.reciprocal(heat), zero)
             self.warm = tkw.select(heat > zero, zero + 1.0, zero)
 
@@ -169,7 +187,7 @@ def extremes(form: Form) -> Any:
     )
     def extremes(
         x: tkl.Memory[M, N, GLOBAL, form.dtype],
-        temperature: tkl.Memory[M, GLOBAL, tkl.f32],
+        temperature: form.kind("temperature"),
         most: tkl.Memory[M, P, GLOBAL, tkl.f32],
         other: tkl.Memory[M, P, GLOBAL, tkl.f32],
         counts: tkl.Memory[M, B, GLOBAL, tkl.i32],
@@ -229,7 +247,7 @@ def histogram(form: Form) -> Any:
     @tkw.wave(constraints)
     def histogram(
         x: tkl.Memory[M, N, GLOBAL, form.dtype],
-        temperature: tkl.Memory[M, GLOBAL, tkl.f32],
+        temperature: form.kind("temperature"),
         most: tkl.Memory[M, Q, GLOBAL, tkl.f32],
         least: tkl.Memory[M, Q, GLOBAL, tkl.f32],
         counts: tkl.Memory[M, B, GLOBAL, tkl.i32],
@@ -337,9 +355,9 @@ def choose(form: Form) -> Any:
 
     @tkw.wave(constraints)
     def choose(
-        temperature: tkl.Memory[M, GLOBAL, tkl.f32],
-        top_k: tkl.Memory[M, GLOBAL, tkl.i32],
-        top_p: tkl.Memory[M, GLOBAL, tkl.f32],
+        temperature: form.kind("temperature"),
+        top_k: form.kind("top_k"),
+        top_p: form.kind("top_p"),
         most: per_part,
         least: per_part,
         counts: tkl.Memory[M, B, GLOBAL, tkl.i32],
@@ -354,7 +372,7 @@ def choose(form: Form) -> Any:
         last, zero = _number(form.bins - 1), _number(0)
         k_bin, some, k_high = last, None, zero
         if form.by_k:
-            number = tkw.read(top_k)
+            number = form.limit("top_k", top_k)
             until = tkw.cumsum(count, dim=B, block=True)
             reached = until >= tkw.broadcast(number, [M, B])
             found = bins.first(reached, _number(NOWHERE))
@@ -378,7 +396,7 @@ def choose(form: Form) -> Any:
                 _put(least_whole, sums, K_ABOVE)
             else:
                 _put(whole, sums, K_ABOVE)
-            share = tkw.read(top_p)
+            share = form.limit("top_p", top_p)
             found = [
                 bins.first(until >= tkw.broadcast(_share(total, share), [M, B]), k_bin)
                 for total in (least_whole, whole)
@@ -396,7 +414,7 @@ def choose(form: Form) -> Any:
 
 def _least(form: Form, min_p: Any) -> Any:
     """The bits of the smallest value that min-p keeps."""
-    return _bits(tkw.read(min_p)) if form.by_min else _number(0)
+    return _bits(form.limit("min_p", min_p)) if form.by_min else _number(0)
 
 
 def _either(a: Any, b: Any) -> Any:
@@ -421,8 +439,8 @@ def collect(form: Form) -> Any:
     @tkw.wave(_constraints(form.part, 8, own, tkw.TilingConstraint(Q, 64)))
     def collect(
         x: tkl.Memory[M, N, GLOBAL, form.dtype],
-        temperature: tkl.Memory[M, GLOBAL, tkl.f32],
-        min_p: tkl.Memory[M, GLOBAL, tkl.f32],
+        temperature: form.kind("temperature"),
+        min_p: form.kind("min_p"),
         most: tkl.Memory[M, Q, GLOBAL, tkl.f32],
         items: tkl.Memory[M, I, GLOBAL, tkl.i32],
         sums: tkl.Memory[M, P, GLOBAL, tkl.i64],
@@ -552,7 +570,7 @@ def _level(form: Form, source: Any, items: Any, bases: Any, top_p: Any) -> Any:
             levels = [tkw.maximum(level, k_level) for level in levels]
             return [above + total for total in source.totals(levels, high, False)]
 
-        found = _search(low, high, masses, _share(whole, tkw.read(top_p)))
+        found = _search(low, high, masses, _share(whole, form.limit("top_p", top_p)))
         level = tkw.maximum(found, k_level)
     return level
 
@@ -616,18 +634,17 @@ def _total(sums: Callable[[], Any]) -> Any:
 def draw(form: Form) -> Any:
     """`draw(x, temperature, top_p, min_p, seed, offset, most, other, items, bases, sums, found,
     listed, places, tokens)`: `other` has the sums of the parts if all values are kept."""
-    each, wide = tkl.Memory[M, GLOBAL, tkl.f32], tkl.Memory[M, GLOBAL, tkl.i64]
     per_part = tkl.Memory[M, Q, GLOBAL, tkl.f32]
     values_listed = tkl.Memory[M, C, GLOBAL, tkl.i32]
 
     @tkw.wave(_row_constraints(form))
     def draw(
         x: tkl.Memory[M, N, GLOBAL, form.dtype],
-        temperature: each,
-        top_p: each,
-        min_p: each,
-        seed: wide,
-        offset: wide,
+        temperature: form.kind("temperature"),
+        top_p: form.kind("top_p"),
+        min_p: form.kind("min_p"),
+        seed: form.kind("seed"),
+        offset: form.kind("offset"),
         most: per_part,
         other: per_part,
         items: tkl.Memory[M, I, GLOBAL, tkl.i32],
@@ -649,7 +666,8 @@ def draw(form: Form) -> Any:
 
         # An exact product of the sum and a number of 24 bits after the point is below the sum.
         whole = _total(of_parts)
-        number = tkw.cast(uniform(tkw.read(seed), tkw.read(offset)), tkl.i64)
+        words = form.limit("seed", seed), form.limit("offset", offset)
+        number = tkw.cast(uniform(*words), tkl.i64)
         number = tkw.select(values.warm > values.warm * 0.0, number, number * 0)
         wanted = (whole >> 24) * number + (((whole & 0xFFFFFF) * number) >> 24)
         part, before = _part(of_parts, wanted)
@@ -706,7 +724,7 @@ def rescale(form: Form) -> Any:
     @tkw.wave(_row_constraints(form))
     def rescale(
         p: tkl.Memory[M, N, GLOBAL, form.dtype],
-        top_p: tkl.Memory[M, GLOBAL, tkl.f32],
+        top_p: form.kind("top_p"),
         most: tkl.Memory[M, Q, GLOBAL, tkl.f32],
         items: tkl.Memory[M, I, GLOBAL, tkl.i32],
         bases: tkl.Memory[M, I, GLOBAL, tkl.i64],
