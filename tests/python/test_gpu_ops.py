@@ -140,6 +140,10 @@ def test_forms_without_an_operator_replayed():
             lambda x: ops.sample(x, temperature=0.7, top_k=5, top_p=0.9, min_p=0.01, seed=3),
             lambda: [random(5, 300)],
         ),
+        "sample of long rows": (
+            lambda x: ops.sample(x, temperature=0.7, top_k=500, top_p=0.9, seed=3),
+            lambda: [random(3, 40000)],
+        ),
         "top_k_renorm_probs": (
             lambda x: ops.top_k_renorm_probs(x, 3),
             lambda: [random(5, 70).softmax(-1)],

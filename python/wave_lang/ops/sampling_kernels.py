@@ -13,6 +13,7 @@ row searches the list. All sums whose order varies are integers: results do not 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -25,7 +26,9 @@ from .programs import LOWEST, M, N, f32_of, per_row
 
 # A workgroup's own part, parts that a loop visits, bins, listed values, items, steps of a search
 P, Q, B, C, I, STEP = (getattr(sym, name) for name in "P Q B C I STEP".split())
-FIRST, NUMBER, CHUNK = sym.FIRST, sym.NUMBER, sym.CHUNK
+CHUNK, FIRST, NUMBER = sym.CHUNK, sym.FIRST, sym.NUMBER
+S, L, AT = sym.S, sym.L, sym.AT  # runs of a part, values of a run, the run of a token
+RUN = 64
 GLOBAL = GLOBAL_ADDRESS_SPACE
 NOWHERE = 2**31 - 1
 LIMITS = {
@@ -36,16 +39,17 @@ LIMITS = {
     "seed": tkl.i64,
     "offset": tkl.i64,
 }
+LOG2_E = 1.4426950408889634
 FRACTION = 36  # bits after the point of a sum
 ONE = 0x3F800000  # the bits of 1.0
 
-# What `choose` finds for each row: thresholds are at least LOW and less than HIGH, or exactly LOW if
-# they are equal; REST values of the bin are above the threshold of top-k; all from TOP are kept.
+# What `choose` finds for each row: a threshold is at least LOW and less than HIGH, or LOW if these
+# are equal; top-k keeps REST values of its bin, and all values from TOP are kept.
 ITEMS = 6
 K_LOW, K_HIGH, K_REST, P_LOW, P_HIGH, TOP = range(ITEMS)
 K_ABOVE, P_ABOVE = range(2)  # sums of the values from HIGH
 
-_i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+_i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 _x = tkw.IndexMapping.dynamic_val(0)
 
 
@@ -86,7 +90,7 @@ class Form:
 
     @property
     def symbols(self) -> tuple[dict[Any, Any], list[Any]]:
-        fixed = {B: self.bins, C: self.room, I: ITEMS}
+        fixed = {B: self.bins, C: self.room, I: ITEMS, S: self.part // RUN, L: RUN}
         if self.columns:
             parts = -(-self.columns // self.part)
             return {**fixed, N: self.columns, P: parts, Q: parts}, [M]
@@ -111,9 +115,7 @@ def _item(memory: Any, at: int) -> Any:
 
 
 def _put(value: Any, memory: Any, at: int) -> None:
-    tkw.write(
-        value, memory, mapping=tkw.IndexMapping(1, inputs={M: _i}, outputs={M: _i, I: at})
-    )
+    tkw.write(value, memory, mapping=tkw.IndexMapping(1, inputs={M: _i}, outputs={M: _i, I: at}))
 
 
 class Values:
@@ -127,7 +129,7 @@ class Values:
             self.scale = tkw.bitcast((_number(254) - exponent) << 23, tkl.f32)
         else:
             heat = form.limit("temperature", temperature)
-            self.factor = tkw.select(heat > zero, tkw.reciprocal(heat), zero)
+            self.factor = tkw.select(heat > zero, tkw.reciprocal(heat) * LOG2_E, zero)
             self.warm = tkw.select(heat > zero, zero + 1.0, zero)
 
     def of(self, x: Any, dims: list[Any]) -> Any:
@@ -137,7 +139,7 @@ class Values:
             value = x * every(self.scale)
         else:
             below = x - every(self.most)
-            value = tkw.exp(below * every(self.factor))
+            value = tkw.exp2(below * every(self.factor))
             value = tkw.select(below < zero, value * every(self.warm), value)
         return tkw.select(value > zero, value, zero)  # not NaN
 
@@ -343,9 +345,10 @@ class Bins:
 def choose(form: Form) -> Any:
     """`choose(temperature, top_k, top_p, most, least, counts, offsets, items, sums)`: one
     workgroup for each row."""
-    waves = 8
+    waves = 4  # each computes all sums of a scan
+    shapes = {M: 1, B: form.bins // waves, Q: 64}
     constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, B: form.bins // waves, Q: 64}),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes=shapes),
         tkw.WorkgroupConstraint(M, 1, 0),
         tkw.WorkgroupConstraint(B, form.bins, 1),
         tkw.WaveConstraint(B, form.bins // waves),
@@ -460,9 +463,7 @@ def collect(form: Form) -> Any:
             wanted, nowhere = _either(in_k, in_p), bits * 0 - 1
             row = tkw.broadcast(tkw.self_index(M, tkl.i32), [M, N])
             to = tkw.select(wanted, row, nowhere)
-            old = tkw.atomic_add(
-                bits * 0 + 1, found, mapping=counter, mapping_dynamic_vals=(to,)
-            )
+            old = tkw.atomic_add(bits * 0 + 1, found, mapping=counter, mapping_dynamic_vals=(to,))
             to = tkw.select(wanted, old, nowhere)
             tkw.write(bits, listed, mapping=slot, mapping_dynamic_vals=(to,))
             place = tkw.broadcast(tkw.self_index(N, tkl.i32), [M, N])
@@ -473,7 +474,8 @@ def collect(form: Form) -> Any:
 
 def _search(low: Any, high: Any, sums: Callable[[list[Any]], list[Any]], wanted: Any) -> Any:
     """The largest bits, from `low` to below `high`, for which the sum is `wanted` or more.
-    `sums(levels)` gives the sum of what is at least as large as each level. A step finds two bits."""
+    `sums(levels)` gives the sum of what is at least as large as each level. A step finds two
+    bits."""
     span = high - low
     steps = _number(0)
     for n in range(15):
@@ -523,7 +525,7 @@ class Listed:
 
 
 class Row:
-    """All values of a row: those to search are too many for the list if they are equal, or nearly."""
+    """All values of a row: those to search do not fit into the list if many are nearly equal."""
 
     def __init__(self, values: Values):
         self.values = values
@@ -588,10 +590,7 @@ def _settle(form: Form, values: Values, given: dict[str, Any]) -> Any:
         source.keep(level, _item(items, TOP), sums)
         return level
 
-    @tkw.conditional(
-        number <= _number(form.room),
-        otherwise=lambda: settle(Row(values)),
-    )
+    @tkw.conditional(number <= _number(form.room), otherwise=lambda: settle(Row(values)))
     def level():
         return settle(Listed(form, number, given["listed"], given["places"]))
 
@@ -599,9 +598,9 @@ def _settle(form: Form, values: Values, given: dict[str, Any]) -> Any:
 
 
 def _row_constraints(form: Form) -> list[Any]:
-    """A workgroup for each row, for loops over its parts from FIRST on."""
-    waves = 4
-    shapes = {M: 1, N: form.part // waves, C: form.room // waves, Q: 64}
+    """A workgroup for each row, for loops over NUMBER of its parts from FIRST on."""
+    waves, runs = 4, form.part // RUN
+    shapes = {M: 1, N: form.part // waves, C: form.room // waves, Q: 64, S: runs, L: RUN}
     return [
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes=shapes),
         tkw.WorkgroupConstraint(M, 1, 0),
@@ -611,6 +610,8 @@ def _row_constraints(form: Form) -> list[Any]:
         tkw.WaveConstraint(N, form.part // waves),
         tkw.TilingConstraint(Q, 64),
         tkw.TilingConstraint(STEP, 1),
+        tkw.TilingConstraint(S, runs, iters=1),
+        tkw.WaveConstraint(S, runs),
     ]
 
 
@@ -672,7 +673,6 @@ def draw(form: Form) -> Any:
         wanted = (whole >> 24) * number + (((whole & 0xFFFFFF) * number) >> 24)
         part, before = _part(of_parts, wanted)
         tkw.set_symbol(FIRST, part)
-        tkw.set_symbol(NUMBER, tkw.scalar(1, tkl.i32))
         rest = tkw.cast(wanted - before, tkl.f32) * 2.0**-FRACTION
         tkw.write(_token(values, level, rest), tokens)
 
@@ -698,23 +698,42 @@ def _part(sums: Callable[[], Any], wanted: Any) -> tuple[Any, Any]:
     return tkw.select(some, loop[1], _number(0)), tkw.select(some, loop[2], zero)
 
 
+def _place(sums: Any, dim: Any, wanted: Any) -> tuple[Any, Any]:
+    """The first element at which the sum exceeds `wanted`, and what is left of it there. Roundings
+    may leave all sums below it: then it is the last element that is positive."""
+    every = lambda value: tkw.broadcast(value, [M, dim])
+    until, zero = tkw.cumsum(sums, dim=dim), sums * 0.0
+    some = sums > zero
+    reached = some & (until > every(wanted))
+    at = every(tkw.self_index(dim, tkl.i32))
+    first = tkw.min(tkw.select(reached, at, at * 0 + NOWHERE), dim=dim)
+    last = tkw.max(tkw.select(some, at, at * 0), dim=dim)
+    left = every(wanted) - (until - sums)
+    left = tkw.max(tkw.select(reached, left, zero - 1.0), dim=dim)  # that of the first is largest
+    found, endless = first < _number(NOWHERE), tkw.register([M], tkl.f32, math.inf)
+    return tkw.select(found, first, last), tkw.select(found, left, endless)
+
+
 def _token(values: Values, level: Any, wanted: Any) -> Any:
-    """The token of a part for which the sum of the values that are kept exceeds `wanted`."""
-    none = _number(0)
+    """The token of a part at which the sum of the values that are kept exceeds `wanted`: first the
+    run of values that it is in."""
+    begin = FIRST * values.form.part
+    in_part, in_run = begin + _j * RUN + _k, begin + AT * RUN + _j
+    part = tkw.IndexMapping(3, inputs={M: _i, N: in_part}, outputs={M: _i, S: _j, L: _k})
+    run = tkw.IndexMapping(2, inputs={M: _i, N: in_run}, outputs={M: _i, L: _j})
 
-    @tkw.iterate(N, init_args=[none + NOWHERE, none])
-    def loop(token, last):
-        here = values.tile()
-        zero = here * 0.0
-        kept = tkw.select(_bits(here) >= per_row(level), here, zero)
-        at = tkw.broadcast(tkw.self_index(N, tkl.i32), [M, N])
-        some = kept > zero
-        reached = some & (tkw.cumsum(kept, dim=N, block=True) > per_row(wanted))
-        first = tkw.min(tkw.select(reached, at, at * 0 + NOWHERE), token, dim=N, block=True)
-        return [first, tkw.max(tkw.select(some, at, at * 0), last, dim=N, block=True)]
+    def kept(mapping: Any, dims: list[Any]) -> Any:
+        x = tkw.read(values.x, mapping=mapping, other=-math.inf)
+        here = values.of(tkw.cast(x, tkl.f32), dims)
+        return tkw.select(_bits(here) >= tkw.broadcast(level, dims), here, here * 0.0)
 
-    # Roundings may leave the sum below the number: then it is the last token.
-    return tkw.select(loop[0] < none + NOWHERE, loop[0], loop[1])
+    @tkw.iterate(S, init_args=[_number(0), wanted])
+    def search(at, rest):
+        return _place(tkw.sum(kept(part, [M, S, L]), dim=L), S, rest)
+
+    tkw.set_symbol(AT, search[0])
+    token, _ = _place(kept(run, [M, L]), L, search[1])
+    return token + search[0] * RUN + tkw.register([M], tkl.i32, begin)
 
 
 def rescale(form: Form) -> Any:
