@@ -73,6 +73,17 @@ def test_sums_over_many_rows(case, target):
     assert np.all(np.abs(db[1:] - wanted[1:]) <= np.spacing(db[1:]))
 
 
+def test_sums_of_many_parts():
+    """More rows than a workgroup for each of the usual number adds up: there are more parts."""
+    rng = np.random.default_rng(53)
+    dy, x = rng.uniform(0, 1, (34000, 4)).astype("f4"), draw(rng, "f4", 34000, 4)
+    with ops.on_target("cpu"):
+        _, dw, db = ops.layer_norm_backward(dy, x, np.ones(4, "f4"))
+    _, of_weight, of_bias = norm_gradient(*(a.astype(float) for a in (dy, x)), 1.0, 1e-5, True)
+    assert np.all(np.abs(db - of_bias) <= 2 * np.spacing(db))  # the last additions, of waves, round
+    near(dw, of_weight, "f4", 16.0)
+
+
 @on_targets([0.0])
 def test_rows_that_are_left_do_not_count(case, target):
     """300 rows are no multiple of what a workgroup adds, and eps is 0."""
