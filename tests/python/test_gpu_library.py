@@ -17,6 +17,7 @@ import test_library_speculative
 import test_ops_attention
 import test_ops_attention_gradients
 import test_ops_biases
+import test_ops_conv
 import test_ops_dense
 import test_ops_extend
 import test_ops_gradients
@@ -42,6 +43,7 @@ OPS = (
     test_ops_attention,
     test_ops_attention_gradients,
     test_ops_biases,
+    test_ops_conv,
     test_ops_dense,
     test_ops_extend,
     test_ops_gradients,
