@@ -18,7 +18,7 @@
  *
  * A table is a tensor of integers that only say where the kernel accesses others: page numbers, or where
  * sequences begin. It is small, and often part of a larger tensor. What threads access element by element
- * may be anywhere, too: sums of rows that are tokens and heads at once. And a tensor of which a workgroup has
+ * may be anywhere, too: sums of rows that are tokens and heads at once, or of one head. And a tensor of which a workgroup has
  * one element may be anywhere in all of them: one scale for all heads, with the stride 0.
  *
  * Each of them first for tensors in which every byte offset fits into 32 bits, including what tiles
@@ -302,8 +302,22 @@ static bool is_table(const Plan *p, int param) {
   return true;
 }
 
+/* A workgroup has one element along the dim. */
+static bool is_one_of(const Kernel *k, const Sym *dim) {
+  const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dim);
+  int64_t n;
+  return sym_is_int(group ? group->workgroup.size : dim, &n) && n == 1;
+}
+
+/* Whether a tile has one position along the iterator. */
+static bool is_one_along(const Kernel *k, const MemAccess *a, const Sym *iterator) {
+  for (int i = 0; i < a->iterated.n; i++)
+    if (a->iterated.at[i].value == iterator) return is_one_of(k, a->iterated.at[i].key);
+  return false;
+}
+
 /* Whether threads find each of its elements by itself: where an element of a row is does not follow
- * linearly from where it is in a tile, so that no access is wide. */
+ * linearly from where it is in a tile, or the tile has only one of each row, so that no access is wide. */
 static bool is_scattered(const Plan *p, int param) {
   const Kernel *k = p->s->k;
   const Value *memory = k->body->args[param];
@@ -316,16 +330,11 @@ static bool is_scattered(const Plan *p, int param) {
     if (!at || !a.mapping) return false;
     int n = a.mapping->niterators < IR_MAX_RANK ? a.mapping->niterators : IR_MAX_RANK;
     for (int i = 0; i < n; i++) iterator[i] = access_iterator(p->cx, i);
-    if (sym_linear(p->cx, at, iterator, n, coeff, &rest)) return false;
+    if (!sym_linear(p->cx, at, iterator, n, coeff, &rest)) continue;
+    for (int i = 0; i < n; i++)
+      if (coeff[i] != sym_int(p->cx, 0) && !is_one_along(k, &a, iterator[i])) return false;
   }
   return true;
-}
-
-/* A workgroup has one element along the dim. */
-static bool is_one_of(const Kernel *k, const Sym *dim) {
-  const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dim);
-  int64_t n;
-  return sym_is_int(group ? group->workgroup.size : dim, &n) && n == 1;
 }
 
 /* Whether every access is to a single element, so that none is wide. */

@@ -1,5 +1,6 @@
 """Attention of sequences of the same length, and with latent keys, compared with float64."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from library_utils import BF16, draw, on_targets
 from test_ops_attention import FP8, compare, expected
 from wave_lang import WaveCompileOptions, ops, wave_compile
 from wave_lang.ops import attention_kernels as kernels
+from wave_lang.ops import programs
 from wave_lang.ops.attention_call import call_of, dense_call, folded
 
 # B, queries, keys, H, Hk, D, Dv, type, options
@@ -46,6 +48,24 @@ def test_keys_of_8_bits_and_strided_views():
     wide = [x.astype(float) * scale[:, None] for x in (k, v)]
     wanted = [expected(q[s], wide[0][s], wide[1][s]) for s in range(2)]
     compare(found, [np.stack(x) for x in zip(*wanted)], "f2")
+
+
+@pytest.mark.parametrize("heads_of_keys", [1, 4])
+def test_heads_first_have_wide_accesses(heads_of_keys, monkeypatch):
+    """The log-sum-exps of one head are far apart then, but threads write each by itself anyway."""
+    made = []
+    module = importlib.import_module("wave_lang.ops.attention")  # `ops.attention` is the function
+    record = lambda *key: made.append(programs.program(*key)) or made[-1]
+    monkeypatch.setattr(module, "program", record)
+    rng = np.random.default_rng(35)
+    q = draw(rng, "f2", 2, 4, 70, 64)
+    k, v = draw(rng, "f2", 2, heads_of_keys, 90, 64), draw(rng, "f2", 2, heads_of_keys, 90, 64)
+    with ops.on_target("cpu"):
+        ops.attention(q, k, v, causal=True, layout="bhsd")
+    (kernel,) = made
+    ran = [v.facts for v in kernel.program.variants if v.compiled]
+    assert any("contiguous 16-byte aligned rows" in facts for facts in ran)
+    assert not {"", "32-bit offsets"} & set(ran)  # any strides, element by element
 
 
 def test_views_of_keys_with_three_dimensions():
