@@ -218,13 +218,14 @@ def extend(make, batch, before, new, heads, rate, template=False):
 
 
 def tree(make, batch, before, new, heads):
-    """The same visible keys, by a mask of bytes, beside our extend without one."""
+    """The same visible keys, those of new tokens by a mask of bytes, beside our extend without one."""
     args, work = extend_data(make, batch, before, new, heads, 128)
     mask = np.concatenate([np.ones((new, before), np.uint8), np.tri(new, dtype=np.uint8)], 1)
     starts = make.array(np.arange(batch + 1) * mask.size, np.int64)
     masks = make.array(np.tile(mask.ravel(), batch), np.uint8)
     peer = Peer("extend", ops.attention_extend, args)
-    return Case(ops.attention_extend, (*args, masks, starts), work, "TF/s", [peer])
+    call = lambda *given: ops.attention_extend(*given, mask_prefix=False)
+    return Case(call, (*args, masks, starts), work, "TF/s", [peer])
 
 
 def paged_data(make, batch, length, heads, size):

@@ -56,9 +56,10 @@ def _take(form: Form, before: Any, length: Any, masked: bool) -> None:
     tkw.set_symbol(N_KV, tkw.scalar(end, form.index))
 
 
-def extend(form: Form, mask: Any) -> Any:
+def extend(form: Form, mask: Any, mask_prefix: bool) -> Any:
     """`extend(q, k, v, k_cache, v_cache, q_ends, ends, table, mask, mask starts, max_q, scale,
-    sinks, slopes, out, sums)`; `mask` is the type of the mask's offsets, or None without a mask."""
+    sinks, slopes, out, sums)`; `mask` is the type of the mask's offsets, or None without a mask. It
+    is read for new tokens and, if `mask_prefix`, for those of the prefix."""
     body, t = Body(form), Types(form)
     cached, new = ({d: of(d) for d in (D, D_KV)} for of in (_cached, _new))
 
@@ -114,7 +115,9 @@ def extend(form: Form, mask: Any) -> Any:
                 tkw.read(memory, mapping=cached[d], mapping_dynamic_vals=(number,))
                 for d, memory in ((D, k_cache), (D_KV, v_cache))
             )
-            return attention.step(state, rows, keys, values, visible(0, form.left >= 0), added())
+            all_seen = mask and not mask_prefix
+            some = None if all_seen else visible(0, form.left >= 0)
+            return attention.step(state, rows, keys, values, some, added())
 
         tkw.set_symbol(LENGTH, tkw.scalar(Q_LENGTH, form.index))
         _take(form, 0, Q_LENGTH, bool(mask))
