@@ -1,6 +1,7 @@
 """Matmuls of layers, compared with float64."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -35,6 +36,13 @@ def test_matmul(case, target):
     exact = (a.T if trans_a else a).astype(float) @ (b.T if trans_b else b).astype(float)
     check(out, exact if bias is None else exact + bias.astype(float), dtype)
     assert np.isnan(out.base[:, :n].astype(float)).all()
+
+
+@pytest.mark.parametrize("trans_a, trans_b", [(False, True), (False, False), (True, False), (True, True)])
+def test_tiles_of_large_results(trans_a, trans_b, monkeypatch):
+    """Those that are used if there are enough of them for a machine."""
+    monkeypatch.setattr(sys.modules[quantized_matmul.__module__], "ENOUGH_TILES", 1)
+    test_matmul((264, 72, 136, "f2", trans_a, trans_b, True), "sim:sm_90a")
 
 
 def test_no_rows_no_columns_no_sum():

@@ -3,6 +3,7 @@ products of 8-bit floats."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -13,12 +14,14 @@ from wave_lang.kernel.lang.global_symbols import *
 
 from .activations import gelu, gelu_tanh, silu
 from .operators import Gradient, is_torch, is_torch_dtype, operator
-from .programs import f32_of, program
+from .programs import f32_of, has_warpgroups, program
 from .tensors import *
 
 BATCH, M, N, K = sym.BATCH, sym.M, sym.N, sym.K
 BLOCK_M, BLOCK_N, BLOCK_K = sym.BLOCK_M, sym.BLOCK_N, sym.BLOCK_K
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+TILES = ((256, 128), (128, 128), (64, 128), (64, 64))
+ENOUGH_TILES = 128  # for nearly all of 132 multiprocessors
 
 
 def _relu(x: Any) -> tuple[Any, Any]:
@@ -46,7 +49,7 @@ def _constraints(instruction: Any, *batch: Any) -> list[Any]:
 def _product(
     dtype: Any,
     out: Any,
-    rows: int,
+    block: tuple[int, int],
     orders: tuple[str, str],
     bias: bool,
     activation: str | None,
@@ -54,7 +57,8 @@ def _product(
     residual: Any,
 ) -> Any:
     """`product(a, b, [bias,] [residual,] c)`: orders are those of the dimensions in memory, such as
-    "MK", or "BMK" for batches. With `slope`, c is the residual times the activation's slope."""
+    "MK", or "BMK" for batches; `block` are the rows and columns of a tile. With `slope`, c is the
+    residual times the activation's slope."""
     symbol = {"B": BATCH, "M": M, "N": N, "K": K}
     a_dims, b_dims = ([symbol[d] for d in order] for order in orders)
     lead = [BATCH] if "B" in orders[0] + orders[1] else []
@@ -106,8 +110,21 @@ def _product(
 
     with_bias, without = (product_with_both, product_with_bias), (product_with_residual, product)
     kernel = (with_bias if bias else without)[residual is None]
-    blocks = {BLOCK_M: rows, BLOCK_N: 128, BLOCK_K: 64}
+    blocks = {BLOCK_M: block[0], BLOCK_N: block[1], BLOCK_K: 64}
     return kernel, blocks, [*lead, M, N, K]
+
+
+def _tile_of(dtype: Any, *shape: int) -> tuple[int, int]:
+    """Rows and columns of a tile: on Hopper the largest of which there are enough for all of its
+    multiprocessors."""
+    *batch, m, n = shape
+    if m <= 32:
+        return 32, 128
+    if not has_warpgroups() or dtype == tkl.f32:
+        return 128, 128
+    number = lambda rows, columns: -(-m // rows) * -(-n // columns) * math.prod(batch)
+    enough = (tile for tile in TILES if number(*tile) >= ENOUGH_TILES)
+    return next(enough, TILES[-1])
 
 
 def _without_batch(*tensors: Any) -> tuple[Any, ...]:
@@ -141,9 +158,9 @@ def product(
         a, out, residual = _without_batch(a, out, residual)
     orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
     orders = tuple("B" * (len(x.shape) - 2) + order for x, order in zip((a, b), orders))
-    rows = 32 if out.shape[-2] <= 32 else 128
+    block = _tile_of(wave_dtype(a.dtype), *out.shape)
     kind = None if residual is None else wave_dtype(residual.dtype)
-    key = (wave_dtype(a.dtype), wave_dtype(out.dtype), rows, orders, bias is not None)
+    key = (wave_dtype(a.dtype), wave_dtype(out.dtype), block, orders, bias is not None)
     given = [x for x in (bias, residual) if x is not None]
     program(_product, *key, activation, slope, kind)(a, b, *given, out)
 
