@@ -23,7 +23,7 @@ DOCUMENT = os.path.join(ROOT, "docs/library.md")
 TESTS = os.path.join(ROOT, "tests/python")
 BLOCK = re.compile(r"(<!-- features (attention|all) -->\n).*?(<!-- end -->)", re.S)
 LINE = re.compile(r"^((\w+\.py)::(\w+)\S*) (\w+): (.+)$")
-NO_FUNCTIONS = {"on_target", "extend_attention"}  # the latter is another name
+NO_FUNCTIONS = {"define_operators", "on_target", "extend_attention"}  # the last is another name
 
 TARGETS = {"cpu": "CPU", "sim:sm_90a": "sm_90a", "sim:gfx942": "gfx942"}
 TYPES = ("f16", "bf16", "f32")

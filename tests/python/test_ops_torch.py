@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from wave_lang import ops
 
+ops.define_operators()  # a test file without PyTorch may have imported `ops` first
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
 F = torch.nn.functional
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -595,8 +596,8 @@ def test_mistakes():
 
 
 def test_order_of_imports():
-    """PyTorch may be imported later: the operators are defined at the first call, also in a graph;
-    and the package does not import it."""
+    """PyTorch may be imported later: the operators are defined at the first call, also in a graph,
+    or when asked for; and the package does not import it."""
     code = """if True:
         import sys
         from wave_lang import ops
@@ -612,7 +613,15 @@ def test_order_of_imports():
         assert torch.ops.wave.softmax(torch.ones(2, 4)).sum() == 2
         assert "sympy.core" not in sys.modules
     """
-    for program in (code, after):
+    asked = """if True:
+        from wave_lang import ops
+        import torch
+        assert not hasattr(torch.ops.wave, "softmax")
+        ops.define_operators()
+        assert torch.ops.wave.softmax(torch.ones(2, 4)).sum() == 2
+        ops.define_operators()
+    """
+    for program in (code, after, asked):
         subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -39,7 +39,7 @@ from .moe import (
 )
 from .norm_gradients import layer_norm_backward, rms_norm_backward, softmax_backward
 from .norms import add_rms_norm, layer_norm, rms_norm, softmax
-from .operators import define
+from .operators import define_operators
 from .programs import on_target
 from .qk_norm import apply_qk_norm_rope, qk_norm_rope, qk_norm_rope_backward
 from .quantize import quantize_fp8, quantize_int8, quantize_mx
@@ -54,7 +54,7 @@ from .speculative import (
 )
 
 if "torch" in sys.modules:
-    define()
+    define_operators()
 
 __all__ = [
     "add_rms_norm",
@@ -72,6 +72,7 @@ __all__ = [
     "conv2d_backward",
     "cross_entropy",
     "cross_entropy_backward",
+    "define_operators",
     "extend_attention",
     "fused_experts",
     "fused_experts_backward",

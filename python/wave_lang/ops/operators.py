@@ -1,8 +1,8 @@
 """Ops as operators of PyTorch: `wave::name`, with an overload `out`, a function for fake tensors
 and, where there is one, a gradient.
 
-They are defined at the first call with a tensor of PyTorch, or when the package is imported after
-PyTorch. A call with tensors of other libraries calls the function itself.
+They are defined at the first call with a tensor of PyTorch, when the package is imported after
+PyTorch, or by define_operators(). A call with tensors of other libraries calls the function itself.
 """
 
 from __future__ import annotations
@@ -42,8 +42,12 @@ _rows: dict[str, _Row] = {}
 _defined: set[str] = set()
 
 
-def define() -> None:
-    """Defines the operators that are not defined yet."""
+def define_operators() -> None:
+    """Defines the operators that are not defined yet, and imports PyTorch if nobody has.
+
+    Only programs that name operators before the first call of a function need it: those that import
+    this package before PyTorch, and then use torch.ops.wave or load an exported graph.
+    """
     if len(_defined) == len(_rows):
         return
     from wave_lang.torch_op import function_op
@@ -66,7 +70,7 @@ def define() -> None:
 
 # torch.compile runs the function when it traces a call of it, as if it were marked by
 # torch.compiler.assume_constant_result, which cannot be called before PyTorch is imported.
-define._dynamo_marked_constant = True  # type: ignore[attr-defined]
+define_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _shapes_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,7 +131,7 @@ def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Functi
         def call(*args: Any, **named: Any) -> Any:
             if not is_torch(*args, *named.values()):
                 return function(*args, **named)
-            define()
+            define_operators()
             outs = {name: named.pop(name, None) for name in results}
             _check(row.name, dict(zip(names, args)) | named, names, tensors)
             packet = getattr(sys.modules["torch"].ops.wave, row.name)
