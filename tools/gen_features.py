@@ -68,11 +68,11 @@ def problems(text, known):
     for line in text.splitlines():
         found = LINE.match(line)
         if not found and line and not line.startswith("#"):
-            yield f"`{line}` is no line"
+            yield f"`{line}` is not a line `test function: features`"
         elif found and found[4] not in known:
-            yield f"`{found[4]}` is no function of wave_lang.ops"
+            yield f"`{found[4]}` is not a function of wave_lang.ops"
         elif found and found[3] not in tests_of(found[2]):
-            yield f"`{found[1]}` is no test"
+            yield f"`{found[1]}` is not a test"
 
 
 def shown(text):

@@ -18,8 +18,8 @@
  *
  * A table is a tensor of integers that only say where the kernel accesses others: page numbers, or where
  * sequences begin. It is small, and often part of a larger tensor. What threads access element by element
- * may be anywhere, too: sums of rows that are tokens and heads at once, or of one head. And a tensor of which a workgroup has
- * one element may be anywhere in all of them: one scale for all heads, with the stride 0.
+ * may be anywhere, too: sums of rows that are tokens and heads at once, or of one head. And a tensor of which
+ * a workgroup has one element may be anywhere in all of them: one scale for all heads, with the stride 0.
  *
  * Each of them first for tensors in which every byte offset fits into 32 bits, including what tiles
  * reach past the edges; then for those of any size.

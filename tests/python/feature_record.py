@@ -158,7 +158,7 @@ class Recorder:
         functions = {name.partition("[")[0] for name in names}
         for test in self.lines:
             if test.partition("[")[0] in functions and test not in names:
-                raise pytest.UsageError(f"{FILE.name} names `{test}`, which is no test")
+                raise pytest.UsageError(f"{FILE.name} names `{test}`, which is not a test")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item):

@@ -23,9 +23,9 @@ def test_lines_that_claim_too_much_are_named():
     assert [*gen_features.problems(f"# words\n{good}\n", KNOWN)] == []
     for line, words in (
         ("test_ops_rows.py::test_gatd[0-cpu] softmax: cpu", "`test_ops_rows.py::test_gatd[0-cpu]`"),
-        ("test_nowhere.py::test_gated softmax: cpu", "`test_nowhere.py::test_gated` is no test"),
-        ("test_ops_rows.py::test_gated softmix: cpu", "`softmix` is no function"),
-        ("softmax: cpu", "`softmax: cpu` is no line"),
+        ("test_nowhere.py::test_gated softmax: cpu", "`test_nowhere.py::test_gated` is not a test"),
+        ("test_ops_rows.py::test_gated softmix: cpu", "`softmix` is not a function"),
+        ("softmax: cpu", "`softmax: cpu` is not a line"),
     ):
         assert [words in found for found in gen_features.problems(line, KNOWN)] == [True]
 
@@ -93,6 +93,6 @@ def test_a_line_without_a_test_ends_the_session(recorder):
     check = recorder.pytest_collection_modifyitems
     config = SimpleNamespace(args=["tests"])
     check(config, [item("test_one[0]"), item("test_two"), item("test_other")])
-    with pytest.raises(pytest.UsageError, match=r"`test_made.py::test_one\[0\]`, which is no test"):
+    with pytest.raises(pytest.UsageError, match=r"`test_made.py::test_one\[0\]`, which is not a test"):
         check(config, [item("test_one[1]")])
     check(SimpleNamespace(args=["test_made.py::test_one[1]"]), [item("test_one[1]")])

@@ -86,7 +86,7 @@ def test_sums_of_many_parts():
 
 @on_targets([0.0])
 def test_rows_that_are_left_do_not_count(case, target):
-    """300 rows are no multiple of what a workgroup adds, and eps is 0."""
+    """300 rows are not a multiple of what a workgroup adds, and eps is 0."""
     rng = np.random.default_rng(55)
     dy, x, w = draw(rng, "f4", 300, 4), draw(rng, "f4", 300, 4), np.ones(4, "f4")
     wide = [a.astype(float) for a in (dy, x, w)]

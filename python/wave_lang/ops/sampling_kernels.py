@@ -293,7 +293,7 @@ def histogram(form: Form) -> Any:
 
 def _masses(form: Form, values: Values, shift: Any, count: Any, offset: Any) -> Any:
     """The sum of the values of each bin, in fixed point: values of one exponent are multiples of a
-    unit, so that it is exact but for one rounding down."""
+    unit, so that it is exact except for one rounding down."""
     every = lambda value: tkw.broadcast(value, [M, B])
     at = tkw.broadcast(tkw.self_index(B, tkl.i32), [M, B])
     low = (every(values.largest >> shift) - at) << every(shift)

@@ -20,8 +20,8 @@ Value *grow_expr(Expansion *x, const Sym *e, DType dtype); /* an expression of s
 
 /* The value that replaces the op, or NULL: it stays unchanged. */
 typedef Value *ExpandFn(Expansion *x);
-ExpandFn expand_softsign, expand_div, expand_remf, expand_mod, expand_powf, expand_cbrt, expand_sinh,
-    expand_atan2, expand_erf, expand_sigmoid, expand_f64, expand_wave_mma;
+ExpandFn expand_softsign, expand_div, expand_remf, expand_mod, expand_powf, expand_cbrt,
+    expand_sinh, expand_atan2, expand_erf, expand_sigmoid, expand_f64, expand_wave_mma;
 
 /* For f64, before the op. */
 Value *f64_exp2(Expansion *x, Value *a);

@@ -39,14 +39,14 @@ Value *expand_softsign(Expansion *x) {
   return result(x, divide(x, a, add(x, one, share)));
 }
 
-/* The constant that a value is in every register; 0: it is none. */
+/* The constant that a value has in every register; 0: there is none. */
 static double constant_of(const Value *v) {
   const Op *op = v->def && v->def->kind == OP_splat ? v->def->args[0]->def : v->def;
   const Attr *value = op && op->kind == OP_scalar ? op_attr(op, ATTR_value) : NULL;
   return value && !value->sym ? value->number : 0;
 }
 
-/* Division by a power of two is a product with another one, if that is no subnormal number: the
+/* Division by a power of two is a product with another one, if that is not subnormal: the
  * exact results are equal, and both are rounded once. */
 Value *expand_div(Expansion *x) {
   x->dtype = x->op->results[0].type->dtype;
