@@ -1,5 +1,5 @@
-"""Kernels of layers with experts: which experts a token goes to, tokens in order of their experts,
-and matmuls whose rows belong to different experts."""
+"""Kernels of layers with experts: which experts a token goes to, and matmuls whose rows belong to
+different experts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ GROUP, EACH, BEST, TOP_GROUPS = (
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
 TOKENS = 4  # of a workgroup of `gate`
-RECTANGLE = 8  # tiles along rows that are computed at the same time
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 _x = tkw.IndexMapping.dynamic_val(0)
@@ -203,16 +202,6 @@ def summed(dtype: Any, top: int, n: int) -> Any:
         tkw.write(tkw.cast(loop, dtype), y)
 
     return summed, {TOP: top, N: n, BLOCK_N: 512}, [T, ID]
-
-
-def in_rectangles(down: Any, across: Any) -> tuple[Any, Any]:
-    """Which of `down` x `across` tiles a workgroup computes, so that those which run at the same
-    time share rows and columns: 8 tiles of a column, then those of the next one."""
-    number = WORKGROUP_0 + WORKGROUP_1 * down
-    first = number // (RECTANGLE * across) * RECTANGLE
-    height = tkl.Max(tkl.Min(down - first, RECTANGLE), 1)
-    inside = number % (RECTANGLE * across)
-    return first + inside % height, inside // height
 
 
 def _take_group(offs: Any, tile: Any) -> None:

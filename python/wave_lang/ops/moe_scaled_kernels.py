@@ -10,7 +10,6 @@ from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 
 from .moe_layer_kernels import *
-from .moe_layer_kernels import BOTH, layer_constraints
 
 FLOAT8 = tkl.f8e4m3fn
 GROUP = 128  # elements along K, or along K and N, that share a scale
@@ -73,7 +72,7 @@ def _sums(left: Any, rights: list[Any], down: _Scale, across: list[_Scale]) -> A
 def gated_blocks(
     dtype: Any, activation: Any, block: int, columns: int, each: int, experts: int, n: int, k: int
 ) -> Any:
-    """`gated(a, a_scale, w, w_scale, slots, experts, c)`: as `gated`."""
+    """`gated(a, a_scale, w, w_scale, slots, experts, c)`: as in moe_layer_kernels.py."""
     a_of = tkw.IndexMapping(
         2,
         inputs={T: _x // each, K: _j},
@@ -116,7 +115,7 @@ def gated_blocks(
 
 
 def expanded_blocks(dtype: Any, block: int, columns: int, experts: int, n: int, k: int) -> Any:
-    """`expanded(a, a_scale, w, w_scale, experts, c)`: as `expanded`."""
+    """`expanded(a, a_scale, w, w_scale, experts, c)`: as in moe_layer_kernels.py."""
     w_of = tkw.IndexMapping(2, inputs={E: EXPERT, N: _i, K: _j}, outputs={N: _i, K: _j})
 
     @tkw.wave(_constraints(block, columns))
