@@ -272,16 +272,12 @@ def _conv2d(
 ) -> Any:
     call = _Call(x, w, stride, padding, dilation, layout)
     x, w, dtype = call.x, call.w, call.dtype
-    if bias is not None:
-        bias = tensor("bias", bias)
-        element_type("bias", bias, (dtype.name,))
-        expect_shape("bias", bias, (call.size[F],))
+    bias = checked_bias(bias, call.size[F], dtype)
     out = result("out", out, x, call.y_shape, dtype, w, bias)
     if is_empty(out):
         return out
     if is_empty(x):  # no channels
         out[...] = 0 if bias is None else bias.reshape(-1, *([1, 1] if layout == "nchw" else []))
         return out
-    given = [] if bias is None else [bias]
-    program(_forward, *call.key(), bias is not None)(x, w, *given, out)
+    program(_forward, *call.key(), bias is not None)(x, w, *present(bias), out)
     return out

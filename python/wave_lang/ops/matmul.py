@@ -8,12 +8,11 @@ from typing import Any
 
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
-from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
 from .activations import gelu, gelu_tanh, silu
-from .operators import Gradient, is_torch, is_torch_dtype, operator
+from .operators import Gradient, dtype_for, operator
 from .programs import f32_of, has_warpgroups, program
 from .tensors import *
 
@@ -161,8 +160,7 @@ def product(
     block = _tile_of(wave_dtype(a.dtype), *out.shape)
     kind = None if residual is None else wave_dtype(residual.dtype)
     key = (wave_dtype(a.dtype), wave_dtype(out.dtype), block, orders, bias is not None)
-    given = [x for x in (bias, residual) if x is not None]
-    program(_product, *key, activation, slope, kind)(a, b, *given, out)
+    program(_product, *key, activation, slope, kind)(a, b, *present(bias, residual), out)
 
 
 def _checked(
@@ -180,10 +178,7 @@ def _checked(
     both = len(a.shape) == len(b.shape) == 3
     batch = a.shape[:-2] if both else b.shape[:-2]
     expect_shape("b", b, (*batch, *((n, k) if trans_b else (k, n))))
-    if bias is not None:
-        bias = tensor("bias", bias)
-        element_type("bias", bias, (dtype.name,))
-        expect_shape("bias", bias, (n,))
+    bias = checked_bias(bias, n, dtype)
     if activation is not None and activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ValueError(f"`activation` is {activation!r}, expected None or one of {names}")
@@ -283,9 +278,7 @@ def matmul(
     residual [M, N] is added after it. Either of a and b, or both, may be a batch, [B, …], as the
     result and the residual are then. The result has the type of a, or `out_dtype`.
     """
-    if out_dtype is not None and is_torch(a) and not is_torch_dtype(out_dtype):
-        out_dtype = wave_dtype_to_torch(wave_dtype(out_dtype))
-    options = {"activation": activation, "out_dtype": out_dtype, "out": out}
+    options = {"activation": activation, "out_dtype": dtype_for(a, out_dtype), "out": out}
     return _matmul(a, b, bias, residual, trans_a=trans_a, trans_b=trans_b, **options)
 
 
@@ -323,9 +316,7 @@ def _matmul(
     out: Any = None,
 ) -> Any:
     a, b, bias, shape = _checked(a, b, bias, trans_a, trans_b, activation)
-    kept = wave_dtype(a.dtype if out_dtype is None else out_dtype)
-    if kept.name not in FLOATS:
-        raise TypeError(f"`out_dtype` is {kept}, expected {' or '.join(FLOATS)}")
+    kept = result_type(out_dtype, wave_dtype(a.dtype))
     if residual is not None:
         residual = tensor("residual", residual)
         element_type("residual", residual, FLOATS)
@@ -342,8 +333,7 @@ def _quantized(dtype: Any, small: Any, largest: float, bias: bool) -> Any:
     b are rounded to 8 bits before they are multiplied."""
 
     def rounded(memory: Any, factor: Any) -> Any:
-        value = tkw.read(memory)
-        value = value if value.dtype == tkl.f32 else tkw.cast(value, tkl.f32)
+        value = f32_of(memory)
         value = value * tkw.broadcast(factor, value.shape)
         most = tkw.register(value.shape, tkl.f32, largest)
         return tkw.cast(tkw.maximum(tkw.minimum(value, most), -most), small)
@@ -393,6 +383,5 @@ def quantized_matmul(
     out = new_tensor(a, (a.shape[0], b.shape[0]), dtype)
     if not is_empty(out):
         kernel = program(_quantized, dtype, wave_dtype(small), largest, bias is not None)
-        given = [] if bias is None else [bias]
-        kernel(a, b, 1 / a_scale, 1 / b_scale, a_scale * b_scale, *given, out)
+        kernel(a, b, 1 / a_scale, 1 / b_scale, a_scale * b_scale, *present(bias), out)
     return out

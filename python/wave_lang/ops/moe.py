@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
-from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 
 from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
@@ -14,7 +13,7 @@ from . import moe_layer_kernels as layer
 from . import moe_order_kernels as order
 from . import moe_scaled_kernels as scaled
 from .activations import gelu, silu
-from .operators import Gradient, is_torch, is_torch_dtype, operator
+from .operators import Gradient, dtype_for, operator
 from .programs import has_warpgroups, program
 from .quantize import quantize_fp8
 from .tensors import *
@@ -118,13 +117,17 @@ def moe_align(
     if block < 1:
         raise ValueError(f"`block` is {block}, expected at least 1")
     flat = rows_of("ids", ids).reshape(-1)
-    number = flat.shape[0]
-    blocks = -(-(number + min(number, experts) * (block - 1)) // block)
+    blocks = _most_blocks(flat.shape[0], experts, block)
     slots = result("sorted_ids", sorted_ids, ids, (blocks * block,), tkl.i32)
     expert_ids = result("expert_ids", expert_ids, ids, (blocks,), tkl.i32, slots)
     total = result("total", total, ids, (1,), tkl.i32, slots, expert_ids)
     _align(flat, experts, block, slots, expert_ids, total)
     return slots, expert_ids, total
+
+
+def _most_blocks(number: int, experts: int, block: int) -> int:
+    """Blocks that this many ids need if as many as possible are of different experts."""
+    return -(-(number + min(number, experts) * (block - 1)) // block)
 
 
 def _align(
@@ -183,13 +186,13 @@ def moe_align_block_size(
 
 def _aligned(ids: Any, experts: int, block: int) -> tuple[Any, ...]:
     """slots, expert_ids and what `_align` finds."""
-    number = ids.shape[0] * ids.shape[1]
-    blocks = -(-(number + min(number, experts) * (block - 1)) // block)
+    blocks = _most_blocks(ids.shape[0] * ids.shape[1], experts, block)
     made = [new_tensor(ids, (n,), tkl.i32) for n in (blocks * block, blocks, 1)]
     return *made[:2], *_align(rows_of("ids", ids).reshape(-1), experts, block, *made)
 
 
 def _block_of(number: int, experts: int) -> int:
+    """Rows of a block, so that few of them are padding."""
     return 64 if number >= 32 * experts else 16
 
 
@@ -421,7 +424,7 @@ def _experts(rows: _Rows, activation: Any, x: Any, w1: Any, w2: Any) -> Any:
 def _experts_of_blocks(
     rows: _Rows, activation: Any, x: Any, w1: Any, w2: Any, w1_scale: Any, w2_scale: Any
 ) -> Any:
-    """The same with weights of 8 bits."""
+    """As `_experts`, with weights of 8 bits that have scales of blocks."""
     dtype, (size, inner) = wave_dtype(x.dtype), w2.shape[1:]
     active, parts = rows.new(x, inner), rows.new(x, size)
     given = quantize_fp8(x, "group", group=scaled.GROUP)
@@ -440,9 +443,7 @@ def grouped_gemm(
     """Rows `offs[e - 1]` to `offs[e]` of a [T, K] times w[e], for w [E, K, N], or [E, N, K] with
     `trans`. `offs` [E] does not decrease; groups may be empty, and rows after the last keep what
     `out` has. Products are added in f32."""
-    if out_dtype is not None and is_torch(a) and not is_torch_dtype(out_dtype):
-        out_dtype = wave_dtype_to_torch(wave_dtype(out_dtype))
-    return _grouped(a, w, offs, trans=trans, out_dtype=out_dtype, out=out)
+    return _grouped(a, w, offs, trans=trans, out_dtype=dtype_for(a, out_dtype), out=out)
 
 
 def _group_tile(rows: int) -> tuple[int, int]:
@@ -468,9 +469,7 @@ def _grouped(
     groups, n, k = (w.shape[0], *(w.shape[1:] if trans else w.shape[:0:-1]))
     expect_shape("a", a, (a.shape[0], k))
     expect_shape("offs", offs, (groups,))
-    kept = dtype if out_dtype is None else wave_dtype(out_dtype)
-    if kept.name not in FLOATS:
-        raise TypeError(f"`out_dtype` is {kept}, expected {' or '.join(FLOATS)}")
+    kept = result_type(out_dtype, dtype)
     out = result("out", out, a, (a.shape[0], n), kept, w, offs)
     if not is_empty(out) and groups:
         block = _group_tile(a.shape[0] // groups)

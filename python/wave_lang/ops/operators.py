@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
+from wave_lang.kernel._support.tensor_types import wave_dtype, wave_dtype_to_torch
+
 from .tensors import shapes_only
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -97,8 +99,11 @@ def is_torch(*args: Any) -> bool:
     return torch is not None and any(isinstance(x, torch.Tensor) for x in args)
 
 
-def is_torch_dtype(dtype: Any) -> bool:
-    return isinstance(dtype, sys.modules["torch"].dtype)
+def dtype_for(x: Any, dtype: Any) -> Any:
+    """An element type as operators take it: PyTorch's, if `x` is a tensor of PyTorch."""
+    if dtype is None or not is_torch(x) or isinstance(dtype, sys.modules["torch"].dtype):
+        return dtype
+    return wave_dtype_to_torch(wave_dtype(dtype))
 
 
 def needs_gradient(*args: Any) -> bool:

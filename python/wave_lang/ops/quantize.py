@@ -72,6 +72,7 @@ def _by_group(dtype: Any, small: Any, group: int, waves: int) -> Any:
     here, place = {M: i, GROUPS: j, GROUP: k}, {M: i, GROUPS * GROUP: j * GROUP + k}
     x_of = tkw.IndexMapping(3, inputs=place, outputs=here)
     q_of = tkw.IndexMapping(3, inputs=here, outputs=place)
+
     @tkw.wave(_group_constraints(GROUP, group, waves))
     def by_group(
         x: tkl.Memory[M, GROUPS * GROUP, GLOBAL, dtype],
@@ -234,6 +235,7 @@ def _mx(dtype: Any, small: Any, exponent: int, waves: int) -> Any:
         for n in range(parts)
     ]
     q_of = tkw.IndexMapping(3, inputs=here, outputs={M: i, GROUPS * each: j * each + k})
+
     @tkw.wave(_group_constraints(each, MX_GROUP, waves))
     def mx(
         x: tkl.Memory[M, GROUPS * GROUP, GLOBAL, dtype],

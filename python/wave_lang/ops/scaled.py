@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
-from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
 
 from . import scaled_kernels as kernels
-from .operators import is_torch, is_torch_dtype, operator
+from .operators import dtype_for, operator
 from .programs import has_warpgroups, program
 from .tensors import *
 
@@ -25,29 +24,6 @@ def _matrices(
         if len(x.shape) != 2:
             raise ValueError(f"`{name}` has {len(x.shape)} dimensions, expected 2")
     return a, b, types
-
-
-def _result_type(given: Any, default: Any = tkl.bf16) -> Any:
-    found = default if given is None else wave_dtype(given)
-    if found.name not in FLOATS:
-        raise TypeError(f"`out_dtype` is {found}, expected {' or '.join(FLOATS)}")
-    return found
-
-
-def _for_torch(a: Any, dtype: Any) -> Any:
-    """An element type as an operator of PyTorch takes it, if `a` is a tensor of PyTorch."""
-    if dtype is None or not is_torch(a) or is_torch_dtype(dtype):
-        return dtype
-    return wave_dtype_to_torch(wave_dtype(dtype))
-
-
-def _bias(bias: Any, columns: int, dtype: Any) -> Any:
-    if bias is None:
-        return None
-    bias = tensor("bias", bias)
-    element_type("bias", bias, (dtype.name,))
-    expect_shape("bias", bias, (columns,))
-    return bias
 
 
 def _scale(name: str, x: Any, types: Any = ("f32",)) -> Any:
@@ -69,15 +45,19 @@ def _row_scales(sa: Any, sb: Any, m: int, n: int) -> tuple[Any, Any]:
     return sa.reshape(1) if _is_one(sa) else sa[:, 0], sb.reshape(1) if _is_one(sb) else sb[0]
 
 
+def _has_no_terms(terms: int, bias: Any, out: Any) -> bool:
+    """Whether there is nothing to multiply; then sums without terms are written."""
+    if not is_empty(out) and terms == 0:
+        out[...] = 0 if bias is None else bias
+    return is_empty(out) or terms == 0
+
+
 def _multiply(
     a: Any, b: Any, sa: Any, sb: Any, bias: Any, out: Any, promote: bool, blocks: bool
 ) -> None:
-    if is_empty(out):
-        return
-    if 0 in tuple(a.shape):
-        out[...] = 0 if bias is None else bias
-        return
     (m, k), n = a.shape, b.shape[0]
+    if _has_no_terms(k, bias, out):
+        return
     types = wave_dtype(a.dtype), wave_dtype(b.dtype)
     shape = (bias is not None, kernels.row_class(m), n, k)
     if blocks:
@@ -87,7 +67,7 @@ def _multiply(
     else:
         alone = _is_one(sa), _is_one(sb)
         kernel = program(kernels.by_rows, types, wave_dtype(out.dtype), alone, promote, *shape)
-    kernel(a, b, sa, sb, *([] if bias is None else [bias]), out)
+    kernel(a, b, sa, sb, *present(bias), out)
 
 
 def gemm_fp8(
@@ -112,7 +92,7 @@ def gemm_fp8(
     `fast_accum`.
     """
     options = {"fast_accum": fast_accum, "out": out}
-    return _fp8(a, b, sa, sb, bias, out_dtype=_for_torch(a, out_dtype), **options)
+    return _fp8(a, b, sa, sb, bias, out_dtype=dtype_for(a, out_dtype), **options)
 
 
 @operator(
@@ -133,8 +113,8 @@ def _fp8(
     a, b, _ = _matrices(a, b, FLOATS_8, FLOATS_8)
     (m, k), n = a.shape, b.shape[0]
     expect_shape("b", b, (n, k))
-    dtype, sa, sb = _result_type(out_dtype), _scale("sa", sa), _scale("sb", sb)
-    bias = _bias(bias, n, dtype)
+    dtype, sa, sb = result_type(out_dtype, tkl.bf16), _scale("sa", sa), _scale("sb", sb)
+    bias = checked_bias(bias, n, dtype)
     blocks = tuple(-(-size // kernels.BLOCK) for size in (n, k))
     by_blocks = tuple(sb.shape) == blocks and not _is_one(sb) and blocks != (1, n)
     if by_blocks:
@@ -152,7 +132,7 @@ def gemm_w8a8(
     """a [M, K] times b [N, K] transposed, for integers of 8 bits, plus bias [N], which has the type
     of the result: bf16, or `out_dtype`. Products are added in i32, and the sums multiplied by
     scales in f32: sa is one number or [M, 1], sb one number or [1, N]."""
-    return _w8a8(a, b, sa, sb, bias, out_dtype=_for_torch(a, out_dtype), out=out)
+    return _w8a8(a, b, sa, sb, bias, out_dtype=dtype_for(a, out_dtype), out=out)
 
 
 @operator(
@@ -172,8 +152,8 @@ def _w8a8(
     a, b, _ = _matrices(a, b, ("i8",), ("i8",))
     (m, k), n = a.shape, b.shape[0]
     expect_shape("b", b, (n, k))
-    dtype, sa, sb = _result_type(out_dtype), _scale("sa", sa), _scale("sb", sb)
-    bias = _bias(bias, n, dtype)
+    dtype, sa, sb = result_type(out_dtype, tkl.bf16), _scale("sa", sa), _scale("sb", sb)
+    bias = checked_bias(bias, n, dtype)
     sa, sb = _row_scales(sa, sb, m, n)
     out = result("out", out, a, (m, n), dtype, b, sa, sb, bias)
     _multiply(a, b, sa, sb, bias, out, False, False)
@@ -190,7 +170,7 @@ def gemm_mx(
     first in the low bits; a and b may differ in type. Scales, sa [M, K / 32] and sb [N, K / 32],
     are bytes, or of the type e8m0. A scale of NaN, 255, makes its row or column NaN.
     """
-    return _mx(a, sa, b, sb, bias, out_dtype=_for_torch(a, out_dtype), out=out)
+    return _mx(a, sa, b, sb, bias, out_dtype=dtype_for(a, out_dtype), out=out)
 
 
 @operator(
@@ -216,17 +196,14 @@ def _mx(
     sa, sb = _scale("sa", sa, ("u8", "f8e8m0fnu")), _scale("sb", sb, ("u8", "f8e8m0fnu"))
     for name, scale, rows in (("sa", sa, m), ("sb", sb, n)):
         expect_shape(name, scale, (rows, k // kernels.MX_GROUP))
-    dtype = _result_type(out_dtype)
-    bias = _bias(bias, n, dtype)
+    dtype = result_type(out_dtype, tkl.bf16)
+    bias = checked_bias(bias, n, dtype)
     out = result("out", out, a, (m, n), dtype, b, sa, sb, bias)
-    if is_empty(out):
-        return out
-    if k == 0:
-        out[...] = 0 if bias is None else bias
+    if _has_no_terms(k, bias, out):
         return out
     shape = (bias is not None, kernels.row_class(m), n, k)
     kernel = program(kernels.by_powers, types, dtype, *shape)
-    kernel(a, bytes_of(sa), b, bytes_of(sb), *([] if bias is None else [bias]), out)
+    kernel(a, bytes_of(sa), b, bytes_of(sb), *present(bias), out)
     return out
 
 
@@ -262,14 +239,10 @@ def gemm_w4a16(
     if zeros is not None:
         zeros = _scale("zeros", zeros, (dtype.name,))
         expect_shape("zeros", zeros, (n, groups))
-    bias = _bias(bias, n, dtype)
+    bias = checked_bias(bias, n, dtype)
     out = result("out", out, a, (m, n), dtype, b, scales, zeros, bias)
-    if is_empty(out):
-        return out
-    if k == 0:
-        out[...] = 0 if bias is None else bias
-        return out
-    _add_groups(a, b, scales, zeros, bias, group, out)
+    if not _has_no_terms(k, bias, out):
+        _add_groups(a, b, scales, zeros, bias, group, out)
     return out
 
 
@@ -279,8 +252,7 @@ def _add_groups(a: Any, b: Any, scales: Any, zeros: Any, bias: Any, group: int, 
     splits, _ = kernels.splits_of(most, n, k, group)
     key = (dtype, wave_dtype(scales.dtype), zeros is not None, bias is not None)
     kernel = program(kernels.by_groups, *key, most, n, k, group)
-    given = [a, b, scales, *([] if zeros is None else [zeros])]
-    last = [*([] if bias is None else [bias]), out]
+    given, last = [a, b, scales, *present(zeros)], [*present(bias), out]
     if splits == 1:
         kernel(*given, *last)
         return

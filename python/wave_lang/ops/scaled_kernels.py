@@ -9,7 +9,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-from .programs import has_warpgroups
+from .programs import f32_of, has_warpgroups
 
 M, N, K, ONE, N_BLOCKS, K_BLOCKS, GROUPS, SPLIT, SPLITS = (
     getattr(sym, name) for name in "M N K ONE N_BLOCKS K_BLOCKS GROUPS SPLIT SPLITS".split()
@@ -63,15 +63,10 @@ def _constraints(instruction: Any, most: int, *more: Any, **vectors: int) -> lis
     ]
 
 
-def _finished(total: Any, a_scale: Any, b_scale: Any, bias: Any, out: Any) -> Any:
-    """The sum, in f32, with scales and a bias unless they are None, as a result."""
-    total = total if total.dtype == tkl.f32 else tkw.cast(total, tkl.f32)
-    for scale in (a_scale, b_scale):
-        total = total if scale is None else total * tkw.broadcast(scale, total.shape)
+def _finished(total: Any, bias: Any, out: Any) -> Any:
+    """The sum, in f32, with a bias unless it is None, as a result."""
     if bias is not None:
-        given = tkw.read(bias)
-        given = given if given.dtype == tkl.f32 else tkw.cast(given, tkl.f32)
-        total = total + tkw.broadcast(given, total.shape)
+        total = total + tkw.broadcast(f32_of(bias), total.shape)
     return total if out == tkl.f32 else tkw.cast(total, out)
 
 
@@ -114,7 +109,10 @@ def by_rows(
             return acc + tkw.mma(*operands, tkl.Register[(*dims, kind)](0))
 
         scales = scale_of(sa, M, alone[0]), scale_of(sb, N, alone[1])
-        return _finished(loop, *scales, bias, out)
+        total = loop if kind == tkl.f32 else tkw.cast(loop, tkl.f32)
+        for scale in scales:
+            total = total * tkw.broadcast(scale, total.shape)
+        return _finished(total, bias, out)
 
     @tkw.wave(_constraints(instruction, most))
     def product(a: left, b: right, sa: a_scale, sb: b_scale, c: result):
@@ -181,13 +179,13 @@ def by_blocks(
 
     @tkw.wave(constraints)
     def product(a: left, b: right, sa: a_scale, sb: b_scale, c: result):
-        tkw.write(_finished(total(a, b, sa, sb), None, None, None, out), c)
+        tkw.write(_finished(total(a, b, sa, sb), None, out), c)
 
     @tkw.wave(constraints)
     def product_with_bias(
         a: left, b: right, sa: a_scale, sb: b_scale, bias: tkl.Memory[N, GLOBAL, out], c: result
     ):
-        tkw.write(_finished(total(a, b, sa, sb), None, None, bias, out), c)
+        tkw.write(_finished(total(a, b, sa, sb), bias, out), c)
 
     sizes = {N: n, K: k, N_BLOCKS: -(-n // BLOCK), K_BLOCKS: -(-k // BLOCK), BLOCK_K: BLOCK}
     return product_with_bias if bias else product, sizes | tiles, [M], _options(most)
@@ -221,13 +219,13 @@ def by_powers(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k
 
     @tkw.wave(constraints)
     def product(a: left, sa: a_scale, b: right, sb: b_scale, c: result):
-        tkw.write(_finished(total(a, sa, b, sb), None, None, None, out), c)
+        tkw.write(_finished(total(a, sa, b, sb), None, out), c)
 
     @tkw.wave(constraints)
     def product_with_bias(
         a: left, sa: a_scale, b: right, sb: b_scale, bias: tkl.Memory[N, GLOBAL, out], c: result
     ):
-        tkw.write(_finished(total(a, sa, b, sb), None, None, bias, out), c)
+        tkw.write(_finished(total(a, sa, b, sb), bias, out), c)
 
     tiles = _tiles(most) or {BLOCK_M: 128, PART_M: 32, BLOCK_N: 128}
     return product_with_bias if bias else product, {N: n, K: k, BLOCK_K: 128} | tiles, [M]
@@ -321,7 +319,7 @@ def by_groups(
         if splits > 1:
             tkw.write(value, c, mapping=c_of)
         else:
-            tkw.write(_finished(value, None, None, bias, dtype), c)
+            tkw.write(_finished(value, bias, dtype), c)
 
     @tkw.wave(constraints)
     def product(a: left, b: right, scales: of_groups, c: result):
@@ -372,10 +370,10 @@ def combined(dtype: Any, splits: int, bias: bool, n: int) -> Any:
 
     @tkw.wave(constraints)
     def combined(parts: parts_type, c: result):
-        tkw.write(_finished(total(parts), None, None, None, dtype), c)
+        tkw.write(_finished(total(parts), None, dtype), c)
 
     @tkw.wave(constraints)
     def combined_with_bias(parts: parts_type, bias: tkl.Memory[N, GLOBAL, dtype], c: result):
-        tkw.write(_finished(total(parts), None, None, bias, dtype), c)
+        tkw.write(_finished(total(parts), bias, dtype), c)
 
     return combined_with_bias if bias else combined, {SPLITS: splits, N: n}, [M]

@@ -58,6 +58,29 @@ def expect_shape(name: str, x: Any, shape: Sequence[int]) -> None:
         raise ValueError(f"`{name}` has the shape {tuple(x.shape)}, expected {tuple(shape)}")
 
 
+def result_type(given: Any, default: DataType) -> DataType:
+    """The argument `out_dtype`, checked, or what it is by default."""
+    found = default if given is None else wave_dtype(given)
+    if found.name not in FLOATS:
+        raise TypeError(f"`out_dtype` is {found}, expected {' or '.join(FLOATS)}")
+    return found
+
+
+def checked_bias(bias: Any, columns: int, dtype: DataType) -> Any:
+    """A bias with an element for each column, or None."""
+    if bias is None:
+        return None
+    bias = tensor("bias", bias)
+    element_type("bias", bias, (dtype.name,))
+    expect_shape("bias", bias, (columns,))
+    return bias
+
+
+def present(*tensors: Any) -> list[Any]:
+    """Optional arguments that are given."""
+    return [x for x in tensors if x is not None]
+
+
 def _is_torch(x: Any) -> bool:
     return not hasattr(x, "__array_interface__")
 
