@@ -57,6 +57,8 @@ FP8 = [
     (300, 40, 128, E4M3, E4M3, BF16, "blocks", False),
     (17, 260, 384, E4M3, E4M3, F4, "blocks", False),
     (260, 30, 150, E5M2, E5M2, F4, "rows", True),
+    (7, 2, 256, E4M3, E4M3, F4, "blocks", False),  # sb has the shape of scales of rows, too
+    (7, 2, 256, E4M3, E4M3, F4, "rows", False),
 ]
 
 

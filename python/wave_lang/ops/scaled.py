@@ -116,7 +116,9 @@ def _fp8(
     dtype, sa, sb = result_type(out_dtype, tkl.bf16), _scale("sa", sa), _scale("sb", sb)
     bias = checked_bias(bias, n, dtype)
     blocks = tuple(-(-size // kernels.BLOCK) for size in (n, k))
-    by_blocks = tuple(sb.shape) == blocks and not _is_one(sb) and blocks != (1, n)
+    by_blocks = tuple(sb.shape) == blocks and not _is_one(sb)
+    if blocks == (1, n):  # sb may be of rows, too; sa shows which is meant
+        by_blocks = by_blocks and tuple(sa.shape) == (m, n)
     if by_blocks:
         expect_shape("sa", sa, (m, blocks[1]))
     else:
