@@ -9,6 +9,7 @@ from wave_lang.kernel import lang as tkl
 from . import scaled_kernels as kernels
 from .operators import dtype_for, operator
 from .programs import has_warpgroups, program
+from .quantize import MX_GROUP
 from .tensors import *
 
 FLOATS_8 = ("f8e4m3fn", "f8e5m2")
@@ -192,12 +193,12 @@ def _mx(
     a, b, found = _matrices(a, b, (*FLOATS_8, "u8"), (*FLOATS_8, "u8"))
     types = tuple(tkl.f4e2m1fn if dtype == tkl.u8 else dtype for dtype in found)
     m, n, k = a.shape[0], b.shape[0], a.shape[1] * (2 if found[0] == tkl.u8 else 1)
-    if k % kernels.MX_GROUP:
-        raise ValueError(f"`a` has rows of {k} elements, expected a multiple of {kernels.MX_GROUP}")
+    if k % MX_GROUP:
+        raise ValueError(f"`a` has rows of {k} elements, expected a multiple of {MX_GROUP}")
     expect_shape("b", b, (n, k // 2 if found[1] == tkl.u8 else k))
     sa, sb = _scale("sa", sa, ("u8", "f8e8m0fnu")), _scale("sb", sb, ("u8", "f8e8m0fnu"))
     for name, scale, rows in (("sa", sa, m), ("sb", sb, n)):
-        expect_shape(name, scale, (rows, k // kernels.MX_GROUP))
+        expect_shape(name, scale, (rows, k // MX_GROUP))
     dtype = result_type(out_dtype, tkl.bf16)
     bias = checked_bias(bias, n, dtype)
     out = result("out", out, a, (m, n), dtype, b, sa, sb, bias)

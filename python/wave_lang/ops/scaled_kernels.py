@@ -10,6 +10,7 @@ from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
 from .programs import f32_of, has_warpgroups
+from .quantize import MX_GROUP
 
 M, N, K, ONE, N_BLOCKS, K_BLOCKS, GROUPS, SPLIT, SPLITS = (
     getattr(sym, name) for name in "M N K ONE N_BLOCKS K_BLOCKS GROUPS SPLIT SPLITS".split()
@@ -19,7 +20,6 @@ BLOCK_M, BLOCK_N, BLOCK_K, PART_M, PART_N = (
 )
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 BLOCK = 128  # elements along K, or along K and N, that share a scale
-MX_GROUP = 32
 WORKGROUPS = 264  # two for each compute unit of an H200
 FEW_ROWS = 16
 AHEAD = 2  # iterations before which scales of blocks are loaded
