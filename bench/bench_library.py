@@ -18,7 +18,6 @@ import numpy as np
 
 from library_peers import torch
 from library_rows import FULL, SMALL, Maker, all_rows
-from wave_lang import ops
 from wave_lang.benchmark import bench
 
 
@@ -78,8 +77,8 @@ class Table:
     def measure(self, row):
         found = {"name": row.name, "bar": None if not row.bar else [row.bar.kind, row.bar.value]}
         self.rows.append(found)
-        if row.needs and not (torch if row.needs == "torch" else hasattr(ops, row.needs)):
-            found["state"] = f"needs {row.needs}"
+        if row.needs_torch and torch is None:
+            found["state"] = "needs PyTorch"
             return found
         try:
             case = row.build(self.make, *row.args)

@@ -73,7 +73,7 @@ class Row:
     bar: Bar | None
     build: Callable[..., Case]
     args: tuple = ()
-    needs: str = ""  # an op that there may not be
+    needs_torch: bool = False
 
 
 class Maker:
@@ -421,7 +421,7 @@ def serving_rows(s):
     name, one = ("{}x{}".format(*x) for x in (s.decode, s.single))
     yield Row(f"decode paged {name}", copy, decode, (*s.decode, h, 294))
     yield Row(f"decode paged {one}", single, decode, (*s.single, h, 50.8))
-    yield Row(f"decode f8 {name}", Bar("peer", 1.7), decode, (*s.decode, h, None, True), "torch")
+    yield Row(f"decode f8 {name}", Bar("peer", 1.7), decode, (*s.decode, h, None, True), True)
     yield Row(f"decode mla {name}", Bar("peer", 4.0), latent, (*s.decode, *s.latent, 844))
     template = "decode template"
     yield Row(f"{template} {name}", copy, decode_template, (*s.decode, h, 128, 128, 294))
@@ -449,10 +449,10 @@ def matmul_rows(s):
     n, op = s.square, "gemm_fp8"
     for by, bar, fast in (("tensor", None, 0), ("row", 0.9, 0), ("row fast", 0.9, 1)):
         args = (n, n, n, by.split()[0], 1381 if fast else None, bool(fast))
-        yield Row(f"{op} {by} {n}", bar and Bar("peer", bar), fp8, args, "torch")
+        yield Row(f"{op} {by} {n}", bar and Bar("peer", bar), fp8, args, True)
     for m, n, k, rate in s.blocks:
         args = (m, n, k, "block", rate)
-        yield Row(f"{op} block {m}x{n}x{k}", Bar("peer", 0.85), fp8, args, "torch")
+        yield Row(f"{op} block {m}x{n}x{k}", Bar("peer", 0.85), fp8, args, True)
     yield Row(f"gemm_w8a8 {s.int8}", Bar("peer", 1.1), int8, (s.int8,))
     for m, bar, us in s.w4_rows:
         yield Row(f"gemm_w4a16 {m}x{s.w4}", Bar("peer", bar), w4, (m, s.w4, us))
@@ -495,7 +495,7 @@ def element_rows(s):
     rows, columns = s.loss
     name = f"cross_entropy {rows}x{columns}"
     yield Row(f"{name} forward", Bar("peer", 2.4), loss, (*s.loss, False))
-    yield Row(f"{name} with backward", Bar("peer", 1.6), loss, (*s.loss, True), "torch")
+    yield Row(f"{name} with backward", Bar("peer", 1.6), loss, (*s.loss, True), True)
     yield Row(f"sample top_p {m}x{v}", Bar("us", 60), drawing, (m, v, "top_p", 0.9, 1107))
     yield Row(f"sample top_k {m}x{v}", Bar("us", 60), drawing, (m, v, "top_k", k, 350))
 

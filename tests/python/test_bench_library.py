@@ -60,9 +60,11 @@ def test_the_hardest_peer_counts(table):
     assert found["ratio"] == pytest.approx(2.0 / found["us"]) and found["state"] == ""
 
 
-def test_our_errors_count_and_what_is_missing_is_named(table):
+def test_our_errors_count_and_what_is_missing_is_named(table, monkeypatch):
     assert table.measure(Row("x", None, case(call=fails)))["state"] == "failed"
-    assert table.measure(Row("y", None, case(), needs="no_op"))["state"] == "needs no_op"
+    monkeypatch.setattr(bench_library, "torch", None)
+    row = Row("y", None, case(), needs_torch=True)
+    assert table.measure(row)["state"] == "needs PyTorch"
     assert table.summary() == 1
 
 
