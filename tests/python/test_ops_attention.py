@@ -146,23 +146,28 @@ def test_narrow_keys_with_queries_of_any_size(case, target):
         check(found[0][row], data.wanted(32, causal=True, **options)[0][row], BF16)
 
 
-def test_batch_invariance():
+@pytest.mark.parametrize("target", ["cpu", "sim:sm_90a"])
+@pytest.mark.parametrize(
+    "queries, keys, d", [((1, 1, 1), (1500, 20, 2100), 16), ((1, 150, 1), (1100, 160, 70), 128)]
+)
+def test_batch_invariance(queries, keys, d, target):
     """The bits of a sequence depend neither on what else is in the batch nor on the largest
-    length."""
-    sizes = (4, 2, 16, 16, 16, "f2", "f2")
-    whole = Pages((1, 1, 1), (1500, 20, 2100), *sizes)
+    lengths."""
+    whole = Pages(queries, keys, 4, 2, d, d, 16, "f2", "f2")
     more = {"causal": True, "batch_invariant": True}
-    o, lse = ops.attention_paged(*whole.arguments(), **more)
-    for s in range(3):
-        part = slice(s, s + 1)
-        alone = ops.attention_paged(
-            whole.q[part],
-            *(whole.k, whole.v, whole.table[part].copy(), whole.lengths[part].copy()),
-            *(np.array([0, 1], "i4"), 1, int(whole.lengths[s])),
-            **more,
-        )
-        assert np.array_equal(alone[0], o[part]) and np.array_equal(alone[1], lse[part])
-    compare((o[:3], lse[:3]), [x[:3] for x in whole.wanted(16, causal=True)], "f2")
+    with ops.on_target(target):
+        o, lse = ops.attention_paged(*whole.arguments(), **more)
+        for s, number in enumerate(queries):
+            part, rows = slice(s, s + 1), slice(whole.starts[s], whole.starts[s + 1])
+            alone = ops.attention_paged(
+                whole.q[rows],
+                *(whole.k, whole.v, whole.table[part].copy(), whole.lengths[part].copy()),
+                *(np.array([0, number], "i4"), number, int(whole.lengths[s])),
+                **more,
+            )
+            assert np.array_equal(alone[0], o[rows]) and np.array_equal(alone[1], lse[rows])
+    used = whole.starts[-1]
+    compare((o[:used], lse[:used]), [x[:used] for x in whole.wanted(d, causal=True)], "f2")
 
 
 def test_splits_by_default():

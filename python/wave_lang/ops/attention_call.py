@@ -99,6 +99,8 @@ class Call:
         a tile of more rows reads fewer keys for each (H200, 4 x 4096 tokens, heads of 64: 192 rows
         take 1470 us and 128 take 1867; causal, 256 take 755, 192 844 and 128 774)."""
         most = self.most_rows()
+        if self.batch_invariant:  # the longest sequence must not decide in which order keys are added
+            return 64
         if most <= 256 or self.v.shape[-1] > 256:
             return 16 if most <= 16 else 64
         if max(self.q.shape[-1], self.v.shape[-1]) > 64 or not self.fills_machine(256):
@@ -123,17 +125,17 @@ class Call:
         where shared memory has room for them; with small heads, two workgroups of 64 keys fit
         where one of 128 does."""
         many = self.rows() == 16 or self.q.shape[-1] >= 128
+        many = many and not self.batch_invariant
         return 128 if many and has_large_tiles() and not self.paired() else 64
 
     def paired(self) -> bool:
         """Whether two workgroups of few waves share a multiprocessor, so that one computes while the
-        other waits: if there are enough of them, and whatever else is in the batch if it must not
-        matter."""
+        other waits: if there are enough of them."""
         if self.rows() > 16 or self.q_ends is None or not has_large_tiles():
             return False
         sequences = self.q_ends.shape[0] - 1
         number = sequences * self.heads[1] * max(self.split_count(sequences), 1)
-        return self.batch_invariant or number >= ENOUGH_WORKGROUPS
+        return number >= ENOUGH_WORKGROUPS
 
     def split_count(self, sequences: int) -> int:
         """How many parts the keys of a sequence are divided into; 0: they are not. It depends on
