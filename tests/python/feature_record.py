@@ -6,7 +6,8 @@ what its line says. tools/gen_features.py makes the tables from the lines. The l
 
     pytest tests/python/test_ops_*.py --record-features
 
-which keeps those of files that it does not run. Features are parameters with another value than their default, and what `features_of` adds.
+which keeps those of files that it does not run. Features are parameters with another value than
+their default, and what `features_of` adds.
 """
 
 import functools

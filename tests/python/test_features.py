@@ -93,6 +93,7 @@ def test_a_line_without_a_test_ends_the_session(recorder):
     check = recorder.pytest_collection_modifyitems
     config = SimpleNamespace(args=["tests"])
     check(config, [item("test_one[0]"), item("test_two"), item("test_other")])
-    with pytest.raises(pytest.UsageError, match=r"`test_made.py::test_one\[0\]`, which is not a test"):
+    words = r"`test_made.py::test_one\[0\]`, which is not a test"
+    with pytest.raises(pytest.UsageError, match=words):
         check(config, [item("test_one[1]")])
     check(SimpleNamespace(args=["test_made.py::test_one[1]"]), [item("test_one[1]")])
