@@ -96,8 +96,8 @@ def _run(call: Call, given: dict[str, Any], extra: Extra, ends: Any, made: list[
 
 
 def _has_large_tiles(form: kernels.Form) -> bool:
-    """Whether tiles with 128 keys are faster (H200, 4 x 4096 tokens, 32/8 heads of 128, causal: 5055
-    us for all gradients, 7697 with 64 keys; heads of 64: 3942 and 3128)."""
+    """Whether tiles with 128 keys are faster (H200, 4 x 4096 tokens, 32/8 heads of 128, causal: all
+    gradients take 5055 us, 7697 with 64 keys; heads of 64: 3942 and 3128)."""
     return has_warpgroups() and form.dtype != tkl.f32 and 64 < max(form.size, form.columns) <= 128
 
 

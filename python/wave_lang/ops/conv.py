@@ -58,9 +58,7 @@ def _mapped(
     rows, columns, terms = kept
     ends = ({rows: _i, terms: _j}, {columns: _i, terms: _j}, {rows: _i, columns: _j})
     places = [{dim: place[dim] for dim in order} for order, place in zip(dims, at)]
-    left_of, right_of = (
-        tkw.IndexMapping(2, inputs=places[n], outputs=ends[n]) for n in range(2)
-    )
+    left_of, right_of = (tkw.IndexMapping(2, inputs=places[n], outputs=ends[n]) for n in range(2))
     result_of = tkw.IndexMapping(2, inputs=ends[2], outputs=places[2])
     left, right = (tkl.Memory[(*order, SHARED, dtype)] for order in dims[:2])
     result = tkl.Memory[(*dims[2], GLOBAL, dtype)]

@@ -79,8 +79,8 @@ def attention_extend(
     Sequence s has the new tokens from `qo_indptr[s]` to `qo_indptr[s + 1]`, after those at
     `kv_indices[kv_indptr[s]:kv_indptr[s + 1]]`. With `custom_mask`, bytes decide instead of
     `causal` and `window`: from `mask_indptr[s]` on, a row of prefix and new tokens for each new
-    token. Without `mask_prefix`, all of them see the whole prefix, whatever its bytes are, as drafts
-    do: that takes less time.
+    token. Without `mask_prefix`, all of them see the whole prefix, whatever its bytes are, as
+    drafts do: that takes less time.
     """
     given = dict(causal=causal, window=window, scale=scale, softcap=softcap)
     given |= dict(sinks=sinks, alibi=alibi, out=out, lse=lse)

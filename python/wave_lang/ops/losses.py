@@ -12,7 +12,7 @@ from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
 from .operators import Gradient, operator
-from .programs import LOWEST, M, N, f32_of, loop_constraints, per_row, program
+from .programs import LOG2_E, LOWEST, M, N, f32_of, loop_constraints, per_row, program
 from .tensors import *
 
 ONE, BLOCK, PART = sym.ONE, sym.BLOCK, sym.PART  # elements of a workgroup, and of a wave
@@ -38,7 +38,7 @@ def _power(x: Any) -> Any:
     """exp(x), with an error of |x| units in the last place: less than those of `exp` where results
     are added to some that are close to 1, or rounded to 16 bits. It takes a quarter of the
     instructions."""
-    return tkw.exp2(x * (1 / math.log(2)))
+    return tkw.exp2(x * LOG2_E)
 
 
 def _capped(x: Any, cap: Any, dims: list[Any]) -> tuple[Any, Any]:

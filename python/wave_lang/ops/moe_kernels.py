@@ -174,9 +174,7 @@ def summed(dtype: Any, top: int, n: int) -> Any:
     """`summed(x, ids, experts, y)`: the sum of the `top` rows of each token, without those whose id
     is that of no expert, which are undefined."""
     x_of = tkw.IndexMapping(
-        3,
-        inputs={ID: _i * TOP + _k, N: _j},
-        outputs={T: _i, N: _j, TOP: _k},
+        3, inputs={ID: _i * TOP + _k, N: _j}, outputs={T: _i, N: _j, TOP: _k}
     )
     constraints = [
         tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={T: 0, TOP: 0}),

@@ -61,9 +61,7 @@ def gated(
         dynamic_val_mappings=({SLOT: _i},),
     )
     gate_of, up_of = (
-        tkw.IndexMapping(
-            2, inputs={E: EXPERT, BOTH: _i + first, K: _j}, outputs={N: _i, K: _j}
-        )
+        tkw.IndexMapping(2, inputs={E: EXPERT, BOTH: _i + first, K: _j}, outputs={N: _i, K: _j})
         for first in (0, n)
     )
 

@@ -13,9 +13,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-E, ID, SLOT, BLOCKS, CHUNK = (
-    getattr(sym, name) for name in "E ID SLOT BLOCKS CHUNK".split()
-)
+E, ID, SLOT, BLOCKS, CHUNK = (getattr(sym, name) for name in "E ID SLOT BLOCKS CHUNK".split())
 STEP, WAVE, LANE, EACH, ONE, EVERY, GROUP = (
     getattr(sym, name) for name in "STEP WAVE LANE EACH ONE EVERY GROUP".split()
 )

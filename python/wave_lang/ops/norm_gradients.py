@@ -55,9 +55,8 @@ def _norm_backward(
     to_row = tkw.IndexMapping(3, inputs=here, outputs=there)
     row, parts = tkl.Memory[M, N, GLOBAL, dtype], tkl.Memory[PART, N, GLOBAL, tkl.f32]
     weights = tkl.Memory[N, GLOBAL, weight]
-    all_dims, each = [PART, EACH, N], EACH  # in kernels, the name is that of the parameter
-
-    rows = [PART, EACH]
+    all_dims, rows = [PART, EACH, N], [PART, EACH]
+    each = EACH  # the symbol; in the kernel, the name is that of the parameter
 
     def mean_of(value: Any) -> Any:
         return tkw.sum(value, dim=N, block=True) / tkw.register(rows, tkl.f32, N)
@@ -142,16 +141,16 @@ def _column_sums(dtype: Any) -> Any:
     """`column_sums(parts, step, sums)`: 32 columns for each workgroup, whose waves share the parts;
     each of them loads several at once."""
     constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={STEP: PARTS_AT_ONCE, LINE: 1, N: 32}),
+        tkw.HardwareConstraint(
+            threads_per_wave=32, vector_shapes={STEP: PARTS_AT_ONCE, LINE: 1, N: 32}
+        ),
         tkw.WorkgroupConstraint(N, 32, 0),
         tkw.WorkgroupConstraint(LINE, LINES, 1),
         tkw.TilingConstraint(STEP, PARTS_AT_ONCE),
         tkw.WaveConstraint(LINE, 1),
     ]
     part_of = tkw.IndexMapping(
-        3,
-        inputs={PART: _i * LINES + _j, N: _k},
-        outputs={STEP: _i, LINE: _j, N: _k},
+        3, inputs={PART: _i * LINES + _j, N: _k}, outputs={STEP: _i, LINE: _j, N: _k}
     )
 
     def total_of(parts: Any) -> Any:

@@ -45,7 +45,7 @@ _defined: set[str] = set()
 
 
 def define_operators() -> None:
-    """Defines the operators that are not defined yet, and imports PyTorch if nobody has.
+    """Defines the operators that are not defined yet, and imports PyTorch first.
 
     Only programs that name operators before the first call of a function need it: those that import
     this package before PyTorch, and then use torch.ops.wave or load an exported graph.

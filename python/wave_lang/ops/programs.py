@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Callable, Iterator
@@ -16,6 +17,7 @@ from wave_lang.kernel.wave.machine import machine_of
 from .tensors import has_shapes_only
 
 M, N = sym.M, sym.N  # rows, and their elements
+LOG2_E = math.log2(math.e)
 LOWEST = -3.0e38  # a maximum before the first element: -inf must not be subtracted from -inf
 
 _target: ContextVar[str] = ContextVar("target", default="")

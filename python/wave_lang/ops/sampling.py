@@ -16,7 +16,17 @@ from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
 from . import sampling_kernels as kernels
 from .operators import operator
-from .programs import LOWEST, M, N, f32_of, length_class, loop_constraints, per_row, program
+from .programs import (
+    LOG2_E,
+    LOWEST,
+    M,
+    N,
+    f32_of,
+    length_class,
+    loop_constraints,
+    per_row,
+    program,
+)
 from .sampling_kernels import NOWHERE, Form
 from .tensors import *
 
@@ -114,7 +124,7 @@ def _sample(form: Form) -> Any:
             return tkw.max(f32_of(x), so_far, dim=N, block=True)
 
         heat = form.limit("temperature", temperature)
-        factor = tkw.select(heat > zero, tkw.reciprocal(heat) * kernels.LOG2_E, zero)
+        factor = tkw.select(heat > zero, tkw.reciprocal(heat) * LOG2_E, zero)
         cold = tkw.select(heat > zero, zero, zero + 1.0)
 
         def value() -> Any:

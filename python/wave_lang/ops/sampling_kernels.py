@@ -22,7 +22,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-from .programs import LOWEST, M, N, f32_of, per_row
+from .programs import LOG2_E, LOWEST, M, N, f32_of, per_row
 
 # A workgroup's own part, parts that a loop visits, bins, listed values, items, steps of a search
 P, Q, B, C, I, STEP = (getattr(sym, name) for name in "P Q B C I STEP".split())
@@ -39,7 +39,6 @@ LIMITS = {
     "seed": tkl.i64,
     "offset": tkl.i64,
 }
-LOG2_E = 1.4426950408889634
 FRACTION = 36  # bits after the point of a sum
 ONE = 0x3F800000  # the bits of 1.0
 
