@@ -180,7 +180,8 @@ def test_ops():
 
 def test_batch_invariance():
     with with_gpu_ops(test_ops_attention):
-        test_ops_attention.test_batch_invariance()
+        for case in test_ops_attention.INVARIANT:
+            test_ops_attention.test_batch_invariance(*case, "")
 
 
 def test_strided_views_and_bits():

@@ -146,10 +146,12 @@ def test_narrow_keys_with_queries_of_any_size(case, target):
         check(found[0][row], data.wanted(32, causal=True, **options)[0][row], BF16)
 
 
+# query lengths, lengths, D
+INVARIANT = [((1, 1, 1), (1500, 20, 2100), 16), ((1, 150, 1), (1100, 160, 70), 128)]
+
+
 @pytest.mark.parametrize("target", ["cpu", "sim:sm_90a"])
-@pytest.mark.parametrize(
-    "queries, keys, d", [((1, 1, 1), (1500, 20, 2100), 16), ((1, 150, 1), (1100, 160, 70), 128)]
-)
+@pytest.mark.parametrize("queries, keys, d", INVARIANT)
 def test_batch_invariance(queries, keys, d, target):
     """The bits of a sequence depend neither on what else is in the batch nor on the largest
     lengths."""

@@ -184,8 +184,10 @@ def test_fused_experts_of_blocks(case, target):
             gate, up = np.split(real1[ids[t, j]] @ given[t], 2)
             active = (gate / (1 + np.exp(-gate)) * up).astype(dtype)
             wanted[t] += weights[t, j] * (real2[ids[t, j]] @ rounded(active[None])[0])
-    # Where f32 rounds an activation to its other neighbour, that one is off by a 16th.
-    check(y, wanted, BF16)
+    # Where a sum rounds an activation to its other neighbour, that one is off by a 16th. Hopper keeps 13
+    # bits behind the point of the largest product while it adds: the error there is 1.9 % of the largest
+    # result instead of 0.5 %, which an emulation of these sums reproduces to the last digit.
+    check(y, wanted, BF16, 2.0)
 
 
 # lengths of groups, rows, K, N, type, trans
