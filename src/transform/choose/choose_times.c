@@ -33,15 +33,15 @@ enum { CROSSING_TIMES = 3 };
 #define LINE_BYTES ((double)CHOOSE_LINE)
 #define SHORT_ROWS 1.18
 
-/* Bytes that lanes write in a cycle if they hold pairs of 16 bits: the copy engine writes such results only if their rows
- * are whole lines. 192x160 and 256x96 take 4 us longer for each tile than they would without it (H200). */
+/* Bytes that lanes write in a cycle if they hold pairs of 16 bits: the copy engine writes such results only if their
+ * rows are whole lines. 192x160 and 256x96 take 4 us longer for each tile than others do (H200). */
 #define LANES_WRITE 9.0
 
 /* Where the last tiles of a tensor are partial: clusters may compute one more, whose results are not written. */
 #define RAGGED_TIMES 1.02
 
-/* Where a SIMD has this many waves or more, products take longer: 256x128x64 by four groups of waves of 64 rows takes 4 to
- * 8 % longer than by two of 128 (H200, six sizes); three groups are as fast as two. */
+/* Where a SIMD has this many waves or more, products take longer: 256x128x64 by four groups of waves of 64 rows takes
+ * 4 to 8 % longer than by two of 128 (H200, six sizes); three groups are as fast as two. */
 enum { CROWDED = 4 };
 #define CROWDED_TIMES 1.06
 
