@@ -1,9 +1,9 @@
 """Ops of layers with experts, compared with NumPy."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
+from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, check, draw, on_targets
 from wave_lang import ops
 
