@@ -13,9 +13,9 @@
  * the copy is made while the next tile is multiplied. There, a thread waits for it before the next write.
  *
  * Rows may end inside the tensor, where another sequence begins (clip.h). One tensor is written so: the
- * first one that can be, and that nothing accesses later. Needs
- * distribute, bounds; keeps results. */
+ * first one that can be, and that nothing accesses later. Needs distribute, bounds, uniform; keeps results. */
 #include "analysis/access/in_bounds.h"
+#include "analysis/uniform.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
@@ -134,10 +134,12 @@ static bool is_worthwhile(const Stores *s, const Op *write) {
 
 static bool can_write(const Stores *s, const Op *op, MemLayout *m) {
   return op->kind == OP_write && op_has(op, ATTR_mask) && lay_out(s, op, m) &&
-         is_worthwhile(s, op) && !is_accessed_later(op);
+         is_worthwhile(s, op) && !is_accessed_later(op) &&
+         uniform_around(s->cx->facts.uniform, op).level <= UNIFORM_WORKGROUP;
 }
 
-/* The first write of a region that the engine can make, also one that some workgroups do not make; NULL: none. */
+/* The first write of a region that the engine can make; NULL: none. All threads of the workgroup must make it: they wait
+ * for each other before it is copied. */
 static Op *find_write(const Stores *s, const Region *region, MemLayout *m) {
   for (Op *op = region->first; op; op = op->next) {
     Op *inner = op->kind == OP_if ? find_write(s, op->body, m) : NULL;
