@@ -596,8 +596,8 @@ def test_mistakes():
 
 
 def test_order_of_imports():
-    """PyTorch may be imported later: the operators are defined at the first call, also in a graph,
-    or when asked for; and the package does not import it."""
+    """The package does not import PyTorch. If a program does so later, operators are defined at the
+    first call, also in a graph, or by `define_operators`."""
     code = """if True:
         import sys
         from wave_lang import ops

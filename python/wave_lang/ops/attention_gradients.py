@@ -86,16 +86,16 @@ def _run(call: Call, given: dict[str, Any], extra: Extra, ends: Any, made: list[
     same += tuple(ends) or extra.given(call)
     last = [] if ends else dbias or [Extra(None, None).given(call)[0]]
     if not is_empty(call.k):
-        of_queries = program(kernels.of_queries, form, bool(dbias), _has_large_tiles(form))
+        of_queries = program(kernels.of_queries, form, bool(dbias), _prefers_large_tiles(form))
         of_queries(*same, call.max_q, scale, dq, *last)
     if not is_empty(call.k) and call.max_k:
-        of_keys = program(kernels.of_keys, form, _has_large_tiles(form))
+        of_keys = program(kernels.of_keys, form, _prefers_large_tiles(form))
         of_keys(*same, call.max_k, scale, dk, dv)
     if call.sinks is not None:
         _of_sinks(call, given["lse"], delta, dsinks)
 
 
-def _has_large_tiles(form: kernels.Form) -> bool:
+def _prefers_large_tiles(form: kernels.Form) -> bool:
     """Whether tiles with 128 keys are faster (H200, 4 x 4096 tokens, 32/8 heads of 128, causal: all
     gradients take 5055 us, 7697 with 64 keys; heads of 64: 3942 and 3128)."""
     return has_warpgroups() and form.dtype != tkl.f32 and 64 < max(form.size, form.columns) <= 128

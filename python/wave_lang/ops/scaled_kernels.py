@@ -28,13 +28,13 @@ _i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
 
 
 def row_class(rows: int) -> int:
-    """The most rows that share a program; 0: there is no limit."""
+    """The most rows that a program is for; 0: any number."""
     return next((most for most in (FEW_ROWS, 64, 256) if rows <= most), 0)
 
 
 def _tiles(most: int) -> dict[Any, Any]:
-    """The tiles for up to `most` rows: narrow ones, so that there is one for every compute unit. If
-    there is no limit, the compiler chooses."""
+    """The tiles for up to `most` rows: narrow ones, so that every compute unit has one. For
+    any number of rows the compiler chooses them."""
     if most == FEW_ROWS:
         return {BLOCK_M: 16, BLOCK_N: 64, PART_N: 32}
     return {BLOCK_M: 64, PART_M: 32, BLOCK_N: 32 if most == 64 else 64} if most else {}
@@ -264,7 +264,7 @@ def by_groups(
     by the scale.
 
     Rows of b are those of matrix instructions, which take them from registers. If the sum is
-    divided, c [SPLITS, M, N] is f32, and there is no bias.
+    divided, c [SPLITS, M, N] is f32, without the bias.
     """
     splits, each = splits_of(most, n, k, group)
     step = next(size for size in (BLOCK, 64, 32) if group % size == 0)
