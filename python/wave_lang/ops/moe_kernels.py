@@ -202,6 +202,17 @@ def summed(dtype: Any, top: int, n: int) -> Any:
     return summed, {TOP: top, N: n, BLOCK_N: 512}, [T, ID]
 
 
+def tiles_of_rows(rows: Any, **more: Any) -> list[Any]:
+    """Workgroups in the order in which they start: those of a tile of `rows`, then those of the
+    next one. The ones that run at the same time share rows, which was faster than rectangles
+    (bench/NOTES.md)."""
+    return [
+        tkw.WorkgroupConstraint(N, BLOCK_N, 0),
+        tkw.WorkgroupConstraint(rows, BLOCK, 1, **more),
+        tkw.TilingConstraint(K, BLOCK_K),
+    ]
+
+
 def _take_group(offs: Any, tile: Any) -> None:
     """Sets EXPERT, START and ROW: the group of a tile of rows, its first row, and how many rows
     the group has from there on. Groups have tiles of their own; after the last tile, EXPERT is
@@ -234,10 +245,7 @@ def grouped(
     order = (N, K) if trans else (K, N)
     tiles = tkl.ceiling(T / BLOCK) + E
     constraints = [
-        # Workgroups that run at the same time share rows: faster than rectangles (bench/NOTES.md).
-        tkw.WorkgroupConstraint(N, BLOCK_N, 0),
-        tkw.WorkgroupConstraint(ROW, BLOCK, 1, apply_fn=lambda number: 0, iters=tiles),
-        tkw.TilingConstraint(K, BLOCK_K),
+        *tiles_of_rows(ROW, apply_fn=lambda number: 0, iters=tiles),
         tkw.WaveConstraint(ROW, BLOCK / 2),
         tkw.WaveConstraint(N, BLOCK_N / 2),
         tkw.HardwareConstraint(threads_per_wave=64, mma_type=MMA),

@@ -11,34 +11,18 @@ from wave_lang.kernel import wave as tkw
 from .moe_kernels import *
 
 BOTH = sym.BOTH  # columns of the gate, then of what it multiplies
-RECTANGLE = 8  # tiles along rows that are computed at the same time
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 _x = tkw.IndexMapping.dynamic_val(0)
-
-
-def _in_rectangles(down: Any, across: Any) -> tuple[Any, Any]:
-    """Which of `down` x `across` tiles a workgroup computes, so that those which run at the same
-    time share rows and columns: `RECTANGLE` tiles of a column, then those of the next one."""
-    number = WORKGROUP_0 + WORKGROUP_1 * down
-    first = number // (RECTANGLE * across) * RECTANGLE
-    height = tkl.Max(tkl.Min(down - first, RECTANGLE), 1)
-    inside = number % (RECTANGLE * across)
-    return first + inside % height, inside // height
 
 
 def layer_constraints(block: int, instruction: Any = MMA, *single: Any) -> list[Any]:
     """A workgroup has a block of slots, which are of one expert, and a tile of columns. Tiles have
     one element along the dimensions `single`."""
     down, across = (2, 2) if block >= 64 else (1, 4)
-    row, column = _in_rectangles(BLOCKS, tkl.ceiling(N / BLOCK_N))
     return [
-        tkw.WorkgroupConstraint(SLOT, BLOCK, 0),
-        tkw.WorkgroupConstraint(BLOCKS, 1, 0, primary=False),
-        tkw.WorkgroupConstraint(N, BLOCK_N, 1),
-        tkw.ReorderingConstraint(row, 0),
-        tkw.ReorderingConstraint(column, 1),
-        tkw.TilingConstraint(K, BLOCK_K),
+        *tiles_of_rows(SLOT),
+        tkw.WorkgroupConstraint(BLOCKS, 1, 1, primary=False),
         tkw.WaveConstraint(SLOT, BLOCK / down),
         tkw.WaveConstraint(N, BLOCK_N / across),
         tkw.HardwareConstraint(

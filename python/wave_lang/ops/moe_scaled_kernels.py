@@ -26,7 +26,7 @@ def _constraints(block: int, columns: int) -> list[Any]:
     return [
         *layer_constraints(block, tkw.MMAType.F32_16x16x32_F8, K_BLOCKS, N_BLOCKS),
         tkw.WorkgroupConstraint(
-            N_BLOCKS, 1, 1, apply_fn=lambda number: number // each, primary=False
+            N_BLOCKS, 1, 0, apply_fn=lambda number: number // each, primary=False
         ),
         tkw.SymbolicAlias(K_BLOCKS, K, lambda size: tkl.ceiling(size / GROUP)),
     ]
