@@ -178,6 +178,7 @@ typedef struct wv_mma {
  *   "assume"     expr
  *   "bind"       dim; size: the value
  *   "dynamic"    dim
+ *   "expect"     dim; size: the value that a dynamic symbol is expected to have, for decisions
  *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline,
  *                0: any
  *   "boxes"      size 0: do not use the copy engine for boxes of tensors

@@ -304,6 +304,19 @@ const LaunchSpec *kernel_launch(const Kernel *k) {
   return c ? &c->launch : NULL;
 }
 
+const Sym *kernel_expected(const Kernel *k, const Sym *e) {
+  SymCtx *sym = k->cx->sym;
+  EACH_ROW(k, expect, c) {
+    const char *name = sym_name(c->expect.symbol);
+    for (int nonneg = 0; nonneg < 2 && e; nonneg++) {
+      SymBinding to = {sym_symbol(sym, name, nonneg), c->expect.value};
+      if (sym_contains(e, to.from)) e = sym_subst(sym, e, &to, 1);
+    }
+  }
+  if (!e) sym_take_error(sym);
+  return e;
+}
+
 const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim) {
   const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dim);
   return group ? group : kernel_constraint(k, CONSTRAINT_tile, dim);

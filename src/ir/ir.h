@@ -492,6 +492,8 @@ const MachineSpec *kernel_machine(const Kernel *k);
 /* The `persist` row, if workgroups loop over tiles of the grid; NULL: each computes one. */
 const Constraint *kernel_persistent(const Kernel *k);
 const LaunchSpec *kernel_launch(const Kernel *k);
+/* e with the values that symbols are expected to have (`expect`), for decisions only: launches may have others. */
+const Sym *kernel_expected(const Kernel *k, const Sym *e);
 /* The workgroup dimension along which the waves of `dim` are arranged: that of its workgroup row, or
  * for waves that share the tile of a loop the first dimension that no other wave row uses. -1: no
  * wave row, or nothing it could divide; 3 and more: no waves can lie there. */

@@ -124,8 +124,9 @@ static bool may_have_roles(const Persist *p) {
 
 static bool is_worthwhile(const Persist *p) {
   int64_t tiles;
+  const Sym *expected = kernel_expected(p->k, p->tiles);
   if (!may_have_roles(p)) return false;
-  if (sym_is_int(p->tiles, &tiles) && tiles <= p->workgroups) return false;
+  if (expected && sym_is_int(expected, &tiles) && tiles <= p->workgroups) return false;
   return stages_residents(p->cx, p->loop) < 2;
 }
 

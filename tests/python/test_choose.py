@@ -68,6 +68,27 @@ def test_dynamic(target):
     check_gemm(kernel, 3, 200, 41)
 
 
+@pytest.mark.parametrize("target", ("cpu", "sim:sm_90a", "sim:gfx942"))
+def test_expected_sizes(target):
+    """Tiles are those for the expected sizes; results of others are right, too."""
+    sizes = {M: 40, N: 30, K: 96}
+    options = {"dynamic_symbols": [M, N, K], "expected_sizes": sizes}
+    kernel = compiled(gemm, {}, target, **options)
+    check_gemm(kernel, 40, 30, 96)
+    check_gemm(kernel, 100, 72, 41)
+    tiles = [remark.message.split(":")[0] for remark in chosen(kernel)]
+    known = compiled(gemm, sizes, target, split_k=0)
+    assert tiles == [remark.message.split(":")[0] for remark in chosen(known)]
+    compiled(gemm, sizes, target, expected_sizes=sizes)  # known sizes are used
+
+
+@pytest.mark.parametrize("expected", [{M: 0}, {M: -4}, {M: None}, [M], {M: "a"}])
+def test_bad_expected_sizes(expected):
+    options = {"dynamic_symbols": [M, N, K], "expected_sizes": expected}
+    with pytest.raises((CompileError, TypeError)):
+        compiled(gemm, {}, "sim:sm_90a", **options)
+
+
 @pytest.mark.parametrize("target", ("cpu", "sim:sm_90a"))
 @pytest.mark.parametrize("size", [(0, 72, 96), (100, 0, 96), (100, 72, 0)])
 def test_empty(target, size):

@@ -78,6 +78,18 @@ static bool check_dynamic(Header *h, const Constraint *c) {
   return check_not_argument(h, c, "dynamic");
 }
 
+static bool check_expect(Header *h, const Constraint *c) {
+  int64_t value;
+  if (sym_kind(c->expect.symbol) != SYM_symbol)
+    return FAIL(h, c, E0212, "only a symbol has an expected value, not `%s`",
+                text(h, c->expect.symbol));
+  if (kernel_constraint(h->k, CONSTRAINT_expect, c->expect.symbol) != c)
+    return FAIL(h, c, E0208, "`%s` has two expected values", sym_name(c->expect.symbol));
+  if (sym_is_int(c->expect.value, &value) && value > 0) return true;
+  return FAIL(h, c, E0212, "the expected value of `%s` is `%s`, not a positive number",
+              sym_name(c->expect.symbol), text(h, c->expect.value));
+}
+
 static bool check_size(Header *h, const Constraint *c) {
   int64_t size;
   if (!bound_int(h, c->divided.size, &size) || size > 0) return true;
@@ -296,6 +308,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_raster: return check_axis(h, c, c->raster.axis, 1);
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_dynamic: return check_dynamic(h, c);
+  case CONSTRAINT_expect: return check_expect(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->stages.count) && check_stages(h, c);
   case CONSTRAINT_occupancy: return check_outer(h, c, c->occupancy.waves) && check_occupancy(h, c);
   case CONSTRAINT_timeline: return check_outer(h, c, c->timeline.first) && check_timeline(h, c);

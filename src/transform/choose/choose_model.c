@@ -19,6 +19,7 @@ static const Sym *plain(ChooseModel *m, const Sym *e) {
       const Sym *middle = m->d->grid[i] ? sym_floordiv(sym, m->d->grid[i], sym_int(sym, 2)) : NULL;
       if (sym_contains(s, id)) s = sym_subst(sym, s, &(SymBinding){id, middle}, middle ? 1 : 0);
     }
+  s = s ? kernel_expected(m->k, s) : NULL;
   FreeSymbols symbols = sym_symbols(m->arena, s);
   for (int i = 0; i < symbols.n && s; i++) {
     bool is_open = false;
@@ -281,12 +282,16 @@ static void add_rows(ChooseModel *m) {
 
 /* ---- workgroups that share iterations ---- */
 
-bool choose_has_unknown_sizes(const Kernel *k) {
+static bool is_unknown(const Kernel *k, const Sym *size, bool unexpected) {
+  return sym_kind(size) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, size) &&
+         !(unexpected && kernel_constraint(k, CONSTRAINT_expect, size));
+}
+
+bool choose_has_unknown_sizes(const Kernel *k, bool unexpected) {
   for (int i = 0; i < k->params.n; i++) {
     const Type *t = k->body->args[i]->type;
     for (int j = 0; t->kind == TYPE_mem && j < t->rank; j++)
-      if (sym_kind(t->dims[j]) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, t->dims[j]))
-        return true;
+      if (is_unknown(k, t->dims[j], unexpected)) return true;
   }
   return false;
 }
@@ -299,7 +304,7 @@ static void add_sums(ChooseModel *m) {
   if (!lanes || !m->rates || split_obstacle_early(m->d, &at)) return;
   const Sym *given = row ? distribute_expr(m->d, NULL, row->split.parts) : NULL;
   if (row && (!given || !sym_is_int(given, &m->parts) || m->parts < 2)) m->parts = 1;
-  if (row ? m->parts == 1 : choose_has_unknown_sizes(m->k)) return;
+  if (row ? m->parts == 1 : choose_has_unknown_sizes(m->k, false)) return;
   m->sums = at.loop;
   for (int i = 0; i < at.loop->body->nargs; i++) {
     const Value *v = at.loop->body->args[i];

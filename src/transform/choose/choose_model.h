@@ -13,7 +13,7 @@
  * (choose_trial.h), and what that shows replaces the estimate.
  *
  * All sizes are expressions of the open symbols, which are compiled once and evaluated for each candidate.
- * Sizes of tensors that are not known are taken for CHOOSE_UNKNOWN. */
+ * Sizes of tensors that are not known are taken for those that a row `expect` gives, or for CHOOSE_UNKNOWN. */
 #ifndef WV_CHOOSE_MODEL_H
 #define WV_CHOOSE_MODEL_H
 
@@ -69,8 +69,8 @@ bool choose_estimate(ChooseModel *m, const int64_t *value, int64_t parts, const 
 bool choose_may_split(const ChooseModel *m, const Candidate *c, int64_t parts);
 /* Parts of the candidate that no row asks for; 1: none. */
 int64_t choose_own_parts(const ChooseModel *m, const Candidate *c);
-/* Whether sizes of tensors are known at the call only. */
-bool choose_has_unknown_sizes(const Kernel *k);
+/* Whether sizes of tensors are known at the call only; unexpected: those for which there is no row `expect`. */
+bool choose_has_unknown_sizes(const Kernel *k, bool unexpected);
 /* Whether the estimate relies on matrix instructions of several waves. */
 bool choose_expects_wide(ChooseModel *m, const int64_t *value);
 

@@ -79,6 +79,7 @@ typedef struct Use {
   bool workgroup;        /* a workgroup row mentions it */
   const Constraint *row; /* whose size is the symbol itself; NULL: none is */
   int64_t size;          /* of that row's dimension; 0: unknown */
+  int64_t expected;      /* the same, as far as it is expected */
   const Op *whole; /* combines elements along it: the tile is the whole dimension; NULL: none */
 } Use;
 
@@ -119,9 +120,10 @@ static const Op *needs_whole(const Search *s, const Sym *dim) {
   return NULL;
 }
 
-static int64_t size_of(const Search *s, const Sym *dim) {
+static int64_t size_of(const Search *s, const Sym *dim, bool expected) {
   int64_t n;
   const Sym *size = distribute_fixed(s->d, dim);
+  if (size && expected) size = kernel_expected(s->k, size);
   return size && sym_is_int(size, &n) ? (n > 1 ? n : 1) : 0;
 }
 
@@ -134,7 +136,8 @@ static void add_row(const Search *s, const ChooseTile *t, const Constraint *c, U
     use->whole = needs_whole(s, dim_base(c->divided.dim));
   bool better = !use->row || use->row->kind == CONSTRAINT_wave;
   if (!size || !sym_same_name(size, t->symbol) || !better) return;
-  use->row = c, use->size = size_of(s, c->divided.dim);
+  use->row = c, use->size = size_of(s, c->divided.dim, false);
+  use->expected = size_of(s, c->divided.dim, true);
 }
 
 static Use use_of(const Search *s, const ChooseTile *t) {
@@ -215,7 +218,7 @@ static void keep_useful(const Use *use, int64_t step, ChooseTile *t) {
   for (int i = 0; i < t->n && !whole; i++) {
     if (t->value[i] % step) continue;
     t->value[n++] = t->value[i];
-    whole = use->size && t->value[i] >= use->size;
+    whole = use->expected && t->value[i] >= use->expected;
   }
   if (n == 0) t->value[n++] = step;
   t->n = n;

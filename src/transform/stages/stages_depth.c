@@ -239,7 +239,8 @@ static int most_slots(const StagesPlanner *p, int limit) {
   int64_t most = 2, n;
   for (int i = 0; i < p->plan.loops.n; i++) {
     const StagedLoop *l = &p->plan.loops.at[i];
-    int64_t of = sym_is_int(l->count, &n) ? n + staged_flights(l) : limit;
+    const Sym *count = kernel_expected(p->k, l->count);
+    int64_t of = count && sym_is_int(count, &n) ? n + staged_flights(l) : limit;
     if (of > most) most = of;
   }
   return most < limit ? (int)most : limit;
@@ -264,8 +265,8 @@ static bool has_unit_for_each(const StagesPlanner *p) {
   const Sym *const *grid = p->d->grid;
   int64_t n;
   if (!grid[0]) return false;
-  return sym_is_int(sym_mul(sym, grid[0], sym_mul(sym, grid[1], grid[2])), &n) &&
-         n <= p->target->units;
+  const Sym *all = kernel_expected(p->k, sym_mul(sym, grid[0], sym_mul(sym, grid[1], grid[2])));
+  return all && sym_is_int(all, &n) && n <= p->target->units;
 }
 
 static const char *choose_slots(StagesPlanner *p) {

@@ -49,6 +49,8 @@ def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str
     rows = [{"kind": "bind", "dim": s, "size": v, "at": at} for s, v in values.items()]
     free = [s for s in map(Expr, options.dynamic_symbols) if s not in values]
     rows += [{"kind": "dynamic", "dim": s, "at": at} for s in free]
+    expected = [(Expr(s), v) for s, v in options.expected_sizes.items()]
+    rows += [{"kind": "expect", "dim": s, "size": v, "at": at} for s, v in expected if s in free]
     return rows
 
 

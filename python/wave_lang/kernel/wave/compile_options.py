@@ -32,6 +32,7 @@ class WaveCompileOptions:
     # symbols
     subs: Mapping[Any, Any] = field(default_factory=dict)
     dynamic_symbols: Sequence[Any] = field(default_factory=list)
+    expected_sizes: Mapping[Any, int] = field(default_factory=dict)
 
     # scheduling
     schedule: SchedulingType | bool = SchedulingType.NONE
@@ -159,6 +160,10 @@ class WaveCompileOptions:
             raise TypeError(f"subs must be a dictionary {{symbol: value}}, not {self.subs!r}")
         if not isinstance(self.dynamic_symbols, (list, tuple, set, frozenset)):
             raise TypeError(f"dynamic_symbols must be a list, not {self.dynamic_symbols!r}")
+        if not isinstance(self.expected_sizes, Mapping):
+            raise TypeError(
+                f"expected_sizes must be a dictionary {{symbol: size}}, not {self.expected_sizes!r}"
+            )
         said = asked(self)
         _wave.check_options(*said)
         return said
