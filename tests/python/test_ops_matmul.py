@@ -40,8 +40,9 @@ def test_matmul(case, target):
 
 @pytest.mark.parametrize("trans_a, trans_b", [(False, True), (False, False), (True, False), (True, True)])
 def test_tiles_of_large_results(trans_a, trans_b, monkeypatch):
-    """Those that are used if there are enough of them for a machine."""
-    monkeypatch.setattr(sys.modules[quantized_matmul.__module__], "ENOUGH_TILES", 1)
+    """Those that are chosen for large sizes, with workgroups that stay."""
+    module = sys.modules[quantized_matmul.__module__]
+    monkeypatch.setattr(module, "size_class", lambda size, least: 8192)
     test_matmul((264, 72, 136, "f2", trans_a, trans_b, True), "sim:sm_90a")
 
 

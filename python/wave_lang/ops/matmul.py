@@ -3,7 +3,6 @@ products of 8-bit floats."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -13,14 +12,13 @@ from wave_lang.kernel.lang.global_symbols import *
 
 from .activations import gelu, gelu_tanh, silu
 from .operators import Gradient, dtype_for, operator
-from .programs import f32_of, has_warpgroups, program
+from .programs import f32_of, has_warpgroups, program, size_class
 from .tensors import *
 
 BATCH, M, N, K = sym.BATCH, sym.M, sym.N, sym.K
 BLOCK_M, BLOCK_N, BLOCK_K = sym.BLOCK_M, sym.BLOCK_N, sym.BLOCK_K
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
-TILES = ((256, 128), (128, 128), (64, 128), (64, 64))
-ENOUGH_TILES = 128  # for nearly all of 132 multiprocessors
+PART_M = sym.PART_M  # rows of a wave
 
 
 def _relu(x: Any) -> tuple[Any, Any]:
@@ -32,15 +30,17 @@ ACTIVATIONS = {"relu": _relu, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh
 
 
 def _constraints(instruction: Any, *batch: Any) -> list[Any]:
+    """Without an instruction, waves are those of Hopper's, and the compiler chooses all sizes."""
+    waves = (BLOCK_M / 2, BLOCK_N / 2, 64) if instruction else (PART_M, BLOCK_N, 128)
     return [
         *(tkw.WorkgroupConstraint(dim, 1, 2) for dim in batch),
         tkw.WorkgroupConstraint(M, BLOCK_M, 0),
         tkw.WorkgroupConstraint(N, BLOCK_N, 1),
         tkw.TilingConstraint(K, BLOCK_K),
-        tkw.WaveConstraint(M, BLOCK_M / 2),
-        tkw.WaveConstraint(N, BLOCK_N / 2),
+        tkw.WaveConstraint(M, waves[0]),
+        tkw.WaveConstraint(N, waves[1]),
         tkw.HardwareConstraint(
-            threads_per_wave=64, mma_type=instruction, vector_shapes={dim: 0 for dim in batch}
+            threads_per_wave=waves[2], mma_type=instruction, vector_shapes={dim: 0 for dim in batch}
         ),
     ]
 
@@ -48,7 +48,7 @@ def _constraints(instruction: Any, *batch: Any) -> list[Any]:
 def _product(
     dtype: Any,
     out: Any,
-    block: tuple[int, int],
+    sizes: tuple[int, ...],
     orders: tuple[str, str],
     bias: bool,
     activation: str | None,
@@ -56,8 +56,8 @@ def _product(
     residual: Any,
 ) -> Any:
     """`product(a, b, [bias,] [residual,] c)`: orders are those of the dimensions in memory, such as
-    "MK", or "BMK" for batches; `block` are the rows and columns of a tile. With `slope`, c is the
-    residual times the activation's slope."""
+    "MK", or "BMK" for batches; `sizes` are those of `_sizes_of`. With `slope`, c is the residual
+    times the activation's slope."""
     symbol = {"B": BATCH, "M": M, "N": N, "K": K}
     a_dims, b_dims = ([symbol[d] for d in order] for order in orders)
     lead = [BATCH] if "B" in orders[0] + orders[1] else []
@@ -89,7 +89,8 @@ def _product(
             value = value * f32_of(more) if slope else value + f32_of(more)
         tkw.write(tkw.cast(value, out), c)
 
-    constraints = _constraints(tkw.MMAType.F32_16x16x16_F16, *lead)
+    is_chosen = len(sizes) > 2  # by the compiler, for these sizes
+    constraints = _constraints(None if is_chosen else tkw.MMAType.F32_16x16x16_F16, *lead)
 
     @tkw.wave(constraints)
     def product(a: left, b: right, c: result):
@@ -109,21 +110,18 @@ def _product(
 
     with_bias, without = (product_with_both, product_with_bias), (product_with_residual, product)
     kernel = (with_bias if bias else without)[residual is None]
-    blocks = {BLOCK_M: block[0], BLOCK_N: block[1], BLOCK_K: 64}
-    return kernel, blocks, [*lead, M, N, K]
+    dims = [*lead, M, N, K]
+    if is_chosen:
+        return kernel, {}, dims, {"expected_sizes": dict(zip(dims, sizes))}
+    return kernel, {BLOCK_M: sizes[0], BLOCK_N: sizes[1], BLOCK_K: 64}, dims
 
 
-def _tile_of(dtype: Any, *shape: int) -> tuple[int, int]:
-    """Rows and columns of a tile: on Hopper the largest of which there are enough for all of its
-    multiprocessors."""
-    *batch, m, n = shape
-    if m <= 32:
-        return 32, 128
-    if not has_warpgroups() or dtype == tkl.f32:
-        return 128, 128
-    number = lambda rows, columns: -(-m // rows) * -(-n // columns) * math.prod(batch)
-    enough = (tile for tile in TILES if number(*tile) >= ENOUGH_TILES)
-    return next(enough, TILES[-1])
+def _sizes_of(dtype: Any, *sizes: int) -> tuple[int, ...]:
+    """What a program is compiled for: on Hopper [B,] M, N and K, for which the compiler chooses tiles;
+    elsewhere the rows and columns of a tile."""
+    if has_warpgroups() and dtype != tkl.f32:
+        return tuple(size_class(n, 1 if i < len(sizes) - 3 else 16) for i, n in enumerate(sizes))
+    return (32 if sizes[-3] <= 32 else 128), 128
 
 
 def _without_batch(*tensors: Any) -> tuple[Any, ...]:
@@ -157,9 +155,9 @@ def product(
         a, out, residual = _without_batch(a, out, residual)
     orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
     orders = tuple("B" * (len(x.shape) - 2) + order for x, order in zip((a, b), orders))
-    block = _tile_of(wave_dtype(a.dtype), *out.shape)
+    sizes = _sizes_of(wave_dtype(a.dtype), *out.shape, a.shape[-2 if trans_a else -1])
     kind = None if residual is None else wave_dtype(residual.dtype)
-    key = (wave_dtype(a.dtype), wave_dtype(out.dtype), block, orders, bias is not None)
+    key = (wave_dtype(a.dtype), wave_dtype(out.dtype), sizes, orders, bias is not None)
     program(_product, *key, activation, slope, kind)(a, b, *present(bias, residual), out)
 
 

@@ -71,6 +71,13 @@ def length_class(columns: int) -> int | None:
     return columns if columns % 16 == 0 else None
 
 
+def size_class(size: int, least: int = 1) -> int:
+    """The size that tiles are chosen for, not less than the given one: a multiple of `least`, and four
+    of them between a power of two and the next."""
+    step = max(1 << max(size.bit_length() - 3, 0), least)
+    return -(-size // step) * step
+
+
 def waves_of(columns: int | None) -> int:
     """The waves that divide a row of a known length, 16 elements per thread."""
     if not columns:
