@@ -203,10 +203,15 @@ static Op *insertion_point(Pad *p, const Operand *o, const Value *v) {
   return v->def ? maker->next : v->owner->first;
 }
 
-static bool is_elementwise(const Op *op) { return op && op_is_elementwise(op); }
+/* Whether lanes hold it only because they computed it. A tile that is read is not: it may be an
+ * operand of a product where it is, in shared memory. */
+static bool is_computed(const Op *op) {
+  while (op && op->kind == OP_permute) op = op->args[0]->def;
+  return op && (op_is_elementwise(op) || op_is_product(op));
+}
 
 static void use_instead(Value *v, Value *kept) {
-  if (!is_elementwise(v->def)) return; /* it is held in any case */
+  if (!is_computed(v->def)) return;
   for (Op *op = kept->def->next; op; op = op->next)
     for (int i = 0; i < op->nargs && !op->body; i++)
       if (op->args[i] == v) op->args[i] = kept;
