@@ -6,10 +6,12 @@
  *     workgroup M by 64 on 0            $WG0 < ceiling(M/64), when that is a number
  *     hardware threads 64, waves 2 1 1  $T0 < 128, $T1 < 1, $T2 < 1
  *     launch grid (8) block (64)        $WG0 < 8, $T0 < 64
+ *     set_symbol S %i, an i32           S.1 < 2**31
  *
  * Assumptions that a launch can check may be used as facts: a launch for which they do not hold
  * uses other code. A row that contradicts the others adds nothing here; the verifier reports it. */
 #include "analysis/analysis.h"
+#include "ir/launch_facts.h"
 
 typedef struct Header {
   Kernel *k;
@@ -145,6 +147,7 @@ const SymFacts *find_header(Kernel *k, const Facts *known) {
   assume_workgroups(&h);
   assume_threads(&h);
   assume_launch(&h);
+  assume_versions(h.facts, k);
   sym_take_error(k->cx->sym); /* an overflow above only means that a fact is unknown */
   return h.facts;
 }

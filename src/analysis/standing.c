@@ -65,19 +65,9 @@ void standing_learn_remainders(SymCtx *cx, SymFacts *f, const Sym *e) {
 
 /* ---- walking ---- */
 
-/* A version is a number of its dtype. */
-static void learn_dtype(Standing *s, const Sym *version, const Value *v) {
-  DType t = v->type->dtype;
-  if (dtype_info[t].bits >= 64) return;
-  SymFacts *f = more_facts(s);
-  sym_assume_range(f, version, dtype_min_int(t), dtype_max_int(t));
-  s->facts = f;
-}
-
 /* A version of a known scalar equals it, unless its dtype may wrap. */
 static void learn_version(Standing *s, const Sym *version, const Value *v) {
   SymCtx *cx = syms(s);
-  learn_dtype(s, version, v);
   const Attr *value = v->def && v->def->kind == OP_scalar ? op_attr(v->def, ATTR_value) : NULL;
   if (!value || !value->sym || v->varying) return;
   const Sym *e = sym_floor(cx, distribute_expr(s->d, v->def, value->sym));

@@ -1,6 +1,8 @@
 /* launch_facts.c: see launch_facts.h. */
 #include "ir/launch_facts.h"
 
+#include "ir/dtype.h"
+
 static bool is_at_least_zero(SymCtx *cx, const SymFacts *f, const Sym *s) {
   return sym_range(cx, f, s).lo >= 0;
 }
@@ -30,6 +32,15 @@ SymFacts *launch_size_facts(Arena *a, const Kernel *k) {
   return f;
 }
 
+void assume_versions(SymFacts *f, const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (op->kind != OP_set_symbol) continue;
+    DType t = op->args[0]->type->dtype;
+    if (dtype_info[t].bits < 64)
+      sym_assume_range(f, op_attr(op, ATTR_version)->sym, dtype_min_int(t), dtype_max_int(t));
+  }
+}
+
 SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch) {
   SymCtx *cx = k->cx->sym;
   SymFacts *f = launch_size_facts(a, k);
@@ -38,6 +49,7 @@ SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch) {
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$T", i, true), launch->block[i]));
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$WG", i, true), launch->grid[i]));
   }
+  assume_versions(f, k);
   sym_take_error(cx);
   return f;
 }

@@ -8,7 +8,10 @@
 /* The header's facts about sizes: bound symbols, and assumptions that a launch checks. */
 SymFacts *launch_size_facts(Arena *a, const Kernel *k);
 
-/* The same, plus what `launch` says about ids. */
+/* A version of a symbol (set_symbol) is a number of the type of its value. */
+void assume_versions(SymFacts *f, const Kernel *k);
+
+/* Facts about sizes and versions, plus what `launch` says about ids. */
 SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch);
 
 #endif
