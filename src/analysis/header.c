@@ -147,7 +147,7 @@ const SymFacts *find_header(Kernel *k, const Facts *known) {
   assume_workgroups(&h);
   assume_threads(&h);
   assume_launch(&h);
-  assume_versions(h.facts, k);
+  launch_assume_versions(h.facts, k);
   sym_take_error(k->cx->sym); /* an overflow above only means that a fact is unknown */
   return h.facts;
 }

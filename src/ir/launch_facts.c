@@ -32,7 +32,7 @@ SymFacts *launch_size_facts(Arena *a, const Kernel *k) {
   return f;
 }
 
-void assume_versions(SymFacts *f, const Kernel *k) {
+void launch_assume_versions(SymFacts *f, const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     if (op->kind != OP_set_symbol) continue;
     DType t = op->args[0]->type->dtype;
@@ -49,7 +49,7 @@ SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch) {
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$T", i, true), launch->block[i]));
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$WG", i, true), launch->grid[i]));
   }
-  assume_versions(f, k);
+  launch_assume_versions(f, k);
   sym_take_error(cx);
   return f;
 }

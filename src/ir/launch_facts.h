@@ -9,7 +9,7 @@
 SymFacts *launch_size_facts(Arena *a, const Kernel *k);
 
 /* A version of a symbol (set_symbol) is a number of the type of its value. */
-void assume_versions(SymFacts *f, const Kernel *k);
+void launch_assume_versions(SymFacts *f, const Kernel *k);
 
 /* Facts about sizes and versions, plus what `launch` says about ids. */
 SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch);
