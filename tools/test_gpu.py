@@ -30,6 +30,7 @@ import tempfile
 import threading
 import time
 import traceback
+import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PATHS = [os.path.join(ROOT, p) for p in ("python", "tests/python", "tests/python/sim_list")]
@@ -45,17 +46,21 @@ def stand_in_for_pytest():
 
     class Mark:
         def __getattr__(self, name):
-            return self._mark
+            def mark(*args, **named):
+                def decorate(function):
+                    kept = types.SimpleNamespace(name=name, args=args, kwargs=named)
+                    function.pytestmark = [kept, *getattr(function, "pytestmark", [])]
+                    return function
 
-        def _mark(self, *args, **named):
-            def decorate(function):
-                kept = types.SimpleNamespace(args=args, kwargs=named)
-                function.pytestmark = [kept, *getattr(function, "pytestmark", [])]
-                return function
+                return decorate
 
-            return decorate
+            return mark
+
+    def skip(reason):
+        raise unittest.SkipTest(reason)
 
     module = types.ModuleType("pytest")
+    module.skip = skip
     module.mark = Mark()
     module.param = lambda *values, **named: values
     module.fixture = lambda *args, **named: args[0] if args else lambda function: function
@@ -268,6 +273,8 @@ def run_file(path):
         try:
             test()
             passed += 1
+        except unittest.SkipTest as reason:
+            print(f"  {name} is skipped: {reason}")
         except Exception:
             failed += 1
             last = traceback.format_exc().strip().splitlines()
@@ -292,6 +299,9 @@ def run_files(options):
         print(f"{name:28} {good} passed, {bad} failed  {time.time() - begin:.0f} s")
         if bad:
             print(done.stdout[-4000:] + ("" if count else done.stderr[-3000:]))
+        else:
+            said = [line for line in done.stdout.splitlines() if line[:6] != "COUNT "]
+            print("\n".join(said), end="\n" if said else "")
     return passed, failed
 
 

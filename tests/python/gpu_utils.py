@@ -3,6 +3,7 @@ pytest."""
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 
@@ -62,11 +63,12 @@ def run_guarded(kernel, arguments, pad=0, shift=0, device=DEVICE):
 
 
 @contextlib.contextmanager
-def raises(error, *words):
-    """The block must raise this error, with all the words in its text."""
+def raises(error, *words, match=""):
+    """The block must raise this error, with all the words and the pattern in its text."""
     try:
         yield
     except error as found:
+        assert re.search(match, str(found)), f"{match!r} is not in {found}"
         for word in words:
             assert word in str(found), f"{word!r} is not in {found}"
         return

@@ -1,4 +1,4 @@
-"""What tests of the kernel library share: targets, random tensors, attention in float64."""
+"""What tests of the kernel library share: targets, random tensors, comparisons."""
 
 import os
 
@@ -43,27 +43,6 @@ def draw(rng, dtype, *shape, scale=1.0):
 def starts_of(lengths, dtype="i4"):
     """Where packed sequences begin, and where the last one ends."""
     return np.cumsum([0, *lengths]).astype(dtype)
-
-
-def attend(q, k, v, visible=None, scale=None, cap=0.0):
-    """(result, log-sum-exp) of one head: q [rows, D], k [keys, D], v [keys, Dv]; `visible` is
-    [rows, keys]. Rows that see no key are 0 and -inf."""
-    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
-    s = q @ k.T * (q.shape[1] ** -0.5 if scale is None else scale)
-    s = cap * np.tanh(s / cap) if cap else s
-    s = s if visible is None else np.where(visible, s, -np.inf)
-    most = np.max(s, 1, keepdims=True, initial=-1e300)
-    p = np.exp(s - most)
-    total = p.sum(1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        return p @ v / np.where(total > 0, total, 1), (most + np.log(total))[:, 0]
-
-
-def heads(q, k, v, **more):
-    """`attend` for each head of [tokens, heads, D]; query heads share key heads."""
-    group = q.shape[1] // k.shape[1]
-    parts = [attend(q[:, h], k[:, h // group], v[:, h // group], **more) for h in range(q.shape[1])]
-    return np.stack([p[0] for p in parts], 1), np.stack([p[1] for p in parts], 1)
 
 
 def check(found, expected, dtype, scale=1.0):

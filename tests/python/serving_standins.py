@@ -1,6 +1,7 @@
 """Stand-ins for the parts of SGLang and vLLM that the plugins use, so that plugins can be tested
 without the frameworks: base classes, registries, caches of tokens, batches and layers."""
 
+import contextlib
 import enum
 import importlib
 import importlib.abc
@@ -13,6 +14,53 @@ import types
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import MagicMock
+
+DEVICE = "cpu"  # where tensors of the tests are
+
+
+@contextlib.contextmanager
+def on(device):
+    """Within it, tests run on this device."""
+    global DEVICE
+    before, DEVICE = DEVICE, device
+    try:
+        yield
+    finally:
+        DEVICE = before
+
+
+def host(tensor):
+    return tensor.detach().double().cpu().numpy()
+
+
+class Captured:
+    """A call without arguments and the tensors that it reads: on a GPU a graph, elsewhere the call
+    itself. `again` copies other tensors there first."""
+
+    def __init__(self, call, *inputs):
+        self.call, self.inputs = call, inputs
+        if DEVICE == "cpu":
+            return
+        import torch
+
+        call()  # compiles
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            made = call()
+
+        def replay():
+            made.fill_(float("nan"))
+            graph.replay()
+            torch.cuda.synchronize()
+            return made
+
+        self.call = replay
+
+    def again(self, *inputs):
+        for there, new in zip(self.inputs, inputs, strict=True):
+            there.copy_(new)
+        return self.call()
 
 
 def module(monkeypatch, name, **members):
@@ -100,36 +148,55 @@ def _kv_indices(table, requests, lengths, ends, starts, out, stride):
         out[first : first + length] = table[request, :length]
 
 
+# Packages of SGLang whose modules are imported without what their `__init__` imports.
+SGLANG_PACKAGES = (
+    "sglang sglang.kernels sglang.kernels.ops sglang.kernels.ops.attention"
+    " sglang.kernels.ops.kvcache sglang.srt sglang.srt.layers sglang.srt.layers.attention"
+    " sglang.test sglang.test.ci"
+).split()
+
+
+def _core_count(device):
+    import torch
+
+    return torch.cuda.get_device_properties(0).multi_processor_count if DEVICE == "cuda" else 0
+
+
 def sglang_source(monkeypatch, checkout, drafts=None, topk=None):
-    """SGLang's own `wave` backend and what it is made of, from a checkout; the rest are stand-ins.
-    Returns its class."""
+    """SGLang's own modules, from a checkout: its `wave` backend, and on a GPU its Triton kernels.
+    Stand-ins are what asks for the machine, batches, and the server's arguments."""
     sglang(monkeypatch, drafts, topk)
-    attention = "sglang.srt.layers.attention"
-    folder = os.path.join(checkout, "python", *attention.split("."))
-    sys.modules[attention].__path__ = [folder]
-    monkeypatch.delitem(sys.modules, f"{attention}.base_attn_backend")
-    module(
-        monkeypatch, "sglang.kernels.kernel_api_logging", debug_kernel_api=lambda function: function
-    )
-    metadata = "sglang.kernels.ops.attention.metadata"
-    module(monkeypatch, metadata, get_num_kv_splits_triton=Launched(lambda *a, **k: None))
-    indices = "sglang.kernels.ops.kvcache.kv_indices"
-    module(monkeypatch, indices, create_flashinfer_kv_indices_triton=Launched(_kv_indices))
+    for name in SGLANG_PACKAGES:
+        module(monkeypatch, name).__path__ = [os.path.join(checkout, "python", *name.split("."))]
+    monkeypatch.delitem(sys.modules, "sglang.srt.layers.attention.base_attn_backend")
     batches = "sglang.srt.model_executor.forward_batch_info"
     module(monkeypatch, batches, ForwardBatch=object, ForwardMode=Mode)
+    cuda = DEVICE == "cuda"
     module(
         monkeypatch,
         "sglang.srt.utils",
         get_bool_env_var=lambda *args: False,
-        get_device_core_count=lambda device: 0,
+        get_device=lambda: DEVICE,
+        get_device_core_count=_core_count,
+        is_cuda=lambda: cuda,
+        is_gfx95_supported=lambda: False,
+        is_hip=lambda: False,
     )
     module(monkeypatch, "sglang.srt.utils.common", is_npu=lambda: False)
-    if importlib.util.find_spec("triton") is None:
-        module(monkeypatch, "triton")
+    if not cuda:
+        metadata = "sglang.kernels.ops.attention.metadata"
+        module(monkeypatch, metadata, get_num_kv_splits_triton=Launched(lambda *a, **k: None))
+        indices = "sglang.kernels.ops.kvcache.kv_indices"
+        module(monkeypatch, indices, create_flashinfer_kv_indices_triton=Launched(_kv_indices))
+        if importlib.util.find_spec("triton") is None:
+            module(monkeypatch, "triton")
+
+
+def sglang_backend(monkeypatch, checkout, **spec):
+    """The class of SGLang's own `wave` backend."""
+    sglang_source(monkeypatch, checkout, **spec)
     from sglang.srt.layers.attention.wave_backend import WaveAttnBackend
 
-    for name in [n for n in sys.modules if n.startswith(attention + ".")]:
-        monkeypatch.setitem(sys.modules, name, sys.modules[name])  # is removed afterwards
     return WaveAttnBackend
 
 
@@ -138,12 +205,12 @@ class Pool:
 
     def __init__(self, torch, tokens, heads, size, columns, dtype, latent=False):
         kept = dtype if dtype.itemsize > 1 else torch.float32
-        self.keys = torch.full((tokens, heads, size), float("nan"), dtype=kept).to(dtype)
+        made = {"dtype": kept, "device": DEVICE}
+        self.keys = torch.full((tokens, heads, size), float("nan"), **made).to(dtype)
         self.values = self.keys[..., :columns]
         self.latent = latent
         if not latent:
-            full = torch.full((tokens, heads, columns), float("nan"), dtype=kept)
-            self.values = full.to(dtype)
+            self.values = torch.full((tokens, heads, columns), float("nan"), **made).to(dtype)
 
     def set_kv_buffer(self, layer, places, k, v, k_scale=None, v_scale=None):
         for cache, given, scale in ((self.keys, k, k_scale), (self.values, v, v_scale)):
@@ -322,6 +389,10 @@ def vllm_source(checkout):
         sys.meta_path.append(Dummies())
         package = sys.modules["vllm"] = types.ModuleType("vllm")
         package.__path__, package.__version__ = [os.path.join(checkout, "vllm")], "0"
+        import vllm.platforms as platforms
+        from vllm.platforms.interface import UnspecifiedPlatform
+
+        platforms._current_platform = UnspecifiedPlatform()  # those of GPUs have compiled parts
     import vllm.ir.ops as ops
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 

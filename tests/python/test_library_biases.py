@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from exact_attention import attend
 from library_utils import ml_dtypes  # isort: skip
-from library_utils import BF16, attend, check, compiled, draw, on_targets
+from library_utils import BF16, check, compiled, draw, on_targets
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel.wave.constraints import MMAType
 from wave_lang.kernel.wave.templates.alibi_attention import get_alibi_attention_kernel

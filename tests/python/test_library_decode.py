@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from library_utils import BF16, attend, check, compiled, draw, heads, on_targets, starts_of
+from exact_attention import attend, heads
+from library_utils import BF16, check, compiled, draw, on_targets, starts_of
 from wave_lang.kernel.wave.constraints import GenericDot, MMAOperand, MMAType
 from wave_lang.kernel.wave.templates.attention_common import AttentionShape
 from wave_lang.kernel.wave.templates.decode_attention import get_decode_attention_kernels

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from library_utils import BF16, attend, check, compiled, draw, on_targets
+from exact_attention import attend
+from library_utils import BF16, check, compiled, draw, on_targets
 from wave_lang.kernel.wave.constraints import MMAType
 from wave_lang.kernel.wave.templates.attention_common import AttentionShape
 from wave_lang.kernel.wave.templates.gqa_vanilla_attention import get_gqa_bshd_attention_kernel

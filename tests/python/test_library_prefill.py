@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from library_utils import BF16, check, compiled, draw, heads, on_targets, starts_of
+from exact_attention import heads
+from library_utils import BF16, check, compiled, draw, on_targets, starts_of
 from wave_lang.kernel.wave.constraints import MMAType
 from wave_lang.kernel.wave.templates.attention_common import AttentionShape
 from wave_lang.kernel.wave.templates.prefill_attention import get_prefill_attention_kernel

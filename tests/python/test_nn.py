@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import serving_standins
 import wave_lang
 
 torch = pytest.importorskip("torch")
@@ -468,17 +469,18 @@ def one_thread():
 def test_the_second_listing_and_200_steps(one_thread):
     """The losses of both copies of a Llama block are nearer to each other than those of two seeds
     are."""
-    names = {"__name__": "listing"}
-    exec(listings()[1], names)
-    assert len(listings()) == 2
-    runs = []
-    for seed, wave in ((0, False), (0, True), (1, False)):
-        torch.manual_seed(seed)
-        block = names["Block"]()
-        if wave:
-            wave_lang.replace(block, verbose=False)
-            block.attend = WF.scaled_dot_product_attention
-        runs.append(names["train"](block, 200))
+    names, runs = {"__name__": "listing"}, []
+    with torch.device(serving_standins.DEVICE):
+        exec(listings()[1], names)
+        assert len(listings()) == 2
+        for seed, wave in ((0, False), (0, True), (1, False)):
+            torch.manual_seed(seed)
+            block = names["Block"]()
+            if wave:
+                wave_lang.replace(block, verbose=False)
+                block.attend = WF.scaled_dot_product_attention
+            assert block.head.weight.device.type == serving_standins.DEVICE
+            runs.append(names["train"](block, 200))
     theirs, mine, other = runs
     distance, noise = (mine - theirs).abs(), (other - theirs).abs()
     assert theirs[-1] < 0.1 and mine[-1] < 0.1

@@ -3,24 +3,13 @@
 import numpy as np
 import pytest
 
+from exact_attention import expected
 from library_utils import ml_dtypes  # isort: skip
-from library_utils import BF16, check, draw, heads, on_targets, starts_of
+from library_utils import BF16, check, draw, on_targets, starts_of
 from wave_lang import ops
 from wave_lang.ops import attention_call
 
 FP8 = ml_dtypes.float8_e4m3fn
-
-
-def expected(q, k, v, causal=False, window=(-1, -1), sinks=None, scale=None, softcap=0.0, **_):
-    """(o, lse) of one sequence: q [rows, H, D], k and v [keys, Hk, D]."""
-    i, j = np.arange(len(q))[:, None] + len(k) - len(q), np.arange(len(k))
-    left, right = window[0], 0 if causal else window[1]
-    seen = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right))
-    o, lse = heads(q, k, v, visible=seen, scale=scale, cap=softcap)
-    if sinks is not None:
-        total = np.logaddexp(lse, sinks)
-        o, lse = o * np.exp(lse - total)[..., None], total
-    return o, lse
 
 
 def compare(found, wanted, dtype):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from library_utils import BF16, attend, draw, on_targets, starts_of
+from exact_attention import attend
+from library_utils import BF16, draw, on_targets, starts_of
 from test_ops_attention import Pages, compare
 from test_ops_attention_gradients import gradients, near
 from wave_lang import ops

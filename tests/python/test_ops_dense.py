@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from exact_attention import expected
 from library_utils import BF16, draw, on_targets
-from test_ops_attention import FP8, compare, expected
+from test_ops_attention import FP8, compare
 from wave_lang import WaveCompileOptions, ops, wave_compile
 from wave_lang.ops import attention_kernels as kernels
 from wave_lang.ops import programs

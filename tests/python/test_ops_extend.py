@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from library_utils import BF16, draw, heads, on_targets, starts_of
-from test_ops_attention import compare, expected
+from exact_attention import expected, heads
+from library_utils import BF16, draw, on_targets, starts_of
+from test_ops_attention import compare
 from wave_lang import ops
 from wave_lang.ops import attention_call
 

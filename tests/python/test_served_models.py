@@ -22,7 +22,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 def rotated(x, positions):
     """x [tokens, heads, size]."""
-    rate = 50.0 ** -(torch.arange(x.shape[-1] // 2, dtype=x.dtype) / (x.shape[-1] // 2))
+    half = torch.arange(x.shape[-1] // 2, dtype=x.dtype, device=x.device)
+    rate = 50.0 ** -(half / (x.shape[-1] // 2))
     angle = positions[:, None, None].to(x.dtype) * rate
     left, right = x.chunk(2, -1)
     cos, sin = angle.cos(), angle.sin()
@@ -121,7 +122,11 @@ def alone(model, tokens):
         return o[0].transpose(0, 1)
 
     with torch.no_grad():
-        return model(torch.tensor(tokens), torch.arange(len(tokens)), attend)
+        return model(whole(tokens), whole(range(len(tokens))), attend)
+
+
+def whole(numbers):
+    return torch.tensor(numbers, device=serving_standins.DEVICE)
 
 
 class SGLang:
@@ -139,12 +144,13 @@ class SGLang:
             for _ in range(LAYERS)
         ]
         self.layers = [Layer(a.heads, *sizes, a.scale, layer_id=n) for n in range(LAYERS)]
-        self.model, self.table = model, torch.zeros(4, CONTEXT, dtype=torch.int32)
+        self.model, device = model, serving_standins.DEVICE
+        self.table = torch.zeros(4, CONTEXT, dtype=torch.int32, device=device)
         self.free, self.lengths = torch.randperm(64).tolist(), {}
         self.backend = backends["wave"](
             types.SimpleNamespace(
                 token_to_kv_pool=self,
-                device="cpu",
+                device=device,
                 req_to_token_pool=types.SimpleNamespace(req_to_token=self.table, size=4),
                 model_config=types.SimpleNamespace(context_len=CONTEXT),
                 server_args=types.SimpleNamespace(),
@@ -171,19 +177,19 @@ class SGLang:
                 positions.append(t)
             self.lengths[request] = length + len(tokens)
         after = [self.lengths[r] for r in new]
-        lengths = torch.tensor(before if mode is Mode.TARGET_VERIFY else after)
+        lengths = whole(before if mode is Mode.TARGET_VERIFY else after)
         counts = [len(tokens) for tokens in new.values()]
         batch = types.SimpleNamespace(
             forward_mode=mode,
             batch_size=len(new),
-            input_ids=torch.tensor(sum(new.values(), [])),
-            req_pool_indices=torch.tensor(list(new)),
+            input_ids=whole(sum(new.values(), [])),
+            req_pool_indices=whole(list(new)),
             seq_lens=lengths,
-            seq_lens_cpu=lengths,
-            out_cache_loc=torch.tensor(places),
-            extend_seq_lens=torch.tensor(counts),
+            seq_lens_cpu=lengths.cpu(),
+            out_cache_loc=whole(places),
+            extend_seq_lens=whole(counts),
             extend_seq_lens_cpu=counts,
-            extend_prefix_lens=torch.tensor(before),
+            extend_prefix_lens=whole(before),
             extend_prefix_lens_cpu=before,
             spec_info=None,
         )
@@ -195,7 +201,7 @@ class SGLang:
             return forward(q.flatten(1), k, v, self.layers[n], batch)
 
         with torch.no_grad():
-            logits = self.model(batch.input_ids, torch.tensor(positions), attend)
+            logits = self.model(batch.input_ids, whole(positions), attend)
         return dict(zip(new, logits.split(counts)))
 
     def forget(self, request, length):
@@ -219,7 +225,7 @@ def near(found, model, exact, tokens):
 @pytest.mark.parametrize("attention, mlp", [(Shared, MLP), (Latent, Experts)])
 def test_models(monkeypatch, attention, mlp):
     torch.manual_seed(7)
-    model = Model(attention, mlp)
+    model = Model(attention, mlp).to(serving_standins.DEVICE)
     exact, served = copy.deepcopy(model).double(), copy.deepcopy(model)
     if mlp is Experts:
         for n, layer in enumerate(served.mlp):

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from exact_attention import expected
 from kernel_utils import run_python
-from test_ops_attention import expected
 
 from library_utils import check, draw, starts_of  # isort: skip
 from wave_lang import MMAType, WaveCompileOptions, wave_compile

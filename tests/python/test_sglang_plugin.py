@@ -1,6 +1,7 @@
 """SGLang: the plugin's backend, driven as SGLang does, beside float64. With SGLANG_SOURCE=CHECKOUT,
-SGLang's own `wave` backend is driven as well."""
+SGLang's own `wave` backend is driven as well. test_gpu_serving.py runs all of it on a GPU."""
 
+import functools
 import os
 import types
 
@@ -8,8 +9,8 @@ import numpy as np
 import pytest
 
 import serving_standins
-from serving_standins import Layer, Mode, Pool
-from test_ops_attention import expected
+from exact_attention import expected
+from serving_standins import Captured, Layer, Mode, Pool, host
 
 torch = pytest.importorskip("torch")
 
@@ -22,8 +23,9 @@ class Server:
 
     def __init__(self, monkeypatch, h=4, hk=2, d=16, dv=16, page=1, dtype=torch.float32, **more):
         spec = {n: more.pop(n) for n in ("drafts", "topk", "dcp") if n in more}
+        tokens, context = more.pop("tokens", TOKENS), more.pop("context", CONTEXT)
         if more.pop("source", False):
-            create = serving_standins.sglang_source(monkeypatch, SOURCE, **spec)
+            create = serving_standins.sglang_backend(monkeypatch, SOURCE, **spec)
         else:
             backends = serving_standins.sglang(monkeypatch, **spec)
             from wave_lang.integrations import sglang
@@ -34,15 +36,16 @@ class Server:
         self.rng, self.page = torch.Generator().manual_seed(5), page
         self.latent, self.dtype = more.pop("latent", False), dtype
         cache = more.pop("cache", dtype)
-        self.pool = Pool(torch, TOKENS + page, hk, d, dv, cache, self.latent)
-        self.table = torch.full((8, CONTEXT), 10**6, dtype=torch.int32)
+        self.pool = Pool(torch, tokens + page, hk, d, dv, cache, self.latent)
+        self.device = serving_standins.DEVICE
+        self.table = torch.full((8, context), 10**6, dtype=torch.int32, device=self.device)
         runner = types.SimpleNamespace(
             token_to_kv_pool=self.pool,
-            device="cpu",
+            device=self.device,
             req_to_token_pool=types.SimpleNamespace(req_to_token=self.table, size=8),
             page_size=page,
             model_config=types.SimpleNamespace(
-                context_len=CONTEXT, num_attention_heads=h, get_num_kv_heads=lambda size: hk
+                context_len=context, num_attention_heads=h, get_num_kv_heads=lambda size: hk
             ),
             server_args=types.SimpleNamespace(
                 enable_deterministic_inference=False, triton_attention_num_kv_splits=4
@@ -54,15 +57,22 @@ class Server:
             if name in more:
                 setattr(runner, name, more.pop(name))
         self.layer = Layer(h, hk, d, dv, 0.3)
-        self.sinks = more.pop("sinks", None)
+        self.sinks = self.there(more.pop("sinks", None))
         for name, value in more.items():
-            setattr(self.layer, name, value)
+            setattr(self.layer, name, self.there(value))
         self.backend = create(runner)
-        self.free = torch.randperm(TOKENS // page, generator=self.rng).tolist()
+        self.free = torch.randperm(tokens // page, generator=self.rng).tolist()
         self.past = {}
 
+    def there(self, value):
+        """A tensor on the device of the tests; all else as it is."""
+        return value.to(self.device) if isinstance(value, torch.Tensor) else value
+
+    def whole(self, numbers):
+        return torch.tensor(numbers, dtype=torch.int64, device=self.device)
+
     def draw(self, *shape):
-        return torch.randn(*shape, generator=self.rng).to(self.dtype)
+        return torch.randn(*shape, generator=self.rng).to(self.dtype).to(self.device)
 
     def add(self, request, count):
         """Tokens for a request: places in the cache. Random keys and values are remembered."""
@@ -84,9 +94,9 @@ class Server:
 
     def stored(self, x, scale):
         if self.pool.keys.dtype == self.dtype:
-            return x.double().numpy()
-        scale = torch.ones(()) if scale is None else scale
-        return ((x / scale).to(self.pool.keys.dtype).double() * scale.double()).numpy()
+            return host(x)
+        scale = torch.ones((), device=self.device) if scale is None else scale
+        return host((x / scale).to(self.pool.keys.dtype).double() * scale.double())
 
     def batch(self, mode, new, **more):
         """(batch, q, k, v) with this many new tokens for each request."""
@@ -103,14 +113,14 @@ class Server:
             forward_mode=mode,
             batch_size=len(new),
             input_ids=torch.zeros(len(places)),
-            req_pool_indices=torch.tensor(list(new), dtype=torch.int64),
-            seq_lens=torch.tensor(lengths, dtype=torch.int64),
+            req_pool_indices=self.whole(list(new)),
+            seq_lens=self.whole(lengths),
             seq_lens_cpu=torch.tensor(lengths, dtype=torch.int64),
             seq_lens_sum=sum(lengths),
-            out_cache_loc=torch.tensor(places, dtype=torch.int64),
-            extend_seq_lens=torch.tensor(list(new.values()), dtype=torch.int64),
+            out_cache_loc=self.whole(places),
+            extend_seq_lens=self.whole(list(new.values())),
             extend_seq_lens_cpu=list(new.values()),
-            extend_prefix_lens=torch.tensor(list(before.values()), dtype=torch.int64),
+            extend_prefix_lens=self.whole(list(before.values())),
             extend_prefix_lens_cpu=list(before.values()),
             spec_info=None,
         )
@@ -131,12 +141,12 @@ class Server:
             k, v = (np.array(x).reshape(-1, *x[0].shape) for x in self.past[request])
             rows.append(
                 expected(
-                    q[at : at + count].double().numpy(),
+                    host(q[at : at + count]),
                     k,
                     v,
                     layer.attn_type == "decoder",
                     (layer.sliding_window_size, -1),
-                    None if self.sinks is None else self.sinks.double().numpy(),
+                    None if self.sinks is None else host(self.sinks),
                     layer.scaling,
                     layer.logit_cap,
                 )[0]
@@ -153,7 +163,7 @@ class Server:
 def near(found, wanted, dtype=torch.float32):
     limit = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[dtype]
     assert found.shape == wanted.shape and found.dtype == dtype
-    assert np.abs(found.double().numpy() - wanted).max() <= limit * max(np.abs(wanted).max(), 1)
+    assert np.abs(host(found) - wanted).max() <= limit * max(np.abs(wanted).max(), 1)
 
 
 FORMS = [
@@ -191,20 +201,36 @@ def test_the_backend_of_sglang_itself(monkeypatch, h, hk, d, dtype):
     server = Server(monkeypatch, h, hk, d, d, dtype=dtype, source=True, scaling=d**-0.5)
     backend = server.backend
 
-    def step(mode, new, init):
-        batch, q, k, v = server.batch(mode, new, encoder_lens=None)
-        init(batch)
+    def step(mode, new):
+        batch, q, k, v = server.batch(mode, new)
+        backend.init_forward_metadata(batch)
         found = server.run(batch, q, k, v, save_kv_cache=True)
         near(found, server.wanted(q, new), dtype)
 
-    step(Mode.EXTEND, {2: 5, 0: 1, 5: 9}, backend.init_forward_metadata)
-    step(Mode.EXTEND, {5: 4, 1: 3}, backend.init_forward_metadata)
-    step(Mode.DECODE, {0: 1, 1: 1, 5: 1}, backend.init_forward_metadata)
+    step(Mode.EXTEND, {2: 5, 0: 1, 5: 9})
+    step(Mode.EXTEND, {5: 4, 1: 3})
+    step(Mode.DECODE, {0: 1, 1: 1, 5: 1})
     backend.init_cuda_graph_state(6, 6)
-    step(Mode.DECODE, {5: 1, 2: 1}, lambda b: backend.init_forward_metadata_out_graph(b, True))
-    captured = backend.forward_metadata
-    step(Mode.DECODE, {0: 1, 1: 1}, backend.init_forward_metadata_out_graph)
-    assert backend.forward_metadata is captured
+    steps = ({5: 1, 2: 1}, {0: 1, 1: 1}, {2: 1, 0: 1})
+    replay(server, Mode.DECODE, steps, "forward_metadata", save_kv_cache=True)
+
+
+@pytest.mark.skipif(not SOURCE, reason="SGLANG_SOURCE is not set")
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_prompts_of_sglang_itself(monkeypatch, causal):
+    """Its wrapper of the kernel for prompts without a prefix. It ignores `is_causal`."""
+    serving_standins.sglang_source(monkeypatch, SOURCE)
+    from sglang.srt.layers.attention.wave_ops.prefill_attention import prefill_attention_wave
+
+    rng, lengths, device = torch.Generator().manual_seed(4), (5, 1, 9), serving_standins.DEVICE
+    q, k, v = (torch.randn(15, h, 32, generator=rng).half().to(device) for h in (4, 2, 2))
+    starts = np.cumsum([0, *lengths])
+    o = torch.full_like(q, float("nan"))
+    given = [torch.tensor(x, device=device) for x in (starts[:-1], lengths)]
+    prefill_attention_wave(q, k, v, o, *given, max(lengths), is_causal=causal)
+    for first, last in zip(starts, starts[1:]):
+        exact = expected(*(host(x[first:last]) for x in (q, k, v)), scale=32**-0.5)[0]
+        near(o[first:last], exact, torch.float16)
 
 
 def test_chains_of_drafts(monkeypatch):
@@ -217,15 +243,15 @@ def test_chains_of_drafts(monkeypatch):
 def masked(server, q, k, v, new, masks):
     """What drafts see, one row after the other, in float64. Drafts are not rounded to 8 bits."""
     rows, at, layer = [], 0, server.layer
-    sinks = None if server.sinks is None else server.sinks.double().numpy()
+    sinks = None if server.sinks is None else host(server.sinks)
     for (request, count), mask in zip(new.items(), masks):
         keys, values = (np.array(x) for x in server.past[request])
-        keys[-count:], values[-count:] = (x[at : at + count].double().numpy() for x in (k, v))
+        keys[-count:], values[-count:] = (host(x[at : at + count]) for x in (k, v))
         for i in range(count):
             seen = mask[i].copy()
             if layer.sliding_window_size >= 0:
                 seen[: max(len(keys) - count + i - layer.sliding_window_size, 0)] = False
-            one = q[at + i : at + i + 1].double().numpy()
+            one = host(q[at + i : at + i + 1])
             given = {"scale": layer.scaling, "softcap": layer.logit_cap, "sinks": sinks}
             rows.append(expected(one, keys[seen], values[seen], **given)[0])
         at += count
@@ -240,7 +266,7 @@ def tree_batch(server, new):
         tree = np.eye(count, dtype=bool)
         tree[:, 0] = True
         masks.append(np.concatenate([np.ones((count, prefix), bool), tree], 1))
-    flat = torch.tensor(np.concatenate([m.ravel() for m in masks]))
+    flat = server.there(torch.tensor(np.concatenate([m.ravel() for m in masks])))
     info = types.SimpleNamespace(custom_mask=flat)
     return masks, server.batch(Mode.TARGET_VERIFY, new, spec_info=info)
 
@@ -258,26 +284,34 @@ def test_trees_of_drafts(monkeypatch, form):
     near(server.run(batch, q, k, v), masked(server, q, k, v, new, masks), server.dtype)
 
 
+def replay(server, mode, steps, name="metadata", **more):
+    """Captures a call with the first batch, and replays it with each. A captured launch reads the
+    same memory in each replay, so batches are written into the metadata called `name`."""
+    backend, graph = server.backend, None
+    for new in steps:
+        if mode is Mode.TARGET_VERIFY:
+            masks, (batch, q, k, v) = tree_batch(server, new)
+            wanted = masked(server, q, k, v, new, masks)
+        else:
+            batch, q, k, v = server.batch(mode, new, encoder_lens=None)
+            wanted = server.wanted(q, new)
+        backend.init_forward_metadata_out_graph(batch, in_capture=graph is None)
+        inputs = (q, k, v, batch.out_cache_loc)
+        if graph is None:
+            captured = getattr(backend, name)
+            graph = Captured(functools.partial(server.run, batch, q, k, v, **more), *inputs)
+        assert getattr(backend, name) is captured
+        near(graph.again(*inputs), wanted, server.dtype)
+
+
 def test_graphs(monkeypatch):
-    """A captured launch reads the same memory in each replay: here, the same call runs again after
-    other batches were written. Scratch is for the largest batch."""
+    """Scratch is for the largest batch."""
     server = Server(monkeypatch, page=4, drafts=4, topk=2)
     server.step(Mode.EXTEND, {n: 2 + n for n in range(4)})
     server.backend.init_cuda_graph_state(6, 24)
     assert server.backend.get_cuda_graph_seq_len_fill_value() == 1
-    batch, q, k, v = server.batch(Mode.DECODE, {1: 1, 2: 1})
-    server.backend.init_forward_metadata_out_graph(batch, in_capture=True)
-    captured = server.backend.metadata
-    near(server.run(batch, q, k, v), server.wanted(q, {1: 1, 2: 1}))
-    batch, q, k, v = server.batch(Mode.DECODE, {3: 1, 0: 1})
-    server.backend.init_forward_metadata_out_graph(batch)
-    assert server.backend.metadata is captured
-    near(server.run(batch, q, k, v), server.wanted(q, {3: 1, 0: 1}))
-
-    new = {3: 4, 1: 4}
-    masks, (batch, q, k, v) = tree_batch(server, new)
-    server.backend.init_forward_metadata_out_graph(batch, in_capture=True)
-    near(server.run(batch, q, k, v), masked(server, q, k, v, new, masks))
+    replay(server, Mode.DECODE, ({1: 1, 2: 1}, {3: 1, 0: 1}, {2: 1, 3: 1}))
+    replay(server, Mode.TARGET_VERIFY, ({3: 4, 1: 4}, {0: 4, 2: 4}))
     with pytest.raises(NotImplementedError, match="graphs of"):
         server.backend.init_forward_metadata_out_graph(server.batch(Mode.EXTEND, {0: 1})[0])
 
@@ -292,7 +326,7 @@ def test_prompts_with_keys_for_each_head(monkeypatch):
     found = server.backend.forward_extend(q, k, v, server.layer, batch, save_kv_cache=False)
     parts = [slice(0, 5), slice(5, 6)]
     exact = [
-        expected(*(x[p].double().numpy() for x in (q, k, v)), causal=True, scale=0.3)[0]
+        expected(*(host(x[p]) for x in (q, k, v)), causal=True, scale=0.3)[0]
         for p in parts
     ]
     near(found, np.concatenate(exact).reshape(6, -1))

@@ -1,22 +1,25 @@
 """The plugin of vLLM, driven as vLLM does, beside float64. With VLLM_SOURCE=CHECKOUT, the registry,
-base classes and batches are vLLM's, otherwise stand-ins."""
+base classes and batches are vLLM's, otherwise stand-ins. test_gpu_serving.py runs it on a GPU."""
 
+import functools
 import os
 import types
 
 import pytest
 
 import serving_standins
+from exact_attention import expected
+from serving_standins import Captured, host
 
 SOURCE = os.environ.get("VLLM_SOURCE")
 
 torch = pytest.importorskip("torch")
 import numpy as np
 
-from test_ops_attention import expected
 
 H, HK, D, BLOCK = 4, 2, 16, 4
 NEAR = {"rtol": 1e-5, "atol": 1e-5}
+LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 
 
 @pytest.fixture
@@ -55,24 +58,31 @@ class Server:
     def __init__(self, backend, order="HND", dtype=torch.float32, cache="auto", **options):
         self.rng = torch.Generator().manual_seed(3)
         config = types.SimpleNamespace(model_config=types.SimpleNamespace(max_model_len=64))
-        self.builder = backend.get_builder_cls()(None, ["layer"], config, "cpu")
+        self.device = serving_standins.DEVICE
+        self.builder = backend.get_builder_cls()(None, ["layer"], config, self.device)
+        if "sinks" in options:
+            options["sinks"] = options["sinks"].to(self.device)
         self.impl = backend.get_impl_cls()(H, D, 0.3, HK, None, kv_cache_dtype=cache, **options)
         self.dtype, self.fp8 = dtype, cache.startswith("fp8")
         kind = torch.float8_e4m3fn if self.fp8 else dtype
         shape = (32, HK, BLOCK, 2 * D) if order == "HND" else (32, BLOCK, HK, 2 * D)
-        self.cache = torch.full(shape, float("nan")).to(kind)
+        self.cache = torch.full(shape, float("nan"), device=self.device).to(kind)
         if order == "NHD":
             self.cache = self.cache.transpose(1, 2)
         if self.fp8:
             self.cache = self.cache.view(torch.uint8)
-        self.layer = types.SimpleNamespace(_k_scale=torch.tensor(0.5), _v_scale=torch.tensor(0.25))
+        scales = (torch.tensor(number, device=self.device) for number in (0.5, 0.25))
+        self.layer = types.SimpleNamespace(**dict(zip(("_k_scale", "_v_scale"), scales)))
         self.free, self.pages, self.past = list(range(31, -1, -1)), {}, {}
 
     def draw(self, *shape):
-        return torch.randn(*shape, generator=self.rng).to(self.dtype)
+        return torch.randn(*shape, generator=self.rng).to(self.dtype).to(self.device)
 
-    def step(self, new, causal=True, padding=0):
-        """{sequence: how many tokens it gets}; the result and what it should be."""
+    def whole(self, numbers, dtype=torch.int32):
+        return torch.tensor(numbers, dtype=dtype, device=self.device)
+
+    def batch(self, new, causal=True, padding=0):
+        """{sequence: how many tokens it gets}: vLLM's batch, (q, k, v), and the result."""
         total = sum(new.values())
         q, k, v = self.draw(total + padding, H, D), *(self.draw(total, HK, D) for _ in range(2))
         slots, wanted, at = [], [], 0
@@ -89,41 +99,50 @@ class Server:
             keys, values = (np.array(x).reshape(-1, HK, D) for x in past)
             wanted.append(self.exact(q[at : at + count], keys, values, causal))
             at += count
-        table = torch.full((len(new) + 1, 16), 10**6, dtype=torch.int32)
+        table = self.whole(np.full((len(new) + 1, 16), 10**6))
         for row, name in enumerate(new):
-            table[row, : len(self.pages[name])] = torch.tensor(self.pages[name], dtype=torch.int32)
-        lengths = torch.tensor([len(self.past[name][0]) for name in new] + [0], dtype=torch.int32)
-        starts = torch.tensor([0, *np.cumsum(list(new.values())), total], dtype=torch.int32)
+            table[row, : len(self.pages[name])] = self.whole(self.pages[name])
+        lengths = self.whole([len(self.past[name][0]) for name in new] + [0])
+        starts = self.whole([0, *np.cumsum(list(new.values())), total])
         common = batch_class()(
             query_start_loc=starts,
-            query_start_loc_cpu=starts,
+            query_start_loc_cpu=starts.cpu(),
             seq_lens=lengths,
             num_reqs=len(new),
             num_actual_tokens=total,
             max_query_len=max(new.values(), default=0),
             max_seq_len=64,
             block_table_tensor=table,
-            slot_mapping=torch.tensor(slots, dtype=torch.int64),
+            slot_mapping=self.whole(slots, torch.int64),
             causal=causal,
         )
-        data = self.builder.build(0, common)
+        return common, (q, k, v), np.concatenate(wanted)
+
+    def run(self, data, q, k, v):
+        """What vLLM calls in each layer."""
         self.impl.do_kv_cache_update(self.layer, k, v, self.cache, data.slot_mapping)
-        out = torch.full((total + padding, H, D), 7.0, dtype=self.dtype)
+        out = torch.full(q.shape, 7.0, dtype=self.dtype, device=self.device)
         found = self.impl.forward(self.layer, q, k, v, self.cache, data, out)
-        assert found is out and bool((out[total:] == 7).all())
-        return out[:total].double().numpy(), np.concatenate(wanted)
+        assert found is out
+        return out
+
+    def step(self, new, causal=True, padding=0):
+        """The result and what it should be."""
+        common, given, wanted = self.batch(new, causal, padding)
+        out, total = self.run(self.builder.build(0, common), *given), len(wanted)
+        assert bool((out[total:] == 7).all())
+        return host(out[:total]), wanted
 
     def stored(self, x, scale):
         if not self.fp8:
-            return x.double().numpy()
-        return ((x.float() / scale).to(torch.float8_e4m3fn).double() * scale.double()).numpy()
+            return host(x)
+        return host((x.float() / scale).to(torch.float8_e4m3fn).double() * scale.double())
 
     def exact(self, q, keys, values, causal):
-        sinks = None if self.impl.sinks is None else self.impl.sinks.double().numpy()
+        sinks = None if self.impl.sinks is None else host(self.impl.sinks)
         window = (self.impl.left, -1)
         cap = self.impl.softcap
-        q = q.double().numpy()
-        return expected(q, keys, values, causal, window, sinks, self.impl.scale, cap)[0]
+        return expected(host(q), keys, values, causal, window, sinks, self.impl.scale, cap)[0]
 
 
 FORMS = [
@@ -137,7 +156,7 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 def test_prompts_in_chunks_and_decoding_in_one_batch(backend, form):
     server = Server(backend, **form)
-    limit = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}[server.dtype]
+    limit = LIMITS[server.dtype]
     steps = [{"a": 5, "b": 1}, {"b": 1, "c": 9}, {"a": 1, "b": 1, "c": 6}, {"c": 1, "b": 1}]
     for number, new in enumerate(steps):
         found, wanted = server.step(new, padding=number)
@@ -145,9 +164,8 @@ def test_prompts_in_chunks_and_decoding_in_one_batch(backend, form):
 
 
 def test_sinks_are_loaded_after_layers_are_made(backend):
-    sinks = torch.zeros(H)
-    server = Server(backend, sinks=sinks)
-    sinks += torch.linspace(-1, 2, H)
+    server = Server(backend, sinks=torch.zeros(H))
+    server.impl.sinks += torch.linspace(-1, 2, H, device=server.device)
     found, wanted = server.step({"a": 5, "b": 2})
     assert np.abs(found - wanted).max() < 1e-5
 
@@ -160,7 +178,7 @@ def test_not_causal(backend):
 
 def test_padded_slots_are_not_written(backend):
     server = Server(backend)
-    slots = torch.tensor([-1, 5], dtype=torch.int64)
+    slots = server.whole([-1, 5], torch.int64)
     k, v = server.draw(2, HK, D), server.draw(2, HK, D)
     server.impl.do_kv_cache_update(server.layer, k, v, server.cache, slots)
     written = ~server.cache.isnan().any(-1).any(1)
@@ -169,7 +187,7 @@ def test_padded_slots_are_not_written(backend):
 
 def test_profiling_and_graphs(backend):
     server = Server(backend)
-    out = torch.full((3, H, D), 7.0)
+    out = torch.full((3, H, D), 7.0, device=server.device)
     assert not server.impl.forward(server.layer, out, None, None, None, None, out).any()
     assert server.builder._cudagraph_support.name == "ALWAYS"
     common = types.SimpleNamespace(
@@ -180,6 +198,24 @@ def test_profiling_and_graphs(backend):
     assert made.max_seq_len == 64  # replays have any length
     other = server.builder.update_block_table(made, 8, 9)
     assert (other.block_table, other.slot_mapping, made.block_table) == (8, 9, 5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_replays(backend, form):
+    """A prompt, a chunk of one and decoding in a graph, which is replayed with other lengths:
+    inputs and metadata have the same addresses."""
+    server, graph = Server(backend, **form), None
+    server.step({"a": 3, "b": 6, "c": 2, "d": 7})
+    for new in ({"e": 4, "a": 1, "b": 3}, {"d": 2, "c": 5, "a": 1}, {"a": 1, "b": 1, "c": 6}):
+        common, given, wanted = server.batch(new)
+        names = ("query_start_loc", "seq_lens", "block_table_tensor", "slot_mapping")
+        inputs = (*given, *(getattr(common, name) for name in names))
+        if graph is None:
+            common.max_query_len = 8
+            data = server.builder.build_for_cudagraph_capture(common)
+            graph = Captured(functools.partial(server.run, data, *given), *inputs)
+        found = host(graph.again(*inputs))
+        assert np.abs(found - wanted).max() <= LIMITS[server.dtype] * max(np.abs(wanted).max(), 1)
 
 
 def test_what_it_supports(backend):
@@ -230,10 +266,14 @@ def test_refused_in_a_batch(backend):
         server.impl.forward(None, None, None, None, None, None, None, torch.ones(()))
 
 
+def draw(*shape, generator):
+    return torch.randn(*shape, generator=generator).to(serving_standins.DEVICE)
+
+
 def test_norms(framework):
     ops = framework[1]
     numbers = torch.Generator().manual_seed(1)
-    x, residual, w = (torch.randn(n, generator=numbers) for n in (70, 70, 7))
+    x, residual, w = (draw(n, generator=numbers) for n in (70, 70, 7))
     x, residual = x.view(2, 5, 7), residual.view(2, 5, 7)
     wanted = torch.nn.functional.rms_norm(x.double(), (7,), w.double(), 1e-5)
     found = ops.rms_norm.impls["wave"].impl_fn(x, w, 1e-5)
@@ -258,7 +298,7 @@ def test_activations(framework):
     op = getattr(framework[1], "silu_and_mul", None)
     if op is None:
         pytest.skip("this vLLM has no op for activations")
-    x = torch.randn(2, 5, 14, generator=torch.Generator().manual_seed(2))
+    x = draw(2, 5, 14, generator=torch.Generator().manual_seed(2))
     found = op.impls["wave"].impl_fn(x)
     torch.testing.assert_close(found.double(), gated(x, torch.nn.functional.silu), **NEAR)
 
@@ -275,7 +315,7 @@ def test_layers_of_activations(framework, monkeypatch):
     monkeypatch.setenv("WAVE_VLLM_ACTIVATIONS", "1")
     vllm.register()
     vllm.register()
-    x = torch.randn(3, 4, 22, generator=torch.Generator().manual_seed(3))
+    x = draw(3, 4, 22, generator=torch.Generator().manual_seed(3))
     gelu = torch.nn.functional.gelu
     for layer, function in (
         (layers.SiluAndMul(), torch.nn.functional.silu),
