@@ -17,7 +17,9 @@ typedef int LiveFn(void *user, const Value *v);
 const int *live_at_ops_by(Arena *a, const Kernel *k, LiveFn *registers, void *user);
 
 /* The most registers that one lane's program occupies at once, each until its own last use
- * (live_lane.c). */
-int live_most(Arena *a, const Kernel *k);
+ * (live_lane.c). `scalar`, by value id: all lanes of a wave share a register for it, of which there are
+ * LIVE_SCALARS; NULL: no value is. */
+enum { LIVE_SCALARS = 40 }; /* NVIDIA's machines have 63, and instructions need some in passing */
+int live_most(Arena *a, const Kernel *k, const bool *scalar);
 
 #endif

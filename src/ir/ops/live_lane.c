@@ -16,6 +16,7 @@ typedef struct LanePlace {
   const Value *value; /* that it was made for */
   int first, last;    /* ids of ops */
   int bits;
+  bool scalar; /* in a register that all lanes share */
 } LanePlace;
 
 typedef Vec(LanePlace) Places;
@@ -24,9 +25,10 @@ typedef struct Lane {
   Arena *arena;
   const Kernel *k;
   Places places;
-  int **at;         /* by value id: the place of each element */
-  const Op **taker; /* by value id: the op that takes it last */
-  int *takers;      /* by value id: how many do */
+  int **at;           /* by value id: the place of each element */
+  const Op **taker;   /* by value id: the op that takes it last */
+  int *takers;        /* by value id: how many do */
+  const bool *scalar; /* by value id; or NULL */
 } Lane;
 
 static int elements_of(const Type *t) {
@@ -41,10 +43,11 @@ static int bits_of(const Value *v) {
 
 static void add_places(Lane *l, const Value *v, int first) {
   int n = elements_of(v->type);
+  bool scalar = l->scalar && l->scalar[v->id];
   l->at[v->id] = ARENA_ARRAY(l->arena, int, n + 1);
   for (int i = 0; i < n; i++) {
     l->at[v->id][i] = l->places.n;
-    vec_push(l->arena, &l->places, ((LanePlace){v, first, first, bits_of(v)}));
+    vec_push(l->arena, &l->places, ((LanePlace){v, first, first, bits_of(v), scalar}));
   }
 }
 
@@ -141,21 +144,29 @@ static void find_takers(Lane *l) {
     }
 }
 
-int live_most(Arena *a, const Kernel *k) {
-  Lane l = {.arena = a, .k = k, .at = ARENA_ARRAY(a, int *, k->nvalues)};
-  find_takers(&l);
-  add_parameters(&l);
-  int64_t *bits = ARENA_ARRAY(a, int64_t, k->nops + 2), now = 0, most = 0;
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) make_results(&l, op);
-  for (int i = 0; i < l.places.n; i++) {
-    const LanePlace *p = &l.places.at[i];
-    if (p->last <= p->first) continue;
+/* By op id: how many bits more, or fewer, are occupied than before the op, in registers of one kind. */
+static const int64_t *changes_of(const Lane *l, bool scalar) {
+  int64_t *bits = ARENA_ARRAY(l->arena, int64_t, l->k->nops + 2);
+  for (int i = 0; i < l->places.n; i++) {
+    const LanePlace *p = &l->places.at[i];
+    if (p->last <= p->first || p->scalar != scalar) continue;
     bits[p->first + 1] += p->bits;
     bits[p->last + 1] -= p->bits;
   }
+  return bits;
+}
+
+int live_most(Arena *a, const Kernel *k, const bool *scalar) {
+  Lane l = {.arena = a, .k = k, .at = ARENA_ARRAY(a, int *, k->nvalues), .scalar = scalar};
+  find_takers(&l);
+  add_parameters(&l);
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) make_results(&l, op);
+  const int64_t *own = changes_of(&l, false), *shared = changes_of(&l, true);
+  int64_t now = 0, scalars = 0, most = 0;
   for (int i = 0; i < k->nops; i++) {
-    now += bits[i];
-    if (now > most) most = now;
+    now += own[i], scalars += shared[i];
+    int64_t left = scalars - LIVE_SCALARS * 32, all = now + (left > 0 ? left : 0);
+    if (all > most) most = all;
   }
   return (int)((most + 31) / 32);
 }

@@ -165,6 +165,28 @@ static void drop_schedule(Kernel *k) {
   k->constraints.n = n;
 }
 
+static bool mentions_other_ids(const Sym *s, SymCtx *cx) {
+  return sym_contains(s, sym_symbol(cx, "$T1", true)) ||
+         sym_contains(s, sym_symbol(cx, "$T2", true));
+}
+
+/* By value id: whether all lanes of a wave share a register for an expression, as for slots of rings and
+ * what descriptors are made of. ptxas sees that a number is the same for all lanes if it is made of
+ * workgroup ids, sizes, loop counters and the number of the wave along dimension 0. NULL: not known,
+ * other than of machines whose matrix instructions take descriptors from such registers. */
+static const bool *find_scalars(Kernel *k, const TargetInfo *t, Arena *a) {
+  if (!target_has(t, FEATURE_WGMMA)) return NULL;
+  const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
+  bool *scalar = ARENA_ARRAY(a, bool, k->nvalues);
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Sym *s = op->kind == OP_expr ? op_attr(op, ATTR_expr)->sym : NULL;
+    bool same = s && uniform_by_threads(d, s) <= UNIFORM_WAVE && !mentions_other_ids(s, k->cx->sym);
+    for (int i = 0; same && i < op->nargs; i++) same = scalar[op->args[i]->id];
+    if (same) scalar[op->results[0].id] = true;
+  }
+  return scalar;
+}
+
 DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
   Diags *diags = &k->cx->diags;
   Diag *before = diags->last;
@@ -175,8 +197,8 @@ DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
   bool ok = passes_run(copy, &o) && copy->level == LEVEL_THREAD;
   DivideTrial trial = {.registers = INT32_MAX};
   if (ok)
-    trial = (DivideTrial){live_most(a, copy), registers_had(copy, t), has_narrow_products(copy, t),
-                          NULL};
+    trial = (DivideTrial){live_most(a, copy, find_scalars(copy, t, a)), registers_had(copy, t),
+                          has_narrow_products(copy, t), NULL};
   else trial.full = find_full(diags, before);
   diags_cut(diags, before);
   arena_free(a);
