@@ -56,6 +56,7 @@ FP8 = [
     (100, 17, 130, E4M3, E4M3, F4, "row and one", False),
     (300, 40, 128, E4M3, E4M3, BF16, "blocks", False),
     (17, 260, 384, E4M3, E4M3, F4, "blocks", False),
+    (261, 130, 300, E4M3, E4M3, BF16, "blocks", True),
     (260, 30, 150, E5M2, E5M2, F4, "rows", True),
     (7, 2, 256, E4M3, E4M3, F4, "blocks", False),  # sb has the shape of scales of rows, too
     (7, 2, 256, E4M3, E4M3, F4, "rows", False),
@@ -213,6 +214,16 @@ HOPPER = [
     (kernels.by_groups, (*HALF, True, False, 16), "m64n16k16.f32.bf16.bf16"),
     (kernels.by_groups, (*HALF, True, False, 256), "m64n64k16.f32.bf16.bf16"),
 ]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_scales_of_blocks_are_loaded_during_products(turned):
+    """Three groups of waves have two sets of sums each, and wait for scales and products together."""
+    with ops.on_target("sm_90a"):
+        text = program(kernels.by_blocks, F8, tkl.bf16, turned, False, 0, 4096, 4096).ptx
+    assert ".maxntid 512" in text and "setmaxnreg.inc.sync.aligned.u32 160" in text
+    loop = text[: text.index("wgmma.wait_group")].rpartition("\n$loop")[2]
+    assert loop.count("ld.global") == 3 and loop.rindex("wgmma.commit") < loop.index("ld.global")
 
 
 @pytest.mark.parametrize("make, key, instruction", HOPPER)

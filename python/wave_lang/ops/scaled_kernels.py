@@ -137,7 +137,10 @@ def by_blocks(
     """`product(a, b, sa, sb, [bias,] c)`: scales of each 128 elements of a's rows, and of blocks of
     128 x 128 elements of b. Each 128 products are added, and then multiplied by their scales. If
     `turned`, sa is [K / 128, M]."""
-    few, tiles = most == FEW_ROWS, _tiles(most) or {BLOCK_M: 128, PART_M: 32, BLOCK_N: BLOCK}
+    # Many of Hopper's waves load scales while its products run, and others have products meanwhile.
+    few, late = most == FEW_ROWS, not most and has_warpgroups()
+    tiles = _tiles(most) or {BLOCK_M: 192 if late else 128, PART_M: 32, BLOCK_N: BLOCK}
+    ahead = 0 if late else AHEAD
     each = BLOCK // tiles[BLOCK_N]  # workgroups with columns of the same block
     block_of = (lambda number: number // each) if each > 1 else None
     dims, where = ([N, M], 0) if few else ([M, N], 1)
@@ -160,22 +163,30 @@ def by_blocks(
 
     def later(dim: Any) -> Any:
         here = {dim: _i, K_BLOCKS: _j}
-        return tkw.IndexMapping(2, inputs={dim: _i, K_BLOCKS: _j + AHEAD}, outputs=here)
+        return tkw.IndexMapping(2, inputs={dim: _i, K_BLOCKS: _j + ahead}, outputs=here)
+
+    def factor_of(scales: Any) -> Any:
+        down, across = (tkw.broadcast(scale, [M, N_BLOCKS, *scale.shape[1:]]) for scale in scales)
+        return down * across
 
     def total(a: Any, b: Any, sa: Any, sb: Any) -> Any:
         sides = ((sa, M), (sb, N_BLOCKS))
-        scales = [tkw.read(s, mapping=first(d, n)) for n in range(AHEAD) for s, d in sides]
+        scales = [tkw.read(s, mapping=first(d, n)) for n in range(ahead) for s, d in sides]
+
+        def product(a: Any, b: Any) -> Any:
+            operands = (tkw.read(b), tkw.read(a)) if few else (tkw.read(a), tkw.read(b))
+            return tkw.mma(*operands, tkl.Register[(*dims, tkl.f32)](0.0))
 
         @tkw.iterate(K, init_args=[tkl.Register[(*dims, tkl.f32)](0.0), *scales])
         def loop(acc, *scales):
-            down, across = (tkw.broadcast(scale, [M, N_BLOCKS]) for scale in scales[:2])
-            factor = down * across
+            if late:  # after the product begins
+                part = product(a, b)
+                return acc + part * factor_of([tkw.read(s, mapping=later(d)) for s, d in sides])
+            factor = factor_of(scales[:2])
             new = [tkw.read(s, mapping=later(d)) for s, d in sides]  # before the product begins
-            operands = (tkw.read(b), tkw.read(a)) if few else (tkw.read(a), tkw.read(b))
-            part = tkw.mma(*operands, tkl.Register[(*dims, tkl.f32)](0.0))
-            return acc + part * factor, *scales[2:], *new
+            return acc + product(a, b) * factor, *scales[2:], *new
 
-        return loop[0]
+        return loop if late else loop[0]
 
     @tkw.wave(constraints)
     def product(a: left, b: right, sa: a_scale, sb: b_scale, c: result):
