@@ -247,7 +247,8 @@ bool ptx_writes(OpKind kind) {
 void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
     p->at = op->at;
-    if (ptx_is_forgotten(p, op) || ptx_redux(p, op) || ptx_divide(p, op)) continue;
+    if (ptx_is_forgotten(p, op) || ptx_redux(p, op) || ptx_divide(p, op) || ptx_masked(p, op))
+      continue;
     PtxFn *fn = writer[op->kind];
     bool divides = op->kind == OP_mod || op->kind == OP_remf;
     if (divides && op->results[0].type->dtype == DTYPE_f64) fn = ptx_remainder;
@@ -409,6 +410,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
     for (int i = 0; i < op->nargs; i++) p.uses[op->args[i]->id]++;
   ptx_forget_meanings(&p);
   ptx_find_redux(&p);
+  ptx_find_masked(&p);
   open_params(&p);
   open_ids(&p);
   open_wave(&p, launch);

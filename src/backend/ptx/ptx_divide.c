@@ -28,8 +28,7 @@ Divide divide_by(int64_t d, int bits) {
   return (Divide){factor, shift, d > 0 && is_negative ? 1 : d < 0 && !is_negative ? -1 : 0};
 }
 
-/* The value that all elements of v have; false: v is not a constant. */
-static bool constant_of(const Value *v, int64_t *out) {
+bool ptx_constant(const Value *v, int64_t *out) {
   while (v->def && v->def->kind == OP_splat) v = v->def->args[0];
   if (!v->def || v->def->kind != OP_scalar) return false;
   const Attr *value = op_attr(v->def, ATTR_value);
@@ -74,7 +73,7 @@ bool ptx_divide(Ptx *p, const Op *op) {
   if (op->kind != OP_div && op->kind != OP_mod && op->kind != OP_floordiv) return false;
   const Type *t = op->results[0].type;
   DTypeClass class = dtype_info[t->dtype].class;
-  if ((class != DTYPE_INT && class != DTYPE_INDEX) || !constant_of(op->args[1], &d)) return false;
+  if ((class != DTYPE_INT && class != DTYPE_INDEX) || !ptx_constant(op->args[1], &d)) return false;
   int bits = dtype_info[t->dtype].bits == 64 ? 64 : 32;
   if (d == 0 || d == INT64_MIN || (bits == 32 && d != (int32_t)d)) return false;
   const Reg *x = ptx_elems_of(p, held_spread(p, op->args[0], t->n));

@@ -1,4 +1,5 @@
 /* ptx_elem.c: elementwise ops, from the templates of ptx.def. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -159,6 +160,45 @@ void ptx_elementwise(Ptx *p, const Op *op) {
   Held h = {.dtype = out, .n = n, .elem = d, .own = true};
   if (ptx_is_small_float(out) && text) h = ptx_from_floats(p, out, d, n);
   ptx_set(p, &op->results[0], h);
+}
+
+/* ---- two ops by one instruction ---- */
+
+/* The `and` with a constant behind an `or` with another one, if it has no other use; NULL: there is
+ * none. For such pairs ptxas takes two instructions, as each has at most one constant. */
+static const Op *masked_of(const Ptx *p, const Op *op, int64_t *mask, int64_t *set, int *operand) {
+  if (op->kind != OP_or || dtype_info[op->results[0].type->dtype].bits != 32) return NULL;
+  for (int i = 0; i < 2; i++) {
+    const Op *inner = op->args[i]->def;
+    if (!inner || inner->kind != OP_and || inner->parent != op->parent) continue;
+    if (p->uses[inner->results[0].id] != 1 || !ptx_constant(op->args[1 - i], set)) continue;
+    for (*operand = 0; *operand < 2; (*operand)++)
+      if (ptx_constant(inner->args[1 - *operand], mask)) return inner;
+  }
+  return NULL;
+}
+
+void ptx_find_masked(Ptx *p) {
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    int64_t mask, set;
+    int operand;
+    const Op *inner = masked_of(p, op, &mask, &set, &operand);
+    if (inner && !p->fused[inner->id] && !p->fused[op->id]) p->fused[inner->id] = op;
+  }
+}
+
+bool ptx_masked(Ptx *p, const Op *op) {
+  int64_t mask, set;
+  int operand;
+  const Op *inner = masked_of(p, op, &mask, &set, &operand);
+  if (!inner || p->fused[inner->id] != op) return false;
+  Held to = held_new(p, op->results[0].type->dtype, op->results[0].type->n, false);
+  const Reg *x = ptx_elems_of(p, held_spread(p, inner->args[operand], to.n));
+  for (int i = 0; i < to.n; i++) /* 0xea: (x & mask) | set */
+    ptx_line(p, "lop3.b32 %s, %s, 0x%" PRIx32 ", 0x%" PRIx32 ", 0xea", to.elem[i].name, x[i].name,
+             (uint32_t)mask, (uint32_t)set);
+  ptx_set(p, &op->results[0], to);
+  return true;
 }
 
 static void select_truth(Ptx *p, Reg test, Reg x, Reg y, Reg to) {

@@ -58,11 +58,12 @@ typedef struct Ptx {
   StrBuf body;
   int regs[REG_CLASSES];
   int labels;
-  Held **held;           /* by value id; memories: their base address in elem[0] */
-  int *uses;             /* by value id: operands that mention it */
-  Map inline_regs;       /* inline_ptx with several results that wrote its text -> Reg of all */
-  const Op **fused;      /* by op id: the last step of the reduction that the op is a step of; NULL:
-                     * none */
+  Held **held;     /* by value id; memories: their base address in elem[0] */
+  int *uses;       /* by value id: operands that mention it */
+  Map inline_regs; /* inline_ptx with several results that wrote its text -> Reg of all */
+  const Op *
+      *fused; /* by op id: the op that computes this one as well: the last step of the reduction
+                     * that it is a step of, or its user; NULL: none */
   const WaveTest *tests; /* by op id: of conditionals; NULL: there are none */
   Vec(PtxArg) args;
   Vec(Reg) arg_regs; /* of each argument, loaded at entry */
@@ -146,6 +147,8 @@ void ptx_define(Ptx *p, const Sym *symbol, Reg reg);
 
 PtxFn ptx_elementwise, ptx_select;
 bool ptx_has_elementwise(OpKind kind);
+void ptx_find_masked(Ptx *p);          /* needs `fused` */
+bool ptx_masked(Ptx *p, const Op *op); /* true: the op and an operand were one instruction */
 Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b); /* one element, by its template */
 
 /* ---- ptx_inline.c ---- */
@@ -157,6 +160,8 @@ bool ptx_is_forgotten(const Ptx *p, const Op *op);
 /* ---- ptx_divide.c ---- */
 
 bool ptx_divide(Ptx *p, const Op *op); /* true: it was a division by a constant */
+/* The integer that all elements of v have; false: v is not a constant. */
+bool ptx_constant(const Value *v, int64_t *out);
 
 /* ---- ptx_cast.c ---- */
 
