@@ -3,7 +3,8 @@
  *     the instruction       16x16, lanes as mma.def says
  *     copies of it          registers, as many as one wave's part needs
  *     waves                 a grid over m and n; each wave that needs an operand holds it. With
- *                           `into` such a grid for each part of k
+ *                           `into` such a grid for each part of k; with waves along a dim of a
+ *                           batch, one for each part of it
  *
  * The three tiles agree because they are built from the same grid: wave number = n part + m part *
  * (parts along n), with the waves of one instruction innermost. In a lane-observable kernel each
@@ -19,7 +20,7 @@ typedef struct Grid {
    * waves. */
   struct {
     int count, step; /* waves along a workgroup dimension, and elements from one to the next */
-    char dim;        /* 'm', 'n' or 'k'; otherwise the waves hold copies */
+    char dim;        /* 'm', 'n', 'k' or 'b'atch; otherwise the waves hold copies */
   } declared[3];
 } Grid;
 
@@ -31,6 +32,8 @@ typedef struct Tiling {
   int m, n;                /* extents of the workgroup's tile */
   int parts;               /* into which waves divide the sum over k */
   int k;                   /* the k of one wave: the whole tile, or one such part */
+  const Sym *batch;        /* a dim of separate products that waves divide; NULL: none */
+  int each;                /* such products of one wave */
   int together;            /* waves of one instruction */
   const Digits *order;     /* of k; NULL: unchanged */
   const Digits *across[2]; /* of a group's part of m and n; NULL: unchanged */
@@ -250,12 +253,29 @@ static int parts_of(const Distribution *d, const Machine *m, const Op *op, const
   return anchor_waves_on(d, axis);
 }
 
-/* The grid of a tile-pure kernel: each part of the sum gets the same number of waves. */
-static Grid grid_of_parts(const Distribution *d, const Tiling *p, int groups) {
+/* The dim of a batch, which is neither m nor n, that wave rows divide evenly among the groups; returns
+ * the number of its parts, 1 if there is none. */
+static int divide_batch(const Distribution *d, const int *extent, int groups, Tiling *p) {
+  const Type *t = p->of.acc->type;
+  int64_t n;
+  for (int i = 0; i < t->rank && p->parts == 1; i++) {
+    const Sym *dim = t->dims[i], *waves = distribute_waves(d, dim);
+    if (dim == p->roles.m || dim == p->roles.n || !waves || !sym_is_int(waves, &n)) continue;
+    if (n < 2 || n > groups || groups % n || extent[i] % n) continue;
+    p->batch = dim;
+    p->each = extent[i] / (int)n;
+    return (int)n;
+  }
+  return 1;
+}
+
+/* The grid of a tile-pure kernel: each part of the sum or batch gets the same number of waves. */
+static Grid grid_of_parts(const Distribution *d, const Tiling *p, int batches, int groups) {
   Grid g;
-  groups /= p->parts;
+  groups /= p->parts * batches;
   if (p->together != 1 || !declared_grid(d, p, groups, &g)) g = choose_grid(d, p, groups);
   if (p->parts > 1) g.declared[0].count = p->parts, g.declared[0].dim = 'k';
+  if (batches > 1) g.declared[0].count = batches, g.declared[0].dim = 'b';
   return g;
 }
 
@@ -282,15 +302,15 @@ static bool open_tiling(const Distribution *d, const Machine *m, Arena *a, Op *o
   p->n = extent[type_dim(t, p->roles.n)];
   p->together = p->row->lanes / m->lanes;
   if (!has_groups(m, p)) return false;
-  p->k = distribute_extents(d, op, lhs, extent) ? extent[type_base_dim(lhs, p->roles.k)] : 0;
+  int groups = m->waves / p->together, k_extent[IR_MAX_RANK];
+  p->k = distribute_extents(d, op, lhs, k_extent) ? k_extent[type_base_dim(lhs, p->roles.k)] : 0;
   p->parts = parts_of(d, m, op, p);
   /* Only whole instructions: k elements taken from the next part would be added twice. */
   if (p->parts > 1 && p->k % (p->parts * p->row->k)) return false;
   p->k /= p->parts;
   p->order = op->kind == OP_mma ? usable_order(p, &p->choice->order, p->k) : NULL;
-  int groups = m->waves / p->together;
   if (m->observable) keep_together(d, p), p->grid = grid_of_wave(d, m, p);
-  else p->grid = grid_of_parts(d, p, groups);
+  else p->grid = grid_of_parts(d, p, divide_batch(d, extent, groups, p), groups);
   for (int i = 0; i < 2; i++) p->across[i] = m->observable ? NULL : usable_across(p, i);
   return true;
 }
@@ -314,15 +334,16 @@ static void push_wave_digit(Layout *l, int dim, int count, int step) {
   else layout_repeat(l, LAYOUT_WAVE, count);
 }
 
-/* `part_k`: the k of one declared wave, in units of dim_k. */
+/* `part_k`: the k, or the batch, of one declared wave, in units of dim_k. */
 static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n, int dim_k, int part_k) {
   push_wave_digit(l, dim_n, g->along_n, g->tile_n);
   push_wave_digit(l, dim_m, g->along_m, g->tile_m);
   layout_repeat(l, LAYOUT_WAVE, g->idle);
   for (int i = 0; i < 3 && g->declared[i].count; i++) {
     char of = g->declared[i].dim;
-    int dim = of == 'm' ? dim_m : of == 'n' ? dim_n : of == 'k' ? dim_k : -1;
-    push_wave_digit(l, dim, g->declared[i].count, of == 'k' ? part_k : g->declared[i].step);
+    bool part = of == 'k' || of == 'b';
+    int dim = of == 'm' ? dim_m : of == 'n' ? dim_n : part ? dim_k : -1;
+    push_wave_digit(l, dim, g->declared[i].count, part ? part_k : g->declared[i].step);
   }
 }
 
@@ -374,10 +395,13 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   if (dim_m >= 0 && !m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
   if (dim_m >= 0 && p.across[0] && !put_in_order(out, dim_m, p.across[0])) return false;
   if (dim_n >= 0 && p.across[1] && !put_in_order(out, dim_n, p.across[1])) return false;
+  int dim_batch = p.batch ? type_base_dim(t, p.batch) : -1;
   for (int i = t->rank - 1; i >= 0; i--)
-    if (i != to[0] && i != to[1] && i != dim_part) layout_push(out, LAYOUT_REG, i, extent[i], 1);
+    if (i != to[0] && i != to[1] && i != dim_part)
+      layout_push(out, LAYOUT_REG, i, i == dim_batch ? p.each : extent[i], 1);
   WV_ASSERT(layout_size(&fragment, LAYOUT_WAVE) == p.together);
   if (dim_part >= 0) push_waves(out, &p.grid, dim_m, dim_n, dim_part, 1);
+  else if (p.batch) push_waves(out, &p.grid, dim_m, dim_n, dim_batch, p.each);
   else push_waves(out, &p.grid, dim_m, dim_n, dim_k, part_k);
   return true;
 }
@@ -395,6 +419,7 @@ bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, O
   out->along[0] = p.grid.along_m, out->along[1] = p.grid.along_n;
   out->tile[0] = p.grid.tile_m, out->tile[1] = p.grid.tile_n;
   out->order = p.order;
+  out->batch = p.batch, out->each = p.each;
   for (int i = 0; i < 2; i++) out->across[i] = p.across[i];
   out->copies[0] = p.grid.tile_m / p.row->m;
   out->copies[1] = p.grid.tile_n / p.row->n;

@@ -61,6 +61,8 @@ typedef struct MmaDivision {
   const Digits *order;     /* MmaChoice.order; NULL: k is not permuted */
   const Digits *across[2]; /* MmaChoice.across; NULL: a group's part of m or n is not permuted */
   int along[2], tile[2];   /* groups of waves along m and n, n counted first; elements per group */
+  const Sym *batch; /* a dim of separate products that waves divide, `each` per group; NULL: none */
+  int each;
 } MmaDivision;
 int mma_order_at(const Digits *order, int position); /* the element of k, m or n at a position */
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,

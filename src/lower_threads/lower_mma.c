@@ -2,8 +2,9 @@
  *
  * A tile's registers hold the fragments of all its instructions; `wave_mma` takes them copy by
  * copy. If a layout keeps them in another order, the registers are renamed. Dims other than m, n
- * and k (a batch) are in registers, and each of their coordinates is a separate product. The dim
- * `into`, which numbers the parts of the sum, is not: each wave has one part. */
+ * and k (a batch) are in registers, and each of their coordinates is a separate product; if waves
+ * divide one, each has those of its part. The dim `into`, which numbers the parts of the sum, is
+ * not: each wave has one part. */
 #include "lower_threads/lower_mma.h"
 
 #include "ir/attr.h"
@@ -101,7 +102,8 @@ bool product_next(LaneProduct *p, const Value *out) {
   for (int i = out->type->rank - 1; i >= 0; i--) {
     const Sym *dim = out->type->dims[i];
     if (dim == p->div.m || dim == p->div.n || dim == parts) continue;
-    if (++p->point[i] < out->layout->extent[i]) return true;
+    int all = dim == p->div.batch ? p->div.each : out->layout->extent[i];
+    if (++p->point[i] < all) return true;
     p->point[i] = 0;
   }
   return false;
