@@ -115,18 +115,47 @@ static MmaChoice *new_choice(Kernel *k, Op *op) {
 
 static int bits_of(const Value *v) { return dtype_info[v->type->dtype].bits; }
 
+/* What an operand was read as, if several of its elements are in one of what was read, and are taken out
+ * of it element by element; NULL: it was not read so. */
+static const Value *packed_read(const Value *v, bool unpacked) {
+  const Op *op = v->def;
+  if (!op || op->kind == OP_read) return op && unpacked ? v : NULL;
+  if (op->kind == OP_bitcast) unpacked |= bits_of(op->args[0]) > bits_of(v);
+  else if (!op_is_elementwise(op)) return NULL;
+  for (int i = 0; i < op->nargs; i++) {
+    const Value *from =
+        op->args[i]->type->rank == v->type->rank ? packed_read(op->args[i], unpacked) : NULL;
+    if (from) return from;
+  }
+  return NULL;
+}
+
+/* How many bits of memory hold an element of k of operand `v`, if it should be in runs; 0: it should
+ * not. If the operand is only converted, the other one must not be read anew in each iteration:
+ * its own order would suffer. */
+static int bits_in_runs(const Kernel *k, const Distribution *d, Op *op, const Product *p, bool rhs,
+                        int *all) {
+  const Value *v = rhs ? p->rhs : p->lhs, *other = rhs ? p->lhs : p->rhs;
+  const Value *narrow = narrow_read(k, v), *from = packed_read(v, false);
+  int extent[IR_MAX_RANK];
+  if (!distribute_extents(d, op, v->type, extent)) return 0;
+  *all = extent[type_base_dim(v->type, p->roles.k)];
+  if (narrow && runs_along(narrow, p->roles.k) && region_of_value(other) != op->parent)
+    return bits_of(narrow);
+  if (!from || dim_base(from->type->dims[from->type->rank - 1]) != dim_base(p->roles.k)) return 0;
+  if (!distribute_extents(d, from->def, from->type, extent)) return 0;
+  return bits_of(from) * extent[from->type->rank - 1] / *all;
+}
+
 void retarget_order_converted(Kernel *k, const Distribution *d, const Machine *m, Op *op) {
   Product p;
-  int extent[IR_MAX_RANK];
   const MmaInfo *row = row_of_wave(m, op);
   if (!row || op_attr(op, ATTR_mma)->mma->order.n || product_of(k, op, &p)) return;
   if (is_chained(p.lhs) || is_chained(p.rhs)) return;
   for (int i = 0; i < 2; i++) {
-    const Value *v = i ? p.rhs : p.lhs, *other = i ? p.lhs : p.rhs, *from = narrow_read(k, v);
-    if (!from || !runs_along(from, p.roles.k) || region_of_value(other) == op->parent) continue;
-    if (!distribute_extents(d, op, v->type, extent)) continue;
-    int all = extent[type_base_dim(v->type, p.roles.k)];
-    new_choice(k, op)->order = order_of(row, MMA_A, 1, all, bits_of(from));
+    int all, bits = bits_in_runs(k, d, op, &p, i == 1, &all);
+    if (!bits) continue;
+    new_choice(k, op)->order = order_of(row, MMA_A, 1, all, bits);
     return;
   }
 }

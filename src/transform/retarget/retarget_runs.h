@@ -15,7 +15,8 @@
 Digits retarget_order_in_runs(const MmaInfo *row, int k, int bits);
 
 /* Gives the product of a wave such an order if an operand is read from rows along k and converted to
- * wider elements, while the other one stays the same in all iterations of the loop. */
+ * wider elements, while the other one stays the same in all iterations of the loop; or if several
+ * elements of an operand are in one of what is read. */
 void retarget_order_converted(Kernel *k, const Distribution *d, const Machine *m, Op *op);
 
 /* The same along the instruction's m or n, if an operand is read from rows along it. Each wave must have its part
