@@ -176,6 +176,7 @@ W4A16 = [
     (70, 20, 300, 128, BF16, BF16, False, True),
     (260, 33, 192, 96, "f2", F4, True, True),
     (17, 9, 2048, 128, BF16, BF16, True, True),
+    (9, 35, 2208, 32, BF16, F4, True, False),  # on Hopper, 16 waves take two iterations each
 ]
 
 
@@ -211,7 +212,7 @@ HOPPER = [
     (kernels.by_rows, (F8, tkl.bf16, (False, False), True, False, 0), "m64n128k32.f32.e4m3.e4m3"),
     (kernels.by_blocks, (F8, tkl.bf16, False, False, 0), "m64n128k32.f32.e4m3.e4m3"),
     (kernels.by_rows, ((tkl.i8,) * 2, tkl.bf16, (True, True), False, False, 0), "k32.s32.s8.s8"),
-    (kernels.by_groups, (*HALF, True, False, 16), "m64n16k16.f32.bf16.bf16"),
+    (kernels.by_groups, (*HALF, True, False, 64), "m64n64k16.f32.bf16.bf16"),
     (kernels.by_groups, (*HALF, True, False, 256), "m64n64k16.f32.bf16.bf16"),
 ]
 
@@ -234,7 +235,18 @@ def test_copies_and_products_of_hopper(make, key, instruction):
         text = program(make, *key, 4096, 4096, *groups).ptx
     assert re.search(rf"wgmma\.mma_async\.sync\.aligned\.\w*{instruction}", text)
     assert "cp.async.bulk.tensor" in text and "cp.async.ca" not in text
-    assert ("setmaxnreg" in text) == (key[-1] != 16)
+    assert ("setmaxnreg" in text) == (key[-1] != 64)
+
+
+@pytest.mark.parametrize("most", [8, 16])
+def test_few_rows_of_hopper(most):
+    """Each wave loads its part of the weights, 16 bytes at a time, before it waits for any of them."""
+    with ops.on_target("sm_90a"):
+        text = program(kernels.by_waves, *HALF, True, False, most, 4096, 4096, 128).ptx
+    loads, _, products = text.partition("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
+    assert products and ".maxntid 512," in text and "ld.global.u8" not in text
+    before = loads.partition("bar.sync")[0]
+    assert before.count("ld.global.v4.b32") == 8 and before.count("ld.global.b16") == 16
 
 
 def test_nothing_to_add():

@@ -124,7 +124,10 @@ def per_row(value: Any) -> Any:
     return tkw.broadcast(value, [M, N])
 
 
+def f32_value(value: Any) -> Any:
+    return value if value.dtype == tkl.f32 else tkw.cast(value, tkl.f32)
+
+
 def f32_of(memory: Any, mapping: Any = None) -> Any:
     """What is read, in f32."""
-    value = tkw.read(memory, mapping=mapping)
-    return value if value.dtype == tkl.f32 else tkw.cast(value, tkl.f32)
+    return f32_value(tkw.read(memory, mapping=mapping))

@@ -9,11 +9,12 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-from .programs import f32_of, has_warpgroups
+from .programs import f32_of, f32_value, has_warpgroups
 from .quantize import MX_GROUP
 
-M, N, K, ONE, N_BLOCKS, K_BLOCKS, GROUPS, SPLIT, SPLITS = (
-    getattr(sym, name) for name in "M N K ONE N_BLOCKS K_BLOCKS GROUPS SPLIT SPLITS".split()
+M, N, K, ONE, N_BLOCKS, K_BLOCKS, GROUPS, SPLIT, SPLITS, WAVE, STEPS = (
+    getattr(sym, name)
+    for name in "M N K ONE N_BLOCKS K_BLOCKS GROUPS SPLIT SPLITS WAVE STEPS".split()
 )
 BLOCK_M, BLOCK_N, BLOCK_K, PART_M, PART_N = (
     getattr(sym, name) for name in "BLOCK_M BLOCK_N BLOCK_K PART_M PART_N".split()
@@ -23,8 +24,9 @@ BLOCK = 128  # elements along K, or along K and N, that share a scale
 WORKGROUPS = 264  # two for each compute unit of an H200
 FEW_ROWS = 16
 AHEAD = 2  # iterations before which scales of blocks are loaded
+MOST_STEPS = 4  # whose packed weights, 8 registers each, a wave loads at once
 
-_i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+_i, _j, _l = (tkw.IndexMapping.iterator(number) for number in range(3))
 
 
 def row_class(rows: int) -> int:
@@ -256,11 +258,123 @@ def _unpacked(pairs: Any, dtype: Any) -> Any:
     return value - tkw.register(value.shape, dtype, first + 8)
 
 
+def few_class(rows: int) -> int:
+    """The most rows that a program of `by_waves` is for; 0: it is for fewer."""
+    return next((most for most in (8, FEW_ROWS) if rows <= most), 0) if has_warpgroups() else 0
+
+
+def _step_of(group: int) -> int:
+    """How many products are added before their sum is multiplied by a scale."""
+    return next(size for size in (BLOCK, 64, 32) if group % size == 0)
+
+
+def by_waves(
+    dtype: Any, scale: Any, zeros: bool, bias: bool, most: int, n: int, k: int, group: int
+) -> Any:
+    """`product(a, b, scales, [zeros,] [bias,] c)`, as by_groups, for so few rows that reading b is
+    what takes time: 16 waves divide K, so that a workgroup has all of it and loads what its
+    compute unit needs at once. Rows of b are those of matrix instructions.
+
+    A wave has `each` elements of K, and takes up to `MOST_STEPS` steps of them in an iteration.
+    """
+    waves, down, step = 16, 32, _step_of(group)
+    steps = -(-k // (waves * step))
+    rounds = -(-steps // MOST_STEPS)
+    parts = range(-(-steps // rounds))
+    each = rounds * len(parts) * step
+    constraints = [
+        tkw.WorkgroupConstraint(N, down, 0),
+        tkw.WorkgroupConstraint(M, most, 1),
+        tkw.WorkgroupConstraint(WAVE, waves, 2),
+        tkw.WaveConstraint(WAVE, 1),
+        tkw.TilingConstraint(STEPS, step),
+        tkw.SymbolicAlias(K_BLOCKS, STEPS, lambda size: tkl.ceiling(size / step)),
+        tkw.HardwareConstraint(
+            threads_per_wave=32,
+            mma_type=tkw.MMAType.F32_16x16x16_F16,
+            vector_shapes={WAVE: 1, K_BLOCKS: 0},
+        ),
+    ]
+    left, right = tkl.Memory[M, K, GLOBAL, dtype], tkl.Memory[N, K / 2, GLOBAL, tkl.u8]
+    of_groups, of_zeros = (tkl.Memory[N, GROUPS, GLOBAL, x] for x in (scale, dtype))
+    of_columns, result = tkl.Memory[N, GLOBAL, dtype], tkl.Memory[M, N, GLOBAL, dtype]
+
+    def begin(number: Any, part: int) -> Any:
+        """Where a part of a wave's iteration begins, along K."""
+        return _i * each + (number * len(parts) + part) * step
+
+    def along_k(dim: Any, part: int, packed: int) -> Any:
+        size = step // packed
+        here = {dim: _j, K / packed: begin(_l // size, part) / packed + _l % size}
+        outputs = {WAVE: _i, dim: _j, STEPS / packed: _l}
+        return tkw.IndexMapping(3, inputs=here, outputs=outputs)
+
+    def of_group(part: int) -> Any:
+        here = {N: _j, GROUPS: begin(_l, part) // group}
+        return tkw.IndexMapping(3, inputs=here, outputs={WAVE: _i, N: _j, K_BLOCKS: _l})
+
+    sums_of = tkl.Register[WAVE, N, M, tkl.f32]
+
+    def total(a: Any, b: Any, *groups: Any) -> Any:
+        @tkw.iterate(STEPS, init_args=[sums_of(0.0)])
+        def loop(acc):
+            packed = [tkw.read(b, mapping=along_k(N, part, 2)) for part in parts]
+            values = [[tkw.read(x, mapping=of_group(part)) for x in groups] for part in parts]
+            tkw.workgroup_barrier()  # ptxas would load scales when b has arrived, and they are used
+            rows = [tkw.read(a, mapping=along_k(M, part, 1)) for part in parts]
+            for part in parts:
+                factor, *zero = (tkw.sum(f32_value(x), dim=K_BLOCKS) for x in values[part])
+                weight = _unpacked(packed[part], dtype)
+                if zeros:
+                    zero = tkw.cast(zero[0], dtype) - tkw.register([WAVE, N], dtype, 8.0)
+                    weight = weight - tkw.broadcast(zero, weight.shape)
+                sums = tkw.mma(weight, rows[part], sums_of(0.0))
+                acc = acc + sums * tkw.broadcast(factor, [WAVE, N, M])
+            return acc
+
+        return _added(loop)
+
+    def _added(sums: Any) -> Any:
+        """The sum of what the waves have, in order, divided among all threads."""
+        parts = tkw.allocate((WAVE, N, M), (waves, down, most), tkl.f32)
+        tkw.write(sums, parts)
+        of = [
+            tkw.IndexMapping(2, inputs={WAVE: wave, N: _i, M: _j}, outputs={N: _i, M: _j})
+            for wave in range(waves)
+        ]
+        added = tkw.read(parts, mapping=of[0])
+        for mapping in of[1:]:
+            added = added + tkw.read(parts, mapping=mapping)
+        return added
+
+    @tkw.wave(constraints)
+    def product(a: left, b: right, scales: of_groups, c: result):
+        tkw.write(_finished(total(a, b, scales), None, dtype), c)
+
+    @tkw.wave(constraints)
+    def product_with_zeros(a: left, b: right, scales: of_groups, zeros: of_zeros, c: result):
+        tkw.write(_finished(total(a, b, scales, zeros), None, dtype), c)
+
+    @tkw.wave(constraints)
+    def product_with_bias(a: left, b: right, scales: of_groups, bias: of_columns, c: result):
+        tkw.write(_finished(total(a, b, scales), bias, dtype), c)
+
+    @tkw.wave(constraints)
+    def product_with_both(
+        a: left, b: right, scales: of_groups, zeros: of_zeros, bias: of_columns, c: result
+    ):
+        tkw.write(_finished(total(a, b, scales, zeros), bias, dtype), c)
+
+    forms = (product, product_with_bias, product_with_zeros, product_with_both)
+    subs = {N: n, K: k, WAVE: waves, STEPS: rounds * step, K_BLOCKS: rounds}
+    return forms[2 * zeros + bias], subs | {GROUPS: -(-k // group)}, [M]
+
+
 def splits_of(most: int, n: int, k: int, group: int) -> tuple[int, int]:
     """By how many workgroups a sum over K is divided, and how much of K each has: enough to fill
     Hopper's compute units if there are few rows, and so few tiles."""
     unit = -(-BLOCK // group) * group
-    if most not in (FEW_ROWS, 64) or not has_warpgroups():
+    if most != 64 or not has_warpgroups():
         return 1, -(-k // unit) * unit
     wanted = min(WORKGROUPS // -(-n // 64), k // (4 * unit))
     each = -(-k // (max(wanted, 1) * unit)) * unit
@@ -278,7 +392,7 @@ def by_groups(
     divided, c [SPLITS, M, N] is f32, without the bias.
     """
     splits, each = splits_of(most, n, k, group)
-    step = next(size for size in (BLOCK, 64, 32) if group % size == 0)
+    step = _step_of(group)
     part = tkl.Min(SPLIT, K - WORKGROUP_2 * SPLIT)
     down, across = {FEW_ROWS: (64, 16), 64: (64, 64), 256: (128, 64), 0: (128, 128)}[most]
     constraints = [
@@ -353,9 +467,8 @@ def by_groups(
     forms = (product, product_with_bias, product_with_zeros, product_with_both)
     subs = {N: n, K: k, SPLIT: each, SPLITS: splits}
     subs |= {GROUPS: -(-k // group), K_BLOCKS: -(-k // step)}
-    options = _options(most) if most == FEW_ROWS else {}
-    if most == 256 and has_warpgroups():  # for the sake of waves that only copy
-        options = {"persistent_workgroups": WORKGROUPS // 2}
+    copying = most == 256 and has_warpgroups()  # by waves that do nothing else
+    options = {"persistent_workgroups": WORKGROUPS // 2} if copying else {}
     return forms[2 * zeros + (bias and splits == 1)], subs, [M], options
 
 
