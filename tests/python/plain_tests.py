@@ -28,6 +28,9 @@ class MonkeyPatch:
             self.before.append((mapping, key, mapping[key]))
             del mapping[key]
 
+    def setattr(self, owner, name, value):
+        self.setitem(vars(owner), name, value)
+
     def setenv(self, name, value):
         self.setitem(os.environ, name, value)
 

@@ -285,7 +285,8 @@ def vllm(monkeypatch):
     """vLLM's modules. Returns its overrides of backends and its ops."""
     for name in [n for n in sys.modules if n == "vllm" or n.startswith("vllm.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "wave_lang.integrations.vllm_backend", raising=False)
+    for name in ("backend", "mla"):
+        monkeypatch.delitem(sys.modules, f"wave_lang.integrations.vllm_{name}", raising=False)
     overrides = {}
     names = ("rms_norm", "fused_add_rms_norm", "silu_and_mul")
     ops = types.SimpleNamespace(**{name: IrOp() for name in names})
@@ -305,6 +306,7 @@ def vllm(monkeypatch):
         AttentionMetadata=type("AttentionMetadata", (), {}),
         AttentionMetadataBuilder=VllmBuilder,
         AttentionType=AttentionType,
+        MLAAttentionImpl=type("MLAAttentionImpl", (), {}),
         MultipleOf=MultipleOf,
     )
     module(monkeypatch, "vllm.ir.ops", **vars(ops))
@@ -427,3 +429,71 @@ def vllm_source_layers(monkeypatch, switches):
     for name in ("custom_op", "layers.activation"):
         monkeypatch.delitem(sys.modules, f"vllm.model_executor.{name}", raising=False)
     return importlib.import_module("vllm.model_executor.layers.activation")
+
+
+class MLALayer:
+    """vLLM's layer of MLA: queries go into the space of latent vectors, and results out of it."""
+
+    def forward_impl(self, q, latent, turned, cache, data, output):
+        import torch
+
+        if self.kv_cache_dtype.startswith("fp8"):
+            cache = cache.view(torch.float8_e4m3fn)
+        assert data.num_decode_tokens == data.num_actual_tokens and not data.num_prefills
+        plain, turned = q[: data.num_actual_tokens].split(
+            [self.qk_nope_head_dim, self.qk_rope_head_dim], -1
+        )
+        moved = torch.einsum("thp,hpl->thl", plain, self.W_UK_T)
+        o, _ = self.impl.forward_mqa((moved, turned), cache, data, self)
+        out = torch.einsum("thl,hlv->thv", o, self.W_UV)
+        output[: data.num_actual_tokens] = out.flatten(1)
+        return output
+
+
+# What vLLM's module of MLA imports, and what of it must be more than a dummy.
+MLA_IMPORTS = {
+    "_aiter_ops": {},
+    "_custom_ops": {},
+    "compilation.breakable_cudagraph": {"eager_break_during_capture": lambda function: function},
+    "config": {},
+    "config.cache": {},
+    "forward_context": {},
+    "model_executor.custom_op": {"CustomOp": MagicMock()},
+    "model_executor.layers.attention.attention": {},
+    "model_executor.layers.attention.kv_transfer_utils": {
+        "maybe_transfer_kv_layer": lambda function: function
+    },
+    "model_executor.layers.attention_layer_base": {},
+    "model_executor.layers.linear": {},
+    "model_executor.layers.quantization.input_quant_fp8": {
+        "QuantFP8": type(
+            "QuantFP8", (), dict.fromkeys(f"forward_{on}" for on in ("native", "cuda", "hip"))
+        )
+    },
+    "model_executor.utils": {},
+    "utils.flashinfer": {},
+    "v1.attention.backends.mla.prefill": {},
+    "v1.attention.backends.utils": {},
+    "v1.attention.ops.dcp": {},
+    "v1.attention.ops.merge_attn_states": {},
+    "v1.attention.ops.pcp": {},
+    "v1.attention.selector": {},
+}
+
+
+def vllm_source_mla(monkeypatch):
+    """vLLM's own layer of MLA, from the checkout of `vllm_source`."""
+    name, root = "vllm.model_executor.layers.attention", sys.modules["vllm"].__path__[0]
+    package = types.ModuleType(name)
+    package.__path__ = [os.path.join(root, *name.split(".")[1:])]
+    monkeypatch.setitem(sys.modules, name, package)
+    for inner, members in MLA_IMPORTS.items():
+        dummy = Dummy(f"vllm.{inner}")
+        vars(dummy).update(members)
+        monkeypatch.setitem(sys.modules, f"vllm.{inner}", dummy)
+    from vllm.utils import torch_utils
+
+    monkeypatch.setattr(torch_utils, "direct_register_custom_op", lambda **named: None)
+    found = importlib.import_module(f"{name}.mla_attention")
+    monkeypatch.setitem(sys.modules, found.__name__, sys.modules.pop(found.__name__))
+    return found.MLAAttention

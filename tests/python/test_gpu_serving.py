@@ -12,6 +12,7 @@ import serving_standins
 import test_nn
 import test_served_models
 import test_sglang_plugin
+import test_vllm_mla
 import test_vllm_plugin
 from gpu_utils import DEVICE
 from plain_tests import MonkeyPatch, run_tests
@@ -62,6 +63,7 @@ def test_sglang_plugin_on_a_gpu():
 def test_vllm_plugin_on_a_gpu():
     with serving_standins.on(DEVICE):
         run_tests(test_vllm_plugin)
+        run_tests(test_vllm_mla)
 
 
 def test_models_on_a_gpu():

@@ -1,5 +1,5 @@
-"""Small models with random weights, served through the plugin of SGLang: a Llama with shared heads,
-and one with latent keys (MLA) and experts. Logits are compared with float64."""
+"""Small models with random weights, served through the plugins of SGLang and vLLM: a Llama with
+shared heads, and one with latent keys (MLA) and experts. Logits are compared with float64."""
 
 import copy
 import types
@@ -8,6 +8,8 @@ import pytest
 
 import serving_standins
 from serving_standins import Layer, Mode, Pool
+from test_vllm_mla import OPTIONS
+from test_vllm_plugin import SOURCE, batch_class
 
 torch = pytest.importorskip("torch")
 from torch import nn
@@ -209,6 +211,82 @@ class SGLang:
         self.lengths[request] = length
 
 
+class VLLM:
+    """The same for vLLM, whose batches with drafts are like those with chunks of prompts."""
+
+    block = 4
+
+    def __init__(self, monkeypatch, model, drafts):
+        if SOURCE:
+            serving_standins.vllm_source(SOURCE)
+        else:
+            serving_standins.vllm(monkeypatch)
+        from wave_lang.integrations import vllm_backend, vllm_mla
+
+        a, self.model, self.device = model.attention[0], model, serving_standins.DEVICE
+        self.latent = a.size != a.columns
+        backend = vllm_mla.WaveMLABackend if self.latent else vllm_backend.WaveBackend
+        shape = (16, a.kv_heads, self.block, 2 * a.size)
+        shape = (16, self.block, a.size) if self.latent else shape
+        options = {"num_heads": a.heads, "head_size": a.size, "scale": a.scale}
+        options |= {"num_kv_heads": a.kv_heads}
+        if self.latent:
+            options = OPTIONS | options | {"kv_lora_rank": a.columns}
+        self.impls = [backend.get_impl_cls()(**options) for _ in range(LAYERS)]
+        self.caches = [torch.full(shape, float("nan"), device=self.device) for _ in range(LAYERS)]
+        config = types.SimpleNamespace(model_config=types.SimpleNamespace(max_model_len=CONTEXT))
+        self.builder = backend.get_builder_cls()(None, ["layer"], config, self.device)
+        self.layer = types.SimpleNamespace(_k_scale=torch.ones((), device=self.device))
+        self.free, self.pages, self.lengths = torch.randperm(16).tolist(), {}, {}
+
+    def step(self, mode, new):
+        """{request: tokens}: the logits of all of them."""
+        slots, positions, counts = [], [], [len(tokens) for tokens in new.values()]
+        table = torch.full((len(new), CONTEXT // self.block), 10**6, dtype=torch.int32)
+        for row, request in enumerate(new):
+            pages, length = self.pages.setdefault(request, []), self.lengths.get(request, 0)
+            for t in range(length, length + counts[row]):
+                if t // self.block == len(pages):
+                    pages.append(self.free.pop())
+                slots.append(pages[t // self.block] * self.block + t % self.block)
+                positions.append(t)
+            table[row, : len(pages)] = torch.tensor(pages)
+            self.lengths[request] = length + counts[row]
+        starts = torch.tensor([0, *counts]).cumsum(0).int()
+        data = self.builder.build(
+            0,
+            batch_class()(
+                query_start_loc=starts.to(self.device),
+                query_start_loc_cpu=starts,
+                seq_lens=whole([self.lengths[r] for r in new]).int(),
+                num_reqs=len(new),
+                num_actual_tokens=len(slots),
+                max_query_len=max(counts),
+                max_seq_len=CONTEXT,
+                block_table_tensor=table.to(self.device),
+                slot_mapping=whole(slots),
+                causal=True,
+            ),
+        )
+
+        def attend(n, q, k, v):
+            impl, cache, slots = self.impls[n], self.caches[n], data.slot_mapping
+            if self.latent:
+                rank = impl.kv_lora_rank
+                given = (k[:, 0, :rank], k[..., rank:], cache, slots, "auto", self.layer._k_scale)
+                impl.do_kv_cache_update(*given)
+                return impl.forward_mqa(q, cache, data, self.layer)[0]
+            impl.do_kv_cache_update(self.layer, k, v, cache, slots)
+            return impl.forward(self.layer, q, k, v, cache, data, torch.empty_like(q))
+
+        with torch.no_grad():
+            logits = self.model(whole(sum(new.values(), [])), whole(positions), attend)
+        return dict(zip(new, logits.split(counts)))
+
+    def forget(self, request, length):
+        self.lengths[request] = length
+
+
 def near(found, model, exact, tokens):
     """The error is at most 1.5 times that of PyTorch, or a few roundings; and the best word is the
     same where it is clearly the best."""
@@ -222,8 +300,9 @@ def near(found, model, exact, tokens):
     assert torch.equal(found.argmax(-1)[clear], wanted.argmax(-1)[clear])
 
 
+@pytest.mark.parametrize("served_by", [SGLang, VLLM])
 @pytest.mark.parametrize("attention, mlp", [(Shared, MLP), (Latent, Experts)])
-def test_models(monkeypatch, attention, mlp):
+def test_models(monkeypatch, attention, mlp, served_by):
     torch.manual_seed(7)
     model = Model(attention, mlp).to(serving_standins.DEVICE)
     exact, served = copy.deepcopy(model).double(), copy.deepcopy(model)
@@ -232,7 +311,7 @@ def test_models(monkeypatch, attention, mlp):
             served.mlp[n] = wave_nn.MoE.from_experts(layer.gate, layer.experts, layer.top)
     kept = [row for row in wave_lang.replace(served, verbose=False) if row.new is None]
     assert {row.old for row in kept} <= {"Embedding", "Latent", "MoE", "Linear"}
-    server = SGLang(monkeypatch, served, drafts=3)
+    server = served_by(monkeypatch, served, drafts=3)
     texts = {0: [5, 3, 9, 1, 7], 2: [4]}
     for request, logits in server.step(Mode.EXTEND, dict(texts)).items():
         near(logits, model, exact, texts[request])

@@ -55,25 +55,31 @@ class Server:
     """Sequences whose tokens come in steps, a cache that is NaN where no token is stored, and the
     keys and values of all tokens so far in float64."""
 
+    heads, kv_heads, size, query_size = H, HK, D, D
+
     def __init__(self, backend, order="HND", dtype=torch.float32, cache="auto", **options):
-        self.rng = torch.Generator().manual_seed(3)
-        config = types.SimpleNamespace(model_config=types.SimpleNamespace(max_model_len=64))
-        self.device = serving_standins.DEVICE
-        self.builder = backend.get_builder_cls()(None, ["layer"], config, self.device)
+        self.begin(backend, dtype, cache)
         if "sinks" in options:
             options["sinks"] = options["sinks"].to(self.device)
         self.impl = backend.get_impl_cls()(H, D, 0.3, HK, None, kv_cache_dtype=cache, **options)
-        self.dtype, self.fp8 = dtype, cache.startswith("fp8")
-        kind = torch.float8_e4m3fn if self.fp8 else dtype
         shape = (32, HK, BLOCK, 2 * D) if order == "HND" else (32, BLOCK, HK, 2 * D)
-        self.cache = torch.full(shape, float("nan"), device=self.device).to(kind)
+        self.cache = self.empty(shape)
         if order == "NHD":
             self.cache = self.cache.transpose(1, 2)
-        if self.fp8:
-            self.cache = self.cache.view(torch.uint8)
         scales = (torch.tensor(number, device=self.device) for number in (0.5, 0.25))
         self.layer = types.SimpleNamespace(**dict(zip(("_k_scale", "_v_scale"), scales)))
+
+    def begin(self, backend, dtype, cache):
+        self.rng, self.device = torch.Generator().manual_seed(3), serving_standins.DEVICE
+        config = types.SimpleNamespace(model_config=types.SimpleNamespace(max_model_len=64))
+        self.builder = backend.get_builder_cls()(None, ["layer"], config, self.device)
+        self.dtype, self.fp8 = dtype, cache.startswith("fp8")
         self.free, self.pages, self.past = list(range(31, -1, -1)), {}, {}
+
+    def empty(self, shape):
+        """A cache of NaN; vLLM's 8-bit caches are bytes."""
+        made = torch.full(shape, float("nan"), device=self.device)
+        return made.to(torch.float8_e4m3fn).view(torch.uint8) if self.fp8 else made.to(self.dtype)
 
     def draw(self, *shape):
         return torch.randn(*shape, generator=self.rng).to(self.dtype).to(self.device)
@@ -84,7 +90,8 @@ class Server:
     def batch(self, new, causal=True, padding=0):
         """{sequence: how many tokens it gets}: vLLM's batch, (q, k, v), and the result."""
         total = sum(new.values())
-        q, k, v = self.draw(total + padding, H, D), *(self.draw(total, HK, D) for _ in range(2))
+        q = self.draw(total + padding, self.heads, self.query_size)
+        k, v = (self.draw(total, self.kv_heads, self.size) for _ in range(2))
         slots, wanted, at = [], [], 0
         for name, count in new.items():
             pages = self.pages.setdefault(name, [])
@@ -96,7 +103,7 @@ class Server:
                 slots.append(pages[place // BLOCK] * BLOCK + place % BLOCK)
                 past[0].append(self.stored(k[at + t], self.layer._k_scale))
                 past[1].append(self.stored(v[at + t], self.layer._v_scale))
-            keys, values = (np.array(x).reshape(-1, HK, D) for x in past)
+            keys, values = (np.array(x).reshape(-1, self.kv_heads, self.size) for x in past)
             wanted.append(self.exact(q[at : at + count], keys, values, causal))
             at += count
         table = self.whole(np.full((len(new) + 1, 16), 10**6))
@@ -145,6 +152,17 @@ class Server:
         return expected(host(q), keys, values, causal, window, sinks, self.impl.scale, cap)[0]
 
 
+def near(found, wanted, dtype):
+    assert np.abs(found - wanted).max() <= LIMITS[dtype] * max(np.abs(wanted).max(), 1)
+
+
+def serve(server):
+    """Prompts in chunks and decoding, in the same batches."""
+    steps = [{"a": 5, "b": 1}, {"b": 1, "c": 9}, {"a": 1, "b": 1, "c": 6}, {"c": 1, "b": 1}]
+    for number, new in enumerate(steps):
+        near(*server.step(new, padding=number), server.dtype)
+
+
 FORMS = [
     {},
     {"order": "NHD", "sliding_window": 3, "sinks": torch.linspace(-1, 2, H).bfloat16()},
@@ -155,12 +173,7 @@ FORMS = [
 
 @pytest.mark.parametrize("form", FORMS)
 def test_prompts_in_chunks_and_decoding_in_one_batch(backend, form):
-    server = Server(backend, **form)
-    limit = LIMITS[server.dtype]
-    steps = [{"a": 5, "b": 1}, {"b": 1, "c": 9}, {"a": 1, "b": 1, "c": 6}, {"c": 1, "b": 1}]
-    for number, new in enumerate(steps):
-        found, wanted = server.step(new, padding=number)
-        assert np.abs(found - wanted).max() <= limit * max(np.abs(wanted).max(), 1)
+    serve(Server(backend, **form))
 
 
 def test_sinks_are_loaded_after_layers_are_made(backend):
@@ -200,11 +213,10 @@ def test_profiling_and_graphs(backend):
     assert (other.block_table, other.slot_mapping, made.block_table) == (8, 9, 5)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_replays(backend, form):
+def replay(server):
     """A prompt, a chunk of one and decoding in a graph, which is replayed with other lengths:
     inputs and metadata have the same addresses."""
-    server, graph = Server(backend, **form), None
+    graph = None
     server.step({"a": 3, "b": 6, "c": 2, "d": 7})
     for new in ({"e": 4, "a": 1, "b": 3}, {"d": 2, "c": 5, "a": 1}, {"a": 1, "b": 1, "c": 6}):
         common, given, wanted = server.batch(new)
@@ -214,8 +226,12 @@ def test_replays(backend, form):
             common.max_query_len = 8
             data = server.builder.build_for_cudagraph_capture(common)
             graph = Captured(functools.partial(server.run, data, *given), *inputs)
-        found = host(graph.again(*inputs))
-        assert np.abs(found - wanted).max() <= LIMITS[server.dtype] * max(np.abs(wanted).max(), 1)
+        near(host(graph.again(*inputs)), wanted, server.dtype)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_replays(backend, form):
+    replay(Server(backend, **form))
 
 
 def test_what_it_supports(backend):

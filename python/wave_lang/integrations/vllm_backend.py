@@ -30,12 +30,12 @@ FP8 = {
 }
 
 
-def _unsupported(what: str) -> NotImplementedError:
+def unsupported(what: str) -> NotImplementedError:
     return NotImplementedError(f"the wave backend does not support {what}")
 
 
 class WaveBackend(AttentionBackend):
-    """What the kernels can do. MLA, ALiBi and encoders are not among it."""
+    """What the kernels can do. ALiBi and encoders are not among it; `vllm_mla` has MLA."""
 
     supported_dtypes: ClassVar[list[Any]] = [torch.float16, torch.bfloat16, torch.float32]
     supported_kv_cache_dtypes: ClassVar[list[Any]] = ["auto", "float16", "bfloat16", *FP8]
@@ -105,6 +105,8 @@ class WaveBuilder(AttentionMetadataBuilder):
 
     _cudagraph_support = AttentionCGSupport.ALWAYS
     supports_update_block_table = True
+    metadata_class: ClassVar[type[WaveMetadata]] = WaveMetadata
+
     def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: Any):
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
         self.longest = int(vllm_config.model_config.max_model_len)
@@ -112,8 +114,8 @@ class WaveBuilder(AttentionMetadataBuilder):
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False):
         common = common_attn_metadata
         if not isinstance(common.causal, bool):
-            raise _unsupported("`causal` as a tensor, one for each request")
-        return WaveMetadata(
+            raise unsupported("`causal` as a tensor, one for each request")
+        return self.metadata_class(
             num_actual_tokens=common.num_actual_tokens,
             max_query_len=common.max_query_len,
             max_seq_len=common.max_seq_len,
@@ -173,14 +175,14 @@ class WaveImpl(AttentionImpl):
 
     def _check(self, alibi_slopes: Any, more: dict[str, Any]) -> None:
         if alibi_slopes is not None:
-            raise _unsupported("`alibi_slopes`")
+            raise unsupported("`alibi_slopes`")
         if self.attn_type != AttentionType.DECODER:
-            raise _unsupported(f"`attn_type` {self.attn_type}")
+            raise unsupported(f"`attn_type` {self.attn_type}")
         if self.kv_cache_dtype not in WaveBackend.supported_kv_cache_dtypes:
-            raise _unsupported(f"`kv_cache_dtype` {self.kv_cache_dtype}")
+            raise unsupported(f"`kv_cache_dtype` {self.kv_cache_dtype}")
         for name, value in more.items():
             if value not in (None, False, -1):
-                raise _unsupported(f"`{name}`")
+                raise unsupported(f"`{name}`")
 
     def _caches(self, kv_cache: Any) -> tuple[Any, Any]:
         """Keys and values [blocks, tokens of a block, heads, size] of [blocks, heads, tokens, 2
@@ -221,11 +223,11 @@ class WaveImpl(AttentionImpl):
             ("output_block_scale", output_block_scale),
         ):
             if given is not None:
-                raise _unsupported(f"`{name}`, quantised results")
+                raise unsupported(f"`{name}`, quantised results")
         if attn_metadata is None:  # memory is measured
             return output.fill_(0)
         if self.left >= 0 and not attn_metadata.causal:
-            raise _unsupported("`sliding_window` without `causal`")
+            raise unsupported("`sliding_window` without `causal`")
         data, count = attn_metadata, attn_metadata.num_actual_tokens
         shape = (-1, self.num_heads, self.head_size)
         ops.attention_paged(
