@@ -177,6 +177,8 @@ static void find_grid(Distribution *d) {
   const Constraint *grid = kernel_constraint(d->k, CONSTRAINT_grid, NULL);
   for (int i = 0; i < 3; i++) d->tiles[i] = d->grid[i];
   if (kernel_persistent(d->k)) limit_grid(d, kernel_persistent(d->k));
+  const MachineSpec *machine = kernel_machine(d->k);
+  if (machine && machine->cluster > 1) d->grid[CLUSTER_AXIS] = sym_int(sym_of(d), machine->cluster);
   if (!grid) return;
   d->grid[0] = instantiate(d, NULL, grid->grid.workgroups, MEAN_VALUE);
   d->grid[1] = d->grid[2] = sym_int(sym_of(d), 1);

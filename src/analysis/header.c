@@ -111,7 +111,8 @@ static bool waves_along(const Header *h, const HardwareSpec *hardware, int axis,
 static void assume_threads(const Header *h) {
   const MachineSpec *machine = kernel_machine(h->k);
   if (machine && !machine->observable) {
-    assume_id(h, "T", 0, (int64_t)machine->lanes * machine->waves);
+    int waves = machine->waves / (machine->cluster > 1 ? machine->cluster : 1);
+    assume_id(h, "T", 0, (int64_t)machine->lanes * waves);
     assume_id(h, "T", 1, 1);
     assume_id(h, "T", 2, 1);
     return;

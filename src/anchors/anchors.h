@@ -18,7 +18,8 @@
 
 /* The machine that a row describes. */
 static inline Machine machine_from(const TargetInfo *t, const MachineSpec *row) {
-  return (Machine){t, row->lanes, row->waves, row->observable, row->service};
+  int cluster = row->cluster > 1 ? row->cluster : 1;
+  return (Machine){t, row->lanes, row->waves, row->observable, row->service, cluster};
 }
 
 typedef enum AnchorKind {

@@ -365,6 +365,7 @@ typedef struct Constraint {
 
 typedef struct hardware_row HardwareSpec;
 typedef struct machine_row MachineSpec;
+enum { CLUSTER_AXIS = 2 }; /* of the grid: workgroups that share tiles follow each other along it */
 typedef struct launch_row LaunchSpec;
 
 typedef struct Param {

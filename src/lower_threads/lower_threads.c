@@ -297,6 +297,13 @@ static bool lower_region(Lower *l, const Region *from) { return lower_ops(l, fro
 
 /* ---- the header ---- */
 
+/* The waves of a cluster are numbered across its workgroups, which follow each other along the last
+ * dimension of the grid (retarget_cluster.h). */
+static const Sym *waves_before(Lower *l) {
+  const Sym *rank = ir_numbered_symbol(l->k->cx, "$WG", CLUSTER_AXIS, true);
+  return sym_mul(l->sym, rank, sym_int(l->sym, machine_own_waves(&l->machine)));
+}
+
 /* Threads are numbered with $T0 fastest; a wave is `lanes` consecutive threads. Service waves come
  * last: they hold nothing of tiles. */
 static void number_threads(Lower *l, const Sym *const launched[3]) {
@@ -314,7 +321,9 @@ static void number_threads(Lower *l, const Sym *const launched[3]) {
   l->standing.facts = l->standing.entry = f;
   l->elected = sym_simplify(l->sym, f, sym_lt(l->sym, number, sym_int(l->sym, 1)));
   l->lane = sym_simplify(l->sym, f, sym_mod(l->sym, number, lanes));
-  l->wave = sym_simplify(l->sym, f, sym_floordiv(l->sym, number, lanes));
+  const Sym *wave = sym_floordiv(l->sym, number, lanes);
+  if (l->machine.cluster > 1) wave = sym_add(l->sym, wave, waves_before(l));
+  l->wave = sym_simplify(l->sym, f, wave);
 }
 
 static Constraint launch_row(Lower *l) {
@@ -325,9 +334,12 @@ static Constraint launch_row(Lower *l) {
     launch.block[i] = l->machine.observable ? l->d->threads[i] : one;
   }
   if (!l->machine.observable)
-    launch.block[0] = sym_int(l->sym, l->machine.lanes * (l->machine.waves + l->machine.service));
+    launch.block[0] =
+        sym_int(l->sym, l->machine.lanes * (machine_own_waves(&l->machine) + l->machine.service));
   for (int i = 0; lower_cluster(l) > 1 && i < 3; i++)
     launch.cluster[i] = i ? one : sym_int(l->sym, lower_cluster(l));
+  for (int i = 0; l->machine.cluster > 1 && i < 3; i++)
+    launch.cluster[i] = i == CLUSTER_AXIS ? sym_int(l->sym, l->machine.cluster) : one;
   return (Constraint){.kind = CONSTRAINT_launch, .at = l->k->at, .launch = launch};
 }
 

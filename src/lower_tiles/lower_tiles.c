@@ -212,7 +212,7 @@ static Region *lower_kernel(Tiles *t) {
   l->d = cx->facts.distribute;
   l->bounds = cx->facts.in_bounds;
   l->uniform = cx->facts.uniform;
-  l->machine = (Machine){cx->target, 1, 1, false, 0};
+  l->machine = (Machine){cx->target, 1, 1, false, 0, 1};
   l->value = ARENA_ARRAY(l->arena, Value *, k->nvalues);
   l->standing = *cx->facts.standing;
   l->hidden = set_symbols(k, l->arena);

@@ -64,10 +64,14 @@ int target_played_lanes(int threads);
 /* The machine that a kernel was compiled for: its `machine` row. */
 typedef struct Machine {
   const TargetInfo *target;
-  int lanes, waves; /* of a wave; of a workgroup */
+  int lanes, waves; /* of a wave; that share the tiles of a workgroup */
   bool observable;  /* tiles are divided as the kernel declares */
   int service;      /* waves besides these, which compute nothing */
+  int cluster;      /* workgroups that the waves are divided among, which form a cluster; 1: none */
 } Machine;
+
+/* Of one of the cluster's workgroups. */
+static inline int machine_own_waves(const Machine *m) { return m->waves / m->cluster; }
 
 static inline int target_waves(const TargetInfo *t) { return t->threads / t->lanes; }
 

@@ -12,7 +12,7 @@
  * itself, and any body may not run. Two allocations interfere if one is written or needed while the
  * other is still needed. Large ones come first, each at the lowest address free of those it
  * interferes with. Allocations of one loop are kept apart as long as there is room, since sharing
- * would cost barriers in every iteration; with `overlap 0` all are. The addresses are recorded
+ * would cost barriers in every iteration, and so are small ones; with `overlap 0` all are. The addresses are recorded
  * (`base`), so that `sync` orders accesses that share bytes. Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
 #include "ir/ops/access.h"
@@ -258,8 +258,16 @@ static void find_in_loop(Allocs *p) {
 
 /* ---- addresses ---- */
 
+/* Sharing bytes costs a barrier, and with so few of them saves nothing. */
+static bool is_small(const Block *b) {
+  enum { SMALL = 1024 };
+  return b->bytes <= SMALL;
+}
+
 static bool are_apart(const Allocs *p, int a, int b) {
-  return p->together[a * p->n + b] || (!p->crowded && (p->apart || p->in_loop[a * p->n + b]));
+  bool small = is_small(&p->blocks[a]) && is_small(&p->blocks[b]);
+  return p->together[a * p->n + b] ||
+         (!p->crowded && (p->apart || small || p->in_loop[a * p->n + b]));
 }
 
 static int64_t align_up(int64_t v, int align) { return (v + align - 1) / align * align; }

@@ -104,10 +104,13 @@ static Value *new_alloc(Exchange *x, const Op *op, const Value *v, const Layout 
   return &alloc->results[0];
 }
 
-/* The same tile in another layout: written in the old one, read in the new one. */
+/* The same tile in another layout: written in the old one, read in the new one. Each workgroup of a
+ * cluster gets a copy of the whole tile. */
 static Value *through_memory(Exchange *x, Op *op, Value *v, const Layout *to) {
   Value *memory = new_alloc(x, op, v, to), *args[] = {v, memory};
-  insert(x, op, OP_write, args, 2, NULL, NULL);
+  Op *write = ir_insert(x->k, op, OP_write, op->at, args, 2, NULL);
+  int peers = x->machine->cluster;
+  if (peers > 1) op_set_attr(x->k, write, (Attr){.key = ATTR_peers, .integer = peers});
   return insert(x, op, OP_read, &memory, 1, v->type, to);
 }
 

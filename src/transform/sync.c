@@ -15,7 +15,8 @@
  * more often than the pair. Afterwards each barrier is removed again unless a pair then conflicts,
  * so no barrier is redundant. Branches that exclude each other do not follow each other. Accesses
  * to different slots of a ring do not conflict. A volatile write may be a flag: every thread's
- * writes to arguments come before it. The author's barriers that order memory (shared_barrier,
+ * writes to arguments come before it. The workgroups of a cluster meet before the first of them
+ * writes to the memory of others. The author's barriers that order memory (shared_barrier,
  * barrier) count if all waves reach them. Loops that rows of a schedule pin are then proved to be in
  * order (schedule/proof/loop_proof.h). Needs memory_uses, distribute, uniform. */
 #include <string.h>
@@ -305,20 +306,31 @@ static void drop_needless(Sync *s) {
  * declared. */
 static const char *scope_of(const PassCtx *cx) {
   const Distribution *d = cx->facts.distribute;
+  if (cx->machine && cx->machine->cluster > 1) return "cluster";
   if (cx->machine) return cx->machine->waves == 1 ? "wave" : "workgroup";
   for (int i = 0; i < 3; i++)
     if (d->waves[i] != sym_int(d->k->cx->sym, 1)) return "workgroup";
   return "wave";
 }
 
+static void insert_barrier(Sync *s, Op *before) {
+  Op *barrier = ir_insert(s->k, before, OP_barrier, before->at, NULL, 0, NULL);
+  op_set_attr(s->k, barrier, (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, s->scope)});
+}
+
 static void insert_barriers(Sync *s) {
   for (Op *op = ir_first(s->k), *next; op; op = next) {
     next = ir_next(op);
-    if (!s->barrier[op->id]) continue;
-    Op *barrier = ir_insert(s->k, op, OP_barrier, op->at, NULL, 0, NULL);
-    op_set_attr(s->k, barrier,
-                (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, s->scope)});
+    if (s->barrier[op->id]) insert_barrier(s, op);
   }
+}
+
+/* Shared memory of another workgroup of a cluster exists once that has started. */
+static void wait_for_peers(Sync *s) {
+  Op *first = ir_first(s->k);
+  while (first && !(first->kind == OP_write && op_peers(first) > 1)) first = ir_next(first);
+  while (first && first->parent->owner) first = first->parent->owner;
+  if (first) insert_barrier(s, first);
 }
 
 bool pass_sync(Kernel *k, PassCtx *cx) {
@@ -333,5 +345,6 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   separate_pairs(&s);
   drop_needless(&s);
   insert_barriers(&s);
+  wait_for_peers(&s);
   return !kernel_has_schedule(k) || cx->unproved || loop_proof_check(s.d, s.m, cx->target);
 }

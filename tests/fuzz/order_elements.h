@@ -15,7 +15,7 @@ enum { ELEMENT_FACTS = FACT_memory_uses | FACT_distribute | FACT_in_bounds };
 
 static inline Machine machine_of_kernel(const Kernel *k, const TargetInfo *t) {
   const MachineSpec *row = kernel_machine(k);
-  return (Machine){t, row->lanes, row->waves, row->observable, row->service};
+  return (Machine){t, row->lanes, row->waves, row->observable, row->service, 1};
 }
 
 /* By the threads of a copy, or those that hold what is read or written; NULL: not by layouts. */

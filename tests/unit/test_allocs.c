@@ -121,7 +121,7 @@ static Tally judge_programs(int programs, int elements, const char *target) {
 }
 
 TEST(values_are_kept_on_every_path) {
-  Tally t = judge_programs(1500, 4, NULL);
+  Tally t = judge_programs(1500, 260, NULL);
   CHECK_INT(t.wrong, 0);
   CHECK_INT(t.refused, 0);
   CHECK(t.judged > 1000 && t.shared > 200);

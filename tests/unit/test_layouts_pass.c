@@ -49,7 +49,7 @@ static bool same_layouts(const Layout *const *x, const Layout *const *y, int n) 
 static void check_order(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
   const MachineSpec *row = kernel_machine(k);
-  Machine m = {target_find(target).machine, row->lanes, row->waves, row->observable, row->service};
+  Machine m = machine_from(target_find(target).machine, row);
   const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
   const Layout **first = spread_shuffled(d, &m, 0, a);
   CHECK(first != NULL);
@@ -101,7 +101,7 @@ static uint64_t sum_of(const Lab *l) {
 static void check_layouts(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
   const MachineSpec *row = kernel_machine(k);
-  Machine m = {target_find(target).machine, row->lanes, row->waves, row->observable, row->service};
+  Machine m = machine_from(target_find(target).machine, row);
   const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     for (int i = 0; i < op->nresults; i++)

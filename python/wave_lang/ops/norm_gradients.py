@@ -125,15 +125,13 @@ def _norm_backward(
 
 
 def _part_constraints(columns: int | None) -> list[Any]:
-    waves = waves_of(columns)
+    waves, each = waves_of(columns)
     return [
-        tkw.HardwareConstraint(
-            threads_per_wave=32, vector_shapes={PART: 0, EACH: 0, N: N / waves}
-        ),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={PART: 0, EACH: 0, N: each}),
         tkw.WorkgroupConstraint(PART, 1, 0),
-        tkw.WorkgroupConstraint(N, N, 1),
+        tkw.WorkgroupConstraint(N, waves * each, 1),
         tkw.TilingConstraint(EACH, 1),
-        *([tkw.WaveConstraint(N, N / waves)] if waves > 1 else []),
+        *([tkw.WaveConstraint(N, each)] if waves > 1 else []),
     ]
 
 
@@ -259,7 +257,7 @@ def _softmax_backward(dtype: Any, columns: int | None) -> Any:
 
 
 def _long_softmax_backward(dtype: Any) -> Any:
-    """The same for rows that no workgroup holds: they are read twice."""
+    """The same for rows that are not held: they are read twice."""
     row = tkl.Memory[M, N, GLOBAL, dtype]
 
     @tkw.wave(loop_constraints())
@@ -287,10 +285,10 @@ def softmax_backward(dy: Any, y: Any, *, scale: float = 1.0, dx: Any = None) -> 
     dx = result("dx", dx, y, y.shape, dtype, dy)
     if not is_empty(y):
         columns = rows.shape[1]
-        if columns > LONGEST:
-            kernel = program(_long_softmax_backward, dtype)
-        else:
+        if is_held(columns):
             kernel = program(_softmax_backward, dtype, length_class(columns))
+        else:
+            kernel = program(_long_softmax_backward, dtype)
         kernel(rows_of("dy", dy), rows, scale, rows_of("dx", dx))
     return dx
 

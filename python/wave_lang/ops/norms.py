@@ -314,7 +314,7 @@ def _softmax(dtype: Any, columns: int | None) -> Any:
 
 
 def _long_softmax(dtype: Any) -> Any:
-    """`long_softmax(x, scale, y)` for rows that no workgroup holds: they are read twice."""
+    """`long_softmax(x, scale, y)` for rows that are not held: they are read twice."""
 
     @tkw.wave(loop_constraints())
     def long_softmax(x: _row(dtype), scale: tkl.f32, y: _row(dtype)):
@@ -346,9 +346,9 @@ def softmax(x: Any, *, scale: float = 1.0, out: Any = None) -> Any:
     out = result("out", out, x, x.shape, dtype)
     if not is_empty(x):
         columns = rows.shape[1]
-        if columns > LONGEST:
-            kernel = program(_long_softmax, dtype)
-        else:
+        if is_held(columns):
             kernel = program(_softmax, dtype, length_class(columns))
+        else:
+            kernel = program(_long_softmax, dtype)
         kernel(rows, scale, rows_of("out", out))
     return out

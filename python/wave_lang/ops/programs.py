@@ -78,28 +78,42 @@ def size_class(size: int, least: int = 1) -> int:
     return -(-size // step) * step
 
 
-def waves_of(columns: int | None) -> int:
-    """The waves that divide a row of a known length, 16 elements per thread."""
+LONGEST = 16384  # row that the registers of a workgroup hold
+LONGEST_SHARED = 262144  # and of a cluster of workgroups
+
+
+def is_held(columns: int) -> bool:
+    """Whether a row is held in registers, and read once."""
+    shared = has_warpgroups() and length_class(columns) and columns <= LONGEST_SHARED
+    return columns <= LONGEST or bool(shared)
+
+
+def waves_of(columns: int | None) -> tuple[int, Any]:
+    """The waves that divide a row, and the elements of each. A row that is longer than a workgroup
+    holds gets more waves than that has, so that a cluster of workgroups shares it."""
     if not columns:
-        return 1
+        return 1, N
+    if columns > LONGEST and is_held(columns):
+        each = 512 if columns <= 32768 else 1024 if columns <= 131072 else 2048
+        return -(-columns // (8 * each)) * 8, each
     most = min(max(columns // 512, 1), 16)
-    return next(count for count in range(most, 0, -1) if columns % count == 0)
+    waves = next(count for count in range(most, 0, -1) if columns % count == 0)
+    return waves, columns // waves
 
 
 def row_constraints(columns: int | None) -> list[Any]:
-    """One workgroup for each row."""
-    waves = waves_of(columns)
+    """One workgroup, or cluster of them, for each row."""
+    waves, each = waves_of(columns)
     return [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: N / waves}),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: each}),
         tkw.WorkgroupConstraint(M, 1, 0),
-        tkw.WorkgroupConstraint(N, N, 1),
-        *([tkw.WaveConstraint(N, N / waves)] if waves > 1 else []),
+        tkw.WorkgroupConstraint(N, waves * each, 1),
+        *([tkw.WaveConstraint(N, each)] if waves > 1 else []),
     ]
 
 
 TILE = 4096  # elements of a row that a workgroup reads at a time, if the row is long
 TILE_WAVES = 8
-LONGEST = 16384  # row that the registers of a workgroup hold
 
 
 def loop_constraints(*more: Any, tile: int = TILE) -> list[Any]:

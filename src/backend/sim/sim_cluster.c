@@ -1,7 +1,7 @@
 /* sim_cluster.c: workgroups of a cluster access each other's shared memory.
  *
- * That memory exists until its workgroup ends, so every remote access must be ordered before that
- * end. Which of the two comes first in a run is luck and is not considered: an access to a
+ * That memory exists from the start of its workgroup to its end, so every remote access must be
+ * ordered after the former and before the latter. Which of the two comes first in a run is luck and is not considered: an access to a
  * workgroup that has ended, and one that no thread of the workgroup knows of when it ends, are the
  * same mistake and are reported in the same way. */
 #include "backend/sim/sim_state.h"
@@ -42,7 +42,25 @@ static void report_gone(Wave *w, const SimOp *s, const Group *peer, const char *
   diag_hint(&sim->cx->diags, d, "execute `barrier cluster` before the end of the kernel");
 }
 
+/* The lane learned of something that a thread of the workgroup did. */
+static bool knows_start(const Wave *w, const Group *peer, int lane) {
+  const Clock *known = w->lane[lane].known;
+  for (int i = 0; known && i < w->sim->units.copies; i++)
+    if (known->at[sim_unit_in(peer, i)]) return true;
+  return peer == w->group;
+}
+
+static void report_early(Wave *w, const SimOp *s, const Group *peer, int lane) {
+  Diag *d = sim_report(w, s, DIAG_E0816, NULL,
+                       "%s accesses the shared memory of workgroup (%lld, %lld, %lld), which may "
+                       "not have started: nothing orders the access after its start",
+                       sim_who(w, lane), (long long)peer->id[0], (long long)peer->id[1],
+                       (long long)peer->id[2]);
+  if (d) diag_hint(&w->sim->cx->diags, d, "execute `barrier cluster` before the first such access");
+}
+
 bool cluster_alive(Wave *w, const SimOp *s, const Group *peer, int lane) {
+  if (!knows_start(w, peer, lane)) report_early(w, s, peer, lane);
   if (peer->live) return true;
   report_gone(w, s, peer, sim_who(w, lane));
   return false;

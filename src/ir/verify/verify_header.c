@@ -258,12 +258,19 @@ static bool check_view(Header *h, const Constraint *c) {
 }
 
 /* Of what exists: no wave has more than 64 lanes, and no workgroup more threads than check_launch
- * allows. */
+ * allows. The waves of a cluster are divided evenly. */
 static bool check_machine(Header *h, const Constraint *c) {
-  enum { LANES = 64, THREADS = 1024 };
+  enum { LANES = 64, THREADS = 1024, CLUSTER = 16 };
   const MachineSpec *m = &c->machine;
-  return (m->lanes > 0 && m->lanes <= LANES && m->waves > 0 && m->service >= 0 &&
-          (int64_t)m->waves + m->service <= THREADS / m->lanes) ||
+  if (m->cluster && (m->cluster < 1 || m->cluster > CLUSTER || m->waves % m->cluster ||
+                     m->service || m->observable))
+    return FAIL(h, c, E0212,
+                "a cluster has 1 to %d workgroups, which share the waves of a tile-pure kernel "
+                "evenly and have no service waves",
+                CLUSTER);
+  int64_t waves = m->cluster ? m->waves / m->cluster : m->waves;
+  return (m->lanes > 0 && m->lanes <= LANES && waves > 0 && m->service >= 0 &&
+          waves + m->service <= THREADS / m->lanes) ||
          FAIL(h, c, E0212, "a machine has 1 to %d lanes and at most %d threads", LANES, THREADS);
 }
 

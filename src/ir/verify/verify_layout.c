@@ -3,8 +3,11 @@
  *   - it has a `machine` row, and every layout has that row's lanes and waves
  *   - a layout holds every element of its tile
  *   - every tile has one, except a read that only matrix instructions use: it stays in memory
- *   - the two ends of a link (layout_links.h) agree; only `convert` changes a layout */
+ *   - the two ends of a link (layout_links.h) agree; only `convert` changes a layout
+ *   - a write to the memory of all workgroups of a cluster is to an allocation, and names as many as
+ *     share the tile */
 #include "ir/layout_links.h"
+#include "ir/ops/access.h"
 
 typedef struct Check {
   Kernel *k;
@@ -70,8 +73,16 @@ static bool check_link(Check *c, const LayoutLink *link) {
          fail(c, link->user, "operand and result have different layouts", &wanted, part);
 }
 
+static bool check_peers(Check *c, const Op *op) {
+  int peers = op->kind == OP_write ? op_peers(op) : 1;
+  if (peers == 1 || (peers == c->machine->cluster && memory_is_scratch(op->args[1]))) return true;
+  return fail(c, op, "`peers` are the workgroups of the `machine` row, for an allocation",
+              op->args[0]->layout, NULL);
+}
+
 static bool check_op(Check *c, Op *op) {
   LayoutLinks links = {0};
+  if (!check_peers(c, op)) return false;
   for (int i = 0; i < op->nresults; i++)
     if (!check_value(c, op, &op->results[i])) return false;
   layout_links(c->scratch, op, &links);

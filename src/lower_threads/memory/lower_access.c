@@ -57,17 +57,22 @@ static bool first_may_store(const Lower *l, const Op *op) {
   return uniform_around(l->uniform, op).level <= UNIFORM_WORKGROUP;
 }
 
-static void emit_store(Lower *l, WalkStep *s) {
-  emit_op(l, OP_store, s->args, s->nargs + 1, s->attrs, s->nattrs, NULL);
+/* To the memory of each workgroup of a cluster, or to this one's. */
+static void emit_store(Lower *l, const Op *op, WalkStep *s) {
+  int peers = op_peers(op);
+  for (int rank = 0; rank < peers; rank++) {
+    if (peers > 1) s->attrs[s->nattrs] = (Attr){.key = ATTR_peer, .sym = sym_int(l->sym, rank)};
+    emit_op(l, OP_store, s->args, s->nargs + 1, s->attrs, s->nattrs + (peers > 1), NULL);
+  }
   s->nargs = 0;
 }
 
 /* Stores that differ by an immediate only follow each other: one instruction may perform two. */
-static void emit_grouped(Lower *l, WalkStep *s, int n) {
+static void emit_grouped(Lower *l, const Op *op, WalkStep *s, int n) {
   for (int i = 0; i < n; i++) {
     const Value *base = s[i].args[2];
     for (int j = i; j < n; j++)
-      if (s[j].nargs && s[j].args[2] == base) emit_store(l, &s[j]);
+      if (s[j].nargs && s[j].args[2] == base) emit_store(l, op, &s[j]);
   }
 }
 
@@ -87,9 +92,9 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
     WalkStep s = walk_step(&w, r);
     s.args[0] = emit_range(l, v, r, a->width);
     if (may_group(a)) later[n++] = s;
-    else emit_store(l, &s);
+    else emit_store(l, a->op, &s);
   }
-  emit_grouped(l, later, n);
+  emit_grouped(l, a->op, later, n);
 }
 
 void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {

@@ -46,7 +46,7 @@ typedef struct Walk {
 typedef struct WalkStep {
   Value *args[4];
   int nargs; /* memory, offset [, mask] after a free slot for the value */
-  Attr attrs[5];
+  Attr attrs[6]; /* one is free for a peer */
   int nattrs;
 } WalkStep;
 

@@ -23,6 +23,7 @@
 #include "target/chain.h"
 #include "target/descriptor.h"
 #include "transform/pass.h"
+#include "transform/retarget/retarget_cluster.h"
 #include "transform/retarget/retarget_parts.h"
 #include "transform/retarget/retarget_runs.h"
 #include "transform/retarget/retarget_scales.h"
@@ -32,7 +33,8 @@ typedef struct Retarget {
   Kernel *k;
   PassCtx *cx;
   const TargetInfo *target;
-  int waves; /* of the machine, per workgroup */
+  int waves;   /* of the machine, that share the tiles of a workgroup */
+  int cluster; /* workgroups that they are divided among */
   bool observable;
 } Retarget;
 
@@ -76,7 +78,8 @@ static bool fail_small(Retarget *r, int threads) {
   return diag_hint(DIAGS(r), d, "declare fewer waves, or waves of %d threads", r->target->lanes);
 }
 
-/* Tile-pure kernels run on as many threads as they declare, up to the machine's limit. */
+/* Tile-pure kernels run on as many threads as they declare, up to the machine's limit: that of a
+ * workgroup, or of a cluster if the kernel can be divided among workgroups. */
 static bool choose_waves(Retarget *r) {
   const Distribution *d = r->cx->facts.distribute;
   const HardwareSpec *hardware = kernel_hardware(r->k);
@@ -89,14 +92,16 @@ static bool choose_waves(Retarget *r) {
   r->waves = ceil_div(threads, lanes);
   if (r->observable && (hardware->threads % lanes || r->waves > most))
     return fail_small(r, threads);
-  if (r->waves > most) r->waves = most;
+  r->cluster = r->observable ? 1 : retarget_cluster(r->k, r->cx, &r->waves);
+  if (r->waves > most * r->cluster) r->waves = most * r->cluster;
   return true;
 }
 
 static void add_machine(Retarget *r) {
-  Constraint row = {.kind = CONSTRAINT_machine,
-                    .at = r->k->at,
-                    .machine = {r->target->lanes, r->waves, r->observable}};
+  Constraint row = {
+      .kind = CONSTRAINT_machine,
+      .at = r->k->at,
+      .machine = {r->target->lanes, r->waves, r->observable, 0, r->cluster > 1 ? r->cluster : 0}};
   vec_push(r->k->arena, &r->k->constraints, row);
 }
 
@@ -194,7 +199,7 @@ static int rows_of(const Search *p, bool swap) { return swap ? p->n : p->m; }
 static int columns_of(const Search *p, bool swap) { return swap ? p->m : p->n; }
 
 static Machine machine_of(const Retarget *r) {
-  return (Machine){r->target, r->target->lanes, r->waves, r->observable, 0};
+  return (Machine){r->target, r->target->lanes, r->waves, r->observable, 0, r->cluster};
 }
 
 /* How the waves divide the product among instructions of several waves. */
