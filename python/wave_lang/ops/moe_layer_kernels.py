@@ -12,14 +12,14 @@ from .moe_kernels import *
 
 BOTH = sym.BOTH  # columns of the gate, then of what it multiplies
 
-_i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
+_i, _j = (tkw.IndexMapping.iterator(n) for n in range(2))
 _x = tkw.IndexMapping.dynamic_val(0)
 
 
-def layer_constraints(block: int, instruction: Any = MMA, *single: Any) -> list[Any]:
-    """A workgroup has a block of slots, which are of one expert, and a tile of columns. Tiles have
-    one element along the dimensions `single`."""
-    down, across = (2, 2) if block >= 64 else (1, 4)
+def layer_constraints(waves: tuple[int, int], *single: Any, instruction: Any = MMA) -> list[Any]:
+    """A workgroup has a block of slots, which are of one expert, and a tile of columns, both
+    divided by `waves`. Tiles have one element along the dimensions `single`."""
+    down, across = waves
     return [
         *tiles_of_rows(SLOT),
         tkw.WorkgroupConstraint(BLOCKS, 1, 1, primary=False),
@@ -33,23 +33,52 @@ def layer_constraints(block: int, instruction: Any = MMA, *single: Any) -> list[
     ]
 
 
-def gated(
-    dtype: Any, activation: Any, block: int, columns: int, each: int, experts: int, n: int, k: int
-) -> Any:
-    """`gated(a, w, slots, experts, c)`: row s of c is act(gate) * up, the halves of row
-    slots[s] // `each` of a times the weights of the expert that slot s is of."""
-    a_of = tkw.IndexMapping(
+def waves_of_block(block: int) -> tuple[int, int]:
+    return (2, 2) if block >= 64 else (1, 4)
+
+
+def tokens_of(each: int) -> Any:
+    """The rows of tokens that slots, which are looked up, are for: a token has `each` of them."""
+    return tkw.IndexMapping(
         2,
         inputs={T: _x // each, K: _j},
         outputs={SLOT: _i, K: _j},
         dynamic_val_mappings=({SLOT: _i},),
     )
-    gate_of, up_of = (
-        tkw.IndexMapping(2, inputs={E: EXPERT, BOTH: _i + first, K: _j}, outputs={N: _i, K: _j})
-        for first in (0, n)
-    )
 
-    @tkw.wave(layer_constraints(block))
+
+def halves_of(n: int, along: Any = K) -> list[Any]:
+    """The expert's weights of the gate, and of what it multiplies."""
+    return [
+        tkw.IndexMapping(
+            2, inputs={E: EXPERT, BOTH: _i + first, along: _j}, outputs={N: _i, along: _j}
+        )
+        for first in (0, n)
+    ]
+
+
+def weights_of(along: Any = K) -> Any:
+    """The expert's weights."""
+    return tkw.IndexMapping(2, inputs={E: EXPERT, N: _i, along: _j}, outputs={N: _i, along: _j})
+
+
+def of_expert(experts: Any, write: Callable[[], None]) -> None:
+    """Calls `write` for the block's expert, EXPERT. Blocks after the last have none."""
+    tkw.set_symbol(EXPERT, tkw.read(experts))
+
+    @tkw.conditional(EXPERT >= 0)
+    def product():
+        write()
+
+
+def gated(
+    dtype: Any, activation: Any, block: int, columns: int, each: int, experts: int, n: int, k: int
+) -> Any:
+    """`gated(a, w, slots, experts, c)`: row s of c is act(gate) * up, the halves of row
+    slots[s] // `each` of a times the weights of the expert that slot s is of."""
+    a_of, w_of = tokens_of(each), halves_of(n)
+
+    @tkw.wave(layer_constraints(waves_of_block(block)))
     def gated(
         a: tkl.Memory[T, K, SHARED, dtype],
         w: tkl.Memory[E, BOTH, K, SHARED, dtype],
@@ -57,21 +86,18 @@ def gated(
         experts: tkl.Memory[BLOCKS, GLOBAL, tkl.i32],
         c: tkl.Memory[SLOT, N, GLOBAL, dtype],
     ):
-        tkw.set_symbol(EXPERT, tkw.read(experts))
-
-        @tkw.conditional(EXPERT >= 0)  # blocks after the last have none
-        def product():
+        def write() -> None:
             row = tkw.read(slots)
-            none = tkl.Register[SLOT, N, tkl.f32](0.0)
 
-            @tkw.iterate(K, init_args=[none, none])
-            def loop(gate, up):
+            @tkw.iterate(K, init_args=[tkl.Register[SLOT, N, tkl.f32](0.0)] * 2)
+            def loop(*totals):
                 rows = tkw.read(a, mapping=a_of, mapping_dynamic_vals=(row,))
-                gate = tkw.mma(rows, tkw.read(w, mapping=gate_of), gate)
-                return gate, tkw.mma(rows, tkw.read(w, mapping=up_of), up)
+                return [tkw.mma(rows, tkw.read(w, mapping=of), x) for of, x in zip(w_of, totals)]
 
             gate, up = loop
             tkw.write(tkw.cast(activation(gate)[0] * up, dtype), c)
+
+        of_expert(experts, write)
 
     subs = {BLOCK: block, BLOCK_N: columns, BLOCK_K: 64, E: experts, N: n, BOTH: 2 * n, K: k}
     return gated, subs | {SLOT: BLOCKS * block}, [T, BLOCKS]
@@ -79,24 +105,22 @@ def gated(
 
 def expanded(dtype: Any, block: int, columns: int, experts: int, n: int, k: int) -> Any:
     """`expanded(a, w, experts, c)`: each row of a times the weights of its expert."""
-    w_of = tkw.IndexMapping(2, inputs={E: EXPERT, N: _i, K: _j}, outputs={N: _i, K: _j})
 
-    @tkw.wave(layer_constraints(block))
+    @tkw.wave(layer_constraints(waves_of_block(block)))
     def expanded(
         a: tkl.Memory[SLOT, K, SHARED, dtype],
         w: tkl.Memory[E, N, K, SHARED, dtype],
         experts: tkl.Memory[BLOCKS, GLOBAL, tkl.i32],
         c: tkl.Memory[SLOT, N, GLOBAL, dtype],
     ):
-        tkw.set_symbol(EXPERT, tkw.read(experts))
-
-        @tkw.conditional(EXPERT >= 0)
-        def product():
+        def write() -> None:
             @tkw.iterate(K, init_args=[tkl.Register[SLOT, N, tkl.f32](0.0)])
-            def loop(acc):
-                return tkw.mma(tkw.read(a), tkw.read(w, mapping=w_of), acc)
+            def loop(total):
+                return tkw.mma(tkw.read(a), tkw.read(w, mapping=weights_of()), total)
 
             tkw.write(tkw.cast(loop, dtype), c)
+
+        of_expert(experts, write)
 
     subs = {BLOCK: block, BLOCK_N: columns, BLOCK_K: 64, E: experts, N: n, K: k}
     return expanded, subs | {SLOT: BLOCKS * block}, [BLOCKS]

@@ -9,12 +9,13 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
+from .packed_loops import GROUPS, Packed, packed_sums, step_of, unpacked
 from .programs import f32_of, f32_value, has_warpgroups
 from .quantize import MX_GROUP
+from .scaled_loops import AHEAD, Scales, scaled_sums
 
-M, N, K, ONE, N_BLOCKS, K_BLOCKS, GROUPS, SPLIT, SPLITS, WAVE, STEPS = (
-    getattr(sym, name)
-    for name in "M N K ONE N_BLOCKS K_BLOCKS GROUPS SPLIT SPLITS WAVE STEPS".split()
+M, N, K, ONE, N_BLOCKS, K_BLOCKS, SPLIT, SPLITS, WAVE, STEPS = (
+    getattr(sym, name) for name in "M N K ONE N_BLOCKS K_BLOCKS SPLIT SPLITS WAVE STEPS".split()
 )
 BLOCK_M, BLOCK_N, BLOCK_K, PART_M, PART_N = (
     getattr(sym, name) for name in "BLOCK_M BLOCK_N BLOCK_K PART_M PART_N".split()
@@ -23,7 +24,6 @@ GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 BLOCK = 128  # elements along K, or along K and N, that share a scale
 WORKGROUPS = 264  # two for each compute unit of an H200
 FEW_ROWS = 16
-AHEAD = 2  # iterations before which scales of blocks are loaded
 MOST_STEPS = 4  # whose packed weights, 8 registers each, a wave loads at once
 
 _i, _j, _l = (tkw.IndexMapping.iterator(number) for number in range(3))
@@ -142,7 +142,6 @@ def by_blocks(
     # Many of Hopper's waves load scales while its products run, and others have products meanwhile.
     few, late = most == FEW_ROWS, not most and has_warpgroups()
     tiles = _tiles(most) or {BLOCK_M: 192 if late else 128, PART_M: 32, BLOCK_N: BLOCK}
-    ahead = 0 if late else AHEAD
     each = BLOCK // tiles[BLOCK_N]  # workgroups with columns of the same block
     block_of = (lambda number: number // each) if each > 1 else None
     dims, where = ([N, M], 0) if few else ([M, N], 1)
@@ -160,35 +159,20 @@ def by_blocks(
     b_scale = tkl.Memory[N_BLOCKS, K_BLOCKS, GLOBAL, tkl.f32]
     result = tkl.Memory[M, N, GLOBAL, out]
 
-    def first(dim: Any, block: int) -> Any:
-        return tkw.IndexMapping(1, inputs={dim: _i, K_BLOCKS: block}, outputs={dim: _i})
-
-    def later(dim: Any) -> Any:
-        here = {dim: _i, K_BLOCKS: _j}
-        return tkw.IndexMapping(2, inputs={dim: _i, K_BLOCKS: _j + ahead}, outputs=here)
-
     def factor_of(scales: Any) -> Any:
         down, across = (tkw.broadcast(scale, [M, N_BLOCKS, *scale.shape[1:]]) for scale in scales)
         return down * across
 
     def total(a: Any, b: Any, sa: Any, sb: Any) -> Any:
-        sides = ((sa, M), (sb, N_BLOCKS))
-        scales = [tkw.read(s, mapping=first(d, n)) for n in range(ahead) for s, d in sides]
-
-        def product(a: Any, b: Any) -> Any:
+        def products(scales: Any) -> Any:
+            factor = None if late else factor_of(scales())
             operands = (tkw.read(b), tkw.read(a)) if few else (tkw.read(a), tkw.read(b))
-            return tkw.mma(*operands, tkl.Register[(*dims, tkl.f32)](0.0))
+            part = tkw.mma(*operands, none())
+            yield part, factor_of(scales()) if late else factor
 
-        @tkw.iterate(K, init_args=[tkl.Register[(*dims, tkl.f32)](0.0), *scales])
-        def loop(acc, *scales):
-            if late:  # after the product begins
-                part = product(a, b)
-                return acc + part * factor_of([tkw.read(s, mapping=later(d)) for s, d in sides])
-            factor = factor_of(scales[:2])
-            new = [tkw.read(s, mapping=later(d)) for s, d in sides]  # before the product begins
-            return acc + product(a, b) * factor, *scales[2:], *new
-
-        return loop if late else loop[0]
+        none = lambda: tkl.Register[(*dims, tkl.f32)](0.0)
+        sides = [Scales(memory, dim, {dim: _i}) for memory, dim in ((sa, M), (sb, N_BLOCKS))]
+        return scaled_sums([none()], sides, products, ahead=0 if late else AHEAD)[0]
 
     @tkw.wave(constraints)
     def product(a: left, b: right, sa: a_scale, sb: b_scale, c: result):
@@ -244,28 +228,9 @@ def by_powers(types: tuple[Any, Any], out: Any, bias: bool, most: int, n: int, k
     return product_with_bias if bias else product, {N: n, K: k, BLOCK_K: 128} | tiles, [M]
 
 
-# The number that a float of 16 bits is if its last four bits are 0, with these others: the four are
-# then the integer that is added.
-_SIXTEEN_BITS = {tkl.bf16: (0x4300, 128.0), tkl.f16: (0x6400, 1024.0)}
-
-
-def _unpacked(pairs: Any, dtype: Any) -> Any:
-    """Numbers of 4 bits, two in a byte, less 8: both are moved to where 16-bit floats have their
-    last bits."""
-    high, first = _SIXTEEN_BITS[dtype]
-    bits = (tkw.cast(pairs, tkl.i32) * 0x1001 & 0xF000F) | (high * 0x10001)
-    value = tkw.bitcast(bits, dtype)
-    return value - tkw.register(value.shape, dtype, first + 8)
-
-
 def few_class(rows: int) -> int:
     """The most rows that a program of `by_waves` is for; 0: it is for fewer."""
     return next((most for most in (8, FEW_ROWS) if rows <= most), 0) if has_warpgroups() else 0
-
-
-def _step_of(group: int) -> int:
-    """How many products are added before their sum is multiplied by a scale."""
-    return next(size for size in (BLOCK, 64, 32) if group % size == 0)
 
 
 def by_waves(
@@ -277,7 +242,7 @@ def by_waves(
 
     A wave has `each` elements of K, and takes up to `MOST_STEPS` steps of them in an iteration.
     """
-    waves, down, step = 16, 32, _step_of(group)
+    waves, down, step = 16, 32, step_of(group)
     steps = -(-k // (waves * step))
     rounds = -(-steps // MOST_STEPS)
     parts = range(-(-steps // rounds))
@@ -324,10 +289,8 @@ def by_waves(
             rows = [tkw.read(a, mapping=along_k(M, part, 1)) for part in parts]
             for part in parts:
                 factor, *zero = (tkw.sum(f32_value(x), dim=K_BLOCKS) for x in values[part])
-                weight = _unpacked(packed[part], dtype)
-                if zeros:
-                    zero = tkw.cast(zero[0], dtype) - tkw.register([WAVE, N], dtype, 8.0)
-                    weight = weight - tkw.broadcast(zero, weight.shape)
+                less = [tkw.cast(x, dtype) for x in zero]
+                weight = unpacked("w4", packed[part], dtype, *less)
                 sums = tkw.mma(weight, rows[part], sums_of(0.0))
                 acc = acc + sums * tkw.broadcast(factor, [WAVE, N, M])
             return acc
@@ -392,7 +355,7 @@ def by_groups(
     divided, c [SPLITS, M, N] is f32, without the bias.
     """
     splits, each = splits_of(most, n, k, group)
-    step = _step_of(group)
+    step = step_of(group)
     part = tkl.Min(SPLIT, K - WORKGROUP_2 * SPLIT)
     down, across = {FEW_ROWS: (64, 16), 64: (64, 64), 256: (128, 64), 0: (128, 128)}[most]
     constraints = [
@@ -414,31 +377,11 @@ def by_groups(
     whole, divided = tkl.Memory[M, N, GLOBAL, dtype], tkl.Memory[SPLITS, M, N, GLOBAL, tkl.f32]
     result = divided if splits > 1 else whole
     c_of = tkw.IndexMapping(2, inputs={N: _i, M: _j}, outputs={SPLITS: WORKGROUP_2, M: _j, N: _i})
-    before = WORKGROUP_2 * (SPLIT // group) if splits > 1 else 0
-
-    def first(block: int) -> Any:
-        here = {N: _i, GROUPS: before + block * step // group}
-        return tkw.IndexMapping(1, inputs=here, outputs={N: _i})
-
-    later = tkw.IndexMapping(
-        2, inputs={N: _i, GROUPS: (_j + AHEAD) * step // group}, outputs={N: _i, K_BLOCKS: _j}
-    )
+    begin = WORKGROUP_2 * (SPLIT // step) if splits > 1 else 0
 
     def total(a: Any, b: Any, *groups: Any) -> Any:
-        values = [tkw.read(x, mapping=first(n)) for n in range(AHEAD) for x in groups]
-
-        @tkw.iterate(K, init_args=[tkl.Register[N, M, tkl.f32](0.0), *values])
-        def loop(acc, *values):
-            new = [tkw.read(x, mapping=later) for x in groups]  # before the product begins
-            weight = _unpacked(tkw.read(b), dtype)
-            if zeros:
-                zero = values[1] - tkw.register([N], dtype, 8.0)
-                weight = weight - tkw.broadcast(zero, weight.shape)
-            factor = values[0] if scale == tkl.f32 else tkw.cast(values[0], tkl.f32)
-            sums = tkw.mma(weight, tkw.read(a), tkl.Register[N, M, tkl.f32](0.0))
-            return acc + sums * tkw.broadcast(factor, [N, M]), *values[len(groups) :], *new
-
-        return loop[0]
+        rows = Packed(lambda: tkw.read(b), {N: _i}, *groups)
+        return packed_sums("w4", dtype, group, [rows], lambda: tkw.read(a), M, begin)[0]
 
     def write(value: Any, bias: Any, c: Any) -> None:
         if splits > 1:
