@@ -56,6 +56,19 @@ def experts():
     )
 
 
+def packed_experts(quant, dtype=torch.bfloat16):
+    """A layer of 4-bit weights, with scales and, for integers, zeros of each 32."""
+    x, (_, _, _, weights, ids) = random(3, 64, dtype=dtype), experts()
+    w1, w2 = random(2, 64, 64), random(2, 64, 32)
+    if quant == "mxfp4":
+        (w1, s1), (w2, s2) = (ops.quantize_mx(w, "e2m1") for w in (w1, w2))
+        return [x, w1, w2, weights, ids, s1, s2], {"quant": quant}
+    pairs = ((w.abs() * 40).to(torch.uint8)[..., ::2].contiguous() for w in (w1, w2))
+    numbers = [(random(2, 64, n) * 0.1, random(2, 64, n).abs().to(dtype)) for n in (2, 1)]
+    (s1, z1), (s2, z2) = numbers
+    return [x, *pairs, weights, ids, s1, s2, z1, z2], {"quant": quant, "group": 32}
+
+
 def targets():
     return torch.tensor([[0, 69], [-100, 5], [1, 2]], device=DEVICE)
 
@@ -71,7 +84,8 @@ def tree():
 X, W = (3, 5, 24), (24,)
 E4M3 = torch.float8_e4m3fn
 POSITIONS = (4, 1, 5)
-# Every operator: name, arguments, keywords, names of the results (for the overload `out`).
+# Every operator: name, arguments, keywords, names of the results (for the overload `out`). What
+# comes after the name of an operator distinguishes its cases.
 CASES = {
     "rms_norm": lambda: ([random(*X), random(*W)], {"gemma": True}),
     "rms_norm_backward": lambda: ([random(*X), random(*X) * 2, random(*W), 1e-3, random(*X)], {}),
@@ -151,6 +165,8 @@ CASES = {
         {},
     ),
     "fused_experts": lambda: (list(experts()), {"activation": "gelu"}),
+    "fused_experts w4": lambda: packed_experts("w4"),
+    "fused_experts mxfp4": lambda: packed_experts("mxfp4"),
     "fused_experts_backward": lambda: ([random(3, 8) / 2, *experts()], {}),
     "gemm_fp8": lambda: (
         [random(5, 130, dtype=E4M3), random(7, 130, dtype=E4M3), random(5, 2), random(1, 2)]
@@ -243,6 +259,11 @@ DIFFERENTIABLE = {
 }
 
 
+def operator_of(name):
+    """The operator that a case is of."""
+    return getattr(torch.ops.wave, name.partition(" ")[0])
+
+
 def results(packet, args, named):
     """The results by name; none for operators that only write to arguments."""
     made = packet.default(*args, **named)
@@ -251,7 +272,7 @@ def results(packet, args, named):
 
 
 def test_every_operator_has_a_case():
-    assert set(CASES) == set(ops.operators._rows)
+    assert {name.partition(" ")[0] for name in CASES} == set(ops.operators._rows)
 
 
 # The parts of opcheck that do not multiply arguments: PyTorch cannot, if they are 8-bit floats.
@@ -261,7 +282,7 @@ WITHOUT_PRODUCTS = ("test_autograd_registration", "test_faketensor", "test_aot_d
 @pytest.mark.parametrize("name", CASES)
 def test_opcheck(name):
     args, named = CASES[name]()
-    packet = getattr(torch.ops.wave, name)
+    packet = operator_of(name)
     made = results(packet, args, named)
     if made:
         args, named = CASES[name]()
@@ -292,7 +313,7 @@ def function_of(name):
         return ops.rms_norm
     if name == "add_rms_norm_quant_":
         return lambda x, r, *more, **named: ops.rms_norm(x, *more, residual=r, **named)
-    return getattr(ops, name)
+    return getattr(ops, name.partition(" ")[0])
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -11,11 +10,10 @@ from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
 from . import moe_layer_kernels as layer
 from . import moe_order_kernels as order
-from . import moe_scaled_kernels as scaled
 from .activations import gelu, silu
+from .moe_formats import Rows, checked_weights, format_of
 from .operators import Gradient, dtype_for, operator
 from .programs import has_warpgroups, program
-from .quantize import quantize_fp8
 from .tensors import *
 
 ACTIVATIONS = {"silu": silu, "gelu": gelu}
@@ -196,9 +194,9 @@ def _block_of(number: int, experts: int) -> int:
     return 64 if number >= 32 * experts else 16
 
 
-def _tile(number: int, groups: int) -> tuple[int, int]:
+def _tile(number: int, groups: int, large: bool) -> tuple[int, int]:
     """Rows and columns of a workgroup, for a product of this many rows in all."""
-    if number >= 96 * groups and has_warpgroups():
+    if large and number >= 96 * groups and has_warpgroups():
         return 128, 256
     return _block_of(number, groups), 128
 
@@ -215,14 +213,15 @@ def _product(
 
 
 def _checked(
-    x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, stored: str | None = None
+    x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, quant: str | None = None
 ) -> tuple[Any, ...]:
-    """The arguments of a layer with experts, whose weights are of the type `stored`, or of x's."""
+    """The arguments of a layer with experts, whose weights have the format `quant`."""
+    form = format_of(quant)
     x, w1, w2 = tensor("x", x), tensor("w1", w1), tensor("w2", w2)
     weights, ids = tensor("weights", weights), tensor("ids", ids)
-    dtype = element_type("x", x, FLOATS)
+    dtype = element_type("x", x, form.inputs)
     for name, w in (("w1", w1), ("w2", w2)):
-        element_type(name, w, (stored or dtype.name,))
+        element_type(name, w, (form.stored or dtype.name,))
         if len(w.shape) != 3:
             raise ValueError(f"`{name}` has {len(w.shape)} dimensions, expected 3")
     element_type("weights", weights, ("f32",))
@@ -232,8 +231,13 @@ def _checked(
     if len(x.shape) != 2 or len(ids.shape) != 2:
         raise ValueError("`x` and `ids` have two dimensions: tokens first")
     (tokens, size), (experts, double, _) = x.shape, w1.shape
-    expect_shape("w1", w1, (experts, double // 2 * 2, size))
-    expect_shape("w2", w2, (experts, size, double // 2))
+    if size % form.unit:
+        raise ValueError(f"`x` has rows of {size} elements, expected a multiple of {form.unit}")
+    if double // 2 % form.unit:
+        each = 2 * form.unit
+        raise ValueError(f"`w1` has {double} rows for an expert, expected a multiple of {each}")
+    expect_shape("w1", w1, (experts, double // 2 * 2, size // form.packed))
+    expect_shape("w2", w2, (experts, size, double // 2 // form.packed))
     expect_shape("ids", ids, (tokens, ids.shape[1]))
     expect_shape("weights", weights, ids.shape)
     return x, w1, w2, weights, ids
@@ -315,7 +319,7 @@ def _run_backward(
 
 def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
     options = dict(keyword_only_inputs)
-    ctx.quant = options.pop("quant")
+    ctx.quant, _ = options.pop("quant"), options.pop("group")
     ctx.save_for_backward(*inputs[:5])
     ctx.options = options
 
@@ -324,13 +328,13 @@ def _backward(ctx: Any, dy: Any) -> Any:
     if ctx.quant is not None:
         raise NotImplementedError("wave::fused_experts has no gradient with `quant`")
     given = fused_experts_backward(dy.contiguous(), *ctx.saved_tensors, **ctx.options)
-    return *given, None, None, None
+    return *given, *[None] * 5
 
 
 @operator(
     "fused_experts(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids,"
-    " Tensor? w1_scale=None, Tensor? w2_scale=None, *, str activation='silu', str? quant=None)"
-    " -> (Tensor out)",
+    " Tensor? w1_scale=None, Tensor? w2_scale=None, Tensor? w1_zero=None, Tensor? w2_zero=None, *,"
+    " str activation='silu', str? quant=None, int? group=None) -> (Tensor out)",
     Gradient(_save, _backward),
 )
 def fused_experts(
@@ -341,9 +345,12 @@ def fused_experts(
     ids: Any,
     w1_scale: Any = None,
     w2_scale: Any = None,
+    w1_zero: Any = None,
+    w2_zero: Any = None,
     *,
     activation: str = "silu",
     quant: str | None = None,
+    group: int | None = None,
     out: Any = None,
 ) -> Any:
     """The sum over a token's experts of weight * w2 · (act(gate) * up), where gate and up are the
@@ -354,87 +361,35 @@ def fused_experts(
     With `quant="fp8_block"`, w1 and w2 are 8-bit floats (e4m3fn), with a scale for each 128 x 128
     of them: w1_scale [E, 2N / 128, K / 128], w2_scale [E, K / 128, N / 128]. The other operands of
     products are quantised by 128 elements of a row.
+
+    With "w4" and "mxfp4", w1 [E, 2N, K / 2] and w2 [E, K, N / 2] have two weights of 4 bits in a
+    byte, the first in the low bits. x is f16 or bf16, and nothing else is quantised: what is
+    between the two products has the type of x. The products of a group of weights along a row are
+    added in f32, and then multiplied by its scale.
+
+    "w4" are integers as `gemm_w4a16` takes them, less 8 or, if there are zeros, the zero of their
+    group. Scales have the type of x or are f32, zeros have the type of x: w1_scale and w1_zero
+    [E, 2N, K / group], w2_scale and w2_zero [E, K, N / group], where the last group of a row may be
+    smaller. `group`, 128 by default, is a multiple of 32.
+
+    "mxfp4" are MX numbers (e2m1) as `quantize_mx` makes them: scales, w1_scale [E, 2N, K / 32] and
+    w2_scale [E, K, N / 32], are bytes, or of the type e8m0.
     """
-    if quant not in (None, "fp8_block"):
-        raise ValueError(f"`quant` is {quant!r}, expected None or 'fp8_block'")
-    stored = None if quant is None else scaled.FLOAT8.name
-    x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation, stored)
-    scales = _checked_scales(w1, w2, w1_scale, w2_scale, quant)
-    dtype = wave_dtype(x.dtype)
-    out = result("out", out, x, x.shape, dtype, w1, w2, weights, ids, *scales)
+    x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation, quant)
+    dtype, form = wave_dtype(x.dtype), format_of(quant)
+    scales, zeros = (w1_scale, w2_scale), (w1_zero, w2_zero)
+    stored = checked_weights(quant, dtype, (w1, w2), scales, zeros, group)
+    out = result("out", out, x, x.shape, dtype, weights, ids, *stored.tensors())
     if is_empty(x) or is_empty(ids) or is_empty(w1):
         out[...] = 0
         return out
     top, experts = ids.shape[1], w1.shape[0]
-    block, columns = _tile(x.shape[0] * top, experts)
+    block, columns = _tile(x.shape[0] * top, experts, form.large_tiles)
     slots, expert_ids, _, _, places = _aligned(ids, experts, block)
-    rows = _Rows(slots, expert_ids, experts, top, block, columns)
-    run = _experts if quant is None else _experts_of_blocks
-    parts = run(rows, ACTIVATIONS[activation], x, w1, w2, *scales)
+    rows = Rows(slots, expert_ids, experts, top, block, columns)
+    parts = form.run(quant, rows, ACTIVATIONS[activation], x, stored)
     program(layer.combined, dtype, top, x.shape[1])(parts, weights, places.reshape(ids.shape), out)
     return out
-
-
-def _checked_scales(w1: Any, w2: Any, w1_scale: Any, w2_scale: Any, quant: str | None) -> list[Any]:
-    """The scales of quantised weights."""
-    group, scales = scaled.GROUP, []
-    for name, scale, w in (("w1", w1_scale, w1), ("w2", w2_scale, w2)):
-        if quant is None and scale is not None:
-            raise ValueError(f"`{name}_scale` is given, but `quant` is None")
-        if quant is None:
-            continue
-        if scale is None:
-            raise ValueError(f"`{name}_scale` is None, expected scales, as `quant` is {quant!r}")
-        scales.append(tensor(f"{name}_scale", scale))
-        element_type(f"{name}_scale", scales[-1], ("f32",))
-        if w.shape[1] % group or w.shape[2] % group:
-            found = tuple(w.shape)
-            raise ValueError(f"`{name}` has the shape {found}, expected multiples of {group}")
-        shape = (w.shape[0], w.shape[1] // group, w.shape[2] // group)
-        expect_shape(f"{name}_scale", scales[-1], shape)
-    return scales
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows in the order of their experts, in blocks, and tiles of their products."""
-
-    slots: Any
-    expert_ids: Any
-    experts: int
-    top: int
-    block: int
-    columns: int
-
-    def new(self, like: Any, columns: int) -> Any:
-        return new_tensor(like, (self.slots.shape[0], columns), wave_dtype(like.dtype))
-
-
-def _experts(rows: _Rows, activation: Any, x: Any, w1: Any, w2: Any) -> Any:
-    """The results of each row's expert."""
-    dtype, (size, inner) = wave_dtype(x.dtype), w2.shape[1:]
-    active, parts = rows.new(x, inner), rows.new(x, size)
-    key = (dtype, activation, rows.block, rows.columns // 2, rows.top, rows.experts, inner, size)
-    program(layer.gated, *key)(x, w1, rows.slots, rows.expert_ids, active)
-    key = (dtype, rows.block, rows.columns, rows.experts, size, inner)
-    program(layer.expanded, *key)(active, w2, rows.expert_ids, parts)
-    return parts
-
-
-def _experts_of_blocks(
-    rows: _Rows, activation: Any, x: Any, w1: Any, w2: Any, w1_scale: Any, w2_scale: Any
-) -> Any:
-    """As `_experts`, with weights of 8 bits that have scales of blocks."""
-    dtype, (size, inner) = wave_dtype(x.dtype), w2.shape[1:]
-    active, parts = rows.new(x, inner), rows.new(x, size)
-    given = quantize_fp8(x, "group", group=scaled.GROUP)
-    key = (dtype, activation, rows.block, scaled.GATED, rows.top, rows.experts, inner, size)
-    order_of = (rows.slots, rows.expert_ids)
-    program(scaled.gated_blocks, *key)(*given, w1, w1_scale, *order_of, active)
-    given = quantize_fp8(active, "group", group=scaled.GROUP)
-    key = (dtype, rows.block, scaled.EXPANDED, rows.experts, size, inner)
-    program(scaled.expanded_blocks, *key)(*given, w2, w2_scale, rows.expert_ids, parts)
-    return parts
 
 
 def grouped_gemm(
