@@ -380,7 +380,7 @@ static bool magic_applies(Lower *l, const Sym *top, const Sym *d) {
   Dom a = dom_of(l->f, top), b = dom_of(l->f, d);
   Rat limit = rat_int(UINT32_MAX);
   return !is_num(d) && is_uniform(l, d) && a.lo.num >= 0 && rat_cmp(a.hi, limit) <= 0 &&
-         b.lo.num > 0 && rat_cmp(b.hi, limit) <= 0;
+         b.lo.num >= 0 && rat_cmp(b.hi, limit) <= 0; /* a quotient by 0 does not matter */
 }
 
 static int divide(Lower *l, const Sym *top, const Sym *d) {

@@ -10,6 +10,8 @@
  * of `&`) may be undefined otherwise, and stays there unless its divisor is known to be positive.
  *
  * Needs HEADER; one lane's program only. */
+#include <string.h>
+
 #include "analysis/motion.h"
 #include "ir/region_facts.h"
 #include "transform/pass.h"
@@ -56,9 +58,20 @@ static bool is_quotient(SymCtx *sym, const Sym *e) {
 
 static bool mentions_operand(const Sym *e) { return ir_expr_mentions(e, "$APPLY_EXPR_ARG_"); }
 
+/* It is an argument of the launch, and so are constants for divisions by it, as long as it is not hidden
+ * behind an operand. */
+static bool is_known_at_launch(Share *s, const Sym *e) {
+  FreeSymbols all = sym_symbols(s->arena, e);
+  for (int i = 0; i < all.n; i++) {
+    const char *name = sym_name(all.at[i]);
+    if (name[0] == '$' || strchr(name, '.')) return false; /* an id, a counter; a version */
+  }
+  return true;
+}
+
 /* Whether e may be computed; if it is not `always` computed, only if it cannot fail. */
 static bool may_take(Share *s, const Sym *e, bool always) {
-  return is_quotient(s->sym, e) && !mentions_operand(e) &&
+  return is_quotient(s->sym, e) && !mentions_operand(e) && !is_known_at_launch(s, e) &&
          (always || !expr_may_fail(s->sym, s->facts, e));
 }
 

@@ -101,6 +101,7 @@ TEST(lowering_is_cheap) {
   CHECK_STR(ops(&e, "floor($T0/K)", "K"), "magic shift divmagic");
   CHECK_STR(ops(&e, "floor($WG2/(K + 1))", NULL), "add div"); /* a sum divides as a symbol does */
   CHECK_STR(ops(&e, "Mod(floor($WG2/(K - 1)), 4)", "K"), "launch max div and");
+  CHECK_STR(ops(&e, "Mod(floor($T0/(K - 1)), 4)", "K"), "magic shift divmagic and");
   CHECK_STR(ops(&e, "x*ceiling(K/128)", "K"), "launch mul");
   CHECK_STR(ops(&e, "ceiling(N/128)", NULL), "add shr");
   CHECK_STR(ops(&e, "floor($T0/16) + floor($T0/16)*x", NULL), "add shr mul");
