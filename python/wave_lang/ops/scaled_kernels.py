@@ -339,7 +339,7 @@ def splits_of(most: int, n: int, k: int, group: int) -> tuple[int, int]:
     unit = -(-BLOCK // group) * group
     if most != 64 or not has_warpgroups():
         return 1, -(-k // unit) * unit
-    wanted = min(WORKGROUPS // -(-n // 64), k // (4 * unit))
+    wanted = min(WORKGROUPS // 2 // -(-n // 128), k // (4 * unit))
     each = -(-k // (max(wanted, 1) * unit)) * unit
     return -(-k // each), each
 
@@ -357,7 +357,7 @@ def by_groups(
     splits, each = splits_of(most, n, k, group)
     step = step_of(group)
     part = tkl.Min(SPLIT, K - WORKGROUP_2 * SPLIT)
-    down, across = {FEW_ROWS: (64, 16), 64: (64, 64), 256: (128, 64), 0: (128, 128)}[most]
+    down, across = {FEW_ROWS: (64, 16), 64: (128, 64), 256: (128, 64), 0: (128, 128)}[most]
     constraints = [
         tkw.WorkgroupConstraint(N, down, 0),
         tkw.WorkgroupConstraint(M, across, 1),
@@ -411,7 +411,7 @@ def by_groups(
     subs = {N: n, K: k, SPLIT: each, SPLITS: splits}
     subs |= {GROUPS: -(-k // group), K_BLOCKS: -(-k // step)}
     copying = most == 256 and has_warpgroups()  # by waves that do nothing else
-    options = {"persistent_workgroups": WORKGROUPS // 2} if copying else {}
+    options = {"persistent_workgroups": WORKGROUPS // 2} if copying else _options(most)
     return forms[2 * zeros + (bias and splits == 1)], subs, [M], options
 
 
