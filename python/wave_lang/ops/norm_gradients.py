@@ -68,10 +68,14 @@ def _norm_backward(
         """Writes the gradient of a row; those of its weights and its bias."""
         value, slope = f32_of(x, row_of), f32_of(dy, row_of)
         value = value - mean(value) if centred else value
-        scale = tkw.rsqrt(mean_of(value * value) + tkw.broadcast(eps, rows))
-        scale = tkw.broadcast(within(scale, rows, lambda i, j: i * each + j, M), all_dims)
-        unit, product = value * scale, slope * tkw.broadcast(factor, all_dims)
-        change = product - unit * mean(product * unit)
+        product = slope * tkw.broadcast(factor, all_dims)
+        # Means that do not depend on the scale: waves exchange them together.
+        square, slant = mean_of(value * value), mean_of(product * value)
+        scale = tkw.rsqrt(square + tkw.broadcast(eps, rows))
+        scale = within(scale, rows, lambda i, j: i * each + j, M)
+        slant, scale = (tkw.broadcast(x, all_dims) for x in (slant * scale, scale))
+        unit = value * scale
+        change = product - unit * slant
         change = (change - mean(product) if centred else change) * scale
         change = change if more is None else change + f32_of(more, row_of)
         tkw.write(tkw.cast(change, dtype), dx, mapping=to_row)

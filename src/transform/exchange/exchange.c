@@ -14,7 +14,8 @@
  * exchanged in f32. Scans and topk get their operand without waves along their dim. The result of
  * an atomic is known only to the thread that acted: other waves that hold the element receive it.
  * Allocations go to the beginning of the kernel, for `allocs` and `sync` to process; rows are padded
- * where that saves bank conflicts.
+ * where that saves bank conflicts. Reductions that do not depend on each other are exchanged together
+ * (exchange_batch.h).
  *
  * Needs DISTRIBUTE and UNIFORM: there will be a barrier where values are exchanged, so all waves
  * must reach it; lanes exchange values as a wave. Does nothing without layouts. */
@@ -27,14 +28,16 @@
 #include "ir/ops/reductions.h"
 #include "layout/convert.h"
 #include "target/banks.h"
+#include "transform/exchange/exchange_batch.h"
 #include "transform/pass.h"
 
 typedef struct Exchange {
   Kernel *k;
   PassCtx *cx;
   const Machine *machine;
-  int within;  /* waves of the machine that make up a declared one */
-  Op *first;   /* of the kernel: allocations go before it */
+  int within; /* waves of the machine that make up a declared one */
+  Op *first;  /* of the kernel: allocations go before it */
+  Exchanges parts;
   bool failed; /* a mistake was reported */
 } Exchange;
 
@@ -339,6 +342,7 @@ static void exchange_reduction(Exchange *x, Op *op, int dim) {
   Layout together = without_waves(parts->layout, along, waves_together(x, op), true);
   share_parts(x, &together, along, wide);
   Value *args[3] = {through_memory(x, op, parts, &together)};
+  vec_push(x->cx->scratch, &x->parts, ((Exchanged){args[0]->def->prev, args[0]->def}));
   if (op->nargs > 1) args[1] = cast_to(x, op, op->args[1], wide);
   if (op_combines(op->kind)) args[2] = parts_exist(x, op, dim, &together);
   const Type *type = type_with_dtype(x->k->cx, op->results[0].type, wide);
@@ -476,5 +480,6 @@ bool pass_exchange(Kernel *k, PassCtx *cx) {
     }
     if (op_is_atomic(op)) visit_atomic(&x, op);
   }
+  if (!x.failed) exchange_batch(k, cx->scratch, &x.parts);
   return !x.failed;
 }
