@@ -244,8 +244,8 @@ bool ptx_writes(OpKind kind) {
   return writer[kind] || ptx_has_elementwise(kind) || op_info[kind].flags & OPF_HINT;
 }
 
-void ptx_region(Ptx *p, const Region *r) {
-  for (const Op *op = r->first; op && !p->failed; op = op->next) {
+void ptx_ops(Ptx *p, const Op *from, const Op *end) {
+  for (const Op *op = from; op != end && !p->failed; op = op->next) {
     p->at = op->at;
     if (ptx_is_forgotten(p, op) || ptx_redux(p, op) || ptx_divide(p, op) || ptx_masked(p, op))
       continue;
@@ -257,6 +257,8 @@ void ptx_region(Ptx *p, const Region *r) {
     else if (!ptx_writes(op->kind)) ptx_fail(p, op, "this op");
   }
 }
+
+void ptx_region(Ptx *p, const Region *r) { ptx_ops(p, r->first, NULL); }
 
 /* ---- the whole ---- */
 

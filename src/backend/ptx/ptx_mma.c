@@ -192,6 +192,18 @@ void ptx_wgmma_fence(Ptx *p, const Op *op) {
 void ptx_wgmma_commit(Ptx *p, const Op *op) {
   (void)op, ptx_line(p, "wgmma.commit_group.sync.aligned");
 }
+bool ptx_is_late_wait(const Op *wait) {
+  bool computes = false;
+  if (wait->kind != OP_wgmma_wait) return false;
+  const Op *op = wait->prev;
+  for (; op && op->kind != OP_wgmma; op = op->prev) {
+    if (op->kind == OP_mbar_wait || (op->kind == OP_wgmma_wait && !op_imm(op, ATTR_pending)))
+      return false;
+    computes |= op_is_elementwise(op) && op->kind != OP_expr;
+  }
+  return op && computes;
+}
+
 void ptx_wgmma_wait(Ptx *p, const Op *op) {
   ptx_line(p, "wgmma.wait_group.sync.aligned %d", (int)op_attr(op, ATTR_pending)->integer);
 }

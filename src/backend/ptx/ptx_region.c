@@ -115,37 +115,91 @@ static void close_mark(Ptx *p, Mark m) {
   p->regions.n--;
 }
 
+typedef struct Loop {
+  const Op *op;
+  int label, bits; /* bits of the counter */
+  Reg at, trips;
+  Carried c;
+} Loop;
+
+/* The counter of a loop that begins at 0, or where its operand says. */
+static void open_counter(Ptx *p, Loop *l) {
+  const Sym *count = op_attr(l->op, ATTR_trips)->sym;
+  bool from = op_carried(l->op) > 0;
+  Reg start = {0};
+  if (from) start = ptx_elems_of(p, ptx_get(p, l->op->args[0]))[0];
+  bool small = (!from || start.class == REG_R) &&
+               sym_range(p->sym, p->facts, count).hi <= INT32_MAX - op_step(l->op);
+  l->bits = small ? 32 : 64;
+  if (from && !small && start.class == REG_R)
+    start = ptx_let(p, REG_RD, "cvt.s64.s32 %s", start.name);
+  l->trips = ptx_expr(p, l->op, count, small ? DTYPE_i32 : DTYPE_index, NULL);
+  l->at = ptx_new(p, small ? REG_R : REG_RD);
+  l->c = open_carried(p, l->op, l->op->args + from, 0);
+  if (from) ptx_line(p, "max.s%d %s, %s, 0", l->bits, l->at.name, start.name);
+  else ptx_line(p, "mov.b%d %s, 0", l->bits, l->at.name);
+}
+
+static void branch_if_done(Ptx *p, const Loop *l, Reg counter, const char *label) {
+  Reg done = ptx_let(p, REG_P, "setp.ge.s%d %s, %s", l->bits, counter.name, l->trips.name);
+  ptx_line(p, "@%s bra $%s%d", done.name, label, l->label);
+}
+
+static void end_iteration(Ptx *p, const Loop *l, const Op *from, const char *label) {
+  ptx_ops(p, from, NULL);
+  if (p->failed) return;
+  yield_carried(p, &l->c, l->op->body->last, 0);
+  if (!label) return;
+  ptx_line(p, "add.s%d %s, %s, %" PRId64, l->bits, l->at.name, l->at.name, op_step(l->op));
+  ptx_line(p, "bra $%s%d", label, l->label);
+}
+
+/* A wait for products that what comes before it overlaps. ptxas would move the wait up, and that after
+ * it; but it moves nothing across a branch, so the loop is left before the wait. What follows is then
+ * written twice; NULL: there is no such wait, or something that cannot be. */
+static const Op *late_wait(const Region *body) {
+  const Op *found = NULL;
+  for (const Op *op = body->first; op; op = op->next) {
+    if (!found && ptx_is_late_wait(op)) found = op;
+    if (found && (op_is_loop(op) || op->kind == OP_inline_ptx)) return NULL;
+  }
+  return found;
+}
+
+/*     $loop: done? bra $end            $loop: done? bra $end
+ *            body                      $next: body up to the wait; the last one? bra $last
+ *            bra $loop          or            rest of the body
+ *     $end:                                   bra $next
+ *                                      $last: rest of the body
+ *                                      $end: */
 void ptx_for(Ptx *p, const Op *op) {
   if (!carries_values(p, op)) return;
-  int n = p->labels++, first = op_carried(op);
-  int64_t by = op_step(op);
-  const Sym *counter = ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym);
-  const Sym *count = op_attr(op, ATTR_trips)->sym;
+  Loop l = {.op = op, .label = p->labels++};
   const SymFacts *outside = p->facts;
-  bool small = !first && sym_range(p->sym, p->facts, count).hi <= INT32_MAX - by;
-  int bits = small ? 32 : 64;
-  Reg trips = ptx_expr(p, op, count, small ? DTYPE_i32 : DTYPE_index, NULL);
-  Reg at = ptx_new(p, small ? REG_R : REG_RD), done = ptx_new(p, REG_P);
-  Carried c = open_carried(p, op, op->args + first, 0);
-  if (first)
-    ptx_line(p, "max.s64 %s, %s, 0", at.name, ptx_elems_of(p, ptx_get(p, op->args[0]))[0].name);
-  else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
+  const Op *wait = late_wait(op->body);
+  open_counter(p, &l);
   ptx_addresses_before(p, op->body);
-  ptx_label(p, "loop", n);
-  ptx_line(p, "setp.ge.s%d %s, %s, %s", bits, done.name, at.name, trips.name);
-  ptx_line(p, "@%s bra $end%d", done.name, n);
+  ptx_label(p, "loop", l.label);
+  branch_if_done(p, &l, l.at, "end");
   Mark mark = open_mark(p);
-  ptx_define(p, counter, at);
+  ptx_define(p, ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym), l.at);
   p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
-  ptx_region(p, op->body);
+  if (wait) {
+    ptx_label(p, "next", l.label);
+    ptx_ops(p, op->body->first, wait);
+    Reg after = ptx_let(p, l.at.class, "add.s%d %s, %" PRId64, l.bits, l.at.name, op_step(op));
+    branch_if_done(p, &l, after, "last");
+    Mark rest = open_mark(p);
+    end_iteration(p, &l, wait, "next");
+    close_mark(p, rest);
+    ptx_label(p, "last", l.label);
+    end_iteration(p, &l, wait, NULL);
+  } else end_iteration(p, &l, op->body->first, "loop");
   if (p->failed) return;
-  yield_carried(p, &c, op->body->last, 0);
   p->facts = outside;
   close_mark(p, mark);
-  ptx_line(p, "add.s%d %s, %s, %" PRId64, bits, at.name, at.name, by);
-  ptx_line(p, "bra $loop%d", n);
-  ptx_label(p, "end", n);
-  set_results(p, op, &c);
+  ptx_label(p, "end", l.label);
+  set_results(p, op, &l.c);
 }
 
 /* Branches to label `end` where the condition of `op` does not hold. */

@@ -101,6 +101,8 @@ Held *ptx_get(Ptx *p, const Value *v);
 Reg ptx_argument(Ptx *p, PtxArg arg); /* the register that holds it, shared by equal arguments */
 void ptx_needs(Ptx *p, int version);  /* the text requires this version */
 void ptx_label(Ptx *p, const char *word, int n);
+void ptx_ops(Ptx *p, const Op *from,
+             const Op *end); /* of one region; end: not this one; NULL: all */
 void ptx_region(Ptx *p, const Region *r);
 
 /* ---- ptx_region.c ---- */
@@ -239,5 +241,6 @@ PtxFn ptx_tma_load, ptx_tma_store, ptx_bulk_commit, ptx_bulk_wait;
 
 PtxFn ptx_prepare_wgmma; /* of the op, a wait */
 PtxFn ptx_wave_mma, ptx_wgmma, ptx_wgmma_fence, ptx_wgmma_commit, ptx_wgmma_wait;
+bool ptx_is_late_wait(const Op *op); /* for products that what is computed before it overlaps */
 
 #endif
