@@ -17,6 +17,7 @@
  * `once` removes a second loop that is known to be empty. */
 #include "ir/region_facts.h"
 #include "transform/loops/counter.h"
+#include "transform/loops/two_loops.h"
 #include "transform/pass.h"
 
 typedef struct Unroll {
@@ -77,26 +78,6 @@ static bool can_repeat(Unroll *x, const Division *v) {
   return true;
 }
 
-static Op *new_loop(Unroll *x, const Division *v) {
-  const Op *loop = v->loop;
-  int n = loop->nresults;
-  const Type **types = ARENA_ARRAY(x->scratch, const Type *, n + 1);
-  Op *op = ir_op_new(x->k, OP_for, loop->at, loop->args, loop->nargs);
-  for (int i = 0; i < loop->nattrs; i++)
-    if (loop->attrs[i].key != ATTR_step) op_set_attr(x->k, op, loop->attrs[i]);
-  op_set_attr(x->k, op, (Attr){.key = ATTR_trips, .sym = v->rounds});
-  for (int i = 0; i < n; i++) types[i] = loop->results[i].type;
-  ir_set_results(x->k, op, types, n);
-  Region *body = ir_region_new(x->k, op);
-  for (int i = 0; i < n; i++) {
-    Value *arg = ir_add_arg(x->k, body, types[i], loop->body->args[i]->name);
-    arg->varying = loop->body->args[i]->varying;
-    op->results[i].varying = loop->results[i].varying;
-  }
-  ir_insert_before(v->loop, op);
-  return op;
-}
-
 static void repeat_body(Unroll *x, const Division *v) {
   const Region *from = v->loop->body;
   Region *to = v->first->body;
@@ -118,33 +99,6 @@ static void repeat_body(Unroll *x, const Division *v) {
   ir_append(to, ir_op_new(x->k, OP_yield, from->last->at, now, from->nargs));
 }
 
-/* ---- the second loop ---- */
-
-/* Registers of products in flight cannot be moved to those of another loop. */
-static void await_products(Unroll *x, const Division *v) {
-  bool flies = false;
-  for (const Op *op = v->loop->body->first; op && op_is_inside(op, v->loop); op = ir_next(op))
-    flies |= op->kind == OP_wgmma;
-  if (!flies) return;
-  Op *wait = ir_insert(x->k, v->loop, OP_wgmma_wait, v->loop->at, NULL, 0, NULL);
-  op_set_attr(x->k, wait, (Attr){.key = ATTR_pending});
-}
-
-/* The loop begins where the first one ends, with what that computed. */
-static void continue_loop(Unroll *x, const Division *v) {
-  Op *loop = v->loop;
-  const Sym *done = sym_mul(x->sym, v->rounds, sym_int(x->sym, v->times * op_step(loop)));
-  Op *start = ir_insert(x->k, loop, OP_expr, loop->at, NULL, 0, type_scalar(x->k->cx, DTYPE_index));
-  op_set_attr(x->k, start, (Attr){.key = ATTR_expr, .sym = done});
-  await_products(x, v);
-  Value **args = ARENA_ARRAY(x->k->arena, Value *, loop->nargs + 1);
-  args[0] = &start->results[0];
-  for (int i = 0; i < loop->nresults; i++) args[i + 1] = &v->first->results[i];
-  loop->args = args;
-  loop->nargs++;
-  op_set_attr(x->k, loop, (Attr){.key = ATTR_from});
-}
-
 /* ---- loops ---- */
 
 static void divide(Unroll *x, const SymFacts *around, Op *loop) {
@@ -159,14 +113,15 @@ static void divide(Unroll *x, const SymFacts *around, Op *loop) {
   v.rounds = sym_simplify(cx, around, sym_floordiv(cx, most, sym_int(cx, v.times)));
   sym_take_error(cx);
   if (!v.rounds || v.rounds == sym_int(cx, 0)) return;
-  v.first = new_loop(x, &v);
+  v.first = two_loops_first(x->k, x->scratch, loop, v.rounds);
   v.inside = facts_inside(x, &v, around);
   if (!can_repeat(x, &v)) {
     ir_remove(v.first);
     return;
   }
   repeat_body(x, &v);
-  continue_loop(x, &v);
+  const Sym *done = sym_mul(cx, v.rounds, sym_int(cx, v.times * op_step(loop)));
+  two_loops_second(x->k, around, loop, v.first, done);
 }
 
 static void search(Unroll *x, const SymFacts *facts, const Region *r) {

@@ -1,0 +1,49 @@
+/* two_loops.c: see two_loops.h. */
+#include "transform/loops/two_loops.h"
+
+Op *two_loops_first(Kernel *k, Arena *scratch, Op *loop, const Sym *rounds) {
+  int n = loop->nresults;
+  const Type **types = ARENA_ARRAY(scratch, const Type *, n + 1);
+  Op *op = ir_op_new(k, OP_for, loop->at, loop->args, loop->nargs);
+  for (int i = 0; i < loop->nattrs; i++)
+    if (loop->attrs[i].key != ATTR_step) op_set_attr(k, op, loop->attrs[i]);
+  op_set_attr(k, op, (Attr){.key = ATTR_trips, .sym = rounds});
+  for (int i = 0; i < n; i++) types[i] = loop->results[i].type;
+  ir_set_results(k, op, types, n);
+  Region *body = ir_region_new(k, op);
+  for (int i = 0; i < n; i++) {
+    Value *arg = ir_add_arg(k, body, types[i], loop->body->args[i]->name);
+    arg->varying = loop->body->args[i]->varying;
+    op->results[i].varying = loop->results[i].varying;
+  }
+  ir_insert_before(loop, op);
+  return op;
+}
+
+/* Registers of products in flight cannot be moved to those of another loop. */
+static void await_products(Kernel *k, Op *loop) {
+  bool flies = false;
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
+    flies |= op->kind == OP_wgmma;
+  if (!flies) return;
+  Op *wait = ir_insert(k, loop, OP_wgmma_wait, loop->at, NULL, 0, NULL);
+  op_set_attr(k, wait, (Attr){.key = ATTR_pending});
+}
+
+static const Type *type_of(Kernel *k, const SymFacts *facts, const Sym *e) {
+  SymRange r = sym_range(k->cx->sym, facts, e);
+  bool small = r.lo >= INT32_MIN && r.hi <= INT32_MAX;
+  return type_scalar(k->cx, small ? DTYPE_i32 : DTYPE_index);
+}
+
+void two_loops_second(Kernel *k, const SymFacts *facts, Op *loop, Op *first, const Sym *done) {
+  Op *start = ir_insert(k, loop, OP_expr, loop->at, NULL, 0, type_of(k, facts, done));
+  op_set_attr(k, start, (Attr){.key = ATTR_expr, .sym = done});
+  await_products(k, loop);
+  Value **args = ARENA_ARRAY(k->arena, Value *, loop->nargs + 1);
+  args[0] = &start->results[0];
+  for (int i = 0; i < loop->nresults; i++) args[i + 1] = &first->results[i];
+  loop->args = args;
+  loop->nargs++;
+  op_set_attr(k, loop, (Attr){.key = ATTR_from});
+}
