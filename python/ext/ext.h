@@ -109,8 +109,9 @@ PyObject *py_error_take_from(PyState *st, wv_ctx *cx);
 /* The nearest user frame. The name lives as long as the frame. */
 bool py_place_here(PyState *st, wv_place *out);
 /* The same, and the variable (or tuple of variables) to which the current expression is assigned:
- * borrowed, NULL if there is none. */
-bool py_place_and_target(PyState *st, wv_place *out, PyObject **target);
+ * borrowed, NULL if there is none. A variable of the caller of `traced`, the frame in which a kernel
+ * is traced, is not meant: kernels of the package have no user frame of their own. */
+bool py_place_and_target(PyState *st, const void *traced, wv_place *out, PyObject **target);
 /* The end of a function, for mistakes in what it returns. `code` keeps the file name alive. */
 bool py_place_of_return(PyState *st, PyObject *code, wv_place *out);
 PyObject *py_place_to_python(const wv_place *at);
@@ -171,6 +172,7 @@ typedef struct TracerObject {
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
   PyObject *items;    /* called for `value[key]`; NULL: values cannot be indexed */
+  const void *frame;  /* in which it was made: the kernel's function runs inside of it */
 } TracerObject;
 
 int py_tracer_init(PyObject *module, PyState *st);

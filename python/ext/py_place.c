@@ -112,13 +112,14 @@ static bool place_of_frame(PyState *st, PyObject *frame, PyObject *entry, wv_pla
   return fill_file(st, PyTuple_GetItem(entry, 0), out);
 }
 
-bool py_place_and_target(PyState *st, wv_place *out, PyObject **target) {
+bool py_place_and_target(PyState *st, const void *traced, wv_place *out, PyObject **target) {
   *out = (wv_place){0};
   if (target) *target = NULL;
   PyObject *frame = (PyObject *)PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame && frame != Py_None) {
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+    if (frame == traced) target = NULL;
     PyObject *entry = known_code(code, frame, st);
     bool found = entry && PyTuple_GetItem(entry, 1) != Py_None;
     bool ok = entry && (!found || place_of_frame(st, frame, entry, out, target));
@@ -132,7 +133,7 @@ bool py_place_and_target(PyState *st, wv_place *out, PyObject **target) {
   return !PyErr_Occurred();
 }
 
-bool py_place_here(PyState *st, wv_place *out) { return py_place_and_target(st, out, NULL); }
+bool py_place_here(PyState *st, wv_place *out) { return py_place_and_target(st, NULL, out, NULL); }
 
 bool py_place_of_return(PyState *st, PyObject *code, wv_place *out) {
   *out = (wv_place){0};

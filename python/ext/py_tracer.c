@@ -155,7 +155,7 @@ static PyObject *emit(TracerObject *t, Scratch *s, const char *op, PyObject *con
   wv_value *results[RESULTS_MOST] = {0};
   int nattrs;
   PyObject *target;
-  if (!py_place_and_target(t->st, &at, &target)) return NULL;
+  if (!py_place_and_target(t->st, t->frame, &at, &target)) return NULL;
   wv_value **args = operands_from(t, s, op, list, n, at);
   if (!args || !py_attrs_from(t->st, s, attrs, &a, &nattrs) ||
       !py_type_from(t->st, s, given, &type))
@@ -200,7 +200,7 @@ static PyObject *access_op(TracerObject *t, Scratch *s, PyObject *args) {
   const wv_attr *a;
   int nattrs, nsource = 0, ntarget = 0;
   PyObject *name;
-  if (!py_place_and_target(t->st, &at, &name)) return NULL;
+  if (!py_place_and_target(t->st, t->frame, &at, &name)) return NULL;
   wv_value *v = value == Py_None ? NULL : py_value_from(t, value, "write");
   wv_value *m = PyErr_Occurred() ? NULL : py_value_from(t, memory, v ? "write" : "read");
   wv_coord *from = m ? coords_from(t, s, source, &nsource) : NULL;
@@ -284,7 +284,7 @@ static PyObject *end_region(TracerObject *t, Scratch *s, PyObject *args) {
   wv_place at;
   PyObject *target;
   if (!PyArg_ParseTuple(args, "O!O:end", &PyTuple_Type, &yields, &code)) return NULL;
-  if (!py_place_and_target(t->st, &at, &target) || !py_place_of_return(t->st, code, &at))
+  if (!py_place_and_target(t->st, t->frame, &at, &target) || !py_place_of_return(t->st, code, &at))
     return NULL;
   wv_value **list = operands_of(t, s, "return", yields, &n, at);
   int cap = wv_region_args(t->b, NULL, 0) + 1;
@@ -412,6 +412,7 @@ static PyObject *tracer_construct(PyTypeObject *type, PyObject *args, PyObject *
   py_error_clear(st, st->cx);
   t->st = st;
   t->cx = st->cx;
+  t->frame = PyEval_GetFrame();
   t->previous = t->items = NULL;
   t->b = wv_build(st->cx, name, at);
   if (t->b) return (PyObject *)t;

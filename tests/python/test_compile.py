@@ -430,3 +430,11 @@ def test_proof_says_what_is_tested():
     assert rows["write", "N"].offset_bits == 32 and rows["write", "N"].run == 2
     assert str(rows["write", "N"].run_dim) == "N" and rows["write", "N"].line > 0
     assert "tested as $x1 < 70" in proof.text
+
+
+def test_kernels_of_the_package_take_no_names_from_their_caller():
+    """Names of ops are in rows of schedules: they must not depend on who compiles the kernel."""
+    from wave_lang.ops.attention_gradient_kernels import deltas
+
+    unlikely_name = deltas(tkl.f16, 4, 64, False, False)[0].trace()
+    assert "unlikely_name" not in str(unlikely_name)
