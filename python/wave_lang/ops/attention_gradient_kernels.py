@@ -214,7 +214,7 @@ class Places:
             self.to_key[d] = tkw.IndexMapping(3, inputs=key, outputs=place)
         self.rows = lambda d, space: tkl.Memory[(*first, TOKEN, H, d, space, form.dtype)]
         self.keys = lambda d, space: key_memory(form, d, space)
-        self.sums = tkl.Memory[(*first, TOKEN, H, GLOBAL, tkl.f32)]
+        self.sums = lambda space: tkl.Memory[(*first, TOKEN, H, space, tkl.f32)]
         self.ends = tkl.Memory[ENDS, GLOBAL, form.index]
         self.heads = tkl.Memory[H, GLOBAL, tkl.f32]
         self.bias = lambda dtype: tkl.Memory[ENDS, H, TOKEN, KEY, GLOBAL, dtype or tkl.f32]
@@ -237,7 +237,7 @@ def of_queries(form: Form, of_bias: bool, large: bool) -> Any:
     visited, space = _tile_of(form)
     tile = (128, 128) if large and not of_bias else (64, visited)
     rows, keys = p.rows(D, GLOBAL), p.keys(D, space)
-    slopes, values = p.rows(D_KV, GLOBAL), p.keys(D_KV, space)
+    slopes, values, sums = p.rows(D_KV, GLOBAL), p.keys(D_KV, space), p.sums(GLOBAL)
 
     def run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dq, dbias):
         take_queries(form, q_ends)
@@ -264,8 +264,8 @@ def of_queries(form: Form, of_bias: bool, large: bool) -> Any:
         k: keys,
         v: values,
         dout: slopes,
-        lse: p.sums,
-        delta: p.sums,
+        lse: sums,
+        delta: sums,
         slopes: p.heads,
         bias: p.bias(form.bias),
         mask: p.bias(tkl.i8),
@@ -282,8 +282,8 @@ def of_queries(form: Form, of_bias: bool, large: bool) -> Any:
         k: keys,
         v: values,
         dout: slopes,
-        lse: p.sums,
-        delta: p.sums,
+        lse: sums,
+        delta: sums,
         slopes: p.heads,
         q_ends: p.ends,
         k_ends: p.ends,
@@ -304,7 +304,7 @@ def of_keys(form: Form, large: bool) -> Any:
     p, step = Places(form), Step(form, N_KV, ROW)
     visited, space = _tile_of(form)
     rows, keys = p.rows(D, space), p.keys(D, GLOBAL)
-    slopes, values = p.rows(D_KV, space), p.keys(D_KV, GLOBAL)
+    slopes, values, sums = p.rows(D_KV, space), p.keys(D_KV, GLOBAL), p.sums(space)
 
     def run(q, k, v, dout, lse, delta, q_ends, k_ends, more, scale, dk, dv):
         take_queries(form, q_ends)
@@ -332,8 +332,8 @@ def of_keys(form: Form, large: bool) -> Any:
         k: keys,
         v: values,
         dout: slopes,
-        lse: p.sums,
-        delta: p.sums,
+        lse: sums,
+        delta: sums,
         slopes: p.heads,
         bias: p.bias(form.bias),
         mask: p.bias(tkl.i8),
@@ -350,8 +350,8 @@ def of_keys(form: Form, large: bool) -> Any:
         k: keys,
         v: values,
         dout: slopes,
-        lse: p.sums,
-        delta: p.sums,
+        lse: sums,
+        delta: sums,
         slopes: p.heads,
         q_ends: p.ends,
         k_ends: p.ends,
