@@ -99,7 +99,15 @@ static void need_carried(Narrow *n, const Op *op) {
   }
 }
 
+/* Elements of another size: those along the last dim are parts of others, or several of them. */
+static void need_last(Narrow *n, const Value *a, const Value *b) {
+  if (!is_tile(a) || dtype_info[a->type->dtype].bits == dtype_info[b->type->dtype].bits) return;
+  need(n, a, 1u << (a->type->rank - 1));
+  need(n, b, 1u << (b->type->rank - 1));
+}
+
 static void need_op(Narrow *n, const Op *op) {
+  if (op->kind == OP_bitcast) need_last(n, op->args[0], &op->results[0]);
   if (op->kind == OP_read || op->kind == OP_write) need_access(n, op);
   else if (op->body) need_carried(n, op);
   else if (op_is_elementwise(op))
