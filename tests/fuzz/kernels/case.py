@@ -48,6 +48,7 @@ class Case:
         self.ways, self.targets = (), ()  # requested; targets: instead of the one that is drawn
         self.params, self.outputs, self.statements = [], [], []
         self.tables = {}  # parameters with row numbers, and their contents (draw_tables)
+        self.packed = set()  # parameters whose bytes have two numbers each
         self.axes, self.loops = set(), []  # symbols of while loops; their end conditions
         self.how = {}  # outputs that are not just written: an op, a table or None, and a Place
         self.resized = {}  # outputs between whose making and storing a dim gets another size (draw_stores)
@@ -106,7 +107,8 @@ class Case:
                 spare = dict.fromkeys(those, 0)
             least = min(spare.values()) if d in self.symbols() and None not in spare.values() else 0
             more = spare.get(name)
-            sizes.append(max(0, self.size[d] + (least if more is None else more) - least))
+            size = self.size["K"] // 2 if d == "K/2" else self.size[d]
+            sizes.append(max(0, size + (least if more is None else more) - least))
         return sizes
 
     def has(self, d):

@@ -205,6 +205,38 @@ def operand(case, before, into, dims, dtype):
     return case.add(into, Statement(out, [rows], text, compute))
 
 
+# Two integers of 4 bits in a byte, less 8, as the last bits of 16-bit floats.
+UNPACK = """@outb = read {name}
+@outw = cast @outb : tile<{row}, K/2, i32>
+@outf = fill 4097 : tile<{row}, K/2, i32>
+@outp = mul @outw, @outf
+@outm = fill 983055 : tile<{row}, K/2, i32>
+@outl = and @outp, @outm
+@outh = fill 1677747200 : tile<{row}, K/2, i32>
+@outo = or @outl, @outh
+@outv = bitcast @outo : tile<{row}, K, f16>
+@oute = fill 1032.0 : tile<{row}, K, f16>
+@out = sub @outv, @oute"""
+
+
+def packed_operand(case, into, dims):
+    """An operand of a matmul with two elements in a byte."""
+    row, name = dims[0], f"%a{len(case.params)}"
+    case.params.append((name, (row, "K/2"), "u8", ", shared" if case.r.random() < 0.5 else ""))
+    case.packed.add(name)
+
+    def compute(env, at):
+        x, tile = env.data[name], case.tile["K"]
+        both = np.stack([x & 15, x >> 4], -1).reshape(len(x), 2 * x.shape[1]).astype(np.float16) - 8
+        out = np.full((env.extent[row], tile), -8, np.float16)  # bytes that do not exist are 0
+        part = both[: case.size[row], at : at + tile]
+        out[: part.shape[0], : part.shape[1]] = part
+        return out
+
+    text = UNPACK.format(name=name, row=row)
+    return case.add(into, Statement(case.fresh(dims, "f16", 8), [], text, compute))
+
+
 def scale_of(value, arg, name, row, block):
     """Text that converts an operand to small floats, `x`, and makes scales, `s`: 2 and 1 in turn
     along K, one for `block` elements."""
@@ -251,13 +283,15 @@ def product(case, into):
     case.values = []
     acc = case.fresh(("M", "N"), large, most)
     x = operand(case, into, body, ("M", "K"), small)
-    y = operand(case, into, body, ("N", "K"), small)
+    even = small == "f16" and case.size["K"] % 2 == 0 and case.tile["K"] % 2 == 0
+    packed = even and case.r.random() < 0.2
+    y = packed_operand(case, body, ("N", "K")) if packed else operand(case, into, body, ("N", "K"), small)
     if case.r.random() < 0.4:
         x = spoil(case, body, x)
     if case.r.random() < 0.3:
         y = spoil(case, body, y)
     new = case.fresh(("M", "N"), large, most)
-    scaled = small == "f16" and case.r.random() < 0.5
+    scaled = small == "f16" and not packed and case.r.random() < 0.5
     plain = Statement(
         new,
         [x, y, acc],

@@ -77,6 +77,7 @@ ROWS = {
     "tile that fills the registers": lambda c, t: c.crowded,
     "product": lambda c, t: "= mma " in t,
     "product with scales": lambda c, t: "= scaled_mma " in t,
+    "product of two numbers in a byte": lambda c, t: bool(c.packed) and "= mma " in t,
     "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
     and ragged(c, "K"),
     "compare and exchange": lambda c, t: "atomic_compare_exchange" in t,

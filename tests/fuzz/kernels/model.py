@@ -151,6 +151,7 @@ def arguments(case):
         if name in case.tables:
             data[name] = numbers(case, r, name, shape[0], dtype).astype(NUMPY[dtype])
             continue
+        most = 255 if name in case.packed else most
         least = 0 if dtype[0] == "u" else -most
         data[name] = r.integers(least, most + 1, shape).astype(NUMPY[dtype])
     return {name: lying(case, name, x) for name, x in data.items()}
