@@ -177,6 +177,7 @@ W4A16 = [
     (260, 33, 192, 96, "f2", F4, True, True),
     (17, 9, 2048, 128, BF16, BF16, True, True),
     (9, 35, 2208, 32, BF16, F4, True, False),  # on Hopper, 16 waves take two iterations each
+    (2, 4230, 320, 32, "f2", "f2", False, True),  # ... and 8, since there are many workgroups
 ]
 
 

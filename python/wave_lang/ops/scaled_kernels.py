@@ -24,7 +24,7 @@ GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 BLOCK = 128  # elements along K, or along K and N, that share a scale
 WORKGROUPS = 264  # two for each compute unit of an H200
 FEW_ROWS = 16
-MOST_STEPS = 4  # whose packed weights, 8 registers each, a wave loads at once
+MOST_STEPS = 32  # times rows: whose weights, 8 registers each, one of 16 waves holds at once
 
 _i, _j, _l = (tkw.IndexMapping.iterator(number) for number in range(3))
 
@@ -238,13 +238,15 @@ def by_waves(
 ) -> Any:
     """`product(a, b, scales, [zeros,] [bias,] c)`, as by_groups, for so few rows that reading b is
     what takes time: 16 waves divide K, so that a workgroup has all of it and loads what its
-    compute unit needs at once. Rows of b are those of matrix instructions.
+    compute unit needs at once. If there are more workgroups than units, 8 waves do, so that one
+    loads while another computes. Rows of b are those of matrix instructions.
 
-    A wave has `each` elements of K, and takes up to `MOST_STEPS` steps of them in an iteration.
+    A wave has `each` elements of K, and takes several steps of them in an iteration.
     """
-    waves, down, step = 16, 32, step_of(group)
+    down, step = 32, step_of(group)
+    waves = 16 if -(-n // down) <= WORKGROUPS // 2 else 8
     steps = -(-k // (waves * step))
-    rounds = -(-steps // MOST_STEPS)
+    rounds = -(-steps // (MOST_STEPS * waves // (16 * most)))
     parts = range(-(-steps // rounds))
     each = rounds * len(parts) * step
     constraints = [
