@@ -171,9 +171,11 @@ static void open_wave(Ptx *p, const LaunchSpec *launch) {
 
 static void emit_expr(Ptx *p, const Op *op) {
   DType t = op->results[0].type->dtype;
+  const Sym *e = op_attr(op, ATTR_expr)->sym;
   ExprRegs args = {(const Value *const *)op->args, op->nargs};
   Reg *r = ARENA_NEW(p->arena, Reg);
-  *r = ptx_expr(p, op, op_attr(op, ATTR_expr)->sym, t, &args);
+  *r = ptx_expr(p, op, e, t, &args);
+  p->ranges[op->results[0].id] = ptx_range(p, e, t, &args);
   ptx_set(p, &op->results[0], (Held){.dtype = t, .n = 1, .elem = r});
 }
 
@@ -396,6 +398,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   const LaunchSpec *launch = kernel_launch(k);
   Ptx p = {.k = k, .target = t, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
+  p.ranges = ARENA_ARRAY(a, const SymRange *, k->nvalues);
   p.fast = o && o->fast_math;
   p.lines = !(o && o->no_lines);
   if (!launch || t->vendor != VENDOR_NVIDIA)

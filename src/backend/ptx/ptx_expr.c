@@ -292,18 +292,39 @@ static FreeSymbols uniform_symbols(Ptx *p, const Sym *e) {
  * are passed, and everything else is computed here where possible. */
 enum { ENOUGH_ARGUMENTS = 128 };
 
-static SymCode *lower(Ptx *p, const Sym *e) {
+static SymCode *lower(Ptx *p, const Sym *e, const SymFacts *f) {
   SymCode *code = NULL;
-  if (p->args.n >= ENOUGH_ARGUMENTS) code = sym_code(p->arena, p->sym, p->facts, &e, 1);
+  if (p->args.n >= ENOUGH_ARGUMENTS) code = sym_code(p->arena, p->sym, f, &e, 1);
   if (code) return code;
   sym_take_error(p->sym);
   FreeSymbols uniform = uniform_symbols(p, e);
-  return sym_code_launch(p->arena, p->sym, p->facts, &e, 1, uniform.at, uniform.n);
+  return sym_code_launch(p->arena, p->sym, f, &e, 1, uniform.at, uniform.n);
+}
+
+/* What holds here, and the ranges of operands. */
+static const SymFacts *facts_with(Ptx *p, const ExprRegs *args) {
+  SymFacts *f = NULL;
+  for (int i = 0; args && i < args->nargs; i++) {
+    const SymRange *r = p->ranges[args->args[i]->id];
+    if (!r) continue;
+    if (!f) f = sym_facts_new(p->arena, p->sym, p->facts);
+    for (int nonneg = r->lo < 0 ? 0 : 1; nonneg >= 0; nonneg--)
+      sym_assume_range(f, ir_numbered_symbol(p->k->cx, "$APPLY_EXPR_ARG_", i, nonneg), r->lo,
+                       r->hi);
+  }
+  return f ? f : p->facts;
+}
+
+const SymRange *ptx_range(Ptx *p, const Sym *e, DType dtype, const ExprRegs *args) {
+  if (dtype != DTYPE_i32 && dtype != DTYPE_index) return NULL;
+  SymRange *r = ARENA_NEW(p->arena, SymRange);
+  *r = sym_range(p->sym, facts_with(p, args), e);
+  return r->lo >= INT32_MIN && r->hi <= INT32_MAX && r->lo <= r->hi ? r : NULL;
 }
 
 Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {
   Code c = {.p = p, .op = op, .args = args};
-  SymCode *code = lower(p, e);
+  SymCode *code = lower(p, e, facts_with(p, args));
   c.code = code;
   if (!c.code) return ptx_fail(p, op, "an expression that overflows"), constant(p, 0, 32);
   if (dtype != DTYPE_i1 && dtype_info[dtype].bits <= 32) sym_narrow(p->arena, code);

@@ -58,9 +58,10 @@ typedef struct Ptx {
   StrBuf body;
   int regs[REG_CLASSES];
   int labels;
-  Held **held;     /* by value id; memories: their base address in elem[0] */
-  int *uses;       /* by value id: operands that mention it */
-  Map inline_regs; /* inline_ptx with several results that wrote its text -> Reg of all */
+  Held **held;             /* by value id; memories: their base address in elem[0] */
+  int *uses;               /* by value id: operands that mention it */
+  const SymRange **ranges; /* by value id: of what an expression computes; NULL: not known */
+  Map inline_regs;         /* inline_ptx with several results that wrote its text -> Reg of all */
   const Op *
       *fused; /* by op id: the op that computes this one as well: the last step of the reduction
                      * that it is a step of, or its user; NULL: none */
@@ -143,6 +144,9 @@ typedef struct ExprRegs {
 } ExprRegs;
 
 Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args);
+/* Of the expression here, where facts about loops hold, for those that have it as an operand; NULL: not
+ * known to have 32 bits. */
+const SymRange *ptx_range(Ptx *p, const Sym *e, DType dtype, const ExprRegs *args);
 void ptx_define(Ptx *p, const Sym *symbol, Reg reg);
 
 /* ---- ptx_elem.c ---- */
