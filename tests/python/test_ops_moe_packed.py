@@ -189,10 +189,10 @@ KINDS = {"w4": (tkl.bf16, True, 128), "mxfp4": (tkl.i8, False, 32)}
 def test_copies_and_products_of_hopper(kind, block):
     """Weights are copied by TMA; rows of tokens, which are not next to each other, by cp.async."""
     number, zeros, group = KINDS[kind]
-    first = (kind, tkl.bf16, number, zeros)
+    key = (kind, tkl.bf16, number, zeros, group)
     with ops.on_target("sm_90a"):
-        gated = program(kernels.gated_groups, *first, silu, block, group, 4, 8, 768, 2880).ptx
-        expanded = program(kernels.expanded_groups, *first, block, group, 8, 2880, 768).ptx
+        gated = program(kernels.gated_groups, *key, silu, block, 64, 4, 8, 768, 2880).ptx
+        expanded = program(kernels.expanded_groups, *key, block, 128, 8, 2880, 768).ptx
     for text in (gated, expanded):
         loops = re.findall(r"^(\$loop\d+):(.*?)bra \1;", text, re.M | re.S)
         assert loops and "mma.sync" not in text

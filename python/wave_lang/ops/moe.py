@@ -377,17 +377,18 @@ def fused_experts(
     """
     x, w1, w2, weights, ids = _checked(x, w1, w2, weights, ids, activation, quant)
     dtype, form = wave_dtype(x.dtype), format_of(quant)
-    scales, zeros = (w1_scale, w2_scale), (w1_zero, w2_zero)
-    stored = checked_weights(quant, dtype, (w1, w2), scales, zeros, group)
-    out = result("out", out, x, x.shape, dtype, weights, ids, *stored.tensors())
+    first = checked_weights("w1", w1, w1_scale, w1_zero, group, quant, dtype)
+    second = checked_weights("w2", w2, w2_scale, w2_zero, group, quant, dtype)
+    inputs = (weights, ids, *first.tensors(), *second.tensors())
+    out = result("out", out, x, x.shape, dtype, *inputs)
     if is_empty(x) or is_empty(ids) or is_empty(w1):
         out[...] = 0
         return out
     top, experts = ids.shape[1], w1.shape[0]
-    block, columns = _tile(x.shape[0] * top, experts, form.large_tiles)
+    block, columns = _tile(x.shape[0] * top, experts, form.large_blocks)
     slots, expert_ids, _, _, places = _aligned(ids, experts, block)
     rows = Rows(slots, expert_ids, experts, top, block, columns)
-    parts = form.run(quant, rows, ACTIVATIONS[activation], x, stored)
+    parts = form.run(rows, ACTIVATIONS[activation], x, first, second)
     program(layer.combined, dtype, top, x.shape[1])(parts, weights, places.reshape(ids.shape), out)
     return out
 

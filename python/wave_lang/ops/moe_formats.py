@@ -4,6 +4,7 @@ and the kernels that it runs."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable
 
 from . import moe_layer_kernels as layer
@@ -31,90 +32,104 @@ class Rows:
 
 @dataclass(frozen=True)
 class Weights:
-    """w1 and w2, with their scales and zeros, if they have any."""
+    """w1 or w2, with its scales and zeros, if it has any."""
 
-    values: tuple[Any, Any]
-    scales: tuple[Any, ...] = ()
-    zeros: tuple[Any, Any] = (None, None)
+    values: Any
+    scales: Any = None
+    zeros: Any = None
     group: int = 0  # elements along K that share a scale
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Rows of w2, and half of those of w1."""
-        return self.values[1].shape[1], self.values[0].shape[1] // 2
-
     def tensors(self) -> list[Any]:
-        return [*self.values, *self.scales, *present(*self.zeros)]
+        return present(self.values, self.scales, self.zeros)
 
 
-def _plain(kind: str, rows: Rows, activation: Any, x: Any, weights: Weights) -> Any:
-    """The results of each row's expert."""
-    dtype, (size, inner), (w1, w2) = wave_dtype(x.dtype), weights.sizes, weights.values
-    active, parts = rows.new(x, inner), rows.new(x, size)
-    key = (dtype, activation, rows.block, rows.columns // 2, rows.top, rows.experts, inner, size)
-    program(layer.gated, *key)(x, w1, rows.slots, rows.expert_ids, active)
-    key = (dtype, rows.block, rows.columns, rows.experts, size, inner)
-    program(layer.expanded, *key)(active, w2, rows.expert_ids, parts)
-    return parts
+# What a format adds to the key of a kernel, and the operands of a product, for x and weights.
+def _plain(x: Any, w: Weights) -> tuple[tuple, list[Any]]:
+    return (wave_dtype(x.dtype),), [x, w.values]
 
 
-def _of_blocks(kind: str, rows: Rows, activation: Any, x: Any, weights: Weights) -> Any:
-    """The same with weights of 8 bits that have scales of blocks."""
-    dtype, (size, inner), (w1, w2) = wave_dtype(x.dtype), weights.sizes, weights.values
-    active, parts = rows.new(x, inner), rows.new(x, size)
-    given = quantize_fp8(x, "group", group=scaled.GROUP)
-    key = (dtype, activation, rows.block, scaled.GATED, rows.top, rows.experts, inner, size)
-    order = (rows.slots, rows.expert_ids)
-    program(scaled.gated_blocks, *key)(*given, w1, weights.scales[0], *order, active)
-    given = quantize_fp8(active, "group", group=scaled.GROUP)
-    key = (dtype, rows.block, scaled.EXPANDED, rows.experts, size, inner)
-    program(scaled.expanded_blocks, *key)(*given, w2, weights.scales[1], rows.expert_ids, parts)
-    return parts
+def _of_blocks(x: Any, w: Weights) -> tuple[tuple, list[Any]]:
+    small = quantize_fp8(x, "group", group=scaled.GROUP)
+    return (wave_dtype(x.dtype),), [*small, w.values, w.scales]
 
 
-def _of_groups(kind: str, rows: Rows, activation: Any, x: Any, weights: Weights) -> Any:
-    """The same with weights of 4 bits that have scales of groups."""
-    dtype, (size, inner), (w1, w2) = wave_dtype(x.dtype), weights.sizes, weights.values
-    active, parts = rows.new(x, inner), rows.new(x, size)
-    scales = [bytes_of(s) if s.dtype.itemsize == 1 else s for s in weights.scales]
-    zeros = [s if z is None else z for s, z in zip(scales, weights.zeros)]  # not read if None
-    keys = [
-        (kind, dtype, wave_dtype(s.dtype), z is not None) for s, z in zip(scales, weights.zeros)
-    ]
-    more = (activation, rows.block, weights.group, rows.top, rows.experts, inner, size)
-    order = (rows.slots, rows.expert_ids)
-    program(packed.gated_groups, *keys[0], *more)(x, w1, scales[0], zeros[0], *order, active)
-    more = (rows.block, weights.group, rows.experts, size, inner)
-    given = (active, w2, scales[1], zeros[1], rows.expert_ids)
-    program(packed.expanded_groups, *keys[1], *more)(*given, parts)
-    return parts
+def _of_groups(kind: str, x: Any, w: Weights) -> tuple[tuple, list[Any]]:
+    scales = bytes_of(w.scales) if kind == "mxfp4" else w.scales
+    zeros = scales if w.zeros is None else w.zeros  # not read if there are none
+    key = (kind, wave_dtype(x.dtype), wave_dtype(scales.dtype), w.zeros is not None, w.group)
+    return key, [x, w.values, scales, zeros]
 
 
 @dataclass(frozen=True)
 class Format:
-    """The types of x, of weights and of their scales (None: that of x)."""
+    """The types of x, of weights, of their scales and zeros (None: that of x), and kernels."""
 
-    run: Callable[..., Any] = _plain
     inputs: tuple[str, ...] = FLOATS
     stored: str | None = None
     scales: tuple[str | None, ...] = ()
+    zeros: tuple[str | None, ...] = ()
     packed: int = 1  # weights in an element
     unit: int = 1  # what sizes are a multiple of
     group: int = 0  # elements along K that share a scale
     rows: int = 1  # rows that do
     any_group: bool = False  # whether it may be another
-    large_tiles: bool = True
+    operands: Callable[..., tuple[tuple, list[Any]]] = _plain
+    gated: Callable[..., Any] = layer.gated
+    expanded: Callable[..., Any] = layer.expanded
+    columns: tuple[int, int] | None = None  # of a workgroup in each product; None: those of rows
+    large_blocks: bool = True
+
+    def run(self, rows: Rows, activation: Any, x: Any, w1: Weights, w2: Weights) -> Any:
+        """The results of each row's expert."""
+        size, inner = w2.values.shape[1], w1.values.shape[1] // 2
+        first, second = self.columns or (rows.columns // 2, rows.columns)
+        active, parts = rows.new(x, inner), rows.new(x, size)
+        key, given = self.operands(x, w1)
+        more = (activation, rows.block, first, rows.top, rows.experts, inner, size)
+        program(self.gated, *key, *more)(*given, rows.slots, rows.expert_ids, active)
+        key, given = self.operands(active, w2)
+        more = (rows.block, second, rows.experts, size, inner)
+        program(self.expanded, *key, *more)(*given, rows.expert_ids, parts)
+        return parts
 
 
-_HALF = {"inputs": ("f16", "bf16"), "stored": "u8", "packed": 2, "large_tiles": False}
+_FOUR_BITS = {
+    "inputs": ("f16", "bf16"),
+    "stored": "u8",
+    "packed": 2,
+    "gated": packed.gated_groups,
+    "expanded": packed.expanded_groups,
+    "columns": (packed.GATED, packed.EXPANDED),
+    "large_blocks": False,
+}
 FORMATS = {
     None: Format(),
     "fp8_block": Format(
-        _of_blocks, stored="f8e4m3fn", scales=("f32",), unit=128, group=scaled.GROUP, rows=128
+        stored="f8e4m3fn",
+        scales=("f32",),
+        unit=scaled.GROUP,
+        group=scaled.GROUP,
+        rows=scaled.GROUP,
+        operands=_of_blocks,
+        gated=scaled.gated_blocks,
+        expanded=scaled.expanded_blocks,
+        columns=(scaled.GATED, scaled.EXPANDED),
     ),
-    "w4": Format(_of_groups, scales=(None, "f32"), unit=2, group=128, any_group=True, **_HALF),
+    "w4": Format(
+        scales=(None, "f32"),
+        zeros=(None,),
+        unit=2,
+        group=128,
+        any_group=True,
+        operands=partial(_of_groups, "w4"),
+        **_FOUR_BITS,
+    ),
     "mxfp4": Format(
-        _of_groups, scales=("u8", "f8e8m0fnu"), unit=MX_GROUP, group=MX_GROUP, **_HALF
+        scales=("u8", "f8e8m0fnu"),
+        unit=MX_GROUP,
+        group=MX_GROUP,
+        operands=partial(_of_groups, "mxfp4"),
+        **_FOUR_BITS,
     ),
 }
 
@@ -127,7 +142,7 @@ def format_of(quant: str | None) -> Format:
 
 def _checked_group(quant: str | None, group: int | None) -> int:
     usual = FORMATS[quant].group
-    if group is None or group == usual:
+    if group is None or (usual and group == usual):
         return usual
     if not FORMATS[quant].any_group:
         expected = usual or None
@@ -137,33 +152,21 @@ def _checked_group(quant: str | None, group: int | None) -> int:
     return group
 
 
-def _checked_numbers(name: str, x: Any, types: list[str], w: Any, form: Format, group: int) -> Any:
-    """Scales or zeros of the weights w."""
-    x = tensor(name, x)
-    element_type(name, x, types)
-    columns = -(-w.shape[2] * form.packed // group)
-    expect_shape(name, x, (w.shape[0], w.shape[1] // form.rows, columns))
-    return x
-
-
 def checked_weights(
-    quant: str | None, dtype: Any, w: tuple, scales: tuple, zeros: tuple, group: int | None
+    name: str, w: Any, scales: Any, zeros: Any, group: int | None, quant: str | None, dtype: Any
 ) -> Weights:
-    """Weights of this format, for an x of the type `dtype`."""
+    """The weights `name`, of the format `quant`, for an x of the type `dtype`."""
     form, each = FORMATS[quant], _checked_group(quant, group)
-    types = [name or dtype.name for name in form.scales]
-    made: list[list[Any]] = [[], []]
-    for number, (name, weight) in enumerate(zip(("w1", "w2"), w)):
-        scale, zero = scales[number], zeros[number]
-        if scale is not None and not types:
-            raise ValueError(f"`{name}_scale` is given, but `quant` is None")
-        if scale is None and types:
-            raise ValueError(f"`{name}_scale` is None, expected scales, as `quant` is {quant!r}")
-        if types:
-            made[0].append(_checked_numbers(f"{name}_scale", scale, types, weight, form, each))
-        if zero is not None and quant != "w4":
-            raise ValueError(f"`{name}_zero` is given, but `quant` is {quant!r}")
-        if zero is not None:
-            zero = _checked_numbers(f"{name}_zero", zero, [dtype.name], weight, form, each)
-        made[1].append(zero)
-    return Weights(w, tuple(made[0]), (made[1][0], made[1][1]), each)
+    if scales is None and form.scales:
+        raise ValueError(f"`{name}_scale` is None, expected scales, as `quant` is {quant!r}")
+    given = []
+    for word, x, types in (("scale", scales, form.scales), ("zero", zeros, form.zeros)):
+        if x is not None and not types:
+            raise ValueError(f"`{name}_{word}` is given, but `quant` is {quant!r}")
+        if x is not None:
+            x = tensor(f"{name}_{word}", x)
+            element_type(f"{name}_{word}", x, [kind or dtype.name for kind in types])
+            groups = -(-w.shape[2] * form.packed // each)
+            expect_shape(f"{name}_{word}", x, (w.shape[0], w.shape[1] // form.rows, groups))
+        given.append(x)
+    return Weights(w, *given, each)

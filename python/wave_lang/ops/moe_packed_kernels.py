@@ -37,9 +37,10 @@ def gated_groups(
     dtype: Any,
     number: Any,
     zeros: bool,
+    group: int,
     activation: Any,
     block: int,
-    group: int,
+    columns: int,
     each: int,
     experts: int,
     n: int,
@@ -49,7 +50,7 @@ def gated_groups(
     the type `number`; w_zero is read if there are `zeros`."""
     a_of, w_of = tokens_of(each), halves_of(n, K / 2)
 
-    @tkw.wave(_constraints(GATED, step_of(group)))
+    @tkw.wave(_constraints(columns, step_of(group)))
     def gated(
         a: tkl.Memory[T, K, SHARED, dtype],
         w: tkl.Memory[E, BOTH, K / 2, SHARED, tkl.u8],
@@ -76,7 +77,7 @@ def gated_groups(
 
         of_expert(experts, write)
 
-    return gated, _sizes(block, GATED, group, experts, n, k) | {BOTH: 2 * n}, [T, BLOCKS]
+    return gated, _sizes(block, columns, group, experts, n, k) | {BOTH: 2 * n}, [T, BLOCKS]
 
 
 def expanded_groups(
@@ -84,15 +85,16 @@ def expanded_groups(
     dtype: Any,
     number: Any,
     zeros: bool,
-    block: int,
     group: int,
+    block: int,
+    columns: int,
     experts: int,
     n: int,
     k: int,
 ) -> Any:
     """`expanded(a, w, w_scale, w_zero, experts, c)`: as in moe_layer_kernels.py."""
 
-    @tkw.wave(_constraints(EXPANDED, step_of(group)))
+    @tkw.wave(_constraints(columns, step_of(group)))
     def expanded(
         a: tkl.Memory[SLOT, K, SHARED, dtype],
         w: tkl.Memory[E, N, K / 2, SHARED, tkl.u8],
@@ -109,4 +111,4 @@ def expanded_groups(
 
         of_expert(experts, write)
 
-    return expanded, _sizes(block, EXPANDED, group, experts, n, k), [BLOCKS]
+    return expanded, _sizes(block, columns, group, experts, n, k), [BLOCKS]
