@@ -45,6 +45,14 @@ bool op_excludes(const Kernel *k, const Op *a, const Op *b) {
   return p && q && sym_not(k->cx->sym, p->sym) == q->sym;
 }
 
+const Op *op_alternative(const Kernel *k, const Op *op) {
+  const Op *next = op->next;
+  if (op->kind != OP_if || op->nresults || !next || next->kind != OP_if || next->nresults)
+    return NULL;
+  const Attr *p = op_attr(op, ATTR_expr), *q = op_attr(next, ATTR_expr);
+  return p && q && sym_not(k->cx->sym, p->sym) == q->sym ? next : NULL;
+}
+
 bool op_comes_before(const Op *a, const Op *b) {
   while (b && b != a) b = b->prev;
   return b != NULL;

@@ -27,6 +27,8 @@ const Region *region_around_both(const Op *a, const Op *b);
 /* Whether they are in conditionals with opposite conditions, so that only one of them is executed. In a
  * loop around both conditionals each could be, one after the other. */
 bool op_excludes(const Kernel *k, const Op *a, const Op *b);
+/* The conditional that follows this one, has the opposite condition, and like it no results; NULL: none. */
+const Op *op_alternative(const Kernel *k, const Op *op);
 bool op_comes_before(const Op *a, const Op *b); /* in one region; also if they are the same */
 
 /* True when s mentions a symbol whose name begins with `prefix`. */

@@ -9,6 +9,9 @@
  *                                             write %x.1, %b {mask = [$x0 < M]}
  *                                           }
  *
+ * Loops that have no such test, and what comes before them, are not duplicated: a GEMM whose operands a copy engine
+ * reads has two copies of what follows its loop.
+ *
  * There is one test for the whole workgroup: each test of a mask at the last element of the tile
  * and of the loops. Tests of values from memory have no last element and stay in both copies. Does
  * nothing if no test can be saved or the kernel is large. Needs in_bounds, distribute and recorded
@@ -17,6 +20,7 @@
 #include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
+#include "ir/region_facts.h"
 #include "transform/pass.h"
 
 #include <string.h>
@@ -194,8 +198,23 @@ static void rename_versions(Split *sp, const Region *copy) {
     for (int i = 0; i < op->nattrs; i++) attr_rewrite(sp->k, &op->attrs[i], renamed, &r);
 }
 
+/* Whether the op, or one in its regions, has tests that the copy omits. */
+static bool saves_tests(const Split *sp, const Op *op) {
+  for (const Op *in = op; in && op_is_inside(in, op); in = ir_next(in))
+    if (sp->inner[in->id]) return true;
+  return false;
+}
+
+/* The first op that is duplicated: the one after the last loop before all tests. */
+static Op *first_of_copy(const Split *sp) {
+  Op *first = sp->k->body->first;
+  for (Op *op = first; op && !saves_tests(sp, op); op = op->next)
+    if (op_is_loop(op)) first = op->next;
+  return first;
+}
+
 static void move_body(Split *sp, Region *to) {
-  for (Op *op = sp->k->body->first, *next; op; op = next) {
+  for (Op *op = first_of_copy(sp), *next; op; op = next) {
     next = op->next;
     if (op->kind == OP_alloc) continue;
     ir_remove(op);

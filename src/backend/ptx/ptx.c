@@ -10,6 +10,9 @@
 #include "ir/dtype.h"
 #include "ir/launch_facts.h"
 #include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/ops/live.h"
+#include "ir/region_facts.h"
 
 bool ptx_fail(Ptx *p, const Op *op, const char *what) {
   if (!p->failed)
@@ -291,6 +294,28 @@ static void put_cluster(const LaunchSpec *launch, StrBuf *out) {
     sb_printf(out, ".reqnctapercluster %d, %d, %d\n", (int)n[0], (int)n[1], (int)n[2]);
 }
 
+/* Whether loops do nothing but multiply: other ops of theirs may need more registers than are counted. */
+static bool only_multiplies(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (op->kind == OP_wave_registers) return false;
+    const Op *outer = op->parent->owner;
+    while (outer && !op_is_loop(outer)) outer = outer->parent->owner;
+    if (outer && op_is_elementwise(op) && op->results[0].type->kind == TYPE_vec) return false;
+  }
+  return true;
+}
+
+/* The workgroups that a multiprocessor is to hold: two, if both have shared memory and what is counted of their
+ * registers. Without being told, ptxas takes more for what follows a loop, so that one remains. */
+static int workgroups_wanted(const Ptx *p, int64_t threads) {
+  enum { SYSTEM_BYTES = 1024, BESIDES = 10 /* registers that are not counted */ };
+  const TargetInfo *t = p->target;
+  int64_t most = (t->shared_most + SYSTEM_BYTES) / 2 - SYSTEM_BYTES;
+  int64_t all = (int64_t)t->simds * t->file * t->lanes, each = threads ? all / (2 * threads) : 0;
+  if (!target_has(t, FEATURE_WGMMA) || alloc_end(p->k) > most || !only_multiplies(p->k)) return 1;
+  return live_most(p->arena, p->k, NULL) + BESIDES <= each ? 2 : 1;
+}
+
 static void put_header(Ptx *p, StrBuf *out, const LaunchSpec *launch) {
   int64_t threads = 1, v;
   for (int i = 0; i < 3; i++)
@@ -306,7 +331,7 @@ static void put_header(Ptx *p, StrBuf *out, const LaunchSpec *launch) {
   /* Without this directive ptxas may choose too few registers for kernels that need all of them,
    * and ignores setmaxnreg. With it, kernels that only move data get more registers than they need,
    * so that fewer workgroups run concurrently. */
-  if (p->multiplies) sb_puts(out, ".minnctapersm 1\n");
+  if (p->multiplies) sb_printf(out, ".minnctapersm %d\n", workgroups_wanted(p, threads));
   if (p->clustered) put_cluster(launch, out);
   sb_puts(out, "{\n");
 }

@@ -211,7 +211,26 @@ static void branch_past(Ptx *p, const Op *op, int end) {
   ptx_line(p, "@!%s bra $end%d", test.name, end);
 }
 
+/* A conditional and its alternative: told so, ptxas knows that what both use is not needed after the first. */
+static void either(Ptx *p, const Op *op, const Op *other) {
+  int first = p->labels++;
+  branch_past(p, op, first);
+  Mark mark = open_mark(p);
+  ptx_region(p, op->body);
+  close_mark(p, mark);
+  int second = p->labels++;
+  ptx_line(p, "bra $end%d", second);
+  ptx_label(p, "end", first);
+  mark = open_mark(p);
+  if (!p->failed) ptx_region(p, other->body);
+  close_mark(p, mark);
+  ptx_label(p, "end", second);
+}
+
 void ptx_if(Ptx *p, const Op *op) {
+  const Op *other = op_alternative(p->k, op);
+  if (other) either(p, op, other);
+  if (other || (op->prev && op_alternative(p->k, op->prev) == op)) return;
   if (!carries_values(p, op)) return;
   int n = p->labels++;
   Carried c = open_carried(p, op, op->args + op_carried(op), 0);

@@ -62,9 +62,63 @@ static const Op *end_of_flight(const Op *op) {
   return op->parent->last;
 }
 
+/* ---- what follows products ---- */
+
+/* Whether products are summed up by a loop of the region. */
+static bool has_summing_loop(const Region *r) {
+  for (const Op *op = r->first; op; op = op->next) {
+    if (op_is_product(op)) return false;
+    for (const Op *inner = op_is_loop(op) ? op->body->first : NULL; inner; inner = inner->next)
+      if (op_is_product(inner)) return true;
+  }
+  return false;
+}
+
+static bool is_element_by_element(const Op *op, const Region *home) {
+  return op->parent == home && (op_is_elementwise(op) || op->kind == OP_write);
+}
+
+/* The one value that the op is computed from, constants aside; NULL: there are several, or none. */
+static const Value *root_of(const Op *op, const bool *passing, const Value *const *root) {
+  const Value *found = NULL;
+  for (int i = 0; i < op->nargs; i++) {
+    const Value *v = op->args[i], *from = passing[v->id] ? root[v->id] : v;
+    if (is_constant(v)) continue;
+    if (!from || (found && from != found)) return NULL;
+    found = from;
+  }
+  return found;
+}
+
+/* By value id: tiles that are computed from the results of such a loop, and only for others of them and for
+ * writes. Assemblers compute them element by element: they have no registers of their own for all elements at
+ * once, but what they are computed from is needed until then. One that several ops take, and that is
+ * computed from several, takes the place of these instead. */
+static const bool *find_passing(Arena *a, const Kernel *k) {
+  bool *passing = ARENA_ARRAY(a, bool, k->nvalues + 1);
+  bool *others = ARENA_ARRAY(a, bool, k->nvalues + 1), follows = false;
+  int *takers = ARENA_ARRAY(a, int, k->nvalues + 1);
+  const Value **root = ARENA_ARRAY(a, const Value *, k->nvalues + 1);
+  const Region *known = NULL;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) {
+      const Value *v = op->args[i];
+      takers[v->id]++;
+      others[v->id] |= !v->def || !is_element_by_element(op, v->def->parent);
+    }
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Value *v = op->nresults == 1 && op_is_elementwise(op) ? &op->results[0] : NULL;
+    if (op->parent != known) known = op->parent, follows = has_summing_loop(known);
+    if (!v || !follows || v->type->kind != TYPE_tile || others[v->id]) continue;
+    root[v->id] = root_of(op, passing, root);
+    passing[v->id] = takers[v->id] == 1 || root[v->id];
+  }
+  return passing;
+}
+
 /* By value id: the number of the last op that needs it. Uses come after definitions, so going
  * backwards the last use of a new name is known when its op is reached. */
-static int *last_uses(Arena *a, const Kernel *k) {
+static int *last_uses(Arena *a, const Kernel *k, const bool *passing) {
   const Op **ops = ARENA_ARRAY(a, const Op *, k->nops);
   int *last = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) ops[op->id] = op;
@@ -74,7 +128,8 @@ static int *last_uses(Arena *a, const Kernel *k) {
       const Value *v = op->args[i];
       int end = end_of_use(op, region_of_value(v))->id;
       if (i < 2 && region_of_value(v) == op->parent) end = end_of_flight(op)->id;
-      if (only_renames(op) && last[op->results[0].id] > end) end = last[op->results[0].id];
+      bool late = only_renames(op) || (op->nresults && passing[op->results[0].id]);
+      if (late && last[op->results[0].id] > end) end = last[op->results[0].id];
       if (end > last[v->id]) last[v->id] = end;
     }
   }
@@ -82,13 +137,14 @@ static int *last_uses(Arena *a, const Kernel *k) {
 }
 
 const int *live_at_ops_by(Arena *a, const Kernel *k, LiveFn *registers, void *user) {
-  int *last = last_uses(a, k), *live = ARENA_ARRAY(a, int, k->nops + 2);
+  const bool *passing = find_passing(a, k);
+  int *last = last_uses(a, k, passing), *live = ARENA_ARRAY(a, int, k->nops + 2);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     int results = op->nresults, carried = op->body ? op->body->nargs : 0;
     for (int i = 0; i < results + carried; i++) {
       const Value *v = i < results ? &op->results[i] : op->body->args[i - results];
       int from = op->body && i < results ? op->body->last->id : op->id;
-      bool named = v->def && only_renames(v->def);
+      bool named = v->def && (only_renames(v->def) || passing[v->id]);
       if (last[v->id] <= from || named) continue;
       live[from + 1] += registers(user, v);
       live[last[v->id] + 1] -= registers(user, v);

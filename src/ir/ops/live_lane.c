@@ -4,8 +4,8 @@
  *     %n = wgmma ... %x ...          takes their place; the other registers of %acc live on
  *
  * Assemblers move instructions: the tiles that a wave_mma reads from shared memory are not counted
- * whole, since parts of them are read before each step along k, and an elementwise op whose result only
- * one other takes is computed with that, element by element. */
+ * whole, since parts of them are read before each step along k, and elementwise ops whose results only
+ * others take are computed with these, element by element. */
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/live.h"
@@ -21,13 +21,18 @@ typedef struct LanePlace {
 
 typedef Vec(LanePlace) Places;
 
+/* Of two conditionals of which one runs, the one that is left out. */
+typedef enum Without { WITHOUT_NONE, WITHOUT_FIRST, WITHOUT_SECOND } Without;
+
 typedef struct Lane {
   Arena *arena;
   const Kernel *k;
+  Without without;
   Places places;
   int **at;           /* by value id: the place of each element */
-  const Op **taker;   /* by value id: the op that takes it last */
-  int *takers;        /* by value id: how many do */
+  bool *late;         /* by value id: it is computed only when the ops that take it are, */
+  const Value **root; /* and from this value alone; NULL: from several */
+  int *used;          /* by value id: the last op for which its operands were used */
   const bool *scalar; /* by value id; or NULL */
 } Lane;
 
@@ -39,6 +44,16 @@ static int elements_of(const Type *t) {
 static int bits_of(const Value *v) {
   int bits = dtype_info[v->type->dtype].bits;
   return bits == 1 || (v->def && v->def->kind == OP_scalar) ? 0 : bits;
+}
+
+static bool is_left_out(const Lane *l, const Op *op) {
+  const Op *outer = l->without ? op->parent->owner : NULL;
+  for (; outer; outer = outer->parent->owner) {
+    const Op *first = l->without == WITHOUT_FIRST ? outer : outer->prev;
+    const Op *second = first ? op_alternative(l->k, first) : NULL;
+    if (second && (outer == first || outer == second)) return true;
+  }
+  return false;
 }
 
 static void add_places(Lane *l, const Value *v, int first) {
@@ -81,18 +96,12 @@ static int end_of_use(const Op *use, const Region *home) {
   return end;
 }
 
-/* Whether a value is computed only when the one op that takes it is. */
-static bool is_computed_late(const Lane *l, const Value *v) {
-  const Op *def = v->def, *taker = l->taker[v->id];
-  if (!def || l->takers[v->id] != 1 || def->nresults != 1 || !op_is_elementwise(def)) return false;
-  return op_is_elementwise(taker) && taker->parent == def->parent &&
-         elements_of(taker->results[0].type) == elements_of(v->type);
-}
-
 static void use(Lane *l, const Op *op, const Value *v) {
   const int *at = l->at[v->id];
-  if (is_computed_late(l, v)) {
-    for (int i = 0; i < v->def->nargs; i++) use(l, op, v->def->args[i]);
+  if (l->late[v->id]) {
+    bool done = l->used[v->id] == op->id;
+    l->used[v->id] = op->id;
+    for (int i = 0; !done && i < v->def->nargs; i++) use(l, op, v->def->args[i]);
     return;
   }
   for (int i = 0; at && i < elements_of(v->type); i++) {
@@ -125,23 +134,58 @@ static void read_in_steps(Lane *l, const Op *product) {
 }
 
 static void make_results(Lane *l, const Op *op) {
+  bool none = is_left_out(l, op);
   for (int i = 0; op->body && i < op->body->nargs; i++) add_places(l, op->body->args[i], op->id);
   if (op->nargs && only_renames(l, op)) return;
-  bool late = op->nresults && is_computed_late(l, &op->results[0]);
-  for (int i = 0; !late && i < op->nargs; i++) use(l, op, op->args[i]);
+  bool late = op->nresults && l->late[op->results[0].id];
+  for (int i = 0; !late && !none && i < op->nargs; i++) use(l, op, op->args[i]);
   if (op->kind == OP_wave_mma) read_in_steps(l, op);
   for (int i = 0; i < op->nresults; i++)
     add_places(l, &op->results[i], op->body ? op->body->last->id : op->id);
 }
 
-static void find_takers(Lane *l) {
-  l->taker = ARENA_ARRAY(l->arena, const Op *, l->k->nvalues);
-  l->takers = ARENA_ARRAY(l->arena, int, l->k->nvalues);
+/* ---- what is computed late ---- */
+
+static bool may_take_late(const Op *op, const Value *v) {
+  return op->parent == v->def->parent && op_is_elementwise(op) &&
+         elements_of(op->results[0].type) == elements_of(v->type);
+}
+
+static bool is_constant(const Value *v) {
+  return v->def && (v->def->kind == OP_scalar || v->def->kind == OP_splat);
+}
+
+/* The one value that the op is computed from, constants aside; NULL: there are several, or none. */
+static const Value *root_of(const Lane *l, const Op *op) {
+  const Value *found = NULL;
+  for (int i = 0; i < op->nargs; i++) {
+    const Value *v = op->args[i], *root = l->late[v->id] ? l->root[v->id] : v;
+    if (is_constant(v)) continue;
+    if (!root || (found && root != found)) return NULL;
+    found = root;
+  }
+  return found;
+}
+
+/* A value that several ops take, and that is computed from several, takes the place of these instead. */
+static void find_late(Lane *l) {
+  int *takers = ARENA_ARRAY(l->arena, int, l->k->nvalues);
+  bool *others = ARENA_ARRAY(l->arena, bool, l->k->nvalues);
+  l->late = ARENA_ARRAY(l->arena, bool, l->k->nvalues);
+  l->used = ARENA_ARRAY(l->arena, int, l->k->nvalues);
+  l->root = ARENA_ARRAY(l->arena, const Value *, l->k->nvalues);
   for (const Op *op = ir_first(l->k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) {
-      l->taker[op->args[i]->id] = op;
-      l->takers[op->args[i]->id]++;
+      const Value *v = op->args[i];
+      takers[v->id]++;
+      others[v->id] |= !v->def || !may_take_late(op, v);
     }
+  for (const Op *op = ir_first(l->k); op; op = ir_next(op)) {
+    const Value *v = op->nresults == 1 && op_is_elementwise(op) ? &op->results[0] : NULL;
+    if (!v || !takers[v->id] || others[v->id]) continue;
+    l->root[v->id] = root_of(l, op);
+    l->late[v->id] = takers[v->id] == 1 || l->root[v->id];
+  }
 }
 
 /* By op id: how many bits more, or fewer, are occupied than before the op, in registers of one kind. */
@@ -156,9 +200,10 @@ static const int64_t *changes_of(const Lane *l, bool scalar) {
   return bits;
 }
 
-int live_most(Arena *a, const Kernel *k, const bool *scalar) {
-  Lane l = {.arena = a, .k = k, .at = ARENA_ARRAY(a, int *, k->nvalues), .scalar = scalar};
-  find_takers(&l);
+static int most_without(Arena *a, const Kernel *k, const bool *scalar, Without without) {
+  Lane l = {.arena = a, .k = k, .without = without, .scalar = scalar};
+  l.at = ARENA_ARRAY(a, int *, k->nvalues);
+  find_late(&l);
   add_parameters(&l);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) make_results(&l, op);
   const int64_t *own = changes_of(&l, false), *shared = changes_of(&l, true);
@@ -169,4 +214,14 @@ int live_most(Arena *a, const Kernel *k, const bool *scalar) {
     if (all > most) most = all;
   }
   return (int)((most + 31) / 32);
+}
+
+int live_most(Arena *a, const Kernel *k, const bool *scalar) {
+  bool either = false;
+  for (const Op *op = ir_first(k); op && !either; op = ir_next(op))
+    either = op_alternative(k, op) != NULL;
+  if (!either) return most_without(a, k, scalar, WITHOUT_NONE);
+  int first = most_without(a, k, scalar, WITHOUT_SECOND);
+  int second = most_without(a, k, scalar, WITHOUT_FIRST);
+  return first > second ? first : second;
 }
