@@ -14,13 +14,15 @@
  * barrier before the later access, in the innermost region around both, so that it is not executed
  * more often than the pair. Afterwards each barrier is removed again unless a pair then conflicts,
  * so no barrier is redundant. Branches that exclude each other do not follow each other. Accesses
- * to different slots of a ring do not conflict. A volatile write may be a flag: every thread's
+ * to different slots of a ring do not conflict, nor do those of an argument by which each thread
+ * reads and writes its own elements. A volatile write may be a flag: every thread's
  * writes to arguments come before it. The workgroups of a cluster meet before the first of them
  * writes to the memory of others. The author's barriers that order memory (shared_barrier,
  * barrier) count if all waves reach them. Loops that rows of a schedule pin are then proved to be in
- * order (schedule/proof/loop_proof.h). Needs memory_uses, distribute, uniform. */
+ * order (schedule/proof/loop_proof.h). Needs memory_uses, standing, distribute, uniform. */
 #include <string.h>
 
+#include "analysis/access/in_bounds.h"
 #include "analysis/memory_uses.h"
 #include "analysis/uniform.h"
 #include "ir/ops/access.h"
@@ -36,6 +38,7 @@ typedef struct Sync {
   const Uniformity *uniform;
   const Distribution *d;
   const SymFacts *facts;
+  const Standing *standing;         /* at entry */
   const char *scope;                /* the threads that must synchronise */
   bool *barrier;                    /* by op id: there is a barrier before it */
   int words;                        /* of a set of uses */
@@ -135,6 +138,13 @@ static bool is_announced(const Sync *s, const MemoryUse *a, const MemoryUse *b) 
  * those that this pass inserts are for the waves that compute. */
 static bool is_served(const Sync *s, const MemoryUse *use) { return op_is_served(s->k, use->op); }
 
+/* Threads that work in place: each has its own elements of an argument. Positions in loops differ. */
+static bool is_apart(const Sync *s, const MemoryUse *a, const MemoryUse *b) {
+  if (a->memory != b->memory || memory_is_scratch(s->m->memories.at[a->memory])) return false;
+  if (s->d->has_versions || loop_around(a->op) || loop_around(b->op)) return false;
+  return access_is_apart(s->standing, a->op, b->op);
+}
+
 static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
   bool writes = (a->how | b->how) & TOUCH_WRITE, mixed = a->how != b->how;
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;
@@ -144,7 +154,7 @@ static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When wh
   if ((a == b && a->by_name) || is_awaited(a->op, b->op)) return false;
   if (is_elected(a->op) && is_elected(b->op)) return false;
   return uses_overlap(s->m, a, b) && !op_excludes(s->k, a->op, b->op) &&
-         !slots_differ(s, a, b, when);
+         !slots_differ(s, a, b, when) && !is_apart(s, a, b);
 }
 
 /* The pairs are looked at again for each barrier. */
@@ -341,6 +351,7 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   s.scope = scope_of(cx);
   s.d = cx->facts.distribute;
   s.facts = s.d->facts;
+  s.standing = cx->facts.standing;
   number_uses(&s);
   separate_pairs(&s);
   drop_needless(&s);

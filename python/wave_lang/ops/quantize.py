@@ -97,17 +97,19 @@ def _largest(dtype: Any, columns: int | None) -> Any:
 
 
 def _whole_scale(small: Any) -> Any:
+    """One workgroup: 16 waves, so that the values of 16384 rows are loaded at once."""
     constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={N: 1}),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={N: 1, M: 1024}),
         tkw.WorkgroupConstraint(N, 1, 0),
-        tkw.TilingConstraint(M, 1024),
+        tkw.TilingConstraint(M, 16384),
+        tkw.WaveConstraint(M, 1024),
     ]
 
     @tkw.wave(constraints)
     def whole_scale(x: tkl.Memory[M, GLOBAL, tkl.f32], scale: tkl.Memory[N, GLOBAL, tkl.f32]):
         @tkw.iterate(M, init_args=[tkl.Register[N, tkl.f32](0.0)])
         def loop(most):
-            return tkw.max(tkw.broadcast(tkw.read(x), [N, M]), most, dim=M)
+            return tkw.max(tkw.broadcast(tkw.read(x), [N, M]), most, dim=M, block=True)
 
         tkw.write(scale_of(loop, small), scale)
 

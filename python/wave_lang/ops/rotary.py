@@ -16,7 +16,7 @@ from .tensors import *
 T, H, D, PAIRS, POSITIONS, TABLE = (
     getattr(sym, name) for name in "T H D PAIRS POSITIONS TABLE".split()
 )
-HEADS = 8  # of a workgroup
+TOKENS, HEADS = 4, 8  # of a workgroup, which has a wave for each token
 
 
 def _rope(
@@ -38,14 +38,16 @@ def _rope(
         for d in (j, j + PAIRS)
     )
     constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={T: 0}),
-        tkw.WorkgroupConstraint(T, 1, 0),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={T: 1}),
+        tkw.WorkgroupConstraint(T, TOKENS, 0),
+        tkw.WaveConstraint(T, 1),
         tkw.WorkgroupConstraint(H, HEADS, 1),
     ]
     heads = tkl.Memory[T, H, D, GLOBAL, dtype]
     angles, places = tkl.Memory[POSITIONS, TABLE, GLOBAL, table], tkl.Memory[T, GLOBAL, index]
 
     def rotate(x: Any, cos_sin: Any, positions: Any, y: Any) -> None:
+        a, b = f32_of(x, reads[0]), f32_of(x, reads[1])  # on their way before the angles
         at = tkw.read(positions)
         cos, sin = (
             tkw.broadcast(tkw.cast(value, tkl.f32), [T, H, PAIRS])
@@ -55,7 +57,6 @@ def _rope(
             )
         )
         sin = -sin if inverse else sin
-        a, b = f32_of(x, reads[0]), f32_of(x, reads[1])
         tkw.write(tkw.cast(a * cos - b * sin, dtype), y, mapping=writes[0])
         tkw.write(tkw.cast(b * cos + a * sin, dtype), y, mapping=writes[1])
 
