@@ -49,6 +49,12 @@ Facts facts_only(const Facts *f, unsigned needs); /* the others are NULL */
  * mentions symbols, which may be counters or versions of the region. */
 bool op_same_outside(const Kernel *k, const Op *op, const Region *region);
 
+/* The ops of a loop's body whose result is the same in each iteration: they use values from outside
+ * the loop, each other's, and memory that is not written. */
+typedef Vec(const Op *) RepeatedOps;
+RepeatedOps invariant_repeated(Kernel *k, Arena *a, const Op *loop);
+bool op_is_repeated(const RepeatedOps *ops, const Op *op);
+
 /* True when an op would mean the same before `where`, a later op of its region or of a nested one:
  * no symbol in its expressions has another value there. */
 bool op_same_before(const Distribution *d, const Op *op, const Op *where);

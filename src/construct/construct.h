@@ -15,6 +15,7 @@
 #ifndef WV_CONSTRUCT_H
 #define WV_CONSTRUCT_H
 
+#include "analysis/analysis.h"
 #include "analysis/distribute.h"
 #include "ir/schedule/schedule.h"
 
@@ -60,9 +61,10 @@ typedef Vec(int) NodeVec;
 typedef struct PipelineCall {
   int loop; /* a node */
   Span at;
-  int depth, interval; /* stages and cycles so far */
-  int slots;           /* of each operand; 0: not given */
-  bool masked;         /* without an epilogue */
+  int depth, interval;  /* stages and cycles so far */
+  RepeatedOps repeated; /* they have no stage, wherever the function places them */
+  int slots;            /* of each operand; 0: not given */
+  bool masked;          /* without an epilogue */
   bool closed;
 } PipelineCall;
 

@@ -28,7 +28,9 @@ int construct_pipeline(Construct *c, Nodes loop, Span at) {
     diag_note(diags_of(c), d, first->at, "the first time is here");
     return -1;
   }
-  vec_push(c->arena, &c->pipelines, ((PipelineCall){.loop = loop.at[0], .at = at}));
+  PipelineCall made = {.loop = loop.at[0], .at = at};
+  made.repeated = invariant_repeated(c->k, c->arena, c->nodes.at[loop.at[0]].op);
+  vec_push(c->arena, &c->pipelines, made);
   return c->pipelines.n - 1;
 }
 
@@ -42,6 +44,7 @@ static bool place(Construct *c, const PipelineCall *p, int i, int cycle, Span at
     diag_note(diags_of(c), d, node->op->at, "the op");
     return false;
   }
+  if (op_is_repeated(&p->repeated, node->op)) return true; /* of no iteration */
   if (node->stage != NODE_NONE) {
     Diag *d = diag_add(diags_of(c), DIAG_E0218, at, "`%s` is in stage %d and in stage %d",
                        construct_name(c, i), node->stage, p->depth);

@@ -89,7 +89,7 @@ def scaled_gemm(b_space=SHARED_ADDRESS_SPACE, scale_space=SHARED_ADDRESS_SPACE):
     return scaled_gemm
 
 
-def attention():
+def attention(scaled=False):
     @tkw.wave(
         [
             tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
@@ -111,9 +111,12 @@ def attention():
 
         @tkw.iterate(K2, init_args=[most, zero, start], tag="kv_loop")
         def loop(old, total, out):
+            query = tkw.read(q)
+            if scaled:
+                query = tkw.tag(query * tkl.Register[M, K1, tkl.f16](0.5), "scaled")
             products = tkw.mma(
                 tkw.read(k, tag="read_k"),
-                tkw.read(q),
+                query,
                 tkl.Register[K2, M, tkl.f32](0.0),
                 tag="mma_qk",
             )
@@ -130,6 +133,11 @@ def attention():
         tkw.write(out / total, c)
 
     return attention
+
+
+def scaled_attention():
+    """Each iteration scales the query anew."""
+    return attention(scaled=True)
 
 
 # ---- schedules ---------------------------------------------------------------------------------
@@ -499,7 +507,7 @@ def arguments(case: Scheduled, seed=1):
     if case.kernel is gemm:
         a, b = (rng.integers(-8, 9, (size, case.sizes[K])) / 8 for size in (m, n))
         return a.astype("f2"), b.astype("f2"), out
-    if case.kernel is attention:
+    if case.kernel in (attention, scaled_attention):
         k1, k2 = case.sizes[K1], case.sizes[K2]
         shapes = ((m, k1), (k2, k1), (n, k2))
         return *(rng.standard_normal(s).astype("f2") for s in shapes), out

@@ -1,6 +1,7 @@
 """Schedule functions: what they select, what becomes of it, and what is refused."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -347,6 +348,29 @@ def test_short_loops_are_right(iterations):
     a, b, _ = tensors = scheduled.arguments(case)
     kernel(*tensors)
     assert np.array_equal(tensors[-1], a.astype("f8") @ b.astype("f8").T)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_ops_that_repeat_have_no_stage(machine):
+    """A product is placed before its operand, which is the same in each iteration."""
+    case = replace(CASES["attention_prefetch"], kernel=scheduled.scaled_attention)
+    seen = []
+
+    @wave_schedule.wave_schedule()
+    def early():
+        copies, fetches = scheduled.copied("read_k")
+        operand = tkw.get_node_by_tag("scaled")
+        pipeline = tkw.pipeline(tkw.get_node_by_tag("kv_loop"))
+        with pipeline as p:
+            p.set_stage([(copies,), ()])
+            p.set_stage([(fetches, tkw.get_node_by_tag("mma_qk")), (operand,)])
+        seen.append((len(operand), tkw.filter_nodes(operand, subgraph=pipeline.KERNEL)))
+
+    kernel = compiled(case, f"sim:{machine}", early)
+    assert seen[0][0] > 0 and seen[0][1] == []
+    assert any("mma_qk" in row for row in rows_of(kernel))
+    assert not any("scaled" in row for row in rows_of(kernel))
+    assert np.array_equal(result(kernel, case), result(compiled(case, f"sim:{machine}"), case))
 
 
 def test_stages_against_the_data_flow():
