@@ -192,16 +192,20 @@ void ptx_wgmma_fence(Ptx *p, const Op *op) {
 void ptx_wgmma_commit(Ptx *p, const Op *op) {
   (void)op, ptx_line(p, "wgmma.commit_group.sync.aligned");
 }
+/* Fewer elements are not worth a second copy of what follows the wait. */
+enum { LEAST_OVERLAPPED = 8 };
+
 bool ptx_is_late_wait(const Op *wait) {
-  bool computes = false;
+  int computed = 0;
   if (wait->kind != OP_wgmma_wait) return false;
   const Op *op = wait->prev;
   for (; op && op->kind != OP_wgmma; op = op->prev) {
     if (op->kind == OP_mbar_wait || (op->kind == OP_wgmma_wait && !op_imm(op, ATTR_pending)))
       return false;
-    computes |= op_is_elementwise(op) && op->kind != OP_expr;
+    const Type *t = op->nresults ? op->results[0].type : NULL;
+    if (op_is_elementwise(op) && op->kind != OP_expr) computed += t->kind == TYPE_vec ? t->n : 1;
   }
-  return op && computes;
+  return op && computed >= LEAST_OVERLAPPED;
 }
 
 void ptx_wgmma_wait(Ptx *p, const Op *op) {
