@@ -8,11 +8,13 @@
  * needs in another layout is converted before it; constants, coordinates and broadcasts are
  * recomputed instead, next to the original if a symbol in them means something else later. A result
  * that follows from its operand (a reduction's, a bitcast's) gets the corresponding layout, and a
- * cast to fewer bits is done before a conversion rather than after it, so that less data moves.
+ * cast to fewer bits is done before a conversion rather than after it, so that less data moves. A tile
+ * that threads would write to scattered elements is converted to the layout that suits the write.
  *
  * Needs DISTRIBUTE. Runs once, on a kernel with a `machine` row; otherwise it does nothing. */
 #include "anchors/spread.h"
 #include "ir/attr.h"
+#include "ir/dtype.h"
 #include "ir/layout_links.h"
 #include "ir/ops/access.h"
 #include "layout/convert.h"
@@ -23,6 +25,7 @@ typedef struct Layouts {
   PassCtx *cx;
   const Distribution *d;
   const Machine *machine;
+  bool products; /* the kernel has some */
   bool failed;
 } Layouts;
 
@@ -327,7 +330,44 @@ static void fit_yield(Layouts *l, Op *op) {
     if (owner->results[i].layout) convert_operand(l, op, axis + i, owner->results[i].layout);
 }
 
+/* ---- writes ---------------------------------------------------------------------------------- */
+
+enum { WIDE_BYTES = 8, TIMES_WIDER = 4, MOST_BYTES = 32768 };
+
+/* Lanes that follow each other write elements that do, `vector` each. */
+static bool are_neighbours(const Layout *l, int dim, int vector) {
+  const Digits *lanes = &l->part[LAYOUT_LANE];
+  return lanes->n && lanes->at[0].dim == dim && lanes->at[0].stride == vector &&
+         lanes->at[0].radix > 1;
+}
+
+/* Whether threads would write elements that are far apart, one by one, and could write many at once in
+ * the layout `own`: then it pays to pass the tile through shared memory. */
+static bool is_scattered(const Layouts *l, const Value *v, const Layout *own) {
+  const Digits *regs = &own->part[LAYOUT_REG];
+  int bits = dtype_memory_bits(v->type->dtype), most = l->machine->target->global_access;
+  if (!regs->n || !regs->at[0].stride || layout_elements(own) * bits / 8 > MOST_BYTES) return false;
+  int dim = regs->at[0].dim, wide = layout_vector(own, dim, bits, most);
+  int now = layout_vector(v->layout, dim, bits, most);
+  return wide * bits / 8 >= WIDE_BYTES && wide >= TIMES_WIDER * now &&
+         !are_neighbours(v->layout, dim, now);
+}
+
+/* A tile that is written in another order than it was read, as by a transpose. Results of products are
+ * written by other means, and in loops the barriers would cost more. */
+static void fit_write(Layouts *l, Op *op) {
+  const Value *v = op->args[0], *memory = op->args[1];
+  int extent[IR_MAX_RANK];
+  bool plain = !l->products && !l->machine->observable && op->parent == l->k->body;
+  if (!plain || !v->layout || v->varying || memory_is_scratch(memory)) return;
+  if (!distribute_extents(l->d, op, v->type, extent)) return;
+  Layout own = anchor_access(l->machine, op, v->type, memory->type, extent);
+  layout_normalise(&own);
+  if (is_scattered(l, v, &own)) convert_operand(l, op, 0, &own);
+}
+
 static void fit(Layouts *l, Op *op) {
+  if (op->kind == OP_write) fit_write(l, op);
   if (op_is_product(op)) fit_product(l, op);
   follow_operands(l, op);
   if (op->kind == OP_yield) fit_yield(l, op);
@@ -400,6 +440,7 @@ static void part_constants(Layouts *l, Op *op) {
 bool pass_layouts(Kernel *k, PassCtx *cx) {
   if (!cx->machine || !cx->target || k->level != LEVEL_TILE) return true;
   Layouts l = {.k = k, .cx = cx, .machine = cx->machine, .d = cx->facts.distribute};
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) l.products |= op_is_product(op);
   if (!check_machine(&l) || !localise(&l) || !assign(&l)) return false;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!check_carried(&l, op)) return false;

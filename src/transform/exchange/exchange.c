@@ -73,25 +73,38 @@ static BankPattern pattern_of(const BankLayout *b, int bits, bool is_read) {
   return (BankPattern){bank_layout_element, b, regs / b->vector, lanes, bytes, is_read, 1};
 }
 
-/* The padding of rows, in elements, that makes writing and reading cheapest. */
-static int padding(const Exchange *x, const Layout *from, const Layout *to, DType dtype) {
+/* Where a tile is kept on its way: rows with so many elements of padding or, if accesses take half as
+ * long then, swizzled. */
+typedef struct Kept {
+  int pad;
+  MemLayout swizzled; /* dims 0: it is not */
+} Kept;
+
+static Kept choose_memory(const Exchange *x, const Layout *from, const Layout *to, DType dtype) {
   const TargetInfo *target = x->cx->target;
-  int last = to->dims - 1, bits = dtype_memory_bits(dtype), best = 0;
-  if (to->dims < 2 || bits % 8 || !target->banks) return 0;
+  int last = to->dims - 1, bits = dtype_memory_bits(dtype);
+  Kept best = {0};
+  if (to->dims < 2 || bits % 8 || !target->banks) return best;
   BankLayout sides[2] = {{from, layout_vector(from, last, bits, target->shared_access)},
                          {to, layout_vector(to, last, bits, target->shared_access)}};
   BankPattern patterns[2] = {pattern_of(&sides[0], bits, false), pattern_of(&sides[1], bits, true)};
   BankTile tile = {.dims = to->dims, .bits = bits, .patterns = patterns, .npatterns = 2};
   for (int d = 0; d < to->dims; d++) tile.extent[d] = to->extent[d];
-  int64_t least = INT64_MAX, room = target->shared_most - alloc_bytes_beside(x->k, NULL);
+  tile.is_plain = distribute_is_off(x->cx->facts.distribute, CONSTRAINT_swizzle);
+  int64_t least = INT64_MAX, conflicts = 0,
+          room = target->shared_most - alloc_bytes_beside(x->k, NULL);
   int widest = sides[0].vector > sides[1].vector ? sides[0].vector : sides[1].vector;
   for (int pad = 0; pad <= 8 * widest; pad += widest) {
     MemLayout rows = mem_rows(to->dims, to->extent, bits, pad);
     tile.budget = mem_bytes(&rows);
     if (pad && tile.budget > room) break;
     BankChoice cost = bank_judge(target, &tile, &rows);
-    if (cost.found && cost.cycles < least) least = cost.cycles, best = pad;
+    if (!cost.found || cost.cycles >= least) continue;
+    least = cost.cycles, conflicts = cost.conflicts, best.pad = pad;
   }
+  if (2 * conflicts < least) return best; /* there is little to gain */
+  BankChoice any = bank_choose(target, &tile);
+  if (any.found && 2 * any.cycles <= least) best.swizzled = any.layout;
   return best;
 }
 
@@ -99,10 +112,15 @@ static Value *new_alloc(Exchange *x, const Op *op, const Value *v, const Layout 
   const Type *t = v->type;
   const Type *mem = type_mem(x->k->cx, t->dims, t->rank, t->dtype, x->k->cx->shared_space, NULL);
   const Sym **dims = ARENA_ARRAY(x->k->arena, const Sym *, t->rank);
-  int pad = padding(x, v->layout, to, t->dtype);
-  for (int i = 0; i < t->rank; i++)
-    dims[i] = sym_int(x->k->cx->sym, to->extent[i] + (i == t->rank - 1 ? pad : 0));
+  Kept kept = choose_memory(x, v->layout, to, t->dtype);
   Op *alloc = ir_insert(x->k, x->first, OP_alloc, op->at, NULL, 0, mem);
+  if (kept.swizzled.dims) {
+    MemLayout *layout = arena_copy(x->k->arena, &kept.swizzled, sizeof kept.swizzled);
+    op_set_attr(x->k, alloc, (Attr){.key = ATTR_memory, .memory = layout});
+    return &alloc->results[0];
+  }
+  for (int i = 0; i < t->rank; i++)
+    dims[i] = sym_int(x->k->cx->sym, to->extent[i] + (i == t->rank - 1 ? kept.pad : 0));
   op_set_attr(x->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .exprs = dims});
   return &alloc->results[0];
 }
