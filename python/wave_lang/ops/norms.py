@@ -302,11 +302,16 @@ def layer_norm(x: Any, w: Any, b: Any, eps: float = 1e-5, *, out: Any = None) ->
 
 
 def _softmax(dtype: Any, columns: int | None) -> Any:
+    """Results of 16 bits are powers of two: exp2 takes a quarter of the instructions of exp, and its
+    error, |x| units of f32, is far below theirs."""
+    exact = dtype == tkl.f32
+
     @tkw.wave(row_constraints(columns))
     def softmax(x: _row(dtype), scale: tkl.f32, y: _row(dtype)):
-        value = f32_of(x) * per_row(tkw.broadcast(scale, [M]))
+        factor = tkw.broadcast(scale, [M])
+        value = f32_of(x) * per_row(factor if exact else factor * LOG2_E)
         largest = tkw.max(value, dim=N, block=True)
-        weights = tkw.exp(value - per_row(largest))
+        weights = (tkw.exp if exact else tkw.exp2)(value - per_row(largest))
         total = tkw.sum(weights, dim=N, block=True)
         tkw.write(tkw.cast(weights * per_row(tkw.reciprocal(total)), dtype), y)
 
