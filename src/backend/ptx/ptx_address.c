@@ -136,7 +136,9 @@ Reg ptx_address_unit(Ptx *p, const Value *memory, const Value *offset, int64_t *
   Reg to;
   const Value *from = before_sum(p, memory, offset, added);
   if (is_known(p, memory, from, IN_UNITS, &to)) return to;
-  to = ptx_let(p, REG_R, "shr.u32 %s, 4", ptx_address(p, memory, from).name);
+  /* Shared memory has 18 bits of an address. In a cluster, the number of the workgroup is in others. */
+  to = ptx_let(p, REG_R, p->clustered ? "bfe.u32 %s, 4, 14" : "shr.u32 %s, 4",
+               ptx_address(p, memory, from).name);
   return remember(p, (Address){memory, from, to, IN_UNITS});
 }
 

@@ -221,7 +221,7 @@ static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   int64_t added = ptx_alloc_base(op->args[arg]);
   Reg from = ptx_address_unit(p, op->args[arg], op->args[arg + 1], &added);
   Reg word = ptx_new(p, REG_R), out = ptx_new(p, REG_RD), upper = ptx_new(p, REG_R);
-  /* Shared memory addresses have 18 bits: nothing is truncated. */
+  /* The address is in the low 14 bits: nothing is carried out of them. */
   ptx_line(p, "add.u32 %s, %s, 0x%x", word.name, from.name, low + (unsigned)(added >> 4));
   ptx_line(p, "mov.b32 %s, 0x%x", upper.name, high);
   ptx_line(p, "mov.b64 %s, {%s, %s}", out.name, word.name, upper.name);
