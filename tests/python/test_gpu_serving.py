@@ -1,7 +1,6 @@
-"""The plugins of SGLang and vLLM, models that are served through them, training, and large caches, on
-a GPU.
+"""The plugins of SGLang and vLLM, models served through them, training, and large caches, on a GPU.
 
-With SGLANG_SOURCE=CHECKOUT, SGLang's own tests of its `wave` kernels run unchanged, its `wave`
+With SGLANG_SOURCE=CHECKOUT, SGLang's own tests of its `wave` kernels run unchanged, and its `wave`
 backend is driven. With VLLM_SOURCE=CHECKOUT, vLLM's own classes replace stand-ins."""
 
 import contextlib
