@@ -1,0 +1,312 @@
+/* wheels: loops that wait for copies count the slots of rings instead of dividing their counter.
+ *
+ *     for K {                                      for K carry %w = 0 {
+ *       %s = expr Mod($ARGK, 3)                      %s = expr Piecewise((%w, %w < 3), (%w - 3, True))
+ *       %p = expr Mod(floor($ARGK/3), 2)      =>     %p = expr Piecewise((0, %w < 3), (1, True))
+ *       mbar_wait %full, %s, %p                      mbar_wait %full, %s, %p
+ *     }                                              %n = expr Piecewise((%w + 1, %w < 5), (0, True))
+ *                                                    yield %n
+ *                                                  }
+ *
+ * A slot and the parity of its turn are addressed before anything of an iteration can run, and a division is a
+ * long chain of instructions, of 64 bits if a loop around counts tiles. A wheel is a number that is
+ * carried: a remainder of the counter, plus what does not change in the loop. Others that are a known
+ * distance from it, modulo their divisor, follow from it by comparisons.
+ *
+ * Remainders by powers of two are as cheap, and stay. */
+#include "analysis/motion.h"
+#include "ir/region_facts.h"
+#include "transform/pass.h"
+
+enum { MOST_SIZE = 64, MOST_OPERANDS = 16 };
+
+/* Mod(of, by), or with `turns` Mod(floor(of/by), 2); of the smaller one of `of` and `limit`, if there is
+ * a limit. */
+typedef struct Remainder {
+  const Sym *e, *of, *limit;
+  int64_t by;
+  bool turns;
+  Value *value; /* computed at the start of the body */
+} Remainder;
+
+typedef struct Wheel {
+  const Sym *of;
+  int64_t size;
+  Value *at;
+} Wheel;
+
+typedef struct Wheels {
+  Kernel *k;
+  Arena *scratch;
+  SymCtx *sym;
+  const SymFacts *facts;
+  Op *loop;
+  const Sym *counter;
+  const RegionSymbols *symbols; /* that get their values in the loop */
+  Vec(Remainder) found;
+  Vec(Wheel) wheels;
+  bool changed;
+} Wheels;
+
+/* ---- which remainders ---- */
+
+static const Sym *with_counter(Wheels *w, const Sym *e, const Sym *value) {
+  SymBinding to[2]; /* the counter as a symbol that may be negative, or not */
+  for (int i = 0; i < 2; i++)
+    to[i] = (SymBinding){sym_symbol(w->sym, sym_name(w->counter), i == 0), value};
+  return sym_subst(w->sym, e, to, 2);
+}
+
+static bool is_outside(Wheels *w, const Sym *e) {
+  return !expr_is_tied(e, w->symbols) && !ir_expr_mentions(e, "$APPLY_EXPR_ARG_") &&
+         sym_is_integer(e);
+}
+
+/* e at the first iteration, if e is that plus the counter and nothing else of the loop. */
+static const Sym *at_first(Wheels *w, const Sym *e) {
+  const Sym *zero = sym_int(w->sym, 0), *first = with_counter(w, e, zero);
+  if (!first || sym_sub(w->sym, e, sym_add(w->sym, first, w->counter)) != zero) return NULL;
+  return is_outside(w, first) ? first : NULL;
+}
+
+static bool is_size(int64_t n) { return n > 2 && n <= MOST_SIZE && (n & (n - 1)) != 0; }
+
+/* The counter, or the smaller one of it and a limit, divided by a number. */
+static bool divided(Wheels *w, const Sym *f, Remainder *r) {
+  SymCtx *cx = w->sym;
+  const Sym *least = sym_kind(f) == SYM_mul && sym_nargs(f) == 2 ? sym_arg(cx, f, 1) : NULL;
+  const Sym *apart = least && sym_kind(least) == SYM_min ? sym_arg(cx, f, 0) : NULL;
+  if (!apart) {
+    const Sym *more = with_counter(w, f, sym_add(cx, w->counter, sym_int(cx, 1)));
+    apart = more ? sym_sub(cx, more, f) : NULL;
+  }
+  int64_t num, den;
+  if (!apart || !sym_is_rational(apart, &num, &den) || num != 1) return false;
+  r->of = sym_mul(cx, f, sym_int(cx, den)), r->by = den, r->turns = true;
+  return true;
+}
+
+static void take_limit(Wheels *w, Remainder *r) {
+  for (int i = 0; i < 2 && sym_kind(r->of) == SYM_min && sym_nargs(r->of) == 2; i++) {
+    const Sym *limit = sym_arg(w->sym, r->of, 1 - i);
+    if (!is_outside(w, limit)) continue;
+    r->of = sym_arg(w->sym, r->of, i), r->limit = limit;
+  }
+}
+
+static bool is_remainder(Wheels *w, const Sym *e, Remainder *r) {
+  int64_t by;
+  if (sym_kind(e) != SYM_mod || !sym_is_int(sym_arg(w->sym, e, 1), &by)) return false;
+  const Sym *of = sym_arg(w->sym, e, 0);
+  *r = (Remainder){.e = e, .of = of, .by = by};
+  if (by == 2 && sym_kind(of) == SYM_floor && !divided(w, sym_arg(w->sym, of, 0), r)) return false;
+  take_limit(w, r);
+  return is_size(r->by) && sym_contains(r->of, w->counter) && at_first(w, r->of);
+}
+
+static void find_in(Wheels *w, const Sym *e) {
+  Remainder r;
+  for (int i = 0; i < w->found.n; i++)
+    if (w->found.at[i].e == e) return;
+  if (is_remainder(w, e, &r)) vec_push(w->scratch, &w->found, r);
+  else
+    for (int i = 0; i < sym_nargs(e); i++) find_in(w, sym_arg(w->sym, e, i));
+}
+
+/* An expression of the loop, not of one inside whose counter has the same name. */
+static bool is_own(const Wheels *w, const Op *op) {
+  if (op->kind != OP_expr) return false;
+  for (const Op *in = op->parent->owner; in != w->loop; in = in->parent->owner)
+    if (op_is_loop(in)) return false;
+  return true;
+}
+
+static void find_remainders(Wheels *w) {
+  for (const Op *op = w->loop->body->first; op && op_is_inside(op, w->loop); op = ir_next(op))
+    if (is_own(w, op)) find_in(w, op_attr(op, ATTR_expr)->sym);
+  sym_take_error(w->sym);
+}
+
+/* ---- wheels ---- */
+
+/* Whether `of` is a known distance from the wheel, modulo n. */
+static bool is_apart(Wheels *w, const Wheel *at, const Sym *of, int64_t n, int64_t *by) {
+  const Sym *apart = sym_mod(w->sym, sym_sub(w->sym, of, at->of), sym_int(w->sym, n));
+  return at->size % n == 0 && apart && sym_is_int(apart, by);
+}
+
+static Value *new_typed(Wheels *w, Op *before, const Sym *e, Value *const *args, int n, DType t) {
+  Op *op = ir_insert(w->k, before, OP_expr, w->loop->at, args, n, type_scalar(w->k->cx, t));
+  op_set_attr(w->k, op, (Attr){.key = ATTR_expr, .sym = e});
+  return &op->results[0];
+}
+
+static Value *new_expr(Wheels *w, Op *before, const Sym *e, Value *arg) {
+  return new_typed(w, before, e, &arg, arg ? 1 : 0, DTYPE_i32);
+}
+
+static const Sym *operand(Wheels *w, int i) {
+  return ir_numbered_symbol(w->k->cx, "$APPLY_EXPR_ARG_", i, false);
+}
+
+/* A loop with one more value that it carries. Its results move, and all who use them. */
+static Value *carry(Wheels *w, Value *first) {
+  Op *loop = w->loop;
+  int n = loop->nresults;
+  Value *old = loop->results;
+  const Type **types = ARENA_ARRAY(w->scratch, const Type *, n + 1);
+  Value **args = ARENA_ARRAY(w->k->arena, Value *, loop->nargs + 1);
+  for (int i = 0; i < n; i++) types[i] = old[i].type;
+  for (int i = 0; i < loop->nargs; i++) args[i] = loop->args[i];
+  types[n] = first->type, args[loop->nargs++] = first;
+  loop->args = args;
+  ir_set_results(w->k, loop, types, n + 1);
+  for (int i = 0; i < n; i++) {
+    loop->results[i].name = old[i].name, loop->results[i].varying = old[i].varying;
+    ir_replace_uses(w->k, &old[i], &loop->results[i]);
+  }
+  return ir_add_arg(w->k, loop->body, first->type, NULL);
+}
+
+static void yield_more(Wheels *w, Value *v) {
+  Op *yield = w->loop->body->last;
+  Value **args = ARENA_ARRAY(w->k->arena, Value *, yield->nargs + 1);
+  for (int i = 0; i < yield->nargs; i++) args[i] = yield->args[i];
+  args[yield->nargs++] = v;
+  yield->args = args;
+}
+
+static Wheel *new_wheel(Wheels *w, const Sym *of, int64_t size) {
+  SymCtx *cx = w->sym;
+  bool from = op_has(w->loop, ATTR_from);
+  const Sym *begin = from ? sym_max(cx, operand(w, 0), sym_int(cx, 0)) : sym_int(cx, 0);
+  const Sym *first = sym_mod(cx, with_counter(w, of, begin), sym_int(cx, size));
+  Value *at = carry(w, new_expr(w, w->loop, first, from ? w->loop->args[0] : NULL));
+  const Sym *last = sym_lt(cx, operand(w, 0), sym_int(cx, size - 1));
+  const Sym *more = sym_add(cx, operand(w, 0), sym_int(cx, 1));
+  yield_more(w, new_expr(w, w->loop->body->last, sym_select(cx, last, more, sym_int(cx, 0)), at));
+  vec_push(w->scratch, &w->wheels, ((Wheel){of, size, at}));
+  return &w->wheels.at[w->wheels.n - 1];
+}
+
+/* ---- remainders by wheels ---- */
+
+/* u is at most `most`: u less multiples of `by`, or whether that is an odd number of them. */
+static const Sym *reduced(Wheels *w, const Sym *u, int64_t most, const Remainder *r) {
+  SymCtx *cx = w->sym;
+  const Sym *e = r->turns ? sym_int(cx, 0) : u;
+  for (int64_t n = 1; n * r->by <= most; n++) {
+    const Sym *less = sym_sub(cx, u, sym_int(cx, n * r->by));
+    const Sym *below = sym_lt(cx, u, sym_int(cx, n * r->by));
+    e = sym_select(cx, below, e, r->turns ? sym_int(cx, n % 2) : less);
+  }
+  return e;
+}
+
+/* Beyond the limit it is that of the limit. */
+static Value *limited(Wheels *w, const Remainder *r, Op *before) {
+  SymCtx *cx = w->sym;
+  const Sym *by = sym_int(cx, r->by);
+  const Sym *at_limit = r->turns ? sym_mod(cx, sym_floordiv(cx, r->limit, by), sym_int(cx, 2))
+                                 : sym_mod(cx, r->limit, by);
+  SymRange range = sym_range(cx, w->facts, r->limit);
+  bool small = range.lo >= INT32_MIN && range.hi <= INT32_MAX;
+  Value *args[] = {r->value, new_expr(w, w->loop, at_limit, NULL),
+                   new_typed(w, w->loop, r->limit, NULL, 0, small ? DTYPE_i32 : DTYPE_index)};
+  const Sym *within = sym_le(cx, r->of, operand(w, 2));
+  return new_typed(w, before, sym_select(cx, within, operand(w, 0), operand(w, 1)), args, 3,
+                   DTYPE_i32);
+}
+
+static void turn(Wheels *w, Remainder *r) {
+  int64_t size = r->turns ? 2 * r->by : r->by, apart = 0;
+  Wheel *at = NULL;
+  for (int i = 0; !at && i < w->wheels.n; i++)
+    if (is_apart(w, &w->wheels.at[i], r->of, size, &apart)) at = &w->wheels.at[i];
+  if (!at) at = new_wheel(w, r->of, size), apart = 0;
+  const Sym *u = sym_add(w->sym, operand(w, 0), sym_int(w->sym, apart));
+  const Sym *e = reduced(w, u, at->size - 1 + apart, r);
+  Op *first = w->loop->body->first;
+  r->value = e ? new_expr(w, first, e, at->at) : NULL;
+  if (r->value && r->limit) r->value = limited(w, r, first);
+}
+
+/* ---- expressions that have them ---- */
+
+static const Sym *as_operand(Wheels *w, Op *op, Value *v) {
+  int i = 0;
+  while (i < op->nargs && op->args[i] != v) i++;
+  if (i == MOST_OPERANDS) return NULL;
+  if (i == op->nargs) {
+    Value **args = ARENA_ARRAY(w->k->arena, Value *, op->nargs + 1);
+    for (int j = 0; j < op->nargs; j++) args[j] = op->args[j];
+    args[op->nargs++] = v;
+    op->args = args;
+  }
+  return operand(w, i);
+}
+
+static const Sym *rewrite(Wheels *w, Op *op, const Sym *e) {
+  for (int i = 0; i < w->found.n; i++) {
+    const Remainder *r = &w->found.at[i];
+    const Sym *to = r->e == e && r->value ? as_operand(w, op, r->value) : NULL;
+    if (to) return to;
+  }
+  int n = sym_nargs(e);
+  const Sym **args = ARENA_ARRAY(w->scratch, const Sym *, n + 1);
+  bool same = true;
+  for (int i = 0; i < n; i++) {
+    args[i] = rewrite(w, op, sym_arg(w->sym, e, i));
+    same = same && args[i] == sym_arg(w->sym, e, i);
+  }
+  const Sym *made = same ? e : sym_build(w->sym, sym_kind(e), args, n);
+  if (!made) sym_take_error(w->sym);
+  return made ? made : e;
+}
+
+static void use_wheels(Wheels *w, Op *first) {
+  for (Op *op = first; op && op_is_inside(op, w->loop); op = ir_next(op)) {
+    if (!is_own(w, op)) continue;
+    const Sym *e = op_attr(op, ATTR_expr)->sym, *to = rewrite(w, op, e);
+    if (to != e) op_set_attr(w->k, op, (Attr){.key = ATTR_expr, .sym = to});
+  }
+}
+
+/* ---- loops ---- */
+
+static bool waits(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op->kind == OP_mbar_wait) return true;
+  return false;
+}
+
+/* Those that need the larger wheels come first. */
+static void count_slots(Wheels *w, Op *loop) {
+  w->loop = loop;
+  w->counter = ir_loop_counter(w->k, op_attr(loop, ATTR_axis)->sym);
+  w->symbols = region_symbols(w->k, w->scratch, loop->body);
+  w->found.n = w->wheels.n = 0;
+  find_remainders(w);
+  Op *first = loop->body->first;
+  for (int turns = 1; turns >= 0; turns--)
+    for (int i = 0; i < w->found.n; i++)
+      if (w->found.at[i].turns == (turns == 1)) turn(w, &w->found.at[i]);
+  sym_take_error(w->sym);
+  if (!w->found.n) return;
+  use_wheels(w, first);
+  w->changed = true;
+}
+
+static void search(Wheels *w, Region *r) {
+  for (Op *op = r->first; op; op = op->next) {
+    if (op->body) search(w, op->body);
+    if (op->kind == OP_for && op_step(op) == 1 && waits(op)) count_slots(w, op);
+  }
+}
+
+bool pass_wheels(Kernel *k, PassCtx *cx) {
+  Wheels w = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .facts = cx->facts.header};
+  search(&w, k->body);
+  cx->idle = !w.changed;
+  return true;
+}
