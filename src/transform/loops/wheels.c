@@ -94,12 +94,24 @@ static void take_limit(Wheels *w, Remainder *r) {
   }
 }
 
+/* What e rounds down; NULL: it does not. A sum with a rounded term does, since the others are whole. */
+static const Sym *rounded(Wheels *w, const Sym *e) {
+  if (sym_kind(e) == SYM_floor) return sym_arg(w->sym, e, 0);
+  for (int i = 0; sym_kind(e) == SYM_add && i < sym_nargs(e); i++) {
+    const Sym *term = sym_arg(w->sym, e, i);
+    if (sym_kind(term) == SYM_floor && sym_contains(term, w->counter))
+      return sym_add(w->sym, sym_sub(w->sym, e, term), sym_arg(w->sym, term, 0));
+  }
+  return NULL;
+}
+
 static bool is_remainder(Wheels *w, const Sym *e, Remainder *r) {
   int64_t by;
   if (sym_kind(e) != SYM_mod || !sym_is_int(sym_arg(w->sym, e, 1), &by)) return false;
   const Sym *of = sym_arg(w->sym, e, 0);
   *r = (Remainder){.e = e, .of = of, .by = by};
-  if (by == 2 && sym_kind(of) == SYM_floor && !divided(w, sym_arg(w->sym, of, 0), r)) return false;
+  const Sym *f = by == 2 ? rounded(w, of) : NULL;
+  if (f && !divided(w, f, r)) return false;
   take_limit(w, r);
   return is_size(r->by) && sym_contains(r->of, w->counter) && at_first(w, r->of);
 }
