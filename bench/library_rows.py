@@ -325,6 +325,8 @@ def fp8(make, m, n, k, by, rate, fast=False):
     scales["block"] = ((m, k // 128), (n // 128, k // 128))
     a, b = (make.random(*shape).to(torch.float8_e4m3fn) for shape in ((m, k), (n, k)))
     sa, sb = (make.single(*shape).abs() for shape in scales[by])
+    if by == "block":  # columns are contiguous, as cuBLAS needs them
+        sa = sa.t().contiguous().t()
     call = lambda a, b, sa, sb: ops.gemm_fp8(a, b, sa, sb, fast_accum=fast)
     peer = Peer("cuBLAS", peers.scaled_mm(fast), rate=rate)
     return Case(call, (a, b, sa, sb), 2.0 * m * n * k, "TF/s", [peer])

@@ -374,7 +374,9 @@ class Dummies(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Makes modules of packages that are not installed."""
 
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in DUMMIES:
+        package = name.split(".")[0]
+        installed = package in sys.modules and not isinstance(sys.modules[package], Dummy)
+        if package in DUMMIES and not installed:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec):

@@ -220,12 +220,15 @@ HOPPER = [
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_scales_of_blocks_are_loaded_during_products(turned):
-    """Three groups of waves have two sets of sums each, and wait for scales and products together."""
+    """Three groups of waves have two sets of sums each, and wait for scales and products together.
+    Those of a row of blocks, if they are contiguous, come with the tiles."""
     with ops.on_target("sm_90a"):
         text = program(kernels.by_blocks, F8, tkl.bf16, turned, False, 0, 4096, 4096).ptx
     assert ".maxntid 512" in text and "setmaxnreg.inc.sync.aligned.u32 160" in text
     loop = text[: text.index("wgmma.wait_group")].rpartition("\n$loop")[2]
-    assert loop.count("ld.global") == 3 and loop.rindex("wgmma.commit") < loop.index("ld.global")
+    assert loop.count("ld.global") == (1 if turned else 3)
+    assert loop.rindex("wgmma.commit") < loop.index("ld.global")
+    assert text.count("cp.async.bulk.tensor") == (5 if turned else 4)
 
 
 @pytest.mark.parametrize("make, key, instruction", HOPPER)
