@@ -1,5 +1,6 @@
 """Scheduled kernels on a GPU: the same results as without rows, bit for bit, and as NumPy's."""
 
+import importlib
 import os
 import tempfile
 
@@ -10,6 +11,7 @@ import role_forms
 import scheduled
 from schedule_kernels import KERNELS, K, gemm, gemm_args, rows_of
 from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang.kernel import lang as tkl
 
 
 def run_on_gpu(kernel, args, **options):
@@ -71,3 +73,25 @@ def test_roles_keep_results():
                 args, sizes, want = arguments_of(np.random.default_rng(k), 330, 200, k)
                 got = with_rows(text, make(), args, subs=sizes)[-1]
                 np.testing.assert_array_equal(got, want, err_msg=f"{text} {k}")
+
+
+def test_clusters_keep_results():
+    """Workgroups that share an operand: the number of one must not be in descriptors, whose fields
+    only operands with columns first use."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        return
+    parts = importlib.import_module("wave_lang.ops.matmul")
+    tiles = (parts.BLOCK_M, parts.BLOCK_N, parts.BLOCK_K, parts.PART_M)
+    for orders in (("MK", "KN"), ("MK", "NK"), ("KM", "KN"), ("KM", "NK")):
+        for tile, shape in (((64, 128, 64, 64), (512,) * 3), ((128, 256, 32, 64), (512, 768, 416))):
+            m, n, k = shape
+            made, _, sizes, *_ = parts._product(
+                tkl.bf16, tkl.bf16, shape, orders, False, None, False, None
+            )
+            options = {"subs": dict(zip(tiles, tile)), "dynamic_symbols": sizes}
+            kernel = wave_compile(WaveCompileOptions(**options, persistent_workgroups=12), made)
+            a, b = (torch.randint(-4, 5, s).cuda().bfloat16() for s in ((m, k), (k, n)))
+            c = torch.full((m, n), float("nan"), dtype=torch.bfloat16, device="cuda")
+            given = [x if o in ("MK", "KN") else x.t().contiguous() for x, o in zip((a, b), orders)]
+            kernel(*given, c)
+            assert torch.equal(c, (a.double() @ b.double()).bfloat16()), (orders, tile)
