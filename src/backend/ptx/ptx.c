@@ -305,6 +305,18 @@ static bool only_multiplies(const Kernel *k) {
   return true;
 }
 
+/* The most registers that a product needs: ptxas keeps others below its sums, and refuses fewer (C7602). */
+static int64_t most_of_product(const Kernel *k) {
+  enum { BELOW = 26 };
+  int64_t most = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Type *t = op->kind == OP_wgmma ? op->results[0].type : NULL;
+    int64_t words = t ? (int64_t)t->n * dtype_info[t->dtype].bits / 32 + BELOW : 0;
+    if (words > most) most = words;
+  }
+  return most;
+}
+
 /* The workgroups that a multiprocessor is to hold: two, if both have shared memory and what is counted of their
  * registers. Without being told, ptxas takes more for what follows a loop, so that one remains. */
 static int workgroups_wanted(const Ptx *p, int64_t threads) {
@@ -313,7 +325,8 @@ static int workgroups_wanted(const Ptx *p, int64_t threads) {
   int64_t most = (t->shared_most + SYSTEM_BYTES) / 2 - SYSTEM_BYTES;
   int64_t all = (int64_t)t->simds * t->file * t->lanes, each = threads ? all / (2 * threads) : 0;
   if (!target_has(t, FEATURE_WGMMA) || alloc_end(p->k) > most || !only_multiplies(p->k)) return 1;
-  return live_most(p->arena, p->k, NULL) + BESIDES <= each ? 2 : 1;
+  bool fits = live_most(p->arena, p->k, NULL) + BESIDES <= each && most_of_product(p->k) <= each;
+  return fits ? 2 : 1;
 }
 
 static void put_header(Ptx *p, StrBuf *out, const LaunchSpec *launch) {
