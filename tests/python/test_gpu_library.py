@@ -2,7 +2,9 @@
 back."""
 
 import contextlib
+import functools
 import types
+from inspect import signature
 
 import numpy as np
 import torch
@@ -29,6 +31,7 @@ import test_ops_rows
 import test_ops_sampling
 import test_ops_speculative
 from wave_lang import WaveCompileOptions, ops, wave_compile
+from wave_lang.ops import sampling
 
 TEMPLATES = (
     test_library_biases,
@@ -130,9 +133,10 @@ def gpu_ops():
 
 
 def cases(module):
-    """(test, case) of a module's tests, each case once."""
+    """(test, case) of a module's tests that need nothing else, each case once."""
     for name, test in vars(module).items():
-        for mark in getattr(test, "pytestmark", []) if name.startswith("test_") else []:
+        plain = name.startswith("test_") and set(signature(test).parameters) == {"case", "target"}
+        for mark in getattr(test, "pytestmark", []) if plain else []:
             if mark.args[0] == "case, target":
                 rows = [getattr(row, "values", row) for row in mark.args[1]]
                 seen = []
@@ -176,6 +180,15 @@ def test_ops():
         with with_gpu_ops(module):
             for test, case in cases(module):
                 test(case, "")
+
+
+def test_divided_rows():
+    """Rows of logits that several workgroups divide, as those of a large vocabulary are."""
+    small = functools.partial(sampling.Form, part=256, parts=2, bins=128, room=32)
+    with with_gpu_ops(test_ops_sampling), replaced(sampling, "Form", small):
+        with replaced(sampling, "LONG", 0):
+            for case in test_ops_sampling.DIVIDED:
+                test_ops_sampling.test_divided_rows(case, "", None)
 
 
 def test_batch_invariance():

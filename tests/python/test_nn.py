@@ -346,6 +346,14 @@ def test_replace(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_replace_within_the_context_of_a_device():
+    """What tries modules out is drawn on the host, wherever new tensors go."""
+    mine = model()
+    with torch.device("meta"):
+        rows = {row.name: row for row in wave_lang.replace(mine, verbose=False)}
+    assert rows["norm"].new == "WaveNorm" and rows["mlp"].new == "WaveGated"
+
+
 def test_replaced_modules_keep_hooks_and_ties():
     one = nn.Linear(8, 8)
     seen = []

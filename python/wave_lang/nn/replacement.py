@@ -106,7 +106,7 @@ def _agree(module: Any, made: type, shape: tuple[int, ...]) -> bool:
     """Whether the module computes the same with another class, for a random input."""
     like = next(module.parameters())
     numbers = torch.Generator().manual_seed(0)
-    x = torch.randn(shape, generator=numbers).to(like.device, like.dtype)
+    x = torch.randn(shape, generator=numbers, device="cpu").to(like.device, like.dtype)
     with torch.no_grad():
         try:
             expected = module.forward(x)  # without its hooks
