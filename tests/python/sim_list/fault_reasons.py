@@ -27,7 +27,7 @@ _LOGIC = re.compile(r"(%[\w.]+) = (and|or) (%[\w.]+), (%[\w.]+) : i1$")
 _ACCESS = re.compile(r"(?:%[\w.]+ = )?(load|store)\b ([^{:]*)")
 _COPY = re.compile(r"copy_async (%[\w.]+), (%[\w.]+), .*\bbytes = (\d+)")
 _ALLOC = re.compile(r"(%[\w.]+) = alloc .*: mem<.*, [a-z]+(\d+)\w*, shared>$")
-_LOOP = re.compile(r"\bfor (.+?) with \{trips = (.*)\}(?: carry .*)? \{$")
+_LOOP = re.compile(r"\bfor (\S+)(?: from (%[\w.]+))? with \{trips = (.*)\}(?: carry .*)? \{$")
 _BRANCH = re.compile(r"\bif (\(.*\))(?: carry .*)? \{$")
 
 FUNCTIONS = {
@@ -114,11 +114,14 @@ class Program:
             for text in (self.lines[i] for i in regions):
                 loop, branch = _LOOP.search(text), _BRANCH.search(text)
                 if loop:
-                    count = int(np.max(self.value(loop[2], symbols), initial=0))
+                    count = int(np.max(self.value(loop[3], symbols), initial=0))
                     n = symbols["thread"].size
                     reached = np.tile(np.broadcast_to(reached, n), count)
                     symbols = {name: np.tile(v, count) for name, v in symbols.items()}
-                    symbols[f"$ARG{loop[1]}"] = np.repeat(np.arange(count, dtype=float), n)
+                    counter = np.repeat(np.arange(count, dtype=float), n)
+                    if loop[2]:
+                        reached = reached & (counter >= self.named(loop[2], symbols))
+                    symbols[f"$ARG{loop[1]}"] = counter
                 elif branch:
                     reached = reached & np.asarray(self.value(branch[1], symbols))
                 else:
@@ -240,7 +243,9 @@ class Program:
         loop = _LOOP.search(self.lines[line])
         if not loop:
             return 1
-        return int(np.max(self.value(loop[2], self.space(line)), initial=0))
+        symbols = self.space(line)
+        before = np.maximum(self.named(loop[2], symbols), 0) if loop[2] else 0
+        return int(np.max(self.value(loop[3], symbols) - before, initial=0))
 
     def comes_first(self, line):
         """Whether shared memory is not accessed before this line."""
