@@ -172,7 +172,7 @@ typedef struct TracerObject {
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
   PyObject *items;    /* called for `value[key]`; NULL: values cannot be indexed */
-  const void *frame;  /* in which it was made: the kernel's function runs inside of it */
+  const void *frame;  /* in which it was made: the kernel's function runs inside it */
 } TracerObject;
 
 int py_tracer_init(PyObject *module, PyState *st);

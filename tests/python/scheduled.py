@@ -136,7 +136,7 @@ def attention(scaled=False):
 
 
 def scaled_attention():
-    """Each iteration scales the query anew."""
+    """Each iteration scales the query again."""
     return attention(scaled=True)
 
 

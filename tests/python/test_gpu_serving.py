@@ -82,7 +82,7 @@ def test_training_on_a_gpu():
 
 
 def check_pool(elements, page, heads, kv_heads, size, columns):
-    """Tokens in the last and the first pages of pools with more than so many elements; what no
+    """Tokens in the last and the first pages of pools with more than this many elements; what no
     token is stored in is NaN. With fewer columns than the size, values are columns of keys."""
     pages = elements // (page * kv_heads * size) + 8
     shape, latent = (pages, page, kv_heads, size), columns < size

@@ -69,7 +69,7 @@ void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
                     const SymFacts *tested, const Sym *const *coords, const Sym *const *sizes,
                     const SymBinding *position);
 
-/* access_apart.c: whether no thread accesses, by one of two reads or writes of an argument outside of
+/* access_apart.c: whether no thread accesses, by one of two reads or writes of an argument outside
  * loops, an element that another thread accesses by the other one. */
 bool access_is_apart(const Standing *s, const Op *a, const Op *b);
 

@@ -73,7 +73,7 @@ static BankPattern pattern_of(const BankLayout *b, int bits, bool is_read) {
   return (BankPattern){bank_layout_element, b, regs / b->vector, lanes, bytes, is_read, 1};
 }
 
-/* Where a tile is kept on its way: rows with so many elements of padding or, if accesses take half as
+/* Where a tile is kept on its way: rows with this many elements of padding or, if accesses take half as
  * long then, swizzled. */
 typedef struct Kept {
   int pad;

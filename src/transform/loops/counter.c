@@ -3,11 +3,20 @@
 
 #include "ir/attr.h"
 
+static void bind(SymCtx *cx, const Sym *symbol, const Sym *to, SymBinding out[2]) {
+  for (int i = 0; i < 2; i++) out[i] = (SymBinding){sym_symbol(cx, sym_name(symbol), i == 0), to};
+}
+
+const Sym *counter_put(Kernel *k, const Sym *counter, const Sym *e, const Sym *value) {
+  SymBinding to[2];
+  bind(k->cx->sym, counter, value, to);
+  return sym_subst(k->cx->sym, e, to, 2);
+}
+
 CounterSwap counter_swap(Kernel *k, const Op *loop, const Sym *to) {
   const Sym *symbol = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
   CounterSwap c = {.k = k, .symbol = symbol};
-  for (int i = 0; i < 2; i++)
-    c.to[i] = (SymBinding){sym_symbol(k->cx->sym, sym_name(symbol), i == 0), to};
+  bind(k->cx->sym, symbol, to, c.to);
   return c;
 }
 

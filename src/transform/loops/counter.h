@@ -11,6 +11,9 @@ typedef struct CounterSwap {
   const SymFacts *facts; /* what is known where it is put in; NULL: nothing is simplified */
 } CounterSwap;
 
+/* e with a value for the counter; NULL: it has no value then. */
+const Sym *counter_put(Kernel *k, const Sym *counter, const Sym *e, const Sym *value);
+
 CounterSwap counter_swap(Kernel *k, const Op *loop, const Sym *to);
 
 /* In every attribute of an op and of what is nested in it. False: an expression would have no value,

@@ -15,6 +15,7 @@
  * Only loops with wgmma, which are the ones that leave no time to lose; each becomes twice as long. */
 #include "analysis/motion.h"
 #include "ir/region_facts.h"
+#include "transform/loops/counter.h"
 #include "transform/loops/two_loops.h"
 #include "transform/pass.h"
 
@@ -35,21 +36,14 @@ typedef struct GuardedLoop {
 
 /* ---- in how many iterations a condition does not hold yet ---- */
 
-static const Sym *with_counter(Guards *g, const GuardedLoop *l, const Sym *e, const Sym *value) {
-  SymBinding to[2]; /* the counter as a symbol that may be negative, or not */
-  for (int i = 0; i < 2; i++)
-    to[i] = (SymBinding){sym_symbol(g->sym, sym_name(l->counter), i == 0), value};
-  return sym_subst(g->sym, e, to, 2);
-}
-
 /* a <= b holds from some iteration on if b - a grows by a number in each: in the iterations before
  * it, `step` times the counter is less than what is missing at first. NULL: it does not grow. */
 static const Sym *before_order(Guards *g, const GuardedLoop *l, const Sym *e) {
   SymCtx *cx = g->sym;
   const Sym *room = sym_sub(cx, sym_arg(cx, e, 1), sym_arg(cx, e, 0)), *zero = sym_int(cx, 0);
   if (sym_kind(e) == SYM_lt) room = sym_sub(cx, room, sym_int(cx, 1));
-  const Sym *at_first = with_counter(g, l, room, zero);
-  const Sym *then = with_counter(g, l, room, sym_int(cx, 1));
+  const Sym *at_first = counter_put(g->k, l->counter, room, zero);
+  const Sym *then = counter_put(g->k, l->counter, room, sym_int(cx, 1));
   int64_t step;
   if (!at_first || !then || !sym_is_int(sym_sub(cx, then, at_first), &step) || step <= 0)
     return NULL;

@@ -16,6 +16,7 @@
  * Remainders by powers of two are as cheap, and stay. */
 #include "analysis/motion.h"
 #include "ir/region_facts.h"
+#include "transform/loops/counter.h"
 #include "transform/pass.h"
 
 enum { MOST_SIZE = 64, MOST_OPERANDS = 16 };
@@ -50,13 +51,6 @@ typedef struct Wheels {
 
 /* ---- which remainders ---- */
 
-static const Sym *with_counter(Wheels *w, const Sym *e, const Sym *value) {
-  SymBinding to[2]; /* the counter as a symbol that may be negative, or not */
-  for (int i = 0; i < 2; i++)
-    to[i] = (SymBinding){sym_symbol(w->sym, sym_name(w->counter), i == 0), value};
-  return sym_subst(w->sym, e, to, 2);
-}
-
 static bool is_outside(Wheels *w, const Sym *e) {
   return !expr_is_tied(e, w->symbols) && !ir_expr_mentions(e, "$APPLY_EXPR_ARG_") &&
          sym_is_integer(e);
@@ -64,7 +58,7 @@ static bool is_outside(Wheels *w, const Sym *e) {
 
 /* e at the first iteration, if e is that plus the counter and nothing else of the loop. */
 static const Sym *at_first(Wheels *w, const Sym *e) {
-  const Sym *zero = sym_int(w->sym, 0), *first = with_counter(w, e, zero);
+  const Sym *zero = sym_int(w->sym, 0), *first = counter_put(w->k, w->counter, e, zero);
   if (!first || sym_sub(w->sym, e, sym_add(w->sym, first, w->counter)) != zero) return NULL;
   return is_outside(w, first) ? first : NULL;
 }
@@ -77,7 +71,7 @@ static bool divided(Wheels *w, const Sym *f, Remainder *r) {
   const Sym *least = sym_kind(f) == SYM_mul && sym_nargs(f) == 2 ? sym_arg(cx, f, 1) : NULL;
   const Sym *apart = least && sym_kind(least) == SYM_min ? sym_arg(cx, f, 0) : NULL;
   if (!apart) {
-    const Sym *more = with_counter(w, f, sym_add(cx, w->counter, sym_int(cx, 1)));
+    const Sym *more = counter_put(w->k, w->counter, f, sym_add(cx, w->counter, sym_int(cx, 1)));
     apart = more ? sym_sub(cx, more, f) : NULL;
   }
   int64_t num, den;
@@ -192,7 +186,7 @@ static Wheel *new_wheel(Wheels *w, const Sym *of, int64_t size) {
   SymCtx *cx = w->sym;
   bool from = op_has(w->loop, ATTR_from);
   const Sym *begin = from ? sym_max(cx, operand(w, 0), sym_int(cx, 0)) : sym_int(cx, 0);
-  const Sym *first = sym_mod(cx, with_counter(w, of, begin), sym_int(cx, size));
+  const Sym *first = sym_mod(cx, counter_put(w->k, w->counter, of, begin), sym_int(cx, size));
   Value *at = carry(w, new_expr(w, w->loop, first, from ? w->loop->args[0] : NULL));
   const Sym *last = sym_lt(cx, operand(w, 0), sym_int(cx, size - 1));
   const Sym *more = sym_add(cx, operand(w, 0), sym_int(cx, 1));

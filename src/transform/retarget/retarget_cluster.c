@@ -49,7 +49,7 @@ static bool is_staged(const Distribution *d, const Value *memory) {
          distribute_expr(d, NULL, memory->type->space) == d->k->cx->shared_space;
 }
 
-/* All workgroups of a cluster reach it, and it needs no shared memory but for what is exchanged. */
+/* All workgroups of a cluster reach it, and it needs no shared memory except for what is exchanged. */
 static bool can_share(const Distribution *d, const Op *op) {
   if (op->kind == OP_for || op->kind == OP_yield) return true;
   if (op->kind == OP_read) return !is_staged(d, op->args[0]);

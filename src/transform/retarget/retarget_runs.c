@@ -131,7 +131,7 @@ static const Value *packed_read(const Value *v, bool unpacked) {
 }
 
 /* How many bits of memory hold an element of k of operand `v`, if it should be in runs; 0: it should
- * not. If the operand is only converted, the other one must not be read anew in each iteration:
+ * not. If the operand is only converted, the other one must not be read again in each iteration:
  * its own order would suffer. */
 static int bits_in_runs(const Kernel *k, const Distribution *d, Op *op, const Product *p, bool rhs,
                         int *all) {
