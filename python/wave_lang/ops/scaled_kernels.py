@@ -72,6 +72,16 @@ def _finished(total: Any, bias: Any, out: Any) -> Any:
     return total if out == tkl.f32 else tkw.cast(total, out)
 
 
+def _sum_along(parts: Any, dim: Any, count: int, dims: tuple[Any, Any]) -> Any:
+    """The sum over the first dimension of a memory, in order."""
+    here = dict(zip(dims, (_i, _j)))
+    of = [tkw.IndexMapping(2, inputs={dim: n, **here}, outputs=here) for n in range(count)]
+    added = tkw.read(parts, mapping=of[0])
+    for mapping in of[1:]:
+        added = added + tkw.read(parts, mapping=mapping)
+    return added
+
+
 def by_rows(
     types: tuple[Any, Any],
     out: Any,
@@ -304,14 +314,7 @@ def by_waves(
         """The sum of what the waves have, in order, divided among all threads."""
         parts = tkw.allocate((WAVE, N, M), (waves, down, most), tkl.f32)
         tkw.write(sums, parts)
-        of = [
-            tkw.IndexMapping(2, inputs={WAVE: wave, N: _i, M: _j}, outputs={N: _i, M: _j})
-            for wave in range(waves)
-        ]
-        added = tkw.read(parts, mapping=of[0])
-        for mapping in of[1:]:
-            added = added + tkw.read(parts, mapping=mapping)
-        return added
+        return _sum_along(parts, WAVE, waves, (N, M))
 
     @tkw.wave(constraints)
     def product(a: left, b: right, scales: of_groups, c: result):
@@ -429,14 +432,7 @@ def combined(dtype: Any, splits: int, bias: bool, n: int) -> Any:
     result = tkl.Memory[M, N, GLOBAL, dtype]
 
     def total(parts: Any) -> Any:
-        of = [
-            tkw.IndexMapping(2, inputs={SPLITS: part, M: _i, N: _j}, outputs={M: _i, N: _j})
-            for part in range(splits)
-        ]
-        added = tkw.read(parts, mapping=of[0])
-        for mapping in of[1:]:
-            added = added + tkw.read(parts, mapping=mapping)
-        return added
+        return _sum_along(parts, SPLITS, splits, (M, N))
 
     @tkw.wave(constraints)
     def combined(parts: parts_type, c: result):
