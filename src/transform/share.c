@@ -59,7 +59,7 @@ static bool is_quotient(SymCtx *sym, const Sym *e) {
 static bool mentions_operand(const Sym *e) { return ir_expr_mentions(e, "$APPLY_EXPR_ARG_"); }
 
 /* It is an argument of the launch, and so are constants for divisions by it, as long as it is not hidden
- * behind an operand. */
+ * in an operand. */
 static bool is_known_at_launch(Share *s, const Sym *e) {
   FreeSymbols all = sym_symbols(s->arena, e);
   for (int i = 0; i < all.n; i++) {

@@ -164,8 +164,8 @@ void ptx_elementwise(Ptx *p, const Op *op) {
 
 /* ---- two ops by one instruction ---- */
 
-/* The `and` with a constant behind an `or` with another one, if it has no other use; NULL: there is
- * none. For such pairs ptxas takes two instructions, as each has at most one constant. */
+/* The `and` with a constant whose result an `or` with another constant takes, if nothing else does; NULL:
+ * there is none. For such pairs ptxas takes two instructions, as each has at most one constant. */
 static const Op *masked_of(const Ptx *p, const Op *op, int64_t *mask, int64_t *set, int *operand) {
   if (op->kind != OP_or || dtype_info[op->results[0].type->dtype].bits != 32) return NULL;
   for (int i = 0; i < 2; i++) {

@@ -155,8 +155,8 @@ static void end_iteration(Ptx *p, const Loop *l, const Op *from, const char *lab
 }
 
 /* A wait for products that what comes before it overlaps. ptxas would move the wait up, and that after
- * it; but it moves nothing across a branch, so the loop is left before the wait. What follows is then
- * written twice; NULL: there is no such wait, or something that cannot be. */
+ * it; but it moves nothing across a branch, so the loop is left before the wait, and the ops from there on
+ * are written twice. NULL: there is no such wait, or one of these ops cannot be written twice. */
 static const Op *late_wait(const Region *body) {
   const Op *found = NULL;
   for (const Op *op = body->first; op; op = op->next) {
