@@ -180,15 +180,19 @@ class Call:
             sinks=self.sinks is not None,
             dense=self.q_ends is None,
             alibi=self.alibi is not None,
-            positive=self.scale is None or self.scale > 0,
+            small=0 < self.factor() * kernels.LOG2_E <= 1,
             latent=page > 0 and self.latent,
             waves=2 if self.paired() else max(rows // 32, 4),
         )
 
+    def factor(self) -> float:
+        """The scale of products."""
+        return self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
+
     def numbers(self) -> tuple[Any, ...]:
         """The longest sequence, scales, sinks and slopes, as kernels take them after keys."""
         heads, kv_heads = self.heads
-        scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
+        scale = self.factor()
         given = {"k_scale": self.k_scale, "v_scale": self.v_scale}
         scales = [scales_of(name, x, kv_heads, self.q) for name, x in given.items()]
         none = new_tensor(self.q, (heads,), tkl.f32)  # not read

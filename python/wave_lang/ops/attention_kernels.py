@@ -76,7 +76,7 @@ class Form:
     alibi: bool = False
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
-    positive: bool = False  # the scale is
+    small: bool = False  # the scale times LOG2_E is positive, and at most 1
     waves: int = 4
     latent: bool = False  # values are the first columns of keys in pages, and copied once
 
@@ -91,10 +91,11 @@ class Form:
 
     @property
     def plain(self) -> bool:
-        """Scores are products times the scale, and it is positive. In f32, where the difference of
-        two rounded products would be seen, they are scaled before the maximum is subtracted."""
+        """Scores are products times the scale, which is positive and does not make the lowest number,
+        with which the maximum begins, infinite. In f32, where the difference of two rounded products
+        would be seen, they are scaled before the maximum is subtracted."""
         added = self.alibi or self.bias is not None or self.dtype == tkl.f32
-        return self.positive and not (self.cap or self.scales or self.sinks or added)
+        return self.small and not (self.cap or self.scales or self.sinks or added)
 
     @property
     def product(self) -> Any:
