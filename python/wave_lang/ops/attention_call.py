@@ -180,7 +180,7 @@ class Call:
             sinks=self.sinks is not None,
             dense=self.q_ends is None,
             alibi=self.alibi is not None,
-            small=0 < self.factor() * kernels.LOG2_E <= 1,
+            positive=0 < self.factor() * kernels.LOG2_E <= 1,
             latent=page > 0 and self.latent,
             waves=2 if self.paired() else max(rows // 32, 4),
         )

@@ -76,7 +76,7 @@ class Form:
     alibi: bool = False
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
-    small: bool = False  # the scale times LOG2_E is positive, and at most 1
+    positive: bool = False  # the scale is; times LOG2_E, at most 1
     waves: int = 4
     latent: bool = False  # values are the first columns of keys in pages, and copied once
 
@@ -95,7 +95,7 @@ class Form:
         with which the maximum begins, infinite. In f32, where the difference of two rounded products
         would be seen, they are scaled before the maximum is subtracted."""
         added = self.alibi or self.bias is not None or self.dtype == tkl.f32
-        return self.small and not (self.cap or self.scales or self.sinks or added)
+        return self.positive and not (self.cap or self.scales or self.sinks or added)
 
     @property
     def product(self) -> Any:
