@@ -10,7 +10,8 @@ enum {
   MOST_SLOTS = 4,
   MOST_ALONE = 8,        /* where no other workgroup of the compute unit hides latency */
   SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
-  SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
+  SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same, */
+  SLOTS_SERVED = 2,      /* or one is filled during an iteration by waves that only copy */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
   BARRIER = 16,          /* bytes of one in a ring of them */
   RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
@@ -78,9 +79,10 @@ static bool allows_flight(const StagedCopy *c, int slots, bool served) {
   return ahead >= least && (c->pinned_slots == STAGED_FREE || c->pinned_slots >= ahead + 2);
 }
 
-static bool allows_early(const StagedCopy *c, int slots) {
+static bool allows_early(const StagedCopy *c, int slots, bool served) {
   if (c->pinned_ahead != STAGED_FREE) return !c->async || c->pinned_ahead >= SLOTS_EARLY - 1;
-  return (c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots) >= SLOTS_EARLY;
+  int least = served ? SLOTS_SERVED : SLOTS_EARLY;
+  return (c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots) >= least;
 }
 
 static void set_ring(const StagedLoop *l, StagedCopy *c, int flights, int slots, bool single) {
@@ -104,7 +106,7 @@ static void set_rings(StagesPlanner *p, int slots) {
     bool served = schedule_roles(p->k, l->loop, p->target) != NULL;
     for (int j = 0; j < l->copies.n; j++) {
       if (!allows_flight(&l->copies.at[j], slots, served)) l->product = NULL;
-      if (!allows_early(&l->copies.at[j], slots)) l->early = NULL;
+      if (!allows_early(&l->copies.at[j], slots, served)) l->early = NULL;
     }
     for (int j = 0; j < l->copies.n; j++)
       set_ring(l, &l->copies.at[j], staged_flights(l), slots, p->single);

@@ -247,15 +247,20 @@ static bool has_rows(const Kernel *k) {
   return false;
 }
 
+/* Into rings: a slot is filled while another one is read. */
 static bool all_by_boxes(const Kernel *k, const StagedLoop *l) {
-  for (int i = 0; i < l->copies.n; i++)
-    if (!l->copies.at[i].boxes || l->copies.at[i].alloc->parent != k->body) return false;
+  for (int i = 0; i < l->copies.n; i++) {
+    const StagedCopy *c = &l->copies.at[i];
+    if (!c->boxes || c->slots < 2 || c->alloc->parent != k->body) return false;
+  }
   return true;
 }
 
 static bool may_have(Kernel *k, const PassCtx *cx, const StagedLoop *l) {
+  StagedLoop served = *l;
+  served.early = l->may_be_early; /* with roles, fewer slots suffice for it */
   if (l->depth || l->rings.n || l->pins.n || l->order || is_in_loop(l->loop)) return false;
-  return roles_have_room(cx, l->loop) && lead_find_second(k, cx->scratch, l, true) &&
+  return roles_have_room(cx, l->loop) && lead_find_second(k, cx->scratch, &served, true) &&
          all_by_boxes(k, l) && stages_residents(cx, l->loop) == 1 &&
          !runs_of(cx->facts.distribute, l->loop).why;
 }
