@@ -141,6 +141,7 @@ def _take_rows(form: Form) -> None:
         first = tkl.Min(tkl.Max(first_key - before - form.right, 0), Q_LENGTH)
     if form.left >= 0:
         end = tkl.Max(first, tkl.Min(last_key - before + form.left + 1, Q_LENGTH))
+    end = end_of_loop(form, first, end, first_key < LENGTH)
     tkw.set_symbol(FIRST, tkw.scalar(first * form.group, form.index))
     tkw.set_symbol(ROW, tkw.scalar(end * form.group, form.index))
 

@@ -186,6 +186,12 @@ def take_packed(form: Form, ends: Any) -> None:
         tkw.set_symbol(K_START, tkw.scalar(tkl.Max(K_FIRST, 0), form.index))
 
 
+def end_of_loop(form: Form, first: Any, end: Any, exists: Any) -> Any:
+    """The end of a loop over `first` to `end`, or over nothing if the workgroup has no rows or keys:
+    there are workgroups for the longest sequence. All of those of dense attention have some."""
+    return end if form.dense else tkl.Piecewise((end, exists), (first, True))
+
+
 def take_keys(form: Form, index: Any) -> None:
     """Sets FIRST and N_KV to the first key that this workgroup's loop visits and the one after the
     last: what its rows see, and of that this split's part."""
@@ -194,6 +200,7 @@ def take_keys(form: Form, index: Any) -> None:
     before = LENGTH - Q_LENGTH
     first = tkl.Max(before + first_token - form.left, 0) if form.left >= 0 else 0
     end = tkl.Min(before + last_token + form.right + 1, LENGTH) if form.right >= 0 else LENGTH
+    end = end_of_loop(form, first, end, first_token < Q_LENGTH)
     split = WORKGROUP_1
     if form.chunk:
         first = tkl.Max(first, split * form.chunk)

@@ -52,6 +52,7 @@ def _take(form: Form, before: Any, length: Any, masked: bool) -> None:
         first = tkl.Min(tkl.Max(before + first_token - form.left, 0), length)
     if form.right >= 0 and not masked:
         end = tkl.Max(first, tkl.Min(before + last_token + form.right + 1, length))
+    end = end_of_loop(form, first, end, first_token < Q_LENGTH)
     tkw.set_symbol(FIRST, tkw.scalar(first, form.index))
     tkw.set_symbol(N_KV, tkw.scalar(end, form.index))
 
