@@ -8,11 +8,13 @@
  *     }                                              the body as it was
  *                                                  }
  *
- * Tiles that end beyond a tensor, or that a causal mask cuts, come last. ptxas moves nothing across the
- * branch of such a conditional, so that exponentials before it and sums after it run one after the
- * other, though they are for different units.
+ * Tiles that end beyond a tensor, or that a causal mask cuts, come last. Those that the start of a window
+ * cuts come first, and run in a third loop. ptxas moves nothing across the branch of such a conditional,
+ * so that exponentials before it and sums after it run one after the other, though they are for different
+ * units.
  *
- * Only loops with wgmma, which are the ones that leave no time to lose; each becomes twice as long. */
+ * Only loops with wgmma, which are the ones that leave no time to lose; each becomes two or three times
+ * as long. */
 #include "analysis/motion.h"
 #include "ir/region_facts.h"
 #include "transform/loops/counter.h"
@@ -34,35 +36,48 @@ typedef struct GuardedLoop {
   const RegionSymbols *symbols;
 } GuardedLoop;
 
-/* ---- in how many iterations a condition does not hold yet ---- */
+/* ---- in which iterations a condition does not hold ---- */
+
+/* From `first` on, up to `end`, which is not one of them; NULL: the last iteration is. */
+typedef struct Clear {
+  const Sym *first, *end;
+} Clear;
+
+static Clear clear_of_both(SymCtx *cx, Clear a, Clear b) {
+  const Sym *end = !a.end ? b.end : !b.end ? a.end : sym_min(cx, a.end, b.end);
+  return (Clear){sym_max(cx, a.first, b.first), end};
+}
 
 /* a <= b holds from some iteration on if b - a grows by a number in each: in the iterations before
- * it, `step` times the counter is less than what is missing at first. NULL: it does not grow. */
-static const Sym *before_order(Guards *g, const GuardedLoop *l, const Sym *e) {
+ * it, `step` times the counter is less than what is missing at first. If b - a shrinks, it holds until
+ * what is there at first is used up. */
+static bool clear_of_order(Guards *g, const GuardedLoop *l, const Sym *e, Clear *out) {
   SymCtx *cx = g->sym;
   const Sym *room = sym_sub(cx, sym_arg(cx, e, 1), sym_arg(cx, e, 0)), *zero = sym_int(cx, 0);
   if (sym_kind(e) == SYM_lt) room = sym_sub(cx, room, sym_int(cx, 1));
   const Sym *at_first = counter_put(g->k, l->counter, room, zero);
   const Sym *then = counter_put(g->k, l->counter, room, sym_int(cx, 1));
   int64_t step;
-  if (!at_first || !then || !sym_is_int(sym_sub(cx, then, at_first), &step) || step <= 0)
-    return NULL;
+  if (!at_first || !then || !sym_is_int(sym_sub(cx, then, at_first), &step) || step == 0)
+    return false;
   const Sym *same = sym_add(cx, at_first, sym_mul(cx, sym_int(cx, step), l->counter));
-  if (sym_sub(cx, room, same) != zero || expr_is_tied(at_first, l->symbols)) return NULL;
-  return sym_ceildiv(cx, sym_neg(cx, at_first), sym_int(cx, step));
+  if (sym_sub(cx, room, same) != zero || expr_is_tied(at_first, l->symbols)) return false;
+  const Sym *used_up = sym_floordiv(cx, at_first, sym_int(cx, step < 0 ? -step : step));
+  if (step < 0) *out = (Clear){sym_max(cx, sym_add(cx, used_up, sym_int(cx, 1)), zero), NULL};
+  else *out = (Clear){zero, sym_ceildiv(cx, sym_neg(cx, at_first), sym_int(cx, step))};
+  return true;
 }
 
-/* The number of first iterations in which a condition does not hold, at least; NULL: unknown. */
-static const Sym *before(Guards *g, const GuardedLoop *l, const Sym *e) {
+/* False: unknown. */
+static bool clear_of(Guards *g, const GuardedLoop *l, const Sym *e, Clear *out) {
   SymKind kind = sym_kind(e);
-  if (kind == SYM_le || kind == SYM_lt) return before_order(g, l, e);
-  const Sym *least = NULL;
+  if (kind == SYM_le || kind == SYM_lt) return clear_of_order(g, l, e, out);
   for (int i = 0; kind == SYM_or && i < sym_nargs(e); i++) {
-    const Sym *one = before(g, l, sym_arg(g->sym, e, i));
-    if (!one) return NULL;
-    least = least ? sym_min(g->sym, least, one) : one;
+    Clear one;
+    if (!clear_of(g, l, sym_arg(g->sym, e, i), &one)) return false;
+    *out = i ? clear_of_both(g->sym, *out, one) : one;
   }
-  return least;
+  return kind == SYM_or;
 }
 
 /* ---- which conditionals ---- */
@@ -74,9 +89,9 @@ static bool only_computes(const Op *op) {
   return true;
 }
 
-static const Sym *guard_of(Guards *g, const GuardedLoop *l, const Op *op) {
+static bool is_guard(Guards *g, const GuardedLoop *l, const Op *op, Clear *out) {
   const Attr *e = op->kind == OP_if && op->nresults ? op_attr(op, ATTR_expr) : NULL;
-  return e && !op_condition(op) && only_computes(op) ? before(g, l, e->sym) : NULL;
+  return e && !op_condition(op) && only_computes(op) && clear_of(g, l, e->sym, out);
 }
 
 static bool multiplies(const Op *loop) {
@@ -87,14 +102,15 @@ static bool multiplies(const Op *loop) {
 
 /* ---- rewriting ---- */
 
-/* The body without its guards. */
-static void copy_body(Guards *g, const GuardedLoop *l, Op *first) {
+/* The body, `clear` of its guards or as it is. */
+static void copy_body(Guards *g, const GuardedLoop *l, Op *copy, bool clear) {
   const Region *from = l->loop->body;
   Value **map = ARENA_ARRAY(g->scratch, Value *, g->k->nvalues);
-  for (int i = 0; i < from->nargs; i++) map[from->args[i]->id] = first->body->args[i];
+  Clear unused;
+  for (int i = 0; i < from->nargs; i++) map[from->args[i]->id] = copy->body->args[i];
   for (const Op *op = from->first; op; op = op->next) {
-    if (!guard_of(g, l, op)) {
-      ir_clone_op(g->k, first->body, op, map);
+    if (!clear || !is_guard(g, l, op, &unused)) {
+      ir_clone_op(g->k, copy->body, op, map);
       continue;
     }
     for (int i = 0; i < op->nresults; i++) {
@@ -104,23 +120,32 @@ static void copy_body(Guards *g, const GuardedLoop *l, Op *first) {
   }
 }
 
+/* Lets a copy of the loop run up to iteration `end`, and the loop from there on. */
+static void part(Guards *g, const GuardedLoop *l, const SymFacts *around, const Sym *end,
+                 bool clear) {
+  Op *first = two_loops_first(g->k, g->scratch, l->loop, end);
+  copy_body(g, l, first, clear);
+  two_loops_second(g->k, around, l->loop, first, end);
+  g->changed = true;
+}
+
 static void divide(Guards *g, const SymFacts *around, Op *loop) {
   SymCtx *cx = g->sym;
-  const Sym *trips = op_attr(loop, ATTR_trips)->sym, *none = sym_int(cx, 0), *rounds = NULL;
+  const Sym *trips = op_attr(loop, ATTR_trips)->sym, *none = sym_int(cx, 0);
   GuardedLoop l = {.loop = loop, .counter = ir_loop_counter(g->k, op_attr(loop, ATTR_axis)->sym)};
   l.symbols = region_symbols(g->k, g->scratch, loop->body);
-  for (const Op *op = loop->body->first; op; op = op->next) {
-    const Sym *n = guard_of(g, &l, op);
-    if (n) rounds = rounds ? sym_min(cx, rounds, n) : n;
-  }
-  if (rounds) rounds = sym_max(cx, sym_min(cx, trips, rounds), none);
-  if (rounds) rounds = sym_simplify(cx, around, rounds);
+  Clear all = {none, NULL}, one;
+  bool found = false;
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (is_guard(g, &l, op, &one)) all = clear_of_both(cx, all, one), found = true;
+  const Sym *first = sym_min(cx, all.first, trips), *end = all.end ? all.end : trips;
+  end = sym_max(cx, sym_min(cx, trips, end), first);
+  if (found && end) first = sym_simplify(cx, around, first), end = sym_simplify(cx, around, end);
   sym_take_error(cx);
-  if (!rounds || rounds == none || rounds == trips) return;
-  Op *first = two_loops_first(g->k, g->scratch, loop, rounds);
-  copy_body(g, &l, first);
-  two_loops_second(g->k, around, loop, first, rounds);
-  g->changed = true;
+  if (!found || !first || !end || end == none || first == trips) return;
+  if (first == none && end == trips) return;
+  if (first != none) part(g, &l, around, first, false);
+  part(g, &l, around, end, true);
 }
 
 static void search(Guards *g, const SymFacts *facts, const Region *r) {

@@ -44,6 +44,6 @@ void two_loops_second(Kernel *k, const SymFacts *facts, Op *loop, Op *first, con
   args[0] = &start->results[0];
   for (int i = 0; i < loop->nresults; i++) args[i + 1] = &first->results[i];
   loop->args = args;
-  loop->nargs++;
+  loop->nargs = loop->nresults + 1;
   op_set_attr(k, loop, (Attr){.key = ATTR_from});
 }
