@@ -97,6 +97,21 @@ TEST(products_that_have_a_bound) {
   env_free(&e);
 }
 
+TEST(products_of_rounded_sizes) {
+  Env e = env_new();
+  CHECK(assume(&e, "M*N <= 65536") && assume(&e, "M <= 4096") && assume(&e, "N <= 4096"));
+  CHECK(assume(&e, "K*M*N <= 1000000"));
+  SymRange r = sym_range(e.cx, e.f, parse(&e, "ceiling(M/64)*ceiling(N/128)"));
+  CHECK_INT(r.lo, 0);
+  CHECK_INT(r.hi, (65536 + 127 * 4096 + 63 * 4096 + 63 * 127) / (64 * 128));
+  r = sym_range(e.cx, e.f, parse(&e, "K*ceiling(M/64)*floor(N/128)")); /* K has no bound */
+  CHECK_INT(r.lo, 0);
+  CHECK_INT(r.hi, 1000000 / 128);
+  r = sym_range(e.cx, e.f, parse(&e, "ceiling(M/64)*ceiling(signed(j)/64)"));
+  CHECK(r.hi == SYM_MAX_INF);
+  env_free(&e);
+}
+
 TEST(facts_extend_a_parent) {
   Env e = env_new();
   CHECK(assume(&e, "j <= i"));
@@ -228,5 +243,6 @@ TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(enumeration_of_end
                RUN(two_congruences_meet) RUN(relations_are_transitive)
                    RUN(products_that_have_a_bound) RUN(facts_extend_a_parent)
                        RUN(any_boolean_is_a_fact) RUN(small_boxes_are_decided_exactly)
-                           RUN(linear_forms) RUN(histories_do_not_mix) RUN(histories_of_ranges)
-                               RUN(what_was_proved_is_remembered) RUN(differences))
+                           RUN(products_of_rounded_sizes) RUN(linear_forms)
+                               RUN(histories_do_not_mix) RUN(histories_of_ranges)
+                                   RUN(what_was_proved_is_remembered) RUN(differences))

@@ -27,9 +27,44 @@ static Dom dom_power(const SymFacts *f, Factor x) {
   return d;
 }
 
+/* x is floor(y) or ceiling(n/256): what is at least x, without rounding. `coarse`: n instead of
+ * n/256 + 255/256, which is as much if n is not negative. NULL: it is neither. */
+static const Sym *unrounded(SymCtx *cx, const Sym *x, bool coarse) {
+  if (x->kind == SYM_floor) return x->arg[0];
+  const Sym *y = x->kind == SYM_ceil ? x->arg[0] : NULL;
+  Rat more;
+  if (!y || y->kind != SYM_mul || !y->base || y->k.num != 1 || !is_integer(y->base)) return NULL;
+  if (coarse) return y->base;
+  return rat_make(y->k.den - 1, y->k.den, &more) ? sym_add_const(cx, y, more) : NULL;
+}
+
+/* Sizes whose product has a bound may have none themselves: that of M*N is one of
+ * ceiling(M/256)*ceiling(N/256), too. */
+static Rat bound_unrounded(const SymFacts *f, const Sym *s, bool coarse) {
+  const Sym *all = sym_int(f->cx, 1);
+  bool changed = false;
+  for (int i = 0; i < s->n && all; i++) {
+    const Factor *x = &s->factor[i];
+    const Sym *more = x->exp == 1 ? unrounded(f->cx, x->base, coarse) : NULL;
+    if (x->exp < 0 || dom_of(f, more ? more : x->base).lo.num < 0) return RAT_INF;
+    changed |= more != NULL;
+    all = sym_mul(f->cx, all, more ? more : sym_pow(f->cx, x->base, x->exp));
+  }
+  if (!all) f->cx->error[0] = 0;
+  return all && changed ? dom_of(f, all).hi : RAT_INF;
+}
+
 static Dom dom_product(const SymFacts *f, const Sym *s) {
   Dom d = dom_power(f, s->factor[0]);
   for (int i = 1; i < s->n; i++) d = dom_mul(d, dom_power(f, s->factor[i]));
+  Rat small = rat_int(INT32_MAX); /* what needs more has a use for a better bound */
+  if (!f->bounds_products || s->n < 2) return d;
+  for (int coarse = 0; coarse < 2 && rat_cmp(d.hi, small) > 0; coarse++) {
+    Rat hi = bound_unrounded(f, s, coarse);
+    if (rat_finite(hi) && rat_cmp(hi, d.hi) < 0) d.hi = hi;
+    if (rat_finite(hi) && d.lo.num < 0) d.lo = RAT_ZERO; /* too large for a number before */
+  }
+  dom_reduce(&d);
   return d;
 }
 
