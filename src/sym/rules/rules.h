@@ -18,7 +18,7 @@ Rule rule_mod_by_range, rule_mod_multiples, rule_mod_small_terms;
 Rule rule_sum_floor_to_mod, rule_sum_mod_pairs, rule_sum_mod_parts, rule_sum_selects,
     rule_sum_exact;
 /* rules_logic.c */
-Rule rule_extreme, rule_compare_prove, rule_compare_factor, rule_compare_floor;
+Rule rule_extreme, rule_compare_prove, rule_compare_factor, rule_compare_some, rule_compare_floor;
 Rule rule_select_extreme, rule_select_common, rule_select_content, rule_xor_constants;
 
 #endif

@@ -27,6 +27,40 @@ const Sym *rule_compare_prove(const SymFacts *f, const Sym *s) {
   return t == SYM_UNKNOWN ? NULL : sym_bool(f->cx, t == SYM_ALWAYS);
 }
 
+/* A term without its factors that are positive; NULL: it may be negative. */
+static const Sym *without_positive(const SymFacts *f, const Sym *term) {
+  SymCtx *cx = f->cx;
+  const Sym *left = sym_int(cx, 1), *one = left;
+  for (int i = 0; i < factor_count(term); i++) {
+    Factor x = factor_at(term, i);
+    if (x.exp < 1 || !is_integer(x.base) || dom_of(f, x.base).lo.num < 0) return NULL;
+    const Sym *positive = sym_ge(cx, x.base, one);
+    if (!positive || prove_by_rule(f, positive) != SYM_ALWAYS) left = sym_mul(cx, left, x.base);
+    if (!left) return NULL;
+  }
+  return left;
+}
+
+/* A sum of terms that are not negative is at least 1, or at most 0: their positive factors do not matter. */
+const Sym *rule_compare_some(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  Sum sum;
+  sum_of(s->base, &sum);
+  bool some = sum.n && sum.term[0].coeff.num < 0, changed = false;
+  if (cmp_kind(s) != SYM_le || !rat_is(sum.k, some)) return NULL;
+  const Sym *all = sym_int(cx, 0);
+  for (int i = 0; i < sum.n && all; i++) {
+    Term t = sum.term[i];
+    if ((t.coeff.num < 0) != some) return NULL;
+    const Sym *left = without_positive(f, t.base);
+    if (!left) return NULL;
+    changed |= left != t.base || !rat_is(t.coeff, some ? -1 : 1);
+    all = sym_add(cx, all, left);
+  }
+  if (!all || !changed) return NULL;
+  return some ? sym_ge(cx, all, sym_int(cx, 1)) : sym_le(cx, all, sym_int(cx, 0));
+}
+
 /* Divides out factors that all terms share and whose sign is known. */
 const Sym *rule_compare_factor(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
