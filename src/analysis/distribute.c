@@ -202,25 +202,30 @@ static void unfold(const Distribution *d, const Sym *folded, const Sym **out) {
 }
 
 /* The ids of a tile, by its number in the order of the kernel's `raster` row: groups of rows along
- * one dimension, of which the last may be smaller, and each row along the other. */
-static void find_raster_ids(const Distribution *d, const Constraint *row, const Sym *tile,
+ * one dimension, of which the last may be smaller, and each row along the other. All divisors are numbers
+ * or known at launch, as constants for divisions by them then are. */
+static void find_raster_ids(const Distribution *d, const Constraint *raster, const Sym *tile,
                             const Sym *out[3]) {
   SymCtx *sym = sym_of(d);
-  int along = row->raster.axis;
-  const Sym *length = positive(d, d->tiles[along]), *across = positive(d, d->tiles[1 - along]);
-  const Sym *rows = sym_int(sym, row->raster.rows), *group = sym_mul(sym, rows, across);
+  int along = raster->raster.axis;
+  const Sym *one = sym_int(sym, 1), *rows = sym_int(sym, raster->raster.rows);
+  const Sym *length = sym_max(sym, d->tiles[along], one); /* divisors are known to be positive */
+  const Sym *across = sym_max(sym, d->tiles[1 - along], one), *group = sym_mul(sym, rows, across);
   const Sym *plane = sym_mul(sym, length, across), *zero = sym_int(sym, 0);
   out[2] = sym_floordiv(sym, tile, plane);
-  if (d->tiles[2] == sym_int(sym, 1)) out[2] = zero;
+  if (d->tiles[2] == one) out[2] = zero;
   else tile = sym_mod(sym, tile, plane);
   const Sym *first = sym_mul(sym, rows, sym_floordiv(sym, tile, group));
-  const Sym *height = sym_min(sym, sym_sub(sym, length, first), rows);
-  /* A divisor that is known to be positive may be used before the loop over K (licm). */
-  height = sym_max(sym, height, sym_int(sym, 1));
-  if (sym_divides(sym, d->facts, row->raster.rows, length)) height = rows;
   const Sym *inside = sym_mod(sym, tile, group);
-  out[along] = sym_add(sym, first, sym_mod(sym, inside, height));
-  out[1 - along] = sym_floordiv(sym, inside, height);
+  const Sym *row = sym_mod(sym, inside, rows), *column = sym_floordiv(sym, inside, rows);
+  if (!sym_divides(sym, d->facts, raster->raster.rows, length)) {
+    const Sym *is_whole = sym_le(sym, sym_add(sym, first, rows), length);
+    const Sym *rest = sym_max(sym, sym_mod(sym, length, rows), one);
+    row = sym_select(sym, is_whole, row, sym_mod(sym, inside, rest));
+    column = sym_select(sym, is_whole, column, sym_floordiv(sym, inside, rest));
+  }
+  out[along] = sym_add(sym, first, row);
+  out[1 - along] = column;
 }
 
 /* In iteration i of the loop over tiles, a workgroup computes tile $WG0 + i * workgroups; without a

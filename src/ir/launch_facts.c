@@ -7,13 +7,15 @@ static bool is_at_least_zero(SymCtx *cx, const SymFacts *f, const Sym *s) {
   return sym_range(cx, f, s).lo >= 0;
 }
 
-/* Threads run, so there are workgroups: no factor of their number is 0, and in max(x, 0) it is x
- * that is positive. */
+/* Threads run, so there are workgroups: no factor of their number is 0, nor the smallest of several numbers,
+ * and in max(x, 0) it is x that is positive. */
 static void assume_some(SymCtx *cx, SymFacts *f, const Sym *count) {
   int64_t number;
+  SymKind kind = sym_kind(count);
   if (sym_is_int(count, &number) || !is_at_least_zero(cx, f, count)) return;
-  for (int i = 0; sym_kind(count) == SYM_mul && i < sym_nargs(count); i++)
+  for (int i = 0; (kind == SYM_mul || kind == SYM_min) && i < sym_nargs(count); i++)
     assume_some(cx, f, sym_arg(cx, count, i));
+  if (kind == SYM_ceil) sym_assume(f, sym_ge(cx, count, sym_int(cx, 1)));
   for (int i = 0; sym_kind(count) == SYM_max && sym_nargs(count) == 2 && i < 2; i++)
     if (sym_is_int(sym_arg(cx, count, 1 - i), &number) && number <= 0)
       sym_assume(f, sym_ge(cx, sym_arg(cx, count, i), sym_int(cx, 1)));

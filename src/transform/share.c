@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analysis/motion.h"
+#include "ir/launch_facts.h"
 #include "ir/region_facts.h"
 #include "transform/pass.h"
 
@@ -22,10 +23,11 @@ typedef struct Share {
   Kernel *k;
   Arena *arena;
   SymCtx *sym;
-  const SymFacts *facts;
-  Map users;   /* quotient -> ops that compute it */
-  Map made;    /* region -> Map of quotient -> Value */
-  Map symbols; /* region -> RegionSymbols */
+  const SymFacts *facts; /* that hold in every thread */
+  Map inside;            /* region -> facts that hold in it */
+  Map users;             /* quotient -> ops that compute it */
+  Map made;              /* region -> Map of quotient -> Value */
+  Map symbols;           /* region -> RegionSymbols */
 } Share;
 
 /* ---- what is worth sharing ---- */
@@ -167,9 +169,19 @@ static Value *find_made(Share *s, const Region *r, const Sym *e) {
   return NULL;
 }
 
-static DType dtype_of(Share *s, const Sym *e) {
-  SymRange r = sym_range(s->sym, s->facts, e);
-  return r.lo >= INT32_MIN && r.hi <= INT32_MAX ? DTYPE_i32 : DTYPE_index;
+/* Conditions and the counters of loops included. */
+static const SymFacts *facts_in(Share *s, const Region *r) {
+  if (!r->owner) return s->facts;
+  const SymFacts *f = map_get(&s->inside, map_key(r));
+  if (f) return f;
+  f = region_facts(s->k, s->arena, r->owner, s->facts, facts_in(s, r->owner->parent));
+  map_set(s->arena, &s->inside, map_key(r), (void *)f);
+  return f;
+}
+
+static DType dtype_of(Share *s, const Region *r, const Sym *e) {
+  SymRange range = sym_range(s->sym, facts_in(s, r), e);
+  return range.lo >= INT32_MIN && range.hi <= INT32_MAX ? DTYPE_i32 : DTYPE_index;
 }
 
 /* The quotient e before `op`, or the earlier one. */
@@ -178,7 +190,7 @@ static Value *value_of(Share *s, Op *op, const Sym *e) {
   if (v) return v;
   Draft d = {.op = op};
   const Sym *spelt = rewrite_operands(s, &d, e, true);
-  const Type *type = type_scalar(s->k->cx, dtype_of(s, e));
+  const Type *type = type_scalar(s->k->cx, dtype_of(s, op->parent, e));
   Op *made = ir_insert(s->k, op, OP_expr, op->at, d.args, d.nargs, type);
   op_set_attr(s->k, made, (Attr){.key = ATTR_expr, .sym = spelt});
   Map *here = map_get(&s->made, map_key(op->parent));
@@ -201,6 +213,7 @@ static void share_in(Share *s, Op *op) {
 
 bool pass_share(Kernel *k, PassCtx *cx) {
   Share s = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = cx->facts.header};
+  if (kernel_launch(k)) s.facts = launch_facts(s.arena, k, kernel_launch(k));
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     Map seen = {0};
     if (op->kind == OP_expr) count(&s, &seen, op_attr(op, ATTR_expr)->sym, true);

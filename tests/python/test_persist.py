@@ -43,14 +43,15 @@ def test_sizes(sizes, workgroups):
     check_gemm(kernel, *sizes)
 
 
-@pytest.mark.parametrize("rows, dynamic", [(3072, ()), (4864, ()), (4864, (M,))])
-def test_no_division_in_the_inner_loop(rows, dynamic):
-    """Where a tile is follows from divisions if its group of rows may be smaller: once for a tile."""
+@pytest.mark.parametrize("rows, dynamic", [(3072, ()), (4864, ()), (4864, (M,)), (4864, (M, N, K))])
+def test_no_division(rows, dynamic):
+    """Tiles are found by constants that the launch passes, and nothing in the loops needs 64 bits."""
     sizes = {M: rows, N: 3072, K: 768}
     text = compiled(gemm(constraints((128, 256, 64), 2)), sizes, 132, dynamic, target="sm_90a").ptx
     loops = re.findall(r"^\$loop(\d+):\n((?:(?!\$loop).*\n)*?)\tbra \$loop\1;", text, re.M)
     assert len(loops) == 2  # one copies, one multiplies
-    assert not any("div." in body for _, body in loops)
+    assert "div." not in text
+    assert not any(".s64" in body for _, body in loops)
 
 
 def test_dynamic_sizes():
