@@ -275,20 +275,35 @@ static void open_tile(Work *w) {
   }
 }
 
-/* A size is positive if some tile of it exists, which follows from a workgroup's and an iteration's
- * existence. */
+/* Whether some tile of n elements exists, which follows from a workgroup's and an iteration's existence. */
+static bool has_tile(const Work *w, const Sym *size, int64_t n) {
+  SymCtx *cx = w->f->sym;
+  const Sym *tiles = size ? sym_ceil(cx, sym_mul(cx, size, sym_rational(cx, 1, n))) : NULL;
+  return tiles && sym_proves(cx, w->facts, sym_ge(cx, tiles, sym_int(cx, 1)));
+}
+
+/* Whether a dimension, such as the pixels of all images, is empty if the size is 0. */
+static bool is_empty_without(const Work *w, const Sym *extent, const Sym *size) {
+  SymCtx *cx = w->f->sym;
+  const Sym *zero = sym_int(cx, 0);
+  SymBinding none = {size, zero};
+  if (!extent || !sym_name(size)) return false;
+  return sym_simplify(cx, w->facts, sym_subst(cx, extent, &none, 1)) == zero;
+}
+
+/* A size is positive if a tile of it exists, or of a dimension that it is a factor of. */
 static bool is_positive(const Work *w, const Sym *size) {
   SymCtx *cx = w->f->sym;
   const MemAccess *a = &w->b->access;
-  const Sym *one = sym_int(cx, 1);
   int64_t n;
-  if (sym_proves(cx, w->facts, sym_ge(cx, size, one))) return true;
+  if (sym_proves(cx, w->facts, sym_ge(cx, size, sym_int(cx, 1)))) return true;
   for (int i = 0; i < a->tile->rank; i++) {
     DimRange here;
     if (!standing_range(w->s, a->op, a->tile->dims[i], &here) || !here.size) continue;
     if (!sym_is_int(here.size, &n) || n < 1) continue;
-    const Sym *tiles = sym_ceil(cx, sym_mul(cx, size, sym_rational(cx, 1, n)));
-    if (sym_proves(cx, w->facts, sym_ge(cx, tiles, one))) return true;
+    if (has_tile(w, size, n)) return true;
+    const Sym *extent = standing_extent(w->s, a->op, a->tile->dims[i]);
+    if (is_empty_without(w, extent, size) && has_tile(w, extent, n)) return true;
   }
   return false;
 }
