@@ -30,6 +30,7 @@ static ArtMap map_of(const PtxArg *a) {
     if (!a->im2col) m.box[i] = (int)a->box[a->rank - 1 - i];
     m.step[i] = 1;
   }
+  m.joined = a->joined ? a->rank - 1 - a->joined : 0;
   if (a->clip >= 0) add_clip(&m, a->rank - 1 - a->clip);
   if (!a->im2col) return m;
   m.im2col = 1;

@@ -52,6 +52,41 @@ def test_what_is_no_walk_is_found():
     assert "rows of a box are 8 bytes" in with_(3, 4)
 
 
+def joined_text(first):
+    """A box of 8 rows, from row 3 of all rows of all images."""
+    return f"""
+thread kernel @rows(%x: mem<5, 3, 4, 16, f16>)
+  launch grid (1) block (32) wave 32 shared 256
+{{
+  %s = alloc {{base = 0}} : mem<8, 16, f16, shared>
+  %z = scalar 0 : i32
+  %first = scalar {first} : i32
+  %row = scalar 3 : i32
+  %one = scalar 1.0 : f16
+  for I with {{trips = 4}} {{
+    %at = expr 32*$ARGI + $T0 : i32
+    store %one, %s, %at
+  }}
+  fence_proxy
+  barrier workgroup
+  if ($T0 < 1) {{
+    tma_store %s, %z, %x, %first, %z, %row, %z {{box = [1, 1, 8, 16], joined = 2}}
+    bulk_commit
+    bulk_wait 0
+  }}
+}}
+"""
+
+
+def test_joined_dims():
+    x = np.zeros((5, 3, 4, 16), "f2")
+    simulate(joined_text(0), x, target="sim:sm_90a")
+    rows = x.reshape(60, 16)
+    assert (rows[3:11] == 1).all() and rows.sum() == 8 * 16
+    with pytest.raises(SimulationError, match="a coordinate along dimension 0 of `x`"):
+        simulate(joined_text(1), x, target="sim:sm_90a")
+
+
 def test_bytes_that_are_not_awaited():
     x = np.ones((2, 5, 6, 8), "f2")
     args = [(0, 0, 0, 0), (0, 0), 16, 8, (0, 0), (0, 0), (1, 1)]

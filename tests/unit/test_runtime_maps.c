@@ -76,6 +76,37 @@ TEST(clipped_maps) {
   bench_close(&b);
 }
 
+/* Images, rows and columns are one dim, which steps like the innermost of them with several elements. */
+TEST(joined_maps) {
+  static const char text[] = "thread kernel @joined(%x: mem<N, P, Q, 64, f16>)\n"
+                             "  launch grid (1) block (32) wave 32 shared 8200\n"
+                             "  dynamic N, P, Q\n"
+                             "{\n"
+                             "  %s = alloc {base = 0} : mem<48, 64, f16, shared>\n"
+                             "  %z = scalar 0 : i32\n"
+                             "  tma_store %s, %z, %x, %z, %z, %z, %z {box = [1, 1, 48, 64], joined "
+                             "= 2, swizzle = 128}\n"
+                             "}\n";
+  static const int64_t sizes[][3] = {{7, 9, 11}, {7, 9, 1}, {7, 1, 1}, {1, 1, 1}};
+  Bench b = bench_open(text, NULL);
+  for (int i = 0; i < 4; i++) {
+    const int64_t *n = sizes[i];
+    Tensor x;
+    wv_launch_arg arg = {.tensor = &x.t};
+    uint64_t m[16] = {0};
+    tensor(&x, A, "f16", 4, (int64_t[]){n[0], n[1], n[2], 64});
+    CHECK(b.p && wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+    map_of(b.fake, m);
+    CHECK_INT((int)m[3], 4);
+    CHECK_INT((int)m[4], 64 << 16 | 64);
+    CHECK_INT((int)m[5], (int)(n[0] * n[1] * n[2]) << 16 | 48);
+    CHECK_INT((int)m[6], 1 << 16 | 1);
+    CHECK_INT((int)m[7], 1 << 16 | 1);
+    CHECK_INT((int)m[10], i < 3 ? 128 : 16);
+  }
+  bench_close(&b);
+}
+
 TEST(tensor_maps) {
   Bench b = bench_open(tma_text, NULL);
   Args s;
@@ -237,5 +268,5 @@ TEST(several_threads) {
   bench_close(&b);
 }
 
-TESTS_MAIN(RUN(tensor_maps) RUN(clipped_maps) RUN(maps_over_pixels)
+TESTS_MAIN(RUN(tensor_maps) RUN(clipped_maps) RUN(joined_maps) RUN(maps_over_pixels)
                RUN(tensor_maps_of_an_old_driver) RUN(divisions) RUN(several_threads))

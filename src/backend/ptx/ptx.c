@@ -97,7 +97,8 @@ static bool same_argument(const PtxArg *a, const PtxArg *b) {
   return a->kind == b->kind && a->param == b->param && a->value == b->value &&
          a->bytes == b->bytes && a->swizzle == b->swizzle &&
          memcmp(a->box, b->box, sizeof a->box) == 0 && a->im2col == b->im2col &&
-         a->clip == b->clip && memcmp(a->lowest, b->lowest, sizeof a->lowest) == 0 &&
+         a->clip == b->clip && a->joined == b->joined &&
+         memcmp(a->lowest, b->lowest, sizeof a->lowest) == 0 &&
          memcmp(a->highest, b->highest, sizeof a->highest) == 0 &&
          memcmp(a->step, b->step, sizeof a->step) == 0;
 }

@@ -24,6 +24,7 @@ typedef struct PtxArg {
   DType dtype;       /* of a scalar, and of the elements of a tensor map */
   int rank, swizzle; /* of a tensor map; swizzle: 0, 32, 64 or 128 bytes */
   int64_t box[5];    /* outermost dimension first; for im2col: pixels, channels */
+  int joined;        /* the dim with which all before it are one; 0: none are */
   int clip;          /* the dim that ends where the copy says; -1: none */
   bool im2col;       /* traverses pixels: their dims, outermost first, from `lowest` to .. */
   int64_t lowest[3], highest[3], step[3]; /* .. `highest` past the tensor's last, by `step` */

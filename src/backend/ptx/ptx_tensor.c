@@ -36,6 +36,7 @@ static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
   arg.dtype = memory->type->dtype;
   arg.rank = rank;
   arg.clip = clip_of(op);
+  arg.joined = op_has(op, ATTR_joined) ? (int)op_attr(op, ATTR_joined)->integer : 0;
   arg.swizzle = swizzle ? (int)swizzle->integer : 0;
   numbers(op, ATTR_box, 0, box->n, arg.box);
   take_im2col(op, rank - 2, &arg);

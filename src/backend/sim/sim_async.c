@@ -122,6 +122,7 @@ typedef struct Box {
   int64_t elements, span;
   int clip; /* the dim that ends at `end`; -1: none */
   int64_t end;
+  int joined;    /* the dim with which all before it are one; 0: none are */
   Im2col pixels; /* dims > 0: it traverses pixels, and reads `tap` further on */
   int64_t tap[IM2COL_DIMS];
 } Box;
@@ -161,6 +162,21 @@ static bool check_clip(Wave *w, SimOp *s, const Box *b, int l) {
              (long long)b->at[b->clip], (long long)b->end - 1, b->global->name,
              (long long)b->global->size[b->clip]);
   return false;
+}
+
+/* Joined dims have nothing between them, and one coordinate. */
+static bool check_joined(Wave *w, SimOp *s, const Box *b, int l) {
+  const Buffer *g = b->global;
+  for (int d = 0; d < b->joined; d++) {
+    bool dense = g->size[d] == 1 || g->stride[d] == g->stride[d + 1] * g->size[d + 1];
+    if (dense && b->at[d] == 0) continue;
+    sim_report(w, s, DIAG_E0806, NULL,
+               dense ? "a copy by %s has a coordinate along dimension %d of `%s`, which is joined"
+                     : "a copy by %s joins dimension %d of `%s` and the next, which are not dense",
+               sim_who(w, l), d, g->name);
+    return false;
+  }
+  return true;
 }
 
 /* In a row of the tensor, the box begins at a multiple of 16 bytes. */
@@ -212,6 +228,7 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   for (int d = 0; d < b.global->rank; d++) b.at[d] = wave_regs(w, op->args[at + 1 + d])[l].i;
   const Attr *clip = op_attr(op, ATTR_clip);
   b.clip = clip ? (int)clip->integer : -1;
+  b.joined = op_has(op, ATTR_joined) ? (int)op_attr(op, ATTR_joined)->integer : 0;
   if (clip) b.end = wave_regs(w, op->args[at + 1 + b.global->rank])[l].i;
   for (int d = 0; d < b.pixels.dims; d++)
     b.tap[d] = wave_regs(w, op->args[at + 1 + b.global->rank + d])[l].i;
@@ -224,7 +241,7 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   int64_t align = b.span ? 8 * b.span : 128;
   *out = b;
   if (!check_pixels(w, s, &b, l) || !check_clip(w, s, &b, l) || !check_map(w, s, &b, box->n) ||
-      !check_start(w, s, &b, l))
+      !check_joined(w, s, &b, l) || !check_start(w, s, &b, l))
     return false;
   if (!access_inside(w, s, b.shared, offset, l) ||
       !access_inside(w, s, b.shared, sim_element_after(offset, b.elements - 1), l))
@@ -243,10 +260,12 @@ static int64_t box_shared(const Box *b, int64_t e) {
   return element_at(b->shared, descriptor_swizzle(b->first + e * b->shared->bytes, (int)b->span));
 }
 
-static int64_t global_at(const Buffer *b, const int64_t *at) {
-  int64_t element = 0;
-  for (int d = 0; d < b->rank; d++) {
-    if (at[d] < 0 || at[d] >= b->size[d]) return -1;
+static int64_t global_at(const Buffer *b, int joined, const int64_t *at) {
+  int64_t element = 0, before = 1;
+  for (int d = 0; d < joined; d++) before *= b->size[d];
+  for (int d = joined; d < b->rank; d++) {
+    int64_t size = d == joined ? before * b->size[d] : b->size[d];
+    if (at[d] < 0 || at[d] >= size) return -1;
     element += at[d] * b->stride[d];
   }
   return element;
@@ -259,7 +278,7 @@ static int64_t box_pixel(const Box *b, int64_t e) {
   im2col_walk(&b->pixels, b->global->size, e / b->extent[1], at);
   for (int d = 0; d < b->pixels.dims; d++) at[1 + d] = sim_element_after(at[1 + d], b->tap[d]);
   at[channel] = sim_element_after(at[channel], e % b->extent[1]);
-  return global_at(b->global, at);
+  return global_at(b->global, 0, at);
 }
 
 static int64_t box_global(const Box *b, int64_t e) {
@@ -270,7 +289,7 @@ static int64_t box_global(const Box *b, int64_t e) {
     if (d == b->clip && at[d] >= b->end) return -1;
     e /= b->extent[d];
   }
-  return global_at(b->global, at);
+  return global_at(b->global, b->joined, at);
 }
 
 static void check_operands(Wave *w, const SimOp *s, int from) {

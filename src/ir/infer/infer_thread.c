@@ -397,6 +397,17 @@ static bool check_clip(const Infer *in, int rank) {
                     (long long)dim);
 }
 
+/* Dims before it are one with an outer dim. */
+static bool check_joined(const Infer *in, int rank) {
+  int64_t dim = op_attr(in->op, ATTR_joined)->integer;
+  if (op_has(in->op, ATTR_im2col) || op_has(in->op, ATTR_clip))
+    return INFER_FAIL(in, E0318, "a copy with `%s` cannot have `joined`",
+                      op_has(in->op, ATTR_clip) ? "clip" : "im2col");
+  if (dim > 0 && dim + 1 < rank) return true;
+  return INFER_FAIL(in, E0318, "`joined` is %lld, expected a dimension between the first and last",
+                    (long long)dim);
+}
+
 /* The box of a tensor copy, and one coordinate per dimension from operand `at` + 1 on. */
 static bool check_box(const Infer *in, int shared, int at) {
   if (!need_shared(in, shared) || !need_index(in, shared + 1) || !need_global(in, at) ||
@@ -405,6 +416,7 @@ static bool check_box(const Infer *in, int shared, int at) {
   bool walks = op_has(in->op, ATTR_im2col), clips = op_has(in->op, ATTR_clip);
   int rank = infer_arg(in, at)->rank, taps = walks ? rank - 2 : 0;
   if (clips && !check_clip(in, rank)) return false;
+  if (op_has(in->op, ATTR_joined) && !check_joined(in, rank)) return false;
   if (walks ? !check_im2col(in, rank) : !need_ints(in, ATTR_box, rank, 1)) return false;
   if (!walks && op_has(in->op, ATTR_steps))
     return INFER_FAIL(in, E0318, "`steps` is allowed only on a copy with `im2col`");

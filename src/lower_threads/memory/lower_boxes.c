@@ -78,7 +78,8 @@ static Value *first_coord(Boxes *x, int m, const int *number) {
   int axis = x->box.axis[m];
   const Sym *first = sym_add(sym, own_part(x, m), sym_int(sym, number[m] * x->box.extent[m]));
   if (axis >= 0) to[axis].to = sym_add(sym, x->start[axis], first);
-  const Sym *e = sym_simplify(sym, emit_facts(x->l), sym_subst(sym, x->b->coords[m], to, rank));
+  const Sym *e = sym_subst(sym, copy_box_coord(x->l->d, x->b, &x->box, m), to, rank);
+  e = sym_simplify(sym, emit_facts(x->l), e);
   return emit_expr(x->l, emit_sound(x->l, e), DTYPE_i32);
 }
 
@@ -151,6 +152,7 @@ static void load_box(Boxes *x, const int *number) {
     args[nargs++] = end_of_rows(x);
     attrs[nattrs++] = (Attr){.key = ATTR_clip, .integer = x->box.clip};
   }
+  if (x->box.join.dim) attrs[nattrs++] = (Attr){.key = ATTR_joined, .integer = x->box.join.dim};
   if (walk->dims) {
     attrs[nattrs++] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
     attrs[nattrs++] = numbers_attr(x, ATTR_steps, walk->step, NULL);
@@ -230,6 +232,7 @@ static void store_box(Boxes *x, const int *number) {
     args[nargs++] = end_of_rows(x);
     attrs[nattrs++] = (Attr){.key = ATTR_clip, .integer = x->box.clip};
   }
+  if (x->box.join.dim) attrs[nattrs++] = (Attr){.key = ATTR_joined, .integer = x->box.join.dim};
   emit_op(l, OP_tma_store, args, nargs, attrs, nattrs, NULL);
 }
 

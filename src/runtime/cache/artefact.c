@@ -134,7 +134,7 @@ static void code_args(Codec *c, ArtVariant *v) {
     code_int(c, &m->param), code_int(c, &m->rank), code_int(c, &m->bytes);
     code_int(c, &m->element), code_int(c, &m->swizzle);
     for (int d = 0; d < ARTEFACT_RANK; d++) code_int(c, &m->dim[d]), code_int(c, &m->box[d]);
-    code_int(c, &m->clip), code_int(c, &m->im2col);
+    code_int(c, &m->clip), code_int(c, &m->joined), code_int(c, &m->im2col);
     for (int d = 0; m->im2col && d < ARTEFACT_RANK; d++)
       code_int(c, &m->lowest[d]), code_int(c, &m->highest[d]), code_int(c, &m->step[d]);
   }
@@ -207,6 +207,7 @@ static bool map_is_sound(const Artefact *art, const ArtMap *m) {
   if (!is_below(m->param, art->nparams) || m->rank < 1 || m->rank > 5) return false;
   if (m->im2col && m->rank < 3) return false;
   if (m->clip && (m->im2col || m->clip < 0 || m->clip >= m->rank - 2)) return false;
+  if (m->joined && (m->im2col || m->clip || !is_below(m->joined, m->rank - 1))) return false;
   for (int d = 0; d < m->rank; d++)
     if (!is_below(m->dim[d], art->params[m->param].rank)) return false;
   return true;

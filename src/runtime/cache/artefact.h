@@ -87,6 +87,7 @@ typedef struct ArtMap {
   int box[ARTEFACT_RANK]; /* elements; for a map that traverses pixels: channels, pixels */
   int clip;               /* a dim of which a copy says where it ends: the last two dims of the map
                            * belong to it too (clip.h); 0: none */
+  int joined;             /* this dim and all after it are one; 0: none are */
   int im2col;             /* 1: it does, along dims 1 to rank - 2; for these: */
   int lowest[ARTEFACT_RANK], highest[ARTEFACT_RANK], step[ARTEFACT_RANK];
 } ArtMap;

@@ -41,6 +41,16 @@ static int swizzle_number(int bytes) {
   return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
 }
 
+/* The dims from `first` on become one, which steps like the innermost of them that has several elements. */
+static bool join_dims(int first, int rank, uint64_t *size, uint64_t *stride) {
+  for (int i = first + 1; i < rank; i++) {
+    if (size[first] == 1) stride[first] = stride[i];
+    size[first] *= size[i], size[i] = 1;
+    if (size[first] > INT32_MAX) return false;
+  }
+  return true;
+}
+
 /* For a dim with one element any stride is valid, but the driver accepts only some. Nothing is
  * copied from an empty tensor; coordinates are signed 32-bit integers. */
 static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
@@ -56,6 +66,7 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
     box[i] = (uint32_t)m->box[i];
     step[i] = m->im2col ? (uint32_t)m->step[i] : 1;
   }
+  if (m->joined && !join_dims(m->joined, m->rank, size, stride)) return GPU_INVALID;
   if (m->clip) {
     const int above = m->rank - 2, back = m->rank - 1;
     size[m->clip] = CLIP_ROWS, size[above] = size[back] = INT32_MAX;

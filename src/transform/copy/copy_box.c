@@ -42,14 +42,19 @@ static bool is_uniform(const Distribution *d, const Sym *e) {
   return n <= MOST_SYMBOLS;
 }
 
+const Sym *copy_box_coord(const Distribution *d, const AccessBounds *b, const CopyBox *box, int m) {
+  if (m < box->join.dim) return sym_int(d->k->cx->sym, 0);
+  return box->join.dim && m == box->join.dim ? box->join.coord : b->coords[m];
+}
+
 /* A coordinate of the tensor is a coordinate of the tile plus something uniform over the tile. */
 static bool find_axis(const Distribution *d, const AccessBounds *b, int m, CopyBox *out) {
   SymCtx *sym = d->k->cx->sym;
-  const Sym *x[IR_MAX_RANK], *coeff[IR_MAX_RANK], *rest;
+  const Sym *x[IR_MAX_RANK], *coeff[IR_MAX_RANK], *rest, *coord = copy_box_coord(d, b, out, m);
   int rank = b->access.tile->rank;
   for (int i = 0; i < rank; i++) x[i] = access_x(sym, i);
   out->axis[m] = -1;
-  if (!b->coords[m] || !sym_linear(sym, b->coords[m], x, rank, coeff, &rest)) return false;
+  if (!coord || !sym_linear(sym, coord, x, rank, coeff, &rest)) return false;
   for (int i = 0; i < rank; i++) {
     if (coeff[i] == sym_int(sym, 0)) continue;
     if (coeff[i] != sym_int(sym, 1) || out->axis[m] >= 0) return false;
@@ -86,8 +91,12 @@ static bool find_pixels(const Distribution *d, const AccessBounds *b, const int 
 /* Whether a test concerns the iteration that the copy acts for, rather than elements. */
 static bool is_of_iteration(const Bound *t) { return t->at == t->coord; }
 
-static bool is_of_tensor(const AccessBounds *b, const Bound *t, const CopyPixels *p) {
+static bool is_of_tensor(const Distribution *d, const AccessBounds *b, const Bound *t,
+                         const CopyBox *box) {
+  const CopyPixels *p = &box->pixels;
   if (t->of_memory) return true;
+  if (box->join.dim && t->limit && t->coord == box->join.coord)
+    return sym_equal(d->k->cx->sym, d->facts, t->limit, box->join.extent) == SYM_ALWAYS;
   for (int m = 0; m < b->access.memory->type->rank; m++)
     if (t->limit && t->coord == b->coords[m] && t->limit == b->sizes[m]) return true;
   return p->walk.dims && t->limit && t->limit == p->count; /* past the last image */
@@ -96,7 +105,7 @@ static bool is_of_tensor(const AccessBounds *b, const Bound *t, const CopyPixels
 /* The test ends the rows along one dim of the tensor. */
 static bool clip(const Distribution *d, const AccessBounds *b, const Bound *t, CopyBox *out) {
   SymCtx *sym = d->k->cx->sym;
-  if (!t->limit || out->pixels.walk.dims || out->rank > CLIP_RANK) return false;
+  if (!t->limit || out->pixels.walk.dims || out->join.dim || out->rank > CLIP_RANK) return false;
   for (int m = 0; m + 1 < out->rank; m++) {
     if (out->axis[m] < 0 || !b->sizes[m]) continue;
     const Sym *x = access_x(sym, out->axis[m]), *rest = sym_sub(sym, b->coords[m], t->coord);
@@ -126,27 +135,25 @@ static const char *begins_inside(const AccessBounds *b, const CopyBox *box) {
 static const char *find_tests(const Distribution *d, const AccessBounds *b, CopyBox *out) {
   for (int i = 0; i < b->nbounds; i++) {
     const Bound *t = &b->bounds[i];
-    if (t->verdict != BOUND_tested || is_of_iteration(t) || is_of_tensor(b, t, &out->pixels))
-      continue;
+    if (t->verdict != BOUND_tested || is_of_iteration(t) || is_of_tensor(d, b, t, out)) continue;
     if (!clip(d, b, t, out)) return "its bounds differ from those of the tensor";
   }
   return begins_inside(b, out);
 }
 
-/* The stride along dim m, in elements; NULL: unknown. */
-static const Sym *stride_of(const Distribution *d, const AccessBounds *b, int m) {
-  SymCtx *sym = d->k->cx->sym;
-  const Value *memory = b->access.memory;
-  if (memory_is_view(d->k, memory)) return memory_symbol(d->k, memory, "STRIDE", m);
-  const Sym *stride = sym_int(sym, 1);
-  for (int i = m + 1; i < memory->type->rank; i++)
-    stride = b->sizes[i] && stride ? sym_mul(sym, stride, b->sizes[i]) : NULL;
-  return stride;
+/* Rows of the tile are those of several dims, and end where these do. */
+static bool find_joined(const Distribution *d, const AccessBounds *b, const int *extent,
+                        CopyBox *out) {
+  for (int dim = out->rank - 2; dim > 0; dim--)
+    if (copy_join(d, b, dim, &out->join) && find_axes(d, b, extent, out) && !find_tests(d, b, out))
+      return true;
+  out->join.dim = 0;
+  return false;
 }
 
 static bool steps_in_pieces(const Distribution *d, const AccessBounds *b, int bits) {
   for (int m = 0; m + 1 < b->access.memory->type->rank; m++) {
-    const Sym *stride = stride_of(d, b, m);
+    const Sym *stride = copy_stride(d, b, m);
     if (!stride || !sym_divides(d->k->cx->sym, d->facts, PIECE * 8 / bits, stride)) return false;
   }
   return true;
@@ -235,7 +242,8 @@ const char *copy_box_slice(const Distribution *d, const AccessBounds *b, const M
   if (slot->dims != a->tile->rank || !distribute_extents(d, a->op, a->tile, extent) ||
       !has_extents(slot, extent))
     return "its tile is not the whole allocation";
-  if (!find_axes(d, b, extent, out) && !find_pixels(d, b, extent, out))
+  if (!find_axes(d, b, extent, out) && !find_joined(d, b, extent, out) &&
+      !find_pixels(d, b, extent, out))
     return "the region it copies is not a box of the tensor";
   const char *why = find_tests(d, b, out);
   if (why) return why;

@@ -15,6 +15,7 @@
 #define WV_COPY_BOX_H
 
 #include "layout/mem_layout.h"
+#include "transform/copy/copy_join.h"
 #include "transform/copy/copy_pixels.h"
 #include "transform/copy/copy_plan.h"
 
@@ -29,6 +30,7 @@ typedef struct CopyBox {
   int bytes;               /* of all boxes */
   int clip;                /* the dim along which rows end before the tensor does; -1: none */
   const Sym *end;          /* the coordinate at which they do */
+  CopyJoin join;           /* outer dims that are one: boxes have one coordinate for them */
   CopyPixels pixels;       /* if the box traverses pixels */
 } CopyBox;
 
@@ -46,6 +48,9 @@ int copy_box_share(CopyBox *box, const MemLayout *slot, int peers);
 /* NULL, or why the tensor is not known to meet the copy engine's requirements: no dim is empty
  * where the copy is made, and the tensor and its rows begin at multiples of 16 bytes. */
 const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const CopyBox *box);
+
+/* The coordinate along dim m of the tensor, over the $x; with joined dims, 0 along the first of them. */
+const Sym *copy_box_coord(const Distribution *d, const AccessBounds *b, const CopyBox *box, int m);
 
 /* Number of elements before the box with these indices along the tensor's dims, before the
  * swizzle. */

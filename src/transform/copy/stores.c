@@ -76,12 +76,13 @@ static bool lay_out(const Stores *s, const Op *op, MemLayout *m) {
   CopyBox box;
   if (!b || op->nargs > 2 || !v->layout || dtype_info[t->dtype].bits != BITS) return false;
   if (op_has(op, ATTR_volatile) || memory_is_scratch(op->args[1])) return false;
-  if (t->rank < 2 || t->rank != op->args[1]->type->rank) return false;
+  if (t->rank < 2) return false;
   if (!distribute_extents(s->d, op, t, extent)) return false;
   if (extent[t->rank - 1] * BITS / 8 % SPAN) return false;
   *m = mem_nvidia(t->rank, extent, BITS, SPAN);
-  return !copy_box(s->d, b, m, &box) && !box.pixels.walk.dims && !copy_box_tensor(s->d, b, &box) &&
-         has_room(s, m);
+  if (copy_box(s->d, b, m, &box) || box.pixels.walk.dims) return false;
+  if (t->rank != op->args[1]->type->rank && !box.join.dim) return false;
+  return !copy_box_tensor(s->d, b, &box) && has_room(s, m);
 }
 
 static Value *new_alloc(const Stores *s, const Op *op, const MemLayout *m) {
