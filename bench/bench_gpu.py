@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 import gpu_kernels as kernels
 import wave_lang.kernel.lang as tkl
-from wave_lang import CompileError, _wave
+from wave_lang import CompileError, _wave, ops
 from wave_lang.benchmark import bench
 
 HALF = torch.float16
@@ -258,6 +258,38 @@ def bench_convolution(table, targets, quick):
         measure(table, name, make, [x, f, out], 2, other, work, "TF/s", targets)
 
 
+# N, C, H, W, filters, window, stride, padding
+CONVOLUTIONS = [
+    (32, 256, 56, 56, 256, 3, 1, 1),
+    (64, 512, 28, 28, 512, 3, 1, 1),
+    (16, 128, 112, 112, 128, 3, 2, 1),
+    (64, 256, 56, 56, 1024, 1, 1, 0),
+]
+
+
+def bench_conv2d(table, targets, quick):
+    """`ops.conv2d`, whose tiles the compiler chooses; cuDNN's fastest algorithm."""
+    torch.backends.cudnn.benchmark = True
+    for n, c, h, w, nf, window, stride, pad in CONVOLUTIONS[: 1 if quick else None]:
+        x, f = random(n, h, w, c), random(window, window, c, nf)
+        rows, columns = ((size + 2 * pad - window) // stride + 1 for size in (h, w))
+        out = torch.empty(n, rows, columns, nf, device="cuda", dtype=HALF)
+        filters = f.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+        run = lambda a, b: F.conv2d(a, b, stride=stride, padding=pad).permute(0, 2, 3, 1)
+        other = ("cuDNN", run, [x.permute(0, 3, 1, 2), filters])
+
+        def make(target):
+            def call(a, b, y):
+                with ops.on_target(target):
+                    ops.conv2d(a, b, None, stride, pad, layout="nhwc", out=y)
+
+            return call
+
+        name = f"conv2d {n}x{h}x{w}x{c} {nf} {window}x{window}/{stride} f16"
+        work = 2.0 * out.numel() * window**2 * c
+        measure(table, name, make, [x, f, out], 2, other, work, "TF/s", targets)
+
+
 def bench_compile(table):
     """The time until the kernel is loaded: with nothing cached, bypassing the driver's cache; then
     from the cache."""
@@ -308,6 +340,7 @@ def main():
     bench_attention(table, targets, options.quick)
     bench_mfma(table, targets, options.quick)
     bench_convolution(table, targets, options.quick)
+    bench_conv2d(table, targets, options.quick)
     if table.wants("compile"):
         bench_compile(table)
     if options.json:

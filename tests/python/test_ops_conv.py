@@ -80,6 +80,37 @@ def test_conv2d(case, target):
     check(found[1], dw, dtype)
 
 
+# image [N, H, W, C], filters, window, stride, padding, dilation, whether the result is dense
+NHWC = [
+    ((3, 7, 9, 64), 72, (3, 3), (1, 1), (1, 1), (1, 1), True),
+    ((2, 9, 6, 32), 130, (3, 2), (2, 1), (1, 0), (2, 3), True),
+    ((5, 5, 7, 96), 64, (1, 3), (2, 3), (0, 2), (1, 1), True),
+    ((1, 8, 11, 40), 8, (5, 4), (1, 2), (2, 1), (1, 2), False),
+    ((3, 6, 5, 24), 33, (1, 1), (1, 1), (0, 0), (1, 1), True),
+    ((3, 6, 5, 24), 40, (1, 1), (1, 1), (0, 0), (4, 1), False),
+    ((2, 7, 6, 16), 24, (1, 1), (2, 1), (1, 0), (1, 1), True),
+]
+
+
+@on_targets(NHWC)
+@pytest.mark.parametrize("dtype", ["f2", BF16])
+def test_channels_last(case, target, dtype):
+    """Dense images: on Hopper the copy engine reads them and, where it can, writes the result."""
+    shape, filters, window, *steps, dense = case
+    rng = np.random.default_rng(62)
+    x = draw(rng, dtype, *shape)
+    w, bias = draw(rng, dtype, *window, shape[3], filters), draw(rng, dtype, filters)
+    image, turned = x.astype(float).transpose(0, 3, 1, 2), w.astype(float).transpose(3, 2, 0, 1)
+    size = sizes(image.shape, turned.shape, *steps)
+    y = reference(image, turned, np.zeros((shape[0], filters, *size)), steps)[0]
+    y = y.transpose(0, 2, 3, 1) + bias.astype(float)
+    out = np.full((*y.shape[:2], y.shape[2] + (not dense), filters), np.nan, dtype)
+    with ops.on_target(target):
+        ops.conv2d(x, w, bias, *steps, layout="nhwc", out=out[:, :, : y.shape[2]])
+    check(out[:, :, : y.shape[2]], y, dtype)
+    assert np.isnan(out[:, :, y.shape[2] :].astype(float)).all()
+
+
 def test_numbers_for_both_directions():
     rng = np.random.default_rng(61)
     x, w = draw(rng, "f4", 1, 2, 6, 6), draw(rng, "f4", 3, 2, 3, 3)

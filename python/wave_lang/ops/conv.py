@@ -14,11 +14,12 @@ from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
 from .operators import Gradient, operator
-from .programs import f32_of, program
+from .programs import f32_of, has_warpgroups, program, size_class
 from .tensors import *
 
 N, C, H, W, HF, WF, F, HO, WO = (getattr(sym, name) for name in "N C H W HF WF F HO WO".split())
 BLOCK_M, BLOCK_N, BLOCK_K = sym.BLOCK_M, sym.BLOCK_N, sym.BLOCK_K
+PART_M = sym.PART_M  # rows of a wave
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 
 # The order of the dimensions of the image, of the filters, and of the result.
@@ -44,6 +45,20 @@ def _size(*dims: Any) -> Any:
     return total
 
 
+def _constraints(rows: Any, columns: Any, terms: Any, chosen: bool) -> list[Any]:
+    """If the compiler chooses all sizes, waves are those of Hopper's."""
+    waves = (PART_M, BLOCK_N, 128) if chosen else (BLOCK_M / 2, BLOCK_N / 2, 64)
+    instruction = None if chosen else tkw.MMAType.F32_16x16x16_F16
+    return [
+        tkw.WorkgroupConstraint(rows, BLOCK_M, 0),
+        tkw.WorkgroupConstraint(columns, BLOCK_N, 1),
+        tkw.TilingConstraint(terms, BLOCK_K),
+        tkw.WaveConstraint(rows, waves[0]),
+        tkw.WaveConstraint(columns, waves[1]),
+        tkw.HardwareConstraint(threads_per_wave=waves[2], mma_type=instruction),
+    ]
+
+
 def _mapped(
     dtype: Any,
     sizes: tuple[tuple[Any, int], ...],
@@ -51,10 +66,12 @@ def _mapped(
     kept: tuple[Any, Any, Any],
     at: tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]],
     bias: bool,
+    images: int = 0,
 ) -> Any:
     """`product(left, right, [bias,] c)`: `dims` are those in memory of the operands and of the
     result, `kept` the rows, columns and terms of the product, and `at` is where the operands
-    (row or column, term) and the result (row, column) are in memory."""
+    (row or column, term) and the result (row, column) are in memory. The compiler chooses the tiles
+    for so many images; 0: it does not."""
     rows, columns, terms = kept
     ends = ({rows: _i, terms: _j}, {columns: _i, terms: _j}, {rows: _i, columns: _j})
     places = [{dim: place[dim] for dim in order} for order, place in zip(dims, at)]
@@ -62,14 +79,7 @@ def _mapped(
     result_of = tkw.IndexMapping(2, inputs=ends[2], outputs=places[2])
     left, right = (tkl.Memory[(*order, SHARED, dtype)] for order in dims[:2])
     result = tkl.Memory[(*dims[2], GLOBAL, dtype)]
-    constraints = [
-        tkw.WorkgroupConstraint(rows, BLOCK_M, 0),
-        tkw.WorkgroupConstraint(columns, BLOCK_N, 1),
-        tkw.TilingConstraint(terms, BLOCK_K),
-        tkw.WaveConstraint(rows, BLOCK_M / 2),
-        tkw.WaveConstraint(columns, BLOCK_N / 2),
-        tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
-    ]
+    constraints = _constraints(rows, columns, terms, images > 0)
 
     def total(a: Any, b: Any) -> Any:
         @tkw.iterate(terms, init_args=[tkw.register([rows, columns], tkl.f32, 0.0)])
@@ -87,8 +97,10 @@ def _mapped(
         value = total(a, b) + tkw.broadcast(f32_of(bias), [rows, columns])
         tkw.write(tkw.cast(value, dtype), c, mapping=result_of)
 
-    blocks = {BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 32}
-    return product_with_bias if bias else product, {**dict(sizes), **blocks}, [N]
+    kernel = product_with_bias if bias else product
+    if images:
+        return kernel, dict(sizes), [N], {"expected_sizes": {N: images}}
+    return kernel, {**dict(sizes), BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 32}, [N]
 
 
 def _steps(stride: tuple, padding: tuple, dilation: tuple, out: Any, filter: Any) -> dict[Any, Any]:
@@ -99,7 +111,7 @@ def _steps(stride: tuple, padding: tuple, dilation: tuple, out: Any, filter: Any
     }
 
 
-def _forward(dtype: Any, layout: str, steps: tuple, sizes: tuple, bias: bool) -> Any:
+def _forward(dtype: Any, layout: str, steps: tuple, sizes: tuple, bias: bool, images: int) -> Any:
     x_dims, w_dims, y_dims = LAYOUTS[layout]
     out = _divided(_i, N, HO, WO)
     # Elements that are next to each other in memory are next to each other as terms.
@@ -108,7 +120,7 @@ def _forward(dtype: Any, layout: str, steps: tuple, sizes: tuple, bias: bool) ->
     pixel = {N: out[N], C: filter[C], **_steps(*steps, out, filter)}
     at = (pixel, {F: _i, **filter}, {F: _j, **out})
     kept = (_size(N, HO, WO), F, _size(*order))
-    return _mapped(dtype, sizes, (x_dims, w_dims, y_dims), kept, at, bias)
+    return _mapped(dtype, sizes, (x_dims, w_dims, y_dims), kept, at, bias, images)
 
 
 def _image_gradient(dtype: Any, layout: str, steps: tuple, sizes: tuple) -> Any:
@@ -277,5 +289,7 @@ def _conv2d(
     if is_empty(x):  # no channels
         out[...] = 0 if bias is None else bias.reshape(-1, *([1, 1] if layout == "nchw" else []))
         return out
-    program(_forward, *call.key(), bias is not None)(x, w, *present(bias), out)
+    chosen = has_warpgroups() and layout == "nhwc" and dtype != tkl.f32
+    images = size_class(call.size[N]) if chosen else 0
+    program(_forward, *call.key(), bias is not None, images)(x, w, *present(bias), out)
     return out
