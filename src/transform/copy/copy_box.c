@@ -47,8 +47,10 @@ const Sym *copy_box_coord(const Distribution *d, const AccessBounds *b, const Co
   return box->join.dim && m == box->join.dim ? box->join.coord : b->coords[m];
 }
 
-/* A coordinate of the tensor is a coordinate of the tile plus something uniform over the tile. */
-static bool find_axis(const Distribution *d, const AccessBounds *b, int m, CopyBox *out) {
+/* A coordinate of the tensor is a coordinate of the tile plus something uniform over the tile. Along a
+ * dimension of one element, any multiple of the coordinate is 0. */
+static bool find_axis(const Distribution *d, const AccessBounds *b, const int *extent, int m,
+                      CopyBox *out) {
   SymCtx *sym = d->k->cx->sym;
   const Sym *x[IR_MAX_RANK], *coeff[IR_MAX_RANK], *rest, *coord = copy_box_coord(d, b, out, m);
   int rank = b->access.tile->rank;
@@ -57,6 +59,7 @@ static bool find_axis(const Distribution *d, const AccessBounds *b, int m, CopyB
   if (!coord || !sym_linear(sym, coord, x, rank, coeff, &rest)) return false;
   for (int i = 0; i < rank; i++) {
     if (coeff[i] == sym_int(sym, 0)) continue;
+    if (extent[i] == 1 && coeff[i] != sym_int(sym, 1)) continue;
     if (coeff[i] != sym_int(sym, 1) || out->axis[m] >= 0) return false;
     out->axis[m] = i;
   }
@@ -69,7 +72,7 @@ static bool find_axes(const Distribution *d, const AccessBounds *b, const int *e
                       CopyBox *out) {
   unsigned found = 0;
   for (int m = 0; m < out->rank; m++) {
-    if (!find_axis(d, b, m, out)) return false;
+    if (!find_axis(d, b, extent, m, out)) return false;
     if (out->axis[m] >= 0) found |= 1u << out->axis[m];
   }
   for (int i = 0; i < b->access.tile->rank; i++)
