@@ -45,9 +45,29 @@ int stages_residents(const PassCtx *cx, const Op *loop) {
   return !all || need * threads(&r) * 2 <= all ? 2 : 1;
 }
 
+/* While a product is computed, its sum takes the place of its accumulator. */
+static int64_t registers_added(const Op *op) {
+  if (!op_is_product(op)) return 0;
+  return live_registers(&op->results[0]) - live_registers(op->args[product_acc(op)]);
+}
+
+/* The most registers of tiles while another product is computed whose result the loop does not carry. */
+static int64_t registers_beside(const StagesRoom *r, const StagedLoop *l) {
+  int64_t most = 0;
+  for (const Op *op = l->loop->body->first; op; op = op->next) {
+    if (!op_is_product(op) || op == l->early || op_takes(l->loop->body->last, &op->results[0]))
+      continue;
+    int64_t need = r->live[op->id] + registers_added(op);
+    if (need > most) most = need;
+  }
+  return most;
+}
+
 bool staged_has_room_early(const StagesRoom *r, const StagedLoop *l) {
   int64_t most = all_registers(r) / threads(r);
-  int64_t held = registers_carried(l->loop) + 2 * registers_of(&l->early->results[0]);
+  int64_t own = registers_of(&l->early->results[0]), beside = registers_beside(r, l) + own;
+  int64_t held = registers_carried(l->loop) + 2 * own;
+  if (beside > held) held = beside;
   return held + BESIDES_RESULTS <=
          (most < r->cx->target->registers ? most : r->cx->target->registers);
 }
@@ -75,12 +95,6 @@ static void omit_unread(const StagesRoom *r, Op *product, const Value *operand, 
   int64_t all = live_registers(operand), parts = by.copies[2];
   for (const Op *op = read->next; parts > steps && op != product->next; op = op->next)
     need[op->id] -= all - all * steps / parts;
-}
-
-/* While a product is computed, its sum takes the place of its accumulator. */
-static int64_t registers_added(const Op *op) {
-  if (!op_is_product(op)) return 0;
-  return live_registers(&op->results[0]) - live_registers(op->args[product_acc(op)]);
 }
 
 int64_t staged_registers(const StagesRoom *r, const StagedLoop *l, int steps) {
