@@ -256,12 +256,43 @@ static bool all_by_boxes(const Kernel *k, const StagedLoop *l) {
   return true;
 }
 
+/* The next iteration or another product adds to the result, and nothing else uses it. */
+static bool is_only_added_to(const Region *body, const Op *product) {
+  const Value *sum = &product->results[0];
+  for (const Op *op = body->first; op; op = op->next) {
+    bool adds = op == body->last || (op_is_product(op) && op->args[product_acc(op)] == sum);
+    if (op_takes(op, sum) && !adds) return false;
+  }
+  return true;
+}
+
+/* Several products are waited for in an iteration, since it computes with their results. While one group
+ * of waves does so, another can multiply, unless they meet at a barrier. */
+static bool waits_for_products(const StagedLoop *l) {
+  const Region *body = l->loop->body;
+  int waits = 0;
+  for (const Op *op = body->first; op; op = op->next) {
+    if (op->body) return false;
+    waits += op_is_product(op) && !is_only_added_to(body, op);
+  }
+  return waits > 1 && !l->early;
+}
+
+/* Another workgroup beside this one would hide what its waves wait for. */
+static bool is_alone(Kernel *k, const PassCtx *cx, const StagedLoop *l, bool waits) {
+  if (stages_residents(cx, l->loop) == 1) return true;
+  StagesRoom room = stages_room(k, cx);
+  return waits && staged_waves(&room, staged_registers(&room, l, 1), 0) <= cx->machine->waves / 4;
+}
+
 static bool may_have(Kernel *k, const PassCtx *cx, const StagedLoop *l) {
   StagedLoop served = *l;
   served.early = l->may_be_early; /* with roles, fewer slots suffice for it */
-  if (l->depth || l->rings.n || l->pins.n || l->order || is_in_loop(l->loop)) return false;
-  return roles_have_room(cx, l->loop) && lead_find_second(k, cx->scratch, &served, true) &&
-         all_by_boxes(k, l) && stages_residents(cx, l->loop) == 1 &&
+  bool waits = waits_for_products(&served);
+  if (l->depth || l->rings.n || l->pins.n || l->order) return false;
+  if (!waits && (is_in_loop(l->loop) || !lead_find_second(k, cx->scratch, &served, true)))
+    return false;
+  return roles_have_room(cx, l->loop) && all_by_boxes(k, l) && is_alone(k, cx, l, waits) &&
          !runs_of(cx->facts.distribute, l->loop).why;
 }
 
