@@ -3,7 +3,10 @@
 #include "anchors/anchors.h"
 
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
+
+enum { SHORT_ROW = 128 /* bits */ };
 
 typedef struct Finder {
   const Distribution *d;
@@ -108,11 +111,23 @@ Layout anchor_access(const Machine *m, const Op *op, const Type *t, const Type *
   return blocked(m, t, dtype_info[t->dtype].bits, extent, o.at);
 }
 
+bool anchor_has_short_rows(const Type *t, const int *extent) {
+  int last = t->rank - 1, bits = dtype_info[t->dtype].bits;
+  return t->rank > 1 && extent[last] > 1 && extent[last] * bits <= SHORT_ROW;
+}
+
+/* Rows that are short are read from shared memory as well in any layout: what is made of them decides. */
+static bool reads_short_rows(const Finder *f, const Op *op, const int *extent) {
+  return f->has_products && op->kind == OP_read && memory_is_scratch(op->args[0]) &&
+         anchor_has_short_rows(op->results[0].type, extent);
+}
+
 static void add_access(Finder *f, Op *op, int operand, int memory) {
   const Value *v = operand < 0 ? &op->results[0] : op->args[operand];
   int extent[IR_MAX_RANK];
   if (v->type->kind != TYPE_tile) return;
   if (!(f->ok = distribute_extents(f->d, op, v->type, extent))) return;
+  if (reads_short_rows(f, op, extent)) return;
   Layout l = anchor_access(f->m, op, v->type, op->args[memory]->type, extent);
   if (f->m->observable) {
     bool is_access = op->kind == OP_read || op->kind == OP_write;
@@ -154,6 +169,9 @@ static void add_reduction(Finder *f, Op *op) {
   const Type *t = op->args[0]->type;
   if (f->m->observable && f->has_products) return;
   if (t->kind != TYPE_tile || !(f->ok = distribute_extents(f->d, op, t, extent))) return;
+  const Attr *along = op_attr(op, ATTR_dim);
+  bool of_rows = t->rank > 0 && along && along->sym == t->dims[t->rank - 1];
+  if (f->has_products && of_rows && anchor_has_short_rows(t, extent)) return;
   Layout l = blocked(f->m, t, moved_bits(f, t), extent, NULL);
   if (f->m->observable && !(f->ok = anchor_declared_reduction(f->d, f->m, op, extent, &l))) return;
   add_anchor(f, ANCHOR_REDUCTION, op, 0, &l);

@@ -44,6 +44,10 @@ typedef Vec(Anchor) Anchors;
  * extents. */
 bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out);
 
+/* Rows of the tile are at most as long as what a thread reads at once: it can have whole rows, any of
+ * them. */
+bool anchor_has_short_rows(const Type *t, const int *extent);
+
 bool anchor_before(const Anchor *x, const Anchor *y); /* x wins over y */
 
 /* The layout of operand `operand` (-1: the result) of an mma; false: it stays in shared memory. */

@@ -21,6 +21,7 @@ typedef struct Spread {
   const Layout **layout; /* by value id */
   int (*extent)[IR_MAX_RANK];
   Value **values; /* by value id; NULL: not a tile, or one that stays in memory */
+  bool has_products;
 } Spread;
 
 /* ---- setting up ------------------------------------------------------------------------------ */
@@ -78,10 +79,18 @@ static bool says_all(const Spread *s, const Edge *e) {
   return true;
 }
 
+/* Sums of short rows, beside products: a thread has whole rows. */
+static bool has_sums_of_rows(const Spread *s, const LayoutLink *l, const int *extent) {
+  const Type *rows = l->whole->type, *sums = l->part->type;
+  return s->has_products && sums->rank + 1 == rows->rank &&
+         !type_has_dim(sums, rows->dims[rows->rank - 1]) && anchor_has_short_rows(rows, extent);
+}
+
 static bool cross(const Spread *s, const Edge *e, const Layout *from, Layout *out) {
   const int *extent = s->extent[e->to->id];
-  return e->to == e->link->part ? layout_of_part(e->link, from, extent, out)
-                                : layout_of_whole(e->link, from, extent, out);
+  if (e->to == e->link->part) return layout_of_part(e->link, from, extent, out);
+  if (has_sums_of_rows(s, e->link, extent)) return layout_of_rows(e->link, from, extent, out);
+  return layout_of_whole(e->link, from, extent, out);
 }
 
 static void set_layout(Spread *s, const Value *v, const Layout *l) {
@@ -164,6 +173,7 @@ const Layout **spread_layouts(const Distribution *d, const Machine *m, Anchors *
   if (!add_values(&s)) return NULL;
   add_edges(&s);
   if (anchors->n) qsort(anchors->at, (size_t)anchors->n, sizeof *anchors->at, compare_anchors);
+  for (int i = 0; i < anchors->n; i++) s.has_products |= anchors->at[i].kind == ANCHOR_RESULT;
   for (int i = 0; i < anchors->n; i++)
     spread_from(&s, anchors->at[i].value, &anchors->at[i].layout);
   while (extend_any(&s, n) || start_any(&s, n)) continue;

@@ -277,7 +277,8 @@ static void spread(Layout *l, LayoutPart part, int dim, int *covered, int extent
   }
 }
 
-bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *extent, Layout *out) {
+static bool whole_of(const LayoutLink *link, const Layout *part, const int *extent, bool spreads,
+                     Layout *out) {
   const Type *from = link->part->type, *to = link->whole->type;
   if (link->ratio > 1) return regrouped(part, link->ratio, link->group, out);
   if (link->repeats) return *out = finer(part, link->along, link->repeats), true;
@@ -289,10 +290,18 @@ bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *exte
     int covered = 1;
     *out = layout_add(out, i, 1);
     out->extent[i] = extent[i];
-    for (int p = LAYOUT_LANE; p < LAYOUT_PARTS; p++)
+    for (int p = LAYOUT_LANE; spreads && p < LAYOUT_PARTS; p++)
       spread(out, (LayoutPart)p, i, &covered, extent[i]);
     layout_push(out, LAYOUT_REG, i, (extent[i] + covered - 1) / covered, covered);
   }
   layout_normalise(out);
   return true;
+}
+
+bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *extent, Layout *out) {
+  return whole_of(link, part, extent, true, out);
+}
+
+bool layout_of_rows(const LayoutLink *link, const Layout *part, const int *extent, Layout *out) {
+  return whole_of(link, part, extent, false, out);
 }

@@ -45,6 +45,8 @@ bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *exte
 /* A layout of the whole that gives the part this layout: dims that only the whole has are spread
  * over lanes and waves that would hold copies, then over registers. False: there is none. */
 bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *extent, Layout *out);
+/* The same, but over registers only: a thread that holds an element of the part holds all of its row. */
+bool layout_of_rows(const LayoutLink *link, const Layout *part, const int *extent, Layout *out);
 
 /* The index of `dim` in `t`; -1: none. */
 int type_dim(const Type *t, const Sym *dim);
