@@ -74,7 +74,8 @@ DENSE = [
     (1, 9, 3, 4, 2, 16, 16, "f2", {"window": (20, 3), "softcap": 3.0, "layout": "bhsd"}),
     (1, 33, 40, 2, 2, 24, 40, "f2", {}),
     (1, 65, 130, 1, 1, 128, 128, BF16, {"causal": True, "window": (70, -1)}),
-    (1, 70, 140, 4, 2, 128, 128, "f2", {"causal": True}),  # large tiles on Hopper
+    (1, 70, 140, 4, 2, 128, 128, "f2", {"causal": True}),
+    (2, 40, 70, 2, 1, 72, 72, BF16, {"causal": True}),  # large tiles on Hopper, head by head
 ]
 
 
@@ -104,6 +105,9 @@ VARLEN = [
     ((33, 0, 1, 70), (33, 5, 9, 70), 4, 2, 16, 16, "f2", {"causal": True}),
     ((20, 3), (70, 0), 2, 1, 48, 24, BF16, {"window": (7, 2), "softcap": 3.0, "scale": 0.3}),
     ((40, 3, 64), (9, 0, 65), 2, 1, 16, 16, "f4", {"causal": True}),
+    # Head by head on Hopper.
+    ((65, 3), (30, 0), 2, 2, 96, 128, "f2", {"window": (40, 2), "softcap": 3.0, "scale": 0.3}),
+    ((66, 0, 2), (70, 5, 9), 2, 1, 72, 72, BF16, {"causal": True}),
 ]
 
 

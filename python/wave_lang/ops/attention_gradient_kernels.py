@@ -131,7 +131,7 @@ def _key_constraints(form: Form) -> list[Any]:
     ]
 
 
-def _take_rows(form: Form) -> None:
+def take_rows(form: Form) -> None:
     """Sets FIRST and ROW to the first row that sees a key of this workgroup, and the one after the
     last."""
     first_key, last_key = WORKGROUP_0 * BLOCK_N_KV, (WORKGROUP_0 + 1) * BLOCK_N_KV - 1
@@ -163,11 +163,15 @@ class Step:
         return tkw.broadcast(value, self.dims)
 
     def weights(self, products: Any, scale: Any, lse: Any, more: Any) -> tuple[Any, Any]:
-        """The weights, and the slope of a soft cap or None. `more` is the slopes of ALiBi, a bias
-        and a mask."""
-        form, slope = self.form, None
-        # A row that sees no key has the logarithm -inf, which must not be subtracted from -inf.
+        """Those of `weights_of`, for log-sum-exps. A row that sees no key has the logarithm -inf, which
+        must not be subtracted from -inf."""
         finite = tkw.maximum(lse, tkw.register(lse.shape, tkl.f32, LOWEST))
+        return self.weights_of(products, scale, finite * LOG2_E, more)
+
+    def weights_of(self, products: Any, scale: Any, less: Any, more: Any) -> tuple[Any, Any]:
+        """The weights, and the slope of a soft cap or None. `less` is the exponent of 2 that a row is
+        divided by, `more` the slopes of ALiBi, a bias and a mask."""
+        form, slope = self.form, None
         if form.cap:
             share = bent(products * self.all_of(scale * (1 / form.cap)), form.dtype)
             slope = -(share * share) + 1.0
@@ -177,7 +181,7 @@ class Step:
         slopes, bias, mask = more
         added = self.extra.added(slopes, bias)
         scores = scores if added is None else scores + added
-        weights = tkw.exp2(scores - self.all_of(finite * LOG2_E))
+        weights = tkw.exp2(scores - self.all_of(less))
         seen = self.extra.visible(mask, form.left >= 0 or form.right >= 0)
         if seen is not None:
             weights = tkw.select(seen, weights, tkw.register(self.dims, tkl.f32, 0.0))
@@ -311,7 +315,7 @@ def of_keys(form: Form, large: bool) -> Any:
         take_queries(form, q_ends)
         take_packed(form, k_ends)
         tkw.set_symbol(N_KV, tkw.scalar(LENGTH, form.index))
-        _take_rows(form)
+        take_rows(form)
         key, value = tkw.read(k, mapping=p.key_of[D]), tkw.read(v, mapping=p.key_of[D_KV])
         start = [tkw.register([H_KV, d, N_KV], tkl.f32, 0.0) for d in (D, D_KV)]
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from wave_lang.kernel import lang as tkl
 
+from . import attention_gradient_heads as by_heads
 from . import attention_gradient_kernels as kernels
 from .attention_call import (
     Call,
     Extra,
     dense_call,
     extra_of,
+    folded,
     in_order,
     packed_call,
     scores_shape,
@@ -77,22 +79,51 @@ def _run(call: Call, given: dict[str, Any], extra: Extra, ends: Any, made: list[
         return
     form = extra.of_form(call.form(False, 0))
     form = replace(form, rows=0, single=False, sinks=False, scales=False)
-    less = [] if given["dlse"] is None else [given["dlse"]]
     delta = new_tensor(call.q, call.q.shape[:-1], tkl.f32)
-    key = (form.dtype, form.heads, form.columns, form.dense, bool(less))
-    program(kernels.deltas, *key)(given["dout"], given["out"], *less, delta)
+    flat = _flat(form, call, given)
+    rows = _deltas(form, flat or given, merged(delta, 0) if flat and form.dense else delta, bool(flat))
     _, scale, *_, slopes = call.numbers()
-    same = (call.q, call.k, call.v, given["dout"], given["lse"], delta, slopes)
-    same += tuple(ends) or extra.given(call)
+    more = (given["dout"], given["lse"], delta, slopes, *(ends or extra.given(call)))
     last = [] if ends else dbias or [Extra(None, None).given(call)[0]]
+    large = _prefers_large_tiles(form)
     if not is_empty(call.k):
-        of_queries = program(kernels.of_queries, form, bool(dbias), _prefers_large_tiles(form))
-        of_queries(*same, call.max_q, scale, dq, *last)
-    if not is_empty(call.k) and call.max_k:
-        of_keys = program(kernels.of_keys, form, _prefers_large_tiles(form))
-        of_keys(*same, call.max_k, scale, dk, dv)
+        fold, k, v = folded(call) if form.dense else ("", call.k, call.v)
+        of_queries = program(kernels.of_queries, replace(form, fold=fold), bool(dbias), large)
+        of_queries(call.q, k, v, *more, call.max_q, scale, dq, *last)
+    if not is_empty(call.k) and call.max_k and flat:
+        where = ends or (call.q.shape[1],)
+        of_keys = program(by_heads.of_keys, form)
+        of_keys(flat["q"], call.k, call.v, flat["dout"], rows, *where, call.max_k, scale, dk, dv)
+    elif not is_empty(call.k) and call.max_k:
+        of_keys = program(kernels.of_keys, form, large)
+        of_keys(call.q, call.k, call.v, *more, call.max_k, scale, dk, dv)
     if call.sinks is not None:
         _of_sinks(call, given["lse"], delta, dsinks)
+
+
+def _flat(form: kernels.Form, call: Call, given: dict[str, Any]) -> dict[str, Any] | None:
+    """Tensors over queries, those of all sequences one after another, if one head is visited after
+    another; None if a kernel for rows of several heads is to be used."""
+    found = {"q": call.q, **{n: x for n, x in given.items() if x is not None}}
+    if not _prefers_large_tiles(form) or not by_heads.is_for(form):
+        return None
+    if form.dense:
+        found = {n: merged(x, 0) for n, x in found.items()}
+    return None if any(x is None for x in found.values()) else found
+
+
+def _deltas(form: kernels.Form, given: dict[str, Any], delta: Any, by_head: bool) -> Any:
+    """Writes them. If dk and dv are computed head by head, returns what they need of each row."""
+    dlse = given.get("dlse")
+    less = [] if dlse is None else [dlse]
+    if not by_head:
+        key = (form.dtype, form.heads, form.columns, form.dense, bool(less))
+        program(kernels.deltas, *key)(given["dout"], given["out"], *less, delta)
+        return None
+    rows = new_tensor(delta, by_heads.rows_shape(*delta.shape), tkl.f32)
+    of_rows = program(by_heads.of_rows, form.dtype, form.heads, form.columns, bool(less))
+    of_rows(given["dout"], given["out"], given["lse"], *less, delta, rows)
+    return rows
 
 
 def _prefers_large_tiles(form: kernels.Form) -> bool:
