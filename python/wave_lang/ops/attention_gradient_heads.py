@@ -30,7 +30,7 @@ _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 
 def of_rows(dtype: Any, heads: int, columns: int, given: bool) -> Any:
     """`of_rows(dout, out, lse, [dlse,] delta, rows)`: deltas, and for each row its log-sum-exp, as an
-    exponent of 2, and its delta. A row that sees no key has weights of 0."""
+    exponent of 2, and minus its delta. A row that sees no key has weights of 0."""
     each = tkl.Memory[TOKEN, H, GLOBAL, tkl.f32]
     memory = tkl.Memory[TOKEN, H, D_KV, GLOBAL, dtype]
     parts = tkl.Memory[TOKEN, H, PART, GLOBAL, tkl.f32]
@@ -52,7 +52,7 @@ def of_rows(dtype: Any, heads: int, columns: int, given: bool) -> Any:
         log = tkw.select(log >= none, log * LOG2_E, -none)
         at = tkw.broadcast(tkw.self_index(PART, tkl.i32), dims)
         is_log, is_less = (at == tkw.register(dims, tkl.i32, n) for n in (0, 1))
-        log, less = (tkw.broadcast(x, dims) for x in (log, less))
+        log, less = (tkw.broadcast(x, dims) for x in (log, -less))
         rest = tkw.select(is_less, less, tkw.register(dims, tkl.f32, 0.0))
         tkw.write(tkw.select(is_log, log, rest), rows)
 
@@ -95,8 +95,9 @@ def _constraints(form: Form) -> list[Any]:
 class _Heads(Step):
     """Keys are the rows of products, so that weights are operands of the next ones as they are."""
 
-    def products(self, looped: Any, held: Any) -> Any:
-        return tkw.mma(held, looped, tkw.register(self.dims, tkl.f32, 0.0), MMA)
+    def products(self, looped: Any, held: Any, more: Any = None) -> Any:
+        more = tkw.register(self.dims, tkl.f32, 0.0) if more is None else self.all_of(more)
+        return tkw.mma(held, looped, more, MMA)
 
     def parts(self, rows: Any) -> list[Any]:
         """What `of_rows` wrote for each row."""
@@ -155,10 +156,11 @@ def of_keys(form: Form) -> Any:
             def loop(total_k, total_v):
                 row, slope = tkw.read(q, mapping=row_of[D]), tkw.read(dout, mapping=row_of[D_KV])
                 log, less = step.parts(tkw.read(rows, mapping=row_of[PART]))
-                weights, bend = step.weights_of(step.products(row, key), scale, log, (None,) * 3)
+                # Both are in flight before the first is waited for.
+                scores, changes = step.products(row, key), step.products(slope, value, less)
+                weights, bend = step.weights_of(scores, scale, log, (None,) * 3)
                 total_v = tkw.mma(slope, tkw.cast(weights, form.dtype), total_v)
-                change = step.slopes(weights, step.products(slope, value), less)
-                return tkw.mma(row, step.bent(change, bend), total_k), total_v
+                return tkw.mma(row, step.bent(weights * changes, bend), total_k), total_v
 
             return loop[0], loop[1]
 

@@ -255,8 +255,9 @@ def of_queries(form: Form, of_bias: bool, large: bool) -> Any:
         @tkw.iterate(N_KV, init_args=[tkw.register([H_KV, D, ROW], tkl.f32, 0.0)])
         def loop(total):
             key, value = tkw.read(k, mapping=p.key_of[D]), tkw.read(v, mapping=p.key_of[D_KV])
-            weights, bend = step.weights(step.products(key, row), scale, log, more)
-            change = step.slopes(weights, step.products(value, slope), less)
+            scores, by_values = step.products(key, row), step.products(value, slope)
+            weights, bend = step.weights(scores, scale, log, more)
+            change = step.slopes(weights, by_values, less)
             if of_bias:
                 tkw.write(change, dbias, mapping=step.extra.to)
             return tkw.mma(key, step.bent(change, bend), total)
