@@ -23,7 +23,7 @@ from .programs import f32_of
 MEMBER, PART, Q_SIZE = sym.MEMBER, sym.PART, sym.Q_SIZE
 _MEMBER = index_symbol("$ARGMEMBER")  # the counter of the loop over heads
 _PARTS = 4  # of 4 bytes: a row of them is the least that the copy engine brings
-_ROWS, _KEYS = 64, 128
+_KEYS = 128
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 
@@ -205,7 +205,7 @@ def of_keys(form: Form) -> Any:
         D_KV: form.columns,
         MEMBER: form.group,
         PART: _PARTS,
-        BLOCK_ROW: _ROWS,
+        BLOCK_ROW: 64 if max(form.size, form.columns) > 64 else 96,
         BLOCK_N_KV: _KEYS,
     }
     return attention_dk_dv if form.dense else packed_attention_dk_dv, symbols, [TOKEN, KEY, ENDS]

@@ -85,7 +85,7 @@ def _run(call: Call, given: dict[str, Any], extra: Extra, ends: Any, made: list[
     _, scale, *_, slopes = call.numbers()
     more = (given["dout"], given["lse"], delta, slopes, *(ends or extra.given(call)))
     last = [] if ends else dbias or [Extra(None, None).given(call)[0]]
-    large = _prefers_large_tiles(form)
+    large = _prefers_large_tiles(form, bool(flat))
     if not is_empty(call.k):
         fold, k, v = folded(call) if form.dense else ("", call.k, call.v)
         of_queries = program(kernels.of_queries, replace(form, fold=fold), bool(dbias), large)
@@ -105,7 +105,7 @@ def _flat(form: kernels.Form, call: Call, given: dict[str, Any]) -> dict[str, An
     """Tensors over queries, those of all sequences one after another, if one head is visited after
     another; None if a kernel for rows of several heads is to be used."""
     found = {"q": call.q, **{n: x for n, x in given.items() if x is not None}}
-    if not _prefers_large_tiles(form) or not by_heads.is_for(form):
+    if not _prefers_large_tiles(form, True) or not by_heads.is_for(form):
         return None
     if form.dense:
         found = {n: merged(x, 0) for n, x in found.items()}
@@ -126,10 +126,11 @@ def _deltas(form: kernels.Form, given: dict[str, Any], delta: Any, by_head: bool
     return rows
 
 
-def _prefers_large_tiles(form: kernels.Form) -> bool:
-    """Whether tiles with 128 keys are faster (H200, 4 x 4096 tokens, 32/8 heads of 128, causal: all
-    gradients take 5055 us, 7697 with 64 keys; heads of 64: 3942 and 3128)."""
-    return has_warpgroups() and form.dtype != tkl.f32 and 64 < max(form.size, form.columns) <= 128
+def _prefers_large_tiles(form: kernels.Form, by_head: bool) -> bool:
+    """Whether tiles with 128 keys are faster (H200, 4 x 4096 tokens, 32/8 heads of 64: all gradients
+    take 5467 us with 64 keys, 3442 with 128 head by head)."""
+    size = max(form.size, form.columns)
+    return has_warpgroups() and form.dtype != tkl.f32 and (32 if by_head else 64) < size <= 128
 
 
 def _of_sinks(call: Call, lse: Any, delta: Any, dsinks: Any) -> None:
