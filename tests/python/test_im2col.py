@@ -115,3 +115,11 @@ def test_convolutions_from_python(case):
     kernel(x, f, y)
     assert np.abs(y.reshape(exact.shape) - exact).max() < 2e-3
     assert sum("(im2col)" in r.message for r in kernel.remarks) == 2, kernel.remarks
+
+
+def test_no_clusters():
+    """Workgroups that walk over pixels do not wait for each other."""
+    sizes = conv_sizes(5, 9, 11, 64, 128, 3, 2, 1)
+    options = WaveCompileOptions(subs=sizes, target="sm_90a", persistent_workgroups=2)
+    text = wave_compile(options, conv_kernel(2, 1, (64, 64, 64))).ir_after("persist")
+    assert "persist 2" in text and "raster" in text and "peers" not in text

@@ -289,7 +289,7 @@ def _conv2d(
     if is_empty(x):  # no channels
         out[...] = 0 if bias is None else bias.reshape(-1, *([1, 1] if layout == "nchw" else []))
         return out
-    chosen = has_warpgroups() and layout == "nhwc" and dtype != tkl.f32
-    images = size_class(call.size[N]) if chosen else 0
+    whole = layout == "nhwc" and dtype != tkl.f32 and call.size[C] % 8 == 0  # pixels of 16 bytes
+    images = size_class(call.size[N]) if whole and has_warpgroups() else 0
     program(_forward, *call.key(), bias is not None, images)(x, w, *present(bias), out)
     return out
