@@ -100,6 +100,8 @@ typedef struct Tiles {
   GrantedList granted;
   Vec(TileAlloc) allocs;
   int64_t top, most, lasting; /* bytes: in use now, at most, of lasting ones */
+  const Sym *band;            /* workgroups that are run for all columns before the next ones;
+                               * NULL: all of them (tiles_kept_panels.c) */
   bool keeps;                 /* values that do not change may be kept for later workgroups */
   Map iotas;                  /* width and dtype -> 0, 1, 2, ... */
   Vec(struct Panels *) panels;
@@ -316,6 +318,8 @@ typedef struct PackSource {
   const Value *of;
   const Sym *row, *k, *row_start, *k_start;
   int extent, depth;
+  int beside;        /* rows of the other operand */
+  int vector;        /* sums that a vector holds */
   const Sym *end;    /* rows from this coordinate on are not needed; NULL: all are */
   const Sym *k_end;  /* elements from this coordinate on are skipped; NULL: none */
   Point others;      /* coordinates of its other dims */
@@ -356,8 +360,15 @@ const Op *pack_plain_read(const Tiles *t, const Value *v);
 const Sym *pack_depth(Tiles *t, const PackSource *from);
 
 /* Among the panels of full size, or the `rest`, which is smaller: those that are needed; of these,
- * those all of whose rows are needed, and the others. */
-typedef enum PanelPart { PANELS_NEEDED, PANELS_WHOLE, PANELS_CUT } PanelPart;
+ * those all of whose rows are needed, and the others; those that lack less than a vector, and the
+ * others. */
+typedef enum PanelPart {
+  PANELS_NEEDED,
+  PANELS_WHOLE,
+  PANELS_CUT,
+  PANELS_WIDE,
+  PANELS_NARROW
+} PanelPart;
 
 typedef struct PanelRun {
   NestLoop loop;
@@ -381,6 +392,7 @@ typedef struct Kept {
   const Sym *key, *tile; /* identifies these workgroups; the tile of the loop in which it is
                           * packed */
   const Sym *base;       /* of its slot, in elements */
+  const Sym *slot;       /* in bands: its slot; NULL: slots are in the order of tiles */
   int slots;
   bool all; /* there is a slot for each tile */
   Value *cells;

@@ -101,6 +101,32 @@ def test_later_workgroups_need_more_panels():
         np.testing.assert_allclose(c[rows], exact, atol=1e-3)
 
 
+BANDS = """
+import sys
+import numpy as np
+sys.path.insert(0, {here!r})
+import test_cpu_threads as t
+kernel = t.compiled()
+for m, n, k in (700, 300, 640), (700, 300, 8192), (33, 2000, 65), (40, 40, 0):
+    for seed in range(2):
+        a, b = t.matrix(m, k, seed=seed), t.matrix(n, k, seed=seed + 2)
+        c = np.full((m, n), np.nan, np.float32)
+        kernel(a, b, c)
+        np.testing.assert_allclose(c, a.astype("f8") @ b.T, atol=1e-2)
+print("right")
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_panels_of_rows_are_shared_by_columns(threads):
+    """One thread runs the grid in bands of rows, if their panels fit (8192: they do not); the last
+    band is smaller."""
+    done = run_python(
+        "-c", BANDS.format(here=os.path.dirname(__file__)), WAVE_NUM_THREADS=threads
+    )
+    assert done.stdout == "right\n", done.stderr
+
+
 def test_others_go_on_during_a_launch():
     """A launch does not hold the lock of the interpreter: this thread counts meanwhile."""
     kernel, state = compiled(), {"counted": 0, "running": False, "done": False}

@@ -56,22 +56,63 @@ static void put_slots(const Llvm *p, StrBuf *out) {
 
 /* ---- ids ---- */
 
+static const char *launch_value(Llvm *p, const Sym *value) {
+  return llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = value, .bytes = 8});
+}
+
+/* The number of rows of a band: all rows of the grid unless one thread runs everything. The slots of
+ * several threads would compete for the cache that they share. */
+static const char *choose_band(Llvm *p, const LaunchSpec *launch, const char *rows) {
+  const char *wanted = launch_value(p, launch->band);
+  const char *alone = llvm_let(p, "load i64, ptr %%watch, align 8"); /* CpuWatch */
+  const char *some = llvm_let(p, "icmp sgt i64 %s, 0", wanted);
+  const char *whole = llvm_let(p, "icmp ne i64 %s, 0", alone);
+  const char *used = llvm_let(p, "and i1 %s, %s", some, whole);
+  const char *in_bands = llvm_let(p, "zext i1 %s to i64", used);
+  llvm_define(p, sym_symbol(p->sym, IN_BANDS, true), index_named(in_bands));
+  return llvm_let(p, "select i1 %s, i64 %s, i64 %s", used, wanted, rows);
+}
+
+/* The first two ids of workgroup number `rest` of a grid in bands, of which the last may be smaller.
+ * Gives the number of its plane, which is the third id. */
+static const char *open_band(Llvm *p, const LaunchSpec *launch, const char *rest) {
+  const char *rows = launch_value(p, launch->grid[0]), *columns = launch_value(p, launch->grid[1]),
+             *most = choose_band(p, launch, rows);
+  const char *all = llvm_let(p, "mul i64 %s, %s", rows, columns);
+  const char *plane = llvm_let(p, "udiv i64 %s, %s", rest, all);
+  const char *inside = llvm_let(p, "urem i64 %s, %s", rest, all);
+  const char *size = llvm_let(p, "mul i64 %s, %s", most, columns);
+  const char *band = llvm_let(p, "udiv i64 %s, %s", inside, size);
+  inside = llvm_let(p, "urem i64 %s, %s", inside, size);
+  const char *first = llvm_let(p, "mul i64 %s, %s", band, most);
+  const char *left = llvm_let(p, "sub i64 %s, %s", rows, first);
+  const char *last = llvm_let(p, "icmp ult i64 %s, %s", left, most);
+  const char *here = llvm_let(p, "select i1 %s, i64 %s, i64 %s", last, left, most);
+  const char *column = llvm_let(p, "udiv i64 %s, %s", inside, here);
+  const char *row = llvm_let(p, "urem i64 %s, %s", inside, here);
+  row = llvm_let(p, "add i64 %s, %s", first, row);
+  llvm_define(p, ir_numbered_symbol(p->k->cx, "$WG", 0, true), index_named(row));
+  llvm_define(p, ir_numbered_symbol(p->k->cx, "$WG", 1, true), index_named(column));
+  return plane;
+}
+
 /* Splits the number of a workgroup into its three ids. */
 static void open_ids(Llvm *p, const LaunchSpec *launch) {
   const char *rest = p->cpu->lanes ? lanes_open_wave(p, "%group") : "%group";
   int last = 2;
+  if (launch->band) rest = open_band(p, launch, rest);
   while (last > 0 && sym_is_int(launch->grid[last], &(int64_t){0}) &&
          launch->grid[last] == sym_int(p->sym, 1))
     last--;
   for (int i = 0; i < 3; i++) {
     const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", i, true);
     llvm_define(p, ir_numbered_symbol(p->k->cx, "$T", i, true), index_named("0"));
+    if (i < 2 && launch->band) continue;
     if (i >= last) {
       llvm_define(p, id, index_named(i == last ? rest : "0"));
       continue;
     }
-    const char *size =
-        llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = launch->grid[i], .bytes = 8});
+    const char *size = launch_value(p, launch->grid[i]);
     llvm_define(p, id, index_named(llvm_let(p, "urem i64 %s, %s", rest, size)));
     rest = llvm_let(p, "udiv i64 %s, %s", rest, size);
   }

@@ -28,7 +28,8 @@ void cpu_alloc(Llvm *p, const Op *op) {
   const char *first = llvm_new(p);
   sb_printf(&p->cpu->opening, "  %s = getelementptr i8, ptr %%scratch, i64 %" PRId64 "\n", first,
             at);
-  sb_printf(&p->cpu->opening, "  store [%" PRId64 " x i8] zeroinitializer, ptr %s\n", bytes, first);
+  sb_printf(&p->cpu->opening, "  store <%" PRId64 " x i8> zeroinitializer, ptr %s, align 8\n",
+            bytes, first);
 }
 
 /* ---- accesses ---- */
@@ -438,11 +439,13 @@ void cpu_store(Llvm *p, const Op *op) {
 }
 
 /* For reading, into every cache; a prefetch never faults, whatever the address. */
+/* Panels in scratch memory are used much later, and do not fit into the L1 cache. */
 void cpu_prefetch(Llvm *p, const Op *op) {
   Access a = access_of(p, op, 0, 1);
+  int near = op->args[0]->def ? 2 : 3;
   if (is_nibble(a.dtype)) return;
   llvm_call_void(p, "llvm.prefetch.p0", "ptr, i32, i32, i32",
-                 arena_printf(p->arena, "ptr %s, i32 0, i32 3, i32 1", address_of(&a, 0)));
+                 arena_printf(p->arena, "ptr %s, i32 0, i32 %d, i32 1", address_of(&a, 0), near));
 }
 
 /* ---- atomics ---- */

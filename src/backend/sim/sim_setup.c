@@ -449,8 +449,16 @@ static const Attr *expression_of(const Op *op) {
   return value && value->sym ? value : NULL;
 }
 
+/* In bands, so that all slots of panels are used. */
+static void open_bands(Sim *s) {
+  int slot = symbol_slot(s, IN_BANDS);
+  s->symbols.at[slot].known = true;
+  s->symbols.at[slot].value = 1;
+}
+
 /* Registers the symbols that ops set, before any expression asks whether they vary. */
 static void open_symbols(Sim *s) {
+  open_bands(s);
   for (int i = 0; i < 3; i++) {
     char name[8];
     snprintf(name, sizeof name, "$T%d", i);

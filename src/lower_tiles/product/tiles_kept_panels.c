@@ -11,11 +11,27 @@
  *       }
  *
  * Loops count from 0, so the tiles before the last one packed are present too. If there are more
- * tiles than slots, all remaining ones share the last slot and are packed every time. */
+ * tiles than slots, all remaining ones share the last slot and are packed every time.
+ *
+ * An operand that does depend on that dim, but not on the second one, such as A, would be packed
+ * again for every column of workgroups. If the grid is divided into bands, with all columns of one
+ * band before the next band, A is packed once, and B once per band:
+ *
+ *     band 2:   0 2 4 | 6 8 10        the order of a grid of 4 x 3 workgroups; A of workgroups 0
+ *               1 3 5 | 7 9 11        and 1 is reused by 2 to 5
+ *
+ * Each slot of such an operand has a cell that says what it holds, so that the order of workgroups
+ * affects only how often something is packed. A launch computes the band: as many workgroups as
+ * there are slots for, or none if packing B more often would cost more. $WGBANDS is 1 if the
+ * workgroups are run in bands, which one thread does alone. */
 #include "ir/dtype.h"
 #include "lower_tiles/tiles_region.h"
 
-enum { KEPT_SHARE = 3, KEPT_OF = 8 }; /* fraction of scratch memory for the slots of one operand */
+enum {
+  KEPT_SHARE = 3,
+  KEPT_OF = 8,    /* fraction of scratch memory for the slots of one operand */
+  MOST_CELLS = 64 /* slots of an operand in bands */
+};
 
 /* ---- what is the same in consecutive workgroups ---- */
 
@@ -80,8 +96,12 @@ static bool is_source_invariant(const Invariance *s, const PackSource *from) {
   return ok;
 }
 
-static Invariance invariance_here(Tiles *t, const Sym *counter, int fastest) {
-  return (Invariance){t, counter, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true)};
+static const Sym *group_id(const Tiles *t, int dim) {
+  return ir_numbered_symbol(t->l.k->cx, "$WG", dim, true);
+}
+
+static Invariance invariance_here(Tiles *t, const Sym *counter, int dim) {
+  return (Invariance){t, counter, group_id(t, dim)};
 }
 
 bool kept_is_invariant(Tiles *t, const Sym *e) {
@@ -110,17 +130,92 @@ static bool choose_slots(const Tiles *t, const PackSource *from, const Op *loop,
   return out->all ? trips > 0 : room > 1;
 }
 
+/* ---- bands ---- */
+
+/* A, of `rows` rows, saves all but one of its `columns` packings; B, of from->beside rows, is packed
+ * for each band. Counted in rows that a workgroup packs, times the number of workgroups. */
+static const Sym *is_band_better(Tiles *t, const PackSource *from, const Sym *band) {
+  SymCtx *sym = t->l.sym;
+  const Sym *const *grid = t->l.d->grid, *one = sym_int(sym, 1);
+  const Sym *saved =
+      sym_mul(sym, sym_mul(sym, grid[0], sym_sub(sym, grid[1], one)), sym_int(sym, from->extent));
+  const Sym *more = sym_mul(sym, sym_sub(sym, sym_ceildiv(sym, grid[0], band), one),
+                            sym_mul(sym, grid[1], sym_int(sym, from->beside)));
+  return sym_gt(sym, saved, more);
+}
+
+/* Whether a launch knows e. */
+static bool is_of_launch(const Tiles *t, const Sym *e) {
+  FreeSymbols symbols = sym_symbols(t->l.arena, e);
+  for (int i = 0; i < symbols.n; i++)
+    if (sym_name(symbols.at[i])[0] == '$' || symbol_is_set(&t->l.hidden, symbols.at[i]))
+      return false;
+  return true;
+}
+
+/* As many workgroups as have slots at the same time; 0: none. It is computed at a launch, where
+ * facts about the loop do not hold. */
+static const Sym *choose_band(Tiles *t, const PackSource *from, const Sym *trips, int slots) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = t->l.d->grid[0], *one = sym_int(sym, 1);
+  const Sym *fit = sym_min(sym, sym_floordiv(sym, sym_int(sym, slots), trips), all);
+  const Sym *band = sym_max(sym, fit, one);
+  const Sym *better = sym_and(sym, sym_ge(sym, fit, one), is_band_better(t, from, band));
+  return emit_sound(&t->l, sym_select(sym, better, band, sym_int(sym, 0)));
+}
+
+/* How many slots of the operand fit, and are of use. */
+static int slots_in_bands(const Tiles *t, const PackSource *from, const Sym *trips) {
+  int64_t bytes = (int64_t)dtype_bytes(from->dtype, pack_elements(from)), n = room_of(t) / bytes;
+  int64_t all;
+  if (sym_is_int(sym_mul(t->l.sym, t->l.d->grid[0], trips), &all) && all < n) n = all;
+  return n < MOST_CELLS ? (int)n : MOST_CELLS;
+}
+
+/* Slots are a ring. Without bands one slot serves all tiles, and stays in the caches near the
+ * core. */
+static bool plan_band(Tiles *t, const PackSource *from, const Op *loop, Kept *out) {
+  SymCtx *sym = t->l.sym;
+  const Sym *const *grid = t->l.d->grid, *one = sym_int(sym, 1);
+  const Sym *trips = sym_max(sym, loop ? op_attr(loop, ATTR_trips)->sym : one, one);
+  out->slots = slots_in_bands(t, from, trips);
+  if (out->slots < 2 || !is_of_launch(t, trips)) return false;
+  const Sym *slots = sym_int(sym, out->slots);
+  const Sym *in_bands = sym_ge(sym, sym_symbol(sym, IN_BANDS, true), one);
+  const Sym *number = sym_add(sym, sym_mul(sym, group_id(t, 0), trips), out->tile);
+  const Sym *slot = sym_select(sym, in_bands, sym_mod(sym, number, slots), sym_int(sym, 0));
+  const Sym *plane = sym_mul(sym, sym_mul(sym, grid[0], trips), group_id(t, 2));
+  out->slot = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), slot));
+  out->key = emit_sound(&t->l, sym_add(sym, sym_add(sym, number, plane), one));
+  out->base = sym_mul(sym, out->slot, sym_int(sym, pack_elements(from)));
+  t->band = choose_band(t, from, trips, out->slots);
+  return true;
+}
+
+/* Whether consecutive workgroups along the second dim can share an operand. One band serves one
+ * operand. */
+static bool has_columns(const Tiles *t) {
+  return !t->band && fastest_dim(t) == 0 && t->l.d->grid[1] != sym_int(t->l.sym, 1);
+}
+
+/* ---- plans ---- */
+
 bool kept_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out) {
   SymCtx *sym = t->l.sym;
   int fastest = fastest_dim(t);
   const Op *loop = home->region->owner;
+  *out = (Kept){0};
   if (!t->keeps || fastest < 0) return false;
   if (loop && (loop->kind != OP_for || op_has(loop, ATTR_from) || op_has(loop, ATTR_step)))
     return false;
   Invariance s = invariance_here(t, NULL, fastest);
   if (loop) s.counter = ir_loop_counter(t->l.k, op_attr(loop, ATTR_axis)->sym);
-  if (!is_source_invariant(&s, from) || !choose_slots(t, from, loop, out)) return false;
   out->tile = loop ? s.counter : sym_int(sym, 0);
+  if (!is_source_invariant(&s, from)) {
+    s.group = group_id(t, 1);
+    return has_columns(t) && is_source_invariant(&s, from) && plan_band(t, from, loop, out);
+  }
+  if (!choose_slots(t, from, loop, out)) return false;
   out->key = key_of(t, fastest);
   const Sym *slot = out->tile;
   if (!out->all) slot = sym_min(sym, slot, sym_int(sym, out->slots - 1));
@@ -138,35 +233,43 @@ bool kept_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out) {
 
 /* ---- emission ---- */
 
-static Value *cell(Tiles *t, const Kept *k, int number, Value *store) {
+static Value *cell(Tiles *t, const Kept *k, const Sym *number, const Sym *store) {
   Lower *l = &t->l;
-  Value *at = emit_expr(l, sym_int(l->sym, number), DTYPE_index);
-  Value *to[] = {store, k->cells, at}, *from[] = {k->cells, at};
+  Value *v = store ? emit_expr(l, store, DTYPE_i64) : NULL, *at = emit_expr(l, number, DTYPE_index);
+  Value *to[] = {v, k->cells, at}, *from[] = {k->cells, at};
   if (store) return emit_op(l, OP_store, to, 3, NULL, 0, NULL);
   return emit_op(l, OP_load, from, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
+}
+
+/* Whether the slot, or all slots, hold something else, or nothing yet. */
+static Value *is_needed(Tiles *t, const Kept *k) {
+  Lower *l = &t->l;
+  const Sym *zero = sym_int(l->sym, 0), *one = sym_int(l->sym, 1), *done = emit_arg(l, 1);
+  const Sym *test = sym_ne(l->sym, emit_arg(l, 0), k->key);
+  Value *args[] = {cell(t, k, k->slot ? k->slot : zero, NULL), NULL};
+  if (k->slot) return emit_expr_of(l, test, DTYPE_i1, args, 1);
+  args[1] = cell(t, k, one, NULL);
+  if (!k->all) done = sym_min(l->sym, done, sym_int(l->sym, k->slots - 1));
+  test = sym_or(l->sym, test, sym_ge(l->sym, k->tile, done));
+  return emit_expr_of(l, test, DTYPE_i1, args, 2);
 }
 
 /* The code that follows runs only if it has not run before for these workgroups and this tile. */
 void kept_open(Tiles *t, Kept *k) {
   Lower *l = &t->l;
-  k->cells = scratch_new(t, DTYPE_i64, 2, true);
+  k->cells = scratch_new(t, DTYPE_i64, k->slot ? k->slots : 2, true);
   op_set_attr(l->k, k->cells->def, (Attr){.key = ATTR_kept});
-  Value *args[] = {cell(t, k, 0, NULL), cell(t, k, 1, NULL)};
-  const Sym *done = emit_arg(l, 1);
-  if (!k->all) done = sym_min(l->sym, done, sym_int(l->sym, k->slots - 1));
-  const Sym *test =
-      sym_or(l->sym, sym_ne(l->sym, emit_arg(l, 0), k->key), sym_ge(l->sym, k->tile, done));
-  Value *needed = emit_expr_of(l, test, DTYPE_i1, args, 2);
+  Value *needed = is_needed(t, k);
   k->op = ir_op_new(l->k, OP_if, l->at, &needed, 1);
   tiles_insert(t, k->op);
   k->saved = tiles_open_scope(t, ir_region_new(l->k, k->op), emit_facts(l));
 }
 
 void kept_close(Tiles *t, Kept *k) {
-  Lower *l = &t->l;
-  const Sym *done = sym_add(l->sym, k->tile, sym_int(l->sym, 1));
-  cell(t, k, 0, emit_expr(l, k->key, DTYPE_i64));
-  cell(t, k, 1, emit_expr(l, done, DTYPE_i64));
-  emit_op(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  SymCtx *sym = t->l.sym;
+  const Sym *one = sym_int(sym, 1);
+  cell(t, k, k->slot ? k->slot : sym_int(sym, 0), k->key);
+  if (!k->slot) cell(t, k, one, sym_add(sym, k->tile, one));
+  emit_op(&t->l, OP_yield, NULL, 0, NULL, 0, NULL);
   tiles_close_scope(t, k->saved);
 }

@@ -155,14 +155,46 @@ void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offse
   }
 }
 
-/* A step of k. */
-static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
+/* A step of k: the first `rows` of a panel of `all` rows. */
+static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows,
+                         int all) {
   Lower *l = &t->l;
-  const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
+  const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, all)));
   Value *args[] = {from->memory, emit_address(l, emit_sound(l, at), DTYPE_index)};
   const Type *type = type_vec(l->k->cx, rows * from->source.step, from->source.dtype);
   return emit_op(l, OP_load, args, 2, NULL, 0, type);
 }
+
+/* ---- the next panels ---- */
+
+/* Vectors of this many bytes use up panels faster than hardware prefetchers, which stop at every
+ * page, bring them from the L3 cache. */
+enum { FAST_VECTOR = 64 };
+
+/* Prefetches element `at` of the panel that follows the one at `base`. */
+static void fetch_next(Tiles *t, const Panels *from, const Sym *base, int rows, const Sym *at) {
+  Lower *l = &t->l;
+  int64_t size = (int64_t)rows * pack_padded(&from->source);
+  at = sym_add(l->sym, sym_add(l->sym, base, sym_int(l->sym, size)), at);
+  Value *args[] = {from->memory, emit_address(l, emit_sound(l, at), DTYPE_index)};
+  emit_op(l, OP_prefetch, args, 2, NULL, 0, NULL);
+}
+
+/* For step k of a block: the same step of the next panel of a; and of the next panel of b, which is
+ * needed after all panels of a, as much as this step's share. */
+static void fetch_panels(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
+  SymCtx *sym = t->l.sym;
+  if (t->l.cx->target->global_access < FAST_VECTOR || dot_info(p->tile.form)->grain > 2) return;
+  int panels = (p->a->source.extent + p->a->rows - 1) / p->a->rows;
+  const Sym *depth = sym_int(sym, pack_padded(&p->a->source));
+  const Sym *panel = sym_floordiv(sym, b->row, sym_int(sym, p->a->rows));
+  const Sym *step = sym_add(sym, sym_mul(sym, panel, depth), k);
+  fetch_next(t, p->a, b->a_base, b->m, sym_mul(sym, k, sym_int(sym, b->m)));
+  fetch_next(t, p->b, b->b_base, b->b_rows,
+             sym_mul(sym, step, sym_int(sym, (b->b_rows + panels - 1) / panels)));
+}
+
+/* ---- blocks ---- */
 
 /* The extent of k in whole steps. */
 static const Sym *steps_of(Tiles *t, const TiledProduct *p, int step) {
@@ -183,9 +215,11 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   NestLoop loop =
       loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
   Value *a = p->a->read ? in_place_load(t, p->a, b->row, loop.counter, b->m)
-                        : load_panel(t, p->a, b->a_base, loop.counter, b->m);
-  Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
+                        : load_panel(t, p->a, b->a_base, loop.counter, b->m, b->m);
+  Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n, b->b_rows),
+                   loop_arg(&loop, 0)};
   if (!a) return false;
+  fetch_panels(t, p, b, loop.counter);
   Value *next = emit_op(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);
   product_store(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
@@ -194,20 +228,55 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
 
 /* ---- all blocks ---- */
 
-static bool multiply(Tiles *t, const TiledProduct *p) {
+/* Blocks of n columns, for all panels of a. */
+static bool multiply_panel(Tiles *t, const TiledProduct *p, const PanelRun *columns, int n) {
   bool ok = true;
+  for (int below = 0; below < 2; below++) {
+    PanelRun rows;
+    if (!panels_open(t, p->a, below, PANELS_NEEDED, &rows)) continue;
+    Block b = {rows.rows, n, rows.first, columns->first, rows.base, columns->base, columns->rows};
+    ok = multiply_block(t, p, &b) && ok;
+    panels_close(t, &rows);
+  }
+  return ok;
+}
+
+/* Whether fewer vectors than a block has may hold the columns of the last panel of b. */
+static bool has_narrow(const TiledProduct *p) {
+  int vector = p->b->source.vector;
+  return p->b->source.end && p->b->rows > vector && p->b->rows % vector == 0 &&
+         dot_info(p->tile.form)->grain == 1;
+}
+
+/* That panel, one vector of columns after the other. */
+static bool multiply_narrow(Tiles *t, const TiledProduct *p) {
+  SymCtx *sym = t->l.sym;
+  const PackSource *from = &p->b->source;
+  PanelRun columns;
+  if (!panels_open(t, p->b, false, PANELS_NARROW, &columns)) return true;
+  const Sym *left = sym_sub(sym, sym_sub(sym, from->end, from->row_start), columns.first);
+  left = emit_sound(&t->l, sym_min(sym, left, sym_int(sym, p->b->rows)));
+  NestLoop loop = loop_open(t, NULL, left, p->b->rows, from->vector, NULL, 0);
+  columns.first = sym_add(sym, columns.first, loop.counter);
+  columns.base =
+      sym_add(sym, columns.base, sym_mul(sym, loop.counter, sym_int(sym, from->k_group)));
+  bool ok = multiply_panel(t, p, &columns, from->vector);
+  loop_close(t, &loop, NULL);
+  panels_close(t, &columns);
+  return ok;
+}
+
+static bool multiply(Tiles *t, const TiledProduct *p) {
+  bool ok = true, narrow = has_narrow(p);
   nest_open(t);
   for (int right = 0; right < 2; right++) {
-    PanelRun columns, rows;
-    if (!panels_open(t, p->b, right, PANELS_NEEDED, &columns)) continue;
-    for (int below = 0; below < 2; below++) {
-      if (!panels_open(t, p->a, below, PANELS_NEEDED, &rows)) continue;
-      Block b = {rows.rows, columns.rows, rows.first, columns.first, rows.base, columns.base};
-      ok = multiply_block(t, p, &b) && ok;
-      panels_close(t, &rows);
-    }
+    PanelRun columns;
+    PanelPart part = narrow && !right ? PANELS_WIDE : PANELS_NEEDED;
+    if (!panels_open(t, p->b, right, part, &columns)) continue;
+    ok = multiply_panel(t, p, &columns, columns.rows) && ok;
     panels_close(t, &columns);
   }
+  if (narrow) ok = multiply_narrow(t, p) && ok;
   nest_close(t);
   return ok;
 }
@@ -227,6 +296,8 @@ static PackSource source_of(const Tiles *t, const TiledProduct *p, bool rhs) {
                   .k_start = tile->start[k],
                   .extent = tile->extent[row],
                   .depth = tile->extent[k],
+                  .beside = rhs ? p->m : p->n,
+                  .vector = t->l.cx->target->global_access * 8 / dtype_info[p->dtype].bits,
                   .others = {.along = -1, .width = 1},
                   .dtype = p->operands,
                   .k_group = rhs ? form->k_group_b : form->k_group_a,
@@ -237,7 +308,6 @@ static PackSource source_of(const Tiles *t, const TiledProduct *p, bool rhs) {
     s.others.dim[s.others.n] = v->type->dims[i];
     s.others.at[s.others.n++] = at ? at : tile->start[i];
   }
-  (void)t;
   return s;
 }
 

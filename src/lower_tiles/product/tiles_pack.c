@@ -258,27 +258,37 @@ static bool pack_columns(Tiles *t, Packing *x) {
 
 /* ---- panels ---- */
 
-/* How many of `most` panels, from row `first` on, are needed, or whole. */
+/* How many of `most` panels, from row `first` on, lack at most `absent` of their rows. */
 static const Sym *panels_of(Tiles *t, const PackSource *from, int64_t first, int rows, int most,
-                            bool whole) {
+                            int absent) {
   SymCtx *sym = t->l.sym;
   const Sym *all = sym_int(sym, most), *zero = sym_int(sym, 0), *by = sym_int(sym, rows);
   if (!from->end || !most) return all;
   const Sym *left = sym_sub(sym, from->end, from->row_start);
   left = sym_sub(sym, left, sym_int(sym, first));
-  left = whole ? sym_floordiv(sym, left, by) : sym_ceildiv(sym, left, by);
+  left = absent == rows - 1 ? sym_ceildiv(sym, left, by)
+                            : sym_floordiv(sym, sym_add(sym, left, sym_int(sym, absent)), by);
   left = sym_max(sym, sym_min(sym, left, all), zero);
   return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), left));
 }
 
+/* Panels that lack at most this many rows come before those of the part, or are the part. */
+static int absent_of(const Panels *p, PanelPart part, int rows) {
+  return part == PANELS_NEEDED                          ? rows - 1
+         : part == PANELS_WIDE || part == PANELS_NARROW ? p->source.vector - 1
+                                                        : 0;
+}
+
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out) {
   SymCtx *sym = t->l.sym;
+  bool rear = part == PANELS_CUT || part == PANELS_NARROW;
   int full = p->source.extent / p->rows, left = p->source.extent % p->rows;
   int rows = rest ? left : p->rows, most = !rest ? full : left ? 1 : 0;
   int64_t size = (int64_t)p->rows * pack_padded(&p->source),
           start = rest ? (int64_t)full * p->rows : 0, n;
-  const Sym *from = NULL, *to = panels_of(t, &p->source, start, rows, most, part == PANELS_WHOLE);
-  if (part == PANELS_CUT) from = panels_of(t, &p->source, start, rows, most, true);
+  const Sym *from = NULL, *to = panels_of(t, &p->source, start, rows, most,
+                                          rear ? rows - 1 : absent_of(p, part, rows));
+  if (rear) from = panels_of(t, &p->source, start, rows, most, absent_of(p, part, rows));
   bool single = !from && sym_is_int(to, &n) && n <= 1;
   if (from == to || (single && n == 0)) return false;
   *out = (PanelRun){.rows = rows, .looping = !single};

@@ -37,6 +37,7 @@ typedef struct Block {
   int m, n;
   const Sym *row, *column;    /* relative */
   const Sym *a_base, *b_base; /* of the panels */
+  int b_rows;                 /* of the panel of b, of which the block uses the first n */
 } Block;
 
 /* The block of the accumulator, row by row; `offset` is product_offset. */

@@ -104,7 +104,7 @@ static CpuOrders orders_of(const CpuTask *t) {
 
 static int run_alone(const CpuTask *t, void *scratch) {
   CpuOrders orders = orders_of(t);
-  CpuWatch watch = {.orders = &orders, .is_caller = true};
+  CpuWatch watch = {.alone = 1, .orders = &orders, .is_caller = true};
   return t->run(t->args, 0, t->count, scratch, &watch);
 }
 
