@@ -82,12 +82,13 @@ static bool take_cached(wv_program *p, const char *key, int variant) {
     return false;
   ArtVariant *to = &p->art.variant[variant];
   const char *facts = to->facts;
-  int guard = to->guard;
+  int guard = to->guard, aliased = to->aliased;
   int64_t repacked = to->repacked;
   *to = found->variant[variant];
   to->facts = facts;
   to->guard = guard;
   to->repacked = repacked;
+  to->aliased = aliased;
   remarks_say(to, &p->own->cx->diags);
   return true;
 }
@@ -226,6 +227,8 @@ static void describe_variants(wv_program *p, LaunchValues *values) {
     const Variant *v = &p->variants.at[i];
     art->variant[i].facts = v->facts;
     art->variant[i].repacked = v->repacked;
+    art->variant[i].aliased = v->alias.found;
+    if (v->alias.found) art->whole = v->alias.whole, art->part = v->alias.part;
     art->variant[i].guard = v->guard ? launch_value(values, v->guard) : -1;
   }
 }

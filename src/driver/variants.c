@@ -31,6 +31,9 @@
  *
  * to which the first leaves those launches.
  *
+ * If a tensor may be the first columns of another one (alias.h), there are `whole` and `rows` for launches
+ * in which it is. They need nothing from that tensor, which they do not access, and are preferred.
+ *
  * A kernel with assumptions has all of these twice: first with the assumptions as facts, for
  * launches that satisfy all of them, then without any. */
 #include "driver/variants.h"
@@ -357,14 +360,14 @@ static bool is_used(const Plan *p, int param) {
 }
 
 /* `repacked`: parameters, as bits. Without a guard if no launch is for it. */
-static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool near,
-                            int64_t repacked) {
-  Variant v = {.facts = shape->facts, .views = shape->views, .repacked = repacked};
+static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool near, int64_t repacked,
+                            Alias alias) {
+  Variant v = {.facts = shape->facts, .views = shape->views, .repacked = repacked, .alias = alias};
   Plan p = {.s = s, .cx = s->k->cx->sym, .v = &v};
   if (repacked) p.copied = ARENA_ARRAY(s->arena, SymBinding, s->nslots);
   if (repacked && !require_copies(&p)) return v.guard = NULL, v;
   for (int i = 0; i < s->k->params.n; i++) {
-    if (!tensor_type(&p, i) || !is_used(&p, i)) continue;
+    if (!tensor_type(&p, i) || !is_used(&p, i) || (alias.found && i == alias.part)) continue;
     bool asks = shape->views && shape->each[0], single = !shape->strict && is_single(&p, i);
     bool found = asks && (is_table(&p, i) || is_scattered(&p, i));
     bool anywhere = found || single || repacked >> i & 1;
@@ -403,7 +406,7 @@ static int find_thin(const LaunchSymbols *s, const Sym **out) {
 }
 
 static Variant make_few(const LaunchSymbols *s, const Sym *dim) {
-  Variant v = make_variant(s, &shapes[DENSE], false, 0);
+  Variant v = make_variant(s, &shapes[DENSE], false, 0, (Alias){0});
   Plan p = {.s = s, .cx = s->k->cx->sym, .v = &v};
   assume_most(&p, dim, FEW);
   v.facts = arena_printf(s->arena, "%s, %s at most %d", v.facts, sym_name(dim), FEW);
@@ -464,8 +467,23 @@ static const int *shape_order(const LaunchSymbols *s, int64_t repacked) {
 
 /* For tensors with 32-bit offsets alone where those are faster: larger ones are not copied anyway. */
 static void add_repacked(const LaunchSymbols *s, bool narrow, int64_t repacked, Variants *out) {
-  Variant v = make_variant(s, &shapes[REPACKED], narrow, repacked);
+  Variant v = make_variant(s, &shapes[REPACKED], narrow, repacked, (Alias){0});
   if (v.guard && v.guard != sym_bool(s->k->cx->sym, false)) out->at[out->n++] = v;
+}
+
+/* Variants for launches in which a tensor is the first columns of another one. */
+static void add_aliased(const LaunchSymbols *s, bool narrow, Variants *out) {
+  static const int of[] = {WHOLE, ROWS};
+  Alias alias = alias_find(s->k);
+  for (size_t i = 0; alias.found && i < 2 * WV_LEN(of); i++) {
+    bool near = i % 2 == 0;
+    if (near && !narrow) continue;
+    Variant *v = &out->at[out->n++];
+    *v = make_variant(s, &shapes[of[i / 2]], near, 0, alias);
+    v->facts = arena_printf(s->arena, "%s, `%s` the first columns of `%s`", v->facts,
+                            s->k->params.at[alias.part].name, s->k->params.at[alias.whole].name);
+    require(&(Plan){.s = s, .cx = s->k->cx->sym, .v = v}, alias_condition(s, alias));
+  }
 }
 
 /* A variant without new facts is the same as the next one. */
@@ -476,11 +494,12 @@ static Variants plan_shapes(const LaunchSymbols *s, bool narrow, int64_t repacke
       add_repacked(s, narrow, repacked, &out);
       continue;
     }
-    Variant v = make_variant(s, &shapes[*i], false, 0);
+    Variant v = make_variant(s, &shapes[*i], false, 0, (Alias){0});
     bool last = *i == ANY;
     if (*i == WHOLE && !v.nassume) continue;
     if (!last && !v.guard) v.facts = "", last = true; /* no tensors: one variant for all */
-    Variant near = make_variant(s, &shapes[*i], true, 0);
+    Variant near = make_variant(s, &shapes[*i], true, 0, (Alias){0});
+    if (*i == ROWS) add_aliased(s, narrow, &out);
     if (narrow && near.nassume > v.nassume) out.at[out.n++] = near;
     if (last) v.guard = NULL;
     out.at[out.n++] = v;
@@ -497,7 +516,7 @@ Variants variants_plan(const LaunchSymbols *s, const TargetInfo *machine, bool i
     Shape dense = shapes[DENSE];
     dense.strict = true;
     out.at = ARENA_NEW(s->arena, Variant);
-    out.at[out.n++] = make_variant(s, &dense, false, 0);
+    out.at[out.n++] = make_variant(s, &dense, false, 0, (Alias){0});
   } else {
     out = plan_shapes(s, narrow, repack_params(s, machine));
   }
@@ -506,7 +525,7 @@ Variants variants_plan(const LaunchSymbols *s, const TargetInfo *machine, bool i
   return out;
 }
 
-_Static_assert(4 * WV_LEN(shapes) <= ARTEFACT_VARIANTS &&
+_Static_assert(4 * (WV_LEN(shapes) + 2) <= ARTEFACT_VARIANTS &&
                    2 * (WV_LEN(shapes) + FEW_DIMS) <= ARTEFACT_VARIANTS,
                "an artefact holds them all");
 
@@ -515,6 +534,7 @@ static void add_row(Kernel *k, Constraint row) { vec_push(k->arena, &k->constrai
 Kernel *variant_kernel(Kernel *k, const Variant *v) {
   Kernel *copy = kernel_clone(k);
   if (v->without) kernel_drop_assumptions(copy);
+  if (v->alias.found) alias_merge(copy, v->alias);
   for (int i = 0; i < kernel_given(k); i++) {
     if (k->body->args[i]->type->kind != TYPE_mem || !variant_has_view(v, i)) continue;
     const Sym *name = sym_symbol(k->cx->sym, k->params.at[i].name, true);

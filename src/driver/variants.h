@@ -2,6 +2,7 @@
 #ifndef WV_VARIANTS_H
 #define WV_VARIANTS_H
 
+#include "driver/alias/alias.h"
 #include "driver/launch_code.h"
 #include "target/target.h"
 
@@ -13,6 +14,7 @@ typedef struct Variant {
       repacked; /* parameters, as bits: views of tensors, or copies, with aligned rows (repack.h) */
   int64_t
       single; /* parameters, as bits: tensors of arbitrary strides, of which a workgroup has one element */
+  Alias alias; /* a tensor that is the first columns of another one */
   const Sym *assume[2 * ARTEFACT_SLOTS];
   int nassume;      /* facts for the compiler, over the kernel's symbols */
   const Sym *guard; /* what a launch must satisfy, over slots; NULL: nothing */

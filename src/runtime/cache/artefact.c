@@ -116,7 +116,8 @@ static void code_signature(Codec *c, Artefact *art) {
   code_count(c, &art->fallback, art->nvariants);
   for (int i = 0; i < art->nvariants && !c->failed; i++)
     code_text(c, &art->variant[i].facts), code_int(c, &art->variant[i].guard),
-        code_i64(c, &art->variant[i].repacked);
+        code_i64(c, &art->variant[i].repacked), code_int(c, &art->variant[i].aliased);
+  code_int(c, &art->whole), code_int(c, &art->part);
 }
 
 static void code_args(Codec *c, ArtVariant *v) {
@@ -183,6 +184,10 @@ static bool copies_are_sound(const Artefact *art, int variant) {
   return true;
 }
 
+static bool is_given_tensor(const Artefact *art, int param) {
+  return is_below(param, art->ngiven) && art->params[param].rank >= 0;
+}
+
 static bool signature_is_sound(const Artefact *art) {
   for (int i = 0; i < art->nparams; i++) {
     const ArtParam *p = &art->params[i];
@@ -200,6 +205,9 @@ static bool signature_is_sound(const Artefact *art) {
     if (!is_below(art->assumptions[i].value, art->signature.nresults)) return false;
   for (int i = 0; i < art->nvariants; i++)
     if (art->variant[i].guard >= art->signature.nresults || !copies_are_sound(art, i)) return false;
+  if (art->whole != art->part &&
+      (!is_given_tensor(art, art->whole) || !is_given_tensor(art, art->part)))
+    return false;
   return launch_expr_is_sound(&art->signature, art->nslots);
 }
 

@@ -15,7 +15,7 @@ enum {
   ARTEFACT_RANK = 8,
   ARTEFACT_PARAMS = 64,
   ARTEFACT_SLOTS = 512,
-  ARTEFACT_VARIANTS = 20,
+  ARTEFACT_VARIANTS = 28,
   ARTEFACT_ARGS = 256,
   ARTEFACT_ARG_BYTES = 4096, /* CUDA's limit for kernel arguments */
   ARTEFACT_MAPS = 16,
@@ -112,6 +112,7 @@ typedef struct ArtVariant {
   int guard;         /* value of the signature's program; -1: always applies */
   int64_t repacked;  /* parameters, as bits, that the launch copies if their rows do not begin at
                       * multiples of 16 bytes */
+  int aliased;       /* 1: only for launches in which `whole` and `part` have the same address */
   /* The rest is set once the variant has been compiled. */
   bool compiled;
   const char *entry, *code; /* code: text for the driver, or bytes of an object */
@@ -149,6 +150,7 @@ typedef struct Artefact {
   int nassumptions;
   ArtVariant variant[ARTEFACT_VARIANTS];
   int nvariants;
+  int whole, part; /* two parameters; equal: no variant is aliased */
   int fallback; /* variants from here on are for launches whose assumptions do not hold; nvariants:
                  * such launches are refused */
 } Artefact;

@@ -106,17 +106,22 @@ static int encode_map(const Launcher *l, const ArtVariant *v, const ArtArg *a, v
                                  sizes + param->rank, changed);
 }
 
-/* The first variant whose guard holds; the last has none. */
-static int choose_variant(const Launcher *l, LaunchRun *signature) {
+/* The first of these variants whose guard holds; the last of those that are not aliased has none. */
+static int first_fitting(const Launcher *l, LaunchRun *signature, bool aliased) {
   const Artefact *art = l->art;
   for (int i = 0; i < art->nvariants; i++) {
-    int guard = art->variant[i].guard;
-    if (art->variant[i].repacked && !l->repack) continue;
-    if (guard < 0) return i;
-    LaunchValue holds = launch_expr_result(signature, guard);
+    const ArtVariant *v = &art->variant[i];
+    if (!v->aliased != !aliased || (v->repacked && !l->repack)) continue;
+    if (v->guard < 0) return i;
+    LaunchValue holds = launch_expr_result(signature, v->guard);
     if (!holds.undefined && holds.value) return i;
   }
   return -1;
+}
+
+static int choose_variant(const Launcher *l, const LaunchCall *c, LaunchRun *signature) {
+  int aliased = launch_is_aliased(l->art, c->args) ? first_fitting(l, signature, true) : -1;
+  return aliased >= 0 ? aliased : first_fitting(l, signature, false);
 }
 
 bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, int device,
@@ -184,7 +189,7 @@ static bool make_plan(Launcher *l, Diags *diags, const LaunchCall *c, LaunchPlan
   launch_expr_open(&signature, &l->art->signature, p->slot);
   if (c->nargs < l->art->nparams) fill_own(l, c->nargs, &signature, p->slot);
   if (!launch_check(l, diags, &signature)) return false;
-  int variant = choose_variant(l, &signature);
+  int variant = choose_variant(l, c, &signature);
   if (variant < 0) return refuse_variants(l, diags);
   p->repacked = 0;
   if (l->art->variant[variant].repacked) launch_plan_copies(l, &l->art->variant[variant], p);

@@ -68,6 +68,7 @@ typedef struct LaunchRecord {
   int nothers; /* arguments that are in no row: tensor maps */
   DeviceLaunch launch;
   const void *owner; /* of the workspace; NULL: none */
+  bool aliased;      /* as launch_is_aliased says */
   LaunchRow row[ARTEFACT_PARAMS];
   short other[ARTEFACT_ARGS];
   LaunchPlan plan;
@@ -104,6 +105,11 @@ struct Launcher {
   atomic_flag busy; /* guards the following */
   LaunchRecord last;
 };
+
+/* Whether the two tensors for which there are variants have the same address. */
+static inline bool launch_is_aliased(const Artefact *art, const wv_launch_arg *args) {
+  return art->whole != art->part && args[art->whole].tensor->data == args[art->part].tensor->data;
+}
 
 bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after reporting */
 /* The same for a call that is not like the last one. `failed`: it was, and this is the driver's

@@ -71,6 +71,7 @@ bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
   LaunchRecord *r = &l->last;
   if (!take_record(l)) return false;
   bool like = c->nargs == r->nrows && r->nrows && take_rows(l, c->args);
+  if (like) like = r->aliased == launch_is_aliased(l->art, c->args);
   if (r->owner && like) like = r->owner == launch_owner(l, c->stream);
   if (like) {
     *error = r->nothers ? patch_others(l, c->args) : 0;
@@ -121,6 +122,7 @@ void launch_remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c) {
   memcpy(to->mapped, p->mapped, sizeof *to->mapped * (size_t)v->nmaps);
   launch_point_at_args(to);
   for (int i = 0; i < c->nargs; i++) record_row(l, i, p, &c->args[i]);
+  r->aliased = launch_is_aliased(l->art, c->args);
   r->owner = p->workspace ? launch_owner(l, c->stream) : NULL;
   record_args(r, v);
   r->launch = (DeviceLaunch){
