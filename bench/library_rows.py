@@ -18,6 +18,7 @@ from wave_lang.kernel.wave.templates.paged_decode_attention import (
     get_paged_decode_intermediate_arrays_shapes,
     paged_decode_attention_shape,
 )
+from wave_lang.kernel.wave.templates.prefill_attention import get_prefill_attention_kernel
 
 MMA = (MMAType.F32_16x16x16_F16, MMAType.F32_16x16x16_F16)
 PAGE = 16
@@ -145,6 +146,19 @@ def prefill(make, lengths, heads, size, causal, equal=None):
     heads_first = tuple(map(split, args[:3]))
     peer = Peer(peers.SDPA, peers.sdpa(causal), heads_first, rate=CUDNN.get((size, causal)))
     return Case(call, args, work, "TF/s", [peer])
+
+
+def prefill_template(make, lengths, heads, size, causal):
+    """As SGLang calls it, beside our op."""
+    other = prefill(make, lengths, heads, size, causal)
+    q, k, v, ends = other.args
+    shape = AttentionShape(*heads, size, size, num_seqs=len(lengths), max_seq_len=max(lengths))
+    shapes = [tuple(x.shape) for x in (q, k, v, q)]
+    types = dict(input_dtype=make.half, output_dtype=make.half)
+    made = get_prefill_attention_kernel(shape, MMA, *shapes, **types, is_causal=causal)
+    args = (q, k, v, ends[:-1], make.array(lengths), make.random(*q.shape))
+    peer = Peer("our op", other.call, other.args)
+    return Case(compiled(*made, []), args, other.amount, "TF/s", [peer])
 
 
 def dense_data(make, batch, length, heads, size, layout):
@@ -393,6 +407,10 @@ def attention_rows(s):
             args = (equal, h, size, causal)
             yield Row(f"prefill {name} d{size} {kind}", Bar("peer", 0.9), prefill, args)
     middle = s.sizes[len(s.sizes) // 2]
+    for causal, kind in kinds:
+        args = (equal, h, middle, causal)
+        row = f"prefill template {name} d{middle} {kind}"
+        yield Row(row, Bar("peer", 0.8), prefill_template, args)
     for causal, kind in kinds:
         args = (s.ragged, h, middle, causal, equal)
         yield Row(f"prefill ragged d{middle} {kind}", Bar("peer", 0.85), prefill, args)

@@ -6,6 +6,7 @@ import pytest
 from exact_attention import attend, heads
 from library_utils import BF16, check, compiled, draw, on_targets, starts_of
 from wave_lang.kernel.wave.constraints import GenericDot, MMAOperand, MMAType
+from wave_lang.kernel.wave.templates import attention_tiles
 from wave_lang.kernel.wave.templates.attention_common import AttentionShape
 from wave_lang.kernel.wave.templates.decode_attention import get_decode_attention_kernels
 from wave_lang.kernel.wave.templates.gqa_decode_attention import get_gqa_decode_attention_kernels
@@ -31,13 +32,18 @@ CASES = [
 
 @on_targets(CASES)
 def test_decode(case, target):
+    check_decode(case, target)
+
+
+def check_decode(case, target, first_columns=False):
     """Tokens are out of order; tokens that no sequence has, and scratch memory, which is for more
-    sequences, are NaN."""
+    sequences, are NaN. With `first_columns`, values are those of keys. Returns phase 0."""
     h, hk, d, dv, lengths, splits, dtype, mma, options = case
     rng = np.random.default_rng(2)
     pool, count = sum(lengths) + 7, len(lengths)
     q = draw(rng, dtype, count, h, d)
-    k, v = draw(rng, dtype, pool, hk, d), draw(rng, dtype, pool, hk, dv)
+    k = draw(rng, dtype, pool, hk, d)
+    v = k[..., :dv] if first_columns else draw(rng, dtype, pool, hk, dv)
     ends, table = starts_of(lengths), rng.permutation(pool).astype("i4")
     expected = np.zeros((count, h, dv))
     for s in range(count):
@@ -52,9 +58,41 @@ def test_decode(case, target):
     shapes = get_paged_decode_intermediate_arrays_shapes(shape, splits)
     scratch = [np.full(s, np.nan, "f4") for s in shapes]
     out = np.full((count, h, dv), np.nan, dtype)
-    compiled(target, phase_0, subs_0, dynamic_0)(q, k, v, ends, table, *scratch)
+    first = compiled(target, phase_0, subs_0, dynamic_0)
+    first(q, k, v, ends, table, *scratch)
     compiled(target, phase_1, subs_1, dynamic_1)(*scratch, ends, out)
     check(out, expected, dtype)
+    return first
+
+
+@pytest.mark.parametrize("target, first_columns", [("cpu", True), ("cpu", False), ("sim:sm_90a", True)])
+def test_latent_keys(target, first_columns, monkeypatch):
+    """On Hopper a workgroup has all columns of values, and reads those that are the first ones of keys
+    once."""
+    monkeypatch.setattr(attention_tiles, "target_named", lambda: "sm_90a")
+    case = (64, 1, 336, 320, (70, 3), 2, "f2", MMA, {})
+    kernel = check_decode(case, target, first_columns)
+    if target == "cpu" and first_columns:
+        ran = [v.facts for v in kernel.program.variants if v.compiled]
+        assert any("first columns" in facts for facts in ran)
+
+
+def test_few_splits_for_many_sequences():
+    """Only as many splits are used as give all compute units work."""
+    shape = paged_decode_attention_shape(8, 8, 16, 16, 1, 40)
+    phase_0, _, subs, _, dynamic, _ = get_paged_decode_attention_kernels(shape, MMA, 16)
+    kernel = compiled("cpu", phase_0, subs, dynamic)
+    used = {}
+    for count in (1, 4, 20, 40):
+        q, k = np.zeros((count, 8, 16), "f2"), np.zeros((count * 64, 8, 16), "f2")
+        ends, table = starts_of([64] * count), np.arange(count * 64, dtype="i4")
+        parts = [
+            np.full(s, np.nan, "f4") for s in get_paged_decode_intermediate_arrays_shapes(shape, 16)
+        ]
+        kernel(q, k, k, ends, table, *parts)
+        written = ~np.isnan(parts[1]).any((1, 2)) if count == 40 else ~np.isnan(parts[1][:, 0, 0])
+        used[count] = int(written.sum())
+    assert used == {1: 16, 4: 9, 20: 2, 40: 1}
 
 
 @on_targets([((2, 20, 24, 32, 300), False), ((1, 1, 16, 16, 5), True)])

@@ -12,7 +12,7 @@ from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
-from wave_lang.kernel.wave.machine import machine_of
+from wave_lang.kernel.wave.machine import target_named
 
 from .tensors import has_shapes_only
 
@@ -34,20 +34,14 @@ def on_target(target: str) -> Iterator[None]:
         _target.reset(before)
 
 
-@functools.lru_cache
-def _machine(target: str) -> str:
-    found = machine_of(WaveCompileOptions(target=target)).target or ""
-    return found.removeprefix("sim:")
-
-
 def has_large_tiles() -> bool:
     """Whether a workgroup has more than 64 KiB of shared memory, as those of NVIDIA do."""
-    return _machine(_target.get()).startswith("sm_")
+    return target_named(_target.get()).startswith("sm_")
 
 
 def has_warpgroups() -> bool:
     """Whether a workgroup has 227 KiB, and products of four waves, as on Hopper."""
-    return _machine(_target.get()).startswith("sm_90")
+    return target_named(_target.get()).startswith("sm_90")
 
 
 @functools.lru_cache(maxsize=512)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from ... import _wave
@@ -46,4 +47,12 @@ def machine_of(options: WaveCompileOptions) -> Machine:
     return Machine(*_wave.find_machine(*asked(options)))
 
 
-__all__ = ["Machine", "devices", "machine_of"]
+@functools.lru_cache
+def target_named(target: str = "") -> str:
+    """The machine that kernels for a target are compiled for, simulated or not, by default this one; ""
+    for the evaluator."""
+    found = machine_of(WaveCompileOptions(target=target)).target or ""
+    return found.removeprefix("sim:")
+
+
+__all__ = ["Machine", "devices", "machine_of", "target_named"]

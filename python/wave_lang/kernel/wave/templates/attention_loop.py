@@ -42,6 +42,15 @@ def scores_of(head_size: int, layer_scaling: float | None, logit_cap: float) -> 
     return Scores(1 / math.sqrt(head_size) if layer_scaling is None else layer_scaling, logit_cap)
 
 
+def scaled_by(scores: Scores, dtype: Any) -> dict[str, Any]:
+    """The arguments of `Attention` for these scores of products of this type: a factor, where that
+    is the same. In f32 the difference of two rounded products would be seen, and a large factor
+    would make the lowest number infinite."""
+    factor = scores.scale * LOG2_E
+    plain = scores.cap == 0 and 0 < factor <= 1 and dtype != tkl.f32
+    return {"factor": factor} if plain else {"scores": scores}
+
+
 def combine_splits(results: Any, log_sums: Any, splits: Any, rows: list[Any], every: list[Any]):
     """The result for all keys, and the logarithm of its sum, from those of the splits: `results` by
     splits and `every` dimension, `log_sums` by splits and `rows`. Splits without keys do not
@@ -126,10 +135,11 @@ class Attention:
         largest, total, _ = state
         return self._exponent(largest) + tkw.log2(total) - float(self.shift)
 
-    def within(self, window: int = -1) -> Any:
-        """`visible` of causal attention: row i sees key j if j <= i and, with a window,
-        j >= i - window."""
+    def within(self, window: int = -1, group: int = 1) -> Any:
+        """`visible` of causal attention: token i sees key j if j <= i and, with a window,
+        j >= i - window. A token has as many rows as a `group` has heads."""
         both = [self.rows, self.keys]
-        row = tkw.broadcast(tkw.self_index(self.rows, tkl.i32), both)
+        row = tkw.self_index(self.rows, tkl.i32)
+        row = tkw.broadcast(row if group == 1 else row // group, both)
         key = tkw.broadcast(tkw.self_index(self.keys, tkl.i32), both)
         return key <= row if window < 0 else (key <= row) & (key >= row - window)

@@ -6,6 +6,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 from wave_lang.kernel._support.tensor_types import wave_dtype
+from wave_lang.kernel.wave.machine import target_named
 
 MOST_COLUMNS = 256  # of the values that one workgroup accumulates
 
@@ -19,10 +20,24 @@ def columns_of(head_size: int) -> int:
     return min(round_up(head_size, 16), MOST_COLUMNS)
 
 
+def is_latent(size: int, columns: int, dtype: Any) -> bool:
+    """Whether a workgroup has all columns of values that are the first ones of keys: if this
+    machine has room for both, as Hopper does."""
+    fit = 256 < columns <= 512 and columns % 64 == 0
+    fit = fit and columns <= size <= 576 and (size - columns) % 16 == 0
+    return fit and dtype.bitwidth() == 16 and target_named().startswith("sm_90")
+
+
 def rows_of(longest: int, num_waves: int, instruction: Any) -> int:
     """How many rows of queries a workgroup has: 32 per wave, or 16 if no sequence has more."""
     rows = 32 if longest > 16 * num_waves or "32x32" in str(instruction) else 16
     return rows * num_waves
+
+
+def most_keys(head_size: int) -> int:
+    """The most keys that pay: with 128, products of heads of 128 or more are long enough to hide the
+    rest, where shared memory has room for them."""
+    return 128 if head_size >= 128 and target_named().startswith("sm_") else 64
 
 
 def keys_of(head_size: int, columns: int, dtype: Any, most: int = 64) -> int:

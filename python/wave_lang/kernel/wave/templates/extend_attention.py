@@ -7,18 +7,18 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang.global_symbols import *
 
 from .attention_common import *
-from .attention_loop import scores_of
-from .attention_tiles import size_type
-from .extend_body import ENDS, GLOBAL, NEW, POOL, PREFIX, TABLE, Body
+from .attention_loop import scaled_by, scores_of
+from .attention_tiles import float_type, size_type
+from .extend_body import ENDS, GLOBAL, NEW, POOL, PREFIX, ROW, TABLE, Body
 
 MASK, MASK_START = tkl.sym.MASK, tkl.sym.MASK_START
 _i, _j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
 
 
-def _mask_of(first_key: Any) -> Any:
+def _mask_of(group: int, first_key: Any) -> Any:
     """The mask has a row of PREFIX + NEW bytes for each query of a sequence."""
-    place = MASK_START + _i * (PREFIX + NEW) + first_key + _j
-    return tkw.IndexMapping(2, inputs={MASK: place}, outputs={N_Q: _i, N_KV: _j})
+    place = MASK_START + _i // group * (PREFIX + NEW) + first_key + _j
+    return tkw.IndexMapping(2, inputs={MASK: place}, outputs={ROW: _i, N_KV: _j})
 
 
 def _without_mask(body: Body) -> Any:
@@ -63,7 +63,8 @@ def _with_mask(body: Body, mask_index: Any) -> Any:
         tkw.set_symbol(MASK_START, tkw.read(mask_offsets))
 
         def visible(first_key):
-            return tkw.cast(tkw.read(custom_mask, mapping=_mask_of(first_key)), tkl.i1)
+            seen = tkw.read(custom_mask, mapping=_mask_of(body.group, first_key))
+            return tkw.cast(seen, tkl.i1)
 
         body(q, k, v, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, c, visible)
 
@@ -99,12 +100,13 @@ def get_extend_attention_kernel(
     """
     shapes = dict(q_shape=q_shape, k_shape=k_shape, v_shape=v_shape, o_shape=o_shape)
     shapes |= dict(k_cache_shape=k_cache_shape, v_cache_shape=v_cache_shape)
+    scores = scores_of(shape.head_size, layer_scaling, logit_cap)
     body = Body(
         shape,
         mfma_variant,
         shapes,
         (input_dtype, output_dtype, size_dtype),
-        scores_of(shape.head_size, layer_scaling, logit_cap),
+        scaled_by(scores, float_type("input_dtype", input_dtype)),
         is_causal and not use_custom_mask,
         num_waves,
     )

@@ -7,7 +7,7 @@ from wave_lang.kernel import wave as tkw
 
 from .attention_common import *
 from .attention_loop import LOG2_E, scores_of
-from .extend_body import ENDS, GLOBAL, POOL, PREFIX, TABLE, Body
+from .extend_body import ENDS, GLOBAL, POOL, PREFIX, ROW, TABLE, Body
 from .relative_bias import DISTANCE, bias_of_distance, check_most
 
 
@@ -36,7 +36,7 @@ def get_extend_attention_rpe_kernel(
     check_most(max_rpe_context_length)
     shapes = dict(q_shape=q_shape, k_shape=k_shape, v_shape=v_shape, o_shape=o_shape)
     shapes |= dict(k_cache_shape=k_cache_shape, v_cache_shape=v_cache_shape)
-    scores = scores_of(shape.head_size, layer_scaling, 0.0)
+    scores = {"scores": scores_of(shape.head_size, layer_scaling, 0.0)}
     types = (input_dtype, output_dtype, size_dtype)
     body = Body(shape, mfma_variant, shapes, types, scores, is_causal, num_waves)
     table = tkl.MemoryLayout(shape=[max_rpe_context_length + 1])
@@ -57,7 +57,7 @@ def get_extend_attention_rpe_kernel(
         c: t.c,
     ):
         def bias(first_key):
-            place = bias_of_distance(max_rpe_context_length, PREFIX - first_key)
+            place = bias_of_distance(max_rpe_context_length, PREFIX - first_key, ROW, body.group)
             return tkw.read(rpe, mapping=place) * LOG2_E
 
         tensors = (q, k, v, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, c)

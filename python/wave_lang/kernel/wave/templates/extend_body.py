@@ -1,5 +1,9 @@
 """Attention of new tokens to a prefix in a cache, through a table of its tokens, and to each other:
-what the kernels of extend attention share."""
+what the kernels of extend attention share.
+
+A workgroup has rows of the query heads that share a head of keys: row r is token r // group and head
+r % group of them. So a few tokens of several heads fill a tile, and keys are read once for all of them.
+"""
 
 from typing import Any
 
@@ -17,66 +21,56 @@ TABLE = tkl.sym.TABLE
 MAX_EXTEND_SEQ_LEN = tkl.sym.MAX_EXTEND_SEQ_LEN
 Q_START, KV_START = tkl.sym.Q_START, tkl.sym.KV_START
 PREFIX, NEW = tkl.sym.PREFIX, tkl.sym.NEW  # the lengths of the two parts of a sequence
+ROW, BLOCK_ROW = tkl.sym.ROW, tkl.sym.BLOCK_ROW
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 
 _i, _j, _k = (tkw.IndexMapping.iterator(n) for n in range(3))
 _next = tkw.IndexMapping(1, inputs={ENDS: _i + 1}, outputs={ENDS: _i})
-_q_of = tkw.IndexMapping(
-    3, inputs={N_Q: _j + Q_START, H: _i, D_Q: _k}, outputs={H: _i, N_Q: _j, D_Q: _k}
-)
-_c_of = tkw.IndexMapping(
-    3, inputs={H: _i, D_KV: _j, N_Q: _k}, outputs={N_Q: _k + Q_START, H: _i, D_KV: _j}
-)
 _table_of = tkw.IndexMapping(1, inputs={TABLE: _i + KV_START}, outputs={N_KV: _i})
 
 
-def _constraints(num_waves: int, instruction: Any) -> list[Any]:
-    tiles = tkl.ceiling(MAX_EXTEND_SEQ_LEN / BLOCK_N_Q)
+def _constraints(group: int, num_waves: int, instruction: Any) -> list[Any]:
+    tiles = tkl.ceiling(MAX_EXTEND_SEQ_LEN * group / BLOCK_ROW)
     return [
-        tkw.WorkgroupConstraint(N_Q, BLOCK_N_Q, 0, iters=tiles),
+        tkw.WorkgroupConstraint(ROW, BLOCK_ROW, 0, iters=tiles),
         tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 1),
-        tkw.WorkgroupConstraint(H, 1, 2),
+        tkw.WorkgroupConstraint(H_KV, 1, 2),
         tkw.WorkgroupConstraint(ENDS, 1, 3, iters=ENDS - 1),
         tkw.TilingConstraint(N_KV, BLOCK_N_KV),
-        tkw.WaveConstraint(N_Q, BLOCK_N_Q / num_waves),
+        tkw.WaveConstraint(ROW, BLOCK_ROW / num_waves),
         tkw.WaveConstraint(D_KV, BLOCK_D_KV),
         tkw.HardwareConstraint(
-            threads_per_wave=64, mma_type=instruction, vector_shapes={H: 0, ENDS: 0}
+            threads_per_wave=64, mma_type=instruction, vector_shapes={H_KV: 0, ENDS: 0}
         ),
     ]
 
 
-def _gathered(group: int) -> tuple[Any, Any]:
-    """Mappings of the keys and values in the cache, at the tokens of a table."""
-    token = tkw.IndexMapping.dynamic_val(0)
-    k_of = tkw.IndexMapping(
+def _rows_of(group: int) -> tuple[Any, Any]:
+    """Where the rows of queries and results are."""
+    here, place = {H_KV: _i, ROW: _j}, {N_Q: Q_START + _j // group, H: _i * group + _j % group}
+    return (
+        tkw.IndexMapping(3, inputs={**place, D_Q: _k}, outputs={**here, D_Q: _k}),
+        tkw.IndexMapping(3, inputs={**here, D_KV: _k}, outputs={**place, D_KV: _k}),
+    )
+
+
+def _gathered(columns: Any) -> Any:
+    """Where keys or values in the cache are, by the tokens of a table."""
+    return tkw.IndexMapping(
         3,
-        inputs={POOL: token, H_KV: _i // group, D_Q: _k},
-        outputs={H: _i, N_KV: _j, D_Q: _k},
+        inputs={POOL: tkw.IndexMapping.dynamic_val(0), H_KV: _i, columns: _k},
+        outputs={H_KV: _i, N_KV: _j, columns: _k},
         dynamic_val_mappings={N_KV: _j},
     )
-    v_of = tkw.IndexMapping(
-        3,
-        inputs={POOL: token, H_KV: _i // group, D_KV: _j},
-        outputs={H: _i, D_KV: _j, N_KV: _k},
-        dynamic_val_mappings={N_KV: _k},
-    )
-    return k_of, v_of
 
 
-def _following(group: int) -> tuple[Any, Any]:
-    """Mappings of the keys and values of new tokens."""
-    k_of = tkw.IndexMapping(
+def _following(columns: Any) -> Any:
+    """Where keys or values of new tokens are."""
+    return tkw.IndexMapping(
         3,
-        inputs={N_KV: _j + Q_START, H_KV: _i // group, D_Q: _k},
-        outputs={H: _i, N_KV: _j, D_Q: _k},
+        inputs={N_KV: _j + Q_START, H_KV: _i, columns: _k},
+        outputs={H_KV: _i, N_KV: _j, columns: _k},
     )
-    v_of = tkw.IndexMapping(
-        3,
-        inputs={N_KV: _k + Q_START, H_KV: _i // group, D_KV: _j},
-        outputs={H: _i, D_KV: _j, N_KV: _k},
-    )
-    return k_of, v_of
 
 
 def _length(ends: Any, start: Any, length: Any) -> None:
@@ -128,10 +122,10 @@ class Body:
         self.index = size_type("size_dtype", types[2])
         self.types = Types(self.dtype, self.index, self.out)
         first, self.instruction = instructions(mfma_variant)
-        self.attention = Attention([H], N_Q, N_KV, D_KV, self.dtype, first, scores)
+        self.attention = Attention([H_KV], ROW, N_KV, D_KV, self.dtype, first, **scores)
 
     def constraints(self) -> list[Any]:
-        return _constraints(self.num_waves, self.instruction)
+        return _constraints(self.group, self.num_waves, self.instruction)
 
     def hyperparams(self) -> dict[Any, Any]:
         shape, columns = self.shape, columns_of(self.columns)
@@ -140,13 +134,13 @@ class Body:
             H_KV: shape.num_kv_heads,
             D_Q: shape.head_size,
             D_KV: self.columns,
-            BLOCK_N_Q: rows_of(self.longest, self.num_waves, self.instruction),
+            BLOCK_ROW: rows_of(self.longest * self.group, self.num_waves, self.instruction),
             BLOCK_N_KV: keys_of(shape.head_size, columns, self.dtype),
             BLOCK_D_KV: columns,
         }
 
     def prefix(self, rows: Any, cache: tuple[Any, Any], table: Any, visible: Any, bias: Any) -> Any:
-        k_of, v_of = _gathered(self.group)
+        k_of, v_of = _gathered(D_Q), _gathered(D_KV)
         tkw.set_symbol(N_KV, tkw.scalar(PREFIX, self.index))
 
         @tkw.iterate(N_KV, init_args=self.attention.start())
@@ -159,13 +153,14 @@ class Body:
         return over_prefix
 
     def new(self, rows: Any, state: Any, k: Any, v: Any, visible: Any, bias: Any) -> Any:
-        k_of, v_of = _following(self.group)
-        last = tkl.Min(NEW, (WORKGROUP_0 + 1) * BLOCK_N_Q) if self.is_causal else NEW
+        k_of, v_of = _following(D_Q), _following(D_KV)
+        last = ((WORKGROUP_0 + 1) * BLOCK_ROW - 1) // self.group + 1
+        last = tkl.Min(NEW, last) if self.is_causal else NEW
         tkw.set_symbol(N_KV, tkw.scalar(last, self.index))
 
         @tkw.iterate(N_KV, init_args=list(state))
         def over_new(*state):
-            seen = self.attention.within() if self.is_causal else visible(PREFIX)
+            seen = self.attention.within(group=self.group) if self.is_causal else visible(PREFIX)
             keys, values = tkw.read(k, mapping=k_of), tkw.read(v, mapping=v_of)
             return self.attention.step(state, rows, keys, values, seen, bias(PREFIX))
 
@@ -189,8 +184,9 @@ class Body:
         position."""
         _length(qo_indptr, Q_START, NEW)
         _length(kv_indptr, KV_START, PREFIX)
-        tkw.set_symbol(N_Q, tkw.scalar(NEW, self.index))
-        rows = tkw.read(q, mapping=_q_of)
+        tkw.set_symbol(ROW, tkw.scalar(NEW * self.group, self.index))
+        q_of, c_of = _rows_of(self.group)
+        rows = tkw.read(q, mapping=q_of)
         state = self.prefix(rows, (k_cache, v_cache), table, visible, bias)
         state = self.new(rows, state, k, v, visible, bias)
-        tkw.write(tkw.cast(self.attention.result(state), self.out), c, mapping=_c_of)
+        tkw.write(tkw.cast(self.attention.result(state), self.out), c, mapping=c_of)

@@ -1,5 +1,8 @@
 """Attention over packed sequences: each has its own length, and queries and keys are the same
-tokens."""
+tokens.
+
+A workgroup has rows of the query heads that share a head of keys: row r is token r // group and head
+r % group of them."""
 
 from typing import Any
 
@@ -13,20 +16,22 @@ from .attention_tiles import *
 
 S = tkl.sym.S
 MAX_SEQ_LEN = tkl.sym.MAX_SEQ_LEN
-START = tkl.sym.START
+KEY, FIRST, START = tkl.sym.KEY, tkl.sym.FIRST, tkl.sym.START
+ROW, BLOCK_ROW = tkl.sym.ROW, tkl.sym.BLOCK_ROW
 
 
-def _constraints(num_waves: int, instruction: Any) -> list[Any]:
+def _constraints(group: int, num_waves: int, instruction: Any) -> list[Any]:
+    tiles = tkl.ceiling(MAX_SEQ_LEN * group / BLOCK_ROW)
     return [
-        tkw.WorkgroupConstraint(N_Q, BLOCK_N_Q, 0, iters=tkl.ceiling(MAX_SEQ_LEN / BLOCK_N_Q)),
+        tkw.WorkgroupConstraint(ROW, BLOCK_ROW, 0, iters=tiles),
         tkw.WorkgroupConstraint(D_KV, BLOCK_D_KV, 1),
-        tkw.WorkgroupConstraint(H, 1, 2),
+        tkw.WorkgroupConstraint(H_KV, 1, 2),
         tkw.WorkgroupConstraint(S, 1, 3),
         tkw.TilingConstraint(N_KV, BLOCK_N_KV),
-        tkw.WaveConstraint(N_Q, BLOCK_N_Q / num_waves),
+        tkw.WaveConstraint(ROW, BLOCK_ROW / num_waves),
         tkw.WaveConstraint(D_KV, BLOCK_D_KV),
         tkw.HardwareConstraint(
-            threads_per_wave=64, mma_type=instruction, vector_shapes={H: 0, S: 0}
+            threads_per_wave=64, mma_type=instruction, vector_shapes={H_KV: 0, S: 0}
         ),
     ]
 
@@ -61,41 +66,39 @@ def get_prefill_attention_kernel(
     columns, num_waves = columns_of(shape.head_size_kv), 4
 
     i, j, k_ = (tkw.IndexMapping.iterator(n) for n in range(3))
-    q_of = tkw.IndexMapping(
-        3, inputs={N_Q: j + START, H: i, D_Q: k_}, outputs={H: i, N_Q: j, D_Q: k_}
+    row, place = {H_KV: i, ROW: j}, {N_Q: j // group + START, H: i * group + j % group}
+    q_of = tkw.IndexMapping(3, inputs={**place, D_Q: k_}, outputs={**row, D_Q: k_})
+    c_of = tkw.IndexMapping(3, inputs={**row, D_KV: k_}, outputs={**place, D_KV: k_})
+    k_of, v_of = (
+        tkw.IndexMapping(
+            3, inputs={KEY: j + START, H_KV: i, d: k_}, outputs={H_KV: i, N_KV: j, d: k_}
+        )
+        for d in (D_Q, D_KV)
     )
-    k_of = tkw.IndexMapping(
-        3, inputs={N_KV: j + START, H_KV: i // group, D_Q: k_}, outputs={H: i, N_KV: j, D_Q: k_}
-    )
-    v_of = tkw.IndexMapping(
-        3, inputs={N_KV: k_ + START, H_KV: i // group, D_KV: j}, outputs={H: i, D_KV: j, N_KV: k_}
-    )
-    c_of = tkw.IndexMapping(
-        3, inputs={H: i, D_KV: j, N_Q: k_}, outputs={N_Q: k_ + START, H: i, D_KV: j}
-    )
-    attention = Attention([H], N_Q, N_KV, D_KV, dtype, first)
+    attention = Attention([H_KV], ROW, N_KV, D_KV, dtype, first)
 
-    @tkw.wave(_constraints(num_waves, second))
+    @tkw.wave(_constraints(group, num_waves, second))
     def prefill_attention(
         q: tkl.Memory[N_Q, H, D_Q, GLOBAL_ADDRESS_SPACE, dtype, any_tokens(H, D_Q)],
-        k: tkl.Memory[N_KV, H_KV, D_Q, SHARED_ADDRESS_SPACE, dtype, any_tokens(H_KV, D_Q)],
-        v: tkl.Memory[N_KV, H_KV, D_KV, SHARED_ADDRESS_SPACE, dtype, any_tokens(H_KV, D_KV)],
+        k: tkl.Memory[KEY, H_KV, D_Q, SHARED_ADDRESS_SPACE, dtype],
+        v: tkl.Memory[KEY, H_KV, D_KV, SHARED_ADDRESS_SPACE, dtype],
         offsets: tkl.Memory[S, GLOBAL_ADDRESS_SPACE, index],
         sequence_lengths: tkl.Memory[S, GLOBAL_ADDRESS_SPACE, index],
         c: tkl.Memory[N_Q, H, D_KV, GLOBAL_ADDRESS_SPACE, out_dtype, any_tokens(H, D_KV)],
     ):
-        length = tkw.read(sequence_lengths)
-        tkw.set_symbol(START, tkw.read(offsets))
-        tkw.set_symbol(N_Q, length)
-        tkw.set_symbol(N_KV, length)
+        tkw.set_symbol(FIRST, tkw.read(offsets))
+        # Known not to be negative, so that keys are copied by TMA.
+        tkw.set_symbol(START, tkw.scalar(tkl.Max(FIRST, 0), index))
+        tkw.set_symbol(N_KV, tkw.read(sequence_lengths))
+        tkw.set_symbol(ROW, tkw.scalar(N_KV * group, index))
         if is_causal:  # no row of this workgroup sees a later key
-            end = tkl.Min(N_Q, (WORKGROUP_0 + 1) * BLOCK_N_Q)
-            tkw.set_symbol(N_KV, tkw.scalar(end, index))
+            last = ((WORKGROUP_0 + 1) * BLOCK_ROW - 1) // group
+            tkw.set_symbol(N_KV, tkw.scalar(tkl.Min(N_KV, last + 1), index))
         rows = tkw.read(q, mapping=q_of)
 
         @tkw.iterate(N_KV, init_args=attention.start())
         def loop(*state):
-            seen = attention.within() if is_causal else None
+            seen = attention.within(group=group) if is_causal else None
             keys, values = tkw.read(k, mapping=k_of), tkw.read(v, mapping=v_of)
             return attention.step(state, rows, keys, values, seen)
 
@@ -107,8 +110,8 @@ def get_prefill_attention_kernel(
         H_KV: shape.num_kv_heads,
         D_Q: shape.head_size,
         D_KV: shape.head_size_kv,
-        BLOCK_N_Q: rows_of(longest, num_waves, second),
-        BLOCK_N_KV: keys_of(shape.head_size, columns, dtype),
+        BLOCK_ROW: rows_of(longest * group, num_waves, second),
+        BLOCK_N_KV: keys_of(shape.head_size, columns, dtype, most_keys(shape.head_size)),
         BLOCK_D_KV: columns,
     }
     return prefill_attention, hyperparams
