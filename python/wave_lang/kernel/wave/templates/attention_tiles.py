@@ -46,6 +46,12 @@ def keys_of(head_size: int, columns: int, dtype: Any, most: int = 64) -> int:
     return max(most >> max(0, (most * row - 1).bit_length() - 16), 16)
 
 
+def keys_visited(end: Any, first_row: Any, rows: Any) -> Any:
+    """The end of a workgroup's loop over keys: none if the sequence has no such row. There are
+    workgroups for the longest one."""
+    return tkl.Piecewise((end, first_row < rows), (0, True))
+
+
 def instructions(mfma_variant: Any) -> tuple[Any, Any]:
     """The instructions of the two products. One that is not a matrix instruction is replaced: rows
     of a single query are padded."""

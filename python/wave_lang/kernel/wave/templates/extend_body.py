@@ -141,7 +141,8 @@ class Body:
 
     def prefix(self, rows: Any, cache: tuple[Any, Any], table: Any, visible: Any, bias: Any) -> Any:
         k_of, v_of = _gathered(D_Q), _gathered(D_KV)
-        tkw.set_symbol(N_KV, tkw.scalar(PREFIX, self.index))
+        end = keys_visited(PREFIX, WORKGROUP_0 * BLOCK_ROW, NEW * self.group)
+        tkw.set_symbol(N_KV, tkw.scalar(end, self.index))
 
         @tkw.iterate(N_KV, init_args=self.attention.start())
         def over_prefix(*state):
@@ -156,7 +157,8 @@ class Body:
         k_of, v_of = _following(D_Q), _following(D_KV)
         last = ((WORKGROUP_0 + 1) * BLOCK_ROW - 1) // self.group + 1
         last = tkl.Min(NEW, last) if self.is_causal else NEW
-        tkw.set_symbol(N_KV, tkw.scalar(last, self.index))
+        end = keys_visited(last, WORKGROUP_0 * BLOCK_ROW, NEW * self.group)
+        tkw.set_symbol(N_KV, tkw.scalar(end, self.index))
 
         @tkw.iterate(N_KV, init_args=list(state))
         def over_new(*state):

@@ -16,7 +16,7 @@ from .attention_tiles import *
 
 S = tkl.sym.S
 MAX_SEQ_LEN = tkl.sym.MAX_SEQ_LEN
-KEY, FIRST, START = tkl.sym.KEY, tkl.sym.FIRST, tkl.sym.START
+KEY, FIRST, START, LENGTH = tkl.sym.KEY, tkl.sym.FIRST, tkl.sym.START, tkl.sym.LENGTH
 ROW, BLOCK_ROW = tkl.sym.ROW, tkl.sym.BLOCK_ROW
 
 
@@ -89,11 +89,13 @@ def get_prefill_attention_kernel(
         tkw.set_symbol(FIRST, tkw.read(offsets))
         # Known not to be negative, so that keys are copied by TMA.
         tkw.set_symbol(START, tkw.scalar(tkl.Max(FIRST, 0), index))
-        tkw.set_symbol(N_KV, tkw.read(sequence_lengths))
-        tkw.set_symbol(ROW, tkw.scalar(N_KV * group, index))
-        if is_causal:  # no row of this workgroup sees a later key
-            last = ((WORKGROUP_0 + 1) * BLOCK_ROW - 1) // group
-            tkw.set_symbol(N_KV, tkw.scalar(tkl.Min(N_KV, last + 1), index))
+        tkw.set_symbol(LENGTH, tkw.read(sequence_lengths))
+        tkw.set_symbol(ROW, tkw.scalar(LENGTH * group, index))
+        # No row of this workgroup sees a later key, if attention is causal.
+        last = ((WORKGROUP_0 + 1) * BLOCK_ROW - 1) // group
+        end = tkl.Min(LENGTH, last + 1) if is_causal else LENGTH
+        end = keys_visited(end, WORKGROUP_0 * BLOCK_ROW, LENGTH * group)
+        tkw.set_symbol(N_KV, tkw.scalar(end, index))
         rows = tkw.read(q, mapping=q_of)
 
         @tkw.iterate(N_KV, init_args=attention.start())
