@@ -8,6 +8,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 
 from .attention_call import Call, call_of
+from .attention_kernels import Form
 from .extend_kernels import extend
 from .operators import operator
 from .programs import has_warpgroups, program
@@ -41,6 +42,17 @@ def _checked_mask(like: Any, mask: Any, starts: Any, sequences: int) -> tuple[An
     index = element_type("mask_indptr", starts, ("i32", "i64"))
     expect_shape("mask_indptr", starts, (sequences + 1,))
     return bytes_of(flat("custom_mask", mask)), starts, index
+
+
+def _form(call: Call, masked: bool) -> Form:
+    """H200, heads of 128: 16 x (2048 + 512) tokens take 816 us, with 128 keys 1030, with 256 rows 896,
+    but with masks 1194, and 1129 with 256 rows; 64 x (1024 + 16) take 114, with 128 keys 162, with four
+    waves 129."""
+    form = replace(call.form(False, 0), single=False)
+    if form.rows < 64 or not 64 < form.size <= 128 or form.dtype == tkl.f32 or not has_warpgroups():
+        return form
+    rows = 256 if masked and form.rows == 128 and call.fills_machine(256) else form.rows
+    return replace(form, rows=rows, keys=64, waves=rows // 32)
 
 
 @operator(
@@ -104,11 +116,7 @@ def attention_extend(
     out, lse = call.results(*caches, ends, table)
     if is_empty(call.q) or sequences == 0 or max_q == 0:
         return out, lse
-    # H200, heads of 128: 16 x (2048 + 512) tokens take 816 us, with 128 keys 1030, with 256 rows 896;
-    # 64 x (1024 + 16) take 114, with 128 keys 162, with four waves 129.
-    form = replace(call.form(False, 0), single=False, keys=64)
-    if has_warpgroups():
-        form = replace(form, waves=max(form.rows // 32, 2))
+    form = _form(call, kind is not None)
     longest, scale, _, _, sinks, slopes = call.numbers()
     program(extend, form, kind, mask_prefix or kind is None)(
         *(call.q, call.k, call.v, *caches, call.q_ends, ends, table, mask, starts),

@@ -239,7 +239,8 @@ def get_paged_decode_attention_kernels(
     symbols.
 
     The keys of sequence s are the tokens `kv_indices[kv_indptr[s]:kv_indptr[s + 1]]` of the cache.
-    Scratch memory may be for more sequences than q has; `kv_indices` may be longer than it is used.
+    Scratch memory may be for more sequences than q has, and has room for `num_kv_splits`, of which
+    few are used if there are many sequences; `kv_indices` may be longer than it is used.
     """
     check_sizes(
         num_kv_splits=num_kv_splits, head_size=shape.head_size, head_size_kv=shape.head_size_kv
@@ -258,7 +259,7 @@ def get_paged_decode_attention_kernels(
         H_KV: shape.num_kv_heads,
         HEAD: tiles.group,
         D_Q: shape.head_size,
-        **({D_REST: rest} if tiles.latent else {}),
+        **({D_REST: rest} if tiles.latent and rest else {}),
         BLOCK_HEAD: tiles.heads,
         BLOCK_N_KV: tiles.keys,
         BLOCK_D_KV: tiles.columns,
