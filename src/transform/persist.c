@@ -19,6 +19,7 @@
  * keeps results. */
 #include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
+#include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
@@ -29,7 +30,7 @@
 #include "transform/stages/stages_room.h"
 
 /* Workgroups that copy for each other: more gained nothing in published kernels. */
-enum { CLUSTER = 2 };
+enum { CLUSTER = 2, LINE_BYTES = 128, PIECE_BYTES = 16 };
 
 /* Of the bytes that tiles which are computed at the same time read. */
 #define WORTH_DIVIDING 1.1
@@ -122,11 +123,33 @@ static bool may_have_roles(const Persist *p) {
   return true;
 }
 
-static bool is_worthwhile(const Persist *p) {
+static bool forms_cluster(Persist *p);
+
+/* Whether rows of a tensor that the loop reads are known not to be whole lines of the cache: parts of them then
+ * take more requests. */
+static bool crosses_lines(const Persist *p) {
+  int64_t size;
+  bool crosses = false;
+  for (const Op *op = p->loop->body->first; op; op = op->next) {
+    const Type *t = op->kind == OP_copy ? op->args[0]->type : NULL;
+    if (!t || t->rank < 2) continue;
+    const Sym *last = distribute_fixed(p->d, t->dims[t->rank - 1]);
+    if (!last || !sym_is_int(last, &size)) continue;
+    int64_t bits = size * dtype_memory_bits(t->dtype);
+    if (bits % (8 * PIECE_BYTES)) return false; /* a launch copies it to other rows first */
+    crosses |= bits % (8 * LINE_BYTES) != 0;
+  }
+  return crosses;
+}
+
+/* With at most one tile for each workgroup there is nothing to overlap; but clusters halve the requests for an
+ * operand, which are what limits a launch if its rows cross lines, and most compute units make them. */
+static bool is_worthwhile(Persist *p) {
   int64_t tiles;
   const Sym *expected = kernel_expected(p->k, p->tiles);
   if (!may_have_roles(p)) return false;
-  if (expected && sym_is_int(expected, &tiles) && tiles <= p->workgroups) return false;
+  if (expected && sym_is_int(expected, &tiles) && tiles <= p->workgroups)
+    return 2 * tiles > p->workgroups && crosses_lines(p) && forms_cluster(p);
   return stages_residents(p->cx, p->loop) < 2;
 }
 
@@ -249,14 +272,25 @@ static bool walks_pixels(const Persist *p) {
 
 /* Neighbours of a row form a cluster if they share a tile that can be divided. A row may be one tile
  * longer than the grid; that tile then writes nothing. */
+static bool may_cluster(const Persist *p) {
+  if (!p->rows || !target_has(p->cx->target, FEATURE_CLUSTER) || p->workgroups < CLUSTER)
+    return false;
+  if (!may_have_roles(p) || walks_pixels(p)) return false;
+  return sym_divides(p->k->cx->sym, p->cx->facts.header, CLUSTER, p->d->tiles[p->along]) ||
+         writes_end(p, p->along);
+}
+
+static bool forms_cluster(Persist *p) {
+  bool found = false;
+  choose_order(p);
+  if (!may_cluster(p)) return false;
+  for (const Op *op = p->loop->body->first; op; op = op->next) found |= is_shared(p, op);
+  return found;
+}
+
 static void choose_cluster(Persist *p) {
-  SymCtx *sym = p->k->cx->sym;
   p->cluster = 1;
-  if (!p->rows || !target_has(p->cx->target, FEATURE_CLUSTER) || p->workgroups < CLUSTER) return;
-  if (!may_have_roles(p) || walks_pixels(p)) return;
-  if (!sym_divides(sym, p->cx->facts.header, CLUSTER, p->d->tiles[p->along]) &&
-      !writes_end(p, p->along))
-    return;
+  if (!may_cluster(p)) return;
   for (Op *op = p->loop->body->first; op; op = op->next) {
     if (!is_shared(p, op)) continue;
     op_set_attr(p->k, op, (Attr){.key = ATTR_peers, .integer = CLUSTER});

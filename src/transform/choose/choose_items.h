@@ -7,7 +7,11 @@
 #include "schedule/loop_cost.h"
 #include "transform/choose/choose_model.h"
 
-enum { CHOOSE_RANK = 8, CHOOSE_LINE = 128 /* bytes of a line of the cache */ };
+enum {
+  CHOOSE_RANK = 8,
+  CHOOSE_LINE = 128 /* bytes of a line of the cache */,
+  CHOOSE_PIECE = 16 /* and of a row of boxes, at least */
+};
 
 /* The elements of a tile. */
 typedef struct Extents {
@@ -26,7 +30,8 @@ typedef struct Item {
   int loop;       /* -1: none */
   bool staged;    /* read through shared memory */
   int row;        /* expression: elements that are next to each other in memory; -1: not known */
-  bool crosses;   /* rows of the tensor begin anywhere in a line of the cache */
+  bool crosses;   /* rows of the tensor begin anywhere in a line of the cache, */
+  bool boxed;     /* but where the copy engine takes them as they are */
   Vec(int) waves; /* expressions: that share the tile, along each dimension */
   double rate,
       wide_rate; /* multiplications of a compute unit in a cycle, by one wave and by several */

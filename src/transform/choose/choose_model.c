@@ -120,13 +120,13 @@ static const Type *accessed(const Op *op) {
   return op->args[op->kind == OP_read ? 0 : op->nargs - 1]->type;
 }
 
-/* Whether the rows of a memory that an op accesses are no whole lines of the cache, as far as is known. */
-static bool crosses_lines(const ChooseModel *m, const Op *op) {
+/* Whether the rows of a memory that an op accesses are no multiples of so many bytes, as far as is known. */
+static bool crosses_lines(const ChooseModel *m, const Op *op, int bytes) {
   const Type *t = accessed(op);
   int64_t size;
   if (t->kind != TYPE_mem || t->rank < 2) return false;
   const Sym *last = distribute_fixed(m->d, t->dims[t->rank - 1]);
-  return last && sym_is_int(last, &size) && size * dtype_memory_bits(t->dtype) % (8 * CHOOSE_LINE);
+  return last && sym_is_int(last, &size) && size * dtype_memory_bits(t->dtype) % (8 * bytes);
 }
 
 /* The elements along the last dimension of a memory that an op accesses. */
@@ -187,7 +187,8 @@ static void add_item(ChooseModel *m, const Op *op) {
   item.staged = item.kind == ITEM_READ && is_staged(m, op);
   if (item.kind == ITEM_READ) add_waves(m, &item, t);
   item.row = item.kind == ITEM_COMPUTE ? -1 : row_of(m, op);
-  item.crosses = item.kind != ITEM_COMPUTE && crosses_lines(m, op);
+  item.crosses = item.kind != ITEM_COMPUTE && crosses_lines(m, op, CHOOSE_LINE);
+  item.boxed = item.crosses && !crosses_lines(m, op, CHOOSE_PIECE);
   vec_push(m->arena, &m->items, item);
 }
 

@@ -14,6 +14,7 @@ enum {
   RESERVED = 10,    /* registers that ptxas needs besides those that are counted */
   START = 600,      /* cycles from the start of a workgroup to its first access, */
   LAUNCH = 2400,    /* and of a launch to that of its first workgroup: H200, launches of a graph */
+  CLUSTERS = 1200,  /* more, if workgroups form clusters: 1024^3 takes 0.7 us longer */
   NARROW_SIDE = 16, /* of an instruction of one wave */
   WIDE_COLUMNS = 8, /* of an instruction of several waves, in steps, */
   WIDE_MOST = 256   /* and at most */
@@ -32,6 +33,9 @@ enum { MEMORY_PERCENT = 88 };
 enum { CROSSING_TIMES = 3 };
 #define LINE_BYTES ((double)CHOOSE_LINE)
 #define SHORT_ROWS 1.18
+
+/* Half of a line that begins anywhere is in one and a half lines, on average; a whole one in two. */
+#define SHORT_CROSSING 1.5
 
 /* Bytes that lanes write in a cycle if they hold pairs of 16 bits: the copy engine writes such results only if their
  * rows are whole lines. 192x160 and 256x96 take 4 us longer for each tile than others do (H200). */
@@ -86,7 +90,8 @@ static bool is_legal(ChooseModel *m, const int64_t *value, Refusal *why) {
 typedef struct Cycles {
   double unit[UNIT_COUNT];
   double bytes;           /* that are read or written */
-  double crossing;        /* bytes that are read from rows that begin anywhere in a line */
+  double crossing;        /* bytes that are read from rows that begin anywhere in a line, */
+  double crossing_most;   /* those of the largest tile */
   double waits_for_waves; /* that exchange values */
   bool waits;             /* for loads into registers */
   bool staged;            /* something is copied to shared memory */
@@ -189,7 +194,11 @@ static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
     double row = item->row < 0 ? LINE_BYTES : (double)m->value[item->row] * item->bits / 8;
     double half = LINE_BYTES / 2, slower = row < LINE_BYTES ? SHORT_ROWS : 1;
     if (row < half) slower *= 0.5 + 0.5 * half / row;
-    if (item->crosses && item->kind == ITEM_READ) out->crossing += bytes;
+    if (item->crosses && item->kind == ITEM_READ) {
+      double lines = bytes * (item->boxed && row < LINE_BYTES ? SHORT_CROSSING : 1);
+      out->crossing += lines;
+      if (item->boxed && lines > out->crossing_most) out->crossing_most = lines;
+    }
     out->unit[UNIT_copy] += slower * bytes / (writes_pairs(m, item) ? LANES_WRITE : m->rates->l2);
     out->bytes += bytes;
     out->waits |= item->kind == ITEM_READ && !item->staged;
@@ -302,6 +311,8 @@ static Work work_of(const ChooseModel *m, const Form *f) {
       if (m->items.at[i].loop == l) add_cycles(m, &m->items.at[i], &own);
     for (int u = 0; u < UNIT_COUNT; u++) all.unit[u] += times * own.unit[u];
     w.bytes += times * own.bytes, w.crossing += times * own.crossing;
+    /* Two workgroups that stay copy a tile for each other (persist.c). */
+    if (f->served && target_has(m->t, FEATURE_CLUSTER)) w.crossing -= times * own.crossing_most / 2;
     if (l < 0) {
       w.after = sum_of(&own);
       continue;
@@ -402,6 +413,7 @@ static double launch_cycles(const ChooseModel *m, const Candidate *c, const Work
   if (c->persistent) {
     double between = between_tiles(m, w);
     rounds = w->before + (double)each * (w->body + between) + w->after;
+    if (target_has(m->t, FEATURE_CLUSTER)) rounds += CLUSTERS;
     effort += (double)all * between / m->t->units;
   }
   if (is_ragged(m)) effort *= RAGGED_TIMES;
@@ -413,6 +425,20 @@ static double launch_cycles(const ChooseModel *m, const Candidate *c, const Work
 static int64_t slots_within(int64_t left, int64_t bytes, int64_t most) {
   int64_t fit = bytes ? left / bytes : 0;
   return fit < 1 ? 1 : fit < most ? fit : most;
+}
+
+/* Whether workgroups stay though each has one tile: they copy a tile for each other, of rows that begin anywhere in a
+ * line (persist.c). */
+static bool is_shared(const ChooseModel *m, const Candidate *c) {
+  bool crosses = false;
+  for (int i = 0; i < m->items.n; i++) {
+    const Item *item = &m->items.at[i];
+    if (item->kind != ITEM_READ || item->loop < 0 || !item->crosses) continue;
+    if (!item->boxed) return false;
+    crosses = true;
+  }
+  return crosses && c->parts == 1 && 2 * c->tiles > m->t->units &&
+         target_has(m->t, FEATURE_CLUSTER);
 }
 
 /* What is written while the rings are filled again has bytes of its own. */
@@ -435,7 +461,8 @@ static Form expect(const ChooseModel *m, Candidate *out) {
   f.slots = slots_within(alone ? room : room / 2, out->bytes, most);
   if (!alone && f.slots < SLOTS_SHARED) f.slots = slots_within(room, out->bytes, most);
   out->groups = unit_groups(m->t, waves, registers, out->bytes * f.slots);
-  out->persistent = f.served = out->groups == 1 && each > 1 && has_served_loop(m);
+  bool stays = each > 1 || is_shared(m, out);
+  out->persistent = f.served = out->groups == 1 && stays && has_served_loop(m);
   f.alone = out->groups == 1;
   if (f.served) f.slots = slots_within(room - written_bytes(m), out->bytes, most);
   return f;
