@@ -295,10 +295,16 @@ static void put_cluster(const LaunchSpec *launch, StrBuf *out) {
     sb_printf(out, ".reqnctapercluster %d, %d, %d\n", (int)n[0], (int)n[1], (int)n[2]);
 }
 
+/* Whether waves of different roles divide registers among themselves. */
+static bool divides_registers(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_wave_registers) return true;
+  return false;
+}
+
 /* Whether loops do nothing but multiply: other ops of theirs may need more registers than are counted. */
 static bool only_multiplies(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (op->kind == OP_wave_registers) return false;
     const Op *outer = op->parent->owner;
     while (outer && !op_is_loop(outer)) outer = outer->parent->owner;
     if (outer && op_is_elementwise(op) && op->results[0].type->kind == TYPE_vec) return false;
@@ -318,13 +324,34 @@ static int64_t most_of_product(const Kernel *k) {
   return most;
 }
 
-/* The workgroups that a multiprocessor is to hold: two, if both have shared memory and what is counted of their
- * registers. Without being told, ptxas takes more for what follows a loop, so that one remains. */
+/* Registers of a thread if a multiprocessor holds `workgroups`. */
+static int64_t registers_of_each(const TargetInfo *t, int64_t threads, int64_t workgroups) {
+  return threads ? (int64_t)t->simds * t->file * t->lanes / (workgroups * threads) : 0;
+}
+
+/* The workgroups that have as many waves as the header requests; 0: it requests none, or a multiprocessor
+ * does not hold them. */
+static int64_t workgroups_requested(const Ptx *p, int64_t threads) {
+  enum { LEAST = 32 /* registers of each thread that a multiprocessor can hold */ };
+  const Constraint *row = kernel_constraint(p->k, CONSTRAINT_occupancy, NULL);
+  int64_t waves, lanes = (int64_t)p->target->simds * p->target->lanes;
+  if (!row || !sym_is_int(row->occupancy.waves, &waves) || waves < 1 || !threads) return 0;
+  int64_t n = (waves * lanes + threads - 1) / threads;
+  int64_t most = registers_of_each(p->target, threads, n);
+  return most >= LEAST && most >= most_of_product(p->k) ? n : 0;
+}
+
+/* The workgroups that a multiprocessor is to hold: as many as are requested, or two, if both have shared memory
+ * and what is counted of their registers. Without being told, ptxas takes more for what follows a loop, so
+ * that one remains. */
 static int workgroups_wanted(const Ptx *p, int64_t threads) {
   enum { SYSTEM_BYTES = 1024, BESIDES = 10 /* registers that are not counted */ };
   const TargetInfo *t = p->target;
-  int64_t most = (t->shared_most + SYSTEM_BYTES) / 2 - SYSTEM_BYTES;
-  int64_t all = (int64_t)t->simds * t->file * t->lanes, each = threads ? all / (2 * threads) : 0;
+  if (divides_registers(p->k)) return 1;
+  int64_t requested = workgroups_requested(p, threads);
+  if (requested) return (int)requested;
+  int64_t most = (t->shared_most + SYSTEM_BYTES) / 2 - SYSTEM_BYTES,
+          each = registers_of_each(t, threads, 2);
   if (!target_has(t, FEATURE_WGMMA) || alloc_end(p->k) > most || !only_multiplies(p->k)) return 1;
   bool fits = live_most(p->arena, p->k, NULL) + BESIDES <= each && most_of_product(p->k) <= each;
   return fits ? 2 : 1;
@@ -345,7 +372,8 @@ static void put_header(Ptx *p, StrBuf *out, const LaunchSpec *launch) {
   /* Without this directive ptxas may choose too few registers for kernels that need all of them,
    * and ignores setmaxnreg. With it, kernels that only move data get more registers than they need,
    * so that fewer workgroups run concurrently. */
-  if (p->multiplies) sb_printf(out, ".minnctapersm %d\n", workgroups_wanted(p, threads));
+  if (p->multiplies || workgroups_requested(p, threads))
+    sb_printf(out, ".minnctapersm %d\n", workgroups_wanted(p, threads));
   if (p->clustered) put_cluster(launch, out);
   sb_puts(out, "{\n");
 }
