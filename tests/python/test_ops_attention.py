@@ -8,6 +8,8 @@ from library_utils import ml_dtypes  # isort: skip
 from library_utils import BF16, check, draw, on_targets, starts_of
 from wave_lang import ops
 from wave_lang.ops import attention_call
+from wave_lang.ops import attention_kernels as kernels
+from wave_lang.ops.programs import program
 
 FP8 = ml_dtypes.float8_e4m3fn
 
@@ -134,6 +136,24 @@ def test_narrow_keys_with_queries_of_any_size(case, target):
         with ops.on_target(target):
             found = ops.attention_paged(*data.arguments(), causal=True, **options)
         check(found[0][row], data.wanted(32, causal=True, **options)[0][row], BF16)
+
+
+def test_waves_with_narrow_keys_of_their_own(monkeypatch):
+    """If there are enough workgroups for two on each multiprocessor, four waves of 32 threads do not
+    exchange the weights of their keys."""
+    monkeypatch.setattr(attention_call, "ENOUGH_WORKGROUPS", 1)
+    data = Pages((1, 1, 0), (140, 33, 9), 8, 2, 64, 64, 16, BF16, FP8)
+    scales = {"k_scale": np.array(0.5, "f4"), "v_scale": np.array(0.25, "f4")}
+    with ops.on_target("sim:sm_90a"):
+        found = ops.attention_paged(*data.arguments(), causal=True, **scales)
+    wanted = data.wanted(64, causal=True, **scales)
+    for one, other in zip(found, wanted):
+        check(one[:2], other[:2], BF16)
+    q, k, v, _, _, ends, most, longest = data.arguments()
+    with ops.on_target("sm_90a"):
+        call = attention_call.call_of(q, k, v, ends, most, longest, {"causal": True})
+        text = program(kernels.paged, call.form(False, 16)).ptx
+    assert ".maxntid 128," in text and "stmatrix" not in text
 
 
 # query lengths, lengths, D

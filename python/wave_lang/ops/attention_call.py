@@ -137,6 +137,14 @@ class Call:
         number = sequences * self.heads[1] * max(self.split_count(sequences), 1)
         return number >= ENOUGH_WORKGROUPS
 
+    def single_waves(self, page: int) -> bool:
+        """Whether two such workgroups have waves of 32 threads, each with keys of its own and all rows, so
+        that waves exchange less, and need more registers. Measured for narrow keys in pages, which take
+        long to convert (H200, 64 x 4096 keys: 150 us, 183 where two waves share keys)."""
+        small = max(self.q.shape[-1], self.v.shape[-1]) <= 128
+        narrow = wave_dtype(self.k.dtype).bitwidth() == 8
+        return page > 0 and small and narrow and self.paired()
+
     def split_count(self, sequences: int) -> int:
         """How many parts the keys of a sequence are divided into; 0: they are not. It depends on
         the number of sequences, unless results must not, and on no data."""
@@ -157,6 +165,7 @@ class Call:
         left, right = self.window
         right = min(right, 0) if self.causal and right >= 0 else 0 if self.causal else right
         dtype, rows, keys = wave_dtype(self.q.dtype), self.rows(), self.keys()
+        single = self.single_waves(page)
         if page and rows > 64:  # H200, 16 x (2048 + 512) tokens: 824 us, with 128 keys 899
             rows, keys = 128, 64
         return kernels.Form(
@@ -182,7 +191,8 @@ class Call:
             alibi=self.alibi is not None,
             positive=0 < self.factor() * kernels.LOG2_E <= 1,
             latent=page > 0 and self.latent,
-            waves=2 if self.paired() else max(rows // 32, 4),
+            waves=2 if self.paired() and not single else max(rows // 32, 4),
+            lanes=32 if single else 64,
         )
 
     def factor(self) -> float:

@@ -78,6 +78,7 @@ class Form:
     mask: bool = False
     positive: bool = False  # the scale is; times LOG2_E, at most 1
     waves: int = 4
+    lanes: int = 64  # threads of a wave
     latent: bool = False  # values are the first columns of keys in pages, and copied once
 
     @property
@@ -131,7 +132,7 @@ def constraints_of(form: Form) -> list[Any]:
         if few
         else tkw.WaveConstraint(ROW, BLOCK_ROW / form.waves),
         tkw.HardwareConstraint(
-            threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0, SPLIT: 0}
+            threads_per_wave=form.lanes, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0, SPLIT: 0}
         ),
     ]
 
