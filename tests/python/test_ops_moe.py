@@ -120,6 +120,7 @@ LAYERS = [
     (1, 3, 1, 16, 16, "f4"),
     (70, 7, 2, 24, 150, "f2"),
     (130, 2, 2, 136, 72, BF16),  # tiles of 128 x 256 on Hopper
+    (520, 1, 2, 72, 40, "f2"),  # rows are put in order, and have tiles of 256 x 128
     (40, 3, 3, 17, 9, "f4"),
 ]
 

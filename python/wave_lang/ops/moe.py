@@ -194,10 +194,11 @@ def _block_of(number: int, experts: int) -> int:
     return 64 if number >= 32 * experts else 16
 
 
-def _tile(number: int, groups: int, large: bool) -> tuple[int, int]:
+def _tile(number: int, groups: int, form: Any, dtype: Any) -> tuple[int, int]:
     """Rows and columns of a workgroup, for a product of this many rows in all."""
-    if large and number >= 96 * groups and has_warpgroups():
-        return 128, 256
+    if form.large_blocks and number >= 96 * groups and has_warpgroups():
+        many = form.in_order and dtype.bitwidth() == 16 and number >= 1024 * groups
+        return (layer.MANY, 128) if many else (128, 256)
     return _block_of(number, groups), 128
 
 
@@ -385,7 +386,7 @@ def fused_experts(
         out[...] = 0
         return out
     top, experts = ids.shape[1], w1.shape[0]
-    block, columns = _tile(x.shape[0] * top, experts, form.large_blocks)
+    block, columns = _tile(x.shape[0] * top, experts, form, dtype)
     slots, expert_ids, _, _, places = _aligned(ids, experts, block)
     rows = Rows(slots, expert_ids, experts, top, block, columns)
     parts = form.run(rows, ACTIVATIONS[activation], x, first, second)

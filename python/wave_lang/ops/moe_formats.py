@@ -29,6 +29,13 @@ class Rows:
     def new(self, like: Any, columns: int) -> Any:
         return new_tensor(like, (self.slots.shape[0], columns), wave_dtype(like.dtype))
 
+    def in_order(self, x: Any) -> Any:
+        """The rows of x, in their order: the copy engine brings a block of them as one box."""
+        rows = self.new(x, x.shape[1])
+        key = (wave_dtype(x.dtype), self.top, x.shape[1])
+        program(layer.in_order, *key)(x, self.slots, rows)
+        return rows
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -78,6 +85,7 @@ class Format:
     expanded: Callable[..., Any] = layer.expanded
     columns: tuple[int, int] | None = None  # of a workgroup in each product; None: those of rows
     large_blocks: bool = True
+    in_order: bool = False  # whether many rows are put in order first
 
     def run(self, rows: Rows, activation: Any, x: Any, w1: Weights, w2: Weights) -> Any:
         """The results of each row's expert."""
@@ -85,8 +93,13 @@ class Format:
         first, second = self.columns or (rows.columns // 2, rows.columns)
         active, parts = rows.new(x, inner), rows.new(x, size)
         key, given = self.operands(x, w1)
-        more = (activation, rows.block, first, rows.top, rows.experts, inner, size)
-        program(self.gated, *key, *more)(*given, rows.slots, rows.expert_ids, active)
+        tile, sizes = (activation, rows.block, first), (rows.experts, inner, size)
+        if rows.block >= layer.MANY:
+            given = [rows.in_order(x), w1.values, rows.expert_ids]
+            program(layer.gated_in_order, *key, *tile, *sizes)(*given, active)
+        else:
+            at = (rows.slots, rows.expert_ids)
+            program(self.gated, *key, *tile, rows.top, *sizes)(*given, *at, active)
         key, given = self.operands(active, w2)
         more = (rows.block, second, rows.experts, size, inner)
         program(self.expanded, *key, *more)(*given, rows.expert_ids, parts)
@@ -103,7 +116,7 @@ _FOUR_BITS = {
     "large_blocks": False,
 }
 FORMATS = {
-    None: Format(),
+    None: Format(in_order=True),
     "fp8_block": Format(
         stored="f8e4m3fn",
         scales=("f32",),

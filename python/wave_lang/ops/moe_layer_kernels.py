@@ -11,7 +11,9 @@ from wave_lang.kernel import wave as tkw
 from .moe_kernels import *
 
 BOTH = sym.BOTH  # columns of the gate, then of what it multiplies
+MANY = 256  # rows of a block that are put in order before they are multiplied
 
+_COPYING = {"override_schedule": "roles K load 4, math 8 on sm_90a\n"}  # by waves of their own
 _i, _j = (tkw.IndexMapping.iterator(n) for n in range(2))
 _x = tkw.IndexMapping.dynamic_val(0)
 
@@ -71,12 +73,44 @@ def of_expert(experts: Any, write: Callable[[], None]) -> None:
         write()
 
 
+def in_order(dtype: Any, each: int, k: int) -> Any:
+    """`in_order(a, slots, rows)`: row s of rows is row slots[s] // `each` of a."""
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={SLOT: 1, K: BLOCK_K}),
+        tkw.WorkgroupConstraint(K, BLOCK_K, 0),
+        tkw.WorkgroupConstraint(SLOT, 4, 1),
+        tkw.WaveConstraint(SLOT, 1),
+    ]
+
+    @tkw.wave(constraints)
+    def in_order(
+        a: tkl.Memory[T, K, GLOBAL, dtype],
+        slots: tkl.Memory[SLOT, GLOBAL, tkl.i32],
+        rows: tkl.Memory[SLOT, K, GLOBAL, dtype],
+    ):
+        found = tkw.read(a, mapping=tokens_of(each), mapping_dynamic_vals=(tkw.read(slots),))
+        tkw.write(found, rows)
+
+    return in_order, {K: k, BLOCK_K: 2048}, [T, SLOT]
+
+
+def _gate_and_up(rows: Callable[[], Any], w: Any, n: int) -> Any:
+    """The products of rows, which it is given to read, with both halves of the expert's weights."""
+
+    @tkw.iterate(K, init_args=[tkl.Register[SLOT, N, tkl.f32](0.0)] * 2)
+    def loop(*totals):
+        a = rows()
+        return [tkw.mma(a, tkw.read(w, mapping=of), x) for of, x in zip(halves_of(n), totals)]
+
+    return loop
+
+
 def gated(
     dtype: Any, activation: Any, block: int, columns: int, each: int, experts: int, n: int, k: int
 ) -> Any:
     """`gated(a, w, slots, experts, c)`: row s of c is act(gate) * up, the halves of row
     slots[s] // `each` of a times the weights of the expert that slot s is of."""
-    a_of, w_of = tokens_of(each), halves_of(n)
+    a_of = tokens_of(each)
 
     @tkw.wave(layer_constraints(waves_of_block(block)))
     def gated(
@@ -88,19 +122,37 @@ def gated(
     ):
         def write() -> None:
             row = tkw.read(slots)
-
-            @tkw.iterate(K, init_args=[tkl.Register[SLOT, N, tkl.f32](0.0)] * 2)
-            def loop(*totals):
-                rows = tkw.read(a, mapping=a_of, mapping_dynamic_vals=(row,))
-                return [tkw.mma(rows, tkw.read(w, mapping=of), x) for of, x in zip(w_of, totals)]
-
-            gate, up = loop
+            rows = lambda: tkw.read(a, mapping=a_of, mapping_dynamic_vals=(row,))
+            gate, up = _gate_and_up(rows, w, n)
             tkw.write(tkw.cast(activation(gate)[0] * up, dtype), c)
 
         of_expert(experts, write)
 
     subs = {BLOCK: block, BLOCK_N: columns, BLOCK_K: 64, E: experts, N: n, BOTH: 2 * n, K: k}
     return gated, subs | {SLOT: BLOCKS * block}, [T, BLOCKS]
+
+
+def gated_in_order(
+    dtype: Any, activation: Any, block: int, columns: int, experts: int, n: int, k: int
+) -> Any:
+    """`gated_in_order(a, w, experts, c)`: as `gated`, for rows that are in the order of slots, which
+    Hopper's waves that only copy can bring."""
+
+    @tkw.wave(layer_constraints(waves_of_block(block)))
+    def gated_in_order(
+        a: tkl.Memory[SLOT, K, SHARED, dtype],
+        w: tkl.Memory[E, BOTH, K, SHARED, dtype],
+        experts: tkl.Memory[BLOCKS, GLOBAL, tkl.i32],
+        c: tkl.Memory[SLOT, N, GLOBAL, dtype],
+    ):
+        def write() -> None:
+            gate, up = _gate_and_up(lambda: tkw.read(a), w, n)
+            tkw.write(tkw.cast(activation(gate)[0] * up, dtype), c)
+
+        of_expert(experts, write)
+
+    subs = {BLOCK: block, BLOCK_N: columns, BLOCK_K: 64, E: experts, N: n, BOTH: 2 * n, K: k}
+    return gated_in_order, subs | {SLOT: BLOCKS * block}, [BLOCKS], _COPYING
 
 
 def expanded(dtype: Any, block: int, columns: int, experts: int, n: int, k: int) -> Any:
