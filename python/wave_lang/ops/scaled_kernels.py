@@ -153,6 +153,8 @@ def by_blocks(
     # Many of Hopper's waves load scales while its products run, and others have products meanwhile.
     few, late = most == FEW_ROWS, not most and has_warpgroups()
     tiles = _tiles(most) or {BLOCK_M: 192 if late else 128, PART_M: 32, BLOCK_N: BLOCK}
+    if most == 64 and has_warpgroups():  # H200, 64 x 7168 x 2048: 10.0 us, 11.0 with 32 columns
+        tiles = tiles | {BLOCK_N: BLOCK}
     each = BLOCK // tiles[BLOCK_N]  # workgroups with columns of the same block
     block_of = (lambda number: number // each) if each > 1 else None
     dims, where = ([N, M], 0) if few else ([M, N], 1)
