@@ -20,8 +20,13 @@ static void assume_most(const Standing *s, SymFacts *f, const Sym *id, const Sym
   sym_assume(f, sym_le(cx, id, sym_sub(cx, count, sym_int(cx, 1))));
 }
 
+/* A count may be the larger of an expression and 0: then the expression is positive. */
 static void assume_positive(const Standing *s, SymFacts *f, const Sym *e) {
-  sym_assume(f, sym_ge(syms(s), e, sym_int(syms(s), 1)));
+  SymCtx *cx = syms(s);
+  sym_assume(f, sym_ge(cx, e, sym_int(cx, 1)));
+  if (e && sym_kind(e) == SYM_max && sym_nargs(e) == 2)
+    for (int i = 0; i < 2; i++)
+      if (sym_arg(cx, e, i) == sym_int(cx, 0)) assume_positive(s, f, sym_arg(cx, e, 1 - i));
 }
 
 /* An alias may derive the size 0, and then its row does not exist. All other tiles are positive. */
@@ -60,7 +65,7 @@ void standing_learn_remainders(SymCtx *cx, SymFacts *f, const Sym *e) {
   if (!e || sym_kind(e) != SYM_mod) return;
   const Sym *by = sym_arg(cx, e, 1), *one = sym_int(cx, 1);
   if (!sym_is_int(by, &number) && sym_proves(cx, f, sym_ge(cx, by, one)))
-    sym_assume(f, sym_le(cx, e, sym_sub(cx, by, one)));
+    sym_assume(f, sym_le(cx, e, sym_sub(cx, sym_simplify(cx, f, by), one)));
 }
 
 /* ---- walking ---- */
