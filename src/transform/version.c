@@ -21,6 +21,7 @@
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
+#include "transform/access_ends.h"
 #include "transform/pass.h"
 
 #include <string.h>
@@ -41,47 +42,6 @@ typedef struct Split {
 } Split;
 
 /* ---- the last element ---- */
-/* The symbols that positions count with: $e of the tile, and the counters of enclosing loops; with
- * the last value of each. */
-typedef struct Counters {
-  const Sym *symbol[IR_MAX_RANK + 16], *last[IR_MAX_RANK + 16];
-  int n;
-} Counters;
-
-static void add_counter(Split *sp, Counters *c, const Sym *symbol, const Sym *count) {
-  WV_ASSERT(c->n < (int)WV_LEN(c->symbol));
-  c->symbol[c->n] = symbol;
-  c->last[c->n++] = sym_sub(sp->sym, count, sym_int(sp->sym, 1));
-}
-
-static bool find_counters(Split *sp, const MemAccess *a, Counters *c) {
-  const Distribution *d = sp->facts->distribute;
-  *c = (Counters){0};
-  for (int i = 0; i < a->tile->rank; i++) {
-    TileRange range;
-    if (!distribute_dim(d, a->op, a->tile->dims[i], &range)) return false;
-    add_counter(sp, c, access_tile_position(sp->sym, i), range.extent);
-  }
-  for (const Op *loop = a->op->parent->owner; loop; loop = loop->parent->owner)
-    if (loop->kind == OP_for && c->n < (int)WV_LEN(c->symbol))
-      add_counter(sp, c, ir_loop_counter(sp->k, op_attr(loop, ATTR_axis)->sym),
-                  distribute_trips(d, loop));
-  return true;
-}
-
-/* The largest (or smallest) value of e over all counters; NULL if e is not linear in them. */
-static const Sym *extreme(Split *sp, const Counters *c, const Sym *e, bool largest) {
-  const Sym *coeff[WV_LEN(c->symbol)], *rest, *zero = sym_int(sp->sym, 0);
-  const SymFacts *f = sp->facts->header;
-  if (!e || !sym_linear(sp->sym, e, c->symbol, c->n, coeff, &rest)) return NULL;
-  for (int i = 0; i < c->n; i++) {
-    if (coeff[i] == zero) continue;
-    bool grows = sym_proves(sp->sym, f, sym_ge(sp->sym, coeff[i], zero));
-    if (!grows && !sym_proves(sp->sym, f, sym_le(sp->sym, coeff[i], zero))) return NULL;
-    if (grows == largest) rest = sym_add(sp->sym, rest, sym_mul(sp->sym, coeff[i], c->last[i]));
-  }
-  return rest;
-}
 
 /* Sizes at entry and workgroup ids are the same for all threads; versions and thread ids are
  * not. */
@@ -97,8 +57,8 @@ static bool is_uniform(const Sym *e) {
 }
 
 /* A condition under which a test holds for all elements and iterations; NULL: there is none. */
-static const Sym *always_holds(Split *sp, const Counters *c, const Bound *b) {
-  const Sym *most = extreme(sp, c, b->at, b->limit != NULL);
+static const Sym *always_holds(Split *sp, const AccessEnds *c, const Bound *b) {
+  const Sym *most = b->limit ? access_greatest(c, b->at) : access_least(c, b->at);
   if (!most) return NULL;
   const Sym *test =
       b->limit ? sym_lt(sp->sym, most, b->limit) : sym_ge(sp->sym, most, sym_int(sp->sym, 0));
@@ -111,12 +71,12 @@ static const Sym *always_holds(Split *sp, const Counters *c, const Bound *b) {
 /* Tests that always hold inside become part of the decision; the others remain. A copy engine tests
  * bounds in no time. */
 static void weigh_access(Split *sp, const AccessBounds *b) {
-  Counters c;
+  AccessEnds c;
   if (copy_goes_by(b->access.op, "tma") || copy_goes_by(b->access.op, "bulk")) return;
   Attr *left = ARENA_NEW(sp->arena, Attr);
   const Sym **tests = ARENA_ARRAY(sp->k->arena, const Sym *, b->nbounds);
   int all = 0;
-  if (!find_counters(sp, &b->access, &c)) return;
+  if (!access_ends(sp->k, sp->facts, &b->access, &c)) return;
   *left = (Attr){.key = ATTR_mask, .exprs = tests};
   for (int i = 0; i < b->nbounds; i++) {
     if (b->bounds[i].verdict != BOUND_tested) continue;
