@@ -1,5 +1,5 @@
 /* access_ends.c: see access_ends.h. */
-#include "transform/access_ends.h"
+#include "transform/edges/access_ends.h"
 
 #include "analysis/access/in_bounds.h"
 

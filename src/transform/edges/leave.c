@@ -15,7 +15,7 @@
 #include "analysis/access/in_bounds.h"
 #include "analysis/memory_uses.h"
 #include "ir/region_facts.h"
-#include "transform/access_ends.h"
+#include "transform/edges/access_ends.h"
 #include "transform/pass.h"
 
 #include <string.h>

@@ -21,7 +21,7 @@
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
-#include "transform/access_ends.h"
+#include "transform/edges/access_ends.h"
 #include "transform/pass.h"
 
 #include <string.h>
