@@ -83,31 +83,40 @@ static void add_dim(Order *o, const Type *t, const Sym *dim) {
   }
 }
 
-/* Adds the register's dims whose iterators an expression mentions. */
-static void add_mentioned(Order *o, const Type *t, SymPairs own, const Sym *expr) {
-  for (int i = 0; i < own.n; i++)
-    if (sym_name(own.at[i].value) && sym_contains(expr, own.at[i].value))
-      add_dim(o, t, own.at[i].key);
+/* Whether an expression grows by one with this iterator. */
+static bool counts(SymCtx *cx, const Sym *expr, const Sym *iterator) {
+  const Sym *factor, *rest;
+  return sym_linear(cx, expr, &iterator, 1, &factor, &rest) && factor == sym_int(cx, 1);
+}
+
+/* Adds the register's dims whose iterators an expression mentions, neighbours in memory first. */
+static void add_mentioned(SymCtx *cx, Order *o, const Type *t, SymPairs own, const Sym *expr) {
+  for (int near = 1; near >= 0; near--)
+    for (int i = 0; i < own.n; i++) {
+      const Sym *iterator = own.at[i].value;
+      if (!sym_name(iterator) || !sym_contains(expr, iterator)) continue;
+      if (!near || counts(cx, expr, iterator)) add_dim(o, t, own.at[i].key);
+    }
 }
 
 /* The memory dims from the innermost outwards, by name or through the mapping; then the rest. */
-static Order memory_order(const Op *op, const Type *t, const Type *memory) {
+static Order memory_order(SymCtx *cx, const Op *op, const Type *t, const Type *memory) {
   Order o = {.n = 0};
   const Attr *attr = op_attr(op, ATTR_mapping);
   const Mapping *m = attr ? attr->mapping : NULL;
   bool is_write = op->kind == OP_write;
   for (int d = memory->rank - 1; d >= 0; d--) {
     const Sym *expr = m ? pairs_get(is_write ? m->outputs : m->inputs, memory->dims[d]) : NULL;
-    if (expr) add_mentioned(&o, t, is_write ? m->inputs : m->outputs, expr);
+    if (expr) add_mentioned(cx, &o, t, is_write ? m->inputs : m->outputs, expr);
     else if (!m) add_dim(&o, t, memory->dims[d]);
   }
   for (int i = t->rank - 1; i >= 0; i--) add_dim(&o, t, t->dims[i]);
   return o;
 }
 
-Layout anchor_access(const Machine *m, const Op *op, const Type *t, const Type *memory,
-                     const int *extent) {
-  Order o = memory_order(op, t, memory);
+Layout anchor_access(const Distribution *d, const Machine *m, const Op *op, const Type *t,
+                     const Type *memory, const int *extent) {
+  Order o = memory_order(d->k->cx->sym, op, t, memory);
   return blocked(m, t, dtype_info[t->dtype].bits, extent, o.at);
 }
 
@@ -128,7 +137,7 @@ static void add_access(Finder *f, Op *op, int operand, int memory) {
   if (v->type->kind != TYPE_tile) return;
   if (!(f->ok = distribute_extents(f->d, op, v->type, extent))) return;
   if (reads_short_rows(f, op, extent)) return;
-  Layout l = anchor_access(f->m, op, v->type, op->args[memory]->type, extent);
+  Layout l = anchor_access(f->d, f->m, op, v->type, op->args[memory]->type, extent);
   if (f->m->observable) {
     bool is_access = op->kind == OP_read || op->kind == OP_write;
     if (f->has_products || f->has_reductions || !is_access) return; /* other anchors decide */

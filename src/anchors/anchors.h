@@ -88,8 +88,8 @@ bool anchor_takes_part(const Op *user, const Op *of);
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);
 
 /* A layout for the tile of an access: contiguous like the memory, as far as its mapping shows. */
-Layout anchor_access(const Machine *m, const Op *op, const Type *t, const Type *memory,
-                     const int *extent);
+Layout anchor_access(const Distribution *d, const Machine *m, const Op *op, const Type *t,
+                     const Type *memory, const int *extent);
 
 /* ---- lane-observable kernels: as declared (anchor_declared.c) ---- */
 

@@ -361,7 +361,7 @@ static void fit_write(Layouts *l, Op *op) {
   bool plain = !l->products && !l->machine->observable && op->parent == l->k->body;
   if (!plain || !v->layout || v->varying || memory_is_scratch(memory)) return;
   if (!distribute_extents(l->d, op, v->type, extent)) return;
-  Layout own = anchor_access(l->machine, op, v->type, memory->type, extent);
+  Layout own = anchor_access(l->d, l->machine, op, v->type, memory->type, extent);
   layout_normalise(&own);
   if (is_scattered(l, v, &own)) convert_operand(l, op, 0, &own);
 }

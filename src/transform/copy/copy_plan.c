@@ -63,7 +63,7 @@ bool copy_plan_slice(const Distribution *d, const Machine *m, const AccessBounds
   for (int i = t->rank - 1; i >= 0; i--)
     if (i != b->run_axis) blocking.order[n++] = i;
   out->layout = b->access.ndynamic
-                    ? anchor_access(m, b->access.op, t, b->access.memory->type, blocking.extent)
+                    ? anchor_access(d, m, b->access.op, t, b->access.memory->type, blocking.extent)
                     : layout_blocked(&blocking);
   add_slices(&out->layout, s);
   out->width = 1;
