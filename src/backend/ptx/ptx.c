@@ -218,6 +218,7 @@ static PtxFn *const writer[OP_COUNT] = {
     [OP_async_wait] = ptx_async_wait,
     [OP_barrier] = ptx_barrier,
     [OP_workgroup_barrier] = ptx_barrier,
+    [OP_sched_barrier] = ptx_sched_barrier,
     [OP_shared_barrier] = ptx_barrier,
     [OP_counter_barrier] = ptx_barrier,
     [OP_barrier_wait] = ptx_barrier_wait,
@@ -483,6 +484,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   ptx_forget_meanings(&p);
   ptx_find_redux(&p);
   ptx_find_masked(&p);
+  ptx_find_clipped(&p);
   open_params(&p);
   open_ids(&p);
   open_wave(&p, launch);

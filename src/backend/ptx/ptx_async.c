@@ -25,6 +25,7 @@ const char *ptx_word(Ptx *p, const Value *v) {
 }
 
 /* ---- barriers of threads ---- */
+
 static void cluster_barrier(Ptx *p) {
   ptx_line(p, "barrier.cluster.arrive.release.aligned");
   ptx_line(p, "barrier.cluster.wait.acquire.aligned");
@@ -56,6 +57,15 @@ void ptx_barrier(Ptx *p, const Op *op) {
 void ptx_barrier_wait(Ptx *p, const Op *op) {
   const Attr *bar = op_attr(op, ATTR_bar);
   ptx_line(p, "bar.sync %d", bar && bar->integer > 0 ? (int)bar->integer % 16 : 0);
+}
+
+/* ptxas moves no access to memory across a barrier of the wave, which takes no time. In loops it is to
+ * decide for itself. */
+void ptx_sched_barrier(Ptx *p, const Op *op) {
+  const Attr *list = op_attr(op, ATTR_classes);
+  for (const Op *owner = op->parent->owner; owner; owner = owner->parent->owner)
+    if (owner->kind != OP_if) return;
+  if (!list || !list->n) ptx_line(p, "bar.warp.sync 0xffffffff");
 }
 
 /* A machine that cannot reallocate registers keeps those it has. */

@@ -13,7 +13,7 @@ bool ptx_is_small_float(DType t) {
   return dtype_info[t].class == DTYPE_FLOAT && dtype_info[t].bits < 32;
 }
 
-static bool is_native_f8(const Ptx *p, DType t) {
+bool ptx_is_native_f8(const Ptx *p, DType t) {
   return (t == DTYPE_f8e4m3fn || t == DTYPE_f8e5m2) && target_has(p->target, FEATURE_FP8_OCP);
 }
 
@@ -75,7 +75,7 @@ const Reg *ptx_floats_of(Ptx *p, Held *h) {
   for (int i = 0; i < h->n; i++) to[i] = ptx_new(p, REG_F);
   if (h->dtype == DTYPE_f16) halves_to_f32(p, h, to);
   else if (h->dtype == DTYPE_bf16) brains_to_f32(p, h, to);
-  else if (is_native_f8(p, h->dtype)) {
+  else if (ptx_is_native_f8(p, h->dtype)) {
     Held pairs = {.dtype = DTYPE_f16, .n = h->n, .word = f8_to_halves(p, h)};
     halves_to_f32(p, &pairs, to);
   } else {
@@ -118,10 +118,14 @@ static Reg beyond(Ptx *p, DType t, Reg f, Reg *code) {
   return f;
 }
 
+static Reg clipped_pair(Ptx *p, DType t, Reg low, Reg high) {
+  return ptx_let(p, REG_H, "cvt.rn.satfinite.%s.f32 %s, %s", f8_pair_name(p, t), high.name,
+                 low.name);
+}
+
 static Reg f8_pair(Ptx *p, DType t, Reg low, Reg high) {
-  Reg out = ptx_new(p, REG_H), code[2] = {{0}}, x = beyond(p, t, low, &code[0]);
-  Reg y = high.name == low.name ? x : beyond(p, t, high, &code[1]);
-  ptx_line(p, "cvt.rn.satfinite.%s.f32 %s, %s, %s", f8_pair_name(p, t), out.name, y.name, x.name);
+  Reg code[2] = {{0}}, x = beyond(p, t, low, &code[0]);
+  Reg y = high.name == low.name ? x : beyond(p, t, high, &code[1]), out = clipped_pair(p, t, x, y);
   if (code[0].name) ptx_line(p, "add.u16 %s, %s, %s", out.name, out.name, code[0].name);
   if (!code[1].name) return out;
   ptx_line(p, "shl.b16 %s, %s, 8", code[1].name, code[1].name);
@@ -129,12 +133,14 @@ static Reg f8_pair(Ptx *p, DType t, Reg low, Reg high) {
   return out;
 }
 
-static Held to_f8(Ptx *p, DType t, const Reg *f, int n) {
+typedef Reg PairFn(Ptx *p, DType t, Reg low, Reg high);
+
+static Held to_f8(Ptx *p, DType t, const Reg *f, int n, PairFn *pair) {
   Held out = held_new(p, t, n, true);
   Reg zero = ptx_new(p, REG_H);
   for (int i = 0; i < n; i += 4) {
-    Reg low = f8_pair(p, t, f[i], f[i + 1 < n ? i + 1 : i]), high = zero;
-    if (i + 2 < n) high = f8_pair(p, t, f[i + 2], f[i + 3 < n ? i + 3 : i + 2]);
+    Reg low = pair(p, t, f[i], f[i + 1 < n ? i + 1 : i]), high = zero;
+    if (i + 2 < n) high = pair(p, t, f[i + 2], f[i + 3 < n ? i + 3 : i + 2]);
     else ptx_line(p, "mov.b16 %s, 0", zero.name);
     ptx_line(p, "mov.b32 %s, {%s, %s}", out.word[i / 4].name, low.name, high.name);
   }
@@ -146,7 +152,7 @@ Held ptx_from_floats(Ptx *p, DType t, const Reg *f, int n) {
   if (t == DTYPE_f32) return out;
   if (t == DTYPE_f16 || t == DTYPE_bf16)
     return n == 1 ? to_half(p, t, f[0]) : to_words16(p, t, f, n);
-  if (is_native_f8(p, t)) return to_f8(p, t, f, n);
+  if (ptx_is_native_f8(p, t)) return to_f8(p, t, f, n, f8_pair);
   Reg *elem = ARENA_ARRAY(p->arena, Reg, n);
   for (int i = 0; i < n; i++) elem[i] = small_from_f32(p, t, f[i]);
   out.elem = elem;
@@ -201,7 +207,7 @@ static Held cast_to_float(Ptx *p, Held *from, DType to) {
   bool narrow = ptx_is_small_float(from->dtype) || from->dtype == DTYPE_f32;
   Reg *out = ARENA_ARRAY(p->arena, Reg, from->n);
   if (narrow && to != DTYPE_f64) {
-    if (is_native_f8(p, from->dtype) && to == DTYPE_f16)
+    if (ptx_is_native_f8(p, from->dtype) && to == DTYPE_f16)
       return (Held){.dtype = to, .n = from->n, .word = f8_to_halves(p, from)};
     bool half = to == DTYPE_f16 || to == DTYPE_bf16;
     if (from->dtype == DTYPE_f4e2m1fn && half && from->n % 2 == 0 && ptx_has_words(p, from))
@@ -291,10 +297,11 @@ Reg ptx_truth(Ptx *p, const Value *v) {
 }
 
 void ptx_cast(Ptx *p, const Op *op) {
-  Held *from = ptx_get(p, op->args[0]);
   DType to = op->results[0].type->dtype;
-  Held out = *from;
-  if (dtype_is_float(to) && from->dtype != to) out = cast_to_float(p, from, to);
+  const Value *clipped = ptx_is_native_f8(p, to) ? ptx_clipped(op) : NULL;
+  Held *from = ptx_get(p, clipped ? clipped : op->args[0]), out = *from;
+  if (clipped) out = to_f8(p, to, ptx_floats_of(p, from), from->n, clipped_pair);
+  else if (dtype_is_float(to) && from->dtype != to) out = cast_to_float(p, from, to);
   else if (from->dtype != to) out = cast_to_integer(p, from, to);
   else out.own = false;
   ptx_set(p, &op->results[0], out);

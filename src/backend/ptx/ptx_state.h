@@ -172,17 +172,21 @@ bool ptx_constant(const Value *v, int64_t *out);
 /* ---- ptx_cast.c ---- */
 
 PtxFn ptx_cast, ptx_scalar, ptx_clock;
-bool ptx_is_small_float(DType t);          /* computed in f32 and rounded */
-const Reg *ptx_floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
+bool ptx_is_native_f8(const Ptx *p, DType t); /* there are instructions that convert to it */
+bool ptx_is_small_float(DType t);             /* computed in f32 and rounded */
+const Reg *ptx_floats_of(Ptx *p, Held *h);    /* a small float's elements as f32 */
 Held ptx_from_floats(Ptx *p, DType t, const Reg *f, int n);
 Reg ptx_truth(Ptx *p, const Value *v);        /* a predicate: the value, of one element, is not 0 */
 Reg ptx_wrap_integer(Ptx *p, DType t, Reg r); /* wraps a 32-bit integer to the width of t */
 
-/* ---- ptx_redux.c ---- */
+/* ---- ptx_fused.c ---- */
 
 void ptx_find_redux(Ptx *p);
 bool ptx_redux(Ptx *p, const Op *op); /* true: the op was a step; the last step emits the
                                        * instruction */
+/* What a cast to an 8-bit float converts after it was clipped to the range of that; NULL: it was not. */
+const Value *ptx_clipped(const Op *cast);
+void ptx_find_clipped(Ptx *p); /* needs `fused` */
 
 /* ---- ptx_remainder.c ---- */
 
@@ -230,9 +234,9 @@ void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, R
 
 /* ---- ptx_async.c ---- */
 
-PtxFn ptx_barrier, ptx_barrier_wait, ptx_wave_registers, ptx_fence_proxy, ptx_copy_async,
-    ptx_async_commit, ptx_async_wait, ptx_mbar_init, ptx_mbar_inval, ptx_mbar_expect,
-    ptx_mbar_arrive, ptx_mbar_arrive_async, ptx_mbar_wait;
+PtxFn ptx_barrier, ptx_barrier_wait, ptx_sched_barrier, ptx_wave_registers, ptx_fence_proxy,
+    ptx_copy_async, ptx_async_commit, ptx_async_wait, ptx_mbar_init, ptx_mbar_inval,
+    ptx_mbar_expect, ptx_mbar_arrive, ptx_mbar_arrive_async, ptx_mbar_wait;
 const char *ptx_word(Ptx *p, const Value *v); /* an integer in a 32-bit register */
 void ptx_open_policy(Ptx *p);
 const char *ptx_policy(Ptx *p, const Op *op); /* ", policy" for a copy with a cache hint, or "" */

@@ -1,4 +1,6 @@
-/* ptx_redux.c: a reduction of integers over a wave becomes one instruction.
+/* ptx_fused.c: several ops that are one instruction.
+ *
+ * A reduction of integers over a wave:
  *
  *     %1 = shuffle xor %x {by = 1}
  *     %2 = add %x, %1
@@ -6,10 +8,20 @@
  *     %9 = shuffle xor %8 {by = 16}
  *     %y = add %8, %9
  *
- * The steps may come in any order; the intermediate values must have no other use. */
+ * The steps may come in any order; the intermediate values must have no other use.
+ *
+ * Numbers that are clipped to the range of an 8-bit float and then converted to it, because the
+ * machine's conversions clip (`satfinite`); NaN stays NaN in both forms:
+ *
+ *     %1 = minimum %x, 448.0
+ *     %2 = maximum %1, -448.0        =>   cvt.rn.satfinite.e4m3x2.f32
+ *     %y = cast %2 : f8e4m3fn */
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
+#include "ir/dtype.h"
+
+/* ---- reductions over a wave ---- */
 
 enum { LANES = 32 };
 
@@ -84,4 +96,58 @@ bool ptx_redux(Ptx *p, const Op *op) {
              ptx_elems_of(p, from)[i].name);
   ptx_set(p, &op->results[0], to);
   return true;
+}
+
+/* ---- conversions that clip ---- */
+
+/* The number that all elements of v have; false: v is not a constant. */
+static bool constant_number(const Value *v, double *out) {
+  const Op *op = v->def;
+  if (op && op->kind == OP_splat) return constant_number(op->args[0], out);
+  if (op && op->kind == OP_neg && constant_number(op->args[0], out)) {
+    *out = -*out;
+    return true;
+  }
+  const Attr *value = op && op->kind == OP_scalar ? op_attr(op, ATTR_value) : NULL;
+  if (!value || value->sym) return false;
+  *out = value->number;
+  return true;
+}
+
+/* What is left of v without a limit on one side; NULL: there is no such limit. */
+static const Value *without_limit(const Value *v, OpKind kind, double limit) {
+  const Op *op = v->def;
+  double number;
+  for (int i = 0; op && op->kind == kind && i < 2; i++)
+    if (constant_number(op->args[i], &number) && number == limit) return op->args[1 - i];
+  return NULL;
+}
+
+static const Value *clipped_once(const Value *v, bool above, double most) {
+  return above ? without_limit(v, OP_minimum, most) : without_limit(v, OP_maximum, -most);
+}
+
+const Value *ptx_clipped(const Op *cast) {
+  DType to = cast->results[0].type->dtype;
+  double most = dtype_decode(to, to == DTYPE_f8e4m3fn ? 0x7e : 0x7b);
+  if (cast->args[0]->type->dtype != DTYPE_f32) return NULL;
+  for (int above = 0; above < 2; above++) {
+    const Value *once = clipped_once(cast->args[0], above, most);
+    const Value *x = once ? clipped_once(once, !above, most) : NULL;
+    if (x) return x;
+  }
+  return NULL;
+}
+
+/* Limits that nothing else uses are not computed. */
+void ptx_find_clipped(Ptx *p) {
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    if (op->kind != OP_cast || !ptx_is_native_f8(p, op->results[0].type->dtype)) continue;
+    const Value *x = ptx_clipped(op);
+    for (const Value *v = op->args[0]; x && v != x && p->uses[v->id] == 1;) {
+      p->fused[v->def->id] = op;
+      double number;
+      v = v->def->args[constant_number(v->def->args[0], &number)];
+    }
+  }
 }
