@@ -167,7 +167,8 @@ def backward(form: Form) -> Any:
     ):
         value = f32_of(x)
         value, bent = _capped(value, cap, [M, N]) if form.cap else (value, None)
-        whole, at = tkw.read(lse), tkw.read(target)
+        # All that is read is on its way before the division, which ends in a branch.
+        whole, at, more = tkw.read(lse), tkw.read(target), tkw.read(dlse)
         if form.each:
             slope = tkw.read(dloss)
         else:
@@ -177,7 +178,7 @@ def backward(form: Form) -> Any:
         share = tkw.broadcast(smoothing, [M]) if form.smoothing else zero
         # Of the probabilities: what z and the gradient of the log-sum-exp add to the loss's.
         factor = slope + slope * whole * 2.0 * tkw.broadcast(z, [M]) if form.z_loss else slope
-        change = power(value - per_row(whole)) * per_row(factor + tkw.read(dlse))
+        change = power(value - per_row(whole)) * per_row(factor + more)
         # Indices of 32 bits suffice for columns, not for any target.
         known = (at >= at * 0) & (at < tkw.register([M], form.index, N))
         at = tkw.select(known, tkw.cast(at, tkl.i32), tkw.register([M], tkl.i32, -1))
