@@ -13,21 +13,34 @@ from .operators import Gradient, is_torch, needs_gradient, operator
 from .programs import f32_of, program
 from .tensors import *
 
-T, H, D, PAIRS, POSITIONS, TABLE = (
-    getattr(sym, name) for name in "T H D PAIRS POSITIONS TABLE".split()
+T, H, K, D, PAIRS, POSITIONS, TABLE = (
+    getattr(sym, name) for name in "T H K D PAIRS POSITIONS TABLE".split()
 )
 TOKENS, HEADS = 4, 8  # of a workgroup, which has a wave for each token
 
 
 def _rope(
-    dtype: Any, table: Any, index: Any, pairs: int, interleaved: bool, inverse: bool, apart: bool
+    dtype: Any,
+    table: Any,
+    index: Any,
+    pairs: int,
+    interleaved: bool,
+    inverse: bool = False,
+    apart: bool = False,
+    keys: int = 0,
 ) -> Any:
-    """`rope(x, cos_sin, positions)` in place or, with `apart`, also with an output."""
+    """`rope(x, cos_sin, positions)` in place or, with `apart`, also with an output; with `keys`,
+    `rope(q, k, cos_sin, positions)`, where a workgroup has as many heads of k."""
     i, j, k = (tkw.IndexMapping.iterator(n) for n in range(3))
     first, second = (2 * k, 2 * k + 1) if interleaved else (k, k + PAIRS)
-    here = {T: i, H: j, PAIRS: k}
-    reads = [tkw.IndexMapping(3, inputs={T: i, H: j, D: d}, outputs=here) for d in (first, second)]
-    writes = [tkw.IndexMapping(3, inputs=here, outputs={T: i, H: j, D: d}) for d in (first, second)]
+
+    def halves(heads: Any) -> tuple[list[Any], list[Any]]:
+        """How the first and the second elements of pairs are read, and written."""
+        here = {T: i, heads: j, PAIRS: k}
+        there = [{T: i, heads: j, D: d} for d in (first, second)]
+        reads = [tkw.IndexMapping(3, inputs=x, outputs=here) for x in there]
+        return reads, [tkw.IndexMapping(3, inputs=here, outputs=x) for x in there]
+
     cos_of, sin_of = (
         tkw.IndexMapping(
             2,
@@ -42,33 +55,41 @@ def _rope(
         tkw.WorkgroupConstraint(T, TOKENS, 0),
         tkw.WaveConstraint(T, 1),
         tkw.WorkgroupConstraint(H, HEADS, 1),
+        *([tkw.WorkgroupConstraint(K, keys, 1, primary=False)] if keys else []),
     ]
-    heads = tkl.Memory[T, H, D, GLOBAL, dtype]
+    heads, key_heads = (tkl.Memory[T, n, D, GLOBAL, dtype] for n in (H, K))
     angles, places = tkl.Memory[POSITIONS, TABLE, GLOBAL, table], tkl.Memory[T, GLOBAL, index]
 
-    def rotate(x: Any, cos_sin: Any, positions: Any, y: Any) -> None:
-        a, b = f32_of(x, reads[0]), f32_of(x, reads[1])  # on their way before the angles
+    def rotate(cos_sin: Any, positions: Any, **tensors: tuple[Any, Any, Any]) -> None:
+        """Of each tensor: it, its dimension of heads, and its output."""
+        pairs = [[f32_of(x, half) for half in halves(n)[0]] for x, n, _ in tensors.values()]
         at = tkw.read(positions)
-        cos, sin = (
-            tkw.broadcast(tkw.cast(value, tkl.f32), [T, H, PAIRS])
-            for value in (
-                tkw.read(cos_sin, mapping=cos_of, mapping_dynamic_vals=(at,)),
-                tkw.read(cos_sin, mapping=sin_of, mapping_dynamic_vals=(at,)),
-            )
-        )
-        sin = -sin if inverse else sin
-        tkw.write(tkw.cast(a * cos - b * sin, dtype), y, mapping=writes[0])
-        tkw.write(tkw.cast(b * cos + a * sin, dtype), y, mapping=writes[1])
+        tkw.scheduling_barrier()  # ptxas would load a part of x when angles have arrived
+        turns = [
+            tkw.cast(tkw.read(cos_sin, mapping=of, mapping_dynamic_vals=(at,)), tkl.f32)
+            for of in (cos_of, sin_of)
+        ]
+        for (a, b), (_, n, y) in zip(pairs, tensors.values()):
+            cos, sin = (tkw.broadcast(value, [T, n, PAIRS]) for value in turns)
+            sin = -sin if inverse else sin
+            _, writes = halves(n)
+            tkw.write(tkw.cast(a * cos - b * sin, dtype), y, mapping=writes[0])
+            tkw.write(tkw.cast(b * cos + a * sin, dtype), y, mapping=writes[1])
 
     @tkw.wave(constraints)
     def rope(x: heads, cos_sin: angles, positions: places):
-        rotate(x, cos_sin, positions, x)
+        rotate(cos_sin, positions, x=(x, H, x))
+
+    @tkw.wave(constraints)
+    def rope_both(q: heads, k: key_heads, cos_sin: angles, positions: places):
+        rotate(cos_sin, positions, q=(q, H, q), k=(k, K, k))
 
     @tkw.wave(constraints)
     def rope_apart(x: heads, cos_sin: angles, positions: places, y: heads):
-        rotate(x, cos_sin, positions, y)
+        rotate(cos_sin, positions, x=(x, H, y))
 
-    return rope_apart if apart else rope, {PAIRS: pairs}, [T, H, D, POSITIONS, TABLE]
+    kernel = rope_both if keys else rope_apart if apart else rope
+    return kernel, {PAIRS: pairs}, [T, H, *([K] if keys else []), D, POSITIONS, TABLE]
 
 
 def checked_table(cos_sin: Any, positions: Any, rotary_dim: int | None) -> tuple[Any, Any, int]:
@@ -142,10 +163,16 @@ def _in_place(
     tensors = {name: checked_heads(name, x, positions, size) for name, x in given.items()}
     if k is not None and not share_nothing(**tensors):
         raise ValueError("`k` shares memory with `q`")
+    key = (size // 2, interleaved, False, False)
+    if len({wave_dtype(x.dtype) for x in tensors.values()}) < len(tensors):
+        q, k = tensors.values()
+        if not is_empty(q) and not is_empty(k):
+            keys = -(-k.shape[1] // -(-q.shape[1] // HEADS))
+            _kernel(q, cos_sin, positions, *key, keys)(q, k, cos_sin, positions)
+            return
     for x in tensors.values():
         if not is_empty(x):
-            kernel = _kernel(x, cos_sin, positions, size // 2, interleaved, False, False)
-            kernel(x, cos_sin, positions)
+            _kernel(x, cos_sin, positions, *key)(x, cos_sin, positions)
 
 
 def _save(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
