@@ -332,7 +332,7 @@ static void fit_yield(Layouts *l, Op *op) {
 
 /* ---- writes ---------------------------------------------------------------------------------- */
 
-enum { WIDE_BYTES = 8, TIMES_WIDER = 4, MOST_BYTES = 32768 };
+enum { WIDE_BYTES = 8, TIMES_WIDER = 4 };
 
 /* Lanes that follow each other write elements that do, `vector` each. */
 static bool are_neighbours(const Layout *l, int dim, int vector) {
@@ -346,7 +346,8 @@ static bool are_neighbours(const Layout *l, int dim, int vector) {
 static bool is_scattered(const Layouts *l, const Value *v, const Layout *own) {
   const Digits *regs = &own->part[LAYOUT_REG];
   int bits = dtype_memory_bits(v->type->dtype), most = l->machine->target->global_access;
-  if (!regs->n || !regs->at[0].stride || layout_elements(own) * bits / 8 > MOST_BYTES) return false;
+  bool fits = layout_elements(own) * bits / 8 <= l->machine->target->shared_most / 2;
+  if (!regs->n || !regs->at[0].stride || !fits) return false;
   int dim = regs->at[0].dim, wide = layout_vector(own, dim, bits, most);
   int now = layout_vector(v->layout, dim, bits, most);
   return wide * bits / 8 >= WIDE_BYTES && wide >= TIMES_WIDER * now &&
