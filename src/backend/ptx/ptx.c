@@ -366,7 +366,9 @@ static void put_header(Ptx *p, StrBuf *out, const LaunchSpec *launch) {
             p->version % 10, p->target->name);
   for (int i = 0; i < p->files.n; i++)
     sb_printf(out, ".file %d \"%s\"\n", i + 1, sources_name(&p->k->cx->sources, p->files.at[i]));
-  sb_puts(out, ".extern .shared .align 1024 .b8 wave_shared[];\n\n");
+  sb_puts(out, ".extern .shared .align 1024 .b8 wave_shared[];\n");
+  if (p->nexchanges) sb_printf(out, ".shared .align 8 .b64 wave_arrived[%d];\n", p->nexchanges);
+  sb_puts(out, "\n");
   sb_printf(out, ".visible .entry %s(", entry_name(p));
   put_params(p, out);
   sb_printf(out, "\n)\n.maxntid %d, 1, 1\n", (int)threads);
@@ -488,6 +490,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   open_params(&p);
   open_ids(&p);
   open_wave(&p, launch);
+  ptx_find_exchanges(&p, launch);
   ptx_find_wave_tests(&p);
   ptx_open_policy(&p);
   ptx_region(&p, k->body);

@@ -26,11 +26,6 @@ const char *ptx_word(Ptx *p, const Value *v) {
 
 /* ---- barriers of threads ---- */
 
-static void cluster_barrier(Ptx *p) {
-  ptx_line(p, "barrier.cluster.arrive.release.aligned");
-  ptx_line(p, "barrier.cluster.wait.acquire.aligned");
-}
-
 static void named_barrier(Ptx *p, const Op *op) {
   const char *how = op_has(op, ATTR_arrive) ? "arrive" : "sync";
   const char *id = arena_printf(p->arena, "%d", (int)op_attr(op, ATTR_bar)->integer);
@@ -49,7 +44,7 @@ void ptx_barrier(Ptx *p, const Op *op) {
   if (strcmp(word, "wave") == 0) ptx_line(p, "bar.warp.sync 0xffffffff");
   else if (strcmp(word, "workgroup") == 0) ptx_line(p, "bar.sync 0");
   else if (strcmp(word, "named") == 0) named_barrier(p, op);
-  else if (target_has(p->target, FEATURE_CLUSTER)) cluster_barrier(p);
+  else if (target_has(p->target, FEATURE_CLUSTER)) ptx_cluster_barrier(p, op);
   else ptx_fail(p, op, "a cluster barrier, which this machine lacks,");
 }
 

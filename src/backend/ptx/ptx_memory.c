@@ -53,6 +53,8 @@ static const char *operand_of(Ptx *p, const Op *op, int at, int64_t more) {
   return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, bytes + more);
 }
 
+const char *ptx_peer_access(Ptx *p, const Op *store) { return operand_of(p, store, 1, 0); }
+
 static bool is_nibble(const Value *memory) { return dtype_memory_bits(memory->type->dtype) == 4; }
 
 /* Which half of its byte: the element's index may be odd. */
@@ -273,6 +275,7 @@ static void store_small(Ptx *p, const Op *op, Held *h) {
 }
 
 void ptx_store(Ptx *p, const Op *op) {
+  if (ptx_send(p, op)) return;
   Held *h = ptx_get(p, op->args[0]);
   const Type *t = op->args[0]->type;
   bool words = moves_words(t);

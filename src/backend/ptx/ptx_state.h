@@ -48,6 +48,8 @@ typedef struct WaveTest {
   bool one;       /* one lane of the wave executes it */
 } WaveTest;
 
+enum { PTX_EXCHANGES = 8 };
+
 typedef struct Ptx {
   Kernel *k;
   const TargetInfo *target;
@@ -81,9 +83,13 @@ typedef struct Ptx {
   int version;         /* required PTX version: 78 is 7.8 */
   bool fast;           /* PTX_FAST of ptx.def */
   bool clustered;      /* workgroups access each other's shared memory */
-  bool exchanges;      /* ... and exchange values: barriers order memory for the whole cluster */
-  bool publishes;      /* the copy engine and threads pass values on outside shared memory, too */
-  bool multiplies;     /* uses matrix instructions, whose accumulators fill the registers */
+  const Op *started;   /* the barrier that says that all workgroups of a cluster have started */
+  const int *exchange; /* by op id: of stores and barriers, the number of the exchange, from 1 */
+  int nexchanges;
+  int64_t sent[PTX_EXCHANGES]; /* bytes that arrive at a workgroup */
+  bool exchanges;  /* ... and exchange values: barriers order memory for the whole cluster */
+  bool publishes;  /* the copy engine and threads pass values on outside shared memory, too */
+  bool multiplies; /* uses matrix instructions, whose accumulators fill the registers */
   bool failed;
 } Ptx;
 
@@ -169,6 +175,12 @@ bool ptx_divide(Ptx *p, const Op *op); /* true: it was a division by a constant 
 /* The integer that all elements of v have; false: v is not a constant. */
 bool ptx_constant(const Value *v, int64_t *out);
 
+/* ---- cluster/ptx_exchange.c ---- */
+
+void ptx_find_exchanges(Ptx *p, const LaunchSpec *launch); /* at the beginning of the text */
+bool ptx_send(Ptx *p, const Op *op); /* true: the store was part of an exchange */
+PtxFn ptx_cluster_barrier;
+
 /* ---- ptx_cast.c ---- */
 
 PtxFn ptx_cast, ptx_scalar, ptx_clock;
@@ -218,6 +230,7 @@ int64_t ptx_alloc_base(const Value *memory);
 const char *ptx_operand(Ptx *p, const Value *memory, const Value *offset); /* [register+bytes] */
 const char *ptx_operand_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements);
 /* The same in the shared memory of the op's `peer`. */
+const char *ptx_peer_access(Ptx *p, const Op *store); /* [address] of a store to a peer */
 const char *ptx_peer_operand(Ptx *p, const Op *op, const Value *memory, const Value *offset);
 
 const char *ptx_space(const Ptx *p, const Op *op, const Value *memory); /* of an access */

@@ -57,22 +57,34 @@ static bool first_may_store(const Lower *l, const Op *op) {
   return uniform_around(l->uniform, op).level <= UNIFORM_WORKGROUP;
 }
 
+/* The workgroup of the cluster that a lane stores to, if all lanes of a wave hold the same elements;
+ * NULL: the lane that stores an element does so for all workgroups. */
+static const Sym *peer_of_lane(Lower *l, const LaneAccess *a) {
+  int peers = op_peers(a->op);
+  const Digits *lanes = &a->layout->part[LAYOUT_LANE];
+  bool copies = lanes->n == 1 && !lanes->at[0].stride && lanes->at[0].radix >= peers;
+  if (peers < 2 || !copies || layout_wave_copies(a->layout, l->machine.waves) > 1) return NULL;
+  return lane_digit(l, a->layout, LAYOUT_LANE, 0);
+}
+
 /* To the memory of each workgroup of a cluster, or to this one's. */
-static void emit_store(Lower *l, const Op *op, WalkStep *s) {
-  int peers = op_peers(op);
-  for (int rank = 0; rank < peers; rank++) {
-    if (peers > 1) s->attrs[s->nattrs] = (Attr){.key = ATTR_peer, .sym = sym_int(l->sym, rank)};
+static void emit_store(Lower *l, const LaneAccess *a, WalkStep *s) {
+  const Sym *peer = peer_of_lane(l, a);
+  int peers = op_peers(a->op), stores = peer ? 1 : peers;
+  for (int rank = 0; rank < stores; rank++) {
+    const Sym *to = peer ? peer : sym_int(l->sym, rank);
+    if (peers > 1) s->attrs[s->nattrs] = (Attr){.key = ATTR_peer, .sym = to};
     emit_op(l, OP_store, s->args, s->nargs + 1, s->attrs, s->nattrs + (peers > 1), NULL);
   }
   s->nargs = 0;
 }
 
 /* Stores that differ by an immediate only follow each other: one instruction may perform two. */
-static void emit_grouped(Lower *l, const Op *op, WalkStep *s, int n) {
+static void emit_grouped(Lower *l, const LaneAccess *a, WalkStep *s, int n) {
   for (int i = 0; i < n; i++) {
     const Value *base = s[i].args[2];
     for (int j = i; j < n; j++)
-      if (s[j].nargs && s[j].args[2] == base) emit_store(l, op, &s[j]);
+      if (s[j].nargs && s[j].args[2] == base) emit_store(l, a, &s[j]);
   }
 }
 
@@ -83,6 +95,8 @@ static bool may_group(const LaneAccess *a) {
 
 void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   Walk w = walk_begin(l, a, first_may_store(l, a->op) ? l->machine.waves : 0);
+  const Sym *peer = peer_of_lane(l, a);
+  if (peer) w.owner = emit_cheaper(l, sym_lt(l->sym, peer, sym_int(l->sym, op_peers(a->op))));
   int regs = layout_size(a->layout, LAYOUT_REG), n = 0;
   const int *first = lane_first_twins(l, a->layout);
   WalkStep *later = ARENA_ARRAY(l->arena, WalkStep, regs / a->width);
@@ -92,9 +106,9 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
     WalkStep s = walk_step(&w, r);
     s.args[0] = emit_range(l, v, r, a->width);
     if (may_group(a)) later[n++] = s;
-    else emit_store(l, a->op, &s);
+    else emit_store(l, a, &s);
   }
-  emit_grouped(l, a->op, later, n);
+  emit_grouped(l, a, later, n);
 }
 
 void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
