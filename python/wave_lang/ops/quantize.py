@@ -123,7 +123,12 @@ def _with_scale(dtype: Any, small: Any, waves: int) -> Any:
         tkw.WorkgroupConstraint(N, WAVE * waves, 1),
         *([tkw.WaveConstraint(N, WAVE)] if waves > 1 else []),
     ]
-    same = tkw.IndexMapping(1, inputs={GROUPS: 0}, outputs={M: tkw.IndexMapping.iterator(0)})
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    same = tkw.IndexMapping(1, inputs={GROUPS: 0}, outputs={M: i})
+    # From the last row to the first: those that were read last are still in the cache.
+    here, place = {M: i, N: j}, {M: M - 1 - i, N: j}
+    x_of = tkw.IndexMapping(2, inputs=place, outputs=here)
+    q_of = tkw.IndexMapping(2, inputs=here, outputs=place)
 
     @tkw.wave(constraints)
     def with_scale(
@@ -131,8 +136,9 @@ def _with_scale(dtype: Any, small: Any, waves: int) -> Any:
         scale: tkl.Memory[GROUPS, GLOBAL, tkl.f32],
         q: tkl.Memory[M, N, GLOBAL, small],
     ):
+        value = f32_of(x, x_of)  # on its way before the reciprocal, which has a branch
         factor = tkw.reciprocal(tkw.read(scale, mapping=same))
-        tkw.write(nearest(f32_of(x) * per_row(factor), small), q)
+        tkw.write(nearest(value * per_row(factor), small), q, mapping=q_of)
 
     return with_scale, {GROUPS: 1}, [M, N]
 
