@@ -16,7 +16,21 @@ from .tensors import *
 T, H, K, D, PAIRS, POSITIONS, TABLE = (
     getattr(sym, name) for name in "T H K D PAIRS POSITIONS TABLE".split()
 )
-TOKENS, HEADS = 4, 8  # of a workgroup, which has a wave for each token
+TOKENS = 4  # of a workgroup, which has a wave for each
+HEADS, MOST_HEADS = 8, 32  # of a workgroup, at least and at most
+MOST_BYTES = 10240  # of all heads of a wave: more would not fit into registers
+
+
+def _heads_of(heads: int, keys: int, size: int) -> tuple[int, int]:
+    """How many heads of q and of k a workgroup has, whose rotated part has `size` bytes. Many of them
+    share the angles of a token."""
+    found = MOST_HEADS
+    while True:
+        groups = -(-heads // found)
+        fits = heads % found == 0 and (found + -(-keys // groups)) * size <= MOST_BYTES
+        if fits or found == HEADS:
+            return found, -(-keys // groups)
+        found //= 2
 
 
 def _rope(
@@ -25,12 +39,13 @@ def _rope(
     index: Any,
     pairs: int,
     interleaved: bool,
-    inverse: bool = False,
-    apart: bool = False,
-    keys: int = 0,
+    inverse: bool,
+    apart: bool,
+    count: int,
+    keys: int,
 ) -> Any:
-    """`rope(x, cos_sin, positions)` in place or, with `apart`, also with an output; with `keys`,
-    `rope(q, k, cos_sin, positions)`, where a workgroup has as many heads of k."""
+    """`rope(x, cos_sin, positions)` in place or, with `apart`, also with an output, where a
+    workgroup has `count` heads; with `keys`, `rope(q, k, cos_sin, positions)`, and as many of k."""
     i, j, k = (tkw.IndexMapping.iterator(n) for n in range(3))
     first, second = (2 * k, 2 * k + 1) if interleaved else (k, k + PAIRS)
 
@@ -54,7 +69,7 @@ def _rope(
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={T: 1}),
         tkw.WorkgroupConstraint(T, TOKENS, 0),
         tkw.WaveConstraint(T, 1),
-        tkw.WorkgroupConstraint(H, HEADS, 1),
+        tkw.WorkgroupConstraint(H, count, 1),
         *([tkw.WorkgroupConstraint(K, keys, 1, primary=False)] if keys else []),
     ]
     heads, key_heads = (tkl.Memory[T, n, D, GLOBAL, dtype] for n in (H, K))
@@ -117,8 +132,12 @@ def checked_heads(name: str, x: Any, positions: Any, size: int) -> Any:
     return x
 
 
-def _kernel(x: Any, cos_sin: Any, positions: Any, *key: Any) -> Any:
-    return program(_rope, *(wave_dtype(t.dtype) for t in (x, cos_sin, positions)), *key)
+def _kernel(x: Any, k: Any, cos_sin: Any, positions: Any, size: int, *key: Any) -> Any:
+    """For x and, unless it is None, k."""
+    types = [wave_dtype(t.dtype) for t in (x, cos_sin, positions)]
+    keys = 0 if k is None else k.shape[1]
+    counts = _heads_of(x.shape[1], keys, size * types[0].bitwidth() // 8)
+    return program(_rope, *types, size // 2, *key, *counts)
 
 
 def rope(
@@ -163,16 +182,14 @@ def _in_place(
     tensors = {name: checked_heads(name, x, positions, size) for name, x in given.items()}
     if k is not None and not share_nothing(**tensors):
         raise ValueError("`k` shares memory with `q`")
-    key = (size // 2, interleaved, False, False)
-    if len({wave_dtype(x.dtype) for x in tensors.values()}) < len(tensors):
-        q, k = tensors.values()
-        if not is_empty(q) and not is_empty(k):
-            keys = -(-k.shape[1] // -(-q.shape[1] // HEADS))
-            _kernel(q, cos_sin, positions, *key, keys)(q, k, cos_sin, positions)
-            return
-    for x in tensors.values():
-        if not is_empty(x):
-            _kernel(x, cos_sin, positions, *key)(x, cos_sin, positions)
+    key = (cos_sin, positions, size, interleaved, False, False)
+    some = [x for x in tensors.values() if not is_empty(x)]
+    heads = [x.shape[1] for x in some]
+    if len(some) == 2 and some[0].dtype == some[1].dtype and heads[1] <= heads[0]:
+        _kernel(*some, *key)(*some, cos_sin, positions)
+    else:
+        for x in some:
+            _kernel(x, None, *key)(x, cos_sin, positions)
 
 
 def _save(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
@@ -204,7 +221,7 @@ def apply_rope(
     x = checked_heads("x", x, positions, size)
     out = result("out", out, x, x.shape, wave_dtype(x.dtype), cos_sin, positions)
     if not is_empty(x):
-        kernel = _kernel(x, cos_sin, positions, size // 2, interleaved, inverse, True)
+        kernel = _kernel(x, None, cos_sin, positions, size, interleaved, inverse, True)
         kernel(x, cos_sin, positions, out)
         out[..., size:] = x[..., size:]
     return out
