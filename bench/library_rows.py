@@ -384,7 +384,7 @@ def loss(make, rows, columns, with_backward):
         return Case(ops.cross_entropy, args, once, "TB/s", [fast])
     fast = peers.both_passes(peers.compiled(other))
     found = [Peer("compile", fast, us=1349 + 1246, graph=False, compiled=True)]
-    return Case(peers.both_passes(ops.cross_entropy), args, 3 * once, "TB/s", found, graph=False)
+    return Case(peers.both_passes(ops.cross_entropy), args, 3 * once, "TB/s", found)
 
 
 def drawing(make, rows, columns, kind, limit, us):

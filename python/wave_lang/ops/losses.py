@@ -189,7 +189,7 @@ def backward(form: Form) -> Any:
         change = change * (1.0 - bent * bent) if form.cap else change
         tkw.write(tkw.cast(change, form.dtype), dx)
 
-    return cross_entropy_backward, {BLOCK: 4096, PART: 1024, ONE: 1}, [M, N]
+    return cross_entropy_backward, {BLOCK: 2048, PART: 512, ONE: 1}, [M, N]
 
 
 def form_of(dtype: Any, target: Any, options: dict[str, Any]) -> tuple[Form, tuple[Any, ...]]:
