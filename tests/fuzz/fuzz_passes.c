@@ -166,6 +166,15 @@ static void gen_atomic(Gen *g) {
 
 static void gen_set_symbol(Gen *g) { EMIT(g, "set_symbol S %%v%d\n", pick(g, SHAPE_SCALAR)); }
 
+/* Rows from the set value on do not exist: some workgroups have nothing to write. */
+static void gen_length(Gen *g) {
+  static const char *const lengths[] = {"3 - $WG0", "$WG0",         "2*$WG0 + 1", "5 - 2*$WG0",
+                                        "-1",       "Max(M, $WG0)", "1"};
+  int id = g->ids++;
+  EMIT(g, "%%n%d = scalar %s : i32\nset_symbol M %%n%d\n", id,
+       lengths[below(&g->r, (int)WV_LEN(lengths))], id);
+}
+
 static void gen_statements(Gen *g, int n);
 
 /* Values made inside stay inside; the shape of one carried value. */
@@ -304,6 +313,7 @@ static const char *random_kernel(Random r, Arena *a) {
        "  hardware threads 64, vector {M: 2, N: 2}\n"
        "  bind M = %d; bind N = %d; bind K = %d; bind S = 5; bind W = 3; bind V = 2\n{\n",
        SIZE_M, SIZE_N, trips[below(&g.r, (int)WV_LEN(trips))]);
+  if (below(&g.r, 4) == 0) gen_length(&g);
   gen_statements(&g, 4 + below(&g.r, 16));
   EMIT(&g, "write %%v%d, %%d\n", gen_total(&g));
   sb_puts(&out, "}\n");
