@@ -71,7 +71,7 @@ def _mapped(
     """`product(left, right, [bias,] c)`: `dims` are those in memory of the operands and of the
     result, `kept` the rows, columns and terms of the product, and `at` is where the operands
     (row or column, term) and the result (row, column) are in memory. The compiler chooses the tiles
-    for so many images; 0: it does not."""
+    for that many images; 0: it does not."""
     rows, columns, terms = kept
     ends = ({rows: _i, terms: _j}, {columns: _i, terms: _j}, {rows: _i, columns: _j})
     places = [{dim: place[dim] for dim in order} for order, place in zip(dims, at)]

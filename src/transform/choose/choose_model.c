@@ -120,7 +120,7 @@ static const Type *accessed(const Op *op) {
   return op->args[op->kind == OP_read ? 0 : op->nargs - 1]->type;
 }
 
-/* Whether the rows of a memory that an op accesses are no multiples of so many bytes, as far as is known. */
+/* Whether the rows of a memory that an op accesses have lengths that are not multiples of this many bytes, as far as is known. */
 static bool crosses_lines(const ChooseModel *m, const Op *op, int bytes) {
   const Type *t = accessed(op);
   int64_t size;

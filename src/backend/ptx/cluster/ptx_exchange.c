@@ -6,7 +6,7 @@
  *     %y = load %s, %j
  *
  * A barrier of the cluster that orders memory waits until all writes are visible to the whole GPU. Bytes
- * that arrive at an mbarrier are visible to those who wait for it, and nobody waits for more.
+ * that arrive at an mbarrier are visible to the threads that wait for it, and these wait for nothing else.
  *
  * That is for kernels in which workgroups exchange values outside loops, through allocations that are used
  * once, and have nothing else to order. Every wave sends the same number of bytes to every workgroup, this
