@@ -16,7 +16,7 @@ from wave_lang.kernel.lang import index_symbol, sym
 from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave.templates.attention_loop import LOG2_E, LOWEST
 
-from .attention_gradient_kernels import MAX_K, Step, take_rows
+from .attention_gradient_kernels import MAX_K, Step, key_constraints, take_rows
 from .attention_kernels import *
 from .programs import f32_of
 
@@ -75,21 +75,6 @@ def rows_shape(tokens: int, heads: int) -> tuple[int, ...]:
 def is_for(form: Form) -> bool:
     """Whether the kernel below has what attention of this form needs."""
     return not (form.alibi or form.mask or form.bias is not None)
-
-
-def _constraints(form: Form) -> list[Any]:
-    visited = tkl.ceiling((ROW - FIRST) / BLOCK_ROW)
-    return [
-        tkw.WorkgroupConstraint(N_KV, BLOCK_N_KV, 0, iters=tkl.ceiling(MAX_K / BLOCK_N_KV)),
-        tkw.WorkgroupConstraint(H_KV, 1, 1),
-        tkw.WorkgroupConstraint(ENDS, 1, 2, iters=ENDS if form.dense else ENDS - 1),
-        tkw.TilingConstraint(MEMBER, 1),
-        tkw.TilingConstraint(ROW, BLOCK_ROW, iters=visited, start=FIRST),
-        tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4),
-        tkw.HardwareConstraint(
-            threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0, MEMBER: 0}
-        ),
-    ]
 
 
 class _Heads(Step):
@@ -167,7 +152,7 @@ def of_keys(form: Form) -> Any:
         tkw.write(step.scaled(heads[0], scale, D), dk, mapping=to_key[D])
         tkw.write(tkw.cast(heads[1], form.dtype), dv, mapping=to_key[D_KV])
 
-    @tkw.wave(_constraints(form))
+    @tkw.wave(key_constraints(form, MEMBER))
     def attention_dk_dv(
         q: queries,
         k: keys,
@@ -182,7 +167,7 @@ def of_keys(form: Form) -> Any:
     ):
         run(q, k, v, dout, rows, None, None, scale, dk, dv)
 
-    @tkw.wave(_constraints(form))
+    @tkw.wave(key_constraints(form, MEMBER))
     def packed_attention_dk_dv(
         q: queries,
         k: keys,

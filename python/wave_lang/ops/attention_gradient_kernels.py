@@ -117,17 +117,18 @@ def _row_constraints(form: Form) -> list[Any]:
     ]
 
 
-def _key_constraints(form: Form) -> list[Any]:
+def key_constraints(form: Form, *outer: Any) -> list[Any]:
+    """`outer`: dimensions that loops around that over rows visit one by one."""
     visited = tkl.ceiling((ROW - FIRST) / BLOCK_ROW)
+    single = {H_KV: 0, ENDS: 0} | {d: 0 for d in outer}
     return [
         tkw.WorkgroupConstraint(N_KV, BLOCK_N_KV, 0, iters=tkl.ceiling(MAX_K / BLOCK_N_KV)),
         tkw.WorkgroupConstraint(H_KV, 1, 1),
         tkw.WorkgroupConstraint(ENDS, 1, 2, iters=ENDS if form.dense else ENDS - 1),
+        *(tkw.TilingConstraint(d, 1) for d in outer),
         tkw.TilingConstraint(ROW, BLOCK_ROW, iters=visited, start=FIRST),
         tkw.WaveConstraint(N_KV, BLOCK_N_KV / 4),
-        tkw.HardwareConstraint(
-            threads_per_wave=64, mma_type=MMA, vector_shapes={H_KV: 0, ENDS: 0}
-        ),
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=MMA, vector_shapes=single),
     ]
 
 
@@ -332,7 +333,7 @@ def of_keys(form: Form, large: bool) -> Any:
         tkw.write(step.scaled(loop[0], scale, D), dk, mapping=p.to_key[D])
         tkw.write(tkw.cast(loop[1], form.dtype), dv, mapping=p.to_key[D_KV])
 
-    @tkw.wave(_key_constraints(form))
+    @tkw.wave(key_constraints(form))
     def attention_dk_dv(
         q: rows,
         k: keys,
@@ -350,7 +351,7 @@ def of_keys(form: Form, large: bool) -> Any:
     ):
         run(q, k, v, dout, lse, delta, None, None, (slopes, bias, mask), scale, dk, dv)
 
-    @tkw.wave(_key_constraints(form))
+    @tkw.wave(key_constraints(form))
     def packed_attention_dk_dv(
         q: rows,
         k: keys,

@@ -114,7 +114,7 @@ static bool constant_number(const Value *v, double *out) {
   return true;
 }
 
-/* What is left of v without a limit on one side; NULL: there is no such limit. */
+/* The operand of v, if v clips it on one side; otherwise NULL. */
 static const Value *without_limit(const Value *v, OpKind kind, double limit) {
   const Op *op = v->def;
   double number;

@@ -154,9 +154,9 @@ static void end_iteration(Ptx *p, const Loop *l, const Op *from, const char *lab
   ptx_line(p, "bra $%s%d", label, l->label);
 }
 
-/* A wait for products that what comes before it overlaps. ptxas would move the wait up, and that after
- * it; but it moves nothing across a branch, so the loop is left before the wait, and the ops from there on
- * are written twice. NULL: there is no such wait, or one of these ops cannot be written twice. */
+/* The wait for products that overlap the ops before it. ptxas would hoist the wait and the ops that follow
+ * it, but it moves nothing across a branch: so the loop exits before the wait, and the ops from there on are
+ * emitted twice. NULL if there is no such wait, or if one of those ops cannot be emitted twice. */
 static const Op *late_wait(const Region *body) {
   const Op *found = NULL;
   for (const Op *op = body->first; op; op = op->next) {
