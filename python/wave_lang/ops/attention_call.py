@@ -252,7 +252,9 @@ def dense_call(q: Any, k: Any, v: Any, layout: str, given: dict) -> Call:
         raise ValueError(f"`layout` is {layout!r}, expected 'bshd' or 'bhsd'")
     for name, x in (("q", call.q), ("k", call.k)):
         if len(x.shape) != 4:
-            raise ValueError(f"`{name}` has the shape {tuple(x.shape)}, expected ({layout})")
+            dims = "heads, tokens" if layout == "bhsd" else "tokens, heads"
+            found = tuple(x.shape)
+            raise ValueError(f"`{name}` has the shape {found}, expected (batch, {dims}, D)")
     expect_shape("v", call.v, (*call.k.shape[:-1], call.v.shape[-1]))
     q, k, v = (in_order(layout, x) for x in (call.q, call.k, call.v))
     expect_shape("k", k, (q.shape[0], *k.shape[1:]))

@@ -15,6 +15,7 @@ from wave_lang.kernel.lang.global_symbols import *
 
 from .operators import Gradient, operator
 from .programs import f32_of, has_warpgroups, program, size_class
+from .schemas import integer_pair
 from .tensors import *
 
 N, C, H, W, HF, WF, F, HO, WO = (getattr(sym, name) for name in "N C H W HF WF F HO WO".split())
@@ -149,7 +150,7 @@ def _filter_gradient(dtype: Any, layout: str, steps: tuple, sizes: tuple) -> Any
 
 
 def _pair(name: str, value: Any, least: int) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, int) else tuple(value)
+    pair = integer_pair(name, value)
     pair = pair * 2 if len(pair) == 1 else pair
     if len(pair) != 2 or any(n < least for n in pair):
         raise ValueError(f"`{name}` is {value}, expected one or two numbers of at least {least}")

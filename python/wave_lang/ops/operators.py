@@ -13,9 +13,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
-from wave_lang.kernel._support.tensor_types import wave_dtype, wave_dtype_to_torch
+from wave_lang.kernel._support.tensor_types import wave_dtype_to_torch
+from wave_lang.kernel.lang import DataType
 
-from .tensors import shapes_only
+from .schemas import checked_value, expect_places, is_written, kinds_of
+from .tensors import known_dtype, shapes_only
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -103,7 +105,8 @@ def dtype_for(x: Any, dtype: Any) -> Any:
     """An element type as operators take it: PyTorch's, if `x` is a tensor of PyTorch."""
     if dtype is None or not is_torch(x) or isinstance(dtype, sys.modules["torch"].dtype):
         return dtype
-    return wave_dtype_to_torch(wave_dtype(dtype))
+    found = known_dtype(dtype)
+    return wave_dtype_to_torch(found) if isinstance(found, DataType) else found
 
 
 def needs_gradient(*args: Any) -> bool:
@@ -120,13 +123,9 @@ def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Functi
     The schema is PyTorch's, `name(…) -> (Tensor name, …)`. The parameters of the function have the
     same names; those named like the results are keywords, with the default None.
     """
-    args, _, returns = schema.rpartition(") -> ")
-    results = re.findall(r"Tensor (\w+)", returns)
-    # "int[2] window=[-1, -1]" has commas of its own.
-    words = re.sub(r"\[[^]]*\]", "", args.partition("(")[2]).split(",")
-    kinds = {word.split("=")[0].split()[-1]: word.split()[0] for word in words}
-    names = [name for name in kinds if name != "*"]
-    tensors = [name for name in names if kinds[name].startswith("Tensor")]
+    results = re.findall(r"Tensor (\w+)", schema.rpartition(") -> ")[2])
+    kinds = kinds_of(schema)
+    written = [*results, *(name for name, kind in kinds.items() if is_written(kind))]
 
     def wrap(function: _Function) -> _Function:
         row = _Row(schema, function, gradient)
@@ -134,11 +133,18 @@ def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Functi
 
         @functools.wraps(function)
         def call(*args: Any, **named: Any) -> Any:
-            if not is_torch(*args, *named.values()):
+            given = dict(zip(kinds, args)) | named
+            if not is_torch(*given.values()):
+                _check_places(given, written)
+                if len(given) == len(args) + len(named):
+                    given = {n: checked_value(n, kinds.get(n, ""), x) for n, x in given.items()}
+                    return function(**given)
                 return function(*args, **named)
             define_operators()
             outs = {name: named.pop(name, None) for name in results}
-            _check(row.name, dict(zip(names, args)) | named, names, tensors)
+            _check(row.name, dict(zip(kinds, args)) | named, kinds)
+            if not sys.modules["torch"].compiler.is_compiling():
+                _check_places(given, written)
             packet = getattr(sys.modules["torch"].ops.wave, row.name)
             if all(out is None for out in outs.values()):
                 return packet.default(*args, **named)
@@ -149,14 +155,24 @@ def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Functi
     return wrap
 
 
-def _check(op: str, given: dict[str, Any], names: list[str], tensors: list[str]) -> None:
+def _check(op: str, given: dict[str, Any], kinds: dict[str, str]) -> None:
     """PyTorch names the argument, but raises a RuntimeError for mistakes that are TypeErrors."""
     for name, value in given.items():
-        if name not in names:
+        if name not in kinds:
             raise TypeError(f"`{name}` is not an argument of {op}")
-        if name in tensors and value is not None and not is_torch(value):
+        if not kinds[name].startswith("Tensor") or value is None:
+            continue
+        if not is_torch(value):
             found = type(value).__name__
             raise TypeError(f"`{name}` is a {found}, expected a tensor of PyTorch like the others")
+        if value.layout is not sys.modules["torch"].strided:
+            raise TypeError(f"`{name}` is sparse, expected a tensor with strides")
+
+
+def _check_places(given: dict[str, Any], written: list[str]) -> None:
+    for name in written:
+        if hasattr(given.get(name), "shape"):
+            expect_places(name, given[name])
 
 
 def _call_out(row: _Row, packet: Any, args: Any, named: dict, outs: dict[str, Any]) -> Any:

@@ -27,6 +27,8 @@ _target: ContextVar[str] = ContextVar("target", default="")
 def on_target(target: str) -> Iterator[None]:
     """Within it, ops are compiled for this target, such as "sim:sm_90a", instead of the device that
     their tensors are on."""
+    if not isinstance(target, str):
+        raise TypeError(f"`target` is {target!r}, expected a string such as 'sim:sm_90a'")
     before = _target.set(target)
     try:
         yield

@@ -47,10 +47,18 @@ def tensor(name: str, x: Any) -> Any:
 
 def element_type(name: str, x: Any, allowed: Sequence[str]) -> DataType:
     """The element type of an argument, which must be among those allowed."""
-    found = wave_dtype(x.dtype)
-    if found.name not in allowed:
+    found = known_dtype(x.dtype)
+    if not isinstance(found, DataType) or found.name not in allowed:
         raise TypeError(f"`{name}` has elements of type {found}, expected {' or '.join(allowed)}")
     return found
+
+
+def known_dtype(dtype: Any) -> Any:
+    """The element type that `dtype` means, or `dtype` if it means none."""
+    try:
+        return wave_dtype(dtype)
+    except ValueError:
+        return dtype
 
 
 def expect_shape(name: str, x: Any, shape: Sequence[int]) -> None:
@@ -60,8 +68,8 @@ def expect_shape(name: str, x: Any, shape: Sequence[int]) -> None:
 
 def result_type(given: Any, default: DataType) -> DataType:
     """The argument `out_dtype`, checked, or what it is by default."""
-    found = default if given is None else wave_dtype(given)
-    if found.name not in FLOATS:
+    found = default if given is None else known_dtype(given)
+    if not isinstance(found, DataType) or found.name not in FLOATS:
         raise TypeError(f"`out_dtype` is {found}, expected {' or '.join(FLOATS)}")
     return found
 
