@@ -54,7 +54,10 @@ static wv_expr refuse(PyState *st, const char *code, const char *text, const cha
 
 static wv_expr from_int(PyState *st, PyObject *o) {
   PyObject *index = PyNumber_Index(o);
-  if (!index) return NULL;
+  if (!index) { /* an array, which might have been one integer */
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) PyErr_Clear();
+    return NULL;
+  }
   int overflow = 0;
   long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
   Py_DECREF(index);
@@ -118,10 +121,16 @@ wv_expr py_expr_try(PyState *st, PyObject *o) {
 
 wv_expr py_expr_from(PyState *st, PyObject *o) {
   wv_expr e = py_expr_try(st, o);
-  if (!e && !PyErr_Occurred())
+  if (e || PyErr_Occurred()) return e;
+  if (PyUnicode_Check(o))
+    PyErr_Format(PyExc_TypeError,
+                 "expected a symbolic expression or an integer, got the string %R: a symbol is "
+                 "written as `tkl.sym.NAME`",
+                 o);
+  else
     PyErr_Format(PyExc_TypeError, "expected a symbolic expression or an integer, got %R",
                  (PyObject *)Py_TYPE(o));
-  return e;
+  return NULL;
 }
 
 const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n) {

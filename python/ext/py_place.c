@@ -135,13 +135,19 @@ bool py_place_and_target(PyState *st, const void *traced, wv_place *out, PyObjec
 
 bool py_place_here(PyState *st, wv_place *out) { return py_place_and_target(st, NULL, out, NULL); }
 
+/* As what a lambda returns has, unlike the expression before it. */
+static bool is_empty(PyObject *position) {
+  return position_field(position, 2) == position_field(position, 3);
+}
+
 bool py_place_of_return(PyState *st, PyObject *code, wv_place *out) {
   *out = (wv_place){0};
   PyObject *entry = known_code(code, NULL, st);
   if (!entry) return false;
   PyObject *positions = PyTuple_GetItem(entry, 1);
-  if (positions != Py_None && PyList_Size(positions) > 0)
-    fill_place(PyList_GetItem(positions, PyList_Size(positions) - 1), out);
+  Py_ssize_t n = positions != Py_None ? PyList_Size(positions) : 0, last = n - 1;
+  while (last > 0 && is_empty(PyList_GetItem(positions, last))) last--;
+  if (n > 0) fill_place(PyList_GetItem(positions, last), out);
   return fill_file(st, code, out);
 }
 

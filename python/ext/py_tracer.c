@@ -88,8 +88,10 @@ static wv_value *operand(TracerObject *t, const char *op, PyObject *o, const wv_
   bool no_number =
       !literal && (!PyErr_Occurred() || (number && PyErr_ExceptionMatches(PyExc_TypeError)));
   if (no_number)
-    PyErr_Format(PyExc_TypeError, "%s: expected a traced value%s, got %R", op,
-                 like ? " or a number" : "", (PyObject *)Py_TYPE(o));
+    PyErr_Format(PyExc_TypeError, "%s: expected a traced value%s, got %R%s", op,
+                 like ? " or a number" : "", (PyObject *)Py_TYPE(o),
+                 PyObject_HasAttrString(o, "shape") ? ": pass tensors as arguments of the kernel"
+                                                    : "");
   return literal;
 }
 

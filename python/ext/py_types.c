@@ -117,6 +117,7 @@ bool py_mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out) {
   *out = (wv_mapping){0};
   PyObject *count = PyObject_GetAttrString(o, "num_iterators");
   PyObject *dynamic = PyObject_GetAttrString(o, "dynamic_val_mappings");
+  if (!count || !dynamic) PyErr_Clear();
   bool ok = count && dynamic && py_int_from(count, &out->niterators) && PyTuple_Check(dynamic);
   ok = ok && (out->inputs = pairs_attr(st, s, o, "input_mapping", &out->ninputs));
   ok = ok && (out->outputs = pairs_attr(st, s, o, "output_mapping", &out->noutputs));
@@ -124,7 +125,8 @@ bool py_mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out) {
   Py_XDECREF(count);
   Py_XDECREF(dynamic);
   if (!ok && !PyErr_Occurred())
-    PyErr_SetString(PyExc_TypeError, "mapping: expected an IndexMapping");
+    PyErr_Format(PyExc_TypeError, "mapping: expected an IndexMapping, got %R",
+                 (PyObject *)Py_TYPE(o));
   return ok;
 }
 

@@ -557,7 +557,7 @@ static bool fail_symbolic(const Distribution *d, const Op *op, const Sym *dim, c
   Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` is `%s`, not a number",
                      sym_text(a, dim), sym_text(a, extent));
   if (symbol && sym_text(a, symbol) && symbol == dim_base(dim))
-    diag_hint(DIAGS(d), r, "bind `%s`, or divide it with a workgroup or tile row",
+    diag_hint(DIAGS(d), r, "bind `%s`, or divide it with a workgroup or tiling constraint",
               sym_name(symbol));
   else if (symbol) diag_hint(DIAGS(d), r, "`%s` needs a value at compile time", sym_name(symbol));
   return false;
@@ -576,7 +576,8 @@ static bool fail_extent(const Distribution *d, const Op *op, const Sym *dim, int
   const char *name = sym_text(DIAGS(d)->arena, dim);
   Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` has %lld elements%s", name,
                      (long long)n, n > MOST ? ", at most 1048576 are possible" : "");
-  if (n > MOST) diag_hint(DIAGS(d), r, "divide `%s` with a tile row, and loop over it", name);
+  if (n > MOST)
+    diag_hint(DIAGS(d), r, "divide `%s` with a tiling constraint, and loop over it", name);
   return false;
 }
 

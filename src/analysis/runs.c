@@ -21,7 +21,7 @@ static const Obstacle uneven = {
     "does not run as often each time, nor more or less often by the same number",
     "give it `iters` that are linear in the counter, and mask the rest"};
 static const Obstacle unknown = {"has a number of iterations that is not known",
-                                 "give its tile row `iters`"};
+                                 "give its tiling constraint `iters`"};
 
 static Runs uncounted(const Op *blamed, const Obstacle *o) {
   return (Runs){.why = o->why, .hint = o->hint, .blamed = blamed};

@@ -269,8 +269,8 @@ static const char *all_names(Arena *a, const OpenSymbols *open) {
 
 /* How to compile it once. */
 static const char *way_out(Arena *a, const OpenSymbols *open) {
-  return arena_printf(a, "bind %s, or divide %s with a workgroup or tile row", all_names(a, open),
-                      open->n > 1 ? "these dimensions" : "that dimension");
+  return arena_printf(a, "bind %s, or divide %s with a workgroup or tiling constraint",
+                      all_names(a, open), open->n > 1 ? "these dimensions" : "that dimension");
 }
 
 void fit_remark(Kernel *k, const OpenSymbols *open) {

@@ -115,6 +115,23 @@ def test_zero_or_negative_tile(size):
     check(mistake, "E0204", str(size))
 
 
+def test_a_tile_without_elements_has_a_hint():
+    def mistake():
+        tile = tkw.WorkgroupConstraint(J, 0, 2)  # HERE
+        compile_kernel(header(tile), copy_c, {**SIZES, J: 8})
+
+    check(mistake, "E0204", "of `J` is 0", "at least one element")
+
+
+def test_a_tile_that_is_no_integer():
+    def mistake():
+        tkw.WorkgroupConstraint(J, 6.5, 2)  # HERE
+
+    check(mistake, "E0105", "6.5 is not an integer", "division")
+    with pytest.raises(TypeError, match="TilingConstraint: `tile_size` is the string '6'"):
+        tkw.TilingConstraint(J, "6")
+
+
 def test_the_size_of_a_launch_depends_on_an_id():
     def mistake():
         tile = tkw.WorkgroupConstraint(J, tkl.sym.BJ, 2)  # HERE
@@ -492,6 +509,31 @@ def test_types_are_checked_when_written():
 # ---- regions ---------------------------------------------------------------------------------
 
 
+def test_results_of_conditionals():
+    def no_other_case():
+        def body(a, b, c):
+            @tkw.conditional(WORKGROUP_0 < 1)
+            def found():
+                return tkw.read(c)  # HERE
+
+        compile_kernel(header(), body)
+
+    def other_type():
+        def body(a, b, c):
+            @tkw.conditional(
+                WORKGROUP_0 < 1,
+                otherwise=lambda: tkw.cast(tkw.read(c), tkl.f16),  # HERE
+            )
+            def found():
+                return tkw.read(c)
+
+        compile_kernel(header(), body)
+
+    check(no_other_case, "E0404", "0 are given for the other case", "`else_return=`")
+    d = check(other_type, "E0401", "f32> in one case but tile<M, N, f16> in the other", "f32")
+    assert d.col > len("                otherwise=")  # the expression, not the line
+
+
 def test_carried_value_changes_type():
     def mistake():
         def body(a, b, c):
@@ -698,6 +740,25 @@ def test_error_text_underlines_the_expression():
     source = next(i for i, text in enumerate(lines) if "y = x + tkw.cast" in text)
     start = lines[source].index("x + tkw.cast")
     assert lines[source + 1][start:].rstrip() == "^" * len("x + tkw.cast(x, tkl.f16)")
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        (lambda a, b, c: tkw.write(tkw.read(c) + np.ones(3), c), "ndarray.*arguments of the ker"),
+        (lambda a, b, c: tkw.read(c, mapping=5), "mapping: expected an IndexMapping, got.*int"),
+        (lambda a, b, c: tkw.sum(tkw.read(c), dim="N"), "got the string 'N': a symbol is written"),
+    ],
+)
+def test_arguments_of_another_kind(body, words):
+    with pytest.raises(TypeError, match=words):
+        compile_kernel(header(), body)
+
+
+def test_dimensions_are_distinct():
+    for kind, more in (tkl.Memory, (G, tkl.f32)), (tkl.Register, (tkl.f32,)):
+        with pytest.raises(TypeError, match="dimension `N` is given twice"):
+            kind[(N, M, N, *more)]
 
 
 def test_a_warning_is_seen():

@@ -374,14 +374,33 @@ static Value *fit_carried(Builder *b, Value *v, const Value *carried, int number
     Op *op = build_op(b, kind, at, &v, 1, NULL, 0, carried->type);
     return op ? &op->results[0] : NULL;
   }
-  Diag *d = BUILD_DIAG(b, at, E0401, "carried value %d starts as %s but the body returns %s",
+  Op *loop = build_frame(b)->op;
+  bool branch = loop->kind == OP_if;
+  Diag *d = BUILD_DIAG(b, at, E0401,
+                       branch ? "result %d is %s in one case but %s in the other"
+                              : "carried value %d starts as %s but the body returns %s",
                        number + 1, type_text(k->cx->diags.arena, k->cx, carried->type),
                        type_text(k->cx->diags.arena, k->cx, v->type));
-  Op *loop = build_frame(b)->op;
-  diag_note(&k->cx->diags, d, loop->at, "this `%s` carries it", op_info[loop->kind].name);
+  diag_note(&k->cx->diags, d, loop->at,
+            branch ? "this `%s` has the result" : "this `%s` carries it", op_info[loop->kind].name);
   if (v->type->dtype != carried->type->dtype)
     diag_hint(&k->cx->diags, d, "use `cast` to %s", dtype_info[carried->type->dtype].name);
   return NULL;
+}
+
+static bool refuse_count(Builder *b, const Op *op, int n, int wanted, Span at) {
+  const char *plural = n == 1 ? "" : "s", *are = wanted == 1 ? "is" : "are";
+  if (op->kind == OP_if) {
+    Diag *d =
+        BUILD_DIAG(b, at, E0404, "the body returns %d value%s, but %d %s given for the other case",
+                   n, plural, wanted, are);
+    return diag_hint(&b->k->cx->diags, d,
+                     "give as many with `else_return=`, or return them from `otherwise=`");
+  }
+  Diag *d = BUILD_DIAG(b, at, E0404, "the body returns %d value%s, but %d %s carried", n, plural,
+                       wanted, are);
+  return diag_hint(&b->k->cx->diags, d,
+                   "return one value for each carried value, in the same order");
 }
 
 /* The values of the yield, in `out`; the axis value of a while loop comes first. */
@@ -393,10 +412,7 @@ static bool gather_yields(Builder *b, Value *const *yields, int n, Span at, Valu
     out[0] = build_next_axis(b);
     if (!out[0]) return false;
   } else if (n != wanted) {
-    Diag *d = BUILD_DIAG(b, at, E0404, "the body returns %d value%s, but %d %s carried", n,
-                         n == 1 ? "" : "s", wanted - first, wanted - first == 1 ? "is" : "are");
-    return diag_hint(&b->k->cx->diags, d,
-                     "return one value for each carried value, in the same order");
+    return refuse_count(b, f->op, n, wanted - first, at);
   } else if (first) {
     out[0] = yields[0];
   }

@@ -97,6 +97,7 @@ static bool check_size(Header *h, const Constraint *c) {
                    text(h, c->divided.dim), (long long)size);
   if (c->divided.size != bound_value(h, c->divided.size))
     HINT(h, d, "`%s` has this value", text(h, c->divided.size));
+  else HINT(h, d, "a tile has at least one element");
   return false;
 }
 

@@ -20,7 +20,11 @@ def _dims(kind: str, entries: Sequence[Any]) -> tuple[Expr, ...]:
     for d in entries:
         if isinstance(d, (DataType, AddressSpace, str)):
             raise TypeError(f"{kind}: expected a dimension, got {d!r}")
-    return tuple(Expr(d) for d in entries)
+    dims = tuple(Expr(d) for d in entries)
+    for n, d in enumerate(dims):
+        if d in dims[:n]:
+            raise TypeError(f"{kind}: dimension `{d}` is given twice: give one of them another name")
+    return dims
 
 
 def _dtype(kind: str, dtype: Any) -> DataType:

@@ -75,6 +75,13 @@ class Constraint:
 
     def __post_init__(self):
         self._place = _wave.here()
+        for name in ("dim", "tile_size", "iters"):  # mistakes are reported here
+            value = getattr(self, name, None)
+            if isinstance(value, str):
+                kind = type(self).__name__
+                raise TypeError(f"{kind}: `{name}` is the string {value!r}, expected an expression")
+            if value is not None:
+                Expr(value)
 
     def _fields(self) -> dict[str, Any]:
         raise NotImplementedError
