@@ -96,6 +96,7 @@ UNARY = {
     "rsqrt": (lambda x: 1 / np.sqrt(x), (0.1, 9)),
     "cbrt": (np.cbrt, (-9, 9)),
     "reciprocal": (lambda x: 1 / x, (0.5, 3)),
+    "reciprocal_approx": (lambda x: 1 / x, (0.5, 3)),
     "sin": (np.sin, (-3, 3)),
     "cos": (np.cos, (-3, 3)),
     "sinh": (np.sinh, (-3, 3)),

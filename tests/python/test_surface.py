@@ -94,8 +94,8 @@ TKW = """
     get_node_by_tag_and_type gt i1 insert_after insert_at_end insert_at_start insert_before
     insert_cond_barrier_after insert_cond_barrier_before interleave_operations isinf isnan iterate le log log10
     log2 lt max maximum memory_counter_wait memory_counter_wait_barrier min minimum mma ne
-    partition_by_address_space partition_by_dim permute pipeline powf read reciprocal reduction
-    register remf reorder_graph reshape round roundeven rsqrt scalar scaled_mma scatter_add
+    partition_by_address_space partition_by_dim permute pipeline powf read reciprocal reciprocal_approx
+    reduction register remf reorder_graph reshape round roundeven rsqrt scalar scaled_mma scatter_add
     select self_index set_symbol set_wave_prio shared_memory_barrier
     shared_memory_barrier_signal shared_memory_barrier_wait sigmoid sin sinh softsign sqrt stagger sum
     tag tanh tanh_approx topk unroll wave wave_trace_only workgroup_barrier write

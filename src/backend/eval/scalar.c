@@ -92,6 +92,7 @@ const ScalarFn scalar_fn[OP_COUNT] = {
     [OP_rsqrt] = {.f1 = f_rsqrt},
     [OP_cbrt] = {.f1 = cbrt},
     [OP_reciprocal] = {.f1 = f_reciprocal},
+    [OP_reciprocal_approx] = {.f1 = f_reciprocal},
     [OP_sin] = {.f1 = sin},
     [OP_cos] = {.f1 = cos},
     [OP_sinh] = {.f1 = sinh},

@@ -5,7 +5,8 @@ from pathlib import Path
 
 MMA_DEF = Path(__file__).resolve().parents[3] / "src/target/mma.def"
 FUNCTIONS = (
-    "exp exp2 log log2 log10 rsqrt sin cos tanh tanh_approx erf sigmoid softsign cbrt sinh atan2 powf"
+    "exp exp2 log log2 log10 rsqrt reciprocal_approx sin cos tanh tanh_approx erf sigmoid softsign"
+    " cbrt sinh atan2 powf"
 ).split()
 _FLOAT = r"(?:vec<\d+, )?b?f\d+\w*>?"
 _RESULT = re.compile(rf"(%[\w.]+) = (\w+) (.*?)(?: \{{.*\}})? : {_FLOAT}$")

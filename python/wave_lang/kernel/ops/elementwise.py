@@ -134,6 +134,11 @@ def reciprocal(arg: Value, *, tag: Tag = None) -> Value:
     return _unary("reciprocal", arg, tag)
 
 
+def reciprocal_approx(arg: Value, *, tag: Tag = None) -> Value:
+    """1 / element by the machine's approximation."""
+    return _unary("reciprocal_approx", arg, tag)
+
+
 def sin(arg: Value, *, tag: Tag = None) -> Value:
     """The sine."""
     return _unary("sin", arg, tag)
