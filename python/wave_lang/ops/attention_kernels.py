@@ -20,6 +20,7 @@ from wave_lang.kernel.wave.templates.attention_loop import (
     LOG2_E,
     LOWEST,
     Attention,
+    capped,
     combine_splits,
 )
 from wave_lang.kernel.wave.templates.attention_tiles import columns_of, keys_of
@@ -95,8 +96,19 @@ class Form:
         """Scores are products times the scale, which is positive and does not make the lowest number,
         with which the maximum begins, infinite. In f32, where the difference of two rounded products
         would be seen, they are scaled before the maximum is subtracted."""
-        added = self.alibi or self.bias is not None or self.dtype == tkl.f32
-        return self.positive and not (self.cap or self.scales or self.sinks or added)
+        others = self.cap or self.scales or self.sinks or self.dtype == tkl.f32
+        return self.positive and not (others or self.adds)
+
+    @property
+    def adds(self) -> bool:
+        """Whether something is added to scores."""
+        return self.alibi or self.bias is not None
+
+    @property
+    def bends(self) -> bool:
+        """Whether the cap of scores is the last that becomes of them, so that what follows it is
+        part of the exponent."""
+        return self.cap > 0 and self.dtype != tkl.f32 and not self.adds
 
     @property
     def product(self) -> Any:
@@ -298,27 +310,31 @@ class Body:
         state = attention.start()
         if not self.form.sinks:
             return state
-        sink = tkw.read(sinks, mapping=self.extra.head_of) * LOG2_E
+        sink = attention.before_factor(tkw.read(sinks, mapping=self.extra.head_of) * LOG2_E)
         first = tkl.Piecewise((1, tkl.Eq(WORKGROUP_1, 0)), (0, True))
         here = tkw.register([H_KV, ROW], tkl.i32, first) > tkw.register([H_KV, ROW], tkl.i32, 0)
-        low = tkw.register([H_KV, ROW], tkl.f32, LOWEST)
+        low = tkw.register([H_KV, ROW], tkl.f32, attention.lowest)
         one = tkw.register([H_KV, ROW], tkl.f32, 2.0**self.form.shift)
         return [tkw.select(here, sink, low), tkw.select(here, one, one * 0.0), state[2]]
 
-    def scores(self, scale: Any, k_scale: Any, back: Any = None) -> Any:
-        """Products to exponents of 2, with scales that are known at run time, and for each row if
-        `back` is given."""
+    def scores(self, scale: Any, k_scale: Any, back: Any = None) -> dict[str, Any]:
+        """The arguments of `Attention` for scores with scales that are known at run time, and for each
+        row if `back` is given."""
         form, dims = self.form, [H_KV, ROW, N_KV]
         factor = tkw.broadcast(scale, [H_KV])
         factor = factor * tkw.read(k_scale) if form.scales else factor
         factor = factor if back is None else tkw.broadcast(factor, [H_KV, ROW]) * back
-        factor = factor * (1 / form.cap if form.cap else LOG2_E)
-
-        def scaled(products: Any) -> Any:
-            x = products * tkw.broadcast(factor, dims)
-            return bent(x, form.dtype) * (form.cap * LOG2_E) if form.cap else x
-
-        return scaled
+        if form.plain:
+            return {"factor": factor * LOG2_E}
+        times = LOG2_E if not form.cap else -2 * LOG2_E / form.cap if form.bends else 1 / form.cap
+        factor = factor * times
+        scaled = lambda products: products * tkw.broadcast(factor, dims)
+        if form.bends:
+            return capped(form.cap, scaled)
+        if form.cap:
+            top = form.cap * LOG2_E
+            return {"scores": lambda products: bent(scaled(products), form.dtype) * top}
+        return {"scores": scaled}
 
     def write_sums(self, log_sum: Any, sums: Any) -> None:
         """One of the workgroups that divide the columns writes them."""
@@ -352,13 +368,9 @@ class Body:
         rows, back = [tkw.read(q, mapping=of) for of in self.q_of], None
         if form.product != form.dtype:
             rows, back = _halves(rows)
-        if form.plain:
-            factor = tkw.broadcast(scale, [H_KV] if back is None else [H_KV, ROW]) * LOG2_E
-            scores = {"factor": factor if back is None else factor * back}
-        else:
-            scores = {"scores": self.scores(scale, k_scale, back)}
-        scores |= {"shift": form.shift}
-        attention = Attention([H_KV], ROW, N_KV, D_KV, form.product, MMA, **scores)
+        scores = self.scores(scale, k_scale, back)
+        kinds = ([H_KV], ROW, N_KV, D_KV, form.product, MMA)
+        attention = Attention(*kinds, shift=form.shift, **scores)
 
         @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
         def loop(*state):

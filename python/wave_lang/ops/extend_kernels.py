@@ -95,9 +95,7 @@ def extend(form: Form, mask: Any, mask_prefix: bool) -> Any:
         if mask:
             tkw.set_symbol(MASK_START, tkw.read(mask_starts))
         tkw.set_symbol(ROW, tkw.scalar(Q_LENGTH * form.group, form.index))
-        scores = {"scores": body.scores(scale, None)}
-        if form.plain:
-            scores = {"factor": tkw.broadcast(scale, [H_KV]) * LOG2_E}
+        scores = body.scores(scale, None)
         attention = Attention([H_KV], ROW, N_KV, D_KV, form.dtype, MMA, **scores)
         rows = tkw.read(q, mapping=body.q_of[0])
 

@@ -35,6 +35,14 @@ class Scores:
         return tkw.tanh_approx(products * (self.scale / self.cap)) * (self.cap * LOG2_E)
 
 
+def capped(cap: float, exponents: Callable[[Any], Any]) -> dict[str, Any]:
+    """The arguments of `Attention` for scores with a cap that are multiplied in 16 bits, whose error
+    may be 2^-21 of the cap. `exponents` multiplies products by their scale and -2 * LOG2_E / cap:
+    tanh(x) is 2 / (1 + exp(-2 * x)) - 1, of which the division depends on the product."""
+    share = lambda products: tkw.reciprocal_approx(tkw.exp2(exponents(products)) + 1.0)
+    return {"scores": share, "factor": 2 * cap * LOG2_E, "offset": -cap * LOG2_E}
+
+
 def scores_of(head_size: int, layer_scaling: float | None, logit_cap: float) -> Scores:
     """Scores with the scale of a template's arguments: by default 1/sqrt(head_size)."""
     if not 0 <= logit_cap < math.inf:
@@ -47,8 +55,11 @@ def scaled_by(scores: Scores, dtype: Any) -> dict[str, Any]:
     is the same. In f32 the difference of two rounded products would be seen, and a large factor
     would make the lowest number infinite."""
     factor = scores.scale * LOG2_E
-    plain = scores.cap == 0 and 0 < factor <= 1 and dtype != tkl.f32
-    return {"factor": factor} if plain else {"scores": scores}
+    if dtype == tkl.f32:
+        return {"scores": scores}
+    if scores.cap:
+        return capped(scores.cap, lambda products: products * (-2 * factor / scores.cap))
+    return {"factor": factor} if 0 < factor <= 1 else {"scores": scores}
 
 
 def combine_splits(results: Any, log_sums: Any, splits: Any, rows: list[Any], every: list[Any]):
@@ -75,9 +86,10 @@ class Attention:
     """The dimensions of attention: `batch` (each with one element), rows of queries, keys, and
     columns of values; the element type of the values; and what becomes of products.
 
-    With a `factor`, a positive number, products are multiplied by it after the maximum has been
-    subtracted, which takes one instruction instead of two: the running maximum is that of the
-    products."""
+    With a `factor`, a positive number, what `scores` returns is multiplied by it when the maximum is
+    subtracted, which takes one instruction instead of two: the running maximum is that before the
+    multiplication. A factor that is not known is at most 1. `offset` is the rest of every score, which
+    only the logarithm of the sum needs."""
 
     batch: Sequence[Any]
     rows: Any
@@ -87,7 +99,8 @@ class Attention:
     mma_type: Any = None  # of the product of queries and keys
     scores: Callable[[Any], Any] = no_change
     shift: int = 0  # weights are at most 2**shift, for types with few small numbers
-    factor: Any = None  # of the products, instead of `scores`
+    factor: Any = None
+    offset: float = 0.0
 
     def _register(self, dims: Sequence[Any], value: float) -> Any:
         return tkw.register([*self.batch, *dims], tkl.f32, value)
@@ -95,10 +108,22 @@ class Attention:
     def _exponent(self, score: Any) -> Any:
         return score if self.factor is None else score * self.factor
 
+    def before_factor(self, score: Any) -> Any:
+        """What `scores` returns for this score, where the factor is a number."""
+        if self.offset == 0 and self.factor is None:
+            return score
+        return score * (1 / self.factor) - self.offset / self.factor
+
+    @property
+    def lowest(self) -> float:
+        """Where the maximum begins: finite, also times the factor."""
+        known = isinstance(self.factor, float) and self.factor > 1
+        return LOWEST / 2 / self.factor if known else LOWEST
+
     def start(self) -> list[Any]:
         """The maximum, the sum and the weighted values before the first key."""
         return [
-            self._register([self.rows], LOWEST),
+            self._register([self.rows], self.lowest),
             self._register([self.rows], 0.0),
             self._register([self.columns, self.rows], 0.0),
         ]
@@ -133,7 +158,7 @@ class Attention:
     def log_sum(self, state: Sequence[Any]) -> Any:
         """The logarithm to base 2 of the sum of the powers: -inf for rows that see no key."""
         largest, total, _ = state
-        return self._exponent(largest) + tkw.log2(total) - float(self.shift)
+        return self._exponent(largest) + tkw.log2(total) + (self.offset - self.shift)
 
     def within(self, window: int = -1, group: int = 1) -> Any:
         """`visible` of causal attention: token i sees key j if j <= i and, with a window,
