@@ -58,7 +58,7 @@ typedef struct Work {
   SymBinding position[IR_MAX_RANK]; /* $xi is start + $ei */
   const Sym *coords[IR_MAX_RANK];   /* $yi over the $x */
   const Sym *sizes[IR_MAX_RANK];    /* of the memory; NULL: not known */
-  const Bound *never;               /* a bound that no iteration meets; NULL: none is known */
+  const Bound *never;               /* a bound that no element meets; NULL: none is known */
 } Work;
 
 static const Sym *at_position(const Work *w, const Sym *e) {
@@ -96,6 +96,13 @@ static const Sym *dim_bound(const Work *w, const Sym *dim) {
   return bound;
 }
 
+/* Whether the bound that was added last is met by no element. */
+static void note_never(Work *w) {
+  const Bound *last = &w->b->bounds[w->b->nbounds - 1];
+  const Sym *beyond = last->at ? sym_ge(w->f->sym, last->at, last->limit) : NULL;
+  if (!w->never && beyond && sym_proves(w->f->sym, w->facts, beyond)) w->never = last;
+}
+
 /* An access that acts for another iteration has elements only if that iteration exists. This is
  * tested first: if it does, the tile lies as in the loop. */
 static void bound_iteration(Work *w) {
@@ -107,8 +114,7 @@ static void bound_iteration(Work *w) {
     add_bound(w, b, counter, NULL);
     b.limit = distribute_trips_over(w->s->d, a->op, b.dim);
     add_bound(w, b, counter, b.limit);
-    const Bound *last = &w->b->bounds[w->b->nbounds - 1];
-    if (sym_proves(w->f->sym, w->facts, sym_ge(w->f->sym, last->at, b.limit))) w->never = last;
+    note_never(w);
   }
 }
 
@@ -138,13 +144,14 @@ static void bound_lacked(Work *w) {
 static void bound_memory(Work *w) {
   const Type *t = w->b->access.memory->type;
   for (int m = 0; m < t->rank; m++) {
-    int64_t known;
+    int64_t known = 1;
     const Sym *y = access_y(w->f->sym, m), *n = access_n(w->f->sym, m), *size = w->sizes[m];
     if (size && sym_is_int(size, &known)) n = size;
     Bound b = {.dim = t->dims[m], .of_memory = true, .coord = w->coords[m]};
     add_bound(w, b, y, NULL);
     b.limit = size ? size : n;
     add_bound(w, b, y, n);
+    if (n == size && !known) note_never(w); /* the memory has no element */
   }
 }
 
