@@ -1,0 +1,132 @@
+/* last: the last iteration of a loop runs apart, without what only the iteration after it would use.
+ *
+ *     %r, %s = for K with {trips = T}              %m, %n = for K with {trips = Max(T - 1, 0)}
+ *         carry %sum = %z, %w = %w0 {                  carry %sum = %z, %w = %w0 {
+ *       %p = wgmma ... tile $ARGK + 1                the body as it was
+ *       %t = wgmma %sum, %w, ...                   }
+ *       wgmma_wait 0                          =>   %b = expr Max(T - 1, 0)
+ *       %v = exp2 %p                               %r, %s = for K from %b with {trips = T}
+ *       yield %t, %v                                   carry %sum = %m, %w = %n {
+ *     }                                              %t = wgmma %sum, %w, ...
+ *     store %r, ...           (nothing uses %s)      wgmma_wait 0
+ *                                                    yield %t, %w
+ *                                                  }
+ *
+ * `stages` lets products and what follows them begin an iteration early. Past the last iteration there is no
+ * tile for them: they would compute for nothing, as long as an iteration takes, once in every workgroup.
+ * What waits, arrives or closes a group stays, so that barriers and groups are counted as before.
+ *
+ * Only loops with a wgmma that can be omitted. Comes before `guards`: the iteration that has no next tile would
+ * be the one that needs masks. */
+#include "ir/region_facts.h"
+#include "transform/loops/two_loops.h"
+#include "transform/pass.h"
+
+typedef struct Last {
+  Kernel *k;
+  Arena *scratch;
+  SymCtx *sym;
+  const SymFacts *entry; /* facts that hold throughout the kernel */
+  bool changed;
+} Last;
+
+/* ---- what the last iteration needs ---- */
+
+/* Whether an op, with what is nested in it, has no effect but its results. */
+static bool only_computes(const Op *op) {
+  if (op->kind == OP_wgmma || op->kind == OP_yield || op_is_pure(op)) return true;
+  if (op->kind == OP_load || op->kind == OP_ldmatrix) return !op_has(op, ATTR_volatile);
+  if (op->kind != OP_if) return false;
+  for (const Op *in = op->body->first; in; in = in->next)
+    if (!only_computes(in)) return false;
+  return true;
+}
+
+static bool has_needed(const Op *op, const bool *needed) {
+  for (int i = 0; i < op->nresults; i++)
+    if (needed[op->results[i].id]) return true;
+  return false;
+}
+
+static void need_operands(const Op *op, bool *needed) {
+  for (const Op *in = op; in && (in == op || op_is_inside(in, op)); in = ir_next(in))
+    for (int i = 0; i < in->nargs; i++) needed[in->args[i]->id] = true;
+}
+
+/* By op id: the ops of the body that it does without; NULL: no product is among them. */
+static const bool *find_idle(Last *x, const Op *loop) {
+  bool *idle = ARENA_ARRAY(x->scratch, bool, x->k->nops), any = false;
+  bool *needed = ARENA_ARRAY(x->scratch, bool, x->k->nvalues);
+  const Op *yield = loop->body->last;
+  for (int i = 0; i < loop->nresults; i++)
+    if (ir_count_uses(x->k->body, &loop->results[i])) needed[yield->args[i]->id] = true;
+  for (const Op *op = yield->prev; op; op = op->prev) {
+    idle[op->id] = only_computes(op) && !has_needed(op, needed);
+    any |= idle[op->id] && op->kind == OP_wgmma;
+    if (!idle[op->id]) need_operands(op, needed);
+  }
+  return any ? idle : NULL;
+}
+
+static bool multiplies(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op->kind == OP_wgmma) return true;
+  return false;
+}
+
+/* ---- rewriting ---- */
+
+static void copy_body(Last *x, const Op *loop, Op *copy) {
+  Value **map = ARENA_ARRAY(x->scratch, Value *, x->k->nvalues);
+  for (int i = 0; i < loop->body->nargs; i++) map[loop->body->args[i]->id] = copy->body->args[i];
+  for (const Op *op = loop->body->first; op; op = op->next) ir_clone_op(x->k, copy->body, op, map);
+}
+
+/* What it would have passed on is what it was given: nothing uses it. */
+static void omit(Op *loop, const bool *idle) {
+  Op *yield = loop->body->last;
+  for (int i = 0; i < yield->nargs; i++) {
+    const Op *def = yield->args[i]->def;
+    if (def && def->parent == loop->body && idle[def->id]) yield->args[i] = loop->body->args[i];
+  }
+  for (Op *op = loop->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op != yield && idle[op->id]) ir_remove(op);
+  }
+}
+
+static void divide(Last *x, const SymFacts *around, Op *loop) {
+  SymCtx *cx = x->sym;
+  const bool *idle = find_idle(x, loop);
+  if (!idle) return;
+  const Sym *trips = op_attr(loop, ATTR_trips)->sym, *one = sym_int(cx, 1);
+  const Sym *before = sym_max(cx, sym_sub(cx, trips, one), sym_int(cx, 0));
+  before = before ? sym_simplify(cx, around, before) : NULL;
+  if (!before) {
+    sym_take_error(cx);
+    return;
+  }
+  if (before != sym_int(cx, 0)) {
+    Op *first = two_loops_first(x->k, x->scratch, loop, before);
+    copy_body(x, loop, first);
+    two_loops_second(x->k, around, loop, first, before);
+  }
+  omit(loop, idle);
+  x->changed = true;
+}
+
+static void search(Last *x, const SymFacts *facts, const Region *r) {
+  for (Op *op = r->first, *next; op; op = next) {
+    next = op->next;
+    if (op->body) search(x, region_facts(x->k, x->scratch, op, x->entry, facts), op->body);
+    bool plain = op->kind == OP_for && !op_has(op, ATTR_from) && op_step(op) == 1;
+    if (plain && multiplies(op)) divide(x, facts, op);
+  }
+}
+
+bool pass_last(Kernel *k, PassCtx *cx) {
+  Last x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
+  search(&x, x.entry, k->body);
+  cx->idle = !x.changed;
+  return true;
+}
