@@ -70,13 +70,14 @@ static Sort sort_of(const Guards *g, const Op *op) {
   return is_sum(op) && integer && both && one == POSITION ? POSITION : OTHER;
 }
 
-static bool is_in_loop(const Op *op) {
+/* Whether it acts for an iteration of a loop: in it, or before it (`stages`). */
+static bool is_of_loop(const Op *op) {
   const Op *owner = op->parent->owner;
-  return owner && owner->kind == OP_for;
+  return (owner && owner->kind == OP_for) || op_has(op, ATTR_iteration);
 }
 
 static bool is_guarded(const Guards *g, const Op *op) {
-  return op->kind == OP_select && is_in_loop(op) && !op_has(op, ATTR_part) &&
+  return op->kind == OP_select && is_of_loop(op) && !op_has(op, ATTR_part) &&
          op->results[0].layout && regs_of(&op->results[0]) >= LEAST_REGISTERS &&
          op->args[0]->type->kind == TYPE_tile && g->sort[op->args[0]->id] == MASK;
 }
@@ -87,7 +88,7 @@ static void defer_region(Guards *g, const Region *r, int *uses, int *inner) {
   for (const Op *op = r->last; op; op = op->prev) {
     if (op->body) defer_region(g, op->body, uses, inner);
     const Value *v = op->nresults == 1 ? &op->results[0] : NULL;
-    bool defers = v && g->sort[v->id] != OTHER && is_in_loop(op) && uses[v->id] &&
+    bool defers = v && g->sort[v->id] != OTHER && is_of_loop(op) && uses[v->id] &&
                   uses[v->id] == inner[v->id];
     g->deferred[op->id] = defers;
     for (int i = 0; i < op->nargs; i++) {
