@@ -1,4 +1,4 @@
-/* stores: lets the copy engine write results, from shared memory.
+/* stores: lets the copy engine write results, or threads whole vectors of them, from shared memory.
  *
  *     %r = for K { ... }                    %s = alloc {memory = ... xor ...} : mem<M, N, f16, shared>
  *     write %r, %c                          %r = for K { ... }
@@ -12,8 +12,10 @@
  * longer need or, where workgroups compute several tiles (`persist`), to bytes of its own, so that
  * the copy is made while the next tile is multiplied. There, a thread waits for it before the next write.
  *
- * Rows may end inside the tensor, where another sequence begins (clip.h). One tensor is written so: the
- * first one that can be, and that nothing accesses later. Needs distribute, bounds, uniform; keeps results. */
+ * Rows may end inside the tensor, where another sequence begins (clip.h). If a tile is not a box of the tensor, as
+ * rows that are tokens and heads at once, threads copy it, each 16 bytes of a row at a time. One tensor is
+ * written so: the first one that can be, and that nothing accesses later. Needs distribute, bounds, uniform;
+ * keeps results. */
 #include "analysis/access/in_bounds.h"
 #include "analysis/uniform.h"
 #include "ir/attr.h"
@@ -21,6 +23,7 @@
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/schedule/schedule.h"
+#include "target/descriptor.h"
 #include "transform/copy/copy_box.h"
 #include "transform/pass.h"
 
@@ -28,6 +31,7 @@ enum {
   BITS = 16,   /* of an element */
   VECTOR = 16, /* bytes of the widest store of a thread */
   SPAN = 128,  /* bytes of a swizzle: eight rows are stored without conflicts */
+  ENOUGH = 32, /* elements of a thread, for which a barrier pays: an estimate */
   SPARE = 4096 /* bytes for barriers and alignment */
 };
 
@@ -45,16 +49,20 @@ static Op *loop_over_tiles(const Kernel *k) {
   return NULL;
 }
 
+/* The dim of the tile whose elements are adjacent in the tensor. */
+static int inner_dim(const AccessBounds *b) {
+  return b->run_axis >= 0 ? b->run_axis : b->access.tile->rank - 1;
+}
+
 /* Whether threads hold only parts of vectors, as they do after a matrix instruction. */
-static bool is_scattered(const Value *v) {
-  return layout_vector(v->layout, v->type->rank - 1, BITS, VECTOR) < VECTOR * 8 / BITS;
+static bool is_scattered(const Value *v, int inner) {
+  return layout_vector(v->layout, inner, BITS, VECTOR) < VECTOR * 8 / BITS;
 }
 
 static bool has_room(const Stores *s, const MemLayout *m) {
-  int64_t own = mem_bytes(m), rings = 0;
-  for (const Op *op = ir_first(s->k); op; op = ir_next(op))
-    if (op->kind == OP_alloc) rings += SERVICE_SLOTS * alloc_bytes(op);
-  int64_t sum = s->loop ? own + rings : own > rings ? own : rings;
+  int64_t sum = mem_bytes(m);
+  for (const Op *op = ir_first(s->k); s->loop && op; op = ir_next(op))
+    if (op->kind == OP_alloc) sum += SERVICE_SLOTS * alloc_bytes(op);
   return sum + SPARE <= s->cx->target->shared_most;
 }
 
@@ -67,22 +75,36 @@ static bool is_accessed_later(const Op *write) {
   return false;
 }
 
-/* The layout of the tile in shared memory, if it can be written as boxes of the tensor. */
+/* The layout of the tile in shared memory: rows of the tensor, in boxes. */
 static bool lay_out(const Stores *s, const Op *op, MemLayout *m) {
   const AccessBounds *b = s->cx->facts.in_bounds[op->id];
   const Value *v = op->args[0];
   const Type *t = v->type;
   int extent[IR_MAX_RANK];
-  CopyBox box;
   if (!b || op->nargs > 2 || !v->layout || dtype_info[t->dtype].bits != BITS) return false;
   if (op_has(op, ATTR_volatile) || memory_is_scratch(op->args[1])) return false;
   if (t->rank < 2) return false;
   if (!distribute_extents(s->d, op, t, extent)) return false;
-  if (extent[t->rank - 1] * BITS / 8 % SPAN) return false;
-  *m = mem_nvidia(t->rank, extent, BITS, SPAN);
+  if (extent[inner_dim(b)] * BITS / 8 % SPAN) return false;
+  *m = descriptor_boxes(t->rank, extent, BITS, inner_dim(b), SPAN);
+  return has_room(s, m);
+}
+
+static bool is_by_engine(const Stores *s, const Op *op, const MemLayout *m) {
+  const AccessBounds *b = s->cx->facts.in_bounds[op->id];
+  CopyBox box;
   if (copy_box(s->d, b, m, &box) || box.pixels.walk.dims) return false;
-  if (t->rank != op->args[1]->type->rank && !box.join.dim) return false;
-  return !copy_box_tensor(s->d, b, &box) && has_room(s, m);
+  if (op->args[0]->type->rank != op->args[1]->type->rank && !box.join.dim) return false;
+  return !copy_box_tensor(s->d, b, &box);
+}
+
+/* Whether threads write whole vectors if each has neighbours of a row. */
+static bool is_by_vectors(const Stores *s, const Op *op, const MemLayout *m) {
+  const AccessBounds *b = s->cx->facts.in_bounds[op->id];
+  CopyPlan plan;
+  if (s->loop || !copy_plan(s->d, s->cx->machine, b, &plan) || !plan.exact) return false;
+  int held = layout_size(&plan.layout, LAYOUT_REG);
+  return copy_width(&plan, b, m) * BITS / 8 == VECTOR && held >= ENOUGH && held <= IR_MAX_VEC;
 }
 
 static Value *new_alloc(const Stores *s, const Op *op, const MemLayout *m) {
@@ -106,7 +128,7 @@ static Op *new_wait(const Stores *s, Span at) {
   return wait;
 }
 
-static void write_by_engine(const Stores *s, Op *op, const MemLayout *m) {
+static void write_staged(const Stores *s, Op *op, const MemLayout *m, bool by_engine) {
   Value *stage = new_alloc(s, op, m), *to_stage[] = {op->args[0], stage};
   Value *to_tensor[] = {stage, op->args[1]};
   if (s->loop) ir_insert_before(op, new_wait(s, op->at));
@@ -115,9 +137,10 @@ static void write_by_engine(const Stores *s, Op *op, const MemLayout *m) {
   Op *copy = ir_insert(s->k, op, OP_copy, op->at, to_tensor, 2, NULL);
   op_set_attr(s->k, copy, attr_copy(s->k, op_attr(op, ATTR_mask)));
   if (op_has(op, ATTR_mapping)) op_set_attr(s->k, copy, attr_copy(s->k, op_attr(op, ATTR_mapping)));
-  op_set_attr(s->k, copy, (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, "bulk")});
+  const char *mode = intern(&s->k->cx->names, by_engine ? "bulk" : "load");
+  op_set_attr(s->k, copy, (Attr){.key = ATTR_mode, .text = mode});
   ir_remove(op);
-  ir_append(s->k->body, new_wait(s, op->at));
+  if (by_engine) ir_append(s->k->body, new_wait(s, op->at));
 }
 
 /* Whether it follows a loop of products, whose rings are free by then. */
@@ -130,12 +153,14 @@ static bool is_after_products(const Op *op) {
 }
 
 static bool is_worthwhile(const Stores *s, const Op *write) {
-  return s->loop || (is_after_products(write) && is_scattered(write->args[0]));
+  int inner = inner_dim(s->cx->facts.in_bounds[write->id]);
+  return s->loop || (is_after_products(write) && is_scattered(write->args[0], inner));
 }
 
 static bool can_write(const Stores *s, const Op *op, MemLayout *m) {
   return op->kind == OP_write && op_has(op, ATTR_mask) && lay_out(s, op, m) &&
          is_worthwhile(s, op) && !is_accessed_later(op) &&
+         (is_by_engine(s, op, m) || is_by_vectors(s, op, m)) &&
          uniform_around(s->cx->facts.uniform, op).level <= UNIFORM_WORKGROUP;
 }
 
@@ -157,9 +182,11 @@ bool pass_stores(Kernel *k, PassCtx *cx) {
   Op *op = find_write(&s, s.loop ? s.loop->body : k->body, &m);
   if (!op) return true;
   cx->idle = false;
-  write_by_engine(&s, op, &m);
+  bool by_engine = is_by_engine(&s, op, &m);
+  write_staged(&s, op, &m, by_engine);
   diag_add(&k->cx->diags, DIAG_R0607, op->at,
-           "`%s` is written by TMA from shared memory, swizzled over %d bytes",
-           op->args[1]->name ? op->args[1]->name : "a tensor", SPAN);
+           "`%s` is written by %s from shared memory, swizzled over %d bytes",
+           op->args[1]->name ? op->args[1]->name : "a tensor", by_engine ? "TMA" : "16-byte stores",
+           SPAN);
   return true;
 }
