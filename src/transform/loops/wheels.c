@@ -34,6 +34,7 @@ typedef struct Wheel {
   const Sym *of;
   int64_t size;
   Value *at;
+  Op *loop; /* that carries it */
 } Wheel;
 
 typedef struct Wheels {
@@ -46,6 +47,7 @@ typedef struct Wheels {
   const RegionSymbols *symbols; /* that get their values in the loop */
   Vec(Remainder) found;
   Vec(Wheel) wheels;
+  Vec(Wheel) earlier; /* of other loops */
   bool changed;
 } Wheels;
 
@@ -182,21 +184,6 @@ static void yield_more(Wheels *w, Value *v) {
   yield->args = args;
 }
 
-static Wheel *new_wheel(Wheels *w, const Sym *of, int64_t size) {
-  SymCtx *cx = w->sym;
-  bool from = op_has(w->loop, ATTR_from);
-  const Sym *begin = from ? sym_max(cx, operand(w, 0), sym_int(cx, 0)) : sym_int(cx, 0);
-  const Sym *first = sym_mod(cx, counter_put(w->k, w->counter, of, begin), sym_int(cx, size));
-  Value *at = carry(w, new_expr(w, w->loop, first, from ? w->loop->args[0] : NULL));
-  const Sym *last = sym_lt(cx, operand(w, 0), sym_int(cx, size - 1));
-  const Sym *more = sym_add(cx, operand(w, 0), sym_int(cx, 1));
-  yield_more(w, new_expr(w, w->loop->body->last, sym_select(cx, last, more, sym_int(cx, 0)), at));
-  vec_push(w->scratch, &w->wheels, ((Wheel){of, size, at}));
-  return &w->wheels.at[w->wheels.n - 1];
-}
-
-/* ---- remainders by wheels ---- */
-
 /* u is at most `most`: u less multiples of `by`, or whether that is an odd number of them. */
 static const Sym *reduced(Wheels *w, const Sym *u, int64_t most, const Remainder *r) {
   SymCtx *cx = w->sym;
@@ -208,6 +195,69 @@ static const Sym *reduced(Wheels *w, const Sym *u, int64_t most, const Remainder
   }
   return e;
 }
+
+/* The expression whose value is the first of the counter; NULL: unknown. */
+static const Sym *begin_of(Wheels *w, const Op *loop) {
+  if (!op_has(loop, ATTR_from)) return sym_int(w->sym, 0);
+  const Op *def = loop->args[0]->def;
+  return def && def->kind == OP_expr && !def->nargs ? op_attr(def, ATTR_expr)->sym : NULL;
+}
+
+static bool is_at_most(Wheels *w, const Sym *e, const Sym *most) {
+  SymKind kind = sym_kind(e);
+  if (e == most || sym_proves(w->sym, w->facts, sym_le(w->sym, e, most))) return true;
+  if (kind != SYM_max && kind != SYM_min) return false;
+  for (int i = 0; i < sym_nargs(e); i++)
+    if (is_at_most(w, sym_arg(w->sym, e, i), most) != (kind == SYM_max)) return kind == SYM_min;
+  return kind == SYM_max;
+}
+
+/* Whether the counter of this loop begins where that of an earlier one in the same region ends (two_loops.h). */
+static bool continues(Wheels *w, const Op *earlier) {
+  const Sym *trips = op_attr(earlier, ATTR_trips)->sym, *first = begin_of(w, earlier);
+  if (earlier->parent != w->loop->parent || !op_comes_before(earlier, w->loop)) return false;
+  if (op_attr(earlier, ATTR_axis)->sym != op_attr(w->loop, ATTR_axis)->sym) return false;
+  if (!first || begin_of(w, w->loop) != trips) return false;
+  return !op_has(earlier, ATTR_from) || is_at_most(w, first, trips);
+}
+
+/* The wheel as an earlier loop leaves it; NULL: none has it. */
+static Value *wheel_left(Wheels *w, const Sym *of, int64_t size) {
+  SymCtx *cx = w->sym;
+  for (int i = w->earlier.n - 1; op_has(w->loop, ATTR_from) && i >= 0; i--) {
+    const Wheel *had = &w->earlier.at[i];
+    int64_t apart;
+    if (had->size != size || !is_apart(w, had, of, size, &apart) || !continues(w, had->loop))
+      continue;
+    Value *left = &had->loop->results[had->at->index];
+    Remainder r = {.by = size};
+    const Sym *u = sym_add(cx, operand(w, 0), sym_int(cx, apart));
+    return apart ? new_expr(w, w->loop, reduced(w, u, size - 1 + apart, &r), left) : left;
+  }
+  return NULL;
+}
+
+static Value *wheel_first(Wheels *w, const Sym *of, int64_t size) {
+  SymCtx *cx = w->sym;
+  Value *left = wheel_left(w, of, size);
+  if (left) return left;
+  bool from = op_has(w->loop, ATTR_from);
+  const Sym *begin = from ? sym_max(cx, operand(w, 0), sym_int(cx, 0)) : sym_int(cx, 0);
+  const Sym *first = sym_mod(cx, counter_put(w->k, w->counter, of, begin), sym_int(cx, size));
+  return new_expr(w, w->loop, first, from ? w->loop->args[0] : NULL);
+}
+
+static Wheel *new_wheel(Wheels *w, const Sym *of, int64_t size) {
+  SymCtx *cx = w->sym;
+  Value *at = carry(w, wheel_first(w, of, size));
+  const Sym *last = sym_lt(cx, operand(w, 0), sym_int(cx, size - 1));
+  const Sym *more = sym_add(cx, operand(w, 0), sym_int(cx, 1));
+  yield_more(w, new_expr(w, w->loop->body->last, sym_select(cx, last, more, sym_int(cx, 0)), at));
+  vec_push(w->scratch, &w->wheels, ((Wheel){of, size, at, w->loop}));
+  return &w->wheels.at[w->wheels.n - 1];
+}
+
+/* ---- remainders by wheels ---- */
 
 /* Beyond the limit it is that of the limit. */
 static Value *limited(Wheels *w, const Remainder *r, Op *before) {
@@ -300,6 +350,7 @@ static void count_slots(Wheels *w, Op *loop) {
   sym_take_error(w->sym);
   if (!w->found.n) return;
   use_wheels(w, first);
+  for (int i = 0; i < w->wheels.n; i++) vec_push(w->scratch, &w->earlier, w->wheels.at[i]);
   w->changed = true;
 }
 
