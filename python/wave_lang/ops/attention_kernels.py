@@ -382,8 +382,8 @@ class Body:
         if form.scales:
             result = result * tkw.broadcast(tkw.read(v_scale), [H_KV, D_KV, ROW])
         kept = tkl.f32 if form.splits else form.dtype
+        self.write_sums(log_sum if form.splits else log_sum * (1 / LOG2_E), sums)
         tkw.write(tkw.cast(result, kept), out, mapping=self.out_of)
-        self.write_sums(log_sum if form.splits else log_sum / LOG2_E, sums)
 
 
 class Types:
