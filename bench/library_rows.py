@@ -25,6 +25,7 @@ PAGE = 16
 
 FULL = SimpleNamespace(
     batch=4, length=4096, heads=(32, 8), sizes=(64, 128, 256),
+    forward=((16, 64), (8, 128), (4, 256)), lengths=(1024, 2048, 4096, 8192, 16384), tokens=32768,
     ragged=(4096, 100, 2500, 1, 3333, 900),
     extend=(16, 2048, 512), verify=(64, 1024, 16), decode=(64, 4096), single=(1, 8192),
     many_heads=(32, 2048), latent=(128, 576, 512), flex=(2, 16, 8192), window=1024,
@@ -39,6 +40,7 @@ FULL = SimpleNamespace(
 )  # fmt: skip
 SMALL = SimpleNamespace(
     batch=2, length=64, heads=(4, 2), sizes=(64,), ragged=(32, 1, 20),
+    forward=((2, 64),), lengths=(64,), tokens=128,
     extend=(2, 64, 32), verify=(2, 32, 4), decode=(4, 128), single=(1, 128), many_heads=(2, 64),
     latent=(8, 96, 64), flex=(1, 2, 128), window=32, grouped=((4, 64, 64, 64, 1.0, None),),
     experts=((4, 2, 16, 64, 32),), gate=(64, 16, 2), blocks=((128, 128, 256, None),),
@@ -423,6 +425,12 @@ def attention_rows(s):
             args = (s.batch, s.length, h, middle, causal, packed)
             form = "varlen" if packed else "dense"
             yield Row(f"backward {form} {name} {kind}", Bar("peer", 0.9), gradients, args)
+    for heads, size in s.forward:
+        for length in s.lengths:
+            batch, bar = s.tokens // length, Bar("peer", 0.95 if length < 4096 else 1.0)
+            for causal, kind in kinds:
+                args = (batch, length, (heads, heads), size, "bhsd", causal)
+                yield Row(f"forward {batch}x{length} {heads} d{size} {kind}", bar, dense, args)
     b, n, length = s.flex
     for kind, bar in (("window", 1.2), ("softcap", 2.0)):
         words = f"window {s.window} of" if kind == "window" else "softcap causal"
