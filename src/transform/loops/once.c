@@ -11,7 +11,8 @@
  * A loop that is sure never to run is replaced by its initial values. The trip count may be an
  * expression: the facts of the header and of the regions around decide. A while loop stays. So does
  * a loop whose body divides by the counter, if that is 0: such an expression has no other spelling.
- * An op is rewritten once for each such loop around it. */
+ * A conditional whose condition is False, such as one for what a further iteration would need, is removed. An op
+ * is rewritten once for each such loop around it. */
 #include "ir/region_facts.h"
 #include "transform/loops/counter.h"
 #include "transform/pass.h"
@@ -105,12 +106,18 @@ static bool may_go(Once *o, const SymFacts *facts, Op *loop, Runs *runs) {
   return replace_counter(o, loop, first, false) && replace_counter(o, loop, first, true);
 }
 
+static bool is_never_taken(const Once *o, const Op *op) {
+  const Attr *condition = op->kind == OP_if ? op_attr(op, ATTR_expr) : NULL;
+  return condition && condition->sym == sym_bool(o->sym, false);
+}
+
 static void search(Once *o, const SymFacts *facts, const Region *r) {
   for (Op *op = r->first, *next; op; op = next) {
     Runs runs;
     next = op->next;
     for (int i = 0; i < op->nargs; i++) op->args[i] = renamed(o, op->args[i]);
-    if (may_go(o, facts, op, &runs)) next = take_out(o, op, runs);
+    if (is_never_taken(o, op)) next = take_out(o, op, RUNS_NEVER);
+    else if (may_go(o, facts, op, &runs)) next = take_out(o, op, runs);
     else if (op->body) search(o, region_facts(o->k, o->scratch, op, o->entry, facts), op->body);
   }
 }
