@@ -152,7 +152,7 @@ def test_wrong_arguments():
         (TypeError, "`mask`", lambda: call(mask=3)),
         (ValueError, "`bias`", lambda: back(bias=bias[..., :2])),
         (ValueError, "`dbias`", lambda: back(of_bias=True, dbias=np.ones((2, 4, 3, 4), "f4"))),
-        (TypeError, "`bias`", lambda: ops.attention_varlen(*[q[0]] * 3, *[lse] * 4, bias=bias)),
+        (TypeError, "`bias`", lambda: ops.attention_varlen(*[q[0]] * 3, lse, lse, 3, 3, bias=bias)),
     ):
         with pytest.raises(kind, match=name):
             run()

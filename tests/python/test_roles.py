@@ -132,6 +132,12 @@ def without(text, pattern):
             yield line.strip(), "\n".join(lines[:i] + lines[i + 1 :])
 
 
+def is_of_last_iteration(line, text):
+    """Whether it follows a loop whose last iteration runs apart. Slots that are released then are not filled again."""
+    before = text[: text.index(line)]
+    return before.rfind("yield") > before.rfind("= for ")
+
+
 def recounted(text):
     for count in re.findall(r"mbar_init %empty\S* \{count = (\d+)\}", text):
         for wrong in (int(count) - 1, int(count) + 1):
@@ -164,6 +170,8 @@ def test_simulator_notices_faults(case):
     args = list(arguments(text, sizes))
     program = lowered(text)
     for what, fault in faults(program):
+        if "mbar_arrive" in what and is_of_last_iteration(what, program):
+            continue
         with pytest.raises(SimulationError):
             for order in ORDERS:
                 simulated(fault, args, order)

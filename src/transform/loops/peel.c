@@ -1,4 +1,4 @@
-/* last: the last iteration of a loop runs apart, without what only the iteration after it would use.
+/* peel: the last iteration of a loop runs apart, without what only the iteration after it would use.
  *
  *     %r, %s = for K with {trips = T}              %m, %n = for K with {trips = Max(T - 1, 0)}
  *         carry %sum = %z, %w = %w0 {                  carry %sum = %z, %w = %w0 {
@@ -14,7 +14,8 @@
  *
  * `stages` lets products and what follows them begin an iteration early. Past the last iteration there is no
  * tile for them: they would compute for nothing, as long as an iteration takes, once in every workgroup.
- * What waits, arrives or closes a group stays, so that barriers and groups are counted as before.
+ * What arrives at barriers or closes a group stays, so that both are counted as before, and so do waits, except
+ * those for a tile that only such a product would read.
  *
  * Only loops with a wgmma that can be omitted. Comes before `guards`: the iteration that has no next tile would
  * be the one that needs masks. */
@@ -22,13 +23,13 @@
 #include "transform/loops/two_loops.h"
 #include "transform/pass.h"
 
-typedef struct Last {
+typedef struct Peel {
   Kernel *k;
   Arena *scratch;
   SymCtx *sym;
   const SymFacts *entry; /* facts that hold throughout the kernel */
   bool changed;
-} Last;
+} Peel;
 
 /* ---- what the last iteration needs ---- */
 
@@ -53,8 +54,38 @@ static void need_operands(const Op *op, bool *needed) {
     for (int i = 0; i < in->nargs; i++) needed[in->args[i]->id] = true;
 }
 
+static bool names(const Op *op, const Value *memory) {
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i] == memory) return true;
+  return false;
+}
+
+/* Whether ops of the body that are idle read the memory, and no others. */
+static bool is_read_idly(const Op *loop, const Value *memory, const bool *idle) {
+  bool read = false;
+  for (const Op *op = loop->body->first; op; op = ir_next(op)) {
+    if (!op_is_inside(op, loop)) break;
+    if (op->kind == OP_tma_load || !names(op, memory)) continue;
+    if (!idle[op->id]) return false;
+    read = true;
+  }
+  return read;
+}
+
+/* Whether it waits for copies of tiles that nothing reads. */
+static bool waits_idly(const Peel *x, const Op *loop, const Op *op, const bool *idle) {
+  bool found = false;
+  if (op->kind != OP_mbar_wait) return false;
+  for (const Op *copy = ir_first(x->k); copy; copy = ir_next(copy)) {
+    if (copy->kind != OP_tma_load || copy->args[2] != op->args[0]) continue;
+    if (!is_read_idly(loop, copy->args[0], idle)) return false;
+    found = true;
+  }
+  return found;
+}
+
 /* By op id: the ops of the body that it does without; NULL: no product is among them. */
-static const bool *find_idle(Last *x, const Op *loop) {
+static const bool *find_idle(Peel *x, const Op *loop) {
   bool *idle = ARENA_ARRAY(x->scratch, bool, x->k->nops), any = false;
   bool *needed = ARENA_ARRAY(x->scratch, bool, x->k->nvalues);
   const Op *yield = loop->body->last;
@@ -65,6 +96,8 @@ static const bool *find_idle(Last *x, const Op *loop) {
     any |= idle[op->id] && op->kind == OP_wgmma;
     if (!idle[op->id]) need_operands(op, needed);
   }
+  for (const Op *op = yield->prev; any && op; op = op->prev)
+    idle[op->id] |= waits_idly(x, loop, op, idle);
   return any ? idle : NULL;
 }
 
@@ -76,7 +109,7 @@ static bool multiplies(const Op *loop) {
 
 /* ---- rewriting ---- */
 
-static void copy_body(Last *x, const Op *loop, Op *copy) {
+static void copy_body(Peel *x, const Op *loop, Op *copy) {
   Value **map = ARENA_ARRAY(x->scratch, Value *, x->k->nvalues);
   for (int i = 0; i < loop->body->nargs; i++) map[loop->body->args[i]->id] = copy->body->args[i];
   for (const Op *op = loop->body->first; op; op = op->next) ir_clone_op(x->k, copy->body, op, map);
@@ -95,7 +128,7 @@ static void omit(Op *loop, const bool *idle) {
   }
 }
 
-static void divide(Last *x, const SymFacts *around, Op *loop) {
+static void divide(Peel *x, const SymFacts *around, Op *loop) {
   SymCtx *cx = x->sym;
   const bool *idle = find_idle(x, loop);
   if (!idle) return;
@@ -115,7 +148,7 @@ static void divide(Last *x, const SymFacts *around, Op *loop) {
   x->changed = true;
 }
 
-static void search(Last *x, const SymFacts *facts, const Region *r) {
+static void search(Peel *x, const SymFacts *facts, const Region *r) {
   for (Op *op = r->first, *next; op; op = next) {
     next = op->next;
     if (op->body) search(x, region_facts(x->k, x->scratch, op, x->entry, facts), op->body);
@@ -124,8 +157,8 @@ static void search(Last *x, const SymFacts *facts, const Region *r) {
   }
 }
 
-bool pass_last(Kernel *k, PassCtx *cx) {
-  Last x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
+bool pass_peel(Kernel *k, PassCtx *cx) {
+  Peel x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
   search(&x, x.entry, k->body);
   cx->idle = !x.changed;
   return true;
