@@ -15,10 +15,20 @@ static void assume_some(SymCtx *cx, SymFacts *f, const Sym *count) {
   if (sym_is_int(count, &number) || !is_at_least_zero(cx, f, count)) return;
   for (int i = 0; (kind == SYM_mul || kind == SYM_min) && i < sym_nargs(count); i++)
     assume_some(cx, f, sym_arg(cx, count, i));
-  if (kind == SYM_ceil) sym_assume(f, sym_ge(cx, count, sym_int(cx, 1)));
+  if (kind == SYM_ceil || kind == SYM_symbol) sym_assume(f, sym_ge(cx, count, sym_int(cx, 1)));
   for (int i = 0; sym_kind(count) == SYM_max && sym_nargs(count) == 2 && i < 2; i++)
     if (sym_is_int(sym_arg(cx, count, 1 - i), &number) && number <= 0)
       sym_assume(f, sym_ge(cx, sym_arg(cx, count, i), sym_int(cx, 1)));
+}
+
+/* No machine runs more workgroups along a dimension than an i32 counts. If no factor of their number is less than 1
+ * (assume_some), none is larger either. */
+static void assume_countable(SymCtx *cx, SymFacts *f, const Sym *count) {
+  sym_assume(f, sym_le(cx, count, sym_int(cx, INT32_MAX)));
+  if (sym_kind(count) != SYM_mul) return;
+  for (int i = 0; i < sym_nargs(count); i++)
+    if (sym_range(cx, f, sym_arg(cx, count, i)).lo < 1) return;
+  for (int i = 0; i < sym_nargs(count); i++) assume_countable(cx, f, sym_arg(cx, count, i));
 }
 
 SymFacts *launch_size_facts(Arena *a, const Kernel *k) {
@@ -48,6 +58,7 @@ SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch) {
   SymFacts *f = launch_size_facts(a, k);
   for (int i = 0; i < 3; i++) {
     assume_some(cx, f, launch->grid[i]);
+    assume_countable(cx, f, launch->grid[i]);
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$T", i, true), launch->block[i]));
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$WG", i, true), launch->grid[i]));
   }
