@@ -1,6 +1,7 @@
 """Attention of sequences of the same length, and with latent keys, compared with float64."""
 
 import importlib
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -73,23 +74,44 @@ def test_views_of_keys_with_three_dimensions():
     """Keys of all sequences follow each other, or their heads do; then TMA copies them."""
     x = np.zeros((2, 10, 3, 4, 16), "f2")
     views = {
-        "keys": [x[:, :, 1], x[:1, ::-1, 2], x[:, :0, 1]],
+        "tokens": [x[:, :, 1], x[:1, ::-1, 2], x[:, :0, 1]],
         "heads": [x.reshape(2, 12, 10, 16).swapaxes(1, 2)],
         "": [x[:, 1:, 0], x[::-1, :, 1]],
     }
     for wanted, group in views.items():
         for k in group:
-            q = np.zeros((len(k), 5, 12, 16), "f2")
-            fold, *made = folded(dense_call(q, k, k, "bshd", {}))
+            fold, *made = folded(k, k)
             assert fold == wanted
             for y in made:
                 assert y.ndim == (3 if fold else 4) and (y.size == 0 or np.shares_memory(y, x))
     form = dense_call(*[np.zeros((2, 300, 4, 128), "f2")] * 3, "bshd", {"causal": True})
     form = form.form(False, 0)
-    for fold in ("keys", "heads"):
-        made, subs, symbols = kernels.dense(replace(form, fold=fold))
+    for fold in ("tokens", "heads"):
+        made, subs, symbols = kernels.dense(replace(form, fold=fold, out_fold=fold))
         options = WaveCompileOptions(subs=subs, dynamic_symbols=symbols, target="sm_90a")
-        assert "cp.async.bulk.tensor" in wave_compile(options, made).ptx
+        ptx = wave_compile(options, made).ptx
+        for way in ("shared::cluster.global", "global.shared::cta"):
+            assert re.search(rf"cp.async.bulk.tensor.\dd.{way}", ptx)
+
+
+def test_results_are_written_where_their_strides_say():
+    """Views with three dimensions, or four, with other elements between them."""
+    rng = np.random.default_rng(73)
+    q, k, v = (draw(rng, "f2", 2, n, 3, 64) for n in (140, 70, 70))
+    expected = ops.attention(q, k, v, causal=True)
+    for shape, view in (
+        ((2, 140, 3, 64), lambda x: x),
+        ((2, 140, 5, 64), lambda x: x[:, :, 1:4]),
+        ((2, 3, 150, 64), lambda x: x.swapaxes(1, 2)[:, 5:145]),
+        ((3, 140, 2, 64), lambda x: x.transpose(2, 1, 0, 3)),
+    ):
+        for target in ("cpu", "sim:sm_90a"):
+            whole = np.full(shape, np.nan, "f2")
+            out = view(whole)
+            with ops.on_target(target):
+                ops.attention(q, k, v, causal=True, out=out)
+            assert np.abs(out.astype("f4") - expected).max() < 2e-3, (shape, target)
+            assert np.isnan(whole).sum() == whole.size - out.size
 
 
 def test_a_sequence_has_the_same_bits_in_any_batch():

@@ -61,10 +61,13 @@ def _dense(
     out = result("out", call.out, call.q, (*shape, call.v.shape[-1]), dtype, *inputs)
     lse = result("lse", call.lse, call.q, shape, tkl.f32, *inputs, out)
     if not is_empty(call.q):
-        fold, keys, values = folded(call)
+        fold, keys, values = folded(call.k, call.v)
+        rows, sums = (in_order(layout, x) for x in (out, lse))
         form = replace(extra.of_form(call.form(False, 0)), fold=fold)
-        there = (in_order(layout, x) for x in (out, lse))
-        given = (call.q, keys, values, *call.numbers(), *extra.given(call), *there)
+        if form.group == 1:  # so that TMA can write tiles of it
+            out_fold, rows = folded(rows)
+            form = replace(form, out_fold=out_fold)
+        given = (call.q, keys, values, *call.numbers(), *extra.given(call), rows, sums)
         program(kernels.dense, form)(*given)
     return out, lse
 

@@ -97,7 +97,9 @@ class Call:
     def rows(self) -> int:
         """Rows of a tile: few if no sequence has many, or if a row has many sums. With small heads
         a tile of more rows reads fewer keys for each (H200, 4 x 4096 tokens, heads of 64: 256 rows
-        take 1283 us and 192 take 1349; causal, 256 take 736 and 128 take 775)."""
+        take 1283 us and 192 take 1349; causal, 256 take 736 and 128 take 775), but masks more of them
+        (causal, 32768 tokens in sequences of 1024: 256 rows take 275 us and 128 take 232; of 2048:
+        419 and 386)."""
         most = self.most_rows()
         if self.batch_invariant:  # the longest sequence must not decide in which order keys are added
             return 64
@@ -105,7 +107,7 @@ class Call:
             return 16 if most <= 16 else 64
         if max(self.q.shape[-1], self.v.shape[-1]) > 64 or not self.fills_machine(256):
             return 128
-        return 256
+        return 128 if self.causal and self.max_k <= 2048 else 256
 
     def most_rows(self) -> int:
         """Rows of the longest sequence, for each head of keys."""
@@ -263,14 +265,14 @@ def dense_call(q: Any, k: Any, v: Any, layout: str, given: dict) -> Call:
     return call
 
 
-def folded(call: Call) -> tuple[str, Any, Any]:
-    """The dimension that has those of all sequences in views of k and v with three dimensions, and
-    these views; "", k and v if strides allow none."""
-    for fold, first, dim in (("keys", 0, 0), ("heads", 1, 1)):
-        k, v = (merged(x.swapaxes(0, first), dim) for x in (call.k, call.v))
-        if k is not None and v is not None:
-            return fold, k, v
-    return "", call.k, call.v
+def folded(*tensors: Any) -> tuple[Any, ...]:
+    """The dimension that has those of all sequences in views of these tensors with three dimensions, and
+    the views; "" and the tensors, which are in the order of kernels, if strides allow none."""
+    for fold, first in (("tokens", 0), ("heads", 1)):
+        views = [merged(x.swapaxes(0, first), first) for x in tensors]
+        if all(x is not None for x in views):
+            return fold, *views
+    return "", *tensors
 
 
 MASK_TYPES = ("i8", "u8", "bool")

@@ -87,7 +87,7 @@ def _run(call: Call, given: dict[str, Any], extra: Extra, ends: Any, made: list[
     last = [] if ends else dbias or [Extra(None, None).given(call)[0]]
     large = _prefers_large_tiles(form, bool(flat))
     if not is_empty(call.k):
-        fold, k, v = folded(call) if form.dense else ("", call.k, call.v)
+        fold, k, v = folded(call.k, call.v) if form.dense else ("", call.k, call.v)
         of_queries = program(kernels.of_queries, replace(form, fold=fold), bool(dbias), large)
         of_queries(call.q, k, v, *more, call.max_q, scale, dq, *last)
     if not is_empty(call.k) and call.max_k and flat:

@@ -30,8 +30,9 @@ from .quantize import nearest
 TOKEN, H, D, D_KV, D_REST, H_KV, ROW, N_KV, ENDS = (
     getattr(sym, name) for name in "TOKEN H D D_KV D_REST H_KV ROW N_KV ENDS".split()
 )
-SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER, ALL_KEYS, ALL_HEADS = (
-    getattr(sym, name) for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER ALL_KEYS ALL_HEADS".split()
+SPLIT, KEY, PAGE, IN_PAGE, PAGE_NUMBER, ALL_KEYS, ALL_TOKENS, ALL_HEADS, ALL_KEY_HEADS = (
+    getattr(sym, name)
+    for name in "SPLIT KEY PAGE IN_PAGE PAGE_NUMBER ALL_KEYS ALL_TOKENS ALL_HEADS ALL_KEY_HEADS".split()
 )
 Q_START, Q_LENGTH, K_FIRST, K_START, LENGTH, SEEN, FIRST = (
     getattr(sym, name) for name in "Q_START Q_LENGTH K_FIRST K_START LENGTH SEEN FIRST".split()
@@ -74,6 +75,7 @@ class Form:
     sinks: bool
     dense: bool = False  # tensors have a dimension for sequences
     fold: str = ""  # which dimension of dense keys and values has those of all sequences, if any
+    out_fold: str = ""  # and of results, if key heads are not shared
     alibi: bool = False
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
@@ -170,8 +172,13 @@ def _mappings(form: Form) -> tuple[Any, Any, Any]:
     ]
     split = {SPLIT: WORKGROUP_1} if form.splits else {}
     here = {**split, **outer, TOKEN: token, H: head}
+    there = here
+    if form.out_fold == "tokens":
+        there = {ALL_TOKENS: WORKGROUP_4 * TOKEN + token, H: head}
+    elif form.out_fold:
+        there = {TOKEN: token, ALL_HEADS: WORKGROUP_4 * form.heads + head}
     out_of = tkw.IndexMapping(
-        3, inputs={H_KV: _i, ROW: _j, D_KV: _k}, outputs={**here, D_KV: _k}
+        3, inputs={H_KV: _i, ROW: _j, D_KV: _k}, outputs={**there, D_KV: _k}
     )
     return q_of, out_of, tkw.IndexMapping(2, inputs={H_KV: _i, ROW: _j}, outputs=here)
 
@@ -395,6 +402,13 @@ class Types:
         each = [ENDS + 1 if form.counted else ENDS]
         self.ends = tkl.Memory[ENDS, GLOBAL, form.index, tkl.MemoryLayout(shape=each)]
         self.out = tkl.Memory[(*split, TOKEN, H, D_KV, GLOBAL, kept)]
+        end = (D_KV, GLOBAL, kept)
+        if form.out_fold == "tokens":
+            layout = tkl.MemoryLayout(shape=[ENDS * TOKEN, H, D_KV])
+            self.out = tkl.Memory[(ALL_TOKENS, H, *end, layout)]
+        elif form.out_fold:
+            layout = tkl.MemoryLayout(shape=[TOKEN, ENDS * H, D_KV])
+            self.out = tkl.Memory[(TOKEN, ALL_HEADS, *end, layout)]
         self.sums = tkl.Memory[(*split, TOKEN, H, GLOBAL, tkl.f32)]
         self.scales = tkl.Memory[H_KV, GLOBAL, tkl.f32]
         self.sinks = tkl.Memory[H, GLOBAL, tkl.f32]
@@ -427,10 +441,10 @@ def symbols_of(form: Form) -> dict[Any, Any]:
 
 def key_place(form: Form, columns: Any, sequence: Any = WORKGROUP_4) -> dict[Any, Any]:
     """Where the element (head i, key j, column k) of keys or values that are not in pages is."""
-    if form.fold == "keys":
+    if form.fold == "tokens":
         return {ALL_KEYS: sequence * KEY + _j, H_KV: _i, columns: _k}
     if form.fold == "heads":
-        return {KEY: _j, ALL_HEADS: sequence * form.kv_heads + _i, columns: _k}
+        return {KEY: _j, ALL_KEY_HEADS: sequence * form.kv_heads + _i, columns: _k}
     outer = {ENDS: sequence, KEY: _j} if form.dense else {KEY: _j + K_START}
     return {**outer, H_KV: _i, columns: _k}
 
@@ -439,11 +453,11 @@ def key_memory(form: Form, columns: Any, space: Any = SHARED) -> Any:
     """The type of keys or values that are not in pages. Those of dense attention have three
     dimensions where strides allow: TMA copies rows that end inside a tensor of at most so many."""
     end = (columns, space, form.key_dtype)
-    if form.fold == "keys":
+    if form.fold == "tokens":
         return tkl.Memory[(ALL_KEYS, H_KV, *end, tkl.MemoryLayout(shape=[ENDS * KEY, H_KV, columns]))]
     if form.fold == "heads":
         layout = tkl.MemoryLayout(shape=[KEY, ENDS * H_KV, columns])
-        return tkl.Memory[(KEY, ALL_HEADS, *end, layout)]
+        return tkl.Memory[(KEY, ALL_KEY_HEADS, *end, layout)]
     outer = [ENDS] if form.dense else []
     return tkl.Memory[(*outer, KEY, H_KV, *end)]
 
