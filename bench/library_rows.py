@@ -240,7 +240,7 @@ def tree(make, batch, before, new, heads):
     starts = make.array(np.arange(batch + 1) * mask.size, np.int64)
     masks = make.array(np.tile(mask.ravel(), batch), np.uint8)
     peer = Peer("extend", ops.attention_extend, args)
-    call = lambda *given: ops.attention_extend(*given, mask_prefix=False)
+    call = lambda *given: ops.attention_extend(*given, mask_prefix=False, mask_future=False)
     return Case(call, (*args, masks, starts), work, "TF/s", [peer])
 
 

@@ -67,12 +67,21 @@ def test_tiles_of_many_rows(monkeypatch):
     test_extend(((70, 2), (90, 130), 4, 1, 128, 128, "f2", "i4", {}), "sim:sm_90a")
 
 
-@on_targets([("i1", "i8", True), (bool, "i4", True), ("i1", "i4", False)])
+MASKS = [
+    ("i1", "i8", {}),
+    (bool, "i4", {"window": (1, 0)}),  # which counts only without a mask
+    ("i1", "i4", {"mask_prefix": False}),
+    ("i1", "i8", {"mask_future": False}),
+    (bool, "i4", {"mask_prefix": False, "mask_future": False}),
+]
+
+
+@on_targets(MASKS)
 def test_masks(case, target):
-    """Bytes decide what is seen, also of the prefix unless it is not masked; a token that sees
-    nothing is 0 and -inf."""
-    kind, index, mask_prefix = case
-    batch = Batch((4, 3), (5, 40), 4, 2, 32, 32, "f2")
+    """Bytes decide what is seen, also of the prefix and of later tokens unless these are not masked; a
+    token that sees nothing is 0 and -inf."""
+    kind, index, options = case
+    batch = Batch((4, 73), (5, 40), 4, 2, 32, 32, "f2")
     rng, masks = np.random.default_rng(82), []
     for rows, k, _ in batch.sequences():
         masks.append(rng.random((rows.stop - rows.start, len(k))) < 0.5)
@@ -80,9 +89,12 @@ def test_masks(case, target):
     flat = np.concatenate([m.ravel() for m in masks]).astype(kind)
     starts = starts_of([m.size for m in masks], index)
     with ops.on_target(target):
-        found = ops.extend_attention(*batch.arguments(), flat, starts, mask_prefix=mask_prefix)
+        found = ops.extend_attention(*batch.arguments(), flat, starts, **options)
     for mask, (rows, k, v) in zip(masks, batch.sequences()):
-        mask[:, : 0 if mask_prefix else len(k) - len(mask)] = True
+        before = len(k) - len(mask)
+        mask[:, : 0 if options.get("mask_prefix", True) else before] = True
+        if not options.get("mask_future", True):
+            mask &= np.tri(*mask.shape, before, dtype=bool)
         compare([x[rows] for x in found], heads(batch.q[rows], k, v, visible=mask), "f2")
 
 

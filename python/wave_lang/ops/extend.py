@@ -44,11 +44,13 @@ def _checked_mask(like: Any, mask: Any, starts: Any, sequences: int) -> tuple[An
     return bytes_of(flat("custom_mask", mask)), starts, index
 
 
-def _form(call: Call, masked: bool) -> Form:
+def _form(call: Call, masked: bool, mask_future: bool) -> Form:
     """H200, heads of 128: 16 x (2048 + 512) tokens take 816 us, with 128 keys 1030, with 256 rows 896,
     but with masks 1194, and 1129 with 256 rows; 64 x (1024 + 16) take 114, with 128 keys 162, with four
     waves 129."""
     form = replace(call.form(False, 0), single=False)
+    if masked:  # instead of `causal` and `window`
+        form = replace(form, left=-1, right=-1 if mask_future else 0)
     if form.rows < 64 or not 64 < form.size <= 128 or form.dtype == tkl.f32 or not has_warpgroups():
         return form
     rows = 256 if masked and form.rows == 128 and call.fills_machine(256) else form.rows
@@ -60,7 +62,7 @@ def _form(call: Call, masked: bool) -> Form:
     " Tensor qo_indptr, Tensor kv_indptr, Tensor kv_indices, SymInt max_q,"
     " Tensor? custom_mask=None, Tensor? mask_indptr=None, Tensor? sinks=None,"
     " Tensor? alibi=None, *, bool causal=True, int[2] window=[-1, -1], float? scale=None,"
-    " float softcap=0.0, bool mask_prefix=True) -> (Tensor out, Tensor lse)"
+    " float softcap=0.0, bool mask_prefix=True, bool mask_future=True) -> (Tensor out, Tensor lse)"
 )
 def attention_extend(
     q: Any,
@@ -82,6 +84,7 @@ def attention_extend(
     scale: float | None = None,
     softcap: float = 0.0,
     mask_prefix: bool = True,
+    mask_future: bool = True,
     out: Any = None,
     lse: Any = None,
 ) -> tuple[Any, Any]:
@@ -91,8 +94,9 @@ def attention_extend(
     Sequence s has the new tokens from `qo_indptr[s]` to `qo_indptr[s + 1]`, after those at
     `kv_indices[kv_indptr[s]:kv_indptr[s + 1]]`. With `custom_mask`, bytes decide instead of
     `causal` and `window`: from `mask_indptr[s]` on, a row of prefix and new tokens for each new
-    token. Without `mask_prefix`, all of them see the whole prefix, whatever its bytes are, as
-    drafts do: that takes less time.
+    token. Without `mask_prefix`, all of them see the whole prefix, and without `mask_future`, none
+    sees a token after its own, whatever the bytes are. Both are so for trees of drafts, which begin
+    with their root, and take less time.
     """
     given = dict(causal=causal, window=window, scale=scale, softcap=softcap)
     given |= dict(sinks=sinks, alibi=alibi, out=out, lse=lse)
@@ -116,9 +120,9 @@ def attention_extend(
     out, lse = call.results(*caches, ends, table)
     if is_empty(call.q) or sequences == 0 or max_q == 0:
         return out, lse
-    form = _form(call, kind is not None)
+    form = _form(call, kind is not None, mask_future)
     longest, scale, _, _, sinks, slopes = call.numbers()
-    program(extend, form, kind, mask_prefix or kind is None)(
+    program(extend, form, kind, mask_prefix and kind is not None)(
         *(call.q, call.k, call.v, *caches, call.q_ends, ends, table, mask, starts),
         *(longest, scale, sinks, slopes, out, lse),
     )

@@ -42,15 +42,15 @@ def _new(size: Any) -> Any:
     )
 
 
-def _take(form: Form, before: Any, length: Any, masked: bool) -> None:
+def _take(form: Form, before: Any, length: Any) -> None:
     """Sets FIRST and N_KV to the first of `length` keys that this workgroup's rows see, and the one
     after the last; `before` keys come before the first row's own."""
     first_token = WORKGROUP_0 * BLOCK_ROW // form.group
     last_token = ((WORKGROUP_0 + 1) * BLOCK_ROW - 1) // form.group
     first, end = 0, length
-    if form.left >= 0 and not masked:
+    if form.left >= 0:
         first = tkl.Min(tkl.Max(before + first_token - form.left, 0), length)
-    if form.right >= 0 and not masked:
+    if form.right >= 0:
         end = tkl.Max(first, tkl.Min(before + last_token + form.right + 1, length))
     end = end_of_loop(form, first, end, first_token < Q_LENGTH)
     tkw.set_symbol(FIRST, tkw.scalar(first, form.index))
@@ -60,7 +60,7 @@ def _take(form: Form, before: Any, length: Any, masked: bool) -> None:
 def extend(form: Form, mask: Any, mask_prefix: bool) -> Any:
     """`extend(q, k, v, k_cache, v_cache, q_ends, ends, table, mask, mask starts, max_q, scale,
     sinks, slopes, out, sums)`; `mask` is the type of the mask's offsets, or None without a mask. It
-    is read for new tokens and, if `mask_prefix`, for those of the prefix."""
+    is read for new tokens that the form lets be seen and, if `mask_prefix`, for those of the prefix."""
     body, t = Body(form), Types(form)
     cached, new = ({d: of(d) for d in (D, D_KV)} for of in (_cached, _new))
 
@@ -101,13 +101,16 @@ def extend(form: Form, mask: Any, mask_prefix: bool) -> Any:
 
         added = lambda: body.extra.added(slopes, None)
 
-        def visible(first_key: Any, masked: bool) -> Any:
-            if mask:
-                return tkw.cast(tkw.read(seen, mapping=bytes_of(first_key)), tkl.i1)
-            return visible_keys(form) if masked else None
+        def visible(first_key: Any, by_bytes: bool, by_place: bool) -> list[Any]:
+            given = []
+            if by_bytes:
+                given.append(tkw.cast(tkw.read(seen, mapping=bytes_of(first_key)), tkl.i1))
+            if by_place:
+                given.append(visible_keys(form))
+            return given
 
         tkw.set_symbol(LENGTH, tkw.scalar(PREFIX + Q_LENGTH, form.index))
-        _take(form, PREFIX, PREFIX, bool(mask))
+        _take(form, PREFIX, PREFIX)
 
         @tkw.iterate(N_KV, init_args=body.start(attention, sinks))
         def over_prefix(*state):
@@ -116,17 +119,17 @@ def extend(form: Form, mask: Any, mask_prefix: bool) -> Any:
                 tkw.read(memory, mapping=cached[d], mapping_dynamic_vals=(number,))
                 for d, memory in ((D, k_cache), (D_KV, v_cache))
             )
-            all_seen = mask and not mask_prefix
-            some = None if all_seen else visible(0, form.left >= 0)
-            return attention.step(state, rows, keys, values, some, added())
+            seen_here = visible(0, bool(mask) and mask_prefix, form.left >= 0)
+            return attention.step(state, rows, keys, values, seen_here, added())
 
         tkw.set_symbol(LENGTH, tkw.scalar(Q_LENGTH, form.index))
-        _take(form, 0, Q_LENGTH, bool(mask))
+        _take(form, 0, Q_LENGTH)
 
         @tkw.iterate(N_KV, init_args=list(over_prefix))
         def over_new(*state):
             keys, values = tkw.read(k, mapping=new[D]), tkw.read(v, mapping=new[D_KV])
-            return attention.step(state, rows, keys, values, visible(PREFIX, form.masked), added())
+            seen_here = visible(PREFIX, bool(mask), form.masked)
+            return attention.step(state, rows, keys, values, seen_here, added())
 
         result = attention.result(over_new)
         tkw.write(tkw.cast(result, form.dtype), out, mapping=body.out_of)

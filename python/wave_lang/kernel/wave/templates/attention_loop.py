@@ -132,7 +132,7 @@ class Attention:
         self, state: Sequence[Any], q: Any, k: Any, v: Any, visible: Any = None, bias: Any = None
     ) -> Any:
         """The state after the keys `k` with the values `v`. `visible` is a tile over rows and keys,
-        or None if every row sees them. `bias` is added to the scores. Queries and keys may be lists
+        or a list of tiles all of which must be true; None: every row sees them. `bias` is added to the scores. Queries and keys may be lists
         of tiles, for parts of their columns."""
         largest, total, acc = state
         x = self._register([self.keys, self.rows], 0.0)
@@ -140,8 +140,9 @@ class Attention:
             x = tkw.mma(keys, rows, x, self.mma_type)
         x = self.scores(tkw.permute(x, target_shape=[*self.batch, self.rows, self.keys]))
         x = x if bias is None else x + bias
-        if visible is not None:
-            x = tkw.select(visible, x, self._register([self.rows, self.keys], -math.inf))
+        each = visible if isinstance(visible, list) else [] if visible is None else [visible]
+        for seen in each:  # one by one: a mask of positions is tested once for most tiles
+            x = tkw.select(seen, x, self._register([self.rows, self.keys], -math.inf))
         larger = tkw.max(x, largest, dim=self.keys)
         kept = tkw.exp2(self._exponent(largest) - self._exponent(larger))
         base = self._exponent(larger)
