@@ -46,14 +46,15 @@ def _checked_mask(like: Any, mask: Any, starts: Any, sequences: int) -> tuple[An
 
 def _form(call: Call, masked: bool, mask_future: bool) -> Form:
     """H200, heads of 128: 16 x (2048 + 512) tokens take 816 us, with 128 keys 1030, with 256 rows 896,
-    but with masks 1194, and 1129 with 256 rows; 64 x (1024 + 16) take 114, with 128 keys 162, with four
+    but with masks of all new tokens 1194, and 1129 with 256 rows; 64 x (1024 + 16) take 114, with 128 keys 162, with four
     waves 129."""
     form = replace(call.form(False, 0), single=False)
     if masked:  # instead of `causal` and `window`
         form = replace(form, left=-1, right=-1 if mask_future else 0)
     if form.rows < 64 or not 64 < form.size <= 128 or form.dtype == tkl.f32 or not has_warpgroups():
         return form
-    rows = 256 if masked and form.rows == 128 and call.fills_machine(256) else form.rows
+    many = masked and mask_future and form.rows == 128 and call.fills_machine(256)
+    rows = 256 if many else form.rows
     return replace(form, rows=rows, keys=64, waves=rows // 32)
 
 
