@@ -327,7 +327,9 @@ static int64_t most_of_product(const Kernel *k) {
 
 /* Registers of a thread if a multiprocessor holds `workgroups`. */
 static int64_t registers_of_each(const TargetInfo *t, int64_t threads, int64_t workgroups) {
-  return threads ? (int64_t)t->simds * t->file * t->lanes / (workgroups * threads) : 0;
+  enum { ALLOCATED = 8 /* at a time */ };
+  int64_t most = threads ? (int64_t)t->simds * t->file * t->lanes / (workgroups * threads) : 0;
+  return most - most % ALLOCATED;
 }
 
 /* The workgroups that have as many waves as the header requests; 0: it requests none, or a multiprocessor
