@@ -95,3 +95,22 @@ def test_clusters_keep_results():
             given = [x if o in ("MK", "KN") else x.t().contiguous() for x, o in zip((a, b), orders)]
             kernel(*given, c)
             assert torch.equal(c, (a.double() @ b.double()).bfloat16()), (orders, tile)
+
+
+def test_slots_of_clusters_are_read_before_they_are_free():
+    """Many waves that load a small tile by ldmatrix, with more tiles than fit into the cache."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        return
+    parts = importlib.import_module("wave_lang.ops.matmul")
+    tiles = (parts.BLOCK_M, parts.BLOCK_N, parts.BLOCK_K, parts.PART_M)
+    shape = m, n, k = 4104, 4104, 1040
+    made, _, sizes, *_ = parts._product(
+        tkl.f16, tkl.f16, shape, ("MK", "NK"), False, None, False, None
+    )
+    options = {"subs": dict(zip(tiles, (96, 32, 16, 16))), "dynamic_symbols": sizes}
+    kernel = wave_compile(WaveCompileOptions(**options, persistent_workgroups=132), made)
+    a, b = (torch.randint(-4, 5, s).cuda().half() for s in ((m, k), (n, k)))
+    for _ in range(3):
+        c = torch.full((m, n), float("nan"), dtype=torch.half, device="cuda")
+        kernel(a, b, c)
+        assert torch.equal(c, (a.float() @ b.float().t()).half())

@@ -144,13 +144,23 @@ void ptx_mbar_expect(Ptx *p, const Op *op) {
            ptx_operand(p, op->args[0], op->args[1]), bytes);
 }
 
+/* Whether loads of lanes may still be on their way. Those of matrix instructions have been waited for. */
+static bool may_be_reading(const Ptx *p, const Op *arrive) {
+  for (const Op *op = arrive->prev; op; op = op->prev)
+    if (op->kind == OP_mbar_arrive && op_has(op, ATTR_peer)) return false; /* it has waited */
+  return p->lanes_read;
+}
+
 /* Fences for the whole cluster wait for all memory accesses of the thread, which takes longer than an
- * iteration of a GEMM. An arrival that only says that a slot has been read needs none. */
+ * iteration of a GEMM. An arrival that says that a slot has been read needs only the loads to be complete. On its
+ * way to another workgroup it overtakes them, as one to the own workgroup does not: a copy of the next tile
+ * then replaced what ldmatrix had not read yet (H200, 24 waves that read 4 KB in an iteration). */
 void ptx_mbar_arrive(Ptx *p, const Op *op) {
   bool counts = op_has(op, ATTR_bytes), remote = op_has(op, ATTR_peer);
   const char *bytes = counts ? arena_printf(p->arena, ", %s", amount(p, op, ATTR_bytes)) : "";
   const char *at = remote ? ptx_peer_operand(p, op, op->args[0], op->args[1])
                           : ptx_operand(p, op->args[0], op->args[1]);
+  if (remote && !p->exchanges && may_be_reading(p, op)) ptx_line(p, "fence.acq_rel.cta");
   ptx_line(p, "mbarrier.arrive%s.release.%s.b64 _, %s%s", counts ? ".expect_tx" : "",
            remote && p->exchanges ? "cluster.shared::cluster"
            : remote               ? "cta.shared::cluster"

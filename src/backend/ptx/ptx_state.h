@@ -88,6 +88,7 @@ typedef struct Ptx {
   int nexchanges;
   int64_t sent[PTX_EXCHANGES]; /* bytes that arrive at a workgroup */
   bool exchanges;  /* ... and exchange values: barriers order memory for the whole cluster */
+  bool lanes_read; /* ... and lanes load what is in shared memory, besides matrix instructions */
   bool publishes;  /* the copy engine and threads pass values on outside shared memory, too */
   bool multiplies; /* uses matrix instructions, whose accumulators fill the registers */
   bool failed;
