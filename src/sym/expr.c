@@ -372,3 +372,10 @@ const Sym *sym_build(SymCtx *cx, SymKind kind, const Sym *const *args, int n) {
   }
   return sym_fail(cx, "an expression of this kind has no operands");
 }
+
+const Sym *sym_with_args(SymCtx *cx, const Sym *s, const Sym *const *args) {
+  int n = sym_nargs(s);
+  for (int i = 0; i < n; i++)
+    if (args[i] != sym_arg(cx, s, i)) return sym_build(cx, sym_kind(s), args, n);
+  return s;
+}

@@ -111,6 +111,9 @@ const Sym *sym_arg(SymCtx *cx, const Sym *s, int i);
 /* Rebuilds an expression of this kind from operands: sym_build(kind(s), args(s)) == s. */
 const Sym *sym_build(SymCtx *cx, SymKind kind, const Sym *const *args, int n);
 
+/* s with these operands instead of its own: s itself if they are the same. */
+const Sym *sym_with_args(SymCtx *cx, const Sym *s, const Sym *const *args);
+
 bool sym_contains(const Sym *s, const Sym *symbol);
 
 /* True when a - b is the integer *by. Builds no expressions. */

@@ -140,13 +140,9 @@ static const Sym *rewrite(Share *s, Draft *d, const Sym *e, bool always);
 static const Sym *rewrite_operands(Share *s, Draft *d, const Sym *e, bool always) {
   int n = sym_nargs(e);
   const Sym **args = ARENA_ARRAY(s->arena, const Sym *, n + 1);
-  bool same = true;
-  for (int i = 0; i < n; i++) {
-    const Sym *old = sym_arg(s->sym, e, i);
-    args[i] = rewrite(s, d, old, is_always(e, i, always));
-    same = same && args[i] == old;
-  }
-  const Sym *made = same ? e : sym_build(s->sym, sym_kind(e), args, n);
+  for (int i = 0; i < n; i++)
+    args[i] = rewrite(s, d, sym_arg(s->sym, e, i), is_always(e, i, always));
+  const Sym *made = sym_with_args(s->sym, e, args);
   if (!made) sym_take_error(s->sym);
   return made ? made : e;
 }

@@ -93,16 +93,12 @@ static int divisor_of(SymCtx *sym, const Sym *e) {
 const Sym *divisors_guard(Divisors *d, const Sym *e) {
   int n = sym_nargs(e), by = divisor_of(d->sym, e);
   const Sym **args = ARENA_ARRAY(d->arena, const Sym *, n + 1);
-  bool same = true;
   for (int i = 0; i < n; i++) {
-    const Sym *old = sym_arg(d->sym, e, i);
-    args[i] = divisors_guard(d, old);
+    args[i] = divisors_guard(d, sym_arg(d->sym, e, i));
     if (args[i] && i == by) args[i] = guard_of(d, args[i]);
     if (!args[i]) return NULL;
-    same = same && args[i] == old;
   }
-  if (same) return e;
-  const Sym *made = sym_build(d->sym, sym_kind(e), args, n);
+  const Sym *made = sym_with_args(d->sym, e, args);
   if (!made) sym_take_error(d->sym);
   return made;
 }

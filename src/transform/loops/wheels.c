@@ -310,12 +310,8 @@ static const Sym *rewrite(Wheels *w, Op *op, const Sym *e) {
   }
   int n = sym_nargs(e);
   const Sym **args = ARENA_ARRAY(w->scratch, const Sym *, n + 1);
-  bool same = true;
-  for (int i = 0; i < n; i++) {
-    args[i] = rewrite(w, op, sym_arg(w->sym, e, i));
-    same = same && args[i] == sym_arg(w->sym, e, i);
-  }
-  const Sym *made = same ? e : sym_build(w->sym, sym_kind(e), args, n);
+  for (int i = 0; i < n; i++) args[i] = rewrite(w, op, sym_arg(w->sym, e, i));
+  const Sym *made = sym_with_args(w->sym, e, args);
   if (!made) sym_take_error(w->sym);
   return made ? made : e;
 }
