@@ -93,6 +93,13 @@ Value *ir_add_arg(Kernel *k, Region *r, const Type *type, const char *name) {
   return v;
 }
 
+void ir_add_operand(Kernel *k, Op *op, Value *v) {
+  Value **args = ARENA_ARRAY(k->arena, Value *, op->nargs + 1);
+  for (int i = 0; i < op->nargs; i++) args[i] = op->args[i];
+  args[op->nargs++] = v;
+  op->args = args;
+}
+
 Region *ir_region_new(Kernel *k, Op *owner) {
   Region *r = ARENA_NEW(k->arena, Region);
   r->owner = owner;

@@ -411,6 +411,7 @@ bool kernel_has_param(const Kernel *k, const char *name);
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);
 void ir_set_results(Kernel *k, Op *op, const Type *const *types, int n);
 Value *ir_add_arg(Kernel *k, Region *r, const Type *type, const char *name);
+void ir_add_operand(Kernel *k, Op *op, Value *v); /* after the others */
 Region *ir_region_new(Kernel *k, Op *owner);
 void ir_append(Region *r, Op *op);
 void ir_insert_before(Op *where, Op *op);

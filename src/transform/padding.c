@@ -240,20 +240,13 @@ static void keep_operand(Pad *p, Operand o) {
   o.user->args[o.arg] = kept(p, &o, v);
 }
 
-static void add_operand(Pad *p, Op *op, Value *v) {
-  Value **args = ARENA_ARRAY(p->k->arena, Value *, op->nargs + 1);
-  for (int i = 0; i < op->nargs; i++) args[i] = op->args[i];
-  args[op->nargs++] = v;
-  op->args = args;
-}
-
 static void pad_reduction(Pad *p, Op *op) {
   Operand o = {op, 0, op_attr(op, ATTR_dim)->sym, reduction_info[op->kind].padding};
   Value *v = value_of(&o);
   if (o.padding == PADDING_BEHIND) return;
   if (o.padding != PADDING_PREDICATE) keep_operand(p, o);
   else if (!reduction_exists(op) && !v->varying && !all_exist(p, &o))
-    add_operand(p, op, insert_exists(p, insertion_point(p, &o, v), v, o.dim));
+    ir_add_operand(p->k, op, insert_exists(p, insertion_point(p, &o, v), v, o.dim));
 }
 
 /* All operands except the last, the accumulator. A scale that does not exist might be NaN. */

@@ -163,25 +163,15 @@ static Value *carry(Wheels *w, Value *first) {
   int n = loop->nresults;
   Value *old = loop->results;
   const Type **types = ARENA_ARRAY(w->scratch, const Type *, n + 1);
-  Value **args = ARENA_ARRAY(w->k->arena, Value *, loop->nargs + 1);
   for (int i = 0; i < n; i++) types[i] = old[i].type;
-  for (int i = 0; i < loop->nargs; i++) args[i] = loop->args[i];
-  types[n] = first->type, args[loop->nargs++] = first;
-  loop->args = args;
+  types[n] = first->type;
+  ir_add_operand(w->k, loop, first);
   ir_set_results(w->k, loop, types, n + 1);
   for (int i = 0; i < n; i++) {
     loop->results[i].name = old[i].name, loop->results[i].varying = old[i].varying;
     ir_replace_uses(w->k, &old[i], &loop->results[i]);
   }
   return ir_add_arg(w->k, loop->body, first->type, NULL);
-}
-
-static void yield_more(Wheels *w, Value *v) {
-  Op *yield = w->loop->body->last;
-  Value **args = ARENA_ARRAY(w->k->arena, Value *, yield->nargs + 1);
-  for (int i = 0; i < yield->nargs; i++) args[i] = yield->args[i];
-  args[yield->nargs++] = v;
-  yield->args = args;
 }
 
 /* u is at most `most`: u less multiples of `by`, or whether that is an odd number of them. */
@@ -252,7 +242,9 @@ static Wheel *new_wheel(Wheels *w, const Sym *of, int64_t size) {
   Value *at = carry(w, wheel_first(w, of, size));
   const Sym *last = sym_lt(cx, operand(w, 0), sym_int(cx, size - 1));
   const Sym *more = sym_add(cx, operand(w, 0), sym_int(cx, 1));
-  yield_more(w, new_expr(w, w->loop->body->last, sym_select(cx, last, more, sym_int(cx, 0)), at));
+  const Sym *next = sym_select(cx, last, more, sym_int(cx, 0));
+  Op *yield = w->loop->body->last;
+  ir_add_operand(w->k, yield, new_expr(w, yield, next, at));
   vec_push(w->scratch, &w->wheels, ((Wheel){of, size, at, w->loop}));
   return &w->wheels.at[w->wheels.n - 1];
 }
@@ -293,12 +285,7 @@ static const Sym *as_operand(Wheels *w, Op *op, Value *v) {
   int i = 0;
   while (i < op->nargs && op->args[i] != v) i++;
   if (i == MOST_OPERANDS) return NULL;
-  if (i == op->nargs) {
-    Value **args = ARENA_ARRAY(w->k->arena, Value *, op->nargs + 1);
-    for (int j = 0; j < op->nargs; j++) args[j] = op->args[j];
-    args[op->nargs++] = v;
-    op->args = args;
-  }
+  if (i == op->nargs) ir_add_operand(w->k, op, v);
   return operand(w, i);
 }
 
