@@ -16,6 +16,7 @@
 
 #include "ir/attr.h"
 #include "ir/dtype.h"
+#include "transform/lane_expr.h"
 #include "transform/pass.h"
 
 typedef struct Fold {
@@ -265,12 +266,6 @@ static Value *fold_join(Fold *f, Op *op) {
 
 /* ---- expressions ---- */
 
-enum { MOST_OPERANDS = 16 };
-
-static const Sym *operand_symbol(Fold *f, int i) {
-  return ir_numbered_symbol(f->k->cx, "$APPLY_EXPR_ARG_", i, false);
-}
-
 static bool is_shared(const Fold *f, const Op *op) {
   const Sym *symbols[16];
   const Sym *e = op_attr(op, ATTR_expr)->sym;
@@ -289,7 +284,7 @@ static bool is_shared(const Fold *f, const Op *op) {
 /* Overflow of the inner expression is invisible: the outer one only adds multiples of it, and is as
  * wide. Wider ones do not overflow. */
 static bool wraps_alike(Fold *f, const Op *outer, const Op *inner, int i) {
-  const Sym *arg = operand_symbol(f, i), *coeff, *rest;
+  const Sym *arg = lane_operand(f->k, i), *coeff, *rest;
   DType in = inner->results[0].type->dtype, out = outer->results[0].type->dtype;
   const Sym *e = op_attr(outer, ATTR_expr)->sym;
   if (in == DTYPE_index && out == DTYPE_index) return true;
@@ -301,19 +296,19 @@ static bool may_take(Fold *f, const Op *op, int i) {
   const Op *inner = def_of(op->args[i], OP_expr);
   return inner && inner->parent == op->parent && f->uses[op->args[i]->id] == 1 &&
          f->shared[op->args[i]->id] == is_shared(f, op) &&
-         op->nargs - 1 + inner->nargs <= MOST_OPERANDS && wraps_alike(f, op, inner, i);
+         op->nargs - 1 + inner->nargs <= LANE_OPERANDS && wraps_alike(f, op, inner, i);
 }
 
 /* Replaces operand i by `e` over new operands, which are appended to the old ones. */
 static bool take_operand(Fold *f, Op *op, int i, const Sym *e, Value *const *more, int nmore) {
-  SymBinding to[2 * MOST_OPERANDS], inner[MOST_OPERANDS];
-  Value *args[2 * MOST_OPERANDS];
+  SymBinding to[2 * LANE_OPERANDS], inner[LANE_OPERANDS];
+  Value *args[2 * LANE_OPERANDS];
   int n = 0;
   for (int j = 0; j < nmore; j++)
-    inner[j] = (SymBinding){operand_symbol(f, j), operand_symbol(f, op->nargs - 1 + j)};
+    inner[j] = (SymBinding){lane_operand(f->k, j), lane_operand(f->k, op->nargs - 1 + j)};
   const Sym *value = sym_subst(f->sym, e, inner, nmore);
   for (int j = 0; j < op->nargs; j++) {
-    to[j] = (SymBinding){operand_symbol(f, j), j == i ? value : operand_symbol(f, n)};
+    to[j] = (SymBinding){lane_operand(f->k, j), j == i ? value : lane_operand(f->k, n)};
     if (j != i) args[n++] = op->args[j];
   }
   const Sym *whole = value ? sym_subst(f->sym, op_attr(op, ATTR_expr)->sym, to, op->nargs) : NULL;
@@ -332,12 +327,12 @@ static void remove_unused(Fold *f, Op *op) {
 
 /* Plain text spells operands as if they were never negative. */
 static void spell_operands(Fold *f, Op *op) {
-  SymBinding to[MOST_OPERANDS];
+  SymBinding to[LANE_OPERANDS];
   const Sym *e = op_attr(op, ATTR_expr)->sym;
   int n = 0;
   for (int i = 0; i < op->nargs; i++) {
     const Sym *plain = ir_numbered_symbol(f->k->cx, "$APPLY_EXPR_ARG_", i, true);
-    if (sym_contains(e, plain)) to[n++] = (SymBinding){plain, operand_symbol(f, i)};
+    if (sym_contains(e, plain)) to[n++] = (SymBinding){plain, lane_operand(f->k, i)};
   }
   const Sym *spelt = n ? sym_subst(f->sym, e, to, n) : NULL;
   if (spelt) op_set_attr(f->k, op, (Attr){.key = ATTR_expr, .sym = spelt});
@@ -359,7 +354,7 @@ static bool take_one(Fold *f, Op *op) {
 static Value *fold_expr(Fold *f, Op *op) {
   bool changed = false;
   int64_t number;
-  if (op->nargs > MOST_OPERANDS) return NULL;
+  if (op->nargs > LANE_OPERANDS) return NULL;
   spell_operands(f, op);
   while (take_one(f, op)) changed = true;
   const Sym *e = op_attr(op, ATTR_expr)->sym;
@@ -367,7 +362,7 @@ static Value *fold_expr(Fold *f, Op *op) {
   if (sym_is_bool(e) && sym_nargs(e) == 0)
     return become(f, op, (Constant){.i = e == sym_bool(f->sym, true)});
   if (sym_is_int(e, &number)) return become(f, op, (Constant){.i = number});
-  if (op->nargs == 1 && e == operand_symbol(f, 0) && only(op, op->args[0])) return op->args[0];
+  if (op->nargs == 1 && e == lane_operand(f->k, 0) && only(op, op->args[0])) return op->args[0];
   return changed ? same(op) : NULL;
 }
 
@@ -384,7 +379,7 @@ static void fold_offset(Fold *f, Op *op, int at, AttrKey imm) {
   const Op *e = def_of(op->args[at], OP_expr);
   int64_t by;
   if (!e || e->nargs != 1 || e->args[0]->type != e->results[0].type) return;
-  const Sym *d = sym_sub(f->sym, op_attr(e, ATTR_expr)->sym, operand_symbol(f, 0));
+  const Sym *d = sym_sub(f->sym, op_attr(e, ATTR_expr)->sym, lane_operand(f->k, 0));
   if (!d || !sym_is_int(d, &by)) return;
   by += op_imm(op, imm);
   if (by < INT32_MIN / 16 || by > INT32_MAX / 16) return;

@@ -15,9 +15,8 @@
 #include "analysis/motion.h"
 #include "ir/launch_facts.h"
 #include "ir/region_facts.h"
+#include "transform/lane_expr.h"
 #include "transform/pass.h"
-
-enum { MOST_OPERANDS = 16 };
 
 typedef struct Share {
   Kernel *k;
@@ -116,25 +115,13 @@ static bool is_worth(Share *s, const Op *op, const Sym *e, bool always) {
 
 /* ---- extracting quotients ---- */
 
-/* An expression being rewritten, and its operands. */
+/* An expression being rewritten. */
 typedef struct Draft {
   Op *op; /* the op that contains it, or before which it is inserted */
-  Value *args[MOST_OPERANDS];
-  int nargs;
+  LaneExprDraft operands;
 } Draft;
 
 static Value *value_of(Share *s, Op *op, const Sym *e);
-
-/* NULL: no room. */
-static const Sym *as_operand(Share *s, Draft *d, Value *v) {
-  int i = 0;
-  while (i < d->nargs && d->args[i] != v) i++;
-  if (i == MOST_OPERANDS) return NULL;
-  d->args[i] = v;
-  if (i == d->nargs) d->nargs++;
-  return ir_numbered_symbol(s->k->cx, "$APPLY_EXPR_ARG_", i, false);
-}
-
 static const Sym *rewrite(Share *s, Draft *d, const Sym *e, bool always);
 
 static const Sym *rewrite_operands(Share *s, Draft *d, const Sym *e, bool always) {
@@ -150,7 +137,7 @@ static const Sym *rewrite_operands(Share *s, Draft *d, const Sym *e, bool always
 static const Sym *rewrite(Share *s, Draft *d, const Sym *e, bool always) {
   if (sym_nargs(e) == 0) return e;
   if (is_worth(s, d->op, e, always)) {
-    const Sym *operand = as_operand(s, d, value_of(s, d->op, e));
+    const Sym *operand = lane_expr_use(s->k, &d->operands, value_of(s, d->op, e));
     if (operand) return operand;
   }
   return rewrite_operands(s, d, e, always);
@@ -175,19 +162,15 @@ static const SymFacts *facts_in(Share *s, const Region *r) {
   return f;
 }
 
-static DType dtype_of(Share *s, const Region *r, const Sym *e) {
-  SymRange range = sym_range(s->sym, facts_in(s, r), e);
-  return range.lo >= INT32_MIN && range.hi <= INT32_MAX ? DTYPE_i32 : DTYPE_index;
-}
-
 /* The quotient e before `op`, or the earlier one. */
 static Value *value_of(Share *s, Op *op, const Sym *e) {
   Value *v = find_made(s, op->parent, e);
   if (v) return v;
   Draft d = {.op = op};
   const Sym *spelt = rewrite_operands(s, &d, e, true);
-  const Type *type = type_scalar(s->k->cx, dtype_of(s, op->parent, e));
-  Op *made = ir_insert(s->k, op, OP_expr, op->at, d.args, d.nargs, type);
+  DType dtype = lane_expr_dtype(s->sym, facts_in(s, op->parent), e);
+  Op *made = ir_insert(s->k, op, OP_expr, op->at, d.operands.args, d.operands.nargs,
+                       type_scalar(s->k->cx, dtype));
   op_set_attr(s->k, made, (Attr){.key = ATTR_expr, .sym = spelt});
   Map *here = map_get(&s->made, map_key(op->parent));
   if (!here) map_set(s->arena, &s->made, map_key(op->parent), here = ARENA_NEW(s->arena, Map));
@@ -196,15 +179,10 @@ static Value *value_of(Share *s, Op *op, const Sym *e) {
 }
 
 static void share_in(Share *s, Op *op) {
-  Draft d = {.op = op, .nargs = op->nargs};
-  const Sym *e = op_attr(op, ATTR_expr)->sym;
-  if (op->nargs > MOST_OPERANDS) return;
-  for (int i = 0; i < op->nargs; i++) d.args[i] = op->args[i];
-  const Sym *spelt = rewrite(s, &d, e, true);
-  if (spelt == e) return;
-  op->args = arena_copy(s->k->arena, d.args, sizeof(Value *) * (size_t)d.nargs);
-  op->nargs = d.nargs;
-  op_set_attr(s->k, op, (Attr){.key = ATTR_expr, .sym = spelt});
+  Draft d = {.op = op};
+  if (!lane_expr_draft(op, &d.operands)) return;
+  const Sym *spelt = rewrite(s, &d, op_attr(op, ATTR_expr)->sym, true);
+  lane_expr_set(s->k, op, &d.operands, spelt);
 }
 
 bool pass_share(Kernel *k, PassCtx *cx) {

@@ -1,6 +1,8 @@
 /* two_loops.c: see two_loops.h. */
 #include "transform/loops/two_loops.h"
 
+#include "transform/lane_expr.h"
+
 Op *two_loops_first(Kernel *k, Arena *scratch, Op *loop, const Sym *rounds) {
   int n = loop->nresults;
   const Type **types = ARENA_ARRAY(scratch, const Type *, n + 1);
@@ -30,14 +32,9 @@ static void await_products(Kernel *k, Op *loop) {
   op_set_attr(k, wait, (Attr){.key = ATTR_pending});
 }
 
-static const Type *type_of(Kernel *k, const SymFacts *facts, const Sym *e) {
-  SymRange r = sym_range(k->cx->sym, facts, e);
-  bool small = r.lo >= INT32_MIN && r.hi <= INT32_MAX;
-  return type_scalar(k->cx, small ? DTYPE_i32 : DTYPE_index);
-}
-
 void two_loops_second(Kernel *k, const SymFacts *facts, Op *loop, Op *first, const Sym *done) {
-  Op *start = ir_insert(k, loop, OP_expr, loop->at, NULL, 0, type_of(k, facts, done));
+  DType dtype = lane_expr_dtype(k->cx->sym, facts, done);
+  Op *start = ir_insert(k, loop, OP_expr, loop->at, NULL, 0, type_scalar(k->cx, dtype));
   op_set_attr(k, start, (Attr){.key = ATTR_expr, .sym = done});
   await_products(k, loop);
   Value **args = ARENA_ARRAY(k->arena, Value *, loop->nargs + 1);

@@ -16,10 +16,11 @@
  * Remainders by powers of two are as cheap, and stay. */
 #include "analysis/motion.h"
 #include "ir/region_facts.h"
+#include "transform/lane_expr.h"
 #include "transform/loops/counter.h"
 #include "transform/pass.h"
 
-enum { MOST_SIZE = 64, MOST_OPERANDS = 16 };
+enum { MOST_SIZE = 64 };
 
 /* Mod(of, by), or with `turns` Mod(floor(of/by), 2); of the smaller one of `of` and `limit`, if there is
  * a limit. */
@@ -153,10 +154,6 @@ static Value *new_expr(Wheels *w, Op *before, const Sym *e, Value *arg) {
   return new_typed(w, before, e, &arg, arg ? 1 : 0, DTYPE_i32);
 }
 
-static const Sym *operand(Wheels *w, int i) {
-  return ir_numbered_symbol(w->k->cx, "$APPLY_EXPR_ARG_", i, false);
-}
-
 /* A loop with one more value that it carries. Its results move, and all who use them. */
 static Value *carry(Wheels *w, Value *first) {
   Op *loop = w->loop;
@@ -221,7 +218,7 @@ static Value *wheel_left(Wheels *w, const Sym *of, int64_t size) {
       continue;
     Value *left = &had->loop->results[had->at->index];
     Remainder r = {.by = size};
-    const Sym *u = sym_add(cx, operand(w, 0), sym_int(cx, apart));
+    const Sym *u = sym_add(cx, lane_operand(w->k, 0), sym_int(cx, apart));
     return apart ? new_expr(w, w->loop, reduced(w, u, size - 1 + apart, &r), left) : left;
   }
   return NULL;
@@ -232,7 +229,7 @@ static Value *wheel_first(Wheels *w, const Sym *of, int64_t size) {
   Value *left = wheel_left(w, of, size);
   if (left) return left;
   bool from = op_has(w->loop, ATTR_from);
-  const Sym *begin = from ? sym_max(cx, operand(w, 0), sym_int(cx, 0)) : sym_int(cx, 0);
+  const Sym *begin = from ? sym_max(cx, lane_operand(w->k, 0), sym_int(cx, 0)) : sym_int(cx, 0);
   const Sym *first = sym_mod(cx, counter_put(w->k, w->counter, of, begin), sym_int(cx, size));
   return new_expr(w, w->loop, first, from ? w->loop->args[0] : NULL);
 }
@@ -240,8 +237,8 @@ static Value *wheel_first(Wheels *w, const Sym *of, int64_t size) {
 static Wheel *new_wheel(Wheels *w, const Sym *of, int64_t size) {
   SymCtx *cx = w->sym;
   Value *at = carry(w, wheel_first(w, of, size));
-  const Sym *last = sym_lt(cx, operand(w, 0), sym_int(cx, size - 1));
-  const Sym *more = sym_add(cx, operand(w, 0), sym_int(cx, 1));
+  const Sym *last = sym_lt(cx, lane_operand(w->k, 0), sym_int(cx, size - 1));
+  const Sym *more = sym_add(cx, lane_operand(w->k, 0), sym_int(cx, 1));
   const Sym *next = sym_select(cx, last, more, sym_int(cx, 0));
   Op *yield = w->loop->body->last;
   ir_add_operand(w->k, yield, new_expr(w, yield, next, at));
@@ -257,13 +254,12 @@ static Value *limited(Wheels *w, const Remainder *r, Op *before) {
   const Sym *by = sym_int(cx, r->by);
   const Sym *at_limit = r->turns ? sym_mod(cx, sym_floordiv(cx, r->limit, by), sym_int(cx, 2))
                                  : sym_mod(cx, r->limit, by);
-  SymRange range = sym_range(cx, w->facts, r->limit);
-  bool small = range.lo >= INT32_MIN && range.hi <= INT32_MAX;
+  DType dtype = lane_expr_dtype(cx, w->facts, r->limit);
   Value *args[] = {r->value, new_expr(w, w->loop, at_limit, NULL),
-                   new_typed(w, w->loop, r->limit, NULL, 0, small ? DTYPE_i32 : DTYPE_index)};
-  const Sym *within = sym_le(cx, r->of, operand(w, 2));
-  return new_typed(w, before, sym_select(cx, within, operand(w, 0), operand(w, 1)), args, 3,
-                   DTYPE_i32);
+                   new_typed(w, w->loop, r->limit, NULL, 0, dtype)};
+  const Sym *within = sym_le(cx, r->of, lane_operand(w->k, 2));
+  const Sym *e = sym_select(cx, within, lane_operand(w->k, 0), lane_operand(w->k, 1));
+  return new_typed(w, before, e, args, 3, DTYPE_i32);
 }
 
 static void turn(Wheels *w, Remainder *r) {
@@ -272,7 +268,7 @@ static void turn(Wheels *w, Remainder *r) {
   for (int i = 0; !at && i < w->wheels.n; i++)
     if (is_apart(w, &w->wheels.at[i], r->of, size, &apart)) at = &w->wheels.at[i];
   if (!at) at = new_wheel(w, r->of, size), apart = 0;
-  const Sym *u = sym_add(w->sym, operand(w, 0), sym_int(w->sym, apart));
+  const Sym *u = sym_add(w->sym, lane_operand(w->k, 0), sym_int(w->sym, apart));
   const Sym *e = reduced(w, u, at->size - 1 + apart, r);
   Op *first = w->loop->body->first;
   r->value = e ? new_expr(w, first, e, at->at) : NULL;
@@ -281,23 +277,15 @@ static void turn(Wheels *w, Remainder *r) {
 
 /* ---- expressions that have them ---- */
 
-static const Sym *as_operand(Wheels *w, Op *op, Value *v) {
-  int i = 0;
-  while (i < op->nargs && op->args[i] != v) i++;
-  if (i == MOST_OPERANDS) return NULL;
-  if (i == op->nargs) ir_add_operand(w->k, op, v);
-  return operand(w, i);
-}
-
-static const Sym *rewrite(Wheels *w, Op *op, const Sym *e) {
+static const Sym *rewrite(Wheels *w, LaneExprDraft *d, const Sym *e) {
   for (int i = 0; i < w->found.n; i++) {
     const Remainder *r = &w->found.at[i];
-    const Sym *to = r->e == e && r->value ? as_operand(w, op, r->value) : NULL;
+    const Sym *to = r->e == e && r->value ? lane_expr_use(w->k, d, r->value) : NULL;
     if (to) return to;
   }
   int n = sym_nargs(e);
   const Sym **args = ARENA_ARRAY(w->scratch, const Sym *, n + 1);
-  for (int i = 0; i < n; i++) args[i] = rewrite(w, op, sym_arg(w->sym, e, i));
+  for (int i = 0; i < n; i++) args[i] = rewrite(w, d, sym_arg(w->sym, e, i));
   const Sym *made = sym_with_args(w->sym, e, args);
   if (!made) sym_take_error(w->sym);
   return made ? made : e;
@@ -305,9 +293,9 @@ static const Sym *rewrite(Wheels *w, Op *op, const Sym *e) {
 
 static void use_wheels(Wheels *w, Op *first) {
   for (Op *op = first; op && op_is_inside(op, w->loop); op = ir_next(op)) {
-    if (!is_own(w, op)) continue;
-    const Sym *e = op_attr(op, ATTR_expr)->sym, *to = rewrite(w, op, e);
-    if (to != e) op_set_attr(w->k, op, (Attr){.key = ATTR_expr, .sym = to});
+    LaneExprDraft d;
+    if (!is_own(w, op) || !lane_expr_draft(op, &d)) continue;
+    lane_expr_set(w->k, op, &d, rewrite(w, &d, op_attr(op, ATTR_expr)->sym));
   }
 }
 
