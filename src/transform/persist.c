@@ -18,8 +18,8 @@
  * Positions follow from the rows and the counter (distribute.c). Needs header, distribute and bounds;
  * keeps results. */
 #include "analysis/access/in_bounds.h"
+#include "analysis/tensor_rows.h"
 #include "ir/attr.h"
-#include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
@@ -30,7 +30,7 @@
 #include "transform/stages/stages_room.h"
 
 /* Workgroups that copy for each other: more gained nothing in published kernels. */
-enum { CLUSTER = 2, LINE_BYTES = 128, PIECE_BYTES = 16 };
+enum { CLUSTER = 2 };
 
 /* Of the bytes that tiles which are computed at the same time read. */
 #define WORTH_DIVIDING 1.1
@@ -125,19 +125,14 @@ static bool may_have_roles(const Persist *p) {
 
 static bool forms_cluster(Persist *p);
 
-/* Whether rows of a tensor that the loop reads are known not to be whole lines of the cache: parts of them then
- * take more requests. */
+/* Whether rows of a tensor that the loop copies cross lines of the cache: parts of them then take more requests. */
 static bool crosses_lines(const Persist *p) {
-  int64_t size;
   bool crosses = false;
   for (const Op *op = p->loop->body->first; op; op = op->next) {
-    const Type *t = op->kind == OP_copy ? op->args[0]->type : NULL;
-    if (!t || t->rank < 2) continue;
-    const Sym *last = distribute_fixed(p->d, t->dims[t->rank - 1]);
-    if (!last || !sym_is_int(last, &size)) continue;
-    int64_t bits = size * dtype_memory_bits(t->dtype);
-    if (bits % (8 * PIECE_BYTES)) return false; /* a launch copies it to other rows first */
-    crosses |= bits % (8 * LINE_BYTES) != 0;
+    if (op->kind != OP_copy) continue;
+    const Type *t = op->args[0]->type;
+    if (tensor_rows_cross(p->d, t, TENSOR_PIECE)) return false; /* a launch copies it first */
+    crosses |= tensor_rows_cross(p->d, t, TENSOR_LINE);
   }
   return crosses;
 }

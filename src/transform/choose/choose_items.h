@@ -4,14 +4,11 @@
 #ifndef WV_CHOOSE_ITEMS_H
 #define WV_CHOOSE_ITEMS_H
 
+#include "analysis/tensor_rows.h"
 #include "schedule/loop_cost.h"
 #include "transform/choose/choose_model.h"
 
-enum {
-  CHOOSE_RANK = 8,
-  CHOOSE_LINE = 128 /* bytes of a line of the cache */,
-  CHOOSE_PIECE = 16 /* and of a row of boxes, at least */
-};
+enum { CHOOSE_RANK = 8 };
 
 /* The elements of a tile. */
 typedef struct Extents {

@@ -120,15 +120,6 @@ static const Type *accessed(const Op *op) {
   return op->args[op->kind == OP_read ? 0 : op->nargs - 1]->type;
 }
 
-/* Whether the rows of a memory that an op accesses have lengths that are not multiples of this many bytes, as far as is known. */
-static bool crosses_lines(const ChooseModel *m, const Op *op, int bytes) {
-  const Type *t = accessed(op);
-  int64_t size;
-  if (t->kind != TYPE_mem || t->rank < 2) return false;
-  const Sym *last = distribute_fixed(m->d, t->dims[t->rank - 1]);
-  return last && sym_is_int(last, &size) && size * dtype_memory_bits(t->dtype) % (8 * bytes);
-}
-
 /* The elements along the last dimension of a memory that an op accesses. */
 static int row_of(ChooseModel *m, const Op *op) {
   const Type *t = accessed(op);
@@ -187,8 +178,8 @@ static void add_item(ChooseModel *m, const Op *op) {
   item.staged = item.kind == ITEM_READ && is_staged(m, op);
   if (item.kind == ITEM_READ) add_waves(m, &item, t);
   item.row = item.kind == ITEM_COMPUTE ? -1 : row_of(m, op);
-  item.crosses = item.kind != ITEM_COMPUTE && crosses_lines(m, op, CHOOSE_LINE);
-  item.boxed = item.crosses && !crosses_lines(m, op, CHOOSE_PIECE);
+  item.crosses = item.kind != ITEM_COMPUTE && tensor_rows_cross(m->d, accessed(op), TENSOR_LINE);
+  item.boxed = item.crosses && !tensor_rows_cross(m->d, accessed(op), TENSOR_PIECE);
   vec_push(m->arena, &m->items, item);
 }
 

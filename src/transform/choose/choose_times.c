@@ -31,7 +31,7 @@ enum { MEMORY_PERCENT = 88 };
  * anywhere in a line end in one more: all compute units together then get a third of the bytes (1000^3 by five
  * tiles: 2.9 to 3.6 KB a cycle). */
 enum { CROSSING_TIMES = 3 };
-#define LINE_BYTES ((double)CHOOSE_LINE)
+#define LINE_BYTES ((double)TENSOR_LINE)
 #define SHORT_ROWS 1.18
 
 /* Half of a line that begins anywhere is in one and a half lines, on average; a whole one in two. */
@@ -171,7 +171,7 @@ static double read_times(const ChooseModel *m, const Item *item) {
 /* Whether lanes write results of products that the copy engine cannot write (stores.c). */
 static bool writes_pairs(const ChooseModel *m, const Item *item) {
   return item->kind == ITEM_WRITE && item->bits == 16 && m->products.n && item->row >= 0 &&
-         target_has(m->t, FEATURE_STMATRIX) && m->value[item->row] * 2 % CHOOSE_LINE;
+         target_has(m->t, FEATURE_STMATRIX) && m->value[item->row] * 2 % TENSOR_LINE;
 }
 
 static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
