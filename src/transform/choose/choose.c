@@ -102,7 +102,7 @@ static void remark(Kernel *k, const ChooseSearch *s, const Chosen *c) {
   if (c->has_other)
     diag_note(diags, d, (Span){0}, "next: %s, with %s", choose_text(a, s, &c->other, "`"),
               time_text(a, s->t, c->other.cycles));
-  if (choose_has_unknown_sizes(k, true))
+  if (choose_has_unexpected_sizes(k))
     diag_note(diags, d, (Span){0}, "sizes that are not known are taken for %d", CHOOSE_UNKNOWN);
 }
 

@@ -274,19 +274,26 @@ static void add_rows(ChooseModel *m) {
 
 /* ---- workgroups that share iterations ---- */
 
-static bool is_unknown(const Kernel *k, const Sym *size, bool unexpected) {
-  return sym_kind(size) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, size) &&
-         !(unexpected && kernel_constraint(k, CONSTRAINT_expect, size));
+static bool is_unknown(const Kernel *k, const Sym *size) {
+  return sym_kind(size) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, size);
 }
 
-bool choose_has_unknown_sizes(const Kernel *k, bool unexpected) {
+static bool is_unexpected(const Kernel *k, const Sym *size) {
+  return is_unknown(k, size) && !kernel_constraint(k, CONSTRAINT_expect, size);
+}
+
+static bool has_size(const Kernel *k, bool (*is)(const Kernel *k, const Sym *size)) {
   for (int i = 0; i < k->params.n; i++) {
     const Type *t = k->body->args[i]->type;
     for (int j = 0; t->kind == TYPE_mem && j < t->rank; j++)
-      if (is_unknown(k, t->dims[j], unexpected)) return true;
+      if (is(k, t->dims[j])) return true;
   }
   return false;
 }
+
+bool choose_has_unknown_sizes(const Kernel *k) { return has_size(k, is_unknown); }
+
+bool choose_has_unexpected_sizes(const Kernel *k) { return has_size(k, is_unexpected); }
 
 /* Only grids of known size are divided unasked: there is a counter for each of their tiles. */
 static void add_sums(ChooseModel *m) {
@@ -296,7 +303,7 @@ static void add_sums(ChooseModel *m) {
   if (!lanes || !m->rates || split_obstacle_early(m->d, &at)) return;
   const Sym *given = row ? distribute_expr(m->d, NULL, row->split.parts) : NULL;
   if (row && (!given || !sym_is_int(given, &m->parts) || m->parts < 2)) m->parts = 1;
-  if (row ? m->parts == 1 : choose_has_unknown_sizes(m->k, false)) return;
+  if (row ? m->parts == 1 : choose_has_unknown_sizes(m->k)) return;
   m->sums = at.loop;
   for (int i = 0; i < at.loop->body->nargs; i++) {
     const Value *v = at.loop->body->args[i];

@@ -69,8 +69,9 @@ bool choose_estimate(ChooseModel *m, const int64_t *value, int64_t parts, const 
 bool choose_may_split(const ChooseModel *m, const Candidate *c, int64_t parts);
 /* Parts of the candidate that no row asks for; 1: none. */
 int64_t choose_own_parts(const ChooseModel *m, const Candidate *c);
-/* Whether sizes of tensors are known only at the call; `unexpected`: sizes without a row `expect`. */
-bool choose_has_unknown_sizes(const Kernel *k, bool unexpected);
+/* Whether sizes of tensors are known only at the call, and whether some of these have no row `expect` either. */
+bool choose_has_unknown_sizes(const Kernel *k);
+bool choose_has_unexpected_sizes(const Kernel *k);
 /* Whether the estimate relies on matrix instructions of several waves. */
 bool choose_expects_wide(ChooseModel *m, const int64_t *value);
 
