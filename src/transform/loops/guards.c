@@ -16,7 +16,6 @@
  * Only loops with wgmma, which are the ones that leave no time to lose; each becomes two or three times
  * as long. */
 #include "analysis/motion.h"
-#include "ir/region_facts.h"
 #include "transform/loops/counter.h"
 #include "transform/loops/two_loops.h"
 #include "transform/pass.h"
@@ -25,7 +24,6 @@ typedef struct Guards {
   Kernel *k;
   Arena *scratch;
   SymCtx *sym;
-  const SymFacts *entry; /* facts that hold throughout the kernel */
   bool changed;
 } Guards;
 
@@ -94,43 +92,24 @@ static bool is_guard(Guards *g, const GuardedLoop *l, const Op *op, Clear *out) 
   return e && !op_condition(op) && only_computes(op) && clear_of(g, l, e->sym, out);
 }
 
-static bool multiplies(const Op *loop) {
-  for (const Op *op = loop->body->first; op; op = op->next)
-    if (op->kind == OP_wgmma) return true;
-  return false;
-}
-
 /* ---- rewriting ---- */
 
-/* The body, `clear` of its guards or as it is. */
-static void copy_body(Guards *g, const GuardedLoop *l, Op *copy, bool clear) {
-  const Region *from = l->loop->body;
-  Value **map = ARENA_ARRAY(g->scratch, Value *, g->k->nvalues);
+/* A copy of the loop without its guards. */
+static void drop_guards(Guards *g, const GuardedLoop *l, const Op *copy) {
   Clear unused;
-  for (int i = 0; i < from->nargs; i++) map[from->args[i]->id] = copy->body->args[i];
-  for (const Op *op = from->first; op; op = op->next) {
-    if (!clear || !is_guard(g, l, op, &unused)) {
-      ir_clone_op(g->k, copy->body, op, map);
-      continue;
-    }
-    for (int i = 0; i < op->nresults; i++) {
-      Value *v = op->args[op_carried(op) + i];
-      map[op->results[i].id] = map[v->id] ? map[v->id] : v;
-    }
+  for (Op *op = copy->body->first, *next; op; op = next) {
+    next = op->next;
+    if (!is_guard(g, l, op, &unused)) continue;
+    for (int i = 0; i < op->nresults; i++)
+      ir_replace_uses(g->k, &op->results[i], op->args[op_carried(op) + i]);
+    ir_remove(op);
   }
 }
 
-/* Lets a copy of the loop run up to iteration `end`, and the loop from there on. */
-static void part(Guards *g, const GuardedLoop *l, const SymFacts *around, const Sym *end,
-                 bool clear) {
-  Op *first = two_loops_first(g->k, g->scratch, l->loop, end);
-  copy_body(g, l, first, clear);
-  two_loops_second(g->k, around, l->loop, first, end);
-  g->changed = true;
-}
-
-static void divide(Guards *g, const SymFacts *around, Op *loop) {
+static void divide(void *user, const SymFacts *around, Op *loop) {
+  Guards *g = user;
   SymCtx *cx = g->sym;
+  if (!two_loops_multiply(loop)) return;
   const Sym *trips = op_attr(loop, ATTR_trips)->sym, *none = sym_int(cx, 0);
   GuardedLoop l = {.loop = loop, .counter = ir_loop_counter(g->k, op_attr(loop, ATTR_axis)->sym)};
   l.symbols = region_symbols(g->k, g->scratch, loop->body);
@@ -144,22 +123,14 @@ static void divide(Guards *g, const SymFacts *around, Op *loop) {
   sym_take_error(cx);
   if (!found || !first || !end || end == none || first == trips) return;
   if (first == none && end == trips) return;
-  if (first != none) part(g, &l, around, first, false);
-  part(g, &l, around, end, true);
-}
-
-static void search(Guards *g, const SymFacts *facts, const Region *r) {
-  for (Op *op = r->first, *next; op; op = next) {
-    next = op->next;
-    if (op->body) search(g, region_facts(g->k, g->scratch, op, g->entry, facts), op->body);
-    bool plain = op->kind == OP_for && !op_has(op, ATTR_from) && op_step(op) == 1;
-    if (plain && multiplies(op)) divide(g, facts, op);
-  }
+  if (first != none) two_loops_divide(g->k, g->scratch, around, loop, first);
+  drop_guards(g, &l, two_loops_divide(g->k, g->scratch, around, loop, end));
+  g->changed = true;
 }
 
 bool pass_guards(Kernel *k, PassCtx *cx) {
-  Guards g = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
-  search(&g, g.entry, k->body);
+  Guards g = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym};
+  two_loops_search(k, cx->scratch, cx->facts.header, divide, &g);
   cx->idle = !g.changed;
   return true;
 }

@@ -19,7 +19,6 @@
  *
  * Only loops with a wgmma that can be omitted. Comes before `guards`: the iteration that has no next tile would
  * be the one that needs masks. */
-#include "ir/region_facts.h"
 #include "transform/loops/two_loops.h"
 #include "transform/pass.h"
 
@@ -27,7 +26,6 @@ typedef struct Peel {
   Kernel *k;
   Arena *scratch;
   SymCtx *sym;
-  const SymFacts *entry; /* facts that hold throughout the kernel */
   bool changed;
 } Peel;
 
@@ -101,19 +99,7 @@ static const bool *find_idle(Peel *x, const Op *loop) {
   return any ? idle : NULL;
 }
 
-static bool multiplies(const Op *loop) {
-  for (const Op *op = loop->body->first; op; op = op->next)
-    if (op->kind == OP_wgmma) return true;
-  return false;
-}
-
 /* ---- rewriting ---- */
-
-static void copy_body(Peel *x, const Op *loop, Op *copy) {
-  Value **map = ARENA_ARRAY(x->scratch, Value *, x->k->nvalues);
-  for (int i = 0; i < loop->body->nargs; i++) map[loop->body->args[i]->id] = copy->body->args[i];
-  for (const Op *op = loop->body->first; op; op = op->next) ir_clone_op(x->k, copy->body, op, map);
-}
 
 /* What it would have passed on is what it was given: nothing uses it. */
 static void omit(Op *loop, const bool *idle) {
@@ -128,9 +114,10 @@ static void omit(Op *loop, const bool *idle) {
   }
 }
 
-static void divide(Peel *x, const SymFacts *around, Op *loop) {
+static void divide(void *user, const SymFacts *around, Op *loop) {
+  Peel *x = user;
   SymCtx *cx = x->sym;
-  const bool *idle = find_idle(x, loop);
+  const bool *idle = two_loops_multiply(loop) ? find_idle(x, loop) : NULL;
   if (!idle) return;
   const Sym *trips = op_attr(loop, ATTR_trips)->sym, *one = sym_int(cx, 1);
   const Sym *before = sym_max(cx, sym_sub(cx, trips, one), sym_int(cx, 0));
@@ -139,27 +126,14 @@ static void divide(Peel *x, const SymFacts *around, Op *loop) {
     sym_take_error(cx);
     return;
   }
-  if (before != sym_int(cx, 0)) {
-    Op *first = two_loops_first(x->k, x->scratch, loop, before);
-    copy_body(x, loop, first);
-    two_loops_second(x->k, around, loop, first, before);
-  }
+  if (before != sym_int(cx, 0)) two_loops_divide(x->k, x->scratch, around, loop, before);
   omit(loop, idle);
   x->changed = true;
 }
 
-static void search(Peel *x, const SymFacts *facts, const Region *r) {
-  for (Op *op = r->first, *next; op; op = next) {
-    next = op->next;
-    if (op->body) search(x, region_facts(x->k, x->scratch, op, x->entry, facts), op->body);
-    bool plain = op->kind == OP_for && !op_has(op, ATTR_from) && op_step(op) == 1;
-    if (plain && multiplies(op)) divide(x, facts, op);
-  }
-}
-
 bool pass_peel(Kernel *k, PassCtx *cx) {
-  Peel x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
-  search(&x, x.entry, k->body);
+  Peel x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym};
+  two_loops_search(k, cx->scratch, cx->facts.header, divide, &x);
   cx->idle = !x.changed;
   return true;
 }

@@ -1,7 +1,35 @@
 /* two_loops.c: see two_loops.h. */
 #include "transform/loops/two_loops.h"
 
+#include "ir/region_facts.h"
 #include "transform/lane_expr.h"
+
+typedef struct Search {
+  Kernel *k;
+  Arena *scratch;
+  const SymFacts *entry;
+  TwoLoopsFn *fn;
+  void *user;
+} Search;
+
+static void search(const Search *s, const SymFacts *facts, const Region *r) {
+  for (Op *op = r->first, *next; op; op = next) {
+    next = op->next;
+    if (op->body) search(s, region_facts(s->k, s->scratch, op, s->entry, facts), op->body);
+    if (op->kind == OP_for && !op_has(op, ATTR_from)) s->fn(s->user, facts, op);
+  }
+}
+
+void two_loops_search(Kernel *k, Arena *scratch, const SymFacts *entry, TwoLoopsFn *fn,
+                      void *user) {
+  search(&(Search){k, scratch, entry, fn, user}, entry, k->body);
+}
+
+bool two_loops_multiply(const Op *loop) {
+  for (const Op *op = op_step(loop) == 1 ? loop->body->first : NULL; op; op = op->next)
+    if (op->kind == OP_wgmma) return true;
+  return false;
+}
 
 Op *two_loops_first(Kernel *k, Arena *scratch, Op *loop, const Sym *rounds) {
   int n = loop->nresults;
@@ -32,8 +60,8 @@ static void await_products(Kernel *k, Op *loop) {
   op_set_attr(k, wait, (Attr){.key = ATTR_pending});
 }
 
-void two_loops_second(Kernel *k, const SymFacts *facts, Op *loop, Op *first, const Sym *done) {
-  DType dtype = lane_expr_dtype(k->cx->sym, facts, done);
+void two_loops_second(Kernel *k, const SymFacts *around, Op *loop, Op *first, const Sym *done) {
+  DType dtype = lane_expr_dtype(k->cx->sym, around, done);
   Op *start = ir_insert(k, loop, OP_expr, loop->at, NULL, 0, type_scalar(k->cx, dtype));
   op_set_attr(k, start, (Attr){.key = ATTR_expr, .sym = done});
   await_products(k, loop);
@@ -43,4 +71,18 @@ void two_loops_second(Kernel *k, const SymFacts *facts, Op *loop, Op *first, con
   loop->args = args;
   loop->nargs = loop->nresults + 1;
   op_set_attr(k, loop, (Attr){.key = ATTR_from});
+}
+
+static void copy_body(Kernel *k, Arena *scratch, const Region *from, Region *to) {
+  Value **map = ARENA_ARRAY(scratch, Value *, k->nvalues);
+  for (int i = 0; i < from->nargs; i++) map[from->args[i]->id] = to->args[i];
+  for (const Op *op = from->first; op; op = op->next) ir_clone_op(k, to, op, map);
+}
+
+Op *two_loops_divide(Kernel *k, Arena *scratch, const SymFacts *around, Op *loop,
+                     const Sym *rounds) {
+  Op *first = two_loops_first(k, scratch, loop, rounds);
+  copy_body(k, scratch, loop->body, first->body);
+  two_loops_second(k, around, loop, first, rounds);
+  return first;
 }

@@ -101,7 +101,8 @@ static void repeat_body(Unroll *x, const Division *v) {
 
 /* ---- loops ---- */
 
-static void divide(Unroll *x, const SymFacts *around, Op *loop) {
+static void divide(void *user, const SymFacts *around, Op *loop) {
+  Unroll *x = user;
   SymCtx *cx = x->sym;
   Division v = {.loop = loop};
   v.times = number_of(loop, ATTR_unroll, 1), v.peel = number_of(loop, ATTR_peel, 0);
@@ -124,17 +125,9 @@ static void divide(Unroll *x, const SymFacts *around, Op *loop) {
   two_loops_second(x->k, around, loop, v.first, done);
 }
 
-static void search(Unroll *x, const SymFacts *facts, const Region *r) {
-  for (Op *op = r->first, *next; op; op = next) {
-    next = op->next;
-    if (op->body) search(x, region_facts(x->k, x->scratch, op, x->entry, facts), op->body);
-    if (op->kind == OP_for && !op_has(op, ATTR_from)) divide(x, facts, op);
-  }
-}
-
 bool pass_unroll(Kernel *k, PassCtx *cx) {
   Unroll x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
-  search(&x, x.entry, k->body);
+  two_loops_search(k, x.scratch, x.entry, divide, &x);
   cx->idle = !x.changed;
   return true;
 }
