@@ -33,9 +33,10 @@ typedef struct Peel {
 
 /* Whether an op, with what is nested in it, has no effect but its results. */
 static bool only_computes(const Op *op) {
-  if (op->kind == OP_wgmma || op->kind == OP_yield || op_is_pure(op)) return true;
-  if (op->kind == OP_load || op->kind == OP_ldmatrix) return !op_has(op, ATTR_volatile);
-  if (op->kind != OP_if) return false;
+  unsigned flags = op_info[op->kind].flags;
+  if (flags & (OPF_PURE | OPF_READS))
+    return !(flags & (OPF_WRITES | OPF_SYNC)) && !op_has(op, ATTR_volatile);
+  if (op->kind != OP_if) return op->kind == OP_yield;
   for (const Op *in = op->body->first; in; in = in->next)
     if (!only_computes(in)) return false;
   return true;
