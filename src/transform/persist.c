@@ -6,10 +6,10 @@
  *     write %r, %c                          for $TILES { %r = for K { ... }; write %r, %c }
  *
  * Service waves (`roles`) fill the rings of the loop for the next tile while the others write the
- * results of this one. Without them, a workgroup begins with empty rings, and where only one fits on a
- * compute unit, nothing else runs meanwhile. So that is where a kernel is changed unasked: if a copy
- * engine fills all rings of its only loop, all runs of which are equally long, and there are
- * more tiles than compute units. A row `persist` asks for it, or forbids it (`persist 0`).
+ * results of this one. Without them, a workgroup begins with empty rings, and if only one fits on a
+ * compute unit, nothing else runs meanwhile. So such a kernel is changed by default, if a copy engine
+ * fills all rings of its only loop, all runs of which are equally long, and there are more tiles than
+ * compute units. A row `persist` requests the change, or forbids it (`persist 0`).
  *
  * Tiles that are computed at the same time form a rectangle (`raster`) for which few operands are read.
  * Two neighbours in it are computed by a cluster of two workgroups if they need the same tile of an
@@ -39,7 +39,7 @@ typedef struct Persist {
   Kernel *k;
   PassCtx *cx;
   const Distribution *d;
-  const Constraint *row; /* that asks for it; NULL: there is none */
+  const Constraint *row; /* that requests it; NULL: none */
   Op *loop;              /* whose rings the service waves fill */
   const Sym *tiles;      /* of the grid */
   int64_t workgroups;    /* that share them */
@@ -47,7 +47,7 @@ typedef struct Persist {
   int cluster;           /* workgroups that copy for each other; 1: none */
 } Persist;
 
-/* ---- what is in the way ---- */
+/* ---- what prevents it ---- */
 
 static const Sym *look_for_id(void *user, const Sym *s) {
   *(bool *)user |= ir_expr_mentions(s, "$WG");
@@ -105,7 +105,7 @@ static const char *obstacle(Persist *p) {
 
 /* ---- the decision ---- */
 
-/* A row that says nothing about who copies, and leaves enough slots for service waves. */
+/* Whether a row leaves open which waves copy, and leaves enough slots for service waves. */
 static bool is_open_row(const Constraint *c) {
   if (c->kind == CONSTRAINT_ring) return c->ring.slots >= SERVICE_SLOTS;
   return c->kind == CONSTRAINT_schedule && !c->schedule.depth && !c->schedule.unroll &&
@@ -189,9 +189,9 @@ static double bytes_read(const Persist *p, int rows, const double bytes[2]) {
   return rows * bytes[p->along] + (double)p->workgroups / rows * bytes[1 - p->along];
 }
 
-/* That is least if both are equal. An even number keeps clusters whole. A number of which the grid is a
- * multiple is worth somewhat more bytes: where the last group has fewer rows, tiles are found by
- * divisions. */
+/* The bytes are least if both products are equal. An even number of rows keeps clusters whole. A number that
+ * divides the grid is worth somewhat more bytes: if the last group has fewer rows, divisions compute the
+ * positions of tiles. */
 static int best_rows(const Persist *p, const double bytes[2]) {
   int rows = 2;
   int64_t most;

@@ -32,7 +32,7 @@ typedef struct Share {
 /* ---- what is worth sharing ---- */
 static bool is_shift(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
-/* A factor of it is divided by something other than a power of two. */
+/* Whether a factor is divided by something other than a power of two. */
 static bool has_denominator(SymCtx *sym, const Sym *e) {
   int64_t num, den;
   if (sym_is_rational(e, &num, &den)) return !is_shift(den);
@@ -59,8 +59,8 @@ static bool is_quotient(SymCtx *sym, const Sym *e) {
 
 static bool mentions_operand(const Sym *e) { return ir_expr_mentions(e, "$APPLY_EXPR_ARG_"); }
 
-/* It is an argument of the launch, and so are constants for divisions by it, as long as it is not hidden
- * in an operand. */
+/* Launches pass its value, and constants for divisions by it. This works only if it is not hidden in an
+ * operand. */
 static bool is_known_at_launch(Share *s, const Sym *e) {
   FreeSymbols all = sym_symbols(s->arena, e);
   for (int i = 0; i < all.n; i++) {
@@ -76,7 +76,7 @@ static bool may_take(Share *s, const Sym *e, bool always) {
          (always || !expr_may_fail(s->sym, s->facts, e));
 }
 
-/* Of a select only the condition is always computed, of `&` and `|` no operand is sure to be. */
+/* Whether an operand of e is computed whenever e is: of a select only the condition, of `&` and `|` none. */
 static bool is_always(const Sym *e, int operand, bool always) {
   SymKind kind = sym_kind(e);
   if (kind == SYM_and || kind == SYM_or) return false;
@@ -101,7 +101,7 @@ static const RegionSymbols *symbols_of(Share *s, const Region *r) {
   return symbols;
 }
 
-/* A part of the op's expression that could leave the loop although the op cannot. */
+/* Whether this part of the op's expression could be moved out of the loop although the op cannot. */
 static bool could_leave(Share *s, const Op *op, const Sym *e) {
   const Region *r = op->parent;
   if (!op_is_loop(r->owner) || expr_is_tied(e, symbols_of(s, r))) return false;

@@ -128,7 +128,7 @@ static int row_of(ChooseModel *m, const Op *op) {
   return reach && last == dim_base(last) ? expr_of(m, reach) : -1;
 }
 
-/* Some product of its loop starts from nothing in each iteration: what it computes is used there. */
+/* Whether some product of its loop starts from zero in each iteration: its result is used there. */
 static bool is_chained(const Op *op) {
   const Op *loop = op->parent->owner;
   for (const Op *other = op->parent->first; loop && other; other = other->next) {
@@ -295,7 +295,7 @@ bool choose_has_unknown_sizes(const Kernel *k) { return has_size(k, is_unknown);
 
 bool choose_has_unexpected_sizes(const Kernel *k) { return has_size(k, is_unexpected); }
 
-/* Only grids of known size are divided unasked: there is a counter for each of their tiles. */
+/* Without a row, only grids of known size are divided: there is a counter for each of their tiles. */
 static void add_sums(ChooseModel *m) {
   SplitLoop at;
   const Constraint *row = kernel_constraint(m->k, CONSTRAINT_split, NULL);

@@ -67,7 +67,7 @@ bool choose_estimate(ChooseModel *m, const int64_t *value, int64_t parts, const 
 /* Whether that many workgroups may share the iterations of a tile of the candidate, which has none that do: a grid of
  * known size leaves compute units for them, and the kernel does not say how many. */
 bool choose_may_split(const ChooseModel *m, const Candidate *c, int64_t parts);
-/* Parts of the candidate that no row asks for; 1: none. */
+/* Parts of the candidate that no row requests; 1: none. */
 int64_t choose_own_parts(const ChooseModel *m, const Candidate *c);
 /* Whether sizes of tensors are known only at the call, and whether some of these have no row `expect` either. */
 bool choose_has_unknown_sizes(const Kernel *k);

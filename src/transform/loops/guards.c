@@ -10,11 +10,11 @@
  *
  * Tiles that end beyond a tensor, or that a causal mask cuts, come last. Those that the start of a window
  * cuts come first, and run in a third loop. ptxas moves nothing across the branch of such a conditional,
- * so that exponentials before it and sums after it run one after the other, though they are for different
+ * so that exponentials before it and sums after it run one after the other, though they use different
  * units.
  *
- * Only loops with wgmma, which are the ones that leave no time to lose; each becomes two or three times
- * as long. */
+ * Only loops with wgmma are divided, since their time matters most: the code of each becomes two or three
+ * times as long. */
 #include "analysis/motion.h"
 #include "transform/loops/counter.h"
 #include "transform/loops/two_loops.h"
@@ -46,9 +46,9 @@ static Clear clear_of_both(SymCtx *cx, Clear a, Clear b) {
   return (Clear){sym_max(cx, a.first, b.first), end};
 }
 
-/* a <= b holds from some iteration on if b - a grows by a number in each: in the iterations before
- * it, `step` times the counter is less than what is missing at first. If b - a shrinks, it holds until
- * what is there at first is used up. */
+/* If b - a grows by a constant `step` in each iteration, a <= b holds from some iteration on: as soon as
+ * `step` times the counter reaches what is missing at first. If b - a shrinks, a <= b holds until what is
+ * there at first is used up. */
 static bool clear_of_order(Guards *g, const GuardedLoop *l, const Sym *e, Clear *out) {
   SymCtx *cx = g->sym;
   const Sym *room = sym_sub(cx, sym_arg(cx, e, 1), sym_arg(cx, e, 0)), *zero = sym_int(cx, 0);

@@ -59,7 +59,7 @@ static bool names(const Op *op, const Value *memory) {
   return false;
 }
 
-/* Whether ops of the body that are idle read the memory, and no others. */
+/* Whether idle ops of the body read the memory, and no other op names it except copies. */
 static bool is_read_idly(const Op *loop, const Value *memory, const bool *idle) {
   bool read = false;
   for (const Op *op = loop->body->first; op; op = ir_next(op)) {
@@ -83,7 +83,7 @@ static bool waits_idly(const Peel *x, const Op *loop, const Op *op, const bool *
   return found;
 }
 
-/* By op id: the ops of the body that it does without; NULL: no product is among them. */
+/* By op id: the ops of the body that the last iteration does not need; NULL: no product is among them. */
 static const bool *find_idle(Peel *x, const Op *loop) {
   bool *idle = ARENA_ARRAY(x->scratch, bool, x->k->nops), any = false;
   bool *needed = ARENA_ARRAY(x->scratch, bool, x->k->nvalues);
@@ -102,7 +102,7 @@ static const bool *find_idle(Peel *x, const Op *loop) {
 
 /* ---- rewriting ---- */
 
-/* What it would have passed on is what it was given: nothing uses it. */
+/* Yields the carried values in place of what idle ops computed: nothing uses them. */
 static void omit(Op *loop, const bool *idle) {
   Op *yield = loop->body->last;
   for (int i = 0; i < yield->nargs; i++) {

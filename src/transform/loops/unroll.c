@@ -10,7 +10,7 @@
  *                                              the body as it was
  *                                            }
  *
- * The rows `schedule L unroll n` and `drain peeled` ask for it; `stages` notes them on the loop. Lanes
+ * The rows `schedule L unroll n` and `drain peeled` request it; `stages` notes them on the loop. Lanes
  * execute the same instructions in the same order as before, for any number of iterations: waits and
  * slots stay right. In the first loop the iterations that copies run ahead to exist, so that their
  * tests are known; slots and parities are known if as many iterations become one as a ring has slots.

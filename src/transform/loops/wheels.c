@@ -8,12 +8,12 @@
  *                                                    yield %n
  *                                                  }
  *
- * A slot and the parity of its turn are addressed before anything of an iteration can run, and a division is a
- * long chain of instructions, of 64 bits if a loop around counts tiles. A wheel is a number that is
- * carried: a remainder of the counter, plus what does not change in the loop. Others that are a known
- * distance from it, modulo their divisor, follow from it by comparisons.
+ * An iteration cannot begin before it has computed its slot and the parity of its turn, and a division is a
+ * long chain of instructions, with 64 bits if an enclosing loop counts tiles. A wheel is a carried number:
+ * the remainder of the counter plus a loop-invariant value. Remainders that are a known distance from it,
+ * modulo their divisor, follow from it by comparisons.
  *
- * Remainders by powers of two are as cheap, and stay. */
+ * Remainders by powers of two are as cheap as wheels, and stay. */
 #include "analysis/motion.h"
 #include "ir/region_facts.h"
 #include "transform/lane_expr.h"
@@ -59,7 +59,7 @@ static bool is_outside(Wheels *w, const Sym *e) {
          sym_is_integer(e);
 }
 
-/* e at the first iteration, if e is that plus the counter and nothing else of the loop. */
+/* The value of e in the first iteration, if e is this loop-invariant value plus the counter. */
 static const Sym *at_first(Wheels *w, const Sym *e) {
   const Sym *zero = sym_int(w->sym, 0), *first = counter_put(w->k, w->counter, e, zero);
   if (!first || sym_sub(w->sym, e, sym_add(w->sym, first, w->counter)) != zero) return NULL;
@@ -91,7 +91,7 @@ static void take_limit(Wheels *w, Remainder *r) {
   }
 }
 
-/* What e rounds down; NULL: it does not. A sum with a rounded term does, since the others are whole. */
+/* What e rounds down; NULL: nothing. A sum with a rounded term rounds itself, since its other terms are integers. */
 static const Sym *rounded(Wheels *w, const Sym *e) {
   if (sym_kind(e) == SYM_floor) return sym_arg(w->sym, e, 0);
   for (int i = 0; sym_kind(e) == SYM_add && i < sym_nargs(e); i++) {
@@ -154,7 +154,7 @@ static Value *new_expr(Wheels *w, Op *before, const Sym *e, Value *arg) {
   return new_typed(w, before, e, &arg, arg ? 1 : 0, DTYPE_i32);
 }
 
-/* A loop with one more value that it carries. Its results move, and all who use them. */
+/* Lets the loop carry one more value. Its results are new values, which replace the old ones everywhere. */
 static Value *carry(Wheels *w, Value *first) {
   Op *loop = w->loop;
   int n = loop->nresults;
@@ -248,7 +248,7 @@ static Wheel *new_wheel(Wheels *w, const Sym *of, int64_t size) {
 
 /* ---- remainders by wheels ---- */
 
-/* Beyond the limit it is that of the limit. */
+/* If the counter is beyond the limit, the remainder is that of the limit. */
 static Value *limited(Wheels *w, const Remainder *r, Op *before) {
   SymCtx *cx = w->sym;
   const Sym *by = sym_int(cx, r->by);
@@ -307,7 +307,7 @@ static bool waits(const Op *loop) {
   return false;
 }
 
-/* Those that need the larger wheels come first. */
+/* Remainders that need the larger wheels come first. */
 static void count_slots(Wheels *w, Op *loop) {
   w->loop = loop;
   w->counter = ir_loop_counter(w->k, op_attr(loop, ATTR_axis)->sym);

@@ -298,7 +298,7 @@ static const Constraint *pinning_row(const StagedLoop *l) {
   return l->rings.n ? l->rings.at[0].row : l->row ? l->row : l->pins.at[0].row;
 }
 
-/* A product in flight is worth a slot, but no row asks for it. */
+/* A product in flight is worth a slot, but no row requests it. */
 static void forget_flights(StagesPlanner *p) {
   for (int i = 0; i < p->plan.loops.n; i++)
     if (staged_is_pinned(&p->plan.loops.at[i])) p->plan.loops.at[i].may_fly = NULL;

@@ -19,7 +19,7 @@ enum {
   COPIES_NEED = 24,   /* registers of a thread that only issues copies, */
   TILES_NEED = 40,    /* and if it also divides numbers that a launch gives, to find tiles */
   USEFUL_MOST = 240,  /* that are worth taking */
-  PRODUCT_NEEDS = 26, /* besides its sums: ptxas refuses 72 for 48 of them, and asks for 74 */
+  PRODUCT_NEEDS = 26, /* besides its sums: ptxas rejects 72 for 48 of them, and needs 74 */
   GROUP = 4           /* waves that exchange registers together */
 };
 
@@ -236,7 +236,7 @@ static bool plan_loop(Kernel *k, PassCtx *cx, StagedLoop *l, const Constraint *r
   return check_parts(k, l, row) && check_waves(k, cx, row, copying) && check_slots(k, l, row);
 }
 
-/* ---- unasked ---- */
+/* ---- without a row ---- */
 
 static bool has_rows(const Kernel *k) {
   for (int i = 0; i < k->constraints.n; i++) {
