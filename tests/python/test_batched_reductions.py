@@ -71,3 +71,36 @@ def test_faults_are_found(target):
             assert "E0803" in outcome(fault.text, arguments, expected, target), fault
     assert "Mod($ARGK, 2)" in text
     assert "E0803" in outcome(text.replace("Mod($ARGK, 2)", "0"), arguments, expected, target)
+
+
+ROWS = [
+    tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 64}),
+    tkw.WorkgroupConstraint(M, 1, 0),
+    tkw.WorkgroupConstraint(N, 256, 1),
+    tkw.WaveConstraint(N, 64),
+]
+
+
+@pytest.mark.parametrize("target", ["sim:sm_90a", "sim:gfx942", "cpu", "eval"])
+def test_symbols_between(target):
+    """Which elements the second sum has is known only after the first one."""
+
+    @tkw.wave(ROWS)
+    def sums(
+        x: tkl.Memory[M, N, G, tkl.f32],
+        lengths: tkl.Memory[M, G, tkl.i32],
+        all_of_it: tkl.Memory[M, G, tkl.f32],
+        start: tkl.Memory[M, G, tkl.f32],
+    ):
+        value, length = tkw.read(x), tkw.read(lengths)
+        total = tkw.sum(value, dim=N, block=True)
+        tkw.set_symbol(N, length)
+        tkw.write(total, all_of_it)
+        tkw.write(tkw.sum(value * 2.0, dim=N, block=True), start)
+
+    x = np.random.default_rng(1).standard_normal((4, 200), np.float32)
+    lengths, got = np.array([1, 200, 0, 133], "i4"), np.zeros((2, 4), "f4")
+    wave_compile(WaveCompileOptions(subs={M: 4, N: 200}, target=target), sums)(x, lengths, *got)
+    np.testing.assert_allclose(got[0], x.sum(1), rtol=1e-4, atol=1e-5)
+    want = [2 * row[:length].sum() for row, length in zip(x, lengths)]
+    np.testing.assert_allclose(got[1], want, rtol=1e-4, atol=1e-5)

@@ -15,11 +15,13 @@ static bool is_needed(const Ops *needed, const Op *op) {
 static bool may_move(const Op *op) { return op_is_pure(op) && !op->body; }
 
 /* The write and what it needs of the ops after `read`, last first; false: it needs one that must stay
- * where it is, such as `read` itself. */
+ * where it is, such as `read` itself. A symbol that is set between them would not be set yet: which elements
+ * exist depends on it. */
 static bool find_needed(Arena *a, const Op *read, Op *write, Ops *needed) {
   vec_push(a, needed, write);
   for (Op *op = write->prev; op != read; op = op->prev) {
     if (!op) return false; /* `read` is in another region */
+    if (op->kind == OP_set_symbol) return false;
     if (!is_needed(needed, op)) continue;
     if (!may_move(op)) return false;
     vec_push(a, needed, op);
