@@ -625,14 +625,18 @@ static void number_units(Sim *s) {
   u->all = u->mbars + count_mbars(s->k);
 }
 
+/* Whether a workgroup may learn from it what another has done: an atomic whose result nothing uses
+ * only changes memory. */
+static bool learns(const Kernel *k, const Op *op) {
+  bool waits = op->kind == OP_load && op_has(op, ATTR_volatile);
+  bool asks = op->kind == OP_atomic && ir_count_uses(k->body, &op->results[0]);
+  return (waits || asks) && op->args[asks ? 1 : 0]->type->space != k->cx->shared_space;
+}
+
 /* Workgroups communicate if one may wait for what another writes. */
 static bool talks(const Kernel *k) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    bool waits = op->kind == OP_load && op_has(op, ATTR_volatile);
-    int at = op->kind == OP_atomic ? 1 : 0;
-    if ((waits || op->kind == OP_atomic) && op->args[at]->type->space != k->cx->shared_space)
-      return true;
-  }
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (learns(k, op)) return true;
   return false;
 }
 
