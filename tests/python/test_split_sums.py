@@ -58,6 +58,27 @@ def test_sizes(sizes, parts, machine):
     check_gemm(kernel, *sizes)
 
 
+@pytest.mark.parametrize("dynamic", [(), (M, N, K)], ids=["known", "dynamic"])
+@pytest.mark.parametrize("k, step, parts", [(64, 2, 2), (200, 3, 2), (320, 2, 3), (330, 4, 4)])
+def test_loops_with_a_step(k, step, parts, dynamic):
+    """A part begins with a whole step."""
+
+    @tkw.wave(constraints())
+    def some(a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[N, K, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f32]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.5)], step=step)
+        def total(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(total, c)
+
+    kernel = compiled(some, {M: 70, N: 40, K: k}, parts, dynamic=dynamic)
+    a, b, c = halves(70, k), halves(40, k), np.full((70, 40), np.nan, "f4")
+    kernel(a, b, c)
+    assert remark(kernel).startswith(f"{parts} workgroups share")
+    taken = np.arange(k) // 32 % step == 0
+    np.testing.assert_allclose(c, product(a[:, taken], b[:, taken]) + 0.5, atol=1e-3 * k**0.5)
+
+
 def test_dynamic_sizes():
     kernel = compiled(gemm(constraints()), {}, 3, dynamic=(M, N, K))
     for sizes in (130, 72, 200), (1, 8, 8), (64, 64, 96), (70, 72, 0):

@@ -48,7 +48,7 @@ typedef struct Split {
   double before, after; /* predicted cycles of a workgroup; 0: not predicted */
 
   const Sym *part, *one, *tile; /* dimensions of the workspaces */
-  const Sym *chunk;             /* iterations of a part */
+  const Sym *chunk;             /* trips of a part */
   Value *arrived;               /* how many workgroups, for each tile */
   Value **memory;               /* of the partial sums of each carried value */
 } Split;
@@ -166,15 +166,17 @@ static const Sym *part_number(const Split *s) {
 /* The last parts have fewer iterations, or none. */
 static const Sym *trips_of_part(const Split *s) {
   SymCtx *sym = s->k->cx->sym;
-  int64_t trips;
   const Sym *left = sym_sub(sym, s->at.trips, sym_mul(sym, s->chunk, part_number(s)));
-  if (sym_is_int(s->at.trips, &trips) && trips % s->parts == 0) return s->chunk;
+  if (sym_mul(sym, s->chunk, sym_int(sym, s->parts)) == s->at.trips) return s->chunk;
   return sym_max(sym, sym_min(sym, s->chunk, left), sym_int(sym, 0));
 }
 
+/* Counters of a part begin at 0 again, so it has whole steps. */
 static void divide_tile_row(Split *s) {
   SymCtx *sym = s->k->cx->sym;
-  s->chunk = sym_ceildiv(sym, s->at.trips, sym_int(sym, s->parts));
+  int64_t step = op_step(s->at.loop);
+  const Sym *steps = sym_ceildiv(sym, s->at.trips, sym_int(sym, step));
+  s->chunk = sym_mul(sym, sym_ceildiv(sym, steps, sym_int(sym, s->parts)), sym_int(sym, step));
   for (int i = 0; i < s->k->constraints.n; i++) {
     Constraint *c = &s->k->constraints.at[i];
     if (c->kind != CONSTRAINT_tile || c->tile.dim != op_attr(s->at.loop, ATTR_axis)->sym) continue;
