@@ -9,8 +9,9 @@
  *
  * Liveness is computed backwards over the regions: a read or atomic needs the content, a write or
  * copy of the whole allocation redefines it, one of a part does neither. A loop's body may follow
- * itself, and any body may not run. Two allocations interfere if one is written or needed while the
- * other is still needed. Large ones come first, each at the lowest address free of those it
+ * itself, and any body may not run. The copy engine needs what it writes to a tensor until it is
+ * waited for. Two allocations interfere if one is written or needed while the other is still needed.
+ * Large ones come first, each at the lowest address free of those it
  * interferes with. Allocations of one loop are kept apart as long as there is room, since sharing
  * would cost barriers in every iteration, and so are small ones; with `overlap 0` all are. The addresses are recorded
  * (`base`), so that `sync` orders accesses that share bytes. Needs memory_uses, distribute. */
@@ -256,6 +257,28 @@ static void find_in_loop(Allocs *p) {
   }
 }
 
+static bool is_later(const Op *op, const Op *than) {
+  for (const Op *at = than; at; at = ir_next(at))
+    if (at == op) return op != than;
+  return false;
+}
+
+/* The copy engine reads what it writes to a tensor after the op that tells it to, until a thread waits for
+ * it: before the next run of the loop around both, or at the end of the kernel (`stores`). */
+static void keep_in_flight(Allocs *p) {
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *from = &p->m->uses.at[i];
+    int a = from->how == TOUCH_READ ? block_of(p, from->memory) : -1;
+    if (a < 0 || from->op->kind != OP_copy || !copy_goes_by(from->op, "bulk")) continue;
+    for (int j = 0; j < p->m->uses.n; j++) {
+      const MemoryUse *use = &p->m->uses.at[j];
+      int b = block_of(p, use->memory);
+      if (b < 0 || !(is_later(use->op, from->op) || have_common_loop(use->op, from->op))) continue;
+      p->together[a * p->n + b] = p->together[b * p->n + a] = true;
+    }
+  }
+}
+
 /* ---- addresses ---- */
 
 /* Sharing bytes costs a barrier, and with so few of them saves nothing. */
@@ -334,6 +357,7 @@ bool pass_allocs(Kernel *k, PassCtx *cx) {
   number_blocks(&p);
   find_together(&p);
   keep_served(&p);
+  keep_in_flight(&p);
   find_in_loop(&p);
   if (!find_bases(&p, cx->target)) return false;
   for (int i = 0; i < p.n; i++)

@@ -291,3 +291,29 @@ def test_sequences_of_a_packed_tensor():
     kernel(a, b, ends, max(lengths), c)
     near(c[ends[0] : ends[-1]], product(a[ends[0] : ends[-1]], b), 88)
     assert np.isnan(c[: ends[0]]).all() and np.isnan(c[ends[-1] :]).all()
+
+
+def test_exchange_after_the_store():
+    """What waves exchange while the engine still reads the result must not be written over it."""
+
+    @tkw.wave(rows((64, 64, 32)))
+    def column_sums(
+        a: tkl.Memory[M, K, S, tkl.f16],
+        b: tkl.Memory[N, K, S, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f16],
+        sums: tkl.Memory[N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(tkw.cast(product, tkl.f16), c)
+        tkw.atomic_add(tkw.sum(product, dim=M, block=True), sums)
+
+    m, n, k = 70, 40, 200
+    a, b, c, sums = halves(m, k), halves(n, k), np.full((m, n), np.nan, "f2"), np.zeros(n, "f4")
+    kernel = compiled(column_sums, {M: m, N: n, K: k})
+    assert is_by_engine(kernel, "c")
+    kernel(a, b, c, sums)
+    near(c, product(a, b), k)
+    near(sums, product(a, b).sum(0), m * k)

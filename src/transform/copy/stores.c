@@ -59,20 +59,23 @@ static bool is_scattered(const Value *v, int inner) {
   return layout_vector(v->layout, inner, BITS, VECTOR) < VECTOR * 8 / BITS;
 }
 
-static bool has_room(const Stores *s, const MemLayout *m) {
-  int64_t sum = mem_bytes(m);
-  for (const Op *op = ir_first(s->k); s->loop && op; op = ir_next(op))
-    if (op->kind == OP_alloc) sum += SERVICE_SLOTS * alloc_bytes(op);
-  return sum + SPARE <= s->cx->target->shared_most;
-}
-
-/* Whether an op that follows, or one after that, accesses what it writes. */
-static bool is_accessed_later(const Op *write) {
-  const Value *tensor = memory_root(write->args[1]);
+/* Whether an op that follows, or one after that, accesses this memory. */
+static bool is_accessed_later(const Op *write, const Value *memory) {
   for (const Op *op = ir_next(write); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++)
-      if (op->args[i]->type->kind == TYPE_mem && memory_root(op->args[i]) == tensor) return true;
+      if (op->args[i]->type->kind == TYPE_mem && memory_root(op->args[i]) == memory) return true;
   return false;
+}
+
+/* Besides what is needed while the tile is copied: what follows, or the whole loop over tiles. */
+static bool has_room(const Stores *s, const Op *write, const MemLayout *m) {
+  int64_t sum = mem_bytes(m);
+  for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
+    if (op->kind != OP_alloc) continue;
+    if (s->loop) sum += SERVICE_SLOTS * alloc_bytes(op);
+    else if (is_accessed_later(write, &op->results[0])) sum += alloc_bytes(op);
+  }
+  return sum + SPARE <= s->cx->target->shared_most;
 }
 
 /* The layout of the tile in shared memory: rows of the tensor, in boxes. */
@@ -87,7 +90,7 @@ static bool lay_out(const Stores *s, const Op *op, MemLayout *m) {
   if (!distribute_extents(s->d, op, t, extent)) return false;
   if (extent[inner_dim(b)] * BITS / 8 % SPAN) return false;
   *m = descriptor_boxes(t->rank, extent, BITS, inner_dim(b), SPAN);
-  return has_room(s, m);
+  return has_room(s, op, m);
 }
 
 static bool is_by_engine(const Stores *s, const Op *op, const MemLayout *m) {
@@ -159,7 +162,7 @@ static bool is_worthwhile(const Stores *s, const Op *write) {
 
 static bool can_write(const Stores *s, const Op *op, MemLayout *m) {
   return op->kind == OP_write && op_has(op, ATTR_mask) && lay_out(s, op, m) &&
-         is_worthwhile(s, op) && !is_accessed_later(op) &&
+         is_worthwhile(s, op) && !is_accessed_later(op, memory_root(op->args[1])) &&
          (is_by_engine(s, op, m) || is_by_vectors(s, op, m)) &&
          uniform_around(s->cx->facts.uniform, op).level <= UNIFORM_WORKGROUP;
 }
