@@ -97,6 +97,22 @@ def test_layer_norm_and_softmax(case, target):
     near(p, e / e.sum(-1, keepdims=True), dtype, 2**-24)
 
 
+@on_targets([(64, "f4"), (20000, "f4"), (33, BF16), (64, "f2")])
+def test_rows_of_the_lowest_number(case, target):
+    """It is what masks add to logits that do not count; rows may consist of it."""
+    columns, dtype = case
+    x = np.full((2, columns), ml_dtypes.finfo(dtype).min, dtype)
+    x[1, 5] = 0
+    with ops.on_target(target):
+        p = ops.softmax(x)
+        loss = ops.cross_entropy(x, np.array([3, 5]), reduction="none")
+        tokens = ops.sample(x, temperature=np.array([0, 1], "f4"))
+        drawn = [ops.sample(x, seed=seed)[0] for seed in range(4)]
+    near(p, np.stack([np.full(columns, 1 / columns), np.arange(columns) == 5]), dtype)
+    np.testing.assert_allclose(loss, [np.log(columns), 0], rtol=1e-6)
+    assert tokens.tolist() == [0, 5] and len(set(drawn)) > 1
+
+
 def gelu(x):
     return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
 

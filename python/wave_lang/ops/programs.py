@@ -18,7 +18,8 @@ from .tensors import has_shapes_only
 
 M, N = sym.M, sym.N  # rows, and their elements
 LOG2_E = math.log2(math.e)
-LOWEST = -3.0e38  # a maximum before the first element: -inf must not be subtracted from -inf
+# A maximum before the first element, and not more than any: -inf must not be subtracted from -inf.
+LOWEST = -3.4028234663852886e38
 
 _target: ContextVar[str] = ContextVar("target", default="")
 
