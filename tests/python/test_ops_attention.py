@@ -54,6 +54,19 @@ def test_varlen(case, target):
     compare(found, wanted, dtype)
 
 
+@on_targets(["f2", BF16])
+def test_rows_without_keys_have_no_result_for_any_cap(case, target):
+    """The largest score of theirs remains the lowest number."""
+    rng = np.random.default_rng(34)
+    q, k = draw(rng, case, 1, 40, 1, 16), draw(rng, case, 1, 20, 1, 16)
+    for cap in (0.7, 7.3, 11.0):
+        options = {"window": (3, 0), "softcap": cap}
+        with ops.on_target(target):
+            found = ops.attention(q, k, k, return_lse=True, **options)
+        wanted = expected(q[0], k[0], k[0], **options)
+        compare([x[0] for x in found], wanted, case)
+
+
 @pytest.mark.parametrize("options", [{"causal": True}, {}, {"window": (40, 5)}])
 def test_tiles_of_many_rows(options, monkeypatch):
     """Those that are used if they fill a machine."""

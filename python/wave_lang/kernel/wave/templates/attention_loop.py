@@ -144,7 +144,8 @@ class Attention:
         for seen in each:  # one by one: a mask of positions is tested once for most tiles
             x = tkw.select(seen, x, self._register([self.rows, self.keys], -math.inf))
         larger = tkw.max(x, largest, dim=self.keys)
-        kept = tkw.exp2(self._exponent(largest) - self._exponent(larger))
+        # Exactly 1 where nothing is larger: fused, the difference of products is their rounding.
+        kept = tkw.exp2(self._exponent(largest - larger))
         base = self._exponent(larger)
         weights = tkw.exp2(self._exponent(x) - (base - float(self.shift) if self.shift else base))
         total = tkw.sum(weights, total * kept, dim=self.keys)
