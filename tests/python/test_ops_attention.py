@@ -67,6 +67,23 @@ def test_rows_without_keys_have_no_result_for_any_cap(case, target):
         compare([x[0] for x in found], wanted, case)
 
 
+@on_targets(["f4", "f2", BF16])
+def test_a_sink_of_minus_infinity_is_none(case, target):
+    """Also for rows that see no key, with or without a cap."""
+    rng = np.random.default_rng(35)
+    q, k = draw(rng, case, 1, 40, 2, 16), draw(rng, case, 1, 20, 2, 16)
+    sinks = np.array([-np.inf, 0.5], "f4")
+    for cap in (0.0, 3.0):
+        options = {"window": (3, 0), "softcap": cap}
+        with ops.on_target(target):
+            found = ops.attention(q, k, k, sinks=sinks, return_lse=True, **options)
+            made = ops.attention_backward(np.ones_like(q), q, k, k, *found, sinks, **options)
+        for head, sink in enumerate((None, sinks[1:])):
+            wanted = expected(*(x[0, :, head : head + 1] for x in (q, k, k)), sinks=sink, **options)
+            compare([x[0, :, head : head + 1] for x in found], wanted, case)
+        assert not any(np.isnan(x.astype(float)).any() for x in made) and made[3][0] == 0
+
+
 @pytest.mark.parametrize("options", [{"causal": True}, {}, {"window": (40, 5)}])
 def test_tiles_of_many_rows(options, monkeypatch):
     """Those that are used if they fill a machine."""

@@ -76,7 +76,10 @@ def sink_gradients(heads: int, index: Any) -> Any:
 
         @tkw.iterate(TOKEN, init_args=[tkw.register([*outer, H], tkl.f32, 0.0)])
         def loop(total):
-            weight = tkw.exp(tkw.broadcast(sink, [*outer, TOKEN, H]) - tkw.read(lse))
+            log = tkw.read(lse)  # -inf: a row without a key or a sink
+            none = tkw.register(log.shape, tkl.f32, LOWEST)
+            weight = tkw.exp(tkw.broadcast(sink, [*outer, TOKEN, H]) - log)
+            weight = tkw.select(log >= none, weight, none * 0.0)
             return tkw.sum(-weight * tkw.read(delta), total, dim=TOKEN)
 
         tkw.write(loop, dsinks)

@@ -313,7 +313,7 @@ class Body:
         self.extra = Extra(form, [H_KV, ROW, N_KV], WORKGROUP_4)
 
     def start(self, attention: Attention, sinks: Any) -> list[Any]:
-        """A sink is a key whose value is 0: the first split has it."""
+        """A sink is a key whose value is 0: the first split has it. One of -inf is none."""
         state = attention.start()
         if not self.form.sinks:
             return state
@@ -322,6 +322,7 @@ class Body:
         here = tkw.register([H_KV, ROW], tkl.i32, first) > tkw.register([H_KV, ROW], tkl.i32, 0)
         low = tkw.register([H_KV, ROW], tkl.f32, attention.lowest)
         one = tkw.register([H_KV, ROW], tkl.f32, 2.0**self.form.shift)
+        here = here & (sink > low)
         return [tkw.select(here, sink, low), tkw.select(here, one, one * 0.0), state[2]]
 
     def scores(self, scale: Any, k_scale: Any, back: Any = None) -> dict[str, Any]:
