@@ -84,6 +84,30 @@ def test_a_sink_of_minus_infinity_is_none(case, target):
         assert not any(np.isnan(x.astype(float)).any() for x in made) and made[3][0] == 0
 
 
+@on_targets([{}, {"splits": 2}])
+def test_rows_before_the_first_sequence_are_left(case, target):
+    """Of a tensor whose first rows another call computes."""
+    rng = np.random.default_rng(36)
+    q, k, sinks = draw(rng, "f2", 9, 2, 16), draw(rng, "f2", 50, 2, 16), draw(rng, "f4", 2)
+    q[:3] = np.nan
+    ends, k_ends = np.array([3, 5, 9], "i4"), np.array([0, 30, 50], "i4")
+    out, lse = np.full(q.shape, np.nan, "f2"), np.full((9, 2), np.nan, "f4")
+    given = (ends, k_ends, 4, 30)
+    with ops.on_target(target):
+        ops.attention_varlen(q, k, k, *given, sinks=sinks, out=out, lse=lse, **case)
+        found = ops.attention_varlen_backward(np.ones_like(q), q, k, k, out, lse, *given, sinks)
+        apart = (np.ones_like(q[3:]), q[3:], k, k, out[3:], lse[3:], ends - 3, *given[1:], sinks)
+        wanted = ops.attention_varlen_backward(*apart)
+    assert np.isnan(out[:3]).all() and np.isnan(lse[:3]).all() and not found[0][:3].any()
+    parts = ((slice(3, 5), slice(0, 30)), (slice(5, 9), slice(30, 50)))
+    exact = [expected(q[rows], k[keys], k[keys], sinks=sinks) for rows, keys in parts]
+    compare([out[3:], lse[3:]], [np.concatenate(x) for x in zip(*exact)], "f2")
+    assert np.array_equal(found[0][3:], wanted[0]) and not np.isnan(found[3]).any()
+    for one, two in zip(found[1:3], wanted[1:3]):
+        assert np.array_equal(one, two)
+    np.testing.assert_allclose(found[3], wanted[3], rtol=1e-5)
+
+
 @pytest.mark.parametrize("options", [{"causal": True}, {}, {"window": (40, 5)}])
 def test_tiles_of_many_rows(options, monkeypatch):
     """Those that are used if they fill a machine."""

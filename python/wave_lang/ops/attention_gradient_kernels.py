@@ -61,15 +61,18 @@ def sink_gradients(heads: int, index: Any) -> Any:
     sink has no value, so that its product with dO is 0. Without `index`, there are no ends, and
     dsinks has a row for each sequence."""
     outer = [] if index else [ENDS]
+    visited = {"iters": tkl.ceiling((TOKEN - FIRST) / 256), "start": FIRST} if index else {}
     constraints = [
         tkw.WorkgroupConstraint(H, 1, 0),
         *(tkw.WorkgroupConstraint(d, 1, 1) for d in outer),
-        tkw.TilingConstraint(TOKEN, 256),
+        tkw.TilingConstraint(TOKEN, 256, **visited),
         tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={H: 0, ENDS: 0, TOKEN: 256}),
     ]
     each = tkl.Memory[(*outer, TOKEN, H, GLOBAL, tkl.f32)]
     per_head = tkl.Memory[H, GLOBAL, tkl.f32]
-    last_of = tkw.IndexMapping(1, inputs={ENDS: ENDS - 1}, outputs={H: _i})
+    first_of, last_of = (
+        tkw.IndexMapping(1, inputs={ENDS: end}, outputs={H: _i}) for end in (_i * 0, ENDS - 1)
+    )
 
     def run(sinks: Any, lse: Any, delta: Any, dsinks: Any) -> None:
         sink = tkw.read(sinks)
@@ -98,6 +101,7 @@ def sink_gradients(heads: int, index: Any) -> Any:
         q_ends: tkl.Memory[ENDS, GLOBAL, index or tkl.i32],
         dsinks: per_head,
     ):
+        tkw.set_symbol(FIRST, tkw.read(q_ends, mapping=first_of))
         tkw.set_symbol(TOKEN, tkw.read(q_ends, mapping=last_of))
         run(sinks, lse, delta, dsinks)
 

@@ -596,7 +596,9 @@ def combine(dtype: Any, index: Any, heads: int, columns: int) -> Any:
         tkw.TilingConstraint(SPLIT, 1),
         tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={TOKEN: 0, H: 0, SPLIT: 0}),
     ]
-    last_of = tkw.IndexMapping(1, inputs={ENDS: ENDS - 1}, outputs={TOKEN: _i})
+    first_of, last_of = (
+        tkw.IndexMapping(1, inputs={ENDS: end}, outputs={TOKEN: _i}) for end in (_i * 0, ENDS - 1)
+    )
 
     @tkw.wave(constraints)
     def combine(
@@ -607,9 +609,13 @@ def combine(dtype: Any, index: Any, heads: int, columns: int) -> Any:
         sums: tkl.Memory[TOKEN, H, GLOBAL, tkl.f32],
     ):
         tkw.set_symbol(TOKEN, tkw.read(q_ends, mapping=last_of))
+        tkw.set_symbol(FIRST, tkw.read(q_ends, mapping=first_of))
         mean, log_sum = combine_splits(parts, part_sums, SPLIT, [TOKEN, H], [TOKEN, H, D_KV])
-        tkw.write(tkw.cast(mean, dtype), out)
-        tkw.write(log_sum / LOG2_E, sums)
+
+        @tkw.conditional(WORKGROUP_0 >= FIRST)
+        def of_a_sequence():
+            tkw.write(tkw.cast(mean, dtype), out)
+            tkw.write(log_sum / LOG2_E, sums)
 
     return combine, {H: heads, D_KV: columns}, [SPLIT, TOKEN, ENDS]
 
