@@ -220,7 +220,7 @@ def _save(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
 def _as_rows(x: Any, turned: bool) -> Any:
     """The rows, or the columns, of all matrices of a batch."""
     x = x.transpose(1, 2) if turned else x
-    return x.reshape(-1, x.shape[-1])
+    return x.flatten(0, -2)  # also of no elements
 
 
 def _left_gradient(dy: Any, a: Any, b: Any, trans_a: bool, trans_b: bool) -> Any:
