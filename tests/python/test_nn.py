@@ -95,6 +95,33 @@ def test_gradients_of_matmuls(trans_a, trans_b):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("m, n, k", [(0, 3, 4), (2, 0, 4), (2, 3, 0), (0, 0, 4)])
+def test_gradients_of_matmuls_without_elements(m, n, k):
+    for lead in ((), (3,)):
+        a, b, bias = draw(*lead, m, k, grad=True), draw(k, n, grad=True), draw(n, grad=True)
+        made = ops.matmul(a, b, bias)
+        assert torch.equal(made, torch.zeros(*lead, m, n) + bias)
+        found = torch.autograd.grad(made.sum(), (a, b, bias))
+        exact = torch.autograd.grad((a @ b + bias).sum(), (a, b, bias))
+        assert all(torch.equal(x, y) for x, y in zip(found, exact))
+
+
+def test_tensors_without_elements():
+    empty = draw(2, 3, 0)
+    for x, w in ((empty, draw(5, 0)), (draw(0, 3, 4), draw(5, 4)), (empty[:, :0], draw(5, 0))):
+        assert torch.equal(WF.linear(x, w), F.linear(x, w))
+    for x, shape in ((empty, (0,)), (empty, (3, 0)), (draw(0, 4), (4,))):
+        assert WF.layer_norm(x, shape).shape == WF.rms_norm(x, shape).shape == x.shape
+    for rows, keys in ((0, 4), (4, 0), (0, 0)):
+        q, k = draw(2, 3, rows, 8), draw(2, 3, keys, 8)
+        for causal in (False, True):
+            found = WF.scaled_dot_product_attention(q, k, k, is_causal=causal)
+            assert torch.equal(found, torch.zeros_like(q))
+    none = draw(2, 0, 8)
+    made = wave_nn.MultiheadAttention(8, 2, batch_first=True)(none, none, none, need_weights=False)
+    assert made[0].shape == none.shape
+
+
 def test_linear_of_a_strided_input_and_autocast():
     mine = wave_nn.Linear(20, 6)
     x = draw(40, 9).T[:, ::2]

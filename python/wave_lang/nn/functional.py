@@ -37,6 +37,12 @@ def _expect(name: str, x: Any, dtype: torch.dtype | None = None) -> None:
         raise TypeError(f"`{name}` has elements of type {x.dtype}, expected {wanted}")
 
 
+def _merged(x: Any, kept: int) -> Any:
+    """A tensor whose dimensions before the last `kept` are one, also if it has no element."""
+    first = x.dim() - kept
+    return x.reshape(math.prod(x.shape[:first]), *x.shape[first:])
+
+
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input [..., K] times weight [N, K] transposed, plus bias [N]."""
     input, weight, bias = _in_autocast(input, weight, bias)
@@ -45,13 +51,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     if input.dim() == 0 or weight.dim() != 2 or input.shape[-1] != weight.shape[1]:
         found, given = tuple(input.shape), tuple(weight.shape)
         raise ValueError(f"`input` has the shape {found}, expected (..., K) for `weight` {given}")
-    rows = input.reshape(-1, input.shape[-1])
-    result = ops.matmul(rows, weight, bias, trans_b=True)
+    result = ops.matmul(_merged(input, 1), weight, bias, trans_b=True)
     return result.view(*input.shape[:-1], weight.shape[0])
-
-
-def _rows(x: Any, columns: int) -> Any:
-    return x.reshape(-1, columns)
 
 
 def _same_type(input: Any, *weights: Any) -> None:
@@ -61,11 +62,12 @@ def _same_type(input: Any, *weights: Any) -> None:
             _expect(name, w)
 
 
-def _check_normalized(input: Any, shape: tuple[int, ...]) -> int:
+def _normalized(input: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor as rows of its last dimensions."""
     if len(shape) == 0 or tuple(input.shape[-len(shape) :]) != shape:
         found = tuple(input.shape)
         raise ValueError(f"`input` has the shape {found}, expected {('...', *shape)}")
-    return math.prod(shape)
+    return _merged(input, len(shape)).flatten(1)
 
 
 def rms_norm(
@@ -74,10 +76,10 @@ def rms_norm(
     """RMSNorm over the last dimensions, which are `normalized_shape`."""
     shape = tuple(normalized_shape)
     _same_type(input, weight)
-    columns = _check_normalized(input, shape)
+    rows = _normalized(input, shape)
     eps = torch.finfo(input.dtype).eps if eps is None else eps
     given = input.new_ones(shape) if weight is None else weight
-    return ops.rms_norm(_rows(input, columns), given.reshape(-1), eps).view(input.shape)
+    return ops.rms_norm(rows, given.reshape(-1), eps).view(input.shape)
 
 
 def layer_norm(
@@ -86,10 +88,9 @@ def layer_norm(
     """Layer norm over the last dimensions, which are `normalized_shape`."""
     shape = tuple(normalized_shape)
     _same_type(input, weight, bias)
-    columns = _check_normalized(input, shape)
+    rows = _normalized(input, shape)
     w = input.new_ones(shape) if weight is None else weight
     b = w.new_zeros(shape) if bias is None else bias
-    rows = _rows(input, columns)
     return ops.layer_norm(rows, w.reshape(-1), b.reshape(-1), eps).view(input.shape)
 
 
@@ -112,7 +113,7 @@ def gated_mlp(x: Any, gate: Any, up: Any, down: Any, activation: str = "silu") -
         return linear(gated(both, activation), down)
     for name, w in (("x", x), ("gate", gate), ("up", up), ("down", down)):
         _expect(name, w, x.dtype if name != "x" else None)
-    rows, size = _rows(x, x.shape[-1]), gate.shape[0]
+    rows, size = _merged(x, 1), gate.shape[0]
     both = rows.new_empty(rows.shape[0], 2 * size)
     ops.matmul(rows, gate, trans_b=True, out=both[:, :size])
     ops.matmul(rows, up, trans_b=True, out=both[:, size:])
@@ -153,7 +154,7 @@ def scaled_dot_product_attention(
     _expect("value", value, query.dtype)
     _check_attention(query, key, value, enable_gqa)
 
-    whole = [x.reshape(-1, *_heads_of(x)) for x in (query, key, value)]
+    whole = [_merged(x if x.dim() > 2 else x[None], 3) for x in (query, key, value)]
     mask = {} if attn_mask is None else _mask_of(attn_mask, query, key)
     found = _attend(*whole, is_causal, scale, mask)
     return found.reshape(*query.shape[:-1], value.shape[-1])
@@ -173,7 +174,7 @@ def _mask_of(mask: Any, query: Any, key: Any) -> dict[str, Any]:
     if mask.dim() > query.dim() or any(n not in (1, m) for n, m in zip(sizes, shape)):
         raise ValueError(f"`attn_mask` has the shape {tuple(mask.shape)}, expected {shape}")
     if query.dim() > 4:  # more than one dimension of sequences
-        whole = mask.expand(shape).reshape(-1, *shape[-3:])
+        whole = _merged(mask.expand(shape), 3)
     else:
         whole = mask.reshape((1,) * (4 - len(sizes)) + sizes)
     return {"mask" if mask.dtype == torch.bool else "bias": whole}
