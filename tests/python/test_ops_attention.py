@@ -67,6 +67,22 @@ def test_rows_without_keys_have_no_result_for_any_cap(case, target):
         compare([x[0] for x in found], wanted, case)
 
 
+@on_targets([("f2", 2e6), (BF16, 1e30), ("f4", 1e9)])
+def test_a_large_cap_changes_little(case, target):
+    """Its tanh is that of a small number, of which the relative error counts."""
+    dtype, cap = case
+    rng = np.random.default_rng(37)
+    q, k, sinks = draw(rng, dtype, 1, 9, 2, 16), draw(rng, dtype, 1, 20, 2, 16), draw(rng, "f4", 2)
+    options = {"softcap": cap, "causal": True, "sinks": sinks}
+    with ops.on_target(target):
+        found = ops.attention(q, k, k, return_lse=True, **options)
+        made = ops.attention_backward(q, q, k, k, *found, sinks, softcap=cap, causal=True)
+        plain = ops.attention_backward(q, q, k, k, *found, sinks, causal=True)
+    compare([x[0] for x in found], expected(q[0], k[0], k[0], **options), dtype)
+    for one, two in zip(made[:3], plain):
+        check(one, two.astype(float), dtype, 2.0)
+
+
 @on_targets(["f4", "f2", BF16])
 def test_a_sink_of_minus_infinity_is_none(case, target):
     """Also for rows that see no key, with or without a cap."""
@@ -273,6 +289,7 @@ def test_wrong_arguments():
         (ValueError, "`window`", lambda: call({"window": (-2, 0)})),
         (ValueError, "`softcap`", lambda: call({"softcap": -1.0})),
         (ValueError, "`splits`", lambda: call({"splits": 0})),
+        (ValueError, "`softcap`", lambda: call({"softcap": float("inf")})),
         (ValueError, "`v_scale`", lambda: call({"k_scale": np.ones(2, "f4")})),
         (ValueError, "`sinks`", lambda: call({"sinks": np.ones(3, "f4")})),
         (TypeError, "`masks`", lambda: call({"masks": None})),

@@ -352,6 +352,7 @@ def test_wrong_arguments():
         (TypeError, "`logits`", lambda: ops.cross_entropy(x.astype("i4"), target)),
         (ValueError, "`reduction`", lambda: ops.cross_entropy(x, target, reduction="max")),
         (ValueError, "`softcap`", lambda: ops.cross_entropy(x, target, softcap=-1.0)),
+        (ValueError, "`softcap`", lambda: ops.cross_entropy(x, target, softcap=float("inf"))),
         (ValueError, "`label_smoothing`", lambda: ops.cross_entropy(x, target, label_smoothing=2)),
         (
             ValueError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,8 +78,8 @@ class Call:
                 raise ValueError(f"`{name}` is {value}, expected at least 0")
         if len(self.window) != 2 or min(self.window) < -1:
             raise ValueError(f"`window` is {self.window}, expected (left, right), each -1 or more")
-        if not self.softcap >= 0:
-            raise ValueError(f"`softcap` is {self.softcap}, expected at least 0")
+        if not 0 <= self.softcap < math.inf:
+            raise ValueError(f"`softcap` is {self.softcap}, expected a finite number of at least 0")
         if self.splits is not None and not 1 <= self.splits <= 256:
             raise ValueError(f"`splits` is {self.splits}, expected 1 to 256")
         if (self.k_scale is None) != (self.v_scale is None):

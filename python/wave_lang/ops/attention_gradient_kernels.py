@@ -181,7 +181,7 @@ class Step:
         divided by, `more` the slopes of ALiBi, a bias and a mask."""
         form, slope = self.form, None
         if form.cap:
-            share = bent(products * self.all_of(scale * (1 / form.cap)), form.dtype)
+            share = bent(products * self.all_of(scale * (1 / form.cap)), form.rough)
             slope = -(share * share) + 1.0
             scores = share * (form.cap * LOG2_E)
         else:

@@ -19,6 +19,7 @@ from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave.templates.attention_loop import (
     LOG2_E,
     LOWEST,
+    MOST_ROUGH,
     Attention,
     capped,
     combine_splits,
@@ -46,9 +47,9 @@ _i, _j, _k, _l = (tkw.IndexMapping.iterator(n) for n in range(4))
 _next = tkw.IndexMapping(1, inputs={ENDS: _i + 1}, outputs={ENDS: _i})
 
 
-def bent(x: Any, dtype: Any) -> Any:
-    """tanh(x). What is multiplied in 16 bits needs no more than its absolute error, 2^-21."""
-    return tkw.tanh(x) if dtype == tkl.f32 else tkw.tanh_approx(x)
+def bent(x: Any, rough: bool) -> Any:
+    """tanh(x), or, if that suffices, with an absolute error of 2^-21."""
+    return tkw.tanh_approx(x) if rough else tkw.tanh(x)
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,15 @@ class Form:
         return self.alibi or self.bias is not None
 
     @property
+    def rough(self) -> bool:
+        """Whether 2^-21 of the cap is less than the rounding of weights, which have 16 bits."""
+        return self.dtype != tkl.f32 and self.cap <= MOST_ROUGH
+
+    @property
     def bends(self) -> bool:
         """Whether the cap of scores is the last that becomes of them, so that what follows it is
         part of the exponent."""
-        return self.cap > 0 and self.dtype != tkl.f32 and not self.adds
+        return self.cap > 0 and self.rough and not self.adds
 
     @property
     def product(self) -> Any:
@@ -341,7 +347,7 @@ class Body:
             return capped(form.cap, scaled)
         if form.cap:
             top = form.cap * LOG2_E
-            return {"scores": lambda products: bent(scaled(products), form.dtype) * top}
+            return {"scores": lambda products: bent(scaled(products), form.rough) * top}
         return {"scores": scaled}
 
     def write_sums(self, log_sum: Any, sums: Any) -> None:

@@ -198,8 +198,8 @@ def form_of(dtype: Any, target: Any, options: dict[str, Any]) -> tuple[Form, tup
     smoothing, z_loss, softcap = (options[k] for k in ("label_smoothing", "z_loss", "softcap"))
     if not 0 <= smoothing <= 1:
         raise ValueError(f"`label_smoothing` is {smoothing}, expected 0 to 1")
-    if not softcap >= 0:
-        raise ValueError(f"`softcap` is {softcap}, expected at least 0")
+    if not 0 <= softcap < math.inf:
+        raise ValueError(f"`softcap` is {softcap}, expected a finite number of at least 0")
     if options["reduction"] not in REDUCTIONS:
         raise ValueError(f"`reduction` is {options['reduction']!r}, expected one of {REDUCTIONS}")
     bits = 31 if index.name == "i32" else 63

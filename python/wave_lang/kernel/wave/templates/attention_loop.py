@@ -15,6 +15,7 @@ from wave_lang.kernel import wave as tkw
 
 LOG2_E = math.log2(math.e)
 LOWEST = -3.4028234663852886e38  # the lowest finite f32
+MOST_ROUGH = 1024.0  # the largest cap of which 2^-21 is less than f16's rounding of weights
 
 
 def no_change(scores: Any) -> Any:
@@ -32,12 +33,13 @@ class Scores:
         """The scores as exponents of 2."""
         if self.cap == 0:
             return products * (self.scale * LOG2_E)
-        return tkw.tanh_approx(products * (self.scale / self.cap)) * (self.cap * LOG2_E)
+        tanh = tkw.tanh_approx if self.cap <= MOST_ROUGH else tkw.tanh
+        return tanh(products * (self.scale / self.cap)) * (self.cap * LOG2_E)
 
 
 def capped(cap: float, exponents: Callable[[Any], Any]) -> dict[str, Any]:
-    """The arguments of `Attention` for scores with a cap that are multiplied in 16 bits, whose error
-    may be 2^-21 of the cap. `exponents` multiplies products by their scale and -2 * LOG2_E / cap:
+    """The arguments of `Attention` for scores with a cap of at most MOST_ROUGH that are multiplied in
+    16 bits, whose error may be 2^-21 of the cap. `exponents` multiplies products by their scale and -2 * LOG2_E / cap:
     tanh(x) is 2 / (1 + exp(-2 * x)) - 1, of which the division depends on the product."""
     share = lambda products: tkw.reciprocal_approx(tkw.exp2(exponents(products)) + 1.0)
     return {"scores": share, "factor": 2 * cap * LOG2_E, "offset": -cap * LOG2_E}
@@ -56,6 +58,8 @@ def scaled_by(scores: Scores, dtype: Any) -> dict[str, Any]:
     would make the lowest number infinite."""
     factor = scores.scale * LOG2_E
     if dtype == tkl.f32:
+        return {"scores": scores}
+    if scores.cap > MOST_ROUGH:
         return {"scores": scores}
     if scores.cap:
         return capped(scores.cap, lambda products: products * (-2 * factor / scores.cap))
