@@ -645,9 +645,14 @@ def merge(dtype: Any, columns: int) -> Any:
         one, two = tkw.exp(sum_a - larger), tkw.exp(sum_b - larger)
         total, zero = one + two, tkw.register([TOKEN, H], tkl.f32, 0.0)
         share = tkw.select(total > zero, tkw.reciprocal(total), zero)
-        whole = tkw.cast(tkw.read(a), tkl.f32) * (one * share)
-        whole = whole + tkw.cast(tkw.read(b), tkl.f32) * (two * share)
-        tkw.write(tkw.cast(whole, dtype), out)
+        parts = []
+        for part, weight in ((a, one), (b, two)):
+            # Of a part without keys, results may be anything.
+            here = tkw.broadcast(weight > zero, [TOKEN, H, D_KV])
+            value = tkw.cast(tkw.read(part), tkl.f32)
+            value = tkw.select(here, value, tkw.register(value.shape, tkl.f32, 0.0))
+            parts.append(value * (weight * share))
+        tkw.write(tkw.cast(parts[0] + parts[1], dtype), out)
         tkw.write(larger + tkw.log(total), sums)
 
     return merge, {D_KV: columns}, [TOKEN, H]
