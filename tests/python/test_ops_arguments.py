@@ -87,3 +87,18 @@ def test_results_of_torch_that_overlap_themselves():
         ops.softmax(x.to(torch.complex64))
     with pytest.raises(TypeError, match="`x` is sparse, expected a tensor with strides"):
         ops.softmax(x.to_sparse())
+
+
+def test_wrong_kinds_beside_tensors_of_torch():
+    """Their errors are the same."""
+    torch = pytest.importorskip("torch")
+    q, x, ones = (torch.from_numpy(t) for t in (Q, X, ONES))
+    for call, message in (
+        (lambda: ops.attention(q, q, q, causal="yes"), "`causal` is 'yes', expected True or False"),
+        (lambda: ops.topk_gate(x, 2.5), "`k` is 2.5, expected an integer"),
+        (lambda: ops.rms_norm(x, ones, "x"), "`eps` is 'x', expected a number"),
+        (lambda: ops.rms_norm(x, ones, "x", out=ones), "`eps` is 'x', expected a number"),
+        (lambda: ops.conv2d(q, q, padding="same"), "`padding` is 'same', expected one or two"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()

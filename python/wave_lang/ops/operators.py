@@ -142,13 +142,18 @@ def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Functi
                 return function(*args, **named)
             define_operators()
             outs = {name: named.pop(name, None) for name in results}
-            _check(row.name, dict(zip(kinds, args)) | named, kinds)
-            if not sys.modules["torch"].compiler.is_compiling():
-                _check_places(given, written)
+            inputs = dict(zip(kinds, args)) | named
+            _check(row.name, inputs, kinds)
             packet = getattr(sys.modules["torch"].ops.wave, row.name)
-            if all(out is None for out in outs.values()):
-                return packet.default(*args, **named)
-            return _call_out(row, packet, args, named, outs)
+            if sys.modules["torch"].compiler.is_compiling():
+                return _call_packet(row, packet, args, named, outs)
+            _check_places(given, written)
+            try:
+                return _call_packet(row, packet, args, named, outs)
+            except RuntimeError:
+                for name, value in inputs.items():
+                    checked_value(name, kinds[name], value)
+                raise
 
         return call  # type: ignore[return-value]
 
@@ -156,7 +161,7 @@ def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Functi
 
 
 def _check(op: str, given: dict[str, Any], kinds: dict[str, str]) -> None:
-    """PyTorch names the argument, but raises a RuntimeError for mistakes that are TypeErrors."""
+    """PyTorch raises a RuntimeError for mistakes that are TypeErrors."""
     for name, value in given.items():
         if name not in kinds:
             raise TypeError(f"`{name}` is not an argument of {op}")
@@ -173,6 +178,12 @@ def _check_places(given: dict[str, Any], written: list[str]) -> None:
     for name in written:
         if hasattr(given.get(name), "shape"):
             expect_places(name, given[name])
+
+
+def _call_packet(row: _Row, packet: Any, args: Any, named: dict, outs: dict[str, Any]) -> Any:
+    if all(out is None for out in outs.values()):
+        return packet.default(*args, **named)
+    return _call_out(row, packet, args, named, outs)
 
 
 def _call_out(row: _Row, packet: Any, args: Any, named: dict, outs: dict[str, Any]) -> Any:
