@@ -301,7 +301,7 @@ def test_wrong_arguments():
 
 @on_targets([("f2", (5, 2, 24)), (BF16, (1, 3, 130))])
 def test_merge_state(case, target):
-    """Results over two parts of the keys are those over all; those of empty parts may be anything."""
+    """Results over two parts of the keys are those over all; those of empty parts do not count."""
     dtype, (tokens, h, d) = case
     rng = np.random.default_rng(32)
     a, b = draw(rng, dtype, tokens, h, d), draw(rng, dtype, tokens, h, d)

@@ -303,7 +303,7 @@ def layer_norm(x: Any, w: Any, b: Any, eps: float = 1e-5, *, out: Any = None) ->
 
 def _softmax(dtype: Any, columns: int | None) -> Any:
     """Results of 16 bits are powers of two: exp2 takes a quarter of the instructions of exp, and its
-    error, |x| units of f32, is far below theirs. The largest element times LOG2_E may be infinite."""
+    error, |x| units of f32, is far below theirs. The largest x times LOG2_E may be infinite."""
     exact = dtype == tkl.f32
 
     @tkw.wave(row_constraints(columns))

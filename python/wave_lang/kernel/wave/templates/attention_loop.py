@@ -38,9 +38,10 @@ class Scores:
 
 
 def capped(cap: float, exponents: Callable[[Any], Any]) -> dict[str, Any]:
-    """The arguments of `Attention` for scores with a cap of at most MOST_ROUGH that are multiplied in
-    16 bits, whose error may be 2^-21 of the cap. `exponents` multiplies products by their scale and -2 * LOG2_E / cap:
-    tanh(x) is 2 / (1 + exp(-2 * x)) - 1, of which the division depends on the product."""
+    """The arguments of `Attention` for scores with a cap of at most MOST_ROUGH that are multiplied
+    in 16 bits, whose error may be 2^-21 of the cap. `exponents` multiplies products by their scale
+    and -2 * LOG2_E / cap: tanh(x) is 2 / (1 + exp(-2 * x)) - 1, of which the division depends on
+    the product."""
     share = lambda products: tkw.reciprocal_approx(tkw.exp2(exponents(products)) + 1.0)
     return {"scores": share, "factor": 2 * cap * LOG2_E, "offset": -cap * LOG2_E}
 
