@@ -331,6 +331,16 @@ class Norm(nn.Module):
         return unit * (self.weight + self.more)
 
 
+@pytest.mark.parametrize("more", [0.0, 1.0])
+def test_inputs_of_another_type_than_the_weights(more):
+    """The result has the type that the model gives it, here that of the weights."""
+    x, norm = draw(3, 24, dtype=torch.bfloat16), Norm(24, more=more)
+    expected = norm(x)
+    assert wave_nn.replace(norm, verbose=False)[0].new
+    found = norm(x)
+    assert found.dtype == torch.float32 and torch.equal(found, expected)
+
+
 def model():
     block = nn.TransformerEncoderLayer(24, 2, 40, dropout=0.0, batch_first=True)
     return nn.ModuleDict(

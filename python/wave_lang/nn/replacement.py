@@ -24,16 +24,20 @@ TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
 
 
 class _LikeRMSNorm:
-    """RMSNorm as models define it themselves."""
+    """RMSNorm as models define it themselves. What becomes of an input whose type is not that of the
+    weights differs between models, so it is left to them."""
 
     def forward(self: Any, x: Any) -> Any:
+        return self._norm(x) if x.dtype == self.weight.dtype else super().forward(x)  # type: ignore[misc]
+
+    def _norm(self: Any, x: Any) -> Any:
         return WF.rms_norm(x, self.weight.shape, self.weight, _eps_of(self))
 
 
 class _LikeGemmaRMSNorm(_LikeRMSNorm):
     """The same with weights that are 1 + `weight`."""
 
-    def forward(self: Any, x: Any) -> Any:
+    def _norm(self: Any, x: Any) -> Any:
         rows = x.reshape(-1, x.shape[-1])
         return ops.rms_norm(rows, self.weight, _eps_of(self), gemma=True).view(x.shape)
 
