@@ -554,6 +554,13 @@ static bool fail_symbolic(const Distribution *d, const Op *op, const Sym *dim, c
   Arena *a = DIAGS(d)->arena;
   const Sym *symbol = NULL;
   sym_free_symbols(extent, &symbol, 1);
+  if (symbol && strchr(sym_name(symbol), '.')) { /* a version */
+    Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at,
+                       "the tile of `%s` has a size that `set_symbol` sets, not a number",
+                       sym_text(a, dim));
+    return diag_hint(DIAGS(d), r, "divide `%s` with a workgroup or tiling constraint",
+                     sym_text(a, dim_base(dim)));
+  }
   Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` is `%s`, not a number",
                      sym_text(a, dim), sym_text(a, extent));
   if (symbol && sym_text(a, symbol) && symbol == dim_base(dim))

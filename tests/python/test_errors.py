@@ -123,6 +123,20 @@ def test_a_tile_without_elements_has_a_hint():
     check(mistake, "E0204", "of `J` is 0", "at least one element")
 
 
+def test_a_tile_whose_size_set_symbol_sets():
+    tile, lanes = tkw.WorkgroupConstraint(M, 1, 0), tkw.HardwareConstraint(threads_per_wave=64)
+
+    def mistake():
+        @tkw.wave([tile, lanes])
+        def row_sums(a: tkl.Memory[M, N, G, tkl.i32], lengths: tkl.Memory[M, G, tkl.i32]):
+            tkw.set_symbol(N, tkw.read(lengths))
+            tkw.write(tkw.sum(tkw.read(a), dim=N), lengths)  # HERE
+
+        wave_compile(WaveCompileOptions(dynamic_symbols=[M, N], target="sim:sm_90a"), row_sums)
+
+    check(mistake, "E0606", "of `N` has a size that `set_symbol` sets", "divide `N` with")
+
+
 def test_a_tile_that_is_no_integer():
     def mistake():
         tkw.WorkgroupConstraint(J, 6.5, 2)  # HERE
