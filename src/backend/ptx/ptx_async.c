@@ -144,11 +144,13 @@ void ptx_mbar_expect(Ptx *p, const Op *op) {
            ptx_operand(p, op->args[0], op->args[1]), bytes);
 }
 
-/* Whether loads of lanes may still be on their way. Those of matrix instructions have been waited for. */
+/* Whether loads of lanes may still be on their way: not if an arrival just before has waited for them. Those of
+ * matrix instructions have been waited for. */
 static bool may_be_reading(const Ptx *p, const Op *arrive) {
-  for (const Op *op = arrive->prev; op; op = op->prev)
-    if (op->kind == OP_mbar_arrive && op_has(op, ATTR_peer)) return false; /* it has waited */
-  return p->lanes_read;
+  const Op *before = arrive->prev;
+  while (before && op_is_pure(before)) before = before->prev;
+  bool waited = before && before->kind == OP_mbar_arrive && op_has(before, ATTR_peer);
+  return p->lanes_read && !waited;
 }
 
 /* Fences for the whole cluster wait for all memory accesses of the thread, which takes longer than an
