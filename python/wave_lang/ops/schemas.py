@@ -40,7 +40,7 @@ def integer_pair(name: str, value: Any) -> tuple[int, ...]:
 
 
 def checked_value(name: str, kind: str, value: Any) -> Any:
-    """An argument that is no tensor, as the operator would get it from PyTorch."""
+    """An argument other than a tensor, as the operator would get it from PyTorch."""
     kind, optional = kind.removesuffix("?"), kind.endswith("?")
     if kind not in _WORDS or (value is None and optional):
         return value
