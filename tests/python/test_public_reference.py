@@ -1,4 +1,4 @@
-"""The attention that public tests compare with: its values, and how much memory it takes."""
+"""What public tests compare with: its values, and how much memory it takes."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,15 @@ torch = pytest.importorskip("torch")
 
 from torch.overrides import TorchFunctionMode
 
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import WaveCompileOptions, _wave, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
+from wave_lang.kernel.wave.constraints import MMAType
+from wave_lang.kernel.wave.iree_utils import generate_iree_ref
 from wave_lang.kernel.wave.utils.reference_kernel_utils import scaled_dot_product_attention_bhsd
 
+HAS_CPU = any(d.kind == "cpu" for d in _wave.devices())
 BATCHES, HEADS, ROWS, KEYS, D = 2, 3, 8, 12, 4
 
 
@@ -62,3 +69,38 @@ def test_scores_of_one_head_at_a_time(kv_heads):
     with Sizes():
         scaled_dot_product_attention_bhsd(*tensors(kv_heads), is_causal=True)
     assert max(sizes) <= max(ROWS * KEYS, BATCHES * HEADS * KEYS * D)
+
+
+@pytest.mark.skipif(not HAS_CPU, reason="no libLLVM")
+def test_chained_matmuls_have_the_bits_of_a_kernel():
+    """The public test of chained matmuls compares without a tolerance."""
+    M, N, K1, K2 = (getattr(tkl.sym, s) for s in ("M", "N", "K1", "K2"))
+
+    @tkw.wave([
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=MMAType.F32_32x32x8_F16),
+        tkw.WorkgroupConstraint(M, 64, 0),
+        tkw.WorkgroupConstraint(N, 64, 1),
+        tkw.TilingConstraint(K2, 32),
+        tkw.WaveConstraint(M, 32),
+        tkw.WaveConstraint(N, 32),
+    ])
+    def chained(
+        q: tkl.Memory[M, K1, GLOBAL, tkl.f16],
+        k: tkl.Memory[K2, K1, GLOBAL, tkl.f16],
+        v: tkl.Memory[N, K2, GLOBAL, tkl.f16],
+        c: tkl.Memory[N, M, GLOBAL, tkl.f32],
+    ):
+        @tkw.iterate(K2, init_args=[tkl.Register[N, M, tkl.f32](0.0)])
+        def sums(acc):
+            inner = tkw.mma(tkw.read(q), tkw.read(k), tkl.Register[M, K2, tkl.f32](0.0))
+            return tkw.mma(tkw.read(v), tkw.cast(inner, tkl.f16), acc)
+
+        tkw.write(sums, c)
+
+    g = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, n, d, generator=g).half() for n, d in ((64, 64), (512, 64), (64, 512)))
+    out, reference = torch.zeros(1, 64, 64), torch.zeros(1, 64, 64)
+    options = WaveCompileOptions(subs={M: 64, N: 64, K1: 64, K2: 512}, target="cpu")
+    wave_compile(options, chained)(q[0], k[0], v[0], out[0])
+    generate_iree_ref("chain_mmt", [q, k, v], [reference])
+    assert torch.equal(out, reference)

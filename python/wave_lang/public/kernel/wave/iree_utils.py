@@ -63,8 +63,7 @@ def _mmt(inputs: Sequence[Any]) -> Any:
 
 def _chain(inputs: Sequence[Any], through: Any) -> Any:
     q, k, v = inputs[:3]
-    inner = (k.float() @ q.float().transpose(-1, -2)).to(through)
-    return v.float() @ inner.float()
+    return _mmt([v, _mmt([q, k]).to(through)])
 
 
 def _conv(kind: str, inputs: Sequence[Any], stride: int) -> Any:
