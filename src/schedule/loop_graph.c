@@ -478,8 +478,8 @@ static void add_region(Build *b, const Op *outer) {
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
     if (!touches_memory(b, op)) continue;
     bool ahead = op->kind == OP_copy && memory_is_ahead(op);
-    bool early = barrier && op->kind != OP_copy && !op_is_product(op) &&
-                 op_comes_before(op_ancestor_in(op, outer->body), barrier);
+    bool lasts = op_is_product(op) || (op->kind == OP_copy && !copy_goes_by(op, "load"));
+    bool early = barrier && !lasts && op_comes_before(op_ancestor_in(op, outer->body), barrier);
     LoopFlight f = {.op = outer, .group = -1};
     memcpy(f.done, early ? joined : ends, sizeof ends);
     if (ahead) {
