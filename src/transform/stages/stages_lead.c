@@ -57,6 +57,18 @@ static bool fail_stays(const Leads *x, const Op *op, int need, const Op *user, c
 
 /* ---- what an op needs ---- */
 
+/* Another op that computes the same. */
+static Op *insert_again(Kernel *k, const Op *op, Op *before) {
+  const Value *result = &op->results[0];
+  Op *own = ir_insert(k, before, op->kind, op->at, op->args, op->nargs, result->type);
+  own->attrs = arena_copy(k->arena, op->attrs, sizeof(Attr) * (size_t)op->nattrs);
+  own->nattrs = op->nattrs;
+  own->results[0].name = result->name;
+  own->results[0].varying = result->varying;
+  ir_set_layout(k, &own->results[0], result->layout);
+  return own;
+}
+
 bool lead_is_left(const Op *op) {
   return op->kind == OP_read && !op->results[0].layout && memory_is_scratch(op->args[0]);
 }
@@ -166,6 +178,35 @@ static bool place(Leads *x, const StagedPin *pin) {
   return true;
 }
 
+/* Leads of the ops as they were, and of new ones. */
+static void more_leads(const Kernel *k, Arena *a, StagedLoop *l) {
+  int *leads = ARENA_ARRAY(a, int, k->nops);
+  for (int i = 0; i < l->nleads; i++) leads[i] = l->leads[i];
+  l->leads = leads, l->nleads = k->nops;
+}
+
+/* Other ops have a tile in registers before the iteration of the product that reads it from shared
+ * memory: the product has a read of its own, which leaves it there. */
+static bool needs_own_read(const Leads *x, const Op *product, int i) {
+  const Attr *mma = product->kind == OP_mma ? op_attr(product, ATTR_mma) : NULL;
+  if (!mma || !(i ? mma->mma->shared_rhs : mma->mma->shared_lhs)) return false;
+  const Op *read = product->args[i]->def;
+  if (!read || read->kind != OP_read || read->parent != body_of(x)) return false;
+  return !lead_is_left(read) && *lead_of(x, read) != *lead_of(x, product);
+}
+
+static void add_own_reads(Leads *x, Arena *a) {
+  for (Op *op = body_of(x)->first; op; op = op->next)
+    for (int i = 0; i < 2; i++) {
+      if (!needs_own_read(x, op, i)) continue;
+      Op *own = insert_again(x->k, op->args[i]->def, op);
+      ir_set_layout(x->k, &own->results[0], NULL);
+      op->args[i] = &own->results[0];
+      more_leads(x->k, a, x->l);
+      *lead_of(x, own) = *lead_of(x, op);
+    }
+}
+
 /* What is left in shared memory is read by what uses it: in the same iteration. */
 static bool check_left(const Leads *x, const Op *op) {
   for (const Op *user = op->next; user; user = user->next) {
@@ -246,6 +287,7 @@ bool lead_pin(Kernel *k, Arena *a, const MemoryUses *m, StagedLoop *l, int last)
   for (int i = 0; i < l->pins.n; i++)
     if (!place(&x, &l->pins.at[i])) return false;
   if (!pull_all(&x)) return false;
+  add_own_reads(&x, a);
   for (const Op *op = l->loop->body->first; op; op = op->next)
     if (lead_is_left(op) && !check_left(&x, op)) return false;
   lead_find_most(k, a, l);
@@ -292,21 +334,11 @@ typedef struct Tables {
   int *need; /* by op id: the lead that its operands have at least */
 } Tables;
 
-static Op *copy_table(const Tables *x, Op *op) {
-  Op *own = ir_insert(x->k, op, op->kind, op->at, op->args, op->nargs, op->results[0].type);
-  own->attrs = arena_copy(x->k->arena, op->attrs, sizeof(Attr) * (size_t)op->nattrs);
-  own->nattrs = op->nattrs;
-  own->results[0].name = op->results[0].name;
-  own->results[0].varying = op->results[0].varying;
-  ir_set_layout(x->k, &own->results[0], op->results[0].layout);
-  return own;
-}
-
 static Value *own_table(Tables *x, Value *v) {
   Op *op = v->def;
   if (!op || op->parent != x->l->loop->body) return v;
   if (x->own[op->id]) return &x->own[op->id]->results[0];
-  Op *own = x->only[op->id] ? op : copy_table(x, op);
+  Op *own = x->only[op->id] ? op : insert_again(x->k, op, op);
   x->own[op->id] = own;
   for (int i = 0; i < own->nargs; i++) own->args[i] = own_table(x, own->args[i]);
   vec_push(x->arena, &x->l->tables, own);
@@ -338,13 +370,6 @@ static bool lead_table(const Tables *x, const Value *v, const StagedCopy *c, int
   for (int i = 0; i < op->nargs; i++)
     if (!lead_table(x, op->args[i], c, *lead)) return false;
   return true;
-}
-
-/* Leads of the ops as they were, and of new ones. */
-static void more_leads(const Kernel *k, Arena *a, StagedLoop *l) {
-  int *leads = ARENA_ARRAY(a, int, k->nops);
-  for (int i = 0; i < l->nleads; i++) leads[i] = l->leads[i];
-  l->leads = leads, l->nleads = k->nops;
 }
 
 /* Rows order ops by the leads that they had before: what is now computed for the same iteration comes
@@ -469,11 +494,7 @@ static Op *find_point(const StagedLoop *l) {
 static Op *own_operand(Kernel *k, const StagedLoop *l, int i) {
   Op *op = l->early->args[i]->def;
   if (ir_count_uses(k->body, &op->results[0]) == 1 && op->parent == l->loop->body) return op;
-  Op *own = ir_insert(k, l->early, op->kind, op->at, op->args, op->nargs, op->results[0].type);
-  own->attrs = arena_copy(k->arena, op->attrs, sizeof(Attr) * (size_t)op->nattrs);
-  own->nattrs = op->nattrs;
-  own->results[0].name = op->results[0].name;
-  ir_set_layout(k, &own->results[0], op->results[0].layout);
+  Op *own = insert_again(k, op, l->early);
   l->early->args[i] = &own->results[0];
   return own;
 }
