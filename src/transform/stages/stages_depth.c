@@ -304,15 +304,33 @@ static void forget_flights(StagesPlanner *p) {
     if (staged_is_pinned(&p->plan.loops.at[i])) p->plan.loops.at[i].may_fly = NULL;
 }
 
-/* Whether the tiles themselves fit; what lies between them is known when they have addresses. */
+static bool is_used_in(const StagesPlanner *p, const Op *alloc, const Op *loop) {
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *use = &p->m->uses.at[i];
+    if (p->m->memories.at[use->memory]->def == alloc && op_is_inside(use->op, loop)) return true;
+  }
+  return false;
+}
+
+/* The tiles that a loop uses, which hold values at the same time. */
+static int64_t bytes_in(const StagesPlanner *p, const Op *loop) {
+  int64_t sum = 0;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && is_used_in(p, op, loop)) sum += bytes_of(p, op);
+  return sum;
+}
+
+/* Whether the tiles of each loop fit; which others share bytes with them, and what lies between them,
+ * is known when they have addresses (allocs.c). */
 static bool check_room(StagesPlanner *p) {
-  int64_t all = p->target->shared_most, bytes = bytes_with(p, p->slots) - padding(p);
-  if (bytes <= all) return true;
+  int64_t all = p->target->shared_most;
+  set_rings(p, p->slots);
   for (int i = 0; i < p->plan.loops.n; i++) {
-    if (!staged_is_pinned(&p->plan.loops.at[i])) continue;
-    const Constraint *row = pinning_row(&p->plan.loops.at[i]);
-    Diag *d = diag_add(&p->k->cx->diags, DIAG_E0620, row->at,
-                       "the rings of the kernel need %lld bytes of shared memory; `%s` has %lld",
+    const StagedLoop *l = &p->plan.loops.at[i];
+    int64_t bytes = staged_is_pinned(l) ? bytes_in(p, l->loop) : 0;
+    if (bytes <= all) continue;
+    Diag *d = diag_add(&p->k->cx->diags, DIAG_E0620, pinning_row(l)->at,
+                       "the rings of the loop need %lld bytes of shared memory; `%s` has %lld",
                        (long long)bytes, p->target->name, (long long)all);
     return diag_hint(&p->k->cx->diags, d, "give the rings fewer slots, or choose smaller tiles");
   }
