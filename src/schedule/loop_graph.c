@@ -459,6 +459,12 @@ static void end_awaited(Build *b, const Op *loop, const Op *barrier, const int *
   }
 }
 
+/* Lowering has threads wait at a barrier for what they copy, unless the kernel itself waits for that. */
+static bool ends_at_barriers(const Op *op) {
+  if (op->kind != OP_copy) return !op_is_product(op);
+  return copy_goes_by(op, "load") || (copy_is_awaited(op) && !memory_is_ahead(op));
+}
+
 /* All accesses of a region take place between its begin and its end, copies until they are waited
  * for. Where a barrier precedes, they end with it in all waves; it follows nothing that comes before
  * the region, which may not be executed at all. Copies of service waves have been awaited by each of
@@ -478,8 +484,8 @@ static void add_region(Build *b, const Op *outer) {
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
     if (!touches_memory(b, op)) continue;
     bool ahead = op->kind == OP_copy && memory_is_ahead(op);
-    bool lasts = op_is_product(op) || (op->kind == OP_copy && !copy_goes_by(op, "load"));
-    bool early = barrier && !lasts && op_comes_before(op_ancestor_in(op, outer->body), barrier);
+    bool early = barrier && ends_at_barriers(op) &&
+                 op_comes_before(op_ancestor_in(op, outer->body), barrier);
     LoopFlight f = {.op = outer, .group = -1};
     memcpy(f.done, early ? joined : ends, sizeof ends);
     if (ahead) {
