@@ -246,17 +246,18 @@ def test_a_simulation_without_memory_is_an_error():
     script = """
 import resource, numpy as np
 from wave_lang.testing import simulate
-T = '''thread kernel @g(%b: mem<4, i32>)
+T = '''thread kernel @g(%b: mem<4, i32>, %c: mem<4, i32>)
   launch grid (67108864) block (1) wave 32
 {
   %z = expr 1 : i32
   %at = expr 0 : index
   %o = atomic add %z, %b, %at
+  store %o, %c, %at
 }
 '''
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 try:
-    simulate(T, np.zeros(4, "i4"), target="sim:sm_90a")
+    simulate(T, np.zeros(4, "i4"), np.zeros(4, "i4"), target="sim:sm_90a")
 except Exception as error:
     print(type(error).__name__)
 print("alive")
