@@ -22,7 +22,7 @@ typedef struct LaneExprDraft {
 /* Begins with the operands of an op; false: they are too many. */
 bool lane_expr_draft(const Op *op, LaneExprDraft *d);
 
-/* The operand whose value is v; NULL: there is no room for it. */
+/* The symbol of the operand v, which is added if it is missing; NULL if there is no room for it. */
 const Sym *lane_expr_use(Kernel *k, LaneExprDraft *d, Value *v);
 
 /* Gives the op the expression, if that is another one than it has, and the operands of the draft. */
