@@ -15,9 +15,9 @@ beside its sources. Targets may also be `cpu`, the CPU of this machine, and simu
 
 import argparse
 import collections
+import concurrent.futures
 import glob
 import importlib
-import inspect
 import json
 import os
 import queue
@@ -261,47 +261,53 @@ def run_list(options):
 # ---- the other tests -----------------------------------------------------------------------------
 
 
-def run_file(path):
-    """Runs the tests of a file, in this process; prints what fails. Exit status for a child."""
+def run_test(place):
+    """Runs one test, `file.py::name`, in this process; prints why it fails. Exit status for a child."""
     if not PYTEST:
         stand_in_for_pytest()
-    module = importlib.import_module(os.path.splitext(os.path.basename(path))[0])
-    passed = failed = 0
-    for name, test in inspect.getmembers(module, inspect.isfunction):
-        if not name.startswith("test_") or test.__module__ != module.__name__:
-            continue
-        try:
-            test()
-            passed += 1
-        except unittest.SkipTest as reason:
-            print(f"  {name} is skipped: {reason}")
-        except Exception:
-            failed += 1
-            last = traceback.format_exc().strip().splitlines()
-            print(f"  {name} failed\n    " + "\n    ".join(last[-8:]))
-    print(f"COUNT {passed} {failed}")
+    path, name = place.split("::")
+    try:
+        module = importlib.import_module(os.path.splitext(os.path.basename(path))[0])
+        getattr(module, name)()
+    except unittest.SkipTest as reason:
+        print(f"SKIPPED {reason}")
+    except Exception:
+        last = traceback.format_exc().strip().splitlines()
+        print("    " + "\n    ".join(last[-8:]))
+        return 1
     return 0
 
 
-def run_files(options):
-    passed = failed = 0
-    for path in sorted(glob.glob(os.path.join(ROOT, "tests/python/test_gpu_*.py"))):
-        name = os.path.basename(path)
-        if options.files and options.files not in name:
-            continue
+def tests_of(path):
+    """The names of the tests of a file, which is not imported."""
+    with open(path, encoding="utf-8") as source:
+        return re.findall(r"^def (test_\w+)\(", source.read(), re.MULTILINE)
+
+
+def run_tests(options):
+    """The tests of all files, each in a process of its own, several at a time."""
+    places = [
+        f"{os.path.basename(path)}::{name}"
+        for path in sorted(glob.glob(os.path.join(ROOT, "tests/python/test_gpu_*.py")))
+        if options.files in os.path.basename(path)
+        for name in tests_of(path)
+    ]
+
+    def run(place):
         begin = time.time()
-        done = subprocess.run(
-            [sys.executable, __file__, "--file", path], capture_output=True, text=True
-        )
-        count = [line.split()[1:] for line in done.stdout.splitlines() if line[:6] == "COUNT "]
-        good, bad = map(int, count[0]) if count else (0, 1)
-        passed, failed = passed + good, failed + bad
-        print(f"{name:28} {good} passed, {bad} failed  {time.time() - begin:.0f} s")
-        if bad:
-            print(done.stdout[-4000:] + ("" if count else done.stderr[-3000:]))
-        else:
-            said = [line for line in done.stdout.splitlines() if line[:6] != "COUNT "]
-            print("\n".join(said), end="\n" if said else "")
+        command = [sys.executable, __file__, "--test", place]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return place, done, time.time() - begin
+
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for waiting in concurrent.futures.as_completed([pool.submit(run, p) for p in places]):
+            place, done, seconds = waiting.result()
+            good = done.returncode == 0
+            passed, failed = passed + good, failed + (not good)
+            print(f"{place:64} {'passed' if good else 'FAILED'}  {seconds:.0f} s", flush=True)
+            said = done.stdout if good else done.stdout[-4000:] + done.stderr[-3000:]
+            print(said, end="" if said.endswith("\n") or not said else "\n")
     return passed, failed
 
 
@@ -358,12 +364,12 @@ def main():
     parser.add_argument("--list", action="store_true", help="run only the list")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="run part I of N of the list")
     parser.add_argument("--files", default="", help="run only test files whose name contains this")
-    parser.add_argument("--file", help=argparse.SUPPRESS)
+    parser.add_argument("--test", help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.file:
-        return run_file(options.file)
+    if options.test:
+        return run_test(options.test)
     if options.worker:
         return work()
     options.targets = options.targets.split(",")
@@ -382,7 +388,7 @@ def main():
     passed, failures = (0, []) if options.no_list else run_list(options)
     failed = len(failures)
     if not options.only and not options.list:
-        for part in (run_files,) if options.no_sanitizer else (run_files, run_sanitizer):
+        for part in (run_tests,) if options.no_sanitizer else (run_tests, run_sanitizer):
             good, bad = part(options)
             passed, failed = passed + good, failed + bad
     print(f"{passed} passed, {failed} failed")
