@@ -114,7 +114,7 @@ def test_rows_of_the_lowest_number(case, target):
 
 
 def gelu(x):
-    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+    return x * np.vectorize(math.erfc)(-x / math.sqrt(2)) / 2
 
 
 def gelu_tanh(x):
@@ -137,6 +137,22 @@ def test_gated(case, target):
         with ops.on_target(target):
             y = getattr(ops, op)(x)
         near(y, reference(gate) * up, dtype, 2**-18)
+
+
+@on_targets(["f2", BF16])
+def test_activations_of_every_number(case, target):
+    """Of all numbers of 16 bits up to 30, beyond which functions are x or 0 (some of them in the
+    simulator), and of infinity and NaN."""
+    with np.errstate(invalid="ignore"):  # some are signalling NaNs
+        numbers = np.arange(1 << 16, dtype=np.uint16).view(case).astype(float)
+    numbers = numbers[np.abs(numbers) <= 30][:: 37 if target.startswith("sim") else 1]
+    x = np.concatenate([numbers, [np.inf, np.nan]]).astype(case)
+    with ops.on_target(target):
+        found = {op: getattr(ops, op)(np.stack([x, np.ones_like(x)], 1))[:, 0] for op in GATED}
+    least = float(ml_dtypes.finfo(case).smallest_subnormal)
+    for op, y in found.items():
+        near(y[:-2], GATED[op](numbers), case, max(0.51 * least, 2**-33))
+        assert y[-2] == np.inf and np.isnan(y[-1])
 
 
 @on_targets([("f2", 32, 32, False, "i8"), (BF16, 40, 24, True, "i4"), ("f4", 2, 2, False, "i4")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Callable
 
 from wave_lang.kernel import lang as tkl
@@ -10,31 +9,12 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 
+from .activation_values import Activation, gelu, gelu_tanh, is_narrow, silu
 from .operators import Gradient, operator
 from .programs import M, N, f32_of, program
 from .tensors import *
 
 BLOCK, BOTH = sym.BLOCK, sym.BOTH
-Activation = Callable[[Any], tuple[Any, Any]]  # of x: its value and its derivative
-
-
-def silu(x: Any) -> tuple[Any, Any]:
-    share = tkw.reciprocal(tkw.exp(-x) + 1.0)
-    return x * share, share * (x * (1.0 - share) + 1.0)
-
-
-def gelu(x: Any) -> tuple[Any, Any]:
-    share = (tkw.erf(x * math.sqrt(0.5)) + 1.0) * 0.5
-    density = tkw.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
-    return x * share, share + x * density
-
-
-def gelu_tanh(x: Any) -> tuple[Any, Any]:
-    root = math.sqrt(2 / math.pi)
-    bent = tkw.tanh((x + x * x * x * 0.044715) * root)
-    share = (bent + 1.0) * 0.5
-    slope = (x * x * (3 * 0.044715) + 1.0) * root
-    return x * share, share + x * (1.0 - bent * bent) * slope * 0.5
 
 
 def _gated(activation: Activation, dtype: Any, backward: bool) -> Any:
@@ -52,12 +32,12 @@ def _gated(activation: Activation, dtype: Any, backward: bool) -> Any:
 
     @tkw.wave(constraints)
     def gated(x: both, y: one):
-        value = activation(f32_of(x, gate_of))[0] * f32_of(x, up_of)
+        value = activation(f32_of(x, gate_of), is_narrow(dtype))[0] * f32_of(x, up_of)
         tkw.write(tkw.cast(value, dtype), y)
 
     @tkw.wave(constraints)
     def gated_backward(dy: one, x: both, dx: both):
-        value, slope = activation(f32_of(x, gate_of))
+        value, slope = activation(f32_of(x, gate_of), is_narrow(dtype))
         change = f32_of(dy)
         tkw.write(tkw.cast(change * f32_of(x, up_of) * slope, dtype), dx, mapping=to_gate)
         tkw.write(tkw.cast(change * value, dtype), dx, mapping=to_up)

@@ -10,7 +10,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-from .activations import gelu, gelu_tanh, silu
+from .activation_values import gelu, gelu_tanh, is_narrow, relu, silu
 from .operators import Gradient, dtype_for, operator
 from .programs import f32_of, has_warpgroups, program, size_class
 from .tensors import *
@@ -21,12 +21,7 @@ GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 PART_M = sym.PART_M  # rows of a wave
 
 
-def _relu(x: Any) -> tuple[Any, Any]:
-    none = tkw.register(x.shape, tkl.f32, 0.0)
-    return tkw.select(x <= none, none, x), tkw.cast(x > none, tkl.f32)  # NaN stays NaN
-
-
-ACTIVATIONS = {"relu": _relu, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh}
+ACTIVATIONS = {"relu": relu, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh}
 
 
 def _constraints(instruction: Any, *batch: Any) -> list[Any]:
@@ -84,7 +79,7 @@ def _product(
         value = total(a, b)
         value = value if given is None else value + tkw.broadcast(f32_of(given), value.shape)
         if activation:
-            value = ACTIVATIONS[activation](value)[slope]
+            value = ACTIVATIONS[activation](value, is_narrow(out))[slope]
         if more is not None:
             value = value * f32_of(more) if slope else value + f32_of(more)
         tkw.write(tkw.cast(value, out), c)

@@ -10,7 +10,7 @@ from . import moe_gradient_kernels as gradient_kernels
 from . import moe_kernels as kernels
 from . import moe_layer_kernels as layer
 from . import moe_order_kernels as order
-from .activations import gelu, silu
+from .activation_values import gelu, silu
 from .moe_formats import Rows, checked_weights, format_of
 from .operators import Gradient, dtype_for, operator
 from .programs import has_warpgroups, program

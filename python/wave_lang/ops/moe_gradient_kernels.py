@@ -9,6 +9,7 @@ from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 
+from .activation_values import is_narrow
 from .moe_kernels import *
 
 BOTH, BLOCK_SLOT, END = sym.BOTH, sym.BLOCK_SLOT, sym.END
@@ -53,7 +54,7 @@ def slopes(activation: Any, dtype: Any) -> Any:
 
         @tkw.iterate(N, init_args=[none])
         def loop(total):
-            value, slope = activation(tkw.read(hidden, mapping=gate_of))
+            value, slope = activation(tkw.read(hidden, mapping=gate_of), is_narrow(dtype))
             second, by = tkw.read(hidden, mapping=up_of), tkw.read(change)
             tkw.write(tkw.cast(by * weight * second * slope, dtype), dhidden, mapping=to_gate)
             tkw.write(tkw.cast(by * weight * value, dtype), dhidden, mapping=to_up)

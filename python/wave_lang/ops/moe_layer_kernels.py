@@ -8,6 +8,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 
+from .activation_values import is_narrow
 from .moe_kernels import *
 
 BOTH = sym.BOTH  # columns of the gate, then of what it multiplies
@@ -124,7 +125,7 @@ def gated(
             row = tkw.read(slots)
             rows = lambda: tkw.read(a, mapping=a_of, mapping_dynamic_vals=(row,))
             gate, up = _gate_and_up(rows, w, n)
-            tkw.write(tkw.cast(activation(gate)[0] * up, dtype), c)
+            tkw.write(tkw.cast(activation(gate, is_narrow(dtype))[0] * up, dtype), c)
 
         of_expert(experts, write)
 
@@ -147,7 +148,7 @@ def gated_in_order(
     ):
         def write() -> None:
             gate, up = _gate_and_up(lambda: tkw.read(a), w, n)
-            tkw.write(tkw.cast(activation(gate)[0] * up, dtype), c)
+            tkw.write(tkw.cast(activation(gate, is_narrow(dtype))[0] * up, dtype), c)
 
         of_expert(experts, write)
 

@@ -9,6 +9,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 
+from .activation_values import is_narrow
 from .moe_layer_kernels import *
 from .packed_loops import GROUPS, Packed, packed_sums, step_of
 from .scaled_loops import K_BLOCKS
@@ -73,7 +74,7 @@ def gated_groups(
             ]
             rows = lambda: tkw.read(a, mapping=a_of, mapping_dynamic_vals=(row,))
             gate, up = packed_sums(kind, dtype, group, halves, rows, SLOT)
-            tkw.write(tkw.cast(activation(gate)[0] * up, dtype), c)
+            tkw.write(tkw.cast(activation(gate, is_narrow(dtype))[0] * up, dtype), c)
 
         of_expert(experts, write)
 

@@ -9,6 +9,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 from wave_lang.kernel import wave as tkw
 
+from .activation_values import is_narrow
 from .moe_layer_kernels import *
 from .scaled_loops import K_BLOCKS, Scales, scaled_sums
 
@@ -73,7 +74,7 @@ def gated_blocks(
             left = lambda: tkw.read(a, mapping=a_of, mapping_dynamic_vals=(row,))
             rights = [lambda of=of: tkw.read(w, mapping=of) for of in w_of]
             gate, up = _sums(left, rights, down, across)
-            tkw.write(tkw.cast(activation(gate)[0] * up, dtype), c)
+            tkw.write(tkw.cast(activation(gate, is_narrow(dtype))[0] * up, dtype), c)
 
         of_expert(experts, write)
 
