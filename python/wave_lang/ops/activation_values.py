@@ -1,4 +1,4 @@
-"""Activation functions inside kernels: of x in f32, the value and the derivative.
+"""Activation functions inside kernels: of x in f32, the value, and a function that computes the derivative.
 
 `narrow` says that the result will be rounded to 16 bits or fewer. Then the functions take about a
 third of the instructions, and their relative error, 2^-18, is far less than the rounding: what follows
@@ -15,7 +15,8 @@ from wave_lang.kernel import wave as tkw
 
 from .programs import LOG2_E
 
-Activation = Callable[[Any, bool], tuple[Any, Any]]
+Values = tuple[Any, Callable[[], Any]]
+Activation = Callable[[Any, bool], Values]
 
 # log2(P(X > a)) of the normal distribution as a polynomial in a, lowest power first: minimax up to 5.5,
 # where the probability is 2^-26. Beyond that, the polynomial falls at least until the result is 0.
@@ -36,9 +37,10 @@ def is_narrow(dtype: Any) -> bool:
     return dtype.bitwidth() <= 16
 
 
-def relu(x: Any, narrow: bool) -> tuple[Any, Any]:
+def relu(x: Any, narrow: bool) -> Values:
     none = tkw.register(x.shape, tkl.f32, 0.0)
-    return tkw.select(x <= none, none, x), tkw.cast(x > none, tkl.f32)  # NaN stays NaN
+    value = tkw.select(x <= none, none, x)  # NaN stays NaN
+    return value, lambda: tkw.cast(x > none, tkl.f32)
 
 
 def _logistic(x: Any, times: float, narrow: bool) -> Any:
@@ -48,9 +50,9 @@ def _logistic(x: Any, times: float, narrow: bool) -> Any:
     return tkw.reciprocal(tkw.exp(x * -times) + 1.0)
 
 
-def silu(x: Any, narrow: bool) -> tuple[Any, Any]:
+def silu(x: Any, narrow: bool) -> Values:
     share = _logistic(x, 1.0, narrow)
-    return x * share, share * (x * (1.0 - share) + 1.0)
+    return x * share, lambda: share * (x * (1.0 - share) + 1.0)
 
 
 def _normal(x: Any, narrow: bool) -> Any:
@@ -64,17 +66,25 @@ def _normal(x: Any, narrow: bool) -> Any:
     return tkw.select(x < tkw.register(x.shape, tkl.f32, 0.0), beyond, 1.0 - beyond)
 
 
-def gelu(x: Any, narrow: bool) -> tuple[Any, Any]:
+def gelu(x: Any, narrow: bool) -> Values:
     share = _normal(x, narrow)
-    density = tkw.exp2(x * x * (-0.5 * LOG2_E)) * (1 / math.sqrt(2 * math.pi))
-    return x * share, share + x * density
+
+    def slope() -> Any:
+        density = tkw.exp2(x * x * (-0.5 * LOG2_E)) * (1 / math.sqrt(2 * math.pi))
+        return share + x * density
+
+    return x * share, slope
 
 
-def gelu_tanh(x: Any, narrow: bool) -> tuple[Any, Any]:
+def gelu_tanh(x: Any, narrow: bool) -> Values:
     root = math.sqrt(2 / math.pi)
     if narrow:
         share = _logistic(x * (x * x * (root * 0.044715) + root), 2.0, narrow)
     else:
         share = (tkw.tanh((x + x * x * x * 0.044715) * root) + 1.0) * 0.5
-    slope = (x * x * (3 * 0.044715) + 1.0) * root
-    return x * share, share + x * share * (1.0 - share) * slope * 2.0
+
+    def slope() -> Any:
+        inner = (x * x * (3 * 0.044715) + 1.0) * root
+        return share + x * share * (1.0 - share) * inner * 2.0
+
+    return x * share, slope

@@ -39,7 +39,7 @@ def _gated(activation: Activation, dtype: Any, backward: bool) -> Any:
     def gated_backward(dy: one, x: both, dx: both):
         value, slope = activation(f32_of(x, gate_of), is_narrow(dtype))
         change = f32_of(dy)
-        tkw.write(tkw.cast(change * f32_of(x, up_of) * slope, dtype), dx, mapping=to_gate)
+        tkw.write(tkw.cast(change * f32_of(x, up_of) * slope(), dtype), dx, mapping=to_gate)
         tkw.write(tkw.cast(change * value, dtype), dx, mapping=to_up)
 
     return gated_backward if backward else gated, {BLOCK: 512}, [M, N, BOTH]

@@ -79,7 +79,8 @@ def _product(
         value = total(a, b)
         value = value if given is None else value + tkw.broadcast(f32_of(given), value.shape)
         if activation:
-            value = ACTIVATIONS[activation](value, is_narrow(out))[slope]
+            value, slope_of = ACTIVATIONS[activation](value, is_narrow(out))
+            value = slope_of() if slope else value
         if more is not None:
             value = value * f32_of(more) if slope else value + f32_of(more)
         tkw.write(tkw.cast(value, out), c)

@@ -56,7 +56,7 @@ def slopes(activation: Any, dtype: Any) -> Any:
         def loop(total):
             value, slope = activation(tkw.read(hidden, mapping=gate_of), is_narrow(dtype))
             second, by = tkw.read(hidden, mapping=up_of), tkw.read(change)
-            tkw.write(tkw.cast(by * weight * second * slope, dtype), dhidden, mapping=to_gate)
+            tkw.write(tkw.cast(by * weight * second * slope(), dtype), dhidden, mapping=to_gate)
             tkw.write(tkw.cast(by * weight * value, dtype), dhidden, mapping=to_up)
             tkw.write(tkw.cast(value * second * weight, dtype), active)
             return tkw.sum(value * second * by, total, dim=N, block=True)

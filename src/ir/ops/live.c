@@ -78,12 +78,12 @@ static bool is_element_by_element(const Op *op, const Region *home) {
   return op->parent == home && (op_is_elementwise(op) || op->kind == OP_write);
 }
 
-/* The one value that the op is computed from, constants aside; NULL: there are several, or none. */
+/* The one tile that the op is computed from, constants aside; NULL: there are several, or none. */
 static const Value *root_of(const Op *op, const bool *passing, const Value *const *root) {
   const Value *found = NULL;
   for (int i = 0; i < op->nargs; i++) {
     const Value *v = op->args[i], *from = passing[v->id] ? root[v->id] : v;
-    if (is_constant(v)) continue;
+    if (is_constant(v) || v->type->kind == TYPE_scalar) continue;
     if (!from || (found && from != found)) return NULL;
     found = from;
   }
