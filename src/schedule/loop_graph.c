@@ -224,15 +224,24 @@ static bool phase_of(const Build *b, const Op *wait, int *by) {
          is_phase(b, wait, number, slots);
 }
 
+/* A copy that is made once, before the loop, ends the first phase of a barrier of its own. */
+static bool awaits_single(const Build *b, const Op *wait, const Op *copy) {
+  int64_t parity;
+  const Attr *odd = op_attr(wait, ATTR_parity);
+  if (!b->once || copy_barriers(copy) != wait->args[0] || op_has(copy, ATTR_iteration)) return false;
+  return odd && sym_is_int(odd->sym, &parity) && parity == 0;
+}
+
 /* Whether a wait is for the phase that a copy ends, and for that of how many iterations ago. In a
  * short loop it may always be for the last iteration, which one iteration copies. */
 static bool awaits(const Build *b, const Op *wait, const Op *copy, int *distance) {
   int waited, ahead;
   int64_t slot, parity;
   const Attr *at = op_attr(copy, ATTR_iteration);
+  *distance = 0;
+  if (awaits_single(b, wait, copy)) return true;
   if (copy_barriers(copy) != wait->args[0] || !at) return false;
   if (!above_counter(b, at->pairs[0].value, &ahead)) return false;
-  *distance = 0;
   if (is_constant(wait, &slot, &parity)) {
     if (b->once || is_past_end(b, copy, 1)) return ends_phase(wait, slot, parity, ahead);
     int64_t last = b->most - 1;

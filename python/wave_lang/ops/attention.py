@@ -64,10 +64,11 @@ def _dense(
         fold, keys, values = folded(call.k, call.v)
         rows, sums = (in_order(layout, x) for x in (out, lse))
         form = replace(extra.of_form(call.form(False, 0)), fold=fold)
-        if form.group == 1:  # so that TMA can write tiles of it
-            out_fold, rows = folded(rows)
-            form = replace(form, out_fold=out_fold)
-        given = (call.q, keys, values, *call.numbers(), *extra.given(call), rows, sums)
+        queries = call.q
+        if form.group == 1:  # so that TMA can copy tiles of them
+            (q_fold, queries), (out_fold, rows) = folded(queries), folded(rows)
+            form = replace(form, q_fold=q_fold, out_fold=out_fold)
+        given = (queries, keys, values, *call.numbers(), *extra.given(call), rows, sums)
         program(kernels.dense, form)(*given)
     return out, lse
 

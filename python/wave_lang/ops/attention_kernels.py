@@ -76,7 +76,8 @@ class Form:
     sinks: bool
     dense: bool = False  # tensors have a dimension for sequences
     fold: str = ""  # which dimension of dense keys and values has those of all sequences, if any
-    out_fold: str = ""  # and of results, if key heads are not shared
+    q_fold: str = ""  # and of queries and
+    out_fold: str = ""  # of results, if key heads are not shared
     alibi: bool = False
     bias: Any = None  # type of what is added to scores, in dense attention
     mask: bool = False
@@ -164,25 +165,39 @@ def key_parts(form: Form) -> dict[Any, int]:
     return {D_KV: 0, D_REST: form.columns} if form.columns < form.size else {D_KV: 0}
 
 
+def _row_place(form: Form, fold: str) -> dict[Any, Any]:
+    """Where row j of key head i is in a tensor of rows that is folded like this."""
+    token, head = Q_START + _j // form.group, _i * form.group + _j % form.group
+    if fold == "tokens":
+        return {ALL_TOKENS: WORKGROUP_4 * TOKEN + token, H: head}
+    if fold:
+        return {TOKEN: token, ALL_HEADS: WORKGROUP_4 * form.heads + head}
+    return {**({ENDS: WORKGROUP_4} if form.dense else {}), TOKEN: token, H: head}
+
+
+def _row_memory(form: Form, fold: str, columns: Any, dtype: Any) -> Any:
+    """The type of such a tensor. With three dimensions, the copy engine moves tiles of it."""
+    end = (columns, GLOBAL, dtype)
+    if fold == "tokens":
+        return tkl.Memory[(ALL_TOKENS, H, *end, tkl.MemoryLayout(shape=[ENDS * TOKEN, H, columns]))]
+    if fold:
+        layout = tkl.MemoryLayout(shape=[TOKEN, ENDS * H, columns])
+        return tkl.Memory[(TOKEN, ALL_HEADS, *end, layout)]
+    return tkl.Memory[(*([ENDS] if form.dense else []), TOKEN, H, *end)]
+
+
 def _mappings(form: Form) -> tuple[Any, Any, Any]:
     """Where the parts of q, results and logarithms of sums are."""
-    token, head = Q_START + _j // form.group, _i * form.group + _j % form.group
-    outer = {ENDS: WORKGROUP_4} if form.dense else {}
     q_of = [
         tkw.IndexMapping(
             3,
-            inputs={**outer, TOKEN: token, H: head, D: _k + first},
+            inputs={**_row_place(form, form.q_fold), D: _k + first},
             outputs={H_KV: _i, ROW: _j, d: _k},
         )
         for d, first in key_parts(form).items()
     ]
     split = {SPLIT: WORKGROUP_1} if form.splits else {}
-    here = {**split, **outer, TOKEN: token, H: head}
-    there = here
-    if form.out_fold == "tokens":
-        there = {ALL_TOKENS: WORKGROUP_4 * TOKEN + token, H: head}
-    elif form.out_fold:
-        there = {TOKEN: token, ALL_HEADS: WORKGROUP_4 * form.heads + head}
+    here, there = ({**split, **_row_place(form, fold)} for fold in ("", form.out_fold))
     out_of = tkw.IndexMapping(
         3, inputs={H_KV: _i, ROW: _j, D_KV: _k}, outputs={**there, D_KV: _k}
     )
@@ -405,17 +420,12 @@ class Types:
         outer = [ENDS] if form.dense else []
         split = [SPLIT, *outer] if form.splits else outer
         kept = tkl.f32 if form.splits else form.dtype
-        self.q = tkl.Memory[(*outer, TOKEN, H, D, GLOBAL, form.dtype)]
+        self.q = _row_memory(form, form.q_fold, D, form.dtype)
         each = [ENDS + 1 if form.counted else ENDS]
         self.ends = tkl.Memory[ENDS, GLOBAL, form.index, tkl.MemoryLayout(shape=each)]
         self.out = tkl.Memory[(*split, TOKEN, H, D_KV, GLOBAL, kept)]
-        end = (D_KV, GLOBAL, kept)
-        if form.out_fold == "tokens":
-            layout = tkl.MemoryLayout(shape=[ENDS * TOKEN, H, D_KV])
-            self.out = tkl.Memory[(ALL_TOKENS, H, *end, layout)]
-        elif form.out_fold:
-            layout = tkl.MemoryLayout(shape=[TOKEN, ENDS * H, D_KV])
-            self.out = tkl.Memory[(TOKEN, ALL_HEADS, *end, layout)]
+        if form.out_fold:
+            self.out = _row_memory(form, form.out_fold, D_KV, kept)
         self.sums = tkl.Memory[(*split, TOKEN, H, GLOBAL, tkl.f32)]
         self.scales = tkl.Memory[H_KV, GLOBAL, tkl.f32]
         self.sinks = tkl.Memory[H, GLOBAL, tkl.f32]

@@ -2,6 +2,7 @@
 #include "transform/copy/copy_mode.h"
 
 #include "ir/dtype.h"
+#include "ir/region_facts.h"
 #include "transform/copy/copy_box.h"
 
 CopyModes copy_modes(Kernel *k, const PassCtx *cx) {
@@ -74,13 +75,25 @@ static bool choose_direct(const CopyModes *w, Op *copy, const MemLayout *slot, c
   return true;
 }
 
+/* Whether waves that only copy may make it before they fill the rings of a loop that follows. */
+static bool may_be_served(const Op *copy) {
+  if (op_outermost_loop(copy)) return false;
+  for (const Op *op = copy->next; op; op = op->next)
+    for (const Op *in = op->kind == OP_for ? op->body->first : NULL; in; in = in->next)
+      if (in->kind == OP_copy && copy_is_in(in)) return true;
+  return false;
+}
+
+static bool is_in_for(const Op *copy) {
+  return copy->parent->owner && copy->parent->owner->kind == OP_for;
+}
+
 static const char *why_no_box(const CopyModes *w, const Op *copy, const MemLayout *slot,
                               CopyBox *box) {
   const AccessBounds *b = w->bounds[copy->id];
   if (distribute_is_off(w->d, CONSTRAINT_boxes)) return "the kernel disables it";
   if (!copy_is_in(copy)) return "it copies from shared memory";
-  if (!copy->parent->owner || copy->parent->owner->kind != OP_for)
-    return "it is not prefetched by a loop";
+  if (!is_in_for(copy) && !may_be_served(copy)) return "it is not prefetched by a loop";
   if (copy->nargs > 2) return "its coordinates come from memory";
   if (b->access.memory->def || b->access.memory->owner != w->k->body) return "it is loop-carried";
   /* The copy engine reads what was there before the kernel began. */
@@ -91,7 +104,7 @@ static const char *why_no_box(const CopyModes *w, const Op *copy, const MemLayou
 
 /* ---- the choice ---- */
 
-static void remark_box(const CopyModes *w, const Op *copy, const CopyBox *box) {
+static void remark_boxes(const CopyModes *w, const Op *copy, const CopyBox *box) {
   Diags *diags = &w->k->cx->diags;
   StrBuf text = {.arena = diags->arena};
   for (int m = 0; m < box->rank; m++) sb_printf(&text, "%s%d", m ? " x " : "", box->extent[m]);
@@ -103,6 +116,13 @@ static void remark_box(const CopyModes *w, const Op *copy, const CopyBox *box) {
   diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by TMA in boxes of %s %s%s%s",
            memory_name(w->k, w->bounds[copy->id]->access.memory), sb_text(&text),
            box->pixels.walk.dims ? "pixels and channels (im2col)" : "elements", swizzle, end);
+}
+
+void copy_remark_box(const CopyModes *w, const Op *copy) {
+  MemLayout slot;
+  CopyBox box;
+  if (copy_slot_layout(w->d, copy->args[1]->def, &slot) && !why_no_box(w, copy, &slot, &box))
+    remark_boxes(w, copy, &box);
 }
 
 static void remark_threads(const CopyModes *w, const Op *copy, int bytes, const char *why,
@@ -134,7 +154,9 @@ bool copy_choose_mode(const CopyModes *w, Op *copy, const char *no_box) {
   bool known = scratch->def && copy_slot_layout(w->d, scratch->def, &slot);
   if (!no_box && target_has(w->machine->target, FEATURE_TMA)) {
     no_box = known ? why_no_box(w, copy, &slot, &box) : "its tile size is unknown";
-    if (!no_box) return set_box(w, copy, scratch->def, &slot), remark_box(w, copy, &box), true;
+    if (!no_box) set_box(w, copy, scratch->def, &slot);
+    if (!no_box && is_in_for(copy)) remark_boxes(w, copy, &box); /* of others, `stages` decides */
+    if (!no_box) return true;
   }
   const char *no_direct = NULL;
   if (choose_direct(w, copy, known ? &slot : NULL, &no_direct)) return true;

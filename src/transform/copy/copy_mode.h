@@ -32,6 +32,10 @@ CopyModes copy_modes(Kernel *k, const PassCtx *cx);
  * reporting a mistake. */
 bool copy_choose_mode(const CopyModes *w, Op *copy, const char *no_box);
 
+/* The remark that a copy is made of boxes, which is not added for one before a loop: if there are no waves
+ * that only copy, another mode is chosen for it later. */
+void copy_remark_box(const CopyModes *w, const Op *copy);
+
 /* The kernel requests loads that end in shared memory, and the machine has them. */
 bool copy_wants_direct(const CopyModes *w);
 

@@ -58,6 +58,7 @@
 #include "transform/stages/stages_ops.h"
 #include "transform/stages/stages_roles.h"
 #include "transform/stages/stages_rows.h"
+#include "transform/stages/stages_single.h"
 
 /* Barriers on which boxes of the loop arrive, one for each slot of their rings. */
 typedef struct Barriers {
@@ -601,11 +602,11 @@ static bool check_part(const CopyModes *modes, const Op *copy) {
   return diag_hint(diags, d, "place it in an earlier stage");
 }
 
-/* Boxes are worthwhile only if they are prefetched. */
+/* Boxes are worthwhile only if they are prefetched, or made by service waves. */
 static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
-    bool staged = false;
     if (!copy_goes_by(op, "tma") || copy_barriers(op)) continue;
+    bool staged = single_is_served(k, cx, plan, op);
     for (int i = 0; i < plan->loops.n; i++)
       for (int j = 0; j < plan->loops.at[i].copies.n; j++)
         staged |= plan->loops.at[i].copies.at[j].copy == op;
@@ -619,10 +620,11 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
 bool pass_stages(Kernel *k, PassCtx *cx) {
   StagesPlan plan = {0};
   if (!cx->machine || !cx->target) return cx->idle = true;
-  if (!stages_plan(k, cx, &plan) || !unbox_others(k, cx, &plan)) return false;
-  if (!roles_plan(k, cx, &plan)) return false;
+  if (!stages_plan(k, cx, &plan) || !roles_plan(k, cx, &plan)) return false;
+  if (!unbox_others(k, cx, &plan)) return false;
   make_rings(k, &plan);
   roles_open(k, cx, &plan);
+  single_serve(k, cx, &plan);
   Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx};
   for (int i = 0; i < plan.loops.n; i++) {
     w.l = &plan.loops.at[i];

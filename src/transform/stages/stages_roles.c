@@ -404,16 +404,16 @@ void roles_open(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
 
 /* ---- barriers ---- */
 
-static Value *make_ring(Kernel *k, const StagedLoop *l, const char *name, int slots, int count) {
+Value *roles_barrier(Kernel *k, const Op *of, const char *name, int slots, int count) {
   const Sym *one = sym_int(k->cx->sym, 1), **physical = ARENA_ARRAY(k->arena, const Sym *, 1);
   const Type *t = type_mem(k->cx, &one, 1, DTYPE_i64, k->cx->shared_space, NULL);
-  Op *alloc = ir_insert(k, k->body->first, OP_alloc, l->loop->at, NULL, 0, t);
+  Op *alloc = ir_insert(k, k->body->first, OP_alloc, of->at, NULL, 0, t);
   Value *ring = &alloc->results[0];
   physical[0] = one;
   op_set_attr(k, alloc, (Attr){.key = ATTR_physical, .n = 1, .exprs = physical});
   op_set_attr(k, alloc, (Attr){.key = ATTR_ring, .integer = slots});
   ring->name = intern(&k->cx->names, name);
-  Op *init = ir_insert(k, op_parting(k->body), OP_mbar_init, l->loop->at, &ring, 1, NULL);
+  Op *init = ir_insert(k, op_parting(k->body), OP_mbar_init, of->at, &ring, 1, NULL);
   op_set_attr(k, init, (Attr){.key = ATTR_count, .sym = sym_int(k->cx->sym, count)});
   return ring;
 }
@@ -470,10 +470,10 @@ void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
     if (l->copies.at[i].role) l->copies.at[i].tokens = tokens_for(k, cx, l, &l->copies.at[i]);
   for (int i = 0; i < l->tokens.n; i++) {
     StagedTokens *t = &l->tokens.at[i];
-    t->full = make_ring(k, l, "full", t->slots, t->copies);
+    t->full = roles_barrier(k, l->loop, "full", t->slots, t->copies);
     t->empty = released_with(l, i);
     if (t->empty) continue;
-    t->empty = make_ring(k, l, "empty", t->slots, cx->machine->waves);
+    t->empty = roles_barrier(k, l->loop, "empty", t->slots, cx->machine->waves);
     share_ring(k, l, op_parting(k->body)->prev);
   }
 }

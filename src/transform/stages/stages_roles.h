@@ -55,6 +55,10 @@ int roles_registers(const TargetInfo *t, int waves, int copying);
 /* Before the first loop is changed: the service waves, and where they part from the others. */
 void roles_open(Kernel *k, PassCtx *cx, const StagesPlan *plan);
 
+/* A ring of barriers that `count` threads arrive at, for copies of this op. It is initialised before roles
+ * part. */
+Value *roles_barrier(Kernel *k, const Op *of, const char *name, int slots, int count);
+
 /* The barriers of a loop's copies with a role; the waits for those that are read before the loop. */
 void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l);
 void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l);

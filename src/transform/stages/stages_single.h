@@ -1,0 +1,22 @@
+/* stages_single.h: copies before a loop with service waves (stages_roles.h), which make them as well.
+ *
+ *     copy %q, %s                    copy %q, %s, %full {mode = tma, role = "load"}
+ *     %x = read %s           =>      mbar_wait %full {slot = 0, parity = 0}
+ *     for K carry ... { ... }        %x = read %s
+ *                                    for K carry ... { ... }
+ *
+ * The waves that compute then issue no copies, and do not meet at a barrier for the tile, which is on
+ * its way together with the first ones of the loop. Such a copy is made at most once, so its slot is
+ * never released. */
+#ifndef WV_STAGES_SINGLE_H
+#define WV_STAGES_SINGLE_H
+
+#include "transform/stages/stages_plan.h"
+
+/* Whether service waves can make this copy by boxes. Needs the plan with roles (`roles_plan`). */
+bool single_is_served(const Kernel *k, const PassCtx *cx, const StagesPlan *plan, const Op *copy);
+
+/* Gives all such copies to them, after `roles_open`. */
+void single_serve(Kernel *k, const PassCtx *cx, const StagesPlan *plan);
+
+#endif
