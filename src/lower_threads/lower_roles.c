@@ -1,4 +1,4 @@
-/* lower_roles.c: kernels in which service waves copy for the others (transform/stages/stages_roles.h).
+/* lower_roles.c: kernels in which service waves copy for the others (transform/stages/roles/stages_roles.h).
  *
  *     mbar_init %full {count = 2}                 if ($T0 < 1) { mbar_init ... }
  *     barrier roles                               barrier workgroup

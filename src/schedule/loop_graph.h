@@ -3,7 +3,7 @@
  * The loop is one of a kernel's tiles after `sync`: its copies, waits and barriers are ops. All
  * waves of a workgroup run the same body, so two of them stand for any two: each op is an event in
  * both, in program order. A barrier is one event of both. Where service waves copy for the others
- * (transform/stages/stages_roles.h), a third stands for them: it executes ops with a role. A copy that is not done by a wave's own
+ * (transform/stages/roles/stages_roles.h), a third stands for them: it executes ops with a role. A copy that is not done by a wave's own
  * loads and stores, and a product that reads shared memory, ends with an event of its own, which
  * only a wait orders before anything else; what one elected thread does belongs to the first wave
  * that executes it.

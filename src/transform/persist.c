@@ -26,7 +26,7 @@
 #include "ir/schedule/schedule.h"
 #include "transform/copy/copy_box.h"
 #include "transform/pass.h"
-#include "transform/stages/stages_roles.h"
+#include "transform/stages/roles/stages_roles.h"
 #include "transform/stages/stages_room.h"
 
 /* Workgroups that copy for each other: more gained nothing in published kernels. */

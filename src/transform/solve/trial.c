@@ -12,7 +12,7 @@
 #include "ir/schedule/turn_ops.h"
 #include "schedule/proof/loop_proof.h"
 #include "transform/pass_manager.h"
-#include "transform/stages/stages_roles.h"
+#include "transform/stages/roles/stages_roles.h"
 
 enum {
   ENOUGH_WAVES = 2,   /* of a SIMD: while one waits, the other computes */

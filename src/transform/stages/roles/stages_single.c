@@ -1,11 +1,11 @@
 /* stages_single.c: see stages_single.h. */
-#include "transform/stages/stages_single.h"
+#include "transform/stages/roles/stages_single.h"
 
 #include "ir/attr.h"
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "transform/copy/copy_mode.h"
-#include "transform/stages/stages_roles.h"
+#include "transform/stages/roles/stages_roles.h"
 
 /* Whose service waves run before any other loop is entered; NULL: there are none. */
 static const StagedLoop *loop_with_roles(const StagesPlan *plan) {

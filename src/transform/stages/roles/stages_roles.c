@@ -1,5 +1,5 @@
 /* stages_roles.c: see stages_roles.h. */
-#include "transform/stages/stages_roles.h"
+#include "transform/stages/roles/stages_roles.h"
 
 #include <string.h>
 
