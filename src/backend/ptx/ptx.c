@@ -408,11 +408,11 @@ static bool is_clustered(const Ptx *p, const LaunchSpec *launch) {
 
 /* Whether an op reads, or writes, a tensor: a copy to shared memory only reads it, and one from there
  * only writes it. */
-static bool reads_tensor(const Op *op) {
+bool ptx_reads_tensor(const Op *op) {
   return op->kind != OP_tma_store && op_info[op->kind].flags & OPF_READS;
 }
 
-static bool writes_tensor(const Op *op) {
+bool ptx_writes_tensor(const Op *op) {
   return op->kind != OP_tma_load && op->kind != OP_copy_async &&
          op_info[op->kind].flags & OPF_WRITES;
 }
@@ -427,7 +427,7 @@ static bool exchanges_values(Ptx *p) {
     for (int i = 0; i < op->nargs; i++) {
       const Value *v = op->args[i]->type->kind == TYPE_mem ? memory_root(op->args[i]) : NULL;
       if (!v || memory_is_scratch(v)) continue;
-      reads[v->id] |= reads_tensor(op), writes[v->id] |= writes_tensor(op);
+      reads[v->id] |= ptx_reads_tensor(op), writes[v->id] |= ptx_writes_tensor(op);
       if (reads[v->id] && writes[v->id]) return true;
     }
   }
@@ -454,7 +454,7 @@ static bool publishes_more(Ptx *p) {
       const Value *v = op->args[i]->type->kind == TYPE_mem ? memory_root(op->args[i]) : NULL;
       if (!v || memory_is_scratch(v)) continue;
       uint8_t *by = bulk ? &engine[v->id] : &threads[v->id];
-      *by = (uint8_t)(*by | ACCESSED | (writes_tensor(op) ? WRITTEN : 0));
+      *by = (uint8_t)(*by | ACCESSED | (ptx_writes_tensor(op) ? WRITTEN : 0));
       if (engine[v->id] && threads[v->id] && (engine[v->id] | threads[v->id]) & WRITTEN)
         return true;
     }

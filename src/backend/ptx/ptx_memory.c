@@ -106,15 +106,15 @@ static const char *guard_of(Ptx *p, const Op *op, int at) {
 
 /* ---- shapes of accesses ---- */
 
-static const char *list_of(Ptx *p, const Reg *regs, int n) {
+const char *ptx_list_of(Ptx *p, const Reg *regs, int n) {
   StrBuf out = {.arena = p->arena};
-  if (n == 1) return regs[0].name;
+  if (n <= 1) return regs[0].name;
   for (int i = 0; i < n; i++) sb_printf(&out, "%s%s", i ? ", " : "{", regs[i].name);
   sb_puts(&out, "}");
   return sb_text(&out);
 }
 
-static const char *vector_of(int n) { return n == 1 ? "" : n == 2 ? ".v2" : ".v4"; }
+const char *ptx_vector_of(int n) { return n <= 1 ? "" : n == 2 ? ".v2" : ".v4"; }
 
 static const char *type_of(RegClass class) {
   static const char *const names[] = {"pred", "b16", "b32", "b64", "f32", "f64"};
@@ -174,7 +174,7 @@ static void load_registers(Ptx *p, const Op *op, const Reg *regs, int n, const c
   const Value *memory = op->args[0];
   for (int i = 0; *guard && i < n; i++) ptx_clear(p, regs[i]);
   ptx_line(p, "%sld%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
-           hint_of(p, op, memory), vector_of(n), type, list_of(p, regs, n), operand);
+           hint_of(p, op, memory), ptx_vector_of(n), type, ptx_list_of(p, regs, n), operand);
 }
 
 /* One byte per element. */
@@ -240,7 +240,7 @@ static void store_registers(Ptx *p, const Op *op, const Reg *regs, int n, const 
   const char *guard = guard_of(p, op, 3), *operand = operand_of(p, op, 1, at);
   const Value *memory = op->args[1];
   ptx_line(p, "%sst%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
-           hint_of(p, op, memory), vector_of(n), type, operand, list_of(p, regs, n));
+           hint_of(p, op, memory), ptx_vector_of(n), type, operand, ptx_list_of(p, regs, n));
 }
 
 static void store_truth(Ptx *p, const Op *op, Held *h) {
@@ -293,7 +293,7 @@ void ptx_store(Ptx *p, const Op *op) {
 /* ---- matrices of 8x8 ---- */
 
 static void move_matrices(Ptx *p, const Op *op, const Reg *words, int n, bool load) {
-  const char *list = arena_printf(p->arena, n == 1 ? "{%s}" : "%s", list_of(p, words, n));
+  const char *list = arena_printf(p->arena, n == 1 ? "{%s}" : "%s", ptx_list_of(p, words, n));
   const char *at = operand_of(p, op, load ? 0 : 1, 0);
   ptx_line(p, "%smatrix.sync.aligned.m8n8.x%d%s.shared.b16 %s, %s", load ? "ld" : "st", n,
            op_has(op, ATTR_transposed) ? ".trans" : "", load ? list : at, load ? at : list);

@@ -48,7 +48,15 @@ typedef struct WaveTest {
   bool one;       /* one lane of the wave executes it */
 } WaveTest;
 
-enum { PTX_EXCHANGES = 8 };
+enum { PTX_EXCHANGES = 8, PTX_PEERS = 8 };
+
+/* A workgroup of the cluster: addresses there of an address here, and of the barrier of an exchange. */
+typedef struct PtxPeer {
+  const Sym *rank; /* NULL: none yet */
+  const char *here;
+  Reg there, arrived;
+  int exchange;
+} PtxPeer;
 
 typedef struct Ptx {
   Kernel *k;
@@ -84,9 +92,12 @@ typedef struct Ptx {
   bool fast;           /* PTX_FAST of ptx.def */
   bool clustered;      /* workgroups access each other's shared memory */
   const Op *started;   /* the barrier that says that all workgroups of a cluster have started */
+  bool started_orders; /* it also orders the accesses of the workgroup's own threads */
   const int *exchange; /* by op id: of stores and barriers, the number of the exchange, from 1 */
   int nexchanges;
   int64_t sent[PTX_EXCHANGES]; /* bytes that arrive at a workgroup */
+  PtxPeer to[PTX_PEERS]; /* where stores of exchanges were sent, the latest ones */
+  int nto;               /* counts all of them */
   bool exchanges;  /* ... and exchange values: barriers order memory for the whole cluster */
   bool lanes_read; /* ... and lanes load what is in shared memory, besides matrix instructions */
   bool publishes;  /* the copy engine and threads pass values on outside shared memory, too */
@@ -178,6 +189,10 @@ bool ptx_constant(const Value *v, int64_t *out);
 
 /* ---- cluster/ptx_exchange.c ---- */
 
+const char *ptx_list_of(Ptx *p, const Reg *regs, int n); /* ptx_memory.c */
+const char *ptx_vector_of(int n);
+bool ptx_reads_tensor(const Op *op); /* ptx.c */
+bool ptx_writes_tensor(const Op *op);
 void ptx_find_exchanges(Ptx *p, const LaunchSpec *launch); /* at the beginning of the text */
 bool ptx_send(Ptx *p, const Op *op); /* true: the store was part of an exchange */
 PtxFn ptx_cluster_barrier;
