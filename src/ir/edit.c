@@ -301,6 +301,15 @@ const Constraint *kernel_persistent(const Kernel *k) {
   return c && c->persist.loop ? c : NULL;
 }
 
+int kernel_split_axis(const Kernel *k, int *workgroups) {
+  int64_t parts = 1;
+  const Constraint *c = kernel_constraint(k, CONSTRAINT_split, NULL), *row = NULL;
+  if (c && c->split.ranks) row = kernel_constraint(k, CONSTRAINT_workgroup, c->split.ranks);
+  if (!row || !sym_is_int(c->split.parts, &parts)) return -1;
+  *workgroups = (int)parts;
+  return row->workgroup.axis;
+}
+
 const MachineSpec *kernel_machine(const Kernel *k) {
   const Constraint *c = kernel_constraint(k, CONSTRAINT_machine, NULL);
   return c ? &c->machine : NULL;

@@ -494,6 +494,9 @@ const HardwareSpec *kernel_hardware(const Kernel *k);
 const MachineSpec *kernel_machine(const Kernel *k);
 /* The `persist` row, if workgroups loop over tiles of the grid; NULL: each computes one. */
 const Constraint *kernel_persistent(const Kernel *k);
+/* The dimension of the grid, 0 to 2, along which the workgroups of a cluster share the iterations of a
+ * loop (the pass `split`), and how many they are; -1: none do. */
+int kernel_split_axis(const Kernel *k, int *workgroups);
 const LaunchSpec *kernel_launch(const Kernel *k);
 /* e with the values that symbols are expected to have (`expect`), for decisions only: launches may have others. */
 const Sym *kernel_expected(const Kernel *k, const Sym *e);

@@ -340,6 +340,9 @@ static Constraint launch_row(Lower *l) {
     launch.cluster[i] = i ? one : sym_int(l->sym, lower_cluster(l));
   for (int i = 0; l->machine.cluster > 1 && i < 3; i++)
     launch.cluster[i] = i == CLUSTER_AXIS ? sym_int(l->sym, l->machine.cluster) : one;
+  int peers, axis = kernel_split_axis(l->k, &peers);
+  for (int i = 0; axis >= 0 && i < 3; i++)
+    launch.cluster[i] = i == axis ? sym_int(l->sym, peers) : one;
   return (Constraint){.kind = CONSTRAINT_launch, .at = l->k->at, .launch = launch};
 }
 

@@ -145,11 +145,12 @@ static bool is_all_that_is_used(const Allocs *p, int memory, const Sym *dim, con
 }
 
 /* The tile of a write or copy by name covers the allocation if it has the same extents, or those of
- * all tiles there, unless the op is only a part of the copy. */
+ * all tiles there, unless the op is only a part of the copy. What is written to the memory of another workgroup
+ * of a cluster does not: that one may be behind, so the allocation is kept apart from all before. */
 static bool is_whole(const Allocs *p, const MemoryUse *use) {
   const Value *memory = p->m->memories.at[use->memory];
   if (use->how != TOUCH_WRITE || !use->by_name || !memory->def) return false;
-  if (alloc_slots(memory->def) > 1) return false;
+  if (alloc_slots(memory->def) > 1 || op_has(use->op, ATTR_peer)) return false;
   const Attr *physical = op_attr(memory->def, ATTR_physical);
   for (int i = 0; i < memory->type->rank; i++) {
     const Sym *dim = memory->type->dims[i], *extent = extent_of(p, use, dim);

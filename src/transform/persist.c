@@ -95,7 +95,9 @@ static const char *obstacle(Persist *p) {
   if (!p->cx->machine || p->cx->machine->observable)
     return "its threads hold what the kernel declares";
   if (p->d->explicit_grid || p->d->has_versions) return "it computes positions itself";
-  if (hardware && hardware->cluster[0]) return "its workgroups form clusters";
+  int peers;
+  if ((hardware && hardware->cluster[0]) || kernel_split_axis(p->k, &peers) >= 0)
+    return "its workgroups form clusters";
   p->loop = kernel_only_loop(p->k);
   if (!p->loop) return "it does not have exactly one loop";
   if (!engine_copies_all(p)) return "the copy engine does not fill all of its shared memory";

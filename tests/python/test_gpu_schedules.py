@@ -114,3 +114,25 @@ def test_slots_of_clusters_are_read_before_they_are_free():
         c = torch.full((m, n), float("nan"), dtype=torch.half, device="cuda")
         kernel(a, b, c)
         assert torch.equal(c, (a.float() @ b.float().t()).half())
+
+
+def test_sums_of_clusters():
+    """Workgroups that send each other their sums: exact results of any size, the same in each run."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        return
+    parts = importlib.import_module("wave_lang.ops.matmul")
+    tiles = (parts.BLOCK_M, parts.BLOCK_N, parts.BLOCK_K, parts.PART_M)
+    for workgroups in (2, 4, 8):
+        for shape in ((64, 128, 512), (200, 264, 1032), (136, 1096, 72), (8, 8, 4104)):
+            m, n, k = shape
+            made, _, sizes, *_ = parts._product(
+                tkl.f16, tkl.f16, shape, ("MK", "NK"), False, None, False, None
+            )
+            options = {"subs": dict(zip(tiles, (64, 128, 64, 64))), "dynamic_symbols": sizes}
+            kernel = wave_compile(WaveCompileOptions(**options, split_k=workgroups), made)
+            assert "st.async" in kernel.asm
+            a, b = (torch.randint(-4, 5, s).cuda().half() for s in ((m, k), (n, k)))
+            for _ in range(3):
+                c = torch.full((m, n), float("nan"), dtype=torch.half, device="cuda")
+                kernel(a, b, c)
+                assert torch.equal(c, (a.float() @ b.float().t()).half()), (workgroups, shape)

@@ -48,6 +48,7 @@ def remark(kernel):
         ((1, 1, 8), 2),  # fewer iterations than workgroups
         ((130, 72, 200), 3),  # 7 iterations, a part of each dimension beyond the end
         ((64, 64, 256), 4),  # everything divides
+        ((130, 72, 280), 8),  # 9 iterations, two for each of the first four
         ((65, 8, 16), 5),  # less than one tile of K
         ((40, 64, 0), 2),  # no iteration
     ],
@@ -85,16 +86,25 @@ def test_dynamic_sizes():
         check_gemm(kernel, *sizes)
 
 
+@pytest.mark.parametrize("n, parts, clusters", [(2048, 4, True), (4096, 4, False), (8192, 2, True), (8192, 4, True)])
+def test_clusters_that_do_not_run_at_once(n, parts, clusters):
+    """32 clusters of four leave compute units of an H200 idle, and some wait for others; 64 of two do not. Where
+    there are more workgroups than compute units, some wait in any case."""
+    kernel = compiled(gemm(constraints(("", 128, 2), (128, 128, 64))), {M: 128, N: n, K: 14336}, parts, "sm_90a")
+    assert ("st.async" in kernel.asm) == clusters
+
+
 def test_too_many_tiles():
-    kernel = compiled(gemm(constraints()), {K: 8, N: 8}, 2, dynamic=(M,))
+    kernel = compiled(gemm(constraints()), {K: 8, N: 8}, 2, "sim:sm_80", dynamic=(M,))
     big = 64 * 4097
     with pytest.raises(Exception, match="E0709|assum"):
         kernel(np.zeros((big, 8), "f2"), np.zeros((8, 8), "f2"), np.zeros((big, 8), "f4"))
 
 
-def test_same_bits_in_every_run():
+@pytest.mark.parametrize("parts", [2, 3])
+def test_same_bits_in_every_run(parts):
     """Whichever workgroup arrives last; and the bits of a sum of the parts in their order."""
-    m, n, k, parts = 64, 64, 192, 3
+    m, n, k = 64, 64, 192
     a, b = halves(m, k), halves(n, k)
     kernel = compiled(gemm(constraints()), {M: m, N: n, K: k}, parts)
     whole = compiled(gemm(constraints()), {M: m, N: n, K: k // parts}, 0)
@@ -107,6 +117,52 @@ def test_same_bits_in_every_run():
         c = np.zeros((m, n), "f4")
         kernel(a, b, c)
         assert c.tobytes() == want.tobytes()
+
+
+P = tkl.sym.P
+TYPES = [tkl.f32, tkl.f64, tkl.i32, tkl.i64]
+
+
+def sums_of(dtype, parts):
+    """The sum of the matrices that workgroups have, plus a row."""
+    rows = [
+        tkw.WorkgroupConstraint(M, 16, 0),
+        tkw.WorkgroupConstraint(N, 32, 1),
+        tkw.WorkgroupConstraint(P, 1, 2),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 16, N: 32}),
+    ]
+
+    @tkw.wave(rows)
+    def added(a: tkl.Memory[P, M, N, G, dtype], b: tkl.Memory[N, G, dtype], c: tkl.Memory[M, N, G, dtype]):
+        total = tkw.sum(tkw.read(a), dim=P, grid=True)
+        tkw.write(total + tkw.broadcast(tkw.read(b), [M, N]), c)
+
+    return added
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 8, 16])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("target", ["sim:sm_90a", "sim:sm_80", "sim:gfx942", "eval"])
+def test_sums_that_a_kernel_asks_for(dtype, parts, target):
+    """In clusters of up to 8 that divide the tile, or by the last workgroup."""
+    subs = {M: 27, N: 40, P: parts}
+    kernel = wave_compile(WaveCompileOptions(subs=subs, target=target), sums_of(dtype, parts))
+    kind = np.dtype({"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8"}[dtype.name])
+    a, b = ((RNG.integers(-80, 80, shape) / (8 if kind.kind == "f" else 1)).astype(kind) for shape in ((parts, 27, 40), (40,)))
+    c = np.zeros((27, 40), kind)
+    kernel(a, b, c)
+    assert np.array_equal(c, a.sum(0) + b)
+
+
+def test_sums_over_workgroups_that_are_refused():
+    """The reference evaluator runs them."""
+    kernel = sums_of(tkl.f32, 2)
+    sizes = {M: 27, N: 40}
+    with pytest.warns(RuntimeWarning, match="`sum` over workgroups is not supported here: the machine has no waves"):
+        wave_compile(WaveCompileOptions(subs=sizes | {P: 2}, target="cpu"), kernel)
+    with pytest.raises(CompileError, match="their number is not known"):
+        options = WaveCompileOptions(subs=sizes, dynamic_symbols=[P], target="sim:sm_90a")
+        wave_compile(options, kernel)
 
 
 def layer(rows):
@@ -292,7 +348,9 @@ def test_faults_are_found(tmp_path):
 @pytest.mark.parametrize("dynamic", [(), (M, N, K)])
 def test_ptxas_has_nothing_to_say(target, dynamic):
     rows = constraints(("", 128, 2), (128, 128, 64))
-    kernel = compiled(gemm(rows), {M: 128, N: 4096, K: 14336}, 4, target, dynamic)
-    assert "atom.acq_rel.gpu.global.add" in kernel.asm
+    kernel = compiled(gemm(rows), {M: 128, N: 2048, K: 14336}, 4, target, dynamic)
+    clusters = target == "sm_90a"
+    assert ("atom.acq_rel.gpu.global.add" in kernel.asm) == (not clusters)
+    assert ("st.async" in kernel.asm) == clusters and "barrier.cluster.arrive.release" not in kernel.asm
     result = ptxas.assemble(kernel.asm)
     assert result.ok and not result.advices, result.log

@@ -53,6 +53,12 @@ const Sym *access_coord(const MemAccess *a, const Standing *s, int m) {
                    fill_iterators(a, s, distribute_expr(s->d, a->op, e), a->local));
 }
 
+const Sym *access_peer(const MemAccess *a, const Standing *s) {
+  const Attr *peer = op_attr(a->op, ATTR_peer);
+  if (!peer) return NULL;
+  return fill_iterators(a, s, distribute_expr(s->d, a->op, peer->sym), a->local);
+}
+
 /* ---- dynamic values ---- */
 
 /* Whether a dynamic value is looked up at a single coordinate along `dim` for the whole run. */

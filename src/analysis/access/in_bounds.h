@@ -59,6 +59,9 @@ void proof_print(StrBuf *out, Kernel *k, const AccessBounds *const *all);
 /* access_coord.c: $y along memory dim m over the $x, at the op; NULL: there is no expression. */
 const Sym *access_coord(const MemAccess *a, const Standing *s, int m);
 
+/* The rank in the cluster of the workgroup in whose memory a write stores, over the $x; NULL: in this one's. */
+const Sym *access_peer(const MemAccess *a, const Standing *s);
+
 /* True when the i-th dynamic value is the same for all `run` elements from a multiple of run along
  * $x(axis). */
 bool access_dynamic_is_even(const MemAccess *a, const Standing *s, int i, int axis, int run);

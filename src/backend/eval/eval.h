@@ -112,6 +112,13 @@ typedef struct Log {
   Memory memory;
 } Log;
 
+/* A workgroup of a gang: of those that need each other's values (eval_gang.c). */
+typedef struct Rank {
+  int64_t id[3];
+  Binding *values;
+  Memory **scratch;
+} Rank;
+
 typedef struct Eval {
   Kernel *k;
   Context *cx;
@@ -152,6 +159,8 @@ typedef struct Eval {
   Binding *values;  /* by value id */
   Memory **scratch; /* by op id of the alloc: this workgroup's memory */
   Vec(Log) logs;
+  Rank *gang;       /* the workgroups that run together, in the order of their ids; NULL: one runs alone */
+  int ngang, axis;  /* along this dimension of the grid */
   uint64_t changes; /* counts changes to memory: a loop that changes nothing is waiting */
 } Eval;
 
@@ -272,6 +281,18 @@ RunFn run_set_symbol, run_alloc, run_read, run_inside, run_write, run_atomic, ru
  * many elements exist; `rest` are its other dimensions. */
 Tile *reduction_rows(Eval *ev, const Op *op, Box *rest, Axis *along);
 
+/* Adds a workgroup's rows to *sum, which is NULL for the first one; false after reporting. */
+bool reduce_rows(Eval *ev, const Op *op, Tile **sum);
+bool reduce_finish(Eval *ev, const Op *op, Tile *sum); /* adds what the op begins with, and rounds */
+
+/* ---- eval_gang.c ---------------------------------------------------------------------------- */
+
+bool gang_setup(Eval *ev); /* after position_setup */
+/* The gang of which the workgroup is the first. */
+bool gang_run(Eval *ev, int64_t x, int64_t y, int64_t z);
+/* Whether the workgroup is the first of its gang. */
+bool gang_begins(const Eval *ev, int64_t x, int64_t y, int64_t z);
+
 /* ---- eval_access.c -------------------------------------------------------------------------- */
 
 /* An access: the elements of `box` to or from `memory`. */
@@ -296,6 +317,10 @@ typedef struct Access {
 
 /* The element offset of each element of the box, EVAL_INACTIVE where nothing is accessed. */
 int64_t *access_offsets(Eval *ev, const Access *a);
+/* The value of an expression over the iterators for each element of the box; NULL after reporting. */
+int64_t *access_values(Eval *ev, const Access *a, const Sym *s);
+/* eval_gang.c: writes each element in the memory of the workgroup of the gang that `peer` names. */
+bool gang_write(Eval *ev, const Access *a, const Tile *value);
 
 /* ---- eval_mask.c ---------------------------------------------------------------------------- */
 

@@ -341,6 +341,17 @@ static bool element_offset(Eval *ev, const Access *a, const int64_t *y, const in
   return inside || !checked || fail_outside(ev, a, index, y);
 }
 
+int64_t *access_values(Eval *ev, const Access *a, const Sym *s) {
+  Inputs in;
+  Coord coord;
+  int64_t index[EVAL_AXES] = {0}, e = 0, n = box_count(a->box);
+  int64_t *out = ARENA_ARRAY(ev->arena, int64_t, n);
+  if (!open_inputs(ev, a, &in) || !coord_expr(ev, a, &in, s, &coord)) return NULL;
+  for (bool more = n > 0; more; more = box_step(a->box, index))
+    out[e++] = coord_at(&coord, a->box, index);
+  return out;
+}
+
 int64_t *access_offsets(Eval *ev, const Access *a) {
   Coord coords[IR_MAX_RANK];
   int64_t active[EVAL_AXES], index[EVAL_AXES] = {0}, y[IR_MAX_RANK], e = 0, n = box_count(a->box);

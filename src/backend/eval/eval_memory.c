@@ -131,6 +131,7 @@ bool run_write(Eval *ev, Op *op) {
   if (!value) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_OUTPUT);
   a.made = &value->box;
+  if (op_has(op, ATTR_peer)) return gang_write(ev, &a, tile_convert(ev, value, m->dtype));
   return memory_write(ev, m, access_offsets(ev, &a), tile_convert(ev, value, m->dtype));
 }
 

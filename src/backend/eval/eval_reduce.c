@@ -82,23 +82,41 @@ static Tile *in_parts(Eval *ev, const Op *op, const Tile *whole) {
   return out;
 }
 
-bool run_reduce(Eval *ev, Op *op) {
+/* out = by op out, element by element. */
+static bool combine_with(Eval *ev, OpKind kind, const Tile *by, Tile *out) {
+  EACH_ELEMENT(ev, e, 0, box_count(&out->box)) {
+    if (out->f) out->f[e] = combine_f(kind, by->f[e], out->f[e]);
+    else out->i[e] = combine_i(kind, out->dtype, by->i[e], out->i[e]);
+  }
+  return !ev->stopped;
+}
+
+bool reduce_rows(Eval *ev, const Op *op, Tile **sum) {
   Box rest;
   Axis along;
   Tile *rows = reduction_rows(ev, op, &rest, &along);
-  Tile *init = rows && op->nargs > 1 ? tile_at(ev, op->args[1], &rest) : NULL;
-  if (!rows || (op->nargs > 1 && !init)) return false;
-  Tile *out = tile_new(ev, rows->dtype, &rest);
+  if (!rows) return false;
+  Tile *out = tile_new(ev, rows->dtype, &rest), *before = *sum;
   for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
     if (!eval_goes_on(ev, along.n)) return false;
     reduce_row(ev, op->kind, rows, e, &along, out);
-    if (init && out->f) out->f[e] = combine_f(op->kind, init->f[e], out->f[e]);
-    if (init && out->i) out->i[e] = combine_i(op->kind, out->dtype, init->i[e], out->i[e]);
   }
-  tile_round(ev, out);
-  if (op_has(op, ATTR_into)) out = in_parts(ev, op, out);
-  ev->values[op->results[0].id].tile = out;
-  return out != NULL;
+  *sum = out;
+  return !before || combine_with(ev, op->kind, before, out);
+}
+
+bool reduce_finish(Eval *ev, const Op *op, Tile *sum) {
+  Tile *init = op->nargs > 1 ? tile_at(ev, op->args[1], &sum->box) : NULL;
+  if (op->nargs > 1 && (!init || !combine_with(ev, op->kind, init, sum))) return false;
+  tile_round(ev, sum);
+  if (op_has(op, ATTR_into)) sum = in_parts(ev, op, sum);
+  ev->values[op->results[0].id].tile = sum;
+  return sum != NULL;
+}
+
+bool run_reduce(Eval *ev, Op *op) {
+  Tile *sum = NULL;
+  return reduce_rows(ev, op, &sum) && reduce_finish(ev, op, sum);
 }
 
 /* ---- cumsum ---- */

@@ -161,14 +161,15 @@ static bool run_grid(Eval *ev) {
   for (int64_t z = 0; z < ev->grid[2]; z++)
     for (int64_t y = 0; y < ev->grid[1]; y++)
       for (int64_t x = 0; x < ev->grid[0]; x++)
-        if (!run_group(ev, x, y, z)) return false;
+        if (ev->ngang > 1 && !gang_begins(ev, x, y, z)) continue;
+        else if (!(ev->ngang > 1 ? gang_run : run_group)(ev, x, y, z)) return false;
   return true;
 }
 
 static bool launch(Eval *ev, int nargs) {
   if (ev->k->level != LEVEL_TILE)
     return eval_fail(ev, DIAG_E0409, "`%s` is not a tile-level kernel", ev->k->name);
-  if (!args_bind(ev, nargs) || !position_setup(ev) || !logs_setup(ev) || !run_grid(ev))
+  if (!args_bind(ev, nargs) || !position_setup(ev) || !gang_setup(ev) || !logs_setup(ev) || !run_grid(ev))
     return false;
   logs_deliver(ev);
   return logs_check_workspace(ev) && logs_check_report(ev);

@@ -126,7 +126,7 @@ static void warn_workgroups(const Parts *p, const Op *op, const Sym *dim, const 
 
 static void warn_op(const Parts *p, const Op *op) {
   const Sym *dim = combined_dim(p->k, op);
-  if (!dim || op_has(op, ATTR_block) || op_has(op, ATTR_into)) return;
+  if (!dim || op_has(op, ATTR_block) || op_has(op, ATTR_grid) || op_has(op, ATTR_into)) return;
   const Sym *base = dim_base(dim);
   const Constraint *alias = kernel_constraint(p->k, CONSTRAINT_alias, base);
   const Constraint *row =

@@ -67,9 +67,14 @@ static const Sym *peer_of_lane(Lower *l, const LaneAccess *a) {
   return lane_digit(l, a->layout, LAYOUT_LANE, 0);
 }
 
-/* To the memory of each workgroup of a cluster, or to this one's. */
+/* To the memory of each workgroup of a cluster, of the one that holds the element, or to this one's. */
 static void emit_store(Lower *l, const LaneAccess *a, WalkStep *s) {
   const Sym *peer = peer_of_lane(l, a);
+  if (op_has(a->op, ATTR_peer)) {
+    emit_op(l, OP_store, s->args, s->nargs + 1, s->attrs, s->nattrs, NULL);
+    s->nargs = 0;
+    return;
+  }
   int peers = op_peers(a->op), stores = peer ? 1 : peers;
   for (int rank = 0; rank < stores; rank++) {
     const Sym *to = peer ? peer : sym_int(l->sym, rank);
@@ -100,11 +105,15 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   int regs = layout_size(a->layout, LAYOUT_REG), n = 0;
   const int *first = lane_first_twins(l, a->layout);
   WalkStep *later = ARENA_ARRAY(l->arena, WalkStep, regs / a->width);
+  const Sym *rank = access_peer(a->access, &l->standing);
+  TileForm *to = rank ? form_of(l, sym_floor(l->sym, rank), a->layout) : NULL;
   for (int r = 0; r < regs; r += a->width) {
     if (!parts_have(a->op, a->layout, r, a->width)) continue;
     if (w.nseveral ? walk_is_idle(&w, r) : first[r] < r) continue;
     WalkStep s = walk_step(&w, r);
     s.args[0] = emit_range(l, v, r, a->width);
+    const Sym *at = to ? emit_at_entry(l, form_at(l, to, a->x, r)) : NULL;
+    if (at) s.attrs[s.nattrs++] = (Attr){.key = ATTR_peer, .sym = at};
     if (may_group(a)) later[n++] = s;
     else emit_store(l, a, &s);
   }

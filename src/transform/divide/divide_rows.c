@@ -70,7 +70,9 @@ static const char *why_not_aliases(const Query *q, const Constraint *row) {
 static const char *why_not_row(const Query *q, const Constraint *row) {
   const struct workgroup_row *w = &row->workgroup;
   if (q->d->explicit_grid) return "a grid row sets the number of workgroups";
-  if (has_cluster(kernel_hardware(q->k))) return "workgroups form clusters";
+  int peers;
+  if (has_cluster(kernel_hardware(q->k)) || kernel_split_axis(q->k, &peers) >= 0)
+    return "workgroups form clusters";
   if (kernel_constraint(q->k, CONSTRAINT_device, w->dim)) return "it is divided over devices";
   if (w->axis > 1)
     EACH_ROW(q->k, workgroup, other)

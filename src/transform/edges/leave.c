@@ -144,7 +144,9 @@ static void wrap(Leave *l, Op *after, const Sym *condition) {
 bool pass_leave(Kernel *k, PassCtx *cx) {
   Leave l = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = &cx->facts};
   cx->idle = true;
+  int peers;
   if (kernel_persistent(k) || (cx->machine && cx->machine->cluster > 1)) return true;
+  if (kernel_split_axis(k, &peers) >= 0) return true; /* others add what this workgroup sends */
   Conditions all = common_conditions(&l);
   for (int i = 0; cx->idle && i < all.n; i++) {
     Op *set = last_setter(&l, all.at[i]);

@@ -204,7 +204,9 @@ static void split(Split *sp) {
 
 bool pass_version(Kernel *k, PassCtx *cx) {
   cx->idle = true;
+  int peers;
   if (kernel_persistent(k)) return true; /* its tiles differ; a cluster must run the same copy */
+  if (kernel_split_axis(k, &peers) >= 0) return true;
   Split sp = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = &cx->facts};
   sp.inner = ARENA_ARRAY(cx->scratch, Attr *, k->nops);
   if (is_worthwhile(&sp)) cx->idle = false, split(&sp);

@@ -34,7 +34,9 @@ static bool names_id(Kernel *k) {
 /* Nothing else uses the last dimension: the workgroups of a cluster follow each other along it. */
 static bool has_free_axis(Kernel *k, const Distribution *d) {
   const HardwareSpec *hardware = kernel_hardware(k);
+  int peers;
   if (d->explicit_grid || (hardware && hardware->cluster[0])) return false;
+  if (kernel_split_axis(k, &peers) >= 0) return false;
   EACH_ROW(k, workgroup, c)
     if (c->workgroup.axis >= CLUSTER_AXIS) return false;
   EACH_ROW(k, reorder, c)

@@ -159,6 +159,8 @@ static const char *obstacle_in_header(const Distribution *d) {
   if (kernel_has_fallback(d->k)) return "launches need not satisfy its assumptions";
   for (int i = kernel_given(d->k); i < d->k->params.n; i++)
     if (d->k->params.at[i].workspace) return "it has a workspace of its own";
+  for (const Op *op = ir_first(d->k); op; op = ir_next(op))
+    if (op_has(op, ATTR_grid)) return "it adds up what workgroups have itself";
   return NULL;
 }
 

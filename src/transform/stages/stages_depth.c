@@ -56,13 +56,17 @@ static int64_t gap_before(const StagesPlanner *p, const Op *alloc) {
   return 0;
 }
 
-/* Used only after all pipelined loops: it may overlap a ring. */
+/* Used only after all pipelined loops: it may overlap a ring, unless other workgroups, which may be ahead, write
+ * to it. */
 static bool is_used_later(const StagesPlanner *p, const Op *alloc) {
   const Op *last = p->plan.loops.at[p->plan.loops.n - 1].loop;
   int first = INT32_MAX;
-  for (int i = 0; i < p->m->uses.n; i++)
-    if (p->m->memories.at[p->m->uses.at[i].memory]->def == alloc && p->m->uses.at[i].op->id < first)
-      first = p->m->uses.at[i].op->id;
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *use = &p->m->uses.at[i];
+    if (p->m->memories.at[use->memory]->def != alloc) continue;
+    if (op_has(use->op, ATTR_peer)) return false;
+    if (use->op->id < first) first = use->op->id;
+  }
   for (const Op *around = last->parent->owner; around; around = around->parent->owner)
     if (op_is_loop(around)) return false;
   return first > last->body->last->id;

@@ -23,10 +23,13 @@ def sum(
     dim: Any = None,
     block: builtins.bool = False,
     *,
+    grid: builtins.bool = False,
     tag: Tag = None,
 ) -> Value:
-    """The sum along `dim`, plus `init`; `block=True` combines all waves of the workgroup."""
-    return _reduce("sum", arg, init, dim, block, tag)
+    """The sum along `dim`, plus `init`; `block=True` combines all waves of the workgroup, and
+    `grid=True` all workgroups that divide `dim`, each of which gets the sum."""
+    operands = (arg,) if init is None else (arg, init)
+    return _emit("sum", operands, {"dim": dim, "block": block, "grid": grid, "tag": tag})
 
 
 def prod(

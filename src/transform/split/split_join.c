@@ -1,0 +1,175 @@
+/* split_join.c: see split_join.h. */
+#include "transform/split/split_join.h"
+
+#include "anchors/contract.h"
+#include "ir/attr.h"
+#include "ir/dtype.h"
+#include "transform/split/split_build.h"
+
+Op *join_rest(const Join *j) { return j->sums[j->n - 1]->next; }
+
+double split_bytes(const Distribution *d, const Op *op, const Type *t) {
+  Diags *diags = &d->k->cx->diags;
+  Diag *before = diags->last;
+  double elements = 1;
+  for (int i = 0; i < t->rank; i++) {
+    TileRange range;
+    int64_t n = 0;
+    if (!distribute_dim(d, op, t->dims[i], &range)) diags_cut(diags, before);
+    else if (!sym_is_int(range.extent, &n)) n = 0;
+    elements *= (double)n;
+  }
+  return elements * dtype_memory_bits(t->dtype) / 8;
+}
+
+/* ---- the sums ---- */
+
+static void find_sums(Join *j) {
+  int most = 0;
+  for (const Op *op = ir_first(j->k); op; op = ir_next(op)) most += op_has(op, ATTR_grid);
+  j->sums = ARENA_ARRAY(j->cx->scratch, Op *, most + 1);
+  j->parts = ARENA_ARRAY(j->cx->scratch, Value *, most + 1);
+  for (Op *op = ir_first(j->k); op; op = ir_next(op))
+    if (op_has(op, ATTR_grid)) j->sums[j->n++] = op;
+}
+
+/* What comes between the sums and does not need them goes before them; they then follow each other. False: one
+ * needs another, or what comes between has effects. */
+static bool gather_sums(Join *j) {
+  bool *needs = ARENA_ARRAY(j->cx->scratch, bool, j->k->nvalues);
+  needs[j->sums[0]->results[0].id] = true;
+  int found = 1;
+  for (Op *op = j->sums[0]->next, *next; op && found < j->n; op = next) {
+    next = op->next;
+    bool later = false;
+    for (int i = 0; i < op->nargs; i++) later |= needs[op->args[i]->id];
+    if (op_has(op, ATTR_grid) && later) return false;
+    if (!later && !op_is_pure(op) && op->kind != OP_alloc) return false;
+    for (int i = 0; i < op->nresults; i++) needs[op->results[i].id] = later;
+    if (later) continue;
+    bool sum = op_has(op, ATTR_grid);
+    ir_remove(op);
+    if (sum) ir_insert_after(j->sums[found - 1], op), found++;
+    else ir_insert_before(j->sums[0], op);
+  }
+  return found == j->n;
+}
+
+/* What a workgroup adds to a sum, without the dimension that the workgroups divide. */
+static Value *part_of(Join *j, Op *sum) {
+  Value *x = sum->args[0];
+  const Type *t = x->type;
+  const Sym *dims[IR_MAX_RANK];
+  int rank = 0;
+  if (x->def && x->def->kind == OP_broadcast && !type_has_dim(x->def->args[0]->type, j->dim) &&
+      x->def->args[0]->type->rank == t->rank - 1)
+    return x->def->args[0];
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i] != j->dim) dims[rank++] = t->dims[i];
+  const Type *type = type_tile(j->k->cx, dims, rank, t->dtype);
+  return &ir_insert(j->k, sum, OP_squeeze, sum->at, &x, 1, type)->results[0];
+}
+
+/* ---- what prevents it ---- */
+
+/* Parts are kept in memory with all bits of the sum. */
+static bool has_sum_type(const Value *v) {
+  DType t = v->type->dtype;
+  if (v->type->kind != TYPE_tile || v->type->rank == IR_MAX_RANK || v->varying) return false;
+  for (int i = 0; i < v->type->rank; i++)
+    if (dim_base(v->type->dims[i]) != v->type->dims[i]) return false;
+  return t == DTYPE_f32 || t == DTYPE_f64 || t == DTYPE_i32 || t == DTYPE_i64;
+}
+
+typedef struct Search {
+  const Sym *for_symbol;
+  bool found;
+} Search;
+
+static const Sym *look_for(void *user, const Sym *s) {
+  Search *x = user;
+  x->found |= sym_contains(s, x->for_symbol);
+  return s;
+}
+
+/* Whether what follows the sums differs between workgroups that get the same. */
+static bool names_workgroup(Join *j) {
+  Search id = {.for_symbol = split_rank(j->k, j->axis)}, dim = {.for_symbol = j->dim};
+  for (Op *op = join_rest(j); op; op = op->next) {
+    if (op->body) return true; /* not looked into */
+    for (int i = 0; i < op->nattrs; i++) {
+      Attr copy = op->attrs[i];
+      attr_rewrite_all(j->k, &copy, look_for, &id);
+      copy = op->attrs[i];
+      attr_rewrite_all(j->k, &copy, look_for, &dim);
+    }
+    for (int i = 0; i < op->nresults; i++) dim.found |= type_has_dim(op->results[i].type, j->dim);
+  }
+  return id.found || dim.found;
+}
+
+/* The row that divides the dimension, of one element for each workgroup. */
+static const char *obstacle_in_row(Join *j) {
+  const Constraint *row = kernel_constraint(j->k, CONSTRAINT_workgroup, j->dim);
+  if (!row || row->workgroup.axis > 2 || row->workgroup.size != sym_int(j->k->cx->sym, 1) ||
+      row->workgroup.start || row->workgroup.secondary)
+    return "no `workgroup` row divides the dimension by 1";
+  j->axis = row->workgroup.axis;
+  EACH_ROW(j->k, workgroup, c)
+    if (c->workgroup.axis > 2) return "the grid has more than three dimensions";
+  if (j->d->explicit_grid || j->d->has_versions) return "the kernel computes positions itself";
+  if (!sym_is_int(j->d->count[j->axis], &j->workgroups)) return "their number is not known";
+  return NULL;
+}
+
+static const char *obstacle(Join *j, bool divided) {
+  const TargetInfo *t = j->cx->target;
+  j->dim = op_attr(j->sums[0], ATTR_dim)->sym;
+  const char *why = divided ? NULL : obstacle_in_row(j);
+  if (why) return why;
+  for (int i = 0; i < j->n; i++) {
+    if (j->sums[i]->parent != j->k->body) return "it is in a loop or conditional";
+    if (op_attr(j->sums[i], ATTR_dim)->sym != j->dim) return "another is along another dimension";
+  }
+  if (!gather_sums(j)) return "another depends on it";
+  for (int i = 0; i < j->n; i++) {
+    j->parts[i] = part_of(j, j->sums[i]);
+    if (!has_sum_type(j->parts[i])) return "its operand is not a tile of 32 or 64 bits";
+  }
+  if (!divided && t && (pass_machines(t) != PASS_LANES || t->lanes < 2))
+    return "the machine has no waves";
+  if (!divided && contract_of(j->d, j->cx->facts.uniform, j->cx->scratch).op)
+    return "threads hold what the kernel declares";
+  if (!divided && kernel_constraint(j->k, CONSTRAINT_persist, NULL) &&
+      !distribute_is_off(j->d, CONSTRAINT_persist))
+    return "workgroups compute several tiles";
+  return names_workgroup(j) ? "what follows it differs between workgroups" : NULL;
+}
+
+/* One workgroup has all of the dimension. */
+static bool leave_alone(const Join *j) {
+  for (int i = 0; i < j->n; i++) op_drop_attr(j->sums[i], ATTR_grid);
+  return true;
+}
+
+/* Nothing takes the operands of the sums any more. */
+static bool drop_wide(const Join *j) {
+  for (int i = 0; i < j->n; i++) {
+    Op *wide = j->sums[i]->args[0]->def;
+    if (wide && wide->kind == OP_broadcast && !value_is_used(j->k, &wide->results[0]))
+      ir_remove(wide);
+  }
+  return true;
+}
+
+bool split_join(Kernel *k, PassCtx *cx, const Sym *dim, int axis, int64_t workgroups) {
+  Join j = {.k = k, .cx = cx, .d = cx->facts.distribute, .axis = axis, .workgroups = workgroups};
+  find_sums(&j);
+  if (!j.n) return true;
+  const char *why = obstacle(&j, dim != NULL);
+  if (!why && j.workgroups == 1) return leave_alone(&j);
+  if (!why && split_by_cluster(&j)) return drop_wide(&j);
+  if (!why && !(why = split_workspace_obstacle(&j))) return split_by_workspace(&j), drop_wide(&j);
+  return diag_fail(&k->cx->diags, DIAG_E0601, j.sums[0]->at,
+                   "`sum` over workgroups is not supported here: %s", why);
+}
