@@ -213,8 +213,6 @@ HOPPER = [
     (kernels.by_rows, (F8, tkl.bf16, (False, False), True, False, 0), "m64n128k32.f32.e4m3.e4m3"),
     (kernels.by_blocks, (F8, tkl.bf16, False, False, 0), "m64n128k32.f32.e4m3.e4m3"),
     (kernels.by_rows, ((tkl.i8,) * 2, tkl.bf16, (True, True), False, False, 0), "k32.s32.s8.s8"),
-    (kernels.by_groups, (*HALF, True, False, 64), "m64n64k16.f32.bf16.bf16"),
-    (kernels.by_groups, (*HALF, True, False, 256), "m64n64k16.f32.bf16.bf16"),
 ]
 
 
@@ -234,19 +232,32 @@ def test_scales_of_blocks_are_loaded_during_products(turned):
 @pytest.mark.parametrize("make, key, instruction", HOPPER)
 def test_copies_and_products_of_hopper(make, key, instruction):
     """Tiles are copied by TMA: if there are many rows, by waves that only copy."""
-    groups = [128] if make is kernels.by_groups else []
     with ops.on_target("sm_90a"):
-        text = program(make, *key, 4096, 4096, *groups).ptx
+        text = program(make, *key, 4096, 4096).ptx
     assert re.search(rf"wgmma\.mma_async\.sync\.aligned\.\w*{instruction}", text)
+    assert "cp.async.bulk.tensor" in text and "cp.async.ca" not in text and "setmaxnreg" in text
+
+
+@pytest.mark.parametrize("most, n, splits", [(64, 4096, 4), (64, 8192, 2), (256, 4096, 2), (256, 14336, 1)])
+def test_groups_of_hopper(most, n, splits):
+    """Few tiles: the workgroups of a cluster share the sums. More: waves that only copy."""
+    with ops.on_target("sm_90a"):
+        form = kernels.groups_form(most, n, 4096, 128)
+        text = program(kernels.by_groups, *HALF, True, False, n, 4096, 128, form).ptx
+    assert form.splits == splits and ("st.async" in text) == (splits > 1)
+    assert "wgmma.mma_async.sync.aligned.m64n" in text
     assert "cp.async.bulk.tensor" in text and "cp.async.ca" not in text
-    assert ("setmaxnreg" in text) == (key[-1] != 64)
+    assert ("setmaxnreg" in text) == (splits == 1)
+    assert splits == 1 or ("acquire.cluster" not in text and "atom." not in text)
 
 
-@pytest.mark.parametrize("most", [8, 16])
-def test_few_rows_of_hopper(most):
+@pytest.mark.parametrize("most, splits", [(8, 1), (16, 1), (16, 4)])
+def test_few_rows_of_hopper(most, splits):
     """Each wave loads its part of the weights, 16 bytes at a time, before it waits for any of them."""
     with ops.on_target("sm_90a"):
-        text = program(kernels.by_waves, *HALF, True, False, most, 4096, 4096, 128).ptx
+        key = (*HALF, True, False, most, 4096, 4096, 128, splits)
+        text = program(kernels.by_waves, *key).ptx
+    assert ("st.async" in text) == (splits > 1)
     loads, _, products = text.partition("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
     assert products and ".maxntid 512," in text and "ld.global.u8" not in text
     before = loads.partition("bar.sync")[0]

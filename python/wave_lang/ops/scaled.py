@@ -251,15 +251,12 @@ def gemm_w4a16(
 
 def _add_groups(a: Any, b: Any, scales: Any, zeros: Any, bias: Any, group: int, out: Any) -> None:
     m, n, k = a.shape[0], b.shape[0], a.shape[1]
-    dtype, most = wave_dtype(a.dtype), kernels.row_class(m)
-    key = (dtype, wave_dtype(scales.dtype), zeros is not None, bias is not None)
-    given, last = [a, b, scales, *present(zeros)], [*present(bias), out]
-    few, (splits, _) = kernels.few_class(m), kernels.splits_of(most, n, k, group)
-    make = kernels.by_waves if few else kernels.by_groups
-    kernel = program(make, *key, few or most, n, k, group)
-    if few or splits == 1:
-        kernel(*given, *last)
-        return
-    parts = new_tensor(a, (splits, m, n), tkl.f32)
-    kernel(*given, parts)
-    program(kernels.combined, dtype, splits, bias is not None, n)(parts, *last)
+    few = kernels.few_class(m)
+    key = (wave_dtype(a.dtype), wave_dtype(scales.dtype), zeros is not None, bias is not None)
+    if few:
+        splits = kernels.few_splits(few, n, k, group)
+        kernel = program(kernels.by_waves, *key, few, n, k, group, splits)
+    else:
+        form = kernels.groups_form(kernels.row_class(m), n, k, group)
+        kernel = program(kernels.by_groups, *key, n, k, group, form)
+    kernel(a, b, scales, *present(zeros), *present(bias), out)

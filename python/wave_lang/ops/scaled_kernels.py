@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from wave_lang.kernel import lang as tkl
@@ -246,18 +247,35 @@ def few_class(rows: int) -> int:
     return next((most for most in (8, FEW_ROWS) if rows <= most), 0) if has_warpgroups() else 0
 
 
+def few_splits(most: int, n: int, k: int, group: int) -> int:
+    """How many workgroups share a sum in `by_waves`, each of which then reads a part of a only, and
+    has as many times the rows of b."""
+    splits = 2 if most == FEW_ROWS else 1
+    return splits if -(-n // 32) <= WORKGROUPS // 2 and k >= 16 * step_of(group) else 1
+
+
 def by_waves(
-    dtype: Any, scale: Any, zeros: bool, bias: bool, most: int, n: int, k: int, group: int
+    dtype: Any,
+    scale: Any,
+    zeros: bool,
+    bias: bool,
+    most: int,
+    n: int,
+    k: int,
+    group: int,
+    splits: int = 1,
+    waves: int = 0,
 ) -> Any:
     """`product(a, b, scales, [zeros,] [bias,] c)`, as by_groups, for so few rows that reading b is
     what takes time: 16 waves divide K, so that a workgroup has all of it and loads what its
     compute unit needs at once. If there are more workgroups than units, 8 waves do, so that one
     loads while another computes. Rows of b are those of matrix instructions.
 
-    A wave has `each` elements of K, and takes several steps of them in an iteration.
+    A wave has `each` elements of K, and takes several steps of them in an iteration. If several
+    workgroups share a sum, the waves of each divide its rows of b as well.
     """
-    down, step = 32, step_of(group)
-    waves = 16 if -(-n // down) <= WORKGROUPS // 2 else 8
+    down, step = 32 * splits, step_of(group)
+    waves = waves or (16 if -(-n // 32) <= WORKGROUPS // 2 else 8)
     steps = -(-k // (waves * step))
     rounds = -(-steps // (MOST_STEPS * waves // (16 * most)))
     parts = range(-(-steps // rounds))
@@ -265,14 +283,17 @@ def by_waves(
     constraints = [
         tkw.WorkgroupConstraint(N, down, 0),
         tkw.WorkgroupConstraint(M, most, 1),
-        tkw.WorkgroupConstraint(WAVE, waves, 2),
+        *([tkw.WorkgroupConstraint(SPLITS, 1, 2)] if splits > 1 else []),
+        tkw.WorkgroupConstraint(WAVE, waves // splits, 2, primary=splits == 1),
         tkw.WaveConstraint(WAVE, 1),
+        *([tkw.WaveConstraint(N, 32)] if splits > 1 else []),
         tkw.TilingConstraint(STEPS, step),
         tkw.SymbolicAlias(K_BLOCKS, STEPS, lambda size: tkl.ceiling(size / step)),
         tkw.HardwareConstraint(
             threads_per_wave=32,
             mma_type=tkw.MMAType.F32_16x16x16_F16,
             vector_shapes={WAVE: 1, K_BLOCKS: 0},
+            **({"workgroups_per_cluster": (1, 1, splits)} if splits > 1 else {}),
         ),
     ]
     left, right = tkl.Memory[M, K, GLOBAL, dtype], tkl.Memory[N, K / 2, GLOBAL, tkl.u8]
@@ -314,9 +335,10 @@ def by_waves(
 
     def _added(sums: Any) -> Any:
         """The sum of what the waves have, in order, divided among all threads."""
-        parts = tkw.allocate((WAVE, N, M), (waves, down, most), tkl.f32)
+        parts = tkw.allocate((WAVE, N, M), (waves // splits, down, most), tkl.f32)
         tkw.write(sums, parts)
-        return _sum_along(parts, WAVE, waves, (N, M))
+        total = _sum_along(parts, WAVE, waves // splits, (N, M))
+        return _sum_of_splits(total, [N, M]) if splits > 1 else total
 
     @tkw.wave(constraints)
     def product(a: left, b: right, scales: of_groups, c: result):
@@ -338,110 +360,110 @@ def by_waves(
 
     forms = (product, product_with_bias, product_with_zeros, product_with_both)
     subs = {N: n, K: k, WAVE: waves, STEPS: rounds * step, K_BLOCKS: rounds}
+    if splits > 1:
+        subs[SPLITS] = splits
     return forms[2 * zeros + bias], subs | {GROUPS: -(-k // group)}, [M]
 
 
-def splits_of(most: int, n: int, k: int, group: int) -> tuple[int, int]:
-    """By how many workgroups a sum over K is divided, and how much of K each has: enough to fill
-    Hopper's compute units if there are few rows, and so few tiles."""
-    unit = -(-BLOCK // group) * group
-    if most != 64 or not has_warpgroups():
-        return 1, -(-k // unit) * unit
-    wanted = min(WORKGROUPS // 2 // -(-n // 128), k // (4 * unit))
-    each = -(-k // (max(wanted, 1) * unit)) * unit
-    return -(-k // each), each
+@dataclass(frozen=True)
+class GroupsForm:
+    """A program of `by_groups`: how much of N and of M a workgroup has, how many share a sum over
+    K, how many tiles rings have (0: the compiler decides), whether those that share form a cluster
+    in any case, and whether workgroups stay, so that waves that do nothing else copy."""
+
+    down: int
+    across: int
+    splits: int = 1
+    slots: int = 0
+    cluster: bool = False
+    stays: bool = False
+
+
+def groups_form(most: int, n: int, k: int, group: int) -> GroupsForm:
+    """What is fastest on an H200 for up to `most` rows; 0: for any number. Where there are few tiles,
+    as many workgroups share a sum as fill the compute units, at most those of a cluster."""
+    down, across = {FEW_ROWS: (64, 16), 64: (128, 64), 256: (128, 64), 0: (128, 128)}[most]
+    if not has_warpgroups() or not most:
+        return GroupsForm(down, across)
+    unit, wide = -(-BLOCK // group) * group, min(most, 128)
+    tiles = -(-n // 128) * -(-most // wide)
+    wanted = min(WORKGROUPS // 2 // tiles, k // (4 * unit)) if most > FEW_ROWS else 1
+    splits = next((some for some in (8, 4, 2) if some <= wanted), 1)
+    if splits > 1:  # more than two: a second workgroup fits, so that all clusters run at once
+        return GroupsForm(128, wide, splits, 4 if splits == 2 else 3, True)
+    slots = _options(most).get("multi_buffer_count", 0)
+    return GroupsForm(down, across, 1, slots, False, most == 256)
+
+
+def _sum_of_splits(sums: Any, dims: list[Any]) -> Any:
+    """The sum of what workgroups have that share a sum."""
+    return tkw.sum(tkw.broadcast(sums, [SPLITS, *dims]), dim=SPLITS, grid=True)
 
 
 def by_groups(
-    dtype: Any, scale: Any, zeros: bool, bias: bool, most: int, n: int, k: int, group: int
+    dtype: Any, scale: Any, zeros: bool, bias: bool, n: int, k: int, group: int, form: GroupsForm
 ) -> Any:
     """`product(a, b, scales, [zeros,] [bias,] c)`: b [N, K / 2] has numbers of 4 bits, less 8 or
     the zero of their group, times its scale. Each group's products are added, and then multiplied
     by the scale.
 
-    Rows of b are those of matrix instructions, which take them from registers. If the sum is
-    divided, c [SPLITS, M, N] is f32, without the bias.
+    Rows of b are those of matrix instructions, which take them from registers. Several workgroups
+    may have a part of K each; what they have is added.
     """
-    splits, each = splits_of(most, n, k, group)
-    step = step_of(group)
-    part = tkl.Min(SPLIT, K - WORKGROUP_2 * SPLIT)
-    down, across = {FEW_ROWS: (64, 16), 64: (128, 64), 256: (128, 64), 0: (128, 128)}[most]
+    step, splits = step_of(group), form.splits
+    unit = -(-BLOCK // group) * group
+    each = -(-k // (splits * unit)) * unit
+    part = tkl.Max(tkl.Min(SPLIT, K - WORKGROUP_2 * SPLIT), 0)
+    divided = [
+        tkw.WorkgroupConstraint(SPLITS, 1, 2),
+        tkw.TilingConstraint(K, step, None, tkl.ceiling(part / step), WORKGROUP_2 * SPLIT),
+    ]
     constraints = [
-        tkw.WorkgroupConstraint(N, down, 0),
-        tkw.WorkgroupConstraint(M, across, 1),
-        *([tkw.WorkgroupConstraint(K, SPLIT, 2)] if splits > 1 else []),
-        tkw.TilingConstraint(K, step, iters=tkl.ceiling(part / step) if splits > 1 else None),
+        tkw.WorkgroupConstraint(N, form.down, 0),
+        tkw.WorkgroupConstraint(M, form.across, 1),
+        *(divided if splits > 1 else [tkw.TilingConstraint(K, step)]),
         tkw.SymbolicAlias(K_BLOCKS, K, lambda size: tkl.ceiling(size / step)),
         tkw.WaveConstraint(N, 32),
         tkw.HardwareConstraint(
             threads_per_wave=64,
             mma_type=tkw.MMAType.F32_16x16x16_F16,
             vector_shapes={K_BLOCKS: 0},
+            **({"workgroups_per_cluster": (1, 1, splits)} if form.cluster else {}),
         ),
     ]
     left, right = tkl.Memory[M, K, SHARED, dtype], tkl.Memory[N, K / 2, SHARED, tkl.u8]
     of_groups, of_zeros = (tkl.Memory[N, GROUPS, GLOBAL, x] for x in (scale, dtype))
-    of_columns = tkl.Memory[N, GLOBAL, dtype]
-    whole, divided = tkl.Memory[M, N, GLOBAL, dtype], tkl.Memory[SPLITS, M, N, GLOBAL, tkl.f32]
-    result = divided if splits > 1 else whole
-    c_of = tkw.IndexMapping(2, inputs={N: _i, M: _j}, outputs={SPLITS: WORKGROUP_2, M: _j, N: _i})
+    of_columns, result = tkl.Memory[N, GLOBAL, dtype], tkl.Memory[M, N, GLOBAL, dtype]
     begin = WORKGROUP_2 * (SPLIT // step) if splits > 1 else 0
 
     def total(a: Any, b: Any, *groups: Any) -> Any:
         rows = Packed(lambda: tkw.read(b), {N: _i}, *groups)
-        return packed_sums("w4", dtype, group, [rows], lambda: tkw.read(a), M, begin)[0]
-
-    def write(value: Any, bias: Any, c: Any) -> None:
-        if splits > 1:
-            tkw.write(value, c, mapping=c_of)
-        else:
-            tkw.write(_finished(value, bias, dtype), c)
+        sums = packed_sums("w4", dtype, group, [rows], lambda: tkw.read(a), M, begin)[0]
+        return _sum_of_splits(sums, [N, M]) if splits > 1 else sums
 
     @tkw.wave(constraints)
     def product(a: left, b: right, scales: of_groups, c: result):
-        write(total(a, b, scales), None, c)
+        tkw.write(_finished(total(a, b, scales), None, dtype), c)
 
     @tkw.wave(constraints)
     def product_with_zeros(a: left, b: right, scales: of_groups, zeros: of_zeros, c: result):
-        write(total(a, b, scales, zeros), None, c)
+        tkw.write(_finished(total(a, b, scales, zeros), None, dtype), c)
 
     @tkw.wave(constraints)
     def product_with_bias(a: left, b: right, scales: of_groups, bias: of_columns, c: result):
-        write(total(a, b, scales), bias, c)
+        tkw.write(_finished(total(a, b, scales), bias, dtype), c)
 
     @tkw.wave(constraints)
     def product_with_both(
         a: left, b: right, scales: of_groups, zeros: of_zeros, bias: of_columns, c: result
     ):
-        write(total(a, b, scales, zeros), bias, c)
+        tkw.write(_finished(total(a, b, scales, zeros), bias, dtype), c)
 
     forms = (product, product_with_bias, product_with_zeros, product_with_both)
-    subs = {N: n, K: k, SPLIT: each, SPLITS: splits}
-    subs |= {GROUPS: -(-k // group), K_BLOCKS: -(-k // step)}
-    copying = most == 256 and has_warpgroups()  # by waves that do nothing else
-    options = {"persistent_workgroups": WORKGROUPS // 2} if copying else _options(most)
-    return forms[2 * zeros + (bias and splits == 1)], subs, [M], options
-
-
-def combined(dtype: Any, splits: int, bias: bool, n: int) -> Any:
-    """`combined(parts, [bias,] c)`: the sum of parts [SPLITS, M, N], in order."""
-    constraints = [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 256}),
-        tkw.WorkgroupConstraint(N, 256, 0),
-        tkw.WorkgroupConstraint(M, 1, 1),
-    ]
-    parts_type = tkl.Memory[SPLITS, M, N, GLOBAL, tkl.f32]
-    result = tkl.Memory[M, N, GLOBAL, dtype]
-
-    def total(parts: Any) -> Any:
-        return _sum_along(parts, SPLITS, splits, (M, N))
-
-    @tkw.wave(constraints)
-    def combined(parts: parts_type, c: result):
-        tkw.write(_finished(total(parts), None, dtype), c)
-
-    @tkw.wave(constraints)
-    def combined_with_bias(parts: parts_type, bias: tkl.Memory[N, GLOBAL, dtype], c: result):
-        tkw.write(_finished(total(parts), bias, dtype), c)
-
-    return combined_with_bias if bias else combined, {SPLITS: splits, N: n}, [M]
+    subs = {N: n, K: k, GROUPS: -(-k // group), K_BLOCKS: -(-k // step)}
+    if splits > 1:
+        subs |= {SPLIT: each, SPLITS: splits}
+    options = {"multi_buffer_count": form.slots} if form.slots else {}
+    if form.stays:
+        options["persistent_workgroups"] = WORKGROUPS // 2
+    return forms[2 * zeros + bias], subs, [M], options
