@@ -279,6 +279,28 @@ def test_edges():
     assert ops.sample(x[:0]).shape == (0,) and ops.top_p_renorm_probs(x[:0], 0.5).shape == (0, 3)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize("longest", [None, 64], ids=["one workgroup", "divided"])
+def test_infinite_logits(dtype, longest, monkeypatch):
+    """Nothing is as likely as +inf, at any temperature and with any limit."""
+    if longest:
+        monkeypatch.setattr(sampling, "LONG", longest)
+    x = np.full((4, 70), -np.inf, dtype)
+    x[:, 3], x[0, 60], x[1, [9, 40]], x[2, 8] = 60000, np.inf, np.inf, -60000
+    for named in ({}, {"top_k": 1}, {"top_k": 2, "top_p": 0.5}, {"top_p": 0.0}, {"min_p": 0.1}):
+        first, both, *others = zip(*(ops.sample(x, seed=n, **named).tolist() for n in range(20)))
+        assert set(first) == {60} and set(both) == {9, 40} and set(others[0] + others[1]) == {3}
+        assert ops.sample(x, temperature=0, **named).tolist() == [60, 9, 3, 3]
+
+
+def test_temperatures_without_a_reciprocal():
+    """1 / temperature is too large for f32, or 0."""
+    x = np.array([[0, 1, 2], [-np.inf, 3, -np.inf]], "f4")
+    for heat in (1e-30, 1e-38, 1e-42, 1e-50):
+        assert ops.sample(x, temperature=heat).tolist() == [2, 1]
+    assert all(ops.sample(x, temperature=np.inf, seed=seed)[1] == 1 for seed in range(9))
+
+
 def test_wrong_arguments():
     x, p = np.ones((4, 8), "f4"), np.ones((4, 8), "f4") / 8
     for kind, name, call in (

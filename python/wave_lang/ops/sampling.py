@@ -17,7 +17,6 @@ from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
 from . import sampling_kernels as kernels
 from .operators import operator
 from .programs import (
-    LOG2_E,
     LOWEST,
     M,
     N,
@@ -121,15 +120,15 @@ def _sample(form: Form) -> Any:
 
         @tkw.iterate(N, init_args=[zero + LOWEST])
         def most(so_far):
-            return tkw.max(f32_of(x), so_far, dim=N, block=True)
+            return tkw.max(kernels.finite(tkw.read(x)), so_far, dim=N, block=True)
 
         heat = form.limit("temperature", temperature)
-        factor = tkw.select(heat > zero, tkw.reciprocal(heat) * LOG2_E, zero)
+        factor = tkw.select(heat > zero, kernels.inverse(heat), zero)
         cold = tkw.select(heat > zero, zero, zero + 1.0)
 
         def value() -> Any:
             """The probability relative to the largest; without heat, 1 for the largest only."""
-            below = f32_of(x) - per_row(most)
+            below = kernels.finite(tkw.read(x)) - per_row(most)
             coldest = tkw.select(below < per_row(zero), per_row(cold), per_row(zero))
             return tkw.exp2(below * per_row(factor)) * (1.0 - coldest)
 
@@ -230,8 +229,9 @@ def sample(
     `top_k` keeps the k most likely ones, `top_p` the fewest of these, but at least one, whose
     probabilities add up to p, `min_p` those at least p times as likely as the most likely one;
     equal ones are kept together. Each is a number or a tensor with one for each row; a `top_k` of 0
-    keeps all, a temperature of 0 gives the first of the most likely. The same `seed`, `offset`, row
-    and logits give the same token: a call with another offset draws other tokens.
+    keeps all, a temperature of 0 gives the first of the most likely. A logit of +inf counts as the
+    largest number of f32. The same `seed`, `offset`, row and logits give the same token: a call
+    with another offset draws other tokens.
     """
     logits = tensor("logits", logits)
     inf = float("inf")

@@ -22,7 +22,7 @@ from wave_lang.kernel import wave as tkw
 from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
-from .programs import LOG2_E, LOWEST, M, N, f32_of, per_row
+from .programs import LOG2_E, LOWEST, M, N, f32_value, per_row
 
 # A workgroup's own part, parts that a loop visits, bins, listed values, items, steps of a search
 P, Q, B, C, I, STEP = (getattr(sym, name) for name in "P Q B C I STEP".split())
@@ -96,6 +96,17 @@ class Form:
         return fixed, [M, N, P, Q]
 
 
+def finite(value: Any) -> Any:
+    """A tile in f32, at most its largest number: the difference of two infinities is NaN."""
+    value = f32_value(value)
+    return tkw.minimum(value, tkw.register(value.shape, tkl.f32, -LOWEST))
+
+
+def inverse(heat: Any) -> Any:
+    """The factor of exponents of 2 for a temperature above 0, whose reciprocal may be infinite."""
+    return tkw.minimum(tkw.reciprocal(heat) * LOG2_E, tkw.register([M], tkl.f32, -LOWEST))
+
+
 def _bits(value: Any) -> Any:
     return tkw.bitcast(value, tkl.i32)
 
@@ -128,7 +139,7 @@ class Values:
             self.scale = tkw.bitcast((_number(254) - exponent) << 23, tkl.f32)
         else:
             heat = form.limit("temperature", temperature)
-            self.factor = tkw.select(heat > zero, tkw.reciprocal(heat) * LOG2_E, zero)
+            self.factor = tkw.select(heat > zero, inverse(heat), zero)
             self.warm = tkw.select(heat > zero, zero + 1.0, zero)
 
     def of(self, x: Any, dims: list[Any]) -> Any:
@@ -143,7 +154,7 @@ class Values:
         return tkw.select(value > zero, value, zero)  # not NaN
 
     def tile(self) -> Any:
-        return self.of(f32_of(self.x), [M, N])
+        return self.of(finite(tkw.read(self.x)), [M, N])
 
     @property
     def largest(self) -> Any:
@@ -195,7 +206,7 @@ def extremes(form: Form) -> Any:
         offsets: tkl.Memory[M, B, GLOBAL, tkl.i64],
         found: tkl.Memory[M, GLOBAL, tkl.i32],
     ):
-        here = f32_of(x)
+        here = finite(tkw.read(x))
         largest = tkw.max(here, tkw.register([M], tkl.f32, LOWEST), dim=N, block=True)
         tkw.write(largest, most)
         if not form.limited and not form.by_min:
@@ -723,7 +734,7 @@ def _token(values: Values, level: Any, wanted: Any) -> Any:
 
     def kept(mapping: Any, dims: list[Any]) -> Any:
         x = tkw.read(values.x, mapping=mapping, other=-math.inf)
-        here = values.of(tkw.cast(x, tkl.f32), dims)
+        here = values.of(finite(x), dims)
         return tkw.select(_bits(here) >= tkw.broadcast(level, dims), here, here * 0.0)
 
     @tkw.iterate(S, init_args=[_number(0), wanted])
