@@ -281,6 +281,7 @@ def test_wrong_arguments():
         (ValueError, "`k`", lambda: call(k=data.k[..., :8])),
         (TypeError, "`k`", lambda: call(k=data.k.astype("f4"), v=data.v.astype("f4"))),
         (ValueError, "`v`", lambda: call(v=data.v[:1])),
+        (ValueError, "`v` has heads of 0", lambda: call(v=data.v[..., :0])),
         (ValueError, "`seq_lens`", lambda: call(lengths=data.lengths[:1])),
         (TypeError, "`seq_lens`", lambda: call(lengths=data.lengths.astype("i8"))),
         (TypeError, "`block_table`", lambda: call(table=data.table.astype("i8"))),

@@ -63,6 +63,8 @@ class Call:
         if self.k.shape[-1] != self.q.shape[-1]:
             raise ValueError(f"`k` has heads of {self.k.shape[-1]}, expected {self.q.shape[-1]}")
         expect_shape("v", self.v, (*self.k.shape[:-1], self.v.shape[-1]))
+        if self.v.shape[-1] == 0:
+            raise ValueError("`v` has heads of 0, expected at least 1")
         heads, kv_heads = self.heads
         if kv_heads == 0 or heads % kv_heads or heads == 0:
             raise ValueError(f"`q` has {heads} heads, expected a multiple of the {kv_heads} of `k`")
