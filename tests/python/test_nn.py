@@ -383,6 +383,131 @@ def test_replace(capsys):
     assert capsys.readouterr().out == ""
 
 
+class Clamped(Gated):
+    """As GPT-OSS limits its activations: it differs for large inputs only."""
+
+    def forward(self, x):
+        up = self.up_proj(x).clamp(-7, 7)
+        return self.down_proj(self.act_fn(self.gate_proj(x)).clamp(max=7) * up)
+
+
+class Dropped(Gated):
+    """Two kinds of dropout, which differ in training only."""
+
+    def __init__(self, functional):
+        super().__init__(nn.SiLU())
+        self.drop = nn.Identity() if functional else nn.Dropout(0.1)
+        self.functional = functional
+
+    def forward(self, x):
+        inner = self.act_fn(self.gate_proj(x)) * self.up_proj(x)
+        inner = nn.functional.dropout(inner, 0.1, self.training and self.functional)
+        return self.down_proj(self.drop(inner))
+
+
+class NormBeside(nn.Module):
+    """Its `eps` is added to the root, which shows in small inputs only."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(draw(size)), 1e-6
+
+    def forward(self, x):
+        return self.weight * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + self.eps)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Clamped(nn.SiLU()),
+        lambda: Dropped(False),
+        lambda: Dropped(True),
+        lambda: NormBeside(24),
+    ],
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_what_computes_the_same_for_some_inputs_only_is_kept(made, training):
+    module = made().train(training)
+    next(module.modules()).training = not training  # a mode of its own
+    modes = [m.training for m in module.modules()]
+    state = torch.random.get_rng_state()
+    row = wave_lang.replace(module, verbose=False)[0]
+    assert row.new is None and "computes something else" in row.reason
+    assert [m.training for m in module.modules()] == modes
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+class Adapted(nn.Linear):
+    """A layer with an adapter that is zero at first."""
+
+    def __init__(self, columns, rows):
+        super().__init__(columns, rows, bias=False)
+        self.left, self.right = nn.Parameter(draw(2, columns)), nn.Parameter(torch.zeros(rows, 2))
+
+    def forward(self, x):
+        return super().forward(x) + x @ self.left.T @ self.right.T
+
+
+def scaled_by_two(module, given, found):
+    return found * 2
+
+
+@pytest.mark.parametrize("how", ["class", "later class", "hook", "pre-hook", "bias", "forward"])
+@pytest.mark.parametrize("made", ["replaced", "made"])
+def test_layers_of_a_gated_mlp_that_do_more_than_multiply(made, how):
+    """Adapters, hooks and quantised layers, from before the replacement or after it."""
+    theirs = Gated(nn.SiLU())
+
+    def change(mlp):
+        if "class" in how:
+            mlp.up_proj = Adapted(24, 40)
+            with torch.no_grad():
+                mlp.up_proj.weight.fill_(0.1)
+                mlp.up_proj.left.fill_(0.3)
+        elif how == "bias":
+            mlp.up_proj.bias = nn.Parameter(torch.ones(40))
+        elif how == "forward":
+            mlp.up_proj.forward = lambda x: torch.ones(*x.shape[:-1], 40)
+        elif how == "hook":
+            mlp.up_proj.register_forward_hook(scaled_by_two)
+        else:
+            mlp.up_proj.register_forward_pre_hook(lambda module, given: (given[0] * 2,))
+
+    mine = wave_nn.SwiGLU(24, 40) if made == "made" else Gated(nn.SiLU())
+    mine.load_state_dict(theirs.state_dict())
+    early = made == "replaced" and how in ("class", "hook")
+    if early:
+        change(mine)
+    if made == "replaced":
+        wave_lang.replace(mine, verbose=False)
+    if not early:
+        change(mine)
+    change(theirs)
+    for mlp in (mine, theirs):
+        if "class" in how:
+            with torch.no_grad():
+                mlp.up_proj.right.fill_(0.2)
+    x = draw(3, 24)
+    torch.testing.assert_close(mine(x), theirs(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_gated_mlp_with_an_attribute_of_our_name():
+    class Named(Gated):
+        def __init__(self):
+            super().__init__(nn.SiLU())
+            self.activation = nn.functional.silu
+
+        def forward(self, x):
+            return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
+
+    mine, x = Named(), draw(3, 24)
+    expected = mine(x)
+    assert wave_lang.replace(mine, verbose=False)[0].new == "WaveNamed"
+    torch.testing.assert_close(mine(x), expected, rtol=1e-4, atol=1e-5)
+    mine.up_proj.register_forward_hook(scaled_by_two)
+    torch.testing.assert_close(mine(x), expected * 2, rtol=1e-4, atol=1e-5)
+
+
 def test_replace_within_the_context_of_a_device():
     """What tries modules out is drawn on the host, wherever new tensors go."""
     mine = model()

@@ -89,10 +89,20 @@ class MultiheadAttention(nn.MultiheadAttention):
         return y.view(*y.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
 
 
+def _only_multiplies(layer: Any) -> bool:
+    """Whether a call of the layer is a product with its weight: adapters and quantised layers are
+    other classes, and what changes calls of a module sets hooks or its `forward`."""
+    if type(layer) not in (Linear, nn.Linear) or layer.bias is not None:
+        return False
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks)
+    more = (layer._backward_hooks, layer._backward_pre_hooks)
+    return "forward" not in layer.__dict__ and not any([len(h) for h in (*hooks, *more)])
+
+
 class GatedMLP(nn.Module):
     """down_proj(act(gate_proj(x)) * up_proj(x)), with the names of Llama's layers."""
 
-    activation = "silu"
+    _wave_activation = "silu"  # no name that a model may use itself
 
     def __init__(
         self, hidden_size: int, intermediate_size: int, device: Any = None, dtype: Any = None
@@ -104,8 +114,14 @@ class GatedMLP(nn.Module):
         self.down_proj = Linear(intermediate_size, hidden_size, **made)
 
     def forward(self, x: Any) -> Any:
-        weights = (self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight)
-        return WF.gated_mlp(x, *weights, self.activation)
+        layers = self.gate_proj, self.up_proj, self.down_proj
+        if not all([_only_multiplies(layer) for layer in layers]):
+            return self._call_layers(x)
+        return WF.gated_mlp(x, *[layer.weight for layer in layers], self._wave_activation)
+
+    def _call_layers(self, x: Any) -> Any:
+        both = torch.cat([self.gate_proj(x), self.up_proj(x)], -1)
+        return self.down_proj(WF.gated(both, self._wave_activation))
 
 
 class SwiGLU(GatedMLP):
@@ -115,7 +131,7 @@ class SwiGLU(GatedMLP):
 class GeGLU(GatedMLP):
     """A gated MLP with gelu."""
 
-    activation = "gelu"
+    _wave_activation = "gelu"
 
 
 class MoE(nn.Module):

@@ -43,16 +43,19 @@ class _LikeGemmaRMSNorm(_LikeRMSNorm):
 
 
 class _LikeSwiGLU:
-    activation = "silu"
+    _wave_activation = "silu"
     forward = GatedMLP.forward
+
+    def _call_layers(self: Any, x: Any) -> Any:
+        return super().forward(x)  # type: ignore[misc]
 
 
 class _LikeGeGLU(_LikeSwiGLU):
-    activation = "gelu"
+    _wave_activation = "gelu"
 
 
 class _LikeGeGLUTanh(_LikeSwiGLU):
-    activation = "gelu_tanh"
+    _wave_activation = "gelu_tanh"
 
 
 OURS = (*SAME.values(), GatedMLP, MoE, _LikeRMSNorm, _LikeSwiGLU)
@@ -106,25 +109,46 @@ def _unsuitable(module: Any) -> str | None:
     return None
 
 
-def _agree(module: Any, made: type, shape: tuple[int, ...]) -> bool:
-    """Whether the module computes the same with another class, for a random input."""
-    like = next(module.parameters())
+def _sample(module: Any, shape: tuple[int, ...]) -> Any:
+    """Random rows: one of usual size, one so small that `eps` counts, and one so large that limits
+    of activations do."""
+    like, eps = next(module.parameters()), _eps_of(module) or 1e-6
     numbers = torch.Generator().manual_seed(0)
-    x = torch.randn(shape, generator=numbers, device="cpu").to(like.device, like.dtype)
-    with torch.no_grad():
+    sizes = torch.tensor([[1.0], [eps**0.5], [30.0]], device="cpu")
+    x = torch.randn(shape, generator=numbers, device="cpu") * sizes
+    return x.to(like.device, like.dtype)
+
+
+def _agree(module: Any, made: type, shape: tuple[int, ...]) -> bool:
+    """Whether the module computes the same with another class, for random inputs: in evaluation,
+    and in training, where it may drop elements."""
+    modes, x = [(part, part.training) for part in module.modules()], _sample(module, shape)
+    with torch.no_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
         try:
-            expected = module.forward(x)  # without its hooks
-        except Exception:  # the input is not what it takes
-            return False
-        if not isinstance(expected, torch.Tensor) or expected.shape != x.shape:
-            return False
-        before, module.__class__ = type(module), made
-        try:
-            found = module.forward(x)
+            return _agree_in(False, module, made, x) and _agree_in(True, module, made, x)
         finally:
-            module.__class__ = before
-    most = expected.abs().max().item()
-    return (found - expected).abs().max().item() <= TOLERANCE[like.dtype] * max(most, 1e-3)
+            for part, training in modes:
+                part.training = training
+
+
+def _agree_in(training: bool, module: Any, made: type, x: Any) -> bool:
+    for part in module.modules():
+        part.training = training
+    try:
+        expected = module.forward(x)  # without its hooks
+    except Exception:  # the input is not what it takes
+        return False
+    if not isinstance(expected, torch.Tensor) or expected.shape != x.shape:
+        return False
+    before, module.__class__ = type(module), made
+    try:
+        found = module.forward(x)
+    finally:
+        module.__class__ = before
+    finite = expected.isfinite()
+    most = torch.where(finite, expected, 0).abs().amax(-1, keepdim=True).clamp(min=1e-3)
+    near = (found - expected).abs() <= TOLERANCE[x.dtype] * most
+    return bool((near | ~finite).all())
 
 
 def _has_hidden_forward(module: Any) -> bool:
@@ -169,7 +193,7 @@ def replace(model: nn.Module, *, verbose: bool = True) -> list[Replacement]:
     prints (unless `verbose` is false) and returns what it replaced, and why not the rest.
 
     Parameters, hooks and names remain: the modules get another class. Modules of other classes that
-    look like an RMSNorm or a gated MLP are replaced if both compute the same for a random input.
+    look like an RMSNorm or a gated MLP are replaced if both compute the same for random inputs.
     Containers, whose parts are treated one by one, are not mentioned.
     """
     if not isinstance(model, nn.Module):
