@@ -317,6 +317,29 @@ def test_moe(tokens, top_k, scoring):
     assert mine(x[:0]).shape == (0, 24)
 
 
+def test_experts_that_a_layer_with_experts_cannot_hold():
+    """Nothing of theirs is left out, and no weight is broadcast."""
+    gate, experts = nn.Linear(24, 3, bias=False), [Gated(nn.SiLU()) for _ in range(3)]
+    make = lambda: wave_nn.MoE.from_experts(gate, experts, 2)
+    make()
+    gate.bias = nn.Parameter(torch.zeros(3))
+    with pytest.raises(ValueError, match="`gate` has a bias"):
+        make()
+    gate = nn.Linear(24, 1, bias=False)
+    with pytest.raises(ValueError, match=r"`gate.weight` has the shape \(1, 24\), expected \(3, 24\)"):
+        make()
+    gate, experts[1] = nn.Linear(24, 3, bias=False), Gated(nn.SiLU(), inner=20)
+    with pytest.raises(ValueError, match=r"`experts\[1\].gate_proj.weight` has the shape \(20, 24"):
+        make()
+    experts[1] = Gated(nn.SiLU())
+    experts[1].down_proj.bias = nn.Parameter(torch.zeros(24))
+    with pytest.raises(ValueError, match=r"`experts\[1\].down_proj` has a bias"):
+        make()
+    experts = []
+    with pytest.raises(ValueError, match="`experts`"):
+        make()
+
+
 class Norm(nn.Module):
     """RMSNorm as models write it; with `power` 3, something else."""
 

@@ -134,6 +134,16 @@ class GeGLU(GatedMLP):
     _wave_activation = "gelu"
 
 
+def _copy_layer(name: str, layer: Any, to: Any) -> None:
+    """Copies the weights of a layer, which are all that it may have."""
+    if getattr(layer, "bias", None) is not None:
+        raise ValueError(f"`{name}` has a bias, expected a layer without one")
+    if layer.weight.shape != to.shape:
+        found, expected = tuple(layer.weight.shape), tuple(to.shape)
+        raise ValueError(f"`{name}.weight` has the shape {found}, expected {expected}")
+    to.copy_(layer.weight)
+
+
 class MoE(nn.Module):
     """A layer with experts: a token is the sum of its `top_k` experts, weighted by a gate.
 
@@ -178,6 +188,9 @@ class MoE(nn.Module):
     def from_experts(cls, gate: Any, experts: Any, top_k: int, **options: Any) -> MoE:
         """A layer with copies of the weights of `gate`, a linear layer, and of `experts`, modules
         with `gate_proj`, `up_proj` and `down_proj`."""
+        experts = list(experts)
+        if not experts:
+            raise ValueError("`experts` has no modules, expected at least one")
         first = experts[0].up_proj.weight
         made = cls(
             first.shape[1],
@@ -189,11 +202,12 @@ class MoE(nn.Module):
             **options,
         )
         with torch.no_grad():
-            made.gate.weight.copy_(gate.weight)
+            _copy_layer("gate", gate, made.gate.weight)
             for e, expert in enumerate(experts):
-                both = torch.cat([expert.gate_proj.weight, expert.up_proj.weight])
-                made.w1[e].copy_(both)
-                made.w2[e].copy_(expert.down_proj.weight)
+                half, name = first.shape[0], f"experts[{e}]"
+                _copy_layer(f"{name}.gate_proj", expert.gate_proj, made.w1[e, :half])
+                _copy_layer(f"{name}.up_proj", expert.up_proj, made.w1[e, half:])
+                _copy_layer(f"{name}.down_proj", expert.down_proj, made.w2[e])
         return made
 
     def forward(self, x: Any) -> Any:
