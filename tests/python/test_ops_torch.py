@@ -567,6 +567,26 @@ def test_no_gradient_is_an_error():
         ops.attention(q, k, k, k_scale=each, v_scale=each).sum().backward()
 
 
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda x: ops.softmax(x), "x"),
+        (lambda x: ops.rms_norm(random(3, 8), x[0]), "w"),
+        (lambda x: ops.quantize_fp8(x), "x"),
+    ],
+)
+def test_a_tangent_is_an_error(call, name):
+    """The result would have none, as if it did not depend on the input."""
+    x, dual = random(3, 8), torch.autograd.forward_ad
+    match = f"has no derivative in forward mode, but `{name}` has a tangent"
+    with dual.dual_level():
+        with pytest.raises(NotImplementedError, match=match):
+            call(dual.make_dual(x, x))
+        call(x)
+    with pytest.raises(NotImplementedError, match=match):
+        torch.func.jvp(call, (x,), (x,))
+
+
 def test_results_given_in_part():
     """A result that is not given is made."""
     args = packed()

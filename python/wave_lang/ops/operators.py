@@ -147,6 +147,7 @@ def operator(schema: str, gradient: Gradient | None = None) -> Callable[[_Functi
             packet = getattr(sys.modules["torch"].ops.wave, row.name)
             if sys.modules["torch"].compiler.is_compiling():
                 return _call_packet(row, packet, args, named, outs)
+            _check_tangents(row.name, inputs)
             _check_places(given, written)
             try:
                 return _call_packet(row, packet, args, named, outs)
@@ -172,6 +173,18 @@ def _check(op: str, given: dict[str, Any], kinds: dict[str, str]) -> None:
             raise TypeError(f"`{name}` is a {found}, expected a tensor of PyTorch like the others")
         if value.layout is not sys.modules["torch"].strided:
             raise TypeError(f"`{name}` is sparse, expected a tensor with strides")
+
+
+def _check_tangents(op: str, given: dict[str, Any]) -> None:
+    """Operators that are defined in Python drop tangents, which would be zeros in a result."""
+    forward: Any = sys.modules["torch"].autograd.forward_ad
+    if forward._current_level < 0:
+        return
+    for name, value in given.items():
+        if is_torch(value) and forward.unpack_dual(value).tangent is not None:
+            raise NotImplementedError(
+                f"wave::{op} has no derivative in forward mode, but `{name}` has a tangent"
+            )
 
 
 def _check_places(given: dict[str, Any], written: list[str]) -> None:
