@@ -70,11 +70,25 @@ static bool has_elements(const Tensor *t) {
   return true;
 }
 
+/* Errors of other libraries remain what they are, but do not say which argument it was. */
+static void note_argument(PyState *st, const char *name) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (value && !PyErr_GivenExceptionMatches(value, st->argument_error)) {
+    PyObject *note = PyUnicode_FromFormat("this is about argument `%s`", name);
+    Py_XDECREF(note ? PyObject_CallMethod(value, "add_note", "O", note) : NULL);
+    Py_XDECREF(note);
+    PyErr_Clear();
+  }
+  PyErr_Restore(type, value, trace);
+}
+
 bool py_tensor_take(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
   out->held = NULL;
   out->view.obj = NULL;
   out->has_stream = false;
-  if (!take(st, o, name, writable, out)) return false;
+  if (!take(st, o, name, writable, out)) return note_argument(st, name), false;
   if (out->tensor.data || !has_elements(out)) return true;
   py_argument_error(st, "argument `%s` has no data: it is a tensor with only a shape", name);
   py_tensor_release(out);

@@ -206,6 +206,7 @@ def test_torch_tensors_are_written_where_they_lie(torch, double):
 def test_torch_tensors_that_do_not_fit(torch, double):
     with pytest.raises(CompileError, match="`b`"):
         double(torch.ones(2, 3), torch.ones(2, 4))
-    with pytest.raises(RuntimeError, match="storage"):  # PyTorch's own words
-        double(torch.ones(2, 3).to_sparse(), torch.ones(2, 3))
+    with pytest.raises(RuntimeError, match="storage") as caught:  # PyTorch's own words
+        double(torch.ones(2, 3), torch.ones(2, 3).to_sparse())
+    assert caught.value.__notes__ == ["this is about argument `b`"]
     double(torch.zeros(0, 3), torch.zeros(0, 3))

@@ -63,8 +63,9 @@ def test_mistakes_name_the_argument(torch):
         kernel(torch.zeros([1] * 9), b)
     with pytest.raises(CompileError, match="a"):
         kernel(torch.zeros(2, 3, 4), b)
-    with pytest.raises((ValueError, BufferError, RuntimeError, NotImplementedError)):
+    with pytest.raises((ValueError, BufferError, RuntimeError, NotImplementedError)) as caught:
         kernel(torch.zeros(2, 3, device="meta"), b)
+    assert "argument `a`" in "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
 
 
 def test_no_reference_is_kept(torch):
