@@ -254,3 +254,18 @@ def test_the_stub_describes_the_extension():
         described = {m.name for m in stub[name].body if isinstance(m, ast.FunctionDef)}
         described = {m for m in described if not m.startswith("_")}
         assert described == {m for m in vars(getattr(_wave, name)) if not m.startswith("_")}, name
+
+
+def test_a_kernel_may_ask_for_names():
+    import wave_lang.kernel.lang as tkl
+    import wave_lang.kernel.wave as tkw
+    from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE
+
+    n = tkl.sym.N
+
+    @tkw.wave([tkw.HardwareConstraint(64, vector_shapes={n: 64}), tkw.WorkgroupConstraint(n, 64, 0)])
+    def asks(x: tkl.Memory[n, GLOBAL_ADDRESS_SPACE, tkl.f32]):
+        assert not hasattr(tkw, "where") and not hasattr(tkl, "u4") and hasattr(tkw, "exp")
+        tkw.write(getattr(tkw, "no_such_op", tkw.exp)(tkw.read(x)), x)
+
+    asks.trace()
