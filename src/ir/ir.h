@@ -365,7 +365,7 @@ typedef struct Constraint {
 
 typedef struct hardware_row HardwareSpec;
 typedef struct machine_row MachineSpec;
-#define IN_BANDS "$WGBANDS" /* a symbol of lowered programs: 1 if a CPU runs the grid in bands, or 0 */
+#define IN_BANDS "$WGBANDS" /* in lowered programs: 1 if a CPU runs the grid in bands, or 0 */
 enum { CLUSTER_AXIS = 2 }; /* of the grid: workgroups that share tiles follow each other along it */
 typedef struct launch_row LaunchSpec;
 

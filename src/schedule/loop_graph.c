@@ -228,7 +228,8 @@ static bool phase_of(const Build *b, const Op *wait, int *by) {
 static bool awaits_single(const Build *b, const Op *wait, const Op *copy) {
   int64_t parity;
   const Attr *odd = op_attr(wait, ATTR_parity);
-  if (!b->once || copy_barriers(copy) != wait->args[0] || op_has(copy, ATTR_iteration)) return false;
+  if (!b->once || copy_barriers(copy) != wait->args[0] || op_has(copy, ATTR_iteration))
+    return false;
   return odd && sym_is_int(odd->sym, &parity) && parity == 0;
 }
 

@@ -156,7 +156,8 @@ int cuCtxPopCurrent_v2(void **old) {
 /* ---- code ---- */
 
 typedef struct Module {
-  int device, loaded, nargs, arg_bytes[FAKE_ARGS], dynamic_shared, most_shared, least;
+  int device, loaded, nargs, arg_bytes[FAKE_ARGS], dynamic_shared, static_shared, most_shared,
+      least;
   char entry[128];
 } Module;
 
@@ -166,6 +167,8 @@ static int read_ptx(const char *text, Module *m) {
   if (!end || sscanf(entry, ".entry %127[A-Za-z0-9_]", m->entry) != 1) return 0;
   const char *least = strstr(end, ".minnctapersm ");
   if (least) sscanf(least, ".minnctapersm %d", &m->least);
+  const char *declared = strstr(text, "\n.shared .align 8 .b64 wave_arrived[");
+  if (declared) m->static_shared = 8 * atoi(strchr(declared, '[') + 1);
   for (const char *at = entry; (at = strstr(at, ".param ")) && at < end; at++) {
     int bits, bytes = 0;
     const char *map = strchr(at, '[');
@@ -250,7 +253,8 @@ static int record_here(const CudaLaunchConfig *c, void *function, void **args) {
   FakeLaunch *l = &state.last;
   memset(l, 0, offsetof(FakeLaunch, arg));
   if (!current || (int)((int *)current - context) != m->device) return GPU_BAD_CONTEXT;
-  if (c->shared > 49152 && m->dynamic_shared < (int)c->shared) return GPU_INVALID;
+  if ((int)c->shared > 49152 - m->static_shared && m->dynamic_shared < (int)c->shared)
+    return GPU_INVALID;
   l->function = function, l->stream = c->stream, l->shared = c->shared;
   l->device = m->device, l->nargs = m->nargs;
   for (int i = 0; i < 3; i++) {

@@ -159,7 +159,7 @@ typedef struct Eval {
   Binding *values;  /* by value id */
   Memory **scratch; /* by op id of the alloc: this workgroup's memory */
   Vec(Log) logs;
-  Rank *gang;       /* the workgroups that run together, in the order of their ids; NULL: one runs alone */
+  Rank *gang;       /* workgroups that run together, by id; NULL: one runs alone */
   int ngang, axis;  /* along this dimension of the grid */
   uint64_t changes; /* counts changes to memory: a loop that changes nothing is waiting */
 } Eval;
@@ -222,7 +222,7 @@ bool args_bind(Eval *ev, int nargs); /* bind and dynamic rows, parameters, their
 void position_aliases(Eval *ev); /* sizes of aliased dimensions */
 bool position_setup(Eval *ev);   /* rows, aliases, grid */
 bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
-bool position_enter_tile(Eval *ev, int64_t turn); /* the iteration of `tile_loop` */
+bool position_enter_tile(Eval *ev, int64_t turn);        /* the iteration of `tile_loop` */
 Axis axis_of(const Sym *dim);                            /* without a range */
 bool position_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */
 bool position_box(Eval *ev, const Type *t, Box *out);
@@ -283,7 +283,7 @@ Tile *reduction_rows(Eval *ev, const Op *op, Box *rest, Axis *along);
 
 /* Adds a workgroup's rows to *sum, which is NULL for the first one; false after reporting. */
 bool reduce_rows(Eval *ev, const Op *op, Tile **sum);
-bool reduce_finish(Eval *ev, const Op *op, Tile *sum); /* adds what the op begins with, and rounds */
+bool reduce_finish(Eval *ev, const Op *op, Tile *sum); /* adds the initial value, rounds */
 
 /* ---- eval_gang.c ---------------------------------------------------------------------------- */
 

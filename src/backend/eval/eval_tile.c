@@ -169,7 +169,8 @@ static bool run_grid(Eval *ev) {
 static bool launch(Eval *ev, int nargs) {
   if (ev->k->level != LEVEL_TILE)
     return eval_fail(ev, DIAG_E0409, "`%s` is not a tile-level kernel", ev->k->name);
-  if (!args_bind(ev, nargs) || !position_setup(ev) || !gang_setup(ev) || !logs_setup(ev) || !run_grid(ev))
+  if (!args_bind(ev, nargs) || !position_setup(ev) || !gang_setup(ev) || !logs_setup(ev) ||
+      !run_grid(ev))
     return false;
   logs_deliver(ev);
   return logs_check_workspace(ev) && logs_check_report(ev);

@@ -96,8 +96,8 @@ typedef struct Ptx {
   const int *exchange; /* by op id: of stores and barriers, the number of the exchange, from 1 */
   int nexchanges;
   int64_t sent[PTX_EXCHANGES]; /* bytes that arrive at a workgroup */
-  PtxPeer to[PTX_PEERS]; /* where stores of exchanges were sent, the latest ones */
-  int nto;               /* counts all of them */
+  PtxPeer to[PTX_PEERS];       /* where stores of exchanges were sent, the latest ones */
+  int nto;                     /* counts all of them */
   bool exchanges;  /* ... and exchange values: barriers order memory for the whole cluster */
   bool lanes_read; /* ... and lanes load what is in shared memory, besides matrix instructions */
   bool publishes;  /* the copy engine and threads pass values on outside shared memory, too */

@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/cuda_driver.h"
 
-enum { LOG_BYTES = 16384, SHARED_WITHOUT_ASKING = 49152 };
+enum { LOG_BYTES = 16384 };
 
 typedef struct Logs {
   char info[LOG_BYTES], errors[LOG_BYTES];
@@ -89,7 +89,8 @@ static void remark_advice(const Logs *logs, const DeviceReport *r) {
 static int get_function(CudaState *s, const ArtVariant *v, DeviceCode *out) {
   int error = s->f.function(&out->function, out->module, v->entry), clusters = 1;
   for (int i = 0; i < 3; i++) clusters *= v->cluster[i] > 1 ? v->cluster[i] : 1;
-  if (!error && v->shared > SHARED_WITHOUT_ASKING)
+  /* More than 48 KB must be asked for, with what the code itself declares, which is not known here. */
+  if (!error && v->shared)
     error = s->f.function_set(out->function, CUDA_FUNCTION_DYNAMIC_SHARED, v->shared);
   if (!error && clusters > 8)
     error = s->f.function_set(out->function, CUDA_FUNCTION_LARGE_CLUSTERS, 1);

@@ -11,7 +11,8 @@ const Sym *split_dim(Kernel *k, const char *name, const Sym *size);
 const Sym *split_rank(const Kernel *k, int axis);
 
 /* At the end of a region; `type`: of its result, NULL: it has none. */
-Op *split_op(Kernel *k, Region *r, OpKind kind, Span at, Value *const *args, int n, const Type *type);
+Op *split_op(Kernel *k, Region *r, OpKind kind, Span at, Value *const *args, int n,
+             const Type *type);
 Value *split_fill(Kernel *k, Region *r, Span at, const Type *t, int64_t value);
 void split_barrier(Kernel *k, Region *r, Span at, const char *who);
 Value *split_add(Kernel *k, Region *r, Span at, Value *a, Value *b); /* `a` NULL: it is `b` */

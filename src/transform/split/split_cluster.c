@@ -36,7 +36,7 @@ typedef struct Cluster {
   const Sym *whole; /* the dimension that is divided, and a part of it */
   const Sym *part;
   int64_t extent; /* of the part */
-  Value **map;    /* by id of values from before: what replaces them in what follows; NULL: itself */
+  Value **map; /* by id of values from before: what replaces them in what follows; NULL: itself */
   int nmap;
 } Cluster;
 
@@ -259,8 +259,7 @@ static void add_rows(Cluster *c) {
   Constraint *row = split_row(c->k, CONSTRAINT_workgroup);
   row->workgroup.dim = c->part, row->workgroup.size = size;
   row->workgroup.axis = j->axis, row->workgroup.secondary = true;
-  row->workgroup.start =
-      sym_add(sym, range.start, sym_mul(sym, size, split_rank(c->k, j->axis)));
+  row->workgroup.start = sym_add(sym, range.start, sym_mul(sym, size, split_rank(c->k, j->axis)));
   for (int i = 0; i < c->k->constraints.n; i++) {
     Constraint *split = &c->k->constraints.at[i];
     if (split->kind != CONSTRAINT_split) continue;
@@ -359,8 +358,7 @@ static Value *part_of(Cluster *c, Value *v, Op *before);
 static void make_part(Cluster *c, Op *op, Op *before) {
   for (int i = 0; i < op->nargs; i++) op->args[i] = part_of(c, op->args[i], before);
   if (op->kind == OP_alloc) shrink(c, op);
-  for (int i = 0; i < op->nresults; i++)
-    op->results[i].type = type_of_part(c, op->results[i].type);
+  for (int i = 0; i < op->nresults; i++) op->results[i].type = type_of_part(c, op->results[i].type);
   if (op->kind == OP_read) remap(c, op, op->results[0].type, op->args[0]);
   if (op->kind == OP_write) remap(c, op, op->args[0]->type, op->args[1]);
 }
@@ -393,8 +391,7 @@ static Value *add_memory(Cluster *c, Op *before, const Op *sum, const Type *t) {
     dims[i + 1] = renamed(c, t->dims[i]);
     extents[i + 1] = t->dims[i] == c->whole ? sym_int(sym, c->extent) : range.extent;
   }
-  const Type *type =
-      type_mem(c->k->cx, dims, t->rank + 1, t->dtype, c->k->cx->shared_space, NULL);
+  const Type *type = type_mem(c->k->cx, dims, t->rank + 1, t->dtype, c->k->cx->shared_space, NULL);
   Op *alloc = ir_insert(c->k, before, OP_alloc, before->at, NULL, 0, type);
   op_set_attr(c->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank + 1, .exprs = extents});
   return &alloc->results[0];
@@ -438,7 +435,8 @@ static void rewrite(Cluster *c) {
   Join *j = c->j;
   Op *first = j->sums[0];
   Value **memory = ARENA_ARRAY(j->cx->scratch, Value *, j->n);
-  for (int i = 0; i < j->n; i++) memory[i] = add_memory(c, c->k->body->first, j->sums[i], j->parts[i]->type);
+  for (int i = 0; i < j->n; i++)
+    memory[i] = add_memory(c, c->k->body->first, j->sums[i], j->parts[i]->type);
   insert_barrier(c, first);
   for (int i = 0; i < j->n; i++) send(c, first, j->parts[i], memory[i]);
   insert_barrier(c, first);

@@ -14,8 +14,8 @@ typedef struct Join {
   Kernel *k;
   PassCtx *cx;
   const Distribution *d;
-  Op **sums;      /* in the body of the kernel */
-  Value **parts;  /* what a workgroup has, without the dimension */
+  Op **sums;     /* in the body of the kernel */
+  Value **parts; /* what a workgroup has, without the dimension */
   int n;
   const Sym *dim; /* which the workgroups divide */
   int axis;       /* of the grid */

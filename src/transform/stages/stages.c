@@ -53,12 +53,12 @@
 #include "transform/copy/copy_mode.h"
 #include "transform/copy/copy_parts.h"
 #include "transform/copy/copy_plan.h"
+#include "transform/stages/roles/stages_roles.h"
+#include "transform/stages/roles/stages_single.h"
 #include "transform/stages/stages_carry.h"
 #include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_ops.h"
-#include "transform/stages/roles/stages_roles.h"
 #include "transform/stages/stages_rows.h"
-#include "transform/stages/roles/stages_single.h"
 
 /* Barriers on which boxes of the loop arrive, one for each slot of their rings. */
 typedef struct Barriers {

@@ -6,9 +6,9 @@
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "transform/copy/copy_plan.h"
+#include "transform/stages/roles/stages_roles.h"
 #include "transform/stages/stages_depth.h"
 #include "transform/stages/stages_lead.h"
-#include "transform/stages/roles/stages_roles.h"
 #include "transform/stages/stages_rows.h"
 
 /* Reports once for each source location: `version` has made copies of loops. */

@@ -9,7 +9,7 @@
  * that arrive at an mbarrier are visible to the threads that wait for it, and these wait for nothing else.
  *
  * That is for kernels in which workgroups exchange values outside loops, through allocations that are used
- * once, and have nothing else to order. All workgroups run the same stores: what each of them sends to each,
+ * once, and have nothing else to order, if there is room for the mbarriers. All workgroups run the same stores: what each of them sends to each,
  * itself included, follows from the ranks that the stores name, thread by thread. A workgroup ends when all
  * bytes that are sent to it have arrived. */
 #include <inttypes.h>
@@ -212,7 +212,8 @@ static bool number_exchanges(Ptx *p, const LaunchSpec *launch, int *of) {
   for (int i = 0; i < n; i++)
     if (!p->sent[i]) return false;
   p->nexchanges = n;
-  return n && n == barriers - 1 && ends_quietly(last);
+  return n && n == barriers - 1 && ends_quietly(last) &&
+         launch->shared + 8 * n <= p->target->shared_most;
 }
 
 /* New mbarriers, which expect what all waves of the cluster send. */

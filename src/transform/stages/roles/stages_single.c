@@ -62,7 +62,8 @@ typedef struct Single {
 static void serve(Kernel *k, const StagedLoop *l, const Single *s) {
   const Sym *first = sym_int(k->cx->sym, 0);
   Op *copy = s->copy;
-  Value *full = roles_barrier(k, copy, "full", 1, 1), *args[] = {copy->args[0], copy->args[1], full};
+  Value *full = roles_barrier(k, copy, "full", 1, 1),
+        *args[] = {copy->args[0], copy->args[1], full};
   Op *served = ir_insert(k, copy, OP_copy, copy->at, args, 3, NULL);
   for (int i = 0; i < copy->nattrs; i++) op_set_attr(k, served, attr_copy(k, &copy->attrs[i]));
   op_set_attr(k, served, (Attr){.key = ATTR_role, .text = l->copying->name});
