@@ -2,6 +2,7 @@
 driver is loaded once."""
 
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -190,22 +191,17 @@ assert fails(lambda: k(np.zeros((4, 70), "f4"), debug_logs={}), "on 'cpu'") is A
 
 def test_shared_memory_that_code_declares(tmp_path):
     """The driver must be asked for more than 48 KB: of what a launch gives and the code declares, together."""
-    check(
-        """
-from wave_lang import ops
-from wave_lang.kernel import lang as tkl
-from wave_lang.ops.programs import program
-from wave_lang.ops.scaled_kernels import by_waves
-M, N, K, GROUP, SPLITS, WAVES = 16, 4096, 4096, 128, 8, 16
-with ops.on_target("sm_90a"):
-    k = program(by_waves, tkl.f16, tkl.f16, False, False, M, N, K, GROUP, SPLITS, WAVES)
-assert "wave_arrived[1]" in k.ptx 
-args = [((M, K), "<f2"), ((N, K // 2), "|u1"), ((N, K // GROUP), "<f2"), ((M, N), "<f2")]
-k(*(Array(*shape, typestr=typestr) for shape, typestr in args))
-assert max(v.shared for v in k.program.variants) == 48 * 1024, k.program.variants
-""",
-        tmp_path,
-    )
+    with open(os.path.join(ROOT, "tests/ptx/cluster_room.wave"), encoding="utf-8") as file:
+        text = file.read().replace("shared 232448", "shared 49152")
+    kernel = tmp_path / "kernel.wave"
+    kernel.write_text(text)
+    wavec = os.path.join(ROOT, os.environ.get("BUILD", "build"), "wavec")
+    ptx = [wavec, kernel, "--target=sm_90a", "--passes=all", "--emit=ptx"]
+    assert "wave_arrived[1]" in subprocess.run(ptx, capture_output=True, text=True, check=True).stdout
+    environment = dict(os.environ, WAVE_CUDA_LIB=FAKE, WAVE_HIP_LIB="none")
+    run = [wavec, "run", kernel, "--target=cuda"]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "b: 1024 f32" in done.stdout, done.stderr
 
 
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="ASan keeps freed memory")

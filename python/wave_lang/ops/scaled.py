@@ -254,8 +254,7 @@ def _add_groups(a: Any, b: Any, scales: Any, zeros: Any, bias: Any, group: int, 
     few = kernels.few_class(m)
     key = (wave_dtype(a.dtype), wave_dtype(scales.dtype), zeros is not None, bias is not None)
     if few:
-        splits = kernels.few_splits(few, n, k, group)
-        kernel = program(kernels.by_waves, *key, few, n, k, group, splits)
+        kernel = program(kernels.by_waves, *key, few, n, k, group)
     else:
         form = kernels.groups_form(kernels.row_class(m), n, k, group)
         kernel = program(kernels.by_groups, *key, n, k, group, form)

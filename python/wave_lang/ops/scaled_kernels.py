@@ -247,35 +247,18 @@ def few_class(rows: int) -> int:
     return next((most for most in (8, FEW_ROWS) if rows <= most), 0) if has_warpgroups() else 0
 
 
-def few_splits(most: int, n: int, k: int, group: int) -> int:
-    """How many workgroups share a sum in `by_waves`, each of which then reads a part of a only, and
-    has as many times the rows of b."""
-    splits = 2 if most == FEW_ROWS else 1
-    return splits if -(-n // 32) <= WORKGROUPS // 2 and k >= 16 * step_of(group) else 1
-
-
 def by_waves(
-    dtype: Any,
-    scale: Any,
-    zeros: bool,
-    bias: bool,
-    most: int,
-    n: int,
-    k: int,
-    group: int,
-    splits: int = 1,
-    waves: int = 0,
+    dtype: Any, scale: Any, zeros: bool, bias: bool, most: int, n: int, k: int, group: int
 ) -> Any:
     """`product(a, b, scales, [zeros,] [bias,] c)`, as by_groups, for so few rows that reading b is
     what takes time: 16 waves divide K, so that a workgroup has all of it and loads what its
     compute unit needs at once. If there are more workgroups than units, 8 waves do, so that one
     loads while another computes. Rows of b are those of matrix instructions.
 
-    A wave has `each` elements of K, and takes several steps of them in an iteration. If several
-    workgroups share a sum, the waves of each divide its rows of b as well.
+    A wave has `each` elements of K, and takes several steps of them in an iteration.
     """
-    down, step = 32 * splits, step_of(group)
-    waves = waves or (16 if -(-n // 32) <= WORKGROUPS // 2 else 8)
+    down, step = 32, step_of(group)
+    waves = 16 if -(-n // down) <= WORKGROUPS // 2 else 8
     steps = -(-k // (waves * step))
     rounds = -(-steps // (MOST_STEPS * waves // (16 * most)))
     parts = range(-(-steps // rounds))
@@ -283,17 +266,14 @@ def by_waves(
     constraints = [
         tkw.WorkgroupConstraint(N, down, 0),
         tkw.WorkgroupConstraint(M, most, 1),
-        *([tkw.WorkgroupConstraint(SPLITS, 1, 2)] if splits > 1 else []),
-        tkw.WorkgroupConstraint(WAVE, waves // splits, 2, primary=splits == 1),
+        tkw.WorkgroupConstraint(WAVE, waves, 2),
         tkw.WaveConstraint(WAVE, 1),
-        *([tkw.WaveConstraint(N, 32)] if splits > 1 else []),
         tkw.TilingConstraint(STEPS, step),
         tkw.SymbolicAlias(K_BLOCKS, STEPS, lambda size: tkl.ceiling(size / step)),
         tkw.HardwareConstraint(
             threads_per_wave=32,
             mma_type=tkw.MMAType.F32_16x16x16_F16,
             vector_shapes={WAVE: 1, K_BLOCKS: 0},
-            **({"workgroups_per_cluster": (1, 1, splits)} if splits > 1 else {}),
         ),
     ]
     left, right = tkl.Memory[M, K, GLOBAL, dtype], tkl.Memory[N, K / 2, GLOBAL, tkl.u8]
@@ -335,10 +315,9 @@ def by_waves(
 
     def _added(sums: Any) -> Any:
         """The sum of what the waves have, in order, divided among all threads."""
-        parts = tkw.allocate((WAVE, N, M), (waves // splits, down, most), tkl.f32)
+        parts = tkw.allocate((WAVE, N, M), (waves, down, most), tkl.f32)
         tkw.write(sums, parts)
-        total = _sum_along(parts, WAVE, waves // splits, (N, M))
-        return _sum_of_splits(total, [N, M]) if splits > 1 else total
+        return _sum_along(parts, WAVE, waves, (N, M))
 
     @tkw.wave(constraints)
     def product(a: left, b: right, scales: of_groups, c: result):
@@ -360,39 +339,33 @@ def by_waves(
 
     forms = (product, product_with_bias, product_with_zeros, product_with_both)
     subs = {N: n, K: k, WAVE: waves, STEPS: rounds * step, K_BLOCKS: rounds}
-    if splits > 1:
-        subs[SPLITS] = splits
     return forms[2 * zeros + bias], subs | {GROUPS: -(-k // group)}, [M]
 
 
 @dataclass(frozen=True)
 class GroupsForm:
     """A program of `by_groups`: how much of N and of M a workgroup has, how many share a sum over
-    K, how many tiles rings have (0: the compiler decides), whether those that share form a cluster
-    in any case, and whether workgroups stay, so that waves that do nothing else copy."""
+    K, how many tiles rings have (0: the compiler decides), and whether workgroups stay, so that
+    waves that do nothing else copy."""
 
     down: int
     across: int
     splits: int = 1
     slots: int = 0
-    cluster: bool = False
     stays: bool = False
 
 
 def groups_form(most: int, n: int, k: int, group: int) -> GroupsForm:
-    """What is fastest on an H200 for up to `most` rows; 0: for any number. Where there are few tiles,
-    as many workgroups share a sum as fill the compute units, at most those of a cluster."""
+    """What is fastest on an H200 for up to `most` rows; 0: for any number. Few tiles of 64 rows are
+    divided between the two workgroups of a cluster, so that all compute units have work."""
     down, across = {FEW_ROWS: (64, 16), 64: (128, 64), 256: (128, 64), 0: (128, 128)}[most]
     if not has_warpgroups() or not most:
         return GroupsForm(down, across)
-    unit, wide = -(-BLOCK // group) * group, min(most, 128)
-    tiles = -(-n // 128) * -(-most // wide)
-    wanted = min(WORKGROUPS // 2 // tiles, k // (4 * unit)) if most > FEW_ROWS else 1
-    splits = next((some for some in (8, 4, 2) if some <= wanted), 1)
-    if splits > 1:  # more than two: a second workgroup fits, so that all clusters run at once
-        return GroupsForm(128, wide, splits, 4 if splits == 2 else 3, True)
+    unit = -(-BLOCK // group) * group
+    if most == 64 and -(-n // 64) <= WORKGROUPS // 4 and k >= 2 * 4 * unit:
+        return GroupsForm(64, across, 2, 8)
     slots = _options(most).get("multi_buffer_count", 0)
-    return GroupsForm(down, across, 1, slots, False, most == 256)
+    return GroupsForm(down, across, 1, slots, most == 256)
 
 
 def _sum_of_splits(sums: Any, dims: list[Any]) -> Any:
@@ -428,7 +401,6 @@ def by_groups(
             threads_per_wave=64,
             mma_type=tkw.MMAType.F32_16x16x16_F16,
             vector_shapes={K_BLOCKS: 0},
-            **({"workgroups_per_cluster": (1, 1, splits)} if form.cluster else {}),
         ),
     ]
     left, right = tkl.Memory[M, K, SHARED, dtype], tkl.Memory[N, K / 2, SHARED, tkl.u8]
