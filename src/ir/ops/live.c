@@ -1,6 +1,9 @@
 /* live.c: see live.h. */
 #include "ir/ops/live.h"
 
+#include <string.h>
+
+#include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/region_facts.h"
 
@@ -75,7 +78,8 @@ static bool has_summing_loop(const Region *r) {
 }
 
 static bool is_element_by_element(const Op *op, const Region *home) {
-  return op->parent == home && (op_is_elementwise(op) || op->kind == OP_write);
+  bool each = op_is_elementwise(op) || op->kind == OP_write || op->kind == OP_broadcast;
+  return op->parent == home && each;
 }
 
 /* The one tile that the op is computed from, constants aside; NULL: there are several, or none. */
@@ -156,4 +160,12 @@ const int *live_at_ops_by(Arena *a, const Kernel *k, LiveFn *registers, void *us
 
 const int *live_at_ops(Arena *a, const Kernel *k) {
   return live_at_ops_by(a, k, registers_by_layout, NULL);
+}
+
+int live_taken(const Kernel *k) {
+  int64_t n;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_wave_registers && strcmp(op_attr(op, ATTR_mode)->text, "take") == 0)
+      return sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? (int)n : 0;
+  return 0;
 }

@@ -16,6 +16,9 @@ const int *live_at_ops(Arena *a, const Kernel *k);
 typedef int LiveFn(void *user, const Value *v);
 const int *live_at_ops_by(Arena *a, const Kernel *k, LiveFn *registers, void *user);
 
+/* The registers of a thread that waves which compute have taken from those that copy; 0: they take none. */
+int live_taken(const Kernel *k);
+
 /* The most registers that one lane's program occupies at once, each until its own last use
  * (live_lane.c). `scalar`, by value id: all lanes of a wave share a register for it, of which there are
  * LIVE_SCALARS; NULL: no value is. */

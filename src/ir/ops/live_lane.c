@@ -146,9 +146,30 @@ static void make_results(Lane *l, const Op *op) {
 
 /* ---- what is computed late ---- */
 
+/* Whether it gives elements of its operand several times, as broadcasts do. */
+static bool repeats(const Op *op) {
+  return op->kind == OP_pick && elements_of(op->results[0].type) > elements_of(op->args[0]->type);
+}
+
 static bool may_take_late(const Op *op, const Value *v) {
-  return op->parent == v->def->parent && op_is_elementwise(op) &&
-         elements_of(op->results[0].type) == elements_of(v->type);
+  bool each = op_is_elementwise(op) && elements_of(op->results[0].type) == elements_of(v->type);
+  return op->parent == v->def->parent && (each || repeats(op));
+}
+
+/* By value id: whether other ops need it than those, directly or repeated. */
+static const bool *find_others(const Lane *l) {
+  bool *others = ARENA_ARRAY(l->arena, bool, l->k->nvalues);
+  const Op **again = ARENA_ARRAY(l->arena, const Op *, l->k->nops);
+  int n = 0;
+  for (const Op *op = ir_first(l->k); op; op = ir_next(op)) {
+    for (int i = 0; i < op->nargs; i++) {
+      const Value *v = op->args[i];
+      others[v->id] |= !v->def || !may_take_late(op, v);
+    }
+    if (repeats(op)) again[n++] = op;
+  }
+  while (n-- > 0) others[again[n]->args[0]->id] |= others[again[n]->results[0].id];
+  return others;
 }
 
 static bool is_constant(const Value *v) {
@@ -170,18 +191,15 @@ static const Value *root_of(const Lane *l, const Op *op) {
 /* A value that several ops take, and that is computed from several, takes the place of these instead. */
 static void find_late(Lane *l) {
   int *takers = ARENA_ARRAY(l->arena, int, l->k->nvalues);
-  bool *others = ARENA_ARRAY(l->arena, bool, l->k->nvalues);
+  const bool *others = find_others(l);
   l->late = ARENA_ARRAY(l->arena, bool, l->k->nvalues);
   l->used = ARENA_ARRAY(l->arena, int, l->k->nvalues);
   l->root = ARENA_ARRAY(l->arena, const Value *, l->k->nvalues);
   for (const Op *op = ir_first(l->k); op; op = ir_next(op))
-    for (int i = 0; i < op->nargs; i++) {
-      const Value *v = op->args[i];
-      takers[v->id]++;
-      others[v->id] |= !v->def || !may_take_late(op, v);
-    }
+    for (int i = 0; i < op->nargs; i++) takers[op->args[i]->id]++;
   for (const Op *op = ir_first(l->k); op; op = ir_next(op)) {
-    const Value *v = op->nresults == 1 && op_is_elementwise(op) ? &op->results[0] : NULL;
+    bool again = repeats(op) && l->late[op->args[0]->id];
+    const Value *v = again || (op->nresults == 1 && op_is_elementwise(op)) ? &op->results[0] : NULL;
     if (!v || !takers[v->id] || others[v->id]) continue;
     l->root[v->id] = root_of(l, op);
     l->late[v->id] = takers[v->id] == 1 || l->root[v->id];

@@ -59,6 +59,7 @@ typedef struct HeldTile {
 /* Tiles that are in registers when an op begins: numbers of `held`. */
 typedef struct Moment {
   int *held, n;
+  bool in_loop;
 } Moment;
 
 struct ChooseModel {

@@ -208,7 +208,7 @@ static void add_values(ChooseModel *m, const Op *op) {
 static int is_that(void *user, const Value *v) { return v == user; }
 
 static bool same_moment(const Moment *a, const Moment *b) {
-  bool same = a->n == b->n;
+  bool same = a->n == b->n && a->in_loop == b->in_loop;
   for (int i = 0; same && i < a->n; i++) same = a->held[i] == b->held[i];
   return same;
 }
@@ -220,7 +220,7 @@ static void add_moments(ChooseModel *m) {
   for (int i = 0; i < m->held.n; i++)
     live[i] = live_at_ops_by(m->arena, m->k, is_that, (void *)(uintptr_t)m->held.at[i].value);
   for (const Op *op = ir_first(m->k); op; op = ir_next(op)) {
-    Moment now = {ARENA_ARRAY(m->arena, int, m->held.n + 1), 0};
+    Moment now = {ARENA_ARRAY(m->arena, int, m->held.n + 1), 0, op_outermost_loop(op)};
     for (int i = 0; i < m->held.n; i++)
       if (live[i][op->id] > 0) now.held[now.n++] = i;
     bool known = false;

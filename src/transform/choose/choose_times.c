@@ -5,6 +5,7 @@
 #include "ir/dtype.h"
 #include "transform/choose/choose_items.h"
 #include "transform/split/split_sums.h"
+#include "transform/stages/roles/stages_roles.h"
 
 enum {
   SLOTS = 4,        /* of rings, as far as they fit, */
@@ -12,6 +13,7 @@ enum {
   SLOTS_SHARED = 3, /* and that each of two should have */
   BESIDES = 32,     /* registers for addresses and the like */
   RESERVED = 10,    /* registers that ptxas needs besides those that are counted */
+  BETWEEN = 12,     /* the same between loops whose waves take registers from others */
   START = 600,      /* cycles from the start of a workgroup to its first access, */
   LAUNCH = 2400,    /* and of a launch to that of its first workgroup: H200, launches of a graph */
   CLUSTERS = 1200,  /* more, if workgroups form clusters: 1024^3 takes 0.7 us longer */
@@ -352,7 +354,8 @@ static int64_t staged_bytes(const ChooseModel *m) {
   return (int64_t)bytes;
 }
 
-static int64_t held_registers(const ChooseModel *m) {
+/* The most that are held at a time, in loops or outside of them. */
+static int64_t held_registers(const ChooseModel *m, bool in_loop) {
   double most = 0;
   for (int i = 0; i < m->held.n; i++) {
     const HeldTile *v = &m->held.at[i];
@@ -362,7 +365,7 @@ static int64_t held_registers(const ChooseModel *m) {
     const Moment *at = &m->moments.at[i];
     double sum = 0;
     for (int j = 0; j < at->n; j++) sum += m->registers[at->held[j]];
-    if (sum > most) most = sum;
+    if (at->in_loop == in_loop && sum > most) most = sum;
   }
   return (int64_t)most;
 }
@@ -497,6 +500,15 @@ static void predict(ChooseModel *m, const ChooseFound *found, Candidate *out) {
   if (choose_own_parts(m, out) > 1) out->rank *= 100.0 / (100 - unit_margin(m->t->name));
 }
 
+/* Conversions and addresses take a quarter at most; outside of loops less, if waves take registers from those that
+ * copy. */
+static int most_held(const ChooseModel *m, bool in_loop) {
+  int waves = machine_waves(m), most = (target_most_registers(m->t, waves) - RESERVED) * 3 / 4;
+  if (in_loop || !has_served_loop(m) || waves + SERVICE_WAVES > target_waves(m->t)) return most;
+  int taken = roles_registers(m->t, waves, SERVICE_WAVES) - BETWEEN;
+  return taken > most ? taken : most;
+}
+
 bool choose_estimate(ChooseModel *m, const int64_t *value, int64_t parts, const ChooseFound *found,
                      Candidate *out, Refusal *why) {
   *out = (Candidate){.tiles = 1, .parts = m->parts ? m->parts : parts};
@@ -510,9 +522,9 @@ bool choose_estimate(ChooseModel *m, const int64_t *value, int64_t parts, const 
   if (out->bytes > m->t->shared_most && !target_has(m->t, FEATURE_REGISTER_TILES))
     return refuse(why, "needs more shared memory than the machine has", NULL);
   if (!choose_predicts(m)) return out->rank = out->cycles = distance_of(m, value), true;
-  out->held = held_registers(m);
-  /* Conversions and addresses take a quarter at most. */
-  if (out->held > (target_most_registers(m->t, machine_waves(m)) - RESERVED) * 3 / 4)
+  int64_t held = held_registers(m, true), outside = held_registers(m, false);
+  out->held = held > outside ? held : outside;
+  if (held > most_held(m, true) || outside > most_held(m, false))
     return refuse(why, "needs more registers than a thread has", NULL);
   predict(m, found, out);
   return true;

@@ -105,16 +105,12 @@ static bool look_at_loop(Kernel *k, const TargetInfo *t, const ChooseModel *m, c
   return trial->registers <= trial->room;
 }
 
-static bool is_in_loop(const Op *op) {
-  while (op && !op_is_loop(op)) op = op->parent->owner;
-  return op;
-}
-
 /* Of the rings that copies in loops fill. */
 static int least_slots(const Kernel *k) {
   int least = 0;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Op *alloc = op->kind == OP_copy && is_in_loop(op) ? memory_root(op->args[1])->def : NULL;
+    const Op *alloc =
+        op->kind == OP_copy && op_outermost_loop(op) ? memory_root(op->args[1])->def : NULL;
     if (!alloc || alloc->kind != OP_alloc) continue;
     int slots = alloc_slots(alloc);
     if (!least || slots < least) least = slots;

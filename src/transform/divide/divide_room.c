@@ -135,18 +135,9 @@ static bool has_narrow_products(const Kernel *k, const TargetInfo *t) {
   return false;
 }
 
-/* Waves that compute take registers from those that copy, and then have this many; 0: they do not. */
-static int taken_registers(const Kernel *k) {
-  int64_t n;
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_wave_registers && strcmp(op_attr(op, ATTR_mode)->text, "take") == 0)
-      return sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? (int)n : 0;
-  return 0;
-}
-
 static int registers_had(const Kernel *k, const TargetInfo *t) {
   const LaunchSpec *launch = kernel_launch(k);
-  int taken = taken_registers(k), waves = ceil_div(launch_threads(launch), t->lanes);
+  int taken = live_taken(k), waves = ceil_div(launch_threads(launch), t->lanes);
   return taken ? taken : target_most_registers(t, waves);
 }
 

@@ -88,15 +88,6 @@ static int groups_in(const Op *loop) {
   return 0;
 }
 
-/* The registers that waves take from those that copy; 0: none do. */
-static int taken_registers(const Kernel *k) {
-  int64_t n;
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_wave_registers && !op_has(op, ATTR_role))
-      return sym_is_int(op_attr(op, ATTR_count)->sym, &n) ? (int)n : 0;
-  return 0;
-}
-
 /* Whether lanes compute addresses in the loop: not of boxes that an engine copies, nor of what products
  * read from shared memory themselves. */
 static bool has_addresses(const Trial *t) {
@@ -118,7 +109,7 @@ static void measure(Trial *t) {
   t->turns = groups_in(t->loop);
   t->depth = 1;
   /* Waves exchange registers only if a compute unit holds no other workgroup. */
-  int taken = taken_registers(t->k);
+  int taken = live_taken(t->k);
   t->alone = taken > 0;
   int least = t->besides > LEAST_BESIDES ? t->besides : LEAST_BESIDES;
   t->room = (taken ? taken : t->machine.target->registers) - least;
