@@ -125,7 +125,7 @@ ONE_WORKGROUP = 2**31
 def divided(monkeypatch):
     """Rows of any length are divided, into short parts, and few values fit into lists. A call of
     the fixture gives what one workgroup for each row computes."""
-    small = functools.partial(sampling.Form, part=256, parts=2, bins=128, room=32)
+    small = functools.partial(sampling.Form, part=256, parts=2, bins=128, room=32, few=8)
     monkeypatch.setattr(sampling, "Form", small)
     monkeypatch.setattr(sampling, "LONG", 0)
 

@@ -310,8 +310,7 @@ class _Scratch:
         self.counts = new(form.bins, tkl.i32, form.limited)
         self.offsets = new(form.bins, tkl.i64, form.by_p)
         self.items, self.bases = new(kernels.ITEMS, tkl.i32), new(kernels.ITEMS, tkl.i64)
-        self.listed = new(form.room, tkl.i32, form.limited)
-        self.places = new(form.room, tkl.i32, form.limited)
+        self.listed = new(form.room, tkl.i64, form.limited)
         self.found = new_tensor(rows, (number,), tkl.i32)
 
 
@@ -325,14 +324,14 @@ def _narrow(form: Form, x: Any, s: _Scratch, limits: dict[str, Any]) -> None:
         choose(heat, top_k, top_p, s.most, s.other, s.counts, s.offsets, s.items, s.bases)
     if form.limited or form.by_min:
         collect = program(kernels.collect, form)
-        collect(x, heat, min_p, s.most, s.items, s.sums, s.found, s.listed, s.places)
+        collect(x, heat, min_p, s.most, s.items, s.sums, s.found, s.listed)
 
 
 def _draw_long(form: Form, logits: Any, limits: dict[str, Any], out: Any) -> None:
     s = _Scratch(form, logits)
     _narrow(form, logits, s, limits)
     needed = [limits[name] for name in ("temperature", "top_p", "min_p", "seed", "offset")]
-    found = (s.most, s.other, s.items, s.bases, s.sums, s.found, s.listed, s.places)
+    found = (s.most, s.other, s.items, s.bases, s.sums, s.found, s.listed)
     program(kernels.draw, form)(logits, *needed, *found, out)
 
 
@@ -340,7 +339,7 @@ def _renormalise_long(form: Form, p: Any, limits: dict[str, Any], out: Any) -> N
     s = _Scratch(form, p)
     _narrow(form, p, s, limits)
     levels, factors = (new_tensor(p, p.shape[:1], dtype) for dtype in (tkl.i32, tkl.f32))
-    found = (s.most, s.items, s.bases, s.sums, s.found, s.listed, s.places)
+    found = (s.most, s.items, s.bases, s.sums, s.found, s.listed)
     program(kernels.rescale, form)(p, limits["top_p"], *found, levels, factors)
     program(kernels.store, form)(p, s.most, levels, factors, out)
 

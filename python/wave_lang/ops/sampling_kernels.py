@@ -24,8 +24,9 @@ from wave_lang.kernel.lang.global_symbols import *
 
 from .programs import LOG2_E, LOWEST, M, N, f32_value, per_row
 
-# A workgroup's own part, parts that a loop visits, bins, listed values, items, steps of a search
-P, Q, B, C, I, STEP = (getattr(sym, name) for name in "P Q B C I STEP".split())
+# A workgroup's own part, parts that a loop visits, bins, lists of many and of few values, items, steps
+# of a search
+P, Q, B, C, F, I, STEP = (getattr(sym, name) for name in "P Q B C F I STEP".split())
 CHUNK, FIRST, NUMBER = sym.CHUNK, sym.FIRST, sym.NUMBER
 S, L, AT = sym.S, sym.L, sym.AT  # runs of a part, values of a run, the run of a token
 RUN = 64
@@ -67,6 +68,7 @@ class Form:
     parts: int = 4  # of a chunk, which has one histogram
     bins: int = 2048
     room: int = 4096  # values of a row that can be listed
+    few: int = 512  # in a list that is searched by one element of each thread
 
     @property
     def widest(self) -> int:
@@ -89,7 +91,7 @@ class Form:
 
     @property
     def symbols(self) -> tuple[dict[Any, Any], list[Any]]:
-        fixed = {B: self.bins, C: self.room, I: ITEMS, S: self.part // RUN, L: RUN}
+        fixed = {B: self.bins, C: self.room, F: self.few, I: ITEMS, S: self.part // RUN, L: RUN}
         if self.columns:
             parts = -(-self.columns // self.part)
             return {**fixed, N: self.columns, P: parts, Q: parts}, [M]
@@ -440,7 +442,8 @@ def _within(bits: Any, items: Any, low: int, high: int, dims: list[Any]) -> Any:
 
 
 def collect(form: Form) -> Any:
-    """`collect(x, temperature, min_p, most, items, sums, found, listed, places)`"""
+    """`collect(x, temperature, min_p, most, items, sums, found, listed)`: with the bits of each value,
+    from bit 32 on, is the number of its part."""
     counter = tkw.IndexMapping(
         2, inputs={M: _x}, outputs={M: _i, N: _j}, dynamic_val_mappings=({M: _i, N: _j},)
     )
@@ -458,14 +461,13 @@ def collect(form: Form) -> Any:
         items: tkl.Memory[M, I, GLOBAL, tkl.i32],
         sums: tkl.Memory[M, P, GLOBAL, tkl.i64],
         found: tkl.Memory[M, GLOBAL, tkl.i32],
-        listed: tkl.Memory[M, C, GLOBAL, tkl.i32],
-        places: tkl.Memory[M, C, GLOBAL, tkl.i32],
+        listed: tkl.Memory[M, C, GLOBAL, tkl.i64],
     ):
         here = Values(form, x, temperature, _over_parts(most, tkw.max, LOWEST)).tile()
         bits, least = _bits(here), _least(form, min_p)
         if form.limited:
             least = tkw.maximum(least, _item(items, TOP))
-        above = tkw.select(bits >= per_row(least), here, here * 0.0)
+        above = tkw.select(bits >= per_row(least), here, tkw.register([M, N], tkl.f32, 0.0))
         tkw.write(_fixed(tkw.sum(above, dim=N, block=True)), sums)
         if form.limited:
             in_k = _within(bits, items, K_LOW, K_HIGH, [M, N]) if form.by_k else None
@@ -475,9 +477,9 @@ def collect(form: Form) -> Any:
             to = tkw.select(wanted, row, nowhere)
             old = tkw.atomic_add(bits * 0 + 1, found, mapping=counter, mapping_dynamic_vals=(to,))
             to = tkw.select(wanted, old, nowhere)
-            tkw.write(bits, listed, mapping=slot, mapping_dynamic_vals=(to,))
-            place = tkw.broadcast(tkw.self_index(N, tkl.i32), [M, N])
-            tkw.write(place, places, mapping=slot, mapping_dynamic_vals=(to,))
+            part = tkw.broadcast(tkw.scalar(WORKGROUP_1, tkl.i64), [M, N]) << 32
+            word = tkw.cast(bits, tkl.i64) | part
+            tkw.write(word, listed, mapping=slot, mapping_dynamic_vals=(to,))
 
     return collect, *form.symbols
 
@@ -510,24 +512,27 @@ def _weights(bits: Any, levels: list[Any], high: Any, counted: bool, dims: list[
 
 
 class Listed:
-    """The values of a row that were listed."""
+    """The values of a row that were listed, along a dimension that has room for them."""
 
-    def __init__(self, form: Form, number: Any, listed: Any, places: Any):
-        tkw.set_symbol(C, number)
-        self.bits = tkw.read(listed)
-        self.part = tkw.apply_expr(tkw.read(places), lambda place: place // form.part)
+    def __init__(self, along: Any, number: Any, listed: Any):
+        tkw.set_symbol(along, number)
+        here = tkw.IndexMapping(2, inputs={M: _i, C: _j}, outputs={M: _i, along: _j})
+        word = tkw.read(listed, mapping=here)
+        self.along, self.bits = along, tkw.cast(word & 0x7FFFFFFF, tkl.i32)
+        self.part = tkw.cast(word >> 32, tkl.i32)
 
     def totals(self, levels: list[Any], high: Any, counted: bool) -> list[Any]:
         """The sums of the weights."""
-        weights = _weights(self.bits, levels, high, counted, [M, C])
-        return [tkw.sum(weight, dim=C, block=True) for weight in weights]
+        weights = _weights(self.bits, levels, high, counted, [M, self.along])
+        return [tkw.sum(weight, dim=self.along, block=True) for weight in weights]
 
     def keep(self, level: Any, top: Any, sums: Any) -> None:
         """Adds what is kept to the sums of the parts."""
+        here = {M: _i, self.along: _j}
         part_of = tkw.IndexMapping(
-            2, inputs={M: _i, Q: _x}, outputs={M: _i, C: _j}, dynamic_val_mappings=({M: _i, C: _j},)
+            2, inputs={M: _i, Q: _x}, outputs=here, dynamic_val_mappings=(here,)
         )
-        every = lambda value: tkw.broadcast(value, [M, C])
+        every = lambda value: tkw.broadcast(value, [M, self.along])
         kept = (self.bits >= every(level)) & (self.bits < every(top))
         to = tkw.select(kept, self.part, self.part * 0 - 1)
         value = _fixed(tkw.bitcast(self.bits, tkl.f32))
@@ -600,9 +605,19 @@ def _settle(form: Form, values: Values, given: dict[str, Any]) -> Any:
         source.keep(level, _item(items, TOP), sums)
         return level
 
-    @tkw.conditional(number <= _number(form.room), otherwise=lambda: settle(Row(values)))
+    def settle_list(along: Any) -> Any:
+        return settle(Listed(along, number, given["listed"]))
+
+    def settle_more() -> Any:
+        @tkw.conditional(number <= _number(form.room), otherwise=lambda: settle(Row(values)))
+        def level():
+            return settle_list(C)
+
+        return level
+
+    @tkw.conditional(number <= _number(form.few), otherwise=settle_more)
     def level():
-        return settle(Listed(form, number, given["listed"], given["places"]))
+        return settle_list(F)
 
     return level
 
@@ -610,12 +625,16 @@ def _settle(form: Form, values: Values, given: dict[str, Any]) -> Any:
 def _row_constraints(form: Form) -> list[Any]:
     """A workgroup for each row, for loops over NUMBER of its parts from FIRST on."""
     waves, runs = 4, form.part // RUN
-    shapes = {M: 1, N: form.part // waves, C: form.room // waves, Q: 64, S: runs, L: RUN}
+    shapes = {M: 1, N: form.part // waves, C: form.room // waves, F: form.few // waves}
     return [
-        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes=shapes),
+        tkw.HardwareConstraint(
+            threads_per_wave=32, vector_shapes={**shapes, Q: 64, S: runs, L: RUN}
+        ),
         tkw.WorkgroupConstraint(M, 1, 0),
         tkw.WorkgroupConstraint(C, form.room, 1),
         tkw.WaveConstraint(C, form.room // waves),
+        tkw.WorkgroupConstraint(F, form.few, 1, primary=False),
+        tkw.WaveConstraint(F, form.few // waves),
         tkw.TilingConstraint(N, form.part, iters=NUMBER, start=FIRST * form.part),
         tkw.WaveConstraint(N, form.part // waves),
         tkw.TilingConstraint(Q, 64),
@@ -644,9 +663,8 @@ def _total(sums: Callable[[], Any]) -> Any:
 
 def draw(form: Form) -> Any:
     """`draw(x, temperature, top_p, min_p, seed, offset, most, other, items, bases, sums, found,
-    listed, places, tokens)`: `other` has the sums of the parts if all values are kept."""
+    listed, tokens)`: `other` has the sums of the parts if all values are kept."""
     per_part = tkl.Memory[M, Q, GLOBAL, tkl.f32]
-    values_listed = tkl.Memory[M, C, GLOBAL, tkl.i32]
 
     @tkw.wave(_row_constraints(form))
     def draw(
@@ -662,13 +680,12 @@ def draw(form: Form) -> Any:
         bases: tkl.Memory[M, I, GLOBAL, tkl.i64],
         sums: tkl.Memory[M, Q, GLOBAL, tkl.i64],
         found: tkl.Memory[M, GLOBAL, tkl.i32],
-        listed: values_listed,
-        places: values_listed,
+        listed: tkl.Memory[M, C, GLOBAL, tkl.i64],
         tokens: tkl.Memory[M, GLOBAL, tkl.i32],
     ):
         values = Values(form, x, temperature, _over_parts(most, tkw.max, LOWEST))
         given = dict(top_p=top_p, min_p=min_p, items=items, bases=bases, sums=sums)
-        level = _settle(form, values, dict(given, found=found, listed=listed, places=places))
+        level = _settle(form, values, dict(given, found=found, listed=listed))
 
         def of_parts() -> Any:
             if form.limited or form.by_min:
@@ -747,8 +764,7 @@ def _token(values: Values, level: Any, wanted: Any) -> Any:
 
 
 def rescale(form: Form) -> Any:
-    """`rescale(p, top_p, most, items, bases, sums, found, listed, places, levels, factors)`"""
-    values_listed = tkl.Memory[M, C, GLOBAL, tkl.i32]
+    """`rescale(p, top_p, most, items, bases, sums, found, listed, levels, factors)`"""
 
     @tkw.wave(_row_constraints(form))
     def rescale(
@@ -759,14 +775,13 @@ def rescale(form: Form) -> Any:
         bases: tkl.Memory[M, I, GLOBAL, tkl.i64],
         sums: tkl.Memory[M, Q, GLOBAL, tkl.i64],
         found: tkl.Memory[M, GLOBAL, tkl.i32],
-        listed: values_listed,
-        places: values_listed,
+        listed: tkl.Memory[M, C, GLOBAL, tkl.i64],
         levels: tkl.Memory[M, GLOBAL, tkl.i32],
         factors: tkl.Memory[M, GLOBAL, tkl.f32],
     ):
         values = Values(form, p, None, _over_parts(most, tkw.max, LOWEST))
         given = dict(top_p=top_p, min_p=None, items=items, bases=bases, sums=sums)
-        level = _settle(form, values, dict(given, found=found, listed=listed, places=places))
+        level = _settle(form, values, dict(given, found=found, listed=listed))
         whole = _total(lambda: tkw.read(sums))
         tkw.write(level, levels)
         tkw.write(tkw.reciprocal(tkw.cast(whole, tkl.f32) * 2.0**-FRACTION), factors)
