@@ -434,13 +434,6 @@ static bool exchanges_values(Ptx *p) {
   return false;
 }
 
-static bool lanes_read_shared(const Ptx *p) {
-  for (const Op *op = ir_first(p->k); op; op = ir_next(op))
-    if ((op->kind == OP_ldmatrix || op->kind == OP_load) && memory_is_scratch(op->args[0]))
-      return true;
-  return false;
-}
-
 /* Whether the copy engine and threads pass values on outside the shared memory of their workgroup: in a
  * tensor that both access and one of them writes, or in shared memory of others. */
 static bool publishes_more(Ptx *p) {
@@ -488,7 +481,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   p.version = first_version(t);
   p.clustered = is_clustered(&p, launch);
   p.exchanges = p.clustered && exchanges_values(&p);
-  p.lanes_read = p.clustered && lanes_read_shared(&p);
+  p.lanes_read = p.clustered && ptx_lanes_read(&p);
   p.publishes = publishes_more(&p);
   p.uses = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))

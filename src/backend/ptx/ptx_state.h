@@ -99,7 +99,7 @@ typedef struct Ptx {
   PtxPeer to[PTX_PEERS];       /* where stores of exchanges were sent, the latest ones */
   int nto;                     /* counts all of them */
   bool exchanges;  /* ... and exchange values: barriers order memory for the whole cluster */
-  bool lanes_read; /* ... and lanes load what is in shared memory, besides matrix instructions */
+  bool lanes_read; /* ... and lanes may be loading from shared memory when they arrive there */
   bool publishes;  /* the copy engine and threads pass values on outside shared memory, too */
   bool multiplies; /* uses matrix instructions, whose accumulators fill the registers */
   bool failed;
@@ -193,6 +193,7 @@ const char *ptx_list_of(Ptx *p, const Reg *regs, int n); /* ptx_memory.c */
 const char *ptx_vector_of(int n);
 bool ptx_reads_tensor(const Op *op); /* ptx.c */
 bool ptx_writes_tensor(const Op *op);
+bool ptx_lanes_read(const Ptx *p);                         /* ptx_reads.c */
 void ptx_find_exchanges(Ptx *p, const LaunchSpec *launch); /* at the beginning of the text */
 bool ptx_send(Ptx *p, const Op *op); /* true: the store was part of an exchange */
 PtxFn ptx_cluster_barrier;
