@@ -529,9 +529,8 @@ class Listed:
     def keep(self, level: Any, top: Any, sums: Any) -> None:
         """Adds what is kept to the sums of the parts."""
         here = {M: _i, self.along: _j}
-        part_of = tkw.IndexMapping(
-            2, inputs={M: _i, Q: _x}, outputs=here, dynamic_val_mappings=(here,)
-        )
+        to_part = {M: _i, Q: _x}
+        part_of = tkw.IndexMapping(2, inputs=to_part, outputs=here, dynamic_val_mappings=(here,))
         every = lambda value: tkw.broadcast(value, [M, self.along])
         kept = (self.bits >= every(level)) & (self.bits < every(top))
         to = tkw.select(kept, self.part, self.part * 0 - 1)
@@ -605,31 +604,24 @@ def _settle(form: Form, values: Values, given: dict[str, Any]) -> Any:
         source.keep(level, _item(items, TOP), sums)
         return level
 
-    def settle_list(along: Any) -> Any:
-        return settle(Listed(along, number, given["listed"]))
-
-    def settle_more() -> Any:
-        @tkw.conditional(number <= _number(form.room), otherwise=lambda: settle(Row(values)))
+    def settle_list(along: Any, room: int, otherwise: Callable[[], Any]) -> Any:
+        @tkw.conditional(number <= _number(room), otherwise=otherwise)
         def level():
-            return settle_list(C)
+            return settle(Listed(along, number, given["listed"]))
 
         return level
 
-    @tkw.conditional(number <= _number(form.few), otherwise=settle_more)
-    def level():
-        return settle_list(F)
-
-    return level
+    many = lambda: settle_list(C, form.room, lambda: settle(Row(values)))
+    return settle_list(F, form.few, many)
 
 
 def _row_constraints(form: Form) -> list[Any]:
     """A workgroup for each row, for loops over NUMBER of its parts from FIRST on."""
     waves, runs = 4, form.part // RUN
     shapes = {M: 1, N: form.part // waves, C: form.room // waves, F: form.few // waves}
+    shapes |= {Q: 64, S: runs, L: RUN}
     return [
-        tkw.HardwareConstraint(
-            threads_per_wave=32, vector_shapes={**shapes, Q: 64, S: runs, L: RUN}
-        ),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes=shapes),
         tkw.WorkgroupConstraint(M, 1, 0),
         tkw.WorkgroupConstraint(C, form.room, 1),
         tkw.WaveConstraint(C, form.room // waves),
