@@ -27,6 +27,10 @@ typedef struct Verify {
 
 #define FAIL(k, op, code, ...) diag_fail(&(k)->cx->diags, DIAG_##code, (op)->at, __VA_ARGS__)
 
+#define FAIL_HINT(k, op, code, hint, ...)                                                          \
+  diag_hint(&(k)->cx->diags, diag_add(&(k)->cx->diags, DIAG_##code, (op)->at, __VA_ARGS__), "%s",  \
+            hint)
+
 static bool verify_region(Verify *v, const Region *r);
 
 static bool verify_shape(Verify *v, const Op *op) {
@@ -235,11 +239,28 @@ static bool verify_loop(Verify *v, const Op *op) {
   return diag_hint(&v->k->cx->diags, d, "add a tiling constraint on `%s`", name);
 }
 
+/* Workgroups meet at sums of the grid, along one dimension of it. */
+static bool verify_grid_sum(Verify *v, const Op *op) {
+  const Op *first = ir_first(v->k);
+  if (!op_has(op, ATTR_grid)) return true;
+  if (op->parent->owner)
+    return FAIL_HINT(v->k, op, E0408, "move it before or after, and use its result there",
+                     "`%s` over workgroups is in a loop or conditional", op_info[op->kind].name);
+  while (!op_has(first, ATTR_grid)) first = ir_next(first);
+  const Sym *dim = op_attr(op, ATTR_dim)->sym, *other = op_attr(first, ATTR_dim)->sym;
+  Arena *names = v->k->cx->diags.arena;
+  return dim == other ||
+         FAIL_HINT(v->k, op, E0408, "divide one dimension over the workgroups, or use two kernels",
+                   "`%s` over workgroups along `%s`, but another one is along `%s`",
+                   op_info[op->kind].name, sym_text(names, dim), sym_text(names, other));
+}
+
 static bool verify_op(Verify *v, const Op *op) {
   bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_numbers(v, op) &&
             verify_operands(v, op) && verify_loop(v, op) && verify_types(v, op) &&
             verify_mask(v, op) && ir_check_slot(v->k, op) && verify_iteration(v, op) &&
-            verify_part(v, op) && verify_versions(v, op) && (!op->body || verify_body(v, op));
+            verify_part(v, op) && verify_versions(v, op) && verify_grid_sum(v, op) &&
+            (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
   if (ok && op->kind == OP_set_symbol) open_version(v, op, ATTR_symbol);
   return ok;
