@@ -55,6 +55,28 @@ static bool gather_sums(Join *j) {
   return found == j->n;
 }
 
+/* A sum that is a number is computed as a tile of one element, which is then added up. */
+static void widen_numbers(Join *j) {
+  const Sym *one = NULL;
+  for (int i = 0; i < j->n; i++) {
+    Op *sum = j->sums[i];
+    const Type *t = sum->args[0]->type;
+    if (sum->results[0].type->kind != TYPE_scalar) continue;
+    if (!one) one = split_dim(j->k, "split_number", sym_int(j->k->cx->sym, 1));
+    const Sym *dims[] = {t->dims[0], one};
+    const Type *wide = type_tile(j->k->cx, dims, 2, t->dtype);
+    const Type *own = type_tile(j->k->cx, &one, 1, t->dtype);
+    Op *x = ir_insert(j->k, sum, OP_broadcast, sum->at, sum->args, 1, wide);
+    Op *all = ir_insert(j->k, sum, OP_sum, sum->at, &(Value *){&x->results[0]}, 1, own);
+    op_set_attr(j->k, all, *op_attr(sum, ATTR_dim));
+    op_set_attr(j->k, all, (Attr){.key = ATTR_grid});
+    sum->args[0] = &all->results[0];
+    op_drop_attr(sum, ATTR_grid);
+    op_set_attr(j->k, sum, (Attr){.key = ATTR_dim, .sym = one});
+    j->sums[i] = all;
+  }
+}
+
 /* What a workgroup adds to a sum, without the dimension that the workgroups divide. */
 static Value *part_of(Join *j, Op *sum) {
   Value *x = sum->args[0];
@@ -127,6 +149,7 @@ static const char *obstacle(Join *j, bool divided) {
   j->dim = op_attr(j->sums[0], ATTR_dim)->sym;
   const char *why = divided ? NULL : obstacle_in_row(j);
   if (why) return why;
+  if (!divided && j->workgroups <= 1) return NULL;
   for (int i = 0; i < j->n; i++) {
     if (j->sums[i]->parent != j->k->body) return "it is in a loop or conditional";
     if (op_attr(j->sums[i], ATTR_dim)->sym != j->dim) return "another is along another dimension";
@@ -146,7 +169,7 @@ static const char *obstacle(Join *j, bool divided) {
   return names_workgroup(j) ? "what follows it differs between workgroups" : NULL;
 }
 
-/* One workgroup has all of the dimension. */
+/* One workgroup has all of the dimension, or there is none. */
 static bool leave_alone(const Join *j) {
   for (int i = 0; i < j->n; i++) op_drop_attr(j->sums[i], ATTR_grid);
   return true;
@@ -166,8 +189,9 @@ bool split_join(Kernel *k, PassCtx *cx, const Sym *dim, int axis, int64_t workgr
   Join j = {.k = k, .cx = cx, .d = cx->facts.distribute, .axis = axis, .workgroups = workgroups};
   find_sums(&j);
   if (!j.n) return true;
+  widen_numbers(&j);
   const char *why = obstacle(&j, dim != NULL);
-  if (!why && j.workgroups == 1) return leave_alone(&j);
+  if (!why && j.workgroups <= 1) return leave_alone(&j);
   if (!why && split_by_cluster(&j)) return drop_wide(&j);
   if (!why && !(why = split_workspace_obstacle(&j))) return split_by_workspace(&j), drop_wide(&j);
   return diag_fail(&k->cx->diags, DIAG_E0601, j.sums[0]->at,
