@@ -158,11 +158,93 @@ def test_sums_over_workgroups_that_are_refused():
     """The reference evaluator runs them."""
     kernel = sums_of(tkl.f32, 2)
     sizes = {M: 27, N: 40}
-    with pytest.warns(RuntimeWarning, match="`sum` over workgroups is not supported here: the machine has no waves"):
+    with pytest.warns(RuntimeWarning, match="`sum` over the workgroups along `P` is not supported here: the machine has no waves"):
         wave_compile(WaveCompileOptions(subs=sizes | {P: 2}, target="cpu"), kernel)
     with pytest.raises(CompileError, match="their number is not known"):
         options = WaveCompileOptions(subs=sizes, dynamic_symbols=[P], target="sim:sm_90a")
         wave_compile(options, kernel)
+
+
+HEAD = """kernel @k(%a: mem<P, M, f32>, %h: mem<P, M, f16>, %d: mem<M, f32>, %e: mem<M, f16>, %c: mem<M, f32>)
+  workgroup M by 16 on 0; hardware threads 64; bind M = 27; tile K by 8; bind K = 20
+"""
+ROW = "workgroup P by 1 on 1; bind P = 3"
+OWN = "%own = sum %x {dim = P, block}; %s = sum %x {dim = P, grid}; %r = sub %s, %own; write %r, %c"
+LOOP = """%z = fill 0.0 : tile<M, f32>
+  %own = sum %x {dim = P, block}
+  %r = for K carry %t = %z {
+    %u = add %t, %own
+    yield %u
+  }
+  %s = sum %x {dim = P, grid}; %w = sub %s, %r; write %w, %c"""
+KEPT = """%own = sum %x {dim = P, block}; %m = alloc : mem<M, f32, shared>; write %own, %m
+  %s = sum %x {dim = P, grid}; %r = read %m : tile<M, f32>; %w = sub %s, %r; write %w, %c"""
+BROAD = "%b = broadcast %s : tile<P, M, f32>"
+REFUSED = {
+    "own": (ROW, OWN, "what follows it differs between workgroups", "at this `sub`"),
+    "carried": (ROW, LOOP, "what follows it differs between workgroups", "at this `sub`"),
+    "kept": (ROW, KEPT, "what follows it differs between workgroups", "at this `read`"),
+    "begun": (
+        ROW,
+        "%own = sum %x {dim = P, block}; %s = sum %x, %own {dim = P, grid}; write %s, %c",
+        "what follows it differs between workgroups",
+        "to a kernel of its own",
+    ),
+    "adds": (
+        ROW,
+        "%s = sum %x {dim = P, grid}; %old = atomic_add %s, %c",
+        "an atomic follows it, which each of the workgroups would do",
+        "combine what each workgroup has atomically, without `grid`",
+    ),
+    "needs": (
+        ROW,
+        f"%s = sum %x {{dim = P, grid}}; {BROAD}; %f = sub %x, %b; %t = sum %f {{dim = P, grid}}; write %t, %c",
+        "another depends on it",
+        "compute the other one in a kernel of its own",
+    ),
+    "between": (
+        ROW,
+        "%s = sum %x {dim = P, grid}; %z = fill 0.0 : tile<M, f32>; write %z, %d; "
+        "%t = sum %x {dim = P, grid}; write %t, %c",
+        "another follows what cannot be moved",
+        "write the sums below each other",
+    ),
+    "halves": (
+        ROW,
+        "%y = read %h : tile<P, M, f16>; %s = sum %y {dim = P, grid}; write %s, %e",
+        "its operand is not a tile of f32, f64, i32 or i64",
+        "cast the operand",
+    ),
+    "pairs": (
+        "workgroup P by 2 on 1; bind P = 4",
+        "%s = sum %x {dim = P, grid}; write %s, %c",
+        "no `workgroup` row divides the dimension by 1",
+        "divide it by `WorkgroupConstraint(P, 1, ...)`",
+    ),
+    "unknown": (
+        "workgroup P by 1 on 1; dynamic P",
+        "%s = sum %x {dim = P, grid}; write %s, %c",
+        "their number is not known",
+        "give `P` a number in `subs`",
+    ),
+    "persistent": (
+        ROW + "; persist 2",
+        "%s = sum %x {dim = P, grid}; write %s, %c",
+        "workgroups compute several tiles",
+        "leave out `persistent_workgroups`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_said_of_refused_sums(name, tmp_path):
+    rows, body, why, more = REFUSED[name]
+    text = body.replace("; ", "\n  ")
+    path = tmp_path / "refused.wave"
+    path.write_text(f"{HEAD}  {rows}\n{{\n  %x = read %a : tile<P, M, f32>\n  {text}\n}}\n")
+    done = subprocess.run([WAVEC, str(path), "--target=sm_90a", "--passes=split"], capture_output=True, text=True)
+    said = f"error[E0601]: `sum` over the workgroups along `P` is not supported here: {why}\n"
+    assert done.returncode == 1 and said in done.stderr and more in done.stderr, done.stderr
 
 
 def layer(rows):

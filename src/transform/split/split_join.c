@@ -4,6 +4,7 @@
 #include "anchors/contract.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
+#include "ir/ops/access.h"
 #include "transform/split/split_build.h"
 
 Op *join_rest(const Join *j) { return j->sums[j->n - 1]->next; }
@@ -33,26 +34,40 @@ static void find_sums(Join *j) {
     if (op_has(op, ATTR_grid)) j->sums[j->n++] = op;
 }
 
+/* Whether an op gives the same earlier. */
+static bool can_move(const Kernel *k, const Op *op) {
+  if (op->kind != OP_read || op_has(op, ATTR_volatile))
+    return op_is_pure(op) || op->kind == OP_alloc;
+  return !memory_is_written(k, memory_root(op->args[0]));
+}
+
 /* What comes between the sums and does not need them goes before them; they then follow each other. False: one
- * needs another, or what comes between has effects. */
+ * needs another, or what comes between has effects: j->culprit. */
 static bool gather_sums(Join *j) {
   bool *needs = ARENA_ARRAY(j->cx->scratch, bool, j->k->nvalues);
   needs[j->sums[0]->results[0].id] = true;
   int found = 1;
   for (Op *op = j->sums[0]->next, *next; op && found < j->n; op = next) {
     next = op->next;
-    bool later = false;
+    bool later = false, sum = op_has(op, ATTR_grid);
     for (int i = 0; i < op->nargs; i++) later |= needs[op->args[i]->id];
-    if (op_has(op, ATTR_grid) && later) return false;
-    if (!later && !op_is_pure(op) && op->kind != OP_alloc) return false;
+    if (later ? sum : !can_move(j->k, op)) return j->culprit = op, false;
     for (int i = 0; i < op->nresults; i++) needs[op->results[i].id] = later;
     if (later) continue;
-    bool sum = op_has(op, ATTR_grid);
     ir_remove(op);
     if (sum) ir_insert_after(j->sums[found - 1], op), found++;
     else ir_insert_before(j->sums[0], op);
   }
-  return found == j->n;
+  return true;
+}
+
+static const char *obstacle_between(Join *j) {
+  if (op_has(j->culprit, ATTR_grid)) {
+    j->hint = "compute the other one in a kernel of its own";
+    return "another depends on it";
+  }
+  j->hint = "write the sums below each other";
+  return "another follows what cannot be moved";
 }
 
 /* A sum that is a number is computed as a tile of one element, which is then added up. */
@@ -103,45 +118,37 @@ static bool has_sum_type(const Value *v) {
   return t == DTYPE_f32 || t == DTYPE_f64 || t == DTYPE_i32 || t == DTYPE_i64;
 }
 
-typedef struct Search {
-  const Sym *for_symbol;
-  bool found;
-} Search;
-
-static const Sym *look_for(void *user, const Sym *s) {
-  Search *x = user;
-  x->found |= sym_contains(s, x->for_symbol);
-  return s;
-}
-
-/* Whether what follows the sums differs between workgroups that get the same. */
-static bool names_workgroup(Join *j) {
-  Search id = {.for_symbol = split_rank(j->k, j->axis)}, dim = {.for_symbol = j->dim};
-  for (Op *op = join_rest(j); op; op = op->next) {
-    if (op->body) return true; /* not looked into */
-    for (int i = 0; i < op->nattrs; i++) {
-      Attr copy = op->attrs[i];
-      attr_rewrite_all(j->k, &copy, look_for, &id);
-      copy = op->attrs[i];
-      attr_rewrite_all(j->k, &copy, look_for, &dim);
-    }
-    for (int i = 0; i < op->nresults; i++) dim.found |= type_has_dim(op->results[i].type, j->dim);
+/* The user's: each workgroup gets the sum, and would add it. */
+static const char *obstacle_in_rest(Join *j, bool divided) {
+  for (const Op *op = join_rest(j); op && !divided; op = ir_next(op)) {
+    if (!op_is_atomic(op) || op->kind == OP_report) continue;
+    j->culprit = op;
+    j->hint = "combine what each workgroup has atomically, without `grid`";
+    return "an atomic follows it, which each of the workgroups would do";
   }
-  return id.found || dim.found;
+  j->culprit = split_differs(j);
+  if (!j->culprit) return NULL;
+  j->hint = "move what follows, and differs between the workgroups, to a kernel of its own";
+  return "what follows it differs between workgroups";
 }
 
 /* The row that divides the dimension, of one element for each workgroup. */
 static const char *obstacle_in_row(Join *j) {
   const Constraint *row = kernel_constraint(j->k, CONSTRAINT_workgroup, j->dim);
   if (!row || row->workgroup.axis > 2 || row->workgroup.size != sym_int(j->k->cx->sym, 1) ||
-      row->workgroup.start || row->workgroup.secondary)
+      row->workgroup.start || row->workgroup.secondary) {
+    j->hint = arena_printf(j->cx->scratch, "divide it by `WorkgroupConstraint(%s, 1, ...)`",
+                           sym_text(j->cx->scratch, j->dim));
     return "no `workgroup` row divides the dimension by 1";
+  }
   j->axis = row->workgroup.axis;
   EACH_ROW(j->k, workgroup, c)
     if (c->workgroup.axis > 2) return "the grid has more than three dimensions";
   if (j->d->explicit_grid || j->d->has_versions) return "the kernel computes positions itself";
-  if (!sym_is_int(j->d->count[j->axis], &j->workgroups)) return "their number is not known";
-  return NULL;
+  if (sym_is_int(j->d->count[j->axis], &j->workgroups)) return NULL;
+  j->hint = arena_printf(j->cx->scratch, "give `%s` a number in `subs`",
+                         sym_text(j->cx->scratch, j->dim));
+  return "their number is not known";
 }
 
 static const char *obstacle(Join *j, bool divided) {
@@ -150,23 +157,24 @@ static const char *obstacle(Join *j, bool divided) {
   const char *why = divided ? NULL : obstacle_in_row(j);
   if (why) return why;
   if (!divided && j->workgroups <= 1) return NULL;
-  for (int i = 0; i < j->n; i++) {
-    if (j->sums[i]->parent != j->k->body) return "it is in a loop or conditional";
-    if (op_attr(j->sums[i], ATTR_dim)->sym != j->dim) return "another is along another dimension";
-  }
-  if (!gather_sums(j)) return "another depends on it";
+  if (!gather_sums(j)) return obstacle_between(j);
   for (int i = 0; i < j->n; i++) {
     j->parts[i] = part_of(j, j->sums[i]);
-    if (!has_sum_type(j->parts[i])) return "its operand is not a tile of 32 or 64 bits";
+    if (has_sum_type(j->parts[i])) continue;
+    j->culprit = j->sums[i];
+    j->hint = "cast the operand to f32, f64, i32 or i64";
+    return "its operand is not a tile of f32, f64, i32 or i64";
   }
   if (!divided && t && (pass_machines(t) != PASS_LANES || t->lanes < 2))
     return "the machine has no waves";
   if (!divided && contract_of(j->d, j->cx->facts.uniform, j->cx->scratch).op)
     return "threads hold what the kernel declares";
   if (!divided && kernel_constraint(j->k, CONSTRAINT_persist, NULL) &&
-      !distribute_is_off(j->d, CONSTRAINT_persist))
+      !distribute_is_off(j->d, CONSTRAINT_persist)) {
+    j->hint = "leave out `persistent_workgroups`";
     return "workgroups compute several tiles";
-  return names_workgroup(j) ? "what follows it differs between workgroups" : NULL;
+  }
+  return obstacle_in_rest(j, divided);
 }
 
 /* One workgroup has all of the dimension, or there is none. */
@@ -185,6 +193,16 @@ static bool drop_wide(const Join *j) {
   return true;
 }
 
+static bool report(const Join *j, const char *why) {
+  Diags *diags = &j->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0601, j->sums[0]->at,
+                     "`sum` over the workgroups along `%s` is not supported here: %s",
+                     sym_text(diags->arena, j->dim), why);
+  if (j->culprit && j->culprit != j->sums[0])
+    diag_note(diags, d, j->culprit->at, "at this `%s`", op_info[j->culprit->kind].name);
+  return j->hint && diag_hint(diags, d, "%s", j->hint);
+}
+
 bool split_join(Kernel *k, PassCtx *cx, const Sym *dim, int axis, int64_t workgroups) {
   Join j = {.k = k, .cx = cx, .d = cx->facts.distribute, .axis = axis, .workgroups = workgroups};
   find_sums(&j);
@@ -194,6 +212,5 @@ bool split_join(Kernel *k, PassCtx *cx, const Sym *dim, int axis, int64_t workgr
   if (!why && j.workgroups <= 1) return leave_alone(&j);
   if (!why && split_by_cluster(&j)) return drop_wide(&j);
   if (!why && !(why = split_workspace_obstacle(&j))) return split_by_workspace(&j), drop_wide(&j);
-  return diag_fail(&k->cx->diags, DIAG_E0601, j.sums[0]->at,
-                   "`sum` over workgroups is not supported here: %s", why);
+  return report(&j, why);
 }

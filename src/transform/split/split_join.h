@@ -20,11 +20,16 @@ typedef struct Join {
   const Sym *dim; /* which the workgroups divide */
   int axis;       /* of the grid */
   int64_t workgroups;
+  const char *hint; /* about what prevents it; NULL: none */
+  const Op *culprit;
 } Join;
 
 /* Replaces all sums with `grid`. `dim`: which the pass has divided, of a grid whose distribution does not know it;
  * NULL: none. False after reporting. */
 bool split_join(Kernel *k, PassCtx *cx, const Sym *dim, int axis, int64_t workgroups);
+
+/* split_differs.c: the first op after the sums that differs between the workgroups; NULL: none. */
+const Op *split_differs(const Join *j);
 
 bool split_by_cluster(Join *j); /* split_cluster.c: false if it cannot, and has changed nothing */
 /* split_workspace.c: why not; NULL: it can. */
