@@ -92,8 +92,8 @@ static void widen_numbers(Join *j) {
   }
 }
 
-/* What a workgroup adds to a sum, without the dimension that the workgroups divide. */
-static Value *part_of(Join *j, Op *sum) {
+/* What a workgroup adds to a sum, without the dimension that the workgroups divide; before all sums. */
+static Value *part_of(Join *j, const Op *sum) {
   Value *x = sum->args[0];
   const Type *t = x->type;
   const Sym *dims[IR_MAX_RANK];
@@ -104,7 +104,7 @@ static Value *part_of(Join *j, Op *sum) {
   for (int i = 0; i < t->rank; i++)
     if (t->dims[i] != j->dim) dims[rank++] = t->dims[i];
   const Type *type = type_tile(j->k->cx, dims, rank, t->dtype);
-  return &ir_insert(j->k, sum, OP_squeeze, sum->at, &x, 1, type)->results[0];
+  return &ir_insert(j->k, j->sums[0], OP_squeeze, sum->at, &x, 1, type)->results[0];
 }
 
 /* ---- what prevents it ---- */
