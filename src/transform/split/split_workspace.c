@@ -28,6 +28,7 @@ typedef struct Workspace {
   const Sym *one, *tile; /* dimensions */
   Value *arrived;        /* how many workgroups, for each tile */
   Value **memory;        /* of the parts of each sum */
+  const Sym **first;     /* of the parts of this tile, in that memory */
 } Workspace;
 
 const char *split_workspace_obstacle(const Join *j) {
@@ -65,18 +66,40 @@ static int64_t parts_together(const Join *j) {
 
 /* ---- the workspace ---- */
 
-static const Sym *tiles_of(const Join *j) {
+/* Whether workgroups along a dimension of the grid may have the same elements of such a tile; NULL: of none. */
+static bool shares_elements(const Join *j, int axis, const Type *t) {
+  if (axis == j->axis) return false;
+  bool apart = false;
+  EACH_ROW(j->k, workgroup, c)
+    if (t && c->workgroup.axis == axis && !c->workgroup.secondary && !c->workgroup.start)
+      apart |= type_has_dim(t, c->workgroup.dim);
+  return !apart;
+}
+
+/* Of workgroups that may have the same elements of such a tile: how many, and the number of this one. */
+static const Sym *count_sharing(const Join *j, const Type *t) {
   SymCtx *sym = j->k->cx->sym;
   const Sym *all = sym_int(sym, 1);
   for (int i = 0; i < 3; i++)
-    if (i != j->axis) all = sym_mul(sym, all, j->d->tiles[i]);
+    if (shares_elements(j, i, t)) all = sym_mul(sym, all, j->d->tiles[i]);
   return all;
+}
+
+static const Sym *number_sharing(const Join *j, const Type *t) {
+  SymCtx *sym = j->k->cx->sym;
+  const Sym *number = sym_int(sym, 0), *times = sym_int(sym, 1);
+  for (int i = 0; i < 3; i++) {
+    if (!shares_elements(j, i, t) || j->d->tiles[i] == sym_int(sym, 1)) continue;
+    number = sym_add(sym, number, sym_mul(sym, times, split_rank(j->k, i)));
+    times = sym_mul(sym, times, j->d->tiles[i]);
+  }
+  return number;
 }
 
 /* Without a known number of tiles, there are counters for as many as a launch may have. */
 static const Sym *count_tiles(Join *j) {
   SymCtx *sym = j->k->cx->sym;
-  const Sym *tiles = tiles_of(j);
+  const Sym *tiles = count_sharing(j, NULL);
   if (sym_is_int(tiles, &(int64_t){0})) return tiles;
   Constraint *row = split_row(j->k, CONSTRAINT_assume);
   row->assume.condition = sym_le(sym, tiles, sym_int(sym, MOST_COUNTERS));
@@ -99,10 +122,15 @@ static Value *add_workspace(Workspace *w, const char *name, const Sym *const *di
   return v;
 }
 
-/* Of the parts of a sum: in front of its own dimensions, their number. */
+/* Of the parts of a sum: in front of its own dimensions, their number, for each workgroup with these elements. */
 static Value *add_sums(Workspace *w, int i) {
   const Type *t = w->j->parts[i]->type;
+  SymCtx *sym = w->k->cx->sym;
+  const Sym *parts = sym_int(sym, w->j->workgroups), *sharing = count_sharing(w->j, t);
   const Sym *dims[IR_MAX_RANK] = {w->j->dim};
+  if (sharing != sym_int(sym, 1))
+    dims[0] = split_dim(w->k, "split_apart", sym_mul(sym, sharing, parts));
+  w->first[i] = sym_mul(sym, parts, number_sharing(w->j, t));
   for (int n = 0; n < t->rank; n++) dims[n + 1] = dim_base(t->dims[n]);
   const char *name = arena_printf(w->k->arena, "sum%d", i);
   Value *v = add_workspace(w, name, dims, t->rank + 1, t->dtype);
@@ -114,18 +142,6 @@ static const Type *one_count(const Workspace *w) {
   return type_tile(w->k->cx, &w->one, 1, DTYPE_i32);
 }
 
-/* The number of the tile of this workgroup. */
-static const Sym *tile_number(const Workspace *w) {
-  SymCtx *sym = w->k->cx->sym;
-  const Sym *number = sym_int(sym, 0), *times = sym_int(sym, 1);
-  for (int i = 0; i < 3; i++) {
-    if (i == w->j->axis || w->j->d->tiles[i] == sym_int(sym, 1)) continue;
-    number = sym_add(sym, number, sym_mul(sym, times, split_rank(w->k, i)));
-    times = sym_mul(sym, times, w->j->d->tiles[i]);
-  }
-  return number;
-}
-
 /* ---- ops ---- */
 
 static Value *is_last(Workspace *w, Region *r) {
@@ -133,7 +149,7 @@ static Value *is_last(Workspace *w, Region *r) {
   split_barrier(w->k, r, w->at, "workgroup");
   Value *args[] = {split_fill(w->k, r, w->at, count, 1), w->arrived};
   Op *add = split_op(w->k, r, OP_atomic_add, w->at, args, 2, count);
-  op_set_attr(w->k, add, split_mapping(w->k, w->arrived, count, tile_number(w), true));
+  op_set_attr(w->k, add, split_mapping(w->k, w->arrived, count, number_sharing(w->j, NULL), true));
   op_set_attr(w->k, add, (Attr){.key = ATTR_volatile});
   Value *pair[] = {&add->results[0], split_fill(w->k, r, w->at, count, w->j->workgroups - 1)};
   const Type *flag = type_with_dtype(w->k->cx, count, DTYPE_i1);
@@ -145,7 +161,7 @@ static void add_parts(Workspace *w, Region *r, Value **sums, const Sym *first, i
   for (int64_t part = 0; part < n; part++)
     for (int i = 0; i < w->j->n; i++) {
       const Type *t = w->j->parts[i]->type;
-      const Sym *at = sym_add(sym, first, sym_int(sym, part));
+      const Sym *at = sym_add(sym, w->first[i], sym_add(sym, first, sym_int(sym, part)));
       Value *next = split_read(w->k, r, w->at, w->memory[i], t, at);
       sums[i] = split_add(w->k, r, w->at, sums[i], next);
     }
@@ -193,11 +209,12 @@ void split_by_workspace(Join *j) {
   w.tile = split_dim(k, "split_tile", count_tiles(j));
   w.arrived = add_workspace(&w, "arrived", &w.tile, 1, DTYPE_i32);
   w.memory = ARENA_ARRAY(j->cx->scratch, Value *, j->n);
+  w.first = ARENA_ARRAY(j->cx->scratch, const Sym *, j->n);
   Value **sums = ARENA_ARRAY(j->cx->scratch, Value *, j->n);
   Op *last = ir_op_new(k, OP_if, w.at, &j->parts[0], 1);
   Region *body = k->body, *rest = ir_region_new(k, last);
   split_write(k, rest, w.at, split_fill(k, rest, w.at, one_count(&w), 0), w.arrived,
-              tile_number(&w));
+              number_sharing(j, NULL));
   for (int i = 0; i < j->n; i++) {
     w.memory[i] = add_sums(&w, i);
     sums[i] = j->sums[i]->nargs > 1 ? j->sums[i]->args[1] : NULL;
@@ -208,7 +225,8 @@ void split_by_workspace(Join *j) {
   for (int i = 0; i < j->n; i++) ir_replace_uses(k, &j->sums[i]->results[0], sums[i]);
   move_rest(&w, rest);
   for (int i = 0; i < j->n; i++) {
-    split_write(k, body, w.at, j->parts[i], w.memory[i], split_rank(k, j->axis));
+    const Sym *at = sym_add(sym, w.first[i], split_rank(k, j->axis));
+    split_write(k, body, w.at, j->parts[i], w.memory[i], at);
     ir_remove(j->sums[i]);
   }
   last->args[0] = is_last(&w, body);
