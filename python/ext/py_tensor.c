@@ -84,13 +84,35 @@ static void note_argument(PyState *st, const char *name) {
   PyErr_Restore(type, value, trace);
 }
 
+/* PyTorch may keep in a bit of a tensor that its elements have the other sign, as in the imaginary part of a
+ * conjugate. Only tensors with gaps between neighbours are asked. */
+static bool check_signs(PyState *st, PyObject *o, const char *name, const Tensor *t) {
+  const TensorType *type = type_of(st, o);
+  int last = t->tensor.rank - 1;
+  bool asked = type->way == WAY_EXCHANGE || type->way == WAY_TORCH;
+  if (!asked || last < 0 || !t->tensor.strides || t->tensor.strides[last] == 1) return true;
+  if (!PyObject_HasAttr((PyObject *)Py_TYPE(o), st->names.is_neg)) return true;
+  PyObject *answer = PyObject_CallMethodObjArgs(o, st->names.is_neg, NULL);
+  int negated = answer ? PyObject_IsTrue(answer) : -1;
+  Py_XDECREF(answer);
+  if (negated > 0)
+    py_argument_error(st,
+                      "argument `%s` has the elements of another tensor with the other sign: give "
+                      "`resolve_neg()` of it",
+                      name);
+  return negated == 0;
+}
+
 bool py_tensor_take(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
   out->held = NULL;
   out->view.obj = NULL;
   out->has_stream = false;
   if (!take(st, o, name, writable, out)) return note_argument(st, name), false;
-  if (out->tensor.data || !has_elements(out)) return true;
-  py_argument_error(st, "argument `%s` has no data: it is a tensor with only a shape", name);
+  if (out->tensor.data || !has_elements(out)) {
+    if (check_signs(st, o, name, out)) return true;
+  } else {
+    py_argument_error(st, "argument `%s` has no data: it is a tensor with only a shape", name);
+  }
   py_tensor_release(out);
   return false;
 }

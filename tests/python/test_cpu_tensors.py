@@ -8,7 +8,7 @@ import pytest
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
-from wave_lang import CompileError, LaunchError, WaveCompileOptions, wave_compile
+from wave_lang import ArgumentError, CompileError, LaunchError, WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 from wave_lang.kernel.wave.machine import devices
 
@@ -201,6 +201,16 @@ def test_torch_tensors_are_written_where_they_lie(torch, double):
         assert base.data_ptr() == address and torch.equal(target, a + a)
     double(torch.ones(3, 8).expand(3, 8)[:1].expand(4, 8), base[:4, :8])
     assert (base[:4, :8] == 2).all()
+
+
+def test_torch_tensors_with_the_other_sign(torch, double):
+    """The imaginary part of a conjugate is that of the tensor, with a bit that says so."""
+    x = torch.complex(torch.zeros(4, 70), torch.arange(280.0).reshape(4, 70)).conj().imag
+    y = torch.zeros(4, 70)
+    with pytest.raises(ArgumentError, match="argument `a` has .* the other sign: give `resolve_neg"):
+        double(x, y)
+    double(x.resolve_neg(), y)
+    assert torch.equal(y, 2 * x)
 
 
 def test_torch_tensors_that_do_not_fit(torch, double):
