@@ -29,6 +29,9 @@ While loops, also nested ones, run as often as a number, the workgroup, memory o
 says. Tables, with arbitrary contents, say which rows are read, written and combined. Memory may
 have a dimension of another name and extent instead of the tile's, or in addition to it.
 
+In some kernels several workgroups share each tile: each reads its own elements of P, and they meet at sums
+along P, before anything else is drawn or in the middle of it.
+
 Results are written, also to tensors with dimensions that they lack, or combined with memory
 atomically, by name or at indices from a table; often all lanes hold the value that is added.
 

@@ -144,7 +144,8 @@ static const char *obstacle_in_row(Join *j) {
   j->axis = row->workgroup.axis;
   EACH_ROW(j->k, workgroup, c)
     if (c->workgroup.axis > 2) return "the grid has more than three dimensions";
-  if (j->d->explicit_grid || j->d->has_versions) return "the kernel computes positions itself";
+  if (j->d->explicit_grid) return "the kernel computes positions itself";
+  if (j->d->has_versions) return "the kernel sets a symbol, as a `while` loop does";
   if (sym_is_int(j->d->count[j->axis], &j->workgroups)) return NULL;
   j->hint = arena_printf(j->cx->scratch, "give `%s` a number in `subs`",
                          sym_text(j->cx->scratch, j->dim));

@@ -43,6 +43,7 @@ class Case:
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
         self.waves_k = 1  # that share each tile of the loop over K
         self.dynamic = self.wide = self.observable = False
+        self.meets = 0  # before which statement workgroups share a sum, if P is divided over them
         self.crowded = False  # its tiles fill the registers of its waves
         self.target, self.schedule = "cpu", "round"
         self.ways, self.targets = (), ()  # requested; targets: instead of the one that is drawn
@@ -89,6 +90,16 @@ class Case:
         return statement.out
 
     # ---- sizes
+
+    @property
+    def cut(self):
+        """The dimensions that are divided over workgroups."""
+        return "M" + "N" * self.cut_n + "P" * self.shares
+
+    @property
+    def shares(self):
+        """Whether workgroups share a sum."""
+        return any(", grid}" in s.text for s in self.statements)
 
     def symbols(self):
         """Those that take their value from tensors."""

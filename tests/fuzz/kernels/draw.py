@@ -4,6 +4,7 @@ import random
 
 from .case import Case
 from .draw_flow import branch, observe, some_groups
+from .draw_groups import group_sum
 from .draw_stores import store
 from .draw_sums import accumulate, combine, multiply, place_of_best, product, reduce, scan, some_sums
 from .draw_tables import gather, rename
@@ -69,6 +70,7 @@ def machine(case):
     if case.wide:
         widen(case)
     crowd(case)
+    share(case)
     if r.random() < 0.3:
         room = 1024 // (case.threads * case.waves_m * case.waves_n)
         case.waves_k = r.choice([w for w in (2, 2, 3, 4) if w <= room and case.tile["K"] % w == 0] or [1])
@@ -111,6 +113,15 @@ def crowd(case):
     case.target = r.choice(("sm_80", "sm_90a", "sm_86", "gfx1100", "gfx1250", "gfx942"))
 
 
+def share(case):
+    """Several workgroups for each tile, which share a sum. Drawn apart, too."""
+    r = random.Random(f"shared {case.seed}")
+    if r.random() < 0.15:
+        case.tile["P"], case.size["P"] = 1, r.choice((1, 2, 2, 3, 4, 4, 5, 8, 9))
+        case.meets = r.randint(0, 4)
+        case.target = r.choice([t for t in TARGETS if not t.startswith("cpu")] + ["sm_90a"] * 8)
+
+
 def claim(case):
     """A condition on sizes, as often true as false."""
     r, d = case.r, case.r.choice("MNK")
@@ -133,9 +144,13 @@ def statements(case):
     kinds += [bits, limits, mixed, rounded, inline, branch, gather, rename, repeat]
     kinds += [narrow, difference, saturated]
     kinds += [reduce, reduce, product, accumulate, some_groups, scan, some_sums, multiply, place_of_best, combine]
+    if "P" in case.tile and case.seed % 8:
+        kinds.remove(repeat)  # its counters are positions
     if case.r.random() < 0.25:
         kinds += [observe] * 3
     if case.wide:
         product(case, case.statements)
-    for _ in range(case.r.randint(0, 3) if case.wide else case.r.randint(1, 9)):
+    for i in range(case.r.randint(0, 3) if case.wide else case.r.randint(1, 9)):
+        if "P" in case.tile and i == case.meets:
+            group_sum(case, case.statements)
         case.r.choice(kinds)(case, case.statements)

@@ -38,7 +38,7 @@ def store(case):
     output(case)
     name, _, v = case.outputs[before]
     cut = [d for d in v.dims if d in ("MN" if case.cut_n else "M")]
-    if cut and case.r.random() < 0.2 and not is_observed(case, v):
+    if cut and not case.shares and case.r.random() < 0.2 and not is_observed(case, v):
         case.resized[name] = Resize(case, case.r.choice(cut))
 
 
@@ -82,12 +82,14 @@ def combine(case, v):
     if spread and r.random() < 0.5:
         case.outputs.append((name, order, v))
         return True
+    if case.shares and case.seed % 8:
+        return False  # no atomic may follow the sum of several workgroups
     table = place = None
     if not spread and r.random() < 0.6:
         row = r.choice(v.dims)
         table, place = new_table(case, row, r.choice(("rows", "wild"))), Place(r)
         order = tuple("T" if d == row else d for d in order)
-    most = v.most * case.size["M"] * case.size["N"]
+    most = v.most * case.size["M"] * case.size["N"] * case.size.get("P", 1)
     ops = list(ATOMIC) if most <= EXACT[v.dtype] else ["atomic_min", "atomic_max"]
     op = r.choice(ops + (list(BITWISE) if v.dtype[0] != "f" else []) + ([SWAP] if not table else []))
     case.how[name] = (op, table, place)

@@ -117,6 +117,8 @@ ROWS = {
     "several tiles per workgroup": lambda c, t: c.target == "sm_90a" and "\n  persist" in t,
     "operands copied to aligned rows": lambda c, t: "\n  repack 1" in t and "= mma " in t,
     "several workgroups per tile": lambda c, t: c.target.startswith(("sm_", "gfx")) and "\n  split" in t,
+    "sum over workgroups": lambda c, t: c.shares and c.size["P"] > 1,
+    "sum over workgroups that is a number": lambda c, t: bool(re.search(r"s = sum .*dim = P, grid", t)),
     "schedule: early op": lambda c, t: any(kind in ("early", "fetch") for kind, _, _ in c.pins) and "\n  at K" in t,
     "schedule: order of ops": lambda c, t: "\n  order K" in t,
     "schedule: halves of ops": lambda c, t: bool(re.search(r"\n  order K .*\[K 1/2\]", t)),

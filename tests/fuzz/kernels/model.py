@@ -15,7 +15,7 @@ class Model:
 
     def __init__(self, case, data):
         self.case, self.data, self.found = case, data, {}
-        self.extent = {d: -(-case.size[d] // case.tile[d]) * case.tile[d] for d in "MNK"}
+        self.extent = {d: -(-case.size[d] // case.tile[d]) * case.tile[d] for d in case.tile}
 
     def read(self, name, order, shift, at, bounds=(), other=0):
         """`bounds` of dims: elements outside them, or outside the memory, are `other`."""
@@ -98,7 +98,7 @@ def expected(case, data):
     with np.errstate(over="ignore"):
         env.run(case.statements)
     results = outputs(case)
-    if any(case.size[d] == 0 for d in ("MN" if case.cut_n else "M")):
+    if any(case.size[d] == 0 for d in case.cut):
         return results  # there is no workgroup
     sizes = dict(case.size)  # in force
     for (name, order, v), out in zip(case.outputs, results):
@@ -136,8 +136,7 @@ def store(case, data, how, order, v, x, out, most):
     if op in ("write", SWAP):
         out[place] = values[inside]
         return
-    cut = "MN" if case.cut_n else "M"
-    times = np.prod([-(-case.size[d] // case.tile[d]) for d in cut if d not in dims] or [1])
+    times = np.prod([-(-case.size[d] // case.tile[d]) for d in case.cut if d not in dims] or [1])
     again = {"atomic_add": times, "atomic_xor": times % 2}.get(op, 1)  # once for each workgroup that has it
     (ATOMIC | BITWISE)[op].at(out, place, values[inside] * NUMPY[v.dtype](again))
 

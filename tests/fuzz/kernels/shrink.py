@@ -73,7 +73,7 @@ def claims(case, same):
 
 def sizes(case, same):
     changed = False
-    for d in "MNK" if case.cut_n else "MK":
+    for d in case.cut + "K":
         for smaller in (1, case.tile[d], case.size[d] - 1):
             before = case.size[d]
             if 0 < smaller < before:

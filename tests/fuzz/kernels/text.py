@@ -41,6 +41,8 @@ def header(case):
     head.append(f"  workgroup M by {t['M']} on 0; tile K by {t['K']}")
     if case.cut_n:
         head.append(f"  workgroup N by {t['N']} on 1")
+    if case.shares:
+        head.append(f"  workgroup P by 1 on {1 + case.cut_n}; bind P = {case.size['P']}")
     head.append(f"  wave M by {t['M'] // case.waves_m}")
     if case.waves_n > 1:
         head.append(f"  wave N by {t['N'] // case.waves_n}")

@@ -52,7 +52,7 @@ def chips():
 
 def refused(case, error):
     """Whether the error says that this is not supported. Matmuls of any width are."""
-    codes = [code for code in NOT_LOWERED if code != "E0601" or not case.wide]
+    codes = [code for code in NOT_LOWERED if code != "E0601" or not case.wide or case.shares]
     codes += ["E0620"] if case.pins else []  # a schedule that the loop or the machine forbids
     return any(f"[{code}]" in str(error) for code in codes)
 
