@@ -196,6 +196,12 @@ REFUSED = {
         "an atomic follows it, which each of the workgroups would do",
         "combine what each workgroup has atomically, without `grid`",
     ),
+    "again": (
+        ROW,
+        "%s = sum %x {dim = P, grid}; %old = read %c; %n = add %s, %old; write %n, %c",
+        "one of the workgroups may read what another one has written after it",
+        "read it before the sum",
+    ),
     "needs": (
         ROW,
         f"%s = sum %x {{dim = P, grid}}; {BROAD}; %f = sub %x, %b; %t = sum %f {{dim = P, grid}}; write %t, %c",
@@ -245,6 +251,31 @@ def test_what_is_said_of_refused_sums(name, tmp_path):
     done = subprocess.run([WAVEC, str(path), "--target=sm_90a", "--passes=split"], capture_output=True, text=True)
     said = f"error[E0601]: `sum` over the workgroups along `P` is not supported here: {why}\n"
     assert done.returncode == 1 and said in done.stderr and more in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("target", ["eval", "sim:sm_90a"])
+def test_read_of_what_follows(target):
+    """In place, a matrix is read before the sum."""
+    rows = [
+        tkw.WorkgroupConstraint(M, 16, 0),
+        tkw.WorkgroupConstraint(P, 1, 1),
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 16}),
+    ]
+
+    def added(before):
+        @tkw.wave(rows)
+        def added(a: tkl.Memory[P, M, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+            first = tkw.read(c) if before else None
+            total = tkw.sum(tkw.read(a), dim=P, grid=True)
+            tkw.write(total + (first if before else tkw.read(c)), c)
+
+        return wave_compile(WaveCompileOptions(subs={M: 20, P: 4}, target=target), added)
+
+    a, c = RNG.integers(0, 9, (4, 20)).astype("f4"), np.ones(20, "f4")
+    added(True)(a, c)
+    assert np.array_equal(c, a.sum(0) + 1)
+    with pytest.raises(CompileError, match="one of the workgroups .* what another one has written after it"):
+        added(False)(a, c)
 
 
 def layer(rows):

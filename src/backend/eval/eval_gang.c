@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/eval/eval.h"
+#include "ir/ops/access.h"
 
 /* ---- what makes a gang ---- */
 
@@ -27,6 +28,17 @@ static const Op *first_grid_sum(const Eval *ev) {
   return NULL;
 }
 
+/* One workgroup runs what follows a sum after another. */
+static bool can_read(Eval *ev) {
+  const Op *read = access_reread(ev->k);
+  if (!read) return true;
+  ev->at = read->at;
+  eval_fail(
+      ev, DIAG_E0701,
+      "one of the workgroups that share a sum may read what another one has written after it");
+  return eval_hint(ev, "read it before the sum"), false;
+}
+
 bool gang_setup(Eval *ev) {
   const Op *sum = first_grid_sum(ev);
   const Constraint *row = NULL;
@@ -35,6 +47,7 @@ bool gang_setup(Eval *ev) {
   if (row) ev->axis = row->workgroup.axis;
   if (ev->axis < 0 || ev->axis > 2) ev->ngang = 1;
   else ev->ngang = (int)ev->grid[ev->axis];
+  if (sum && ev->ngang > 1 && !can_read(ev)) return false;
   ev->gang = ARENA_ARRAY(ev->home, Rank, ev->ngang);
   for (int i = 0; i < ev->ngang; i++) {
     ev->gang[i].values = ARENA_ARRAY(ev->home, Binding, ev->k->nvalues + STEP_ARGS);

@@ -61,6 +61,25 @@ bool memory_is_written(const Kernel *k, const Value *memory) {
   return false;
 }
 
+static bool is_written_from(const Op *op, const Value *memory) {
+  for (; op; op = ir_next(op)) {
+    const Value *written = memory_written(op);
+    if (written && memory_root(written) == memory) return true;
+  }
+  return false;
+}
+
+const Op *access_reread(const Kernel *k) {
+  const Op *rest = NULL;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op_has(op, ATTR_grid)) rest = op->next;
+  for (const Op *op = rest; op; op = ir_next(op))
+    if (op->kind == OP_read && !memory_is_scratch(op->args[0]) &&
+        is_written_from(rest, memory_root(op->args[0])))
+      return op;
+  return NULL;
+}
+
 bool memory_is_view(const Kernel *k, const Value *memory) {
   if (memory_is_scratch(memory)) return false;
   for (int i = 0; i < k->constraints.n; i++)

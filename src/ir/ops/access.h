@@ -43,6 +43,10 @@ bool access_looks_up_in_place(const MemAccess *a, int i);
  * NULL: more than IR_MAX_RANK dims. */
 const Type *access_spread(Context *cx, const Op *op);
 
+/* The first read that follows the sums over workgroups, of an argument that is written there, too: a workgroup may
+ * find what another one has written. NULL: none. */
+const Op *access_reread(const Kernel *k);
+
 /* An atomic on a tile, including scatters and reports. */
 bool op_is_atomic(const Op *op);
 

@@ -126,6 +126,11 @@ static const char *obstacle_in_rest(Join *j, bool divided) {
     j->hint = "combine what each workgroup has atomically, without `grid`";
     return "an atomic follows it, which each of the workgroups would do";
   }
+  j->culprit = divided ? NULL : access_reread(j->k);
+  if (j->culprit) {
+    j->hint = "read it before the sum";
+    return "one of the workgroups may read what another one has written after it";
+  }
   j->culprit = split_differs(j);
   if (!j->culprit) return NULL;
   j->hint = "move what follows, and differs between the workgroups, to a kernel of its own";
