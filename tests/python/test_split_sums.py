@@ -165,8 +165,9 @@ def test_sums_over_workgroups_that_are_refused():
         wave_compile(options, kernel)
 
 
-HEAD = """kernel @k(%a: mem<P, M, f32>, %h: mem<P, M, f16>, %d: mem<M, f32>, %e: mem<M, f16>, %c: mem<M, f32>)
-  workgroup M by 16 on 0; hardware threads 64; bind M = 27; tile K by 8; bind K = 20
+HEAD = """kernel @k(%a: mem<P, M, f32>, %h: mem<P, M, f16>, %d: mem<M, f32>, %e: mem<M, f16>, %q: mem<M, Q, f32>,
+          %c: mem<M, f32>)
+  workgroup M by 16 on 0; hardware threads 64; bind M = 27; tile K by 8; bind K = 20; bind Q = 24
 """
 ROW = "workgroup P by 1 on 1; bind P = 3"
 OWN = "%own = sum %x {dim = P, block}; %s = sum %x {dim = P, grid}; %r = sub %s, %own; write %r, %c"
@@ -177,12 +178,25 @@ LOOP = """%z = fill 0.0 : tile<M, f32>
     yield %u
   }
   %s = sum %x {dim = P, grid}; %w = sub %s, %r; write %w, %c"""
+CHUNKS = """%z = fill 0.0 : tile<M, f32>
+  %r = for Q carry %t = %z {
+    %y = read %q : tile<M, Q, f32>
+    %u = sum %y, %t {dim = Q}
+    yield %u
+  }
+  %s = sum %x {dim = P, grid}; %w = sub %s, %r; write %w, %c"""
 KEPT = """%own = sum %x {dim = P, block}; %m = alloc : mem<M, f32, shared>; write %own, %m
   %s = sum %x {dim = P, grid}; %r = read %m : tile<M, f32>; %w = sub %s, %r; write %w, %c"""
 BROAD = "%b = broadcast %s : tile<P, M, f32>"
 REFUSED = {
     "own": (ROW, OWN, "what follows it differs between workgroups", "at this `sub`"),
     "carried": (ROW, LOOP, "what follows it differs between workgroups", "at this `sub`"),
+    "chunks": (
+        ROW + "; tile Q by 8 from 8*$WG1 iters 1",
+        CHUNKS,
+        "what follows it differs between workgroups",
+        "at this `sub`",
+    ),
     "kept": (ROW, KEPT, "what follows it differs between workgroups", "at this `read`"),
     "begun": (
         ROW,

@@ -25,14 +25,26 @@ static const Sym *look_for(void *user, const Sym *s) {
   return s;
 }
 
+/* The workgroup may have iterations of its own. */
+static void search_row(Differs *search, const Sym *dim) {
+  const Constraint *row = kernel_constraint(search->j->k, CONSTRAINT_tile, dim_base(dim));
+  if (!row) return;
+  Constraint copy = *row;
+  constraint_rewrite_all(search->j->k, &copy, look_for, search);
+}
+
 static bool names_workgroup(const Differs *d, const Op *op) {
   Differs search = {.j = d->j, .rank = d->rank};
+  if (op->kind == OP_for) search_row(&search, op_attr(op, ATTR_axis)->sym);
   for (int i = 0; i < op->nattrs; i++) {
     Attr copy = op->attrs[i];
     attr_rewrite_all(d->j->k, &copy, look_for, &search);
   }
-  for (int i = 0; i < op->nresults; i++)
-    search.changed |= type_has_dim(op->results[i].type, d->j->dim);
+  for (int i = 0; i < op->nresults; i++) {
+    const Type *t = op->results[i].type;
+    search.changed |= type_has_dim(t, d->j->dim);
+    for (int n = 0; n < t->rank; n++) search_row(&search, t->dims[n]);
+  }
   return search.changed;
 }
 
