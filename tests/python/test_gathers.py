@@ -8,7 +8,7 @@ import wave_lang.kernel.wave as tkw
 from wave_lang import WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 
-M, D, E, T = tkl.sym.M, tkl.sym.D, tkl.sym.E, tkl.sym.T
+K, M, N, D, E, T = (getattr(tkl.sym, name) for name in "KMNDET")
 ROW, BLOCK = tkl.sym.ROW, tkl.sym.BLOCK
 TILE, PAGE = 16, 4
 # Iterations: none, one, and more than a ring has slots and the table is ahead of them.
@@ -142,3 +142,48 @@ def test_hash_of_rows(tokens, rounds, target):
     for _ in range(rounds):
         ids = ids ^ (ids + ids * np.int32(3))
     np.testing.assert_allclose(out, a.astype(float) @ b[ids & 127], atol=1e-3)
+
+
+@pytest.mark.parametrize("target", ["eval", "cpu", "sim:sm_80", "sim:sm_90a", "sim:gfx942"])
+def test_rows_whose_addresses_do_not_fit(target):
+    """Operands of a matmul, gathered through a table: rows that do not exist are 0, also where their address would
+    not fit 32 bits, which nothing reads."""
+    table, row, column = ROW, tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    looked_up = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={table: tkw.IndexMapping.dynamic_val(0), K: column},
+        outputs={M: row, K: column},
+        dynamic_val_mappings={M: row},
+    )
+    rows = [
+        tkw.WorkgroupConstraint(M, 32, 0),
+        tkw.WorkgroupConstraint(N, 32, 1),
+        tkw.TilingConstraint(K, 16),
+        tkw.WaveConstraint(M, 32),
+        tkw.HardwareConstraint(threads_per_wave=32),
+    ]
+
+    @tkw.wave(rows)
+    def gathered(
+        a: tkl.Memory[table, K, SHARED_ADDRESS_SPACE, tkl.f16],
+        at: tkl.Memory[M, GLOBAL_ADDRESS_SPACE, tkl.i32],
+        b: tkl.Memory[N, K, SHARED_ADDRESS_SPACE, tkl.f16],
+        c: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+    ):
+        found = tkw.read(at)
+
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            x = tkw.read(a, mapping=looked_up, mapping_dynamic_vals=(found,))
+            return tkw.mma(x, tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    rng = np.random.default_rng(5)
+    at = np.array([2**27, 0, -(2**31), 6, 2**31 - 1, 7, -1], "i4")
+    a, b = rng.integers(-3, 4, (7, 16)).astype("f2"), rng.integers(-3, 4, (5, 16)).astype("f2")
+    c = np.ones((7, 5), "f4")
+    wave_compile(WaveCompileOptions(subs={M: 7, N: 5, K: 16, table: 7}, target=target), gathered)(a, at, b, c)
+    exist = (at >= 0) & (at < 7)
+    want = np.where(exist[:, None], a.astype("f4")[np.where(exist, at, 0)], 0) @ b.astype("f4").T
+    np.testing.assert_array_equal(c, want)

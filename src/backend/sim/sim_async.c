@@ -69,12 +69,12 @@ Step step_copy_async(Wave *w, SimOp *s) {
   int64_t bytes = 0;
   sym_is_int(s->expr->sym, &bytes);
   wave_check_use(w, s, op->args[1], w->mask, "an address");
-  wave_check_use(w, s, op->args[3], w->mask, "an address");
   if (mask) wave_check_use(w, s, mask, w->mask, "the mask of a copy");
   w->sim->stamp++;
   if (op_has(op, ATTR_counted)) w->counted++;
   uint64_t on = 0, right = w->mask;
   EACH_LANE(l, w->mask) if (!mask || wave_regs(w, mask)[l].i) on |= UINT64_C(1) << l;
+  wave_check_use(w, s, op->args[3], on, "an address");
   if (s->coords) right = (w->mask & ~on) | sources_inside(w, s, bytes, on);
   EACH_LANE(l, right) copy_lane(w, s, l, bytes, on >> l & 1);
   s->cost.shared++;
