@@ -17,7 +17,8 @@
 /* Names used for every traced op, and for PyTorch tensors; interned once. */
 #define PY_NAMES(X)                                                                                \
   X(f_back)                                                                                        \
-  X(f_lasti) X(co_filename) X(co_positions) X(dtype) X(get_device) X(shape) X(data_ptr) X(stride) X(is_neg)
+  X(f_lasti)                                                                                       \
+  X(co_filename) X(co_positions) X(dtype) X(get_device) X(shape) X(data_ptr) X(stride) X(is_neg)
 typedef struct PyNames {
 #define X(name) PyObject *name;
   PY_NAMES(X)
