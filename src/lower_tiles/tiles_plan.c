@@ -8,7 +8,7 @@
 #include "lower_tiles/tiles.h"
 
 /* Costs, in additions. */
-enum { LOAD_COST = 1, STORE_COST = 2, SIMPLE = 1, DIVISION = 4, FUNCTION = 12 };
+enum { LOAD_COST = 1, STORE_COST = 2, SIMPLE = 1, DIVISION = 4, FUNCTION = 12, MOST_COST = 1024 };
 
 typedef struct Plan {
   Tiles *t;
@@ -160,7 +160,8 @@ static void decide(Plan *p, const Op *op) {
     p->cost[v->id] = LOAD_COST;
     return;
   }
-  for (int i = 0; i < op->nargs; i++) cost += p->cost[op->args[i]->id];
+  for (int i = 0; i < op->nargs && cost < MOST_COST; i++) cost += p->cost[op->args[i]->id];
+  if (cost > MOST_COST) cost = MOST_COST; /* squares of squares double it each time */
   p->t->plan.cost[v->id] = is_asked_by_product(p, v) ? 0 : cost;
   bool keep = p->t->plan.is_inline[v->id] == p->first_round && is_worth_keeping(p, v, cost);
   p->t->plan.is_inline[v->id] = !keep;

@@ -34,6 +34,7 @@ TEST(rows) {
     CHECK(row == option_at(n)); /* no name appears twice */
     CHECK(o.text[0] && !has(o.text, "  ") && o.text[strlen(o.text) - 1] != '.');
     CHECK(row->kind == OPTION_WORKS || (!row->on && !row->off));
+    CHECK(o.file && (!*o.file || !strcmp(o.file, "read") || !strcmp(o.file, "written")));
     CHECK(!row->off || row->on); /* a machine without shared memory leaves it out */
   }
   CHECK(n > 80 && !wv_option_row(-1, &o) && !option_called("nothing"));

@@ -21,7 +21,11 @@ static const char *machines_text(unsigned on) {
 bool wv_option_row(int i, wv_option_info *out) {
   API_PLAIN;
   static const char *const kinds[] = {"works", "holds", "idle", "result"};
-  static const char *const files[] = {"", "read", "written", ""};
+  static const char *const files[] = {[OPTION_NO_FILE] = "",
+                                      [OPTION_READ] = "read",
+                                      [OPTION_WRITTEN] = "written",
+                                      [OPTION_READ_OR_IR] = "",
+                                      [OPTION_READ_OR_ROWS] = ""};
   const OptionInfo *row = option_at(i);
   if (!row) return false;
   *out = (wv_option_info){row->name,        kinds[row->kind], row->text, machines_text(row->on),
