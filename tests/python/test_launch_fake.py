@@ -190,7 +190,7 @@ assert fails(lambda: k(np.zeros((4, 70), "f4"), debug_logs={}), "on 'cpu'") is A
 
 
 def test_shared_memory_that_code_declares(tmp_path):
-    """The driver must be asked for more than 48 KB: of what a launch gives and the code declares, together."""
+    """The driver's default limit of 48 KB covers static and dynamic shared memory together."""
     with open(os.path.join(ROOT, "tests/ptx/cluster_room.wave"), encoding="utf-8") as file:
         text = file.read().replace("shared 232448", "shared 49152")
     kernel = tmp_path / "kernel.wave"

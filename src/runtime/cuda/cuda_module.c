@@ -89,7 +89,7 @@ static void remark_advice(const Logs *logs, const DeviceReport *r) {
 static int get_function(CudaState *s, const ArtVariant *v, DeviceCode *out) {
   int error = s->f.function(&out->function, out->module, v->entry), clusters = 1;
   for (int i = 0; i < 3; i++) clusters *= v->cluster[i] > 1 ? v->cluster[i] : 1;
-  /* More than 48 KB must be asked for, with what the code itself declares, which is not known here. */
+  /* The default limit is 48 KB, including static shared memory, whose size is not known here. */
   if (!error && v->shared)
     error = s->f.function_set(out->function, CUDA_FUNCTION_DYNAMIC_SHARED, v->shared);
   if (!error && clusters > 8)

@@ -9,9 +9,9 @@
  *                                               write %s, %c
  *
  * A workgroup sends each part of what it has to the workgroup that finishes it, which adds the parts in the order
- * of the workgroups that sent them: results are the same in each run. There is no workspace, no atomic, and what
- * follows is done once, by all workgroups: compared with one that finishes the whole tile, each receives 1/n as
- * many bytes, and stores 1/n.
+ * of the workgroups that sent them, so that results are the same in each run. It needs neither a workspace nor an
+ * atomic. What follows is done once, in parts: each workgroup receives and stores 1/n of the bytes that one which
+ * finishes the whole tile would.
  *
  * The first barrier says that the others have started. What follows must be elementwise along the divided
  * dimension, so that it can be about a part of it: its dimension is then another one, with a row of its own. */
