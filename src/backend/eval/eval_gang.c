@@ -17,10 +17,7 @@
 
 static bool is_grid_sum(const Op *op) { return op_has(op, ATTR_grid); }
 
-static bool is_place(const Op *op) {
-  const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
-  return is_grid_sum(op) || (mode && strcmp(mode->text, "cluster") == 0);
-}
+static bool is_place(const Op *op) { return is_grid_sum(op) || op_is_barrier_of(op, "cluster"); }
 
 static const Op *first_grid_sum(const Eval *ev) {
   for (const Op *op = ir_first(ev->k); op; op = ir_next(op))

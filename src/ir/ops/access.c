@@ -258,6 +258,11 @@ const Type *access_spread(Context *cx, const Op *op) {
 
 int atomic_operands(OpKind kind) { return kind == OP_atomic_compare_exchange ? 3 : 2; }
 
+bool op_is_barrier_of(const Op *op, const char *who) {
+  const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
+  return mode && strcmp(mode->text, who) == 0;
+}
+
 bool op_is_atomic(const Op *op) {
   int rule = op_info[op->kind].rule;
   return rule == RULE_atomic || rule == RULE_scatter || rule == RULE_report;

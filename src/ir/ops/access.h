@@ -47,6 +47,9 @@ const Type *access_spread(Context *cx, const Op *op);
  * find what another one has written. NULL: none. */
 const Op *access_reread(const Kernel *k);
 
+/* A barrier of those that the word names: "workgroup", "cluster". */
+bool op_is_barrier_of(const Op *op, const char *who);
+
 /* An atomic on a tile, including scatters and reports. */
 bool op_is_atomic(const Op *op);
 

@@ -6,6 +6,7 @@
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "transform/split/split_build.h"
+#include "transform/split/split_sums.h"
 
 Op *join_rest(const Join *j) { return j->sums[j->n - 1]->next; }
 
@@ -109,15 +110,6 @@ static Value *part_of(Join *j, const Op *sum) {
 
 /* ---- what prevents it ---- */
 
-/* Parts are kept in memory with all bits of the sum. */
-static bool has_sum_type(const Value *v) {
-  DType t = v->type->dtype;
-  if (v->type->kind != TYPE_tile || v->type->rank == IR_MAX_RANK || v->varying) return false;
-  for (int i = 0; i < v->type->rank; i++)
-    if (dim_base(v->type->dims[i]) != v->type->dims[i]) return false;
-  return t == DTYPE_f32 || t == DTYPE_f64 || t == DTYPE_i32 || t == DTYPE_i64;
-}
-
 /* The user's: each workgroup gets the sum, and would add it. */
 static const char *obstacle_in_rest(Join *j, bool divided) {
   for (const Op *op = join_rest(j); op && !divided; op = ir_next(op)) {
@@ -166,7 +158,7 @@ static const char *obstacle(Join *j, bool divided) {
   if (!gather_sums(j)) return obstacle_between(j);
   for (int i = 0; i < j->n; i++) {
     j->parts[i] = part_of(j, j->sums[i]);
-    if (has_sum_type(j->parts[i])) continue;
+    if (split_has_sum_type(j->parts[i])) continue;
     j->culprit = j->sums[i];
     j->hint = "cast the operand to f32, f64, i32 or i64";
     return "its operand is not a tile of f32, f64, i32 or i64";

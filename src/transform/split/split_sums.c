@@ -28,8 +28,7 @@ static bool adds_to(const Region *body, const Value *v, const Value *carried) {
          (adds_to(body, op->args[0], carried) || adds_to(body, op->args[1], carried));
 }
 
-/* Partial sums are kept in memory with all bits of the carried value. */
-static bool has_sum_type(const Value *v) {
+bool split_has_sum_type(const Value *v) {
   DType t = v->type->dtype;
   if (v->type->kind != TYPE_tile || v->type->rank == IR_MAX_RANK || v->varying) return false;
   for (int i = 0; i < v->type->rank; i++)
@@ -41,7 +40,7 @@ static const char *obstacle_in_sums(const Op *loop) {
   const Region *body = loop->body;
   if (!body->nargs) return "its loop carries nothing";
   for (int i = 0; i < body->nargs; i++) {
-    if (!has_sum_type(body->args[i]))
+    if (!split_has_sum_type(body->args[i]))
       return "its loop carries a value that is not a tile of 32 or 64 bits";
     if (!adds_to(body, body->last->args[i], body->args[i]))
       return "its loop carries a value that is not a sum";

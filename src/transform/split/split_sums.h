@@ -27,6 +27,9 @@ const char *split_obstacle(const Distribution *d, const Uniformity *u, Arena *sc
 /* The same before tiles are known, which decide what threads hold. */
 const char *split_obstacle_early(const Distribution *d, SplitLoop *out);
 
+/* Whether it is a tile whose partial sums can be kept in memory with all of their bits. */
+bool split_has_sum_type(const Value *v);
+
 /* Cycles that the last workgroup of a tile needs to write and add up partial sums of that many bytes each; 0:
  * nothing is known about the machine. */
 double split_cycles(const TargetInfo *t, int64_t parts, double bytes);

@@ -23,14 +23,10 @@
 
 #define ARRIVED "wave_arrived" /* the mbarriers of exchanges */
 
-static bool is_cluster_barrier(const Op *op) {
-  const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
-  return mode && strcmp(mode->text, "cluster") == 0;
-}
+static bool is_cluster_barrier(const Op *op) { return op_is_barrier_of(op, "cluster"); }
 
 static bool is_own_barrier(const Op *op) {
-  const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
-  return op->kind == OP_workgroup_barrier || (mode && strcmp(mode->text, "workgroup") == 0);
+  return op->kind == OP_workgroup_barrier || op_is_barrier_of(op, "workgroup");
 }
 
 static bool acts(const Op *op) { return op_info[op->kind].flags & (OPF_WRITES | OPF_SYNC); }

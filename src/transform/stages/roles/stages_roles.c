@@ -107,11 +107,6 @@ static bool is_common(const PassCtx *cx, const Op *op, const bool *common) {
   return true;
 }
 
-static bool is_cluster_barrier(const Op *op) {
-  const Attr *mode = op->kind == OP_barrier ? op_attr(op, ATTR_mode) : NULL;
-  return mode && strcmp(mode->text, "cluster") == 0;
-}
-
 /* Why the service waves could not run the loop without the others; NULL: they can. */
 static const char *why_not_alone(const Kernel *k, const PassCtx *cx, const Op **blamed) {
   bool *common = ARENA_ARRAY(cx->scratch, bool, k->nvalues);
@@ -123,7 +118,7 @@ static const char *why_not_alone(const Kernel *k, const PassCtx *cx, const Op **
       return "the kernel sets a symbol to what its waves compute together";
     if (op->kind == OP_barrier_signal || op->kind == OP_barrier_wait)
       return "the kernel has barriers of two halves";
-    if (is_cluster_barrier(op)) return "all threads of a cluster meet at a barrier";
+    if (op_is_barrier_of(op, "cluster")) return "all threads of a cluster meet at a barrier";
   }
   return NULL;
 }
