@@ -20,6 +20,7 @@ COMPUTES = {
     "facts_table.c": "defines it",
     "pass_manager.c": "computes what the next pass needs",
     "open_tiles.c": ONCE,
+    "variants.c": ONCE,
     "api_data.c": ONCE,
     "api_proof.c": ONCE,
     "api_construct.c": ONCE,

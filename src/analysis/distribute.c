@@ -228,20 +228,64 @@ static void find_raster_ids(const Distribution *d, const Constraint *raster, con
   out[1 - along] = column;
 }
 
-/* In iteration i of the loop over tiles, a workgroup computes tile $WG0 + i * workgroups; without a
- * `raster` row, the first dimension of the grid is fastest. */
+/* The place of a number along a dimension whose tiles are taken from both ends in turns. */
+static const Sym *from_ends(SymCtx *sym, const Sym *number, const Sym *count) {
+  const Sym *one = sym_int(sym, 1), *two = sym_int(sym, 2);
+  const Sym *half = sym_floordiv(sym, number, two), *last = sym_sub(sym, count, one);
+  const Sym *zero = sym_int(sym, 0), *is_even = sym_eq(sym, sym_mod(sym, number, two), zero);
+  const Sym *other = sym_max(sym, sym_sub(sym, last, half), zero); /* known not to be negative */
+  return sym_select(sym, is_even, half, other);
+}
+
+/* The number of the tile that a workgroup computes in iteration i of the loop over tiles: $WG0 + i * workgroups, or
+ * that of one of two neighbours. */
+static const Sym *tile_number(const Distribution *d, const Constraint *row) {
+  SymCtx *sym = sym_of(d);
+  const Sym *most = instantiate(d, NULL, row->persist.workgroups, MEAN_VALUE);
+  const Sym *i = ir_loop_counter(d->k, row->persist.loop), *id = workgroup_id(d, 0, true);
+  if (!row->persist.pairs) return sym_add(sym, id, sym_mul(sym, most, i));
+  const Sym *two = sym_int(sym, 2);
+  const Sym *pair = sym_add(sym, id, sym_mul(sym, most, sym_floordiv(sym, i, two)));
+  const Sym *number = sym_add(sym, sym_mul(sym, two, pair), sym_mod(sym, i, two));
+  return sym_max(sym, number, sym_int(sym, 0)); /* known not to be negative */
+}
+
+const Sym *distribute_tile_count(const Distribution *d, const Constraint *row, const Sym *tiles,
+                                 const Sym *first) {
+  SymCtx *sym = sym_of(d);
+  const Sym *most = instantiate(d, NULL, row->persist.workgroups, MEAN_VALUE);
+  if (!row->persist.pairs) return sym_ceildiv(sym, sym_sub(sym, tiles, first), most);
+  const Sym *two = sym_int(sym, 2), *round = sym_mul(sym, two, most);
+  const Sym *rest = sym_sub(sym, tiles, sym_mul(sym, two, first));
+  const Sym *whole = sym_mul(sym, two, sym_floordiv(sym, rest, round));
+  return sym_add(sym, whole, sym_min(sym, sym_mod(sym, rest, round), two));
+}
+
+/* Without a `raster` row, the first dimension of the grid is fastest. */
 static void find_tile_ids(const Distribution *d, const Constraint *row, const Sym *out[3]) {
   SymCtx *sym = sym_of(d);
   const Constraint *raster = kernel_constraint(d->k, CONSTRAINT_raster, NULL);
-  const Sym *most = instantiate(d, NULL, row->persist.workgroups, MEAN_VALUE);
-  const Sym *tile = sym_mul(sym, most, ir_loop_counter(d->k, row->persist.loop));
-  tile = sym_add(sym, workgroup_id(d, 0, true), tile);
-  if (raster) return find_raster_ids(d, raster, tile, out);
+  const Sym *tile = tile_number(d, row);
+  if (raster) {
+    find_raster_ids(d, raster, tile, out);
+    return;
+  }
   for (int i = 0; i < 3; i++) {
     const Sym *count = positive(d, d->tiles[i]);
     out[i] = sym_mod(sym, tile, count);
     tile = sym_floordiv(sym, tile, count);
+    if (!i && row->persist.pairs) out[i] = from_ends(sym, out[i], count);
   }
+}
+
+void distribute_tile_ids(const Distribution *d, const Sym *out[WORKGROUP_DIMS]) {
+  const Sym *apart[WORKGROUP_DIMS - 2];
+  const Constraint *row = kernel_persistent(d->k);
+  Distribution limited = *d;
+  limit_grid(&limited, row);
+  find_tile_ids(&limited, row, out);
+  unfold(d, out[2], apart);
+  for (int i = 3; i < WORKGROUP_DIMS; i++) out[i] = apart[i - 2];
 }
 
 /* Reordering replaces all ids at once; then $WG2 is split. */

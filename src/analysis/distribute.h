@@ -45,9 +45,9 @@ typedef struct Distribution {
   const Sym *count[WORKGROUP_DIMS]; /* workgroups along each dimension that rows name */
   const Sym *id[WORKGROUP_DIMS];    /* as used for positions: unfolded, reordered */
   const Sym *grid[3];               /* workgroups of a launch */
-  const Sym *tiles[3];              /* what they compute: the same, unless the kernel is persistent */
-  const Sym *waves[3];              /* of a workgroup, as declared */
-  const Sym *threads[3];            /* of a workgroup, as declared */
+  const Sym *tiles[3];   /* what they compute: the same, unless the kernel is persistent */
+  const Sym *waves[3];   /* of a workgroup, as declared */
+  const Sym *threads[3]; /* of a workgroup, as declared */
 } Distribution;
 
 /* The positions of the tiles of `op` along `dim`: its results, and what it accesses. False after
@@ -68,6 +68,14 @@ bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim);
 /* The trip count of a loop over `axis`, according to its tile row. */
 const Sym *distribute_trips(const Distribution *d, const Op *loop);
 const Sym *distribute_trips_over(const Distribution *d, const Op *op, const Sym *axis); /* at op */
+
+/* The ids that a workgroup with one tile would have, where the rows `persist` and `raster` of the kernel let it
+ * compute several: without reordering, as expressions name them. */
+void distribute_tile_ids(const Distribution *d, const Sym *out[WORKGROUP_DIMS]);
+
+/* How many of so many tiles a workgroup computes. `first` is its number, or that of the first of its cluster. */
+const Sym *distribute_tile_count(const Distribution *d, const Constraint *row, const Sym *tiles,
+                                 const Sym *first);
 
 /* The number of waves that share the tile of `dim`, of a workgroup or of a loop, as declared. */
 const Sym *distribute_waves(const Distribution *d, const Sym *dim);

@@ -73,6 +73,13 @@ static bool has_same_axis(const Op *outer, const Op *loop) {
   return false;
 }
 
+/* Whether the loop around it sets a symbol of this expression, possibly to another value each time. */
+static bool is_set_in(const Op *outer, const Sym *e) {
+  for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op))
+    if (op->kind == OP_set_symbol && sym_contains(e, op_attr(op, ATTR_version)->sym)) return true;
+  return false;
+}
+
 static const Obstacle *why_not(const Distribution *d, const Op *outer, const Op *loop) {
   const Attr *test = op_attr(outer, ATTR_expr);
   if (outer->kind == OP_if) {
@@ -84,28 +91,40 @@ static const Obstacle *why_not(const Distribution *d, const Op *outer, const Op 
   return op_has(outer, ATTR_from) ? &computed_start : NULL;
 }
 
-Runs runs_of(const Distribution *d, const Op *loop) {
+/* Of an op that is executed `times` in a run of what is around it. */
+static Runs count_runs(const Distribution *d, const Op *inner, const Sym *once) {
   SymCtx *cx = d->k->cx->sym;
-  const Sym *trips = distribute_trips(d, loop);
-  Runs r = {.before = sym_int(cx, 0)};
-  if (trips) r.all = sym_ceildiv(cx, trips, sym_int(cx, op_step(loop)));
-  for (const Op *op = loop; r.all; op = op->parent->owner) {
+  Runs r = {.before = sym_int(cx, 0), .all = once};
+  for (const Op *op = inner; r.all; op = op->parent->owner) {
     const Op *outer = op->parent->owner;
-    const Obstacle *why = outer ? why_not(d, outer, loop) : NULL;
+    const Obstacle *why = outer ? why_not(d, outer, inner) : NULL;
     if (why) return uncounted(outer, why);
     if (!outer) return r;
     if (outer->kind == OP_if) continue;
     int64_t step = op_step(outer);
     const Sym *counter = ir_loop_counter(d->k, op_attr(outer, ATTR_axis)->sym);
     const Sym *number = sym_floordiv(cx, counter, sym_int(cx, step));
-    trips = distribute_trips(d, outer);
+    const Sym *trips = distribute_trips(d, outer);
     const Sym *times = trips ? sym_ceildiv(cx, trips, sym_int(cx, step)) : NULL;
     const Sym *last = times ? sym_sub(cx, times, sym_int(cx, 1)) : NULL;
+    if (is_set_in(outer, r.all)) return uncounted(outer, &uneven);
     r.all = unbounded(d, r.all, counter, last ? sym_mul(cx, last, sym_int(cx, step)) : NULL);
     const Sym *earlier = sum_below(cx, r.all, counter, step, number);
     if (!earlier) return uncounted(outer, &uneven);
     r.before = sym_add(cx, r.before, earlier);
     r.all = times ? sum_below(cx, r.all, counter, step, times) : NULL;
   }
-  return uncounted(loop, &unknown);
+  return uncounted(inner, &unknown);
+}
+
+Runs runs_of(const Distribution *d, const Op *loop) {
+  SymCtx *cx = d->k->cx->sym;
+  const Sym *trips = distribute_trips(d, loop);
+  const Attr *earlier = op_attr(loop, ATTR_earlier);
+  if (earlier) return (Runs){.before = earlier->sym};
+  return count_runs(d, loop, trips ? sym_ceildiv(cx, trips, sym_int(cx, op_step(loop))) : NULL);
+}
+
+Runs runs_of_op(const Distribution *d, const Op *op) {
+  return count_runs(d, op, sym_int(d->k->cx->sym, 1));
 }

@@ -38,6 +38,7 @@
  * launches that satisfy all of them, then without any. */
 #include "driver/variants.h"
 
+#include "analysis/analysis.h"
 #include "driver/repack/repack.h"
 #include "ir/dtype.h"
 #include "ir/ops/access.h"
@@ -209,7 +210,7 @@ static bool are_whole(Plan *p, int64_t params) {
 
 /* Of the offsets that fit into 32 bits, one half is for elements, the other for what tiles and
  * prefetches reach past them: this many rows, and this many steps along outer dims. */
-enum { NEAR_BYTES = 1 << 30, BEYOND_ROWS = 1 << 10, BEYOND_PLANES = 1 << 4 };
+enum { NEAR_BYTES = 1 << 30, BEYOND_ROWS = 1 << 10, BEYOND_PLANES = 1 << 4, MOST_TILES = 1 << 30 };
 
 static void assume_most(Plan *p, const Sym *e, int64_t most) {
   assume(p, sym_le(p->cx, e, sym_int(p->cx, most)));
@@ -245,6 +246,14 @@ static void assume_near(Plan *p, int param) {
     if (d + 1 < rank || is_view(p, param)) assume_most(p, stride, all / parts / beyond);
     if (is_view(p, param)) assume(p, sym_ge(p->cx, stride, zero));
   }
+}
+
+/* Numbers of tiles have 32 bits, as those of workgroups of a launch have: a workgroup may compute several tiles. */
+static void assume_tiles(Plan *p) {
+  const Distribution *d = facts_of(p->s->k, p->s->arena, FACT_distribute).distribute;
+  const Sym *all = d->tiles[0];
+  for (int i = 1; i < 3 && all; i++) all = d->tiles[i] ? sym_mul(p->cx, all, d->tiles[i]) : NULL;
+  if (all) assume_most(p, all, MOST_TILES);
 }
 
 /* ---- the list ---- */
@@ -364,6 +373,7 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
                             Alias alias) {
   Variant v = {.facts = shape->facts, .views = shape->views, .repacked = repacked, .alias = alias};
   Plan p = {.s = s, .cx = s->k->cx->sym, .v = &v};
+  bool narrows = false;
   if (repacked) p.copied = ARENA_ARRAY(s->arena, SymBinding, s->nslots);
   if (repacked && !require_copies(&p)) return v.guard = NULL, v;
   for (int i = 0; i < s->k->params.n; i++) {
@@ -373,8 +383,11 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
     bool anywhere = found || single || repacked >> i & 1;
     if (single && !shape->views) v.single |= INT64_C(1) << i;
     for (int f = 0; !anywhere && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
+    int before = v.nassume;
     if (near) assume_near(&p, i);
+    narrows |= v.nassume > before;
   }
+  if (narrows) assume_tiles(&p);
   if (near) v.facts = arena_printf(s->arena, "%s%s32-bit offsets", v.facts, *v.facts ? ", " : "");
   sym_take_error(p.cx); /* an expression that overflowed is NULL, and not a fact */
   return v;

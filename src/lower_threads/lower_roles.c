@@ -46,43 +46,109 @@ static bool has_service(const Lower *l, const Op *outer) {
   return false;
 }
 
-/* Symbols that the kernel sets, and what they are set to: service waves compute it themselves. */
-static void find_symbols(const Region *r, bool *needed, bool *sets) {
-  for (const Op *op = r->last; op; op = op->prev) {
-    if (op->body) find_symbols(op->body, needed, sets);
-    bool own = op->kind == OP_set_symbol || (op->nresults == 1 && needed[op->results[0].id]);
-    sets[op->id] = own;
-    for (int i = 0; own && i < op->nargs; i++) needed[op->args[i]->id] = true;
+/* What service waves compute themselves: symbols that the kernel sets, and what they are set to. */
+typedef struct Needs {
+  bool *values; /* by id */
+  bool *ops;    /* by id */
+  bool changed;
+} Needs;
+
+static void need(Needs *n, const Value *v) {
+  n->changed |= !n->values[v->id];
+  n->values[v->id] = true;
+}
+
+/* What a region carries is needed if its argument or its result is. */
+static void need_carried(Needs *n, const Op *op) {
+  int first = op_carried(op);
+  for (int i = 0; i < op->nresults && op->kind != OP_while; i++) {
+    const Value *inside = op->body->args[i];
+    if (!n->values[inside->id] && !n->values[op->results[i].id]) continue;
+    need(n, inside);
+    need(n, op->args[first + i]);
+    need(n, op->body->last->args[i]);
+    n->ops[op->id] = true;
   }
 }
 
-static bool serve(Lower *l, const Op *op, const bool *sets);
+static void find_needs(const Region *r, Needs *n) {
+  for (const Op *op = r->last; op; op = op->prev) {
+    if (op->body) {
+      need_carried(n, op);
+      find_needs(op->body, n);
+      continue;
+    }
+    bool own = op->kind == OP_set_symbol || (op->nresults == 1 && n->values[op->results[0].id]);
+    n->ops[op->id] = own;
+    for (int i = 0; own && i < op->nargs; i++) need(n, op->args[i]);
+  }
+}
 
-/* A loop or conditional without what it carries. */
-static bool serve_region(Lower *l, const Op *op, const bool *sets) {
-  Standing outside = l->standing;
-  if (op->kind == OP_while || op_condition(op) || op_has(op, ATTR_from))
-    return emit_refuse(l, op, "a region of service waves that depends on what others compute");
-  Op *made = ir_op_new(l->k, op->kind, op->at, NULL, 0);
+static Needs needs_of(const Lower *l) {
+  Needs n = {.values = ARENA_ARRAY(l->arena, bool, l->k->nvalues),
+             .ops = ARENA_ARRAY(l->arena, bool, l->k->nops),
+             .changed = true};
+  while (n.changed) {
+    n.changed = false;
+    find_needs(l->tiles, &n);
+  }
+  return n;
+}
+
+static bool serve(Lower *l, const Op *op, const Needs *n);
+
+/* The carried values that service waves need, of those that a list has for all. */
+static int pick(Lower *l, const Op *op, const Needs *n, Value *const *all, Value **out) {
+  int found = 0;
+  for (int i = 0; i < op->nresults; i++)
+    if (n->values[op->body->args[i]->id]) out[found++] = lower_scalar(l, all[i]);
+  return found;
+}
+
+static Op *make_served(Lower *l, const Op *op, const Needs *n) {
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nresults + 1);
+  const Type **types = ARENA_ARRAY(l->arena, const Type *, op->nresults + 1);
+  int carried = pick(l, op, n, op->args + op_carried(op), args), next = 0;
+  for (int i = 0; i < carried; i++) types[i] = args[i]->type;
+  Op *made = ir_op_new(l->k, op->kind, op->at, args, carried);
   lower_region_attrs(l, op, made);
   op_drop_attr(made, ATTR_tag);
   ir_append(l->scope->region, made);
+  ir_set_results(l->k, made, types, carried);
+  Region *body = ir_region_new(l->k, made);
+  for (int i = 0; i < op->nresults; i++) {
+    const Value *inside = op->body->args[i];
+    if (!n->values[inside->id]) continue;
+    l->value[inside->id] = ir_add_arg(l->k, body, types[next], inside->name);
+    l->value[op->results[i].id] = &made->results[next++];
+  }
+  return made;
+}
+
+/* A loop or conditional, with what of its carried values is needed. */
+static bool serve_region(Lower *l, const Op *op, const Needs *n) {
+  Standing outside = l->standing;
+  if (op->kind == OP_while || op_condition(op) || op_has(op, ATTR_from))
+    return emit_refuse(l, op, "a region of service waves that depends on what others compute");
+  Op *made = make_served(l, op, n);
   l->standing = standing_inside(&outside, op);
-  emit_open_scope(l, ir_region_new(l->k, made), l->standing.facts);
+  emit_open_scope(l, made->body, l->standing.facts);
   const Attr *loop = op_attr(op, ATTR_axis);
   if (loop) emit_define(l, ir_loop_counter(l->k, loop->sym));
-  bool ok = serve(l, op->body->first, sets);
-  emit_op(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  bool ok = serve(l, op->body->first, n);
+  Value **results = ARENA_ARRAY(l->arena, Value *, op->nresults + 1);
+  int carried = ok ? pick(l, op, n, op->body->last->args, results) : 0;
+  emit_op(l, OP_yield, results, carried, NULL, 0, NULL);
   emit_close_scope(l);
   l->standing = outside;
   return ok;
 }
 
 /* From `op` to the end of its region. */
-static bool serve(Lower *l, const Op *op, const bool *sets) {
+static bool serve(Lower *l, const Op *op, const Needs *n) {
   for (; op; op = op->next) {
-    if (!sets[op->id] && !has_service(l, op)) continue;
-    if (!(op->body ? serve_region(l, op, sets) : lower_one(l, op))) return false;
+    if (!n->ops[op->id] && !has_service(l, op)) continue;
+    if (!(op->body ? serve_region(l, op, n) : lower_one(l, op))) return false;
     l->standing = standing_after(&l->standing, op);
   }
   return true;
@@ -102,9 +168,8 @@ static bool lower_service(Lower *l, const Op *op) {
     if (own->kind == OP_wave_registers && op_is_served(l->k, own)) give_registers(l, own);
   emit_open_if(l, sym_le(l->sym, t, lower_computing(l)));
   l->elected = sym_bool(l->sym, true);
-  bool *sets = ARENA_ARRAY(l->arena, bool, l->k->nops);
-  find_symbols(l->tiles, ARENA_ARRAY(l->arena, bool, l->k->nvalues), sets);
-  bool ok = serve(l, op, sets);
+  Needs needs = needs_of(l);
+  bool ok = serve(l, op, &needs);
   l->elected = elected, l->standing = outside;
   emit_close_if(l);
   emit_close_if(l);

@@ -79,6 +79,7 @@ void lower_region_attrs(Lower *l, const Op *op, Op *to) {
     op_set_attr(l->k, to, a);
   }
   if (op->kind != OP_for) return;
+  op_drop_attr(to, ATTR_earlier);
   op_set_attr(l->k, to,
               (Attr){.key = ATTR_trips, .sym = emit_at_entry(l, distribute_trips(l->d, op))});
 }

@@ -127,6 +127,9 @@ static bool split_number(const Build *b, int slots, const Sym *slot, int *ahead,
                          const Sym **number) {
   SymCtx *cx = b->k->cx->sym;
   const Sym *x = sym_kind(slot) == SYM_mod ? sym_arg(cx, slot, 0) : slot;
+  if (!b->runs.all && sym_kind(x) == SYM_add &&
+      above_number(b, sym_sub(cx, x, b->runs.before), ahead))
+    return *number = x, true;
   for (int i = 0; sym_kind(x) == SYM_min && i < sym_nargs(x); i++)
     if (above_number(b, sym_sub(cx, sym_arg(cx, x, i), b->runs.before), ahead))
       return *number = x, true;
@@ -216,21 +219,39 @@ static bool ends_phase(const Op *wait, int64_t slot, int64_t parity, int64_t ite
   return iteration % slots == slot && iteration / slots % 2 == parity;
 }
 
+/* In a ring of one slot each iteration is a round. */
+static bool is_round(const Build *b, const Op *wait, int rounds, int *by) {
+  SymCtx *cx = b->k->cx->sym;
+  const Op *ring = wait->args[0]->def;
+  const Attr *parity = op_attr(wait, ATTR_parity);
+  if (!ring || alloc_slots(ring) != 1 || !b->runs.before || !parity) return false;
+  for (*by = 0; *by < 2; ++*by) {
+    const Sym *number = sym_add(cx, b->number, sym_int(cx, *by + rounds));
+    number = sym_add(cx, b->runs.before, number);
+    if (parity->sym == sym_mod(cx, number, sym_int(cx, 2))) return true;
+  }
+  return false;
+}
+
 /* The phase that a wait is for ends with the copies of the iteration that is *by above the counter. */
 static bool phase_of(const Build *b, const Op *wait, int *by) {
   int slots;
   const Sym *number;
+  if (is_round(b, wait, 0, by)) return true;
   return split_slot(b, wait->args[0], op_slot(wait), by, &slots, &number) &&
          is_phase(b, wait, number, slots);
 }
 
-/* A copy that is made once, before the loop, ends the first phase of a barrier of its own. */
+/* A copy that is made once before the loop, in each run of what is around both, ends one phase of a barrier of
+ * its own. */
 static bool awaits_single(const Build *b, const Op *wait, const Op *copy) {
-  int64_t parity;
-  const Attr *odd = op_attr(wait, ATTR_parity);
-  if (!b->once || copy_barriers(copy) != wait->args[0] || op_has(copy, ATTR_iteration))
-    return false;
-  return odd && sym_is_int(odd->sym, &parity) && parity == 0;
+  SymCtx *cx = b->k->cx->sym;
+  const Attr *odd = op_attr(wait, ATTR_parity), *at = op_attr(copy, ATTR_iteration);
+  if (!b->once || copy_barriers(copy) != wait->args[0] || !odd) return false;
+  if (at && at->pairs[0].key == op_attr(b->g->loop, ATTR_axis)->sym) return false;
+  const Sym *before = runs_of_op(b->d, copy).before;
+  const Sym *slots = sym_int(cx, wait->args[0]->def ? alloc_slots(wait->args[0]->def) : 1);
+  return before && odd->sym == sym_mod(cx, sym_floordiv(cx, before, slots), sym_int(cx, 2));
 }
 
 /* Whether a wait is for the phase that a copy ends, and for that of how many iterations ago. In a
@@ -279,6 +300,7 @@ static bool awaits_slot(const Build *b, const Op *wait, int *by) {
   SymCtx *cx = b->k->cx->sym;
   const Attr *parity = op_attr(wait, ATTR_parity);
   if (!op_is_served(b->k, wait)) return false;
+  if (is_round(b, wait, 1, by)) return true;
   if (!split_slot(b, wait->args[0], op_slot(wait), by, &slots, &number)) return false;
   const Sym *round = sym_floordiv(cx, number, sym_int(cx, slots));
   const Sym *before = sym_add(cx, round, sym_int(cx, 1));

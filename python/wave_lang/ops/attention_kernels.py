@@ -137,7 +137,7 @@ class Form:
 
 
 def constraints_of(form: Form) -> list[Any]:
-    tiles = tkl.ceiling(MAX_Q * form.group / BLOCK_ROW)
+    tiles = tkl.ceiling((TOKEN if form.dense else MAX_Q) * form.group / BLOCK_ROW)
     visited = tkl.ceiling((N_KV - FIRST) / BLOCK_N_KV)
     few = form.rows < 64 or form.latent
     return [

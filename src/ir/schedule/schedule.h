@@ -30,12 +30,13 @@ enum {
   ROLE_REGISTERS_LEAST = 24, /* of a thread, in steps of ... */
   ROLE_REGISTERS_STEP = 8,
   ROLE_REGISTERS_MOST = 256,
-  SERVICE_WAVES = 4,    /* as many as exchange registers together */
-  SERVICE_SLOTS = 3,    /* of a ring: one is filled, one is read, and one by a product in flight */
-  SCHEDULE_STAGES = 64, /* maximum of `depth`, `slots` and of the row `stages` */
-  SCHEDULE_PARTS = 256, /* maximum of an op along a dimension, and of ops with one name */
-  NAME_PARTS = 4,       /* dimensions in a name */
-  PLACE_MOST = 9999     /* stages and cycles of a row */
+  SERVICE_WAVES = 4, /* as many as exchange registers together */
+  SERVICE_SLOTS = 3, /* of a ring: one is filled, one is read, and one by a product in flight */
+  SERVICE_SLOTS_EARLY = 2, /* if a product begins an iteration early instead */
+  SCHEDULE_STAGES = 64,    /* maximum of `depth`, `slots` and of the row `stages` */
+  SCHEDULE_PARTS = 256,    /* maximum of an op along a dimension, and of ops with one name */
+  NAME_PARTS = 4,          /* dimensions in a name */
+  PLACE_MOST = 9999        /* stages and cycles of a row */
 };
 
 typedef enum OpClass {

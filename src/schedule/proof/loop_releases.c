@@ -72,8 +72,7 @@ static bool is_released(const Distribution *d, const LoopGraph *g, const LoopGra
   if (!found || arrivals_of(d->k, wait->args[0]) != kernel_machine(d->k)->waves) return false;
   const Sym *counter = ir_loop_counter(d->k, op_attr(g->loop, ATTR_axis)->sym);
   const Sym *at = op_attr(found, ATTR_iteration)->pairs[0].value;
-  bool again = op_outermost_loop(g->loop) != g->loop;
-  return op_iterations_apart(d->k, g->loop, counter, at, &by) && !(again && by > 0) &&
+  return op_iterations_apart(d->k, g->loop, counter, at, &by) &&
          releases_first(d, entry, found, by < 0 ? 0 : by);
 }
 

@@ -57,7 +57,8 @@ static Rat bound_unrounded(const SymFacts *f, const Sym *s, bool coarse) {
 static Dom dom_product(const SymFacts *f, const Sym *s) {
   Dom d = dom_power(f, s->factor[0]);
   for (int i = 1; i < s->n; i++) d = dom_mul(d, dom_power(f, s->factor[i]));
-  Rat small = rat_int(INT32_MAX); /* what needs more has a use for a better bound */
+  Rat small = rat_int(
+      INT32_MAX >> 11); /* a multiple of what needs more may not fit 32 bits, with a worse bound */
   if (!f->bounds_products || s->n < 2) return d;
   for (int coarse = 0; coarse < 2 && rat_cmp(d.hi, small) > 0; coarse++) {
     Rat hi = bound_unrounded(f, s, coarse);
@@ -173,7 +174,7 @@ static Rat without_term(const SymFacts *f, const Sym *e, Term t, const Sym *r, R
 static Rat with_factors(const SymFacts *f, const Sym *e, Term t, const Sym *r, Rat best, int depth,
                         int *budget) {
   SymCtx *cx = f->cx;
-  for (int i = 0; i<t.base->n && * budget> 0; i++) {
+  for (int i = 0; i < t.base->n && *budget > 0; i++) {
     const Factor *x = &t.base->factor[i];
     Rat c;
     if (x->exp != 1 || !coefficient(r, x->base, &c)) continue;

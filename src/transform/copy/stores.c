@@ -26,6 +26,7 @@
 #include "target/descriptor.h"
 #include "transform/copy/copy_box.h"
 #include "transform/pass.h"
+#include "transform/stages/stages_room.h"
 
 enum {
   BITS = 16,   /* of an element */
@@ -70,10 +71,9 @@ static bool is_accessed_later(const Op *write, const Value *memory) {
 /* Besides what is needed while the tile is copied: what follows, or the whole loop over tiles. */
 static bool has_room(const Stores *s, const Op *write, const MemLayout *m) {
   int64_t sum = mem_bytes(m);
+  if (s->loop) return stages_have_room(s->cx, s->k, s->loop, sum);
   for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
-    if (op->kind != OP_alloc) continue;
-    if (s->loop) sum += SERVICE_SLOTS * alloc_bytes(op);
-    else if (is_accessed_later(write, &op->results[0])) sum += alloc_bytes(op);
+    if (op->kind == OP_alloc && is_accessed_later(write, &op->results[0])) sum += alloc_bytes(op);
   }
   return sum + SPARE <= s->cx->target->shared_most;
 }

@@ -10,8 +10,7 @@ enum {
   MOST_SLOTS = 4,
   MOST_ALONE = 8,        /* where no other workgroup of the compute unit hides latency */
   SLOTS_IN_FLIGHT = 4,   /* minimum for a product to stay in flight: copies run two ahead */
-  SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same, */
-  SLOTS_SERVED = 2,      /* or one is filled during an iteration by waves that only copy */
+  SLOTS_EARLY = 3,       /* minimum for a product to be computed early: the same */
   WORTH_SHARING = 3,     /* slots that each of two workgroups on one SM should have */
   BARRIER = 16,          /* bytes of one in a ring of them */
   RESERVED = 1024,       /* bytes of shared memory that the system takes per workgroup */
@@ -85,7 +84,7 @@ static bool allows_flight(const StagedCopy *c, int slots, bool served) {
 
 static bool allows_early(const StagedCopy *c, int slots, bool served) {
   if (c->pinned_ahead != STAGED_FREE) return !c->async || c->pinned_ahead >= SLOTS_EARLY - 1;
-  int least = served ? SLOTS_SERVED : SLOTS_EARLY;
+  int least = served ? SERVICE_SLOTS_EARLY : SLOTS_EARLY;
   return (c->pinned_slots == STAGED_FREE ? slots : c->pinned_slots) >= least;
 }
 

@@ -2,6 +2,7 @@
 #include "transform/stages/stages_room.h"
 
 #include "ir/dtype.h"
+#include "ir/ops/alloc_layout.h"
 #include "ir/ops/live.h"
 #include "ir/region_facts.h"
 #include "ir/schedule/op_parts.h"
@@ -13,6 +14,8 @@ enum {
   BESIDES_RESULTS = 28, /* all results of products: addresses and the like */
   BESIDES_LIVE = 48     /* all tiles that are live at once */
 };
+
+enum { SPARE = 4096 }; /* bytes of shared memory for barriers and alignment */
 
 StagesRoom stages_room(const Kernel *k, const PassCtx *cx) {
   return (StagesRoom){cx, live_at_ops(cx->scratch, k)};
@@ -145,4 +148,25 @@ int staged_waves(const StagesRoom *r, int64_t registers, int64_t bytes) {
   int64_t groups = t->file / registers * t->simds / waves;
   if (bytes && t->shared_most / bytes < groups) groups = t->shared_most / bytes;
   return (int)((groups * waves + t->simds - 1) / t->simds);
+}
+
+/* Slots that the ring of an allocation needs; 1 if no loop over iterations of a tile fills it. With several
+ * products in an iteration, one begins early. */
+static int slots_needed(const Kernel *k, const Op *tiles, const Op *alloc) {
+  const Op *loop = NULL;
+  int products = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Op *owner = op->parent->owner;
+    if (op->kind == OP_copy && op->args[1] == &alloc->results[0] && owner != tiles) loop = owner;
+  }
+  for (const Op *op = loop ? loop->body->first : NULL; op; op = op->next)
+    products += op_is_product(op);
+  return !loop ? 1 : products > 1 ? SERVICE_SLOTS_EARLY : SERVICE_SLOTS;
+}
+
+bool stages_have_room(const PassCtx *cx, const Kernel *k, const Op *tiles, int64_t more) {
+  int64_t sum = more + SPARE;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_alloc) sum += slots_needed(k, tiles, op) * alloc_bytes(op);
+  return sum <= cx->target->shared_most;
 }

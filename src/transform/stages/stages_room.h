@@ -33,4 +33,9 @@ int staged_most_registers(const StagesRoom *r);
  * bytes of shared memory; 0: none. */
 int staged_waves(const StagesRoom *r, int64_t registers, int64_t bytes);
 
+/* Whether shared memory has room for `more` bytes while a workgroup runs its only loop for one tile of the grid after
+ * another: beside the fewest slots with which service waves fill rings. tiles: the loop over them; NULL: there is
+ * none yet. */
+bool stages_have_room(const PassCtx *cx, const Kernel *k, const Op *tiles, int64_t more);
+
 #endif

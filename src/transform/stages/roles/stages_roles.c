@@ -6,6 +6,7 @@
 #include "ir/ops/access.h"
 #include "ir/ops/live.h"
 #include "ir/region_facts.h"
+#include "transform/stages/roles/stages_common.h"
 #include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_ops.h"
 #include "transform/stages/stages_room.h"
@@ -16,8 +17,10 @@ static bool runs_again(const Kernel *k, const StagedLoop *l) {
 }
 
 enum {
-  COPIES_NEED = 24,   /* registers of a thread that only issues copies, */
-  TILES_NEED = 40,    /* and if it also divides numbers that a launch gives, to find tiles */
+  COPIES_NEED = 24, /* registers of a thread that only issues copies, */
+  TILES_NEED =
+      40, /* and if it also divides numbers that a launch gives, to find tiles: 32 also do */
+  TILES_NEED_LEAST = 32,
   USEFUL_MOST = 240,  /* that are worth taking */
   PRODUCT_NEEDS = 26, /* besides its sums: ptxas rejects 72 for 48 of them, and needs 74 */
   GROUP = 4           /* waves that exchange registers together */
@@ -88,33 +91,12 @@ static bool is_in_loop(const Op *op) {
   return false;
 }
 
-/* Whether any thread can compute the results, at any time: from numbers and single elements of
- * arguments that the kernel only reads. */
-static bool is_common(const PassCtx *cx, const Op *op, const bool *common) {
-  int extent[IR_MAX_RANK];
-  bool reads = op->kind == OP_read && op->nargs == 1 && !op->args[0]->def &&
-               !op_has(op, ATTR_volatile) &&
-               !memory_is_stored_to(cx->facts.memory_uses, op->args[0], NULL);
-  if (op->nresults != 1 || op->body || (!reads && !op_is_pure(op))) return false;
-  const Type *t = op->results[0].type;
-  if (op->results[0].varying ||
-      (t->kind == TYPE_tile && !distribute_extents(cx->facts.distribute, op, t, extent)))
-    return false;
-  for (int d = 0; t->kind == TYPE_tile && d < t->rank; d++)
-    if (extent[d] != 1) return false;
-  for (int i = 0; !reads && i < op->nargs; i++)
-    if (op->args[i]->def && !common[op->args[i]->id]) return false;
-  return true;
-}
-
 /* Why the service waves could not run the loop without the others; NULL: they can. */
 static const char *why_not_alone(const Kernel *k, const PassCtx *cx, const Op **blamed) {
-  bool *common = ARENA_ARRAY(cx->scratch, bool, k->nvalues);
+  const bool *common = common_values(k, cx);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     *blamed = op;
-    if (op->nresults == 1) common[op->results[0].id] = is_common(cx, op, common);
-    if (op->kind == OP_set_symbol && is_in_loop(op)) return "the kernel sets a symbol in a loop";
-    if (op->kind == OP_set_symbol && op->args[0]->def && !common[op->args[0]->id])
+    if (op->kind == OP_set_symbol && !common[op->args[0]->id])
       return "the kernel sets a symbol to what its waves compute together";
     if (op->kind == OP_barrier_signal || op->kind == OP_barrier_wait)
       return "the kernel has barriers of two halves";
@@ -358,17 +340,22 @@ static void insert_registers(Kernel *k, Op *before, const char *how, int count, 
   if (role) op_set_attr(k, op, (Attr){.key = ATTR_role, .text = role});
 }
 
-static int few_registers(const Kernel *k, const StagedLoop *l) {
+/* Waves that find tiles have more, unless those that compute would have less. */
+static int few_registers(const Kernel *k, const PassCtx *cx, const StagedLoop *l) {
   int64_t n;
+  int waves = cx->machine->waves, copying = l->copying->waves;
   if (l->copying->registers) return l->copying->registers;
-  return runs_again(k, l) && !sym_is_int(l->trips, &n) ? TILES_NEED : COPIES_NEED;
+  if (!runs_again(k, l) || sym_is_int(l->trips, &n)) return COPIES_NEED;
+  int many = taken_registers(cx->target, waves, copying, TILES_NEED);
+  return taken_registers(cx->target, waves, copying, TILES_NEED_LEAST) > many ? TILES_NEED_LEAST
+                                                                              : TILES_NEED;
 }
 
 /* Registers move if rows say so, or if the waves that compute then have more. */
 static void exchange_registers(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *before) {
   const Role *copying = l->copying, *math = copying + 1;
   int waves = cx->machine->waves, entry = entry_registers(cx->target, waves + copying->waves);
-  int few = few_registers(k, l);
+  int few = few_registers(k, cx, l);
   int many = taken_registers(cx->target, waves, copying->waves, few);
   if (math->registers) many = math->registers;
   if (!target_has(cx->target, FEATURE_SETMAXNREG) || copying->waves % GROUP || waves % GROUP)
@@ -441,9 +428,9 @@ static int least_lead(const StagedLoop *l, const StagedCopy *c) {
   return least;
 }
 
-static int tokens_for(Kernel *k, PassCtx *cx, StagedLoop *l, const StagedCopy *c) {
+static int tokens_for(PassCtx *cx, StagedLoop *l, const StagedCopy *c) {
   StagedTokens mine = {.slots = alloc_slots(c->alloc), .lead = c->lead, .copies = 1};
-  mine.least_lead = runs_again(k, l) ? 0 : least_lead(l, c);
+  mine.least_lead = least_lead(l, c);
   mine.reader = staged_reader(l, c);
   for (int i = 0; i < l->tokens.n; i++) {
     StagedTokens *t = &l->tokens.at[i];
@@ -468,7 +455,7 @@ static Value *released_with(const StagedLoop *l, int tokens) {
 
 void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
   for (int i = 0; i < l->copies.n; i++)
-    if (l->copies.at[i].role) l->copies.at[i].tokens = tokens_for(k, cx, l, &l->copies.at[i]);
+    if (l->copies.at[i].role) l->copies.at[i].tokens = tokens_for(cx, l, &l->copies.at[i]);
   for (int i = 0; i < l->tokens.n; i++) {
     StagedTokens *t = &l->tokens.at[i];
     t->full = roles_barrier(k, l->loop, "full", t->slots, t->copies);
@@ -486,13 +473,13 @@ static const Sym *number_of(Kernel *k, const StagedLoop *l, const Sym *iteration
   return sym_add(k->cx->sym, l->runs.before, staged_number(k, l, iteration));
 }
 
-/* The tile with this number is the n-th to fill its slot: its phase is that of the n-th round. */
-static Op *insert_wait(Kernel *k, Op *before, Value *ring, const Sym *number, int rounds) {
+Op *roles_wait(Kernel *k, Op *before, Value *ring, const Sym *number, int rounds) {
   SymCtx *sym = k->cx->sym;
   int n = alloc_slots(ring->def);
   const Sym *round = sym_floordiv(sym, number, sym_int(sym, n));
   const Sym *phase = sym_add(sym, round, sym_int(sym, rounds));
   Op *op = ir_insert(k, before, OP_mbar_wait, before->at, &ring, 1, NULL);
+  op_set_attr(k, op, (Attr){.key = ATTR_slot, .sym = sym_int(sym, 0)});
   staged_set_slot(k, op, number, n);
   op_set_attr(k, op, (Attr){.key = ATTR_parity, .sym = sym_mod(sym, phase, sym_int(sym, 2))});
   return op;
@@ -519,9 +506,11 @@ static void insert_arrival(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *befo
 }
 
 /* The number of an iteration, which may be one of the next run, or that of the last iteration of all. In
- * a loop without iterations this is -1, whose phase is complete from the start. */
+ * a loop without iterations this is -1, whose phase is complete from the start. If it is not known whether there is
+ * a next run, that of the last iteration of this one: there is one then. */
 static const Sym *at_most_last(Kernel *k, PassCtx *cx, const StagedLoop *l, const Sym *iteration) {
   SymCtx *sym = k->cx->sym;
+  if (!l->runs.all) return sym_add(sym, l->runs.before, staged_number_at_most(k, cx, l, iteration));
   const Sym *last = sym_sub(sym, l->runs.all, sym_int(sym, 1));
   const Sym *number = sym_min(sym, number_of(k, l, iteration), last);
   return runs_again(k, l) ? number : staged_number_at_most(k, cx, l, iteration);
@@ -530,8 +519,8 @@ static const Sym *at_most_last(Kernel *k, PassCtx *cx, const StagedLoop *l, cons
 void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l) {
   for (int i = 0; i < l->tokens.n; i++)
     for (int n = 0; n < l->tokens.at[i].lead; n++)
-      insert_wait(k, l->loop, l->tokens.at[i].full,
-                  at_most_last(k, cx, l, staged_iteration(k, l, n)), 0);
+      roles_wait(k, l->loop, l->tokens.at[i].full,
+                 at_most_last(k, cx, l, staged_iteration(k, l, n)), 0);
 }
 
 static void issue_copies(Kernel *k, const StagedLoop *l, Op *first) {
@@ -539,7 +528,7 @@ static void issue_copies(Kernel *k, const StagedLoop *l, Op *first) {
   const Sym *number = number_of(k, l, l->counter);
   for (int t = 0; t < l->tokens.n; t++) {
     if (!released_with(l, t))
-      op_set_attr(k, insert_wait(k, first, l->tokens.at[t].empty, number, 1), role);
+      op_set_attr(k, roles_wait(k, first, l->tokens.at[t].empty, number, 1), role);
     for (int i = 0; i < l->copies.n; i++) {
       const StagedCopy *c = &l->copies.at[i];
       if (!c->role || c->tokens != t) continue;
@@ -570,7 +559,7 @@ void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
     const Sym *iteration = staged_later(k, l, tokens->lead);
     const Sym *number =
         tokens->lead ? at_most_last(k, cx, l, iteration) : number_of(k, l, iteration);
-    insert_wait(k, reader_of(l, t), tokens->full, number, 0);
+    roles_wait(k, reader_of(l, t), tokens->full, number, 0);
   }
   issue_copies(k, l, l->loop->body->first);
   for (int t = 0; t < l->tokens.n; t++) {

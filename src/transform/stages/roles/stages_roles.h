@@ -59,6 +59,10 @@ void roles_open(Kernel *k, PassCtx *cx, const StagesPlan *plan);
  * part. */
 Value *roles_barrier(Kernel *k, const Op *of, const char *name, int slots, int count);
 
+/* A wait for the tile with this number, which is the n-th to fill its slot: its phase is that of the n-th round, plus
+ * `rounds`. */
+Op *roles_wait(Kernel *k, Op *before, Value *ring, const Sym *number, int rounds);
+
 /* The barriers of a loop's copies with a role; the waits for those that are read before the loop. */
 void roles_begin_loop(Kernel *k, PassCtx *cx, StagedLoop *l);
 void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l);

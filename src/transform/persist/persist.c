@@ -8,8 +8,12 @@
  * Service waves (`roles`) fill the rings of the loop for the next tile while the others write the
  * results of this one. Without them, a workgroup begins with empty rings, and if only one fits on a
  * compute unit, nothing else runs meanwhile. So such a kernel is changed by default, if a copy engine
- * fills all rings of its only loop, all runs of which are equally long, and there are more tiles than
- * compute units. A row `persist` requests the change, or forbids it (`persist 0`).
+ * fills all of its shared memory, and there are more tiles than compute units. A row `persist`
+ * requests the change, or forbids it (`persist 0`).
+ *
+ * If the loop is not as long for each tile, its iterations are counted (persist_body.h). It is
+ * probably longer towards one end of the first dimension, as under a causal mask: a workgroup then
+ * takes pairs of tiles, one from each end (`pairs`), so that all have about as much to do.
  *
  * Tiles that are computed at the same time form a rectangle (`raster`) for which few operands are read.
  * Two neighbours in it are computed by a cluster of two workgroups if they need the same tile of an
@@ -20,17 +24,21 @@
 #include "analysis/access/in_bounds.h"
 #include "analysis/tensor_rows.h"
 #include "ir/attr.h"
+#include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/region_facts.h"
 #include "ir/schedule/schedule.h"
 #include "transform/copy/copy_box.h"
 #include "transform/pass.h"
+#include "transform/persist/persist_body.h"
 #include "transform/stages/roles/stages_roles.h"
 #include "transform/stages/stages_room.h"
 
-/* Workgroups that copy for each other: more gained nothing in published kernels. */
-enum { CLUSTER = 2 };
+enum {
+  CLUSTER = 2, /* workgroups that copy for each other: more gained nothing in published kernels */
+  FEW_WAVES = 8
+};
 
 /* Of the bytes that tiles which are computed at the same time read. */
 #define WORTH_DIVIDING 1.1
@@ -40,48 +48,30 @@ typedef struct Persist {
   PassCtx *cx;
   const Distribution *d;
   const Constraint *row; /* that requests it; NULL: none */
-  Op *loop;              /* whose rings the service waves fill */
-  const Sym *tiles;      /* of the grid */
-  int64_t workgroups;    /* that share them */
-  int along, rows;       /* their order (`raster`); 0: that of their numbers */
-  int cluster;           /* workgroups that copy for each other; 1: none */
+  PersistBody body;
+  const Sym *trips;   /* iterations of the loop */
+  Op *loop;           /* whose rings the service waves fill */
+  const Sym *tiles;   /* of the grid */
+  int64_t workgroups; /* that share them */
+  int along, rows;    /* their order (`raster`); 0: that of their numbers */
+  int cluster;        /* workgroups that copy for each other; 1: none */
 } Persist;
 
 /* ---- what prevents it ---- */
-
-static const Sym *look_for_id(void *user, const Sym *s) {
-  *(bool *)user |= ir_expr_mentions(s, "$WG");
-  return s;
-}
-
-/* Positions follow the loop over tiles by themselves; other expressions that name a workgroup would
- * have to be rewritten. */
-static bool names_workgroup(const Persist *p) {
-  bool found = false;
-  for (int i = 0; i < p->k->constraints.n; i++) {
-    Constraint *c = &p->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_reorder) continue;
-    Constraint copy = *c;
-    if (c->kind == CONSTRAINT_workgroup) copy.workgroup.start = NULL;
-    constraint_rewrite_all(p->k, &copy, look_for_id, &found);
-  }
-  for (Op *op = ir_first(p->k); op && !found; op = ir_next(op))
-    for (int i = 0; i < op->nattrs; i++) attr_rewrite_all(p->k, &op->attrs[i], look_for_id, &found);
-  return found;
-}
 
 static bool has_engine(const TargetInfo *t) {
   return t->units && target_has(t, SERVICE_FEATURES | FEATURE_SETMAXNREG);
 }
 
-/* Whether each tile in shared memory is filled in the loop, by the copy engine. */
+/* Whether each tile in shared memory is filled by the copy engine: some in the loop, others before it. */
 static bool engine_copies_all(const Persist *p) {
   int copies = 0;
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
     if (op->kind == OP_write && memory_is_scratch(op->args[1])) return false;
     if (op->kind != OP_copy) continue;
-    if (op->parent != p->loop->body || !copy_goes_by(op, "tma")) return false;
-    copies++;
+    bool first = op->parent == p->k->body && op_comes_before(op, p->loop);
+    if ((op->parent != p->loop->body && !first) || !copy_goes_by(op, "tma")) return false;
+    copies += !first;
   }
   return copies > 0;
 }
@@ -94,14 +84,15 @@ static const char *obstacle(Persist *p) {
   if (!has_engine(p->cx->target)) return "the machine has no waves that only copy";
   if (!p->cx->machine || p->cx->machine->observable)
     return "its threads hold what the kernel declares";
-  if (p->d->explicit_grid || p->d->has_versions) return "it computes positions itself";
+  if (p->d->explicit_grid) return "it computes positions itself";
   int peers;
   if ((hardware && hardware->cluster[0]) || kernel_split_axis(p->k, &peers) >= 0)
     return "its workgroups form clusters";
   p->loop = kernel_only_loop(p->k);
   if (!p->loop) return "it does not have exactly one loop";
   if (!engine_copies_all(p)) return "the copy engine does not fill all of its shared memory";
-  if (names_workgroup(p)) return "an expression names a workgroup";
+  p->trips = distribute_trips(p->d, p->loop);
+  if (!p->trips) return "the length of its loop is not known";
   return NULL;
 }
 
@@ -122,6 +113,31 @@ static bool may_have_roles(const Persist *p) {
     const Constraint *c = &p->k->constraints.at[i];
     if (schedule_is_row(c) && schedule_is_for(c, p->cx->target) && !is_open_row(c)) return false;
   }
+  return true;
+}
+
+/* Bytes of the largest tile of results that the copy engine may write (stores.c). */
+static int64_t result_bytes(const Persist *p) {
+  int64_t most = 0;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    int extent[IR_MAX_RANK];
+    const Type *t = op->kind == OP_write ? op->args[0]->type : NULL;
+    if (!t || t->kind != TYPE_tile || !distribute_extents(p->d, op, t, extent)) continue;
+    int64_t bytes = dtype_info[t->dtype].bits / 8;
+    for (int i = 0; i < t->rank; i++) bytes *= extent[i];
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* Whether the end of a tile, where some are copied before the loop, overlaps with the next one: results have bytes of
+ * their own. With more than two groups of waves, the others compute while one is there (attention of heads of 64
+ * by 256 rows: 3 to 6 % slower on an H200). */
+static bool tiles_overlap(const Persist *p) {
+  for (const Op *op = p->k->body->first; op; op = op->next)
+    if (op->kind == OP_copy)
+      return p->cx->machine->waves <= FEW_WAVES &&
+             stages_have_room(p->cx, p->k, NULL, result_bytes(p));
   return true;
 }
 
@@ -147,7 +163,7 @@ static bool is_worthwhile(Persist *p) {
   if (!may_have_roles(p)) return false;
   if (expected && sym_is_int(expected, &tiles) && tiles <= p->workgroups)
     return 2 * tiles > p->workgroups && crosses_lines(p) && forms_cluster(p);
-  return stages_residents(p->cx, p->loop) < 2;
+  return stages_residents(p->cx, p->loop) < 2 && tiles_overlap(p);
 }
 
 static bool is_chosen(Persist *p) {
@@ -315,7 +331,6 @@ static void add_rows(Persist *p, const Sym *axis) {
   }
   Constraint *tile = add_row(p, CONSTRAINT_tile);
   tile->tile.dim = axis, tile->tile.size = sym_int(sym, 1);
-  tile->tile.count = sym_ceildiv(sym, sym_sub(sym, tiles, first), all);
   if (p->rows) {
     Constraint *raster = add_row(p, CONSTRAINT_raster);
     raster->raster.rows = p->rows, raster->raster.axis = p->along;
@@ -326,7 +341,10 @@ static void add_rows(Persist *p, const Sym *axis) {
     if (c->kind != CONSTRAINT_persist) continue;
     c->persist.workgroups = all, c->persist.loop = axis;
     c->persist.cluster = p->cluster > 1 ? p->cluster : 0;
+    c->persist.pairs = !p->rows && persist_differs(&p->body, p->trips);
   }
+  tile = (Constraint *)(uintptr_t)kernel_constraint(p->k, CONSTRAINT_tile, axis);
+  tile->tile.count = distribute_tile_count(p->d, kernel_persistent(p->k), tiles, first);
 }
 
 static void add_roles(Persist *p) {
@@ -337,34 +355,24 @@ static void add_roles(Persist *p) {
            schedule_service_row(k->arena, k, loop, p->cx->machine->waves));
 }
 
-static void enclose_body(Persist *p, const Sym *axis) {
-  Op *outer = ir_op_new(p->k, OP_for, p->k->at, NULL, 0);
-  op_set_attr(p->k, outer, (Attr){.key = ATTR_axis, .sym = axis});
-  Region *body = ir_region_new(p->k, outer);
-  for (Op *op = p->k->body->first, *next; op; op = next) {
-    next = op->next;
-    if (op->kind == OP_alloc) continue;
-    ir_remove(op);
-    ir_append(body, op);
-  }
-  ir_append(body, ir_op_new(p->k, OP_yield, p->k->at, NULL, 0));
-  ir_append(p->k->body, outer);
-}
-
 bool pass_persist(Kernel *k, PassCtx *cx) {
   SymCtx *sym = k->cx->sym;
   const Distribution *d = cx->facts.distribute;
-  Persist p = {.k = k, .cx = cx, .d = d};
+  Persist p = {.k = k, .cx = cx, .d = d, .body = persist_body(k, cx->scratch)};
   p.tiles = sym_mul(sym, d->tiles[0], sym_mul(sym, d->tiles[1], d->tiles[2]));
   cx->idle = true;
   if (!p.tiles || !is_chosen(&p)) return true;
   cx->idle = false;
-  const Sym *axis = sym_symbol(sym, "$TILES", true);
+  const Sym *axis = sym_symbol(sym, "$TILES", true), *ids[WORKGROUP_DIMS];
   choose_order(&p);
   choose_cluster(&p);
   add_roles(&p);
+  int rows = k->constraints.n;
   add_rows(&p, axis);
-  enclose_body(&p, axis);
+  distribute_tile_ids(d, ids);
+  Op *over = persist_enclose(&p.body, axis);
+  if (persist_differs(&p.body, p.trips)) persist_count_runs(&p.body, over, p.loop, p.trips);
+  persist_rename_ids(&p.body, ids, rows);
   diag_add(&k->cx->diags, DIAG_R0617, k->at,
            "%lld workgroups compute the tiles of `%s` one after another", (long long)p.workgroups,
            k->name);

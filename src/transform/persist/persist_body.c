@@ -1,0 +1,177 @@
+/* persist_body.c: see persist_body.h. */
+#include "transform/persist/persist_body.h"
+
+#include "ir/attr.h"
+#include "ir/region_facts.h"
+
+/* ---- what differs between tiles ---- */
+
+bool persist_differs(const PersistBody *b, const Sym *s) {
+  for (int i = 0; s && i < b->differ.n; i++)
+    if (sym_contains(s, b->differ.at[i])) return true;
+  return s && ir_expr_mentions(s, "$WG");
+}
+
+typedef struct Search {
+  const PersistBody *b;
+  bool differs;
+} Search;
+
+static const Sym *look(void *user, const Sym *s) {
+  Search *search = user;
+  search->differs |= persist_differs(search->b, s);
+  return s;
+}
+
+static bool attrs_differ(const PersistBody *b, const Op *op) {
+  Search search = {b, false};
+  for (int i = 0; i < op->nattrs; i++) {
+    Attr copy = attr_copy(b->k, &op->attrs[i]);
+    attr_rewrite(b->k, &copy, look, &search);
+  }
+  return search.differs;
+}
+
+static bool is_number(const Op *op) {
+  return op->nresults == 1 && op->results[0].type->kind == TYPE_scalar && op_is_pure(op) &&
+         !op->body;
+}
+
+/* Whether an earlier op sets the symbol in the loop over tiles, and would come after this one. */
+static bool is_set_inside(const PersistBody *b, const Op *op) {
+  const Sym *symbol = op_attr(op, ATTR_symbol)->sym;
+  for (const Op *before = op->prev; before; before = before->prev)
+    if (before->kind == OP_set_symbol && op_attr(before, ATTR_symbol)->sym == symbol &&
+        !b->stays[before->id])
+      return true;
+  return false;
+}
+
+static bool may_stay(const PersistBody *b, const Op *op) {
+  bool sets = op->kind == OP_set_symbol;
+  if (op->kind == OP_alloc) return true;
+  if ((!sets && !is_number(op)) || (sets && is_set_inside(b, op))) return false;
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i]->def && !b->stays[op->args[i]->def->id]) return false;
+  return !attrs_differ(b, op);
+}
+
+PersistBody persist_body(Kernel *k, Arena *scratch) {
+  PersistBody b = {.k = k, .stays = ARENA_ARRAY(scratch, bool, k->nops)};
+  for (const Op *op = k->body->first; op; op = op->next) {
+    b.stays[op->id] = may_stay(&b, op);
+    if (op->kind == OP_set_symbol && !b.stays[op->id])
+      vec_push(scratch, &b.differ, op_attr(op, ATTR_version)->sym);
+  }
+  return b;
+}
+
+/* ---- rewriting ---- */
+
+typedef struct Ids {
+  SymCtx *sym;
+  SymBinding to[2 * WORKGROUP_DIMS];
+} Ids;
+
+static const Sym *rename(void *user, const Sym *s) {
+  Ids *ids = user;
+  return s ? sym_subst(ids->sym, s, ids->to, WV_LEN(ids->to)) : s;
+}
+
+void persist_rename_ids(const PersistBody *b, const Sym *const ids[WORKGROUP_DIMS], int rows) {
+  Kernel *k = b->k;
+  Ids of = {.sym = k->cx->sym};
+  for (int i = 0; i < WORKGROUP_DIMS; i++)
+    for (int nonneg = 0; nonneg < 2; nonneg++)
+      of.to[2 * i + nonneg] = (SymBinding){ir_numbered_symbol(k->cx, "$WG", i, nonneg), ids[i]};
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nattrs; i++) attr_rewrite(k, &op->attrs[i], rename, &of);
+  for (int i = 0; i < rows; i++) {
+    Constraint *c = &k->constraints.at[i];
+    const Sym *start = c->kind == CONSTRAINT_workgroup ? c->workgroup.start : NULL;
+    if (c->kind == CONSTRAINT_reorder) continue;
+    constraint_rewrite(k, c, rename, &of);
+    if (start) c->workgroup.start = start;
+  }
+}
+
+Op *persist_enclose(const PersistBody *b, const Sym *axis) {
+  Kernel *k = b->k;
+  Op *outer = ir_op_new(k, OP_for, k->at, NULL, 0);
+  op_set_attr(k, outer, (Attr){.key = ATTR_axis, .sym = axis});
+  Region *body = ir_region_new(k, outer);
+  for (Op *op = k->body->first, *next; op; op = next) {
+    next = op->next;
+    if (b->stays[op->id]) continue;
+    ir_remove(op);
+    ir_append(body, op);
+  }
+  ir_append(body, ir_op_new(k, OP_yield, k->at, NULL, 0));
+  ir_append(k->body, outer);
+  return outer;
+}
+
+/* ---- loops of different length ---- */
+
+static Value *new_number(Kernel *k, Op *before, const Sym *value) {
+  Op *op = ir_insert(k, before, OP_scalar, k->at, NULL, 0, type_scalar(k->cx, DTYPE_i64));
+  op_set_attr(k, op, (Attr){.key = ATTR_value, .sym = value});
+  return &op->results[0];
+}
+
+/* The loop over tiles again, with a number that it carries from `first` on; returns it inside. */
+static Value *carry_number(Kernel *k, Op **tiles, Value *first) {
+  Op *old = *tiles, *made = ir_op_new(k, OP_for, old->at, &first, 1);
+  made->attrs = old->attrs, made->nattrs = old->nattrs;
+  ir_set_results(k, made, &first->type, 1);
+  made->body = old->body;
+  made->body->owner = made;
+  ir_insert_before(old, made);
+  ir_remove(old);
+  *tiles = made;
+  return ir_add_arg(k, made->body, first->type, NULL);
+}
+
+static void set_types(Kernel *k, const Op *loop, Op *around) {
+  const Type **types = ARENA_ARRAY(k->arena, const Type *, loop->nresults + 1);
+  for (int i = 0; i < loop->nresults; i++) types[i] = loop->results[i].type;
+  ir_set_results(k, around, types, loop->nresults);
+}
+
+static void look_like(Kernel *k, const Value *v, Value *like) {
+  like->name = v->name, like->varying = v->varying;
+  ir_set_layout(k, like, v->layout);
+}
+
+/* The loop inside a conditional that has its results, or what it would begin with. */
+static void put_under(Kernel *k, Op *loop, const Sym *condition) {
+  Op *test = ir_op_new(k, OP_if, loop->at, loop->args, loop->nargs);
+  Value **results = ARENA_ARRAY(k->arena, Value *, loop->nresults + 1);
+  op_set_attr(k, test, (Attr){.key = ATTR_expr, .sym = condition});
+  set_types(k, loop, test);
+  Region *body = ir_region_new(k, test);
+  for (int i = 0; i < loop->nresults; i++) {
+    const Value *v = results[i] = &loop->results[i];
+    look_like(k, v, &test->results[i]);
+    look_like(k, v, ir_add_arg(k, body, v->type, NULL));
+    ir_replace_uses(k, v, &test->results[i]);
+  }
+  ir_insert_before(loop, test);
+  ir_remove(loop);
+  ir_append(body, loop);
+  ir_append(body, ir_op_new(k, OP_yield, loop->at, results, loop->nresults));
+}
+
+void persist_count_runs(const PersistBody *b, Op *tiles, Op *loop, const Sym *trips) {
+  Kernel *k = b->k;
+  SymCtx *sym = k->cx->sym;
+  const Sym *symbol = sym_symbol(sym, "$RUN", true), *version = sym_symbol(sym, "$RUN.2", true);
+  Value *before = carry_number(k, &tiles, new_number(k, tiles, sym_int(sym, 0)));
+  Op *set = ir_insert(k, tiles->body->first, OP_set_symbol, k->at, &before, 1, NULL);
+  op_set_attr(k, set, (Attr){.key = ATTR_symbol, .sym = symbol});
+  op_set_attr(k, set, (Attr){.key = ATTR_version, .sym = version});
+  op_set_attr(k, loop, (Attr){.key = ATTR_earlier, .sym = version});
+  ir_add_operand(k, tiles->body->last,
+                 new_number(k, tiles->body->last, sym_add(sym, version, trips)));
+  put_under(k, loop, sym_le(sym, sym_int(sym, 1), trips));
+}
