@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/cpu/cpu_pool.h"
@@ -86,27 +87,34 @@ TEST(launch_in_a_launch) {
 typedef struct Failing {
   atomic_long ran;
   int64_t bad; /* the workgroup that fails */
+  bool wait;   /* ranges without it end after it has failed */
+  atomic_bool failed;
 } Failing;
 
 static int fail_at(const void *args, int64_t first, int64_t last, void *scratch, CpuWatch *watch) {
   Failing *f = *(Failing *const *)args;
   (void)scratch, (void)watch;
   f->ran += last - first;
-  return first <= f->bad && f->bad < last ? 7 : 0;
+  if (first <= f->bad && f->bad < last) {
+    f->failed = true;
+    return 7;
+  }
+  while (f->wait && !f->failed) usleep(20);
+  return 0;
 }
 
 /* An error in one workgroup ends the launch: others are not started. The next launch is not
- * affected. */
+ * affected. A small number is in the first range of the launching thread. */
 TEST(an_error_stops_the_rest) {
   enum { COUNT = 1 << 20 };
   for (int threads = 1; threads <= 3; threads++) {
     CpuPool *p = cpu_pool_new(threads);
     for (int64_t bad = 0; bad < COUNT; bad = 2 * bad + 1) {
-      Failing own = {.bad = bad}, *f = &own;
+      Failing own = {.bad = bad, .wait = bad < COUNT / 64}, *f = &own;
       CpuTask t = {.run = fail_at, .args = &f, .count = COUNT, .scratch = 0};
       CHECK_INT(cpu_pool_run(p, &t), 7);
-      CHECK(f->ran > bad);
-      if (threads > 1 && bad < COUNT / 64) CHECK(f->ran < COUNT);
+      CHECK(f->ran > 0);
+      if (threads > 1 && f->wait) CHECK(f->ran < COUNT);
     }
     CHECK(marks_all(p, 100));
     cpu_pool_free(p);
@@ -265,6 +273,43 @@ TEST(interrupted_while_it_waits) {
   cpu_pool_free(p);
 }
 
+/* ---- waiting ---- */
+
+static double cpu_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* An idle process sleeps, whatever its threads wait for after a launch. */
+TEST(idle_threads_sleep) {
+  setenv("WAVE_SPIN_US", "2000", 1);
+  CpuPool *p = cpu_pool_new(2);
+  CHECK(marks_all(p, 100));
+  usleep(50 * 1000);
+  double start = cpu_seconds();
+  usleep(200 * 1000);
+  CHECK(cpu_seconds() - start < 0.02);
+  CHECK(marks_all(p, 100));
+  cpu_pool_free(p);
+  unsetenv("WAVE_SPIN_US");
+}
+
+/* Threads that spin, that sleep, and that are about to. */
+TEST(launches_apart) {
+  static const char *const spins[] = {"0", "50", "2000"};
+  for (int i = 0; i < 3; i++) {
+    setenv("WAVE_SPIN_US", spins[i], 1);
+    CpuPool *p = cpu_pool_new(2);
+    for (int turn = 0; turn < 60; turn++) {
+      CHECK(marks_all(p, 64));
+      usleep((useconds_t)turn * 4);
+    }
+    cpu_pool_free(p);
+  }
+  unsetenv("WAVE_SPIN_US");
+}
+
 TEST(number_of_threads) {
   setenv("WAVE_NUM_THREADS", "3", 1);
   CpuPool *p = cpu_pool_new(0);
@@ -284,4 +329,5 @@ TEST(number_of_threads) {
 TESTS_MAIN(RUN(every_workgroup_once) RUN(several_launches) RUN(launch_in_a_launch)
                RUN(an_error_stops_the_rest) RUN(too_much_scratch) RUN(launching_threads_use_cpus)
                    RUN(after_a_fork) RUN(fork_during_a_launch) RUN(interrupted)
-                       RUN(interrupted_while_it_waits) RUN(number_of_threads))
+                       RUN(interrupted_while_it_waits) RUN(idle_threads_sleep) RUN(launches_apart)
+                           RUN(number_of_threads))

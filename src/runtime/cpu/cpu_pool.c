@@ -12,33 +12,47 @@
 #include <unistd.h>
 
 #include "base/environment/environment.h"
+#include "runtime/cpu/cpu_shares.h"
+#include "runtime/cpu/cpu_spin.h"
 
-enum { ALIGN = 64, LARGE_PAGE = 2 << 20, MOST_THREADS = 1024, SPINS = 2000 };
+enum { ALIGN = 64, LARGE_PAGE = 2 << 20, MOST_THREADS = 1024 };
 
-/* What a thread keeps between launches. */
+/* Whether a worker takes part in a launch. Threads change it by compare and exchange: an offer is
+ * either accepted or withdrawn. */
+typedef enum WorkerState {
+  WORKER_RESTS,   /* it spins, waiting for an offer */
+  WORKER_SLEEPS,  /* it waits on its condition */
+  WORKER_CALLED,  /* it has an offer, but sleeps */
+  WORKER_OFFERED, /* it has an offer: it accepts, or the launching thread withdraws it */
+  WORKER_RUNS,
+  WORKER_WATCHED, /* it runs, and the launching thread waits on its condition */
+  WORKER_LEAVES
+} WorkerState;
+
+/* What a thread keeps between launches. Spinning threads read `state`: a cache line of its own. */
 typedef struct Worker {
-  CpuPool *pool;
+  _Alignas(ALIGN) atomic_int state;
+  CpuShare share;
+  _Alignas(ALIGN) CpuPool *pool;
   int number; /* 0: the launching thread */
   pthread_t thread;
+  pthread_mutex_t lock; /* for changes of `state` that end a wait on `changed` */
+  pthread_cond_t changed;
   void *scratch;
   size_t scratch_bytes;
 } Worker;
 
 struct CpuPool {
   int threads, started; /* including the caller; running workers */
+  double spin;          /* seconds until a waiting thread sleeps */
   Worker *worker;
-  atomic_int launches;   /* in progress, including those that run alone */
   pthread_mutex_t owner; /* held by the launch that uses the workers */
-  pthread_mutex_t lock;
-  pthread_cond_t wake, idle;
-  bool stop;
   /* The current launch: */
   const CpuTask *task;
   CpuOrders *orders;
-  atomic_ulong round; /* incremented by every launch */
-  int wanted, inside; /* workers that may join it; workers in it (under `lock`) */
-  int64_t grain;
-  _Alignas(ALIGN) atomic_llong next; /* the first workgroup that has not been taken */
+  CpuShares shares;
+  _Alignas(ALIGN) atomic_int launches; /* in progress, including those that run alone */
+  _Alignas(ALIGN) atomic_int to_wake;  /* the next worker that may sleep */
 };
 
 /* ---- how many ---- */
@@ -56,6 +70,12 @@ static int threads_wanted(int asked) {
   if (n <= 0 && omp) n = atoi(omp);
   if (n <= 0) n = usable_cpus();
   return n > MOST_THREADS ? MOST_THREADS : (int)n;
+}
+
+/* With more threads than cores, whoever spins keeps a thread from running that has work. */
+static double spin_seconds(int threads) {
+  enum { USUAL = 1000 };
+  return threads > usable_cpus() ? 0 : 1e-6 * (double)environment_number(VARIABLE_SPIN_US, USUAL);
 }
 
 /* ---- work ---- */
@@ -80,21 +100,33 @@ static bool has_room(CpuPool *p, const Worker *w) {
          w->number + atomic_load_explicit(&p->launches, memory_order_relaxed) <= p->threads;
 }
 
-/* Takes ranges until none is left. They get shorter towards the end, so that all threads finish
- * together. */
+/* Wakes the next worker that has an offer and sleeps. Every thread that takes part does so, so that
+ * their number doubles in the time it takes to wake one. */
+static void wake_another(CpuPool *p) {
+  int called = WORKER_CALLED;
+  while (atomic_load_explicit(&p->to_wake, memory_order_relaxed) < p->shares.threads) {
+    int i = atomic_fetch_add_explicit(&p->to_wake, 1, memory_order_relaxed);
+    if (i >= p->shares.threads) return;
+    Worker *w = &p->worker[i];
+    if (atomic_load(&w->state) != WORKER_CALLED) continue;
+    pthread_mutex_lock(&w->lock);
+    bool woken = atomic_compare_exchange_strong(&w->state, &called, WORKER_OFFERED);
+    if (woken) pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (woken) return;
+    called = WORKER_CALLED;
+  }
+}
+
+/* Until none is left, or the launch is stopped. */
 static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
   CpuWatch watch = {.orders = p->orders, .is_caller = !w->number};
-  while (has_room(p, w)) {
-    int64_t left = t->count - atomic_load_explicit(&p->next, memory_order_relaxed);
-    int64_t n = left / (2 * p->threads);
-    if (n < p->grain) n = p->grain;
-    int64_t first = atomic_fetch_add_explicit(&p->next, n, memory_order_relaxed);
-    if (first >= t->count) return;
-    int64_t last = first + n < t->count ? first + n : t->count;
+  int64_t first, last;
+  while (has_room(p, w) && !atomic_load_explicit(&p->orders->stop, memory_order_relaxed)) {
+    wake_another(p);
+    if (!cpu_shares_take(&p->shares, w->number, &first, &last)) return;
     int why = t->run(t->args, first, last, w->scratch, &watch);
-    if (!why) continue;
-    cpu_orders_stop(p->orders, why);
-    atomic_store(&p->next, t->count);
+    if (why) cpu_orders_stop(p->orders, why);
   }
 }
 
@@ -136,69 +168,92 @@ void cpu_patient_wait(pthread_cond_t *c, pthread_mutex_t *lock, CpuOrders *o) {
 
 /* ---- workers ---- */
 
-/* A launch often follows the previous one immediately: spin for a while before sleeping. */
-static unsigned long await_round(CpuPool *p, unsigned long seen) {
-  for (int i = 0; i < SPINS; i++)
-    if (atomic_load_explicit(&p->round, memory_order_acquire) != seen) break;
-  return atomic_load_explicit(&p->round, memory_order_acquire);
+static bool change(Worker *w, int from, int to) {
+  return atomic_compare_exchange_strong(&w->state, &from, to);
+}
+
+/* Returns when there is an offer, or perhaps none any more. */
+static void rest(Worker *w) {
+  CpuSpin spin = {.limit = w->pool->spin};
+  while (atomic_load_explicit(&w->state, memory_order_relaxed) == WORKER_RESTS)
+    if (!cpu_spin(&spin)) break;
+  if (!change(w, WORKER_RESTS, WORKER_SLEEPS)) return;
+  pthread_mutex_lock(&w->lock);
+  while (atomic_load(&w->state) == WORKER_SLEEPS || atomic_load(&w->state) == WORKER_CALLED)
+    pthread_cond_wait(&w->changed, &w->lock);
+  pthread_mutex_unlock(&w->lock);
+}
+
+static void take_part(Worker *w) {
+  CpuPool *p = w->pool;
+  const CpuTask *task = p->task;
+  if (ready_scratch(w, task->scratch)) take_ranges(p, w, task);
+  if (change(w, WORKER_RUNS, WORKER_RESTS)) return;
+  pthread_mutex_lock(&w->lock); /* it is watched */
+  atomic_store(&w->state, WORKER_RESTS);
+  pthread_cond_signal(&w->changed);
+  pthread_mutex_unlock(&w->lock);
 }
 
 static void *worker_main(void *user) {
   Worker *w = user;
-  CpuPool *p = w->pool;
-  unsigned long seen = 0;
-  pthread_mutex_lock(&p->lock);
-  while (!p->stop) {
-    if (p->wanted == 0) {
-      pthread_mutex_unlock(&p->lock);
-      seen = await_round(p, seen);
-      pthread_mutex_lock(&p->lock);
-      while (!p->stop && p->wanted == 0) pthread_cond_wait(&p->wake, &p->lock);
-      continue;
-    }
-    const CpuTask *task = p->task;
-    p->wanted--;
-    p->inside++;
-    seen = atomic_load(&p->round);
-    pthread_mutex_unlock(&p->lock);
-    if (ready_scratch(w, task->scratch)) take_ranges(p, w, task);
-    pthread_mutex_lock(&p->lock);
-    if (--p->inside == 0) pthread_cond_signal(&p->idle);
+  while (atomic_load(&w->state) != WORKER_LEAVES) {
+    if (change(w, WORKER_OFFERED, WORKER_RUNS)) take_part(w);
+    else rest(w);
   }
-  pthread_mutex_unlock(&p->lock);
   return NULL;
 }
 
 static void start_workers(CpuPool *p, int n) {
   while (p->started < n) {
     Worker *w = &p->worker[p->started];
-    w->pool = p;
-    w->number = p->started;
     if (pthread_create(&w->thread, NULL, worker_main, w) != 0) return;
     p->started++;
   }
 }
 
-/* The caller works too and, when done, cancels the helpers that have not started. */
+/* ---- launches ---- */
+
+/* True: it has to be woken. */
+static bool offer(Worker *w) {
+  for (;;) {
+    if (change(w, WORKER_RESTS, WORKER_OFFERED)) return false;
+    if (change(w, WORKER_SLEEPS, WORKER_CALLED)) return true;
+  }
+}
+
+static void offer_to_all(CpuPool *p) {
+  int threads = p->shares.threads, to_wake = threads;
+  atomic_store(&p->to_wake, threads); /* none, until all have their offers */
+  for (int i = threads - 1; i > 0; i--)
+    if (offer(&p->worker[i])) to_wake = i;
+  atomic_store(&p->to_wake, to_wake);
+}
+
+/* Withdraws the offer if it has not been accepted; otherwise returns when the worker has finished,
+ * and calls `interrupted` in between. */
+static void finish(Worker *w, CpuOrders *orders) {
+  if (change(w, WORKER_OFFERED, WORKER_RESTS) || change(w, WORKER_CALLED, WORKER_SLEEPS)) return;
+  if (change(w, WORKER_OFFERED, WORKER_RESTS)) return; /* it was being woken */
+  CpuSpin spin = {.limit = w->pool->spin};
+  while (atomic_load_explicit(&w->state, memory_order_acquire) == WORKER_RUNS)
+    if (!cpu_spin(&spin)) break;
+  if (!change(w, WORKER_RUNS, WORKER_WATCHED)) return;
+  pthread_mutex_lock(&w->lock);
+  while (atomic_load(&w->state) == WORKER_WATCHED) cpu_patient_wait(&w->changed, &w->lock, orders);
+  pthread_mutex_unlock(&w->lock);
+}
+
 static int run_together(CpuPool *p, const CpuTask *t, int helpers) {
-  int64_t grain = t->count / (64 * p->threads);
   CpuOrders orders = orders_of(t);
   start_workers(p, helpers + 1);
-  p->grain = grain > 1 ? grain : 1;
-  atomic_store(&p->next, 0);
-  pthread_mutex_lock(&p->lock);
+  p->shares.threads = p->started <= helpers ? p->started : helpers + 1;
+  cpu_shares_divide(&p->shares, t->count);
   p->task = t;
   p->orders = &orders;
-  p->wanted = helpers < p->started - 1 ? helpers : p->started - 1;
-  atomic_fetch_add(&p->round, 1);
-  pthread_cond_broadcast(&p->wake);
-  pthread_mutex_unlock(&p->lock);
+  offer_to_all(p);
   take_ranges(p, &p->worker[0], t);
-  pthread_mutex_lock(&p->lock);
-  p->wanted = 0;
-  while (p->inside) cpu_patient_wait(&p->idle, &p->lock, &orders);
-  p->task = NULL;
-  pthread_mutex_unlock(&p->lock);
+  for (int i = 1; i < p->shares.threads; i++) finish(&p->worker[i], &orders);
   return atomic_load(&orders.stop);
 }
 
@@ -231,40 +286,58 @@ int cpu_pool_run(CpuPool *p, const CpuTask *t) {
 
 int cpu_pool_threads(const CpuPool *p) { return p->threads; }
 
-static void open_locks(CpuPool *p) {
+static void open_workers(CpuPool *p) {
   pthread_mutex_init(&p->owner, NULL);
-  pthread_mutex_init(&p->lock, NULL);
-  pthread_cond_init(&p->wake, NULL);
-  cpu_patient_init(&p->idle);
+  for (int i = 0; i < p->threads; i++) {
+    Worker *w = &p->worker[i];
+    w->pool = p;
+    w->number = i;
+    atomic_store(&w->state, WORKER_RESTS);
+    pthread_mutex_init(&w->lock, NULL);
+    cpu_patient_init(&w->changed);
+  }
 }
 
 void cpu_pool_after_fork(CpuPool *p) {
   p->started = 1;
-  p->wanted = p->inside = 0;
   atomic_store(&p->launches, 0);
-  open_locks(p);
+  open_workers(p);
+}
+
+static void *zeros(size_t bytes) {
+  size_t size = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+  void *memory = aligned_alloc(ALIGN, size);
+  return memory ? memset(memory, 0, size) : NULL;
 }
 
 CpuPool *cpu_pool_new(int threads) {
-  CpuPool *p = aligned_alloc(ALIGN, (sizeof *p + ALIGN - 1) / ALIGN * ALIGN);
+  CpuPool *p = zeros(sizeof *p);
   if (!p) return NULL;
-  memset(p, 0, sizeof *p);
   p->threads = threads_wanted(threads);
   p->started = 1;
-  p->worker = calloc((size_t)p->threads, sizeof *p->worker);
-  open_locks(p);
-  if (p->worker) return p;
-  free(p);
-  return NULL;
+  p->spin = spin_seconds(p->threads);
+  p->worker = zeros((size_t)p->threads * sizeof *p->worker);
+  if (!p->worker) {
+    free(p);
+    return NULL;
+  }
+  p->shares.first = (char *)&p->worker[0].share;
+  p->shares.stride = sizeof *p->worker;
+  open_workers(p);
+  return p;
+}
+
+static void dismiss(Worker *w) {
+  pthread_mutex_lock(&w->lock);
+  atomic_store(&w->state, WORKER_LEAVES);
+  pthread_cond_signal(&w->changed);
+  pthread_mutex_unlock(&w->lock);
 }
 
 void cpu_pool_free(CpuPool *p) {
   if (!p) return;
   pthread_mutex_lock(&p->owner);
-  pthread_mutex_lock(&p->lock);
-  p->stop = true;
-  pthread_cond_broadcast(&p->wake);
-  pthread_mutex_unlock(&p->lock);
+  for (int i = 1; i < p->started; i++) dismiss(&p->worker[i]);
   for (int i = 1; i < p->started; i++) pthread_join(p->worker[i].thread, NULL);
   for (int i = 0; i < p->threads; i++) free(p->worker[i].scratch);
   pthread_mutex_unlock(&p->owner);

@@ -1,8 +1,9 @@
 /* cpu_pool.h: threads that run the workgroups of a launch.
  *
- * The threads belong to the process, are started when first needed and wait between launches. The
- * launching thread takes part itself: with one thread, or for few workgroups, no other is woken.
- * Ranges of workgroups are handed out by a counter, large ones first.
+ * The threads belong to the process, are started when first needed and wait between launches: first
+ * they spin (cpu_spin.h), then they sleep. A launch offers each of them its share of the workgroups
+ * (cpu_shares.h); those that do not accept in time are not waited for. The launching thread takes
+ * part itself: with one thread, or for few workgroups, no other is woken.
  *
  * Threads that launch at the same time (from Python, or from an OpenMP program) occupy cores: each
  * reduces the number of helpers by one. */
