@@ -123,8 +123,8 @@ static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
   CpuWatch watch = {.orders = p->orders, .is_caller = !w->number};
   int64_t first, last;
   while (has_room(p, w) && !atomic_load_explicit(&p->orders->stop, memory_order_relaxed)) {
-    wake_another(p);
     if (!cpu_shares_take(&p->shares, w->number, &first, &last)) return;
+    wake_another(p);
     int why = t->run(t->args, first, last, w->scratch, &watch);
     if (why) cpu_orders_stop(p->orders, why);
   }
@@ -233,12 +233,14 @@ static void offer_to_all(CpuPool *p) {
 /* Withdraws the offer if it has not been accepted; otherwise returns when the worker has finished,
  * and calls `interrupted` in between. */
 static void finish(Worker *w, CpuOrders *orders) {
-  if (change(w, WORKER_OFFERED, WORKER_RESTS) || change(w, WORKER_CALLED, WORKER_SLEEPS)) return;
-  if (change(w, WORKER_OFFERED, WORKER_RESTS)) return; /* it was being woken */
   CpuSpin spin = {.limit = w->pool->spin};
-  while (atomic_load_explicit(&w->state, memory_order_acquire) == WORKER_RUNS)
-    if (!cpu_spin(&spin)) break;
-  if (!change(w, WORKER_RUNS, WORKER_WATCHED)) return;
+  for (;;) {
+    int state = atomic_load_explicit(&w->state, memory_order_acquire);
+    if (state == WORKER_RESTS || state == WORKER_SLEEPS) return;
+    if (state == WORKER_CALLED && change(w, state, WORKER_SLEEPS)) return;
+    if (state == WORKER_OFFERED && change(w, state, WORKER_RESTS)) return;
+    if (state == WORKER_RUNS && !cpu_spin(&spin) && change(w, state, WORKER_WATCHED)) break;
+  }
   pthread_mutex_lock(&w->lock);
   while (atomic_load(&w->state) == WORKER_WATCHED) cpu_patient_wait(&w->changed, &w->lock, orders);
   pthread_mutex_unlock(&w->lock);
