@@ -203,6 +203,11 @@ bool access_is_tested(Tiles *t, const Op *op);
 
 /* The dim along which elements are contiguous in memory; NULL: none. */
 const Sym *access_contiguous(Tiles *t, const Op *op);
+/* How many elements along `dim` are contiguous, at least, from each multiple of that number after
+ * the coordinate `start` on: a power of two, at most ACCESS_RUN. Rows of an image in a tile of its
+ * pixels, for example. */
+enum { ACCESS_RUN = 16 };
+int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent);
 /* The limit if every coordinate x along `dim` that is accessed, or exists, is tested by x < limit;
  * NULL: no such test. */
 const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);
@@ -350,6 +355,12 @@ typedef struct Panels {
   const Op *read;    /* not packed: rows are loaded in place from this read (tiles_in_place.c) */
   const Sym *apart;  /* in that case: elements from one row to the next */
 } Panels;
+
+/* `rows` vecs of `width` become `width` vecs of `rows`, in squares if possible; up to TURN_MOST of
+ * both. The number that suits the machine's registers: 8, or as many as long ones hold. */
+enum { TURN_LEAST = 8, TURN_MOST = 16 };
+void tiles_turn(Tiles *t, Value **v, int rows, int width, Value **out);
+int tiles_turn_width(const Tiles *t);
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
 /* Whether it is packed before the loop in which it is used. */

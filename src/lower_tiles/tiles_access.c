@@ -527,3 +527,32 @@ const Sym *access_contiguous(Tiles *t, const Op *op) {
   }
   return NULL;
 }
+
+/* Whether n elements from any multiple of n after `start` on are contiguous. */
+static bool is_run(TileAccess *a, const Sym *start, int extent, int n) {
+  SymCtx *sym = a->t->l.sym;
+  SymFacts *f = sym_facts_new(a->t->l.arena, sym, emit_facts(&a->t->l));
+  const Sym *block = sym_symbol(sym, "$block", true), *by = sym_int(sym, n);
+  Spread s;
+  sym_assume_range(f, a->within, 0, n - 1);
+  sym_assume_range(f, block, 0, (extent - 1) / n);
+  a->facts = f;
+  a->width = n;
+  a->x[a->along].to = sym_add(sym, start, sym_mul(sym, by, block));
+  return a->x[a->along].to && spread_of(a, &s) && s.kind == SPREAD_UNIT;
+}
+
+int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent) {
+  TileAccess a = {.t = t, .op = op, .b = t->l.bounds[op->id], .along = -1};
+  const MemAccess *m = &a.b->access;
+  a.rank = m->tile->kind == TYPE_scalar ? 0 : m->tile->rank;
+  for (int i = 0; i < a.rank; i++) {
+    a.x[i] = (SymBinding){access_x(t->l.sym, i), access_x(t->l.sym, i)};
+    if (m->tile->dims[i] == dim) a.along = i;
+  }
+  if (a.along < 0 || m->ndynamic || m->replaced >= 0 || !element_offset(&t->l, a.b)) return 1;
+  a.within = sym_symbol(t->l.sym, "$within", true);
+  int n = ACCESS_RUN;
+  while (n > 1 && !is_run(&a, start, extent, n)) n /= 2;
+  return n;
+}

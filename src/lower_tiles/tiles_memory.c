@@ -20,10 +20,100 @@ static bool box_of_access(Tiles *t, const Op *op, NestBox *b) {
   return true;
 }
 
+/* ---- writes of buffers whose contiguous dim is another one ---- */
+
+/* Blocks are loaded along the buffer's dim, transposed in registers and stored along the other. */
+typedef struct Turned {
+  const Op *op;
+  NestBox along; /* of the dim that is contiguous in memory alone; its width is that of a block */
+  int unit;      /* the dim of points that is contiguous in the buffer; -1: one element of it */
+  int width;     /* elements of that dim in a block */
+} Turned;
+
+static Point moved(Tiles *t, Point p, int dim, int by) {
+  p.at[dim] = tiles_sum(t, p.at[dim], sym_int(t->l.sym, by));
+  return p;
+}
+
+/* p has the elements of the block that one row of memory gets. */
+static bool turned_block(Tiles *t, const Point *p, void *user) {
+  const Turned *x = user;
+  Value *v[TURN_MOST], *out[TURN_MOST];
+  for (int r = 0; r < p->width; r++) {
+    Point row = moved(t, *p, p->n - 1, r);
+    row.along = x->unit;
+    row.width = x->width;
+    if (!(v[r] = tiles_wide_at(t, x->op->args[0], &row))) return false;
+  }
+  tiles_turn(t, v, p->width, x->width, out);
+  for (int i = 0; i < x->width; i++) {
+    Point column = i ? moved(t, *p, x->unit, i) : *p;
+    if (!access_store(t, x->op, &column, out[i])) return false;
+  }
+  return true;
+}
+
+/* A few rows of memory are written from end to end, as hardware prefetchers can follow. */
+static bool turned_at(Tiles *t, const Point *p, void *user) {
+  Turned *x = user;
+  NestBox b = x->along;
+  Point from = *p;
+  b.along = from.n++;
+  from.dim[b.along] = b.dim[b.along] = x->along.dim[0];
+  b.start[b.along] = x->along.start[0];
+  b.extent[b.along] = x->along.extent[0];
+  b.end[b.along] = x->along.end[0];
+  x->unit = p->along;
+  x->width = p->width;
+  return nest_along(t, &b, from, turned_block, x);
+}
+
+/* Its elements only have to be loaded, from memory or from a buffer. */
+static bool is_moved(const Tiles *t, const Value *v) {
+  while (t->tile[v->id].held == TILE_INLINE &&
+         (v->def->kind == OP_permute || v->def->kind == OP_cast))
+    v = v->def->args[0];
+  return t->tile[v->id].held == TILE_BUFFER ||
+         (t->tile[v->id].held == TILE_INLINE && v->def->kind == OP_read);
+}
+
+/* The dim that is contiguous in memory, at least *run elements of it, if it is not that of what is
+ * written; else -1. */
+static int turned_dim(Tiles *t, const Op *op, const NestBox *b, int *run) {
+  enum { FEW = 4 };
+  const Value *v = op->args[0];
+  if (b->rank < 2 || !is_moved(t, v)) return -1;
+  const Sym *unit = tile_contiguous(t, v);
+  for (int i = 0; i < b->rank; i++) {
+    if (b->extent[i] < FEW) continue;
+    *run = access_run(t, op, b->dim[i], b->start[i], b->extent[i]);
+    if (*run >= FEW) return dim_base(b->dim[i]) == dim_base(unit) ? -1 : i;
+  }
+  return -1;
+}
+
+static bool write_turned(Tiles *t, const Op *op, const NestBox *all, int dim, int run) {
+  const Value *v = op->args[0];
+  NestBox b = nest_without(all, dim);
+  int most = tiles_turn_width(t);
+  Turned x = {.op = op, .along = {.rank = 1, .cheap = true, .width = run < most ? run : most}};
+  x.along.dim[0] = all->dim[dim];
+  x.along.start[0] = all->start[dim];
+  x.along.extent[0] = all->extent[dim];
+  x.along.end[0] = all->end[dim];
+  for (int i = 0; i < b.rank; i++) b.end[i] = all->end[i + (i >= dim)];
+  nest_choose_width(t, &b, tile_contiguous(t, v), v);
+  if (b.width > most) b.width = most;
+  b.cheap = true;
+  return nest_run(t, &b, turned_at, &x);
+}
+
 bool tiles_write(Tiles *t, const Op *op) {
   NestBox b;
   if (!box_of_access(t, op, &b)) return false;
   const Value *v = op->args[0];
+  int run, turned = turned_dim(t, op, &b, &run);
+  if (turned >= 0) return write_turned(t, op, &b, turned, run);
   nest_choose_width(t, &b, access_contiguous(t, op), v);
   if (b.along < 0) nest_choose_width(t, &b, tile_contiguous(t, v), v);
   b.cheap = t->tile[v->id].held == TILE_BUFFER;

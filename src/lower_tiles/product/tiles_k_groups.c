@@ -45,7 +45,7 @@ static void store_elements(Tiles *t, const Packing *x, const Sym *k, const Sym *
  * adjacent. */
 static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows, int groups) {
   int n = x->block_rows, k_group = x->from->k_group;
-  Value *square[PACK_MOST];
+  Value *square[TURN_MOST];
   for (int first = 0; first < groups; first += n) {
     for (int r = 0; r < n; r++)
       square[r] = emit_range(&t->l, rows[r], first * k_group, n * k_group);
@@ -59,7 +59,7 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   const Packing *x = user;
   const PackSource *from = x->from;
   SymCtx *sym = t->l.sym;
-  Value *rows[PACK_MOST];
+  Value *rows[TURN_MOST];
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
   int groups = k->width / from->k_group;
   for (int r = 0; r < x->block_rows; r++) {
@@ -86,7 +86,7 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
 
 /* The largest divisor of k that is whole squares, whole groups, or single elements. */
 static int width_along(const Tiles *t, const PackSource *from, int block) {
-  int width = from->k_group * pack_block(t);
+  int width = from->k_group * tiles_turn_width(t);
   if (from->k_group >= LONG) width = from->k_group;
   while (width > from->k_group && (from->depth % width || (width / from->k_group) % block))
     width /= 2;
@@ -148,7 +148,7 @@ static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_r
 static int rows_of_block(const Tiles *t, const PackSource *from) {
   int bytes = from->k_group * dtype_info[from->dtype].bits / 8;
   int groups = t->l.machine.target->global_access / bytes;
-  int most = pack_block(t);
+  int most = tiles_turn_width(t);
   return groups < 1 ? 1 : groups < most ? groups : most;
 }
 
@@ -187,7 +187,7 @@ static Value *zeros(Tiles *t, DType dtype, int n) {
 
 /* One group of each row, interleaved; `n` of its elements exist. */
 static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
-  Value *v[PACK_LEAST];
+  Value *v[TURN_LEAST];
   int k_group = x->from->k_group, *regs = ARENA_ARRAY(t->l.arena, int, x->rows *k_group);
   if (!read_rows(t, x, k, n, v)) return false;
   for (int i = n; i < k_group; i++) v[i] = zeros(t, x->from->dtype, x->rows);
@@ -201,8 +201,8 @@ static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
 /* A part of a long group, n elements of k from `in` on: transposed in squares of rows. */
 static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, int n) {
   SymCtx *sym = t->l.sym;
-  Value *v[PACK_LEAST], *square[PACK_LEAST];
-  int k_group = x->from->k_group, block = n == PACK_LEAST ? n : 1;
+  Value *v[TURN_LEAST], *square[TURN_LEAST];
+  int k_group = x->from->k_group, block = n == TURN_LEAST ? n : 1;
   if (!read_rows(t, x, tiles_sum(t, k, in), n, v)) return false;
   const Sym *at = tiles_sum(t, offset_of(t, x, k, sym_int(sym, 0)), in);
   int r = 0;
@@ -221,18 +221,18 @@ static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, i
 
 static bool pack_parts(Tiles *t, const Packing *x, const Sym *k, int n) {
   SymCtx *sym = t->l.sym;
-  int whole = n / PACK_LEAST * PACK_LEAST;
+  int whole = n / TURN_LEAST * TURN_LEAST;
   bool ok = true;
   if (whole) {
-    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, PACK_LEAST, NULL, 0);
-    ok = pack_part(t, x, k, loop.counter, PACK_LEAST);
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, TURN_LEAST, NULL, 0);
+    ok = pack_part(t, x, k, loop.counter, TURN_LEAST);
     loop_close(t, &loop, NULL);
   }
   return ok && (whole == n || pack_part(t, x, k, sym_int(sym, whole), n - whole));
 }
 
 static bool pack_k_group(Tiles *t, const Packing *x, const Sym *k, int n) {
-  return x->from->k_group > PACK_LEAST ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
+  return x->from->k_group > TURN_LEAST ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
 }
 
 /* Whole groups without tests along k; then with tests to the end of the step. */

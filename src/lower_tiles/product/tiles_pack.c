@@ -83,15 +83,11 @@ static void grant_source(Tiles *t, const PackSource *from) {
 
 /* ---- rows that are contiguous ---- */
 
-/* `width` rows of the panel from `row` on, for the elements along k of one run. */
-static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, const Sym *k_first) {
-  SymCtx *sym = t->l.sym;
+/* `width` rows of the panel from `row` on, for one element along k. */
+static bool pack_width(Tiles *t, const Packing *x, const Sym *row, int width, const Sym *k) {
   const PackSource *from = x->from;
-  const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
-  stop = emit_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
-  NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
-  Point p = pack_point(from->others, from->k, tiles_sum(t, from->k_start, loop.counter));
-  const Sym *first = sym_add(sym, x->first, row);
+  Point p = pack_point(from->others, from->k, tiles_sum(t, from->k_start, k));
+  const Sym *first = sym_add(t->l.sym, x->first, row);
   p = pack_point(p, from->row,
                  width > 1 ? tiles_sum(t, from->row_start, first) : pack_row_at(t, from, first));
   p.along = width > 1 ? p.n - 1 : -1;
@@ -99,9 +95,33 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   grant_source(t, from);
   if (width > 1 && from->end) nest_grant(t, from->row, from->end); /* a whole panel */
   Value *v = pack_source_at(t, from, &p);
-  if (v) store_panel(t, x, loop.counter, row, &v, 1);
-  loop_close(t, &loop, NULL);
+  if (v) store_panel(t, x, k, row, &v, 1);
   return v != NULL;
+}
+
+/* Without a loop, what the addresses of each k need is computed once for all panels. */
+static bool pack_unrolled(Tiles *t, const Packing *x, const Sym *row, int width,
+                          const Sym *k_first) {
+  int granted = t->granted.n;
+  bool ok = true;
+  for (int i = 0; ok && i < RUN; i++)
+    ok = pack_width(t, x, row, width, tiles_sum(t, k_first, sym_int(t->l.sym, i)));
+  t->granted.n = granted;
+  return ok;
+}
+
+/* The same for the elements along k of one run. */
+static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, const Sym *k_first) {
+  SymCtx *sym = t->l.sym;
+  const PackSource *from = x->from;
+  if (x->in_runs && !from->k_end && from->depth % RUN == 0)
+    return pack_unrolled(t, x, row, width, k_first);
+  const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
+  stop = emit_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
+  NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
+  bool ok = pack_width(t, x, row, width, loop.counter);
+  loop_close(t, &loop, NULL);
+  return ok;
 }
 
 /* Some of its rows are not needed: one at a time. */
@@ -148,29 +168,28 @@ static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
 /* log n rounds of zips. */
 void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   for (int round = 1; round < n; round *= 2) {
-    Value *next[PACK_MOST];
+    Value *next[TURN_MOST];
     for (int i = 0; i < n; i++) next[i] = zip(t, v[i / 2], v[i / 2 + n / 2], unit, i % 2);
     for (int i = 0; i < n; i++) v[i] = next[i];
   }
 }
 
-/* `rows` vecs of `width` become `width` vecs of `rows`: in squares if possible. */
-static void transpose(Tiles *t, Value **v, int rows, int width, Value **out) {
+void tiles_turn(Tiles *t, Value **v, int rows, int width, Value **out) {
   bool square = is_power_of_two(rows) && rows > 1 && width % rows == 0;
   for (int k = 0; square && k < width; k += rows) {
     for (int r = 0; r < rows; r++) out[k + r] = emit_range(&t->l, v[r], k, rows);
     pack_transpose(t, out + k, rows, 1);
   }
   for (int k = 0; !square && k < width; k++) {
-    Value *parts[PACK_MOST];
+    Value *parts[TURN_MOST];
     for (int r = 0; r < rows; r++) parts[r] = emit_pick(&t->l, v[r], &k, 1);
     out[k] = emit_join(&t->l, parts, rows);
   }
 }
 
-int pack_block(const Tiles *t) {
+int tiles_turn_width(const Tiles *t) {
   int words = t->l.machine.target->global_access / 4;
-  return words > PACK_LEAST ? PACK_MOST : PACK_LEAST;
+  return words > TURN_LEAST ? TURN_MOST : TURN_LEAST;
 }
 
 /* Rows are short, and there are many streams, so hardware prefetchers do not help. */
@@ -183,16 +202,16 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   const Packing *x = user;
   const PackSource *from = x->from;
   SymCtx *sym = t->l.sym;
-  Value *rows[PACK_MOST], *out[PACK_MOST];
+  Value *rows[TURN_MOST], *out[TURN_MOST];
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
   for (int r = 0; r < x->block_rows; r++) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
     Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
     if (!(rows[r] = pack_source_at(t, from, &p))) return false;
-    if (k->width == pack_block(t) && !x->to->kept)
+    if (k->width == tiles_turn_width(t) && !x->to->kept)
       prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, DISTANCE)));
   }
-  transpose(t, rows, x->block_rows, k->width, out);
+  tiles_turn(t, rows, x->block_rows, k->width, out);
   store_panel(t, x, at, x->at_row, out, k->width);
   return true;
 }
@@ -221,7 +240,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
 static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = pack_point(from->others, from->k, from->k_start);
-  NestBox b = {.rank = p.n, .along = p.n - 1, .width = pack_block(t)};
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = tiles_turn_width(t)};
   b.dim[b.along] = from->k;
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
@@ -239,8 +258,9 @@ static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_r
 
 /* As many rows as a register has elements, if that is a valid block. */
 static int rows_of_block(const Tiles *t, DType dtype) {
-  int lanes = t->l.machine.target->global_access * 8 / dtype_info[dtype].bits, most = pack_block(t);
-  return lanes < PACK_LEAST / 2 ? PACK_LEAST / 2 : lanes < most ? lanes : most;
+  int lanes = t->l.machine.target->global_access * 8 / dtype_info[dtype].bits,
+      most = tiles_turn_width(t);
+  return lanes < TURN_LEAST / 2 ? TURN_LEAST / 2 : lanes < most ? lanes : most;
 }
 
 static bool pack_columns(Tiles *t, Packing *x) {
@@ -337,10 +357,22 @@ static bool pack_k_groups_of_rows(Tiles *t, Packing *x) {
   return ok;
 }
 
+/* Whether elements of the same k are contiguous in memory: all of them, or at least those of a
+ * panel, as pixels of an image are whose channels are far apart. */
+static bool is_along_rows(Tiles *t, const PackSource *from, int rows, bool *in_runs) {
+  const Sym *contiguous = tile_contiguous(t, from->of);
+  const Op *read = pack_plain_read(t, from->of);
+  *in_runs = false;
+  if (contiguous && dim_base(contiguous) == dim_base(from->row)) return true;
+  if (!read || access_contiguous(t, read)) return false;
+  int run = access_run(t, read, from->row, from->row_start, from->extent);
+  *in_runs = run % rows == 0 && run > access_run(t, read, from->k, from->k_start, from->depth);
+  return *in_runs;
+}
+
 static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   Packing x = {.to = to, .from = from};
-  const Sym *contiguous = tile_contiguous(t, from->of);
-  bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row);
+  bool along_rows = is_along_rows(t, from, to->rows, &x.in_runs);
   nest_open(t);
   bool ok = !along_rows          ? pack_each(t, &x)
             : from->k_group == 1 ? pack_rows(t, &x)

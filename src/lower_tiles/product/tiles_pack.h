@@ -12,6 +12,7 @@ typedef struct Packing {
   const Sym *first;     /* its first row, relative to the source */
   int rows, block_rows; /* of the panel; of the block */
   const Sym *at_row;    /* of the block, in the panel */
+  bool in_runs;         /* rows of a panel are contiguous, those of another are elsewhere */
 } Packing;
 
 /* The operand at a point, in the type that the product is computed in. */
@@ -26,13 +27,9 @@ void pack_grant_rows(Tiles *t, const PackSource *from);
 /* The point with one more dim. */
 Point pack_point(Point p, const Sym *dim, const Sym *at);
 
-/* Transposes `n` vecs of n elements, a power of two and at most PACK_MOST: row r of column c to row
+/* Transposes `n` vecs of n elements, a power of two and at most TURN_MOST: row r of column c to row
  * c of column r. An element is `unit` registers. */
 void pack_transpose(Tiles *t, Value **v, int n, int unit);
-
-/* Rows and elements of k that are transposed together: 8, or as many as long registers hold. */
-enum { PACK_LEAST = 8, PACK_MOST = 16 };
-int pack_block(const Tiles *t);
 
 /* A panel in which several elements of k are contiguous (tiles_k_groups.c). */
 bool pack_k_groups(Tiles *t, Packing *x, bool along_rows);
