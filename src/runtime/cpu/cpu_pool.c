@@ -3,15 +3,14 @@
 #include "runtime/cpu/cpu_pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/environment/environment.h"
+#include "runtime/cpu/cpu_count.h"
 #include "runtime/cpu/cpu_shares.h"
 #include "runtime/cpu/cpu_spin.h"
 
@@ -57,25 +56,18 @@ struct CpuPool {
 
 /* ---- how many ---- */
 
-static int usable_cpus(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  long n = sysconf(_SC_NPROCESSORS_ONLN);
-  return n > 0 ? (int)n : 1;
-}
-
 static int threads_wanted(int asked) {
   int64_t n = asked > 0 ? asked : environment_number(VARIABLE_NUM_THREADS, 0);
   const char *omp = getenv("OMP_NUM_THREADS");
   if (n <= 0 && omp) n = atoi(omp);
-  if (n <= 0) n = usable_cpus();
+  if (n <= 0) n = cpu_count();
   return n > MOST_THREADS ? MOST_THREADS : (int)n;
 }
 
 /* With more threads than cores, whoever spins keeps a thread from running that has work. */
 static double spin_seconds(int threads) {
   enum { USUAL = 1000 };
-  return threads > usable_cpus() ? 0 : 1e-6 * (double)environment_number(VARIABLE_SPIN_US, USUAL);
+  return threads > cpu_count() ? 0 : 1e-6 * (double)environment_number(VARIABLE_SPIN_US, USUAL);
 }
 
 /* ---- work ---- */

@@ -16,8 +16,8 @@
 
 typedef struct CpuPool CpuPool;
 
-/* `threads`: including the caller; 0: WAVE_NUM_THREADS, else OMP_NUM_THREADS, else the number of
- * cores that this process may use. NULL: out of memory. */
+/* `threads`: including the caller; 0: WAVE_NUM_THREADS, else OMP_NUM_THREADS, else cpu_count().
+ * NULL: out of memory. */
 CpuPool *cpu_pool_new(int threads);
 void cpu_pool_free(CpuPool *p); /* waits for running launches */
 int cpu_pool_threads(const CpuPool *p);
