@@ -159,7 +159,7 @@ static int count_others(const void *args, int64_t first, int64_t last, void *scr
   Beside *b = *(Beside *const *)args;
   (void)scratch, (void)watch;
   if (!pthread_equal(pthread_self(), b->self)) b->others += (int)(last - first);
-  usleep(200);
+  usleep(200 * (useconds_t)(last - first)); /* long enough for helpers to wake up */
   return 0;
 }
 

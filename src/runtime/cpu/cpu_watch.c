@@ -9,8 +9,10 @@ void cpu_orders_stop(CpuOrders *o, int why) {
 }
 
 bool cpu_orders_interrupted(CpuOrders *o) {
-  if (o->interrupted && o->interrupted(o->user)) cpu_orders_stop(o, CPU_GIVEN_UP);
-  return atomic_load_explicit(&o->stop, memory_order_relaxed) != 0;
+  bool stops = atomic_load_explicit(&o->stop, memory_order_relaxed) != 0;
+  if (stops || !o->interrupted || !o->interrupted(o->user)) return stops;
+  cpu_orders_stop(o, CPU_GIVEN_UP);
+  return true;
 }
 
 /* A check takes as long as a very small workgroup, so checks become rarer until there is one every

@@ -38,7 +38,8 @@ typedef struct CpuWatch {
 
 /* Only the first reason counts. */
 void cpu_orders_stop(CpuOrders *o, int why);
-/* Calls `interrupted`, which may take a while; only from the launching thread. */
+/* Calls `interrupted`, which may take a while, unless the launch is stopped already; only from the
+ * launching thread. */
 bool cpu_orders_interrupted(CpuOrders *o);
 
 /* After `rounds` iterations of something: the number of iterations until the next call; 0: stop. */
