@@ -1,5 +1,5 @@
-/* test_cpu_shares.c: every workgroup belongs to one range, whoever takes it; without others a thread
- * takes its own share first, in order and from its front. */
+/* test_cpu_shares.c: every workgroup belongs to one range, whichever thread takes it; a thread takes
+ * its own share first, from its front. */
 #include <pthread.h>
 #include <stdlib.h>
 

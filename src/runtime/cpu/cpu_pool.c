@@ -64,7 +64,7 @@ static int threads_wanted(int asked) {
   return n > MOST_THREADS ? MOST_THREADS : (int)n;
 }
 
-/* With more threads than cores, whoever spins keeps a thread from running that has work. */
+/* With more threads than cores, a thread that spins may keep another one from running. */
 static double spin_seconds(int threads) {
   enum { USUAL = 1000 };
   return threads > cpu_count() ? 0 : 1e-6 * (double)environment_number(VARIABLE_SPIN_US, USUAL);
