@@ -19,6 +19,7 @@
 
 #include "analysis/memory_uses.h"
 #include "ir/attr.h"
+#include "ir/region_facts.h"
 #include "ir/schedule/turn_ops.h"
 #include "lower_threads/lower.h"
 
@@ -135,8 +136,17 @@ static bool lower_yield(Lower *l, const Op *op) {
 
 /* ---- the rest ---- */
 
+/* Service waves run loops of tiles by one thread, so branches there do not tell the assembler that all lanes of the
+ * other waves agree. It keeps numbers that one lane passes to all in scalar registers, which addresses of products
+ * and barriers need. */
+static Value *agreed(Lower *l, const Op *op, Value *v) {
+  bool alone = l->elected == sym_bool(l->sym, true);
+  if (!l->machine.service || alone || !op_outermost_loop(op)) return v;
+  return emit_shuffle_idx(l, v, sym_int(l->sym, 0));
+}
+
 static bool lower_set_symbol(Lower *l, const Op *op) {
-  Value *v = lower_scalar(l, op->args[0]);
+  Value *v = agreed(l, op, lower_scalar(l, op->args[0]));
   emit_op(l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
   emit_define(l, op_attr(op, ATTR_version)->sym);
   return true;

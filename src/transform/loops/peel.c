@@ -19,6 +19,7 @@
  *
  * Only loops with a wgmma that can be omitted. Comes before `guards`: the iteration that has no next tile would
  * be the one that needs masks. */
+#include "ir/region_facts.h"
 #include "transform/loops/two_loops.h"
 #include "transform/pass.h"
 
@@ -26,6 +27,7 @@ typedef struct Peel {
   Kernel *k;
   Arena *scratch;
   SymCtx *sym;
+  const SymFacts *entry; /* what holds throughout the kernel */
   bool changed;
 } Peel;
 
@@ -115,6 +117,17 @@ static void omit(Op *loop, const bool *idle) {
   }
 }
 
+/* The loop has a next iteration now: what was computed for the case that it has none is simpler. */
+static void simplify(const Peel *x, const SymFacts *around, Op *loop) {
+  const SymFacts *inside = region_facts(x->k, x->scratch, loop, x->entry, around);
+  for (Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op)) {
+    const Attr *e = op_attr(op, ATTR_expr);
+    const Sym *simple = e ? sym_simplify(x->sym, inside, e->sym) : NULL;
+    if (simple) op_set_attr(x->k, op, (Attr){.key = ATTR_expr, .sym = simple});
+    else sym_take_error(x->sym);
+  }
+}
+
 static void divide(void *user, const SymFacts *around, Op *loop) {
   Peel *x = user;
   SymCtx *cx = x->sym;
@@ -127,13 +140,14 @@ static void divide(void *user, const SymFacts *around, Op *loop) {
     sym_take_error(cx);
     return;
   }
-  if (before != sym_int(cx, 0)) two_loops_divide(x->k, x->scratch, around, loop, before);
+  if (before != sym_int(cx, 0))
+    simplify(x, around, two_loops_divide(x->k, x->scratch, around, loop, before));
   omit(loop, idle);
   x->changed = true;
 }
 
 bool pass_peel(Kernel *k, PassCtx *cx) {
-  Peel x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym};
+  Peel x = {.k = k, .scratch = cx->scratch, .sym = k->cx->sym, .entry = cx->facts.header};
   two_loops_search(k, cx->scratch, cx->facts.header, divide, &x);
   cx->idle = !x.changed;
   return true;
