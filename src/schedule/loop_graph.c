@@ -462,6 +462,14 @@ static void add_touch(Build *b, const Op *op) {
   }
 }
 
+/* Accesses of a region up to one of its barriers, or behind the last one. */
+typedef struct Section {
+  const Op *barrier; /* where they end; NULL: with the region */
+  int begins[LOOP_WAVES], joined[LOOP_WAVES];
+} Section;
+
+typedef Vec(Section) Sections;
+
 /* The last barrier that each execution of the region reaches, and all waves at once; NULL: none. */
 static const Op *last_barrier(const Build *b, const Op *outer) {
   const Op *last = NULL;
@@ -469,6 +477,52 @@ static const Op *last_barrier(const Build *b, const Op *outer) {
   for (const Op *op = outer->body->first; op; op = op->next)
     if (memory_is_ordered_by(op, b->scope)) last = op;
   return last;
+}
+
+/* A barrier of a region is two events. What ends at it ends with the first, which follows nothing that
+ * comes before the region: that may not be executed at all. What comes after it in the region follows
+ * the second, too, which follows what comes before the region, and which nothing else follows. */
+static void end_section(Build *b, Sections *all, const Op *outer, const Op *barrier, int *entered) {
+  Section *s = &all->at[all->n - 1], next = *s;
+  int before = *entered, joined = new_event(b, barrier, LOOP_STARTS, LOOP_WAVES);
+  s->barrier = barrier;
+  if (s->joined[0] >= 0) add_order(b, s->joined[0], joined, 0);
+  s->joined[0] = s->joined[1] = next.joined[0] = joined;
+  vec_push(b->arena, all, next);
+  if (op_is_loop(outer)) return; /* its next iteration comes after this barrier, too */
+  *entered = new_event(b, outer, LOOP_ENDS, LOOP_WAVES);
+  if (before >= 0) add_order(b, before, *entered, 0);
+  for (int w = 0; w < LOOP_COMPUTING; w++) {
+    int *begins = &all->at[all->n - 1].begins[w];
+    if (*begins < 0) continue;
+    if (before < 0) add_order(b, *begins, *entered, 0);
+    *begins = new_event(b, outer, LOOP_ENDS, w);
+    add_order(b, *entered, *begins, 0);
+    add_order(b, joined, *begins, 0);
+  }
+}
+
+/* Loops execute their barriers again and again, so only the last one counts. Where ops are timed, a
+ * conditional is one op. */
+static Sections sections_of(Build *b, const Op *outer, const Section *whole) {
+  Sections all = {0};
+  int entered = -1;
+  const Op *last = last_barrier(b, outer);
+  vec_push(b->arena, &all, *whole);
+  for (const Op *op = last ? outer->body->first : NULL; op; op = op == last ? NULL : op->next) {
+    bool counts = !op_is_loop(outer) && !b->counts && memory_is_ordered_by(op, b->scope);
+    if (op == last || counts) end_section(b, &all, outer, op, &entered);
+  }
+  for (int w = 0; last && w < LOOP_COMPUTING; w++)
+    add_order(b, all.at[all.n - 2].joined[w], b->g->last[w], 0);
+  return all;
+}
+
+static const Section *section_of(const Sections *all, const Op *outer, const Op *op) {
+  const Op *at = op_ancestor_in(op, outer->body);
+  int i = 0;
+  while (all->at[i].barrier && !op_comes_before(at, all->at[i].barrier)) i++;
+  return &all->at[i];
 }
 
 /* Waits of a loop for copies that were issued before it. A copy of an iteration that does not take
@@ -498,34 +552,29 @@ static bool ends_at_barriers(const Op *op) {
 }
 
 /* All accesses of a region take place between its begin and its end, copies until they are waited
- * for. Where a barrier precedes, they end with it in all waves; it follows nothing that comes before
- * the region, which may not be executed at all. Copies of service waves have been awaited by each of
- * the others when it is at the end. */
+ * for. Where a barrier precedes, they end with it in all waves. Copies of service waves have been
+ * awaited by each of the others when it is at the end. */
 static void add_region(Build *b, const Op *outer) {
-  int begins[LOOP_WAVES], ends[LOOP_WAVES], joined[LOOP_WAVES] = {-1, -1, -1};
-  const Op *barrier = last_barrier(b, outer);
+  int ends[LOOP_WAVES];
+  Section whole = {.joined = {-1, -1, -1}};
   add_each(b, outer, LOOP_STARTS);
-  last_events(b, outer, begins);
+  last_events(b, outer, whole.begins);
   add_each(b, outer, LOOP_WAITS);
   last_events(b, outer, ends);
-  if (barrier) {
-    joined[0] = joined[1] = new_event(b, barrier, LOOP_STARTS, LOOP_WAVES);
-    for (int w = 0; w < LOOP_COMPUTING; w++) add_order(b, joined[w], b->g->last[w], 0);
-  }
-  if (b->once && outer->kind == OP_for) end_awaited(b, outer, barrier, joined);
+  Sections all = sections_of(b, outer, &whole);
+  if (b->once && outer->kind == OP_for) end_awaited(b, outer, all.at[0].barrier, all.at[0].joined);
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op)) {
     if (!touches_memory(b, op)) continue;
     bool ahead = op->kind == OP_copy && memory_is_ahead(op);
-    bool early = barrier && ends_at_barriers(op) &&
-                 op_comes_before(op_ancestor_in(op, outer->body), barrier);
+    const Section *section = section_of(&all, outer, op);
     LoopFlight f = {.op = outer, .group = -1};
-    memcpy(f.done, early ? joined : ends, sizeof ends);
+    memcpy(f.done, section->barrier && ends_at_barriers(op) ? section->joined : ends, sizeof ends);
     if (ahead) {
       f = start_flight(b, outer, false, -1);
       vec_push(b->arena, &b->g->copies, f);
     }
     if (op->kind == OP_copy && copy_barriers(op) && !op_is_served(b->k, op)) f.done[1] = -1;
-    add_accesses(b, op, begins, f.done);
+    add_accesses(b, op, section->begins, f.done);
   }
 }
 

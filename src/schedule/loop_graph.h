@@ -8,7 +8,8 @@
  * only a wait orders before anything else; what one elected thread does belongs to the first wave
  * that executes it.
  *
- * Regions inside the loop are one access each for all that they touch, and order nothing. */
+ * Regions inside the loop order nothing outside of them. What a conditional touches is divided by its
+ * barriers; a loop inside is one access for all that it touches. */
 #ifndef WV_SCHEDULE_LOOP_GRAPH_H
 #define WV_SCHEDULE_LOOP_GRAPH_H
 
