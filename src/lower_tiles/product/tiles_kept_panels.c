@@ -148,9 +148,8 @@ static const Sym *is_band_better(Tiles *t, const PackSource *from, const Sym *ba
 static bool is_of_launch(const Tiles *t, const Sym *e) {
   FreeSymbols symbols = sym_symbols(t->l.arena, e);
   for (int i = 0; i < symbols.n; i++)
-    if (sym_name(symbols.at[i])[0] == '$' || symbol_is_set(&t->l.hidden, symbols.at[i]))
-      return false;
-  return true;
+    if (symbol_is_set(&t->l.hidden, symbols.at[i])) return false;
+  return ir_is_of_launch(t->l.k, e);
 }
 
 /* As many workgroups as have slots at the same time; 0: none. It is computed at a launch, where
