@@ -130,7 +130,8 @@ static int carried_through(const Shared *s, Op *product, int waves, Ops *out) {
     bool here = false;
     out->n = 0;
     if (!leads_to(s, loop->body->args[i], yield->args[i], waves, out)) continue;
-    if (!value_is_zero(loop->args[i]) && !are_products(out)) continue; /* it would also be scaled */
+    const Value *start = loop->args[op_carried(loop) + i];
+    if (!value_is_zero(start) && !are_products(out)) continue; /* it would also be scaled */
     for (int j = 0; j < out->n; j++) here |= out->at[j] == product;
     if (here) return i;
   }
@@ -138,9 +139,10 @@ static int carried_through(const Shared *s, Op *product, int waves, Ops *out) {
 }
 
 static void carry_parts(const Shared *s, Op *loop, int i, const Ops *ops, int waves) {
-  Value *result = &loop->results[i], *start = loop->args[i];
+  int at = op_carried(loop) + i;
+  Value *result = &loop->results[i], *start = loop->args[at];
   const Type *whole = result->type, *type = in_parts(s, whole, waves);
-  loop->args[i] = insert_zero(s, loop, type);
+  loop->args[at] = insert_zero(s, loop, type);
   loop->body->args[i]->type = result->type = type;
   for (int j = 0; j < ops->n; j++) {
     ops->at[j]->results[0].type = type;
