@@ -27,6 +27,7 @@ class Statement:
     def __init__(self, out, args, text, compute, body=None, carried=None, yielded=None):
         self.out, self.args, self.text, self.compute = out, args, text, compute
         self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
+        self.first = 0  # iteration of a loop
         self.observes = False
 
 

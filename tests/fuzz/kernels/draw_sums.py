@@ -3,6 +3,8 @@
 Elements beyond the edge are spoiled before they are summed: they must not count.
 """
 
+import random
+
 import numpy as np
 
 from .case import EXACT, Statement
@@ -324,5 +326,26 @@ def accumulate(case, into):
 
 
 def loop(case, into, start, acc, new, body, most):
+    """Some loops have a start, and some yield what a conditional gives. Drawn apart, so that other
+    seeds give the same cases with and without this."""
+    r = random.Random(f"loop {case.seed} {len(into)}")
+    if r.random() < 0.2:
+        new = keep_some(case, r, acc, new, body)
     out = case.fresh(start.dims, start.dtype, most)
-    case.add(into, Statement(out, [start], "", None, body, acc, new))
+    statement = Statement(out, [start], "", None, body, acc, new)
+    statement.first = r.choice((0, 0, 0, 0, 0, 0, 1, 2))
+    case.add(into, statement)
+
+
+def keep_some(case, r, acc, new, body):
+    """Workgroups for which a condition does not hold keep what they carry."""
+    limit, tile, axis = r.randint(0, 2), case.tile["M"], acc.dims.index("M")
+    out = case.fresh(acc.dims, acc.dtype, new.most)
+    text = f"@out = if ($WG0 < {limit}) carry @oute = @0 {{\n  yield @1\n}}"
+
+    def compute(env, at, x, y):
+        here = np.arange(x.shape[axis]) // tile < limit
+        return np.where(here.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), y, x)
+
+    body.append(Statement(out, [acc, new], text, compute))
+    return out

@@ -50,6 +50,8 @@ ROWS = {
     "while loop, ended by a flag": lambda c, t: "$GET_ITER_ARG_0" in t,
     "while loop, row by its counter": lambda c, t: bool(re.search(r"\{T: signed\([IJ]\.", t)),
     "loop over K": lambda c, t: "for K" in t,
+    "loop over K with a start": lambda c, t: "for K from" in t,
+    "if in a loop over K": lambda c, t: bool(re.search(r"for K.*\n    %v\d+ = if ", t, re.S)),
     "if and else": lambda c, t: bool(re.search(r"if \(\$WG0 <.*if \(\$WG0 >=", t, re.S)),
     "if of some workgroups": lambda c, t: "= if (" in t,
     "read where a table says": lambda c, t: bool(re.search(r"read %a\d+, %", t)),

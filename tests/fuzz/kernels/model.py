@@ -86,7 +86,8 @@ class Model:
                 self.found[s.out.name] = s.compute(self, at, *args)
                 continue
             value = args[0]
-            for k in range(0, self.case.size["K"], self.case.tile["K"]):
+            tile = self.case.tile["K"]
+            for k in range(s.first * tile, self.case.size["K"], tile):
                 self.found[s.carried.name] = value
                 self.run(s.body, k)
                 value = self.found[s.yielded.name]

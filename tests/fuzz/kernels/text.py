@@ -94,7 +94,10 @@ def write(case, statements, lines, indent):
                 text = text.replace(f"@{i}", a.name)
             lines += [indent + part for part in text.split("\n")]
             continue
-        lines.append(f"{indent}{s.out.name} = for K carry {s.carried.name} = {s.args[0].name} {{")
+        first = f" from {s.out.name}s" if s.first else ""
+        if s.first:
+            lines.append(f"{indent}{s.out.name}s = scalar {s.first} : i32")
+        lines.append(f"{indent}{s.out.name} = for K{first} carry {s.carried.name} = {s.args[0].name} {{")
         write(case, s.body, lines, indent + "  ")
         lines.append(f"{indent}  yield {s.yielded.name}")
         lines.append(indent + "}")
