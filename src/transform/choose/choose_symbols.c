@@ -224,6 +224,18 @@ static void keep_useful(const Use *use, int64_t step, ChooseTile *t) {
   t->n = n;
 }
 
+/* The tile that waves divide, if its size is given: a wave may have all of it, also where that is no
+ * multiple of an instruction. 0: it is not given. */
+static int64_t divided_tile(const Search *s, const Use *use) {
+  int64_t n;
+  if (!use->only_waves || use->waves || !use->row) return 0;
+  const Sym *dim = use->row->divided.dim;
+  const Constraint *c = kernel_constraint(s->k, CONSTRAINT_workgroup, dim);
+  if (!c) c = kernel_constraint(s->k, CONSTRAINT_tile, dim);
+  const Sym *size = c ? distribute_fixed(s->d, c->divided.size) : NULL;
+  return size && sym_is_int(size, &n) && n > 0 ? n : 0;
+}
+
 void choose_fill(const Distribution *d, Arena *scratch, ChooseTiles *open) {
   Search s = {.k = d->k, .d = d, .arena = scratch, .out = open};
   for (int i = 0; i < open->n; i++) {
@@ -236,5 +248,7 @@ void choose_fill(const Distribution *d, Arena *scratch, ChooseTiles *open) {
     if (whole) continue;
     add_plain(t, &use);
     keep_useful(&use, step_of(&s, &use), t);
+    int64_t tile = divided_tile(&s, &use);
+    if (tile) add_value(t, tile);
   }
 }
