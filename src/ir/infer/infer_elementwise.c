@@ -2,6 +2,18 @@
  * different dims. */
 #include "ir/infer/infer.h"
 
+static const char *why_not_joined(const Sym *const *dims, int n) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++)
+      if (dim_base(dims[i]) == dim_base(dims[j]))
+        return "a tile has each dimension once, and `K/32` is `K` in larger steps: to use an "
+               "element "
+               "of `x[K/32]` for 32 elements along `K`, give that dimension of `x` a name of its "
+               "own "
+               "and read it with a mapping";
+  return "a tile has at most 8 dimensions";
+}
+
 /* All dims of both: those of the larger shape (of the second if equal), then the others. */
 static const Type *union_shape(const Infer *in, const Type *a, const Type *b) {
   const Type *first = a->rank > b->rank ? a : b, *other = first == a ? b : a;
@@ -12,8 +24,9 @@ static const Type *union_shape(const Infer *in, const Type *a, const Type *b) {
     if (!infer_has_dim(first, other->dims[i])) dims[n++] = other->dims[i];
   const Type *t = type_tile(in->k->cx, dims, n, a->dtype);
   if (!t)
-    (void)INFER_FAIL(in, E0319, "`%s` of %s and %s has no valid shape", infer_name(in),
-                     infer_shown(in, a), infer_shown(in, b));
+    (void)INFER_FAIL_HINT(in, E0319, why_not_joined(dims, n),
+                          "`%s` of %s and %s has no valid shape", infer_name(in),
+                          infer_shown(in, a), infer_shown(in, b));
   return t;
 }
 
