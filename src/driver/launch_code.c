@@ -97,7 +97,8 @@ static const Sym *meaning(const LaunchSymbols *s, const Sym *symbol) {
   return slot ? slot : ir_symbol_size(s->k, symbol);
 }
 
-const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
+/* *unknown: the symbol that has no value. */
+static const Sym *resolve(const LaunchSymbols *s, const Sym *e, const Sym **unknown) {
   enum { DEEPEST = 32 }; /* values that refer to each other in a cycle were refused before */
   for (int round = 0; e && round < DEEPEST; round++) {
     FreeSymbols free_symbols = sym_symbols(s->arena, e);
@@ -105,7 +106,7 @@ const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
     SymBinding *to = ARENA_ARRAY(s->arena, SymBinding, free_symbols.n + 1);
     for (int i = 0; i < free_symbols.n; i++) {
       to[i] = (SymBinding){free_symbols.at[i], meaning(s, free_symbols.at[i])};
-      if (!to[i].to) return NULL;
+      if (!to[i].to) return *unknown = free_symbols.at[i], NULL;
       changed += to[i].to != to[i].from;
     }
     if (!changed) return e;
@@ -114,10 +115,19 @@ const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
   return NULL;
 }
 
+const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
+  const Sym *unknown;
+  return resolve(s, e, &unknown);
+}
+
 /* ---- values ---- */
 
 static bool report_unknown(const LaunchSymbols *s, const Sym *e) {
   Context *cx = s->k->cx;
+  const Sym *unknown = NULL;
+  (void)resolve(s, e, &unknown);
+  if (unknown && sym_name(unknown)[0] != '$')
+    return sym_take_error(cx->sym), ir_fail_unknown(s->k, sym_name(unknown));
   const char *why = sym_take_error(cx->sym);
   return diag_fail(&cx->diags, DIAG_E0103, s->k->at, "`%s` of `%s` has no value at launch%s%s",
                    sym_text(cx->diags.arena, e), s->k->name, *why ? ": " : "", why);

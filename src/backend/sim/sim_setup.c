@@ -44,7 +44,7 @@ static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
   SymBinding *env = ARENA_ARRAY(s->home, SymBinding, vars.n + 1);
   for (int i = 0; i < vars.n; i++) {
     const Symbol *symbol = symbol_called(s, sym_name(vars.at[i]));
-    if (!symbol->known) return sim_fail_setup(s, DIAG_E0103, at, "`%s` has no value", symbol->name);
+    if (!symbol->known) return ir_fail_unknown(s->k, symbol->name);
     env[i] = (SymBinding){vars.at[i], sym_int(s->cx->sym, symbol->value)};
   }
   if (sym_eval(e, env, vars.n, out)) return true;
@@ -560,8 +560,7 @@ static bool prepare_op(Sim *s, const Op *op) {
 static bool check_symbols(Sim *s) {
   for (int i = 0; i < s->symbols.n; i++) {
     const Symbol *x = &s->symbols.at[i];
-    if (!x->known && !x->varies)
-      return sim_fail_setup(s, DIAG_E0103, s->k->at, "`%s` has no value", x->name);
+    if (!x->known && !x->varies) return ir_fail_unknown(s->k, x->name);
   }
   return true;
 }
@@ -685,7 +684,7 @@ bool sim_setup(Sim *s, int nargs) {
   open_symbols(s);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!prepare_op(s, op)) return false;
-  s->expr_work = ARENA_ARRAY(s->home, int64_t, s->expr_room * (size_t)s->wave);
+  s->expr_work = ARENA_ARRAY(s->home, int64_t, s->expr_room *(size_t)s->wave);
   s->talks = talks(k);
   if (!check_room(s)) return false;
   s->resident = s->talks ? resident_most(s) : INT32_MAX;

@@ -8,6 +8,8 @@
  * that all of them have an element for each coordinate.
  *
  * By default, tensors that disagree are a mistake. kernel_free_sizes makes their layouts free. */
+#include <string.h>
+
 #include "ir/ir.h"
 
 /* Compares names: a symbol may be known to be non-negative in one place and not in another. */
@@ -96,4 +98,27 @@ void kernel_free_sizes(Kernel *k) {
     if (some)
       k->body->args[i]->type = type_mem(k->cx, t->dims, t->rank, t->dtype, t->space, layout);
   }
+}
+
+/* Whether a row divides work along the symbol, or by it. */
+static bool divides_by(Arena *a, const Constraint *c, const char *name) {
+  if (c->kind != CONSTRAINT_workgroup && c->kind != CONSTRAINT_tile && c->kind != CONSTRAINT_wave)
+    return false;
+  const Sym *of[] = {c->divided.dim, c->divided.size};
+  for (size_t i = 0; i < WV_LEN(of); i++) {
+    FreeSymbols symbols = sym_symbols(a, of[i]);
+    for (int j = 0; j < symbols.n; j++)
+      if (strcmp(sym_name(symbols.at[j]), name) == 0) return true;
+  }
+  return false;
+}
+
+bool ir_fail_unknown(const Kernel *k, const char *name) {
+  Arena *a = arena_new();
+  Span at = k->at;
+  for (int i = k->constraints.n - 1; i >= 0; i--)
+    if (divides_by(a, &k->constraints.at[i], name)) at = k->constraints.at[i].at;
+  arena_free(a);
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0103, at, "`%s` has no value", name);
+  return diag_hint(&k->cx->diags, d, "give it one in `subs`, or list it in `dynamic_symbols`");
 }

@@ -45,6 +45,10 @@ typedef struct Retarget {
 static bool declared(Retarget *r, const Sym *s, int *out) {
   int64_t v;
   if (s && sym_is_int(s, &v) && v > 0 && v <= 1 << 16) return *out = (int)v, true;
+  if (s && sym_is_int(s, &v))
+    return diag_fail(DIAGS(r), DIAG_E0606, r->k->at,
+                     "the constraints make %lld waves along one dimension, expected 1 to %d",
+                     (long long)v, 1 << 16);
   return diag_fail(DIAGS(r), DIAG_E0606, r->k->at, "the number of threads `%s` is not a constant",
                    s ? sym_text(DIAGS(r)->arena, s) : "?");
 }
