@@ -6,11 +6,8 @@ static const char *why_not_joined(const Sym *const *dims, int n) {
   for (int i = 0; i < n; i++)
     for (int j = 0; j < i; j++)
       if (dim_base(dims[i]) == dim_base(dims[j]))
-        return "a tile has each dimension once, and `K/32` is `K` in larger steps: to use an "
-               "element "
-               "of `x[K/32]` for 32 elements along `K`, give that dimension of `x` a name of its "
-               "own "
-               "and read it with a mapping";
+        return "a tile has each dimension once, and `K/32` is `K` in larger steps: give that "
+               "dimension a name of its own, and read it with a mapping";
   return "a tile has at most 8 dimensions";
 }
 
