@@ -93,6 +93,8 @@ static Kept choose_memory(const Exchange *x, const Layout *from, const Layout *t
   tile.is_plain = distribute_is_off(x->cx->facts.distribute, CONSTRAINT_swizzle);
   int64_t least = INT64_MAX, conflicts = 0,
           room = target->shared_most - alloc_bytes_beside(x->k, NULL);
+  MemLayout plain = mem_rows(to->dims, to->extent, bits, 0);
+  if (mem_bytes(&plain) > target->shared_most) return best; /* no layout makes it fit */
   int widest = sides[0].vector > sides[1].vector ? sides[0].vector : sides[1].vector;
   for (int pad = 0; pad <= 8 * widest; pad += widest) {
     MemLayout rows = mem_rows(to->dims, to->extent, bits, pad);
