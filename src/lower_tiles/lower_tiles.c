@@ -45,9 +45,10 @@ static bool leave_unsized(Tiles *t, const Op *op, Tile *tile) {
 }
 
 /* A single element is computed now; a larger tile where it is used, or now into a buffer. */
-static bool hold(Tiles *t, const Op *op) {
+bool tiles_hold(Tiles *t, const Op *op) {
   const Value *v = &op->results[0];
   Tile *tile = &t->tile[v->id];
+  if (tile->held != TILE_ABSENT) return true; /* before its place (tiles_straight.c) */
   if (t->plan.is_inline[v->id] && !tile_has_size(t, op, v->type)) return leave_unsized(t, op, tile);
   if (!tile_set_ranges(t, op, v->type, tile)) return false;
   if (tile_elements(v->type, tile) == 1) return hold_scalar(t, v);
@@ -86,15 +87,15 @@ static bool lower_set_symbol(Tiles *t, const Op *op) {
 /* ---- the walk ---- */
 
 static TilesFn *const family[OP_COUNT] = {
-    [OP_fill] = hold,
-    [OP_scalar] = hold,
+    [OP_fill] = tiles_hold,
+    [OP_scalar] = tiles_hold,
     [OP_alloc] = tiles_alloc,
-    [OP_self_index] = hold,
-    [OP_exists] = hold,
-    [OP_inside] = hold,
-    [OP_apply_expr] = hold,
+    [OP_self_index] = tiles_hold,
+    [OP_exists] = tiles_hold,
+    [OP_inside] = tiles_hold,
+    [OP_apply_expr] = tiles_hold,
     [OP_set_symbol] = lower_set_symbol,
-    [OP_read] = hold,
+    [OP_read] = tiles_hold,
     [OP_write] = tiles_write,
 #define ATOMIC(op, word, combine) [OP_##op] = tiles_atomic,
 #include "ir/ops/atomics.def"
@@ -110,11 +111,11 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_topk] = tiles_topk,
     [OP_reduce] = tiles_scan,
     [OP_scan] = tiles_scan,
-    [OP_broadcast] = hold,
-    [OP_repeat] = hold,
-    [OP_permute] = hold,
-    [OP_squeeze] = hold,
-    [OP_convert] = hold,
+    [OP_broadcast] = tiles_hold,
+    [OP_repeat] = tiles_hold,
+    [OP_permute] = tiles_hold,
+    [OP_squeeze] = tiles_hold,
+    [OP_convert] = tiles_hold,
     [OP_for] = tiles_region_op,
     [OP_while] = tiles_region_op,
     [OP_if] = tiles_region_op,
@@ -126,7 +127,7 @@ static TilesFn *family_of(const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   if (family[op->kind]) return family[op->kind];
   if (info->level != LEVEL_BOTH) return NULL;
-  return info->flags & OPF_SYNC ? skip : hold;
+  return info->flags & OPF_SYNC ? skip : tiles_hold;
 }
 
 bool tiles_lower_region(Tiles *t, const Region *r) {

@@ -91,6 +91,18 @@ typedef struct TileAlloc {
   bool lasting; /* in use from an outer region on: not released at the end of a region */
 } TileAlloc;
 
+/* The result of a product, or of a loop that sums products, that goes straight to memory
+ * (tiles_straight.c). */
+typedef struct Straight {
+  const Op *maker, *write;          /* the loop, or the product; the write of its result */
+  const Value *result, *init, *arg; /* of the loop: what it carries */
+  const Sym *counter, *trips;       /* of the loop; NULL: there is none */
+  Tile outside;                     /* position of the result outside of the loop */
+  const TileBuffer *buffer;         /* of what the loop carries, not filled before it */
+  LowerScope *scope;                /* outside of the loop */
+  bool used;                        /* the product does it */
+} Straight;
+
 typedef struct Tiles {
   Lower l;
   Tile *tile; /* by value id of the tile kernel */
@@ -105,12 +117,16 @@ typedef struct Tiles {
   bool keeps;                 /* values that do not change may be kept for later workgroups */
   Map iotas;                  /* width and dtype -> 0, 1, 2, ... */
   Vec(struct Panels *) panels;
+  Vec(Straight *) straight;
   bool *fetched; /* by value id: prefetches for its next rows have been emitted */
 } Tiles;
 
 typedef bool TilesFn(Tiles *t, const Op *op);
 TilesFn tiles_write, tiles_atomic, tiles_report, tiles_reduce, tiles_scan, tiles_topk, tiles_mma;
 TilesFn tiles_alloc, tiles_copy;
+
+/* An op without an effect: computes its value now, or notes that it is computed where it is used. */
+TilesFn tiles_hold;
 
 /* The op that uses v next is a reduction of v alone, which can store v while reducing it. */
 bool reduce_can_store(const Tiles *t, const Value *v);
@@ -390,6 +406,17 @@ typedef struct PanelRun {
 /* Opens a loop over them; false: there are none. */
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out);
 void panels_close(Tiles *t, PanelRun *r);
+
+/* ---- results that go straight to memory (tiles_straight.c) ---------------------------------- */
+
+/* Whether value number i that a loop carries in the buffer need not be there before the loop; false
+ * after reporting. */
+bool straight_defer(Tiles *t, const Op *loop, int i, const Tile *outside, const TileBuffer *b,
+                    bool *deferred);
+/* What the write writes, if that is written where it is computed; NULL: it is not. */
+const Straight *straight_of(const Tiles *t, const Op *write);
+/* What is left of the write, which `write` emits: that of a loop that never runs. */
+bool straight_finish(Tiles *t, const Straight *s, TilesFn *write);
 
 /* ---- panels for several workgroups (tiles_kept_panels.c) ------------------------------------ */
 

@@ -108,7 +108,7 @@ static bool write_turned(Tiles *t, const Op *op, const NestBox *all, int dim, in
   return nest_run(t, &b, turned_at, &x);
 }
 
-bool tiles_write(Tiles *t, const Op *op) {
+static bool write_all(Tiles *t, const Op *op) {
   NestBox b;
   if (!box_of_access(t, op, &b)) return false;
   const Value *v = op->args[0];
@@ -118,6 +118,11 @@ bool tiles_write(Tiles *t, const Op *op) {
   if (b.along < 0) nest_choose_width(t, &b, tile_contiguous(t, v), v);
   b.cheap = t->tile[v->id].held == TILE_BUFFER;
   return nest_run(t, &b, write_at, &op);
+}
+
+bool tiles_write(Tiles *t, const Op *op) {
+  const Straight *s = straight_of(t, op);
+  return s ? straight_finish(t, s, write_all) : write_all(t, op);
 }
 
 /* ---- atomics ---- */

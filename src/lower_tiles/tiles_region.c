@@ -91,6 +91,10 @@ static bool open_buffer(Carrying *c, Carried *x) {
   x->tile.buffer = take_over(c, x);
   if (x->tile.buffer) return true;
   x->tile.buffer = buffer_new(t, x->arg->type, &outside, NULL);
+  bool deferred;
+  if (!straight_defer(t, c->op, (int)(x - c->at), &outside, x->tile.buffer, &deferred))
+    return false;
+  if (deferred) return true;
   return buffer_fill(t, x->init, x->arg->type, &outside, x->tile.buffer);
 }
 

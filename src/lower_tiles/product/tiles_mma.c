@@ -207,7 +207,8 @@ static const Sym *steps_of(Tiles *t, const TiledProduct *p, int step) {
 static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   Lower *l = &t->l;
   const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
-  Value *offset = product_offset(t, p, b), *acc = product_load(t, p, b, offset);
+  Value *offset = product_offset(t, p, b),
+        *acc = p->initial ? straight_load(t, p, b, offset) : product_load(t, p, b, offset);
   if (!acc) return false;
   acc = arrange(t, row, acc, false);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
@@ -222,7 +223,9 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   fetch_panels(t, p, b, loop.counter);
   Value *next = emit_op(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);
-  product_store(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
+  Value *sums = arrange(t, row, loop_result(&loop, 0), true);
+  if (p->straight) return straight_store(t, p, b, offset, sums);
+  product_store(t, p, b, offset, sums);
   return true;
 }
 
@@ -438,6 +441,7 @@ bool tiles_mma(Tiles *t, const Op *op) {
   if (!open_product(t, op, &p)) return false;
   NestBox b = batch_box(t, &p);
   choose_form(t, &p, &b);
+  if (!straight_open(t, &p)) return false;
   if (is_single(&b)) return multiply_single(t, &p);
   if (tiles_depends(t, p.of.lhs, p.of.acc) || tiles_depends(t, p.of.rhs, p.of.acc))
     return tiles_refuse(t, op, "several mma ops whose operands depend on the accumulator");

@@ -24,12 +24,14 @@ typedef struct TiledProduct {
   SkinnyForm skinny;
   PackSource source[2]; /* lhs and rhs */
   const Panels *a, *b;
-  Panels in_place;        /* rows of a, not packed */
-  const Sym *in_place_if; /* the condition under which it can be used */
-  const Value *old;       /* the value whose buffer is reused; NULL: a new one is needed */
-  Value *fill;            /* the value of all of acc; NULL: acc is in the buffer */
-  bool made;              /* acc is not in the buffer: blocks compute their initial value */
-  Point batch;            /* coordinates of the other dims */
+  Panels in_place;          /* rows of a, not packed */
+  const Sym *in_place_if;   /* the condition under which it can be used */
+  const Value *old;         /* the value whose buffer is reused; NULL: a new one is needed */
+  Value *fill;              /* the value of all of acc; NULL: acc is in the buffer */
+  const Straight *straight; /* NULL: the result stays in its buffer */
+  Value *initial;           /* of a loop in `straight` */
+  bool made;                /* acc is not in the buffer: blocks compute their initial value */
+  Point batch;              /* coordinates of the other dims */
 } TiledProduct;
 
 /* A block of the result. */
@@ -44,6 +46,15 @@ typedef struct Block {
 Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b);
 Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
 void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
+
+/* ---- results that go straight to memory (tiles_straight.c) ---- */
+
+/* Sets p->straight, if possible; false after reporting. */
+bool straight_open(Tiles *t, TiledProduct *p);
+/* If p->initial is set: the sums with which a block starts. */
+Value *straight_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
+/* Writes the block, if it is complete, or stores it to the buffer. */
+bool straight_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 
 /* ---- the lhs in place (tiles_in_place.c) ---- */
 
