@@ -211,6 +211,7 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
         *acc = p->initial ? straight_load(t, p, b, offset) : product_load(t, p, b, offset);
   if (!acc) return false;
   acc = arrange(t, row, acc, false);
+  if (p->straight) straight_fetch(t, p, b);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
   NestLoop loop =

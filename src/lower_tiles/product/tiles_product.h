@@ -53,6 +53,8 @@ void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offse
 bool straight_open(Tiles *t, TiledProduct *p);
 /* If p->initial is set: the sums with which a block starts. */
 Value *straight_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
+/* Prefetches what the block will be written to. */
+void straight_fetch(Tiles *t, const TiledProduct *p, const Block *b);
 /* Writes the block, if it is complete, or stores it to the buffer. */
 bool straight_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 

@@ -17,9 +17,12 @@
  * So if there is only one tile of k, sums are not stored anywhere else. What is written may be
  * computed from the sums element by element. A product outside of loops is its own first and last
  * tile. If the loop does not run at all, its initial value is written after it. */
+#include "ir/dtype.h"
 #include "ir/region_facts.h"
 #include "lower_tiles/product/tiles_product.h"
 #include "lower_tiles/tiles_region.h"
+
+enum { LINE_BYTES = 64 };
 
 /* ---- what may go straight to memory ---- */
 
@@ -345,12 +348,36 @@ static bool open_if(Tiles *t, const Sym *condition, Branch *out) {
   return true;
 }
 
+/* Whether all of the block is written now. */
+static const Sym *is_whole(Tiles *t, const TiledProduct *p, const Block *b, const Point *corner) {
+  const Sym *last = is_last(t, p->straight);
+  return simple(t, sym_and(t->l.sym, last, exists(t, p, corner, b->m, b->n)));
+}
+
+/* Rows of the block are far apart, so hardware prefetchers do not help. */
+void straight_fetch(Tiles *t, const TiledProduct *p, const Block *b) {
+  Point corner = corner_of(t, p, b), at = corner;
+  const Op *write = p->straight->write;
+  int line = LINE_BYTES * 8 / dtype_info[write->args[0]->type->dtype].bits;
+  Branch branch;
+  if (!open_if(t, is_whole(t, p, b, &corner), &branch)) return;
+  nest_open(t);
+  for (int i = 0; i < b->m; i++)
+    for (int j = 0; j < b->n; j += line) {
+      at.at[p->dim_m] = tiles_sum(t, corner.at[p->dim_m], sym_int(t->l.sym, i));
+      at.at[p->dim_n] = tiles_sum(t, corner.at[p->dim_n], sym_int(t->l.sym, j));
+      access_prefetch(t, write, &at);
+    }
+  nest_close(t);
+  branch_close(t, &branch);
+}
+
 bool straight_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v) {
   SymCtx *sym = t->l.sym;
   Tile *result = &t->tile[p->straight->result->id], kept = *result, out = t->tile[p->out->id];
   Point corner = corner_of(t, p, b);
   const Sym *last = is_last(t, p->straight);
-  const Sym *whole = simple(t, sym_and(sym, last, exists(t, p, &corner, b->m, b->n)));
+  const Sym *whole = is_whole(t, p, b, &corner);
   const Sym *some = sym_and(sym, last, exists(t, p, &corner, 1, 1));
   const Sym *cut = simple(t, sym_and(sym, some, sym_not(sym, whole)));
   Branch branch;
