@@ -22,7 +22,11 @@
 #include "lower_tiles/product/tiles_product.h"
 #include "lower_tiles/tiles_region.h"
 
-enum { LINE_BYTES = 64 };
+enum {
+  LINE_BYTES = 64,
+  MOST_COST = 8 /* of what is written, in additions: there is code for each vector of a block. More
+                 * is computed by a loop, from the buffer */
+};
 
 /* ---- what may go straight to memory ---- */
 
@@ -63,9 +67,9 @@ static const Op *find_write(Search *s) {
   const Op *found = NULL;
   s->from_result[s->result->id] = true;
   for (const Op *op = s->maker->next; op; op = op->next) {
-    bool pure = op_is_pure(op) && !op->body, uses = takes_result(s, op);
-    if (uses && pure && !found && keeps_position(op) && s->t->plan.is_inline[op->results[0].id])
-      s->from_result[op->results[0].id] = true;
+    bool inlined = op->nresults == 1 && s->t->plan.is_inline[op->results[0].id],
+         pure = inlined || (op_is_pure(op) && !op->body), uses = takes_result(s, op);
+    if (uses && inlined && !found && keeps_position(op)) s->from_result[op->results[0].id] = true;
     else if (uses && (found || op->kind != OP_write)) return NULL;
     else if (uses) found = op;
     if (!found && !pure && op->kind != OP_write) return NULL;
@@ -348,8 +352,9 @@ static bool open_if(Tiles *t, const Sym *condition, Branch *out) {
   return true;
 }
 
-/* Whether all of the block is written now. */
+/* Whether all of the block is written now, from registers. */
 static const Sym *is_whole(Tiles *t, const TiledProduct *p, const Block *b, const Point *corner) {
+  if (t->plan.cost[p->straight->write->args[0]->id] > MOST_COST) return sym_bool(t->l.sym, false);
   const Sym *last = is_last(t, p->straight);
   return simple(t, sym_and(t->l.sym, last, exists(t, p, corner, b->m, b->n)));
 }
