@@ -346,6 +346,7 @@ typedef struct PackSource {
   Point others;      /* coordinates of its other dims */
   DType dtype;       /* the type that the product is computed in */
   int k_group, step; /* elements of k that are contiguous; that one step of the product reads */
+  bool by_vectors;   /* of a panel that is less than full, only vectors that are needed are read */
   bool tied;         /* packed where it is used, not before loops */
 } PackSource;
 
@@ -356,6 +357,11 @@ static inline int pack_padded(const PackSource *s) {
 /* The number of elements of all panels. */
 static inline int64_t pack_elements(const PackSource *s) {
   return (int64_t)s->extent * pack_padded(s);
+}
+
+/* Whether fewer vectors than a panel of `rows` has may hold what the last one needs. */
+static inline bool pack_is_narrow(const PackSource *s, int rows) {
+  return s->by_vectors && s->end && rows > s->vector && rows % s->vector == 0;
 }
 
 /* The operand in panels of `rows`: element (k, r) of panel p at base + p*rows*depth + k*(rows of p)

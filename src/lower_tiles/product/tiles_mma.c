@@ -245,13 +245,6 @@ static bool multiply_panel(Tiles *t, const TiledProduct *p, const PanelRun *colu
   return ok;
 }
 
-/* Whether fewer vectors than a block has may hold the columns of the last panel of b. */
-static bool has_narrow(const TiledProduct *p) {
-  int vector = p->b->source.vector;
-  return p->b->source.end && p->b->rows > vector && p->b->rows % vector == 0 &&
-         dot_info(p->tile.form)->grain == 1;
-}
-
 /* That panel, one vector of columns after the other. */
 static bool multiply_narrow(Tiles *t, const TiledProduct *p) {
   SymCtx *sym = t->l.sym;
@@ -271,7 +264,7 @@ static bool multiply_narrow(Tiles *t, const TiledProduct *p) {
 }
 
 static bool multiply(Tiles *t, const TiledProduct *p) {
-  bool ok = true, narrow = has_narrow(p);
+  bool ok = true, narrow = pack_is_narrow(&p->b->source, p->b->rows);
   nest_open(t);
   for (int right = 0; right < 2; right++) {
     PanelRun columns;
@@ -305,7 +298,8 @@ static PackSource source_of(const Tiles *t, const TiledProduct *p, bool rhs) {
                   .others = {.along = -1, .width = 1},
                   .dtype = p->operands,
                   .k_group = rhs ? form->k_group_b : form->k_group_a,
-                  .step = form->k};
+                  .step = form->k,
+                  .by_vectors = rhs && form->grain == 1};
   for (int i = 0; i < v->type->rank; i++) {
     if (i == row || i == k) continue;
     const Sym *at = point_get(&p->batch, v->type->dims[i]);

@@ -124,12 +124,27 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   return ok;
 }
 
-/* Some of its rows are not needed: one at a time. */
-static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
-  NestLoop loop = loop_open(t, NULL, sym_int(t->l.sym, x->rows), 0, 1, NULL, 0);
-  bool ok = pack_run(t, x, loop.counter, 1, k_first);
+/* Rows [from, to) of the panel, `width` at a time. */
+static bool pack_pieces(Tiles *t, const Packing *x, const Sym *from, const Sym *to, int width,
+                        const Sym *k_first) {
+  NestLoop loop = loop_open(t, from, to, x->rows, width, NULL, 0);
+  bool ok = pack_run(t, x, loop.counter, width, k_first);
   loop_close(t, &loop, NULL);
   return ok;
+}
+
+/* Some of its rows are not needed: one at a time, or vectors as far as they are full. */
+static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
+  SymCtx *sym = t->l.sym;
+  const PackSource *s = x->from;
+  const Sym *all = sym_int(sym, x->rows), *by = sym_int(sym, s->vector);
+  if (!pack_is_narrow(s, x->rows)) return pack_pieces(t, x, NULL, all, 1, k_first);
+  const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), x->first);
+  left = sym_min(sym, left, all);
+  const Sym *full = emit_sound(&t->l, sym_mul(sym, by, sym_floordiv(sym, left, by))),
+            *stop = emit_sound(&t->l, sym_mul(sym, by, sym_ceildiv(sym, left, by)));
+  return pack_pieces(t, x, NULL, full, s->vector, k_first) &&
+         pack_pieces(t, x, full, stop, 1, k_first);
 }
 
 /* All panels for a few elements along k, then for the next few: memory is read in long runs. */
