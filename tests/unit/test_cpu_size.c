@@ -57,7 +57,8 @@ static CodeSize size_of(const char *type, int m, int n, int k) {
   return s;
 }
 
-static bool is_near(long a, long b) { return a > 0 && labs(a - b) * 10 <= a; }
+/* Addresses of larger tiles may take longer instructions. */
+static bool is_near(long a, long b) { return a > 0 && labs(a - b) * 8 <= a; }
 
 static bool has_device(void) {
   wv_ctx *cx = wv_ctx_new();

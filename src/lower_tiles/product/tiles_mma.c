@@ -245,21 +245,37 @@ static bool multiply_panel(Tiles *t, const TiledProduct *p, const PanelRun *colu
   return ok;
 }
 
-/* That panel, one vector of columns after the other. */
+/* Columns [from, to) of a panel, n at a time. */
+static bool multiply_pieces(Tiles *t, const TiledProduct *p, const PanelRun *panel, const Sym *from,
+                            const Sym *to, int n) {
+  SymCtx *sym = t->l.sym;
+  PanelRun columns = *panel;
+  const Sym *group = sym_int(sym, p->b->source.k_group);
+  NestLoop loop = loop_open(t, from, to, p->b->rows, n, NULL, 0);
+  columns.first = sym_add(sym, columns.first, loop.counter);
+  columns.base = sym_add(sym, columns.base, sym_mul(sym, loop.counter, group));
+  bool ok = multiply_panel(t, p, &columns, n);
+  loop_close(t, &loop, NULL);
+  return ok;
+}
+
+/* That panel: two vectors of columns at a time, then one. */
 static bool multiply_narrow(Tiles *t, const TiledProduct *p) {
   SymCtx *sym = t->l.sym;
-  const PackSource *from = &p->b->source;
-  PanelRun columns;
-  if (!panels_open(t, p->b, false, PANELS_NARROW, &columns)) return true;
-  const Sym *left = sym_sub(sym, sym_sub(sym, from->end, from->row_start), columns.first);
+  const PackSource *s = &p->b->source;
+  PanelRun panel;
+  if (!panels_open(t, p->b, false, PANELS_NARROW, &panel)) return true;
+  const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), panel.first), *from = NULL;
   left = emit_sound(&t->l, sym_min(sym, left, sym_int(sym, p->b->rows)));
-  NestLoop loop = loop_open(t, NULL, left, p->b->rows, from->vector, NULL, 0);
-  columns.first = sym_add(sym, columns.first, loop.counter);
-  columns.base =
-      sym_add(sym, columns.base, sym_mul(sym, loop.counter, sym_int(sym, from->k_group)));
-  bool ok = multiply_panel(t, p, &columns, from->vector);
-  loop_close(t, &loop, NULL);
-  panels_close(t, &columns);
+  bool ok = true;
+  if (p->b->rows > 2 * s->vector) {
+    const Sym *two = sym_int(sym, (int64_t)2 * s->vector);
+    from = sym_floordiv(sym, sym_add(sym, left, sym_int(sym, s->vector - 1)), two);
+    from = emit_sound(&t->l, sym_mul(sym, from, two));
+    ok = multiply_pieces(t, p, &panel, NULL, from, 2 * s->vector);
+  }
+  ok = ok && multiply_pieces(t, p, &panel, from, left, s->vector);
+  panels_close(t, &panel);
   return ok;
 }
 
