@@ -15,8 +15,8 @@
  *                                                    from the buffer to %y, as far as it exists
  *
  * So if there is only one tile of k, sums are not stored anywhere else. What is written may be
- * computed from the sums element by element. A product outside of loops is its own first and last
- * tile. If the loop does not run at all, its initial value is written after it. */
+ * computed from the sums element by element. A product that is in no such loop is its own first and
+ * last tile. If the loop does not run at all, its initial value is written after it. */
 #include "ir/dtype.h"
 #include "ir/region_facts.h"
 #include "lower_tiles/product/tiles_product.h"
