@@ -126,7 +126,9 @@ static bool is_served_memory(const Build *b, const Value *memory) {
 static bool split_number(const Build *b, int slots, const Sym *slot, int *ahead,
                          const Sym **number) {
   SymCtx *cx = b->k->cx->sym;
-  const Sym *x = sym_kind(slot) == SYM_mod ? sym_arg(cx, slot, 0) : slot;
+  bool wraps = sym_kind(slot) == SYM_mod;
+  const Sym *x = wraps ? sym_arg(cx, slot, 0) : slot;
+  if (wraps && sym_arg(cx, slot, 1) != sym_int(cx, slots)) return false;
   if (!b->runs.all && sym_kind(x) == SYM_add &&
       above_number(b, sym_sub(cx, x, b->runs.before), ahead))
     return *number = x, true;
@@ -249,8 +251,9 @@ static bool awaits_single(const Build *b, const Op *wait, const Op *copy) {
   const Attr *odd = op_attr(wait, ATTR_parity), *at = op_attr(copy, ATTR_iteration);
   if (!b->once || copy_barriers(copy) != wait->args[0] || !odd) return false;
   if (at && at->pairs[0].key == op_attr(b->g->loop, ATTR_axis)->sym) return false;
-  const Sym *before = runs_of_op(b->d, copy).before;
-  const Sym *slots = sym_int(cx, wait->args[0]->def ? alloc_slots(wait->args[0]->def) : 1);
+  int64_t n = wait->args[0]->def ? alloc_slots(wait->args[0]->def) : 1;
+  if (n > 1 && op_slot(wait) != op_slot(copy)) return false;
+  const Sym *before = runs_of_op(b->d, copy).before, *slots = sym_int(cx, n);
   return before && odd->sym == sym_mod(cx, sym_floordiv(cx, before, slots), sym_int(cx, 2));
 }
 
@@ -376,11 +379,20 @@ static bool known_slot(const Build *b, const MemoryUse *u, LoopAccess *x) {
   return true;
 }
 
-/* The access is in a loop inside this one that is proved for all of its runs at once. */
+/* Service waves use the memory in this region. */
+static bool is_served_in(const Build *b, const Op *outer, const Value *memory) {
+  for (const Op *op = outer; op && op_is_inside(op, outer); op = ir_next(op))
+    for (int i = 0; op_is_served(b->k, op) && i < op->nargs; i++)
+      if (op->args[i] == memory) return true;
+  return false;
+}
+
+/* The access is in a loop inside this one that fills the memory, and is proved for all of its runs at once. */
 static bool is_proved_inside(const Build *b, const Op *op, const Value *memory) {
-  const Op *loop = op->parent->owner;
-  while (loop && !op_is_loop(loop)) loop = loop->parent->owner;
-  return !b->once && loop != b->g->loop && is_served_memory(b, memory);
+  if (b->once || !b->served) return false;
+  for (const Op *r = op->parent->owner; r && r != b->g->loop; r = r->parent->owner)
+    if (op_is_loop(r) && is_served_in(b, r, memory)) return true;
+  return false;
 }
 
 static void add_access(Build *b, const MemoryUse *u, const int *begins, const int *ends) {

@@ -175,7 +175,7 @@ bool build_set_symbol(Builder *b, Op *op) {
   if (sym_kind(base) != SYM_symbol)
     return BUILD_FAIL(b, op->at, E0407, "`set_symbol` takes a symbol, not the expression `%s`",
                       sym_text(b->k->cx->diags.arena, base));
-  if (sym_name(base)[0] == '$')
+  if (sym_name(base)[0] == '$' && !op_has(op, ATTR_version)) /* passes name versions of their own */
     return BUILD_FAIL(b, op->at, E0407, "`%s` is a built-in symbol and cannot be set",
                       sym_name(base));
   DTypeClass class = dtype_info[t->dtype].class;

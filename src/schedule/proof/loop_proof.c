@@ -23,6 +23,20 @@ static void check_pair(Prover *p, const LoopAccess *x, const LoopAccess *y) {
   loop_check_pair(p, x, y);
 }
 
+/* Service waves fill both, once in each iteration of the loop itself. Only barriers of tiles order these, whatever loops
+ * inside do. */
+static bool is_served_pair(const LoopAccess *x, const LoopAccess *y) {
+  return x->goes_on && y->goes_on;
+}
+
+static void check_pairs(Prover *p, bool nest) {
+  const LoopGraph *g = &p->proof->graph;
+  for (int i = 0; i < g->accesses.n; i++)
+    for (int j = 0; j <= i; j++)
+      if (!nest || is_served_pair(&g->accesses.at[j], &g->accesses.at[i]))
+        check_pair(p, &g->accesses.at[j], &g->accesses.at[i]);
+}
+
 /* Ops of the loop each of which waits for the one before, and the first for the last. */
 static void find_deadlock(Prover *p, const Kernel *k) {
   const LoopGraph *g = &p->proof->graph;
@@ -35,19 +49,24 @@ static void find_deadlock(Prover *p, const Kernel *k) {
   for (int i = 0; i < n; i++) vec_push(p->arena, &p->proof->waiting, g->events.at[cycle[i]].op);
 }
 
+static bool serves(const Kernel *k, const LoopGraph *g) {
+  for (int i = 0; i < g->copies.n; i++)
+    if (op_is_served(k, g->copies.at[i].op)) return true;
+  return false;
+}
+
 LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop) {
   LoopProof proof = {.graph = loop_graph(a, d, m, loop, NULL, NULL),
                      .most = loop_most(d, loop),
                      .most_in_all = loop_most_in_all(d, loop)};
   const LoopGraph *g = &proof.graph;
   bool nest = loop_is_nest(loop); /* what loops inside wait for is proved with them */
-  const OrderTable *table = NULL; /* of a nest, only releases are looked up in it */
-  if (!nest || g->arrivals.n) table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
+  const OrderTable *table = NULL; /* of a nest, only what service waves do is looked up in it */
+  if (!nest || g->arrivals.n || serves(d->k, g)) table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
   Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, m->memories.at, a};
-  if (!nest) find_deadlock(&p, d->k);
+  if (table) find_deadlock(&p, d->k);
   int n = proof.waiting.n;
-  for (int i = 0; !n && !nest && i < g->accesses.n; i++)
-    for (int j = 0; j <= i; j++) check_pair(&p, &g->accesses.at[j], &g->accesses.at[i]);
+  if (!n && table) check_pairs(&p, nest);
   proof.entry = loop_entry_graph(a, d, m, loop);
   proof.unbalanced = loop_unreleased(d, g, &proof.entry);
   if (!proof.unbalanced) proof.unbalanced = loop_turn_unbalanced(d, g);
@@ -103,10 +122,19 @@ static int count_unordered(const LoopProof *proof) {
   return n;
 }
 
+/* What no barrier in a hidden loop can order; NULL: nothing. */
+static const LoopPair *find_certain(const LoopProof *proof) {
+  for (int i = 0; i < proof->findings.n; i++) {
+    const LoopPair *f = &proof->findings.at[i];
+    if (is_served_pair(f->first, f->second)) return f;
+  }
+  return NULL;
+}
+
 static void print_findings(StrBuf *out, const Kernel *k, const MemoryUses *m,
                            const LoopProof *proof) {
   int n = proof->findings.n;
-  if (n && has_hidden_loop(proof->graph.loop)) {
+  if (n && has_hidden_loop(proof->graph.loop) && !find_certain(proof)) {
     sb_printf(out, "  %d of %d conflicting pairs of accesses are ordered; ",
               proof->pairs - count_unordered(proof), proof->pairs);
     sb_puts(out, "the loops inside may order the others\n");
@@ -170,7 +198,8 @@ static void note_accesses(Diags *diags, Diag *d, const LoopPair *f) {
 static bool fail_loop(Kernel *k, const MemoryUses *m, const Constraint *row,
                       const LoopProof *proof) {
   Diags *diags = &k->cx->diags;
-  const LoopPair *f = proof->findings.n ? &proof->findings.at[0] : NULL;
+  const LoopPair *f = find_certain(proof);
+  if (!f && proof->findings.n) f = &proof->findings.at[0];
   StrBuf text = {.arena = diags->arena};
   if (f) describe(&text, k, m, f);
   else if (proof->unbalanced)
@@ -192,15 +221,22 @@ static const Constraint *row_inside(const Kernel *k, const TargetInfo *t, const 
   return row;
 }
 
+/* Of a loop with hidden loops inside, only what service waves do is known. */
+static bool is_in_order(const Kernel *k, const LoopProof *proof) {
+  bool hidden = has_hidden_loop(proof->graph.loop);
+  if (hidden && !serves(k, &proof->graph)) return true;
+  if (hidden) return !find_certain(proof) && !proof->waiting.n && !proof->unbalanced;
+  return !proof->findings.n && !proof->waiting.n && !proof->unbalanced;
+}
+
 bool loop_proof_check(const Distribution *d, const MemoryUses *m, const TargetInfo *t) {
   bool ok = true;
   for (const Op *op = t ? ir_first(d->k) : NULL; op && ok; op = ir_next(op)) {
     const Constraint *row = op_is_loop(op) ? row_inside(d->k, t, op) : NULL;
-    if (!row || has_hidden_loop(op)) continue;
+    if (!row) continue;
     Arena *a = arena_new();
     LoopProof proof = loop_prove(a, d, m, op);
-    ok = (!proof.findings.n && !proof.waiting.n && !proof.unbalanced) ||
-         fail_loop(d->k, m, row, &proof);
+    ok = is_in_order(d->k, &proof) || fail_loop(d->k, m, row, &proof);
     arena_free(a);
   }
   return ok;
