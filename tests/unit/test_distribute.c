@@ -273,6 +273,137 @@ TEST(random_headers) {
   CHECK(compared > 20000);
 }
 
+/* ---- tiles that a workgroup computes one after another ---- */
+
+enum { MOST_TILES = 48, MOST_GROUPS = 7, MOST_FIRST = 9, VALUES = 6 };
+
+/* A grid of `first` by `second` by `third` tiles, whose sizes are known or not, as `text` says. */
+typedef struct TileCase {
+  Harness *harness;
+  const Distribution *d;
+  const Sym *count, *tile[WORKGROUP_DIMS]; /* the second: as rows that name ids see them */
+  const char *row;
+  int size[3], groups;
+  SymBinding values[VALUES];
+  int times[MOST_TILES];     /* that each tile is computed */
+  int64_t cost[MOST_GROUPS]; /* of each workgroup: the places along the first dimension */
+} TileCase;
+
+static int64_t value_of(const TileCase *c, const Sym *e) {
+  Harness *harness = c->harness;
+  int64_t v = -1;
+  CHECK(e != NULL && sym_eval(e, c->values, VALUES, &v));
+  return v;
+}
+
+static void set_value(TileCase *c, int i, const char *name, int value) {
+  SymCtx *sym = c->d->k->cx->sym;
+  c->values[i] = (SymBinding){sym_symbol(sym, name, true), sym_int(sym, value)};
+}
+
+static void compute_tile(TileCase *c, int group) {
+  Harness *harness = c->harness;
+  int64_t at[3];
+  bool inside = true;
+  for (int i = 0; i < 3; i++) {
+    at[i] = value_of(c, c->d->id[i]);
+    CHECK_INT(value_of(c, c->tile[i]), at[i]);
+    inside &= at[i] >= 0 && at[i] < c->size[i];
+  }
+  CHECK(inside);
+  c->cost[group] += at[0] + 1;
+  if (inside) c->times[(at[2] * c->size[1] + at[1]) * c->size[0] + at[0]]++;
+}
+
+static void compute_tiles(TileCase *c) {
+  Harness *harness = c->harness;
+  int all = c->size[0] * c->size[1] * c->size[2], before = harness->failures_here;
+  memset(c->times, 0, sizeof c->times);
+  memset(c->cost, 0, sizeof c->cost);
+  for (int i = 0; i < 3; i++) set_value(c, i, (const char *[]){"M", "N", "B"}[i], c->size[i]);
+  set_value(c, 5, "P", c->groups);
+  set_value(c, 4, "$ARG$TILES", 0);
+  set_value(c, 3, "$WG0", 0);
+  int64_t groups = value_of(c, c->d->grid[0]);
+  CHECK_INT(groups, all < c->groups ? all : c->groups);
+  for (int g = 0; g < groups; g++) {
+    set_value(c, 3, "$WG0", g);
+    int64_t count = value_of(c, c->count);
+    CHECK(count >= 0 && count <= all);
+    for (int i = 0; i < count && i < all; i++) {
+      set_value(c, 4, "$ARG$TILES", i);
+      compute_tile(c, g);
+    }
+  }
+  for (int i = 0; i < all; i++) CHECK_INT(c->times[i], 1);
+  if (harness->failures_here > before)
+    printf("%d x %d x %d tiles, %d workgroups: %s\n", c->size[0], c->size[1], c->size[2], c->groups,
+           c->row);
+}
+
+static void check_tiles(TileCase *c, const char *text) {
+  Harness *harness = c->harness;
+  Arena *a = arena_new();
+  Lab l = lab_open(text);
+  CHECK(l.k != NULL);
+  if (l.k) {
+    ir_renumber(l.k);
+    c->d = facts_of(l.k, a, FACT_distribute).distribute;
+    SymCtx *sym = l.cx->sym;
+    const Sym *tiles = sym_mul(sym, sym_mul(sym, c->d->tiles[0], c->d->tiles[1]), c->d->tiles[2]);
+    const Sym *first = ir_numbered_symbol(l.cx, "$WG", 0, true);
+    c->count = distribute_tile_count(c->d, kernel_persistent(l.k), tiles, first);
+    distribute_tile_ids(c->d, c->tile);
+    compute_tiles(c);
+  }
+  lab_close(&l);
+  arena_free(a);
+}
+
+#define TILED                                                                                      \
+  "kernel @k(%%p: mem<M, N, B, i32>)\n"                                                            \
+  "  workgroup M by 1 on 0; workgroup N by 1 on 1; workgroup B by 1 on 2; tile $TILES by 1\n"      \
+  "  hardware threads 64, vector {M: 0, N: 0, B: 0}; %s\n"                                         \
+  "  persist %s loop $TILES %s\n{ }\n"
+
+static void check_grid(TileCase *c, bool known) {
+  char binds[100] = "", groups[16] = "P", text[1024];
+  if (known) {
+    snprintf(binds, sizeof binds, "bind M = %d; bind N = %d; bind B = %d", c->size[0], c->size[1],
+             c->size[2]);
+    snprintf(groups, sizeof groups, "%d", c->groups);
+  }
+  snprintf(text, sizeof text, TILED, known ? binds : "dynamic M; dynamic N; dynamic B",
+           known ? groups : "P", c->row);
+  check_tiles(c, text);
+}
+
+/* Every tile of a grid exactly once, whatever the number of workgroups. */
+static void check_grids(Harness *harness, const char *row) {
+  TileCase c = {.harness = harness, .row = row};
+  for (c.groups = 1; c.groups <= MOST_GROUPS; c.groups++)
+    for (c.size[0] = 1; c.size[0] <= MOST_FIRST; c.size[0]++)
+      for (int all = c.size[0]; all <= MOST_TILES; all += c.size[0]) {
+        int rest = all / c.size[0];
+        for (c.size[2] = 1; c.size[2] <= rest; c.size[2] += 1 + (c.size[2] > 2) * 4) {
+          if (rest % c.size[2]) continue;
+          c.size[1] = rest / c.size[2];
+          for (int known = 0; known < 2; known++) check_grid(&c, known);
+        }
+      }
+}
+
+TEST(each_tile_once) { check_grids(harness, ""); }
+
+TEST(each_tile_once_in_pairs) { check_grids(harness, "pairs"); }
+
+/* All workgroups have the same to do if a tile at x along the first dimension takes x + 1 iterations. */
+TEST(pairs_are_balanced) {
+  TileCase c = {.harness = harness, .row = "pairs", .size = {8, 6, 1}, .groups = 4};
+  check_grid(&c, true);
+  for (int g = 0; g < 4; g++) CHECK_INT(c.cost[g], 6 * 9);
+}
+
 /* ---- numbers, waves, mistakes ---- */
 
 static const Distribution *open_header(Lab *l, Arena *a, const char *rows) {
@@ -327,5 +458,6 @@ TEST(mistakes) {
 }
 
 TESTS_MAIN(RUN(plain) RUN(starts_and_counts) RUN(folded_and_reordered) RUN(explicit_grid)
-               RUN(aliases_and_devices) RUN(versions) RUN(random_headers) RUN(waves_and_threads)
-                   RUN(mistakes))
+               RUN(aliases_and_devices) RUN(versions) RUN(random_headers) RUN(each_tile_once)
+                   RUN(each_tile_once_in_pairs) RUN(pairs_are_balanced) RUN(waves_and_threads)
+                       RUN(mistakes))
