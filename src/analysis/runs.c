@@ -58,13 +58,6 @@ static const Sym *unbounded(const Distribution *d, const Sym *f, const Sym *coun
   return inside;
 }
 
-static bool depends_on_loop(const Distribution *d, const Sym *e, const Op *inside) {
-  for (const Op *op = inside->parent->owner; op; op = op->parent->owner)
-    if (op->kind == OP_for && sym_contains(e, ir_loop_counter(d->k, op_attr(op, ATTR_axis)->sym)))
-      return true;
-  return false;
-}
-
 /* Their counters have one name, and only the inner one can be named there. */
 static bool has_same_axis(const Op *outer, const Op *loop) {
   for (const Op *op = loop; op != outer; op = op->parent->owner)
@@ -77,6 +70,14 @@ static bool has_same_axis(const Op *outer, const Op *loop) {
 static bool is_set_in(const Op *outer, const Sym *e) {
   for (const Op *op = outer->body->first; op && op_is_inside(op, outer); op = ir_next(op))
     if (op->kind == OP_set_symbol && sym_contains(e, op_attr(op, ATTR_version)->sym)) return true;
+  return false;
+}
+
+static bool depends_on_loop(const Distribution *d, const Sym *e, const Op *inside) {
+  for (const Op *op = inside->parent->owner; op; op = op->parent->owner)
+    if (op->kind == OP_for &&
+        (sym_contains(e, ir_loop_counter(d->k, op_attr(op, ATTR_axis)->sym)) || is_set_in(op, e)))
+      return true;
   return false;
 }
 

@@ -112,6 +112,18 @@ TEST(products_of_rounded_sizes) {
   env_free(&e);
 }
 
+/* 2^27 tiles would be a bound that fits 32 bits, but not 128 rows of each. */
+TEST(multiples_of_products_of_rounded_sizes) {
+  Env e = env_new();
+  CHECK(assume(&e, "M*N <= 1048576") && assume(&e, "M <= 1048576") && assume(&e, "N <= 1048576"));
+  int64_t tiles = (1048576 + (127 + 63) * INT64_C(1048576) + 63 * 127) / (64 * 128);
+  CHECK_INT(sym_range(e.cx, e.f, parse(&e, "ceiling(M/64)*ceiling(N/128)")).hi, tiles);
+  CHECK_INT(sym_range(e.cx, e.f, parse(&e, "128*ceiling(M/64)*ceiling(N/128)")).hi, 128 * tiles);
+  CHECK(prove(&e, "128*ceiling(M/64)*ceiling(N/128) < 2147483648") == SYM_ALWAYS);
+  CHECK(prove(&e, "128*ceiling(M/64)*ceiling(N/128) < 1048576") == SYM_UNKNOWN);
+  env_free(&e);
+}
+
 TEST(facts_extend_a_parent) {
   Env e = env_new();
   CHECK(assume(&e, "j <= i"));
@@ -243,6 +255,7 @@ TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(enumeration_of_end
                RUN(two_congruences_meet) RUN(relations_are_transitive)
                    RUN(products_that_have_a_bound) RUN(facts_extend_a_parent)
                        RUN(any_boolean_is_a_fact) RUN(small_boxes_are_decided_exactly)
-                           RUN(products_of_rounded_sizes) RUN(linear_forms)
-                               RUN(histories_do_not_mix) RUN(histories_of_ranges)
-                                   RUN(what_was_proved_is_remembered) RUN(differences))
+                           RUN(products_of_rounded_sizes)
+                               RUN(multiples_of_products_of_rounded_sizes) RUN(linear_forms)
+                                   RUN(histories_do_not_mix) RUN(histories_of_ranges)
+                                       RUN(what_was_proved_is_remembered) RUN(differences))
