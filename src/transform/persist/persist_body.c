@@ -1,6 +1,8 @@
 /* persist_body.c: see persist_body.h. */
 #include "transform/persist/persist_body.h"
 
+#include <string.h>
+
 #include "ir/attr.h"
 #include "ir/region_facts.h"
 
@@ -37,20 +39,73 @@ static bool is_number(const Op *op) {
          !op->body;
 }
 
-/* Whether an earlier op sets the symbol in the loop over tiles, and would come after this one. */
-static bool is_set_inside(const PersistBody *b, const Op *op) {
-  const Sym *symbol = op_attr(op, ATTR_symbol)->sym;
-  for (const Op *before = op->prev; before; before = before->prev)
-    if (before->kind == OP_set_symbol && op_attr(before, ATTR_symbol)->sym == symbol &&
-        !b->stays[before->id])
+/* ---- symbols that are set ---- */
+
+typedef struct Mention {
+  const char *symbol; /* or what begins so, as its versions do */
+  bool found;
+} Mention;
+
+static const Sym *look_for(void *user, const Sym *s) {
+  Mention *m = user;
+  m->found |= s && ir_expr_mentions(s, m->symbol);
+  return s;
+}
+
+static bool type_mentions(const Type *t, const char *symbol) {
+  for (int i = 0; i < t->rank; i++)
+    if (ir_expr_mentions(t->dims[i], symbol)) return true;
+  return false;
+}
+
+/* Positions and sizes of tiles follow from rows, with what their symbols are set to at the op. */
+static bool header_mentions(Kernel *k, const char *symbol) {
+  Mention m = {symbol, false};
+  for (int i = 0; i < k->constraints.n; i++) {
+    Constraint copy = k->constraints.at[i];
+    bool is_of_launch = copy.kind == CONSTRAINT_assume || copy.kind == CONSTRAINT_bind;
+    if (!is_of_launch) constraint_rewrite(k, &copy, look_for, &m);
+  }
+  return m.found;
+}
+
+static bool op_mentions(const PersistBody *b, const Op *outer, const char *symbol) {
+  Mention m = {symbol, false};
+  for (const Op *op = outer; op && op_is_inside(op, outer); op = ir_next(op)) {
+    bool has_tiles = op->body;
+    for (int i = 0; i < op->nattrs; i++) {
+      Attr copy = attr_copy(b->k, &op->attrs[i]);
+      attr_rewrite(b->k, &copy, look_for, &m);
+    }
+    for (int i = 0; i < op->nresults; i++) {
+      has_tiles |= op->results[i].type->kind != TYPE_scalar;
+      m.found |= type_mentions(op->results[i].type, symbol);
+    }
+    for (int i = 0; i < op->nargs; i++) {
+      has_tiles |= op->args[i]->type->kind != TYPE_scalar;
+      m.found |= type_mentions(op->args[i]->type, symbol);
+    }
+    if (m.found || (has_tiles && header_mentions(b->k, symbol))) return true;
+  }
+  return false;
+}
+
+/* Whether an earlier op sets the symbol in the loop over tiles, or names what it was, and would come after this one. */
+static bool is_needed_inside(const PersistBody *b, const Op *op) {
+  const char *symbol = sym_name(op_attr(op, ATTR_symbol)->sym);
+  for (const Op *before = op->prev; before; before = before->prev) {
+    if (b->stays[before->id]) continue;
+    const Attr *set = op_attr(before, ATTR_symbol);
+    if ((set && strcmp(sym_name(set->sym), symbol) == 0) || op_mentions(b, before, symbol))
       return true;
+  }
   return false;
 }
 
 static bool may_stay(const PersistBody *b, const Op *op) {
   bool sets = op->kind == OP_set_symbol;
   if (op->kind == OP_alloc) return true;
-  if ((!sets && !is_number(op)) || (sets && is_set_inside(b, op))) return false;
+  if ((!sets && !is_number(op)) || (sets && is_needed_inside(b, op))) return false;
   for (int i = 0; i < op->nargs; i++)
     if (op->args[i]->def && !b->stays[op->args[i]->def->id]) return false;
   return !attrs_differ(b, op);
