@@ -239,10 +239,19 @@ bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
   return set_position(ev, raw);
 }
 
-/* The ids of a tile, by its number in the order of the `raster` row (distribute.c). */
+/* Which tile a workgroup computes in its n-th turn: with `pairs`, two neighbours in turns. */
+static int64_t tile_number(const Eval *ev, int64_t turn) {
+  if (!kernel_persistent(ev->k)->persist.pairs) return ev->first_tile + turn * ev->limit;
+  return 2 * (ev->first_tile + turn / 2 * ev->limit) + turn % 2;
+}
+
+/* The ids of a tile, by its number in the order of the `raster` row (distribute.c). Every second one of a pair is as far
+ * from the end of the first dimension as the first is from its start. */
 static void find_tile(const Eval *ev, int64_t tile, int64_t out[3]) {
   const Constraint *row = kernel_constraint(ev->k, CONSTRAINT_raster, NULL);
   for (int i = 0; !row && i < 3; i++) out[i] = tile % ev->tiles[i], tile /= ev->tiles[i];
+  if (!row && kernel_persistent(ev->k)->persist.pairs)
+    out[0] = out[0] % 2 ? ev->tiles[0] - 1 - out[0] / 2 : out[0] / 2;
   if (!row) return;
   int along = row->raster.axis;
   int64_t length = ev->tiles[along], across = ev->tiles[1 - along], rows = row->raster.rows;
@@ -257,7 +266,7 @@ static void find_tile(const Eval *ev, int64_t tile, int64_t out[3]) {
 bool position_enter_tile(Eval *ev, int64_t turn) {
   const int64_t group[3] = {ev->first_tile, 0, 0};
   int64_t raw[3];
-  find_tile(ev, ev->first_tile + turn * ev->limit, raw);
+  find_tile(ev, tile_number(ev, turn), raw);
   set_ids(ev, raw);
   bool ok = set_position(ev, raw);
   set_ids(ev, group);
