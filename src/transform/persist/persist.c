@@ -181,16 +181,44 @@ static bool is_chosen(Persist *p) {
 
 /* ---- the order of tiles ---- */
 
+/* Whether an expression may have another value for a tile that is a neighbour along a dimension of the grid. */
+static bool differs_along(const Persist *p, const Sym *s, int axis) {
+  for (int nonneg = 0; s && nonneg < 2; nonneg++)
+    if (sym_contains(s, ir_numbered_symbol(p->k->cx, "$WG", axis, nonneg))) return true;
+  return persist_is_set(&p->body, s);
+}
+
+typedef struct Neighbours {
+  const Persist *p;
+  int axis;
+  bool differ;
+} Neighbours;
+
+static const Sym *look_along(void *user, const Sym *s) {
+  Neighbours *n = user;
+  n->differ |= differs_along(n->p, s, n->axis);
+  return s;
+}
+
+/* Whether expressions of the op, such as a mapping, name the id along a dimension of the grid. */
+static bool names_id(const Persist *p, const Op *op, int axis) {
+  Neighbours n = {p, axis, false};
+  for (int i = 0; i < op->nattrs; i++) {
+    Attr own = attr_copy(p->k, &op->attrs[i]);
+    attr_rewrite(p->k, &own, look_along, &n);
+  }
+  return n.differ;
+}
+
 /* Whether tiles that are neighbours along a dimension of the grid need different elements. */
 static bool depends_on(const Persist *p, const Op *copy, int axis) {
-  const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", axis, true);
   const Type *tile = p->cx->facts.in_bounds[copy->id]->access.tile;
   for (int i = 0; i < tile->rank; i++) {
     TileRange range;
     if (!distribute_dim(p->d, copy, tile->dims[i], &range)) return true;
-    if (sym_contains(range.start, id)) return true;
+    if (differs_along(p, range.start, axis)) return true;
   }
-  return false;
+  return names_id(p, copy, axis);
 }
 
 static double bytes_along(const Persist *p, int axis) {
@@ -240,23 +268,34 @@ static void choose_order(Persist *p) {
 
 /* ---- clusters ---- */
 
-/* Whether each write leaves out what is beyond the end along a dimension of the grid. */
-static bool writes_end(const Persist *p, int axis) {
-  const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", axis, true);
+/* Whether an access leaves out what is beyond the end along a dimension of the grid. *depends: it is not at the same
+ * place everywhere along that. */
+static bool ends_along(const Persist *p, const Op *op, int axis, bool *depends) {
+  const AccessBounds *b = p->cx->facts.in_bounds[op->id];
+  const Attr *mask = op_attr(op, ATTR_mask);
+  bool ends = false;
+  *depends = !b || !mask;
+  for (int i = 0; b && mask && i < b->access.tile->rank; i++) {
+    TileRange range;
+    const Sym *x = access_x(p->k->cx->sym, i);
+    if (!distribute_dim(p->d, op, b->access.tile->dims[i], &range)) return *depends = true, false;
+    if (!differs_along(p, range.start, axis)) continue;
+    *depends = true;
+    for (int m = 0; m < mask->n; m++) ends |= sym_contains(mask->exprs[m], x);
+  }
+  return ends;
+}
+
+/* Whether a tile beyond the end along a dimension of the grid writes nothing, and reads nothing there. The copy engine
+ * reads zeros. */
+static bool may_go_beyond(const Persist *p, int axis) {
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
-    const AccessBounds *b = p->cx->facts.in_bounds[op->id];
-    const Attr *mask = op_attr(op, ATTR_mask);
-    bool ends = false;
-    if (op->kind == OP_copy || !(op_info[op->kind].flags & OPF_WRITES)) continue;
-    if (op->kind != OP_write || !b || !mask) return false;
-    for (int i = 0; i < b->access.tile->rank; i++) {
-      TileRange range;
-      if (!distribute_dim(p->d, op, b->access.tile->dims[i], &range)) return false;
-      const Sym *x = access_x(p->k->cx->sym, i);
-      for (int m = 0; sym_contains(range.start, id) && m < mask->n; m++)
-        ends |= sym_contains(mask->exprs[m], x);
-    }
-    if (!ends) return false;
+    bool depends, writes = op_info[op->kind].flags & OPF_WRITES;
+    bool reads = op->kind == OP_read && !op->args[0]->def;
+    if (op->kind == OP_copy) continue;
+    if (names_id(p, op, axis) || (writes && op->kind != OP_write)) return false;
+    if ((writes || reads) && !ends_along(p, op, axis, &depends) && (writes || depends))
+      return false;
   }
   return true;
 }
@@ -283,14 +322,14 @@ static bool walks_pixels(const Persist *p) {
   return false;
 }
 
-/* Neighbours of a row form a cluster if they share a tile that can be divided. A row may be one tile
- * longer than the grid; that tile then writes nothing. */
+/* Neighbours of a row form a cluster if they share a tile that can be divided, and need it in as many iterations. A row
+ * may be one tile longer than the grid; that tile then writes nothing. */
 static bool may_cluster(const Persist *p) {
   if (!p->rows || !target_has(p->cx->target, FEATURE_CLUSTER) || p->workgroups < CLUSTER)
     return false;
-  if (!may_have_roles(p) || walks_pixels(p)) return false;
+  if (!may_have_roles(p) || walks_pixels(p) || differs_along(p, p->trips, p->along)) return false;
   return sym_divides(p->k->cx->sym, p->cx->facts.header, CLUSTER, p->d->tiles[p->along]) ||
-         writes_end(p, p->along);
+         may_go_beyond(p, p->along);
 }
 
 static bool forms_cluster(Persist *p) {

@@ -8,10 +8,14 @@
 
 /* ---- what differs between tiles ---- */
 
-bool persist_differs(const PersistBody *b, const Sym *s) {
+bool persist_is_set(const PersistBody *b, const Sym *s) {
   for (int i = 0; s && i < b->differ.n; i++)
     if (sym_contains(s, b->differ.at[i])) return true;
-  return s && ir_expr_mentions(s, "$WG");
+  return false;
+}
+
+bool persist_differs(const PersistBody *b, const Sym *s) {
+  return persist_is_set(b, s) || (s && ir_expr_mentions(s, "$WG"));
 }
 
 typedef struct Search {

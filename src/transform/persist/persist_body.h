@@ -23,7 +23,9 @@ typedef struct PersistBody {
 
 PersistBody persist_body(Kernel *k, Arena *scratch);
 
-/* Whether the expression may have another value for another tile. */
+/* Whether the expression names a symbol that may be set to another value for another tile. */
+bool persist_is_set(const PersistBody *b, const Sym *s);
+/* The same, or an id of a workgroup. */
 bool persist_differs(const PersistBody *b, const Sym *s);
 
 /* Expressions of ops, and of the first `rows` rows of the header, name the ids of the tile instead of
