@@ -505,13 +505,22 @@ static void insert_arrival(Kernel *k, PassCtx *cx, const StagedLoop *l, Op *befo
   share_ring(k, l, op);
 }
 
+/* Of a short loop, where a later iteration than this one is always the last, the proof still asks how much later. */
+static const Sym *at_most_last_of_run(Kernel *k, PassCtx *cx, const StagedLoop *l,
+                                      const Sym *iteration) {
+  SymCtx *sym = k->cx->sym;
+  const Sym *number = staged_number_at_most(k, cx, l, iteration);
+  if (!sym_contains(iteration, l->counter) || sym_contains(number, l->counter)) return number;
+  return sym_min(sym, staged_number(k, l, iteration), sym_sub(sym, l->count, sym_int(sym, 1)));
+}
+
 /* The number of an iteration, which may be one of the next run, or that of the last iteration of all. In
  * a loop without iterations this is -1, whose phase is complete from the start. If it is not known whether there is
  * a next run, that of the last iteration of this one, which then has at least one. */
 static const Sym *at_most_last(Kernel *k, PassCtx *cx, const StagedLoop *l, const Sym *iteration) {
   SymCtx *sym = k->cx->sym;
   if (!l->runs.all && iteration == sym_int(sym, 0)) return l->runs.before;
-  if (!l->runs.all) return sym_add(sym, l->runs.before, staged_number_at_most(k, cx, l, iteration));
+  if (!l->runs.all) return sym_add(sym, l->runs.before, at_most_last_of_run(k, cx, l, iteration));
   const Sym *last = sym_sub(sym, l->runs.all, sym_int(sym, 1));
   const Sym *number = sym_min(sym, number_of(k, l, iteration), last);
   return runs_again(k, l) ? number : staged_number_at_most(k, cx, l, iteration);
