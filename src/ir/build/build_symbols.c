@@ -30,6 +30,16 @@ static int last_number(const Builder *b, const Sym *base) {
   return last;
 }
 
+/* In one lane's program, waves with different roles set symbols in regions of their own, to the same versions. */
+static bool is_open(const Builder *b, const Sym *version) {
+  bool lane = b->k->level == LEVEL_THREAD;
+  int n = lane ? b->versions.n : b->counters.n;
+  const Version *all = lane ? b->versions.at : b->counters.at;
+  for (int i = 0; i < n; i++)
+    if (all[i].version == version) return true;
+  return false;
+}
+
 /* The version that an op opens: as its text says, or the next number. NULL after reporting. */
 static const Sym *open_version(Builder *b, Op *op, const Sym *base, Value *value) {
   const Attr *given = op_attr(op, ATTR_version);
@@ -39,11 +49,10 @@ static const Sym *open_version(Builder *b, Op *op, const Sym *base, Value *value
                sym_text(b->k->cx->diags.arena, version), sym_name(base));
     return NULL;
   }
-  for (int i = 0; version && i < b->counters.n; i++)
-    if (b->counters.at[i].version == version) {
-      BUILD_DIAG(b, op->at, E0407, "version `%s` is opened twice", sym_name(version));
-      return NULL;
-    }
+  if (version && is_open(b, version)) {
+    BUILD_DIAG(b, op->at, E0407, "version `%s` is opened twice", sym_name(version));
+    return NULL;
+  }
   if (!version) {
     char *name = arena_printf(b->k->arena, "%s.%d", sym_name(base), last_number(b, base) + 1);
     version = sym_symbol(b->k->cx->sym, name, false);
