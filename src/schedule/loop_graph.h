@@ -16,6 +16,7 @@
 #include "analysis/distribute.h"
 #include "analysis/memory_uses.h"
 #include "analysis/runs.h"
+#include "schedule/loop_counts.h"
 #include "schedule/loop_order.h"
 
 enum {
@@ -102,10 +103,6 @@ typedef bool LoopOpFn(const void *user, const Op *op);
 /* Ops that touch no shared memory are events if `counts`, which may be NULL, says so. */
 LoopGraph loop_graph(Arena *a, const Distribution *d, const MemoryUses *m, const Op *loop,
                      LoopOpFn *counts, const void *user);
-
-/* Iterations, at most; INT64_MAX: unknown. The second: of all runs of a loop that is inside others. */
-int64_t loop_most(const Distribution *d, const Op *loop);
-int64_t loop_most_in_all(const Distribution *d, const Op *loop);
 
 /* The same of what comes before the loop in its region, which runs once: all distances are 0, and
  * accesses to a ring are to the slot `ahead`. */

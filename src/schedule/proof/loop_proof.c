@@ -62,7 +62,8 @@ LoopProof loop_prove(Arena *a, const Distribution *d, const MemoryUses *m, const
   const LoopGraph *g = &proof.graph;
   bool nest = loop_is_nest(loop); /* what loops inside wait for is proved with them */
   const OrderTable *table = NULL; /* of a nest, only what service waves do is looked up in it */
-  if (!nest || g->arrivals.n || serves(d->k, g)) table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
+  if (!nest || g->arrivals.n || serves(d->k, g))
+    table = order_table(a, g->events.n, g->enforced.at, g->enforced.n);
   Prover p = {&proof, table, d, loop_overlaps(a, m), m->memories.n, m->memories.at, a};
   if (table) find_deadlock(&p, d->k);
   int n = proof.waiting.n;
