@@ -212,9 +212,12 @@ def test_library(options, workgroups, monkeypatch):
     """`ops.attention`, which decides otherwise for so few tiles."""
     made = programs.wave_compile
 
+    seen = []
+
     def persistent(given, kernel):
         given.persistent_workgroups = workgroups
-        return made(given, kernel)
+        seen.append(made(given, kernel))
+        return seen[-1]
 
     monkeypatch.setattr(programs, "wave_compile", persistent)
     programs._compiled.cache_clear()
@@ -228,6 +231,7 @@ def test_library(options, workgroups, monkeypatch):
             heads = [x[b].astype("f8").swapaxes(0, 1) for x in (q, k_, v)]
             want = library_expected(*heads, options)
             np.testing.assert_allclose(found[b].swapaxes(0, 1), want, atol=4e-3)
+    assert any(is_persistent(kernel) for kernel in seen)
     programs._compiled.cache_clear()
 
 
@@ -267,6 +271,21 @@ def faults(text):
         new = old.replace(", 2)", " + 1, 2)") if "+" not in old else old.replace(" + 1", "")
         yield f"the phase of another tile: {old}", text.replace(old, new)
     yield "the slot of another tile", text.replace("Mod($ARG$TILES, 2)", "Mod($ARG$TILES + 1, 2)", 1)
+
+
+def proved(kernel):
+    return [said.startswith("all ") for said in re.findall(r"^loop .*\n  (.*)$", kernel.proof().text, re.M)]
+
+
+def test_proof_notices_faults():
+    """Not only in the orders of waves that are simulated."""
+    kernel = parsed(str(compiled(attention(64, True), 64, 1).ir))
+    kernel.run_passes(target="sm_90a", stop_after="sync")
+    assert proved(kernel) == [True, True]
+    found = list(faults(str(kernel)))
+    assert len(found) >= 14
+    for what, fault in found:
+        assert fault != str(kernel) and not all(proved(parsed(fault))), what
 
 
 def is_found(text, rows, keys):

@@ -4,6 +4,7 @@
 #include "analysis/runs.h"
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
+#include "schedule/proof/loop_counted.h"
 
 /* Every iteration that exists has one arrival of each wave: the mask of an op that arrives tests that
  * and nothing else. Those of the run before may be released in the next one. */
@@ -103,6 +104,7 @@ const Op *loop_unreleased(const Distribution *d, const LoopGraph *g, const LoopG
   for (int i = 0; i < g->copies.n; i++) {
     const Op *op = g->copies.at[i].op;
     if (op_is_served(d->k, op) && !is_filled(d->k, g, copy_barriers(op))) return op;
+    if (op_is_served(d->k, op) && !loop_is_counted(d, g->loop)) return g->loop;
   }
   return used_by_all(d->k);
 }

@@ -229,8 +229,9 @@ void persist_count_runs(const PersistBody *b, Op *tiles, Op *loop, const Sym *tr
   Op *set = ir_insert(k, tiles->body->first, OP_set_symbol, k->at, &before, 1, NULL);
   op_set_attr(k, set, (Attr){.key = ATTR_symbol, .sym = symbol});
   op_set_attr(k, set, (Attr){.key = ATTR_version, .sym = version});
+  const Sym *times = sym_ceildiv(sym, trips, sym_int(sym, op_step(loop)));
   op_set_attr(k, loop, (Attr){.key = ATTR_earlier, .sym = version});
   ir_add_operand(k, tiles->body->last,
-                 new_number(k, tiles->body->last, sym_add(sym, version, trips)));
+                 new_number(k, tiles->body->last, sym_add(sym, version, times)));
   put_under(k, loop, sym_le(sym, sym_int(sym, 1), trips));
 }
