@@ -224,7 +224,7 @@ def test_library(options, workgroups, monkeypatch):
     rng = np.random.default_rng(3)
     for rows, keys in ((130, 200), (1, 300), (200, 70)):
         q = (rng.standard_normal((2, rows, 4, 64)) / 8).astype("f2")
-        k_, v = (rng.standard_normal((2, keys, 2, 64)).astype("f2") for _ in range(2))
+        k_, v = (rng.standard_normal((2, keys, 4, 64)).astype("f2") for _ in range(2))
         with ops.on_target(TARGET):
             found = ops.attention(q, k_, v, scale=1.0, **options)
         for b in range(2):
