@@ -15,6 +15,7 @@ from .tensors import *
 KEY_TYPES = (*FLOATS, "f8e4m3fn", "f8e5m2")
 CHUNK = 1024  # keys of a split that does not depend on the batch
 KEYS_OF_SPLIT = 256  # at least
+FEW_KEYS = 1024
 ENOUGH_WORKGROUPS = 264  # two for each multiprocessor of a large GPU
 MOST_SPLITS = 16
 
@@ -166,6 +167,14 @@ class Call:
         most = min(self.max_k // KEYS_OF_SPLIT, MOST_SPLITS, enough)
         return most if most > 1 else 0
 
+    def stays(self, left: int, right: int) -> bool:
+        """Whether workgroups compute tiles of several rows under a causal mask, one after another. That hides
+        how a tile begins and ends, which counts if it has few keys, but an iteration takes longer (H200, heads
+        of 128, one tile for each and several: 1024 tokens 194, 173 us, 2048 301, 321, 4096 532, 550)."""
+        few = self.q_ends is None and self.max_k <= FEW_KEYS
+        wide = self.q.shape[-1] == 128 and wave_dtype(self.q.dtype) != tkl.f32
+        return few and wide and has_warpgroups() and right == 0 and left < 0
+
     def form(self, splits: bool, page: int) -> kernels.Form:
         left, right = self.window
         right = min(right, 0) if self.causal and right >= 0 else 0 if self.causal else right
@@ -196,6 +205,7 @@ class Call:
             alibi=self.alibi is not None,
             positive=0 < self.factor() * kernels.LOG2_E <= 1,
             latent=page > 0 and self.latent,
+            stays=self.stays(left, right),
             waves=2 if self.paired() and not single else max(rows // 32, 4),
             lanes=32 if single else 64,
         )

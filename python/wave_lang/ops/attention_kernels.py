@@ -40,6 +40,7 @@ Q_START, Q_LENGTH, K_FIRST, K_START, LENGTH, SEEN, FIRST = (
 )
 MAX_Q = sym.MAX_Q
 BLOCK_ROW, BLOCK_N_KV, BLOCK_D_KV = sym.BLOCK_ROW, sym.BLOCK_N_KV, sym.BLOCK_D_KV
+MULTIPROCESSORS = 132  # of an H100 or H200
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
 
@@ -85,6 +86,7 @@ class Form:
     waves: int = 4
     lanes: int = 64  # threads of a wave
     latent: bool = False  # values are the first columns of keys in pages, and copied once
+    stays: bool = False  # each workgroup computes tiles of several rows, one after another
 
     @property
     def group(self) -> int:
@@ -547,7 +549,8 @@ def dense(form: Form) -> Any:
         more = {"slopes": slopes, "bias": bias, "mask": mask}
         body.run(*given, lengths=lengths, keys=keys, values=values, **more)
 
-    return attention, symbols_of(form), [TOKEN, KEY, ENDS]
+    options = {"persistent_workgroups": MULTIPROCESSORS} if form.stays else {}
+    return attention, symbols_of(form), [TOKEN, KEY, ENDS], options
 
 
 def paged(form: Form) -> Any:
