@@ -87,7 +87,7 @@ def test_views_of_keys_with_three_dimensions():
     form = dense_call(*[np.zeros((2, 300, 4, 128), "f2")] * 3, "bshd", {"causal": True})
     form = form.form(False, 0)
     for fold in ("tokens", "heads"):
-        made, subs, symbols = kernels.dense(replace(form, fold=fold, out_fold=fold))
+        made, subs, symbols, _ = kernels.dense(replace(form, fold=fold, out_fold=fold))
         options = WaveCompileOptions(subs=subs, dynamic_symbols=symbols, target="sm_90a")
         ptx = wave_compile(options, made).ptx
         for way in ("shared::cluster.global", "global.shared::cta"):
