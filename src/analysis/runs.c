@@ -92,7 +92,7 @@ static const Obstacle *why_not(const Distribution *d, const Op *outer, const Op 
   return op_has(outer, ATTR_from) ? &computed_start : NULL;
 }
 
-/* Of an op that is executed `times` in a run of what is around it. */
+/* Of an op that is executed `once` times in each run of the loops around it. */
 static Runs count_runs(const Distribution *d, const Op *inner, const Sym *once) {
   SymCtx *cx = d->k->cx->sym;
   Runs r = {.before = sym_int(cx, 0), .all = once};

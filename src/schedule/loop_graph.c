@@ -474,7 +474,7 @@ static void add_touch(Build *b, const Op *op) {
   }
 }
 
-/* Accesses of a region up to one of its barriers, or behind the last one. */
+/* Accesses of a region up to one of its barriers, or after the last one. */
 typedef struct Section {
   const Op *barrier; /* where they end; NULL: with the region */
   int begins[LOOP_WAVES], joined[LOOP_WAVES];

@@ -9,14 +9,14 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 
 from . import attention_kernels as kernels
-from .programs import has_large_tiles, has_warpgroups, program
+from .programs import MULTIPROCESSORS, has_large_tiles, has_warpgroups, program
 from .tensors import *
 
 KEY_TYPES = (*FLOATS, "f8e4m3fn", "f8e5m2")
 CHUNK = 1024  # keys of a split that does not depend on the batch
 KEYS_OF_SPLIT = 256  # at least
 FEW_KEYS = 1024
-ENOUGH_WORKGROUPS = 264  # two for each multiprocessor of a large GPU
+ENOUGH_WORKGROUPS = 2 * MULTIPROCESSORS
 MOST_SPLITS = 16
 
 

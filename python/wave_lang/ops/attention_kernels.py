@@ -26,6 +26,7 @@ from wave_lang.kernel.wave.templates.attention_loop import (
 )
 from wave_lang.kernel.wave.templates.attention_tiles import columns_of, keys_of
 
+from .programs import MULTIPROCESSORS
 from .quantize import nearest
 
 TOKEN, H, D, D_KV, D_REST, H_KV, ROW, N_KV, ENDS = (
@@ -40,7 +41,6 @@ Q_START, Q_LENGTH, K_FIRST, K_START, LENGTH, SEEN, FIRST = (
 )
 MAX_Q = sym.MAX_Q
 BLOCK_ROW, BLOCK_N_KV, BLOCK_D_KV = sym.BLOCK_ROW, sym.BLOCK_N_KV, sym.BLOCK_D_KV
-MULTIPROCESSORS = 132  # of an H100 or H200
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 MMA = tkw.MMAType.F32_16x16x16_F16
 

@@ -20,6 +20,7 @@ M, N = sym.M, sym.N  # rows, and their elements
 LOG2_E = math.log2(math.e)
 # A maximum before the first element, and not more than any: -inf must not be subtracted from -inf.
 LOWEST = -3.4028234663852886e38
+MULTIPROCESSORS = 132  # of an H100 or H200
 
 _target: ContextVar[str] = ContextVar("target", default="")
 

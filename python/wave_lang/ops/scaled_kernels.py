@@ -11,7 +11,7 @@ from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
 from .packed_loops import GROUPS, Packed, packed_sums, step_of, unpacked
-from .programs import f32_of, f32_value, has_warpgroups
+from .programs import MULTIPROCESSORS, f32_of, f32_value, has_warpgroups
 from .quantize import MX_GROUP
 from .scaled_loops import AHEAD, Scales, scaled_sums
 
@@ -23,7 +23,7 @@ BLOCK_M, BLOCK_N, BLOCK_K, PART_M, PART_N = (
 )
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 BLOCK = 128  # elements along K, or along K and N, that share a scale
-WORKGROUPS = 264  # two for each compute unit of an H200
+WORKGROUPS = 2 * MULTIPROCESSORS
 FEW_ROWS = 16
 MOST_STEPS = 32  # times rows: whose weights, 8 registers each, one of 16 waves holds at once
 
@@ -437,5 +437,5 @@ def by_groups(
         subs |= {SPLIT: each, SPLITS: splits}
     options = {"multi_buffer_count": form.slots} if form.slots else {}
     if form.stays:
-        options["persistent_workgroups"] = WORKGROUPS // 2
+        options["persistent_workgroups"] = MULTIPROCESSORS
     return forms[2 * zeros + bias], subs, [M], options

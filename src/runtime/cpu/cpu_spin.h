@@ -1,8 +1,8 @@
 /* cpu_spin.h: waiting for something that will probably happen soon, without going to sleep.
  *
  * To wake a thread takes 5 to 50 us, as long as a small kernel. So a thread that waits spins first,
- * for a limited time, and offers its core to other threads now and then: if one of them takes it,
- * there is no core to spin on. */
+ * for a limited time, and yields its core now and then: if another thread takes it, spinning is
+ * pointless. */
 #ifndef WV_CPU_SPIN_H
 #define WV_CPU_SPIN_H
 

@@ -9,7 +9,7 @@
  * its way together with the first ones of the loop.
  *
  * Inside a loop over tiles of the grid (persist), such a copy is made again and again: the waves that
- * compute arrive on an `empty` barrier behind the last op that reads the tile, and slots and phases
+ * compute arrive on an `empty` barrier after the last op that reads the tile, and slots and phases
  * follow from how often the copy has been made (analysis/runs.h). It has two slots if shared memory
  * has room, so that the next tile arrives while this one is read. */
 #ifndef WV_STAGES_SINGLE_H
