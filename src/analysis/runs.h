@@ -16,9 +16,9 @@ typedef struct Runs {
   const Sym *before; /* iterations of earlier runs; 0 for a loop that is inside no other; NULL: they
                       * cannot be counted */
   const Sym *all;    /* iterations of all runs; NULL: they are counted while the loops run */
-  const char *why;  /* they cannot be counted, because it ... */
-  const char *hint; /* what to change */
-  const Op *blamed; /* ... is inside this */
+  const char *why;   /* they cannot be counted, because it ... */
+  const char *hint;  /* what to change */
+  const Op *blamed;  /* ... is inside this */
 } Runs;
 
 /* Of a `for` that starts at the first iteration. */
