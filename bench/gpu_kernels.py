@@ -94,6 +94,31 @@ def layer_norm(rows, columns, dtype=tkl.f16, target=""):
     return compiled(layer_norm, {M: rows, N: columns}, target)
 
 
+# ---- moves ---------------------------------------------------------------------------------------
+
+
+def permute(order, dtype=tkl.f16, target=""):
+    """Dims in another order: a tile spans those that are contiguous in a and in b."""
+    dims = (B, M, N)[-len(order) :]
+    turned = [dims[d] for d in order]
+    rows = next(d for d in (turned[-1], M) if d != N)
+    others = [d for d in dims if d not in (rows, N)]
+    constraints = [
+        tkw.HardwareConstraint(
+            threads_per_wave=32, vector_shapes={rows: 16, N: 128} | {d: 0 for d in others}
+        ),
+        tkw.WorkgroupConstraint(N, 128, 0),
+        tkw.WorkgroupConstraint(rows, 128, 1),
+        tkw.WaveConstraint(rows, 16),
+    ] + [tkw.WorkgroupConstraint(d, 1, 2) for d in others]
+
+    @tkw.wave(constraints)
+    def permute(a: tkl.Memory[*dims, G, dtype], b: tkl.Memory[*turned, G, dtype]):
+        tkw.write(tkw.permute(tkw.read(a), turned), b)
+
+    return wave_compile(WaveCompileOptions(dynamic_symbols=list(dims), target=target), permute)
+
+
 # ---- products ------------------------------------------------------------------------------------
 
 

@@ -1,15 +1,17 @@
 """The rows of bench_library.py: what is measured, beside what, and the bar of each."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Callable
 
 import numpy as np
 
+import gpu_kernels as kernels
 import library_peers as peers
+from bench_gemm import SIZES
+from library_cases import Bar, Case, Maker, Row
 from library_peers import Peer, backward_peers, torch
+from library_products import product_rows
 from wave_lang import WaveCompileOptions, ops, wave_compile
-from wave_lang.kernel import lang as tkl
 from wave_lang.kernel.wave.constraints import MMAType
 from wave_lang.kernel.wave.templates.attention_common import AttentionShape
 from wave_lang.kernel.wave.templates.extend_attention import get_extend_attention_kernel
@@ -37,6 +39,9 @@ FULL = SimpleNamespace(
     square=8192, int8=4096, w4=4096,
     w4_rows=((1, 1.2, 10.0), (16, 2.0, 19.0), (64, 1.5, 18.5), (256, 1.0, 24.3)),
     rows=(16384, 4096, 14336), rope_heads=(32, 8), loss=(8192, 128256), draw=(64, 128256, 50),
+    products=SIZES, ordered=(8192, 4096, 2048), products_batch=(32, 2048),
+    epilogues=((4096, 4096, 4096), (8192, 4096, 1024), (8192, 14336, 4096)),
+    long=((4096, 32768), (1024, 65536), (512, 131072), (512, 262144)), moved=8192,
 )  # fmt: skip
 SMALL = SimpleNamespace(
     batch=2, length=64, heads=(4, 2), sizes=(64,), ragged=(32, 1, 20),
@@ -46,67 +51,9 @@ SMALL = SimpleNamespace(
     experts=((4, 2, 16, 64, 32),), gate=(64, 16, 2), blocks=((128, 128, 256, None),),
     square=128, int8=128, w4=128, w4_rows=((1, 1.2, None),), rows=(64, 512, 512), rope_heads=(4, 2),
     loss=(32, 1024), draw=(4, 1024, 5),
+    products=((64, 64, 64),), ordered=(64,), products_batch=(2, 64), epilogues=((64, 64, 64),),
+    long=((4, 2048),), moved=128,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Bar:
-    """`kind`: "peer" (the best peer's time, or rate, by ours), "copy" (a part of the bandwidth of a
-    copy), "us" (at most this long)."""
-
-    kind: str
-    value: float
-
-
-@dataclass
-class Case:
-    """A call and its `amount` of bytes ("TB/s") or operations ("TF/s")."""
-
-    call: Callable[..., Any]
-    args: tuple
-    amount: float
-    unit: str
-    peers: list[Peer] = field(default_factory=list)
-    graph: bool = True
-
-
-@dataclass
-class Row:
-    name: str
-    bar: Bar | None
-    build: Callable[..., Case]
-    args: tuple = ()
-    needs_torch: bool = False
-
-
-class Maker:
-    """Makes tensors: PyTorch's, on a GPU if there is one, or NumPy's."""
-
-    def __init__(self):
-        self.gpu = torch is not None and torch.cuda.is_available()
-        self.device = "cuda" if self.gpu else "cpu"
-        self.half = tkl.bf16 if torch else tkl.f16
-        self.rng = np.random.default_rng(0)
-        # A generator of our own: a peer that fails in a graph may leave PyTorch's useless.
-        self.seeds = torch.Generator(self.device).manual_seed(0) if torch else None
-
-    def random(self, *shape):
-        if torch:
-            return self.single(*shape, dtype=torch.bfloat16)
-        return self.rng.standard_normal(shape, np.float32).astype(np.float16)
-
-    def single(self, *shape, **more):
-        """In f32."""
-        if torch:
-            return torch.randn(shape, device=self.device, generator=self.seeds, **more)
-        return self.rng.standard_normal(shape, np.float32)
-
-    def array(self, values, dtype=np.int32):
-        values = np.asarray(values).astype(dtype)
-        return torch.from_numpy(values).to(self.device) if torch else values
-
-    def order(self, count):
-        return self.array(self.rng.permutation(count))
 
 
 def compiled(kernel, subs, dynamic):
@@ -398,6 +345,12 @@ def drawing(make, rows, columns, kind, limit, us):
     return Case(call, args, 4.0 * rows * columns, "TB/s", [peer])
 
 
+def moved(make, kernel, shape, turned):
+    """A permute by a kernel of its own."""
+    x, y = make.random(*shape), make.random(*turned)
+    return Case(kernel(make.half), (x, y), 4.0 * np.prod(shape), "TB/s")
+
+
 # The table
 
 
@@ -520,6 +473,11 @@ def element_rows(s):
     call, others = ops.silu_and_mul_backward, backward_peers(peers.swiglu, (3889, 921))
     shapes, moved = ((t, inner), wide), 10.0 * t * inner
     yield of("silu_and_mul backward", call, shapes, moved, others, back)
+    for rows, columns in s.long:
+        x, w, once = (rows, columns), (columns,), 2.0 * rows * columns
+        at_least = Bar("copy", 0.95)
+        for call, shapes in ((ops.softmax, (x,)), (ops.rms_norm, (x, w)), (ops.layer_norm, (x, w, w))):
+            yield of(f"{call.__name__} {rows}x{columns}", call, shapes, 2 * once, bar=at_least)
     rows, columns = s.loss
     name = f"cross_entropy {rows}x{columns}"
     yield Row(f"{name} forward", Bar("peer", 2.4), loss, (*s.loss, False))
@@ -528,6 +486,19 @@ def element_rows(s):
     yield Row(f"sample top_k {m}x{v}", Bar("us", 60), drawing, (m, v, "top_k", k, 350))
 
 
+def moving_rows(s):
+    n = s.moved
+    thin = (n // 128, n // 8, n // 8)
+    for order, shape in (((1, 0), (n, n)), *((o, thin) for o in ((0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0)))):
+        name = "{} to {}".format("x".join(map(str, shape)), "".join(map(str, order)))
+        kernel = lambda dtype, order=order: kernels.permute(order, dtype)
+        bar = Bar("copy", 0.9 if len(order) == 2 else 0.85)
+        yield Row(f"permute {name}", bar, moved, (kernel, shape, tuple(shape[d] for d in order)))
+
+
 def all_rows(s):
-    for part in (attention_rows, serving_rows, expert_rows, matmul_rows, element_rows):
+    parts = (
+        attention_rows, serving_rows, expert_rows, matmul_rows, product_rows, element_rows, moving_rows,
+    )  # fmt: skip
+    for part in parts:
         yield from part(s)

@@ -34,7 +34,7 @@ def test_small_rows_are_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["x", "--small", "--only", "softmax,gate", "--json", str(out)])
     assert bench_library.main() == 0
     found = json.loads(out.read_text())
-    assert [row["name"] for row in found["rows"]] == ["gate 64 top 2 of 16", "softmax 4x1024"]
+    assert [row["name"] for row in found["rows"]] == ["gate 64 top 2 of 16", "softmax 4x1024", "softmax 4x2048"]
     assert found["copy"] > 0 and all(row["us"] > 0 for row in found["rows"])
     assert "softmax 4x1024" in capsys.readouterr().out
 
