@@ -68,7 +68,7 @@ static const Option options[] = {
 
     HEADING("Simulating:", RUNS),
     {"schedule", "HOW", WORD(schedule), RUNS, NULL,
-     "order of the waves: round (default), reverse, first, random or random:SEED"},
+     "order of the waves: round (default), reverse, first, last, random or random:SEED"},
     {"nonfinite", NULL, FLAG(nonfinite), RUNS, NULL, "report where infinities and NaNs appear"},
     {"costs", NULL, FLAG(costs), RUNS, NULL, "print the cost of each source line"},
     {"json", "FILE", WORD(json), RUNS, NULL,

@@ -183,6 +183,7 @@ static const struct {
     {"wait_async", FLAG},
     {"wait_tensor", FLAG}, {"no_ds_wait", FLAG},  {"label", TEXT},   {"ptx", TEXT},
     {"meaning", FLAG},     {"types", TEXT},       {"which", INT},    {"tag", TEXTS},
+    {"until", BOUNDS},
     {"bounds", BOUNDS},    {"mapping", MAPPING},  {"mma", MMA},      {"counters", COUNTS},
     {"classes", COUNTS},   {"iters", ITERS},      {"other", NUMBER},
 };

@@ -58,7 +58,7 @@ def check(
     `expected` is the right output; for several outputs, a sequence in the order of the parameters,
     or a dict by name (others are not compared). Without it, the reference evaluator gives the right
     output. `options` are those of `wave_compile`; their target is ignored. A compiled kernel uses
-    its own. Each run gets copies of `args`. `schedules` are "round", "reverse", "first", "random:SEED";
+    its own. Each run gets copies of `args`. `schedules` are "round", "reverse", "first", "last", "random:SEED";
     "all" is one of each. An AssertionError says which run failed and how. Returns the reports.
     """
     source, options = _source(kernel, options)

@@ -49,6 +49,7 @@ typedef struct Lower {
   Vec(const Value *) copying; /* allocations that asynchronous copies in flight write to */
   Vec(const Value *) flying;  /* results of products in flight, oldest first */
   struct Guards *guards;      /* of selects (lower_guard.c) */
+  int group;                  /* waves that execute a matrix instruction together */
   int pending;                /* how many of them may stay in flight at a synchronisation */
 } Lower;
 

@@ -39,6 +39,10 @@ LowerFn lower_extract, lower_extract_slice, lower_reshape;
 void lower_find_guards(Lower *l);
 bool lower_is_deferred(const Lower *l, const Op *op);
 
+bool lower_meets(const Region *r); /* whether waves meet at a barrier in it */
+/* How many of the iterations of a loop the waves of this thread's group need; NULL: all, or unknown. */
+const Sym *lower_wanted(Lower *l, const Op *loop);
+
 bool lower_one(Lower *l, const Op *op); /* by its family; false after reporting */
 bool lower_ops(Lower *l, const Op *op, const Op *end);
 void lower_region_attrs(Lower *l, const Op *op, Op *to); /* of a loop or conditional */
@@ -62,6 +66,12 @@ void lower_wait_products(Lower *l, int most);
 
 /* What lane and wave contribute to the coordinate along `dim`, relative to the tile. */
 const Sym *lane_coord(Lower *l, const Layout *layout, int dim);
+
+/* Matrix instructions are executed by groups of waves with consecutive numbers: how many form one, in this
+ * kernel; where the elements of this thread's group begin along `dim`, relative to the tile, and how far
+ * they reach. */
+int lane_group_waves(const Lower *l);
+const Sym *lane_group_start(Lower *l, const Layout *layout, int dim, int *reach);
 
 /* Digit i of this thread's lane or wave number, in the radices of the layout. */
 const Sym *lane_digit(Lower *l, const Layout *layout, LayoutPart part, int i);

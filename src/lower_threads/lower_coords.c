@@ -51,6 +51,41 @@ const Sym *lane_is_first(Lower *l, const Layout *layout, int waves) {
   return first == sym_bool(l->sym, true) ? NULL : first;
 }
 
+/* ---- of groups of waves ---- */
+
+int lane_group_waves(const Lower *l) {
+  int most = 1;
+  for (const Op *op = ir_first(l->k); op; op = ir_next(op)) {
+    const Attr *mma = op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
+    const MmaInfo *row = mma && mma->mma->name ? mma_find(mma->mma->name) : NULL;
+    int waves = row ? row->lanes / l->machine.lanes : 0;
+    if (waves > most) most = waves;
+  }
+  return most;
+}
+
+/* A digit of the wave's number that is divided within groups is one of `inner` waves of a group, and one of
+ * groups. */
+const Sym *lane_group_start(Lower *l, const Layout *layout, int dim, int *reach) {
+  const Sym *start = sym_int(l->sym, 0);
+  int weight = 1;
+  *reach = 0;
+  EACH_DIGIT(layout, part, d) {
+    int inner = d->radix;
+    if (part == LAYOUT_WAVE) {
+      inner = weight >= l->group ? 1 : l->group / weight;
+      if (inner > d->radix) inner = d->radix;
+      const Sym *number =
+          digit_of(l, l->wave, layout_size(layout, LAYOUT_WAVE), weight * inner, d->radix / inner);
+      int64_t step = d->dim == dim ? (int64_t)inner * d->stride : 0;
+      start = sym_add(l->sym, start, sym_mul(l->sym, number, sym_int(l->sym, step)));
+      weight *= d->radix;
+    }
+    if (d->dim == dim) *reach += (inner - 1) * d->stride;
+  }
+  return start;
+}
+
 /* ---- past the tile ---- */
 
 static int most_of(const Layout *layout, int dim, LayoutPart from, LayoutPart to) {

@@ -9,7 +9,11 @@
  * the others need one for the tile. A mask is made of comparisons of positions, so the condition
  * that it holds everywhere is one of the least and the greatest position. The ops that only such a
  * mask needs are lowered where it is. This is done for NVIDIA GPUs, where it was measured: a branch may
- * also keep the compiler of the machine from mixing what is before with what is after it. */
+ * also keep the compiler of the machine from mixing what is before with what is after it.
+ *
+ * Positions are those of the waves that execute a product together, not of the whole tile: a causal mask cuts
+ * four tiles of 64 keys for 256 rows, but each 64 of these rows only one. `guards` then lets these waves leave its
+ * loops at different times, which they may unless they meet at a barrier in each iteration. */
 #include "ir/dtype.h"
 #include "lower_threads/lower.h"
 
@@ -29,6 +33,7 @@ typedef struct Guards {
   bool *deferred;     /* by op id */
   Extremes *extremes; /* by value id */
   int asked;          /* selects so far */
+  bool apart;         /* the positions asked for are those of such waves, not of all */
 } Guards;
 
 /* ---- which ops ---- */
@@ -126,13 +131,20 @@ static bool are_in_dtype(Lower *l, const Extremes *e, DType t) {
 
 static const Extremes *extremes_of(Lower *l, const Value *v);
 
-static bool extremes_of_dim(Lower *l, const Op *op, const Sym *dim, Extremes *out) {
+static bool extremes_of_dim(Lower *l, const Op *op, Extremes *out) {
+  const Value *v = &op->results[0];
   DimRange here;
-  if (!standing_range(&l->standing, op, dim, &here)) return false;
+  if (!standing_range(&l->standing, op, v->type->dims[0], &here)) return false;
   const Sym *last = sym_sub(l->sym, here.size, sym_int(l->sym, 1));
   out->least = here.start;
   out->greatest = sym_add(l->sym, here.start, last);
-  return out->greatest != NULL;
+  if (!l->guards->apart || !v->layout) return out->greatest != NULL;
+  int reach;
+  const Sym *start = lane_group_start(l, v->layout, 0, &reach);
+  out->least = sym_add(l->sym, here.start, start);
+  last = sym_min(l->sym, last, sym_add(l->sym, start, sym_int(l->sym, reach)));
+  out->greatest = last ? sym_add(l->sym, here.start, last) : NULL;
+  return out->least && out->greatest;
 }
 
 static bool extremes_of_sum(Lower *l, const Op *op, Extremes *out) {
@@ -155,7 +167,7 @@ static bool extremes_of_sum(Lower *l, const Op *op, Extremes *out) {
 
 static bool find_extremes(Lower *l, const Value *v, Extremes *out) {
   const Op *op = v->def;
-  if (op->kind == OP_self_index) return extremes_of_dim(l, op, v->type->dims[0], out);
+  if (op->kind == OP_self_index) return extremes_of_dim(l, op, out);
   if (is_sum(op)) return extremes_of_sum(l, op, out);
   if (is_number(op)) {
     out->least = out->greatest = distribute_expr(l->d, op, op_attr(op, ATTR_value)->sym);
@@ -180,7 +192,7 @@ static const Sym *exists_everywhere(Lower *l, const Op *op) {
   const AccessBounds *b = l->bounds[op->id];
   const Sym *all = sym_bool(l->sym, true);
   Extremes x;
-  if (!extremes_of_dim(l, op, op->results[0].type->dims[0], &x)) return NULL;
+  if (!extremes_of_dim(l, op, &x)) return NULL;
   for (int i = 0; i < b->nbounds && op_attr(op, ATTR_mask)->n; i++)
     all = sym_and(l->sym, all, sym_lt(l->sym, x.greatest, b->bounds[i].limit));
   return all;
@@ -246,6 +258,7 @@ static bool lower_guarded(Lower *l, const Op *op, const Sym *needed) {
 bool lower_select(Lower *l, const Op *op) {
   if (!is_guarded(l->guards, op)) return lower_elementwise(l, op);
   l->guards->asked++;
+  l->guards->apart = !lower_meets(op->parent);
   const Sym *all = holds_everywhere(l, op->args[0]);
   const Sym *needed = all ? sym_simplify(l->sym, emit_facts(l), sym_not(l->sym, all)) : NULL;
   if (!needed) sym_take_error(l->sym);

@@ -81,6 +81,7 @@ void lower_region_attrs(Lower *l, const Op *op, Op *to) {
   }
   if (op->kind != OP_for) return;
   op_drop_attr(to, ATTR_earlier);
+  op_drop_attr(to, ATTR_until);
   op_set_attr(l->k, to,
               (Attr){.key = ATTR_trips, .sym = emit_at_entry(l, distribute_trips(l->d, op))});
 }
@@ -94,6 +95,8 @@ static Op *make_region_op(Lower *l, const Op *op) {
   for (int i = first; i < op->nargs; i++) types[i - first] = args[i]->type;
   Op *made = ir_op_new(l->k, op->kind, op->at, args, op->nargs);
   lower_region_attrs(l, op, made);
+  const Sym *wanted = lower_wanted(l, op);
+  if (wanted) op_set_attr(l->k, made, (Attr){.key = ATTR_wanted, .sym = emit_at_entry(l, wanted)});
   ir_append(l->scope->region, made);
   ir_set_results(l->k, made, types, op->nargs - first);
   return made;
@@ -395,6 +398,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.launch.block);
   const Region *from = l.tiles = k->body;
+  l.group = lane_group_waves(&l);
   lower_find_guards(&l);
   emit_open_kernel(&l);
   Region *body = l.scope->region;

@@ -101,9 +101,8 @@ class Call:
     def rows(self) -> int:
         """Rows of a tile: few if no sequence has many, or if a row has many sums. With small heads
         a tile of more rows reads fewer keys for each (H200, 4 x 4096 tokens, heads of 64: 256 rows
-        take 1283 us and 192 take 1349; causal, 256 take 736 and 128 take 775), but masks more of them
-        (causal, 32768 tokens in sequences of 1024: 256 rows take 275 us and 128 take 232; of 2048:
-        419 and 386)."""
+        take 1283 us and 192 take 1349; causal, 32768 tokens in sequences of 1024: 256 rows take 232 us
+        and 128 take 233; of 2048: 379 and 391; of 4096: 682 and 711)."""
         most = self.most_rows()
         if self.batch_invariant:  # the longest sequence must not decide in which order keys are added
             return 64
@@ -111,7 +110,7 @@ class Call:
             return 16 if most <= 16 else 64
         if max(self.q.shape[-1], self.v.shape[-1]) > 64 or not self.fills_machine(256):
             return 128
-        return 128 if self.causal and self.max_k <= 2048 else 256
+        return 256
 
     def most_rows(self) -> int:
         """Rows of the longest sequence, for each head of keys."""

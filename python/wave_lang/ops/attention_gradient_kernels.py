@@ -260,7 +260,9 @@ def of_queries(form: Form, of_bias: bool, large: bool) -> Any:
         row, slope = tkw.read(q, mapping=p.row_of[D]), tkw.read(dout, mapping=p.row_of[D_KV])
         log, less = tkw.read(lse, mapping=p.sum_of), tkw.read(delta, mapping=p.sum_of)
 
-        @tkw.iterate(N_KV, init_args=[tkw.register([H_KV, D, ROW], tkl.f32, 0.0)])
+        start = [tkw.register([H_KV, D, ROW], tkl.f32, 0.0)]
+
+        @tkw.iterate(N_KV, init_args=start, until=seen_until(form))
         def loop(total):
             key, value = tkw.read(k, mapping=p.key_of[D]), tkw.read(v, mapping=p.key_of[D_KV])
             scores, by_values = step.products(key, row), step.products(value, slope)

@@ -276,6 +276,13 @@ def visible_keys(form: Form, both: Any = (ROW, N_KV)) -> Any:
     return seen[0] if len(seen) == 1 else seen[0] & seen[1]
 
 
+def seen_until(form: Form) -> dict[Any, Any] | None:
+    """Where the keys begin that a row does not see, for `until`. None: it sees all."""
+    if not form.masked or form.right < 0:
+        return None
+    return {ROW: _i // form.group + LENGTH - Q_LENGTH + form.right + 1}
+
+
 class Extra:
     """What is added to scores, and which of them count, over `dims`: H_KV, ROW and N_KV."""
 
@@ -403,7 +410,7 @@ class Body:
         kinds = ([H_KV], ROW, N_KV, D_KV, form.product, MMA)
         attention = Attention(*kinds, shift=form.shift, **scores)
 
-        @tkw.iterate(N_KV, init_args=self.start(attention, sinks))
+        @tkw.iterate(N_KV, init_args=self.start(attention, sinks), until=seen_until(form))
         def loop(*state):
             seen, added = self.extra.visible(mask, form.masked), self.extra.added(slopes, bias)
             key = keys()

@@ -125,7 +125,7 @@ def extend(form: Form, mask: Any, mask_prefix: bool) -> Any:
         tkw.set_symbol(LENGTH, tkw.scalar(Q_LENGTH, form.index))
         _take(form, 0, Q_LENGTH)
 
-        @tkw.iterate(N_KV, init_args=list(over_prefix))
+        @tkw.iterate(N_KV, init_args=list(over_prefix), until=seen_until(form))
         def over_new(*state):
             keys, values = tkw.read(k, mapping=new[D]), tkw.read(v, mapping=new[D_KV])
             seen_here = visible(PREFIX, bool(mask), form.masked)

@@ -6,6 +6,8 @@
  * Memory: iterations alternate between two arenas, so that the values yielded by the previous
  * iteration stay valid; a value that is only passed through is copied along. Symbols set in a
  * region are restored when it ends. */
+#include <math.h>
+
 #include "backend/eval/eval.h"
 
 /* ---- regions ---- */
@@ -139,6 +141,51 @@ static int counter_slot(Eval *ev, const Sym *axis) {
   return env_slot(ev, sym_name(ir_loop_counter(ev->k, axis)));
 }
 
+/* ---- until ---- */
+
+static bool differs(const Tile *a, const Tile *b, int64_t e) {
+  if (a->i) return a->i[e] != b->i[e];
+  return a->f[e] != b->f[e] &&
+         isfinite(b->f[e]); /* NaN and infinity also spread from what has no weight */
+}
+
+/* Whether an iteration at `position` kept the elements of a result for which `until` says so. */
+static bool kept_result(Eval *ev, const Op *op, int result, const Tile *before, const Tile *after,
+                        int64_t position) {
+  const SymPair *until = &op_attr(op, ATTR_until)->pairs[0];
+  int at = box_find(&after->box, until->key), slot = env_numbered_slot(ev, "$index", 0);
+  int64_t inner = 1, n = box_count(&after->box), end;
+  for (int i = at + 1; i < after->box.rank; i++) inner *= after->box.axis[i].n;
+  const Axis *rows = &after->box.axis[at];
+  for (int64_t row = 0; row < rows->n && rows->lo + row < rows->end; row++) {
+    env_set(ev, slot, rows->lo + row);
+    if (!expr_value(ev, until->value, &end)) return false;
+    for (int64_t e = row * inner; position >= end && e < n; e += rows->n * inner)
+      for (int64_t i = 0; i < inner; i++)
+        if (differs(before, after, e + i))
+          return eval_fail(ev, DIAG_E0715,
+                           "the iteration at %lld changes result %d for %lld along `%s`, which "
+                           "`until` keeps from %lld on",
+                           (long long)position, result + 1, (long long)(rows->lo + row),
+                           eval_text(ev, until->key), (long long)end);
+  }
+  return true;
+}
+
+static bool kept_results(Eval *ev, const Op *op, const Binding *before, const Carried *c,
+                         const Sym *axis) {
+  Axis here;
+  ev->at = op->at;
+  if (!position_axis(ev, axis, &here)) return false;
+  for (int i = 0; i < c->n; i++) {
+    const Tile *t = c->at[i].tile;
+    if (!t || box_find(&t->box, op_attr(op, ATTR_until)->pairs[0].key) < 0) continue;
+    if (!ir_count_uses(ev->k->body, &op->results[i])) continue;
+    if (!kept_result(ev, op, i, before[i].tile, t, here.lo)) return false;
+  }
+  return true;
+}
+
 /* ---- for ---- */
 
 static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *c) {
@@ -151,7 +198,9 @@ static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *
     env_set(ev, slot, loop->counter);
     if (loop->axis == ev->tile_loop) ok = position_enter_tile(ev, loop->counter);
     ok = ok && bind_carried(ev, op, c, 0, loop->axis) && eval_region(ev, op->body);
+    Binding *before = arena_copy(ev->arena, c->at, sizeof *before * (size_t)c->n);
     if (ok) take_yields(ev, op->body, c, 0);
+    if (ok && op_has(op, ATTR_until)) ok = kept_results(ev, op, before, c, loop->axis);
     env_rewind(ev, mark);
   }
   close_iterations(ev, &it);

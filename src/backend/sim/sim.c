@@ -106,8 +106,9 @@ static uint64_t random_next(uint64_t *state) { /* splitmix64 */
 static Wave *choose(Sim *s, int *last, uint64_t *steps) {
   int n = s->gang.ngroups * s->nwaves, start = *last, by = 1;
   *steps = UINT64_MAX;
-  if (s->o->schedule == SIM_REVERSE) by = n - 1;
+  if (s->o->schedule == SIM_REVERSE || s->o->schedule == SIM_LAST) by = n - 1;
   if (s->o->schedule == SIM_FIRST) start = n - 1, *steps = 1;
+  if (s->o->schedule == SIM_LAST) start = 0, *steps = 1;
   if (s->o->schedule == SIM_RANDOM) {
     start = (int)(random_next(&s->random) % (uint64_t)n);
     *steps = 1 + random_next(&s->random) % 32;

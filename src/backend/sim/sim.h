@@ -14,6 +14,7 @@ typedef enum SimSchedule {
   SIM_ROUND_ROBIN, /* each wave runs as far as it can */
   SIM_REVERSE,     /* the same, from the last wave to the first */
   SIM_FIRST,       /* one instruction at a time, of the first wave that can run */
+  SIM_LAST,        /* the same, of the last one */
   SIM_RANDOM,      /* any wave, for a few instructions */
   N_SIM_SCHEDULES
 } SimSchedule;

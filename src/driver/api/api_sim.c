@@ -35,7 +35,7 @@ static bool find_machine(Context *cx, const char *name, const TargetInfo **out) 
 
 /* "random:7": the number after the colon is the seed. */
 static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
-  static const char *const names[N_SIM_SCHEDULES] = {"round", "reverse", "first", "random"};
+  static const char *const names[N_SIM_SCHEDULES] = {"round", "reverse", "first", "last", "random"};
   size_t len = word ? strcspn(word, ":") : 0;
   char *end = NULL;
   out->seed = word && word[len] ? strtoull(word + len + 1, &end, 10) : 1;
@@ -50,7 +50,7 @@ static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
       diag_nearest(arena_strndup(cx->diags.arena, word, len), names, N_SIM_SCHEDULES);
   Diag *d = diag_add(&cx->diags, DIAG_E0602, (Span){0}, "unknown schedule `%s`", word);
   if (near && !word[len]) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
-  else diag_hint(&cx->diags, d, "use `round`, `reverse`, `first`, `random` or `random:SEED`");
+  else diag_hint(&cx->diags, d, "use `round`, `reverse`, `first`, `last`, `random` or `random:SEED`");
   return false;
 }
 

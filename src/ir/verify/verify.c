@@ -217,6 +217,26 @@ static bool verify_rounds(Verify *v, const Op *op) {
   return true;
 }
 
+static bool verify_until(Verify *v, const Op *op) {
+  const Attr *until = op_attr(op, ATTR_until);
+  if (!until) return true;
+  if (until->n != 1)
+    return FAIL(v->k, op, E0406, "`until` names %d dimensions, expected one", until->n);
+  const Sym *dim = until->pairs[0].key;
+  const char *name = sym_text(v->k->cx->diags.arena, dim);
+  if (dim == op_attr(op, ATTR_axis)->sym)
+    return FAIL_HINT(v->k, op, E0406, "name a dimension of the results",
+                     "`until` names `%s`, the dimension of the loop", name);
+  for (int i = 0; i < op->nresults; i++) {
+    const Type *t = op->results[i].type;
+    if (type_base_dim(t, dim) >= 0 || !ir_count_uses(v->k->body, &op->results[i])) continue;
+    return FAIL_HINT(v->k, op, E0406, "name a dimension that all of them have",
+                     "result %d of the loop does not have the dimension `%s`, which `until` names",
+                     i + 1, name);
+  }
+  return true;
+}
+
 static bool verify_loop(Verify *v, const Op *op) {
   if (op->kind != OP_for && op->kind != OP_while) return true;
   const Sym *axis = op_attr(op, ATTR_axis)->sym;
@@ -224,7 +244,7 @@ static bool verify_loop(Verify *v, const Op *op) {
   if (step && step->integer <= 0)
     return FAIL(v->k, op, E0406, "the step of a loop must be positive, not %lld",
                 (long long)step->integer);
-  if (!verify_rounds(v, op)) return false;
+  if (!verify_rounds(v, op) || !verify_until(v, op)) return false;
   bool counted = op->kind == OP_while || op_has(op, ATTR_trips);
   if (v->k->level == LEVEL_THREAD)
     return counted || FAIL(v->k, op, E0406, "a loop in a thread kernel needs `with {trips = ...}`");

@@ -15,11 +15,12 @@
  * `stages` lets products and what follows them begin an iteration early. Past the last iteration there is no
  * tile for them: they would compute for nothing, as long as an iteration takes, once in every workgroup.
  * What arrives at barriers or closes a group stays, so that both are counted as before, and so do waits, except
- * those for a tile that only such a product would read.
+ * those for a tile that only such a product would read, if there is none.
  *
  * Only loops with a wgmma that can be omitted. Comes before `guards`: the iteration that has no next tile would
  * be the one that needs masks. */
 #include "ir/region_facts.h"
+#include "transform/loops/last_wait.h"
 #include "transform/loops/two_loops.h"
 #include "transform/pass.h"
 
@@ -73,10 +74,18 @@ static bool is_read_idly(const Op *loop, const Value *memory, const bool *idle) 
   return read;
 }
 
+/* The loop that has the other iterations of this one (`skip`); NULL: it has all. */
+static const Op *rest_of(const Op *loop) {
+  const Op *next = loop->next;
+  while (next && next->kind != OP_for) next = next->next;
+  bool same = next && op_attr(next, ATTR_axis)->sym == op_attr(loop, ATTR_axis)->sym;
+  return same && op_has(next, ATTR_from) ? next : NULL;
+}
+
 /* Whether it waits for copies of tiles that nothing reads. */
 static bool waits_idly(const Peel *x, const Op *loop, const Op *op, const bool *idle) {
   bool found = false;
-  if (op->kind != OP_mbar_wait) return false;
+  if (op->kind != OP_mbar_wait || rest_of(loop)) return false;
   for (const Op *copy = ir_first(x->k); copy; copy = ir_next(copy)) {
     if (copy->kind != OP_tma_load || copy->args[2] != op->args[0]) continue;
     if (!is_read_idly(loop, copy->args[0], idle)) return false;
@@ -128,6 +137,14 @@ static void simplify(const Peel *x, const SymFacts *around, Op *loop) {
   }
 }
 
+/* Arrivals count for the phase that a wave has waited for, so waits stay where these do. */
+static void keep_waits(const Peel *x, const SymFacts *around, Op *loop, const Sym *trips) {
+  for (Op *op = loop->body->first, *next; op; op = next) {
+    next = op->next;
+    last_wait_omit(x->k, around, loop, op, trips);
+  }
+}
+
 static void divide(void *user, const SymFacts *around, Op *loop) {
   Peel *x = user;
   SymCtx *cx = x->sym;
@@ -143,6 +160,7 @@ static void divide(void *user, const SymFacts *around, Op *loop) {
   if (before != sym_int(cx, 0))
     simplify(x, around, two_loops_divide(x->k, x->scratch, around, loop, before));
   omit(loop, idle);
+  if (rest_of(loop)) keep_waits(x, around, loop, op_attr(rest_of(loop), ATTR_trips)->sym);
   x->changed = true;
 }
 

@@ -567,6 +567,7 @@ def iterate(
     start: Any = None,
     condition: Any = None,
     step: int = 1,
+    until: Mapping[Any, Any] | None = None,
     tag: Tag = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """A loop over the tiles of `axis`, carrying `init_args`.
@@ -574,10 +575,12 @@ def iterate(
     Decorates the body, which is traced immediately; its name then refers to the result: the value
     of the last iteration, or a tuple of values. With `start` and `condition` it is a while loop whose body
     sets the next position with `set_symbol(axis, ...)`.
+    `until={M: end}` promises that iterations from position `end` on leave the results for each index of
+    M as they are, so that waves may skip them; in `end`, `IndexMapping.iterator(0)` is the index.
     """
     carried = (init_args,) if isinstance(init_args, Value) else tuple(init_args)
     _need_carried(carried, "init_args")
-    attrs: dict[str, Any] = {"axis": axis, "tag": tag}
+    attrs: dict[str, Any] = {"axis": axis, "until": until, "tag": tag}
     if condition is not None and start is None:
         _wave.report(
             "E0406",
@@ -589,9 +592,7 @@ def iterate(
     if condition is not None:
         op, attrs["expr"] = "while", condition
     else:
-        op, attrs["from"] = "for", start is not None
-        if step != 1:
-            attrs["step"] = step
+        op, attrs["from"], attrs["step"] = "for", start is not None, None if step == 1 else step
     operands = carried if start is None else (start, *carried)
 
     def run(body: Callable[..., Any]) -> Any:

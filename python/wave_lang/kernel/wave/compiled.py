@@ -263,7 +263,7 @@ class WaveKernel(Launchable):
     ) -> Report:
         """Runs it lane by lane with every check, on the simulated machine it was compiled for.
 
-        `schedule` is the order of the waves: "round", "reverse", "first", "random" or "random:SEED".
+        `schedule` is the order of the waves: "round", "reverse", "first", "last", "random" or "random:SEED".
         `nonfinite` also reports where infinities and NaN appear. A finding raises SimulationError;
         `debug_logs` is filled in either case.
         """

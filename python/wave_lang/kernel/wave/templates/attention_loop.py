@@ -167,6 +167,10 @@ class Attention:
         largest, total, _ = state
         return self._exponent(largest) + tkw.log2(total) + (self.offset - self.shift)
 
+    def seen_until(self, group: int = 1) -> dict[Any, Any]:
+        """Where the keys begin that a row does not see in causal attention, for `until`."""
+        return {self.rows: tkw.IndexMapping.iterator(0) // group + 1}
+
     def within(self, window: int = -1, group: int = 1) -> Any:
         """`visible` of causal attention: token i sees key j if j <= i and, with a window,
         j >= i - window. A token has as many rows as a `group` has heads."""

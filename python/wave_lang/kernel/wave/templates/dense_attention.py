@@ -103,7 +103,9 @@ class Dense:
         rows = self._operand(q)
         k_of, v_of = (shared_heads(dims, self.group) for dims in (self.k_dims, self.v_dims))
 
-        @tkw.iterate(N_KV, init_args=self.attention.start())
+        until = None if visible or not self.is_causal else self.attention.seen_until()
+
+        @tkw.iterate(N_KV, init_args=self.attention.start(), until=until)
         def loop(*state):
             keys, values = self._operand(k, k_of), self._operand(v, v_of)
             seen = self.attention.within(self.window) if self.is_causal else None

@@ -160,7 +160,9 @@ class Body:
         end = keys_visited(last, WORKGROUP_0 * BLOCK_ROW, NEW * self.group)
         tkw.set_symbol(N_KV, tkw.scalar(end, self.index))
 
-        @tkw.iterate(N_KV, init_args=list(state))
+        until = self.attention.seen_until(self.group) if self.is_causal else None
+
+        @tkw.iterate(N_KV, init_args=list(state), until=until)
         def over_new(*state):
             seen = self.attention.within(group=self.group) if self.is_causal else visible(PREFIX)
             keys, values = tkw.read(k, mapping=k_of), tkw.read(v, mapping=v_of)

@@ -98,7 +98,9 @@ def get_prefill_attention_kernel(
         tkw.set_symbol(N_KV, tkw.scalar(end, index))
         rows = tkw.read(q, mapping=q_of)
 
-        @tkw.iterate(N_KV, init_args=attention.start())
+        until = attention.seen_until(group) if is_causal else None
+
+        @tkw.iterate(N_KV, init_args=attention.start(), until=until)
         def loop(*state):
             seen = attention.within(group=group) if is_causal else None
             keys, values = tkw.read(k, mapping=k_of), tkw.read(v, mapping=v_of)
