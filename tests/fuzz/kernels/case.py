@@ -28,6 +28,7 @@ class Statement:
         self.out, self.args, self.text, self.compute = out, args, text, compute
         self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
         self.first = 0  # iteration of a loop
+        self.until = ""  # where its iterations no longer change a row
         self.observes = False
 
 

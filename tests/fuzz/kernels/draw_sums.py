@@ -326,15 +326,43 @@ def accumulate(case, into):
 
 
 def loop(case, into, start, acc, new, body, most):
-    """Some loops have a start, and some yield what a conditional gives. Drawn apart, so that other
-    seeds give the same cases with and without this."""
+    """Some loops have a start, some yield what a conditional gives, and some are over for rows at different
+    positions. Drawn apart, so that other seeds give the same cases with and without this."""
     r = random.Random(f"loop {case.seed} {len(into)}")
     if r.random() < 0.2:
         new = keep_some(case, r, acc, new, body)
+    late = random.Random(f"until {case.seed} {len(into)}")
+    until = ""
+    if late.random() < 0.25:
+        new, until = keep_rows(case, late, acc, new, body)
     out = case.fresh(start.dims, start.dtype, most)
     statement = Statement(out, [start], "", None, body, acc, new)
-    statement.first = r.choice((0, 0, 0, 0, 0, 0, 1, 2))
+    statement.first, statement.until = r.choice((0, 0, 0, 0, 0, 0, 1, 2)), until
     case.add(into, statement)
+
+
+def keep_rows(case, r, acc, new, body):
+    """Rows keep what they carry from a position of K on, which `until` tells."""
+    slope, first, dims = r.randint(0, 3), r.randint(-8, case.size["K"] + 8), ", ".join(acc.dims)
+    out = case.fresh(acc.dims, acc.dtype, new.most)
+    text = f"""@outi = self_index M : tile<M, i32>
+@outs = fill {slope} : tile<M, i32>
+@outm = mul @outi, @outs
+@outf = fill {first} : tile<M, i32>
+@oute = add @outm, @outf
+@outk = scalar {case.tile["K"]}*$ARGK : i32
+@outb = broadcast @outk : tile<M, i32>
+@outc = lt @outb, @oute
+@outd = broadcast @outc : tile<{dims}, i1>
+@out = select @outd, @1, @0"""
+    axis = acc.dims.index("M")
+
+    def compute(env, at, x, y):
+        here = at < slope * env.index("M") + first
+        return np.where(here.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), y, x)
+
+    body.append(Statement(out, [acc, new], text, compute))
+    return out, f"{{M: {slope}*$index0 + {first}}}".replace("+ -", "- ")
 
 
 def keep_some(case, r, acc, new, body):

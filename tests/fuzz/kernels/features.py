@@ -51,6 +51,8 @@ ROWS = {
     "while loop, row by its counter": lambda c, t: bool(re.search(r"\{T: signed\([IJ]\.", t)),
     "loop over K": lambda c, t: "for K" in t,
     "loop over K with a start": lambda c, t: "for K from" in t,
+    "rows for which a loop over K is over": lambda c, t: "until = {M" in t,
+    "waves that skip iterations": lambda c, t: c.target == "sm_90a" and "until = {M" in t and "\n  roles K" in t,
     "if in a loop over K": lambda c, t: bool(re.search(r"for K.*\n    %v\d+ = if ", t, re.S)),
     "if and else": lambda c, t: bool(re.search(r"if \(\$WG0 <.*if \(\$WG0 >=", t, re.S)),
     "if of some workgroups": lambda c, t: "= if (" in t,

@@ -97,6 +97,7 @@ def write(case, statements, lines, indent):
         first = f" from {s.out.name}s" if s.first else ""
         if s.first:
             lines.append(f"{indent}{s.out.name}s = scalar {s.first} : i32")
+        first += f" with {{until = {s.until}}}" if s.until else ""
         lines.append(f"{indent}{s.out.name} = for K{first} carry {s.carried.name} = {s.args[0].name} {{")
         write(case, s.body, lines, indent + "  ")
         lines.append(f"{indent}  yield {s.yielded.name}")
