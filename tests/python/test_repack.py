@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -46,6 +47,25 @@ def gemm(dtype=tkl.f16, transposed=False, tile=(64, 64, 32), out=tkl.f32):
         tkw.write(product, c)
 
     return gemm
+
+
+def mapped(tile=(64, 64, 32)):
+    """The operands are read by mappings, the second one by one that transposes it."""
+    i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
+    same = tkw.IndexMapping(2, inputs={M: i, K: j}, outputs={M: i, K: j})
+    turned = tkw.IndexMapping(2, inputs={K: j, N: i}, outputs={N: i, K: j})
+
+    @tkw.wave(tiled(tile, 128, 1))
+    def mapped(
+        a: tkl.Memory[M, K, S, tkl.f16], b: tkl.Memory[K, N, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f32]
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a, mapping=same), tkw.read(b, mapping=turned), acc)
+
+        tkw.write(product, c)
+
+    return mapped
 
 
 def batched(tile=(64, 64, 32)):
@@ -122,8 +142,12 @@ def test_batches_and_transposed_operands():
     np.testing.assert_array_equal(c, a.astype("f4") @ b.astype("f4").transpose(0, 2, 1))
     assert any(COPIED in facts for facts in used(kernel))
     a, b, c = wide((37, 45), "f2", 1, 3), wide((45, 71), "f2", 0, 1), np.zeros((37, 71), "f4")
-    compiled(gemm(transposed=True), dynamic=(M, N, K), repack_rows=True)(a, b, c)
-    np.testing.assert_array_equal(c, a.astype("f4") @ b.astype("f4"))
+    for operation in (gemm(transposed=True), mapped()):
+        c[...] = 0
+        kernel = compiled(operation, dynamic=(M, N, K), repack_rows=True)
+        kernel(a, b, c)
+        np.testing.assert_array_equal(c, a.astype("f4") @ b.astype("f4"))
+        assert any(COPIED in facts for facts in used(kernel))
 
 
 def test_fixed_sizes():
@@ -223,15 +247,17 @@ def test_faults_are_found():
 def test_the_compiler_chooses_it_where_it_pays():
     large, few = {M: 4097, N: 4099, K: 4103}, {M: 16, N: 4099, K: 4103}
     tile = (64, 128, 64)
-    for subs, target, options, copied in (
-        (large, "sm_90a", {}, True),
-        (large, "sm_90a", {"repack_rows": False}, False),
-        (large, "sm_90a", {"use_global_to_shared": False}, False),
-        (large | {K: 4104}, "sm_90a", {}, False),
-        (large, "sm_80", {}, False),
-        (few, "sm_90a", {}, False),
+    for operation, subs, target, options, copied in (
+        (gemm, large, "sm_90a", {}, True),
+        (mapped, large, "sm_90a", {}, True),
+        (partial(gemm, transposed=True), large, "sm_90a", {}, True),
+        (gemm, large, "sm_90a", {"repack_rows": False}, False),
+        (gemm, large, "sm_90a", {"use_global_to_shared": False}, False),
+        (gemm, large | {K: 4104}, "sm_90a", {}, False),
+        (gemm, large, "sm_80", {}, False),
+        (gemm, few, "sm_90a", {}, False),
     ):
-        kernel = compiled(gemm(tile=tile), subs, target, **options)
+        kernel = compiled(operation(tile=tile), subs, target, **options)
         assert (COPIED in used(kernel)[0]) == copied, (subs, target, options)
         assert ("cp.async.bulk.tensor" in kernel.ptx) == (copied or subs[K] == 4104 and target == "sm_90a")
         assert sum(r.code == "R0624" for r in kernel.remarks) == 2 * copied

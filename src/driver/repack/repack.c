@@ -22,9 +22,18 @@ static bool is_wanted(const Kernel *k, const TargetInfo *machine) {
   return target_has(machine, FEATURE_TMA) && !by_threads;
 }
 
+/* Whether each dim of the memory is one of the tile's: a mapping that only names or turns them. */
+static bool maps_dims(const Attr *mapping) {
+  for (int i = 0; mapping && i < mapping->mapping->inputs.n; i++)
+    if (sym_kind(mapping->mapping->inputs.at[i].value) != SYM_symbol) return false;
+  return true;
+}
+
+/* Also if the product takes it transposed. */
 static bool is_read_of(const Value *v, const Value *memory) {
+  while (v->def && v->def->kind == OP_permute) v = v->def->args[0];
   return v->def && v->def->kind == OP_read && v->def->nargs == 1 && v->def->args[0] == memory &&
-         !op_has(v->def, ATTR_mapping);
+         maps_dims(op_attr(v->def, ATTR_mapping));
 }
 
 /* The dim whose tiles each need the operand again; NULL: it is not an operand of the product. */
