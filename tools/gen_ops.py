@@ -34,7 +34,7 @@ OPERATORS = {
 
 # Ops that only passes make.
 OF_PASSES = set(
-    "exists inside report copy convert repeat squeeze barrier yield "
+    "exists inside runs report copy convert repeat squeeze barrier yield "
     "async_commit async_wait bulk_wait mbar_init mbar_inval mbar_wait stamp "
     "mbar_arrive wave_registers turn".split()
 )

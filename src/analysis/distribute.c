@@ -438,6 +438,12 @@ const Sym *distribute_trips(const Distribution *d, const Op *loop) {
   return distribute_trips_over(d, loop, op_attr(loop, ATTR_axis)->sym);
 }
 
+const Sym *distribute_runs(const Distribution *d, const Op *op) {
+  const Attr *earlier = op_attr(op, ATTR_earlier);
+  const Sym *times = op_iterations(d->k, op, distribute_trips(d, op));
+  return earlier ? sym_add(d->k->cx->sym, earlier->sym, times) : times;
+}
+
 static const Sym *vector_shape(const Distribution *d, const Sym *base) {
   const HardwareSpec *hardware = kernel_hardware(d->k);
   const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, base);

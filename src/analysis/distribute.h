@@ -68,6 +68,7 @@ bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim);
 /* The trip count of a loop over `axis`, according to its tile row. */
 const Sym *distribute_trips(const Distribution *d, const Op *loop);
 const Sym *distribute_trips_over(const Distribution *d, const Op *op, const Sym *axis); /* at op */
+const Sym *distribute_runs(const Distribution *d, const Op *op); /* what the op `runs` gives */
 
 /* The ids that a workgroup with one tile would have, where the rows `persist` and `raster` of the kernel let it
  * compute several: without reordering, as expressions name them. */

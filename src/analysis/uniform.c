@@ -183,6 +183,7 @@ static UniformFact atomic_fact(const Walk *w, const Op *op, const Type *t) {
 static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
   if (op_is_atomic(op)) return atomic_fact(w, op, t);
   switch (op->kind) {
+  case OP_runs: return expr_fact(w, op, distribute_runs(w->d, op));
   case OP_fill:
   case OP_scalar: return attrs_fact(w, op);
   case OP_exists:

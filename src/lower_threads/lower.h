@@ -18,8 +18,8 @@
 
 /* One file of lower_<family>.c each; false after reporting. */
 typedef bool LowerFn(Lower *l, const Op *op);
-LowerFn lower_elementwise, lower_select, lower_bitcast, lower_fill, lower_self_index, lower_exists,
-    lower_inside, lower_apply, lower_reshaped, lower_repeat;
+LowerFn lower_elementwise, lower_select, lower_bitcast, lower_fill, lower_runs, lower_self_index,
+    lower_exists, lower_inside, lower_apply, lower_reshaped, lower_repeat;
 LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_async_commit,
     lower_async_wait, lower_mbars;
 LowerFn lower_mbar_wait, lower_mbar_arrive, lower_stamp;

@@ -217,6 +217,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_fill] = lower_fill,
     [OP_scalar] = lower_fill,
     [OP_alloc] = lower_alloc,
+    [OP_runs] = lower_runs,
     [OP_self_index] = lower_self_index,
     [OP_exists] = lower_exists,
     [OP_select] = lower_select,

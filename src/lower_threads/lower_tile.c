@@ -59,13 +59,18 @@ bool lower_bitcast(Lower *l, const Op *op) {
   return true;
 }
 
-bool lower_fill(Lower *l, const Op *op) {
+static bool lower_number(Lower *l, const Op *op, Attr value) {
   const Value *out = &op->results[0];
-  Attr value = *op_attr(op, ATTR_value);
   if (value.sym) value.sym = emit_sound(l, distribute_expr(l->d, op, value.sym));
   Value *one = emit_op(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, out->type->dtype));
   set_value(l, out, emit_splat(l, one, regs_of(out)));
   return true;
+}
+
+bool lower_fill(Lower *l, const Op *op) { return lower_number(l, op, *op_attr(op, ATTR_value)); }
+
+bool lower_runs(Lower *l, const Op *op) {
+  return lower_number(l, op, (Attr){.key = ATTR_value, .sym = distribute_runs(l->d, op)});
 }
 
 bool lower_self_index(Lower *l, const Op *op) {

@@ -89,6 +89,7 @@ static bool lower_set_symbol(Tiles *t, const Op *op) {
 static TilesFn *const family[OP_COUNT] = {
     [OP_fill] = tiles_hold,
     [OP_scalar] = tiles_hold,
+    [OP_runs] = tiles_hold,
     [OP_alloc] = tiles_alloc,
     [OP_self_index] = tiles_hold,
     [OP_exists] = tiles_hold,

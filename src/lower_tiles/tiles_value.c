@@ -112,7 +112,9 @@ static const Sym *plain_expr(Asked *a, const Op *op, const Sym *e) {
 static Value *fill_at(Asked *a) {
   const Op *op = a->v->def;
   Lower *l = &a->t->l;
-  Attr value = *op_attr(op, ATTR_value);
+  Attr value = {.key = ATTR_value};
+  if (op->kind == OP_runs) value.sym = distribute_runs(l->d, op);
+  else value = *op_attr(op, ATTR_value);
   if (value.sym) value.sym = emit_at_entry(l, plain_expr(a, op, value.sym));
   return emit_op(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, a->v->type->dtype));
 }
@@ -225,6 +227,7 @@ static Value *make_at(Asked *a) {
   const Op *op = a->v->def;
   switch (op->kind) {
   case OP_fill:
+  case OP_runs:
   case OP_scalar: return fill_at(a);
   case OP_self_index: return index_at(a);
   case OP_inside:

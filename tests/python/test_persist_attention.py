@@ -265,8 +265,11 @@ def faults(text):
     yield from without(text, "mbar_wait %empty", 8)
     yield from without(text, "mbar_wait %full", 8)
     yield from without(text, "mbar_arrive %empty", 8)
-    yield "$RUN is not counted on", re.sub(r"(= scalar )\$RUN\.2 \+ .*( : i64)", r"\1$RUN.2\2", text)
-    yield "one iteration too many", re.sub(r"(= scalar )\$RUN\.2 \+ (.*)( : i64)", r"\1$RUN.2 + 1 + \2\3", text)
+    counted = re.sub(r"= runs KEY \{.*\} : i64", "= scalar $RUN.2 + 2 : i64", text)
+    yield "$RUN is not counted on", re.sub(r"(= scalar )\$RUN\.2 \+ .*( : i64)", r"\1$RUN.2\2", counted)
+    yield "one iteration too many", re.sub(r"(= scalar )\$RUN\.2 \+ (.*)( : i64)", r"\1$RUN.2 + 1 + \2\3", counted)
+    if "= runs KEY {" in text:
+        yield "the iterations of another step", text.replace("= runs KEY {", "= runs KEY {step = 3, ")
     for old in sorted(set(re.findall(r"Mod\(floor\(\$ARG\$TILES/2\)(?: \+ 1)?, 2\)", text))):
         new = old.replace(", 2)", " + 1, 2)") if "+" not in old else old.replace(" + 1", "")
         yield f"the phase of another tile: {old}", text.replace(old, new)

@@ -38,6 +38,18 @@ Tile *compute_fill(Eval *ev, const Op *op, const Box *box) {
   return r;
 }
 
+Tile *compute_runs(Eval *ev, const Op *op, const Box *box) {
+  const Attr *earlier = op_attr(op, ATTR_earlier);
+  int64_t before = 0, trips;
+  if (earlier && !expr_value(ev, earlier->sym, &before)) return NULL;
+  if (!position_trips(ev, op_attr(op, ATTR_axis)->sym, &trips)) return NULL;
+  Tile *r = tile_new(ev, result_dtype(op), box);
+  int64_t n = before + ceil_div64(trips, op_step(op));
+  if (r && r->f) r->f[0] = dtype_round_int(r->dtype, DTYPE_i64, n);
+  else if (r) r->i[0] = dtype_from_int(r->dtype, n);
+  return r;
+}
+
 Tile *compute_self_index(Eval *ev, const Op *op, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   EACH_ELEMENT(ev, e, 0, box->axis[0].n) {
@@ -120,9 +132,10 @@ Tile *compute_compare(Eval *ev, const Op *op, const Box *box) {
   if (!b) return NULL;
   Tile *r = tile_new(ev, DTYPE_i1, box);
   EACH_ELEMENT(ev, e, 0, box_count(box))
-    r->i[e] = a->f ? scalar_holds(op->kind, a->f[e]<b->f[e], a->f[e] == b->f[e], a->f[e]> b->f[e])
-                   : scalar_holds(op->kind, scalar_less(a->dtype, a->i[e], b->i[e]),
-                                  a->i[e] == b->i[e], scalar_less(a->dtype, b->i[e], a->i[e]));
+    r->i[e] = a->f
+                  ? scalar_holds(op->kind, a->f[e] < b->f[e], a->f[e] == b->f[e], a->f[e] > b->f[e])
+                  : scalar_holds(op->kind, scalar_less(a->dtype, a->i[e], b->i[e]),
+                                 a->i[e] == b->i[e], scalar_less(a->dtype, b->i[e], a->i[e]));
   return r;
 }
 

@@ -25,6 +25,7 @@ bool run_lane_op(Eval *ev, Op *op) {
 const OpEval op_eval[OP_COUNT] = {
     [OP_fill] = {.compute = compute_fill},
     [OP_scalar] = {.compute = compute_fill},
+    [OP_runs] = {.compute = compute_runs},
     [OP_self_index] = {.compute = compute_self_index},
     [OP_exists] = {.compute = compute_exists},
     [OP_apply_expr] = {.compute = compute_apply},

@@ -237,14 +237,24 @@ static bool verify_until(Verify *v, const Op *op) {
   return true;
 }
 
+static bool verify_tiled(Verify *v, const Op *op, const Sym *axis) {
+  if (kernel_constraint(v->k, CONSTRAINT_tile, axis)) return true;
+  const char *name = sym_text(v->k->cx->diags.arena, axis);
+  Diag *d =
+      diag_add(&v->k->cx->diags, DIAG_E0211, op->at, "a loop over `%s`, which is not tiled", name);
+  return diag_hint(&v->k->cx->diags, d, "add a tiling constraint on `%s`", name);
+}
+
 static bool verify_loop(Verify *v, const Op *op) {
-  if (op->kind != OP_for && op->kind != OP_while) return true;
+  bool runs = op->kind == OP_for || op->kind == OP_while;
+  if (!runs && op->kind != OP_runs) return true;
   const Sym *axis = op_attr(op, ATTR_axis)->sym;
   const Attr *step = op_attr(op, ATTR_step);
   if (step && step->integer <= 0)
     return FAIL(v->k, op, E0406, "the step of a loop must be positive, not %lld",
                 (long long)step->integer);
   if (!verify_rounds(v, op) || !verify_until(v, op)) return false;
+  if (!runs) return verify_tiled(v, op, axis);
   bool counted = op->kind == OP_while || op_has(op, ATTR_trips);
   if (v->k->level == LEVEL_THREAD)
     return counted || FAIL(v->k, op, E0406, "a loop in a thread kernel needs `with {trips = ...}`");
@@ -252,11 +262,7 @@ static bool verify_loop(Verify *v, const Op *op) {
     return FAIL(v->k, op, E0318,
                 "`trips` is not allowed at TILE level: the tile row of the loop's axis gives the "
                 "number of iterations");
-  if (kernel_constraint(v->k, CONSTRAINT_tile, axis)) return true;
-  const char *name = sym_text(v->k->cx->diags.arena, axis);
-  Diag *d =
-      diag_add(&v->k->cx->diags, DIAG_E0211, op->at, "a loop over `%s`, which is not tiled", name);
-  return diag_hint(&v->k->cx->diags, d, "add a tiling constraint on `%s`", name);
+  return verify_tiled(v, op, axis);
 }
 
 /* Workgroups meet at sums of the grid, along one dimension of it. */

@@ -3,9 +3,9 @@
 #ifndef WV_SCHEDULE_LOOP_COUNTED_H
 #define WV_SCHEDULE_LOOP_COUNTED_H
 
-#include "analysis/distribute.h"
+#include "ir/ir.h"
 
-/* True without the attribute. Sums of different forms are the same if they are so for many sizes. */
-bool loop_is_counted(const Distribution *d, const Op *loop);
+/* True without the attribute. */
+bool loop_is_counted(Kernel *k, const Op *loop);
 
 #endif

@@ -104,7 +104,7 @@ const Op *loop_unreleased(const Distribution *d, const LoopGraph *g, const LoopG
   for (int i = 0; i < g->copies.n; i++) {
     const Op *op = g->copies.at[i].op;
     if (op_is_served(d->k, op) && !is_filled(d->k, g, copy_barriers(op))) return op;
-    if (op_is_served(d->k, op) && !loop_is_counted(d, g->loop)) return g->loop;
+    if (op_is_served(d->k, op) && !loop_is_counted(d->k, g->loop)) return g->loop;
   }
   return used_by_all(d->k);
 }

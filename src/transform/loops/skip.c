@@ -92,11 +92,11 @@ static void divide(void *user, const SymFacts *around, Op *loop) {
   if (!wanted) return;
   const Sym *rounds = wanted->sym;
   op_drop_attr(loop, ATTR_wanted);
+  x->changed = true;
   const bool *needed = two_loops_multiply(loop) ? find_needed(x, loop) : NULL;
   if (!needed) return;
   two_loops_divide(x->k, x->scratch, around, loop, rounds);
   keep_step_only(x, around, loop, needed);
-  x->changed = true;
 }
 
 bool pass_skip(Kernel *k, PassCtx *cx) {

@@ -172,10 +172,8 @@ Op *persist_enclose(const PersistBody *b, const Sym *axis) {
 
 /* ---- loops of different length ---- */
 
-static Value *new_number(Kernel *k, Op *before, const Sym *value) {
-  Op *op = ir_insert(k, before, OP_scalar, k->at, NULL, 0, type_scalar(k->cx, DTYPE_i64));
-  op_set_attr(k, op, (Attr){.key = ATTR_value, .sym = value});
-  return &op->results[0];
+static Op *new_number(Kernel *k, Op *before, OpKind kind) {
+  return ir_insert(k, before, kind, k->at, NULL, 0, type_scalar(k->cx, DTYPE_i64));
 }
 
 /* The loop over tiles again, with a number that it carries from `first` on; returns it inside. */
@@ -225,13 +223,17 @@ void persist_count_runs(const PersistBody *b, Op *tiles, Op *loop, const Sym *tr
   Kernel *k = b->k;
   SymCtx *sym = k->cx->sym;
   const Sym *symbol = sym_symbol(sym, "$RUN", true), *version = sym_symbol(sym, "$RUN.2", true);
-  Value *before = carry_number(k, &tiles, new_number(k, tiles, sym_int(sym, 0)));
+  Op *none = new_number(k, tiles, OP_scalar);
+  op_set_attr(k, none, (Attr){.key = ATTR_value, .sym = sym_int(sym, 0)});
+  Value *before = carry_number(k, &tiles, &none->results[0]);
   Op *set = ir_insert(k, tiles->body->first, OP_set_symbol, k->at, &before, 1, NULL);
   op_set_attr(k, set, (Attr){.key = ATTR_symbol, .sym = symbol});
   op_set_attr(k, set, (Attr){.key = ATTR_version, .sym = version});
-  const Sym *times = sym_ceildiv(sym, trips, sym_int(sym, op_step(loop)));
   op_set_attr(k, loop, (Attr){.key = ATTR_earlier, .sym = version});
-  ir_add_operand(k, tiles->body->last,
-                 new_number(k, tiles->body->last, sym_add(sym, version, times)));
+  Op *end = tiles->body->last, *runs = new_number(k, end, OP_runs);
+  op_set_attr(k, runs, *op_attr(loop, ATTR_axis));
+  if (op_has(loop, ATTR_step)) op_set_attr(k, runs, *op_attr(loop, ATTR_step));
+  op_set_attr(k, runs, (Attr){.key = ATTR_earlier, .sym = version});
+  ir_add_operand(k, end, &runs->results[0]);
   put_under(k, loop, sym_le(sym, sym_int(sym, 1), trips));
 }
