@@ -423,6 +423,42 @@ bool constraint_rewrite_all(Kernel *k, Constraint *c, SymFn *fn, void *user) {
   return rewrite_constraint(&(Rewrite){k, fn, user, true}, c);
 }
 
+typedef struct Found {
+  SymSearch search;
+  bool found;
+} Found;
+
+static const Sym *look(void *user, const Sym *s) {
+  Found *f = user;
+  f->found = f->found || (s && f->search.test(f->search.user, s));
+  return s;
+}
+
+/* Rewriting changes copies only. */
+bool op_has_sym(Kernel *k, const Op *op, SymSearch search) {
+  Found f = {search, false};
+  for (int i = 0; i < op->nattrs && !f.found; i++) {
+    Attr copy = op->attrs[i];
+    rewrite_attr(&(Rewrite){k, look, &f, search.names}, &copy);
+  }
+  return f.found;
+}
+
+bool constraint_has_sym(Kernel *k, const Constraint *c, SymSearch search) {
+  Found f = {search, false};
+  Constraint copy = *c;
+  rewrite_constraint(&(Rewrite){k, look, &f, search.names}, &copy);
+  return f.found;
+}
+
+bool kernel_has_sym(Kernel *k, SymSearch search) {
+  for (int i = 0; i < k->constraints.n; i++)
+    if (constraint_has_sym(k, &k->constraints.at[i], search)) return true;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op_has_sym(k, op, search)) return true;
+  return false;
+}
+
 /* Expressions are integers (fractions round down) and wrap when narrowed. */
 void op_fold_value(Kernel *k, Op *op) {
   const Attr *old = op_attr(op, ATTR_value);

@@ -69,6 +69,18 @@ bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user);
 bool attr_rewrite_all(Kernel *k, Attr *a, SymFn *fn, void *user);
 bool constraint_rewrite_all(Kernel *k, Constraint *c, SymFn *fn, void *user);
 
+/* Whether the test holds for an expression in the attributes of an op, in a row, or in any of the kernel; with `names`
+ * also for one that is a name. */
+typedef bool SymTest(const void *user, const Sym *s);
+typedef struct SymSearch {
+  SymTest *test;
+  const void *user;
+  bool names;
+} SymSearch;
+bool op_has_sym(Kernel *k, const Op *op, SymSearch search);
+bool constraint_has_sym(Kernel *k, const Constraint *c, SymSearch search);
+bool kernel_has_sym(Kernel *k, SymSearch search);
+
 /* After a rewrite: spells a value that became a constant as the builder would, as a float for float
  * dtypes and as a number in range for the others. */
 void op_fold_value(Kernel *k, Op *op);

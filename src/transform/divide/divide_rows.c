@@ -122,7 +122,6 @@ typedef struct Renumbering {
   SymCtx *sym;
   const Sym *id[2]; /* spelled as non-negative, or not */
   int parts;
-  bool found;
 } Renumbering;
 
 static Renumbering renumbering(Kernel *k, int axis, int parts) {
@@ -131,10 +130,9 @@ static Renumbering renumbering(Kernel *k, int axis, int parts) {
   return r;
 }
 
-static const Sym *look_for_id(void *user, const Sym *s) {
-  Renumbering *r = user;
-  r->found |= sym_contains(s, r->id[0]) || sym_contains(s, r->id[1]);
-  return s;
+static bool is_of_id(const void *user, const Sym *s) {
+  const Renumbering *r = user;
+  return sym_contains(s, r->id[0]) || sym_contains(s, r->id[1]);
 }
 
 /* The number that the workgroup had. */
@@ -150,20 +148,14 @@ static const Sym *part_of(const Renumbering *r) {
 }
 
 /* Ids in rows that follow one are not written, except in those of reordered ones. */
-static bool mentions_id(Kernel *k, int row, Renumbering *r) {
+static bool mentions_id(Kernel *k, int row, const Renumbering *r) {
   int axis = k->constraints.at[row].workgroup.axis;
   for (int i = 0; i < k->constraints.n; i++) {
-    Constraint copy = k->constraints.at[i];
-    bool follows = copy.kind == CONSTRAINT_workgroup && copy.workgroup.axis == axis && i != row;
-    r->found |= copy.kind == CONSTRAINT_reorder || follows;
-    constraint_rewrite(k, &copy, look_for_id, r);
+    const Constraint *c = &k->constraints.at[i];
+    bool follows = c->kind == CONSTRAINT_workgroup && c->workgroup.axis == axis && i != row;
+    if (c->kind == CONSTRAINT_reorder || follows) return true;
   }
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    for (int i = 0; i < op->nattrs; i++) {
-      Attr copy = op->attrs[i];
-      attr_rewrite(k, &copy, look_for_id, r);
-    }
-  return r->found;
+  return kernel_has_sym(k, (SymSearch){is_of_id, r, false});
 }
 
 /* A row that takes its position from the id. */

@@ -194,23 +194,16 @@ static bool differs_along(const Persist *p, const Sym *s, int axis) {
 typedef struct Neighbours {
   const Persist *p;
   int axis;
-  bool differ;
 } Neighbours;
 
-static const Sym *look_along(void *user, const Sym *s) {
-  Neighbours *n = user;
-  n->differ |= differs_along(n->p, s, n->axis);
-  return s;
+static bool is_along(const void *user, const Sym *s) {
+  const Neighbours *n = user;
+  return differs_along(n->p, s, n->axis);
 }
 
 /* Whether expressions of the op, such as a mapping, name the id along a dimension of the grid. */
 static bool names_id(const Persist *p, const Op *op, int axis) {
-  Neighbours n = {p, axis, false};
-  for (int i = 0; i < op->nattrs; i++) {
-    Attr own = attr_copy(p->k, &op->attrs[i]);
-    attr_rewrite(p->k, &own, look_along, &n);
-  }
-  return n.differ;
+  return op_has_sym(p->k, op, (SymSearch){is_along, &(Neighbours){p, axis}, false});
 }
 
 /* Whether tiles that are neighbours along a dimension of the grid need different elements. */

@@ -18,25 +18,7 @@ bool persist_differs(const PersistBody *b, const Sym *s) {
   return persist_is_set(b, s) || (s && ir_expr_mentions(s, "$WG"));
 }
 
-typedef struct Search {
-  const PersistBody *b;
-  bool differs;
-} Search;
-
-static const Sym *look(void *user, const Sym *s) {
-  Search *search = user;
-  search->differs |= persist_differs(search->b, s);
-  return s;
-}
-
-static bool attrs_differ(const PersistBody *b, const Op *op) {
-  Search search = {b, false};
-  for (int i = 0; i < op->nattrs; i++) {
-    Attr copy = attr_copy(b->k, &op->attrs[i]);
-    attr_rewrite(b->k, &copy, look, &search);
-  }
-  return search.differs;
-}
+static bool does_differ(const void *body, const Sym *s) { return persist_differs(body, s); }
 
 static bool is_number(const Op *op) {
   return op->nresults == 1 && op->results[0].type->kind == TYPE_scalar && op_is_pure(op) &&
@@ -45,16 +27,8 @@ static bool is_number(const Op *op) {
 
 /* ---- symbols that are set ---- */
 
-typedef struct Mention {
-  const char *symbol; /* or what begins so, as its versions do */
-  bool found;
-} Mention;
-
-static const Sym *look_for(void *user, const Sym *s) {
-  Mention *m = user;
-  m->found |= s && ir_expr_mentions(s, m->symbol);
-  return s;
-}
+/* Of a symbol, or of what begins with its name, as its versions do. */
+static bool is_mention(const void *symbol, const Sym *s) { return ir_expr_mentions(s, symbol); }
 
 static bool type_mentions(const Type *t, const char *symbol) {
   for (int i = 0; i < t->rank; i++)
@@ -64,32 +38,26 @@ static bool type_mentions(const Type *t, const char *symbol) {
 
 /* Positions and sizes of tiles follow from rows, with what their symbols are set to at the op. */
 static bool header_mentions(Kernel *k, const char *symbol) {
-  Mention m = {symbol, false};
   for (int i = 0; i < k->constraints.n; i++) {
-    Constraint copy = k->constraints.at[i];
-    bool is_of_launch = copy.kind == CONSTRAINT_assume || copy.kind == CONSTRAINT_bind;
-    if (!is_of_launch) constraint_rewrite(k, &copy, look_for, &m);
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind == CONSTRAINT_assume || c->kind == CONSTRAINT_bind) continue; /* of the launch */
+    if (constraint_has_sym(k, c, (SymSearch){is_mention, symbol, false})) return true;
   }
-  return m.found;
+  return false;
 }
 
 static bool op_mentions(const PersistBody *b, const Op *outer, const char *symbol) {
-  Mention m = {symbol, false};
   for (const Op *op = outer; op && op_is_inside(op, outer); op = ir_next(op)) {
-    bool has_tiles = op->body;
-    for (int i = 0; i < op->nattrs; i++) {
-      Attr copy = attr_copy(b->k, &op->attrs[i]);
-      attr_rewrite(b->k, &copy, look_for, &m);
-    }
+    bool has_tiles = op->body, found = op_has_sym(b->k, op, (SymSearch){is_mention, symbol, false});
     for (int i = 0; i < op->nresults; i++) {
       has_tiles |= op->results[i].type->kind != TYPE_scalar;
-      m.found |= type_mentions(op->results[i].type, symbol);
+      found |= type_mentions(op->results[i].type, symbol);
     }
     for (int i = 0; i < op->nargs; i++) {
       has_tiles |= op->args[i]->type->kind != TYPE_scalar;
-      m.found |= type_mentions(op->args[i]->type, symbol);
+      found |= type_mentions(op->args[i]->type, symbol);
     }
-    if (m.found || (has_tiles && header_mentions(b->k, symbol))) return true;
+    if (found || (has_tiles && header_mentions(b->k, symbol))) return true;
   }
   return false;
 }
@@ -112,7 +80,7 @@ static bool may_stay(const PersistBody *b, const Op *op) {
   if ((!sets && !is_number(op)) || (sets && is_needed_inside(b, op))) return false;
   for (int i = 0; i < op->nargs; i++)
     if (op->args[i]->def && !b->stays[op->args[i]->def->id]) return false;
-  return !attrs_differ(b, op);
+  return !op_has_sym(b->k, op, (SymSearch){does_differ, b, false});
 }
 
 PersistBody persist_body(Kernel *k, Arena *scratch) {

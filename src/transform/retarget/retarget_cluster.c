@@ -12,24 +12,7 @@ enum { OWN_WAVES = 16, MOST = 8 };
 
 /* ---- the dimension of the grid ---- */
 
-static const Sym *look_for_id(void *user, const Sym *s) {
-  *(bool *)user |= ir_expr_mentions(s, "$WG2");
-  return s;
-}
-
-static bool names_id(Kernel *k) {
-  bool found = false;
-  for (int i = 0; i < k->constraints.n; i++) {
-    Constraint copy = k->constraints.at[i];
-    constraint_rewrite_all(k, &copy, look_for_id, &found);
-  }
-  for (const Op *op = ir_first(k); op && !found; op = ir_next(op))
-    for (int i = 0; i < op->nattrs; i++) {
-      Attr copy = op->attrs[i];
-      attr_rewrite_all(k, &copy, look_for_id, &found);
-    }
-  return found;
-}
+static bool names_axis(const void *id, const Sym *s) { return ir_expr_mentions(s, id); }
 
 /* Nothing else uses the last dimension: the workgroups of a cluster follow each other along it. */
 static bool has_free_axis(Kernel *k, const Distribution *d) {
@@ -41,7 +24,7 @@ static bool has_free_axis(Kernel *k, const Distribution *d) {
     if (c->workgroup.axis >= CLUSTER_AXIS) return false;
   EACH_ROW(k, reorder, c)
     if (c->reorder.axis >= CLUSTER_AXIS) return false;
-  return !names_id(k);
+  return !kernel_has_sym(k, (SymSearch){names_axis, "$WG2", true});
 }
 
 /* ---- ops ---- */

@@ -19,33 +19,27 @@ typedef struct Differs {
   bool changed;
 } Differs;
 
-static const Sym *look_for(void *user, const Sym *s) {
-  Differs *x = user;
-  x->changed |= sym_contains(s, x->rank) || sym_contains(s, x->j->dim);
-  return s;
+static bool names_either(const void *user, const Sym *s) {
+  const Differs *d = user;
+  return sym_contains(s, d->rank) || sym_contains(s, d->j->dim);
 }
 
 /* The workgroup may have iterations of its own. */
-static void search_row(Differs *search, const Sym *dim) {
-  const Constraint *row = kernel_constraint(search->j->k, CONSTRAINT_tile, dim_base(dim));
-  if (!row) return;
-  Constraint copy = *row;
-  constraint_rewrite_all(search->j->k, &copy, look_for, search);
+static bool row_names_workgroup(const Differs *d, const Sym *dim) {
+  const Constraint *row = kernel_constraint(d->j->k, CONSTRAINT_tile, dim_base(dim));
+  return row && constraint_has_sym(d->j->k, row, (SymSearch){names_either, d, true});
 }
 
 static bool names_workgroup(const Differs *d, const Op *op) {
-  Differs search = {.j = d->j, .rank = d->rank};
-  if (op->kind == OP_for) search_row(&search, op_attr(op, ATTR_axis)->sym);
-  for (int i = 0; i < op->nattrs; i++) {
-    Attr copy = op->attrs[i];
-    attr_rewrite_all(d->j->k, &copy, look_for, &search);
-  }
+  if (op->kind == OP_for && row_names_workgroup(d, op_attr(op, ATTR_axis)->sym)) return true;
+  if (op_has_sym(d->j->k, op, (SymSearch){names_either, d, true})) return true;
   for (int i = 0; i < op->nresults; i++) {
     const Type *t = op->results[i].type;
-    search.changed |= type_has_dim(t, d->j->dim);
-    for (int n = 0; n < t->rank; n++) search_row(&search, t->dims[n]);
+    if (type_has_dim(t, d->j->dim)) return true;
+    for (int n = 0; n < t->rank; n++)
+      if (row_names_workgroup(d, t->dims[n])) return true;
   }
-  return search.changed;
+  return false;
 }
 
 static void mark(Differs *d, const Value *v, bool differs) {

@@ -88,29 +88,10 @@ static bool is_dim_elsewhere(const Kernel *k, const Op *loop, const Sym *dim) {
 
 /* ---- symbols that change their meaning ---- */
 
-typedef struct Search {
-  const Sym *for_symbol;
-  bool found;
-} Search;
-
-static const Sym *look_for(void *user, const Sym *s) {
-  Search *x = user;
-  x->found |= sym_contains(s, x->for_symbol);
-  return s;
-}
+static bool is_in(const void *symbol, const Sym *s) { return sym_contains(s, symbol); }
 
 static bool is_named(Kernel *k, const Sym *symbol) {
-  Search x = {.for_symbol = symbol};
-  for (int i = 0; i < k->constraints.n; i++) {
-    Constraint copy = k->constraints.at[i];
-    constraint_rewrite_all(k, &copy, look_for, &x);
-  }
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    for (int i = 0; i < op->nattrs; i++) {
-      Attr copy = op->attrs[i];
-      attr_rewrite_all(k, &copy, look_for, &x);
-    }
-  return x.found;
+  return kernel_has_sym(k, (SymSearch){is_in, symbol, true});
 }
 
 /* ---- the grid ---- */
