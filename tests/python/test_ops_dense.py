@@ -94,6 +94,17 @@ def test_views_of_keys_with_three_dimensions():
             assert re.search(rf"cp.async.bulk.tensor.\dd.{way}", ptx)
 
 
+@pytest.mark.parametrize("tokens, keys, stay", [(1000, 1000, True), (300, 1024, True), (1025, 1025, False)])
+def test_workgroups_stay_where_loops_are_short(tokens, keys, stay):
+    """Under a causal mask, as the compiler decides for about as many keys."""
+    x, y = np.zeros((2, tokens, 4, 128), "f2"), np.zeros((2, keys, 4, 128), "f2")
+    with ops.on_target("sm_90a"):
+        form = dense_call(x, y, y, "bshd", {"causal": True}).form(False, 0)
+    made, subs, symbols, options = kernels.dense(replace(form, **dict.fromkeys(("fold", "q_fold", "out_fold"), "tokens")))
+    kernel = wave_compile(WaveCompileOptions(subs=subs, dynamic_symbols=symbols, target="sm_90a", **options), made)
+    assert any(r.code == "R0617" for r in kernel.remarks) == stay
+
+
 def test_results_are_written_where_their_strides_say():
     """Views with three dimensions, or four, with other elements between them."""
     rng = np.random.default_rng(73)

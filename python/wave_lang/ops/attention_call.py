@@ -15,7 +15,6 @@ from .tensors import *
 KEY_TYPES = (*FLOATS, "f8e4m3fn", "f8e5m2")
 CHUNK = 1024  # keys of a split that does not depend on the batch
 KEYS_OF_SPLIT = 256  # at least
-FEW_KEYS = 1024
 ENOUGH_WORKGROUPS = 2 * MULTIPROCESSORS
 MOST_SPLITS = 16
 
@@ -166,13 +165,11 @@ class Call:
         most = min(self.max_k // KEYS_OF_SPLIT, MOST_SPLITS, enough)
         return most if most > 1 else 0
 
-    def stays(self, left: int, right: int) -> bool:
-        """Whether workgroups compute tiles of several rows under a causal mask, one after another. That hides
-        how a tile begins and ends, which counts if it has few keys, but an iteration takes longer (H200, heads
-        of 128, one tile for each and several: 1024 tokens 194, 173 us, 2048 301, 321, 4096 532, 550)."""
-        few = self.q_ends is None and self.max_k <= FEW_KEYS
-        wide = self.q.shape[-1] == 128 and wave_dtype(self.q.dtype) != tkl.f32
-        return few and wide and has_warpgroups() and right == 0 and left < 0
+    def expected(self, left: int, right: int) -> int:
+        """For how many keys a kernel is compiled, a power of two, if that may matter: where the compiler
+        decides whether workgroups compute tiles of several rows under a causal mask, one after another."""
+        matters = self.q_ends is None and right == 0 and left < 0 and self.rows() > 64
+        return 1 << max(self.max_k - 1, 0).bit_length() if matters and has_warpgroups() else 0
 
     def form(self, splits: bool, page: int) -> kernels.Form:
         left, right = self.window
@@ -204,7 +201,7 @@ class Call:
             alibi=self.alibi is not None,
             positive=0 < self.factor() * kernels.LOG2_E <= 1,
             latent=page > 0 and self.latent,
-            stays=self.stays(left, right),
+            expected=self.expected(left, right),
             waves=2 if self.paired() and not single else max(rows // 32, 4),
             lanes=32 if single else 64,
         )

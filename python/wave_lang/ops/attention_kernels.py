@@ -26,7 +26,6 @@ from wave_lang.kernel.wave.templates.attention_loop import (
 )
 from wave_lang.kernel.wave.templates.attention_tiles import columns_of, keys_of
 
-from .programs import MULTIPROCESSORS
 from .quantize import nearest
 
 TOKEN, H, D, D_KV, D_REST, H_KV, ROW, N_KV, ENDS = (
@@ -86,7 +85,7 @@ class Form:
     waves: int = 4
     lanes: int = 64  # threads of a wave
     latent: bool = False  # values are the first columns of keys in pages, and copied once
-    stays: bool = False  # each workgroup computes tiles of several rows, one after another
+    expected: int = 0  # about how many tokens and keys a dense sequence has; 0: not known
 
     @property
     def group(self) -> int:
@@ -556,8 +555,8 @@ def dense(form: Form) -> Any:
         more = {"slopes": slopes, "bias": bias, "mask": mask}
         body.run(*given, lengths=lengths, keys=keys, values=values, **more)
 
-    options = {"persistent_workgroups": MULTIPROCESSORS} if form.stays else {}
-    return attention, symbols_of(form), [TOKEN, KEY, ENDS], options
+    sizes = {TOKEN: form.expected, KEY: form.expected} if form.expected else {}
+    return attention, symbols_of(form), [TOKEN, KEY, ENDS], {"expected_sizes": sizes}
 
 
 def paged(form: Form) -> Any:

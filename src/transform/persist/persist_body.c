@@ -93,6 +93,17 @@ PersistBody persist_body(Kernel *k, Arena *scratch) {
   return b;
 }
 
+const Sym *persist_set_values(const PersistBody *b, const Sym *e) {
+  for (const Op *op = b->k->body->last; op && e; op = op->prev) {
+    const Op *number = op->kind == OP_set_symbol ? op->args[0]->def : NULL;
+    const Attr *value = number && number->kind == OP_scalar ? op_attr(number, ATTR_value) : NULL;
+    if (!value || !value->sym) continue;
+    SymBinding to = {op_attr(op, ATTR_version)->sym, value->sym};
+    e = sym_subst(b->k->cx->sym, e, &to, 1);
+  }
+  return e;
+}
+
 /* ---- rewriting ---- */
 
 typedef struct Ids {

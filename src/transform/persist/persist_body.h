@@ -28,6 +28,9 @@ bool persist_is_set(const PersistBody *b, const Sym *s);
 /* The same, or an id of a workgroup. */
 bool persist_differs(const PersistBody *b, const Sym *s);
 
+/* The expression with what symbols are set to, as far as that is an expression, too. */
+const Sym *persist_set_values(const PersistBody *b, const Sym *e);
+
 /* Expressions of ops, and of the first `rows` rows of the header, name the ids of the tile instead of
  * those of the workgroup. Positions follow the loop over tiles by themselves (distribute.c). */
 void persist_rename_ids(const PersistBody *b, const Sym *const ids[WORKGROUP_DIMS], int rows);
@@ -45,7 +48,7 @@ Op *persist_enclose(const PersistBody *b, const Sym *axis);
  *                                        =>       yield %l
  *                                               }
  *                                               ...
- *                                               %m = scalar $RUN.2 + trips
+ *                                               %m = runs K {earlier = $RUN.2}
  *                                               yield %m
  *                                             } */
 void persist_count_runs(const PersistBody *b, Op *tiles, Op *loop, const Sym *trips);
