@@ -83,6 +83,18 @@ static const TargetInfo *row_of_capability(const char *name) {
   return *at ? NULL : target_of_capability(number);
 }
 
+/* An AMD GPU, with a row or without: "gfx906", "gfx90c", "gfx1201:xnack-", "gfx9-4-generic". A version has one digit,
+ * or two that begin with 1, and two hexadecimal digits. */
+static bool names_amd(const char *name) {
+  if (!begins(name, "gfx")) return false;
+  const char *at = name + strlen("gfx");
+  size_t n = strcspn(at, ":"), digits = strspn(at, "0123456789abcdef");
+  const char *generic = "-generic";
+  if (n > strlen(generic) && strncmp(at + n - strlen(generic), generic, strlen(generic)) == 0)
+    return digits > 0;
+  return digits == n && n == (*at == '1' ? 4 : 3);
+}
+
 /* The rest of "cuda/sm_90a", whose first part is any kind of device; *kind is that one. */
 static const char *without_kind(const char *name, TargetKind *kind) {
   size_t n = strcspn(name, "/");
@@ -101,7 +113,7 @@ static TargetChoice find_machine(const char *name) {
   if (!found.machine) found.stand_in = row_of_capability(rest);
   if (found.machine) found.kind = kind_of(found.machine);
   else if (found.stand_in) found.kind = TARGET_CUDA;
-  else if (begins(rest, "gfx")) found.kind = TARGET_HIP; /* a GPU that has no row */
+  else if (names_amd(rest)) found.kind = TARGET_HIP; /* a GPU that has no row */
   return found;
 }
 

@@ -100,7 +100,7 @@ def test_cuda_without_a_number_is_the_gpu_here(gpus):
     assert of("cuda") == of(device="cuda") == Machine("cuda", target, len(gpus) - 1)
 
 
-@pytest.mark.parametrize("target", ["hip", "gfx942", "hip/gfx942", "rocm/gfx1100"])
+@pytest.mark.parametrize("target", ["hip", "gfx942", "hip/gfx942", "rocm/gfx1100", "gfx906", "gfx942:xnack-", "gfx9-4-generic"])
 def test_amd_is_replaced_by_the_machine_at_hand(gpus, target):
     found = of(target)
     assert found.anywhere and found.kind == ("cuda" if gpus else "cpu")
@@ -110,7 +110,7 @@ def test_amd_is_replaced_by_the_machine_at_hand(gpus, target):
     assert e.value.diagnostics[0].code == "E0601" and target in str(e.value)
 
 
-@pytest.mark.parametrize("target", ["evl", "sim:sm_91", "vulkan/sm_90", "hip/mi300", "cuda:0"])
+@pytest.mark.parametrize("target", ["evl", "sim:sm_91", "vulkan/sm_90", "hip/mi300", "cuda:0", "gfx94", "gfx942x", "gfx9422"])
 def test_unknown_targets(target):
     with pytest.raises(CompileError) as e:
         WaveCompileOptions(target=target).validate()
