@@ -28,7 +28,8 @@ class Statement:
         self.out, self.args, self.text, self.compute = out, args, text, compute
         self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
         self.first = 0  # iteration of a loop
-        self.until = ""  # where its iterations no longer change a row
+        self.ends = None  # where its iterations no longer change a row: so much for each row, and for the first
+        self.short = False  # there is no iteration after that for the last row of a workgroup
         self.observes = False
 
 

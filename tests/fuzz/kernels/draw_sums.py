@@ -332,17 +332,19 @@ def loop(case, into, start, acc, new, body, most):
     if r.random() < 0.2:
         new = keep_some(case, r, acc, new, body)
     late = random.Random(f"until {case.seed} {len(into)}")
-    until = ""
+    ends = None
     if late.random() < 0.25:
-        new, until = keep_rows(case, late, acc, new, body)
+        new, ends = keep_rows(case, late, acc, new, body)
     out = case.fresh(start.dims, start.dtype, most)
     statement = Statement(out, [start], "", None, body, acc, new)
-    statement.first, statement.until = r.choice((0, 0, 0, 0, 0, 0, 1, 2)), until
+    statement.first, statement.ends = r.choice((0, 0, 0, 0, 0, 0, 1, 2)), ends
+    statement.short = late.random() < 0.5
     case.add(into, statement)
 
 
 def keep_rows(case, r, acc, new, body):
-    """Rows keep what they carry from a position of K on, which `until` tells."""
+    """Rows keep what they carry from a position of K on, which `until` tells: so much for each row, and so much
+    for the first."""
     slope, first, dims = r.randint(0, 3), r.randint(-8, case.size["K"] + 8), ", ".join(acc.dims)
     out = case.fresh(acc.dims, acc.dtype, new.most)
     text = f"""@outi = self_index M : tile<M, i32>
@@ -362,7 +364,7 @@ def keep_rows(case, r, acc, new, body):
         return np.where(here.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), y, x)
 
     body.append(Statement(out, [acc, new], text, compute))
-    return out, f"{{M: {slope}*$index0 + {first}}}".replace("+ -", "- ")
+    return out, (slope, first)
 
 
 def keep_some(case, r, acc, new, body):

@@ -36,9 +36,28 @@ def assertion(i, v):
     ]
 
 
+def position(ends, row):
+    slope, first = ends
+    return f"{slope}*{row} {'+-'[first < 0]} {abs(first)}"
+
+
+def loops(statements):
+    found = [s for s in statements if s.body is not None]
+    return found + [inner for s in found for inner in loops(s.body)]
+
+
+def iterations(case):
+    """If there is only one loop, it may end where it is over for the last row of the workgroup."""
+    found, m, k = loops(case.statements), case.tile["M"], case.tile["K"]
+    if len(found) != 1 or not found[0].ends or not found[0].short:
+        return ""
+    last = position(found[0].ends, f"({m}*$WG0 + {m - 1})")
+    return f" iters Max(0, Min(ceiling(K/{k}), ceiling(({last})/{k})))"
+
+
 def header(case):
     t, head = case.tile, []
-    head.append(f"  workgroup M by {t['M']} on 0; tile K by {t['K']}")
+    head.append(f"  workgroup M by {t['M']} on 0; tile K by {t['K']}{iterations(case)}")
     if case.cut_n:
         head.append(f"  workgroup N by {t['N']} on 1")
     if case.shares:
@@ -97,7 +116,8 @@ def write(case, statements, lines, indent):
         first = f" from {s.out.name}s" if s.first else ""
         if s.first:
             lines.append(f"{indent}{s.out.name}s = scalar {s.first} : i32")
-        first += f" with {{until = {s.until}}}" if s.until else ""
+        if s.ends:
+            first += f" with {{until = {{M: {position(s.ends, '$index0')}}}}}"
         lines.append(f"{indent}{s.out.name} = for K{first} carry {s.carried.name} = {s.args[0].name} {{")
         write(case, s.body, lines, indent + "  ")
         lines.append(f"{indent}  yield {s.yielded.name}")
