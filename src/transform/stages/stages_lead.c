@@ -441,8 +441,14 @@ static bool begins_anew(const Op *product) {
   return acc && acc->kind == OP_fill;
 }
 
+/* Past the last iteration a product reads a tile that it does not need. Where the copies of other tiles of the grid may
+ * follow at once, `peel` has to leave it out, which it can in loops without a step. */
+static bool may_go_beyond(const StagedLoop *l) {
+  return l->step == 1 || !op_has(l->loop, ATTR_earlier);
+}
+
 Op *lead_find_product(const StagedLoop *l) {
-  Op *op = l->loop->body->first;
+  Op *op = may_go_beyond(l) ? l->loop->body->first : NULL;
   while (op && op->kind != OP_mma) op = op->next;
   if (!op || !reads_both(op) || !begins_anew(op) || op_takes(l->loop->body->last, &op->results[0]))
     return NULL;

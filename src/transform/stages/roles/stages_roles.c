@@ -523,7 +523,7 @@ static const Sym *at_most_last(Kernel *k, PassCtx *cx, const StagedLoop *l, cons
   if (!l->runs.all) return sym_add(sym, l->runs.before, at_most_last_of_run(k, cx, l, iteration));
   const Sym *last = sym_sub(sym, l->runs.all, sym_int(sym, 1));
   const Sym *number = sym_min(sym, number_of(k, l, iteration), last);
-  return runs_again(k, l) ? number : staged_number_at_most(k, cx, l, iteration);
+  return runs_again(k, l) ? number : at_most_last_of_run(k, cx, l, iteration);
 }
 
 void roles_await_first(Kernel *k, PassCtx *cx, const StagedLoop *l) {
