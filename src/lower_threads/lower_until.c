@@ -6,6 +6,7 @@
  *                                                 iterations at 0, 64 ... 64*group: group + 1 of them
  *
  * The position must not fall from one element to the next, so that the last one decides. */
+#include "ir/layout_links.h"
 #include "lower_threads/lower.h"
 
 bool lower_meets(const Region *r) {
@@ -22,23 +23,36 @@ static const Sym *put(Lower *l, const Sym *e, const Sym *symbol, const Sym *valu
   return e ? sym_subst(l->sym, e, to, 2) : NULL;
 }
 
-/* The index of the last element that the group has along `dim`. */
-static const Sym *last_element(Lower *l, const Op *loop, const Sym *dim) {
+/* The index of the last element that the group has along `dim` of a result. */
+static const Sym *last_of(Lower *l, const Op *loop, const Value *v, const Sym *dim) {
   DimRange here;
-  int reach;
-  for (int i = 0; i < loop->nresults; i++) {
-    const Value *v = &loop->results[i];
-    int at = v->type->kind == TYPE_tile && v->layout ? type_base_dim(v->type, dim) : -1;
-    if (at < 0 || !standing_range(&l->standing, loop, dim, &here)) continue;
-    const Sym *start = lane_group_start(l, v->layout, at, &reach);
-    const Sym *last = sym_sub(l->sym, here.size, sym_int(l->sym, 1));
-    last = sym_min(l->sym, last, sym_add(l->sym, start, sym_int(l->sym, reach)));
-    return last ? sym_add(l->sym, here.start, last) : NULL;
-  }
-  return NULL;
+  int reach, at = v->type->kind == TYPE_tile && v->layout ? type_dim(v->type, dim) : -1;
+  if (at < 0 || !standing_range(&l->standing, loop, dim, &here)) return NULL;
+  const Sym *start = lane_group_start(l, v->layout, at, &reach);
+  const Sym *last = sym_sub(l->sym, here.size, sym_int(l->sym, 1));
+  last = sym_min(l->sym, last, sym_add(l->sym, start, sym_int(l->sym, reach)));
+  return last ? sym_add(l->sym, here.start, last) : NULL;
 }
 
-/* Whether e does not become less from one index to the next: by its form. */
+/* The same for all results, which may lie in different ways; NULL: not known. */
+static const Sym *last_element(Lower *l, const Op *loop, const Sym *dim) {
+  const Sym *last = NULL;
+  for (int i = 0; i < loop->nresults; i++) {
+    if (!ir_count_uses(l->tiles, &loop->results[i])) continue;
+    const Sym *own = last_of(l, loop, &loop->results[i], dim);
+    last = own && last ? sym_max(l->sym, last, own) : own;
+    if (!last) return NULL;
+  }
+  return last;
+}
+
+static bool is_negative(Lower *l, const Sym *e) {
+  const Sym *positive = sym_ge(l->sym, e, sym_int(l->sym, 0));
+  return !positive || !sym_proves(l->sym, emit_facts(l), positive);
+}
+
+/* Whether e does not become less from one index to the next: by its form. With numbers of more than 32 bits it might not
+ * fit into 64. */
 static bool never_falls(Lower *l, const Sym *e, const Sym *index) {
   SymKind kind = sym_kind(e);
   if (e == index || !sym_contains(e, index)) return true;
@@ -47,9 +61,9 @@ static bool never_falls(Lower *l, const Sym *e, const Sym *index) {
     return false;
   for (int i = 0; i < sym_nargs(e); i++) {
     const Sym *arg = sym_arg(l->sym, e, i);
-    const Sym *positive = kind == SYM_mul ? sym_ge(l->sym, arg, sym_int(l->sym, 0)) : NULL;
-    if (!never_falls(l, arg, index)) return false;
-    if (kind == SYM_mul && !(positive && sym_proves(l->sym, emit_facts(l), positive))) return false;
+    int64_t n;
+    if (sym_is_int(arg, &n) && (n < INT32_MIN || n > INT32_MAX)) return false;
+    if (!never_falls(l, arg, index) || (kind == SYM_mul && is_negative(l, arg))) return false;
   }
   return true;
 }

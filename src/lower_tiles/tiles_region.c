@@ -184,6 +184,7 @@ static void copy_attrs(Carrying *c, Op *to) {
     op_set_attr(l->k, to, a);
   }
   if (c->op->kind != OP_for) return;
+  op_drop_attr(to, ATTR_earlier), op_drop_attr(to, ATTR_until);
   const Sym *trips = emit_at_entry(l, distribute_trips(l->d, c->op));
   op_set_attr(l->k, to, (Attr){.key = ATTR_trips, .sym = trips});
 }

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "backend/eval/eval.h"
+#include "ir/layout_links.h"
 
 /* ---- regions ---- */
 
@@ -153,16 +154,17 @@ static bool differs(const Tile *a, const Tile *b, int64_t e) {
 static bool kept_result(Eval *ev, const Op *op, int result, const Tile *before, const Tile *after,
                         int64_t position) {
   const SymPair *until = &op_attr(op, ATTR_until)->pairs[0];
-  int at = box_find(&after->box, until->key), slot = env_numbered_slot(ev, "$index", 0);
+  int at = type_dim(op->results[result].type, until->key),
+      slot = env_numbered_slot(ev, "$index", 0);
   int64_t inner = 1, n = box_count(&after->box), end;
   for (int i = at + 1; i < after->box.rank; i++) inner *= after->box.axis[i].n;
   const Axis *rows = &after->box.axis[at];
   for (int64_t row = 0; row < rows->n && rows->lo + row < rows->end; row++) {
     env_set(ev, slot, rows->lo + row);
-    if (!expr_value(ev, until->value, &end)) return false;
+    if (!expr_value(ev, sym_ceil(ev->cx->sym, until->value), &end)) return false;
     for (int64_t e = row * inner; position >= end && e < n; e += rows->n * inner)
       for (int64_t i = 0; i < inner; i++)
-        if (differs(before, after, e + i))
+        if (box_exists(&after->box, e + i) && differs(before, after, e + i))
           return eval_fail(ev, DIAG_E0715,
                            "the iteration at %lld changes result %d for %lld along `%s`, which "
                            "`until` keeps from %lld on",
@@ -179,7 +181,7 @@ static bool kept_results(Eval *ev, const Op *op, const Binding *before, const Ca
   if (!position_axis(ev, axis, &here)) return false;
   for (int i = 0; i < c->n; i++) {
     const Tile *t = c->at[i].tile;
-    if (!t || box_find(&t->box, op_attr(op, ATTR_until)->pairs[0].key) < 0) continue;
+    if (!t || type_dim(op->results[i].type, op_attr(op, ATTR_until)->pairs[0].key) < 0) continue;
     if (!ir_count_uses(ev->k->body, &op->results[i])) continue;
     if (!kept_result(ev, op, i, before[i].tile, t, here.lo)) return false;
   }

@@ -10,6 +10,7 @@
  * By default, tensors that disagree are a mistake. kernel_free_sizes makes their layouts free. */
 #include <string.h>
 
+#include "ir/attr.h"
 #include "ir/ir.h"
 
 /* Compares names: a symbol may be known to be non-negative in one place and not in another. */
@@ -113,9 +114,26 @@ static bool divides_by(Arena *a, const Constraint *c, const char *name) {
   return false;
 }
 
+static bool is_called(const void *name, const Sym *s) {
+  Arena *a = arena_new();
+  FreeSymbols symbols = sym_symbols(a, s);
+  bool found = false;
+  for (int i = 0; i < symbols.n; i++) found |= strcmp(sym_name(symbols.at[i]), name) == 0;
+  arena_free(a);
+  return found;
+}
+
+/* The first op that names the symbol, or the kernel. */
+static Span where_named(const Kernel *k, const char *name) {
+  Kernel *searched = (Kernel *)(uintptr_t)k; /* it stays as it is */
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op_has_sym(searched, op, (SymSearch){is_called, name, false})) return op->at;
+  return k->at;
+}
+
 bool ir_fail_unknown(const Kernel *k, const char *name) {
   Arena *a = arena_new();
-  Span at = k->at;
+  Span at = where_named(k, name);
   for (int i = k->constraints.n - 1; i >= 0; i--)
     if (divides_by(a, &k->constraints.at[i], name)) at = k->constraints.at[i].at;
   arena_free(a);

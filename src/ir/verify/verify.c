@@ -11,8 +11,11 @@
  *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row
  *   - where a symbol has a version, expressions mention the version: in text the symbol denotes it
  */
+#include <string.h>
+
 #include "ir/attr.h"
 #include "ir/dtype.h"
+#include "ir/layout_links.h"
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/schedule/op_parts.h"
@@ -217,6 +220,37 @@ static bool verify_rounds(Verify *v, const Op *op) {
   return true;
 }
 
+/* What a position of `until` cannot depend on: waves find out before the loop what they need of it. */
+static bool differs_inside(Verify *v, const Op *loop, const Sym *symbol) {
+  const Sym *axis = op_attr(loop, ATTR_axis)->sym;
+  const Constraint *tile = kernel_constraint(v->k, CONSTRAINT_tile, axis);
+  const char *name = sym_name(symbol);
+  static const char *const numbered[] = {"$index", "$dynamic_val", "$T"};
+  if (strcmp(name, sym_name(ir_loop_counter(v->k, axis))) == 0) return true;
+  if (tile && tile->tile.counter && strcmp(name, sym_name(tile->tile.counter)) == 0) return true;
+  for (size_t i = 0; i < WV_LEN(numbered); i++) {
+    size_t n = strlen(numbered[i]);
+    if (strncmp(name, numbered[i], n) == 0 && strspn(name + n, "0123456789") == strlen(name + n))
+      return strcmp(name, "$index0") != 0;
+  }
+  return false;
+}
+
+static bool verify_position(Verify *v, const Op *op, const Sym *position) {
+  Arena *names = v->k->cx->diags.arena;
+  const char *hint =
+      "a position follows from the index along the dimension, iterator(0), sizes and symbols";
+  if (sym_is_bool(position))
+    return FAIL_HINT(v->k, op, E0406, hint, "`until` says `%s`, which is no position",
+                     sym_text(names, position));
+  FreeSymbols symbols = sym_symbols(v->scratch, position);
+  for (int i = 0; i < symbols.n; i++)
+    if (differs_inside(v, op, symbols.at[i]))
+      return FAIL_HINT(v->k, op, E0406, hint, "`until` depends on `%s`",
+                       sym_text(names, symbols.at[i]));
+  return true;
+}
+
 static bool verify_until(Verify *v, const Op *op) {
   const Attr *until = op_attr(op, ATTR_until);
   if (!until) return true;
@@ -229,12 +263,12 @@ static bool verify_until(Verify *v, const Op *op) {
                      "`until` names `%s`, the dimension of the loop", name);
   for (int i = 0; i < op->nresults; i++) {
     const Type *t = op->results[i].type;
-    if (type_base_dim(t, dim) >= 0 || !ir_count_uses(v->k->body, &op->results[i])) continue;
+    if (type_dim(t, dim) >= 0 || !ir_count_uses(v->k->body, &op->results[i])) continue;
     return FAIL_HINT(v->k, op, E0406, "name a dimension that all of them have",
                      "result %d of the loop does not have the dimension `%s`, which `until` names",
                      i + 1, name);
   }
-  return true;
+  return verify_position(v, op, until->pairs[0].value);
 }
 
 static bool verify_tiled(Verify *v, const Op *op, const Sym *axis) {

@@ -97,6 +97,9 @@ static void divide(void *user, const SymFacts *around, Op *loop) {
   if (!needed) return;
   two_loops_divide(x->k, x->scratch, around, loop, rounds);
   keep_step_only(x, around, loop, needed);
+  const char *axis = sym_text(x->k->cx->diags.arena, op_attr(loop, ATTR_axis)->sym);
+  diag_add(&x->k->cx->diags, DIAG_R0626, loop->at,
+           "waves leave out iterations of the loop over `%s` that change none of their rows", axis);
 }
 
 bool pass_skip(Kernel *k, PassCtx *cx) {

@@ -24,6 +24,7 @@ from . import op_classes as _op_classes, reductions as _reductions
 from .constants import *
 from .elementwise import *
 from .elementwise import _need_value
+from .loop_arguments import need_carried, need_promise
 from .op_classes import *
 from .reductions import *
 
@@ -509,16 +510,6 @@ def _name_arguments(body: Callable[..., Any], carried: tuple[Value, ...]) -> Non
         tracer.name(value, name)
 
 
-def _need_carried(carried: tuple, where: str) -> None:
-    for value in carried:
-        if not isinstance(value, Value):
-            _wave.report(
-                "E0315",
-                f"{where} has {value!r}, but carried values must be registers",
-                "give its shape and type: `Register[M, N, f32](0.0)`",
-            )
-
-
 def _run_body(
     body: Callable[..., Any], carried: tuple[Value, ...], optional: builtins.bool
 ) -> tuple:
@@ -579,7 +570,8 @@ def iterate(
     M as they are, so that waves may skip them; in `end`, `IndexMapping.iterator(0)` is the index.
     """
     carried = (init_args,) if isinstance(init_args, Value) else tuple(init_args)
-    _need_carried(carried, "init_args")
+    need_carried(carried, "init_args")
+    need_promise(until, condition is not None)
     attrs: dict[str, Any] = {"axis": axis, "until": until, "tag": tag}
     if condition is not None and start is None:
         _wave.report(
@@ -624,7 +616,7 @@ def conditional(
             "return the values from the function given as otherwise=",
         )
     carried = (else_return,) if isinstance(else_return, Value) else tuple(else_return or ())
-    _need_carried(carried, "else_return")
+    need_carried(carried, "else_return")
     attrs: dict[str, Any] = {"tag": tag}
     if isinstance(condition, Value):
         operands = (condition, *carried)
