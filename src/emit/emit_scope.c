@@ -69,7 +69,7 @@ static bool is_of_launch(Lower *l, const Sym *s) {
 static bool stays(ConstraintKind kind) {
   return kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view ||
          kind == CONSTRAINT_occupancy || kind == CONSTRAINT_subnormals ||
-         kind == CONSTRAINT_buffers;
+         kind == CONSTRAINT_buffers || kind == CONSTRAINT_again;
 }
 
 /* The others, and bindings to what differs between threads, have been substituted into the

@@ -330,6 +330,13 @@ void llvm_splat(Llvm *p, const Op *op) {
   llvm_held_set(p, to, width, part);
 }
 
+void llvm_after(Llvm *p, const Op *op) {
+  Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
+  Source *all = ARENA_ARRAY(p->arena, Source, to->n);
+  for (int e = 0; e < to->n; e++) all[e] = (Source){from, e};
+  llvm_held_gather(p, to, all, llvm_compute_width(p, to->dtype));
+}
+
 void llvm_join(Llvm *p, const Op *op) {
   Held *to = llvm_held_new(p, &op->results[0]);
   if (llvm_packed_join(p, op, to)) return;

@@ -233,7 +233,7 @@ typedef struct ScopeMark {
 ScopeMark llvm_scope_open(const Llvm *p);
 void llvm_scope_close(Llvm *p, ScopeMark m); /* drops what was made and defined since */
 
-LlvmFn llvm_splat, llvm_join, llvm_pick, llvm_bitcast;
+LlvmFn llvm_splat, llvm_after, llvm_join, llvm_pick, llvm_bitcast;
 
 /* ---- llvm_packed.c ---- */
 

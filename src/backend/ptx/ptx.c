@@ -201,6 +201,7 @@ static PtxFn *const writer[OP_COUNT] = {
     [OP_set_symbol] = emit_set_symbol,
     [OP_splat] = ptx_splat,
     [OP_join] = ptx_join,
+    [OP_after] = ptx_after,
     [OP_pick] = ptx_pick,
     [OP_shuffle] = ptx_shuffle,
     [OP_shuffle_idx] = ptx_shuffle_idx,

@@ -208,6 +208,31 @@ void ptx_splat(Ptx *p, const Op *op) {
   ptx_set(p, &op->results[0], all);
 }
 
+/* ptxas knows no bound of a mask of lanes: lane 31 has the largest, which lacks the highest bit. */
+static Reg unknown_zero(Ptx *p) {
+  enum { BITS = 31 };
+  if (p->zero.name && !p->regions.n) return p->zero;
+  Reg mask = ptx_let(p, REG_R, "mov.u32 %%lanemask_lt");
+  Reg zero = ptx_let(p, REG_R, "shr.u32 %s, %d", mask.name, BITS);
+  if (!p->regions.n) p->zero = zero;
+  return zero;
+}
+
+/* ptxas merges equal values, across barriers, too, and then keeps what is computed from them. */
+void ptx_after(Ptx *p, const Op *op) {
+  const Type *t = op->results[0].type;
+  Held all = *ptx_get(p, op->args[0]);
+  all.own = false;
+  if (ptx_is_packed(t->dtype)) {
+    const Reg *from = ptx_words_of(p, ptx_get(p, op->args[0]));
+    Reg zero = unknown_zero(p);
+    all = held_new(p, t->dtype, all.n, true);
+    for (int i = 0; i < ptx_word_count(t->dtype, all.n); i++)
+      ptx_line(p, "or.b32 %s, %s, %s", all.word[i].name, from[i].name, zero.name);
+  }
+  ptx_set(p, &op->results[0], all);
+}
+
 /* Every operand has whole words already. */
 static bool all_have_words(Ptx *p, const Op *op, int per) {
   for (int i = 0; i < op->nargs; i++) {

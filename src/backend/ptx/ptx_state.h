@@ -84,6 +84,7 @@ typedef struct Ptx {
   int nregions;
   Reg shared;          /* address of shared memory */
   Reg policy;          /* for copies whose data is not reused soon; no name: there are none */
+  Reg zero;            /* 0, which the assembler does not know; no name: not computed */
   Reg wave;            /* $T0 / 32, known to be uniform over the lanes; no name: not computed */
   Vec(uint32_t) files; /* source files of instructions, numbered from 1 in the text */
   Span at, last;       /* source locations: of the current op, of the last .loc */
@@ -152,7 +153,7 @@ void ptx_move_held(Ptx *p, const Held *to,
 /* Whether the one user of `v` may overwrite its registers, because their contents are not needed
  * elsewhere. */
 bool ptx_may_overwrite(Ptx *p, const Op *user, const Value *v);
-PtxFn ptx_splat, ptx_join, ptx_pick, ptx_shuffle, ptx_shuffle_idx, ptx_bitcast;
+PtxFn ptx_splat, ptx_after, ptx_join, ptx_pick, ptx_shuffle, ptx_shuffle_idx, ptx_bitcast;
 
 /* ---- ptx_expr.c ---- */
 

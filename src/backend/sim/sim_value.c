@@ -308,6 +308,11 @@ Step step_splat(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
+Step step_after(Wave *w, SimOp *s) {
+  for (int e = 0; e < result(s)->type->n; e++) move(w, result(s), e, s->op->args[0], e);
+  return STEP_NEXT;
+}
+
 Step step_join(Wave *w, SimOp *s) {
   for (int i = 0, at = 0; i < s->op->nargs; i++)
     for (int e = 0; e < s->op->args[i]->type->n; e++) move(w, result(s), at++, s->op->args[i], e);

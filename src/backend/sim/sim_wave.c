@@ -400,6 +400,7 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_expr] = step_expr,
     [OP_splat] = step_splat,
     [OP_join] = step_join,
+    [OP_after] = step_after,
     [OP_pick] = step_pick,
     [OP_shuffle] = step_shuffle,
     [OP_shuffle_idx] = step_shuffle_idx,

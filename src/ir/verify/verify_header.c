@@ -322,6 +322,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_timeline: return check_outer(h, c, c->timeline.first) && check_timeline(h, c);
   case CONSTRAINT_boxes:
   case CONSTRAINT_repack:
+  case CONSTRAINT_again:
   case CONSTRAINT_subnormals:
   case CONSTRAINT_buffers:
   case CONSTRAINT_swizzle:
@@ -485,6 +486,7 @@ static bool check_repeats(Header *h) {
               {CONSTRAINT_timeline, false, "the `timeline` row"},
               {CONSTRAINT_boxes, false, "the `boxes` row"},
               {CONSTRAINT_repack, false, "the `repack` row"},
+              {CONSTRAINT_again, false, "the `again` row"},
               {CONSTRAINT_swizzle, false, "the `swizzle` row"},
               {CONSTRAINT_overlap, false, "the `overlap` row"},
               {CONSTRAINT_occupancy, false, "the `occupancy` row"},

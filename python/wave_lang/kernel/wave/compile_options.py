@@ -101,6 +101,7 @@ class WaveCompileOptions:
     use_fast_math: bool = False
     use_global_to_shared: bool | None = None
     repack_rows: bool | None = None
+    recompute: bool | None = None
     linearize_shared_access: bool = False
     scalarize_packed_math: bool = False
     coalescing_strategy_hint: CoalescingType = CoalescingType.LINEAR

@@ -1,0 +1,241 @@
+/* again: after a barrier, computes values again from elements of fewer registers, instead of keeping them.
+ *
+ *     %a = load %x : vec<32, bf16>                   %a = load %x : vec<32, bf16>
+ *     %v = cast %a : vec<32, f32>                    ... the maximum, two elements of %a at a time ...
+ *     ... the maximum of %v ...                      barrier
+ *     barrier                                  =>    %m = load %0 : f32
+ *     %m = load %0 : f32                             %b = after %a, %m : vec<32, bf16>
+ *     %e = sub %v, splat(%m) : vec<32, f32>          %c = pick [0, 1] %b : vec<2, bf16>
+ *                                                    %d = cast %c : vec<2, f32>
+ *
+ * The rows of a norm or softmax stay in registers while waves exchange what they reduce. As loaded, elements of
+ * 16 bits take half of the registers that they take in f32, so that more workgroups fit on a compute unit: some
+ * load and store while others exchange. Issue slots are the price: nothing changes if the arithmetic would then
+ * take longer than memory does. Assemblers merge equal values, so `after` hides that they are equal; and ops are
+ * written part by part, because a vector's elements are otherwise all there at once (again_parts.h). */
+#include "transform/again/again_parts.h"
+
+#include "ir/dtype.h"
+#include "ir/ops/access.h"
+#include "schedule/loop_cost.h"
+#include "target/units/units.h"
+#include "transform/pass.h"
+
+/* Registers for addresses, one part on its way, and what a reduction leaves. */
+enum { BESIDES = 16 };
+
+typedef struct Again {
+  Kernel *k;
+  PassCtx *cx;
+  const TargetInfo *target;
+  Phases p;
+  int threads;
+} Again;
+
+/* ---- which values ---- */
+
+/* Whether v follows from packed values that were loaded, and from scalars. Marks these values, unless `roots` is
+ * NULL. */
+static bool follows_from_packed(const Again *a, const Value *v, bool *roots) {
+  const Op *op = v->def;
+  if (v->type->kind != TYPE_vec) return true;
+  if (!op || !again_moves(&a->p, op)) {
+    if (roots) roots[v->id] = true;
+    return again_is_packed(v);
+  }
+  for (int i = 0; i < op->nargs; i++)
+    if (!follows_from_packed(a, op->args[i], roots)) return false;
+  return true;
+}
+
+static bool crosses(const Phases *p, const Value *v) { return p->needed[v->id] > p->made[v->id]; }
+
+/* Of those that are divided, the ones that are computed again in each phase. */
+static bool find_again(Again *a) {
+  bool found = false;
+  for (const Op *op = a->k->body->first; op; op = op->next) {
+    const Value *v = op->nresults == 1 ? &op->results[0] : NULL;
+    if (!v || !a->p.divided[v->id] || op->kind == OP_splat) continue;
+    a->p.again[v->id] = follows_from_packed(a, v, NULL);
+    found |= a->p.again[v->id] && crosses(&a->p, v) && !again_is_packed(v);
+  }
+  return found;
+}
+
+/* ---- registers ---- */
+
+static int registers_of(const Value *v) {
+  int64_t bits = (int64_t)dtype_info[v->type->dtype].bits * v->type->n;
+  return (int)((bits + 31) / 32);
+}
+
+/* Registers of vectors at the end of a phase; those that are computed again, as what they follow from. */
+static int kept_after(const Again *a, int phase, bool again) {
+  int sum = 0, n = a->k->nvalues;
+  bool *kept = ARENA_ARRAY(a->cx->scratch, bool, n + 1);
+  for (const Op *op = a->k->body->first; op; op = op->next)
+    for (int i = 0; i < op->nresults; i++) {
+      const Value *v = &op->results[i];
+      if (v->type->kind != TYPE_vec || a->p.made[v->id] > phase || a->p.needed[v->id] <= phase)
+        continue;
+      if (op->kind == OP_splat || op->kind == OP_pick || op->kind == OP_join) continue;
+      if (again && a->p.again[v->id]) follows_from_packed(a, v, kept);
+      else kept[v->id] = true;
+    }
+  for (const Op *op = a->k->body->first; op; op = op->next)
+    for (int i = 0; i < op->nresults; i++)
+      if (kept[op->results[i].id]) sum += registers_of(&op->results[i]);
+  return sum;
+}
+
+static int most_kept(const Again *a, bool again) {
+  int most = 0;
+  for (int phase = 0; phase + 1 < a->p.count; phase++) {
+    int n = kept_after(a, phase, again);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static int64_t workgroups(const Again *a, int kept) {
+  int waves = a->threads / a->target->lanes;
+  return unit_groups(a->target, waves, kept + BESIDES, 0);
+}
+
+/* ---- time ---- */
+
+/* How often an op is computed: once in each phase that needs its result, or something that follows from it.
+ * `phases`, by value id: a bit for each such phase. */
+static void count_phases(const Again *a, uint64_t *phases) {
+  for (const Op *op = a->k->body->last; op; op = op->prev) {
+    uint64_t here = 0;
+    for (int i = 0; i < op->nresults; i++) {
+      const Value *v = &op->results[i];
+      uint64_t first = (uint64_t)1 << a->p.made[v->id];
+      if (!a->p.again[v->id]) phases[v->id] = phases[v->id] ? first : 0;
+      here |= phases[v->id];
+    }
+    if (!again_moves(&a->p, op)) here = op->nresults ? (uint64_t)1 << a->p.made[op->results[0].id] : 0;
+    for (int i = 0; i < op->nargs; i++) phases[op->args[i]->id] |= here;
+  }
+}
+
+/* Phases of ops that stay: their operands are needed there. */
+static void count_fixed(const Again *a, uint64_t *phases) {
+  int phase = 0;
+  for (const Op *op = a->k->body->first; op; op = op->next) {
+    phase += op->kind == OP_barrier;
+    for (int i = 0; !again_moves(&a->p, op) && i < op->nargs; i++)
+      phases[op->args[i]->id] |= (uint64_t)1 << phase;
+  }
+}
+
+static int64_t bytes_of(const Op *op) {
+  const Value *v = op->kind == OP_load ? &op->results[0] : op->kind == OP_store ? op->args[0] : NULL;
+  const Value *memory = op->kind == OP_load ? op->args[0] : v ? op->args[1] : NULL;
+  if (!v || memory_is_scratch(memory)) return 0;
+  return (int64_t)dtype_info[v->type->dtype].bits * v->type->n / 8;
+}
+
+static int count_bits(uint64_t x) {
+  int n = 0;
+  for (; x; x &= x - 1) n++;
+  return n;
+}
+
+/* Whether the arithmetic of a wave occupies its units for less time than its accesses occupy memory. */
+static bool is_affordable(const Again *a) {
+  const UnitRates *rates = unit_rates(a->target->name);
+  const UnitMemory *memory = unit_memory(a->target->name);
+  uint64_t *phases = ARENA_ARRAY(a->cx->scratch, uint64_t, a->k->nvalues + 1);
+  double vector = 0, special = 0, bytes = 0;
+  if (!rates || !memory || a->p.count > 64) return false;
+  count_fixed(a, phases);
+  count_phases(a, phases);
+  for (const Op *op = a->k->body->first; op; op = op->next) {
+    bytes += (double)bytes_of(op);
+    if (!again_moves(&a->p, op) || op->kind == OP_pick || op->kind == OP_join) continue;
+    OpWeight weight = cost_weight(op);
+    int n = op->results[0].type->n * count_bits(phases[op->results[0].id]);
+    vector += (double)weight.vector * n / rates->lanes;
+    special += (double)weight.special * n / rates->special;
+  }
+  double each = (double)memory->gigabytes * 1000 / memory->mhz / a->target->units;
+  double time = vector > special ? vector : special;
+  return time / a->target->simds <= bytes / each;
+}
+
+/* ---- the pass ---- */
+
+static bool is_straight(const Kernel *k) {
+  bool waits = false;
+  for (const Op *op = k->body->first; op; op = op->next) {
+    if (op->body || op->kind == OP_set_symbol) return false;
+    waits |= op->kind == OP_barrier;
+  }
+  return waits;
+}
+
+/* The elements of a register in the narrowest packed type that is loaded; 0: none is. */
+static int elements_of_register(const Kernel *k) {
+  int bits = 32;
+  for (const Op *op = k->body->first; op; op = op->next)
+    for (int i = 0; i < op->nresults; i++)
+      if (op->kind == OP_load && again_is_packed(&op->results[i]) &&
+          dtype_info[op->results[i].type->dtype].bits < bits)
+        bits = dtype_info[op->results[i].type->dtype].bits;
+  return bits < 32 && 32 % bits == 0 ? 32 / bits : 0;
+}
+
+/* Whether the header allows it; without a row, where workgroups of a cluster exchange values. */
+static bool is_wanted(const Kernel *k) {
+  const Constraint *row = kernel_constraint(k, CONSTRAINT_again, NULL);
+  const LaunchSpec *launch = kernel_launch(k);
+  int64_t n = 1;
+  if (row && sym_is_int(row->again.allowed, &n)) return n != 0;
+  for (int i = 0; launch && i < 3; i++)
+    if (launch->cluster[i] && (!sym_is_int(launch->cluster[i], &n) || n > 1)) return true;
+  return false;
+}
+
+static bool open_again(Again *a) {
+  const LaunchSpec *launch = kernel_launch(a->k);
+  if (!a->target || !a->target->simds || !a->target->file || !launch || !is_straight(a->k))
+    return false;
+  int n = a->k->nvalues + 1;
+  a->threads = launch_threads(launch);
+  a->p = (Phases){.k = a->k, .scratch = a->cx->scratch, .part = elements_of_register(a->k)};
+  if (!a->p.part || !a->threads) return false;
+  a->p.made = ARENA_ARRAY(a->cx->scratch, int, n);
+  a->p.needed = ARENA_ARRAY(a->cx->scratch, int, n);
+  a->p.divided = ARENA_ARRAY(a->cx->scratch, bool, n);
+  a->p.again = ARENA_ARRAY(a->cx->scratch, bool, n);
+  again_find_phases(&a->p);
+  return find_again(a);
+}
+
+/* Without being told, ptxas takes registers for one of these workgroups less. */
+static void request_occupancy(Again *a, int64_t groups) {
+  int64_t waves = groups * a->threads / a->target->lanes / a->target->simds;
+  if (kernel_constraint(a->k, CONSTRAINT_occupancy, NULL)) return;
+  Constraint row = {.kind = CONSTRAINT_occupancy, .at = a->k->at};
+  row.occupancy.waves = sym_int(a->k->cx->sym, waves);
+  vec_push(a->k->arena, &a->k->constraints, row);
+}
+
+bool pass_again(Kernel *k, PassCtx *cx) {
+  Again a = {.k = k, .cx = cx, .target = cx->target};
+  cx->idle = true;
+  if (!is_wanted(k) || !open_again(&a)) return true;
+  int before = most_kept(&a, false), after = most_kept(&a, true);
+  int64_t fewer = workgroups(&a, before), more = workgroups(&a, after);
+  if (more <= fewer || !is_affordable(&a)) return true;
+  again_write(&a.p);
+  request_occupancy(&a, more);
+  diag_add(&k->cx->diags, DIAG_R0627, k->at,
+           "`%s` keeps %d registers instead of %d at barriers, so that %d workgroups instead of %d fit "
+           "on a compute unit",
+           k->name, after, before, (int)more, (int)fewer);
+  cx->idle = false;
+  return true;
+}

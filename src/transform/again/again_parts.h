@@ -1,0 +1,28 @@
+/* again_parts.h: writes a lane's program in parts of vectors, each when it is needed. */
+#ifndef WV_AGAIN_PARTS_H
+#define WV_AGAIN_PARTS_H
+
+#include "ir/ir.h"
+
+/* A program without loops and conditionals, in phases: a barrier begins the next one. */
+typedef struct Phases {
+  Kernel *k;
+  Arena *scratch;
+  int part;      /* elements of a part: those of a register in the narrowest type that is kept */
+  int count;     /* of phases */
+  int *made;     /* by value id: the phase that computes it; parameters: 0 */
+  int *needed;   /* by value id: the last phase that uses it */
+  bool *divided; /* by value id: it is computed part by part */
+  bool *again;   /* by value id: later phases compute it again */
+} Phases;
+
+/* Ops that are written when their results are needed; the others stay where they are. */
+bool again_moves(const Phases *p, const Op *op);
+/* A packed value: several elements in a register. */
+bool again_is_packed(const Value *v);
+
+/* Fills in `count`, `made`, `needed` and `divided`. */
+void again_find_phases(Phases *p);
+void again_write(Phases *p);
+
+#endif
