@@ -208,14 +208,27 @@ void ptx_splat(Ptx *p, const Op *op) {
   ptx_set(p, &op->results[0], all);
 }
 
-/* ptxas knows no bound of a mask of lanes: lane 31 has the largest, which lacks the highest bit. */
+/* The highest bit of a tensor's address: what has this bit set belongs to an operating system. ptxas does not know
+ * that; it knows the bounds of special registers. No name: there is no tensor. */
 static Reg unknown_zero(Ptx *p) {
   enum { BITS = 31 };
-  if (p->zero.name && !p->regions.n) return p->zero;
-  Reg mask = ptx_let(p, REG_R, "mov.u32 %%lanemask_lt");
-  Reg zero = ptx_let(p, REG_R, "shr.u32 %s, %d", mask.name, BITS);
+  int i = 0;
+  while (i < p->args.n && p->args.at[i].kind != PTX_POINTER) i++;
+  if (i == p->args.n || (p->zero.name && !p->regions.n)) return p->zero;
+  Reg low = ptx_new(p, REG_R), high = ptx_new(p, REG_R);
+  ptx_line(p, "mov.b64 {%s, %s}, %s", low.name, high.name, p->arg_regs.at[i].name);
+  Reg zero = ptx_let(p, REG_R, "shr.u32 %s, %d", high.name, BITS);
   if (!p->regions.n) p->zero = zero;
   return zero;
+}
+
+/* 0, but not before v is computed. */
+static Reg zero_after(Ptx *p, const Value *v) {
+  if (p->zero_of == v && !p->regions.n) return p->zero_after;
+  Reg zero = unknown_zero(p), word = ptx_words_of(p, ptx_get(p, v))[0];
+  if (!zero.name) return zero;
+  p->zero_of = p->regions.n ? NULL : v;
+  return p->zero_after = ptx_let(p, REG_R, "and.b32 %s, %s", word.name, zero.name);
 }
 
 /* ptxas merges equal values, across barriers, too, and then keeps what is computed from them. */
@@ -225,9 +238,9 @@ void ptx_after(Ptx *p, const Op *op) {
   all.own = false;
   if (ptx_is_packed(t->dtype)) {
     const Reg *from = ptx_words_of(p, ptx_get(p, op->args[0]));
-    Reg zero = unknown_zero(p);
-    all = held_new(p, t->dtype, all.n, true);
-    for (int i = 0; i < ptx_word_count(t->dtype, all.n); i++)
+    Reg zero = zero_after(p, op->args[1]);
+    if (zero.name) all = held_new(p, t->dtype, all.n, true);
+    for (int i = 0; zero.name && i < ptx_word_count(t->dtype, all.n); i++)
       ptx_line(p, "or.b32 %s, %s, %s", all.word[i].name, from[i].name, zero.name);
   }
   ptx_set(p, &op->results[0], all);

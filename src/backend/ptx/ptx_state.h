@@ -85,6 +85,8 @@ typedef struct Ptx {
   Reg shared;          /* address of shared memory */
   Reg policy;          /* for copies whose data is not reused soon; no name: there are none */
   Reg zero;            /* 0, which the assembler does not know; no name: not computed */
+  Reg zero_after;      /* the same, after `zero_of` is computed */
+  const Value *zero_of;
   Reg wave;            /* $T0 / 32, known to be uniform over the lanes; no name: not computed */
   Vec(uint32_t) files; /* source files of instructions, numbered from 1 in the text */
   Span at, last;       /* source locations: of the current op, of the last .loc */

@@ -39,7 +39,7 @@ typedef struct Again {
 static bool follows_from_packed(const Again *a, const Value *v, bool *roots) {
   const Op *op = v->def;
   if (v->type->kind != TYPE_vec) return true;
-  if (!op || !again_moves(&a->p, op)) {
+  if (!op || a->p.late[op->id] || !again_moves(&a->p, op)) {
     if (roots) roots[v->id] = true;
     return again_is_packed(v);
   }
@@ -97,9 +97,24 @@ static int most_kept(const Again *a, bool again) {
   return most;
 }
 
+/* Registers of what is loaded late, if each memory but one has a load on its way. */
+static int loaded_late(const Again *a) {
+  int sum = 0, most = 0;
+  const Op *last = NULL;
+  for (const Op *op = a->k->body->first; op; op = op->next) {
+    if (!a->p.late[op->id]) continue;
+    int n = registers_of(&op->results[0]);
+    if (!last || last->args[0] != op->args[0]) sum += n;
+    if (n > most) most = n;
+    last = op;
+  }
+  return sum - most;
+}
+
 static int64_t workgroups(const Again *a, int kept) {
-  int waves = a->threads / a->target->lanes;
-  return unit_groups(a->target, waves, kept + BESIDES, 0);
+  int waves = a->threads / a->target->lanes, granule = unit_rates(a->target->name)->granule;
+  int registers = kept + loaded_late(a) + BESIDES;
+  return unit_groups(a->target, waves, ceil_div(registers, granule) * granule, 0);
 }
 
 /* ---- time ---- */
@@ -154,7 +169,8 @@ static bool is_affordable(const Again *a) {
   count_phases(a, phases);
   for (const Op *op = a->k->body->first; op; op = op->next) {
     bytes += (double)bytes_of(op);
-    if (!again_moves(&a->p, op) || op->kind == OP_pick || op->kind == OP_join) continue;
+    if (!again_moves(&a->p, op) || a->p.late[op->id]) continue;
+    if (op->kind == OP_splat || op->kind == OP_pick || op->kind == OP_join) continue;
     OpWeight weight = cost_weight(op);
     int n = op->results[0].type->n * count_bits(phases[op->results[0].id]);
     vector += (double)weight.vector * n / rates->lanes;
@@ -202,14 +218,9 @@ static bool open_again(Again *a) {
   const LaunchSpec *launch = kernel_launch(a->k);
   if (!a->target || !a->target->simds || !a->target->file || !launch || !is_straight(a->k))
     return false;
-  int n = a->k->nvalues + 1;
   a->threads = launch_threads(launch);
   a->p = (Phases){.k = a->k, .scratch = a->cx->scratch, .part = elements_of_register(a->k)};
-  if (!a->p.part || !a->threads) return false;
-  a->p.made = ARENA_ARRAY(a->cx->scratch, int, n);
-  a->p.needed = ARENA_ARRAY(a->cx->scratch, int, n);
-  a->p.divided = ARENA_ARRAY(a->cx->scratch, bool, n);
-  a->p.again = ARENA_ARRAY(a->cx->scratch, bool, n);
+  if (!a->p.part || !a->threads || !unit_rates(a->target->name)) return false;
   again_find_phases(&a->p);
   return find_again(a);
 }

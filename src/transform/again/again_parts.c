@@ -4,6 +4,7 @@
  * elements, computed before any two are added, take 32 registers. */
 #include "transform/again/again_parts.h"
 
+#include "analysis/motion.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/region_facts.h"
@@ -13,7 +14,7 @@ typedef struct Writer {
   Kernel *k;
   Op *here;       /* new ops are inserted before it */
   int now;        /* the phase */
-  Value *latest;  /* the last value that an op computed in this phase which stayed; NULL: none did */
+  Value *latest;  /* the last one that was loaded in this phase; NULL: none was */
   Value ***parts; /* by value id: each part that was written last; NULL: not divided */
   int **phase;    /* by value id: in which phase that was */
   Value **whole;  /* by value id: all elements; of a packed value that was loaded, in this phase */
@@ -39,8 +40,7 @@ static bool is_renaming(const Op *op) {
 }
 
 bool again_moves(const Phases *p, const Op *op) {
-  (void)p;
-  return op_is_pure(op) && (is_part_wise(op) || is_renaming(op));
+  return p->late[op->id] || (op_is_pure(op) && (is_part_wise(op) || is_renaming(op)));
 }
 
 static bool has_whole_parts(const Phases *p, const Op *op) {
@@ -54,16 +54,28 @@ static void use(Phases *p, const Value *v, int phase) {
   if (phase > p->needed[v->id]) p->needed[v->id] = phase;
 }
 
+static void alloc_phases(Phases *p) {
+  int n = p->k->nvalues + 1;
+  p->made = ARENA_ARRAY(p->scratch, int, n);
+  p->needed = ARENA_ARRAY(p->scratch, int, n);
+  p->divided = ARENA_ARRAY(p->scratch, bool, n);
+  p->again = ARENA_ARRAY(p->scratch, bool, n);
+  p->late = ARENA_ARRAY(p->scratch, bool, p->k->nops + 1);
+}
+
 void again_find_phases(Phases *p) {
   int phase = 0;
+  const bool *written = find_written(p->k, p->scratch);
+  alloc_phases(p);
   for (const Op *op = p->k->body->first; op; op = op->next) {
     phase += op->kind == OP_barrier;
+    p->late[op->id] = phase && motion_is_invariant_load(op, written);
     for (int i = 0; i < op->nargs; i++) use(p, op->args[i], phase);
     for (int i = 0; i < op->nresults; i++) {
       const Value *v = &op->results[i];
       p->made[v->id] = phase;
       p->divided[v->id] = v->type->kind == TYPE_vec && v->type->n > p->part &&
-                          again_moves(p, op) && has_whole_parts(p, op);
+                          again_moves(p, op) && !p->late[op->id] && has_whole_parts(p, op);
     }
   }
   p->count = phase + 1;
@@ -96,7 +108,7 @@ static Value *kept(Writer *w, Value *v) {
   bool later = v->def && w->now > w->p->made[v->id] && w->latest;
   if (!later || !again_is_packed(v)) return v;
   if (w->whole[v->id] && w->whole_in[v->id] == w->now) return w->whole[v->id];
-  Value *args[] = {v, w->latest};
+  Value *args[] = {w->whole[v->id] ? w->whole[v->id] : v, w->latest};
   w->whole_in[v->id] = w->now;
   return w->whole[v->id] =
              &ir_insert(w->k, w->here, OP_after, v->def->at, args, 2, v->type)->results[0];
@@ -215,7 +227,7 @@ static void visit(Writer *w, Op *const *ops, int n, Op *op) {
     w->now++, w->latest = NULL;
   }
   for (int i = 0; i < op->nargs; i++) op->args[i] = whole_of(w, op->args[i]);
-  if (op->nresults && type_is_value(op->results[0].type)) w->latest = &op->results[0];
+  if (op->kind == OP_load) w->latest = &op->results[0];
 }
 
 static void open_writer(Writer *w, Phases *p) {

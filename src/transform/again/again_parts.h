@@ -14,6 +14,7 @@ typedef struct Phases {
   int *needed;   /* by value id: the last phase that uses it */
   bool *divided; /* by value id: it is computed part by part */
   bool *again;   /* by value id: later phases compute it again */
+  bool *late;    /* by op id: a load, after a barrier, of what nothing writes */
 } Phases;
 
 /* Ops that are written when their results are needed; the others stay where they are. */
@@ -21,7 +22,7 @@ bool again_moves(const Phases *p, const Op *op);
 /* A packed value: several elements in a register. */
 bool again_is_packed(const Value *v);
 
-/* Fills in `count`, `made`, `needed` and `divided`. */
+/* Fills in the arrays but `again`. */
 void again_find_phases(Phases *p);
 void again_write(Phases *p);
 

@@ -2,6 +2,7 @@
 #include "transform/retarget/retarget_cluster.h"
 
 #include "ir/attr.h"
+#include "ir/dtype.h"
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
 #include "ir/region_facts.h"
@@ -9,6 +10,8 @@
 /* Workgroups of 16 waves leave room for two on a compute unit, so that one loads while the other
  * computes. All machines with clusters run 8 workgroups in one. */
 enum { OWN_WAVES = 16, MOST = 8 };
+/* Bytes that a thread holds as they were loaded, if four such workgroups are to fit. */
+enum { HELD = 64 };
 
 /* ---- the dimension of the grid ---- */
 
@@ -52,11 +55,51 @@ static bool can_divide(Kernel *k, const Distribution *d) {
   return reduces && !d->has_versions && has_free_axis(k, d);
 }
 
+/* ---- how much a thread holds ---- */
+
+static bool may_compute_again(const Kernel *k) {
+  const Constraint *row = kernel_constraint(k, CONSTRAINT_again, NULL);
+  int64_t allowed = 1;
+  if (row) sym_is_int(row->again.allowed, &allowed);
+  for (const Op *op = k->body->first; op; op = op->next)
+    if (op->body) return false;
+  return allowed != 0;
+}
+
+/* Bytes of the tiles with most dimensions that are read; 0: they take as many registers as what is computed
+ * from them, or are not known. */
+static int64_t bytes_read(const Kernel *k, const Distribution *d) {
+  int64_t all = 0;
+  int rank = 0, extent[IR_MAX_RANK];
+  for (const Op *op = k->body->first; op; op = op->next)
+    if (op->kind == OP_read && op->results[0].type->rank > rank) rank = op->results[0].type->rank;
+  for (const Op *op = k->body->first; op; op = op->next) {
+    const Type *t = op->kind == OP_read ? op->results[0].type : NULL;
+    if (!t || t->rank < rank) continue;
+    int64_t bits = dtype_info[t->dtype].bits;
+    if (bits >= 32 || !distribute_extents(d, op, t, extent)) return 0;
+    for (int i = 0; i < t->rank; i++) bits *= extent[i];
+    all += bits / 8;
+  }
+  return all;
+}
+
+/* Fewer waves, if the pass `again` keeps what more elements of a thread are computed from: of the registers
+ * of a compute unit, half then are for bytes on their way. */
+static int fewer_waves(const Kernel *k, const PassCtx *cx, int waves) {
+  int64_t bytes = may_compute_again(k) ? bytes_read(k, cx->facts.distribute) : 0;
+  while (bytes && waves % 2 == 0 && waves / 2 > OWN_WAVES &&
+         bytes <= (int64_t)HELD * cx->target->lanes * (waves / 2))
+    waves /= 2;
+  return waves;
+}
+
 int retarget_cluster(Kernel *k, PassCtx *cx, int *waves) {
   const TargetInfo *t = cx->target;
   int cluster = 1;
   if (*waves <= target_waves(t) || !target_has(t, FEATURE_CLUSTER)) return 1;
   if (!can_divide(k, cx->facts.distribute)) return 1;
+  *waves = fewer_waves(k, cx, *waves);
   while (cluster < MOST && cluster * OWN_WAVES < *waves) cluster *= 2;
   *waves = ceil_div(*waves, cluster) * cluster;
   diag_add(&k->cx->diags, DIAG_R0625, k->at, "%d workgroups share the %d waves of `%s`", cluster,
