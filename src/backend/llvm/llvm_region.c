@@ -407,12 +407,11 @@ void llvm_if(Llvm *p, const Op *op) {
 void llvm_nothing(Llvm *p, const Op *op) { (void)p, (void)op; }
 
 static LlvmFn *const writer[OP_COUNT] = {
-    [OP_scalar] = llvm_scalar,   [OP_expr] = llvm_expr_op, [OP_set_symbol] = llvm_set_symbol,
-    [OP_splat] = llvm_splat,     [OP_join] = llvm_join,    [OP_pick] = llvm_pick,
-    [OP_after] = llvm_after,
-    [OP_bitcast] = llvm_bitcast, [OP_cast] = llvm_cast,    [OP_select] = llvm_select,
-    [OP_for] = llvm_for,         [OP_while] = llvm_while,  [OP_if] = llvm_if,
-    [OP_yield] = llvm_nothing,
+    [OP_scalar] = llvm_scalar, [OP_expr] = llvm_expr_op,    [OP_set_symbol] = llvm_set_symbol,
+    [OP_splat] = llvm_splat,   [OP_join] = llvm_join,       [OP_pick] = llvm_pick,
+    [OP_after] = llvm_after,   [OP_bitcast] = llvm_bitcast, [OP_cast] = llvm_cast,
+    [OP_select] = llvm_select, [OP_for] = llvm_for,         [OP_while] = llvm_while,
+    [OP_if] = llvm_if,         [OP_yield] = llvm_nothing,
 };
 
 bool llvm_writes_op(OpKind kind) {

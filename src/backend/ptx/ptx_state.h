@@ -82,10 +82,10 @@ typedef struct Ptx {
   Vec(Address) addresses;
   Vec(int) regions; /* the open regions, by number; 0, the body, always is open */
   int nregions;
-  Reg shared;          /* address of shared memory */
-  Reg policy;          /* for copies whose data is not reused soon; no name: there are none */
-  Reg zero;            /* 0, which the assembler does not know; no name: not computed */
-  Reg zero_after;      /* the same, after `zero_of` is computed */
+  Reg shared;     /* address of shared memory */
+  Reg policy;     /* for copies whose data is not reused soon; no name: there are none */
+  Reg zero;       /* 0, which the assembler does not know; no name: not computed */
+  Reg zero_after; /* the same, after `zero_of` is computed */
   const Value *zero_of;
   Reg wave;            /* $T0 / 32, known to be uniform over the lanes; no name: not computed */
   Vec(uint32_t) files; /* source files of instructions, numbered from 1 in the text */

@@ -344,8 +344,8 @@ void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, cons
 /* ---- sim_value.c ----------------------------------------------------------------------------- */
 
 StepFn step_clock, step_scalar, step_unary, step_test, step_binary, step_compare, step_select,
-    step_inline, step_cast, step_bitcast, step_softsign, step_expr, step_splat, step_after, step_join,
-    step_pick, step_shuffle, step_shuffle_idx;
+    step_inline, step_cast, step_bitcast, step_softsign, step_expr, step_splat, step_after,
+    step_join, step_pick, step_shuffle, step_shuffle_idx;
 
 /* ---- sim_memory.c ---------------------------------------------------------------------------- */
 

@@ -144,7 +144,7 @@ Step step_compare(Wave *w, SimOp *s) {
   for (Element e = elements(w, s); next_element(&e);) {
     const Reg *x = e.x, *y = e.y;
     if (dtype_is_float(t))
-      EACH(e.r[l].i = scalar_holds(kind, x[l].f<y[l].f, x[l].f == y[l].f, x[l].f> y[l].f));
+      EACH(e.r[l].i = scalar_holds(kind, x[l].f < y[l].f, x[l].f == y[l].f, x[l].f > y[l].f));
     else
       EACH(e.r[l].i = scalar_holds(kind, scalar_less(t, x[l].i, y[l].i), x[l].i == y[l].i,
                                    scalar_less(t, y[l].i, x[l].i)));

@@ -34,32 +34,34 @@ typedef struct Again {
 
 /* ---- which values ---- */
 
-/* Whether v follows from packed values that were loaded, and from scalars. Marks these values, unless `roots` is
- * NULL. */
-static bool follows_from_packed(const Again *a, const Value *v, bool *roots) {
-  const Op *op = v->def;
-  if (v->type->kind != TYPE_vec) return true;
-  if (!op || a->p.late[op->id] || !again_moves(&a->p, op)) {
-    if (roots) roots[v->id] = true;
-    return again_is_packed(v);
-  }
-  for (int i = 0; i < op->nargs; i++)
-    if (!follows_from_packed(a, op->args[i], roots)) return false;
-  return true;
+static bool is_loaded(const Again *a, const Op *op) {
+  return !op || a->p.late[op->id] || !again_moves(&a->p, op);
 }
 
-static bool crosses(const Phases *p, const Value *v) { return p->needed[v->id] > p->made[v->id]; }
-
-/* Of those that are divided, the ones that are computed again in each phase. */
+/* Of the values that are divided, those that are computed again in each phase: they follow from packed values
+ * that were loaded, and from scalars. */
 static bool find_again(Again *a) {
-  bool found = false;
-  for (const Op *op = a->k->body->first; op; op = op->next) {
-    const Value *v = op->nresults == 1 ? &op->results[0] : NULL;
-    if (!v || !a->p.divided[v->id] || op->kind == OP_splat) continue;
-    a->p.again[v->id] = follows_from_packed(a, v, NULL);
-    found |= a->p.again[v->id] && crosses(&a->p, v) && !again_is_packed(v);
-  }
+  bool found = false, *follows = ARENA_ARRAY(a->cx->scratch, bool, a->k->nvalues + 1);
+  for (const Op *op = a->k->body->first; op; op = op->next)
+    for (int i = 0; i < op->nresults; i++) {
+      const Value *v = &op->results[i];
+      bool all = v->type->kind == TYPE_vec && (!is_loaded(a, op) || again_is_packed(v));
+      for (int j = 0; all && !is_loaded(a, op) && j < op->nargs; j++)
+        all = op->args[j]->type->kind != TYPE_vec || follows[op->args[j]->id];
+      follows[v->id] = all;
+      a->p.again[v->id] = all && a->p.divided[v->id] && op->kind != OP_splat;
+      found |= a->p.again[v->id] && !again_is_packed(v) && a->p.needed[v->id] > a->p.made[v->id];
+    }
   return found;
+}
+
+/* Marks the vectors that v follows from. */
+static void mark_roots(const Again *a, const Value *v, bool *roots, bool *seen) {
+  if (v->type->kind != TYPE_vec || seen[v->id]) return;
+  seen[v->id] = true;
+  if (is_loaded(a, v->def)) roots[v->id] = true;
+  else
+    for (int i = 0; i < v->def->nargs; i++) mark_roots(a, v->def->args[i], roots, seen);
 }
 
 /* ---- registers ---- */
@@ -73,13 +75,14 @@ static int registers_of(const Value *v) {
 static int kept_after(const Again *a, int phase, bool again) {
   int sum = 0, n = a->k->nvalues;
   bool *kept = ARENA_ARRAY(a->cx->scratch, bool, n + 1);
+  bool *seen = ARENA_ARRAY(a->cx->scratch, bool, n + 1);
   for (const Op *op = a->k->body->first; op; op = op->next)
     for (int i = 0; i < op->nresults; i++) {
       const Value *v = &op->results[i];
       if (v->type->kind != TYPE_vec || a->p.made[v->id] > phase || a->p.needed[v->id] <= phase)
         continue;
       if (op->kind == OP_splat || op->kind == OP_pick || op->kind == OP_join) continue;
-      if (again && a->p.again[v->id]) follows_from_packed(a, v, kept);
+      if (again && a->p.again[v->id]) mark_roots(a, v, kept, seen);
       else kept[v->id] = true;
     }
   for (const Op *op = a->k->body->first; op; op = op->next)
@@ -130,7 +133,8 @@ static void count_phases(const Again *a, uint64_t *phases) {
       if (!a->p.again[v->id]) phases[v->id] = phases[v->id] ? first : 0;
       here |= phases[v->id];
     }
-    if (!again_moves(&a->p, op)) here = op->nresults ? (uint64_t)1 << a->p.made[op->results[0].id] : 0;
+    if (!again_moves(&a->p, op))
+      here = op->nresults ? (uint64_t)1 << a->p.made[op->results[0].id] : 0;
     for (int i = 0; i < op->nargs; i++) phases[op->args[i]->id] |= here;
   }
 }
@@ -139,14 +143,16 @@ static void count_phases(const Again *a, uint64_t *phases) {
 static void count_fixed(const Again *a, uint64_t *phases) {
   int phase = 0;
   for (const Op *op = a->k->body->first; op; op = op->next) {
-    phase += op->kind == OP_barrier;
+    phase += again_ends_phase(op);
     for (int i = 0; !again_moves(&a->p, op) && i < op->nargs; i++)
       phases[op->args[i]->id] |= (uint64_t)1 << phase;
   }
 }
 
 static int64_t bytes_of(const Op *op) {
-  const Value *v = op->kind == OP_load ? &op->results[0] : op->kind == OP_store ? op->args[0] : NULL;
+  const Value *v = op->kind == OP_load    ? &op->results[0]
+                   : op->kind == OP_store ? op->args[0]
+                                          : NULL;
   const Value *memory = op->kind == OP_load ? op->args[0] : v ? op->args[1] : NULL;
   if (!v || memory_is_scratch(memory)) return 0;
   return (int64_t)dtype_info[v->type->dtype].bits * v->type->n / 8;
@@ -187,7 +193,7 @@ static bool is_straight(const Kernel *k) {
   bool waits = false;
   for (const Op *op = k->body->first; op; op = op->next) {
     if (op->body || op->kind == OP_set_symbol) return false;
-    waits |= op->kind == OP_barrier;
+    waits |= again_ends_phase(op);
   }
   return waits;
 }
@@ -228,7 +234,7 @@ static bool open_again(Again *a) {
 /* Without being told, ptxas takes registers for one of these workgroups less. */
 static void request_occupancy(Again *a, int64_t groups) {
   int64_t waves = groups * a->threads / a->target->lanes / a->target->simds;
-  if (kernel_constraint(a->k, CONSTRAINT_occupancy, NULL)) return;
+  if (!waves || kernel_constraint(a->k, CONSTRAINT_occupancy, NULL)) return;
   Constraint row = {.kind = CONSTRAINT_occupancy, .at = a->k->at};
   row.occupancy.waves = sym_int(a->k->cx->sym, waves);
   vec_push(a->k->arena, &a->k->constraints, row);
@@ -243,10 +249,11 @@ bool pass_again(Kernel *k, PassCtx *cx) {
   if (more <= fewer || !is_affordable(&a)) return true;
   again_write(&a.p);
   request_occupancy(&a, more);
-  diag_add(&k->cx->diags, DIAG_R0627, k->at,
-           "`%s` keeps %d registers instead of %d at barriers, so that %d workgroups instead of %d fit "
-           "on a compute unit",
-           k->name, after, before, (int)more, (int)fewer);
+  diag_add(
+      &k->cx->diags, DIAG_R0627, k->at,
+      "`%s` keeps %d registers instead of %d at barriers, so that %d workgroups instead of %d fit "
+      "on a compute unit",
+      k->name, after, before, (int)more, (int)fewer);
   cx->idle = false;
   return true;
 }

@@ -4,6 +4,8 @@
  * elements, computed before any two are added, take 32 registers. */
 #include "transform/again/again_parts.h"
 
+#include <string.h>
+
 #include "analysis/motion.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
@@ -21,6 +23,8 @@ typedef struct Writer {
   int *whole_in;
 } Writer;
 
+enum { MOST_ARGS = 4, MOST_PART = 32 };
+
 /* ---- phases ---- */
 
 bool again_is_packed(const Value *v) {
@@ -28,10 +32,13 @@ bool again_is_packed(const Value *v) {
   return v->type->kind == TYPE_vec && bits > 1 && bits < 32;
 }
 
+bool again_ends_phase(const Op *op) {
+  return op->kind == OP_barrier && strcmp(op_attr(op, ATTR_mode)->text, "wave");
+}
+
 static bool is_part_wise(const Op *op) {
-  bool same = op->nresults == 1;
-  for (int i = 0; same && i < op->nargs; i++)
-    same = op->args[i]->type->n == op->results[0].type->n;
+  bool same = op->nresults == 1 && op->nargs <= MOST_ARGS;
+  for (int i = 0; same && i < op->nargs; i++) same = op->args[i]->type->n == op->results[0].type->n;
   return same && op_is_elementwise(op) && op->kind != OP_inline_ptx;
 }
 
@@ -68,14 +75,14 @@ void again_find_phases(Phases *p) {
   const bool *written = find_written(p->k, p->scratch);
   alloc_phases(p);
   for (const Op *op = p->k->body->first; op; op = op->next) {
-    phase += op->kind == OP_barrier;
+    phase += again_ends_phase(op);
     p->late[op->id] = phase && motion_is_invariant_load(op, written);
     for (int i = 0; i < op->nargs; i++) use(p, op->args[i], phase);
     for (int i = 0; i < op->nresults; i++) {
       const Value *v = &op->results[i];
       p->made[v->id] = phase;
-      p->divided[v->id] = v->type->kind == TYPE_vec && v->type->n > p->part &&
-                          again_moves(p, op) && !p->late[op->id] && has_whole_parts(p, op);
+      p->divided[v->id] = v->type->kind == TYPE_vec && v->type->n > p->part && again_moves(p, op) &&
+                          !p->late[op->id] && has_whole_parts(p, op);
     }
   }
   p->count = phase + 1;
@@ -114,13 +121,16 @@ static Value *kept(Writer *w, Value *v) {
              &ir_insert(w->k, w->here, OP_after, v->def->at, args, 2, v->type)->results[0];
 }
 
+static Value *all_of(Writer *w, Value *v) {
+  return v->def && again_moves(w->p, v->def) ? whole_of(w, v) : kept(w, v);
+}
+
 /* Parts of what is not divided itself. */
 static Value *part_of_whole(Writer *w, Span at, Value *v, int i) {
-  int64_t regs[32];
+  int64_t regs[MOST_PART];
   int n = w->p->part;
   for (int e = 0; e < n; e++) regs[e] = (int64_t)i * n + e;
-  bool stays = !v->def || !again_moves(w->p, v->def);
-  return pick(w, at, stays ? kept(w, v) : whole_of(w, v), regs, n);
+  return pick(w, at, all_of(w, v), regs, n);
 }
 
 static Value *part_of(Writer *w, Span at, Value *v, int i);
@@ -138,12 +148,11 @@ static Value *part_of_pick(Writer *w, const Op *op, int i) {
   bool follow = regs[0] % part == 0 && op->args[0]->type->n % part == 0;
   for (int e = 1; e < part; e++) follow &= regs[e] == regs[0] + e;
   if (follow) return part_of(w, op->at, op->args[0], (int)(regs[0] / part));
-  return pick(w, op->at, whole_of(w, op->args[0]), regs, part);
+  return pick(w, op->at, all_of(w, op->args[0]), regs, part);
 }
 
 static Value *write_part(Writer *w, const Op *op, int i) {
-  Value *args[IR_MAX_RANK];
-  WV_ASSERT(op->nargs <= IR_MAX_RANK);
+  Value *args[MOST_ARGS];
   if (op->kind == OP_join) return part_of_join(w, op, i);
   if (op->kind == OP_pick) return part_of_pick(w, op, i);
   if (op->kind == OP_splat) {
@@ -171,7 +180,7 @@ static Value *write_pick(Writer *w, const Op *op) {
   Value *v = op->args[0];
   int part = w->p->part, n = op->results[0].type->n, i = (int)(regs->ints[0] / part);
   bool one = w->p->divided[v->id] && n <= part;
-  int64_t inside[32];
+  int64_t inside[MOST_PART];
   for (int e = 0; one && e < n; e++) {
     one = regs->ints[e] / part == i;
     inside[e] = regs->ints[e] - (int64_t)i * part;
@@ -222,7 +231,7 @@ static void end_phase(Writer *w, Op *const *ops, int n) {
 
 static void visit(Writer *w, Op *const *ops, int n, Op *op) {
   w->here = op;
-  if (op->kind == OP_barrier) {
+  if (again_ends_phase(op)) {
     end_phase(w, ops, n);
     w->now++, w->latest = NULL;
   }

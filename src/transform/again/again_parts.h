@@ -19,6 +19,7 @@ typedef struct Phases {
 
 /* Ops that are written when their results are needed; the others stay where they are. */
 bool again_moves(const Phases *p, const Op *op);
+bool again_ends_phase(const Op *op); /* a barrier of more than one wave */
 /* A packed value: several elements in a register. */
 bool again_is_packed(const Value *v);
 

@@ -1,0 +1,115 @@
+"""Rows that are kept as they were loaded: values in f32 are computed again after barriers."""
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+
+M, N = tkl.sym.M, tkl.sym.N
+ORDERS = ["round", "reverse", "first", "last", "random:7"]
+WAVES = 40  # more than a workgroup has: two of 20 waves, or four of 10
+
+
+def softmax(dtype, again, columns, **options):
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 1024}),
+            tkw.WorkgroupConstraint(M, 1, 0),
+            tkw.WorkgroupConstraint(N, 1024 * WAVES, 1),
+            tkw.WaveConstraint(N, 1024),
+        ]
+    )
+    def softmax(x: tkl.Memory[M, N, G, dtype], y: tkl.Memory[M, N, G, dtype]):
+        value = tkw.cast(tkw.read(x), tkl.f32)
+        largest = tkw.broadcast(tkw.max(value, dim=N, block=True), [M, N])
+        weights = tkw.exp2(value - largest)
+        scale = tkw.reciprocal(tkw.sum(weights, dim=N, block=True))
+        tkw.write(tkw.cast(weights * tkw.broadcast(scale, [M, N]), dtype), y)
+
+    given = {"subs": {N: columns}, "dynamic_symbols": [M], "target": "sim:sm_90a"}
+    return wave_compile(WaveCompileOptions(**{**given, **options}, recompute=again), softmax)
+
+
+def decided(kernel):
+    return [r.message for r in kernel.remarks if getattr(r, "code", "") == "R0626"]
+
+
+def exact(x):
+    weights = np.exp2(x.astype(float) - x.max(1, keepdims=True).astype(float))
+    return weights / weights.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("columns", [40960, 40952, 40004, 33000, 20482, 40001])
+def test_results_are_the_same(columns):
+    """To the bit: only what is kept in registers differs. Rows end in any of the workgroups; elements of odd
+    ones are loaded one by one."""
+    x = np.random.default_rng(columns).standard_normal((3, columns)).astype("f2")
+    results = []
+    for again in (True, False, None):
+        kernel, y = softmax(tkl.f16, again, columns), np.zeros_like(x)
+        kernel(x, y)
+        assert bool(decided(kernel)) == (again is not False and columns % 2 == 0)
+        results.append(y)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+    np.testing.assert_allclose(results[0], exact(x), rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders(order):
+    x = np.random.default_rng(1).standard_normal((2, 40952)).astype("f2")
+    kernel, y = softmax(tkl.f16, None, 40952), np.zeros_like(x)
+    kernel.simulate(x, y, schedule=order)
+    np.testing.assert_allclose(y, exact(x), rtol=1e-3, atol=1e-7)
+
+
+def test_no_rows():
+    kernel, x = softmax(tkl.f16, None, 40960), np.zeros((0, 40960), "f2")
+    kernel(x, x.copy())
+
+
+def test_wide_elements_are_kept():
+    """In f32, what is loaded takes as many registers as what is computed from it."""
+    kernel = softmax(tkl.f32, True, 40960)
+    assert not decided(kernel) and " after " not in str(kernel.lowered)
+
+
+def test_text():
+    """ptxas is told how many workgroups are to fit, and nothing of a row is in f32 at a barrier."""
+    kernel = softmax(tkl.f16, None, 40960, target="sm_90a")
+    assert ".minnctapersm 6" in kernel.asm and ".maxntid 320" in kernel.asm
+    assert "keeps 16 registers instead of 32" in decided(kernel)[0]
+    kernel = softmax(tkl.f16, False, 40960, target="sm_90a")
+    assert ".minnctapersm" not in kernel.asm
+
+
+def test_machines_without_clusters():
+    """Where a workgroup has the whole row, values are computed again if that is requested."""
+
+    def centred(again):
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 1024}),
+                tkw.WorkgroupConstraint(M, 1, 0),
+                tkw.WorkgroupConstraint(N, 16384, 1),
+                tkw.WaveConstraint(N, 1024),
+            ]
+        )
+        def centred(x: tkl.Memory[M, N, G, tkl.f16], y: tkl.Memory[M, N, G, tkl.f16]):
+            value = tkw.cast(tkw.read(x), tkl.f32)
+            mean = tkw.sum(value, dim=N, block=True) / tkl.Register[M, tkl.f32](N)
+            tkw.write(tkw.cast(value - tkw.broadcast(mean, [M, N]), tkl.f16), y)
+
+        given = {"subs": {N: 16384}, "dynamic_symbols": [M], "target": "sim:sm_90a"}
+        return wave_compile(WaveCompileOptions(**given, recompute=again), centred)
+
+    x = (1000 + np.random.default_rng(2).standard_normal((2, 16384))).astype("f2")
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    always, default = centred(True), centred(None)
+    always(x, y)
+    default(x, z)
+    assert decided(always) and not decided(default)
+    np.testing.assert_array_equal(y, z)
