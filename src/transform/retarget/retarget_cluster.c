@@ -66,18 +66,40 @@ static bool may_compute_again(const Kernel *k) {
   return allowed != 0;
 }
 
-/* Bytes of the tiles with most dimensions that are read; 0: they take as many registers as what is computed
- * from them, or are not known. */
-static int64_t bytes_read(const Kernel *k, const Distribution *d) {
-  int64_t all = 0;
-  int rank = 0, extent[IR_MAX_RANK];
-  for (const Op *op = k->body->first; op; op = op->next)
-    if (op->kind == OP_read && op->results[0].type->rank > rank) rank = op->results[0].type->rank;
+/* By value id: a reduction needs it. */
+static const bool *find_reduced(const Kernel *k, Arena *scratch) {
+  bool *reduced = ARENA_ARRAY(scratch, bool, k->nvalues + 1);
+  for (const Op *op = k->body->last; op; op = op->prev) {
+    bool needed = op_is_reduction(op);
+    for (int i = 0; i < op->nresults; i++) needed |= reduced[op->results[i].id];
+    for (int i = 0; needed && i < op->nargs; i++) reduced[op->args[i]->id] = true;
+  }
+  return reduced;
+}
+
+/* The most dimensions of a tile that is read and of one that is written; 0: these differ. */
+static int most_dims(const Kernel *k) {
+  int read = 0, written = 0;
   for (const Op *op = k->body->first; op; op = op->next) {
+    if (op->kind == OP_read && op->results[0].type->rank > read) read = op->results[0].type->rank;
+    if (op->kind == OP_write && op->args[0]->type->rank > written)
+      written = op->args[0]->type->rank;
+  }
+  return read == written ? read : 0;
+}
+
+/* Bytes of the tiles with most dimensions that are read; 0: the pass `again` does not keep them as they are
+ * read, since that takes as many registers as what is computed from them. */
+static int64_t bytes_held(const Kernel *k, const PassCtx *cx) {
+  const bool *reduced = find_reduced(k, cx->scratch);
+  int rank = most_dims(k), extent[IR_MAX_RANK];
+  int64_t all = 0;
+  for (const Op *op = k->body->first; rank && op; op = op->next) {
     const Type *t = op->kind == OP_read ? op->results[0].type : NULL;
-    if (!t || t->rank < rank) continue;
+    if (!t || (t->rank < rank && !reduced[op->results[0].id])) continue;
     int64_t bits = dtype_info[t->dtype].bits;
-    if (bits >= 32 || !distribute_extents(d, op, t, extent)) return 0;
+    bool known = t->rank == rank && distribute_extents(cx->facts.distribute, op, t, extent);
+    if (!known || bits >= 32) return 0;
     for (int i = 0; i < t->rank; i++) bits *= extent[i];
     all += bits / 8;
   }
@@ -87,7 +109,7 @@ static int64_t bytes_read(const Kernel *k, const Distribution *d) {
 /* Fewer waves, if the pass `again` keeps what more elements of a thread are computed from: of the registers
  * of a compute unit, half then are for bytes on their way. */
 static int fewer_waves(const Kernel *k, const PassCtx *cx, int waves) {
-  int64_t bytes = may_compute_again(k) ? bytes_read(k, cx->facts.distribute) : 0;
+  int64_t bytes = may_compute_again(k) ? bytes_held(k, cx) : 0;
   while (bytes && waves % 2 == 0 && waves / 2 > OWN_WAVES &&
          bytes <= (int64_t)HELD * cx->target->lanes * (waves / 2))
     waves /= 2;
