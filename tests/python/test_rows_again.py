@@ -30,7 +30,38 @@ def softmax(dtype, again, columns, **options):
         tkw.write(tkw.cast(weights * tkw.broadcast(scale, [M, N]), dtype), y)
 
     given = {"subs": {N: columns}, "dynamic_symbols": [M], "target": "sim:sm_90a"}
-    return wave_compile(WaveCompileOptions(**{**given, **options}, recompute=again), softmax)
+    return wave_compile(
+        WaveCompileOptions(**{**given, **options}, recompute=again), softmax
+    )
+
+
+def scaled(columns, waves, **options):
+    """Rows divided by their norm, times weights."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(
+                threads_per_wave=32, vector_shapes={M: 1, N: columns // waves}
+            ),
+            tkw.WorkgroupConstraint(M, 1, 0),
+            tkw.WorkgroupConstraint(N, columns, 1),
+            tkw.WaveConstraint(N, columns // waves),
+        ]
+    )
+    def scaled(
+        x: tkl.Memory[M, N, G, tkl.f16],
+        w: tkl.Memory[N, G, tkl.f16],
+        y: tkl.Memory[M, N, G, tkl.f16],
+    ):
+        value = tkw.cast(tkw.read(x), tkl.f32)
+        factor = tkw.broadcast(
+            tkw.rsqrt(tkw.sum(value * value, dim=N, block=True)), [M, N]
+        )
+        weights = tkw.broadcast(tkw.cast(tkw.read(w), tkl.f32), [M, N])
+        tkw.write(tkw.cast(value * factor * weights, tkl.f16), y)
+
+    given = {"subs": {N: columns}, "dynamic_symbols": [M], "target": "sim:sm_90a"}
+    return wave_compile(WaveCompileOptions(**{**given, **options}), scaled)
 
 
 def decided(kernel):
@@ -86,13 +117,41 @@ def test_text():
     assert ".minnctapersm" not in kernel.asm
 
 
+@pytest.mark.parametrize(
+    "columns, waves, ahead", [(65536, 64, False), (262144, 128, True)]
+)
+def test_weights_are_loaded_late(columns, waves, ahead):
+    """Each piece where it is used or, if there are registers, while the one before is used."""
+    text = scaled(columns, waves, target="sm_90a").asm
+    rows, rest = text.split("barrier.cluster.wait", 1)
+    loads = columns // waves // 256
+    assert rows.count("ld.global") == loads and rest.count("ld.global") == loads
+    pieces = [piece.count("ld.global") for piece in rest.split("st.global")]
+    assert pieces == ([2] + [1] * (loads - 2) + [0, 0] if ahead else [1] * loads + [0])
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(s).astype("f2") for s in ((2, columns), columns))
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    scaled(columns, waves)(x, w, y)
+    scaled(columns, waves, recompute=False)(x, w, z)
+    np.testing.assert_array_equal(y, z)
+
+
+def test_loads_come_first():
+    """All of a row are issued before what the first one is needed for: that also needs the last one."""
+    kernel = str(softmax(tkl.f16, None, 40960).lowered)
+    before = kernel.split("barrier")[0]
+    assert before.rindex(" load ") < before.index(" after ") < before.index(" cast ")
+
+
 def test_machines_without_clusters():
     """Where a workgroup has the whole row, values are computed again if that is requested."""
 
     def centred(again):
         @tkw.wave(
             [
-                tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 1024}),
+                tkw.HardwareConstraint(
+                    threads_per_wave=32, vector_shapes={M: 1, N: 1024}
+                ),
                 tkw.WorkgroupConstraint(M, 1, 0),
                 tkw.WorkgroupConstraint(N, 16384, 1),
                 tkw.WaveConstraint(N, 1024),

@@ -100,24 +100,38 @@ static int most_kept(const Again *a, bool again) {
   return most;
 }
 
-/* Registers of what is loaded late, if each memory but one has a load on its way. */
-static int loaded_late(const Again *a) {
-  int sum = 0, most = 0;
+/* Registers of what is loaded late, if each memory has a load on its way. Part of BESIDES are those of one. */
+static int loaded_late(const Again *a, int *most) {
+  int sum = 0;
   const Op *last = NULL;
+  *most = 0;
   for (const Op *op = a->k->body->first; op; op = op->next) {
     if (!a->p.late[op->id]) continue;
     int n = registers_of(&op->results[0]);
     if (!last || last->args[0] != op->args[0]) sum += n;
-    if (n > most) most = n;
+    if (n > *most) *most = n;
     last = op;
   }
-  return sum - most;
+  return sum;
+}
+
+static int registers_needed(const Again *a, int kept) {
+  int most, sum = loaded_late(a, &most);
+  return kept + sum - most + BESIDES;
 }
 
 static int64_t workgroups(const Again *a, int kept) {
   int waves = a->threads / a->target->lanes, granule = unit_rates(a->target->name)->granule;
-  int registers = kept + loaded_late(a) + BESIDES;
-  return unit_groups(a->target, waves, ceil_div(registers, granule) * granule, 0);
+  int registers = ceil_div(registers_needed(a, kept), granule) * granule;
+  return unit_groups(a->target, waves, registers, 0);
+}
+
+/* Whether that many workgroups leave registers for twice as many late loads. */
+static bool has_room_ahead(const Again *a, int kept, int64_t groups) {
+  int most, sum = loaded_late(a, &most), granule = unit_rates(a->target->name)->granule;
+  int64_t waves = groups * (a->threads / a->target->lanes);
+  int64_t each = (int64_t)a->target->file * a->target->simds / waves;
+  return each - each % granule >= registers_needed(a, kept) + sum;
 }
 
 /* ---- time ---- */
@@ -247,6 +261,7 @@ bool pass_again(Kernel *k, PassCtx *cx) {
   int before = most_kept(&a, false), after = most_kept(&a, true);
   int64_t fewer = workgroups(&a, before), more = workgroups(&a, after);
   if (more <= fewer || !is_affordable(&a)) return true;
+  a.p.ahead = has_room_ahead(&a, after, more);
   again_write(&a.p);
   request_occupancy(&a, more);
   diag_add(

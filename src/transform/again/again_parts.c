@@ -14,13 +14,18 @@
 typedef struct Writer {
   Phases *p;
   Kernel *k;
-  Op *here;       /* new ops are inserted before it */
-  int now;        /* the phase */
-  Value *latest;  /* the last one that was loaded in this phase; NULL: none was */
+  Op *here; /* new ops are inserted before it */
+  int now;  /* the phase */
+  const Op
+      *all; /* the last load of a packed value before the first barrier; NULL: there are none */
+  Value *
+      latest; /* the last value that was loaded in this phase; in the first one, the result of `all` */
   Value ***parts; /* by value id: each part that was written last; NULL: not divided */
   int **phase;    /* by value id: in which phase that was */
   Value **whole;  /* by value id: all elements; of a packed value that was loaded, in this phase */
   int *whole_in;
+  Op **
+      next_late; /* by op id: the late load after this one from the same memory; NULL: there is none */
 } Writer;
 
 enum { MOST_ARGS = 4, MOST_PART = 32 };
@@ -110,10 +115,12 @@ static Value *pick(Writer *w, Span at, Value *v, const int64_t *regs, int n) {
   return &op->results[0];
 }
 
-/* A value that was computed where it stays: in later phases of packed ones another value with the same elements. */
+/* A value that was computed where it stays. Instead of a packed one, another with the same elements: in later phases,
+ * and in the first one after all of them are loaded. If that saves registers, ptxas loads some of them only when
+ * it has no use for others any more. */
 static Value *kept(Writer *w, Value *v) {
-  bool later = v->def && w->now > w->p->made[v->id] && w->latest;
-  if (!later || !again_is_packed(v)) return v;
+  bool hidden = v->def && w->latest && v != w->latest && again_is_packed(v);
+  if (!hidden || (w->now && w->now == w->p->made[v->id])) return v;
   if (w->whole[v->id] && w->whole_in[v->id] == w->now) return w->whole[v->id];
   Value *args[] = {w->whole[v->id] ? w->whole[v->id] : v, w->latest};
   w->whole_in[v->id] = w->now;
@@ -206,13 +213,24 @@ static Value *write_whole(Writer *w, Value *v) {
   return &ir_insert(w->k, w->here, OP_join, op->at, args, parts, v->type)->results[0];
 }
 
+/* The next load from the same memory is on its way while this one is used. Stores in between keep ptxas from
+ * moving it there. */
+static void load_ahead(Writer *w, const Op *load) {
+  Op *next = w->next_late[load->id];
+  if (!next || w->whole[next->results[0].id]) return;
+  w->whole[next->results[0].id] = write_whole(w, &next->results[0]);
+}
+
 static Value *whole_of(Writer *w, Value *v) {
   if (!v->def || !again_moves(w->p, v->def)) return v;
+  if (w->p->ahead && w->p->late[v->def->id] && w->whole[v->id]) load_ahead(w, v->def);
   bool anew = w->p->divided[v->id] && w->whole_in[v->id] != w->now;
   if (w->whole[v->id] && !anew) return w->whole[v->id];
   Value *made = write_whole(w, v);
   w->whole_in[v->id] = w->now;
-  return w->whole[v->id] = made;
+  w->whole[v->id] = made;
+  if (w->p->ahead && w->p->late[v->def->id]) load_ahead(w, v->def);
+  return made;
 }
 
 /* ---- the program ---- */
@@ -236,12 +254,19 @@ static void visit(Writer *w, Op *const *ops, int n, Op *op) {
     w->now++, w->latest = NULL;
   }
   for (int i = 0; i < op->nargs; i++) op->args[i] = whole_of(w, op->args[i]);
-  if (op->kind == OP_load) w->latest = &op->results[0];
+  if (op->kind == OP_load && (w->now || op == w->all)) w->latest = &op->results[0];
+}
+
+static const Op *last_load(const Kernel *k) {
+  const Op *last = NULL;
+  for (const Op *op = k->body->first; op && !again_ends_phase(op); op = op->next)
+    if (op->kind == OP_load && again_is_packed(&op->results[0])) last = op;
+  return last;
 }
 
 static void open_writer(Writer *w, Phases *p) {
   int n = p->k->nvalues + 1;
-  *w = (Writer){.p = p, .k = p->k};
+  *w = (Writer){.p = p, .k = p->k, .all = last_load(p->k)};
   w->parts = ARENA_ARRAY(p->scratch, Value **, n);
   w->phase = ARENA_ARRAY(p->scratch, int *, n);
   w->whole = ARENA_ARRAY(p->scratch, Value *, n);
@@ -255,11 +280,20 @@ static void open_writer(Writer *w, Phases *p) {
     }
 }
 
+static void find_next_late(Writer *w) {
+  w->next_late = ARENA_ARRAY(w->p->scratch, Op *, w->k->nops + 1);
+  for (Op *op = w->k->body->first; op; op = op->next)
+    for (Op *next = op->next; w->p->late[op->id] && next && !w->next_late[op->id];
+         next = next->next)
+      if (w->p->late[next->id] && next->args[0] == op->args[0]) w->next_late[op->id] = next;
+}
+
 void again_write(Phases *p) {
   Writer w;
   int n = 0;
   Op **ops = ARENA_ARRAY(p->scratch, Op *, p->k->nops + 1);
   open_writer(&w, p);
+  find_next_late(&w);
   for (Op *op = p->k->body->first; op; op = op->next) ops[n++] = op;
   for (int i = 0; i < n; i++)
     if (again_moves(p, ops[i])) ir_remove(ops[i]);

@@ -15,6 +15,7 @@ typedef struct Phases {
   bool *divided; /* by value id: it is computed part by part */
   bool *again;   /* by value id: later phases compute it again */
   bool *late;    /* by op id: a load, after a barrier, of what nothing writes */
+  bool ahead;    /* there are registers for the next late load from a memory, while one is used */
 } Phases;
 
 /* Ops that are written when their results are needed; the others stay where they are. */
