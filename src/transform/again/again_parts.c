@@ -19,7 +19,7 @@ typedef struct Writer {
   const Op
       *all; /* the last load of a packed value before the first barrier; NULL: there are none */
   Value *
-      latest; /* the last value that was loaded in this phase; in the first one, the result of `all` */
+      latest; /* the last value of this phase from memory or another lane; in the first one, from `all` on */
   Value ***parts; /* by value id: each part that was written last; NULL: not divided */
   int **phase;    /* by value id: in which phase that was */
   Value **whole;  /* by value id: all elements; of a packed value that was loaded, in this phase */
@@ -254,7 +254,9 @@ static void visit(Writer *w, Op *const *ops, int n, Op *op) {
     w->now++, w->latest = NULL;
   }
   for (int i = 0; i < op->nargs; i++) op->args[i] = whole_of(w, op->args[i]);
-  if (op->kind == OP_load && (w->now || op == w->all)) w->latest = &op->results[0];
+  bool found =
+      op->kind == OP_shuffle ? w->latest != NULL : op->kind == OP_load && (w->now || op == w->all);
+  if (found) w->latest = &op->results[0];
 }
 
 static const Op *last_load(const Kernel *k) {
