@@ -65,7 +65,7 @@ def scaled(columns, waves, **options):
 
 
 def decided(kernel):
-    return [r.message for r in kernel.remarks if getattr(r, "code", "") == "R0626"]
+    return [r.message for r in kernel.remarks if getattr(r, "code", "") == "R0627"]
 
 
 def exact(x):
