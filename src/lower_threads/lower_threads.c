@@ -231,6 +231,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_scatter_add] = lower_atomic,
     [OP_report] = lower_report,
     [OP_copy] = lower_copy,
+    [OP_prefetch] = lower_prefetch,
     [OP_async_commit] = lower_async_commit,
     [OP_async_wait] = lower_async_wait,
     [OP_bulk_wait] = lower_bulk_wait,

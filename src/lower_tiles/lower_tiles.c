@@ -103,6 +103,7 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_scatter_add] = tiles_atomic,
     [OP_report] = tiles_report,
     [OP_copy] = tiles_copy,
+    [OP_prefetch] = skip, /* it says which tile, and lines are prefetched by tiles_prefetch */
     [OP_mma] = tiles_mma,
     [OP_sum] = tiles_reduce,
     [OP_prod] = tiles_reduce,

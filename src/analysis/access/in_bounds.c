@@ -319,7 +319,8 @@ static bool is_positive(const Work *w, const Sym *size) {
 static unsigned inhabited_dims(const Work *w) {
   OpKind kind = w->b->access.op->kind;
   unsigned found = 0;
-  if (kind != OP_copy && kind != OP_write) return 0;
+  bool read = kind == OP_prefetch || (kind == OP_read && !w->b->access.local);
+  if (kind != OP_copy && kind != OP_write && !read) return 0;
   for (int m = 0; m < w->b->access.memory->type->rank; m++)
     if (w->sizes[m] && is_positive(w, w->sizes[m])) found |= 1u << m;
   return found;

@@ -37,7 +37,7 @@ typedef struct AccessBounds {
   int nbounds;
   bool no_position;   /* its tile has no position, which was reported */
   const Sym *far;     /* a symbol whose value cannot be tested; NULL: none */
-  unsigned inhabited; /* copies and writes: bit m is set if dim m is known to have elements there */
+  unsigned inhabited; /* not of atomics: bit m is set if dim m is known to have elements there */
   const Sym *bytes;   /* of the whole memory; NULL: unknown */
   const Sym *coords[IR_MAX_RANK]; /* $yi over the $x; NULL: there is no expression */
   const Sym *sizes[IR_MAX_RANK];  /* of the memory, allocations with their padding; NULL: unknown */

@@ -105,6 +105,12 @@ bool run_read(Eval *ev, Op *op) {
   return t != NULL;
 }
 
+/* It changes nothing, but its tile must have a position. */
+bool run_prefetch(Eval *ev, Op *op) {
+  Box box;
+  return position_box(ev, op->args[0]->type, &box);
+}
+
 bool run_inside(Eval *ev, Op *op) {
   Box box;
   if (!position_box(ev, op->results[0].type, &box)) return false;

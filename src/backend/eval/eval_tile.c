@@ -40,6 +40,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_scatter_add] = {.run = run_scatter},
     [OP_report] = {.run = run_report},
     [OP_copy] = {.run = run_copy},
+    [OP_prefetch] = {.run = run_prefetch},
 
     [OP_mma] = {.run = run_mma},
     [OP_scaled_mma] = {.run = run_scaled_mma},

@@ -235,6 +235,7 @@ static PtxFn *const writer[OP_COUNT] = {
     [OP_mbar_wait] = ptx_mbar_wait,
     [OP_tma_load] = ptx_tma_load,
     [OP_tma_store] = ptx_tma_store,
+    [OP_tma_prefetch] = ptx_tma_prefetch,
     [OP_bulk_commit] = ptx_bulk_commit,
     [OP_bulk_wait] = ptx_bulk_wait,
     [OP_wave_mma] = ptx_wave_mma,

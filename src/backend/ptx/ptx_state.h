@@ -276,7 +276,7 @@ const char *ptx_policy(Ptx *p, const Op *op); /* ", policy" for a copy with a ca
 
 /* ---- ptx_tensor.c ---- */
 
-PtxFn ptx_tma_load, ptx_tma_store, ptx_bulk_commit, ptx_bulk_wait;
+PtxFn ptx_tma_load, ptx_tma_store, ptx_tma_prefetch, ptx_bulk_commit, ptx_bulk_wait;
 
 /* ---- ptx_mma.c ---- */
 

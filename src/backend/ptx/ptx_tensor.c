@@ -119,6 +119,11 @@ void ptx_tma_store(Ptx *p, const Op *op) {
            map_rank(op, TENSOR), *policy ? ".L2::cache_hint" : "", to, from, policy);
 }
 
+void ptx_tma_prefetch(Ptx *p, const Op *op) {
+  ptx_line(p, "cp.async.bulk.prefetch.tensor.%dd.L2.global.tile %s", map_rank(op, 0),
+           box_of(p, op, 0));
+}
+
 void ptx_bulk_commit(Ptx *p, const Op *op) { (void)op, ptx_line(p, "cp.async.bulk.commit_group"); }
 
 void ptx_bulk_wait(Ptx *p, const Op *op) {

@@ -33,6 +33,7 @@ static bool is_bulk(const Op *op) {
   switch (op->kind) {
   case OP_tma_load:
   case OP_tma_store:
+  case OP_tma_prefetch:
   case OP_bulk_commit:
   case OP_bulk_wait:
   case OP_mbar_init:

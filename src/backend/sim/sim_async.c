@@ -373,6 +373,21 @@ Step step_tma_store(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
+/* It changes nothing, but the map must be one that the machine takes. */
+Step step_tma_prefetch(Wave *w, SimOp *s) {
+  const Op *op = s->op;
+  const Attr *box = op_attr(op, ATTR_box), *joined = op_attr(op, ATTR_joined);
+  Box b = {.global = w->sim->buffer[op->args[0]->id], .clip = -1};
+  b.joined = joined ? (int)joined->integer : 0;
+  for (int d = 0; d < box->n; d++) b.extent[d] = box->ints[d];
+  check_operands(w, s, 1);
+  EACH_LANE(l, w->mask) {
+    for (int d = 0; d < b.global->rank; d++) b.at[d] = wave_regs(w, op->args[1 + d])[l].i;
+    if (check_map(w, s, &b, box->n) && check_joined(w, s, &b, l)) check_start(w, s, &b, l);
+  }
+  return STEP_NEXT;
+}
+
 /* Groups 1 .. group - 1 are committed. */
 static uint32_t complete(uint32_t group, int64_t pending) {
   return group - 1 > pending ? group - 1 - (uint32_t)pending : 0;

@@ -500,6 +500,7 @@ static unsigned needed_features(const Op *op) {
       [OP_copy_async] = FEATURE_CP_ASYNC,
       [OP_tma_load] = FEATURE_TMA,
       [OP_tma_store] = FEATURE_TMA,
+      [OP_tma_prefetch] = FEATURE_TMA,
   };
   if (op->kind == OP_copy_async && op_has(op, ATTR_counted)) return FEATURE_DIRECT_LDS;
   if (op->kind == OP_ldmatrix && op_has(op, ATTR_columns)) return FEATURE_DS_TRANSPOSE;

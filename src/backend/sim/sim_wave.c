@@ -427,6 +427,7 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_async_wait] = step_async_wait,
     [OP_tma_load] = step_tma_load,
     [OP_tma_store] = step_tma_store,
+    [OP_tma_prefetch] = step_tma_prefetch,
     [OP_bulk_commit] = step_bulk_commit,
     [OP_bulk_wait] = step_bulk_wait,
     [OP_wgmma_fence] = step_wgmma_fence,

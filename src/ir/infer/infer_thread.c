@@ -51,6 +51,12 @@ static bool need_dtype(const Infer *in, int i, const Type *mem) {
                     infer_shown(in, infer_arg(in, i)), infer_shown(in, mem));
 }
 
+static bool need_operands(const Infer *in, int n) {
+  if (in->op->nargs == n) return true;
+  return INFER_FAIL(in, E0309, "`%s` takes %d operands here, not %d", infer_name(in), n,
+                    in->op->nargs);
+}
+
 static bool need_attr(const Infer *in, AttrKey key) {
   if (op_has(in->op, key)) return true;
   return INFER_FAIL(in, E0318, "`%s` needs `%s`", infer_name(in), attr_info[key].name);
@@ -194,7 +200,21 @@ bool rule_store_rows(Infer *in) {
          need_dtype(in, 0, infer_arg(in, 1));
 }
 
-bool rule_prefetch(Infer *in) { return check_access(in, 0, 1); }
+/* Of a tile: one of its parts, of an argument. */
+static bool check_prefetched_tile(const Infer *in) {
+  const Attr *parts = op_attr(in->op, ATTR_parts);
+  if (!need_operands(in, 1) || !need_global(in, 0)) return false;
+  if (!parts && op_has(in->op, ATTR_expr)) return need_attr(in, ATTR_parts);
+  if (!parts) return true;
+  if (parts->integer < 1)
+    return INFER_FAIL(in, E0318, "`parts` is %lld, expected at least 1", (long long)parts->integer);
+  return need_attr(in, ATTR_expr);
+}
+
+bool rule_prefetch(Infer *in) {
+  if (in->k->level == LEVEL_TILE) return check_prefetched_tile(in);
+  return need_operands(in, 2) && check_access(in, 0, 1);
+}
 
 bool rule_lane_atomic(Infer *in) {
   if (!rule_store(in) || !need_word(in, "add min max and or xor xchg cas")) return false;
@@ -332,12 +352,6 @@ static bool need_mbar(const Infer *in, int at) {
 }
 
 /* Operands of an op on one barrier, or on a ring of them that an attribute counts through. */
-static bool need_operands(const Infer *in, int n) {
-  if (in->op->nargs == n) return true;
-  return INFER_FAIL(in, E0309, "`%s` takes %d operands here, not %d", infer_name(in), n,
-                    in->op->nargs);
-}
-
 static bool check_ring_of_mbars(const Infer *in) {
   bool waits = in->op->kind == OP_mbar_wait;
   return need_operands(in, 1) && infer_need_mbars(in, 0) &&
@@ -436,3 +450,14 @@ static bool check_box(const Infer *in, int shared, int at) {
 bool rule_tma_load(Infer *in) { return check_box(in, 0, 4) && need_mbar(in, 2); }
 
 bool rule_tma_store(Infer *in) { return check_box(in, 0, 2); }
+
+bool rule_tma_prefetch(Infer *in) {
+  int rank = infer_arg(in, 0)->rank;
+  if (!need_global(in, 0) || !need_ints(in, ATTR_box, rank, 1)) return false;
+  if (op_has(in->op, ATTR_joined) && !check_joined(in, rank)) return false;
+  for (int i = 1; i < in->op->nargs; i++)
+    if (!need_index(in, i)) return false;
+  return in->op->nargs == 1 + rank ||
+         INFER_FAIL(in, E0309, "`%s` has %d coordinates for %s", infer_name(in), in->op->nargs - 1,
+                    infer_shown(in, infer_arg(in, 0)));
+}

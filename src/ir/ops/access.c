@@ -161,7 +161,8 @@ Value *copy_barriers(const Op *op) {
 
 bool op_is_served(const Kernel *k, const Op *op) {
   if (!op_has(op, ATTR_role)) return false;
-  bool may = op->kind == OP_mbar_wait || op->kind == OP_wave_registers || copy_barriers(op);
+  bool may = op->kind == OP_mbar_wait || op->kind == OP_wave_registers ||
+             op->kind == OP_prefetch || copy_barriers(op);
   const MachineSpec *machine = may ? kernel_machine(k) : NULL;
   return machine && machine->service;
 }
@@ -229,6 +230,11 @@ bool access_of(const Op *op, MemAccess *out) {
     take_mapping(out, false);
     out->test_extents = true;
     out->replaced = (int)op_attr(op, ATTR_pos)->integer;
+    return true;
+  case OP_prefetch: /* of a tile with the dims of the memory */
+    if (op->nargs > 1) return false;
+    out->tile = op->args[0]->type;
+    take_memory(out, 0, 1);
     return true;
   case OP_copy: {
     bool in = memory_is_scratch(op->args[1]);

@@ -72,7 +72,7 @@ int op_peers(const Op *op);
  * copy's. NULL: it is not a TMA copy, or they have not been created yet. */
 Value *copy_barriers(const Op *op);
 
-/* Executed by service waves, and by no others: a copy, its wait or registers given away, with a role,
+/* Executed by service waves, and by no others: a copy, its wait, a prefetch or registers given away, with a role,
  * in a kernel whose `machine` row has service waves. */
 bool op_is_served(const Kernel *k, const Op *op);
 

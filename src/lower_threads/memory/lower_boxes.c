@@ -8,6 +8,8 @@
  *       tma_load %s, %offset, %full, %slot, %a, %row, %column {box = [128, 64], swizzle = 128}
  *     }
  *
+ * Tiles of a `prefetch` are only brought to the L2 cache, in boxes as large as there are.
+ *
  * One thread issues them. Its arrival says how many bytes the phase waits for; elements outside the
  * tensor arrive as zeros and are counted too. */
 #include <string.h>
@@ -28,6 +30,7 @@ typedef struct Boxes {
   Value *full, *index; /* the barrier */
   int peers;           /* workgroups that copy a part of the tile each, for all of them */
   int shared;          /* the dim of the tensor that they divide */
+  const Sym *part;     /* of a prefetched tile, along dim `shared`; NULL: all of it */
 } Boxes;
 
 /* Whether the iteration exists; the tests that the copy engine makes itself are left out. */
@@ -64,6 +67,8 @@ static const Sym *cluster_rank(Lower *l, int peers) {
 /* Where, along dim m, the part of the tile begins that this workgroup copies. */
 static const Sym *own_part(Boxes *x, int m) {
   SymCtx *sym = x->l->sym;
+  if (x->part && m == x->shared)
+    return sym_mul(sym, x->part, sym_int(sym, x->box.count[m] * x->box.extent[m]));
   if (x->peers < 2 || m != x->shared) return sym_int(sym, 0);
   int each = x->box.count[m] / x->peers * x->box.extent[m];
   return sym_mul(sym, cluster_rank(x->l, x->peers), sym_int(sym, each));
@@ -179,20 +184,25 @@ static void share_boxes(Boxes *x) {
   WV_ASSERT(x->peers == 1 || x->shared >= 0); /* the pass `persist` has asked */
 }
 
+/* Where the tile begins. */
+static bool find_starts(Boxes *x) {
+  const Type *t = x->b->access.tile;
+  for (int i = 0; i < t->rank; i++) {
+    DimRange here;
+    if (!standing_range(&x->l->standing, x->op, t->dims[i], &here)) return false;
+    x->start[i] = here.start;
+  }
+  return true;
+}
+
 /* The boxes of a copy between a tensor and an allocation, and where they begin. */
 static bool open_boxes(Boxes *x, const Value *scratch) {
   Lower *l = x->l;
-  const Type *t = x->b->access.tile;
   if (!memory_slot_layout(l, scratch, x->op, &x->slot, &x->before))
     return emit_refuse(l, x->op, "a copy of a loop-carried allocation");
   const char *why = copy_box(l->d, x->b, &x->slot, &x->box);
   if (why) return emit_refuse(l, x->op, arena_printf(l->arena, "a TMA copy (%s)", why));
-  for (int i = 0; i < t->rank; i++) {
-    DimRange here;
-    if (!standing_range(&l->standing, x->op, t->dims[i], &here)) return false;
-    x->start[i] = here.start;
-  }
-  return true;
+  return find_starts(x);
 }
 
 bool lower_copy_boxes(Lower *l, const Op *op) {
@@ -248,6 +258,50 @@ bool lower_store_boxes(Lower *l, const Op *op) {
   while (next_box(&x, number));
   emit_op(l, OP_bulk_commit, NULL, 0, NULL, 0, NULL);
   emit_close_if(l);
+  return true;
+}
+
+/* ---- prefetches ---- */
+
+static void prefetch_box(Boxes *x, const int *number) {
+  Value *args[1 + IR_MAX_RANK];
+  Attr attrs[2] = {attr_ints(x->l->k, ATTR_box, x->box.extent, x->box.rank),
+                   {.key = ATTR_joined, .integer = x->box.join.dim}};
+  args[0] = x->l->value[x->b->access.memory->id];
+  for (int m = 0; m < x->box.rank; m++) args[1 + m] = first_coord(x, m, number);
+  emit_op(x->l, OP_tma_prefetch, args, 1 + x->box.rank, attrs, x->box.join.dim ? 2 : 1, NULL);
+}
+
+/* Whether the copy engine can do it; otherwise it is left out, as any target may. */
+static bool find_prefetched(Boxes *x) {
+  const Lower *l = x->l;
+  const Attr *parts = op_attr(x->op, ATTR_parts);
+  if (!target_has(l->cx->target, FEATURE_TMA) || copy_box_of_tile(l->d, x->b, &x->box) ||
+      copy_box_tensor(l->d, x->b, &x->box))
+    return false;
+  if (!parts || parts->integer < 2) return true;
+  x->shared = copy_box_divide(&x->box, (int)parts->integer);
+  return x->shared >= 0;
+}
+
+bool lower_prefetch(Lower *l, const Op *op) {
+  Boxes x = {.l = l, .op = op, .b = l->bounds[op->id], .peers = 1};
+  int number[IR_MAX_RANK] = {0};
+  const Sym *issues = l->elected;
+  if (!find_prefetched(&x)) return true;
+  if (!find_starts(&x)) return false;
+  if (op_has(op, ATTR_parts)) {
+    const Sym *all = sym_int(l->sym, op_attr(op, ATTR_parts)->integer);
+    x.part = distribute_expr(l->d, op, op_attr(op, ATTR_expr)->sym);
+    issues = sym_and(l->sym, issues, sym_le(l->sym, sym_int(l->sym, 0), x.part));
+    issues = sym_and(l->sym, issues, sym_lt(l->sym, x.part, all));
+  }
+  issues = sym_simplify(l->sym, emit_facts(l), issues);
+  bool always = issues == sym_bool(l->sym, true);
+  if (!always) emit_open_if(l, emit_at_entry(l, issues));
+  do prefetch_box(&x, number);
+  while (next_box(&x, number));
+  if (!always) emit_close_if(l);
   return true;
 }
 

@@ -259,6 +259,46 @@ const char *copy_box_slice(const Distribution *d, const AccessBounds *b, const M
   return bytes < MOST_BYTES ? NULL : "it has more bytes than a barrier can count";
 }
 
+/* ---- tiles that are not copied ---- */
+
+/* `n` elements as few boxes of equal length. */
+static void cut_evenly(CopyBox *out, int m, int n) {
+  int longest = n < MOST_EXTENT ? n : MOST_EXTENT;
+  while (n % longest) longest--;
+  out->extent[m] = longest, out->count[m] = n / longest;
+}
+
+const char *copy_box_of_tile(const Distribution *d, const AccessBounds *b, CopyBox *out) {
+  const MemAccess *a = &b->access;
+  int extent[IR_MAX_RANK], bits = dtype_memory_bits(a->tile->dtype), bytes = bits / 8;
+  *out = (CopyBox){.rank = a->memory->type->rank, .clip = -1};
+  if (out->rank < 1 || out->rank > MOST_RANK) return "a box must have 1 to 5 dimensions";
+  if (bits % 8) return "its elements are not whole bytes";
+  if (!distribute_extents(d, a->op, a->tile, extent)) return "its extents are not known";
+  if (!find_axes(d, b, extent, out) && !find_joined(d, b, extent, out))
+    return "it is not a box of the tensor";
+  const char *why = find_tests(d, b, out);
+  if (why) return why;
+  if (out->clip >= 0) return "its rows end before the tensor does";
+  for (int m = 0; m < out->rank; m++) {
+    cut_evenly(out, m, out->axis[m] < 0 ? 1 : extent[out->axis[m]]);
+    bytes *= out->extent[m] * out->count[m];
+  }
+  out->bytes = bytes;
+  return out->extent[out->rank - 1] * bits / 8 % PIECE ? "its rows are not whole pieces" : NULL;
+}
+
+int copy_box_divide(CopyBox *box, int parts) {
+  for (int m = 0; m + 1 < box->rank; m++) {
+    int n = box->extent[m] * box->count[m];
+    if (n == 1) continue;
+    if (n % parts) return -1;
+    cut_evenly(box, m, n / parts);
+    return m;
+  }
+  return -1;
+}
+
 const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const CopyBox *box) {
   int bits = dtype_memory_bits(b->access.tile->dtype), inner = box->axis[box->rank - 1];
   for (int m = 0; m < b->access.memory->type->rank; m++) /* a clipped dim may have no rows */

@@ -45,6 +45,13 @@ const char *copy_box_slice(const Distribution *d, const AccessBounds *b, const M
  * that dim of the tensor, or -1: it cannot be done. */
 int copy_box_share(CopyBox *box, const MemLayout *slot, int peers);
 
+/* The boxes of a tile that is not copied, only brought to the cache; NULL, or why there are none. */
+const char *copy_box_of_tile(const Distribution *d, const AccessBounds *b, CopyBox *out);
+
+/* The boxes of one of several parts of such a tile, along the first dim that it has more than one element of.
+ * Returns that dim of the tensor, or -1: it cannot be divided so. */
+int copy_box_divide(CopyBox *box, int parts);
+
 /* NULL, or why the tensor is not known to meet the copy engine's requirements: no dim is empty
  * where the copy is made, and the tensor and its rows begin at multiples of 16 bytes. */
 const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const CopyBox *box);

@@ -102,6 +102,7 @@ class WaveCompileOptions:
     use_global_to_shared: bool | None = None
     repack_rows: bool | None = None
     recompute: bool | None = None
+    warm_cache: bool = True
     linearize_shared_access: bool = False
     scalarize_packed_math: bool = False
     coalescing_strategy_hint: CoalescingType = CoalescingType.LINEAR
