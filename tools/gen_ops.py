@@ -36,7 +36,7 @@ OPERATORS = {
 OF_PASSES = set(
     "exists inside runs report copy convert repeat squeeze barrier yield "
     "async_commit async_wait bulk_wait mbar_init mbar_inval mbar_wait stamp "
-    "mbar_arrive wave_registers turn".split()
+    "mbar_arrive wave_registers turn prefetch".split()
 )
 
 # The result of an op, in terms of its function's parameters. For other rules infer.def says it.

@@ -26,7 +26,7 @@ LowerFn lower_mbar_wait, lower_mbar_arrive, lower_stamp;
 bool lower_copy_boxes(Lower *l, const Op *op);  /* by TMA */
 bool lower_store_boxes(Lower *l, const Op *op); /* the same, from shared memory */
 LowerFn lower_bulk_wait;
-LowerFn lower_prefetch; /* by TMA, into L2 */
+LowerFn lower_prefetch;                           /* by TMA, into L2 */
 bool lower_copy_direct(Lower *l, const Op *op);   /* by loads that end in shared memory */
 void lower_wait_direct(Lower *l, const Op *wait); /* an async_wait; NULL: for all such loads */
 LowerFn lower_mma;

@@ -685,7 +685,7 @@ bool sim_setup(Sim *s, int nargs) {
   open_symbols(s);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!prepare_op(s, op)) return false;
-  s->expr_work = ARENA_ARRAY(s->home, int64_t, s->expr_room * (size_t)s->wave);
+  s->expr_work = ARENA_ARRAY(s->home, int64_t, s->expr_room *(size_t)s->wave);
   s->talks = talks(k);
   if (!check_room(s)) return false;
   s->resident = s->talks ? resident_most(s) : INT32_MAX;

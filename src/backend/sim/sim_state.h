@@ -458,8 +458,8 @@ void flag_change(const Actor *a, const Buffer *b, int64_t element, uint64_t afte
 
 /* ---- sim_async.c ----------------------------------------------------------------------------- */
 
-StepFn step_copy_async, step_async_commit, step_async_wait, step_tma_load, step_tma_store, step_tma_prefetch,
-    step_bulk_commit, step_bulk_wait;
+StepFn step_copy_async, step_async_commit, step_async_wait, step_tma_load, step_tma_store,
+    step_tma_prefetch, step_bulk_commit, step_bulk_wait;
 void sim_wait_for_copies(Wave *w); /* all copies issued by its lanes */
 
 /* ---- sim_mma.c ------------------------------------------------------------------------------- */

@@ -161,8 +161,8 @@ Value *copy_barriers(const Op *op) {
 
 bool op_is_served(const Kernel *k, const Op *op) {
   if (!op_has(op, ATTR_role)) return false;
-  bool may = op->kind == OP_mbar_wait || op->kind == OP_wave_registers ||
-             op->kind == OP_prefetch || copy_barriers(op);
+  bool may = op->kind == OP_mbar_wait || op->kind == OP_wave_registers || op->kind == OP_prefetch ||
+             copy_barriers(op);
   const MachineSpec *machine = may ? kernel_machine(k) : NULL;
   return machine && machine->service;
 }

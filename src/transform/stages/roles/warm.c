@@ -21,9 +21,9 @@
 #include "transform/pass.h"
 
 enum {
-  PARTS = 8,       /* iterations that prefetch: an estimate */
-  LEAST = 8192,    /* bytes of a tile: less is a few lines, which many workgroups often share */
-  MOST = 1 << 18   /* of all tiles: 132 times as much is two thirds of the cache of an H200 */
+  PARTS = 8,     /* iterations that prefetch: an estimate */
+  LEAST = 8192,  /* bytes of a tile: less is a few lines, which many workgroups often share */
+  MOST = 1 << 18 /* of all tiles: 132 times as much is two thirds of the cache of an H200 */
 };
 
 typedef struct Warm {

@@ -1,0 +1,165 @@
+"""Tiles that are read after a loop with service waves, which prefetch them: of odd sizes, in any order of waves, on a
+simulated H100, and the same results without."""
+
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from gemm_kernels import RNG, B, K, M, N, halves, product, tiled
+from wave_lang import WaveCompileOptions, _wave, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tools"))
+
+import ptxas  # noqa: E402
+
+ORDERS = ("round", "reverse", "first", "last", "random:5", "random:11")
+TILE = (64, 64, 32)
+
+
+def residual(tile=TILE, waves=1):
+    @tkw.wave(tiled(tile, 128, waves))
+    def residual(
+        a: tkl.Memory[M, K, S, tkl.f16],
+        b: tkl.Memory[N, K, S, tkl.f16],
+        bias: tkl.Memory[N, G, tkl.f32],
+        r: tkl.Memory[M, N, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f16],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def result(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        biased = result + tkw.broadcast(tkw.read(bias), [M, N])
+        tkw.write(tkw.cast(biased + tkw.cast(tkw.read(r), tkl.f32), tkl.f16), c)
+
+    return residual
+
+
+def batched():
+    @tkw.wave(tiled(TILE, 128, 1, tkw.WorkgroupConstraint(B, 1, 2)))
+    def batched(
+        a: tkl.Memory[B, M, K, S, tkl.f16],
+        b: tkl.Memory[B, N, K, S, tkl.f16],
+        r: tkl.Memory[B, M, N, G, tkl.f32],
+        c: tkl.Memory[B, M, N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[B, M, N, tkl.f32](0.0)])
+        def result(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(result + tkw.read(r), c)
+
+    return batched
+
+
+def compiled(kernel, subs, dynamic=(), target="sim:sm_90a", workgroups=3, **options):
+    options = WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic), target=target, **options)
+    options.persistent_workgroups = workgroups
+    return wave_compile(options, kernel)
+
+
+def check(run, m, n, k):
+    a, b, r = halves(m, k), halves(n, k), halves(m, n)
+    bias, c = RNG.standard_normal(n).astype("f4"), np.full((m, n), np.nan, "f2")
+    run(a, b, bias, r, c)
+    np.testing.assert_allclose(c, product(a, b) + bias + r, atol=0.06)
+    return a, b, bias, r, c
+
+
+def prefetches(kernel):
+    return str(kernel.ir_after("warm")).count("prefetch %")
+
+
+@pytest.mark.parametrize("sizes", [(130, 200, 72), (257, 72, 8), (64, 448, 136), (1, 8, 32), (192, 64, 1024)])
+def test_sizes(sizes):
+    kernel = compiled(residual(), dict(zip((M, N, K), sizes)))
+    check(kernel, *sizes)
+    assert prefetches(kernel) == (sizes[2] > 32)  # a single iteration needs no ring
+
+
+def test_dynamic_sizes():
+    """Loops that are shorter than the number of parts leave some out; one without iterations, all."""
+    kernel = compiled(residual((128, 64, 64), 2), {}, (M, N, K))
+    for sizes in (300, 200, 136), (1, 8, 8), (128, 64, 64), (513, 72, 1000), (140, 136, 0):
+        check(kernel, *sizes)
+
+
+def test_rows_of_other_lengths():
+    """Other variants run where rows do not begin at multiples of 16 bytes."""
+    kernel = compiled(residual(), {}, (M, N, K))
+    for sizes in (130, 201, 72), (65, 67, 35):
+        check(kernel, *sizes)
+
+
+def test_batches():
+    """Rows of f32 that are longer than a tile, of one matrix of the batch."""
+    sizes = {B: 3, M: 130, N: 100, K: 72}
+    kernel = compiled(batched(), sizes)
+    a, b, r, c = halves(3, 130, 72), halves(3, 100, 72), RNG.random((3, 130, 100), "f4"), np.zeros((3, 130, 100), "f4")
+    kernel(a, b, r, c)
+    np.testing.assert_allclose(c, product(a, b) + r, atol=1e-2)
+    assert "tma_prefetch" in str(kernel.lowered) and re.search(r"tma_prefetch %r, .* \{box = \[1, \d+, 64\]\}", str(kernel.lowered))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders(order):
+    sizes = (140, 136, 330)
+    text = str(compiled(residual(), dict(zip((M, N, K), sizes))).lowered)
+    check(lambda *args: _wave.parse(text)[0].sim(args, "sim:sm_90a", order), *sizes)
+
+
+def test_the_option_and_the_row():
+    """Without it, the program is as if the pass did not exist; results are the same."""
+    sizes = {M: 300, N: 200, K: 136}
+    on, off = compiled(residual(), sizes), compiled(residual(), sizes, warm_cache=False)
+    assert prefetches(on) == 1 and not prefetches(off) and "warm 0" in str(off.ir_after("warm"))
+    args = check(on, 300, 200, 136)
+    again = np.zeros_like(args[-1])
+    off(*args[:-1], again)
+    np.testing.assert_array_equal(again, args[-1])
+
+
+def test_where_it_does_not_pay():
+    """Tiles of a few lines, workgroups of one tile, and machines without a copy engine."""
+    sizes = {M: 300, N: 200, K: 136}
+    assert not prefetches(compiled(residual((64, 32, 32)), sizes))
+    assert not prefetches(compiled(residual(), sizes, workgroups=0))
+    assert not prefetches(compiled(residual(), sizes, target="sim:sm_80", workgroups=None))
+
+
+@pytest.mark.parametrize("dynamic", [(), (M, N, K)])
+def test_ptx(dynamic):
+    """One instruction of the copy engine for each part, which takes no register from the waves that compute."""
+    sizes, used = {M: 8192, N: 4096, K: 1024}, []
+    subs = {} if dynamic else sizes
+    for on in True, False:
+        kernel = compiled(residual((128, 256, 64), 2), subs, dynamic, "sm_90a", 132, warm_cache=on)
+        text = kernel.ptx
+        assert text.count("cp.async.bulk.prefetch.tensor.2d.L2.global.tile") == on
+        if ptxas.find():
+            used += re.findall(r"Used \d+ registers|\d+ bytes spill", ptxas.assemble(text).log)
+    assert used[: len(used) // 2] == used[len(used) // 2 :]
+
+
+def changed(change):
+    sizes = (130, 200, 72)
+    kernel = compiled(residual(), dict(zip((M, N, K), sizes)))
+    text = change(str(kernel.lowered))
+    check(lambda *args: _wave.parse(text)[0].sim(args, "sim:sm_90a", "round"), *sizes)
+
+
+def test_faults_are_found():
+    """A box that does not begin at a multiple of 16 bytes, or that is too long for a tensor map."""
+    changed(lambda text: text)
+    with pytest.raises(Exception, match="begins 2 bytes into a row|bytes into a row of `r`: expected a multiple of 16"):
+        changed(lambda text: re.sub(r"tma_prefetch %r, (%\S+), %\S+ ", r"%one = scalar 1 : i32\n tma_prefetch %r, \1, %one ", text))
+    with pytest.raises(Exception, match="a box has 512 elements along dimension 1, expected at most 256"):
+        changed(lambda text: re.sub(r"(tma_prefetch .*\{box = \[\d+), \d+", r"\1, 512", text))
