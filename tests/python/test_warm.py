@@ -92,6 +92,15 @@ def test_dynamic_sizes():
         check(kernel, *sizes)
 
 
+def test_dynamic_sizes_lane_by_lane():
+    """The program for rows of whole pieces, which a launch of other lengths does not run."""
+    kernel = compiled(residual((128, 64, 64), 2), {}, (M, N, K), "sm_90a", 4)
+    text = kernel.program.text("ir", 0)
+    assert text.count("tma_prefetch") == 1
+    for sizes in (300, 200, 136), (1, 8, 8), (513, 72, 1000), (140, 136, 0):
+        check(lambda *args: _wave.parse(text)[0].sim(args, "sim:sm_90a", "random:2"), *sizes)
+
+
 def test_rows_of_other_lengths():
     """Other variants run where rows do not begin at multiples of 16 bytes."""
     kernel = compiled(residual(), {}, (M, N, K))
