@@ -149,6 +149,12 @@ static void add_awaited(Kernel *k, Arena *a, MemoryUses *m, Op *wait) {
       add_slot_use(k, a, m, wait, op->args[1], TOUCH_WRITE, awaited_slot(k, wait, op), op);
 }
 
+/* The copy engine reads a tile until the wait: what overwrites it needs a barrier after that, not after the copy. */
+static void add_stored(Kernel *k, Arena *a, MemoryUses *m, Op *wait) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (copy_goes_by(op, "bulk")) add_use(k, a, m, wait, op->args[0], TOUCH_READ);
+}
+
 static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   switch (op->kind) {
   case OP_read:
@@ -173,6 +179,7 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   case OP_mbar_arrive:
   case OP_mbar_wait: add_use(k, a, m, op, op->args[0], TOUCH_ATOMIC); break;
   case OP_async_wait: add_awaited(k, a, m, op); break;
+  case OP_bulk_wait: add_stored(k, a, m, op); break;
   default:
     for (int i = 0; i < op->nargs; i++)
       if (op->args[i]->def && is_left_in_memory(k, op->args[i]->def))
