@@ -324,6 +324,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_repack:
   case CONSTRAINT_again:
   case CONSTRAINT_warm:
+  case CONSTRAINT_fetch:
   case CONSTRAINT_subnormals:
   case CONSTRAINT_buffers:
   case CONSTRAINT_swizzle:
@@ -489,6 +490,7 @@ static bool check_repeats(Header *h) {
               {CONSTRAINT_repack, false, "the `repack` row"},
               {CONSTRAINT_again, false, "the `again` row"},
               {CONSTRAINT_warm, false, "the `warm` row"},
+              {CONSTRAINT_fetch, false, "the `fetch` row"},
               {CONSTRAINT_swizzle, false, "the `swizzle` row"},
               {CONSTRAINT_overlap, false, "the `overlap` row"},
               {CONSTRAINT_occupancy, false, "the `occupancy` row"},

@@ -16,6 +16,7 @@
 
 #include "ir/attr.h"
 #include "ir/ops/alloc_layout.h"
+#include "ir/region_facts.h"
 #include "lower_threads/lower.h"
 #include "transform/copy/copy_box.h"
 
@@ -345,14 +346,21 @@ bool lower_mbar_wait(Lower *l, const Op *op) {
   return true;
 }
 
-/* Some tile that service waves copy is read by each lane, rather than by matrix instructions of the
- * whole wave. */
-static bool is_fetched(const Lower *l) {
-  for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
-    for (const Op *op = l->tiles->first; op_is_served(l->k, copy) && op; op = ir_next(op))
-      if (op->kind == OP_read && copy->kind == OP_copy && op->args[0] == copy->args[1] &&
-          op->results[0].layout)
-        return true;
+/* Whether the copy is made after `op`, in a loop that is around both. */
+static bool is_copied_later(const Op *copy, const Op *op) {
+  const Op *around = op_ancestor_in(op, copy->parent);
+  return around && around != copy && op_comes_before(around, copy);
+}
+
+/* Some tile that service waves copy before the arrival is read by each lane, rather than by matrix instructions of
+ * the whole wave. */
+static bool is_fetched(const Lower *l, const Op *arrival) {
+  for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy)) {
+    if (copy->kind != OP_copy || !op_is_served(l->k, copy) || is_copied_later(copy, arrival))
+      continue;
+    for (const Op *op = l->tiles->first; op; op = ir_next(op))
+      if (op->kind == OP_read && op->args[0] == copy->args[1] && op->results[0].layout) return true;
+  }
   return false;
 }
 
@@ -363,7 +371,7 @@ bool lower_mbar_arrive(Lower *l, const Op *op) {
   for (int i = 0; mask && i < mask->n; i++)
     all = sym_and(l->sym, all, distribute_expr(l->d, op, mask->exprs[i]));
   Attr wave = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "wave")};
-  if ((!op->prev || op->prev->kind != OP_mbar_arrive) && is_fetched(l))
+  if ((!op->prev || op->prev->kind != OP_mbar_arrive) && is_fetched(l, op))
     emit_op(l, OP_barrier, NULL, 0, &wave, 1, NULL);
   emit_open_if(l, emit_at_entry(l, sym_simplify(l->sym, emit_facts(l), all)));
   Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op)};

@@ -23,15 +23,14 @@
 #include "ir/ops/access.h"
 #include "ir/ops/alloc_layout.h"
 #include "ir/schedule/schedule.h"
-#include "target/descriptor.h"
 #include "transform/copy/copy_box.h"
+#include "transform/copy/copy_stage.h"
 #include "transform/pass.h"
 #include "transform/stages/stages_room.h"
 
 enum {
   BITS = 16,   /* of an element */
   VECTOR = 16, /* bytes of the widest store of a thread */
-  SPAN = 128,  /* bytes of a swizzle: eight rows are stored without conflicts */
   ENOUGH = 32, /* elements of a thread, for which a barrier pays: an estimate */
   SPARE = 4096 /* bytes for barriers and alignment */
 };
@@ -42,18 +41,6 @@ typedef struct Stores {
   const Distribution *d;
   Op *loop; /* over tiles; NULL: a workgroup has one */
 } Stores;
-
-static Op *loop_over_tiles(const Kernel *k) {
-  const Constraint *row = kernel_persistent(k);
-  for (Op *op = k->body->first; op; op = op->next)
-    if (row && op->kind == OP_for && op_attr(op, ATTR_axis)->sym == row->persist.loop) return op;
-  return NULL;
-}
-
-/* The dim of the tile whose elements are adjacent in the tensor. */
-static int inner_dim(const AccessBounds *b) {
-  return b->run_axis >= 0 ? b->run_axis : b->access.tile->rank - 1;
-}
 
 /* Whether threads hold only parts of vectors, as they do after a matrix instruction. */
 static bool is_scattered(const Value *v, int inner) {
@@ -88,9 +75,7 @@ static bool lay_out(const Stores *s, const Op *op, MemLayout *m) {
   if (op_has(op, ATTR_volatile) || memory_is_scratch(op->args[1])) return false;
   if (t->rank < 2) return false;
   if (!distribute_extents(s->d, op, t, extent)) return false;
-  if (extent[inner_dim(b)] * BITS / 8 % SPAN) return false;
-  *m = descriptor_boxes(t->rank, extent, BITS, inner_dim(b), SPAN);
-  return has_room(s, op, m);
+  return copy_stage_layout(b, t, extent, m) && has_room(s, op, m);
 }
 
 static bool is_by_engine(const Stores *s, const Op *op, const MemLayout *m) {
@@ -110,19 +95,6 @@ static bool is_by_vectors(const Stores *s, const Op *op, const MemLayout *m) {
   return copy_width(&plan, b, m) * BITS / 8 == VECTOR && held >= ENOUGH && held <= IR_MAX_VEC;
 }
 
-static Value *new_alloc(const Stores *s, const Op *op, const MemLayout *m) {
-  const Type *t = op->args[0]->type;
-  const Type *mem = type_mem(s->k->cx, t->dims, t->rank, t->dtype, s->k->cx->shared_space, NULL);
-  Op *alloc = ir_insert(s->k, s->k->body->first, OP_alloc, op->at, NULL, 0, mem);
-  const Sym **physical = ARENA_ARRAY(s->k->arena, const Sym *, t->rank);
-  for (int i = 0; i < t->rank; i++) physical[i] = sym_int(s->k->cx->sym, m->extent[i]);
-  op_set_attr(s->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .exprs = physical});
-  const MemLayout *copy = arena_copy(s->k->arena, m, sizeof *m);
-  op_set_attr(s->k, alloc, (Attr){.key = ATTR_memory, .memory = copy});
-  alloc->results[0].name = op->args[1]->name;
-  return &alloc->results[0];
-}
-
 /* One thread waits until the copy engine has read what it copies. */
 static Op *new_wait(const Stores *s, Span at) {
   Op *wait = ir_op_new(s->k, OP_bulk_wait, at, NULL, 0);
@@ -132,7 +104,8 @@ static Op *new_wait(const Stores *s, Span at) {
 }
 
 static void write_staged(const Stores *s, Op *op, const MemLayout *m, bool by_engine) {
-  Value *stage = new_alloc(s, op, m), *to_stage[] = {op->args[0], stage};
+  Value *stage = copy_stage(s->k, op->at, op->args[0]->type, m, op->args[1]->name),
+        *to_stage[] = {op->args[0], stage};
   Value *to_tensor[] = {stage, op->args[1]};
   if (s->loop) ir_insert_before(op, new_wait(s, op->at));
   Op *write = ir_insert(s->k, op, OP_write, op->at, to_stage, 2, NULL);
@@ -156,7 +129,7 @@ static bool is_after_products(const Op *op) {
 }
 
 static bool is_worthwhile(const Stores *s, const Op *write) {
-  int inner = inner_dim(s->cx->facts.in_bounds[write->id]);
+  int inner = copy_stage_inner(s->cx->facts.in_bounds[write->id]);
   return s->loop || (is_after_products(write) && is_scattered(write->args[0], inner));
 }
 
@@ -178,7 +151,7 @@ static Op *find_write(const Stores *s, const Region *region, MemLayout *m) {
 }
 
 bool pass_stores(Kernel *k, PassCtx *cx) {
-  Stores s = {k, cx, cx->facts.distribute, loop_over_tiles(k)};
+  Stores s = {k, cx, cx->facts.distribute, copy_stage_loop(k)};
   MemLayout m;
   cx->idle = true;
   if (!cx->target || !target_has(cx->target, FEATURE_STMATRIX)) return true;
@@ -190,6 +163,6 @@ bool pass_stores(Kernel *k, PassCtx *cx) {
   diag_add(&k->cx->diags, DIAG_R0607, op->at,
            "`%s` is written by %s from shared memory, swizzled over %d bytes",
            op->args[1]->name ? op->args[1]->name : "a tensor", by_engine ? "TMA" : "16-byte stores",
-           SPAN);
+           COPY_STAGE_SPAN);
   return true;
 }

@@ -103,6 +103,7 @@ class WaveCompileOptions:
     repack_rows: bool | None = None
     recompute: bool | None = None
     warm_cache: bool = True
+    fetch_reads: bool = False
     linearize_shared_access: bool = False
     scalarize_packed_math: bool = False
     coalescing_strategy_hint: CoalescingType = CoalescingType.LINEAR

@@ -8,7 +8,7 @@
  *     mbar_arrive %empty {peer = 1}
  *
  * Products that have been waited for have read their registers. So nothing has to wait for a load all of whose
- * elements they are computed from. */
+ * elements they are computed from; nor for one from memory that no copy fills which waits for such an arrival. */
 #include "backend/ptx/ptx_state.h"
 #include "ir/ops/access.h"
 #include "ir/region_facts.h"
@@ -121,12 +121,34 @@ static bool is_followed(const Op *load) {
   return false;
 }
 
+/* Whether the copy waits for arrivals of other workgroups, or may: for those on the barrier that is awaited before it. */
+static bool awaits_others(const Ptx *p, const Op *copy) {
+  const Op *wait = copy;
+  while (wait && wait->kind != OP_mbar_wait) wait = wait->prev;
+  if (!wait || op_has(copy, ATTR_multicast)) return true;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op))
+    if (arrives_elsewhere(op) && op->args[0] == wait->args[0]) return true;
+  return false;
+}
+
+/* Whether all copies to the memory wait only for threads of their own workgroup. */
+static bool is_own(const Ptx *p, const Value *memory) {
+  bool filled = false;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    if (op->kind != OP_tma_load || op->args[0] != memory) continue;
+    if (awaits_others(p, op)) return false;
+    filled = true;
+  }
+  return filled;
+}
+
 bool ptx_lanes_read(const Ptx *p) {
   Reads r = {.p = p};
   r.needed = ARENA_ARRAY(p->arena, bool *, p->k->nvalues);
   r.settled = ARENA_ARRAY(p->arena, bool, p->k->nops);
   settle_region(&r, p->k->body);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op))
-    if (is_load(op) && !r.settled[op->id] && is_followed(op)) return true;
+    if (is_load(op) && !r.settled[op->id] && is_followed(op) && !is_own(p, op->args[0]))
+      return true;
   return false;
 }

@@ -43,11 +43,11 @@ static const char *role_of(const Warm *w, const Op *loop) {
 
 /* Whether the tile of the read is the same for an op inside the loop, and does not come from elsewhere. */
 static bool is_same_inside(const Warm *w, const Op *read, const Op *inside) {
-  const Type *t = read->args[0]->type;
-  if (read->results[0].type->rank != t->rank) return false;
+  const Type *t = read->args[0]->type, *tile = w->bounds[read->id]->access.tile;
+  if (tile->rank != t->rank) return false;
   for (int i = 0; i < t->rank; i++) {
     TileRange here, there;
-    if (type_base_dim(read->results[0].type, t->dims[i]) < 0) return false;
+    if (type_base_dim(tile, t->dims[i]) < 0) return false;
     if (!distribute_dim(w->d, read, t->dims[i], &here) ||
         !distribute_dim(w->d, inside, t->dims[i], &there))
       return false;
@@ -56,9 +56,12 @@ static bool is_same_inside(const Warm *w, const Op *read, const Op *inside) {
   return true;
 }
 
-static bool is_plain(const Op *read) {
-  return read->kind == OP_read && read->nargs == 1 && !memory_is_scratch(read->args[0]) &&
-         !op_has(read, ATTR_mapping) && !op_has(read, ATTR_ept) && !op_has(read, ATTR_volatile);
+/* A read of an argument, or a copy of it that service waves make after the loop (fetch). */
+static bool is_plain(const Warm *w, const Op *op) {
+  bool read = op->kind == OP_read && op->nargs == 1 && !op_has(op, ATTR_ept);
+  if (!read && !(copy_barriers(op) && op_is_served(w->k, op))) return false;
+  return w->bounds[op->id] && !memory_is_scratch(op->args[0]) && !op_has(op, ATTR_mapping) &&
+         !op_has(op, ATTR_volatile);
 }
 
 /* Into how many parts the tile is divided: as many as the loop has iterations, if these are few. 0: it is not
@@ -104,7 +107,7 @@ static void visit_loop(Warm *w, Op *loop) {
   while (around->parent->owner && around->parent->owner->kind == OP_if)
     around = around->parent->owner;
   for (const Op *op = around->next; op; op = op->next) {
-    if (!is_plain(op) || !is_same_inside(w, op, loop->body->last)) continue;
+    if (!is_plain(w, op) || !is_same_inside(w, op, loop->body->last)) continue;
     int parts = parts_of(w, op, trips);
     if (parts) add(w, loop, op, trips, parts, role);
   }
