@@ -11,7 +11,7 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from gemm_kernels import RNG, B, K, M, N, halves, product, tiled
-from wave_lang import WaveCompileOptions, _wave, wave_compile
+from wave_lang import SimulationError, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
 
@@ -78,10 +78,12 @@ def prefetches(kernel):
     return str(kernel.ir_after("warm")).count("prefetch %")
 
 
-@pytest.mark.parametrize("sizes", [(130, 200, 72), (257, 72, 8), (64, 448, 136), (1, 8, 32), (192, 64, 1024)])
-def test_sizes(sizes):
-    kernel = compiled(residual(), dict(zip((M, N, K), sizes)))
+@pytest.mark.parametrize("fetched", [False, True])
+@pytest.mark.parametrize("sizes", [(130, 200, 72), (257, 72, 8), (64, 448, 136), (1, 8, 64), (192, 64, 512)])
+def test_sizes(sizes, fetched):
+    kernel = compiled(residual(), dict(zip((M, N, K), sizes)), fetch_reads=fetched)
     check(kernel, *sizes)
+    assert bool(re.search("tma_load %r.1.* %r, ", str(kernel.lowered))) == (fetched and sizes[2] > 32)
     assert prefetches(kernel) == (sizes[2] > 32)  # a single iteration needs no ring
 
 
@@ -118,10 +120,11 @@ def test_batches():
     assert "tma_prefetch" in str(kernel.lowered) and re.search(r"tma_prefetch %r, .* \{box = \[1, \d+, 64\]\}", str(kernel.lowered))
 
 
+@pytest.mark.parametrize("fetched", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
-def test_orders(order):
+def test_orders(order, fetched):
     sizes = (140, 136, 330)
-    text = str(compiled(residual(), dict(zip((M, N, K), sizes))).lowered)
+    text = str(compiled(residual(), dict(zip((M, N, K), sizes)), fetch_reads=fetched).lowered)
     check(lambda *args: _wave.parse(text)[0].sim(args, "sim:sm_90a", order), *sizes)
 
 
@@ -165,10 +168,40 @@ def changed(change):
     check(lambda *args: _wave.parse(text)[0].sim(args, "sim:sm_90a", "round"), *sizes)
 
 
+def fetched(change):
+    sizes = (130, 200, 72)
+    subs = dict(zip((M, N, K), sizes))
+    text = change(str(compiled(residual(), subs, fetch_reads=True).ir_after("sync")))
+    check(compiled(residual(), subs, override_mlir=text, override_stage="sync"), *sizes)
+
+
+def without(text, line):
+    changed, count = re.subn(rf"\n *{line}[^\n]*", "", text)
+    assert count
+    return changed
+
+
+def test_faults_of_fetched_tiles_are_found():
+    """Without the wait for the tile, or for a store, or without the barrier after that."""
+    fetched(lambda text: text)
+    for line in "mbar_wait %full.1", r"bulk_wait 0 \{read\}":
+        with pytest.raises(SimulationError, match="E08"):
+            fetched(lambda text: without(text, line))
+    with pytest.raises(SimulationError, match="E0803"):
+        fetched(lambda text: re.sub(r"(bulk_wait 0 \{read\}\n) *barrier workgroup\n", r"\1", text, count=1))
+
+
+def test_a_store_is_read_until_its_wait():
+    """One iteration has no service waves: a barrier between the store and the wait, for the residual, is not enough."""
+    sizes = {M: 257, N: 72, K: 8}
+    text = str(compiled(residual(), sizes, fetch_reads=True).ir_after("sync"))
+    assert re.search(r"bulk_wait 0 \{read\}\n *barrier workgroup\n *write", text)
+
+
 def test_faults_are_found():
     """A box that does not begin at a multiple of 16 bytes, or that is too long for a tensor map."""
     changed(lambda text: text)
-    with pytest.raises(Exception, match="begins 2 bytes into a row|bytes into a row of `r`: expected a multiple of 16"):
+    with pytest.raises(SimulationError, match="begins 2 bytes into a row|bytes into a row of `r`: expected a multiple of 16"):
         changed(lambda text: re.sub(r"tma_prefetch %r, (%\S+), %\S+ ", r"%one = scalar 1 : i32\n tma_prefetch %r, \1, %one ", text))
-    with pytest.raises(Exception, match="a box has 512 elements along dimension 1, expected at most 256"):
+    with pytest.raises(SimulationError, match="a box has 512 elements along dimension 1, expected at most 256"):
         changed(lambda text: re.sub(r"(tma_prefetch .*\{box = \[\d+), \d+", r"\1, 512", text))
