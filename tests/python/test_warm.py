@@ -161,6 +161,15 @@ def test_ptx(dynamic):
     assert used[: len(used) // 2] == used[len(used) // 2 :]
 
 
+def test_registers_outside_loops():
+    """A bias and a residual need a few registers more than there are, when the loop has ended: allowed to, they keep the
+    tile, and workgroups stay."""
+    subs = {M: 8192, N: 4096, K: 1024}
+    for spilled, divided in (0, True), (16, False):
+        kernel = compiled(residual((128, 256, 32), 2), subs, (M, N, K), "sm_90a", None, spill_registers=spilled)
+        assert ("prefetch.tensor" in kernel.ptx) != divided
+
+
 def changed(change):
     sizes = (130, 200, 72)
     kernel = compiled(residual(), dict(zip((M, N, K), sizes)))

@@ -24,5 +24,7 @@ int live_taken(const Kernel *k);
  * LIVE_SCALARS; NULL: no value is. */
 enum { LIVE_SCALARS = 40 }; /* NVIDIA's machines have 63, and instructions need some in passing */
 int live_most(Arena *a, const Kernel *k, const bool *scalar);
+/* The same, in loops that have no others inside. */
+int live_most_looped(Arena *a, const Kernel *k, const bool *scalar);
 
 #endif

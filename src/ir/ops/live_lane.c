@@ -218,28 +218,55 @@ static const int64_t *changes_of(const Lane *l, bool scalar) {
   return bits;
 }
 
-static int most_without(Arena *a, const Kernel *k, const bool *scalar, Without without) {
+/* Whether it is in a loop without others inside, where a register that is stored to memory costs the most. */
+static bool is_looped(const Op *op) {
+  const Op *loop = op->parent->owner;
+  while (loop && !op_is_loop(loop)) loop = loop->parent->owner;
+  for (const Op *in = loop ? loop->body->first : NULL; in && op_is_inside(in, loop);
+       in = ir_next(in))
+    if (op_is_loop(in)) return false;
+  return loop;
+}
+
+/* By op id; NULL: of all ops. */
+static const bool *find_looped(Arena *a, const Kernel *k, bool looped) {
+  bool *found = looped ? ARENA_ARRAY(a, bool, k->nops + 1) : NULL;
+  for (const Op *op = ir_first(k); found && op; op = ir_next(op)) found[op->id] = is_looped(op);
+  return found;
+}
+
+static int most_without(Arena *a, const Kernel *k, const bool *scalar, bool looped,
+                        Without without) {
   Lane l = {.arena = a, .k = k, .without = without, .scalar = scalar};
   l.at = ARENA_ARRAY(a, int *, k->nvalues);
   find_late(&l);
   add_parameters(&l);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) make_results(&l, op);
   const int64_t *own = changes_of(&l, false), *shared = changes_of(&l, true);
+  const bool *only = find_looped(a, k, looped);
   int64_t now = 0, scalars = 0, most = 0;
   for (int i = 0; i < k->nops; i++) {
     now += own[i], scalars += shared[i];
     int64_t left = scalars - LIVE_SCALARS * 32, all = now + (left > 0 ? left : 0);
-    if (all > most) most = all;
+    if (all > most && (!only || only[i])) most = all;
   }
   return (int)((most + 31) / 32);
 }
 
-int live_most(Arena *a, const Kernel *k, const bool *scalar) {
+static int most_of(Arena *a, const Kernel *k, const bool *scalar, bool looped) {
   bool either = false;
   for (const Op *op = ir_first(k); op && !either; op = ir_next(op))
     either = op_alternative(k, op) != NULL;
-  if (!either) return most_without(a, k, scalar, WITHOUT_NONE);
-  int first = most_without(a, k, scalar, WITHOUT_SECOND);
-  int second = most_without(a, k, scalar, WITHOUT_FIRST);
+  if (!either) return most_without(a, k, scalar, looped, WITHOUT_NONE);
+  int first = most_without(a, k, scalar, looped, WITHOUT_SECOND);
+  int second = most_without(a, k, scalar, looped, WITHOUT_FIRST);
   return first > second ? first : second;
+}
+
+int live_most(Arena *a, const Kernel *k, const bool *scalar) {
+  return most_of(a, k, scalar, false);
+}
+
+int live_most_looped(Arena *a, const Kernel *k, const bool *scalar) {
+  return most_of(a, k, scalar, true);
 }

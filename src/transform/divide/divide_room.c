@@ -178,6 +178,12 @@ static const bool *find_scalars(Kernel *k, const TargetInfo *t, Arena *a) {
   return scalar;
 }
 
+static int spilled_by_row(const Kernel *k) {
+  int64_t n = 0;
+  const Constraint *row = kernel_constraint(k, CONSTRAINT_spill, NULL);
+  return row && sym_is_int(row->spill.registers, &n) ? (int)n : 0;
+}
+
 DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
   Diags *diags = &k->cx->diags;
   Diag *before = diags->last;
@@ -187,10 +193,14 @@ DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
   drop_schedule(copy);
   bool ok = passes_run(copy, &o) && copy->level == LEVEL_THREAD;
   DivideTrial trial = {.registers = INT32_MAX};
-  if (ok)
-    trial = (DivideTrial){live_most(a, copy, find_scalars(copy, t, a)), registers_had(copy, t),
-                          has_narrow_products(copy, t), NULL};
-  else trial.full = find_full(diags, before);
+  if (ok) {
+    const bool *scalars = find_scalars(copy, t, a);
+    trial = (DivideTrial){.registers = live_most(a, copy, scalars),
+                          .looped = live_most_looped(a, copy, scalars),
+                          .have = registers_had(copy, t),
+                          .spilled = spilled_by_row(k),
+                          .narrow = has_narrow_products(copy, t)};
+  } else trial.full = find_full(diags, before);
   diags_cut(diags, before);
   arena_free(a);
   kernel_free(copy);
@@ -198,5 +208,6 @@ DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
 }
 
 bool divide_trial_fits(const DivideTrial *trial) {
-  return trial->registers <= trial->have - BESIDES;
+  int most = trial->have - BESIDES;
+  return trial->looped <= most && trial->registers <= most + trial->spilled;
 }
