@@ -103,11 +103,17 @@ static Op *new_wait(const Stores *s, Span at) {
   return wait;
 }
 
+/* Whether a workgroup may write another tile while this one is copied. */
+static bool writes_again(const Stores *s) {
+  const Sym *trips = s->loop ? distribute_trips(s->d, s->loop) : NULL;
+  return s->loop && !(trips && sym_range(s->k->cx->sym, s->d->facts, trips).hi <= 1);
+}
+
 static void write_staged(const Stores *s, Op *op, const MemLayout *m, bool by_engine) {
   Value *stage = copy_stage(s->k, op->at, op->args[0]->type, m, op->args[1]->name),
         *to_stage[] = {op->args[0], stage};
   Value *to_tensor[] = {stage, op->args[1]};
-  if (s->loop) ir_insert_before(op, new_wait(s, op->at));
+  if (writes_again(s)) ir_insert_before(op, new_wait(s, op->at));
   Op *write = ir_insert(s->k, op, OP_write, op->at, to_stage, 2, NULL);
   op_set_attr(s->k, write, (Attr){.key = ATTR_mask});
   Op *copy = ir_insert(s->k, op, OP_copy, op->at, to_tensor, 2, NULL);
