@@ -349,7 +349,7 @@ typedef struct Constraint {
     } divided; /* workgroup, wave, tile, device: a dimension and its tile */
     struct {
       const Sym *allowed;
-    } option; /* boxes, repack, again, warm, warm, swizzle, overlap, subnormals, buffers: 0 or 1; occupancy: a number */
+    } option; /* boxes, repack, again, warm, fetch, swizzle, overlap, subnormals, buffers: 0 or 1; occupancy: a number */
     struct {
       const char *loop;
     } scheduled; /* schedule, ring, place, prio, fence, roles, member, turns, order */
