@@ -18,7 +18,7 @@ from .kernel.wave.compile import WaveKernel, wave_compile
 from .kernel.wave.compile_options import WaveCompileOptions
 from .kernel.wave.wave import LaunchableWave
 
-SCHEDULES = ("round", "reverse", "random:1")
+SCHEDULES = ("round", "reverse", "last", "random:1")
 
 
 def simulate(

@@ -11,21 +11,19 @@
 #include "ir/dtype.h"
 #include "ir/region_facts.h"
 
+/* Arrays are indexed by the ids of values, and of ops where that is said. */
 typedef struct Writer {
   Phases *p;
   Kernel *k;
-  Op *here; /* new ops are inserted before it */
-  int now;  /* the phase */
-  const Op
-      *all; /* the last load of a packed value before the first barrier; NULL: there are none */
-  Value *
-      latest; /* the last value of this phase from memory or another lane; in the first one, from `all` on */
-  Value ***parts; /* by value id: each part that was written last; NULL: not divided */
-  int **phase;    /* by value id: in which phase that was */
-  Value **whole;  /* by value id: all elements; of a packed value that was loaded, in this phase */
+  Op *here;       /* new ops are inserted before it */
+  int now;        /* the phase */
+  const Op *all;  /* the last load of a packed value in the first phase; NULL: none */
+  Value *latest;  /* of this phase, from memory or another lane; in the first one, from `all` on */
+  Value ***parts; /* each part that was written last; NULL: not divided */
+  int **phase;    /* in which phase that was */
+  Value **whole;  /* all elements; of a packed value that was loaded, in this phase */
   int *whole_in;
-  Op **
-      next_late; /* by op id: the late load after this one from the same memory; NULL: there is none */
+  Op **next_late; /* by op id: the next late load from the same memory; NULL: there is none */
 } Writer;
 
 enum { MOST_ARGS = 4, MOST_PART = 32 };

@@ -23,9 +23,8 @@
 #include "transform/pass.h"
 #include "transform/stages/stages_room.h"
 
-enum {
-  BITS = 16
-}; /* of an element: others need no exchange between lanes, or more bytes than there are */
+/* Of an element: others need no exchange between lanes, or more bytes than there are. */
+enum { BITS = 16 };
 
 typedef struct Fetch {
   Kernel *k;
