@@ -16,7 +16,7 @@ from role_kernels import without_roles
 from wave_lang import SimulationError, WaveCompileOptions, _wave, wave_compile
 
 ORDERED = re.compile(r"^  all \d+ conflicting pairs of accesses are ordered$", re.M)
-ORDERS = ("round", "reverse", "first", "random:7")
+ORDERS = ("round", "last", "reverse", "first", "random:7")
 TRIPS = (0, 1, 2, 3, 4, 5, 6, 9)
 DTYPES = {"f16": "f2", "f32": "f4"}
 
