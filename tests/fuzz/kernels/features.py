@@ -108,6 +108,8 @@ ROWS = {
     "read with another number outside": lambda c, t: "other = " in t,
     "assumption": lambda c, t: bool(c.assumed),
     "option: stages": lambda c, t: "\n  stages" in t,
+    "option: again": lambda c, t: "\n  again 1" in t,
+    "option: fetch": lambda c, t: "\n  fetch 1" in t and c.target == "sm_90a" and "for K" in t,
     "option: boxes": lambda c, t: "\n  boxes" in t,
     "option: swizzle": lambda c, t: "\n  swizzle" in t,
     "option: timeline": lambda c, t: "\n  timeline" in t,
