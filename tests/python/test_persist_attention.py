@@ -5,8 +5,6 @@ orders of waves, compared with float64.
 
 import re
 
-import re
-
 import numpy as np
 import pytest
 
@@ -311,3 +309,39 @@ def test_faults_are_found():
     assert len(found) >= 20
     for what, fault in found:
         assert fault != text and any(is_found(fault, *size) for size in sizes), what
+
+
+def test_symbols_that_are_set_again_after_the_loop():
+    """How often the loop ran is counted as it was at the loop."""
+    length = tkl.sym.LENGTH
+    rows = [
+        tkw.HardwareConstraint(threads_per_wave=128),
+        tkw.WorkgroupConstraint(M, 64, 0),
+        tkw.WorkgroupConstraint(N, 64, 1),
+        tkw.TilingConstraint(KEY, 32, iters=tkl.Min(length + WORKGROUP_0, tkl.ceiling(KEY / 32))),
+        tkw.WaveConstraint(M, 64),
+    ]
+
+    @tkw.wave(rows)
+    def staircase(
+        a: tkl.Memory[M, KEY, S, tkl.f16], b: tkl.Memory[N, KEY, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f32]
+    ):
+        tkw.set_symbol(length, tkw.scalar(1, tkl.i32))
+
+        @tkw.iterate(KEY, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.set_symbol(length, tkw.scalar(0, tkl.i32))
+        tkw.write(product, c)
+
+    options = WaveCompileOptions(subs={M: 300, N: 200, KEY: 136}, target=TARGET, persistent_workgroups=3)
+    kernel = wave_compile(options, staircase)
+    assert is_persistent(kernel) and "$RUN" in str(kernel.lowered)
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, (n, 136)).astype("f2") for n in (300, 200))
+    seen = np.arange(136) < 32 * (np.arange(300)[:, None] // 64 + 1)
+    for order in ORDERS:
+        c = np.full((300, 200), np.nan, "f4")
+        kernel.simulate(a, b, c, schedule=order)
+        np.testing.assert_array_equal(c, np.where(seen, a, 0).astype("f4") @ b.T.astype("f4"))

@@ -209,10 +209,10 @@ void persist_count_runs(const PersistBody *b, Op *tiles, Op *loop, const Sym *tr
   op_set_attr(k, set, (Attr){.key = ATTR_symbol, .sym = symbol});
   op_set_attr(k, set, (Attr){.key = ATTR_version, .sym = version});
   op_set_attr(k, loop, (Attr){.key = ATTR_earlier, .sym = version});
-  Op *end = tiles->body->last, *runs = new_number(k, end, OP_runs);
+  Op *runs = new_number(k, loop->next, OP_runs); /* symbols are set as they are at the loop */
   op_set_attr(k, runs, *op_attr(loop, ATTR_axis));
   if (op_has(loop, ATTR_step)) op_set_attr(k, runs, *op_attr(loop, ATTR_step));
   op_set_attr(k, runs, (Attr){.key = ATTR_earlier, .sym = version});
-  ir_add_operand(k, end, &runs->results[0]);
+  ir_add_operand(k, tiles->body->last, &runs->results[0]);
   put_under(k, loop, sym_le(sym, sym_int(sym, 1), trips));
 }
