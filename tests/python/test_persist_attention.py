@@ -345,3 +345,35 @@ def test_symbols_that_are_set_again_after_the_loop():
         c = np.full((300, 200), np.nan, "f4")
         kernel.simulate(a, b, c, schedule=order)
         np.testing.assert_array_equal(c, np.where(seen, a, 0).astype("f4") @ b.T.astype("f4"))
+
+
+@pytest.mark.parametrize("workgroups", [0, 1, 3])
+def test_a_window_for_each_row_of_tiles(workgroups):
+    """A loop begins elsewhere for each tile; all have as many iterations."""
+    rows = [
+        tkw.HardwareConstraint(threads_per_wave=128),
+        tkw.WorkgroupConstraint(M, 64, 0),
+        tkw.WorkgroupConstraint(N, 64, 1),
+        tkw.TilingConstraint(KEY, 32, iters=2, start=WORKGROUP_0 * 32),
+        tkw.WaveConstraint(M, 64),
+    ]
+
+    @tkw.wave(rows)
+    def window(
+        a: tkl.Memory[M, KEY, S, tkl.f16], b: tkl.Memory[N, KEY, S, tkl.f16], c: tkl.Memory[M, N, G, tkl.f32]
+    ):
+        @tkw.iterate(KEY, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    options = WaveCompileOptions(subs={M: 300, N: 200, KEY: 136}, target=TARGET, persistent_workgroups=workgroups)
+    kernel = wave_compile(options, window)
+    assert is_persistent(kernel) == bool(workgroups)
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(-3, 4, (n, 136)).astype("f2") for n in (300, 200))
+    first, key = 32 * (np.arange(300)[:, None] // 64), np.arange(136)
+    c = np.full((300, 200), np.nan, "f4")
+    kernel(a, b, c)
+    np.testing.assert_array_equal(c, np.where((key >= first) & (key < first + 64), a, 0).astype("f4") @ b.T.astype("f4"))

@@ -144,17 +144,17 @@ def test_loads_come_first():
 
 
 def test_machines_without_clusters():
-    """Where a workgroup has the whole row, values are computed again if that is requested."""
+    """Where a workgroup has the whole row, values are computed again if that is requested, or few workgroups fit."""
 
-    def centred(again):
+    def centred(again, columns=16384):
         @tkw.wave(
             [
                 tkw.HardwareConstraint(
-                    threads_per_wave=32, vector_shapes={M: 1, N: 1024}
+                    threads_per_wave=32, vector_shapes={M: 1, N: columns // 16}
                 ),
                 tkw.WorkgroupConstraint(M, 1, 0),
-                tkw.WorkgroupConstraint(N, 16384, 1),
-                tkw.WaveConstraint(N, 1024),
+                tkw.WorkgroupConstraint(N, columns, 1),
+                tkw.WaveConstraint(N, columns // 16),
             ]
         )
         def centred(x: tkl.Memory[M, N, G, tkl.f16], y: tkl.Memory[M, N, G, tkl.f16]):
@@ -162,13 +162,14 @@ def test_machines_without_clusters():
             mean = tkw.sum(value, dim=N, block=True) / tkl.Register[M, tkl.f32](N)
             tkw.write(tkw.cast(value - tkw.broadcast(mean, [M, N]), tkl.f16), y)
 
-        given = {"subs": {N: 16384}, "dynamic_symbols": [M], "target": "sim:sm_90a"}
+        given = {"subs": {N: columns}, "dynamic_symbols": [M], "target": "sim:sm_90a"}
         return wave_compile(WaveCompileOptions(**given, recompute=again), centred)
 
     x = (1000 + np.random.default_rng(2).standard_normal((2, 16384))).astype("f2")
     y, z = np.zeros_like(x), np.zeros_like(x)
-    always, default = centred(True), centred(None)
-    always(x, y)
-    default(x, z)
-    assert decided(always) and not decided(default)
+    default, never = centred(None), centred(False)
+    default(x, y)
+    never(x, z)
+    assert decided(default) and not decided(never)
+    assert not decided(centred(None, 4096))
     np.testing.assert_array_equal(y, z)

@@ -179,12 +179,6 @@ static bool check_occupancy(Header *h, const Constraint *c) {
               (long long)n);
 }
 
-static bool check_spill(Header *h, const Constraint *c) {
-  int64_t n;
-  if (!bound_int(h, c->spill.registers, &n) || n >= 0) return true;
-  return FAIL(h, c, E0212, "`spill` takes a number of registers, not %lld", (long long)n);
-}
-
 static bool check_persist(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->persist.workgroups, &n) || n >= 0) return true;
@@ -325,7 +319,6 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_expect: return check_expect(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->stages.count) && check_stages(h, c);
   case CONSTRAINT_occupancy: return check_outer(h, c, c->occupancy.waves) && check_occupancy(h, c);
-  case CONSTRAINT_spill: return check_outer(h, c, c->spill.registers) && check_spill(h, c);
   case CONSTRAINT_timeline: return check_outer(h, c, c->timeline.first) && check_timeline(h, c);
   case CONSTRAINT_boxes:
   case CONSTRAINT_repack:
@@ -498,7 +491,6 @@ static bool check_repeats(Header *h) {
               {CONSTRAINT_again, false, "the `again` row"},
               {CONSTRAINT_warm, false, "the `warm` row"},
               {CONSTRAINT_fetch, false, "the `fetch` row"},
-              {CONSTRAINT_spill, false, "the `spill` row"},
               {CONSTRAINT_swizzle, false, "the `swizzle` row"},
               {CONSTRAINT_overlap, false, "the `overlap` row"},
               {CONSTRAINT_occupancy, false, "the `occupancy` row"},

@@ -23,6 +23,21 @@ bool copy_stage_layout(const AccessBounds *b, const Type *tile, const int *exten
   return true;
 }
 
+bool copy_stage_is_there(const Distribution *d, const AccessBounds *b, const Op *other) {
+  const Op *read = b->access.op;
+  const Type *t = read->args[0]->type, *tile = b->access.tile;
+  if (tile->rank != t->rank) return false;
+  for (int i = 0; i < t->rank; i++) {
+    TileRange here, there;
+    if (type_base_dim(tile, t->dims[i]) < 0) return false;
+    if (!distribute_dim(d, read, t->dims[i], &here) ||
+        !distribute_dim(d, other, t->dims[i], &there))
+      return false;
+    if (here.start != there.start || here.extent != there.extent) return false;
+  }
+  return true;
+}
+
 Value *copy_stage(Kernel *k, Span at, const Type *tile, const MemLayout *m, const char *name) {
   const Type *mem = type_mem(k->cx, tile->dims, tile->rank, tile->dtype, k->cx->shared_space, NULL);
   Op *alloc = ir_insert(k, k->body->first, OP_alloc, at, NULL, 0, mem);

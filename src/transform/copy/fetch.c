@@ -85,6 +85,7 @@ bool pass_fetch(Kernel *k, PassCtx *cx) {
   if (!distribute_is_on(f.d, CONSTRAINT_fetch) || !find_loops(&f)) return true;
   for (Op *op = f.loop->next; op; op = op->next) {
     if (!is_plain(&f, op) || !lay_out(&f, op, &m)) continue;
+    if (!copy_stage_is_there(f.d, cx->facts.in_bounds[op->id], f.loop->next)) continue;
     stage(&f, op, &m);
     cx->idle = false;
     break; /* there is room for one, and facts are those of the kernel before */

@@ -31,7 +31,6 @@ typedef struct DivideTrial {
   int registers; /* of a lane, INT32_MAX if a pass fails */
   int looped;    /* of these, in loops that have no others inside */
   int have;      /* registers of a thread, other than usual if waves exchange them */
-  int spilled;   /* that may be stored to memory outside these loops: the row `spill` */
   bool narrow; /* it multiplies by instructions of one wave, and the machine has those of several */
   const char *full; /* what needs more shared memory than there is; NULL: nothing */
 } DivideTrial;

@@ -125,11 +125,12 @@ void persist_rename_ids(const PersistBody *b, const Sym *const ids[WORKGROUP_DIM
   for (Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nattrs; i++) attr_rewrite(k, &op->attrs[i], rename, &of);
   for (int i = 0; i < rows; i++) {
-    Constraint *c = &k->constraints.at[i];
-    const Sym *start = c->kind == CONSTRAINT_workgroup ? c->workgroup.start : NULL;
+    Constraint *c = &k->constraints.at[i], old = *c;
     if (c->kind == CONSTRAINT_reorder) continue;
     constraint_rewrite(k, c, rename, &of);
-    if (start) c->workgroup.start = start;
+    /* Ids in these become those of the tile anyway (distribute.c). */
+    if (c->kind == CONSTRAINT_workgroup) c->workgroup.start = old.workgroup.start;
+    if (c->kind == CONSTRAINT_tile) c->tile.start = old.tile.start;
   }
 }
 

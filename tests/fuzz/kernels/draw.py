@@ -42,7 +42,7 @@ def draw(seed):
     wishes |= {f"boxes {r.randrange(2)}": 0.2, "swizzle 0": 0.2, "overlap 0": 0.2, "repack 1": 0.3}
     case.wishes = [row for row, chance in wishes.items() if r.random() < chance]  # compile options
     later = random.Random(f"rows {case.seed}")  # drawn apart, as other seeds then give the same cases
-    wishes = {"again 1": 0.3, "fetch 1": 0.3, "warm 0": 0.1, "spill 16": 0.1}
+    wishes = {"again 1": 0.3, "fetch 1": 0.3, "warm 0": 0.1}
     case.wishes += [row for row, chance in wishes.items() if later.random() < chance]
     case.fast_math = r.random() < 0.1
     if r.random() < 0.2:

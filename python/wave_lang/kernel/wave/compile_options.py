@@ -104,7 +104,6 @@ class WaveCompileOptions:
     recompute: bool | None = None
     warm_cache: bool = True
     fetch_reads: bool = False
-    spill_registers: int = 0
     linearize_shared_access: bool = False
     scalarize_packed_math: bool = False
     coalescing_strategy_hint: CoalescingType = CoalescingType.LINEAR

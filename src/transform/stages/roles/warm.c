@@ -18,6 +18,7 @@
 #include "analysis/access/in_bounds.h"
 #include "ir/ops/access.h"
 #include "transform/copy/copy_box.h"
+#include "transform/copy/copy_stage.h"
 #include "transform/pass.h"
 
 enum {
@@ -39,21 +40,6 @@ static const char *role_of(const Warm *w, const Op *loop) {
   for (const Op *op = loop->body->first; op; op = op->next)
     if (copy_barriers(op) && op_is_served(w->k, op)) return op_attr(op, ATTR_role)->text;
   return NULL;
-}
-
-/* Whether the tile of the read is the same for an op inside the loop, and does not come from elsewhere. */
-static bool is_same_inside(const Warm *w, const Op *read, const Op *inside) {
-  const Type *t = read->args[0]->type, *tile = w->bounds[read->id]->access.tile;
-  if (tile->rank != t->rank) return false;
-  for (int i = 0; i < t->rank; i++) {
-    TileRange here, there;
-    if (type_base_dim(tile, t->dims[i]) < 0) return false;
-    if (!distribute_dim(w->d, read, t->dims[i], &here) ||
-        !distribute_dim(w->d, inside, t->dims[i], &there))
-      return false;
-    if (here.start != there.start || here.extent != there.extent) return false;
-  }
-  return true;
 }
 
 /* A read of an argument, or a copy of it that service waves make after the loop (fetch). */
@@ -107,7 +93,8 @@ static void visit_loop(Warm *w, Op *loop) {
   while (around->parent->owner && around->parent->owner->kind == OP_if)
     around = around->parent->owner;
   for (const Op *op = around->next; op; op = op->next) {
-    if (!is_plain(w, op) || !is_same_inside(w, op, loop->body->last)) continue;
+    if (!is_plain(w, op) || !copy_stage_is_there(w->d, w->bounds[op->id], loop->body->last))
+      continue;
     int parts = parts_of(w, op, trips);
     if (parts) add(w, loop, op, trips, parts, role);
   }
