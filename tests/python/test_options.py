@@ -662,3 +662,13 @@ def test_shared_memory_options_have_no_effect_without_it():
     )
     assert len(without_effect(kernel)) == 3
     assert without_effect(compiled(use_global_to_shared=True, strict=True)) == []
+
+
+@pytest.mark.parametrize("name", ["recompute", "fetch_reads", "repack_rows", "use_global_to_shared", "use_buffer_ops"])
+@pytest.mark.parametrize("value", [2, -1, 10**30, "yes", 0.5, [1]])
+def test_truths(name, value):
+    """Not the opposite of what was meant, and not nothing."""
+    with pytest.raises(ValueError, match=f"{name} must be True or False, not "):
+        WaveCompileOptions(**{name: value}).validate()
+    for good in (True, False, None):
+        WaveCompileOptions(**{name: good}).validate()

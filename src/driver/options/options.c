@@ -92,6 +92,10 @@ static bool is_number(const char *text) {
   return text && end != text && !*end;
 }
 
+static bool is_truth(const char *text) {
+  return text && is_among("True,False,None", ',', text, strlen(text));
+}
+
 static const char *value_mistake(Arena *a, const OptionInfo *row, const wv_option *given) {
   const char *value = given->value ? given->value : "";
   if (row->choices && !is_among(row->choices, '|', value, strlen(value)))
@@ -99,6 +103,8 @@ static const char *value_mistake(Arena *a, const OptionInfo *row, const wv_optio
                         given->shown);
   if (row->is_number && !is_number(value))
     return arena_printf(a, "%s must be an integer, not %s", row->name, given->shown);
+  if (row->is_truth && !is_truth(given->value))
+    return arena_printf(a, "%s must be True or False, not %s", row->name, given->shown);
   if (row->is_text && !given->value)
     return arena_printf(a, "%s must be a text or a list of texts, not %s", row->name, given->shown);
   return NULL;

@@ -24,7 +24,7 @@ typedef struct OptionInfo {
   unsigned on; /* 0: all */
   const char *same, *choices, *off, *row;
   OptionFile file;
-  bool is_number, is_text, is_key;
+  bool is_number, is_truth, is_text, is_key;
 } OptionInfo;
 
 const OptionInfo *option_at(int i);                /* NULL past the end */
