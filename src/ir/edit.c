@@ -352,6 +352,13 @@ int kernel_wave_axis(const Kernel *k, const Sym *dim) {
   return -1;
 }
 
+bool ir_is_cluster(const Sym *const cluster[3]) {
+  int64_t n;
+  for (int i = 0; i < 3; i++)
+    if (cluster[i] && !(sym_is_int(cluster[i], &n) && n == 1)) return true;
+  return false;
+}
+
 int launch_threads(const LaunchSpec *launch) {
   enum { MOST = 1 << 16 };
   int64_t all = 1;

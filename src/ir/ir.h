@@ -510,6 +510,8 @@ int kernel_wave_axis(const Kernel *k, const Sym *dim);
 const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim);
 /* Threads of a workgroup, from a launch row; 0: unknown, or more than any machine has. */
 int launch_threads(const LaunchSpec *launch);
+bool ir_is_cluster(
+    const Sym *const cluster[3]); /* of more than one workgroup, as far as is known */
 /* A row that divides a dimension over workgroups or over the iterations of a loop; the twin that an
  * alias gives it is also such a row. */
 typedef struct DivisionRow {

@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+const Op *op_loop_around(const Op *op) {
+  const Op *loop = op->parent->owner;
+  while (loop && !op_is_loop(loop)) loop = loop->parent->owner;
+  return loop;
+}
+
 Op *kernel_only_loop(const Kernel *k) {
   Op *found = NULL;
   for (Op *op = ir_first(k); op; op = ir_next(op)) {

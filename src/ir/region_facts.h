@@ -12,6 +12,7 @@
 static inline const Region *region_of_value(const Value *v) {
   return v->def ? v->def->parent : v->owner;
 }
+const Op *op_loop_around(const Op *op); /* the innermost; NULL: none */
 static inline bool op_is_loop(const Op *op) {
   return op && (op->kind == OP_for || op->kind == OP_while);
 }

@@ -297,7 +297,8 @@ def test_half_rows():
 
 
 def test_a_promise_that_does_not_hold():
-    """Keys up to `late` count, but are said not to: on the evaluator, an error that names the row."""
+    """Each row sums all keys, although `until` says that it needs only those before its own index: the evaluator
+    names the first row that breaks the promise."""
 
     x, c = np.ones((64, 64), "f4"), np.zeros(64, "f4")
     kernel = wave_compile(WaveCompileOptions(subs={M: 64, KEY: 64}, target="eval"), row_sums({M: i}))
@@ -315,7 +316,7 @@ def test_a_promise_that_does_not_hold():
         ({M: 16 * I + 16}, "`until` depends on `I`"),
         ({M: j}, r"`until` depends on `\$index1`"),
         ({M: THREAD_0}, r"`until` depends on `\$T0`"),
-        ({M: i < 3}, r"`until` says `\$index0 < 3`, which is no position"),
+        ({M: i < 3}, r"`until` is `\$index0 < 3`, a condition, not a position"),
         ({M: None}, "`until` has M: None, expected a dimension and a position"),
         ([M, i], r"`until` is \[M, \$index0\], expected a dimension and a position"),
         (5, "`until` is 5, expected a dimension and a position"),

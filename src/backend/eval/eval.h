@@ -273,9 +273,9 @@ bool eval_region(Eval *ev, const Region *r);
 ComputeFn compute_fill, compute_runs, compute_self_index, compute_exists, compute_apply,
     compute_unary, compute_test, compute_binary, compute_compare, compute_select, compute_inline,
     compute_cast, compute_bitcast, compute_view, compute_repeat, compute_softsign;
-RunFn run_set_symbol, run_alloc, run_read, run_prefetch, run_inside, run_write, run_atomic, run_scatter, run_copy,
-    run_mma, run_scaled_mma, run_reduce, run_cumsum, run_topk, run_combine, run_debug_log,
-    run_report, run_for, run_while, run_if, run_nothing, run_lane_op;
+RunFn run_set_symbol, run_alloc, run_read, run_prefetch, run_inside, run_write, run_atomic,
+    run_scatter, run_copy, run_mma, run_scaled_mma, run_reduce, run_cumsum, run_topk, run_combine,
+    run_debug_log, run_report, run_for, run_while, run_if, run_nothing, run_lane_op;
 
 /* eval_reduce.c: the operand of a reduction as rows along its dimension, of which `along` says how
  * many elements exist; `rest` are its other dimensions. */

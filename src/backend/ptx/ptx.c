@@ -307,11 +307,9 @@ static bool divides_registers(const Kernel *k) {
 
 /* Whether loops do nothing but multiply: other ops of theirs may need more registers than are counted. */
 static bool only_multiplies(const Kernel *k) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Op *outer = op->parent->owner;
-    while (outer && !op_is_loop(outer)) outer = outer->parent->owner;
-    if (outer && op_is_elementwise(op) && op->results[0].type->kind == TYPE_vec) return false;
-  }
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op_loop_around(op) && op_is_elementwise(op) && op->results[0].type->kind == TYPE_vec)
+      return false;
   return true;
 }
 
@@ -401,11 +399,7 @@ static void put_registers(const Ptx *p, StrBuf *out) {
 }
 
 static bool is_clustered(const Ptx *p, const LaunchSpec *launch) {
-  int64_t n;
-  for (int i = 0; i < 3; i++)
-    if (launch->cluster[i] && !(sym_is_int(launch->cluster[i], &n) && n == 1))
-      return target_has(p->target, FEATURE_CLUSTER);
-  return false;
+  return ir_is_cluster(launch->cluster) && target_has(p->target, FEATURE_CLUSTER);
 }
 
 /* Whether an op reads, or writes, a tensor: a copy to shared memory only reads it, and one from there

@@ -208,8 +208,8 @@ void ptx_splat(Ptx *p, const Op *op) {
   ptx_set(p, &op->results[0], all);
 }
 
-/* The highest bit of a tensor's address: what has this bit set belongs to an operating system. ptxas does not know
- * that; it knows the bounds of special registers. No name: there is no tensor. */
+/* The highest bit of a tensor's address, which is never set in user space. ptxas cannot know that, but it does know the
+ * range of special registers. Without a tensor, the register has no name. */
 static Reg unknown_zero(Ptx *p) {
   enum { BITS = 31 };
   int i = 0;

@@ -218,23 +218,17 @@ static const int64_t *changes_of(const Lane *l, bool scalar) {
   return bits;
 }
 
-static const Op *loop_around(const Op *op) {
-  const Op *loop = op->parent->owner;
-  while (loop && !op_is_loop(loop)) loop = loop->parent->owner;
-  return loop;
-}
-
 /* By op id: whether it is in a loop without others inside, where a register that is stored to memory costs the most;
  * NULL: of all ops. */
 static const bool *find_looped(Arena *a, const Kernel *k, bool looped) {
   if (!looped) return NULL;
   bool *found = ARENA_ARRAY(a, bool, k->nops + 1), *outer = ARENA_ARRAY(a, bool, k->nops + 1);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Op *loop = op_is_loop(op) ? loop_around(op) : NULL;
+    const Op *loop = op_is_loop(op) ? op_loop_around(op) : NULL;
     if (loop) outer[loop->id] = true;
   }
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Op *loop = loop_around(op);
+    const Op *loop = op_loop_around(op);
     found[op->id] = loop && !outer[loop->id];
   }
   return found;

@@ -220,7 +220,7 @@ static bool verify_rounds(Verify *v, const Op *op) {
   return true;
 }
 
-/* What a position of `until` cannot depend on: waves find out before the loop what they need of it. */
+/* What a position of `until` must not depend on, since waves compute it before the loop. */
 static bool differs_inside(Verify *v, const Op *loop, const Sym *symbol) {
   const Sym *axis = op_attr(loop, ATTR_axis)->sym;
   const Constraint *tile = kernel_constraint(v->k, CONSTRAINT_tile, axis);
@@ -241,7 +241,7 @@ static bool verify_position(Verify *v, const Op *op, const Sym *position) {
   const char *hint =
       "a position follows from the index along the dimension, iterator(0), sizes and symbols";
   if (sym_is_bool(position))
-    return FAIL_HINT(v->k, op, E0406, hint, "`until` says `%s`, which is no position",
+    return FAIL_HINT(v->k, op, E0406, hint, "`until` is `%s`, a condition, not a position",
                      sym_text(names, position));
   FreeSymbols symbols = sym_symbols(v->scratch, position);
   for (int i = 0; i < symbols.n; i++)

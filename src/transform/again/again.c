@@ -174,12 +174,6 @@ static int64_t bytes_of(const Op *op) {
   return (int64_t)dtype_info[v->type->dtype].bits * v->type->n / 8;
 }
 
-static int count_bits(uint64_t x) {
-  int n = 0;
-  for (; x; x &= x - 1) n++;
-  return n;
-}
-
 /* Whether the arithmetic of a wave occupies its units for less time than its accesses occupy memory. */
 static bool is_affordable(const Again *a) {
   const UnitRates *rates = unit_rates(a->target->name);
@@ -194,7 +188,7 @@ static bool is_affordable(const Again *a) {
     if (!again_moves(&a->p, op) || a->p.late[op->id]) continue;
     if (op->kind == OP_splat || op->kind == OP_pick || op->kind == OP_join) continue;
     OpWeight weight = cost_weight(op);
-    int n = op->results[0].type->n * count_bits(phases[op->results[0].id]);
+    int n = op->results[0].type->n * __builtin_popcountll(phases[op->results[0].id]);
     vector += (double)weight.vector * n / rates->lanes;
     special += (double)weight.special * n / rates->special;
   }
@@ -225,14 +219,6 @@ static int elements_of_register(const Kernel *k) {
   return bits < 32 && 32 % bits == 0 ? 32 / bits : 0;
 }
 
-static bool is_in_cluster(const Kernel *k) {
-  const LaunchSpec *launch = kernel_launch(k);
-  int64_t n = 1;
-  for (int i = 0; launch && i < 3; i++)
-    if (launch->cluster[i] && (!sym_is_int(launch->cluster[i], &n) || n > 1)) return true;
-  return false;
-}
-
 /* Whether the header says so; without a row, where exchanges take long, between workgroups of a cluster, or few
  * workgroups fit. Four overlap well: rows of up to 4096 elements gained nothing (H200), but a layer norm of 8192 takes 140 us
  * by three on a unit and 131 by four. */
@@ -240,7 +226,7 @@ static bool is_wanted(const Kernel *k, int64_t workgroups) {
   const Constraint *row = kernel_constraint(k, CONSTRAINT_again, NULL);
   int64_t n;
   if (row && sym_is_int(row->again.allowed, &n)) return n != 0;
-  return workgroups < ENOUGH || is_in_cluster(k);
+  return workgroups < ENOUGH || ir_is_cluster(kernel_launch(k)->cluster);
 }
 
 static bool open_again(Again *a) {

@@ -47,10 +47,7 @@ static const char *why_not_with(const Query *q, const Op *op) {
 }
 
 static bool has_cluster(const HardwareSpec *hardware) {
-  int64_t n;
-  for (int i = 0; hardware && i < 3; i++)
-    if (hardware->cluster[i] && !(sym_is_int(hardware->cluster[i], &n) && n == 1)) return true;
-  return false;
+  return hardware && ir_is_cluster(hardware->cluster);
 }
 
 /* The tile of an alias must follow that of the dimension. */

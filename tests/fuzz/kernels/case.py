@@ -29,7 +29,7 @@ class Statement:
         self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
         self.first = 0  # iteration of a loop
         self.ends = None  # where its iterations no longer change a row: so much for each row, and for the first
-        self.short = False  # there is no iteration after that for the last row of a workgroup
+        self.short = False  # the loop stops where the last row of the workgroup is over
         self.observes = False
 
 
