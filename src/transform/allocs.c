@@ -168,10 +168,12 @@ static void note_together(Allocs *p, const bool *live) {
 }
 
 /* Backwards over one op: what it touches holds values while it runs, together with what is needed
- * later. */
+ * later. A wait for the copy engine says nothing about values: where the copy may not run, none are needed
+ * before (keep_in_flight). */
 static void live_op(Allocs *p, bool *live, const Op *op) {
   bool *now = arena_copy(p->arena, live, sizeof *live * (size_t)p->n);
   bool touched = false;
+  if (op->kind == OP_bulk_wait) return;
   for (int i = 0; i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];
     int block = use->op == op ? block_of(p, use->memory) : -1;
