@@ -1,4 +1,4 @@
-/* tensor_rows.h: the lengths of the rows of a tensor, as far as they are known when a kernel is compiled. */
+/* tensor_rows.h: the lengths of the rows of a tensor, as far as they are known or expected when a kernel is compiled. */
 #ifndef WV_TENSOR_ROWS_H
 #define WV_TENSOR_ROWS_H
 
@@ -10,7 +10,8 @@ enum {
   TENSOR_PIECE = 16  /* what the copy engine requires; a launch copies tensors with other rows first */
 };
 
-/* Whether rows are known not to be multiples of this many bytes, so that they begin anywhere between them. */
+/* Whether rows are known or expected not to be multiples of this many bytes, so that they begin anywhere
+ * between them. */
 bool tensor_rows_cross(const Distribution *d, const Type *t, int bytes);
 
 #endif

@@ -135,7 +135,8 @@ static void assume_rows(Plan *p, int param) {
 /* The stride of a copy along dim d. */
 static const Sym *copied_stride(const Plan *p, int param, int d) {
   const Type *t = tensor_type(p, param);
-  const Sym *wide = sym_int(p->cx, wide_elements(t)), *stride = sym_int(p->cx, 1);
+  const Sym *wide = sym_int(p->cx, ARTEFACT_ROW * 8 / dtype_memory_bits(t->dtype));
+  const Sym *stride = sym_int(p->cx, 1);
   for (int i = t->rank - 1; i > d; i--) {
     const Sym *size = launch_slot(p->s, param, "SIZE", i);
     if (i == t->rank - 1) size = sym_mul(p->cx, wide, sym_ceildiv(p->cx, size, wide));

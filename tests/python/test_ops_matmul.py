@@ -46,6 +46,16 @@ def test_tiles_of_large_results(trans_a, trans_b, monkeypatch):
     test_matmul((264, 72, 136, "f2", trans_a, trans_b, True), "sim:sm_90a")
 
 
+def test_sizes_that_tiles_are_chosen_for():
+    """Rows that begin in the middle of cache lines count as such, unless a launch copies them."""
+    sizes = sys.modules[quantized_matmul.__module__]._sizes_of
+    with ops.on_target("sm_90a"):
+        assert sizes(BF16, "KKN", 1000, 1000, 1000) == (1024, 1016, 1016)
+        assert sizes(BF16, "MNN", 1000, 1000, 1000) == (1016, 1016, 1024)
+        assert sizes(BF16, "KKN", 1024, 960, 1001) == (1024, 1024, 1024)
+        assert sizes(BF16, "KKN", 3, 40, 64, 40) == (3, 48, 64, 48)  # shorter than a line
+
+
 def test_no_rows_no_columns_no_sum():
     a, b = np.ones((3, 0), "f4"), np.ones((0, 4), "f4")
     assert np.array_equal(matmul(a, b), np.zeros((3, 4)))

@@ -73,6 +73,7 @@ TEST(only_if_it_pays) {
   CHECK_INT(launches_of(&b, args_of(&s, 16, 4096, 4095), NULL, 0), 1); /* read once */
   CHECK_INT(launches_of(&b, args_of(&s, 300, 300, 301), NULL, 0), 1);  /* small */
   CHECK_INT(launches_of(&b, args_of(&s, 4097, 4099, 4103), NULL, 0), 3);
+  CHECK_INT(launches_of(&b, args_of(&s, 600, 600, 601), NULL, 0), 3);
   CHECK_INT(launches_of(&b, args_of(&s, 0, 2048, 1001), NULL, 0), 0);
   CHECK_INT(b.fake->allocated, 1);
   bench_close(&b);

@@ -19,6 +19,7 @@ BATCH, M, N, K = sym.BATCH, sym.M, sym.N, sym.K
 BLOCK_M, BLOCK_N, BLOCK_K = sym.BLOCK_M, sym.BLOCK_N, sym.BLOCK_K
 GLOBAL, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 PART_M = sym.PART_M  # rows of a wave
+LINE, PIECE = 64, 8  # elements of 16 bits in a cache line, and in rows that the copy engine takes
 
 
 ACTIVATIONS = {"relu": relu, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh}
@@ -112,12 +113,16 @@ def _product(
     return kernel, {BLOCK_M: sizes[0], BLOCK_N: sizes[1], BLOCK_K: 64}, dims
 
 
-def _sizes_of(dtype: Any, *sizes: int) -> tuple[int, ...]:
+def _sizes_of(dtype: Any, rows: str, *sizes: int) -> tuple[int, ...]:
     """What a program is compiled for: on Hopper [B,] M, N and K, for which the compiler chooses tiles;
-    elsewhere the rows and columns of a tile."""
-    if has_warpgroups() and dtype != tkl.f32:
-        return tuple(size_class(n, 1 if i < len(sizes) - 3 else 16) for i, n in enumerate(sizes))
-    return (32 if sizes[-3] <= 32 else 128), 128
+    elsewhere the rows and columns of a tile. The sizes that `rows` names are those of rows in memory:
+    if these begin in the middle of cache lines, other tiles suit them."""
+    if not has_warpgroups() or dtype == tkl.f32:
+        return (32 if sizes[-3] <= 32 else 128), 128
+    dims = "BMNK"[-len(sizes) :]
+    found = (size_class(n, 1 if dim == "B" else 16) for dim, n in zip(dims, sizes))
+    crosses = (dim in rows and n > LINE and n % LINE and n % PIECE == 0 for dim, n in zip(dims, sizes))
+    return tuple(n - PIECE if across else n for n, across in zip(found, crosses))
 
 
 def _without_batch(*tensors: Any) -> tuple[Any, ...]:
@@ -151,7 +156,8 @@ def product(
         a, out, residual = _without_batch(a, out, residual)
     orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")
     orders = tuple("B" * (len(x.shape) - 2) + order for x, order in zip((a, b), orders))
-    sizes = _sizes_of(wave_dtype(a.dtype), *out.shape, a.shape[-2 if trans_a else -1])
+    rows = "".join(order[-1] for order in (*orders, "MN"))
+    sizes = _sizes_of(wave_dtype(a.dtype), rows, *out.shape, a.shape[-2 if trans_a else -1])
     kind = None if residual is None else wave_dtype(residual.dtype)
     key = (wave_dtype(a.dtype), wave_dtype(out.dtype), sizes, orders, bias is not None)
     program(_product, *key, activation, slope, kind)(a, b, *present(bias, residual), out)

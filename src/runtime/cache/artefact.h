@@ -21,7 +21,8 @@ enum {
   ARTEFACT_MAPS = 16,
   ARTEFACT_WAITS = 4096,
   ARTEFACT_REMARKS = 4096,
-  ARTEFACT_ALIGN = 256 /* an address is known modulo this: the limit for facts about alignment */
+  ARTEFACT_ALIGN = 256, /* an address is known modulo this: the limit for facts about alignment */
+  ARTEFACT_ROW = 128    /* bytes: rows of copies are multiples of this, whole lines of the cache */
 };
 
 typedef enum ArtScalar {

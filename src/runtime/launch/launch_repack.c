@@ -20,7 +20,7 @@ static bool is_aligned(const ArtParam *p, const int64_t *slots) {
 
 static void set_strides(const ArtParam *p, int64_t *slots) {
   const int64_t *sizes = slots + 1;
-  int64_t *strides = slots + 1 + p->rank, wide = PIECE / element_bytes(p), next = 1;
+  int64_t *strides = slots + 1 + p->rank, wide = ARTEFACT_ROW / element_bytes(p), next = 1;
   slots[0] = 0; /* blocks are aligned */
   for (int d = p->rank - 1; d >= 0; d--) {
     strides[d] = next;

@@ -93,7 +93,8 @@ typedef struct Cycles {
   double unit[UNIT_COUNT];
   double bytes;           /* that are read or written */
   double crossing;        /* bytes that are read from rows that begin anywhere in a line, */
-  double crossing_most;   /* those of the largest tile */
+  double largest;         /* of a tile that is copied, */
+  double crossing_most;   /* and those of it that are crossing */
   double waits_for_waves; /* that exchange values */
   bool waits;             /* for loads into registers */
   bool staged;            /* something is copied to shared memory */
@@ -196,10 +197,11 @@ static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
     double row = item->row < 0 ? LINE_BYTES : (double)m->value[item->row] * item->bits / 8;
     double half = LINE_BYTES / 2, slower = row < LINE_BYTES ? SHORT_ROWS : 1;
     if (row < half) slower *= 0.5 + 0.5 * half / row;
-    if (item->crosses && item->kind == ITEM_READ) {
-      double lines = bytes * (item->boxed && row < LINE_BYTES ? SHORT_CROSSING : 1);
-      out->crossing += lines;
-      if (item->boxed && lines > out->crossing_most) out->crossing_most = lines;
+    if (item->kind == ITEM_READ) {
+      double lines = !item->crosses ? 0 : item->boxed && row < LINE_BYTES ? SHORT_CROSSING : 1;
+      bool most = item->staged && bytes >= out->largest;
+      out->crossing += bytes * lines;
+      if (most) out->largest = bytes, out->crossing_most = item->boxed ? bytes * lines : 0;
     }
     out->unit[UNIT_copy] += slower * bytes / (writes_pairs(m, item) ? LANES_WRITE : m->rates->l2);
     out->bytes += bytes;
@@ -430,15 +432,19 @@ static int64_t slots_within(int64_t left, int64_t bytes, int64_t most) {
   return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
-/* Whether workgroups stay though each has one tile: they copy a tile for each other, of rows that begin anywhere in a
- * line (persist.c). */
+/* Whether workgroups stay though each has one tile: they copy the larger tile for each other, of rows that begin
+ * anywhere in a line (persist.c). */
 static bool is_shared(const ChooseModel *m, const Candidate *c) {
+  double largest = 0;
   bool crosses = false;
   for (int i = 0; i < m->items.n; i++) {
     const Item *item = &m->items.at[i];
-    if (item->kind != ITEM_READ || item->loop < 0 || !item->crosses) continue;
-    if (!item->boxed) return false;
-    crosses = true;
+    double bits = (double)elements(m, &item->tile) * item->bits;
+    if (item->kind != ITEM_READ || item->loop < 0) continue;
+    if (item->crosses && !item->boxed) return false;
+    if (bits < largest) continue;
+    crosses = item->crosses || (crosses && bits == largest);
+    largest = bits;
   }
   return crosses && c->parts == 1 && 2 * c->tiles > m->t->units &&
          target_has(m->t, FEATURE_CLUSTER);

@@ -143,18 +143,13 @@ static bool tiles_overlap(const Persist *p) {
   return true;
 }
 
-static bool forms_cluster(Persist *p);
+static bool shares_crossing(Persist *p);
 
-/* Whether rows of a tensor that the loop copies cross lines of the cache: parts of them then take more requests. */
-static bool crosses_lines(const Persist *p) {
-  bool crosses = false;
-  for (const Op *op = p->loop->body->first; op; op = op->next) {
-    if (op->kind != OP_copy) continue;
-    const Type *t = op->args[0]->type;
-    if (tensor_rows_cross(p->d, t, TENSOR_PIECE)) return false; /* a launch copies it first */
-    crosses |= tensor_rows_cross(p->d, t, TENSOR_LINE);
-  }
-  return crosses;
+/* Whether the copy engine takes the tensors that the loop copies as they are: a launch does not copy them first. */
+static bool has_whole_pieces(const Persist *p) {
+  for (const Op *op = p->loop->body->first; op; op = op->next)
+    if (op->kind == OP_copy && tensor_rows_cross(p->d, op->args[0]->type, TENSOR_PIECE)) return false;
+  return true;
 }
 
 /* Iterations for the first tile of each dimension, or the last one, with the sizes that are expected; -1: not known. */
@@ -183,14 +178,14 @@ static bool is_short(const Persist *p) {
 }
 
 /* With at most one tile for each workgroup there is nothing to overlap; but clusters halve the requests for an
- * operand, which are what limits a launch if its rows cross lines, and most compute units make them. */
+ * operand, which are what limits a launch if its rows cross lines of the cache, and most compute units make them. */
 static bool is_worthwhile(Persist *p) {
   int64_t tiles;
   const Sym *expected = kernel_expected(p->k, p->tiles);
   if (!may_have_roles(p)) return false;
   if (persist_differs(&p->body, p->trips) && !is_short(p)) return false;
   if (expected && sym_is_int(expected, &tiles) && tiles <= p->workgroups)
-    return 2 * tiles > p->workgroups && crosses_lines(p) && forms_cluster(p);
+    return 2 * tiles > p->workgroups && has_whole_pieces(p) && shares_crossing(p);
   return stages_residents(p->cx, p->loop) < 2 && tiles_overlap(p);
 }
 
@@ -353,11 +348,13 @@ static bool may_cluster(const Persist *p) {
          may_go_beyond(p, p->along);
 }
 
-static bool forms_cluster(Persist *p) {
+/* Whether a cluster would halve the requests for rows that cross lines. */
+static bool shares_crossing(Persist *p) {
   bool found = false;
   choose_order(p);
   if (!may_cluster(p)) return false;
-  for (const Op *op = p->loop->body->first; op; op = op->next) found |= is_shared(p, op);
+  for (const Op *op = p->loop->body->first; op; op = op->next)
+    found |= is_shared(p, op) && tensor_rows_cross(p->d, op->args[0]->type, TENSOR_LINE);
   return found;
 }
 
