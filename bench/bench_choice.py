@@ -323,8 +323,8 @@ class Run:
 
     def rounds(self):
         """The choice and the best few, in random order: a form is faster after one that is light. Each
-        runs for as long as power takes to limit it: in 40 ms, tiles that are 5 % slower than the
-        choice for an 8192^3 matmul once looked 14 % faster."""
+        runs for as long as power takes to limit it: in 150 ms, tiles that are 2 % slower than the
+        choice for an 8192^3 matmul once looked 10 % faster."""
         timed = sorted(self.found, key=lambda entry: entry[3][0])[:AGAIN]
         again = [self.found[0]] + [entry for entry in timed if entry is not self.found[0]]
         for entry in again:
@@ -333,7 +333,7 @@ class Run:
         for _ in range(self.options.rounds):
             order.shuffle(again)
             for entry in again:
-                self.time(entry, 150.0)
+                self.time(entry, 450.0)
 
     def search(self, until):
         choice = compiled(self.case, {}, self.options.target)

@@ -98,18 +98,20 @@ def layer_norm(rows, columns, dtype=tkl.f16, target=""):
 
 
 def permute(order, dtype=tkl.f16, target=""):
-    """Dims in another order: a tile spans those that are contiguous in a and in b."""
+    """Dims in another order: a tile spans those that are contiguous in a and in b. There are few
+    batches, so a tile has no more than 64 of them."""
     dims = (B, M, N)[-len(order) :]
     turned = [dims[d] for d in order]
     rows = next(d for d in (turned[-1], M) if d != N)
     others = [d for d in dims if d not in (rows, N)]
+    tile = 64 if rows == B else 128
     constraints = [
         tkw.HardwareConstraint(
-            threads_per_wave=32, vector_shapes={rows: 16, N: 128} | {d: 0 for d in others}
+            threads_per_wave=32, vector_shapes={rows: tile // 8, N: 128} | {d: 0 for d in others}
         ),
         tkw.WorkgroupConstraint(N, 128, 0),
-        tkw.WorkgroupConstraint(rows, 128, 1),
-        tkw.WaveConstraint(rows, 16),
+        tkw.WorkgroupConstraint(rows, tile, 1),
+        tkw.WaveConstraint(rows, tile // 8),
     ] + [tkw.WorkgroupConstraint(d, 1, 2) for d in others]
 
     @tkw.wave(constraints)
