@@ -3,9 +3,13 @@
 
 #include "ir/dtype.h"
 
-bool tensor_rows_cross(const Distribution *d, const Type *t, int bytes) {
+enum { PIECE = 16 };
+
+bool tensor_rows_cross(const Distribution *d, const Type *t) {
   int64_t size;
   if (t->kind != TYPE_mem || t->rank < 2) return false;
   const Sym *last = kernel_expected(d->k, distribute_fixed(d, t->dims[t->rank - 1]));
-  return last && sym_is_int(last, &size) && size * dtype_memory_bits(t->dtype) % (8 * bytes);
+  if (!last || !sym_is_int(last, &size)) return false;
+  int64_t bits = size * dtype_memory_bits(t->dtype);
+  return bits % (8 * TENSOR_LINE) && bits % (8 * PIECE) == 0;
 }

@@ -4,14 +4,10 @@
 
 #include "analysis/distribute.h"
 
-/* Bytes that rows may be multiples of. */
-enum {
-  TENSOR_LINE = 128, /* a line of the cache */
-  TENSOR_PIECE = 16  /* what the copy engine requires; a launch copies tensors with other rows first */
-};
+enum { TENSOR_LINE = 128 }; /* bytes of a line of the cache */
 
-/* Whether rows are known or expected not to be multiples of this many bytes, so that they begin anywhere
- * between them. */
-bool tensor_rows_cross(const Distribution *d, const Type *t, int bytes);
+/* Whether rows are known or expected to begin anywhere in a line. Those that are not multiples of 16 bytes do not
+ * count: a launch copies them to whole lines first (driver/repack/). */
+bool tensor_rows_cross(const Distribution *d, const Type *t);
 
 #endif

@@ -27,8 +27,7 @@ typedef struct Item {
   int loop;       /* -1: none */
   bool staged;    /* read through shared memory */
   int row;        /* expression: elements that are next to each other in memory; -1: not known */
-  bool crosses;   /* rows of the tensor begin anywhere in a line of the cache, */
-  bool boxed;     /* but where the copy engine takes them as they are */
+  bool crosses;   /* rows of the tensor begin anywhere in a line of the cache */
   Vec(int) waves; /* expressions: that share the tile, along each dimension */
   double rate,
       wide_rate; /* multiplications of a compute unit in a cycle, by one wave and by several */

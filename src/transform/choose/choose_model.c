@@ -178,8 +178,7 @@ static void add_item(ChooseModel *m, const Op *op) {
   item.staged = item.kind == ITEM_READ && is_staged(m, op);
   if (item.kind == ITEM_READ) add_waves(m, &item, t);
   item.row = item.kind == ITEM_COMPUTE ? -1 : row_of(m, op);
-  item.crosses = item.kind != ITEM_COMPUTE && tensor_rows_cross(m->d, accessed(op), TENSOR_LINE);
-  item.boxed = item.crosses && !tensor_rows_cross(m->d, accessed(op), TENSOR_PIECE);
+  item.crosses = item.kind != ITEM_COMPUTE && tensor_rows_cross(m->d, accessed(op));
   vec_push(m->arena, &m->items, item);
 }
 

@@ -198,10 +198,10 @@ static void add_cycles(const ChooseModel *m, const Item *item, Cycles *out) {
     double half = LINE_BYTES / 2, slower = row < LINE_BYTES ? SHORT_ROWS : 1;
     if (row < half) slower *= 0.5 + 0.5 * half / row;
     if (item->kind == ITEM_READ) {
-      double lines = !item->crosses ? 0 : item->boxed && row < LINE_BYTES ? SHORT_CROSSING : 1;
+      double lines = bytes * (!item->crosses ? 0 : row < LINE_BYTES ? SHORT_CROSSING : 1);
       bool most = item->staged && bytes >= out->largest;
-      out->crossing += bytes * lines;
-      if (most) out->largest = bytes, out->crossing_most = item->boxed ? bytes * lines : 0;
+      out->crossing += lines;
+      if (most) out->largest = bytes, out->crossing_most = lines;
     }
     out->unit[UNIT_copy] += slower * bytes / (writes_pairs(m, item) ? LANES_WRITE : m->rates->l2);
     out->bytes += bytes;
@@ -440,9 +440,7 @@ static bool is_shared(const ChooseModel *m, const Candidate *c) {
   for (int i = 0; i < m->items.n; i++) {
     const Item *item = &m->items.at[i];
     double bits = (double)elements(m, &item->tile) * item->bits;
-    if (item->kind != ITEM_READ || item->loop < 0) continue;
-    if (item->crosses && !item->boxed) return false;
-    if (bits < largest) continue;
+    if (item->kind != ITEM_READ || item->loop < 0 || bits < largest) continue;
     crosses = item->crosses || (crosses && bits == largest);
     largest = bits;
   }

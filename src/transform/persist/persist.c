@@ -145,13 +145,6 @@ static bool tiles_overlap(const Persist *p) {
 
 static bool shares_crossing(Persist *p);
 
-/* Whether the copy engine takes the tensors that the loop copies as they are: a launch does not copy them first. */
-static bool has_whole_pieces(const Persist *p) {
-  for (const Op *op = p->loop->body->first; op; op = op->next)
-    if (op->kind == OP_copy && tensor_rows_cross(p->d, op->args[0]->type, TENSOR_PIECE)) return false;
-  return true;
-}
-
 /* Iterations for the first tile of each dimension, or the last one, with the sizes that are expected; -1: not known. */
 static int64_t expected_trips(const Persist *p, bool last) {
   SymCtx *sym = p->k->cx->sym;
@@ -185,7 +178,7 @@ static bool is_worthwhile(Persist *p) {
   if (!may_have_roles(p)) return false;
   if (persist_differs(&p->body, p->trips) && !is_short(p)) return false;
   if (expected && sym_is_int(expected, &tiles) && tiles <= p->workgroups)
-    return 2 * tiles > p->workgroups && has_whole_pieces(p) && shares_crossing(p);
+    return 2 * tiles > p->workgroups && shares_crossing(p);
   return stages_residents(p->cx, p->loop) < 2 && tiles_overlap(p);
 }
 
@@ -354,7 +347,7 @@ static bool shares_crossing(Persist *p) {
   choose_order(p);
   if (!may_cluster(p)) return false;
   for (const Op *op = p->loop->body->first; op; op = op->next)
-    found |= is_shared(p, op) && tensor_rows_cross(p->d, op->args[0]->type, TENSOR_LINE);
+    found |= is_shared(p, op) && tensor_rows_cross(p->d, op->args[0]->type);
   return found;
 }
 
