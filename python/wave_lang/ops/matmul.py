@@ -121,7 +121,9 @@ def _sizes_of(dtype: Any, rows: str, *sizes: int) -> tuple[int, ...]:
         return (32 if sizes[-3] <= 32 else 128), 128
     dims = "BMNK"[-len(sizes) :]
     found = (size_class(n, 1 if dim == "B" else 16) for dim, n in zip(dims, sizes))
-    crosses = (dim in rows and n > LINE and n % LINE and n % PIECE == 0 for dim, n in zip(dims, sizes))
+    crosses = (
+        dim in rows and n > LINE and n % LINE and n % PIECE == 0 for dim, n in zip(dims, sizes)
+    )
     return tuple(n - PIECE if across else n for n, across in zip(found, crosses))
 
 

@@ -28,8 +28,10 @@ class Statement:
         self.out, self.args, self.text, self.compute = out, args, text, compute
         self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
         self.first = 0  # iteration of a loop
-        self.ends = None  # where its iterations no longer change a row: so much for each row, and for the first
-        self.short = False  # the loop stops where the last row of the workgroup is over
+        self.begins = None  # where its iterations begin to change a row: so much for each row, and for the first
+        self.ends = None  # where they no longer do
+        self.short = False  # the loop has no iterations that change no row of the workgroup,
+        self.even = False  # but if it begins later, as many beyond the end of K
         self.observes = False
 
 

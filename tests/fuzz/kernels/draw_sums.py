@@ -326,25 +326,30 @@ def accumulate(case, into):
 
 
 def loop(case, into, start, acc, new, body, most):
-    """Some loops have a start, some yield what a conditional gives, and some are over for rows at different
-    positions. Drawn apart, so that other seeds give the same cases with and without this."""
+    """Some loops have a start, some yield what a conditional gives, and some begin or are over for rows at
+    different positions. Drawn apart, so that other seeds give the same cases with and without this."""
     r = random.Random(f"loop {case.seed} {len(into)}")
     if r.random() < 0.2:
         new = keep_some(case, r, acc, new, body)
     late = random.Random(f"until {case.seed} {len(into)}")
-    ends = None
+    early = random.Random(f"begin {case.seed} {len(into)}")
+    begins = ends = None
     if late.random() < 0.25:
-        new, ends = keep_rows(case, late, acc, new, body)
+        new, ends = keep_rows(case, late, acc, new, body, "lt")
+    elif early.random() < 0.2:
+        new, begins = keep_rows(case, early, acc, new, body, "ge")
     out = case.fresh(start.dims, start.dtype, most)
     statement = Statement(out, [start], "", None, body, acc, new)
-    statement.first, statement.ends = r.choice((0, 0, 0, 0, 0, 0, 1, 2)), ends
+    statement.first = 0 if begins else r.choice((0, 0, 0, 0, 0, 0, 1, 2))
+    statement.begins, statement.ends = begins, ends
+    statement.even = early.random() < 0.5
     statement.short = late.random() < 0.5
     case.add(into, statement)
 
 
-def keep_rows(case, r, acc, new, body):
-    """Rows keep what they carry from a position of K on, which `until` tells: so much for each row, and so much
-    for the first."""
+def keep_rows(case, r, acc, new, body, op):
+    """Rows keep what they carry from a position of K on, which `until` tells (lt), or up to it, before which the
+    loop need not begin (ge): so much for each row, and so much for the first."""
     slope, first, dims = r.randint(0, 3), r.randint(-8, case.size["K"] + 8), ", ".join(acc.dims)
     out = case.fresh(acc.dims, acc.dtype, new.most)
     text = f"""@outi = self_index M : tile<M, i32>
@@ -352,15 +357,15 @@ def keep_rows(case, r, acc, new, body):
 @outm = mul @outi, @outs
 @outf = fill {first} : tile<M, i32>
 @oute = add @outm, @outf
-@outk = scalar {case.tile["K"]}*$ARGK : i32
+@outk = scalar {case.tile["K"]}*$ARGK@from : i32
 @outb = broadcast @outk : tile<M, i32>
-@outc = lt @outb, @oute
+@outc = {op} @outb, @oute
 @outd = broadcast @outc : tile<{dims}, i1>
 @out = select @outd, @1, @0"""
     axis = acc.dims.index("M")
 
     def compute(env, at, x, y):
-        here = at < slope * env.index("M") + first
+        here = (at < slope * env.index("M") + first) == (op == "lt")
         return np.where(here.reshape([-1 if i == axis else 1 for i in range(x.ndim)]), y, x)
 
     body.append(Statement(out, [acc, new], text, compute))

@@ -122,6 +122,8 @@ ROWS = {
     "schedule: turns": lambda c, t: "\n  turns K" in t,
     "several tiles per workgroup": lambda c, t: c.target == "sm_90a" and "\n  persist" in t,
     "loops as long as rows need": lambda c, t: "tile K by" in t and " iters Max(0" in t,
+    "loops that begin where rows do": lambda c, t: "*Max(0, floor((" in t,
+    "several tiles that begin so": lambda c, t: bool(re.search(r"\n  persist [\s\S]*\*Max\(0, floor\(\(", t)),
     "several such tiles per workgroup": lambda c, t: " iters Max(0" in t and c.target == "sm_90a" and "\n  persist" in t,
     "operands copied to aligned rows": lambda c, t: "\n  repack 1" in t and "= mma " in t,
     "several workgroups per tile": lambda c, t: c.target.startswith(("sm_", "gfx")) and "\n  split" in t,

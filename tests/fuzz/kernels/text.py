@@ -46,12 +46,28 @@ def loops(statements):
     return found + [inner for s in found for inner in loops(s.body)]
 
 
+def short_loop(case):
+    """The loop that has only iterations that a workgroup needs, if it is the only one."""
+    found = loops(case.statements)
+    return found[0] if len(found) == 1 and found[0].short else None
+
+
+def before(case):
+    """Iterations before the first that changes a row of the workgroup; 0: the loop has these, too."""
+    loop, m, k = short_loop(case), case.tile["M"], case.tile["K"]
+    if not loop or not loop.begins:
+        return 0
+    return f"Max(0, floor(({position(loop.begins, f'({m}*$WG0)')})/{k}))"
+
+
 def iterations(case):
-    """If there is only one loop, it may end where it is over for the last row of the workgroup."""
-    found, m, k = loops(case.statements), case.tile["M"], case.tile["K"]
-    if len(found) != 1 or not found[0].ends or not found[0].short:
+    loop, m, k = short_loop(case), case.tile["M"], case.tile["K"]
+    if before(case):
+        left = f"ceiling(K/{k})" if loop.even else f"Max(0, ceiling(K/{k}) - {before(case)})"
+        return f" from {k}*{before(case)} iters {left}"
+    if not loop or not loop.ends:
         return ""
-    last = position(found[0].ends, f"({m}*$WG0 + {m - 1})")
+    last = position(loop.ends, f"({m}*$WG0 + {m - 1})")
     return f" iters Max(0, Min(ceiling(K/{k}), ceiling(({last})/{k})))"
 
 
@@ -108,7 +124,8 @@ def layout(case, name, dims):
 def write(case, statements, lines, indent):
     for s in statements:
         if s.body is None:
-            text = s.text.replace("@out", s.out.name)
+            origin = f" + {case.tile['K']}*{before(case)}" if before(case) else ""
+            text = s.text.replace("@out", s.out.name).replace("@from", origin)
             for i, a in enumerate(s.args):
                 text = text.replace(f"@{i}", a.name)
             lines += [indent + part for part in text.split("\n")]
