@@ -198,22 +198,23 @@ VIEWS = "".join(
 )
 
 
-def with_views(kernel, sizes):
+def with_views(kernel, sizes, **options):
     """The variant for copies, as text: what a simulator can be given."""
-    text = str(compiled(kernel, sizes, "sim:sm_90a").ir)
+    text = str(compiled(kernel, sizes, "sim:sm_90a", **options).ir)
     return text.replace("\n{\n", f"\n{VIEWS}{{\n", 1)
 
 
-@pytest.mark.parametrize("sizes", [(65, 67, 71), (64, 130, 33), (1, 3, 5), (200, 64, 129)])
+@pytest.mark.parametrize("sizes", [(65, 67, 71), (64, 130, 33), (130, 260, 33), (1, 3, 5), (200, 64, 129)])
 @pytest.mark.parametrize("workgroups", [None, 2])
 def test_simulated(sizes, workgroups):
     """TMA with rows of any length: elements past the end of a row arrive as zeros, not as what the copy has
     there."""
     m, n, k = sizes
-    kernel = gemm(tile=(64, 64, 64), out=tkl.f32)
+    kernel = gemm(tile=(64, 128 if n > 128 else 64, 64), out=tkl.f32)
     subs = {M: m, N: n, K: k}
-    text = with_views(kernel, subs)
-    simulated = compiled(kernel, subs, "sim:sm_90a", override_mlir=text, persistent_workgroups=workgroups)
+    text = with_views(kernel, subs, persistent_workgroups=workgroups)
+    simulated = compiled(kernel, subs, "sim:sm_90a", override_mlir=text)
+    assert any(r.code == "R0617" for r in simulated.remarks) == bool(workgroups)
     assert sum("copied by TMA" in r.message for r in simulated.remarks) == 2
     past = -k % 8
     a, b, c = wide((m, k), "f2", past, 0), wide((n, k), "f2", past + 8, 8), np.zeros((m, n), "f4")

@@ -602,14 +602,21 @@ static bool check_part(const CopyModes *modes, const Op *copy) {
   return diag_hint(diags, d, "place it in an earlier stage");
 }
 
-/* Boxes are worthwhile only if they are prefetched, or made by service waves. */
+static const StagedCopy *staged_copy(const StagesPlan *plan, const Op *op) {
+  for (int i = 0; i < plan->loops.n; i++)
+    for (int j = 0; j < plan->loops.at[i].copies.n; j++)
+      if (plan->loops.at[i].copies.at[j].copy == op) return &plan->loops.at[i].copies.at[j];
+  return NULL;
+}
+
+/* Boxes are worthwhile only if they are prefetched, or made by service waves. Only these copy for other
+ * workgroups. */
 static bool unbox_others(Kernel *k, PassCtx *cx, const StagesPlan *plan) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     if (!copy_goes_by(op, "tma") || copy_barriers(op)) continue;
-    bool staged = single_is_served(k, cx, plan, op);
-    for (int i = 0; i < plan->loops.n; i++)
-      for (int j = 0; j < plan->loops.at[i].copies.n; j++)
-        staged |= plan->loops.at[i].copies.at[j].copy == op;
+    const StagedCopy *copy = staged_copy(plan, op);
+    bool staged = copy || single_is_served(k, cx, plan, op);
+    if (!copy || !copy->role) op_drop_attr(op, ATTR_peers);
     CopyModes modes = copy_modes(k, cx);
     if (!staged && !copy_choose_mode(&modes, op, "it is not prefetched by a loop")) return false;
     if (!staged && op_has(op, ATTR_part) && !check_part(&modes, op)) return false;
