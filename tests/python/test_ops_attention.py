@@ -54,6 +54,26 @@ def test_varlen(case, target):
     compare(found, wanted, dtype)
 
 
+@pytest.mark.parametrize(
+    "target, dtype, size, rows",
+    [
+        ("sim:gfx942", "f4", 128, 1),
+        ("sim:gfx942", "f2", 256, 1),
+        ("sim:gfx1100", "f4", 128, 1),
+        ("sim:gfx1100", "f2", 256, 70),
+        ("sim:sm_90a", "f4", 512, 70),
+        ("sim:sm_80", "f4", 512, 70),
+    ],
+)
+def test_heads_that_fill_a_workgroup(target, dtype, size, rows):
+    """Keys and values of an iteration leave room for what waves exchange."""
+    rng = np.random.default_rng(31)
+    q, k, v = draw(rng, dtype, rows, 1, size), *(draw(rng, dtype, 70, 1, size) for _ in "kv")
+    with ops.on_target(target):
+        found = ops.attention_varlen(q, k, v, starts_of([rows]), starts_of([70]), rows, 70)
+    compare(found, expected(q, k, v), dtype)
+
+
 @on_targets(["f2", BF16])
 def test_rows_without_keys_have_no_result_for_any_cap(case, target):
     """The largest score of theirs remains the lowest number."""

@@ -103,6 +103,8 @@ class Call:
         take 1283 us and 192 take 1349; causal, 32768 tokens in sequences of 1024: 256 rows take 232 us
         and 128 take 233; of 2048: 379 and 391; of 4096: 682 and 711)."""
         most = self.most_rows()
+        if wave_dtype(self.q.dtype) == tkl.f32 and self.q.shape[-1] > 256:
+            return 16  # on most GPUs a thread multiplies such heads without matrix instructions
         if self.batch_invariant:  # the longest sequence must not decide in which order keys are added
             return 64
         if most <= 256 or self.v.shape[-1] > 256:

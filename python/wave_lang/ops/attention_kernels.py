@@ -26,6 +26,7 @@ from wave_lang.kernel.wave.templates.attention_loop import (
 )
 from wave_lang.kernel.wave.templates.attention_tiles import columns_of, keys_of
 
+from .programs import machine_here
 from .quantize import nearest
 
 TOKEN, H, D, D_KV, D_REST, H_KV, ROW, N_KV, ENDS = (
@@ -448,7 +449,8 @@ def _converted(form: Form, value: Any) -> Any:
 
 def symbols_of(form: Form) -> dict[Any, Any]:
     columns = form.columns if form.latent else columns_of(form.columns)
-    keys = 64 if form.latent else keys_of(form.size, columns, form.dtype, form.keys)
+    sizes = form.size, columns, form.dtype, form.keys
+    keys = 64 if form.latent else keys_of(*sizes, machine_here())
     if form.dtype == tkl.f32 and form.rows >= 64:
         keys = 16  # without a matrix instruction, a thread holds all keys of an iteration
     return {

@@ -38,14 +38,19 @@ def on_target(target: str) -> Iterator[None]:
         _target.reset(before)
 
 
+def machine_here() -> str:
+    """The machine that ops are compiled for, such as "sm_90a"."""
+    return target_named(_target.get())
+
+
 def has_large_tiles() -> bool:
     """Whether a workgroup has more than 64 KiB of shared memory, as those of NVIDIA do."""
-    return target_named(_target.get()).startswith("sm_")
+    return machine_here().startswith("sm_")
 
 
 def has_warpgroups() -> bool:
     """Whether a workgroup has 227 KiB, and products of four waves, as on Hopper."""
-    return target_named(_target.get()).startswith("sm_90")
+    return machine_here().startswith("sm_90")
 
 
 @functools.lru_cache(maxsize=512)

@@ -40,10 +40,14 @@ def most_keys(head_size: int) -> int:
     return 128 if head_size >= 128 and target_named().startswith("sm_") else 64
 
 
-def keys_of(head_size: int, columns: int, dtype: Any, most: int = 64) -> int:
-    """How many keys an iteration has: `most`, or fewer if keys and values would exceed 64 KiB."""
+def keys_of(head_size: int, columns: int, dtype: Any, most: int = 64, machine: str = "") -> int:
+    """How many keys an iteration has: `most`, or fewer if keys and values would exceed 64 KiB. AMD GPUs
+    have no more than that, and waves need room to exchange values there."""
     row = (head_size + columns) * dtype.bitwidth() // 8
-    return max(most >> max(0, (most * row - 1).bit_length() - 16), 16)
+    room = 7 << 13 if (machine or target_named()).startswith("gfx") else 1 << 16
+    while most > 16 and most * row > room:
+        most //= 2
+    return most
 
 
 def keys_visited(end: Any, first_row: Any, rows: Any) -> Any:
