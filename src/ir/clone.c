@@ -141,9 +141,9 @@ static Constraint clone_constraint(const Clone *c, const Constraint *row) {
   return copy;
 }
 
-static Kernel *clone_kernel(Context *cx, const Kernel *k, Move *move, Arena *scratch) {
-  Clone c = {.to = kernel_new(cx, k->name, k->at), .move = move};
-  Kernel *copy = c.to;
+/* Into a kernel without parameters, constraints and ops. */
+static void clone_into(Kernel *copy, const Kernel *k, Move *move, Arena *scratch) {
+  Clone c = {.to = copy, .move = move};
   copy->at = clone_span(&c, k->at);
   copy->level = k->level;
   copy->warned = k->warned;
@@ -153,16 +153,26 @@ static Kernel *clone_kernel(Context *cx, const Kernel *k, Move *move, Arena *scr
     vec_push(copy->arena, &copy->constraints, clone_constraint(&c, &k->constraints.at[i]));
   c.map = ARENA_ARRAY(scratch, Value *, k->nvalues);
   clone_region(&c, copy->body, k->body);
-  return copy;
 }
 
 Kernel *kernel_clone_to(Context *cx, const Kernel *k) {
   Arena *scratch = arena_new();
   Move move = {.from = k->cx, .to = cx, .syms = {.to = cx->sym, .arena = scratch}};
   move.files = ARENA_ARRAY(scratch, uint32_t, k->cx->sources.files.n + 1);
-  Kernel *copy = clone_kernel(cx, k, cx == k->cx ? NULL : &move, scratch);
+  Kernel *copy = kernel_new(cx, k->name, k->at);
+  clone_into(copy, k, cx == k->cx ? NULL : &move, scratch);
   arena_free(scratch);
   return copy;
 }
 
 Kernel *kernel_clone(const Kernel *k) { return kernel_clone_to(k->cx, k); }
+
+void kernel_become(Kernel *k, const Kernel *other) {
+  Arena *scratch = arena_new(), *arena = k->arena;
+  arena_free(k->proofs);
+  *k = (Kernel){.cx = k->cx, .arena = arena, .name = k->name, .at = k->at};
+  k->body = ir_region_new(k, NULL);
+  clone_into(k, other, NULL, scratch);
+  ir_renumber(k);
+  arena_free(scratch);
+}

@@ -539,6 +539,8 @@ bool ir_equal(const Kernel *a, const Kernel *b); /* ignoring names and source lo
 /* Deep copies, which outlive the original: in its context, or in another one. */
 Kernel *kernel_clone(const Kernel *k);
 Kernel *kernel_clone_to(Context *cx, const Kernel *k);
+/* Gives it the content of a copy that was changed, in the same context. */
+void kernel_become(Kernel *k, const Kernel *other);
 
 /* Appends a copy of op, including its body. `map` gives, by value id, the replacement of an operand
  * in the copy (NULL: itself) and receives the results. */

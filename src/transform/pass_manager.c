@@ -293,21 +293,33 @@ static void write_times(const Plan *plan, const double *seconds, Arena *scratch)
   plan->o->write(plan->o->user, NULL, sb_text(&text));
 }
 
+/* Nobody looks at what is between the passes, and all of them run. */
+static bool may_finish_early(const PassOptions *o) {
+  bool whole = !o->passes && !o->stop_after && !o->trial && !o->unproved;
+  return whole && !o->dump && !o->dump_before && !o->after && !o->time && !o->verify_each;
+}
+
+static void take_finished(Kernel *k, PassCtx *cx) {
+  kernel_become(k, cx->finished);
+  kernel_free(cx->finished);
+}
+
 bool passes_run(Kernel *k, const PassOptions *o) {
   Plan plan = {.k = k, .o = o};
   const TargetInfo *target = o->target ? target_resolve(&k->cx->diags, o->target).machine : NULL;
   if ((o->target && !target) || !make_plan(&plan)) return false;
   plan.target = target;
-  PassCtx cx = {.scratch = arena_new(), .unproved = o->unproved};
+  PassCtx cx = {.scratch = arena_new(), .unproved = o->unproved, .may_finish = may_finish_early(o)};
   Facts facts = {.arena = arena_new()};
   double seconds[WV_LEN(plan.run)] = {0};
   ir_renumber(k);
   bool ok = true;
-  for (int i = 0; ok && i < plan.n; i++) {
+  for (int i = 0; ok && i < plan.n && !cx.finished; i++) {
     double start = os_seconds();
     ok = run_pass(&plan, i, &cx, &facts);
     seconds[i] = os_seconds() - start;
   }
+  if (cx.finished) take_finished(k, &cx);
   if (ok) {
     write_times(&plan, seconds, cx.scratch);
     remark_undumped(&plan, o->dump, plan.dump);

@@ -203,7 +203,56 @@ TEST(facts_depend_on_each_other) {
   context_free(cx);
 }
 
+/* A tile that takes most registers, so that `divide` lowers a copy. */
+static const char *const large =
+    "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f16>)\n"
+    "  workgroup M by 256 on 0; workgroup N by 192 on 1; tile K by 32; wave M by 64\n"
+    "  hardware threads 128; bind M = 4096; bind N = 4096; bind K = 1000\n"
+    "{\n"
+    "  %z = fill 0.0 : tile<M, N, f32>\n"
+    "  %r = for K carry %acc = %z {\n"
+    "    %x = read %a\n"
+    "    %y = read %b\n"
+    "    %n = mma %x, %y, %acc\n"
+    "    yield %n\n"
+    "  }\n"
+    "  %h = cast %r : tile<M, N, f16>\n"
+    "  write %h, %c\n"
+    "}\n";
+
+static void count_pass(void *user, Kernel *k) {
+  (void)k;
+  ++*(int *)user;
+}
+
+static int count_diags(const Context *cx) {
+  int n = 0;
+  for (const Diag *d = cx->diags.first; d; d = d->next) n++;
+  return n;
+}
+
+/* What a pass has lowered on a copy is taken as it is, unless somebody looks at what is between. */
+TEST(a_lowered_copy_is_the_kernel) {
+  int passes = 0;
+  Context *cx = context_new(), *other = context_new();
+  Kernel *k = parse(cx, large), *each = parse(other, large);
+  CHECK(k && each);
+  CHECK(passes_run(k, &(PassOptions){.target = "sm_90a"}));
+  CHECK(passes_run(each, &(PassOptions){.target = "sm_90a", .after = count_pass, .user = &passes}));
+  CHECK(passes > 40);
+  CHECK_INT(k->level, LEVEL_THREAD);
+  StrBuf one = {.arena = cx->arena}, two = {.arena = other->arena};
+  ir_print(&one, k);
+  ir_print(&two, each);
+  CHECK_STR(sb_text(&one), sb_text(&two));
+  CHECK_INT(count_diags(cx), count_diags(other));
+  kernel_free(k);
+  kernel_free(each);
+  context_free(cx);
+  context_free(other);
+}
+
 TESTS_MAIN(RUN(dumps_parse_again) RUN(stops_where_asked) RUN(a_name_in_several_rows)
                RUN(two_pipelines) RUN(unknown_passes_are_reported) RUN(invalid_ir_names_the_pass)
                    RUN(the_last_pass_is_always_verified) RUN(facts_are_kept_until_broken)
-                       RUN(facts_depend_on_each_other))
+                       RUN(facts_depend_on_each_other) RUN(a_lowered_copy_is_the_kernel))

@@ -125,7 +125,7 @@ static const Choice *best_of(Divide *v, Choices *list, DivideTrial *out) {
       break;
     Kernel *copy = divided(v, c);
     if (!copy) continue;
-    DivideTrial now = divide_trial(copy, v->cx->target);
+    DivideTrial now = divide_trial(copy, v->cx->target, NULL);
     kernel_free(copy);
     bool fits = divide_trial_fits(&now);
     if (!best && !fits && now.registers < fewest) least = c, fewest = now.registers, *out = now;
@@ -218,7 +218,7 @@ bool pass_divide(Kernel *k, PassCtx *cx) {
   cx->idle = true;
   if (!is_near_limit(&v)) return true;
   if (contract_of(cx->facts.distribute, cx->facts.uniform, cx->scratch).op) return true;
-  v.trial = divide_trial(k, cx->target);
+  v.trial = divide_trial(k, cx->target, cx->may_finish ? &cx->finished : NULL);
   bool wrong = v.trial.registers == INT32_MAX && !v.trial.full; /* which is reported later */
   return wrong || divide_trial_fits(&v.trial) || divide(&v);
 }

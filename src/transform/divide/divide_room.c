@@ -179,7 +179,7 @@ static const bool *find_scalars(Kernel *k, const TargetInfo *t, Arena *a) {
   return scalar;
 }
 
-DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
+DivideTrial divide_trial(const Kernel *k, const TargetInfo *t, Kernel **lowered) {
   Diags *diags = &k->cx->diags;
   Diag *before = diags->last;
   Kernel *copy = kernel_clone(k);
@@ -195,8 +195,10 @@ DivideTrial divide_trial(const Kernel *k, const TargetInfo *t) {
                           .have = registers_had(copy, t),
                           .narrow = has_narrow_products(copy, t)};
   } else trial.full = find_full(diags, before);
-  diags_cut(diags, before);
   arena_free(a);
+  if (lowered && ok && !kernel_has_schedule(k) && divide_trial_fits(&trial))
+    return *lowered = copy, trial;
+  diags_cut(diags, before);
   kernel_free(copy);
   return trial;
 }

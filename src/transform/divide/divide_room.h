@@ -35,8 +35,9 @@ typedef struct DivideTrial {
   const char *full; /* what needs more shared memory than there is; NULL: nothing */
 } DivideTrial;
 
-/* What the passes after this one lead to. Reports nothing. */
-DivideTrial divide_trial(const Kernel *k, const TargetInfo *t);
+/* What the passes after this one lead to. Reports nothing, unless the kernel fits and `*lowered` is set to
+ * what they made of it; `lowered` may be NULL. */
+DivideTrial divide_trial(const Kernel *k, const TargetInfo *t, Kernel **lowered);
 bool divide_trial_fits(const DivideTrial *trial);
 
 #endif
