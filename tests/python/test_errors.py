@@ -726,16 +726,6 @@ def test_unknown_option_field():
     check(mistake, "E0602", "`sub`", "subs")
 
 
-def test_unknown_option_that_is_set_later():
-    options = WaveCompileOptions()
-    options.persistant_workgroups = 2
-
-    def mistake():
-        options.validate()  # HERE
-
-    check(mistake, "E0602", "`persistant_workgroups`", "persistent_workgroups")
-
-
 def test_unknown_target():
     def mistake():
         options = WaveCompileOptions(subs=SIZES, target="evl")  # HERE

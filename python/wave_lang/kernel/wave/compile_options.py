@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ... import _wave
 from .option_rows import Asked, asked
@@ -167,28 +167,24 @@ class WaveCompileOptions:
             raise TypeError(
                 f"expected_sizes must be a dictionary {{symbol: size}}, not {self.expected_sizes!r}"
             )
-        _reject_unknown(name for name in vars(self) if not name.startswith("_"))
         said = asked(self)
         _wave.check_options(*said)
         return said
 
 
-def _reject_unknown(names: Iterable[str]) -> None:
+def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:
     """A misspelled field is a diagnostic that names the nearest one."""
     known = [f.name for f in fields(WaveCompileOptions)]
-    for name in names:
-        if name not in known:
-            near = _wave.nearest(name, known)
-            _wave.report(
-                "E0602",
-                f"WaveCompileOptions has no field `{name}`",
-                f"did you mean `{near}`?" if near else None,
-            )
 
-
-def _with_known(init: Callable[..., None]) -> Callable[..., None]:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _reject_unknown(kwargs)
+        for name in kwargs:
+            if name not in known:
+                near = _wave.nearest(name, known)
+                _wave.report(
+                    "E0602",
+                    f"WaveCompileOptions has no field `{name}`",
+                    f"did you mean `{near}`?" if near else None,
+                )
         init(self, *args, **kwargs)
         self._place = _wave.here()
 
@@ -196,7 +192,7 @@ def _with_known(init: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-WaveCompileOptions.__init__ = _with_known(  # type: ignore[method-assign]
+WaveCompileOptions.__init__ = _reject_unknown(  # type: ignore[method-assign]
     WaveCompileOptions.__init__
 )
 
