@@ -323,7 +323,7 @@ class Run:
 
     def rounds(self):
         """The choice and the best few, in random order: a form is faster after one that is light. Each
-        runs for as long as power takes to limit it: in 150 ms, tiles that are 2 % slower than the
+        runs for as long as power takes to limit it: in 150 ms, tiles that are 3 % slower than the
         choice for an 8192^3 matmul once looked 10 % faster."""
         timed = sorted(self.found, key=lambda entry: entry[3][0])[:AGAIN]
         again = [self.found[0]] + [entry for entry in timed if entry is not self.found[0]]

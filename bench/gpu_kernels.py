@@ -98,8 +98,8 @@ def layer_norm(rows, columns, dtype=tkl.f16, target=""):
 
 
 def permute(order, dtype=tkl.f16, target=""):
-    """Dims in another order: a tile spans those that are contiguous in a and in b. There are few
-    batches, so a tile has no more than 64 of them."""
+    """Dims in another order: a tile spans those that are contiguous in a and in b. A tile has
+    64 batches at most, where it spans them: there are fewer of them than rows."""
     dims = (B, M, N)[-len(order) :]
     turned = [dims[d] for d in order]
     rows = next(d for d in (turned[-1], M) if d != N)

@@ -510,8 +510,8 @@ int kernel_wave_axis(const Kernel *k, const Sym *dim);
 const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim);
 /* Threads of a workgroup, from a launch row; 0: unknown, or more than any machine has. */
 int launch_threads(const LaunchSpec *launch);
-bool ir_is_cluster(
-    const Sym *const cluster[3]); /* of more than one workgroup, as far as is known */
+/* Of more than one workgroup, as far as is known. */
+bool ir_is_cluster(const Sym *const cluster[3]);
 /* A row that divides a dimension over workgroups or over the iterations of a loop; the twin that an
  * alias gives it is also such a row. */
 typedef struct DivisionRow {
@@ -539,7 +539,7 @@ bool ir_equal(const Kernel *a, const Kernel *b); /* ignoring names and source lo
 /* Deep copies, which outlive the original: in its context, or in another one. */
 Kernel *kernel_clone(const Kernel *k);
 Kernel *kernel_clone_to(Context *cx, const Kernel *k);
-/* Gives it the content of a copy that was changed, in the same context. */
+/* Replaces the content of k with a copy of another kernel of the same context. */
 void kernel_become(Kernel *k, const Kernel *other);
 
 /* Appends a copy of op, including its body. `map` gives, by value id, the replacement of an operand

@@ -168,8 +168,8 @@ static void note_together(Allocs *p, const bool *live) {
 }
 
 /* Backwards over one op: what it touches holds values while it runs, together with what is needed
- * later. A wait for the copy engine says nothing about values: where the copy may not run, none are needed
- * before (keep_in_flight). */
+ * later. A wait for the copy engine keeps nothing alive before the copy, which may be conditional;
+ * keep_in_flight handles what follows it. */
 static void live_op(Allocs *p, bool *live, const Op *op) {
   bool *now = arena_copy(p->arena, live, sizeof *live * (size_t)p->n);
   bool touched = false;

@@ -11,9 +11,9 @@ typedef struct PassCtx {
   const TargetInfo *target; /* NULL: none was chosen, and nothing is machine-specific */
   const Machine *machine;   /* the kernel's `machine` row, with `target`; NULL: it has none */
   bool unproved;            /* loops are not proved: the caller does it */
-  bool may_finish;          /* a pass that lowers a copy may hand it over: */
-  Kernel *finished;         /* what the passes after this one would make of the kernel, or NULL */
-  bool idle;                /* set by a pass that did not change the kernel: nothing is
+  bool may_finish;          /* a pass may set `finished` */
+  Kernel *finished; /* the result of all later passes, on a copy; NULL: they still have to run */
+  bool idle;        /* set by a pass that did not change the kernel: nothing is
                              * invalidated */
 } PassCtx;
 

@@ -293,7 +293,7 @@ static void write_times(const Plan *plan, const double *seconds, Arena *scratch)
   plan->o->write(plan->o->user, NULL, sb_text(&text));
 }
 
-/* Nobody looks at what is between the passes, and all of them run. */
+/* All passes run, and nobody looks at the kernel between them. */
 static bool may_finish_early(const PassOptions *o) {
   bool whole = !o->passes && !o->stop_after && !o->trial && !o->unproved;
   return whole && !o->dump && !o->dump_before && !o->after && !o->time && !o->verify_each;

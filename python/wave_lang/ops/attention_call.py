@@ -104,7 +104,7 @@ class Call:
         and 128 take 233; of 2048: 379 and 391; of 4096: 682 and 711)."""
         most = self.most_rows()
         if wave_dtype(self.q.dtype) == tkl.f32 and self.q.shape[-1] > 256:
-            return 16  # on most GPUs a thread multiplies such heads without matrix instructions
+            return 16  # without a matrix instruction, more are too many elements for a thread
         if self.batch_invariant:  # the longest sequence must not decide in which order keys are added
             return 64
         if most <= 256 or self.v.shape[-1] > 256:

@@ -35,8 +35,8 @@ typedef struct DivideTrial {
   const char *full; /* what needs more shared memory than there is; NULL: nothing */
 } DivideTrial;
 
-/* What the passes after this one lead to. Reports nothing, unless the kernel fits and `*lowered` is set to
- * what they made of it; `lowered` may be NULL. */
+/* Runs the passes after this one on a copy. If `lowered` is not NULL and the kernel fits, *lowered is that copy, and
+ * the passes' remarks are kept; otherwise both are discarded. */
 DivideTrial divide_trial(const Kernel *k, const TargetInfo *t, Kernel **lowered);
 bool divide_trial_fits(const DivideTrial *trial);
 

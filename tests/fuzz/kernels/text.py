@@ -53,10 +53,10 @@ def short_loop(case):
 
 
 def before(case):
-    """Iterations before the first that changes a row of the workgroup; 0: the loop has these, too."""
+    """Iterations before the first that changes a row of the workgroup; "": the loop has these, too."""
     loop, m, k = short_loop(case), case.tile["M"], case.tile["K"]
     if not loop or not loop.begins:
-        return 0
+        return ""
     return f"Max(0, floor(({position(loop.begins, f'({m}*$WG0)')})/{k}))"
 
 

@@ -41,8 +41,8 @@ def most_keys(head_size: int) -> int:
 
 
 def keys_of(head_size: int, columns: int, dtype: Any, most: int = 64, machine: str = "") -> int:
-    """How many keys an iteration has: `most`, or fewer if keys and values would exceed 64 KiB. AMD GPUs
-    have no more than that, and waves need room to exchange values there."""
+    """How many keys an iteration has: `most`, or fewer if keys and values would exceed 64 KiB. That is
+    all that AMD GPUs have, and waves need part of it to exchange values."""
     row = (head_size + columns) * dtype.bitwidth() // 8
     room = 7 << 13 if (machine or target_named()).startswith("gfx") else 1 << 16
     while most > 16 and most * row > room:
