@@ -12,7 +12,7 @@ from wave_lang.kernel.lang.global_symbols import *
 
 from .activation_values import gelu, gelu_tanh, is_narrow, relu, silu
 from .operators import Gradient, dtype_for, operator
-from .programs import f32_of, has_warpgroups, program, size_class
+from .programs import f32_of, has_warpgroups, is_cpu, program, size_class
 from .tensors import *
 
 BATCH, M, N, K = sym.BATCH, sym.M, sym.N, sym.K
@@ -114,9 +114,11 @@ def _product(
 
 
 def _sizes_of(dtype: Any, rows: str, *sizes: int) -> tuple[int, ...]:
-    """What a program is compiled for: on Hopper [B,] M, N and K, for which the compiler chooses tiles;
-    elsewhere the rows and columns of a tile. The sizes that `rows` names are those of rows in memory:
-    if these begin in the middle of cache lines, other tiles suit them."""
+    """What a program is compiled for: on Hopper and on CPUs [B,] M, N and K, for which the compiler
+    chooses tiles; elsewhere the rows and columns of a tile. The sizes that `rows` names are those of
+    rows in memory: if these begin in the middle of cache lines, other tiles suit them."""
+    if is_cpu():  # of all sizes above 1024 the tiles are the same
+        return tuple(min(1 << max(n - 1, 7).bit_length(), 1024) for n in sizes)
     if not has_warpgroups() or dtype == tkl.f32:
         return (32 if sizes[-3] <= 32 else 128), 128
     dims = "BMNK"[-len(sizes) :]

@@ -98,7 +98,11 @@ def _no_gradient(name: str) -> Gradient:
 def is_torch(*args: Any) -> bool:
     """Whether a tensor of PyTorch is among the arguments."""
     torch: Any = sys.modules.get("torch")
-    return torch is not None and any(isinstance(x, torch.Tensor) for x in args)
+    if torch is not None:
+        for x in args:  # each call of an operator comes here several times
+            if isinstance(x, torch.Tensor):
+                return True
+    return False
 
 
 def dtype_for(x: Any, dtype: Any) -> Any:

@@ -43,6 +43,10 @@ def machine_here() -> str:
     return target_named(_target.get())
 
 
+def is_cpu() -> bool:
+    return machine_here().startswith("cpu")
+
+
 def has_large_tiles() -> bool:
     """Whether a workgroup has more than 64 KiB of shared memory, as those of NVIDIA do."""
     return machine_here().startswith("sm_")

@@ -127,13 +127,17 @@ def result(
 def _bounds(x: Any) -> tuple[int, int]:
     """The first byte of a tensor and the one after its last."""
     if _is_torch(x):
-        first, width = x.data_ptr(), x.element_size()
-        strides = [s * width for s in x.stride()]
+        first, width, strides = x.data_ptr(), x.element_size(), x.stride()
+        unit = width
     else:
-        first, width, strides = x.__array_interface__["data"][0], x.itemsize, x.strides
-    steps = [(n - 1) * s for n, s in zip(x.shape, strides)]
-    low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
-    return first + low, first + high + width
+        first, width, strides, unit = x.__array_interface__["data"][0], x.itemsize, x.strides, 1
+    low = high = 0
+    for n, stride in zip(x.shape, strides):
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return first + low * unit, first + high * unit + width
 
 
 def overlap(a: Any, b: Any) -> bool:

@@ -183,8 +183,8 @@ static bool dots_block(Tiles *t, const Dots *x, const Block *b) {
 
 /* A block of `rows` of the small operand, next to a run of the other. */
 static bool dots_rows(Tiles *t, const Dots *x, const PanelRun *many, const Sym *first, int rows) {
-  Block b = {rows, many->rows, first, many->first, NULL, NULL, 0};
-  if (x->few == 1) b = (Block){many->rows, rows, many->first, first, NULL, NULL, 0};
+  Block b = {.m = rows, .n = many->rows, .row = first, .column = many->first};
+  if (x->few == 1) b = (Block){.m = many->rows, .n = rows, .row = many->first, .column = first};
   return dots_block(t, x, &b);
 }
 

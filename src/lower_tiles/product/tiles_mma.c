@@ -16,6 +16,7 @@
 #include "ir/dtype.h"
 #include "ir/region_facts.h"
 #include "lower_tiles/product/tiles_product.h"
+#include "lower_tiles/tiles_region.h"
 
 /* ---- the accumulator ---- */
 
@@ -117,10 +118,9 @@ static Value *apart_of(Tiles *t, const TiledProduct *p) {
   return emit_address(&t->l, sym_int(t->l.sym, apart), DTYPE_index);
 }
 
-Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset) {
+static Value *load_sums(Tiles *t, const TiledProduct *p, const Block *b, Value *offset) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
-  if (p->fill) return emit_splat(l, emit_cast(l, p->fill, p->dtype), b->m * b->n);
   Value **rows = ARENA_ARRAY(l->arena, Value *, b->m);
   Value *args[] = {buffer->memory, offset, NULL};
   const Type *type = type_vec(l->k->cx, b->n, p->out->type->dtype);
@@ -136,6 +136,40 @@ Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offs
     if (!rows[i]) return NULL;
   }
   return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
+}
+
+/* `first`, unless the condition holds. */
+static Value *load_if(Tiles *t, const TiledProduct *p, const Block *b, Value *offset,
+                      const Sym *condition, Value *first) {
+  Lower *l = &t->l;
+  Value *args[] = {emit_expr(l, condition, DTYPE_i1), first};
+  Op *op = ir_op_new(l->k, OP_if, l->at, args, 2);
+  tiles_insert(t, op);
+  ir_set_results(l->k, op, &first->type, 1);
+  Region *body = ir_region_new(l->k, op);
+  ir_add_arg(l->k, body, first->type, NULL);
+  SavedScope saved = tiles_open_scope(t, body, emit_facts(l));
+  Value *sums = load_sums(t, p, b, offset);
+  emit_op(l, OP_yield, &sums, 1, NULL, 0, NULL);
+  tiles_close_scope(t, saved);
+  return &op->results[0];
+}
+
+/* Whether the buffer holds sums of earlier tiles or parts of k, and not only the initial value. */
+static const Sym *has_sums(Tiles *t, const TiledProduct *p, const Block *b) {
+  SymCtx *sym = t->l.sym;
+  const Sym *any = sym_bool(sym, false);
+  if (p->initial) any = straight_has_sums(t, p->straight);
+  if (b->k_from) any = sym_or(sym, any, sym_gt(sym, b->k_from, sym_int(sym, 0)));
+  return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), any));
+}
+
+Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset) {
+  Value *number = p->initial ? p->initial : p->fill;
+  if (!number) return load_sums(t, p, b, offset);
+  const Sym *later = has_sums(t, p, b);
+  Value *first = emit_splat(&t->l, emit_cast(&t->l, number, p->dtype), b->m * b->n);
+  return later == sym_bool(t->l.sym, false) ? first : load_if(t, p, b, offset, later, first);
 }
 
 void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v) {
@@ -196,8 +230,7 @@ static void fetch_panels(Tiles *t, const TiledProduct *p, const Block *b, const 
 
 /* ---- blocks ---- */
 
-/* The extent of k in whole steps. */
-static const Sym *steps_of(Tiles *t, const TiledProduct *p, int step) {
+const Sym *product_steps(Tiles *t, const TiledProduct *p, int step) {
   SymCtx *sym = t->l.sym;
   const Sym *depth = pack_depth(t, &p->a->source), *by = sym_int(sym, step);
   depth = sym_mul(sym, by, sym_ceildiv(sym, depth, by));
@@ -207,15 +240,14 @@ static const Sym *steps_of(Tiles *t, const TiledProduct *p, int step) {
 static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   Lower *l = &t->l;
   const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
-  Value *offset = product_offset(t, p, b),
-        *acc = p->initial ? straight_load(t, p, b, offset) : product_load(t, p, b, offset);
+  Value *offset = product_offset(t, p, b), *acc = product_load(t, p, b, offset);
   if (!acc) return false;
   acc = arrange(t, row, acc, false);
   if (p->straight) straight_fetch(t, p, b);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
-  NestLoop loop =
-      loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
+  const Sym *to = b->k_to ? b->k_to : product_steps(t, p, row->k);
+  NestLoop loop = loop_open(t, b->k_from, to, pack_padded(&p->a->source), row->k, &acc, 1);
   Value *a = p->a->read ? in_place_load(t, p->a, b->row, loop.counter, b->m)
                         : load_panel(t, p->a, b->a_base, loop.counter, b->m, b->m);
   Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n, b->b_rows),
@@ -232,16 +264,45 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
 
 /* ---- all blocks ---- */
 
-/* Blocks of n columns, for all panels of a. */
-static bool multiply_panel(Tiles *t, const TiledProduct *p, const PanelRun *columns, int n) {
+/* A panel of b that does not stay in half of the L1 cache, beside those of a, is multiplied in
+ * parts of k of equal depth; 0: all at once. */
+static int part_of_k(const TiledProduct *p, int n) {
+  enum { NEAR_BYTES = 24 << 10 };
+  int depth = pack_padded(&p->b->source), step = dot_info(p->tile.form)->k;
+  int64_t bytes = (int64_t)dtype_bytes(p->operands, (int64_t)n * depth);
+  int parts = ceil_div(bytes, NEAR_BYTES);
+  bool rounds = p->dtype != p->out->type->dtype; /* each part would round sums again */
+  if (parts < 2 || rounds || p->made || dot_info(p->tile.form)->grain > 2) return 0;
+  return ceil_div(ceil_div(depth, parts), step) * step;
+}
+
+/* Blocks of all panels of a. */
+static bool multiply_rows(Tiles *t, const TiledProduct *p, Block b) {
   bool ok = true;
   for (int below = 0; below < 2; below++) {
     PanelRun rows;
     if (!panels_open(t, p->a, below, PANELS_NEEDED, &rows)) continue;
-    Block b = {rows.rows, n, rows.first, columns->first, rows.base, columns->base, columns->rows};
+    b.m = rows.rows, b.row = rows.first, b.a_base = rows.base;
     ok = multiply_block(t, p, &b) && ok;
     panels_close(t, &rows);
   }
+  return ok;
+}
+
+/* Blocks of n columns, for all panels of a. */
+static bool multiply_panel(Tiles *t, const TiledProduct *p, const PanelRun *columns, int n) {
+  SymCtx *sym = t->l.sym;
+  Block b = {.n = n, .column = columns->first, .b_base = columns->base, .b_rows = columns->rows};
+  int part = part_of_k(p, columns->rows);
+  if (!part) return multiply_rows(t, p, b);
+  const Sym *steps = product_steps(t, p, dot_info(p->tile.form)->k), *one = sym_int(sym, 1);
+  NestLoop parts =
+      loop_open(t, NULL, sym_max(sym, steps, one), pack_padded(&p->b->source), part, NULL, 0);
+  b.k_from = parts.counter;
+  b.k_to = sym_min(sym, sym_add(sym, parts.counter, sym_int(sym, part)), steps);
+  b.k_to = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), b.k_to));
+  bool ok = multiply_rows(t, p, b);
+  loop_close(t, &parts, NULL);
   return ok;
 }
 

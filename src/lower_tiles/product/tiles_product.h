@@ -40,19 +40,22 @@ typedef struct Block {
   const Sym *row, *column;    /* relative */
   const Sym *a_base, *b_base; /* of the panels */
   int b_rows;                 /* of the panel of b, of which the block uses the first n */
+  const Sym *k_from, *k_to;   /* the part of k that is added now; NULL: all of it */
 } Block;
 
 /* The block of the accumulator, row by row; `offset` is product_offset. */
 Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b);
 Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
+/* The extent of k in whole steps. */
+const Sym *product_steps(Tiles *t, const TiledProduct *p, int step);
 void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 
 /* ---- results that go straight to memory (tiles_straight.c) ---- */
 
 /* Sets p->straight, if possible; false after reporting. */
 bool straight_open(Tiles *t, TiledProduct *p);
-/* If p->initial is set: the sums with which a block starts. */
-Value *straight_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
+/* Whether sums of earlier tiles of k are in the buffer. */
+const Sym *straight_has_sums(Tiles *t, const Straight *s);
 /* Prefetches what the block will be written to. */
 void straight_fetch(Tiles *t, const TiledProduct *p, const Block *b);
 /* Writes the block, if it is complete, or stores it to the buffer. */

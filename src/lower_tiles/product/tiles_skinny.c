@@ -186,7 +186,7 @@ static bool axpy_columns(Tiles *t, const TiledProduct *p, const Sym *column, int
     PanelRun rows;
     bool cut = i % 2;
     if (!panels_open(t, p->a, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &rows)) continue;
-    Block b = {rows.rows, n, rows.first, column, rows.base, NULL, 0};
+    Block b = {.m = rows.rows, .n = n, .row = rows.first, .column = column, .a_base = rows.base};
     ok = cut && rows.rows > 1 ? axpy_single_rows(t, p, &rows, b, k, run)
                               : axpy_block(t, p, &b, rows.rows, k, run);
     panels_close(t, &rows);

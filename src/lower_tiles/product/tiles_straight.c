@@ -243,27 +243,8 @@ static const Sym *simple(Tiles *t, const Sym *e) {
   return emit_sound(&t->l, sym_simplify(t->l.sym, emit_facts(&t->l), e));
 }
 
-/* Whether sums of earlier tiles of k are in the buffer. */
-static const Sym *has_sums(Tiles *t, const Straight *s) {
+const Sym *straight_has_sums(Tiles *t, const Straight *s) {
   return simple(t, sym_gt(t->l.sym, s->counter, sym_int(t->l.sym, 0)));
-}
-
-Value *straight_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset) {
-  Lower *l = &t->l;
-  const Sym *later = has_sums(t, p->straight);
-  Value *first = emit_splat(l, emit_cast(l, p->initial, p->dtype), b->m * b->n);
-  if (later == sym_bool(l->sym, false)) return first;
-  Value *args[] = {emit_expr(l, later, DTYPE_i1), first};
-  Op *op = ir_op_new(l->k, OP_if, l->at, args, 2);
-  tiles_insert(t, op);
-  ir_set_results(l->k, op, &first->type, 1);
-  Region *body = ir_region_new(l->k, op);
-  ir_add_arg(l->k, body, first->type, NULL);
-  SavedScope saved = tiles_open_scope(t, body, emit_facts(l));
-  Value *sums = product_load(t, p, b, offset);
-  emit_op(l, OP_yield, &sums, 1, NULL, 0, NULL);
-  tiles_close_scope(t, saved);
-  return &op->results[0];
 }
 
 /* ---- the block ---- */
@@ -338,10 +319,14 @@ static const Sym *exists(Tiles *t, const TiledProduct *p, const Point *corner, i
   return all;
 }
 
-static const Sym *is_last(Tiles *t, const Straight *s) {
+/* Whether the block is complete: with the last part of the last tile of k. */
+static const Sym *is_last(Tiles *t, const TiledProduct *p, const Block *b) {
   SymCtx *sym = t->l.sym;
-  if (!s->trips) return sym_bool(sym, true);
-  return simple(t, sym_ge(sym, s->counter, sym_sub(sym, s->trips, sym_int(sym, 1))));
+  const Straight *s = p->straight;
+  const Sym *last = sym_bool(sym, true);
+  if (s->trips) last = sym_ge(sym, s->counter, sym_sub(sym, s->trips, sym_int(sym, 1)));
+  if (b->k_to) last = sym_and(sym, last, sym_ge(sym, b->k_to, product_steps(t, p, dot_info(p->tile.form)->k)));
+  return simple(t, last);
 }
 
 /* False: nothing to emit. */
@@ -355,7 +340,7 @@ static bool open_if(Tiles *t, const Sym *condition, Branch *out) {
 /* Whether all of the block is written now, from registers. */
 static const Sym *is_whole(Tiles *t, const TiledProduct *p, const Block *b, const Point *corner) {
   if (t->plan.cost[p->straight->write->args[0]->id] > MOST_COST) return sym_bool(t->l.sym, false);
-  const Sym *last = is_last(t, p->straight);
+  const Sym *last = is_last(t, p, b);
   return simple(t, sym_and(t->l.sym, last, exists(t, p, corner, b->m, b->n)));
 }
 
@@ -381,7 +366,7 @@ bool straight_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offs
   SymCtx *sym = t->l.sym;
   Tile *result = &t->tile[p->straight->result->id], kept = *result, out = t->tile[p->out->id];
   Point corner = corner_of(t, p, b);
-  const Sym *last = is_last(t, p->straight);
+  const Sym *last = is_last(t, p, b);
   const Sym *whole = is_whole(t, p, b, &corner);
   const Sym *some = sym_and(sym, last, exists(t, p, &corner, 1, 1));
   const Sym *cut = simple(t, sym_and(sym, some, sym_not(sym, whole)));

@@ -71,7 +71,7 @@ bool choose_search(const Distribution *d, const TargetInfo *t, const ChooseTiles
                    ChooseSearch *out) {
   int64_t value[CHOOSE_SYMBOLS] = {0};
   *out = (ChooseSearch){.k = d->k, .t = t, .arena = a, .open = *open};
-  choose_fill(d, a, &out->open);
+  choose_fill(d, t, a, &out->open);
   for (int i = 0; i < out->open.n; i++)
     if (out->open.at[i].why) return false;
   thin_out(&out->open);

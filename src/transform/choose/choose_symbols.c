@@ -3,6 +3,7 @@
 
 #include "ir/ops/access.h"
 #include "ir/ops/reductions.h"
+#include "transform/choose/choose_cpu.h"
 
 /* ---- which are open ---- */
 
@@ -236,7 +237,16 @@ static int64_t divided_tile(const Search *s, const Use *use) {
   return size && sym_is_int(size, &n) && n > 0 ? n : 0;
 }
 
-void choose_fill(const Distribution *d, Arena *scratch, ChooseTiles *open) {
+/* Where products are blocks of registers, their tiles follow from these. */
+static void add_block(ChooseTile *t, const Use *use, const CpuTiles *tiles) {
+  if (!tiles->m || use->waves || use->m + use->n + use->k != 1) return;
+  t->usual = use->m ? tiles->m : use->n ? tiles->n : tiles->k;
+  add_value(t, t->usual);
+}
+
+void choose_fill(const Distribution *d, const TargetInfo *machine, Arena *scratch,
+                 ChooseTiles *open) {
+  CpuTiles tiles = choose_cpu_tiles(d, machine);
   Search s = {.k = d->k, .d = d, .arena = scratch, .out = open};
   for (int i = 0; i < open->n; i++) {
     ChooseTile *t = &open->at[i];
@@ -247,6 +257,7 @@ void choose_fill(const Distribution *d, Arena *scratch, ChooseTiles *open) {
     if (whole && use.size) add_value(t, use.size), t->usual = use.size;
     if (whole) continue;
     add_plain(t, &use);
+    add_block(t, &use, &tiles);
     keep_useful(&use, step_of(&s, &use), t);
     int64_t tile = divided_tile(&s, &use);
     if (tile) add_value(t, tile);

@@ -34,6 +34,6 @@ typedef struct ChooseTiles {
 ChooseTiles choose_open(const Distribution *d, Arena *scratch);
 /* Fills in the values: what instructions and dims like K/32 divide, up to the size of the dimension. A
  * workgroup that combines elements along a dimension has all of it. */
-void choose_fill(const Distribution *d, Arena *scratch, ChooseTiles *open);
+void choose_fill(const Distribution *d, const TargetInfo *t, Arena *scratch, ChooseTiles *open);
 
 #endif

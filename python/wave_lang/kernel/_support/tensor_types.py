@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ... import _wave
 from ..._wave import DataType
 
 
+@functools.lru_cache(maxsize=64)
 def element_type(name: str) -> DataType | None:
     """The element type that PyTorch or NumPy calls `name`; None when there is none."""
     return next((ours for theirs, ours, _ in _wave.tensor_dtypes if theirs == name), None)

@@ -49,10 +49,10 @@ def machine_of(options: WaveCompileOptions) -> Machine:
 
 @functools.lru_cache
 def target_named(target: str = "") -> str:
-    """The machine that kernels for a target are compiled for, simulated or not, by default this one; ""
-    for the evaluator."""
-    found = machine_of(WaveCompileOptions(target=target)).target or ""
-    return found.removeprefix("sim:")
+    """The machine that kernels for a target are compiled for, simulated or not, by default this one:
+    "cpu" with all its features, "" for the evaluator."""
+    found = machine_of(WaveCompileOptions(target=target))
+    return (found.target or found.kind).removeprefix("sim:").removeprefix("eval")
 
 
 __all__ = ["Machine", "devices", "machine_of", "target_named"]
