@@ -14,7 +14,7 @@ from wave_lang.kernel.lang import sym
 from wave_lang.kernel.lang.global_symbols import *
 
 from .operators import Gradient, operator
-from .programs import f32_of, has_warpgroups, program, size_class
+from .programs import f32_of, has_warpgroups, is_cpu, program, size_class
 from .schemas import integer_pair
 from .tensors import *
 
@@ -291,6 +291,7 @@ def _conv2d(
         out[...] = 0 if bias is None else bias.reshape(-1, *([1, 1] if layout == "nchw" else []))
         return out
     whole = layout == "nhwc" and dtype != tkl.f32 and call.size[C] % 8 == 0  # pixels of 16 bytes
-    images = size_class(call.size[N]) if whole and has_warpgroups() else 0
+    chosen = layout == "nhwc" if is_cpu() else whole and has_warpgroups()
+    images = size_class(call.size[N]) if chosen else 0
     program(_forward, *call.key(), bias is not None, images)(x, w, *present(bias), out)
     return out

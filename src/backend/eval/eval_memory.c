@@ -24,9 +24,9 @@ static bool load(Eval *ev, const Memory *m, int64_t offset, Tile *t, int64_t e) 
 static void store(Eval *ev, Memory *m, int64_t offset, const Tile *t, int64_t e) {
   uint64_t bits = t->f ? dtype_encode(m->dtype, t->f[e]) : dtype_int_bits(m->dtype, t->i[e]);
   if (m->written && !m->written[offset]) m->written[offset] = 1, ev->changes++;
-  if (dtype_load(m->dtype, m->data, offset) == bits) return;
-  dtype_store(m->dtype, m->data, offset, bits);
-  ev->changes++;
+  bool same = dtype_load(m->dtype, m->data, offset) == bits;
+  dtype_store(m->dtype, m->data, offset, bits); /* a bool that holds 77 becomes 1 */
+  if (!same) ev->changes++;
 }
 
 bool memory_write(Eval *ev, Memory *m, const int64_t *offsets, const Tile *value) {

@@ -12,7 +12,7 @@
 
 enum { FEW_ROWS = 8 };
 
-static const CpuTiles vectors = {64, 192, 256},  /* registers hold rows of a block */
+static const CpuTiles vectors = {128, 192, 256}, /* registers hold rows of a block */
     matrices = {64, 128, 256},                   /* registers hold blocks of 16 rows */
     few_rows = {FEW_ROWS, 64, 1024};             /* one operand is read in place (tiles_skinny.c) */
 

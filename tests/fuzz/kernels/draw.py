@@ -77,8 +77,18 @@ def machine(case):
     if r.random() < 0.3:
         room = 1024 // (case.threads * case.waves_m * case.waves_n)
         case.waves_k = r.choice([w for w in (2, 2, 3, 4) if w <= room and case.tile["K"] % w == 0] or [1])
+    lengthen(case)
     case.size["T"] = r.choice((1, 7, 40, 1, 7, 40, 1, 7, 40, 0))
     case.schedule = r.choice(SCHEDULES)
+
+
+def lengthen(case):
+    """Tiles of K whose panels a CPU multiplies in parts. Drawn apart, as other seeds then give the same
+    cases."""
+    apart = random.Random(f"long {case.seed}")
+    if case.target.startswith("cpu") and apart.random() < 0.15:
+        case.tile["K"] = apart.choice((300, 600))  # multiples of any number of waves
+        case.size["K"] = apart.choice((1, 130, 299, 301, 600, 650))
 
 
 def draw_size(case, tile):

@@ -50,6 +50,7 @@ ROWS = {
     "while loop, ended by a flag": lambda c, t: "$GET_ITER_ARG_0" in t,
     "while loop, row by its counter": lambda c, t: bool(re.search(r"\{T: signed\([IJ]\.", t)),
     "loop over K": lambda c, t: "for K" in t,
+    "product in parts of K": lambda c, t: c.target.startswith("cpu") and c.tile["K"] >= 300 and "= mma" in t,
     "loop over K with a start": lambda c, t: "for K from" in t,
     "rows for which a loop over K is over": lambda c, t: "until = {M" in t,
     "waves that skip iterations": lambda c, t: c.target == "sm_90a" and "until = {M" in t and "\n  roles K" in t,
