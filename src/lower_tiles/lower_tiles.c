@@ -162,7 +162,8 @@ static int64_t scratch_bytes(const Tiles *t) { return t->lasting + t->most; }
 
 static Constraint launch_row(Tiles *t) {
   Lower *l = &t->l;
-  LaunchSpec launch = {.lanes = 1, .shared = (int)scratch_bytes(t), .band = t->band};
+  LaunchSpec launch = {
+      .lanes = 1, .shared = (int)scratch_bytes(t), .band = t->band, .bands = t->bands};
   for (int i = 0; i < 3; i++) {
     launch.grid[i] = l->d->grid[i];
     launch.block[i] = sym_int(l->sym, 1);

@@ -114,6 +114,7 @@ typedef struct Tiles {
   int64_t top, most, lasting; /* bytes: in use now, at most, of lasting ones */
   const Sym *band;            /* workgroups that are run for all columns before the next ones;
                                * NULL: all of them (tiles_kept_panels.c) */
+  const Sym *bands;           /* if that gives no more than this number */
   bool keeps;                 /* values that do not change may be kept for later workgroups */
   Map iotas;                  /* width and dtype -> 0, 1, 2, ... */
   Vec(struct Panels *) panels;

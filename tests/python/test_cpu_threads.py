@@ -117,10 +117,10 @@ print("right")
 """
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("threads", ["1", "2", "3", "4", "5"])
 def test_panels_of_rows_are_shared_by_columns(threads):
-    """One thread runs the grid in bands of rows, if their panels fit (8192: they do not); the last
-    band is smaller."""
+    """Up to four threads run the grid in bands of rows, each one at least, if their panels fit (8192:
+    they do not); the last band is smaller."""
     done = run_python(
         "-c", BANDS.format(here=os.path.dirname(__file__)), WAVE_NUM_THREADS=threads
     )

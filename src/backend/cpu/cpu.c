@@ -60,17 +60,34 @@ static const char *launch_value(Llvm *p, const Sym *value) {
   return llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = value, .bytes = 8});
 }
 
-/* The number of rows of a band: all rows of the grid unless one thread runs everything. The slots of
- * several threads would compete for the cache that they share. */
+static const char *least_of(Llvm *p, const char *a, const char *b) {
+  const char *less = llvm_let(p, "icmp slt i64 %s, %s", a, b);
+  return llvm_let(p, "select i1 %s, i64 %s, i64 %s", less, a, b);
+}
+
+static const char *divided_up(Llvm *p, const char *n, const char *by) {
+  n = llvm_let(p, "sub i64 %s, 1", llvm_let(p, "add i64 %s, %s", n, by));
+  return llvm_let(p, "udiv i64 %s, %s", n, by);
+}
+
+/* The slots of many threads compete for the cache that they share: 16 were slower in bands. */
+enum { MOST_IN_BANDS = 4 };
+
+/* The number of rows of a band: as many as are wanted, but so few that each thread has a band; or all
+ * rows of the grid, if that gives too many bands. */
 static const char *choose_band(Llvm *p, const LaunchSpec *launch, const char *rows) {
-  const char *wanted = launch_value(p, launch->band);
-  const char *alone = llvm_let(p, "load i64, ptr %%watch, align 8"); /* CpuWatch */
-  const char *some = llvm_let(p, "icmp sgt i64 %s, 0", wanted);
-  const char *whole = llvm_let(p, "icmp ne i64 %s, 0", alone);
-  const char *used = llvm_let(p, "and i1 %s, %s", some, whole);
+  const char *wanted = launch_value(p, launch->band), *most = launch_value(p, launch->bands);
+  const char *threads = llvm_let(p, "load i64, ptr %%watch, align 8"); /* CpuWatch */
+  const char *band = least_of(p, wanted, divided_up(p, rows, threads));
+  const char *some = llvm_let(p, "icmp sgt i64 %s, 0", band);
+  band = llvm_let(p, "select i1 %s, i64 %s, i64 1", some, band);
+  const char *bands = divided_up(p, rows, band);
+  const char *few = llvm_let(p, "icmp sle i64 %s, %s", bands, most);
+  const char *near = llvm_let(p, "icmp sle i64 %s, %d", threads, MOST_IN_BANDS);
+  const char *used = llvm_let(p, "and i1 %s, %s", llvm_let(p, "and i1 %s, %s", some, few), near);
   const char *in_bands = llvm_let(p, "zext i1 %s to i64", used);
   llvm_define(p, sym_symbol(p->sym, IN_BANDS, true), index_named(in_bands));
-  return llvm_let(p, "select i1 %s, i64 %s, i64 %s", used, wanted, rows);
+  return llvm_let(p, "select i1 %s, i64 %s, i64 %s", used, band, rows);
 }
 
 /* The first two ids of workgroup number `rest` of a grid in bands, of which the last may be smaller.

@@ -35,7 +35,8 @@ static bool open_matrices(Lower *l, const Op *op, const Value *tile, const Value
   int along = matrix_dim(l->machine.target, &m);
   if (along < 0 || !is_by_name(op, tile, memory, &m)) return false;
   if (uniform_around(l->uniform, op).level > UNIFORM_WAVE) return false;
-  if (m.bits != dtype_info[tile->type->dtype].bits) return false; /* bits and 6-bit floats in bytes */
+  if (m.bits != dtype_info[tile->type->dtype].bits)
+    return false; /* bits and 6-bit floats in bytes */
   if (!matrix_plan(l->machine.target, tile->layout, m.bits, along, plan)) return false;
   return open_access(l, op, l->bounds[op->id], &plan->rows, rows) && !rows->tests.n;
 }

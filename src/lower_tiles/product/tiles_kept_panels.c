@@ -22,8 +22,8 @@
  *
  * Each slot of such an operand has a cell that says what it holds, so that the order of workgroups
  * affects only how often something is packed. A launch computes the band: as many workgroups as
- * there are slots for, or none if packing B more often would cost more. $WGBANDS is 1 if the
- * workgroups are run in bands, which one thread does alone. */
+ * there are slots for, so that each thread has one at least; or none, if packing B for each of them
+ * would cost more. $WGBANDS is 1 if the workgroups are run in bands. */
 #include "ir/dtype.h"
 #include "lower_tiles/tiles_region.h"
 
@@ -132,16 +132,16 @@ static bool choose_slots(const Tiles *t, const PackSource *from, const Op *loop,
 
 /* ---- bands ---- */
 
-/* A, of `rows` rows, saves all but one of its `columns` packings; B, of from->beside rows, is packed
- * for each band. Counted in rows that a workgroup packs, times the number of workgroups. */
-static const Sym *is_band_better(Tiles *t, const PackSource *from, const Sym *band) {
+/* How many bands are worthwhile. A, of `rows` rows, saves all but one of its `columns` packings; B, of
+ * from->beside rows, is packed for each band. Counted in rows that a workgroup packs, times the number of
+ * workgroups. */
+static const Sym *most_bands(Tiles *t, const PackSource *from) {
   SymCtx *sym = t->l.sym;
   const Sym *const *grid = t->l.d->grid, *one = sym_int(sym, 1);
   const Sym *saved =
       sym_mul(sym, sym_mul(sym, grid[0], sym_sub(sym, grid[1], one)), sym_int(sym, from->extent));
-  const Sym *more = sym_mul(sym, sym_sub(sym, sym_ceildiv(sym, grid[0], band), one),
-                            sym_mul(sym, grid[1], sym_int(sym, from->beside)));
-  return sym_gt(sym, saved, more);
+  const Sym *each = sym_max(sym, sym_mul(sym, grid[1], sym_int(sym, from->beside)), one);
+  return emit_sound(&t->l, sym_ceildiv(sym, saved, each));
 }
 
 /* Whether a launch knows e. */
@@ -154,13 +154,11 @@ static bool is_of_launch(const Tiles *t, const Sym *e) {
 
 /* As many workgroups as have slots at the same time; 0: none. It is computed at a launch, where
  * facts about the loop do not hold. */
-static const Sym *choose_band(Tiles *t, const PackSource *from, const Sym *trips, int slots) {
+static const Sym *choose_band(Tiles *t, const Sym *trips, int slots) {
   SymCtx *sym = t->l.sym;
-  const Sym *all = t->l.d->grid[0], *one = sym_int(sym, 1);
-  const Sym *fit = sym_min(sym, sym_floordiv(sym, sym_int(sym, slots), trips), all);
-  const Sym *band = sym_max(sym, fit, one);
-  const Sym *better = sym_and(sym, sym_ge(sym, fit, one), is_band_better(t, from, band));
-  return emit_sound(&t->l, sym_select(sym, better, band, sym_int(sym, 0)));
+  const Sym *all = t->l.d->grid[0];
+  const Sym *fit = sym_floordiv(sym, sym_int(sym, slots), trips);
+  return emit_sound(&t->l, sym_min(sym, fit, all));
 }
 
 /* How many slots of the operand fit, and are of use. */
@@ -187,7 +185,8 @@ static bool plan_band(Tiles *t, const PackSource *from, const Op *loop, Kept *ou
   out->slot = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), slot));
   out->key = emit_sound(&t->l, sym_add(sym, sym_add(sym, number, plane), one));
   out->base = sym_mul(sym, out->slot, sym_int(sym, pack_elements(from)));
-  t->band = choose_band(t, from, trips, out->slots);
+  t->band = choose_band(t, trips, out->slots);
+  t->bands = most_bands(t, from);
   return true;
 }
 

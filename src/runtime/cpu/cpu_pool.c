@@ -112,7 +112,7 @@ static void wake_another(CpuPool *p) {
 
 /* Until none is left, or the launch is stopped. */
 static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
-  CpuWatch watch = {.orders = p->orders, .is_caller = !w->number};
+  CpuWatch watch = {.threads = p->shares.threads, .orders = p->orders, .is_caller = !w->number};
   int64_t first, last;
   while (has_room(p, w) && !atomic_load_explicit(&p->orders->stop, memory_order_relaxed)) {
     if (!cpu_shares_take(&p->shares, w->number, &first, &last)) return;
@@ -128,7 +128,7 @@ static CpuOrders orders_of(const CpuTask *t) {
 
 static int run_alone(const CpuTask *t, void *scratch) {
   CpuOrders orders = orders_of(t);
-  CpuWatch watch = {.alone = 1, .orders = &orders, .is_caller = true};
+  CpuWatch watch = {.threads = 1, .orders = &orders, .is_caller = true};
   return t->run(t->args, 0, t->count, scratch, &watch);
 }
 

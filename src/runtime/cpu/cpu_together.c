@@ -56,7 +56,8 @@ static bool pass_gate(Crowd *c) {
 
 static void run_wave(Crowd *c, const Slot *at, int wave) {
   const CpuTask *t = c->task;
-  CpuWatch watch = {.orders = &c->orders, .gang = at->gang, .member = at->first + wave};
+  CpuWatch watch = {
+      .threads = 1, .orders = &c->orders, .gang = at->gang, .member = at->first + wave};
   int64_t number = at->group * t->waves + wave;
   int why = t->run(t->args, number, number + 1, at->scratch, &watch);
   if (why) {

@@ -28,7 +28,7 @@ typedef struct CpuOrders {
 
 /* One thread's view of a launch. */
 typedef struct CpuWatch {
-  int64_t alone; /* 1: it runs all workgroups; compiled code reads this */
+  int64_t threads; /* that share the workgroups; compiled code reads this */
   CpuOrders *orders;
   bool is_caller; /* the thread that launched, which calls `interrupted` */
   double asked;   /* when it last did */
