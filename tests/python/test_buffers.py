@@ -54,6 +54,13 @@ def test_numpy_types(ours, theirs):
     assert np.array_equal(a, b)
 
 
+def test_truth_is_written_as_one():
+    """Any byte but 0 is read as true."""
+    a, b = np.array([[77, 0, 1]], np.uint8), np.array([[99, 99, 0]], np.uint8)
+    copy_kernel(tkl.i1)(a, b)
+    assert b.tolist() == [[1, 0, 1]]
+
+
 def test_views_are_read_and_written_in_place():
     kernel = copy_kernel(tkl.f32)
     base = np.arange(4 * 6 * 2, dtype=np.float32).reshape(8, 6)

@@ -226,6 +226,7 @@ static bool axpy_runs(Tiles *t, const TiledProduct *p, const Sym *from, const Sy
 
 static bool axpy_multiply(Tiles *t, TiledProduct *p) {
   int run = run_of(p->source[0].end ? FEW_ROWS : skinny_needed_rows(t, &p->source[0]));
+  while (run > p->k) run /= 2;
   const Sym *depth = pack_depth(t, &p->source[1]), *whole = skinny_whole(t, depth, run);
   if (!(p->a = pack_panels(t, &p->source[0], p->tile.m))) return false;
   nest_open(t);
