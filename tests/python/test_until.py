@@ -331,3 +331,9 @@ def test_a_while_loop_has_no_until():
     with pytest.raises(CompileError, match="E0406.*`until` belongs to a loop without condition="):
         options = WaveCompileOptions(subs={M: 64, KEY: 64}, target="sim:sm_90a")
         wave_compile(options, row_sums({M: i}, start=0, condition=KEY < 3))
+
+
+@pytest.mark.parametrize("start", [1.5, float("nan")])
+def test_a_loop_starts_at_an_integer(start):
+    with pytest.raises(CompileError, match=f"E0406.*`start` is {start}, not an integer"):
+        wave_compile(WaveCompileOptions(subs={M: 64, KEY: 64}, target="eval"), row_sums(None, start=start))

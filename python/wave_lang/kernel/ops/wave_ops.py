@@ -579,6 +579,8 @@ def iterate(
             "an `iterate` with condition= also needs start=",
             "give the first position: start=scalar(0, i32)",
         )
+    if isinstance(start, float):
+        _wave.report("E0406", f"`start` is {start}, not an integer", "give a position along the axis")
     if start is not None and not isinstance(start, Value):
         start = scalar(start, _wave.dtypes["i32"])
     if condition is not None:
