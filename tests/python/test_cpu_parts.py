@@ -7,7 +7,9 @@ import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang import WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE
+from wave_lang.kernel.wave.machine import devices
 
+pytestmark = pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM")
 M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
 TYPES = {
     "f32": (tkl.f32, tkl.f32, "f4", "f4"),

@@ -60,6 +60,7 @@ static bool check_types(Sim *s, const SimOp *x, const MmaInfo *row) {
   bool fits = (types & admitted(a)) && (types & admitted(b)) && (row->mixed || a == b) &&
               (row->acc_types & (unsigned)dtype_mma(c)) && dtype_is_float(a) == dtype_is_float(c) &&
               dtype_is_float(b) == dtype_is_float(c);
+  if (row->form == MMA_TILE && c == DTYPE_i64) fits = a == c && b == c; /* on CPUs only */
   for (int i = 3; fits && !wg && i < x->op->nargs; i++)
     fits = x->op->args[i]->type->dtype == DTYPE_f8e8m0fnu;
   if (fits) return true;

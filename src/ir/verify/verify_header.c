@@ -94,9 +94,9 @@ static bool check_size(Header *h, const Constraint *c) {
   int64_t size;
   if (!bound_int(h, c->divided.size, &size) || size > 0) return true;
   bool plain = c->kind == CONSTRAINT_tile; /* or "the workgroup tile", "the wave tile" */
-  Diag *d = REPORT(h, c, E0204, "the %s%stile of `%s` is %lld",
-                   plain ? "" : constraint_name[c->kind], plain ? "" : " ", text(h, c->divided.dim),
-                   (long long)size);
+  Diag *d =
+      REPORT(h, c, E0204, "the %s%stile of `%s` is %lld", plain ? "" : constraint_name[c->kind],
+             plain ? "" : " ", text(h, c->divided.dim), (long long)size);
   if (c->divided.size != bound_value(h, c->divided.size))
     HINT(h, d, "`%s` has this value", text(h, c->divided.size));
   else HINT(h, d, "a tile has at least one element");

@@ -458,8 +458,7 @@ static bool open_product(Tiles *t, const Op *op, TiledProduct *p) {
   p->n = p->at[2].extent[p->dim_n];
   p->k = p->at[0].extent[type_base_dim(of[0], p->of.roles.k)];
   DType c = of[2]->dtype;
-  bool narrow = dtype_is_float(c) && dtype_info[c].bits < 32;
-  p->dtype = narrow ? DTYPE_f32 : c;
+  p->dtype = dtype_info[c].bits >= 32 ? c : dtype_is_float(c) ? DTYPE_f32 : DTYPE_i32;
   if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
     return tiles_refuse(t, op, "an mma of floats with an integer accumulator");
   p->old = find_buffer(t, p, p->of.acc);
