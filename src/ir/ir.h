@@ -478,6 +478,8 @@ const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim
 const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol);
 /* Reports that a symbol has no value, where the first row divides work by it. False. */
 bool ir_fail_unknown(const Kernel *k, const char *name);
+/* What gives a symbol without a value one. */
+const char *ir_unknown_hint(const Kernel *k, const char *name);
 /* Lets tensors disagree about symbols that no row gives a value: each layout becomes free there. */
 void kernel_free_sizes(Kernel *k);
 /* In the condition of a while loop: element 0 of carried value i, an integer (E0410). */

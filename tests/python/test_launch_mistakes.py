@@ -145,8 +145,11 @@ def test_a_symbol_without_a_value(target):
         q = tkw.cast(tkw.scalar(tkl.sym.Q, tkl.i32), tkl.f32)
         tkw.write(tkw.read(a) * q, b)
 
-    with pytest.raises(LaunchError.__mro__[1], match=r"E0103.*`Q`.*no value"):
+    with pytest.raises(LaunchError.__mro__[1], match=r"(?s)E0103.*`Q`.*no value.*or list it in"):
         options = WaveCompileOptions(dynamic_symbols=[M, N], target=target)
+        wave_compile(options, kernel)(ones(6, 70), ones(6, 70))
+    with pytest.raises(LaunchError.__mro__[1], match=r"(?s)E0103.*`Q`.*no tensor has a dimension"):
+        options = WaveCompileOptions(dynamic_symbols=[M, N, tkl.sym.Q], target=target)
         wave_compile(options, kernel)(ones(6, 70), ones(6, 70))
 
 

@@ -146,7 +146,7 @@ static bool fail_unknown(Eval *ev, const char *name, const Expr *in) {
     return eval_fail(ev, DIAG_E0701, "`%s` uses `%s`, which differs between threads",
                      eval_text(ev, in->sym), name);
   eval_fail(ev, DIAG_E0103, "`%s` has no value", name);
-  eval_hint(ev, "give it one in `subs`, or list it in `dynamic_symbols`");
+  eval_hint(ev, "%s", ir_unknown_hint(ev->k, name));
   return false;
 }
 

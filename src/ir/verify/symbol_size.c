@@ -131,6 +131,15 @@ static Span where_named(const Kernel *k, const char *name) {
   return k->at;
 }
 
+const char *ir_unknown_hint(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind == CONSTRAINT_dynamic && strcmp(sym_name(c->dynamic.symbol), name) == 0)
+      return "no tensor has a dimension of this name, from which `dynamic_symbols` take values";
+  }
+  return "give it one in `subs`, or list it in `dynamic_symbols`";
+}
+
 bool ir_fail_unknown(const Kernel *k, const char *name) {
   Arena *a = arena_new();
   Span at = where_named(k, name);
@@ -138,5 +147,5 @@ bool ir_fail_unknown(const Kernel *k, const char *name) {
     if (divides_by(a, &k->constraints.at[i], name)) at = k->constraints.at[i].at;
   arena_free(a);
   Diag *d = diag_add(&k->cx->diags, DIAG_E0103, at, "`%s` has no value", name);
-  return diag_hint(&k->cx->diags, d, "give it one in `subs`, or list it in `dynamic_symbols`");
+  return diag_hint(&k->cx->diags, d, "%s", ir_unknown_hint(k, name));
 }
