@@ -230,9 +230,10 @@ static void fetch_panels(Tiles *t, const TiledProduct *p, const Block *b, const 
 
 /* ---- blocks ---- */
 
-const Sym *product_steps(Tiles *t, const TiledProduct *p, int step) {
+const Sym *product_steps(Tiles *t, const TiledProduct *p) {
   SymCtx *sym = t->l.sym;
-  const Sym *depth = pack_depth(t, &p->a->source), *by = sym_int(sym, step);
+  const Sym *depth = pack_depth(t, &p->a->source);
+  const Sym *by = sym_int(sym, dot_info(p->tile.form)->k);
   depth = sym_mul(sym, by, sym_ceildiv(sym, depth, by));
   return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), depth));
 }
@@ -246,7 +247,7 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   if (p->straight) straight_fetch(t, p, b);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
-  const Sym *to = b->k_to ? b->k_to : product_steps(t, p, row->k);
+  const Sym *to = b->k_to ? b->k_to : product_steps(t, p);
   NestLoop loop = loop_open(t, b->k_from, to, pack_padded(&p->a->source), row->k, &acc, 1);
   Value *a = p->a->read ? in_place_load(t, p->a, b->row, loop.counter, b->m)
                         : load_panel(t, p->a, b->a_base, loop.counter, b->m, b->m);
@@ -295,7 +296,7 @@ static bool multiply_panel(Tiles *t, const TiledProduct *p, const PanelRun *colu
   Block b = {.n = n, .column = columns->first, .b_base = columns->base, .b_rows = columns->rows};
   int part = part_of_k(p, columns->rows);
   if (!part) return multiply_rows(t, p, b);
-  const Sym *steps = product_steps(t, p, dot_info(p->tile.form)->k), *one = sym_int(sym, 1);
+  const Sym *steps = product_steps(t, p), *one = sym_int(sym, 1);
   NestLoop parts =
       loop_open(t, NULL, sym_max(sym, steps, one), pack_padded(&p->b->source), part, NULL, 0);
   b.k_from = parts.counter;

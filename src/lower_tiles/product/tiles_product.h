@@ -46,8 +46,8 @@ typedef struct Block {
 /* The block of the accumulator, row by row; `offset` is product_offset. */
 Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b);
 Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
-/* The extent of k in whole steps. */
-const Sym *product_steps(Tiles *t, const TiledProduct *p, int step);
+/* The extent of k in whole steps of the instruction. */
+const Sym *product_steps(Tiles *t, const TiledProduct *p);
 void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 
 /* ---- results that go straight to memory (tiles_straight.c) ---- */

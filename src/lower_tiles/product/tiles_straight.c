@@ -325,8 +325,7 @@ static const Sym *is_last(Tiles *t, const TiledProduct *p, const Block *b) {
   const Straight *s = p->straight;
   const Sym *last = sym_bool(sym, true);
   if (s->trips) last = sym_ge(sym, s->counter, sym_sub(sym, s->trips, sym_int(sym, 1)));
-  if (b->k_to)
-    last = sym_and(sym, last, sym_ge(sym, b->k_to, product_steps(t, p, dot_info(p->tile.form)->k)));
+  if (b->k_to) last = sym_and(sym, last, sym_ge(sym, b->k_to, product_steps(t, p)));
   return simple(t, last);
 }
 
