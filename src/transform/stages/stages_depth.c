@@ -107,6 +107,7 @@ static void set_rings(StagesPlanner *p, int slots) {
     StagedLoop *l = &p->plan.loops.at[i];
     l->product = l->may_fly, l->early = l->may_be_early;
     bool served = schedule_roles(p->k, l->loop, p->target) != NULL;
+    if (l->only_served && !served) l->early = NULL;
     for (int j = 0; j < l->copies.n; j++) {
       if (!allows_flight(&l->copies.at[j], slots, served)) l->product = NULL;
       if (!allows_early(&l->copies.at[j], slots, served)) l->early = NULL;

@@ -592,7 +592,8 @@ Op *lead_find_second(const Kernel *k, Arena *a, const StagedLoop *l, bool has_ro
   for (const Op *op = l->loop->body->first; op != l->loop->body->last; op = op->next)
     if (!late[op->id] && !staged_copies(l, op) && why_stays(op)) return NULL;
   int sum = layout_size(product->results[0].layout, LAYOUT_REG);
-  return sum >= layout_size(l->early->results[0].layout, LAYOUT_REG) ? product : NULL;
+  return l->only_served || sum >= layout_size(l->early->results[0].layout, LAYOUT_REG) ? product
+                                                                                       : NULL;
 }
 
 void lead_first(Kernel *k, Arena *a, StagedLoop *l) {

@@ -45,7 +45,8 @@ void lead_product(Kernel *k, Arena *a, StagedLoop *l);
  * not early; NULL: there is none. It had if a mask is applied to the result of the first: that takes
  * place in its registers, so those of the next one would be copied in each iteration. It also had if
  * copies have a role. In both cases its sum must have at least as many registers as the result of the
- * first: otherwise it takes less time than what runs beside it. (Measured: bench/NOTES.md.) */
+ * first, if that may also be early alone: otherwise it takes less time than what runs beside it. (Measured:
+ * bench/NOTES.md.) */
 Op *lead_find_second(const Kernel *k, Arena *a, const StagedLoop *l, bool has_roles);
 
 /* Gives all ops a lead of 1 but l->late and what scales its sum, and moves these behind l->early. */

@@ -267,6 +267,14 @@ static void plan_fixed(StagesPlanner *p, StagedLoop *l, const char *why) {
   p->failed |= !staged_refuse(p->k, l, NULL, why) || !staged_pin(p->k, p->arena, p->m, l);
 }
 
+/* Registers do not hold two results of the early product. With service waves, all but the second product can be early,
+ * so that one result is held, and what becomes of it. */
+static void leave_to_served(const StagesPlanner *p, StagedLoop *l) {
+  l->only_served = true;
+  const Op *late = lead_find_second(p->k, p->arena, l, true);
+  if (!late || !staged_has_room_late(&p->room, l, late)) l->early = NULL;
+}
+
 /* Copies of a loop around others with copies are prefetched only if rows ask for it. */
 static void plan_loop(StagesPlanner *p, Op *loop) {
   StagedLoop l = new_loop(p, loop);
@@ -282,7 +290,7 @@ static void plan_loop(StagesPlanner *p, Op *loop) {
     if (op->kind == OP_copy && copy_is_in(op)) plan_copy(p, &l, op);
   if (p->failed) return;
   l.early = lead_find_product(&l);
-  if (l.early && !staged_has_room_early(&p->room, &l)) l.early = NULL;
+  if (l.early && !staged_has_room_early(&p->room, &l)) leave_to_served(p, &l);
   obey(p, &l);
   if ((!l.copies.n && !l.lead) || p->failed) return;
   l.product = l.may_fly = l.lead ? NULL : product_in_flight(p, &l);

@@ -74,6 +74,7 @@ typedef struct StagedLoop {
   Op *early;   /* a product that is computed one iteration early; NULL: none */
   Op *late;    /* the product that alone is not, besides its sum; NULL: only `early` is */
   Op *may_fly, *may_be_early; /* what `product` and `early` are if there are enough slots */
+  bool only_served;   /* `early` is NULL without service waves: registers hold one result of it */
   int *leads, nleads; /* by op id: how many iterations early an op of the body is computed */
   int lead;           /* the most of them, but for those of `tables` */
   Vec(Op *) tables;   /* ops that only compute coordinates of copies */

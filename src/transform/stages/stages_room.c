@@ -7,10 +7,12 @@
 #include "ir/region_facts.h"
 #include "ir/schedule/op_parts.h"
 #include "transform/copy/copy_plan.h"
+#include "transform/stages/roles/stages_roles.h"
 
 /* Registers of a thread besides ... */
 enum {
   BESIDES_CARRIED = 64, /* what a loop carries */
+  BESIDES_PRODUCT = 48, /* that, and the result of a product that is processed */
   BESIDES_RESULTS = 28, /* all results of products: addresses and the like */
   BESIDES_LIVE = 48     /* all tiles that are live at once */
 };
@@ -42,9 +44,22 @@ static int64_t all_registers(const StagesRoom *r) {
   return (int64_t)t->simds * t->file * t->lanes;
 }
 
+/* The largest result of a product that the loop does not carry. */
+static int64_t registers_processed(const Op *loop) {
+  int64_t most = 0;
+  for (const Op *op = loop->body->first; op; op = op->next) {
+    if (!op_is_product(op) || op_takes(loop->body->last, &op->results[0])) continue;
+    int64_t own = registers_of(&op->results[0]);
+    if (own > most) most = own;
+  }
+  return most;
+}
+
 int stages_residents(const PassCtx *cx, const Op *loop) {
   StagesRoom r = {.cx = cx};
-  int64_t need = registers_carried(loop) + BESIDES_CARRIED, all = all_registers(&r);
+  int64_t carried = registers_carried(loop), need = carried + BESIDES_CARRIED;
+  int64_t beside = carried + registers_processed(loop) + BESIDES_PRODUCT, all = all_registers(&r);
+  if (beside > need) need = beside;
   return !all || need * threads(&r) * 2 <= all ? 2 : 1;
 }
 
@@ -73,6 +88,22 @@ bool staged_has_room_early(const StagesRoom *r, const StagedLoop *l) {
   if (beside > held) held = beside;
   return held + BESIDES_RESULTS <=
          (most < r->cx->target->registers ? most : r->cx->target->registers);
+}
+
+/* The operand that a product takes from registers. */
+static int64_t registers_taken(const Op *product) {
+  int64_t most = 0;
+  for (int i = 0; i < product->nargs; i++)
+    if (i != product_acc(product) && registers_of(product->args[i]) > most)
+      most = registers_of(product->args[i]);
+  return most;
+}
+
+bool staged_has_room_late(const StagesRoom *r, const StagedLoop *l, const Op *late) {
+  int64_t own = registers_of(&l->early->results[0]);
+  int64_t held = registers_carried(l->loop) + own + registers_taken(late);
+  int most = roles_registers(r->cx->target, r->cx->machine->waves, SERVICE_WAVES);
+  return held + BESIDES_RESULTS <= most;
 }
 
 /* All products of the loop are added up, and nothing else is done with them. */

@@ -26,6 +26,10 @@ int stages_residents(const PassCtx *cx, const Op *loop);
 /* Registers suffice for two results of l->early at once: the one being processed, and the next. */
 bool staged_has_room_early(const StagesRoom *r, const StagedLoop *l);
 
+/* With service waves, registers suffice for the result of l->early and for what the product `late` of the
+ * iteration before takes from registers. */
+bool staged_has_room_late(const StagesRoom *r, const StagedLoop *l, const Op *late);
+
 /* Registers that a thread may have, so that a workgroup can run. */
 int staged_most_registers(const StagesRoom *r);
 
