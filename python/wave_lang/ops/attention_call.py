@@ -101,7 +101,9 @@ class Call:
         """Rows of a tile: few if no sequence has many, or if a row has many sums. With small heads
         a tile of more rows reads fewer keys for each (H200, 4 x 4096 tokens, heads of 64: 256 rows
         take 1283 us and 192 take 1349; causal, 32768 tokens in sequences of 1024: 256 rows take 232 us
-        and 128 take 233; of 2048: 379 and 391; of 4096: 682 and 711)."""
+        and 128 take 233; of 2048: 379 and 391; of 4096: 682 and 711). Long sequences have tiles of 192 rows
+        by 128 keys, whose last rows are empty (8192 tokens: 2455 to 2249 us, causal 1319 to 1262; 2048: 641
+        and 648)."""
         most = self.most_rows()
         if wave_dtype(self.q.dtype) == tkl.f32 and self.q.shape[-1] > 256:
             return 16  # without a matrix instruction, more are too many elements for a thread
@@ -111,7 +113,13 @@ class Call:
             return 16 if most <= 16 else 64
         if max(self.q.shape[-1], self.v.shape[-1]) > 64 or not self.fills_machine(256):
             return 128
-        return 256
+        return 192 if self.is_long() else 256
+
+    def is_long(self) -> bool:
+        """Whether dense sequences have so many rows and keys that fewer instructions for each count more than the
+        rows that the last tile of a sequence lacks."""
+        least = 8192 if self.causal else 4096
+        return self.q_ends is None and min(self.most_rows(), self.max_k) >= least
 
     def most_rows(self) -> int:
         """Rows of the longest sequence, for each head of keys."""
@@ -130,7 +138,7 @@ class Call:
         """Keys of an iteration, at most. With 128, half as many exchanges between waves are needed
         where shared memory has room for them; with small heads, two workgroups of 64 keys fit
         where one of 128 does."""
-        many = self.rows() == 16 or self.q.shape[-1] >= 128
+        many = self.rows() in (16, 192) or self.q.shape[-1] >= 128
         many = many and not self.batch_invariant
         return 128 if many and has_large_tiles() and not self.paired() else 64
 
@@ -169,8 +177,8 @@ class Call:
 
     def expected(self, left: int, right: int) -> int:
         """For how many keys a kernel is compiled, a power of two, if that may matter: where the compiler
-        decides whether workgroups compute tiles of several rows under a causal mask, one after another."""
-        matters = self.q_ends is None and right == 0 and left < 0 and self.rows() > 64
+        decides whether workgroups compute tiles of several rows, one after another."""
+        matters = self.q_ends is None and right <= 0 and left < 0 and self.rows() > 64
         return 1 << max(self.max_k - 1, 0).bit_length() if matters and has_warpgroups() else 0
 
     def form(self, splits: bool, page: int) -> kernels.Form:

@@ -39,7 +39,7 @@
 enum {
   CLUSTER = 2, /* workgroups that copy for each other: more gained nothing in published kernels */
   FEW_WAVES = 8,
-  FEW_ITERATIONS = 8
+  FEW_ITERATIONS = 8 /* of these; more waves take less time for one */
 };
 
 /* Of the bytes that tiles which are computed at the same time read. */
@@ -132,17 +132,6 @@ static int64_t result_bytes(const Persist *p) {
   return most;
 }
 
-/* Whether the end of a tile, where some are copied before the loop, overlaps with the next one: results have bytes of
- * their own. With more than two groups of waves, the others compute while one is there (attention of heads of 64
- * by 256 rows: 3 to 6 % slower on an H200). */
-static bool tiles_overlap(const Persist *p) {
-  for (const Op *op = p->k->body->first; op; op = op->next)
-    if (op->kind == OP_copy)
-      return p->cx->machine->waves <= FEW_WAVES &&
-             stages_have_room(p->cx, p->k, NULL, result_bytes(p));
-  return true;
-}
-
 static bool shares_crossing(Persist *p);
 
 /* Iterations for the first tile of each dimension, or the last one, with the sizes that are expected; -1: not known. */
@@ -166,8 +155,20 @@ static int64_t expected_trips(const Persist *p, bool last) {
  * for more: attention of heads of 128 under a causal mask takes 173 instead of 194 us
  * with 1024 tokens (8 iterations), but 321 instead of 301 with 2048 (H200). */
 static bool is_short(const Persist *p) {
-  int64_t first = expected_trips(p, false), last = expected_trips(p, true);
-  return first >= 0 && first <= FEW_ITERATIONS && last >= 0 && last <= FEW_ITERATIONS;
+  int64_t first = expected_trips(p, false), last = expected_trips(p, true), few = FEW_ITERATIONS;
+  if (p->cx->machine->waves > FEW_WAVES) few = few * p->cx->machine->waves / FEW_WAVES;
+  return first >= 0 && first <= few && last >= 0 && last <= few;
+}
+
+/* Whether the end of a tile, where some are copied before the loop, overlaps with the next one: results have bytes of
+ * their own. With more than two groups of waves, the others compute while one is there, unless the loop is short
+ * (attention of heads of 64 by 256 rows on an H200: with 16 iterations 354 us become 347, with 32 641 become 657). */
+static bool tiles_overlap(const Persist *p) {
+  for (const Op *op = p->k->body->first; op; op = op->next)
+    if (op->kind == OP_copy)
+      return (p->cx->machine->waves <= FEW_WAVES || is_short(p)) &&
+             stages_have_room(p->cx, p->k, NULL, result_bytes(p));
+  return true;
 }
 
 /* With at most one tile for each workgroup there is nothing to overlap; but clusters halve the requests for an
