@@ -53,6 +53,11 @@ static bool is_log(const Kernel *k, const Value *memory) {
   return p->log || p->report;
 }
 
+/* Elements are found by a mapping: those of the tile of a copy in shared memory are not. */
+static bool is_mapped(const Op *op, const Value *memory) {
+  return op_has(op, ATTR_mapping) && !(op->kind == OP_copy && memory_is_scratch(memory));
+}
+
 /* Records that `op` touches what `memory` stands for, in that slot of a ring. */
 static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
                          Touch how, const Sym *slot, const Op *part) {
@@ -60,7 +65,7 @@ static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const
   add_origins(a, &seen, memory);
   for (int i = 0; i < seen.n; i++) {
     if (!is_memory(seen.at[i]) || is_log(k, seen.at[i])) continue;
-    bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !op_is_product(op);
+    bool alone = seen.n == 1 && !is_mapped(op, seen.at[i]) && !op_is_product(op);
     MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot, NULL};
     if (part && op_has(part, ATTR_part) && seen.n == 1) use.part = part;
     vec_push(a, &m->uses, use);

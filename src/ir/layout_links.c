@@ -24,6 +24,7 @@ static void link_values(Links *l, Value *whole, Value *part, int operand, int ra
   LayoutLink link = {.whole = whole, .part = part, .user = l->op, .operand = operand};
   link.ratio = ratio, link.group = 1,
   link.into = into && operand < 0 ? into->sym : NULL; /* the result's */
+  link.threads = reduction_is_by_thread(l->op);
   if (l->op->kind == OP_repeat) {
     link.along = type_repeated(part->type, whole->type);
     link.repeats = dim_ratio(whole->type->dims[link.along], part->type->dims[link.along]);
@@ -211,7 +212,7 @@ static bool once(const Layout *l, int dim, int ratio, Layout *out) {
   return true;
 }
 
-/* A reduction in parts: each wave along the reduced dim has a part of its own. */
+/* A reduction in parts: each wave along the reduced dim has a part of its own, or each thread. */
 static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const int *extent,
                             Layout *out) {
   const Type *from = link->whole->type, *to = link->part->type;
@@ -222,8 +223,8 @@ static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const i
     if (dim >= 0) {
       if (whole->extent[g->dim] != extent[dim]) return false;
       layout_push(out, p, dim, g->radix, g->stride);
-    } else if (g->stride && p == LAYOUT_WAVE) {
-      layout_push(out, LAYOUT_WAVE, into, g->radix, covered);
+    } else if (g->stride && (p == LAYOUT_WAVE || (link->threads && p == LAYOUT_LANE))) {
+      layout_push(out, p, into, g->radix, covered);
       covered *= g->radix;
     } else if (!g->stride || p == LAYOUT_LANE) {
       layout_repeat(out, p, g->radix);

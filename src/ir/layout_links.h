@@ -7,7 +7,8 @@
  *
  *     add %x, %y          result -> %x, result -> %y     %y may lack dims: it is broadcast
  *     sum %x {dim = N}    %x -> result
- *     sum %x {dim = N, into = 4}    the same, and waves along N become waves along the new dim
+ *     sum %x {dim = N, into = 4}    the same, and waves along N become waves along the new dim;
+ *                                   with `each = thread` lanes do so, too
  *     repeat %x           result -> %x                   lanes inside a block hold copies
  *     for carry %a = %x   result -> %x, %a, and what the body yields
  *
@@ -28,6 +29,7 @@ typedef struct LayoutLink {
   int along, repeats; /* repeat: elements of the whole per element of the part, along a dim; else
                        * 0 */
   const Sym *into;    /* dim of the part for waves that move along dims it lacks; NULL: none */
+  bool threads;       /* it is for lanes, too */
 } LayoutLink;
 
 typedef Vec(LayoutLink) LayoutLinks;

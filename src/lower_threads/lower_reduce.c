@@ -219,8 +219,10 @@ bool lower_reduce(Lower *l, const Op *op) {
   if (op_combines(op->kind)) p.any = elements_exist(&r);
   else p.v = lane_cover(l, p.v, r.from, 1u << r.dim, neutral(&r));
   if (!count_once(&r, &p)) return emit_refuse(l, op, "a layout that replicates elements");
-  p = combine_lanes(&r, combine_registers(&r, p));
-  Value *v = op->nargs > 1 && !op_has(op, ATTR_into) ? with_init(&r, p) : p.v;
+  p = combine_registers(&r, p);
+  if (!reduction_is_by_thread(op)) p = combine_lanes(&r, p);
+  bool starts = !op_has(op, ATTR_into) || reduction_is_by_thread(op);
+  Value *v = op->nargs > 1 && starts ? with_init(&r, p) : p.v;
   v = emit_cast(l, v, dtype);
   if (!v->name) v->name = out->name;
   l->value[out->id] = v;

@@ -128,8 +128,7 @@ static Occupied occupied(const CostModel *c, OpClass class, double bytes, double
   const int matrix = c->latencies->matrix, vector = c->latencies->vector;
   switch (class) {
 #define OCCUPANCY(class, unit, cycles, latency)                                                    \
-  case OP_CLASS_##class:                                                                           \
-    return (Occupied){UNIT_##unit, cycles, latency};
+  case OP_CLASS_##class: return (Occupied){UNIT_##unit, cycles, latency};
 #include "target/units/units.def"
   case OP_CLASS_COUNT: break;
   }
@@ -152,7 +151,7 @@ static void cost_product(const CostModel *c, const Op *op, LoopCost *cost) {
 
 /* A reduction exchanges the sums of its lanes, a step for each factor of two. */
 static int64_t exchanged(const CostModel *c, const Op *op) {
-  const Value *v = op_is_reduction(op) ? computed(op) : NULL;
+  const Value *v = op_is_reduction(op) && !reduction_is_by_thread(op) ? computed(op) : NULL;
   int dim = v ? type_dim(v->type, op_attr(op, ATTR_dim)->sym) : -1, lanes = 1, steps = 0;
   for (int i = 0; dim >= 0 && i < v->layout->part[LAYOUT_LANE].n; i++) {
     const Digit *d = &v->layout->part[LAYOUT_LANE].at[i];

@@ -77,15 +77,6 @@ static const Sym *entry_of(const Type *t, const Sym *dim) {
 
 static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want);
 
-static bool is_neutral(const Op *fill, Padding want) {
-  const Attr *value = op_attr(fill, ATTR_value);
-  DType t = fill->results[0].type->dtype;
-  int64_t n;
-  if (dtype_is_float(t) && !value->sym) return value->number == padding_number(want, t);
-  if (!value->sym || !sym_is_int(value->sym, &n)) return false;
-  return dtype_is_float(t) ? (double)n == padding_number(want, t) : n == padding_integer(want, t);
-}
-
 /* Everything written to the scratch memory holds it, and by name, so that padding stays padding. */
 static bool scratch_holds(Pad *p, const Value *memory, const Sym *dim, Padding want) {
   const Value *root = memory_root(memory);
@@ -137,7 +128,7 @@ static bool bitcast_holds(Pad *p, const Op *op, const Sym *dim, Padding want) {
 static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
   const Op *op = v->def;
   if (!op) return false;
-  if (op->kind == OP_fill || op->kind == OP_scalar) return is_neutral(op, want);
+  if (op->kind == OP_fill || op->kind == OP_scalar) return padding_fills(op, want);
   if (type_base_dim(v->type, dim) < 0) return false;
   for (int i = 0; i < op->nargs; i++)
     if (op->args[i]->type->kind == TYPE_tile && end_of(p, op->args[i], dim) != end_of(p, v, dim))

@@ -106,12 +106,13 @@ bool reduce_rows(Eval *ev, const Op *op, Tile **sum) {
 }
 
 bool reduce_finish(Eval *ev, const Op *op, Tile *sum) {
+  if (op_has(op, ATTR_into)) sum = in_parts(ev, op, sum);
+  if (!sum) return false;
   Tile *init = op->nargs > 1 ? tile_at(ev, op->args[1], &sum->box) : NULL;
   if (op->nargs > 1 && (!init || !combine_with(ev, op->kind, init, sum))) return false;
   tile_round(ev, sum);
-  if (op_has(op, ATTR_into)) sum = in_parts(ev, op, sum);
   ev->values[op->results[0].id].tile = sum;
-  return sum != NULL;
+  return true;
 }
 
 bool run_reduce(Eval *ev, Op *op) {

@@ -1,6 +1,9 @@
 /* infer_reduce.c: the rules of reductions, scans and top-k. */
+#include <string.h>
+
 #include "ir/infer/infer.h"
 #include "ir/ops/combine.h"
+#include "ir/ops/reductions.h"
 
 /* The dimension along which the op works: `dim`, or the last one. NULL after reporting. */
 static const Sym *worked_dim(const Infer *in) {
@@ -32,17 +35,29 @@ static bool check_init(const Infer *in, const Type *want) {
                     infer_shown(in, init), infer_shown(in, want));
 }
 
-/* Parts along a new dimension, the last. Their initial value is applied when they are combined. */
+static bool check_each(const Infer *in) {
+  const Attr *each = op_attr(in->op, ATTR_each);
+  bool known = each && (strcmp(each->text, "wave") == 0 || reduction_is_by_thread(in->op));
+  if (!each || (known && op_has(in->op, ATTR_into))) return true;
+  return INFER_FAIL(in, E0318, "`each` of `%s` must be `wave` or `thread`, with `into`",
+                    infer_name(in));
+}
+
+/* Parts along a new dimension, the last. Those of waves have no initial value: it is applied when they are
+ * combined. */
 static bool reduce_into(Infer *in, const Type *want) {
   const Sym *into = op_attr(in->op, ATTR_into)->sym, *dims[IR_MAX_RANK];
-  if (in->op->nargs > 1 && !op_combines(in->op->kind))
+  bool may_start = op_combines(in->op->kind) || reduction_is_by_thread(in->op);
+  if (in->op->nargs > 1 && !may_start)
     return INFER_FAIL(in, E0317, "`%s` with `into` takes no initial value", infer_name(in));
   if (infer_has_dim(want, into) || want->rank == IR_MAX_RANK)
     return INFER_FAIL(in, E0308, "`%s` of %s cannot produce partial results along `%s`",
                       infer_name(in), infer_shown(in, infer_arg(in, 0)), infer_expr(in, into));
   for (int i = 0; i < want->rank; i++) dims[i] = want->dims[i];
   dims[want->rank] = into;
-  return infer_result(in, type_tile(in->k->cx, dims, want->rank + 1, want->dtype));
+  const Type *parts = type_tile(in->k->cx, dims, want->rank + 1, want->dtype);
+  if (reduction_is_by_thread(in->op) && !check_init(in, parts)) return false;
+  return infer_result(in, parts);
 }
 
 /* A truth value for each element along `dim`, or for each element. */
@@ -63,7 +78,7 @@ static bool check_combine(const Infer *in, const Sym *dim) {
 
 bool rule_reduce(Infer *in) {
   const Sym *dim = infer_need_value(in, 0) ? worked_dim(in) : NULL;
-  if (!dim || !check_combine(in, dim)) return false;
+  if (!dim || !check_combine(in, dim) || !check_each(in)) return false;
   const Type *want = infer_without_dim(in, infer_arg(in, 0), dim);
   if (op_has(in->op, ATTR_into)) return want && reduce_into(in, want);
   return want && check_init(in, want) && infer_result(in, want);

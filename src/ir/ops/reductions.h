@@ -29,6 +29,9 @@ static inline bool op_is_reduction(const Op *op) {
 
 static inline bool op_is_scan(const Op *op) { return op->kind == OP_cumsum || op->kind == OP_scan; }
 
+/* With `into`: each thread has a part, not each wave. */
+bool reduction_is_by_thread(const Op *op);
+
 /* Which elements exist: the last operand of an op whose padding is PREDICATE; NULL: all do. */
 Value *reduction_exists(const Op *op);
 
@@ -45,5 +48,6 @@ static inline bool reduction_takes_once(OpKind kind) {
 /* The neutral element in a dtype: a number for float types, an integer for integer types. */
 double padding_number(Padding p, DType t);
 int64_t padding_integer(Padding p, DType t);
+bool padding_fills(const Op *fill, Padding p); /* all that it makes is that element */
 
 #endif
