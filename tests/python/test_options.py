@@ -176,6 +176,27 @@ def test_a_count_must_be_a_number(count):
         compiled(multi_buffer_count=count)
 
 
+@pytest.mark.parametrize("kind", ["PREFETCHH", "prefetch", "", 32, None])
+def test_a_schedule_is_one_of_the_kinds(kind):
+    with pytest.raises(ValueError, match="schedule must be 'NONE' or 'MODULO' or .*, not ") as error:
+        compiled(schedule=kind)
+    assert str(error.value).endswith(repr(kind))
+
+
+@pytest.mark.parametrize("kind", [*SchedulingType, *SchedulingType.__members__])
+def test_every_kind_of_schedule_is_known(kind):
+    if kind != "GEMM_FOUR_STAGE":  # only the type has this name
+        compiled(schedule=kind)
+
+
+def test_old_truths_of_schedules_may_be_assigned():
+    for given_kind, kind in ((True, SchedulingType.MODULO), (False, SchedulingType.NONE)):
+        options = WaveCompileOptions(subs=SIZES, target="eval")
+        options.schedule = given_kind
+        wave_compile(options, double)
+        assert options.schedule is kind
+
+
 def test_an_option_without_a_row_is_noticed():
     from dataclasses import dataclass
 
