@@ -270,6 +270,38 @@ def test_manual_schedules_need_a_function():
         compiled(schedule=SchedulingType.MANUAL, strict=True)
 
 
+# ---- attributes that are not options -----------------------------------------------------------
+
+
+def assigned(name, **more):
+    options = WaveCompileOptions(subs=SIZES, target="eval", **more)  # HERE
+    setattr(options, name, True)
+    return wave_compile(options, double)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    "name, meant",
+    [("recompte", "recompute"), ("persistant_workgroups", "persistent_workgroups")],
+)
+def test_an_attribute_that_resembles_an_option(name, meant):
+    (found,) = [r for r in assigned(name).remarks if getattr(r, "code", "") == "W0601"]
+    assert found.severity == "warning" and f"`{name}`" in found.message
+    assert found.hint == f"did you mean `{meant}`?"
+    assert found.file == __file__ and "# HERE" in found.rendered
+
+
+@pytest.mark.parametrize("name", ["use_wave_asm_backend", "note", "kernel_launch_info", "_recompte"])
+def test_other_attributes_may_be_assigned(name):
+    assert not [r for r in assigned(name, strict=True).remarks if "assigned" in str(r)]
+
+
+def test_an_attribute_that_resembles_an_option_is_an_error_when_strict():
+    with pytest.raises(CompileError, match="E0602.*`recompte`") as caught:
+        assigned("recompte", strict=True)
+    assert caught.value.diagnostics[0].hint == "did you mean `recompute`?"
+
+
 # ---- files -------------------------------------------------------------------------------------
 
 READ = [n for n, option in OPTIONS.items() if row_of(option).file == "read"] + ["override_mlir"]

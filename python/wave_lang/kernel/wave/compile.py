@@ -14,7 +14,7 @@ from .compiled import WaveKernel
 from .launch_info import launch_info
 from .machine import Machine
 from .measured import MeasuredKernel
-from .option_rows import Asked
+from .option_rows import Asked, others
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -128,7 +128,8 @@ def wave_compile(
     _check_arguments(options, kernel, schedule)
     said = options._checked()
     machine = Machine(*_wave.find_machine(*said))
-    unused = (*said, machine.kind, machine.target, schedule is not None)
+    given, place = said
+    unused = (given + others(options), place, machine.kind, machine.target, schedule is not None)
     if options.strict:  # errors come first, remarks last
         _wave.report_unused(*unused)
     trace, ir = _prepared(options, said, kernel, schedule, machine)
