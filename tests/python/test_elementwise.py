@@ -136,6 +136,25 @@ def test_bits(target, dtype):
         assert [int(v) for v in each(target, dtype, ours, x, y)] == [exact(*p) for p in pairs]
 
 
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("target", [*TARGETS, "emu:gfx942", "emu:gfx1201"])
+def test_remainders(target, dtype):
+    """Exact, however large the quotient is, also of subnormal numbers."""
+    t = np.dtype(dtype.replace("f", "float")).type
+    info = np.finfo(t)
+    least, most = info.smallest_subnormal, info.max
+    some = [0, least, 3 * least, info.tiny - least, info.tiny, 0.1, 1, 7.5, 1000, most, np.inf, np.nan]
+    numbers = np.array([*some, *(-v for v in some)], t)
+    x, y = np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))
+    with np.errstate(all="ignore"):
+        exact = np.fmod(x, y)
+    for op in (lambda a, b: a % b, tkw.remf):
+        found = each(target, dtype, op, x, y)
+        assert np.array_equal(found, exact, equal_nan=True)
+        numbers = ~np.isnan(exact)
+        assert np.array_equal(np.signbit(found[numbers]), np.signbit(exact[numbers]))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_truth_values(target):
     """Exactly one of two comparisons."""
