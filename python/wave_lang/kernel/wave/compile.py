@@ -23,6 +23,19 @@ def _space_symbols(kernel: Kernel) -> set[Expr]:
     return {p.space for p in kernel.params if p.space is not None and p.space.is_symbol}
 
 
+def _space(options: WaveCompileOptions, kernel: Kernel, symbol: Expr, value: int) -> AddressSpace:
+    """The address space with this number; a dimension is there if an author forgot the space."""
+    if value in [space.value for space in AddressSpace]:
+        return AddressSpace(value)
+    param = next(p.name for p in kernel.params if p.space == symbol)
+    _wave.report(
+        "E0319",
+        f"the address space of `{param}` is `{symbol}`, which is {value} in `subs`",
+        "an address space comes before the element type: `Memory[M, N, GLOBAL_ADDRESS_SPACE, f32]`",
+        options._place,
+    )
+
+
 def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
     """`subs`, with the numbers of address spaces converted to AddressSpace."""
     spaces = _space_symbols(kernel)
@@ -37,7 +50,7 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
                 options._place,
             )
         if symbol in spaces and isinstance(value, int):
-            value = AddressSpace(value)
+            value = _space(options, kernel, symbol, value)
         if value is not key:
             values[symbol] = value
     return _wave.resolve(values)
