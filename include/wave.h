@@ -827,7 +827,8 @@ typedef struct wv_output {
  * exist (E0618) was reported. */
 WV_API bool wv_options_check(wv_ctx *cx, const wv_options *o, const char **mistake);
 /* Reports options without effect on kernels for a machine: a remark for each (R0609), or with the
- * option `strict` one error (E0617), and false. */
+ * option `strict` one error (E0617), and false. Names that are not those of options but resemble one get a
+ * warning (W0601), with `strict` an error (E0602). */
 WV_API bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m);
 /* The same if they request dumps, and passes run only when the kernel is called
  * (wv_kernel_is_open). */

@@ -471,6 +471,10 @@ static bool is_coordinate(const Distribution *d, const Op *op, const Sym *base) 
   return op && size_of(d, op, base) != size_of(d, NULL, base) && has_vector_shape(d, base, 1);
 }
 
+static const Sym *whole_part(SymCtx *sym, const Sym *s) {
+  return !s || sym_is_integer(s) ? s : sym_floor(sym, s);
+}
+
 /* What one row adds to the position of its dimension; NULL: it does not apply here. */
 static const Sym *row_start(const Distribution *d, const Op *op, const DivisionRow *r,
                             const Sym *size) {
@@ -478,12 +482,12 @@ static const Sym *row_start(const Distribution *d, const Op *op, const DivisionR
   const Sym *start = r->start ? instantiate(d, op, r->start, MEAN_VALUE) : NULL;
   if (r->kind == CONSTRAINT_workgroup) {
     if (d->explicit_grid) return sym_int(sym, 0);
-    return start ? start : sym_mul(sym, d->id[r->axis], size);
+    return whole_part(sym, start ? start : sym_mul(sym, d->id[r->axis], size));
   }
   const Sym *counter = counter_at(d, op, r->loop);
   if (!counter) return NULL;
   const Sym *moved = sym_mul(sym, counter, size);
-  return start ? sym_add(sym, start, moved) : moved;
+  return start ? sym_add(sym, whole_part(sym, start), moved) : moved;
 }
 
 static bool fail_fraction(const Distribution *d, const Op *op, const Sym *dim, const char *what,

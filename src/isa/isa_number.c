@@ -60,7 +60,7 @@ uint32_t isa_to_small(const IsaFormat *f, float v) {
     if (b == 0 || c == 0) return (T)NAN;                                                           \
     if (ec - eb >= EXPONENT) return *scaled = true, a == b ? (T)ldexp(a, SCALE) : a;               \
     if (is_small_b) return (T)ldexp(a, SCALE);                                                     \
-    if (-eb < 1 - BIAS && is_small_q) return *scaled = true, a == b ? (T)ldexp(a, SCALE) : a;      \
+    if (-eb < 1 - BIAS && is_small_q) return *scaled = true, a == b ? (T)ldexp(a, -SCALE) : a;     \
     if (-eb < 1 - BIAS) return (T)ldexp(a, -SCALE);                                                \
     if (is_small_q) return *scaled = true, a == c ? (T)ldexp(a, SCALE) : a;                        \
     if (ec + BIAS <= mant) return (T)ldexp(a, SCALE);                                              \
@@ -70,17 +70,20 @@ DIV_SCALE(float, isa_div_scale_f32, 96, 127, 64, 23)
 DIV_SCALE(double, isa_div_scale_f64, 768, 1023, 128, 53)
 #undef DIV_SCALE
 
-#define DIV_FIXUP(T, name)                                                                         \
+/* The steps toward a quotient far out of range give NaN (infinity minus infinity). */
+#define DIV_FIXUP(T, name, LEAST)                                                                  \
   T name(T q, T d, T n) {                                                                          \
     bool negative = (signbit(d) != 0) != (signbit(n) != 0);                                        \
     if (isnan(n) || isnan(d)) return (T)NAN;                                                       \
     if ((n == 0 && d == 0) || (isinf(n) && isinf(d))) return (T)NAN;                               \
     if (d == 0 || isinf(n)) return (T)(negative ? -INFINITY : INFINITY);                           \
     if (n == 0 || isinf(d)) return (T)(negative ? -0.0 : 0.0);                                     \
+    if (ilogb(n) - ilogb(d) < LEAST) return (T)(negative ? -0.0 : 0.0);                            \
+    if (isnan(q)) return (T)(negative ? -INFINITY : INFINITY);                                     \
     return negative ? -(T)fabs(q) : (T)fabs(q);                                                    \
   }
-DIV_FIXUP(float, isa_div_fixup_f32)
-DIV_FIXUP(double, isa_div_fixup_f64)
+DIV_FIXUP(float, isa_div_fixup_f32, -150)
+DIV_FIXUP(double, isa_div_fixup_f64, -1075)
 #undef DIV_FIXUP
 
 bool isa_is_class(double v, bool is_denormal, uint32_t classes, bool is_signalling) {

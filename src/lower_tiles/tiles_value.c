@@ -346,6 +346,7 @@ static bool is_held(const Tiles *t, const Value *v, const Point *p) {
     const Sym *inside = sym_sub(sym, p->at[i], tile->start[i]);
     if (!inside) return sym_take_error(sym), false;
     SymRange r = sym_range(sym, emit_facts(&t->l), inside);
+    if (r.lo > r.hi) continue; /* in a loop over a dimension of size 0, which never runs */
     if (r.lo < 0 || r.hi > tile->extent[i] - width) return false;
   }
   return true;

@@ -136,6 +136,34 @@ def test_bits(target, dtype):
         assert [int(v) for v in each(target, dtype, ours, x, y)] == [exact(*p) for p in pairs]
 
 
+def pairs_of(dtype):
+    """Pairs of numbers at the ends of the range, and of others."""
+    t = np.dtype(dtype.replace("f", "float")).type
+    info = np.finfo(t)
+    least, most = info.smallest_subnormal, info.max
+    some = [0, least, 3 * least, info.tiny - least, info.tiny, 0.1, 1, 7.5, 1000, most, np.inf, np.nan]
+    numbers = np.array([*some, *(-v for v in some)], t)
+    return np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("target", [*TARGETS, "emu:gfx942", "emu:gfx1201"])
+def test_quotients_and_remainders(target, dtype):
+    """Exact, however large the quotient is, also of subnormal numbers."""
+    x, y = pairs_of(dtype)
+    for op, reference in (
+        (lambda a, b: a / b, np.divide),
+        (lambda a, b: a % b, np.fmod),
+        (tkw.remf, np.fmod),
+    ):
+        with np.errstate(all="ignore"):
+            exact = reference(x, y)
+        found = each(target, dtype, op, x, y)
+        assert np.array_equal(found, exact, equal_nan=True)
+        numbers = ~np.isnan(exact)
+        assert np.array_equal(np.signbit(found[numbers]), np.signbit(exact[numbers]))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_truth_values(target):
     """Exactly one of two comparisons."""

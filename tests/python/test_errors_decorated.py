@@ -275,3 +275,14 @@ def test_arguments_by_name():
     ):
         with pytest.raises(TypeError, match=words):
             kernel(*args, **named)
+
+
+def test_a_dimension_in_the_place_of_an_address_space():
+    @tkw.wave(rows())
+    def kernel(x: tkl.Memory[M, N, tkl.f32], y: Matrix):
+        tkw.write(tkw.read(x), y)
+
+    with pytest.raises(CompileError, match="E0319.*address space of `x` is `N`, which is 40") as error:
+        wave_compile(WaveCompileOptions(subs={M: 4, N: 40}, target="eval"), kernel)
+    (found,) = error.value.diagnostics
+    assert found.file == __file__ and "GLOBAL_ADDRESS_SPACE" in found.hint

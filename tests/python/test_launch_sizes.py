@@ -414,3 +414,45 @@ def test_several_devices_are_refused(target, dynamic):
     x, y = numbers(10, 40), np.zeros((10, 40), "f4")
     compiled(copy, target, (M,) if dynamic else (), bound | {part: M if dynamic else 16})(x, y)
     assert np.array_equal(x, y)
+
+
+# ---- symbols that tensors have only through `subs`
+
+P = tkl.sym.P
+
+
+@everywhere
+@pytest.mark.parametrize("divided", [False, True])
+@pytest.mark.parametrize(
+    "value, subs, dynamic",
+    [
+        (21, {N: P, M: 3}, [P]),
+        (10, {N: 2 * P + 1}, [M, P]),
+        (4, {N: K * 4 + 1, K: P + 1}, [M, P]),
+        (3, {M: P, N: P + 18}, [P]),
+    ],
+)
+def test_a_symbol_that_follows_from_a_bound_one(target, divided, value, subs, dynamic):
+    rows = tiles(1, 32) if divided else tiles(1, 32)[:-1]
+
+    @tkw.wave(rows)
+    def kernel(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32]):
+        p = tkw.cast(tkl.Register[M, N, tkl.i32](P), tkl.f32)
+        tkw.write(tkw.read(x) + p, y)
+
+    x, y = numbers(3, 21), np.zeros((3, 21), "f4")
+    made = compiled(kernel, target, dynamic, subs)
+    made(x, y)
+    assert np.array_equal(y, x + value)
+
+
+@everywhere
+def test_a_size_that_a_bound_symbol_never_has(target):
+    @tkw.wave(tiles())
+    def kernel(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.write(tkw.read(x), y)
+
+    made = compiled(kernel, target, [M, P], {N: 2 * P + 2})
+    for n, expected in ((33, 32), (0, 2)):
+        with pytest.raises(LaunchError, match=f"E0702.*size {n} along `N`, expected {expected}"):
+            made(np.zeros((3, n), "f4"), np.zeros((3, n), "f4"))

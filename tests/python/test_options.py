@@ -176,6 +176,27 @@ def test_a_count_must_be_a_number(count):
         compiled(multi_buffer_count=count)
 
 
+@pytest.mark.parametrize("kind", ["PREFETCHH", "prefetch", "", 32, None])
+def test_a_schedule_is_one_of_the_kinds(kind):
+    with pytest.raises(ValueError, match="schedule must be 'NONE' or 'MODULO' or .*, not ") as error:
+        compiled(schedule=kind)
+    assert str(error.value).endswith(repr(kind))
+
+
+@pytest.mark.parametrize("kind", [*SchedulingType, *SchedulingType.__members__])
+def test_every_kind_of_schedule_is_known(kind):
+    if kind != "GEMM_FOUR_STAGE":  # only the type has this name
+        compiled(schedule=kind)
+
+
+def test_old_truths_of_schedules_may_be_assigned():
+    for given_kind, kind in ((True, SchedulingType.MODULO), (False, SchedulingType.NONE)):
+        options = WaveCompileOptions(subs=SIZES, target="eval")
+        options.schedule = given_kind
+        wave_compile(options, double)
+        assert options.schedule is kind
+
+
 def test_an_option_without_a_row_is_noticed():
     from dataclasses import dataclass
 
@@ -247,6 +268,38 @@ def test_manual_schedules_need_a_function():
     assert without_effect(compiled(schedule=SchedulingType.MANUAL)) == [message]
     with pytest.raises(CompileError, match="without a schedule function"):
         compiled(schedule=SchedulingType.MANUAL, strict=True)
+
+
+# ---- attributes that are not options -----------------------------------------------------------
+
+
+def assigned(name, **more):
+    options = WaveCompileOptions(subs=SIZES, target="eval", **more)  # HERE
+    setattr(options, name, True)
+    return wave_compile(options, double)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    "name, meant",
+    [("recompte", "recompute"), ("persistant_workgroups", "persistent_workgroups")],
+)
+def test_an_attribute_that_resembles_an_option(name, meant):
+    (found,) = [r for r in assigned(name).remarks if getattr(r, "code", "") == "W0601"]
+    assert found.severity == "warning" and f"`{name}`" in found.message
+    assert found.hint == f"did you mean `{meant}`?"
+    assert found.file == __file__ and "# HERE" in found.rendered
+
+
+@pytest.mark.parametrize("name", ["use_wave_asm_backend", "note", "kernel_launch_info", "_recompte"])
+def test_other_attributes_may_be_assigned(name):
+    assert not [r for r in assigned(name, strict=True).remarks if "assigned" in str(r)]
+
+
+def test_an_attribute_that_resembles_an_option_is_an_error_when_strict():
+    with pytest.raises(CompileError, match="E0602.*`recompte`") as caught:
+        assigned("recompte", strict=True)
+    assert caught.value.diagnostics[0].hint == "did you mean `recompute`?"
 
 
 # ---- files -------------------------------------------------------------------------------------

@@ -120,6 +120,21 @@ def test_batches():
     assert "tma_prefetch" in str(kernel.lowered) and re.search(r"tma_prefetch %r, .* \{box = \[1, \d+, 64\]\}", str(kernel.lowered))
 
 
+@pytest.mark.parametrize(
+    "target, workgroups, why",
+    [
+        ("sim:sm_90a", 3, None),
+        ("sim:sm_90a", 0, "a workgroup computes only one tile"),
+        ("sim:sm_80", None, "the machine has no copy engine"),
+    ],
+)
+def test_an_option_without_effect_says_why(target, workgroups, why):
+    sizes = {M: 200, N: 128, K: 96}
+    kernel = compiled(residual(), sizes, (), target, workgroups, fetch_reads=True)
+    said = [r.message for r in kernel.remarks if "fetch_reads" in str(r)]
+    assert said == ([f"`fetch_reads` has no effect on `residual`: {why}"] if why else [])
+
+
 @pytest.mark.parametrize("fetched", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_orders(order, fetched):

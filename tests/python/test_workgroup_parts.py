@@ -266,3 +266,64 @@ def test_an_empty_folded_dimension(target):
 
     compiled(kernel, target, dynamic=list(SIZES))(np.zeros((2, 3, 0, 2, 45), "i4"))
     compiled(kernel, target, {**SIZES, C: 0})(np.zeros((2, 3, 0, 2, 45), "i4"))
+
+
+# ---- fractions ----
+
+
+@TARGETS
+@BOTH
+@pytest.mark.parametrize("tile", [4, 3])
+def test_a_reordered_id_that_is_a_fraction(target, dynamic, tile):
+    """The position of a tile is rounded down, not its id."""
+    rows = [
+        tkw.HardwareConstraint(64, vector_shapes={N: tile}),
+        tkw.WorkgroupConstraint(N, tile, 0),
+        tkw.WaveConstraint(N, tile),
+        tkw.ReorderingConstraint(WORKGROUP_0 / 2, 0),
+    ]
+
+    @tkw.wave(rows)
+    def kernel(y: tkl.Memory[N, G, tkl.i32]):
+        tkw.atomic_add(tkw.Register[N, tkl.i32](1), y)
+
+    y, want = np.zeros(17, "i4"), np.zeros(17, "i4")
+    for i in range(-(-17 // tile)):
+        want[i * tile // 2 : i * tile // 2 + tile] += 1
+    compiled(kernel, target, {} if dynamic else {N: 17}, [N] if dynamic else [])(y)
+    assert np.array_equal(y, want)
+
+
+@TARGETS
+@BOTH
+def test_a_folded_id_that_is_a_fraction(target, dynamic):
+    @tkw.wave([*five(), tkw.ReorderingConstraint(WORKGROUP_2 / 2, 2)])
+    def kernel(y: tkl.Memory[A, B, C, D, N, G, tkl.i32]):
+        tkw.atomic_add(tkw.Register[A, B, C, D, N, tkl.i32](1 + WORKGROUP_2), y)
+
+    y, want = np.zeros(SHAPE, "i4"), np.zeros(SHAPE, "i4")
+    run_five(kernel, target, dynamic, y)
+    for z in range(30):
+        j = z // 2
+        want[:, j // 10, j // 2 % 5, j % 2] += 1 + z
+    assert np.array_equal(y, want)
+
+
+@TARGETS
+@BOTH
+def test_a_start_that_is_a_fraction(target, dynamic):
+    rows = [
+        tkw.HardwareConstraint(64, vector_shapes={N: 4}),
+        tkw.WorkgroupConstraint(N, 4, 0, apply_fn=lambda i: 5 * i / 2),
+        tkw.WaveConstraint(N, 4),
+    ]
+
+    @tkw.wave(rows)
+    def kernel(y: tkl.Memory[N, G, tkl.i32]):
+        tkw.atomic_add(tkw.Register[N, tkl.i32](1), y)
+
+    y, want = np.zeros(17, "i4"), np.zeros(17, "i4")
+    for i in range(5):
+        want[5 * i // 2 : 5 * i // 2 + 4] += 1
+    compiled(kernel, target, {} if dynamic else {N: 17}, [N] if dynamic else [])(y)
+    assert np.array_equal(y, want)

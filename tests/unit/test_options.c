@@ -118,6 +118,13 @@ TEST(unused) {
   CHECK_INT(wv_diag_count(cx), 2);
   CHECK(wv_options_unused(cx, &(wv_options){.has_schedule = true}, &eval));
   CHECK_INT(wv_diag_count(cx), 2);
+  wv_diag_clear(cx);
+  CHECK(wv_options_unused(cx, OPTIONS({"recompte", NULL, ""}), &eval));
+  CHECK(has(said(cx, "W0601"), "mine.py:3:1: warning[W0601]: `recompte`"));
+  CHECK(has(said(cx, "W0601"), "did you mean `recompute`?"));
+  wv_diag_clear(cx);
+  CHECK(wv_options_unused(cx, OPTIONS({"use_wave_asm_backend", NULL, ""}, {"note", NULL, ""}), &eval));
+  CHECK_INT(wv_diag_count(cx), 0);
   wv_ctx_free(cx);
 }
 

@@ -247,6 +247,7 @@ static LlvmMachine machine_of(const Kernel *k, const Amd *amd, const AmdOptions 
                        .f32 = has_functions ? amd_f32_templates : NULL,
                        .fast = has_functions ? amd_fast_templates : NULL,
                        .reduce_angle = amd_reduce_angle,
+                       .remainder = amd_remainder,
                        .writer = writer,
                        .unroll = amd_unroll};
 }

@@ -111,6 +111,10 @@ int amd_unroll(Llvm *p, const Op *loop);
 extern const char *const amd_f32_templates[OP_COUNT], *const amd_fast_templates[OP_COUNT];
 const char *amd_reduce_angle(Llvm *p, int n, const char *x);
 
+/* ---- amd_remainder.c ---- */
+
+const char *amd_remainder(Llvm *p, int n, const char *a, const char *b);
+
 /* ---- amd_memory.c ---- */
 
 LlvmFn amd_alloc, amd_load, amd_ldmatrix, amd_store, amd_atomic, amd_copy_async;

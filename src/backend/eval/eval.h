@@ -145,9 +145,9 @@ typedef struct Eval {
   bool explicit_grid;        /* there is a grid row: workgroup ids do not determine positions */
   int64_t counts[EVAL_GRID]; /* workgroups per constraint dimension */
   int64_t grid[3];
-  int wg_slot[EVAL_GRID], position_slot[EVAL_GRID];
+  int wg_slot[EVAL_GRID], position_slot[3];
   bool folded;            /* dims 2, 3, 4 share $WG2 */
-  int64_t ids[EVAL_GRID]; /* of this workgroup, as used for positions */
+  const Sym *ids[EVAL_GRID]; /* of this workgroup, as used for positions */
   const Sym *tile_loop;   /* in whose iterations a workgroup computes several tiles; NULL: none */
   int64_t tiles[3];       /* the grid of tiles, which ... */
   int64_t limit;          /* ... this many workgroups share */
@@ -221,8 +221,8 @@ bool args_bind(Eval *ev, int nargs); /* bind and dynamic rows, parameters, their
 
 void position_aliases(Eval *ev); /* sizes of aliased dimensions */
 bool position_setup(Eval *ev);   /* rows, aliases, grid */
-bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
-bool position_enter_tile(Eval *ev, int64_t turn);        /* the iteration of `tile_loop` */
+void position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
+void position_enter_tile(Eval *ev, int64_t turn);        /* the iteration of `tile_loop` */
 Axis axis_of(const Sym *dim);                            /* without a range */
 bool position_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */
 bool position_box(Eval *ev, const Type *t, Box *out);

@@ -60,16 +60,17 @@ bool gang_begins(const Eval *ev, int64_t x, int64_t y, int64_t z) {
 
 /* ---- running it ---- */
 
-static bool enter(Eval *ev, const Rank *r) {
+static void enter(Eval *ev, const Rank *r) {
   ev->values = r->values;
   ev->scratch = r->scratch;
-  return position_enter_group(ev, r->id[0], r->id[1], r->id[2]);
+  position_enter_group(ev, r->id[0], r->id[1], r->id[2]);
 }
 
 /* Symbols that ops set would not keep their values from one part to the next. */
 static bool run_until(Eval *ev, const Rank *r, Op *first, const Op *end) {
   int mark = env_mark(ev);
-  bool ok = enter(ev, r);
+  bool ok = true;
+  enter(ev, r);
   for (Op *op = first; ok && op != end; op = op->next) {
     if (op->kind == OP_set_symbol && end)
       return eval_fail(ev, DIAG_E0701, "a symbol is set before workgroups exchange values");
@@ -84,7 +85,8 @@ static bool sum_up(Eval *ev, Op *op) {
   int mark = env_mark(ev);
   bool ok = true;
   for (int i = 0; ok && i < ev->ngang; i++) {
-    ok = enter(ev, &ev->gang[i]) && reduce_rows(ev, op, &sum);
+    enter(ev, &ev->gang[i]);
+    ok = reduce_rows(ev, op, &sum);
     env_rewind(ev, mark);
   }
   for (int i = 0; ok && i < ev->ngang; i++) {
@@ -92,7 +94,8 @@ static bool sum_up(Eval *ev, Op *op) {
     size_t n = (size_t)box_count(&sum->box);
     if (own->f) memcpy(own->f, sum->f, n * sizeof *own->f);
     else memcpy(own->i, sum->i, n * sizeof *own->i);
-    ok = enter(ev, &ev->gang[i]) && reduce_finish(ev, op, own);
+    enter(ev, &ev->gang[i]);
+    ok = reduce_finish(ev, op, own);
     env_rewind(ev, mark);
   }
   return ok;

@@ -45,23 +45,13 @@ static const Sym *named(Eval *ev, const char *prefix, int i, bool nonneg) {
   return sym_symbol(ev->cx->sym, arena_printf(ev->home, "%s%d", prefix, i), nonneg);
 }
 
-/* In positions, an id is the reordered and unfolded one, but ids inside the values of bound symbols
- * keep their meaning, so the ids that a row itself mentions get names of their own. */
-static const Sym *position_expr(Eval *ev, const Sym *s) {
-  if (!s) return NULL;
+static const Sym *with_ids(Eval *ev, const Sym *s, const Sym *const ids[EVAL_GRID]) {
   SymBinding to[2 * EVAL_GRID];
   for (int i = 0; i < EVAL_GRID; i++) {
-    const Sym *own = named(ev, "$POSITION_WG", i, true);
-    to[2 * i] = (SymBinding){named(ev, "$WG", i, true), own};
-    to[2 * i + 1] = (SymBinding){named(ev, "$WG", i, false), own};
+    to[2 * i] = (SymBinding){named(ev, "$WG", i, true), ids[i]};
+    to[2 * i + 1] = (SymBinding){named(ev, "$WG", i, false), ids[i]};
   }
   return sym_subst(ev->cx->sym, s, to, 2 * EVAL_GRID);
-}
-
-static DivisionRow row_of(Eval *ev, const Constraint *c) {
-  DivisionRow row = kernel_division_row(ev->k, c);
-  row.start = position_expr(ev, row.start);
-  return row;
 }
 
 /* An aliased dimension without a size of its own gets the derived one. */
@@ -90,7 +80,7 @@ static bool build_rows(Eval *ev) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
     if (c->kind == CONSTRAINT_workgroup || c->kind == CONSTRAINT_tile)
-      vec_push(ev->home, &ev->rows, row_of(ev, c));
+      vec_push(ev->home, &ev->rows, kernel_division_row(k, c));
     if (c->kind == CONSTRAINT_grid) ev->explicit_grid = true;
   }
   EACH_ROW(k, alias, c) {
@@ -179,31 +169,7 @@ static bool limit_grid(Eval *ev) {
   return true;
 }
 
-bool position_setup(Eval *ev) {
-  if (!build_rows(ev)) return false;
-  for (int i = 0; i < 3; i++) env_set(ev, env_numbered_slot(ev, "$DD", i), 0);
-  for (int i = 0; i < EVAL_GRID; i++) {
-    ev->wg_slot[i] = env_numbered_slot(ev, "$WG", i);
-    ev->position_slot[i] = env_numbered_slot(ev, "$POSITION_WG", i);
-  }
-  if (!grid_of_rows(ev)) return false;
-  if (!limit_grid(ev)) return false;
-  const Constraint *grid = kernel_constraint(ev->k, CONSTRAINT_grid, NULL);
-  if (!grid) return true;
-  ev->at = grid->at;
-  ev->grid[1] = ev->grid[2] = 1;
-  return expr_value(ev, grid->grid.workgroups, &ev->grid[0]);
-}
-
-/* Reordering replaces all ids at once, in positions only. */
-static bool reordered_ids(Eval *ev, const int64_t raw[3], int64_t out[3]) {
-  for (int i = 0; i < 3; i++) out[i] = raw[i];
-  EACH_ROW(ev->k, reorder, c) {
-    ev->at = c->at;
-    if (!expr_value(ev, c->reorder.id, &out[c->reorder.axis])) return false;
-  }
-  return true;
-}
+/* ---- ids ---- */
 
 /* The id along each dimension; dimensions from 2 on share the last id, the last dimension
  * fastest. */
@@ -216,6 +182,51 @@ static void unfold(const Eval *ev, const int64_t ids[3], int64_t out[EVAL_GRID])
   }
 }
 
+/* The same of an id that is an expression. */
+static void unfold_expr(Eval *ev, const Sym *ids[EVAL_GRID]) {
+  SymCtx *sym = ev->cx->sym;
+  const Sym *rest = ids[2];
+  for (int i = EVAL_GRID - 1; ev->folded && i >= 2; i--) {
+    const Sym *count = sym_int(sym, ev->counts[i] ? ev->counts[i] : 1); /* 0: nothing runs */
+    ids[i] = sym_mod(sym, rest, count);
+    rest = sym_floordiv(sym, rest, count);
+  }
+}
+
+/* The ids that rows mention are those of positions: reordered, all at once, and unfolded. Ids inside the values of
+ * bound symbols keep their meaning, so these have names of their own. They are expressions, because one that is a
+ * fraction is multiplied by a tile before it is rounded. */
+static void find_ids(Eval *ev) {
+  SymCtx *sym = ev->cx->sym;
+  const Sym *tile[EVAL_GRID];
+  for (int i = 0; i < EVAL_GRID; i++)
+    tile[i] = i < 3 ? named(ev, "$POSITION_WG", i, true) : sym_int(sym, 0);
+  for (int i = 0; i < EVAL_GRID; i++) ev->ids[i] = tile[i];
+  unfold_expr(ev, tile);
+  tile[2] = ev->ids[2]; /* $WG2 is the folded one */
+  EACH_ROW(ev->k, reorder, c) ev->ids[c->reorder.axis] = with_ids(ev, c->reorder.id, tile);
+  unfold_expr(ev, ev->ids);
+  for (int i = 0; i < ev->rows.n; i++) {
+    DivisionRow *r = &ev->rows.at[i];
+    if (r->start) r->start = with_ids(ev, r->start, ev->ids);
+  }
+}
+
+bool position_setup(Eval *ev) {
+  if (!build_rows(ev)) return false;
+  for (int i = 0; i < 3; i++) env_set(ev, env_numbered_slot(ev, "$DD", i), 0);
+  for (int i = 0; i < EVAL_GRID; i++) ev->wg_slot[i] = env_numbered_slot(ev, "$WG", i);
+  for (int i = 0; i < 3; i++) ev->position_slot[i] = env_numbered_slot(ev, "$POSITION_WG", i);
+  if (!grid_of_rows(ev)) return false;
+  find_ids(ev);
+  if (!limit_grid(ev)) return false;
+  const Constraint *grid = kernel_constraint(ev->k, CONSTRAINT_grid, NULL);
+  if (!grid) return true;
+  ev->at = grid->at;
+  ev->grid[1] = ev->grid[2] = 1;
+  return expr_value(ev, grid->grid.workgroups, &ev->grid[0]);
+}
+
 /* Expressions see the ids of the launch: $WG2 is the folded one, $WG3 and $WG4 are not. */
 static void set_ids(Eval *ev, const int64_t raw[3]) {
   int64_t own[EVAL_GRID];
@@ -223,20 +234,16 @@ static void set_ids(Eval *ev, const int64_t raw[3]) {
   for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->wg_slot[i], i < 3 ? raw[i] : own[i]);
 }
 
-/* Positions, and the expressions of reordering, see the tile's. */
-static bool set_position(Eval *ev, const int64_t raw[3]) {
-  int64_t ids[3];
-  if (!reordered_ids(ev, raw, ids)) return false;
-  unfold(ev, ids, ev->ids);
-  for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->position_slot[i], ev->ids[i]);
-  return true;
+/* Positions see the tile's. */
+static void set_position(Eval *ev, const int64_t raw[3]) {
+  for (int i = 0; i < 3; i++) env_set(ev, ev->position_slot[i], raw[i]);
 }
 
-bool position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
+void position_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
   const int64_t raw[3] = {x, y, z};
   set_ids(ev, raw);
   ev->first_tile = x;
-  return set_position(ev, raw);
+  set_position(ev, raw);
 }
 
 /* Which tile a workgroup computes in its n-th turn: with `pairs`, two neighbours in turns. */
@@ -263,14 +270,10 @@ static void find_tile(const Eval *ev, int64_t tile, int64_t out[3]) {
   out[1 - along] = inside / height;
 }
 
-bool position_enter_tile(Eval *ev, int64_t turn) {
-  const int64_t group[3] = {ev->first_tile, 0, 0};
+void position_enter_tile(Eval *ev, int64_t turn) {
   int64_t raw[3];
   find_tile(ev, tile_number(ev, turn), raw);
-  set_ids(ev, raw);
-  bool ok = set_position(ev, raw);
-  set_ids(ev, group);
-  return ok;
+  set_position(ev, raw);
 }
 
 /* ---- positions ---- */
@@ -304,6 +307,10 @@ static int64_t position_of(int64_t start, int64_t counter, int64_t size) {
                 POSITION_FAR);
 }
 
+static const Sym *start_of_group(Eval *ev, const DivisionRow *r) {
+  return r->start ? r->start : sym_mul(ev->cx->sym, ev->ids[r->axis], r->size);
+}
+
 /* What one row adds to the position of its dimension; *applies: it also sets the extent. */
 static bool row_position(Eval *ev, const DivisionRow *r, bool *applies, int64_t *position,
                          int64_t *size) {
@@ -312,11 +319,11 @@ static bool row_position(Eval *ev, const DivisionRow *r, bool *applies, int64_t 
   *position = 0;
   if (!*applies) return true;
   if (!row_size(ev, r, size)) return false;
-  int64_t start = 0;
-  bool starts = r->start && (loop || !ev->explicit_grid);
-  if (starts && !expr_value(ev, expr_kept(ev, r->start), &start)) return false;
-  if (loop) *position = position_of(start, loop->counter, *size);
-  else if (!ev->explicit_grid) *position = r->start ? start : ev->ids[r->axis] * *size;
+  int64_t first = 0;
+  const Sym *start = r->start;
+  if (!loop) start = ev->explicit_grid ? NULL : start_of_group(ev, r);
+  if (start && !expr_value(ev, expr_kept(ev, start), &first)) return false;
+  *position = loop ? position_of(first, loop->counter, *size) : first;
   return true;
 }
 

@@ -198,8 +198,8 @@ static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *
     int mark = env_mark(ev);
     next_iteration(ev, &it);
     env_set(ev, slot, loop->counter);
-    if (loop->axis == ev->tile_loop) ok = position_enter_tile(ev, loop->counter);
-    ok = ok && bind_carried(ev, op, c, 0, loop->axis) && eval_region(ev, op->body);
+    if (loop->axis == ev->tile_loop) position_enter_tile(ev, loop->counter);
+    ok = bind_carried(ev, op, c, 0, loop->axis) && eval_region(ev, op->body);
     Binding *before = arena_copy(ev->arena, c->at, sizeof *before * (size_t)c->n);
     if (ok) take_yields(ev, op->body, c, 0);
     if (ok && op_has(op, ATTR_until)) ok = kept_results(ev, op, before, c, loop->axis);

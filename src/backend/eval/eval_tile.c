@@ -154,7 +154,8 @@ static bool run_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
   arena_reset(ev->group);
   ev->scratch = ARENA_ARRAY(ev->group, Memory *, ev->k->nops);
   ev->arena = ev->group;
-  bool ok = position_enter_group(ev, x, y, z) && eval_region(ev, ev->k->body);
+  position_enter_group(ev, x, y, z);
+  bool ok = eval_region(ev, ev->k->body);
   env_rewind(ev, mark);
   return ok;
 }

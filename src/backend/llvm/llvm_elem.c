@@ -293,6 +293,9 @@ static const char *guard_sine(Llvm *p, OpKind kind, Lane l, const char *x, const
 const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args) {
   const char *text = text_of(p, kind, lane);
   if (!text) return NULL;
+  bool divides = (kind == OP_mod || kind == OP_remf) && column_of(lane) == COL_F64;
+  if (divides && p->machine->remainder)
+    return p->machine->remainder(p, lane.n, args[0], args[1]);
   if (*text == '=') return call_library(p, text + 1, lane, op_info[kind].least, args);
   Fill f = {.p = p, .lane = lane, .args = args};
   const char *result = expand(&f, text);

@@ -103,6 +103,8 @@ typedef struct LlvmMachine {
   /* An angle of one turn with the same sine and cosine as the large one x, n doubles that are
    * floats; NULL: the library takes them. */
   const char *(*reduce_angle)(Llvm *p, int n, const char *x);
+  /* The remainder of n doubles; NULL: LLVM calls the library. */
+  const char *(*remainder)(Llvm *p, int n, const char *a, const char *b);
   bool narrow;           /* integers that fit are computed in 32 bits, not in 64 */
   int global;            /* the address space of tensors */
   const char *flag;      /* of the module, besides those of debug information; or NULL */

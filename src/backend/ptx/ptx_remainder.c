@@ -5,22 +5,22 @@
  * iteration reduces the difference of the exponents by 50; most operands need one. */
 #include "backend/ptx/ptx_state.h"
 
-/* The biased exponent of a positive number: 0 if it is subnormal. */
-static Reg exponent(Ptx *p, Reg r) {
+/* The biased exponent of a normal number. */
+static Reg biased(Ptx *p, Reg r) {
   Reg low = ptx_new(p, REG_R), high = ptx_new(p, REG_R);
   ptx_line(p, "mov.b64 {%s, %s}, %s", low.name, high.name, r.name);
   ptx_line(p, "bfe.u32 %s, %s, 20, 11", high.name, high.name);
   return high;
 }
 
-/* The exponent of b, also if it is subnormal; it is then below 0. */
-static Reg exponent_of_divisor(Ptx *p, Reg b) {
+/* The exponent of a positive number, also if it is subnormal; it is then below 0. */
+static Reg exponent(Ptx *p, Reg b) {
   Reg up = ptx_new(p, REG_FD), small = ptx_new(p, REG_P), less = ptx_new(p, REG_R);
   ptx_line(p, "setp.lt.f64 %s, %s, 0d0010000000000000", small.name, b.name);
   ptx_line(p, "mul.f64 %s, %s, 0d4350000000000000", up.name, b.name); /* 2**54 */
   ptx_line(p, "selp.f64 %s, %s, %s, %s", up.name, up.name, b.name, small.name);
   ptx_line(p, "selp.b32 %s, 54, 0, %s", less.name, small.name);
-  Reg e = exponent(p, up);
+  Reg e = biased(p, up);
   ptx_line(p, "sub.s32 %s, %s, %s", e.name, e.name, less.name);
   return e;
 }
@@ -69,7 +69,7 @@ static Reg remainder_of(Ptx *p, Reg a, Reg b) {
   ptx_line(p, "setp.gt.f64 %s, %s, 0d0000000000000000", other.name, d.name);
   ptx_line(p, "and.pred %s, %s, %s", has.name, has.name, other.name);
   ptx_line(p, "selp.f64 %s, %s, 0d7FFFFFFFFFFFFFFF, %s", r.name, r.name, has.name);
-  Reg e = exponent_of_divisor(p, d);
+  Reg e = exponent(p, d);
   ptx_label(p, "rest", n);
   ptx_line(p, "setp.ge.f64 %s, %s, %s", more.name, r.name, d.name);
   ptx_line(p, "@!%s bra $less%d", more.name, n);

@@ -105,14 +105,16 @@ static void bind_shape(Sim *s, int i) {
   }
 }
 
-/* A symbol that is not bound takes the size of a tensor. */
+/* A symbol that is not bound takes the size of a tensor; so do those that the value of a bound one mentions. */
 static bool bind_sizes(Sim *s, const Sym *e, Span at) {
   FreeSymbols symbols = sym_symbols(s->home, e);
   for (int i = 0; i < symbols.n; i++) {
     int64_t v;
     const Symbol *symbol = find_symbol(s, symbols.at[i]);
-    if ((symbol && symbol->known) || kernel_constraint(s->k, CONSTRAINT_bind, symbols.at[i]))
-      continue;
+    if (symbol && symbol->known) continue;
+    const Constraint *row = kernel_constraint(s->k, CONSTRAINT_bind, symbols.at[i]);
+    if (row && !bind_sizes(s, row->bind.value, at)) return false; /* rows refer to no cycle */
+    if (row) continue;
     const Sym *size = ir_symbol_size(s->k, symbols.at[i]);
     if (size && !launch_value(s, size, at, &v)) return false;
     if (size) define(s, sym_name(symbols.at[i]), v);

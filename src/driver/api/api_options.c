@@ -66,12 +66,29 @@ static bool report_unused(wv_ctx *cx, const wv_options *o, const char *const *fo
   return diag_hint(diags, d, "remove the option, or remove strict=True");
 }
 
+/* Names that resemble options. */
+static bool report_misspelt(wv_ctx *cx, const wv_options *o) {
+  bool strict = option_is_on(o, "strict"), found = false;
+  for (int i = 0; i < o->n; i++) {
+    const char *meant = option_meant(o->at[i].name);
+    if (!meant) continue;
+    found = true;
+    Diag *d = diag_add(&cx->cx->diags, strict ? DIAG_E0602 : DIAG_W0601,
+                       api_span(cx->cx, o->place),
+                       "`%s` was assigned to WaveCompileOptions, which has no such field",
+                       o->at[i].name);
+    diag_hint(&cx->cx->diags, d, "did you mean `%s`?", meant);
+  }
+  return !found || !strict;
+}
+
 bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m) {
   API_CHANGES(cx, false);
   if (!api_options(cx, o) || !api_expected(cx, m && m->kind, "machine")) return false;
   Arena *a = cx->cx->diags.arena; /* freed with the diagnostics */
   const char **found = ARENA_ARRAY(a, const char *, o->n + 1);
-  return report_unused(cx, o, found, options_unused(a, o, m, found));
+  bool spelt = report_misspelt(cx, o);
+  return report_unused(cx, o, found, options_unused(a, o, m, found)) && spelt;
 }
 
 /* ---- options of a kernel ---- */

@@ -21,6 +21,18 @@ const OptionInfo *option_called(const char *name) {
   return NULL;
 }
 
+/* Assigned by public code; without a meaning here, and not misspelt. */
+static const char *const public_names[] = {"use_wave_asm_backend"};
+
+const char *option_meant(const char *name) {
+  const char *names[WV_LEN(rows)];
+  if (option_called(name)) return NULL;
+  for (size_t i = 0; i < WV_LEN(public_names); i++)
+    if (strcmp(public_names[i], name) == 0) return NULL;
+  for (size_t i = 0; i < WV_LEN(rows); i++) names[i] = rows[i].name;
+  return diag_nearest(name, names, (int)WV_LEN(rows));
+}
+
 /* ---- values ---- */
 
 const wv_option *option_given(const wv_options *o, const char *name) {

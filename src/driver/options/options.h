@@ -29,6 +29,8 @@ typedef struct OptionInfo {
 
 const OptionInfo *option_at(int i);                /* NULL past the end */
 const OptionInfo *option_called(const char *name); /* NULL: there is none */
+/* The option that is probably meant by a name that is none's; NULL: it resembles none. */
+const char *option_meant(const char *name);
 
 const wv_option *option_given(const wv_options *o, const char *name); /* NULL: it has its default */
 const char *option_value(const wv_options *o, const char *name);      /* the same */
@@ -44,7 +46,7 @@ const char *options_mistake(Arena *a, const wv_options *o);
 bool options_find_files(Diags *diags, Span at, const wv_options *o);
 
 /* A sentence for each option that was set and changes nothing on this machine, in `out`, which has
- * room for one more than there are options. Returns how many. */
+ * room for one more than there are options. Returns how many. Names without a row are left out. */
 int options_unused(Arena *a, const wv_options *o, const wv_machine *m, const char **out);
 
 #endif

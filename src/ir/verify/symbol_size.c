@@ -7,6 +7,8 @@
  * $SIZE_x_1, because no other tensor has it; among several such tensors the smallest counts, so
  * that all of them have an element for each coordinate.
  *
+ * A symbol that no tensor has may follow from one that is bound: with `bind N = 2*P + 1`, P is ($SIZE_x_1 - 1)/2.
+ *
  * By default, tensors that disagree are a mistake. kernel_free_sizes makes their layouts free. */
 #include <string.h>
 
@@ -57,10 +59,46 @@ static const Sym *free_size(const Kernel *k, const Sym *symbol) {
   return least;
 }
 
+/* The symbol's value if a dimension that is bound to `value` has this size: value is scale*symbol + offset. A size that
+ * the expression never has is reported at launch, because the value that it gets here is another. */
+static const Sym *solved(SymCtx *sym, const Sym *value, const Sym *symbol, const Sym *size) {
+  const Sym *at[2];
+  int64_t offset, first;
+  for (int i = 0; i < 2; i++)
+    at[i] = sym_subst(sym, value, &(SymBinding){symbol, sym_int(sym, i)}, 1);
+  if (!at[0] || !at[1] || !sym_is_int(at[0], &offset) || !sym_is_int(at[1], &first)) return NULL;
+  const Sym *scale = sym_int(sym, first - offset);
+  const Sym *same = sym_add(sym, sym_mul(sym, scale, symbol), at[0]);
+  if (first <= offset || same != value) return NULL;
+  const Sym *found = sym_floordiv(sym, sym_sub(sym, size, at[0]), scale);
+  return found ? sym_max(sym, found, sym_int(sym, 0)) : NULL;
+}
+
+/* The first tensor with a dimension whose bound value determines it. */
+static const Sym *bound_size(const Kernel *k, const Sym *symbol) {
+  SymCtx *sym = k->cx->sym;
+  const Sym *size = NULL;
+  Arena *a = arena_new();
+  SymBinding *bound = ARENA_ARRAY(a, SymBinding, k->constraints.n + 1);
+  int n = kernel_bindings(k, bound);
+  bool resolved = n && sym_resolve_bindings(sym, bound, n);
+  for (int i = 0; resolved && !size && i < kernel_given(k); i++) {
+    const Type *t = k->body->args[i]->type;
+    for (int d = 0; !size && t->kind == TYPE_mem && d < t->rank; d++) {
+      const Sym *said = size_said(t, d), *value = said ? sym_subst(sym, said, bound, n) : NULL;
+      if (value && value != said)
+        size = solved(sym, value, symbol, ir_param_symbol(k, i, "SIZE", d));
+    }
+  }
+  arena_free(a);
+  return size;
+}
+
 const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol) {
   const Sym *size = said_size(k, symbol, false);
   if (!size) size = said_size(k, symbol, true);
-  return size ? size : free_size(k, symbol);
+  if (!size) size = free_size(k, symbol);
+  return size ? size : bound_size(k, symbol);
 }
 
 /* ---- tensors that may disagree ---- */

@@ -14,6 +14,8 @@
  * Its bytes are not those of the rings, which therefore have fewer slots; so a row `fetch 1` requests it.
  *
  * Comes before `stages`. Needs distribute, bounds; keeps results. */
+#include <string.h>
+
 #include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
 #include "ir/ops/access.h"
@@ -26,6 +28,8 @@
 /* Of an element: others need no exchange between lanes, or more bytes than there are. */
 enum { BITS = 16 };
 
+#define OPTION "fetch_reads" /* which adds the row */
+
 typedef struct Fetch {
   Kernel *k;
   PassCtx *cx;
@@ -33,25 +37,41 @@ typedef struct Fetch {
   Op *tiles, *loop; /* over tiles of the grid, and the one whose rings service waves fill */
 } Fetch;
 
-/* A tile of an argument that no op writes: the copy is made earlier than the read. */
-static bool is_plain(const Fetch *f, const Op *read) {
-  return read->kind == OP_read && read->nargs == 1 && !memory_is_scratch(read->args[0]) &&
-         !op_has(read, ATTR_mapping) && !op_has(read, ATTR_ept) && !op_has(read, ATTR_volatile) &&
-         !op_has(read, ATTR_other) && read->results[0].layout &&
-         !memory_is_written(f->k, memory_root(read->args[0]));
+/* The following return NULL, or why a tile is not copied. */
+
+/* The copy is made earlier than the read. */
+static const char *why_not_early(const Fetch *f, const Op *read) {
+  if (memory_is_written(f->k, memory_root(read->args[0]))) return "the kernel writes the tensor";
+  if (op_has(read, ATTR_mapping)) return "the read has a mapping";
+  bool plain = read->nargs == 1 && !op_has(read, ATTR_ept) && !op_has(read, ATTR_volatile) &&
+               !op_has(read, ATTR_other) && read->results[0].layout;
+  return plain ? NULL : "it is not a plain read of a tile";
 }
 
-/* The layout of the tile in shared memory, if the copy engine can fill it, and there is room. */
-static bool lay_out(const Fetch *f, const Op *read, MemLayout *m) {
+/* Finds the layout of the tile in shared memory. */
+static const char *why_not_laid_out(const Fetch *f, const Op *read, MemLayout *m) {
   const AccessBounds *b = f->cx->facts.in_bounds[read->id];
   const Type *t = read->results[0].type;
   int extent[IR_MAX_RANK];
   CopyBox box;
-  if (!b || t->rank < 2 || t->rank != read->args[0]->type->rank) return false;
-  if (dtype_info[t->dtype].bits != BITS || !distribute_extents(f->d, read, t, extent)) return false;
-  if (!copy_stage_layout(b, t, extent, m) || copy_box(f->d, b, m, &box)) return false;
-  if (box.pixels.walk.dims || copy_box_tensor(f->d, b, &box)) return false;
-  return stages_have_room(f->cx, f->k, f->tiles, mem_bytes(m));
+  if (!b || t->rank < 2 || t->rank != read->args[0]->type->rank)
+    return "the tile does not have two or more dimensions, all those of the tensor";
+  if (dtype_info[t->dtype].bits != BITS) return "its elements do not have 16 bits";
+  if (!distribute_extents(f->d, read, t, extent) || !copy_stage_layout(b, t, extent, m))
+    return "rows of the tile are not a multiple of 128 bytes long";
+  const char *why = copy_box(f->d, b, m, &box);
+  if (why) return why;
+  if (box.pixels.walk.dims) return "the tile is not a box of the tensor";
+  if ((why = copy_box_tensor(f->d, b, &box))) return why;
+  return stages_have_room(f->cx, f->k, f->tiles, mem_bytes(m)) ? NULL
+                                                               : "shared memory has no room";
+}
+
+static const char *why_not(const Fetch *f, const Op *read, MemLayout *m) {
+  const char *why = why_not_early(f, read);
+  if (!why) why = why_not_laid_out(f, read, m);
+  if (why || copy_stage_is_there(f->d, f->cx->facts.in_bounds[read->id], f->loop->next)) return why;
+  return "the position of the tile is not known when the loop ends";
 }
 
 static void stage(const Fetch *f, Op *read, const MemLayout *m) {
@@ -70,25 +90,53 @@ static void stage(const Fetch *f, Op *read, const MemLayout *m) {
            memory_name(k, tensor), COPY_STAGE_SPAN);
 }
 
-static bool find_loops(Fetch *f) {
+static const char *find_loops(Fetch *f) {
   f->tiles = copy_stage_loop(f->k);
   for (Op *op = f->tiles ? f->tiles->body->first : NULL; op; op = op->next)
     if (op->kind == OP_for && schedule_roles(f->k, op, f->cx->target)) f->loop = op;
-  return f->loop;
+  if (f->loop) return NULL;
+  return f->tiles ? "no loop has service waves" : "a workgroup computes only one tile";
+}
+
+/* Once for a row, however many variants are compiled. */
+static bool is_said(const Fetch *f, const Constraint *row) {
+  for (const Diag *d = f->k->cx->diags.first; d; d = d->next)
+    if (d->code == DIAG_R0609 && memcmp(&d->at, &row->at, sizeof d->at) == 0 &&
+        strstr(d->text, OPTION))
+      return true;
+  return false;
+}
+
+/* read: the one that is not copied; NULL: it does not depend on a read. */
+static void remark(const Fetch *f, const Op *read, const char *why) {
+  const Constraint *row = kernel_constraint(f->k, CONSTRAINT_fetch, NULL);
+  Diags *diags = &f->k->cx->diags;
+  if (is_said(f, row)) return;
+  Diag *d = diag_add(diags, DIAG_R0609, row->at, "`" OPTION "` has no effect on `%s`: %s", f->k->name, why);
+  if (read) diag_note(diags, d, read->at, "this read of `%s`", memory_name(f->k, read->args[0]));
+}
+
+/* Whether a read is staged: there is room for one, and facts are those of the kernel before. */
+static bool stage_one(const Fetch *f) {
+  const Op *first = NULL;
+  const char *said = "nothing is read after the loop";
+  for (Op *op = f->loop->next; op; op = op->next) {
+    MemLayout m;
+    if (op->kind != OP_read || memory_is_scratch(op->args[0])) continue;
+    const char *why = why_not(f, op, &m);
+    if (!why) return stage(f, op, &m), true;
+    if (!first) first = op, said = why;
+  }
+  return remark(f, first, said), false;
 }
 
 bool pass_fetch(Kernel *k, PassCtx *cx) {
   Fetch f = {.k = k, .cx = cx, .d = cx->facts.distribute};
-  MemLayout m;
   cx->idle = true;
-  if (!cx->target || !cx->machine || !target_has(cx->target, FEATURE_TMA)) return true;
-  if (!distribute_is_on(f.d, CONSTRAINT_fetch) || !find_loops(&f)) return true;
-  for (Op *op = f.loop->next; op; op = op->next) {
-    if (!is_plain(&f, op) || !lay_out(&f, op, &m)) continue;
-    if (!copy_stage_is_there(f.d, cx->facts.in_bounds[op->id], f.loop->next)) continue;
-    stage(&f, op, &m);
-    cx->idle = false;
-    break; /* there is room for one, and facts are those of the kernel before */
-  }
+  if (!cx->target || !cx->machine || !distribute_is_on(f.d, CONSTRAINT_fetch)) return true;
+  const char *why = target_has(cx->target, FEATURE_TMA) ? find_loops(&f)
+                                                        : "the machine has no copy engine";
+  if (why) remark(&f, NULL, why);
+  else cx->idle = !stage_one(&f);
   return true;
 }

@@ -14,13 +14,26 @@ from .compiled import WaveKernel
 from .launch_info import launch_info
 from .machine import Machine
 from .measured import MeasuredKernel
-from .option_rows import Asked
+from .option_rows import Asked, others
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
 
 def _space_symbols(kernel: Kernel) -> set[Expr]:
     return {p.space for p in kernel.params if p.space is not None and p.space.is_symbol}
+
+
+def _space(options: WaveCompileOptions, kernel: Kernel, symbol: Expr, value: int) -> AddressSpace:
+    """The address space with this number; a dimension is there if an author forgot the space."""
+    if value in [space.value for space in AddressSpace]:
+        return AddressSpace(value)
+    param = next(p.name for p in kernel.params if p.space == symbol)
+    _wave.report(
+        "E0319",
+        f"the address space of `{param}` is `{symbol}`, which is {value} in `subs`",
+        "an address space comes before the element type: `Memory[M, N, GLOBAL_ADDRESS_SPACE, f32]`",
+        options._place,
+    )
 
 
 def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
@@ -37,7 +50,7 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
                 options._place,
             )
         if symbol in spaces and isinstance(value, int):
-            value = AddressSpace(value)
+            value = _space(options, kernel, symbol, value)
         if value is not key:
             values[symbol] = value
     return _wave.resolve(values)
@@ -128,7 +141,8 @@ def wave_compile(
     _check_arguments(options, kernel, schedule)
     said = options._checked()
     machine = Machine(*_wave.find_machine(*said))
-    unused = (*said, machine.kind, machine.target, schedule is not None)
+    given, place = said
+    unused = (given + others(options), place, machine.kind, machine.target, schedule is not None)
     if options.strict:  # errors come first, remarks last
         _wave.report_unused(*unused)
     trace, ir = _prepared(options, said, kernel, schedule, machine)

@@ -144,6 +144,9 @@ class WaveCompileOptions:
 
     def __post_init__(self) -> None:
         self._place: _wave.Place | None = None  # where the options were written
+        self._read_old_schedule()
+
+    def _read_old_schedule(self) -> None:
         if isinstance(self.schedule, bool):
             self.schedule = SchedulingType.MODULO if self.schedule else SchedulingType.NONE
 
@@ -167,6 +170,7 @@ class WaveCompileOptions:
             raise TypeError(
                 f"expected_sizes must be a dictionary {{symbol: size}}, not {self.expected_sizes!r}"
             )
+        self._read_old_schedule()
         said = asked(self)
         _wave.check_options(*said)
         return said

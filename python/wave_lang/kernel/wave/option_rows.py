@@ -86,9 +86,15 @@ def given(options: Any) -> list[GivenOption]:
     return found
 
 
+def others(options: Any) -> list[GivenOption]:
+    """Attributes that were assigned but are not options."""
+    names = [name for name in vars(options) if name not in ROWS and not name.startswith("_")]
+    return [(name, None, "") for name in names]
+
+
 def asked(options: Any) -> Asked:
     """The options that differ from their defaults, and where they were written."""
     return given(options), options._place
 
 
-__all__ = ["ROWS", "Asked", "Row", "asked", "default_of", "given", "row_of"]
+__all__ = ["ROWS", "Asked", "Row", "asked", "default_of", "given", "others", "row_of"]
