@@ -55,6 +55,7 @@
 #include "transform/copy/copy_plan.h"
 #include "transform/stages/roles/stages_roles.h"
 #include "transform/stages/roles/stages_single.h"
+#include "transform/stages/roles/stages_turns.h"
 #include "transform/stages/stages_carry.h"
 #include "transform/stages/stages_lead.h"
 #include "transform/stages/stages_ops.h"
@@ -637,5 +638,6 @@ bool pass_stages(Kernel *k, PassCtx *cx) {
     w.l = &plan.loops.at[i];
     if (!rewrite_loop(&w)) return false;
   }
+  for (int i = 0; i < plan.loops.n; i++) stages_add_turns(k, cx, &plan.loops.at[i]);
   return staged_mark_loops(k, cx->target);
 }

@@ -413,7 +413,9 @@ static bool choose(StagesPlanner *p) {
   if (p->plan.loops.n && !depth_allows_waiting(p, &why)) drop_waiting(p, why);
   if (!p->plan.loops.n) return true;
   if (!depth_choose(p, &why)) return false;
-  if (roles_add(p->k, p->room.cx, &p->plan) && !depth_choose(p, &why)) return false;
+  bool chosen = roles_add(p->k, p->room.cx, &p->plan);
+  for (int i = 0; i < p->plan.loops.n; i++) p->plan.loops.at[i].chosen = chosen;
+  if (chosen && !depth_choose(p, &why)) return false;
   keep_ahead(p, why);
   return true;
 }

@@ -88,6 +88,7 @@ typedef struct StagedLoop {
   Vec(StagedListed) listed;
   const Constraint *roles; /* the `roles` row, if copies have a role; NULL: none */
   const Role *copying;     /* that role */
+  bool chosen;             /* no row requested it */
   Runs runs;               /* through which the slots of these copies are counted */
   Vec(StagedTokens) tokens;
 } StagedLoop;
