@@ -414,6 +414,10 @@ typedef struct PanelRun {
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out);
 void panels_close(Tiles *t, PanelRun *r);
 
+/* Whether a product (or another op) of this extent is computed transposed: its result is then best
+ * contiguous along m (tiles_skinny.c). */
+bool product_is_turned(Tiles *t, const Op *op, const int *extent);
+
 /* ---- results that go straight to memory (tiles_straight.c) ---------------------------------- */
 
 /* Whether value number i that a loop carries in the buffer need not be there before the loop; false

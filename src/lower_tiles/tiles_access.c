@@ -522,7 +522,8 @@ const Sym *access_contiguous(Tiles *t, const Op *op) {
   const Sym *offset = element_offset(&t->l, b), *coeff, *rest;
   for (int i = 0; offset && tile->kind != TYPE_scalar && i < tile->rank; i++) {
     const Sym *x = access_x(sym, i);
-    if (sym_linear(sym, offset, &x, 1, &coeff, &rest) && coeff == sym_int(sym, 1))
+    if (sym_linear(sym, offset, &x, 1, &coeff, &rest) &&
+        sym_simplify(sym, emit_facts(&t->l), coeff) == sym_int(sym, 1)) /* a stride, for example */
       return tile->dims[i];
   }
   return NULL;
