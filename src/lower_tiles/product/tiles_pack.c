@@ -22,16 +22,16 @@ Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p) {
   return v ? emit_cast(&t->l, v, from->dtype) : NULL;
 }
 
-/* From row `row` of the panel on, for n elements of k. */
+/* From row `row` of the panel on, for n vecs of `each` elements of k. */
 static void store_panel(Tiles *t, const Packing *x, const Sym *k, const Sym *row, Value *const *v,
-                        int n) {
+                        int n, int each) {
   Lower *l = &t->l;
   const Sym *at = sym_mul(l->sym, k, sym_int(l->sym, x->rows));
   at = emit_sound(l, sym_add(l->sym, sym_add(l->sym, x->base, at), row));
   Value *address = emit_address(l, at, DTYPE_index);
   for (int i = 0; i < n; i++) {
     Value *args[] = {v[i], x->to->memory, address};
-    Attr imm = {.key = ATTR_imm, .integer = i * x->rows};
+    Attr imm = {.key = ATTR_imm, .integer = i * each * x->rows};
     emit_op(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
@@ -95,7 +95,7 @@ static bool pack_width(Tiles *t, const Packing *x, const Sym *row, int width, co
   grant_source(t, from);
   if (width > 1 && from->end) nest_grant(t, from->row, from->end); /* a whole panel */
   Value *v = pack_source_at(t, from, &p);
-  if (v) store_panel(t, x, k, row, &v, 1);
+  if (v) store_panel(t, x, k, row, &v, 1, 1);
   return v != NULL;
 }
 
@@ -180,7 +180,7 @@ static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
   return emit_pick(&t->l, emit_join(&t->l, both, 2), regs, a->type->n);
 }
 
-/* log n rounds of zips. */
+/* log n rounds of zips. Each rotates the bits of (vec, element): those of the vec move to the end. */
 void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   for (int round = 1; round < n; round *= 2) {
     Value *next[TURN_MOST];
@@ -189,13 +189,18 @@ void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   }
 }
 
+/* `rows` vecs become as many, each with some columns one after the other. */
+static bool can_zip(int rows, int width) {
+  return is_power_of_two(rows) && rows > 1 && width % rows == 0;
+}
+
 void tiles_turn(Tiles *t, Value **v, int rows, int width, Value **out) {
-  bool square = is_power_of_two(rows) && rows > 1 && width % rows == 0;
-  for (int k = 0; square && k < width; k += rows) {
-    for (int r = 0; r < rows; r++) out[k + r] = emit_range(&t->l, v[r], k, rows);
-    pack_transpose(t, out + k, rows, 1);
-  }
-  for (int k = 0; !square && k < width; k++) {
+  bool zips = can_zip(rows, width);
+  int each = width / rows;
+  if (zips) pack_transpose(t, v, rows, 1);
+  for (int k = 0; zips && k < width; k++)
+    out[k] = emit_range(&t->l, v[k / each], k % each * rows, rows);
+  for (int k = 0; !zips && k < width; k++) {
     Value *parts[TURN_MOST];
     for (int r = 0; r < rows; r++) parts[r] = emit_pick(&t->l, v[r], &k, 1);
     out[k] = emit_join(&t->l, parts, rows);
@@ -226,8 +231,13 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
     if (k->width == tiles_turn_width(t) && !x->to->kept)
       prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, DISTANCE)));
   }
+  if (x->block_rows == x->rows && can_zip(x->rows, k->width)) { /* columns are adjacent there, too */
+    pack_transpose(t, rows, x->rows, 1);
+    store_panel(t, x, at, x->at_row, rows, x->rows, k->width / x->rows);
+    return true;
+  }
   tiles_turn(t, rows, x->block_rows, k->width, out);
-  store_panel(t, x, at, x->at_row, out, k->width);
+  store_panel(t, x, at, x->at_row, out, k->width, 1);
   return true;
 }
 
