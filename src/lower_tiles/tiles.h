@@ -221,10 +221,10 @@ bool access_is_tested(Tiles *t, const Op *op);
 /* The dim along which elements are contiguous in memory; NULL: none. */
 const Sym *access_contiguous(Tiles *t, const Op *op);
 /* How many elements along `dim` are contiguous, at least, from each multiple of that number after
- * the coordinate `start` on: a power of two, at most ACCESS_RUN. Rows of an image in a tile of its
- * pixels, for example. */
-enum { ACCESS_RUN = 16 };
-int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent);
+ * the coordinate `start` on: a power of two, at most `most`, which is one. Rows of an image in a tile
+ * of its pixels, for example. */
+enum { ACCESS_RUN = 16 }; /* long enough for vectors */
+int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent, int most);
 /* The limit if every coordinate x along `dim` that is accessed, or exists, is tested by x < limit;
  * NULL: no such test. */
 const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);

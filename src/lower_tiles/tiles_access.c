@@ -388,15 +388,22 @@ static void add_coords(const TileAccess *a, int element, Emitted *out) {
       (Attr){.key = ATTR_coords, .n = l->value[memory->id]->type->rank, .exprs = coords};
 }
 
+/* Divisions of a counter may be those of an outer one. */
+static const Sym *offset_at(const TileAccess *a, const Spread *s, const Sym *within) {
+  Lower *l = &a->t->l;
+  const Sym *offset = at_element(a, s->offset, within);
+  return emit_sound(l, sym_simplify(l->sym, emit_facts(l), offset));
+}
+
 static Emitted access_at(const TileAccess *a, const Spread *s, int element, Value *mask,
                          bool named) {
   Lower *l = &a->t->l;
   Emitted out = {.nargs = 2};
   int64_t imm = s->kind == SPREAD_STRIDE ? element * s->stride : 0;
   bool first = element == 0 || s->kind == SPREAD_STRIDE;
-  const Sym *offset = at_element(a, s->offset, first ? NULL : sym_int(l->sym, element));
+  const Sym *within = first ? NULL : sym_int(l->sym, element);
   out.args[1] = l->value[a->b->access.memory->id];
-  out.args[2] = number_of(a, offset, element, DTYPE_index);
+  out.args[2] = number_of(a, offset_at(a, s, within), element, DTYPE_index);
   if (mask) out.args[++out.nargs] = mask;
   if (imm) out.attrs[out.nattrs++] = (Attr){.key = ATTR_imm, .integer = imm};
   if (op_has(a->op, ATTR_volatile)) out.attrs[out.nattrs++] = (Attr){.key = ATTR_volatile};
@@ -496,7 +503,7 @@ void access_prefetch(Tiles *t, const Op *op, const Point *p) {
   if (m->ndynamic || m->replaced >= 0 || memory_is_scratch(m->memory)) return;
   if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return;
   Value *args[] = {t->l.value[m->memory->id],
-                   number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index)};
+                   number_of(&a, offset_at(&a, &s, NULL), 0, DTYPE_index)};
   emit_op(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
 }
 
@@ -506,7 +513,7 @@ Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int
   Spread s;
   if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return NULL;
   Value *args[] = {t->l.value[memory->id],
-                   number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index),
+                   number_of(&a, offset_at(&a, &s, NULL), 0, DTYPE_index),
                    emit_address(&t->l, apart, DTYPE_index)};
   Attr count = {.key = ATTR_rows, .integer = rows};
   const Type *type = type_vec(t->l.k->cx, rows * width, memory->type->dtype);
@@ -543,7 +550,7 @@ static bool is_run(TileAccess *a, const Sym *start, int extent, int n) {
   return a->x[a->along].to && spread_of(a, &s) && s.kind == SPREAD_UNIT;
 }
 
-int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent) {
+int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent, int most) {
   TileAccess a = {.t = t, .op = op, .b = t->l.bounds[op->id], .along = -1};
   const MemAccess *m = &a.b->access;
   a.rank = m->tile->kind == TYPE_scalar ? 0 : m->tile->rank;
@@ -553,7 +560,7 @@ int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int ext
   }
   if (a.along < 0 || m->ndynamic || m->replaced >= 0 || !element_offset(&t->l, a.b)) return 1;
   a.within = sym_symbol(t->l.sym, "$within", true);
-  int n = ACCESS_RUN;
+  int n = most;
   while (n > 1 && !is_run(&a, start, extent, n)) n /= 2;
   return n;
 }

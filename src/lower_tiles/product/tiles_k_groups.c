@@ -112,17 +112,9 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, width, false);
   const Sym *bounds[] = {NULL, whole, whole_of(t, depth, from->step, true)};
   bool ok = true;
-  for (int i = 0; ok && i < 2; i++) {
-    if (bounds[i] == bounds[i + 1]) continue;
-    NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), width, NULL, 0);
-    p.at[p.n - 1] = tiles_sum(t, from->k_start, loop.counter);
-    p.along = width > 1 ? p.n - 1 : -1;
-    p.width = width;
-    pack_grant_rows(t, from);
-    if (i == 0) nest_grant(t, from->k, from->k_end);
-    ok = pack_at(t, &p, x);
-    loop_close(t, &loop, NULL);
-  }
+  for (int i = 0; ok && i < 2; i++)
+    ok = bounds[i] == bounds[i + 1] ||
+         pack_vectors(t, x, p, bounds[i], bounds[i + 1], width, i == 0, pack_at);
   return ok;
 }
 
@@ -137,6 +129,8 @@ static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_r
   x->block_rows = block_rows;
   x->at_row = at_row;
   if (ends_early(from) && b.width > 1) return pack_needed(t, x, p, b.width);
+  if (!from->k_end && !b.split && x->run > b.width)
+    return pack_vectors(t, x, p, NULL, sym_int(t->l.sym, from->depth), b.width, true, pack_at);
   int granted = t->granted.n;
   pack_grant_rows(t, from);
   bool ok = nest_along(t, &b, p, pack_at, x);

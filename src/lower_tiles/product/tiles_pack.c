@@ -244,21 +244,11 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
 /* Up to the point where elements are skipped: blocks, then single elements. */
 static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   SymCtx *sym = t->l.sym;
-  const Sym *depth = pack_depth(t, x->from), *from = NULL, *by = sym_int(sym, width);
-  const Sym *to = sym_mul(sym, by, sym_floordiv(sym, depth, by));
-  to = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), to));
-  bool ok = true;
-  for (; ok; width = 1, from = to, to = depth) {
-    NestLoop loop = loop_open(t, from, to, x->from->depth, width, NULL, 0);
-    p.at[p.n - 1] = tiles_sum(t, x->from->k_start, loop.counter);
-    p.along = width > 1 ? p.n - 1 : -1;
-    p.width = width;
-    grant_source(t, x->from);
-    ok = pack_at(t, &p, x);
-    loop_close(t, &loop, NULL);
-    if (width == 1) break;
-  }
-  return ok;
+  const Sym *depth = pack_depth(t, x->from), *by = sym_int(sym, width);
+  const Sym *whole = sym_mul(sym, by, sym_floordiv(sym, depth, by));
+  whole = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), whole));
+  return pack_vectors(t, x, p, NULL, whole, width, true, pack_at) &&
+         (whole == depth || pack_vectors(t, x, p, whole, depth, 1, true, pack_at));
 }
 
 /* A block of rows, along all of k. */
@@ -273,7 +263,7 @@ static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_r
   b.split = tile_limit(t, from->of, from->k);
   x->block_rows = block_rows;
   x->at_row = at_row;
-  if (from->k_end) return pack_needed(t, x, p, b.width);
+  if (from->k_end || (x->run > b.width && !b.split)) return pack_needed(t, x, p, b.width);
   int granted = t->granted.n;
   grant_source(t, from);
   bool ok = nest_along(t, &b, p, pack_at, x);
@@ -390,14 +380,15 @@ static bool is_along_rows(Tiles *t, const PackSource *from, int rows, bool *in_r
   *in_runs = false;
   if (contiguous && dim_base(contiguous) == dim_base(from->row)) return true;
   if (!read || access_contiguous(t, read)) return false;
-  int run = access_run(t, read, from->row, from->row_start, from->extent);
-  *in_runs = run % rows == 0 && run > access_run(t, read, from->k, from->k_start, from->depth);
+  int run = access_run(t, read, from->row, from->row_start, from->extent, ACCESS_RUN);
+  *in_runs = run % rows == 0 && run > pack_run_along_k(t, from);
   return *in_runs;
 }
 
 static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   Packing x = {.to = to, .from = from};
   bool along_rows = is_along_rows(t, from, to->rows, &x.in_runs);
+  x.run = along_rows ? 1 : pack_run_along_k(t, from);
   nest_open(t);
   bool ok = !along_rows          ? pack_each(t, &x)
             : from->k_group == 1 ? pack_rows(t, &x)
