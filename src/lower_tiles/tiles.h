@@ -100,6 +100,7 @@ typedef struct Straight {
   Tile outside;                     /* position of the result outside of the loop */
   const TileBuffer *buffer;         /* of what the loop carries, not filled before it */
   LowerScope *scope;                /* outside of the loop */
+  int run;                          /* elements of a row of a block that are contiguous in memory */
   bool used;                        /* the product does it */
 } Straight;
 
@@ -414,9 +415,9 @@ typedef struct PanelRun {
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out);
 void panels_close(Tiles *t, PanelRun *r);
 
-/* Whether a product (or another op) of this extent is computed transposed: its result is then best
- * contiguous along m (tiles_skinny.c). */
-bool product_is_turned(Tiles *t, const Op *op, const int *extent);
+/* The dim along which rows of blocks of its result are, whose extent is given: n, or m if the product is
+ * computed transposed. NULL: the op is not a product (tiles_columns.c). */
+const Sym *product_columns(Tiles *t, const Op *op, const int *extent);
 
 /* ---- results that go straight to memory (tiles_straight.c) ---------------------------------- */
 

@@ -285,6 +285,33 @@ static Value *test_each(const TileAccess *a, const Sym *test) {
   return emit_join(l, parts, a->width);
 }
 
+/* How an expression grows from the first element of the vector to the one that `within` names. */
+static const Sym *growth(const TileAccess *a, const Sym *e) {
+  SymCtx *sym = a->t->l.sym;
+  const Sym *by = sym_sub(sym, at_element(a, e, a->within), at_element(a, e, NULL));
+  return by ? sym_simplify(sym, a->facts, by) : NULL;
+}
+
+/* A comparison with a coordinate that grows or falls by one with the element, such as that of a pixel
+ * with an edge of its image: elements before some number pass, or those from it on. NULL: another test. */
+static Value *test_part(const TileAccess *a, const Sym *test) {
+  Lower *l = &a->t->l;
+  SymCtx *sym = l->sym;
+  SymKind kind = sym_kind(test);
+  if (kind != SYM_lt && kind != SYM_le) return NULL;
+  const Sym *room = sym_sub(sym, sym_arg(sym, test, 1), sym_arg(sym, test, 0));
+  if (room && kind == SYM_le) room = sym_add(sym, room, sym_int(sym, 1)); /* at least 1 */
+  const Sym *by = room ? growth(a, room) : NULL;
+  bool first = by && by == sym_neg(sym, a->within);
+  if (!first && by != a->within) return NULL;
+  const Sym *n = at_element(a, room, NULL);
+  n = tile_room(a->t, first ? n : sym_sub(sym, sym_int(sym, 1), n), a->width);
+  Value *number = number_of(a, n, 0, DTYPE_i32);
+  if (first) return tile_first(a->t, number, a->width);
+  Value *args[] = {emit_splat(l, number, a->width), tile_iota(a->t, a->width, DTYPE_i32)};
+  return emit_op(l, OP_le, args, 2, NULL, 0, type_vec(l->k->cx, a->width, DTYPE_i1));
+}
+
 /* One test for all elements: one truth value, or one per element; NULL: it holds. */
 static Value *test_all(const TileAccess *a, const Sym *test) {
   SymCtx *sym = a->t->l.sym;
@@ -297,7 +324,9 @@ static Value *test_all(const TileAccess *a, const Sym *test) {
   if (any == sym_bool(sym, true)) return NULL;
   if (!scattered && any && !sym_contains(any, a->within)) return test_element(a, test, 0);
   const Sym *limit = scattered ? NULL : limit_of(sym, test, a->along);
-  return limit ? test_limit(a, limit) : test_each(a, test);
+  if (limit) return test_limit(a, limit);
+  Value *part = scattered ? NULL : test_part(a, test);
+  return part ? part : test_each(a, test);
 }
 
 /* NULL and *ok: no test is needed. Elsewhere even what holds of the tile is tested. */
@@ -343,9 +372,7 @@ static bool spread_of(const TileAccess *a, Spread *out) {
   out->kind = SPREAD_EACH;
   for (int i = 0; i < a->dynamic.n; i++)
     if (a->dynamic.value[i]->type->n > 1) return true;
-  const Sym *first = at_element(a, out->offset, NULL);
-  const Sym *by = sym_sub(l->sym, at_element(a, out->offset, a->within), first);
-  by = by ? sym_simplify(l->sym, a->facts, by) : NULL;
+  const Sym *by = growth(a, out->offset);
   if (by == sym_int(l->sym, 0)) out->kind = SPREAD_SAME;
   else if (by == a->within) out->kind = SPREAD_UNIT;
   else if (by && sym_linear(l->sym, by, &a->within, 1, &coeff, &rest) &&
@@ -359,11 +386,8 @@ static bool spread_of(const TileAccess *a, Spread *out) {
 static bool steps_along_last(const TileAccess *a, const Spread *s) {
   if (a->scattered || a->dynamic.n) return false;
   if (s->kind != SPREAD_UNIT) return true;
-  SymCtx *sym = a->t->l.sym;
   int last = a->b->access.memory->type->rank - 1;
-  const Sym *by = sym_sub(sym, at_element(a, a->b->coords[last], a->within),
-                          at_element(a, a->b->coords[last], NULL));
-  return by && sym_simplify(sym, a->facts, by) == a->within;
+  return growth(a, a->b->coords[last]) == a->within;
 }
 
 /* A load, store or atomic: the operands after a free slot for the value. */

@@ -77,14 +77,13 @@ static const TileBuffer *take_over(const Carrying *c, const Carried *x) {
   return same_extents(x->init->type, init, &x->tile) ? init->buffer : NULL;
 }
 
-/* The contiguous dim of the buffer: as a product needs it that computes what is yielded; NULL: the last. */
+/* The contiguous dim of the buffer, as a product needs it that computes what is yielded; NULL: the
+ * last. */
 static const Sym *last_dim(const Carrying *c, const Carried *x, const Tile *tile) {
   const Op *op = x->yield->def;
-  Product p;
-  if (!op || op->parent != c->op->body || !product_is_turned(c->t, op, tile->extent)) return NULL;
-  bool ok = !product_of(c->t->l.k, op, &p);
-  WV_ASSERT(ok);
-  return x->arg->type->dims[type_base_dim(x->arg->type, p.roles.m)];
+  bool inside = op && op->parent == c->op->body;
+  const Sym *columns = inside ? product_columns(c->t, op, tile->extent) : NULL;
+  return columns ? x->arg->type->dims[type_base_dim(x->arg->type, columns)] : NULL;
 }
 
 /* The buffer is filled before the region, with the position of the tile as it is known there:

@@ -452,7 +452,7 @@ static bool take_operands(Tiles *t, TiledProduct *p) {
   const Type *out = p->out->type;
   if (product_of(t->l.k, p->op, &p->of) || !tile_set_ranges(t, p->op, out, &p->at[2])) return false;
   Product of = p->of;
-  if (!product_is_turned(t, p->op, p->at[2].extent)) return true;
+  if (product_columns(t, p->op, p->at[2].extent) == of.roles.n) return true;
   p->of.lhs = of.rhs, p->of.rhs = of.lhs;
   p->of.roles.m = of.roles.n, p->of.roles.n = of.roles.m;
   return true;

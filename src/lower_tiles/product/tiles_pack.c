@@ -114,8 +114,7 @@ static bool pack_unrolled(Tiles *t, const Packing *x, const Sym *row, int width,
 static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, const Sym *k_first) {
   SymCtx *sym = t->l.sym;
   const PackSource *from = x->from;
-  if (x->in_runs && !from->k_end && from->depth % RUN == 0)
-    return pack_unrolled(t, x, row, width, k_first);
+  if (x->whole) return pack_unrolled(t, x, row, width, k_first);
   const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
   stop = emit_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
   NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
@@ -133,25 +132,40 @@ static bool pack_pieces(Tiles *t, const Packing *x, const Sym *from, const Sym *
   return ok;
 }
 
-/* Some of its rows are not needed: one at a time, or vectors as far as they are full. */
+/* Rows that are read together: all of the panel, or those of one run. */
+static int rows_of_piece(const Packing *x) {
+  int n = x->in_runs ? x->in_runs : x->rows;
+  while (x->rows % n) n /= 2;
+  return n;
+}
+
+/* All of its rows are needed. */
+static bool pack_whole(Tiles *t, const Packing *x, const Sym *k_first) {
+  const Sym *zero = sym_int(t->l.sym, 0), *all = sym_int(t->l.sym, x->rows);
+  int n = rows_of_piece(x);
+  return n == x->rows ? pack_run(t, x, zero, n, k_first) : pack_pieces(t, x, NULL, all, n, k_first);
+}
+
+/* Some of its rows are not needed: vectors as far as they are full, then one at a time, to the end of the
+ * last vector. The smaller panel at the end is multiplied as a whole. */
 static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = x->from;
-  const Sym *all = sym_int(sym, x->rows), *by = sym_int(sym, s->vector);
+  const Sym *all = sym_int(sym, x->rows), *stop = all;
   if (!pack_is_narrow(s, x->rows)) return pack_pieces(t, x, NULL, all, 1, k_first);
-  const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), x->first);
-  left = sym_min(sym, left, all);
-  const Sym *full = emit_sound(&t->l, sym_mul(sym, by, sym_floordiv(sym, left, by))),
-            *stop = emit_sound(&t->l, sym_mul(sym, by, sym_ceildiv(sym, left, by)));
-  return pack_pieces(t, x, NULL, full, s->vector, k_first) &&
+  int piece = rows_of_piece(x), together = piece < s->vector ? piece : s->vector;
+  const Sym *by = sym_int(sym, together), *vector = sym_int(sym, s->vector);
+  const Sym *left = sym_min(sym, all, sym_sub(sym, sym_sub(sym, s->end, s->row_start), x->first));
+  const Sym *full = emit_sound(&t->l, sym_mul(sym, by, sym_floordiv(sym, left, by)));
+  if (x->rows == x->to->rows)
+    stop = emit_sound(&t->l, sym_mul(sym, vector, sym_ceildiv(sym, left, vector)));
+  return pack_pieces(t, x, NULL, full, together, k_first) &&
          pack_pieces(t, x, full, stop, 1, k_first);
 }
 
-/* All panels for a few elements along k, then for the next few: memory is read in long runs. */
-static bool pack_rows(Tiles *t, Packing *x) {
-  const PackSource *from = x->from;
-  const Sym *depth = pack_depth(t, from), *zero = sym_int(t->l.sym, 0);
-  NestLoop runs = loop_open(t, NULL, depth, from->depth, RUN, NULL, 0);
+/* Runs [first, end) along k, each for all panels: memory is read in long runs. */
+static bool pack_runs(Tiles *t, Packing *x, const Sym *first, const Sym *end) {
+  NestLoop runs = loop_open(t, first, end, x->from->depth, RUN, NULL, 0);
   bool ok = true;
   for (int i = 0; ok && i < 4; i++) {
     PanelRun run;
@@ -160,11 +174,25 @@ static bool pack_rows(Tiles *t, Packing *x) {
     x->rows = run.rows;
     x->base = run.base;
     x->first = run.first;
-    ok = cut ? pack_cut(t, x, runs.counter) : pack_run(t, x, zero, run.rows, runs.counter);
+    ok = cut ? pack_cut(t, x, runs.counter) : pack_whole(t, x, runs.counter);
     panels_close(t, &run);
   }
   loop_close(t, &runs, NULL);
   return ok;
+}
+
+/* Whole runs need no loop of their own if addresses are not linear (pack_unrolled); then the rest. */
+static bool pack_rows(Tiles *t, Packing *x) {
+  SymCtx *sym = t->l.sym;
+  const Sym *depth = pack_depth(t, x->from), *by = sym_int(sym, RUN), *whole = NULL;
+  if (x->in_runs) {
+    whole = sym_mul(sym, by, sym_floordiv(sym, depth, by));
+    whole = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), whole));
+    x->whole = true;
+    if (!pack_runs(t, x, NULL, whole)) return false;
+    x->whole = false;
+  }
+  return whole == depth || pack_runs(t, x, whole, depth);
 }
 
 /* ---- rows contiguous along k ---- */
@@ -260,6 +288,7 @@ static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_r
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
   if (b.width > from->depth) b.width = from->depth;
+  if (x->run > 1 && b.width > x->run) b.width = x->run;
   b.split = tile_limit(t, from->of, from->k);
   x->block_rows = block_rows;
   x->at_row = at_row;
@@ -372,22 +401,23 @@ static bool pack_k_groups_of_rows(Tiles *t, Packing *x) {
   return ok;
 }
 
-/* Whether elements of the same k are contiguous in memory: all of them, or at least those of a
- * panel, as pixels of an image are whose channels are far apart. */
-static bool is_along_rows(Tiles *t, const PackSource *from, int rows, bool *in_runs) {
+/* Whether elements of the same k are contiguous in memory, or at least more of them than of the same
+ * row, as pixels of an image are whose channels are far apart. */
+static bool is_along_rows(Tiles *t, const PackSource *from, int *in_runs) {
   const Sym *contiguous = tile_contiguous(t, from->of);
   const Op *read = pack_plain_read(t, from->of);
-  *in_runs = false;
+  *in_runs = 0;
   if (contiguous && dim_base(contiguous) == dim_base(from->row)) return true;
   if (!read || access_contiguous(t, read)) return false;
-  int run = access_run(t, read, from->row, from->row_start, from->extent, ACCESS_RUN);
-  *in_runs = run % rows == 0 && run > pack_run_along_k(t, from);
-  return *in_runs;
+  int rows = access_run(t, read, from->row, from->row_start, from->extent, ACCESS_RUN),
+      along_k = pack_run_along_k(t, from);
+  if (along_k == 1 || rows > along_k) *in_runs = rows;
+  return *in_runs > 0;
 }
 
 static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   Packing x = {.to = to, .from = from};
-  bool along_rows = is_along_rows(t, from, to->rows, &x.in_runs);
+  bool along_rows = is_along_rows(t, from, &x.in_runs);
   x.run = along_rows ? 1 : pack_run_along_k(t, from);
   nest_open(t);
   bool ok = !along_rows          ? pack_each(t, &x)

@@ -12,7 +12,8 @@ typedef struct Packing {
   const Sym *first;     /* its first row, relative to the source */
   int rows, block_rows; /* of the panel; of the block */
   const Sym *at_row;    /* of the block, in the panel */
-  bool in_runs;         /* rows of a panel are contiguous, those of another are elsewhere */
+  int in_runs;          /* this many rows are contiguous, the next are elsewhere; 0: all are */
+  bool whole;           /* all elements along k of this run of several are needed */
   int run;              /* elements along k that are contiguous, those of the next run are elsewhere */
 } Packing;
 

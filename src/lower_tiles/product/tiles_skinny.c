@@ -12,11 +12,8 @@
  *       }
  *     }
  *
- * (axpy, as BLAS calls it), so that rows of memory are read in long runs, several in parallel.
- *
- * A product whose lhs is the larger operand and contiguous along its rows, such as the values of
- * attention for a few queries, is computed transposed: its operands are exchanged, so that vectors are
- * along these rows. */
+ * (axpy, as BLAS calls it), so that rows of memory are read in long runs, several in parallel. A lhs like
+ * that is the rhs of the transposed product (tiles_columns.c). */
 #include "lower_tiles/product/tiles_product.h"
 
 #include "ir/dtype.h"
@@ -32,21 +29,6 @@ const Sym *skinny_whole(Tiles *t, const Sym *depth, int piece) {
   SymCtx *sym = t->l.sym;
   const Sym *by = sym_int(sym, piece), *e = sym_mul(sym, by, sym_floordiv(sym, depth, by));
   return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), e));
-}
-
-/* ---- which operand is the rhs ---- */
-
-bool product_is_turned(Tiles *t, const Op *op, const int *extent) {
-  enum { FEW = 8 };
-  Product p;
-  if (op->kind != OP_mma || product_of(t->l.k, op, &p)) return false;
-  const Type *type = op->results[0].type;
-  int m = extent[type_base_dim(type, p.roles.m)], n = extent[type_base_dim(type, p.roles.n)];
-  const Op *read = p.lhs->def;
-  while (read && (read->kind == OP_cast || read->kind == OP_permute)) read = read->args[0]->def;
-  if (n > FEW || m <= FEW || !read || read->kind != OP_read) return false;
-  const Sym *along = access_contiguous(t, read);
-  return along && dim_base(along) == dim_base(p.roles.m);
 }
 
 /* ---- whether it is worthwhile ---- */
