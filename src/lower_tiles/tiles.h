@@ -167,6 +167,8 @@ void tiles_prefetch(Tiles *t, const Value *v, const Point *p);
  * done; `sum`: also for what is read after this reduction; NULL: for everything
  * (tiles_prefetch.c). */
 void tiles_prefetch_rows(Tiles *t, const Op *sum, const Value *v, const Point *p);
+/* Inside the nest of a reduction: prefetches where the row that p is in will be written after it. */
+void tiles_prefetch_written(Tiles *t, const Op *sum, const Point *p);
 /* The only element of a tile. */
 Value *tiles_scalar(Tiles *t, const Value *v);
 
