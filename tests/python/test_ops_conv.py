@@ -184,7 +184,7 @@ def test_runs_of_pixels_and_channels(case, layout, dtype, target):
     exact = result_of(x.astype(float), w.astype(float), steps)
     given, filter = x, w
     if TURNS[layout]:
-        given, filter = (np.ascontiguousarray(a.transpose(t)) for a, t in zip((x, w), TURNS[layout]))
+        given, filter = (a.transpose(turn).copy() for a, turn in zip((x, w), TURNS[layout]))
         exact = exact.transpose(TURNS[layout][0])
     with ops.on_target(target):
         found = ops.conv2d(given, filter, stride=stride, padding=padding, layout=layout)

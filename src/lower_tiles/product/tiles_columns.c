@@ -1,10 +1,10 @@
 /* tiles_columns.c: along which dim of a product's result vectors are.
  *
- * Blocks of the result have rows of vectors along n, the columns of the rhs. If these vectors are better
- * along m, the operands are exchanged, and the product is computed transposed:
+ * Blocks of the result have rows of vectors along n, the columns of the rhs. If these vectors are
+ * better along m, the operands are exchanged, and the product is computed transposed:
  *
- *   - the rhs has few columns, and the lhs is contiguous along its rows: the values of attention for a
- *     few queries, which are then read in place (tiles_skinny.c)
+ *   - the rhs has few columns, and the lhs is contiguous along its rows: the values of attention
+ *     for a few queries, which are then read in place (tiles_skinny.c)
  *   - the result is written where it is contiguous along m: images with channels first. */
 #include "ir/ops/access.h"
 #include "lower_tiles/tiles.h"

@@ -85,8 +85,8 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   return true;
 }
 
-/* The largest divisor of k that is whole squares, whole groups, or single elements; of a run, as far as
- * possible. */
+/* The largest divisor of k that is whole squares, whole groups, or single elements; of a run, as far
+ * as possible. */
 static int width_along(const Tiles *t, const Packing *x, int block) {
   const PackSource *from = x->from;
   int width = from->k_group * tiles_turn_width(t);

@@ -151,8 +151,8 @@ static const Sym *rows_of_columns(Tiles *t, const PackSource *from) {
   return all;
 }
 
-/* How many bands are worthwhile. A, of `rows` rows, saves all but one of its `columns` packings; B is
- * packed for each band. Counted in rows that a workgroup packs, times the number of workgroups. */
+/* How many bands are worthwhile. A, of `rows` rows, saves all but one of its `columns` packings; B
+ * is packed for each band. Counted in rows that a workgroup packs, times the number of workgroups. */
 static const Sym *most_bands(Tiles *t, const PackSource *from) {
   SymCtx *sym = t->l.sym;
   const Sym *const *grid = t->l.d->grid, *one = sym_int(sym, 1);

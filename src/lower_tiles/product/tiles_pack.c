@@ -146,8 +146,8 @@ static bool pack_whole(Tiles *t, const Packing *x, const Sym *k_first) {
   return n == x->rows ? pack_run(t, x, zero, n, k_first) : pack_pieces(t, x, NULL, all, n, k_first);
 }
 
-/* Some of its rows are not needed: vectors as far as they are full, then one at a time, to the end of the
- * last vector. The smaller panel at the end is multiplied as a whole. */
+/* Some of its rows are not needed: vectors as far as they are full, then one at a time, to the end
+ * of the last vector. The smaller panel at the end is multiplied as a whole. */
 static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = x->from;
@@ -181,7 +181,7 @@ static bool pack_runs(Tiles *t, Packing *x, const Sym *first, const Sym *end) {
   return ok;
 }
 
-/* Whole runs need no loop of their own if addresses are not linear (pack_unrolled); then the rest. */
+/* Whole runs need no loop of their own if addresses are not linear (pack_unrolled). */
 static bool pack_rows(Tiles *t, Packing *x) {
   SymCtx *sym = t->l.sym;
   const Sym *depth = pack_depth(t, x->from), *by = sym_int(sym, RUN), *whole = NULL;
@@ -208,7 +208,7 @@ static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
   return emit_pick(&t->l, emit_join(&t->l, both, 2), regs, a->type->n);
 }
 
-/* log n rounds of zips. Each rotates the bits of (vec, element): those of the vec move to the end. */
+/* log n rounds of zips. Each rotates the bits of (vec, element): those of vec move to the end. */
 void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   for (int round = 1; round < n; round *= 2) {
     Value *next[TURN_MOST];
@@ -259,7 +259,7 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
     if (k->width == tiles_turn_width(t) && !x->to->kept)
       prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, DISTANCE)));
   }
-  if (x->block_rows == x->rows && can_zip(x->rows, k->width)) { /* columns are adjacent there, too */
+  if (x->block_rows == x->rows && can_zip(x->rows, k->width)) { /* columns are adjacent, too */
     pack_transpose(t, rows, x->rows, 1);
     store_panel(t, x, at, x->at_row, rows, x->rows, k->width / x->rows);
     return true;
@@ -401,8 +401,8 @@ static bool pack_k_groups_of_rows(Tiles *t, Packing *x) {
   return ok;
 }
 
-/* Whether elements of the same k are contiguous in memory, or at least more of them than of the same
- * row, as pixels of an image are whose channels are far apart. */
+/* Whether elements of the same k are contiguous in memory, or at least more of them than of the
+ * same row, as pixels of an image are whose channels are far apart. */
 static bool is_along_rows(Tiles *t, const PackSource *from, int *in_runs) {
   const Sym *contiguous = tile_contiguous(t, from->of);
   const Op *read = pack_plain_read(t, from->of);

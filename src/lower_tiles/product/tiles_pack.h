@@ -14,7 +14,7 @@ typedef struct Packing {
   const Sym *at_row;    /* of the block, in the panel */
   int in_runs;          /* this many rows are contiguous, the next are elsewhere; 0: all are */
   bool whole;           /* all elements along k of this run of several are needed */
-  int run;              /* elements along k that are contiguous, those of the next run are elsewhere */
+  int run;              /* elements along k that are contiguous, the next are elsewhere */
 } Packing;
 
 /* The operand at a point, in the type that the product is computed in. */

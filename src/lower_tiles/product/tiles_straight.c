@@ -205,7 +205,8 @@ bool straight_defer(Tiles *t, const Op *loop, int i, const Tile *outside, const 
   const Op *product = filled && is_plain_loop(loop) ? product_in(t, loop, i, &of) : NULL;
   if (!product) return true;
   const Sym *trips = emit_at_entry(&t->l, distribute_trips(t->l.d, loop));
-  RowPlace at = {outside, type_base_dim(result->type, product_columns(t, product, outside->extent))};
+  const Sym *columns = product_columns(t, product, outside->extent);
+  RowPlace at = {outside, type_base_dim(result->type, columns)};
   const Op *write = search(t, loop, result, at);
   if (!write || is_hidden(t, trips)) return true;
   Straight *s = add(t, (Straight){.maker = loop, .write = write, .result = result, .init = init});
