@@ -100,6 +100,7 @@ typedef struct Straight {
   Tile outside;                     /* position of the result outside of the loop */
   const TileBuffer *buffer;         /* of what the loop carries, not filled before it */
   LowerScope *scope;                /* outside of the loop */
+  int run;                          /* elements of a row of a block that are contiguous in memory */
   bool used;                        /* the product does it */
 } Straight;
 
@@ -166,6 +167,8 @@ void tiles_prefetch(Tiles *t, const Value *v, const Point *p);
  * done; `sum`: also for what is read after this reduction; NULL: for everything
  * (tiles_prefetch.c). */
 void tiles_prefetch_rows(Tiles *t, const Op *sum, const Value *v, const Point *p);
+/* Inside the nest of a reduction: prefetches where the row that p is in will be written after it. */
+void tiles_prefetch_written(Tiles *t, const Op *sum, const Point *p);
 /* The only element of a tile. */
 Value *tiles_scalar(Tiles *t, const Value *v);
 
@@ -221,10 +224,10 @@ bool access_is_tested(Tiles *t, const Op *op);
 /* The dim along which elements are contiguous in memory; NULL: none. */
 const Sym *access_contiguous(Tiles *t, const Op *op);
 /* How many elements along `dim` are contiguous, at least, from each multiple of that number after
- * the coordinate `start` on: a power of two, at most ACCESS_RUN. Rows of an image in a tile of its
- * pixels, for example. */
-enum { ACCESS_RUN = 16 };
-int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent);
+ * the coordinate `start` on: a power of two, at most `most`, which is one. Rows of an image in a tile
+ * of its pixels, for example. */
+enum { ACCESS_RUN = 16 }; /* long enough for vectors */
+int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent, int most);
 /* The limit if every coordinate x along `dim` that is accessed, or exists, is tested by x < limit;
  * NULL: no such test. */
 const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);
@@ -413,6 +416,10 @@ typedef struct PanelRun {
 /* Opens a loop over them; false: there are none. */
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out);
 void panels_close(Tiles *t, PanelRun *r);
+
+/* The dim along which rows of blocks of its result are, whose extent is given: n, or m if the product is
+ * computed transposed. NULL: the op is not a product (tiles_columns.c). */
+const Sym *product_columns(Tiles *t, const Op *op, const int *extent);
 
 /* ---- results that go straight to memory (tiles_straight.c) ---------------------------------- */
 

@@ -285,6 +285,33 @@ static Value *test_each(const TileAccess *a, const Sym *test) {
   return emit_join(l, parts, a->width);
 }
 
+/* How an expression grows from the first element of the vector to the one that `within` names. */
+static const Sym *growth(const TileAccess *a, const Sym *e) {
+  SymCtx *sym = a->t->l.sym;
+  const Sym *by = sym_sub(sym, at_element(a, e, a->within), at_element(a, e, NULL));
+  return by ? sym_simplify(sym, a->facts, by) : NULL;
+}
+
+/* A comparison with a coordinate that grows or falls by one with the element, such as that of a pixel
+ * with an edge of its image: elements before some number pass, or those from it on. NULL: another test. */
+static Value *test_part(const TileAccess *a, const Sym *test) {
+  Lower *l = &a->t->l;
+  SymCtx *sym = l->sym;
+  SymKind kind = sym_kind(test);
+  if (kind != SYM_lt && kind != SYM_le) return NULL;
+  const Sym *room = sym_sub(sym, sym_arg(sym, test, 1), sym_arg(sym, test, 0));
+  if (room && kind == SYM_le) room = sym_add(sym, room, sym_int(sym, 1)); /* at least 1 */
+  const Sym *by = room ? growth(a, room) : NULL;
+  bool first = by && by == sym_neg(sym, a->within);
+  if (!first && by != a->within) return NULL;
+  const Sym *n = at_element(a, room, NULL);
+  n = tile_room(a->t, first ? n : sym_sub(sym, sym_int(sym, 1), n), a->width);
+  Value *number = number_of(a, n, 0, DTYPE_i32);
+  if (first) return tile_first(a->t, number, a->width);
+  Value *args[] = {emit_splat(l, number, a->width), tile_iota(a->t, a->width, DTYPE_i32)};
+  return emit_op(l, OP_le, args, 2, NULL, 0, type_vec(l->k->cx, a->width, DTYPE_i1));
+}
+
 /* One test for all elements: one truth value, or one per element; NULL: it holds. */
 static Value *test_all(const TileAccess *a, const Sym *test) {
   SymCtx *sym = a->t->l.sym;
@@ -297,7 +324,9 @@ static Value *test_all(const TileAccess *a, const Sym *test) {
   if (any == sym_bool(sym, true)) return NULL;
   if (!scattered && any && !sym_contains(any, a->within)) return test_element(a, test, 0);
   const Sym *limit = scattered ? NULL : limit_of(sym, test, a->along);
-  return limit ? test_limit(a, limit) : test_each(a, test);
+  if (limit) return test_limit(a, limit);
+  Value *part = scattered ? NULL : test_part(a, test);
+  return part ? part : test_each(a, test);
 }
 
 /* NULL and *ok: no test is needed. Elsewhere even what holds of the tile is tested. */
@@ -343,9 +372,7 @@ static bool spread_of(const TileAccess *a, Spread *out) {
   out->kind = SPREAD_EACH;
   for (int i = 0; i < a->dynamic.n; i++)
     if (a->dynamic.value[i]->type->n > 1) return true;
-  const Sym *first = at_element(a, out->offset, NULL);
-  const Sym *by = sym_sub(l->sym, at_element(a, out->offset, a->within), first);
-  by = by ? sym_simplify(l->sym, a->facts, by) : NULL;
+  const Sym *by = growth(a, out->offset);
   if (by == sym_int(l->sym, 0)) out->kind = SPREAD_SAME;
   else if (by == a->within) out->kind = SPREAD_UNIT;
   else if (by && sym_linear(l->sym, by, &a->within, 1, &coeff, &rest) &&
@@ -359,11 +386,8 @@ static bool spread_of(const TileAccess *a, Spread *out) {
 static bool steps_along_last(const TileAccess *a, const Spread *s) {
   if (a->scattered || a->dynamic.n) return false;
   if (s->kind != SPREAD_UNIT) return true;
-  SymCtx *sym = a->t->l.sym;
   int last = a->b->access.memory->type->rank - 1;
-  const Sym *by = sym_sub(sym, at_element(a, a->b->coords[last], a->within),
-                          at_element(a, a->b->coords[last], NULL));
-  return by && sym_simplify(sym, a->facts, by) == a->within;
+  return growth(a, a->b->coords[last]) == a->within;
 }
 
 /* A load, store or atomic: the operands after a free slot for the value. */
@@ -388,15 +412,22 @@ static void add_coords(const TileAccess *a, int element, Emitted *out) {
       (Attr){.key = ATTR_coords, .n = l->value[memory->id]->type->rank, .exprs = coords};
 }
 
+/* Divisions of a counter may be those of an outer one. */
+static const Sym *offset_at(const TileAccess *a, const Spread *s, const Sym *within) {
+  Lower *l = &a->t->l;
+  const Sym *offset = at_element(a, s->offset, within);
+  return emit_sound(l, sym_simplify(l->sym, emit_facts(l), offset));
+}
+
 static Emitted access_at(const TileAccess *a, const Spread *s, int element, Value *mask,
                          bool named) {
   Lower *l = &a->t->l;
   Emitted out = {.nargs = 2};
   int64_t imm = s->kind == SPREAD_STRIDE ? element * s->stride : 0;
   bool first = element == 0 || s->kind == SPREAD_STRIDE;
-  const Sym *offset = at_element(a, s->offset, first ? NULL : sym_int(l->sym, element));
+  const Sym *within = first ? NULL : sym_int(l->sym, element);
   out.args[1] = l->value[a->b->access.memory->id];
-  out.args[2] = number_of(a, offset, element, DTYPE_index);
+  out.args[2] = number_of(a, offset_at(a, s, within), element, DTYPE_index);
   if (mask) out.args[++out.nargs] = mask;
   if (imm) out.attrs[out.nattrs++] = (Attr){.key = ATTR_imm, .integer = imm};
   if (op_has(a->op, ATTR_volatile)) out.attrs[out.nattrs++] = (Attr){.key = ATTR_volatile};
@@ -496,7 +527,7 @@ void access_prefetch(Tiles *t, const Op *op, const Point *p) {
   if (m->ndynamic || m->replaced >= 0 || memory_is_scratch(m->memory)) return;
   if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return;
   Value *args[] = {t->l.value[m->memory->id],
-                   number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index)};
+                   number_of(&a, offset_at(&a, &s, NULL), 0, DTYPE_index)};
   emit_op(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
 }
 
@@ -506,7 +537,7 @@ Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int
   Spread s;
   if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return NULL;
   Value *args[] = {t->l.value[memory->id],
-                   number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index),
+                   number_of(&a, offset_at(&a, &s, NULL), 0, DTYPE_index),
                    emit_address(&t->l, apart, DTYPE_index)};
   Attr count = {.key = ATTR_rows, .integer = rows};
   const Type *type = type_vec(t->l.k->cx, rows * width, memory->type->dtype);
@@ -522,7 +553,8 @@ const Sym *access_contiguous(Tiles *t, const Op *op) {
   const Sym *offset = element_offset(&t->l, b), *coeff, *rest;
   for (int i = 0; offset && tile->kind != TYPE_scalar && i < tile->rank; i++) {
     const Sym *x = access_x(sym, i);
-    if (sym_linear(sym, offset, &x, 1, &coeff, &rest) && coeff == sym_int(sym, 1))
+    if (sym_linear(sym, offset, &x, 1, &coeff, &rest) &&
+        sym_simplify(sym, emit_facts(&t->l), coeff) == sym_int(sym, 1)) /* a stride, for example */
       return tile->dims[i];
   }
   return NULL;
@@ -542,7 +574,7 @@ static bool is_run(TileAccess *a, const Sym *start, int extent, int n) {
   return a->x[a->along].to && spread_of(a, &s) && s.kind == SPREAD_UNIT;
 }
 
-int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent) {
+int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int extent, int most) {
   TileAccess a = {.t = t, .op = op, .b = t->l.bounds[op->id], .along = -1};
   const MemAccess *m = &a.b->access;
   a.rank = m->tile->kind == TYPE_scalar ? 0 : m->tile->rank;
@@ -552,7 +584,7 @@ int access_run(Tiles *t, const Op *op, const Sym *dim, const Sym *start, int ext
   }
   if (a.along < 0 || m->ndynamic || m->replaced >= 0 || !element_offset(&t->l, a.b)) return 1;
   a.within = sym_symbol(t->l.sym, "$within", true);
-  int n = ACCESS_RUN;
+  int n = most;
   while (n > 1 && !is_run(&a, start, extent, n)) n /= 2;
   return n;
 }

@@ -86,7 +86,7 @@ static int turned_dim(Tiles *t, const Op *op, const NestBox *b, int *run) {
   const Sym *unit = tile_contiguous(t, v);
   for (int i = 0; i < b->rank; i++) {
     if (b->extent[i] < FEW) continue;
-    *run = access_run(t, op, b->dim[i], b->start[i], b->extent[i]);
+    *run = access_run(t, op, b->dim[i], b->start[i], b->extent[i], ACCESS_RUN);
     if (*run >= FEW) return dim_base(b->dim[i]) == dim_base(unit) ? -1 : i;
   }
   return -1;

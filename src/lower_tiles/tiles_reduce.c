@@ -52,6 +52,7 @@ static Value *combine_elements(Tiles *t, OpKind combine, Value *v) {
 static Value *term_at(Tiles *t, const Reduction *r, const Point *p) {
   Value *v = tiles_wide_at(t, r->of, p);
   tiles_prefetch_rows(t, r->all.along == r->dim ? r->op : NULL, r->of, p);
+  if (r->all.along == r->dim) tiles_prefetch_written(t, r->op, p);
   const Tile *of = &t->tile[r->of->id];
   if (v && of->later) buffer_store(t, of->later, r->of->type, of, p, v);
   return v ? emit_cast(&t->l, v, r->dtype) : NULL;

@@ -77,6 +77,15 @@ static const TileBuffer *take_over(const Carrying *c, const Carried *x) {
   return same_extents(x->init->type, init, &x->tile) ? init->buffer : NULL;
 }
 
+/* The contiguous dim of the buffer, as a product needs it that computes what is yielded; NULL: the
+ * last. */
+static const Sym *last_dim(const Carrying *c, const Carried *x, const Tile *tile) {
+  const Op *op = x->yield->def;
+  bool inside = op && op->parent == c->op->body;
+  const Sym *columns = inside ? product_columns(c->t, op, tile->extent) : NULL;
+  return columns ? x->arg->type->dims[type_base_dim(x->arg->type, columns)] : NULL;
+}
+
 /* The buffer is filled before the region, with the position of the tile as it is known there:
  * inside, more may be known about it (`if ($WG0 < 1)`), but only where the region runs. */
 static bool open_buffer(Carrying *c, Carried *x) {
@@ -90,7 +99,7 @@ static bool open_buffer(Carrying *c, Carried *x) {
   x->tile.held = TILE_BUFFER;
   x->tile.buffer = take_over(c, x);
   if (x->tile.buffer) return true;
-  x->tile.buffer = buffer_new(t, x->arg->type, &outside, NULL);
+  x->tile.buffer = buffer_new(t, x->arg->type, &outside, last_dim(c, x, &outside));
   bool deferred;
   if (!straight_defer(t, c->op, (int)(x - c->at), &outside, x->tile.buffer, &deferred))
     return false;

@@ -80,3 +80,51 @@ def test_sums_wrap_around(dtype, total, target, m, n):
     a, b = integers(100, m, 50), integers(100, n, 50)
     c = product(a, b, dtype, total, (16, 16, 16), 3, target)
     np.testing.assert_array_equal(c, (a @ b.T + 3).astype(NUMPY[total]))
+
+
+def turned_product(a, b, dtype, tile, target, dynamic):
+    """a transposed times b transposed, as sums that are scaled by 1 in each iteration; written
+    transposed."""
+    element = getattr(tkl, dtype)
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64),
+            tkw.WorkgroupConstraint(M, tile[0], 0),
+            tkw.WorkgroupConstraint(N, tile[1], 1),
+            tkw.TilingConstraint(K, tile[2]),
+        ]
+    )
+    def gemm(
+        a: tkl.Memory[K, M, GLOBAL_ADDRESS_SPACE, element],
+        b: tkl.Memory[N, K, GLOBAL_ADDRESS_SPACE, element],
+        ones: tkl.Memory[N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+        c: tkl.Memory[N, M, GLOBAL_ADDRESS_SPACE, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](2)])
+        def loop(acc):
+            left = tkw.permute(tkw.read(a), target_shape=[M, K])
+            return tkw.mma(left, tkw.read(b), acc * tkw.read(ones))
+
+        tkw.write(tkw.permute(loop, target_shape=[N, M]), c)
+
+    (k, m), n = a.shape, b.shape[0]
+    symbols = {"dynamic_symbols": [M, N, K]} if dynamic else {"subs": {M: m, N: n, K: k}}
+    whole = np.full((n, 2 * m), 99, np.float32)
+    options = WaveCompileOptions(target=target, strict=True, **symbols)
+    rows = np.zeros((k, 2 * m), NUMPY[dtype])[:, m:]  # the second half of rows
+    rows[...] = a
+    wave_compile(options, gemm)(rows, b.astype(NUMPY[dtype]), np.ones(n, np.float32), whole[:, :m])
+    assert (whole[:, m:] == 99).all()
+    return whole[:, :m]
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:cpu_avx512", "sim:cpu_neon"])
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("m, n, k", [(70, 1, 100), (64, 3, 32), (100, 4, 65), (33, 11, 7)])
+@pytest.mark.parametrize("columns", [1, 4, 8])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_few_columns_are_computed_transposed(target, dtype, m, n, k, columns, dynamic):
+    a, b = integers(3, k, m), integers(3, n, k)
+    c = turned_product(a, b, dtype, (64, columns, 32), target, dynamic)
+    np.testing.assert_array_equal(c, b @ a + 2)

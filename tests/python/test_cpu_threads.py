@@ -107,7 +107,7 @@ import numpy as np
 sys.path.insert(0, {here!r})
 import test_cpu_threads as t
 kernel = t.compiled()
-for m, n, k in (700, 300, 640), (700, 300, 8192), (33, 2000, 65), (40, 40, 0):
+for m, n, k in (700, 300, 640), (256, 260, 256), (700, 300, 8192), (33, 2000, 65), (40, 40, 0):
     for seed in range(2):
         a, b = t.matrix(m, k, seed=seed), t.matrix(n, k, seed=seed + 2)
         c = np.full((m, n), np.nan, np.float32)

@@ -29,11 +29,17 @@ def windows(x, w, stride, padding, dilation):
         yield i, j, x[:, :, rows, columns], x
 
 
+def result_of(x, w, steps):
+    """With channels before rows."""
+    return sum(
+        np.einsum("nchw,fc->nfhw", part, w[:, :, i, j]) for i, j, part, _ in windows(x, w, *steps)
+    )
+
+
 def reference(x, w, dy, steps):
     """(y, dx, dw), all with channels before rows."""
-    y, dw = 0, np.zeros_like(w)
+    y, dw = result_of(x, w, steps), np.zeros_like(w)
     for i, j, part, _ in windows(x, w, *steps):
-        y = y + np.einsum("nchw,fc->nfhw", part, w[:, :, i, j])
         dw[:, :, i, j] = np.einsum("nchw,nfhw->fc", part, dy)
     for i, j, part, total in windows(np.zeros_like(x), w, *steps):
         part += np.einsum("nfhw,fc->nchw", dy, w[:, :, i, j])
@@ -150,3 +156,36 @@ def test_wrong_arguments():
     ):
         with pytest.raises(kind, match=name):
             call()
+
+
+# images, channels, pixels of a row, filters, window, stride, padding
+PIXELS = [
+    (2, 5, 24, 40, 3, 1, 1),  # runs of eight pixels
+    (1, 33, 12, 70, 3, 1, 1),  # of four
+    (3, 4, 7, 50, 3, 1, 1),  # of one
+    (2, 3, 16, 9, 1, 1, 0),
+    (1, 3, 20, 65, 5, 2, 2),
+    (2, 12, 9, 33, 3, 1, 1),  # with channels last, runs of four channels
+    (1, 64, 9, 48, 2, 1, 1),
+]
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:cpu_avx512", "sim:cpu_amx", "sim:cpu_neon"])
+@pytest.mark.parametrize("dtype", ["f4", BF16])
+@pytest.mark.parametrize("layout", TURNS)
+@pytest.mark.parametrize("case", PIXELS)
+def test_runs_of_pixels_and_channels(case, layout, dtype, target):
+    """Packed by vectors, on CPUs; small integers, which are exact."""
+    n, channels, side, filters, window, stride, padding = case
+    rng = np.random.default_rng(63)
+    x = rng.integers(-2, 3, (n, channels, side - 1, side)).astype(dtype)
+    w = rng.integers(-1, 2, (filters, channels, window, window)).astype(dtype)
+    steps = ((stride,) * 2, (padding,) * 2, (1, 1))
+    exact = result_of(x.astype(float), w.astype(float), steps)
+    given, filter = x, w
+    if TURNS[layout]:
+        given, filter = (a.transpose(turn).copy() for a, turn in zip((x, w), TURNS[layout]))
+        exact = exact.transpose(TURNS[layout][0])
+    with ops.on_target(target):
+        found = ops.conv2d(given, filter, stride=stride, padding=padding, layout=layout)
+    np.testing.assert_array_equal(found, exact.astype(dtype))

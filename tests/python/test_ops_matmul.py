@@ -38,6 +38,20 @@ def test_matmul(case, target):
     assert np.isnan(out.base[:, :n].astype(float)).all()
 
 
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_transposed_views_are_read_as_stored(batch, monkeypatch):
+    """By programs for transposed operands."""
+    module, orders = sys.modules[quantized_matmul.__module__], []
+    program = module.program
+    monkeypatch.setattr(module, "program", lambda *key: orders.append(key[4]) or program(*key))
+    rng = np.random.default_rng(51)
+    a = draw(rng, "f4", *batch, 70, 12).swapaxes(-1, -2)
+    b = draw(rng, "f4", *batch, 30, 70).swapaxes(-1, -2)
+    for right in (b, b.copy()):
+        check(matmul(a, right), a.astype(float) @ b.astype(float), "f4")
+    assert [tuple(order[-2:] for order in both) for both in orders] == [("KM", "NK"), ("KM", "KN")]
+
+
 @pytest.mark.parametrize("trans_a, trans_b", [(False, True), (False, False), (True, False), (True, True)])
 def test_tiles_of_large_results(trans_a, trans_b, monkeypatch):
     """Those that are chosen for large sizes, with workgroups that stay."""

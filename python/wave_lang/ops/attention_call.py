@@ -9,7 +9,7 @@ from typing import Any
 from wave_lang.kernel import lang as tkl
 
 from . import attention_kernels as kernels
-from .programs import MULTIPROCESSORS, has_large_tiles, has_warpgroups, program
+from .programs import MULTIPROCESSORS, has_large_tiles, has_warpgroups, is_cpu, program
 from .tensors import *
 
 KEY_TYPES = (*FLOATS, "f8e4m3fn", "f8e5m2")
@@ -109,6 +109,8 @@ class Call:
             return 16  # without a matrix instruction, more are too many elements for a thread
         if self.batch_invariant:  # the longest sequence must not decide in which order keys are added
             return 64
+        if is_cpu() and most <= 8:  # keys and values are read in place
+            return max(1 << (most - 1).bit_length(), 1)
         if most <= 256 or self.v.shape[-1] > 256:
             return 16 if most <= 16 else 64
         if max(self.q.shape[-1], self.v.shape[-1]) > 64 or not self.fills_machine(256):

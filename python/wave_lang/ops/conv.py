@@ -291,8 +291,7 @@ def _conv2d(
         out[...] = 0 if bias is None else bias.reshape(-1, *([1, 1] if layout == "nchw" else []))
         return out
     whole = layout == "nhwc" and dtype != tkl.f32 and call.size[C] % 8 == 0  # pixels of 16 bytes
-    # A CPU packs pixels of nchw one by one, for which small tiles are faster.
-    chosen = layout == "nhwc" if is_cpu() else whole and has_warpgroups()
+    chosen = is_cpu() or (whole and has_warpgroups())
     images = size_class(call.size[N]) if chosen else 0
     program(_forward, *call.key(), bias is not None, images)(x, w, *present(bias), out)
     return out

@@ -137,6 +137,12 @@ def _without_batch(*tensors: Any) -> tuple[Any, ...]:
     return found if fit else tensors
 
 
+def _as_stored(x: Any, trans: bool) -> tuple[Any, bool]:
+    """A matrix, or its transpose if its columns are contiguous: kernels read rows by vectors."""
+    across, along = strides_of(x)[-2:]
+    return (x.swapaxes(-1, -2), not trans) if 0 < across < along else (x, trans)
+
+
 def product(
     a: Any,
     b: Any,
@@ -156,6 +162,7 @@ def product(
         a, b = (new_tensor(a, shape, dtype) for shape in ((m, 1), (1, n)))
         a[...], b[...], trans_a, trans_b = 0, 0, False, False
         a = repeated(a, (*out.shape[:-2], m, 1))
+    (a, trans_a), (b, trans_b) = _as_stored(a, trans_a), _as_stored(b, trans_b)
     if len(a.shape) == 3 and len(b.shape) == 2 and not trans_a:
         a, out, residual = _without_batch(a, out, residual)
     orders = ("KM" if trans_a else "MK", "NK" if trans_b else "KN")

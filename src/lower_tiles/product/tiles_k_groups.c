@@ -8,7 +8,8 @@
  * zero. */
 #include "lower_tiles/product/tiles_pack.h"
 
-enum { LONG = 32 }; /* groups that are moved as a whole */
+enum { LONG = 32 };      /* groups that are moved as a whole */
+enum { MOST_ROWS = 64 }; /* of a panel */
 /* Offset of (k, row) in the panel; k in whole groups. */
 static const Sym *offset_of(Tiles *t, const Packing *x, const Sym *k, const Sym *row) {
   SymCtx *sym = t->l.sym;
@@ -84,10 +85,13 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   return true;
 }
 
-/* The largest divisor of k that is whole squares, whole groups, or single elements. */
-static int width_along(const Tiles *t, const PackSource *from, int block) {
+/* The largest divisor of k that is whole squares, whole groups, or single elements; of a run, as far
+ * as possible. */
+static int width_along(const Tiles *t, const Packing *x, int block) {
+  const PackSource *from = x->from;
   int width = from->k_group * tiles_turn_width(t);
   if (from->k_group >= LONG) width = from->k_group;
+  while (x->run > 1 && width > x->run && width > from->k_group) width /= 2;
   while (width > from->k_group && (from->depth % width || (width / from->k_group) % block))
     width /= 2;
   return from->depth % width ? 1 : width;
@@ -112,24 +116,16 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, width, false);
   const Sym *bounds[] = {NULL, whole, whole_of(t, depth, from->step, true)};
   bool ok = true;
-  for (int i = 0; ok && i < 2; i++) {
-    if (bounds[i] == bounds[i + 1]) continue;
-    NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), width, NULL, 0);
-    p.at[p.n - 1] = tiles_sum(t, from->k_start, loop.counter);
-    p.along = width > 1 ? p.n - 1 : -1;
-    p.width = width;
-    pack_grant_rows(t, from);
-    if (i == 0) nest_grant(t, from->k, from->k_end);
-    ok = pack_at(t, &p, x);
-    loop_close(t, &loop, NULL);
-  }
+  for (int i = 0; ok && i < 2; i++)
+    ok = bounds[i] == bounds[i + 1] ||
+         pack_vectors(t, x, p, bounds[i], bounds[i + 1], width, i == 0, pack_at);
   return ok;
 }
 
 static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = pack_point(from->others, from->k, from->k_start);
-  NestBox b = {.rank = p.n, .along = p.n - 1, .width = width_along(t, from, block_rows)};
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = width_along(t, x, block_rows)};
   b.dim[b.along] = from->k;
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
@@ -137,6 +133,8 @@ static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_r
   x->block_rows = block_rows;
   x->at_row = at_row;
   if (ends_early(from) && b.width > 1) return pack_needed(t, x, p, b.width);
+  if (!from->k_end && !b.split && x->run > b.width)
+    return pack_vectors(t, x, p, NULL, sym_int(t->l.sym, from->depth), b.width, true, pack_at);
   int granted = t->granted.n;
   pack_grant_rows(t, from);
   bool ok = nest_along(t, &b, p, pack_at, x);
@@ -167,16 +165,29 @@ static bool pack_along_k(Tiles *t, Packing *x) {
 
 /* ---- rows that are contiguous ---- */
 
+/* All rows of the panel at one k: contiguous, or in runs. */
+static Value *read_row(Tiles *t, const Packing *x, const Point *k) {
+  Value *runs[MOST_ROWS];
+  int n = x->in_runs ? x->in_runs : x->rows;
+  while (x->rows % n) n /= 2;
+  WV_ASSERT(x->rows / n <= MOST_ROWS);
+  for (int i = 0; i < x->rows / n; i++) {
+    const Sym *row = sym_add(t->l.sym, x->first, sym_int(t->l.sym, (int64_t)i * n));
+    Point p = pack_point(*k, x->from->row, tiles_sum(t, x->from->row_start, row));
+    p.along = n > 1 ? p.n - 1 : -1;
+    p.width = n;
+    if (!(runs[i] = pack_source_at(t, x->from, &p))) return NULL;
+  }
+  return emit_join(&t->l, runs, x->rows / n);
+}
+
 /* Vecs of the panel's rows, for n elements of k from k on; zeros past the last one. */
 static bool read_rows(Tiles *t, const Packing *x, const Sym *k, int n, Value **out) {
   const PackSource *from = x->from;
   for (int i = 0; i < n; i++) {
     const Sym *at = sym_add(t->l.sym, k, sym_int(t->l.sym, i));
     Point p = pack_point(from->others, from->k, tiles_sum(t, from->k_start, at));
-    p = pack_point(p, from->row, tiles_sum(t, from->row_start, x->first));
-    p.along = x->rows > 1 ? p.n - 1 : -1;
-    p.width = x->rows;
-    if (!(out[i] = pack_source_at(t, from, &p))) return false;
+    if (!(out[i] = read_row(t, x, &p))) return false;
   }
   return true;
 }

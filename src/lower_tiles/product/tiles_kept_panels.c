@@ -132,24 +132,34 @@ static bool choose_slots(const Tiles *t, const PackSource *from, const Op *loop,
 
 /* ---- bands ---- */
 
-/* How many bands are worthwhile. A, of `rows` rows, saves all but one of its `columns` packings; B, of
- * from->beside rows, is packed for each band. Counted in rows that a workgroup packs, times the number of
- * workgroups. */
-static const Sym *most_bands(Tiles *t, const PackSource *from) {
-  SymCtx *sym = t->l.sym;
-  const Sym *const *grid = t->l.d->grid, *one = sym_int(sym, 1);
-  const Sym *saved =
-      sym_mul(sym, sym_mul(sym, grid[0], sym_sub(sym, grid[1], one)), sym_int(sym, from->extent));
-  const Sym *each = sym_max(sym, sym_mul(sym, grid[1], sym_int(sym, from->beside)), one);
-  return emit_sound(&t->l, sym_ceildiv(sym, saved, each));
-}
-
 /* Whether a launch knows e. */
 static bool is_of_launch(const Tiles *t, const Sym *e) {
   FreeSymbols symbols = sym_symbols(t->l.arena, e);
   for (int i = 0; i < symbols.n; i++)
     if (symbol_is_set(&t->l.hidden, symbols.at[i])) return false;
   return ir_is_of_launch(t->l.k, e);
+}
+
+/* The rows of B in all columns of workgroups, of which the last may have fewer. */
+static const Sym *rows_of_columns(Tiles *t, const PackSource *from) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = sym_mul(sym, t->l.d->grid[1], sym_int(sym, from->beside));
+  EACH_ROW(t->l.k, workgroup, c) {
+    const Sym *size = c->workgroup.axis == 1 ? distribute_fixed(t->l.d, c->workgroup.dim) : NULL;
+    if (all && size && is_of_launch(t, size)) all = sym_min(sym, all, size);
+  }
+  return all;
+}
+
+/* How many bands are worthwhile. A, of `rows` rows, saves all but one of its `columns` packings; B
+ * is packed for each band. Counted in rows that a workgroup packs, times the number of workgroups. */
+static const Sym *most_bands(Tiles *t, const PackSource *from) {
+  SymCtx *sym = t->l.sym;
+  const Sym *const *grid = t->l.d->grid, *one = sym_int(sym, 1);
+  const Sym *saved =
+      sym_mul(sym, sym_mul(sym, grid[0], sym_sub(sym, grid[1], one)), sym_int(sym, from->extent));
+  const Sym *more = sym_floordiv(sym, saved, sym_max(sym, rows_of_columns(t, from), one));
+  return emit_sound(&t->l, sym_add(sym, more, one));
 }
 
 /* As many workgroups as have slots at the same time; 0: none. It is computed at a launch, where

@@ -447,11 +447,22 @@ static void remark(const Tiles *t, const TiledProduct *p) {
            dots ? "" : "`", dots ? "" : how[p->skinny], t->l.cx->target->name);
 }
 
+/* The operands, exchanged if the product is computed transposed. */
+static bool take_operands(Tiles *t, TiledProduct *p) {
+  const Type *out = p->out->type;
+  if (product_of(t->l.k, p->op, &p->of) || !tile_set_ranges(t, p->op, out, &p->at[2])) return false;
+  Product of = p->of;
+  if (product_columns(t, p->op, p->at[2].extent) == of.roles.n) return true;
+  p->of.lhs = of.rhs, p->of.rhs = of.lhs;
+  p->of.roles.m = of.roles.n, p->of.roles.n = of.roles.m;
+  return true;
+}
+
 static bool open_product(Tiles *t, const Op *op, TiledProduct *p) {
   *p = (TiledProduct){.op = op, .out = &op->results[0]};
-  if (product_of(t->l.k, op, &p->of)) return false;
+  if (!take_operands(t, p)) return false;
   const Type *of[3] = {p->of.lhs->type, p->of.rhs->type, p->out->type};
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 2; i++)
     if (!tile_set_ranges(t, op, of[i], &p->at[i])) return false;
   p->dim_m = type_base_dim(of[2], p->of.roles.m);
   p->dim_n = type_base_dim(of[2], p->of.roles.n);

@@ -22,16 +22,16 @@ Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p) {
   return v ? emit_cast(&t->l, v, from->dtype) : NULL;
 }
 
-/* From row `row` of the panel on, for n elements of k. */
+/* From row `row` of the panel on, for n vecs of `each` elements of k. */
 static void store_panel(Tiles *t, const Packing *x, const Sym *k, const Sym *row, Value *const *v,
-                        int n) {
+                        int n, int each) {
   Lower *l = &t->l;
   const Sym *at = sym_mul(l->sym, k, sym_int(l->sym, x->rows));
   at = emit_sound(l, sym_add(l->sym, sym_add(l->sym, x->base, at), row));
   Value *address = emit_address(l, at, DTYPE_index);
   for (int i = 0; i < n; i++) {
     Value *args[] = {v[i], x->to->memory, address};
-    Attr imm = {.key = ATTR_imm, .integer = i * x->rows};
+    Attr imm = {.key = ATTR_imm, .integer = i * each * x->rows};
     emit_op(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
   }
 }
@@ -95,7 +95,7 @@ static bool pack_width(Tiles *t, const Packing *x, const Sym *row, int width, co
   grant_source(t, from);
   if (width > 1 && from->end) nest_grant(t, from->row, from->end); /* a whole panel */
   Value *v = pack_source_at(t, from, &p);
-  if (v) store_panel(t, x, k, row, &v, 1);
+  if (v) store_panel(t, x, k, row, &v, 1, 1);
   return v != NULL;
 }
 
@@ -114,8 +114,7 @@ static bool pack_unrolled(Tiles *t, const Packing *x, const Sym *row, int width,
 static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, const Sym *k_first) {
   SymCtx *sym = t->l.sym;
   const PackSource *from = x->from;
-  if (x->in_runs && !from->k_end && from->depth % RUN == 0)
-    return pack_unrolled(t, x, row, width, k_first);
+  if (x->whole) return pack_unrolled(t, x, row, width, k_first);
   const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
   stop = emit_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
   NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
@@ -133,25 +132,40 @@ static bool pack_pieces(Tiles *t, const Packing *x, const Sym *from, const Sym *
   return ok;
 }
 
-/* Some of its rows are not needed: one at a time, or vectors as far as they are full. */
+/* Rows that are read together: all of the panel, or those of one run. */
+static int rows_of_piece(const Packing *x) {
+  int n = x->in_runs ? x->in_runs : x->rows;
+  while (x->rows % n) n /= 2;
+  return n;
+}
+
+/* All of its rows are needed. */
+static bool pack_whole(Tiles *t, const Packing *x, const Sym *k_first) {
+  const Sym *zero = sym_int(t->l.sym, 0), *all = sym_int(t->l.sym, x->rows);
+  int n = rows_of_piece(x);
+  return n == x->rows ? pack_run(t, x, zero, n, k_first) : pack_pieces(t, x, NULL, all, n, k_first);
+}
+
+/* Some of its rows are not needed: vectors as far as they are full, then one at a time, to the end
+ * of the last vector. The smaller panel at the end is multiplied as a whole. */
 static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = x->from;
-  const Sym *all = sym_int(sym, x->rows), *by = sym_int(sym, s->vector);
+  const Sym *all = sym_int(sym, x->rows), *stop = all;
   if (!pack_is_narrow(s, x->rows)) return pack_pieces(t, x, NULL, all, 1, k_first);
-  const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), x->first);
-  left = sym_min(sym, left, all);
-  const Sym *full = emit_sound(&t->l, sym_mul(sym, by, sym_floordiv(sym, left, by))),
-            *stop = emit_sound(&t->l, sym_mul(sym, by, sym_ceildiv(sym, left, by)));
-  return pack_pieces(t, x, NULL, full, s->vector, k_first) &&
+  int piece = rows_of_piece(x), together = piece < s->vector ? piece : s->vector;
+  const Sym *by = sym_int(sym, together), *vector = sym_int(sym, s->vector);
+  const Sym *left = sym_min(sym, all, sym_sub(sym, sym_sub(sym, s->end, s->row_start), x->first));
+  const Sym *full = emit_sound(&t->l, sym_mul(sym, by, sym_floordiv(sym, left, by)));
+  if (x->rows == x->to->rows)
+    stop = emit_sound(&t->l, sym_mul(sym, vector, sym_ceildiv(sym, left, vector)));
+  return pack_pieces(t, x, NULL, full, together, k_first) &&
          pack_pieces(t, x, full, stop, 1, k_first);
 }
 
-/* All panels for a few elements along k, then for the next few: memory is read in long runs. */
-static bool pack_rows(Tiles *t, Packing *x) {
-  const PackSource *from = x->from;
-  const Sym *depth = pack_depth(t, from), *zero = sym_int(t->l.sym, 0);
-  NestLoop runs = loop_open(t, NULL, depth, from->depth, RUN, NULL, 0);
+/* Runs [first, end) along k, each for all panels: memory is read in long runs. */
+static bool pack_runs(Tiles *t, Packing *x, const Sym *first, const Sym *end) {
+  NestLoop runs = loop_open(t, first, end, x->from->depth, RUN, NULL, 0);
   bool ok = true;
   for (int i = 0; ok && i < 4; i++) {
     PanelRun run;
@@ -160,11 +174,25 @@ static bool pack_rows(Tiles *t, Packing *x) {
     x->rows = run.rows;
     x->base = run.base;
     x->first = run.first;
-    ok = cut ? pack_cut(t, x, runs.counter) : pack_run(t, x, zero, run.rows, runs.counter);
+    ok = cut ? pack_cut(t, x, runs.counter) : pack_whole(t, x, runs.counter);
     panels_close(t, &run);
   }
   loop_close(t, &runs, NULL);
   return ok;
+}
+
+/* Whole runs need no loop of their own if addresses are not linear (pack_unrolled). */
+static bool pack_rows(Tiles *t, Packing *x) {
+  SymCtx *sym = t->l.sym;
+  const Sym *depth = pack_depth(t, x->from), *by = sym_int(sym, RUN), *whole = NULL;
+  if (x->in_runs) {
+    whole = sym_mul(sym, by, sym_floordiv(sym, depth, by));
+    whole = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), whole));
+    x->whole = true;
+    if (!pack_runs(t, x, NULL, whole)) return false;
+    x->whole = false;
+  }
+  return whole == depth || pack_runs(t, x, whole, depth);
 }
 
 /* ---- rows contiguous along k ---- */
@@ -180,7 +208,7 @@ static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
   return emit_pick(&t->l, emit_join(&t->l, both, 2), regs, a->type->n);
 }
 
-/* log n rounds of zips. */
+/* log n rounds of zips. Each rotates the bits of (vec, element): those of vec move to the end. */
 void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   for (int round = 1; round < n; round *= 2) {
     Value *next[TURN_MOST];
@@ -189,13 +217,18 @@ void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   }
 }
 
+/* `rows` vecs become as many, each with some columns one after the other. */
+static bool can_zip(int rows, int width) {
+  return is_power_of_two(rows) && rows > 1 && width % rows == 0;
+}
+
 void tiles_turn(Tiles *t, Value **v, int rows, int width, Value **out) {
-  bool square = is_power_of_two(rows) && rows > 1 && width % rows == 0;
-  for (int k = 0; square && k < width; k += rows) {
-    for (int r = 0; r < rows; r++) out[k + r] = emit_range(&t->l, v[r], k, rows);
-    pack_transpose(t, out + k, rows, 1);
-  }
-  for (int k = 0; !square && k < width; k++) {
+  bool zips = can_zip(rows, width);
+  int each = width / rows;
+  if (zips) pack_transpose(t, v, rows, 1);
+  for (int k = 0; zips && k < width; k++)
+    out[k] = emit_range(&t->l, v[k / each], k % each * rows, rows);
+  for (int k = 0; !zips && k < width; k++) {
     Value *parts[TURN_MOST];
     for (int r = 0; r < rows; r++) parts[r] = emit_pick(&t->l, v[r], &k, 1);
     out[k] = emit_join(&t->l, parts, rows);
@@ -226,29 +259,24 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
     if (k->width == tiles_turn_width(t) && !x->to->kept)
       prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, DISTANCE)));
   }
+  if (x->block_rows == x->rows && can_zip(x->rows, k->width)) { /* columns are adjacent, too */
+    pack_transpose(t, rows, x->rows, 1);
+    store_panel(t, x, at, x->at_row, rows, x->rows, k->width / x->rows);
+    return true;
+  }
   tiles_turn(t, rows, x->block_rows, k->width, out);
-  store_panel(t, x, at, x->at_row, out, k->width);
+  store_panel(t, x, at, x->at_row, out, k->width, 1);
   return true;
 }
 
 /* Up to the point where elements are skipped: blocks, then single elements. */
 static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   SymCtx *sym = t->l.sym;
-  const Sym *depth = pack_depth(t, x->from), *from = NULL, *by = sym_int(sym, width);
-  const Sym *to = sym_mul(sym, by, sym_floordiv(sym, depth, by));
-  to = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), to));
-  bool ok = true;
-  for (; ok; width = 1, from = to, to = depth) {
-    NestLoop loop = loop_open(t, from, to, x->from->depth, width, NULL, 0);
-    p.at[p.n - 1] = tiles_sum(t, x->from->k_start, loop.counter);
-    p.along = width > 1 ? p.n - 1 : -1;
-    p.width = width;
-    grant_source(t, x->from);
-    ok = pack_at(t, &p, x);
-    loop_close(t, &loop, NULL);
-    if (width == 1) break;
-  }
-  return ok;
+  const Sym *depth = pack_depth(t, x->from), *by = sym_int(sym, width);
+  const Sym *whole = sym_mul(sym, by, sym_floordiv(sym, depth, by));
+  whole = emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), whole));
+  return pack_vectors(t, x, p, NULL, whole, width, true, pack_at) &&
+         (whole == depth || pack_vectors(t, x, p, whole, depth, 1, true, pack_at));
 }
 
 /* A block of rows, along all of k. */
@@ -260,10 +288,11 @@ static bool pack_row_block(Tiles *t, Packing *x, int block_rows, const Sym *at_r
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
   if (b.width > from->depth) b.width = from->depth;
+  if (x->run > 1 && b.width > x->run) b.width = x->run;
   b.split = tile_limit(t, from->of, from->k);
   x->block_rows = block_rows;
   x->at_row = at_row;
-  if (from->k_end) return pack_needed(t, x, p, b.width);
+  if (from->k_end || (x->run > b.width && !b.split)) return pack_needed(t, x, p, b.width);
   int granted = t->granted.n;
   grant_source(t, from);
   bool ok = nest_along(t, &b, p, pack_at, x);
@@ -372,22 +401,24 @@ static bool pack_k_groups_of_rows(Tiles *t, Packing *x) {
   return ok;
 }
 
-/* Whether elements of the same k are contiguous in memory: all of them, or at least those of a
- * panel, as pixels of an image are whose channels are far apart. */
-static bool is_along_rows(Tiles *t, const PackSource *from, int rows, bool *in_runs) {
+/* Whether elements of the same k are contiguous in memory, or at least more of them than of the
+ * same row, as pixels of an image are whose channels are far apart. */
+static bool is_along_rows(Tiles *t, const PackSource *from, int *in_runs) {
   const Sym *contiguous = tile_contiguous(t, from->of);
   const Op *read = pack_plain_read(t, from->of);
-  *in_runs = false;
+  *in_runs = 0;
   if (contiguous && dim_base(contiguous) == dim_base(from->row)) return true;
   if (!read || access_contiguous(t, read)) return false;
-  int run = access_run(t, read, from->row, from->row_start, from->extent);
-  *in_runs = run % rows == 0 && run > access_run(t, read, from->k, from->k_start, from->depth);
-  return *in_runs;
+  int rows = access_run(t, read, from->row, from->row_start, from->extent, ACCESS_RUN),
+      along_k = pack_run_along_k(t, from);
+  if (along_k == 1 || rows > along_k) *in_runs = rows;
+  return *in_runs > 0;
 }
 
 static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   Packing x = {.to = to, .from = from};
-  bool along_rows = is_along_rows(t, from, to->rows, &x.in_runs);
+  bool along_rows = is_along_rows(t, from, &x.in_runs);
+  x.run = along_rows ? 1 : pack_run_along_k(t, from);
   nest_open(t);
   bool ok = !along_rows          ? pack_each(t, &x)
             : from->k_group == 1 ? pack_rows(t, &x)

@@ -12,7 +12,8 @@
  *       }
  *     }
  *
- * (axpy, as BLAS calls it), so that rows of memory are read in long runs, several in parallel. */
+ * (axpy, as BLAS calls it), so that rows of memory are read in long runs, several in parallel. A lhs like
+ * that is the rhs of the transposed product (tiles_columns.c). */
 #include "lower_tiles/product/tiles_product.h"
 
 #include "ir/dtype.h"

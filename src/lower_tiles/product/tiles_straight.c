@@ -94,13 +94,28 @@ static bool has_same_dims(const Type *a, const Type *b) {
   return true;
 }
 
-/* Rows of blocks are contiguous in memory, and nothing but their ends is looked up. */
-static bool is_suitable(Tiles *t, const Op *write, const Type *type, const Sym *row) {
+/* Where blocks of the result begin, and along which dim their rows are. */
+typedef struct RowPlace {
+  const Tile *tile;
+  int along;
+} RowPlace;
+
+/* How many elements of a row of a block are contiguous in memory, at least, up to ACCESS_RUN. */
+static int run_of_write(Tiles *t, const Op *write, const Type *type, RowPlace at) {
+  const Sym *along = access_contiguous(t, write), *row = type->dims[at.along];
+  if (along) return dim_base(along) == dim_base(row) ? ACCESS_RUN : 1;
+  return access_run(t, write, row, at.tile->start[at.along], at.tile->extent[at.along], ACCESS_RUN);
+}
+
+/* Rows of blocks are contiguous in memory, at least for a while, and nothing but their ends is looked
+ * up. */
+static bool is_suitable(Tiles *t, const Op *write, const Type *type, RowPlace at) {
+  enum { LEAST_RUN = 4 };
   MemAccess a;
-  const Sym *along = access_contiguous(t, write);
   return access_of(write, &a) && write->nargs == 2 && !a.ndynamic && a.replaced < 0 &&
-         !memory_is_scratch(a.memory) && !op_has(write, ATTR_volatile) && along &&
-         dim_base(along) == dim_base(row) && has_same_dims(type, write->args[0]->type);
+         !memory_is_scratch(a.memory) && !op_has(write, ATTR_volatile) &&
+         has_same_dims(type, write->args[0]->type) &&
+         run_of_write(t, write, type, at) >= LEAST_RUN;
 }
 
 /* ---- what the write is computed from ---- */
@@ -125,11 +140,11 @@ static bool hold_early(Tiles *t, const Straight *s) {
   return true;
 }
 
-/* The write; NULL: there is none. `along`: the dim of the columns of blocks. */
-static const Op *search(Tiles *t, const Op *maker, const Value *result, const Sym *along) {
+/* The write; NULL: there is none. */
+static const Op *search(Tiles *t, const Op *maker, const Value *result, RowPlace at) {
   Search s = {t, maker, result, ARENA_ARRAY(t->l.arena, bool, t->l.k->nvalues + 1)};
   const Op *write = find_write(&s);
-  bool ok = write && !is_used_inside(&s) && is_suitable(t, write, result->type, along) &&
+  bool ok = write && !is_used_inside(&s) && is_suitable(t, write, result->type, at) &&
             is_only_access(t, write) && can_hold(t, &s, write->args[0]);
   return ok ? write : NULL;
 }
@@ -187,10 +202,12 @@ bool straight_defer(Tiles *t, const Op *loop, int i, const Tile *outside, const 
   Product of;
   bool filled = t->tile[init->id].held == TILE_INLINE && init->def->kind == OP_fill;
   *deferred = false;
-  if (!filled || !is_plain_loop(loop) || !product_in(t, loop, i, &of)) return true;
+  const Op *product = filled && is_plain_loop(loop) ? product_in(t, loop, i, &of) : NULL;
+  if (!product) return true;
   const Sym *trips = emit_at_entry(&t->l, distribute_trips(t->l.d, loop));
-  const Sym *along = result->type->dims[type_base_dim(result->type, of.roles.n)];
-  const Op *write = search(t, loop, result, along);
+  const Sym *columns = product_columns(t, product, outside->extent);
+  RowPlace at = {outside, type_base_dim(result->type, columns)};
+  const Op *write = search(t, loop, result, at);
   if (!write || is_hidden(t, trips)) return true;
   Straight *s = add(t, (Straight){.maker = loop, .write = write, .result = result, .init = init});
   s->arg = loop->body->args[i];
@@ -199,6 +216,7 @@ bool straight_defer(Tiles *t, const Op *loop, int i, const Tile *outside, const 
   s->outside = *outside;
   s->buffer = b;
   s->scope = t->l.scope;
+  s->run = run_of_write(t, write, result->type, at);
   *deferred = true;
   return hold_early(t, s);
 }
@@ -233,9 +251,11 @@ bool straight_open(Tiles *t, TiledProduct *p) {
     p->straight = s;
     return (p->initial = tiles_at(t, s->init, &origin)) != NULL;
   }
-  const Op *write = vectors ? search(t, p->op, p->out, p->out->type->dims[p->dim_n]) : NULL;
+  RowPlace at = {&p->at[2], p->dim_n};
+  const Op *write = vectors ? search(t, p->op, p->out, at) : NULL;
   if (!write) return true;
-  p->straight = add(t, (Straight){.maker = p->op, .write = write, .result = p->out, .used = true});
+  p->straight = add(t, (Straight){.maker = p->op, .write = write, .result = p->out, .used = true,
+                                  .run = run_of_write(t, write, p->out->type, at)});
   return hold_early(t, p->straight);
 }
 
@@ -268,10 +288,16 @@ static bool write_at(Tiles *t, const Point *at, void *user) {
   return v && access_store(t, write, at, v);
 }
 
+/* Elements of a row that are written together. */
+static int vector_of(const TiledProduct *p) {
+  int vector = p->b->source.vector, run = p->straight->run;
+  return run < vector ? run : vector;
+}
+
 static bool write_rows(Tiles *t, const TiledProduct *p, const Block *b, Point at, Value *v) {
   Tile *result = &t->tile[p->straight->result->id];
   const Op *write = p->straight->write;
-  int vector = p->b->source.vector;
+  int vector = vector_of(p);
   Point corner = at;
   bool ok = true;
   v = emit_cast(&t->l, v, p->out->type->dtype);
@@ -292,7 +318,7 @@ static bool write_rows(Tiles *t, const TiledProduct *p, const Block *b, Point at
 /* As far as it exists. */
 static bool write_cut(Tiles *t, const TiledProduct *p, const Block *b, const Point *corner) {
   const Op *write = p->straight->write;
-  NestBox box = {.rank = corner->n, .along = p->dim_n, .width = p->b->source.vector, .cheap = true};
+  NestBox box = {.rank = corner->n, .along = p->dim_n, .width = vector_of(p), .cheap = true};
   for (int i = 0; i < box.rank; i++) {
     box.dim[i] = corner->dim[i];
     box.start[i] = corner->at[i];
