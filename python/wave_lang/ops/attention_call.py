@@ -110,7 +110,7 @@ class Call:
         if self.batch_invariant:  # the longest sequence must not decide in which order keys are added
             return 64
         if is_cpu() and most <= 8:  # keys and values are read in place
-            return max(1 << (most - 1).bit_length(), 1)
+            return max(1 << int(most - 1).bit_length(), 1)
         if most <= 256 or self.v.shape[-1] > 256:
             return 16 if most <= 16 else 64
         if max(self.q.shape[-1], self.v.shape[-1]) > 64 or not self.fills_machine(256):

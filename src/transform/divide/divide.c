@@ -62,9 +62,10 @@ static Kernel *divided(const Divide *v, const Choice *c) {
   return NULL;
 }
 
-/* Of a lane of all waves. More waves do not have more of them once they share all that there are. */
+/* Of a lane of all waves. More waves do not have more of them once they share all that there are. The number of
+ * waves may not be known. */
 static int registers_of(const Divide *v, const DivideRoom *r) {
-  return r->waves * target_most_registers(v->cx->target, r->waves);
+  return r->waves ? r->waves * target_most_registers(v->cx->target, r->waves) : 0;
 }
 
 static void add_choice(const Divide *v, Choices *out, Choice c) {
