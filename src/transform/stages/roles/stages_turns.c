@@ -47,10 +47,10 @@ static bool name_ops(Kernel *k, const StagedLoop *l, OpNames *out) {
     const char *name = schedule_exact_name(k->arena, k, l->loop, op, accept_any, NULL);
     if (!name) return false;
     vec_push(k->arena, &names, name);
-    if (op == l->late) break;
+    *out = (OpNames){names.at, names.n};
+    if (op == l->late) return true;
   }
-  *out = (OpNames){names.at, names.n};
-  return true;
+  return false;
 }
 
 void stages_add_turns(Kernel *k, const PassCtx *cx, const StagedLoop *l) {
