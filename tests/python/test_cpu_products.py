@@ -16,18 +16,20 @@ INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 NUMPY = {**INTEGERS, "f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
+def divided(tile):
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64),
+        tkw.WorkgroupConstraint(M, tile[0], 0),
+        tkw.WorkgroupConstraint(N, tile[1], 1),
+        tkw.TilingConstraint(K, tile[2]),
+    ]
+
+
 def product(a, b, dtype, total, tile, start, target, dynamic=False):
     """a times b transposed, plus `start`, of these element types."""
     element, sums = getattr(tkl, dtype), getattr(tkl, total)
 
-    @tkw.wave(
-        [
-            tkw.HardwareConstraint(threads_per_wave=64),
-            tkw.WorkgroupConstraint(M, tile[0], 0),
-            tkw.WorkgroupConstraint(N, tile[1], 1),
-            tkw.TilingConstraint(K, tile[2]),
-        ]
-    )
+    @tkw.wave(divided(tile))
     def gemm(
         a: tkl.Memory[M, K, GLOBAL_ADDRESS_SPACE, element],
         b: tkl.Memory[N, K, GLOBAL_ADDRESS_SPACE, element],
@@ -87,14 +89,7 @@ def turned_product(a, b, dtype, tile, target, dynamic):
     transposed."""
     element = getattr(tkl, dtype)
 
-    @tkw.wave(
-        [
-            tkw.HardwareConstraint(threads_per_wave=64),
-            tkw.WorkgroupConstraint(M, tile[0], 0),
-            tkw.WorkgroupConstraint(N, tile[1], 1),
-            tkw.TilingConstraint(K, tile[2]),
-        ]
-    )
+    @tkw.wave(divided(tile))
     def gemm(
         a: tkl.Memory[K, M, GLOBAL_ADDRESS_SPACE, element],
         b: tkl.Memory[N, K, GLOBAL_ADDRESS_SPACE, element],

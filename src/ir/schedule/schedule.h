@@ -120,7 +120,7 @@ typedef bool SameOpFn(const void *user, const Op *op);
 const char *schedule_name_of(Arena *a, const Kernel *k, const Op *loop, const Op *op,
                              SameOpFn *same, const void *user);
 
-/* A name that stands for this op alone and that `accepts` it; NULL: there is none. */
+/* A name that stands for this op alone, and that `accepts` takes, if it is not NULL; NULL: there is none. */
 typedef bool NameFn(const void *user, const char *name);
 const char *schedule_exact_name(Arena *a, const Kernel *k, const Op *loop, const Op *op,
                                 NameFn *accepts, const void *user);

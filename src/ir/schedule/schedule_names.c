@@ -398,7 +398,7 @@ const char *schedule_exact_name(Arena *a, const Kernel *k, const Op *loop, const
   for (int level = 0; level < LEVELS; level++) {
     const char *name = full_name(a, k, op, (NameLevel)level, (OpPart){0});
     OpList found = {0};
-    if (name && accepts(user, name)) found = schedule_find(a, k, loop, name);
+    if (name && (!accepts || accepts(user, name))) found = schedule_find(a, k, loop, name);
     for (int i = 0; found.n <= SCHEDULE_PARTS && i < found.n; i++) {
       const char *one = full_name(a, k, op, (NameLevel)level, (OpPart){i, found.n});
       if (found.n == 1) one = name;

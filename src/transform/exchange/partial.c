@@ -11,7 +11,7 @@
  * see the carried value. A sum may be scaled by what all of its threads agree on, if it starts from
  * 0: a sum of multiples is a multiple of the sum.
  *
- * Floating-point sums are added in another order. Narrow floats are left alone, because each iteration rounds
+ * Floating-point sums are added in another order, and a part that is 0 becomes NaN if the factor is infinite. Narrow floats are left alone, because each iteration rounds
  * them. Runs before `exchange`, which sends values between waves. */
 #include "ir/layout_links.h"
 #include "ir/ops/reductions.h"
@@ -87,7 +87,8 @@ static int count_threads(const Layout *l, int dim) {
   return n;
 }
 
-/* The type of the parts of a row, with a last dimension for them; NULL: there is no room for one. */
+/* The type of the whole with a last dimension for the parts; NULL: it cannot have one more, or has one of that
+ * name. */
 static const Type *type_of_parts(const Partial *p, const Type *whole, const Sym *threads) {
   const Sym *dims[IR_MAX_RANK];
   if (whole->rank == IR_MAX_RANK || type_dim(whole, threads) >= 0) return NULL;

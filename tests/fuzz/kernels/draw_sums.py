@@ -310,8 +310,8 @@ def accumulate(case, into):
     dtype = case.r.choice(("i32", "f32"))
     start = pick(case, into, ("M",), dtype, EXACT[dtype] // 4)
     op = case.r.choice(REDUCE)
-    turns = op == "sum" and random.Random(f"turns {case.seed} {len(into)}").random() < 0.4
-    if turns:
+    flips = op == "sum" and random.Random(f"flips {case.seed} {len(into)}").random() < 0.4
+    if flips:
         zero = lambda env, at: np.zeros(env.extent["M"], {"i32": np.int32, "f32": np.float32}[dtype])  # noqa: E731
         text = f"@out = fill 0 : tile<M, {dtype}>"
         start = case.add(into, Statement(case.fresh(("M",), dtype, 0), [], text, zero))
@@ -325,7 +325,7 @@ def accumulate(case, into):
     compute = lambda env, at, p, q: both(together(op, env.existing(p, 1, "K", at), 1), q)  # noqa: E731
     if case.r.random() < 0.3:  # the same in two steps
         text = f"@outp = {op} @0 {{dim = K}}\n@out = {both.__name__} @outp, @1"
-    if turns:  # what the loop carries changes its sign
+    if flips:  # what the loop carries changes its sign
         text = f"@outf = fill -1 : tile<M, {dtype}>\n@outm = mul @1, @outf\n@out = sum @0, @outm {{dim = K}}"
         compute = lambda env, at, p, q: together(op, env.existing(p, 1, "K", at), 1) - q  # noqa: E731
     body.append(Statement(new, [x, acc], text, compute))

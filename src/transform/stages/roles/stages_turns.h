@@ -1,4 +1,4 @@
-/* stages_turns.h: groups of waves take turns at the products of a loop, without being asked.
+/* stages_turns.h: where two groups of waves take turns at the products of a loop although no row says so.
  *
  * Waves that run the same program tend to wait for their products at the same time, and then to compute at the same
  * time what follows them, while the matrix units are idle. If the products of an iteration follow each other, a `turns` row
