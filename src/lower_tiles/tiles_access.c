@@ -536,8 +536,7 @@ Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int
   TileAccess a;
   Spread s;
   if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return NULL;
-  Value *args[] = {t->l.value[memory->id],
-                   number_of(&a, offset_at(&a, &s, NULL), 0, DTYPE_index),
+  Value *args[] = {t->l.value[memory->id], number_of(&a, offset_at(&a, &s, NULL), 0, DTYPE_index),
                    emit_address(&t->l, apart, DTYPE_index)};
   Attr count = {.key = ATTR_rows, .integer = rows};
   const Type *type = type_vec(t->l.k->cx, rows * width, memory->type->dtype);

@@ -73,10 +73,9 @@ static bool report_misspelt(wv_ctx *cx, const wv_options *o) {
     const char *meant = option_meant(o->at[i].name);
     if (!meant) continue;
     found = true;
-    Diag *d = diag_add(&cx->cx->diags, strict ? DIAG_E0602 : DIAG_W0601,
-                       api_span(cx->cx, o->place),
-                       "`%s` was assigned to WaveCompileOptions, which has no such field",
-                       o->at[i].name);
+    Diag *d =
+        diag_add(&cx->cx->diags, strict ? DIAG_E0602 : DIAG_W0601, api_span(cx->cx, o->place),
+                 "`%s` was assigned to WaveCompileOptions, which has no such field", o->at[i].name);
     diag_hint(&cx->cx->diags, d, "did you mean `%s`?", meant);
   }
   return !found || !strict;

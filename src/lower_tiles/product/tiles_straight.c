@@ -114,8 +114,7 @@ static bool is_suitable(Tiles *t, const Op *write, const Type *type, RowPlace at
   MemAccess a;
   return access_of(write, &a) && write->nargs == 2 && !a.ndynamic && a.replaced < 0 &&
          !memory_is_scratch(a.memory) && !op_has(write, ATTR_volatile) &&
-         has_same_dims(type, write->args[0]->type) &&
-         run_of_write(t, write, type, at) >= LEAST_RUN;
+         has_same_dims(type, write->args[0]->type) && run_of_write(t, write, type, at) >= LEAST_RUN;
 }
 
 /* ---- what the write is computed from ---- */
@@ -254,7 +253,10 @@ bool straight_open(Tiles *t, TiledProduct *p) {
   RowPlace at = {&p->at[2], p->dim_n};
   const Op *write = vectors ? search(t, p->op, p->out, at) : NULL;
   if (!write) return true;
-  p->straight = add(t, (Straight){.maker = p->op, .write = write, .result = p->out, .used = true,
+  p->straight = add(t, (Straight){.maker = p->op,
+                                  .write = write,
+                                  .result = p->out,
+                                  .used = true,
                                   .run = run_of_write(t, write, p->out->type, at)});
   return hold_early(t, p->straight);
 }

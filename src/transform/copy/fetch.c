@@ -63,8 +63,7 @@ static const char *why_not_laid_out(const Fetch *f, const Op *read, MemLayout *m
   if (why) return why;
   if (box.pixels.walk.dims) return "the tile is not a box of the tensor";
   if ((why = copy_box_tensor(f->d, b, &box))) return why;
-  return stages_have_room(f->cx, f->k, f->tiles, mem_bytes(m)) ? NULL
-                                                               : "shared memory has no room";
+  return stages_have_room(f->cx, f->k, f->tiles, mem_bytes(m)) ? NULL : "shared memory has no room";
 }
 
 static const char *why_not(const Fetch *f, const Op *read, MemLayout *m) {
@@ -112,7 +111,8 @@ static void remark(const Fetch *f, const Op *read, const char *why) {
   const Constraint *row = kernel_constraint(f->k, CONSTRAINT_fetch, NULL);
   Diags *diags = &f->k->cx->diags;
   if (is_said(f, row)) return;
-  Diag *d = diag_add(diags, DIAG_R0609, row->at, "`" OPTION "` has no effect on `%s`: %s", f->k->name, why);
+  Diag *d = diag_add(diags, DIAG_R0609, row->at, "`" OPTION "` has no effect on `%s`: %s",
+                     f->k->name, why);
   if (read) diag_note(diags, d, read->at, "this read of `%s`", memory_name(f->k, read->args[0]));
 }
 
@@ -134,8 +134,8 @@ bool pass_fetch(Kernel *k, PassCtx *cx) {
   Fetch f = {.k = k, .cx = cx, .d = cx->facts.distribute};
   cx->idle = true;
   if (!cx->target || !cx->machine || !distribute_is_on(f.d, CONSTRAINT_fetch)) return true;
-  const char *why = target_has(cx->target, FEATURE_TMA) ? find_loops(&f)
-                                                        : "the machine has no copy engine";
+  const char *why =
+      target_has(cx->target, FEATURE_TMA) ? find_loops(&f) : "the machine has no copy engine";
   if (why) remark(&f, NULL, why);
   else cx->idle = !stage_one(&f);
   return true;
