@@ -187,6 +187,20 @@ static const Op *find_foreign(const Lower *l, const Op *parts) {
   return NULL;
 }
 
+static bool awaits(const Lower *l, const Op *parts, const Value *ring) {
+  for (const Op *op = parts->next; op; op = op->next)
+    if (op->kind == OP_mbar_wait && op_is_served(l->k, op) && op->args[0] == ring) return true;
+  return false;
+}
+
+/* Whether service waves wait, after all loops, for what other workgroups still do to this one. */
+static bool awaits_peers(const Lower *l, const Region *from, const Op *parts) {
+  for (const Op *op = from->first; op != parts; op = op->next)
+    if (op->kind == OP_mbar_init && op_peers(op) > 1 && !awaits(l, parts, op->args[0]))
+      return false;
+  return true;
+}
+
 bool lower_roles(Lower *l, const Region *from) {
   const Op *parts = op_parting(from);
   const Sym *t = ir_numbered_symbol(l->k->cx, "$T", 0, true);
@@ -205,6 +219,6 @@ bool lower_roles(Lower *l, const Region *from) {
   emit_open_if(l, sym_lt(l->sym, t, lower_computing(l)));
   bool ok = lower_ops(l, parts->next, NULL);
   emit_close_if(l);
-  if (clusters) emit_op(l, OP_barrier, NULL, 0, &all, 1, NULL);
+  if (clusters && !awaits_peers(l, from, parts)) emit_op(l, OP_barrier, NULL, 0, &all, 1, NULL);
   return ok;
 }

@@ -563,6 +563,24 @@ static Op *reader_of(const StagedLoop *l, int tokens) {
   return first;
 }
 
+/* The shared memory of a workgroup must exist until others have arrived there for the last time: service waves wait
+ * for each slot as if it were filled once more. Nothing releases the tile of a product that is in flight when the loop
+ * ends. */
+static void await_releases(Kernel *k, const StagedLoop *l) {
+  SymCtx *sym = k->cx->sym;
+  if (peers_of(l) == 1 || !l->runs.all) return;
+  for (int t = 0; t < l->tokens.n; t++) {
+    const StagedTokens *tokens = &l->tokens.at[t];
+    for (int n = 0; !released_with(l, t) && n < tokens->slots - staged_flights(l); n++) {
+      const Sym *number = sym_add(sym, l->runs.all, sym_int(sym, n));
+      Op *wait = roles_wait(k, l->loop, tokens->empty, number, 1);
+      op_set_attr(k, wait, (Attr){.key = ATTR_role, .text = l->copying->name});
+      ir_remove(wait);
+      ir_append(k->body, wait);
+    }
+  }
+}
+
 void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
   for (int t = 0; t < l->tokens.n; t++) {
     const StagedTokens *tokens = &l->tokens.at[t];
@@ -580,4 +598,5 @@ void roles_rewrite_loop(Kernel *k, PassCtx *cx, StagedLoop *l) {
       insert_arrival(k, cx, l, l->loop, tokens->empty, staged_iteration(k, l, n));
     insert_arrival(k, cx, l, l->loop->body->last, tokens->empty, staged_later(k, l, released));
   }
+  await_releases(k, l);
 }
