@@ -83,14 +83,26 @@ static bool touches_shared(const Ptx *p, const Op *op) {
 }
 
 /* A barrier before which no workgroup does what others see, nor reads what is written later, orders no memory
- * among them: it says that all of them have started. That can be said at once, and be waited for here. */
+ * among them: it says that all of them have started. That can be said at once, and be waited for here. New mbarriers
+ * have a fence of their own. */
 static const Op *find_started(const Ptx *p) {
   const Op *found = p->k->body->first;
   while (found && !is_cluster_barrier(found)) found = found->next;
-  for (const Op *op = ir_first(p->k); found && op != found; op = ir_next(op))
+  for (const Op *op = ir_first(p->k); found && op != found; op = ir_next(op)) {
+    if (op->kind == OP_mbar_init) continue;
     if (is_seen(op) || reads_written(p, op) || touches_shared(p, op)) return NULL;
+  }
   return found;
 }
+
+/* Whether the first barrier also says that there are mbarriers that other workgroups use. */
+static bool starts_with_mbarriers(const Ptx *p) {
+  for (const Op *op = ir_first(p->k); op != p->started; op = ir_next(op))
+    if (op->kind == OP_mbar_init && touches_shared(p, op)) return true;
+  return false;
+}
+
+static void arrive_started(Ptx *p) { ptx_line(p, "barrier.cluster.arrive.relaxed.aligned"); }
 
 static bool conflict(const Op *a, const Op *b) {
   if (!acts(a) && !acts(b)) return false;
@@ -100,15 +112,18 @@ static bool conflict(const Op *a, const Op *b) {
 }
 
 /* Whether threads of a workgroup access the same bytes before and after the barrier, without another barrier of
- * the workgroup between them. */
+ * the workgroup between them. New mbarriers have a fence, which suffices if the arrival follows it. */
 static bool orders_own(const Ptx *p) {
   const Op *first = p->started, *last = p->started, *end = NULL;
+  bool fenced = starts_with_mbarriers(p);
   while (first->prev && !is_own_barrier(first->prev)) first = first->prev;
   while (last->next && !is_own_barrier(last->next)) last = last->next;
   end = end_of(last);
-  for (const Op *a = first; a != p->started; a = ir_next(a))
+  for (const Op *a = first; a != p->started; a = ir_next(a)) {
+    if (fenced && a->kind == OP_mbar_init) continue;
     for (const Op *b = p->started->next; b && b != end; b = ir_next(b))
       if (!op_has(b, ATTR_peer) && conflict(a, b)) return true;
+  }
   return false;
 }
 
@@ -237,7 +252,7 @@ void ptx_find_exchanges(Ptx *p, const LaunchSpec *launch) {
   } else {
     p->nexchanges = 0;
   }
-  ptx_line(p, "barrier.cluster.arrive.relaxed.aligned");
+  if (!starts_with_mbarriers(p)) arrive_started(p);
 }
 
 /* The addresses of a store, and of the barrier at which its bytes arrive: mostly those of an earlier one. */
@@ -301,6 +316,7 @@ void ptx_cluster_barrier(Ptx *p, const Op *op) {
     return;
   }
   if (op != p->started) ptx_line(p, "barrier.cluster.arrive.release.aligned");
+  else if (starts_with_mbarriers(p)) arrive_started(p);
   ptx_line(p, "barrier.cluster.wait.acquire.aligned");
   if (op == p->started && p->started_orders) ptx_line(p, "bar.sync 0");
 }
