@@ -295,13 +295,13 @@ int cuLaunchKernelEx(const CudaLaunchConfig *config, void *function, void **args
   return error;
 }
 
-/* A map records its arguments: address, sizes, strides, box. */
+/* A map records its arguments: address, sizes, strides, box, what a miss brings. */
 int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
                            const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
                            const uint32_t *steps, int interleave, int swizzle, int promotion,
                            int fill) {
   IN_CONTEXT;
-  (void)steps, (void)promotion;
+  (void)steps;
   if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || interleave || fill || rank < 1 || rank > 5)
     return GPU_INVALID;
   uint64_t words[16] = {(uint64_t)(uintptr_t)address, (uint64_t)element, (uint64_t)swizzle, rank};
@@ -310,6 +310,7 @@ int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
     if (strides[i] % 16) return GPU_INVALID;
     words[10 + i] = strides[i];
   }
+  words[15] = (uint64_t)promotion;
   memcpy(map, words, sizeof words);
   state.encodes++;
   return GPU_OK;
@@ -322,7 +323,6 @@ int cuTensorMapEncodeIm2col(void *map, int element, uint32_t rank, void *address
                             const uint32_t *steps, int interleave, int swizzle, int promotion,
                             int fill) {
   IN_CONTEXT;
-  (void)promotion;
   if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || interleave || fill || rank < 3 || rank > 5)
     return GPU_INVALID;
   if (steps[0] != 1 || steps[rank - 1] != 1) return GPU_INVALID;
@@ -333,6 +333,7 @@ int cuTensorMapEncodeIm2col(void *map, int element, uint32_t rank, void *address
     words[10 + i] =
         (uint64_t)(uint8_t)lowest[i] << 16 | (uint64_t)(uint8_t)highest[i] << 8 | steps[1 + i];
   words[13] = strides[0];
+  words[15] = (uint64_t)promotion;
   memcpy(map, words, sizeof words);
   state.encodes++;
   return GPU_OK;

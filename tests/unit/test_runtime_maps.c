@@ -107,6 +107,29 @@ TEST(joined_maps) {
   bench_close(&b);
 }
 
+/* A miss in the L2 cache brings 256 bytes of short rows, and 128 of long ones. */
+TEST(what_a_miss_brings) {
+  static const char text[] = "thread kernel @rows(%x: mem<M, N, f16>)\n"
+                             "  launch grid (1) block (32) wave 32 shared 8200\n"
+                             "  dynamic M, N\n"
+                             "{\n"
+                             "  %s = alloc {base = 0} : mem<16, 64, f16, shared>\n"
+                             "  %z = scalar 0 : i32\n"
+                             "  tma_store %s, %z, %x, %z, %z {box = [16, 64], swizzle = 128}\n"
+                             "}\n";
+  static const int columns[] = {64, 256, 264, 4096}, code[] = {3, 3, 2, 2};
+  Bench b = bench_open(text, NULL);
+  for (int i = 0; i < 4; i++) {
+    Tensor x;
+    wv_launch_arg arg = {.tensor = &x.t};
+    uint64_t m[16] = {0};
+    tensor(&x, A, "f16", 2, (int64_t[]){32, columns[i]});
+    CHECK(b.p && wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+    CHECK_INT((int)map_of(b.fake, m)[15], code[i]);
+  }
+  bench_close(&b);
+}
+
 TEST(tensor_maps) {
   Bench b = bench_open(tma_text, NULL);
   Args s;
@@ -268,5 +291,5 @@ TEST(several_threads) {
   bench_close(&b);
 }
 
-TESTS_MAIN(RUN(tensor_maps) RUN(clipped_maps) RUN(joined_maps) RUN(maps_over_pixels)
+TESTS_MAIN(RUN(tensor_maps) RUN(what_a_miss_brings) RUN(clipped_maps) RUN(joined_maps) RUN(maps_over_pixels)
                RUN(tensor_maps_of_an_old_driver) RUN(divisions) RUN(several_threads))
