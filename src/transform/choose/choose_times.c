@@ -16,7 +16,7 @@ enum {
   BETWEEN = 12,     /* the same between loops whose waves take registers from others */
   START = 600,      /* cycles from the start of a workgroup to its first access, */
   LAUNCH = 2400,    /* and of a launch to that of its first workgroup: H200, launches of a graph */
-  CLUSTERS = 1200,  /* more, if workgroups form clusters: 1024^3 takes 0.7 us longer */
+  CLUSTERS = 300,   /* more, if workgroups form clusters */
   NARROW_SIDE = 16, /* of an instruction of one wave */
   WIDE_COLUMNS = 8, /* of an instruction of several waves, in steps, */
   WIDE_MOST = 256   /* and at most */
@@ -30,9 +30,9 @@ enum { MEMORY_PERCENT = 88 };
 
 /* Of a line of the cache. Rows of a copy that are shorter need more requests: 256x128x32 takes 1 to 4 % longer than
  * 256x128x64 on an H200 (six sizes). Those that are shorter than half of it are half as fast again. Rows that begin
- * anywhere in a line end in one more: all compute units together then get a third of the bytes (1000^3 by five
- * tiles: 2.9 to 3.6 KB a cycle). */
-enum { CROSSING_TIMES = 3 };
+ * anywhere in a line end in one more: a compute unit then gets half of the bytes (1000^3 by four tiles: 31 to 38 in a
+ * cycle). */
+enum { CROSSING_TIMES = 2 };
 #define LINE_BYTES ((double)TENSOR_LINE)
 #define SHORT_ROWS 1.18
 
@@ -422,7 +422,7 @@ static double launch_cycles(const ChooseModel *m, const Candidate *c, const Work
     effort += (double)all * between / m->t->units;
   }
   if (is_ragged(m)) effort *= RAGGED_TIMES;
-  double crossing = (double)all * w->crossing * CROSSING_TIMES / (m->rates->l2 * m->t->units);
+  double crossing = (double)each * w->crossing * CROSSING_TIMES / m->rates->l2;
   return longer(longer(rounds, effort), crossing);
 }
 
