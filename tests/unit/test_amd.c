@@ -210,6 +210,28 @@ TEST(matrix_versions) {
   }
 }
 
+static const char scaled[] =
+    "thread kernel @product(%a: mem<M, f8e4m3fn>, %c: mem<M, f32>)\n"
+    "  launch grid (ceiling(M/64)) block (64) wave 64\n  dynamic M\n{\n"
+    "  %o = expr 32*$T0 : i32\n  %x = load %a, %o : vec<32, f8e4m3fn>\n"
+    "  %s = scalar 2.0 : f8e8m0fnu\n  %z = scalar 0.0 : f32\n  %zero = splat %z : vec<4, f32>\n"
+    "  %p = wave_mma F32_16x16x128_F8F6F4 %x, %x, %zero, %s, %s : vec<4, f32>\n"
+    "  store %p, %c, %o\n}\n";
+
+/* The statement that keeps a scaled product where it is. */
+TEST(scaled_versions) {
+  static const struct {
+    unsigned llvm;
+    const char *statement;
+  } cases[] = {{21, "asm \"\", \"=v,0\""}, {22, "asm \"\", \"=^VA,0\""}};
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    Emitted e = emit(scaled, "gfx950", cases[i].llvm);
+    CHECK(e.ok);
+    if (e.ok) CHECK(strstr(e.code.text, cases[i].statement));
+    drop(&e);
+  }
+}
+
 /* ---- what is refused ---- */
 
 TEST(unknown_intrinsics) {
@@ -244,4 +266,5 @@ TEST(refusals) {
 }
 
 TESTS_MAIN(RUN(every_op_is_written) RUN(arguments) RUN(objects) RUN(chips) RUN(cut_off_instruction)
-               RUN(versions) RUN(matrix_versions) RUN(unknown_intrinsics) RUN(refusals))
+               RUN(versions) RUN(matrix_versions) RUN(scaled_versions) RUN(unknown_intrinsics)
+                   RUN(refusals))

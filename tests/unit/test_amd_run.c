@@ -268,6 +268,34 @@ TEST(products_in_branches) {
   }
 }
 
+static void fill_scaled(Lab *l) {
+  lab_tensor(l, DTYPE_f8e4m3fn, 1, 2048);
+  lab_tensor(l, DTYPE_f32, 1, 1024);
+}
+
+/* The same for scaled products, which LLVM 22 moves together with the choice of the scales. */
+TEST(scaled_products_in_branches) {
+  static const struct {
+    const char *row;
+    int n; /* elements of the result in a lane */
+  } cases[] = {{"F32_16x16x128_F8F6F4", 4}, {"F32_32x32x64_F8F6F4", 16}};
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "thread kernel @k(%%a: mem<A, f8e4m3fn>, %%c: mem<C, f32>)\n"
+             "  launch grid (1) block (64) wave 64\n  bind A = 2048\n  bind C = 1024\n{\n"
+             "  %%ia = expr 32*$T0 : i32\n  %%ic = expr %d*$T0 : i32\n"
+             "  %%x = load %%a, %%ia : vec<32, f8e4m3fn>\n"
+             "  %%one = scalar 1.0 : f8e8m0fnu\n  %%two = scalar 2.0 : f8e8m0fnu\n"
+             "  %%o = expr $T0 < 32 : i1\n  %%q = select %%o, %%one, %%two\n"
+             "  %%s = scalar 0.0 : f32\n  %%z = splat %%s : vec<%d, f32>\n"
+             "  %%p = wave_mma %s %%x, %%x, %%z, %%q, %%q\n  %%m = expr $T0 < 8 : i1\n"
+             "  if %%m {\n    store %%p, %%c, %%ic\n  }\n}\n",
+             cases[i].n, cases[i].n, cases[i].row);
+    CHECK(amd_agrees(text, "gfx950", fill_scaled, 1e-6));
+  }
+}
+
 /* The same for values that lanes exchange: only one lane stores what it got from the lane `by`
  * apart. */
 TEST(exchanges_in_branches) {
@@ -326,5 +354,5 @@ TEST(masked_memory) {
 }
 
 TESTS_MAIN(RUN(integers) RUN(floats) RUN(functions_of_f32) RUN(large_operands) RUN(casts)
-               RUN(shuffles) RUN(products) RUN(products_in_branches) RUN(exchanges_in_branches)
-                   RUN(masked_memory))
+               RUN(shuffles) RUN(products) RUN(products_in_branches)
+                   RUN(scaled_products_in_branches) RUN(exchanges_in_branches) RUN(masked_memory))

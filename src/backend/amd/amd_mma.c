@@ -1,8 +1,8 @@
 /* amd_mma.c: matrix instructions: MFMA and WMMA, also with scales.
  *
- * LLVM moves a WMMA, with what computes its operands, into a branch in which only some lanes use
- * its result; the lanes that do not enter the branch then contribute nothing. The result therefore
- * passes through an empty assembly statement with side effects, which stays where it is. */
+ * LLVM moves a WMMA or a scaled MFMA, with what computes its operands, into a branch in which only
+ * some lanes use its result; the lanes that do not enter the branch then contribute nothing. The
+ * result therefore passes through an empty assembly statement, which stays where it is. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -181,10 +181,14 @@ static const char *call_product(const WaveMma *w, int i, int j, const char *c) {
   return llvm_call(w->p, w->sum, w->name, sb_text(&types), sb_text(&values));
 }
 
-/* Keeps the product where it is. */
+/* Keeps the product where it is. Sums of scaled MFMA may be in either half of the register file, and
+ * memory accesses may pass them. LLVM does not move other MFMA. */
 static const char *pinned(const WaveMma *w, const char *v) {
-  if (!w->is_wmma) return v;
-  return amd_pinned(w->p, w->sum, v);
+  Llvm *p = w->p;
+  if (w->is_wmma) return amd_pinned(p, w->sum, v);
+  if (!w->scale[0]) return v;
+  const char *file = amd_has_habit(p->amd->llvm, AMD_EITHER_HALF) ? "^VA" : "v";
+  return llvm_let(p, "call %s asm \"\", \"=%s,0\"(%s %s) convergent", w->sum, file, w->sum, v);
 }
 
 /* Adds step k of all products. Sums that do not depend on each other follow each other. */
