@@ -17,15 +17,17 @@ def group_sum(case, into):
         return  # symbols do not keep their values where workgroups meet
     dims = r.choice((("M",), ("M", "N"), ("N", "M"), ()))
     dtype = r.choice(DTYPES)
-    others, case.values = case.values, []
+    others, case.values, before = case.values, [], len(into)
     a = what_is_added(case, into, dims, dtype, others)
     case.values = others
     most, args = a.most * max(1, case.size["P"]), [a]
-    if dims and r.random() < 0.4:
-        args.append(pick(case, into, dims, dtype, EXACT[dtype] // 4))
-        most += args[1].most
     if most > EXACT[dtype]:
+        del into[before:]  # P has no value without a sum
         return
+    start = pick(case, into, dims, dtype, EXACT[dtype] // 4) if dims and r.random() < 0.4 else None
+    if start and most + start.most <= EXACT[dtype]:
+        args.append(start)
+        most += start.most
     add(case, into, args, dims, most)
 
 
