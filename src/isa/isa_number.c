@@ -50,40 +50,86 @@ uint32_t isa_to_small(const IsaFormat *f, float v) {
   return !rest && f->special == ISA_FNUZ ? 0 : sign | rest;
 }
 
+/* ---- division ----
+ *
+ * AMD's simulator rocjitsu has these rules, which were compared with gfx1100 and gfx1201; the ISA
+ * documents differ. They are about exponents as encoded: that of a subnormal number is 0. */
+
+static int exponent32(float v) { return (int)(isa_bits(v) >> 23 & 0xff); }
+static int exponent64(double v) { return (int)(isa_bits64(v) >> 52 & 0x7ff); }
+
 /* The operand `a` (b or c), scaled so that the quotient c/b and the steps toward it neither
- * overflow nor become denormal. */
-#define DIV_SCALE(T, name, EXPONENT, BIAS, SCALE, mant)                                            \
+ * overflow nor become subnormal. */
+#define DIV_SCALE(T, name, exponent, FAR, BIAS, SCALE, LEAST)                                      \
   T name(T a, T b, T c, bool *scaled) {                                                            \
-    int eb = b == 0 || !isfinite(b) ? 0 : ilogb(b), ec = c == 0 || !isfinite(c) ? 0 : ilogb(c);    \
-    bool is_small_b = b != 0 && eb < 1 - BIAS, is_small_q = ec - eb < 1 - BIAS;                    \
-    *scaled = false;                                                                               \
+    int eb = exponent(b), ec = exponent(c), by = 0;                                                \
+    bool is_large = ec - eb >= FAR, is_small = ec - eb <= -FAR;                                    \
+    *scaled = is_large || is_small;                                                                \
     if (b == 0 || c == 0) return (T)NAN;                                                           \
-    if (ec - eb >= EXPONENT) return *scaled = true, a == b ? (T)ldexp(a, SCALE) : a;               \
-    if (is_small_b) return (T)ldexp(a, SCALE);                                                     \
-    if (-eb < 1 - BIAS && is_small_q) return *scaled = true, a == b ? (T)ldexp(a, -SCALE) : a;     \
-    if (-eb < 1 - BIAS) return (T)ldexp(a, -SCALE);                                                \
-    if (is_small_q) return *scaled = true, a == c ? (T)ldexp(a, SCALE) : a;                        \
-    if (ec + BIAS <= mant) return (T)ldexp(a, SCALE);                                              \
-    return a;                                                                                      \
+    if (is_large) by = a == b ? SCALE : 0;                                                         \
+    else if (!eb) by = SCALE;                                                                      \
+    else if (eb >= 2 * BIAS - 1) by = is_small && a != b ? 0 : -SCALE;                             \
+    else if (is_small) by = a == b ? 0 : SCALE;                                                    \
+    else if (ec <= LEAST) by = SCALE;                                                              \
+    return (T)ldexp(a, by);                                                                        \
   }
-DIV_SCALE(float, isa_div_scale_f32, 96, 127, 64, 23)
-DIV_SCALE(double, isa_div_scale_f64, 768, 1023, 128, 53)
+DIV_SCALE(float, isa_div_scale_f32, exponent32, 96, 127, 64, 24)
+DIV_SCALE(double, isa_div_scale_f64, exponent64, 768, 1023, 128, 53)
 #undef DIV_SCALE
 
-/* The steps toward a quotient far out of range give NaN (infinity minus infinity). */
-#define DIV_FIXUP(T, name, LEAST)                                                                  \
+/* The sum a * b + c is scaled before it is rounded: a subnormal quotient is rounded only once. */
+float isa_div_fmas_f32(float a, float b, float c, bool scaled) {
+  if (!scaled) return fmaf(a, b, c);
+  return (float)(isa_fma_odd(a, b, c) * (exponent32(c) > 127 ? 0x1p64 : 0x1p-64));
+}
+
+/* fma(a, b, c), and what rounding lost (Boldo, Muller: Exact and approximated error of the FMA). */
+static double fma_and_error(double a, double b, double c, double *error) {
+  double r = fma(a, b, c), product = a * b, low = fma(a, b, -product);
+  double s = c + low, t = s - c, s_low = (c - (s - t)) + (low - t);
+  double v = product + s, w = v - product, v_low = (product - (v - w)) + (s - w);
+  *error = (v - r + v_low) + s_low;
+  return r;
+}
+
+/* (v + error) * 2^by, where v is rounded: the error matters if v lies halfway between results. */
+static double scaled_once(double v, double error, int by) {
+  double r = ldexp(v, by), lost = v - ldexp(r, -by);
+  bool is_halfway = lost != 0 && fabs(lost) == ldexp(1, -1075 - by);
+  if (!is_halfway || error == 0 || (error > 0) != (lost > 0)) return r;
+  return nextafter(r, error > 0 ? INFINITY : -INFINITY);
+}
+
+/* The terms are brought to exponents at which nothing overflows. One that is far less than the other
+ * only says in which direction the sum is rounded. */
+double isa_div_fmas_f64(double a, double b, double c, bool scaled) {
+  enum { FAR = -200 };
+  int ea, eb, ec, by = !scaled ? 0 : exponent64(c) > 1023 ? 128 : -128;
+  double sum = fma(a, b, c), error;
+  if (!scaled || a == 0 || b == 0 || !isfinite(sum)) return ldexp(sum, by);
+  a = frexp(a, &ea), b = frexp(b, &eb), c = frexp(c, &ec);
+  ea += eb;
+  int most = c == 0 || ea > ec ? ea : ec;
+  a = ldexp(a, ea - most < FAR ? FAR : ea - most);
+  c = ldexp(c, ec - most < FAR ? FAR : ec - most);
+  sum = fma_and_error(a, b, c, &error);
+  return scaled_once(sum, error, most + by);
+}
+
+/* The steps toward a quotient far out of range give infinity or NaN (infinity minus infinity). */
+#define DIV_FIXUP(T, name, exponent, LEAST)                                                        \
   T name(T q, T d, T n) {                                                                          \
     bool negative = (signbit(d) != 0) != (signbit(n) != 0);                                        \
     if (isnan(n) || isnan(d)) return (T)NAN;                                                       \
     if ((n == 0 && d == 0) || (isinf(n) && isinf(d))) return (T)NAN;                               \
     if (d == 0 || isinf(n)) return (T)(negative ? -INFINITY : INFINITY);                           \
     if (n == 0 || isinf(d)) return (T)(negative ? -0.0 : 0.0);                                     \
-    if (ilogb(n) - ilogb(d) < LEAST) return (T)(negative ? -0.0 : 0.0);                            \
+    if (exponent(n) - exponent(d) < LEAST) return (T)(negative ? -0.0 : 0.0);                      \
     if (isnan(q)) return (T)(negative ? -INFINITY : INFINITY);                                     \
     return negative ? -(T)fabs(q) : (T)fabs(q);                                                    \
   }
-DIV_FIXUP(float, isa_div_fixup_f32, -150)
-DIV_FIXUP(double, isa_div_fixup_f64, -1075)
+DIV_FIXUP(float, isa_div_fixup_f32, exponent32, -150)
+DIV_FIXUP(double, isa_div_fixup_f64, exponent64, -1075)
 #undef DIV_FIXUP
 
 bool isa_is_class(double v, bool is_denormal, uint32_t classes, bool is_signalling) {

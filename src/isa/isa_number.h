@@ -69,16 +69,20 @@ static inline uint32_t isa_to_f16_toward_zero(float f) {
   return is_special || !grew ? nearest : nearest - 1;
 }
 
-/* a * b + c of f16 or bf16: the product is exact in f64 and the sum is rounded to odd, so that the
- * final rounding is the only one. */
-static inline float isa_fma_narrow(float a, float b, float c) {
+/* a * b + c, for a type of fewer bits: the product is exact in f64 and the sum is rounded to odd, so
+ * that the final rounding is the only one. */
+static inline double isa_fma_odd(float a, float b, float c) {
   double product = (double)a * b, sum = product + c;
   double error = fabs(product) > fabs((double)c) ? c - (sum - product) : product - (sum - c);
-  if (error != 0 && isfinite(sum)) {
-    uint64_t bits = isa_bits64(sum);
-    if (!(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : UINT64_MAX;
-    sum = isa_double(bits);
-  }
+  if (error == 0 || !isfinite(sum)) return sum;
+  uint64_t bits = isa_bits64(sum);
+  if (!(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : UINT64_MAX;
+  return isa_double(bits);
+}
+
+/* Of f16 or bf16. */
+static inline float isa_fma_narrow(float a, float b, float c) {
+  double sum = isa_fma_odd(a, b, c);
   float narrow = (float)sum; /* f32 has more bits than the result: odd again */
   if ((double)narrow != sum && isfinite(narrow)) {
     uint32_t bits = isa_bits(narrow);
@@ -206,10 +210,12 @@ static inline float isa_med_f32(float a, float b, float c) {
   return isa_max_f32(isa_min_f32(a, b), isa_min_f32(isa_max_f32(a, b), c));
 }
 
-/* ---- steps of an exact division: see the ISA documents ---- */
+/* ---- steps of an exact division ---- */
 
 float isa_div_scale_f32(float a, float b, float c, bool *scaled);
 double isa_div_scale_f64(double a, double b, double c, bool *scaled);
+float isa_div_fmas_f32(float a, float b, float c, bool scaled);
+double isa_div_fmas_f64(double a, double b, double c, bool scaled);
 float isa_div_fixup_f32(float quotient, float denominator, float numerator);
 double isa_div_fixup_f64(double quotient, double denominator, double numerator);
 
