@@ -82,6 +82,13 @@ static bool register_name(const char *s, IsaArg *a) {
   return true;
 }
 
+bool isa_scalar_name(const char *s, size_t n, IsaArg *a) {
+  char name[32];
+  if (n >= sizeof name) return false;
+  memcpy(name, s, n), name[n] = 0;
+  return (special_name(name, a) || register_name(name, a)) && a->kind == ISA_S && a->count == 1;
+}
+
 static bool number_name(const char *s, IsaArg *a) {
   char *end;
   const char *digits = s + (*s == '-');

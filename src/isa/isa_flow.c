@@ -151,10 +151,10 @@ static bool parse_hwreg(IsaInstr *i, const char *rest) {
     i->offset1 = *end == ',' ? (int32_t)strtol(end + 1, &end, 0) : 0;
   }
   if (i->offset < 0 || i->offset1 < 1 || i->offset + i->offset1 > 32) return false;
+  i->s[0] = (IsaArg){0};
+  if (isa_scalar_name(value + 1, strlen(value + 1), &i->s[0])) return true;
   i->s[0] = (IsaArg){.kind = ISA_IMM, .value = strtoull(value + 1, &end, 0)};
-  if (value[1] == 's')
-    i->s[0] = (IsaArg){.kind = ISA_S, .index = (uint16_t)atoi(value + 2), .count = 1};
-  return i->s[0].index < ISA_GENERAL;
+  return end > value + 1 && !*end;
 }
 
 static void step_setreg(IsaWave *w, const IsaInstr *i) {
@@ -190,14 +190,12 @@ static const struct {
 
 static bool parse_getreg(IsaInstr *i, const char *rest) {
   rest += strspn(rest, " ");
-  char *end;
-  long number = *rest == 's' ? strtol(rest + 1, &end, 10) : -1;
-  if (number < 0 || number >= ISA_GENERAL || strncmp(end, ", ", 2) != 0) return false;
-  i->d[0] = (IsaArg){.kind = ISA_S, .index = (uint16_t)number, .count = 1};
+  size_t n = strcspn(rest, ",");
+  if (strncmp(rest + n, ", ", 2) != 0 || !isa_scalar_name(rest, n, &i->d[0])) return false;
   i->nd = 1;
-  for (size_t n = 0; n < WV_LEN(hardware); n++) {
-    i->offset = (int32_t)n;
-    if (strcmp(end + 2, hardware[n].text) == 0) return true;
+  for (size_t h = 0; h < WV_LEN(hardware); h++) {
+    i->offset = (int32_t)h;
+    if (strcmp(rest + n + 2, hardware[h].text) == 0) return true;
   }
   return false;
 }

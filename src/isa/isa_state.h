@@ -343,6 +343,7 @@ bool isa_matrix_plan(Arena *a, const IsaKernel *k, IsaInstr *i);
 void isa_matrix_step(IsaWave *w, const IsaInstr *i);
 /* Operands that are not registers and numbers: what s_waitcnt waits for, the field of s_setreg. */
 bool isa_parse_own(IsaInstr *i, const char *rest);
+bool isa_scalar_name(const char *s, size_t n, IsaArg *a); /* s7, vcc_lo: a register of 32 bits */
 bool isa_parse_wait(IsaInstr *i, const char *rest);
 bool isa_is_branch(const IsaRow *row);
 /* Whether `i` is s_set_vgpr_msb or the like; if so, its two bits for each of four operands. */

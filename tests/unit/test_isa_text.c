@@ -145,4 +145,28 @@ TEST(refused) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(overlapping_sums) RUN(bitop3) RUN(clamped) RUN(refused))
+/* Hardware registers are copied to and from any scalar register. */
+TEST(hardware_registers) {
+  Arena *a = arena_new();
+  static const char *const reads[] = {"s_getreg_b32 s6, hwreg(HW_REG_SHADER_CYCLES_LO)",
+                                      "s_getreg_b32 vcc_lo, hwreg(HW_REG_SHADER_CYCLES_LO)",
+                                      "s_sub_u32 s6, vcc_lo, s6",
+                                      "v_mov_b32_e32 v4, s6",
+                                      "v_mov_b32_e32 v5, 0",
+                                      "v_mov_b64_e32 v[6:7], 0"};
+  static const char *const rounds[] = {"v_mov_b64_e32 v[4:5], 0", "v_mov_b64_e32 v[6:7], 0",
+                                       "s_mov_b32 vcc_lo, 3",
+                                       "s_setreg_b32 hwreg(HW_REG_MODE, 0, 2), vcc_lo"};
+  static const char *const unknown[] = {"s_getreg_b32 v4, hwreg(HW_REG_SHADER_CYCLES_LO)"};
+  static uint32_t out[64][4];
+  const char *error = NULL;
+  CHECK(run_lines(a, "gfx1201", reads, 6, out, &error));
+  CHECK_INT(out[0][0], 1); /* instruction later */
+  CHECK(!run_lines(a, "gfx1201", rounds, 4, out, &error));
+  CHECK(!error);
+  CHECK(!run_lines(a, "gfx1201", unknown, 1, out, &error));
+  CHECK(error && strstr(error, "not understood"));
+  arena_free(a);
+}
+
+TESTS_MAIN(RUN(overlapping_sums) RUN(bitop3) RUN(clamped) RUN(refused) RUN(hardware_registers))
