@@ -216,6 +216,13 @@ static void scale_rows(const IsaMatrix *m, const uint32_t *scales, int operand, 
           power(scales[row] >> 8 * (k / SCALE_BLOCK) & 0xff);
 }
 
+/* A scale in a VGPR is the byte that op_sel names, one in an SGPR or a constant the exponent of an
+ * f32: LLVM uses VGPRs only for that reason (llvm-project#158117). */
+static int shift_of_scale(const IsaInstr *i, int operand) {
+  if (i->s[3 + operand].kind != ISA_V) return 23;
+  return 8 * ((i->op_sel >> operand & 1) | (i->op_sel_hi >> operand & 1) << 1);
+}
+
 /* Multiplies A or B, gathered, by its scales: powers of two. */
 static void scale(const Plan *p, IsaWave *w, const IsaInstr *i, int operand, double *to) {
   const IsaMatrix *m = p->m;
@@ -224,11 +231,10 @@ static void scale(const Plan *p, IsaWave *w, const IsaInstr *i, int operand, dou
     scale_rows(m, scales, operand, to);
     return;
   }
-  int rows = operand ? m->n : m->m;
-  int byte = (i->op_sel >> operand & 1) | (i->op_sel_hi >> operand & 1) << 1;
+  int rows = operand ? m->n : m->m, shift = shift_of_scale(i, operand);
   for (int l = 0; l < w->k->lanes; l++) {
     int row = l % rows, first = l / rows * SCALE_BLOCK;
-    double by = power(scales[l] >> 8 * byte & 0xff);
+    double by = power(scales[l] >> shift & 0xff);
     for (int k = first; k < first + SCALE_BLOCK; k++)
       to[operand ? k * m->n + row : row * m->k + k] *= by;
   }

@@ -218,16 +218,20 @@ static const char scaled[] =
     "  %p = wave_mma F32_16x16x128_F8F6F4 %x, %x, %zero, %s, %s : vec<4, f32>\n"
     "  store %p, %c, %o\n}\n";
 
-/* The statement that keeps a scaled product where it is. */
+/* The statements that keep a scaled product where it is, and its scales in VGPRs. */
 TEST(scaled_versions) {
   static const struct {
     unsigned llvm;
+    bool has;
     const char *statement;
-  } cases[] = {{21, "asm \"\", \"=v,0\""}, {22, "asm \"\", \"=^VA,0\""}};
+  } cases[] = {{21, true, "float> asm \"\", \"=v,0\""},
+               {22, true, "float> asm \"\", \"=^VA,0\""},
+               {21, true, "i32 asm \"\", \"=v,0\""},
+               {22, false, "i32 asm"}};
   for (size_t i = 0; i < WV_LEN(cases); i++) {
     Emitted e = emit(scaled, "gfx950", cases[i].llvm);
     CHECK(e.ok);
-    if (e.ok) CHECK(strstr(e.code.text, cases[i].statement));
+    if (e.ok) CHECK((strstr(e.code.text, cases[i].statement) != NULL) == cases[i].has);
     drop(&e);
   }
 }

@@ -145,6 +145,32 @@ TEST(refused) {
   arena_free(a);
 }
 
+/* gfx950: a scale in a VGPR is a byte, any other is the exponent of an f32. */
+TEST(scales) {
+  Arena *a = arena_new();
+  static const char *const scales[] = {"v20, v20", "s6, v20", "v20, s6", "s6, s6", "2.0, v20"};
+  static const float expected[] = {128, 256, 256, 512, 256};
+  for (size_t i = 0; i < WV_LEN(scales); i++) {
+    static uint32_t out[64][4];
+    const char *error,
+        *product = arena_printf(a,
+                                "v_mfma_scale_f32_16x16x128_f8f6f4 v[4:7], v[10:17], v[10:17], 0, "
+                                "%s op_sel_hi:[0,0,0]",
+                                scales[i]);
+    const char *const lines[] = {"s_mov_b32 s6, 2.0",
+                                 "v_mov_b32_e32 v20, 0x7f",
+                                 "v_mov_b32_e32 v10, 0x38383838", /* 1 as f8e4m3fn */
+                                 "v_mov_b32_e32 v11, v10",
+                                 "v_mov_b64_e32 v[12:13], v[10:11]",
+                                 "v_mov_b64_e32 v[14:15], v[10:11]",
+                                 "v_mov_b64_e32 v[16:17], v[10:11]",
+                                 product};
+    CHECK(run_lines(a, "gfx950", lines, 8, out, &error));
+    CHECK_INT(memcmp(out[9], &expected[i], sizeof expected[i]), 0);
+  }
+  arena_free(a);
+}
+
 /* Hardware registers are copied to and from any scalar register. */
 TEST(hardware_registers) {
   Arena *a = arena_new();
@@ -169,4 +195,5 @@ TEST(hardware_registers) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(overlapping_sums) RUN(bitop3) RUN(clamped) RUN(refused) RUN(hardware_registers))
+TESTS_MAIN(RUN(overlapping_sums) RUN(bitop3) RUN(clamped) RUN(refused) RUN(scales)
+               RUN(hardware_registers))

@@ -161,6 +161,7 @@ static const char *scale_of(const WaveMma *w, int which, int i) {
   const char *word = whole
                          ? amd_recast(p, "<4 x i8>", llvm_parts_of(p, h, SCALES)[i / SCALES], "i32")
                          : llvm_let(p, "zext i8 %s to i32", llvm_element_of(p, h, i));
+  if (!amd_has_habit(p->amd->llvm, AMD_LANE_SCALES)) word = amd_hidden(p, "i32", word);
   return arena_printf(p->arena, "i32:%d i32:%s", whole ? i % SCALES : 0, word);
 }
 
