@@ -211,10 +211,10 @@ TEST(matrix_versions) {
 }
 
 static const char scaled[] =
-    "thread kernel @product(%a: mem<M, f8e4m3fn>, %c: mem<M, f32>)\n"
+    "thread kernel @product(%a: mem<M, f8e4m3fn>, %b: mem<M, f8e8m0fnu>, %c: mem<M, f32>)\n"
     "  launch grid (ceiling(M/64)) block (64) wave 64\n  dynamic M\n{\n"
     "  %o = expr 32*$T0 : i32\n  %x = load %a, %o : vec<32, f8e4m3fn>\n"
-    "  %s = scalar 2.0 : f8e8m0fnu\n  %z = scalar 0.0 : f32\n  %zero = splat %z : vec<4, f32>\n"
+    "  %s = load %b, %o : f8e8m0fnu\n  %z = scalar 0.0 : f32\n  %zero = splat %z : vec<4, f32>\n"
     "  %p = wave_mma F32_16x16x128_F8F6F4 %x, %x, %zero, %s, %s : vec<4, f32>\n"
     "  store %p, %c, %o\n}\n";
 

@@ -296,6 +296,18 @@ TEST(scaled_products_in_branches) {
   }
 }
 
+/* Two scales of 2^-127 are not two that are absent. */
+TEST(least_scales) {
+  static const char text[] =
+      "thread kernel @k(%a: mem<A, f8e4m3fn>, %c: mem<C, f32>)\n"
+      "  launch grid (1) block (64) wave 64\n  bind A = 2048\n  bind C = 1024\n{\n"
+      "  %ia = expr 32*$T0 : i32\n  %ic = expr 16*$T0 : i32\n"
+      "  %x = load %a, %ia : vec<32, f8e4m3fn>\n  %q = scalar 0.0 : f8e8m0fnu\n"
+      "  %s = scalar 1.0 : f32\n  %z = splat %s : vec<16, f32>\n"
+      "  %p = wave_mma F32_32x32x64_F8F6F4 %x, %x, %z, %q, %q\n  store %p, %c, %ic\n}\n";
+  CHECK(amd_agrees(text, "gfx950", fill_scaled, 0));
+}
+
 /* The same for values that lanes exchange: only one lane stores what it got from the lane `by`
  * apart. */
 TEST(exchanges_in_branches) {
@@ -355,4 +367,5 @@ TEST(masked_memory) {
 
 TESTS_MAIN(RUN(integers) RUN(floats) RUN(functions_of_f32) RUN(large_operands) RUN(casts)
                RUN(shuffles) RUN(products) RUN(products_in_branches)
-                   RUN(scaled_products_in_branches) RUN(exchanges_in_branches) RUN(masked_memory))
+                   RUN(scaled_products_in_branches) RUN(least_scales) RUN(exchanges_in_branches)
+                       RUN(masked_memory))

@@ -29,11 +29,12 @@ typedef struct WaveMma {
   const char *name, *takes;     /* of the intrinsic: one of the lists above */
   const char *operand[2], *sum; /* types in the intrinsic */
   Held *a, *b, *acc;
-  Held *scale[2];   /* of a and b; NULL: none */
-  bool in_words[2]; /* four scales in a word */
-  int each[3];      /* elements of a fragment */
-  int slices;       /* instructions of a virtual row */
-  int copies[3];    /* of fragments, along m, n and k */
+  Held *scale[2];       /* of a and b; NULL: none */
+  bool in_words[2];     /* four scales in a word */
+  const char **word[2]; /* of scales, for MFMA */
+  int each[3];          /* elements of a fragment */
+  int slices;           /* instructions of a virtual row */
+  int copies[3];        /* of fragments, along m, n and k */
 } WaveMma;
 
 /* ---- the intrinsic ---- */
@@ -147,6 +148,34 @@ static bool comes_in_words(const Value *v) {
   return true;
 }
 
+/* Whether every register was loaded as it is. */
+static bool is_loaded(const Value *v) {
+  const Op *from = v->def;
+  if (!from) return false;
+  if (from->kind == OP_load || from->kind == OP_ldmatrix) return true;
+  if (from->kind != OP_join && from->kind != OP_bitcast && from->kind != OP_pick) return false;
+  for (int i = 0; i < from->nargs; i++)
+    if (!is_loaded(from->args[i])) return false;
+  return true;
+}
+
+/* The words that MFMA takes scales from. Two bytes that LLVM knows to be 0 it takes for no scales,
+ * though 0 is 2^-127; so scales that are not loaded are hidden from it. */
+static const char **scale_words(const WaveMma *w, int which, const Value *v) {
+  Llvm *p = w->p;
+  Held *h = w->scale[which];
+  bool whole = w->in_words[which], hides = !is_loaded(v);
+  if (!amd_has_habit(p->amd->llvm, AMD_LANE_SCALES)) hides = true;
+  int n = whole ? h->n / SCALES : h->n;
+  const char **word = ARENA_ARRAY(p->arena, const char *, n);
+  for (int i = 0; i < n; i++) {
+    word[i] = whole ? amd_recast(p, "<4 x i8>", llvm_parts_of(p, h, SCALES)[i], "i32")
+                    : llvm_let(p, "zext i8 %s to i32", llvm_element_of(p, h, i));
+    if (hides) word[i] = amd_hidden(p, "i32", word[i]);
+  }
+  return word;
+}
+
 /* Scale number `i` of an operand, as the instruction takes it. MFMA: the number of a byte, and a
  * word; of scales that were loaded as a word, it takes the byte out. WMMA: the half of the lanes
  * that have the scales, their type, and a word of four. */
@@ -156,13 +185,8 @@ static const char *scale_of(const WaveMma *w, int which, int i) {
     const char *four = llvm_parts_of(p, w->scale[which], SCALES)[i];
     return arena_printf(p->arena, "i32:0 i32:0 i32:%s", amd_recast(p, "<4 x i8>", four, "i32"));
   }
-  Held *h = w->scale[which];
-  bool whole = w->in_words[which];
-  const char *word = whole
-                         ? amd_recast(p, "<4 x i8>", llvm_parts_of(p, h, SCALES)[i / SCALES], "i32")
-                         : llvm_let(p, "zext i8 %s to i32", llvm_element_of(p, h, i));
-  if (!amd_has_habit(p->amd->llvm, AMD_LANE_SCALES)) word = amd_hidden(p, "i32", word);
-  return arena_printf(p->arena, "i32:%d i32:%s", whole ? i % SCALES : 0, word);
+  int each = w->in_words[which] ? SCALES : 1;
+  return arena_printf(p->arena, "i32:%d i32:%s", i % each, w->word[which][i / each]);
 }
 
 static const char *scaled_arguments(const WaveMma *w, int a, int b) {
@@ -241,6 +265,7 @@ static bool open_product(WaveMma *w, const Op *op) {
   for (int i = 0; i < 2 && op->nargs == 5; i++) {
     w->scale[i] = llvm_held_get(p, op->args[3 + i]);
     w->in_words[i] = comes_in_words(op->args[3 + i]);
+    if (!w->is_wmma) w->word[i] = scale_words(w, i, op->args[3 + i]);
   }
   w->takes = arguments(w);
   w->name = intrinsic(p, w->row, w->a->dtype, w->b->dtype);
