@@ -123,6 +123,8 @@ class Case:
                 spare = dict.fromkeys(those, 0)
             least = min(spare.values()) if d in self.symbols() and None not in spare.values() else 0
             more = spare.get(name)
+            if d == "K/2" and all(n in self.spare for n, dims in tensors if "K" in dims):
+                more = 0  # else K could follow from this size
             size = self.size["K"] // 2 if d == "K/2" else self.size[d]
             sizes.append(max(0, size + (least if more is None else more) - least))
         return sizes
