@@ -100,7 +100,8 @@ def ways_of(case):
     lane's program was lowered for row-major tensors."""
     here = {"eval": not case.observable, "sim": True, "cpu": HAS_CPU}
     here["lanes"] = HAS_CPU and not any(case.views.values())
-    small = case.tile["M"] * case.tile["N"] <= 4096  # LLVM takes longer than everything else
+    m, n, k = (case.tile[d] for d in "MNK")
+    small = m * n <= 4096 and max(m, n) * k <= 32768  # LLVM takes longer than everything else
     seldom = "= scaled_mma " in text_of(case)  # few are drawn, and most chips expand them
     here["emu"] = small and (seldom or case.seed % 3 == 0) and bool(chips())
     every = {"sim": [f"sim:{target}" for target in case.targets or (case.target,)]}
