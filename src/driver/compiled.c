@@ -162,7 +162,7 @@ static bool prepare(Launcher *l, int variant, int device, void *stream, Diags *d
   ProgramLock lock;
   program_lock(p, &lock);
   bool ok = program_open_device(p) &&
-            launch_refuse_capture(l, diags, p->art.variant[variant].facts, device, stream) &&
+            launch_refuse_capture(l, diags, p->art.variant[variant].facts, stream) &&
             program_load(p, variant, device);
   program_forward(p, diags);
   program_unlock(&lock);
@@ -307,8 +307,10 @@ wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
   return p;
 }
 
+/* Graphs refer to code and memory of what they captured, and do not say when they are destroyed. */
 void program_free(wv_program *p) {
   Launcher *l = &p->launcher;
+  if (atomic_load(&l->captured)) return;
   program_free_fitted(p);
   repack_free(p);
   for (int v = 0; v < p->art.nvariants; v++)

@@ -82,8 +82,7 @@ static const Fitted *make_fitted(wv_program *p, const Fit *fit, const LaunchCall
   return keep_fitted(p, (Fitted){.fit = *fit, .why = why});
 }
 
-static const Fitted *get_fitted(wv_program *p, Diags *diags, const Fit *fit, int device,
-                                const LaunchCall *c) {
+static const Fitted *get_fitted(wv_program *p, Diags *diags, const Fit *fit, const LaunchCall *c) {
   const Fitted *f = find_fitted(p, fit);
   if (f) return f;
   ProgramLock lock;
@@ -91,7 +90,7 @@ static const Fitted *get_fitted(wv_program *p, Diags *diags, const Fit *fit, int
   f = find_fitted(p, fit);
   const char *facts = fit_text(diags->arena, &p->open, fit);
   if (!f && api_usable(p->own) && program_open_device(p) &&
-      launch_refuse_capture(&p->launcher, diags, facts, device, c->stream))
+      launch_refuse_capture(&p->launcher, diags, facts, c->stream))
     f = make_fitted(p, fit, c);
   program_forward(p, diags);
   program_unlock(&lock);
@@ -112,12 +111,12 @@ wv_program *program_for(wv_program *p, Diags *diags, const LaunchCall *c) {
   if (!p->open.n) return p;
   if (!read_values(p, diags, c, values, &device)) return NULL;
   Fit fit = fit_of(&p->open, values, false);
-  const Fitted *f = get_fitted(p, diags, &fit, device, c);
+  const Fitted *f = get_fitted(p, diags, &fit, c);
   if (f && !f->program) {
     const Fitted *large = f;
     Fit exact = fit_of(&p->open, values, true);
     bool known = find_fitted(p, &exact) != NULL;
-    f = get_fitted(p, diags, &exact, device, c);
+    f = get_fitted(p, diags, &exact, c);
     if (f && !known) tell_exact(p, diags, large, &exact);
   }
   if (f) atomic_store_explicit(&p->last, f->program, memory_order_release);

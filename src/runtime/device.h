@@ -93,7 +93,7 @@ struct DeviceKind {
    * error. */
   int (*encode)(Device *d, int index, const ArtMap *m, void *map, void *address,
                 const int64_t *sizes, const int64_t *strides, bool changed);
-  bool (*is_captured)(Device *d, int index, void *stream);
+  bool (*is_captured)(Device *d, void *stream);
   void *(*alloc)(Device *d, int index, size_t bytes, const DeviceReport *r);
   /* The zeros are in place when it returns. It may be called while a stream is being captured, and
    * leaves nothing in the graph. */

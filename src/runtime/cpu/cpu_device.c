@@ -218,8 +218,8 @@ static int cpu_encode(Device *d, int index, const ArtMap *m, void *map, void *ad
   return NO_MAPS;
 }
 
-static bool cpu_is_captured(Device *d, int index, void *stream) {
-  (void)d, (void)index, (void)stream;
+static bool cpu_is_captured(Device *d, void *stream) {
+  (void)d, (void)stream;
   return false;
 }
 

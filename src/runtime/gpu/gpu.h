@@ -147,7 +147,7 @@ bool gpu_load(Device *d, int index, const ArtVariant *v, DeviceCode *out, const 
 void gpu_unload(Device *d, DeviceCode *code);
 bool gpu_resources(Device *d, const DeviceCode *code, DeviceResources *out, const DeviceReport *r);
 void gpu_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r);
-bool gpu_is_captured(Device *d, int index, void *stream);
+bool gpu_is_captured(Device *d, void *stream);
 void *gpu_alloc(Device *d, int index, size_t bytes, const DeviceReport *r);
 void *gpu_alloc_zeros(Device *d, int index, size_t bytes, const DeviceReport *r);
 void gpu_release(Device *d, int index, void *memory, const DeviceReport *r);

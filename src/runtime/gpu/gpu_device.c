@@ -89,9 +89,8 @@ void gpu_leave(Gpu *g, GpuEntry e) {
 
 int gpu_count(Device *d) { return gpu_of(d)->count; }
 
-bool gpu_is_captured(Device *d, int index, void *stream) {
+bool gpu_is_captured(Device *d, void *stream) {
   int status = 0;
-  (void)index;
   return stream && gpu_of(d)->call.stream_capture(stream, &status) == GPU_OK && status != 0;
 }
 

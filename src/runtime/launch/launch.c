@@ -124,9 +124,8 @@ static int choose_variant(const Launcher *l, const LaunchCall *c, LaunchRun *sig
   return aliased >= 0 ? aliased : first_fitting(l, signature, false);
 }
 
-bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, int device,
-                           void *stream) {
-  if (!l->device->kind->is_captured(l->device, device, stream)) return true;
+bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, void *stream) {
+  if (!l->device->kind->is_captured(l->device, stream)) return true;
   DeviceReport r = launch_report(l, diags, l->at);
   Diag *d = diag_add(diags, DIAG_E0904, r.at,
                      "`%s` is not ready for launches like this one (%s), and the stream is being "
@@ -247,6 +246,10 @@ void launch_point_at_args(LaunchPlan *p) {
   for (int i = 0; i < v->nargs; i++) p->pointer[i] = p->args + v->args[i].offset;
 }
 
+void launch_note_capture(Launcher *l, void *stream) {
+  if (l->device->kind->is_captured(l->device, stream)) atomic_store(&l->captured, true);
+}
+
 static int launch_plan(Launcher *l, LaunchPlan *p, const LaunchCall *c) {
   DeviceLaunch d = {.code = p->code,
                     .grid = {p->grid[0], p->grid[1], p->grid[2]},
@@ -259,7 +262,7 @@ static int launch_plan(Launcher *l, LaunchPlan *p, const LaunchCall *c) {
                     .overlap = (c->flags & WV_LAUNCH_OVERLAP) != 0,
                     .interrupted = c->interrupted,
                     .user = c->interrupted_user};
-  return c->only_plan || p->is_empty ? 0 : l->device->kind->launch(l->device, &d);
+  return c->only_plan || p->is_empty ? 0 : launch_now(l, &d);
 }
 
 static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int error) {

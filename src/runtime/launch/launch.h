@@ -74,8 +74,8 @@ typedef struct LaunchRecord {
   LaunchPlan plan;
 } LaunchRecord;
 
-/* The workspace of one stream, or memory for copies of its tensors. Blocks live as long as the program:
- * kernels in flight and captured graphs may use them. */
+/* The workspace of one stream, or memory for copies of its tensors. Blocks live as long as the program, since
+ * kernels in flight may use them. */
 typedef struct LaunchBlock {
   int device;
   bool for_copies; /* it contains anything; otherwise zeros, between launches */
@@ -100,7 +100,8 @@ struct Launcher {
   /* Launches a copy of one tensor to another of the same sizes; likewise. NULL: none can be made. */
   bool (*repack)(Launcher *l, Diags *diags, const wv_tensor *from, const wv_tensor *to,
                  void *stream);
-  atomic_bool told; /* that assumptions do not hold: reported once */
+  atomic_bool told;     /* that assumptions do not hold: reported once */
+  atomic_bool captured; /* a graph may launch it again, whatever becomes of the program */
   wv_place at, *param_at, *assumption_at;
   atomic_flag busy; /* guards the following */
   LaunchRecord last;
@@ -109,6 +110,15 @@ struct Launcher {
 /* Whether the two tensors for which there are variants have the same address. */
 static inline bool launch_is_aliased(const Artefact *art, const wv_launch_arg *args) {
   return art->whole != art->part && args[art->whole].tensor->data == args[art->part].tensor->data;
+}
+
+/* Passes a launch to the driver, whose error it returns. Without a stream, nothing is being captured. */
+void launch_note_capture(Launcher *l, void *stream);
+static inline int launch_now(Launcher *l, const DeviceLaunch *d) {
+  int error = l->device->kind->launch(l->device, d);
+  if (d->stream && !error && !atomic_load_explicit(&l->captured, memory_order_relaxed))
+    launch_note_capture(l, d->stream);
+  return error;
 }
 
 bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after reporting */
@@ -148,8 +158,7 @@ bool launch_make_copies(Launcher *l, Diags *diags, const LaunchCall *c, LaunchPl
 
 /* False after reporting that nothing can be prepared while the stream is being captured. `facts`:
  * the launches it would be for. */
-bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, int device,
-                           void *stream);
+bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, void *stream);
 
 /* ---- launch_check.c: arguments against the signature; false after reporting */
 DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at);

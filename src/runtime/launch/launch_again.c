@@ -81,7 +81,7 @@ bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
     r->launch.interrupted = c->interrupted;
     r->launch.user = c->interrupted_user;
     if (*error) r->nrows = 0; /* a map may be half written */
-    else if (!c->only_plan) *error = l->device->kind->launch(l->device, &r->launch);
+    else if (!c->only_plan) *error = launch_now(l, &r->launch);
   }
   give_record(l);
   return like;

@@ -91,7 +91,7 @@ static bool has_report(const Logged *x) {
 }
 
 static bool refuse_capture(const Logged *x) {
-  if (!kind_of(x)->is_captured(x->l->device, x->device, x->call->stream)) return true;
+  if (!kind_of(x)->is_captured(x->l->device, x->call->stream)) return true;
   Diag *d = diag_add(x->report.diags, DIAG_E0905, x->report.at,
                      "`%s` has %s, and the stream is being captured", x->report.kernel,
                      has_report(x) ? "assertions" : "debug logs");
