@@ -431,12 +431,22 @@ static Value *receive(Cluster *c, Op *before, const Op *sum, Value *memory) {
   return total;
 }
 
+/* A mapping names all dimensions of memory: those that a tile lacks are added here, instead of by `widen`. */
+static void spread(Cluster *c, Op *write) {
+  const Type *all = access_spread(c->k->cx, write);
+  if (!all || all == write->args[0]->type) return;
+  Op *made = ir_insert(c->k, write, OP_broadcast, write->at, write->args, 1, all);
+  write->args[0] = &made->results[0];
+}
+
 static void rewrite(Cluster *c) {
   Join *j = c->j;
   Op *first = j->sums[0];
   Value **memory = ARENA_ARRAY(j->cx->scratch, Value *, j->n);
   for (int i = 0; i < j->n; i++)
     memory[i] = add_memory(c, c->k->body->first, j->sums[i], j->parts[i]->type);
+  for (Op *op = join_rest(j); op; op = op->next)
+    if (op->kind == OP_write) spread(c, op);
   insert_barrier(c, first);
   for (int i = 0; i < j->n; i++) send(c, first, j->parts[i], memory[i]);
   insert_barrier(c, first);
