@@ -47,7 +47,7 @@ class Case:
         self.open = False  # and N may be known only at the call: the kernel is compiled then
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
         self.waves_k = 1  # that share each tile of the loop over K
-        self.dynamic = self.wide = self.observable = False
+        self.dynamic = self.wide = self.stays = self.observable = False
         self.meets = 0  # before which statement workgroups share a sum, if P is divided over them
         self.crowded = False  # its tiles fill the registers of its waves
         self.target, self.schedule = "cpu", "round"

@@ -24,7 +24,9 @@ def draw(seed):
     case = Case(seed)
     r = case.r
     machine(case)
-    if r.random() < 0.3:
+    if case.stays:
+        case.pins = [("persist", random.Random(f"workgroups {case.seed}").randint(1, 6), 0.0)]
+    elif r.random() < 0.3:
         case.pins = draw_pins(r)
         if r.random() < 0.4 and case.tile["K"] <= 16:  # more iterations than stages and slots together
             case.size["K"] = r.randint(0, 12 * case.tile["K"])
@@ -33,22 +35,22 @@ def draw(seed):
         store(case)
     if r.random() < 0.3 and not case.resized:  # checked wherever the symbol is set
         case.assumed = [claim(case) for _ in range(r.randint(1, 3))]
-    case.disagree = r.random() < 0.1
-    if case.disagree or r.random() < 0.3:
+    case.disagree = r.random() < 0.1 and not case.stays
+    if case.disagree or r.random() < 0.3 and not case.stays:
         for name, order, *_ in (*case.params, *case.outputs):
             if r.random() < 0.4 and case.tables.get(name) != "once":  # 0 outside, perhaps twice
                 case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
     wishes = {f"stages {r.randrange(5)}": 0.5 if "for K" in text_of(case) else 0.2}
-    wishes |= {f"boxes {r.randrange(2)}": 0.2, "swizzle 0": 0.2, "overlap 0": 0.2, "repack 1": 0.3}
+    wishes |= {f"boxes {r.randrange(2)}": 0.0 if case.stays else 0.2, "swizzle 0": 0.2, "overlap 0": 0.2, "repack 1": 0.3}
     case.wishes = [row for row, chance in wishes.items() if r.random() < chance]  # compile options
     later = random.Random(f"rows {case.seed}")  # drawn apart, as other seeds then give the same cases
     wishes = {"again 1": 0.3, "fetch 1": 0.3, "warm 0": 0.1}
     case.wishes += [row for row, chance in wishes.items() if later.random() < chance]
     case.fast_math = r.random() < 0.1
-    if r.random() < 0.2:
+    if r.random() < 0.2 and not case.stays:
         for name, *_ in (*case.params, *case.outputs):
             case.views[name] = r.choice((None, "columns", "apart", "backwards", "padded"))
-    case.asserts = r.random() < 0.25
+    case.asserts = r.random() < 0.25 and not case.stays
     case.open = not case.cut_n and r.random() < 0.5
     if r.random() < 0.1 and "for K" in text_of(case):
         case.wishes.append(f"timeline {r.randrange(3)}")
@@ -72,6 +74,7 @@ def machine(case):
     case.wide = r.random() < 0.2
     if case.wide:
         widen(case)
+    stay(case)
     crowd(case)
     share(case)
     if r.random() < 0.3:
@@ -110,6 +113,19 @@ def widen(case):
     case.target = r.choice(("sm_90a", "sm_90a", "sm_90a", "sm_80", "gfx942", "cpu"))
     if r.random() < 0.4:  # narrower than a group's part: several instructions, side by side
         case.mma = f"wgmma_m64n{r.choice([n for n in WIDTHS if case.tile['N'] % n == 0])}k16_f32_f16"
+
+
+def stay(case):
+    """Products by workgroups that stay, whose tiles the copy engine brings; neighbours may form clusters. Drawn
+    apart, too."""
+    r = random.Random(f"stays {case.seed}")
+    case.stays = case.wide and case.tile["K"] % 8 == 0 and r.random() < 0.3
+    if not case.stays:
+        return
+    case.target, case.mma = "sm_90a", "F32_16x16x16_F16"
+    case.dynamic = r.random() < 0.3
+    case.size = {d: r.randint(1, 4 * case.tile[d]) for d in "MN"}
+    case.size["K"] = 8 * r.randint(1, case.tile["K"] // 2)
 
 
 def crowd(case):
@@ -159,10 +175,14 @@ def statements(case):
     kinds += [reduce, reduce, product, accumulate, some_groups, scan, some_sums, multiply, place_of_best, combine]
     if "P" in case.tile and case.seed % 8:
         kinds.remove(repeat)  # its counters are positions
-    if case.r.random() < 0.25:
+    if case.stays:
+        kinds = [binary, select, cast, rounded, saturated]
+    elif case.r.random() < 0.25:
         kinds += [observe] * 3
     if case.wide:
         product(case, case.statements)
+    if case.stays:
+        case.values = case.values[-1:]  # what is stored follows from the product
     for i in range(case.r.randint(0, 3) if case.wide else case.r.randint(1, 9)):
         if "P" in case.tile and i == case.meets:
             group_sum(case, case.statements)

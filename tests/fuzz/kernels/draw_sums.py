@@ -178,11 +178,17 @@ def operand(case, before, into, dims, dtype):
     table."""
     r = case.r
     how = r.choice(("read", "read", "turned", "turned", "mapped", "gathered"))
+    if case.stays:
+        how = ("whole", "mapped")[how == "mapped"]
     if how == "read":
         return read(case, into, dims, dtype)
-    row, space = dims[0], ", shared" if r.random() < 0.4 else ""
+    row, space = dims[0], ", shared" if case.stays or r.random() < 0.4 else ""
     name = f"%a{len(case.params)}"
     order = dims if r.random() < 0.5 else dims[::-1]
+    if how == "whole":
+        case.params.append((name, dims, dtype, space))
+        compute = lambda env, at: env.read(name, dims, {}, at)  # noqa: E731
+        return case.add(into, Statement(case.fresh(dims, dtype, 3), [], "@out = read " + name, compute))
     if how == "turned":
         case.params.append((name, dims[::-1], dtype, space))
         out = case.fresh(dims[::-1], dtype, 3)
@@ -277,7 +283,7 @@ def scaled_product(case, x, y, acc, new):
 
 def product(case, into):
     """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matmul."""
-    kinds = [("f16", "f32")] + ([("i8", "i32")] if case.r.random() < 0.3 else [])
+    kinds = [("f16", "f32")] + ([("i8", "i32")] if case.r.random() < 0.3 and not case.stays else [])
     small, large = case.r.choice(kinds)
     start = pick(case, into, ("M", "N"), large, EXACT[large] // 4)
     most = start.most + 4 * 81 * case.size["K"]
@@ -286,14 +292,14 @@ def product(case, into):
     acc = case.fresh(("M", "N"), large, most)
     x = operand(case, into, body, ("M", "K"), small)
     even = small == "f16" and case.size["K"] % 2 == 0 and case.tile["K"] % 2 == 0
-    packed = even and case.r.random() < 0.2
+    packed = even and case.r.random() < 0.2 and not case.stays
     y = packed_operand(case, body, ("N", "K")) if packed else operand(case, into, body, ("N", "K"), small)
-    if case.r.random() < 0.4:
+    if case.r.random() < 0.4 and not case.stays:
         x = spoil(case, body, x)
-    if case.r.random() < 0.3:
+    if case.r.random() < 0.3 and not case.stays:
         y = spoil(case, body, y)
     new = case.fresh(("M", "N"), large, most)
-    scaled = small == "f16" and not packed and case.r.random() < 0.5
+    scaled = small == "f16" and not packed and case.r.random() < 0.5 and not case.stays
     plain = Statement(
         new,
         [x, y, acc],

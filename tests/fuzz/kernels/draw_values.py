@@ -40,7 +40,7 @@ def pick(case, into, dims=None, dtype=None, most=None):
 def read(case, into, dims, dtype):
     r = case.r
     order = dims if r.random() < 0.8 else tuple(reversed(dims))
-    space = ", shared" if r.random() < 0.4 else ""
+    space = ", shared" if r.random() < 0.4 and not case.stays else ""
     name = f"%a{len(case.params)}"
     most = SMALL.get(dtype, 7)
     case.params.append((name, order, dtype, space))

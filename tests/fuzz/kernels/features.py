@@ -121,6 +121,7 @@ ROWS = {
     "schedule: modulo": lambda c, t: "kind modulo" in t,
     "schedule: roles": lambda c, t: c.target == "sm_90a" and "\n  roles K" in t,
     "schedule: turns": lambda c, t: "\n  turns K" in t,
+    "products by workgroups that stay": lambda c, t: c.stays,
     "several tiles per workgroup": lambda c, t: c.target == "sm_90a" and "\n  persist" in t,
     "loops as long as rows need": lambda c, t: "tile K by" in t and " iters Max(0" in t,
     "loops that begin where rows do": lambda c, t: "*Max(0, floor((" in t,
