@@ -307,16 +307,21 @@ wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
   return p;
 }
 
-/* Graphs refer to code and memory of what they captured, and do not say when they are destroyed. */
-void program_free(wv_program *p) {
+/* Code that a graph captured stays loaded: graphs do not say when they are destroyed. */
+static void unload_all(wv_program *p) {
   Launcher *l = &p->launcher;
   if (atomic_load(&l->captured)) return;
-  program_free_fitted(p);
-  repack_free(p);
   for (int v = 0; v < p->art.nvariants; v++)
     for (int d = 0; d < DEVICE_MOST; d++)
       if (atomic_load(&l->code[v][d]))
         l->device->kind->unload(l->device, atomic_load(&l->code[v][d]));
+}
+
+void program_free(wv_program *p) {
+  Launcher *l = &p->launcher;
+  program_free_fitted(p);
+  repack_free(p);
+  unload_all(p);
   if (p->own) launch_release_workspace(l, &p->own->cx->diags);
   device_close(l->device);
   pthread_mutex_destroy(&p->mutex);

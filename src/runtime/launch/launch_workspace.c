@@ -86,11 +86,13 @@ void launch_clear_workspace(Launcher *l, const char *memory) {
   if (b) memset(b->memory, 0, (size_t)b->bytes);
 }
 
+/* A graph goes on using what it captured. */
 void launch_release_workspace(Launcher *l, Diags *diags) {
   DeviceReport r = {.diags = diags};
+  bool captured = atomic_load(&l->captured);
   for (LaunchBlock *b = atomic_load(&l->blocks), *next; b; b = next) {
     next = b->next;
-    l->device->kind->release(l->device, b->device, b->memory, &r);
+    if (!captured) l->device->kind->release(l->device, b->device, b->memory, &r);
     free(b);
   }
 }

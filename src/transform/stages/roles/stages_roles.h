@@ -28,6 +28,9 @@
  * the others are still busy with what follows the run before it. Tiles that are read early are then
  * released when their own iteration ends.
  *
+ * Workgroups of a cluster that copy for each other release each other's slots. After all loops, service waves wait
+ * for every slot once more: a workgroup must not end before the last release has arrived.
+ *
  * Copies share `full` barriers if their tiles have equally many slots and are first read by the same
  * op, and `empty` ones if they are released together: at the end of an iteration. A
  * product that is still in flight when the next iteration begins releases its slots one iteration
