@@ -221,6 +221,8 @@ Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int
 /* Whether it tests anything that is not already granted. */
 bool access_is_tested(Tiles *t, const Op *op);
 
+/* The stride along `dim`; NULL: it is not constant. */
+const Sym *access_apart(Tiles *t, const Op *op, const Sym *dim);
 /* The dim along which elements are contiguous in memory; NULL: none. */
 const Sym *access_contiguous(Tiles *t, const Op *op);
 /* How many elements along `dim` are contiguous, at least, from each multiple of that number after

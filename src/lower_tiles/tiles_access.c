@@ -559,6 +559,21 @@ const Sym *access_contiguous(Tiles *t, const Op *op) {
   return NULL;
 }
 
+const Sym *access_apart(Tiles *t, const Op *op, const Sym *dim) {
+  const AccessBounds *b = t->l.bounds[op->id];
+  const Type *tile = b->access.tile;
+  SymCtx *sym = t->l.sym;
+  const Sym *offset = element_offset(&t->l, b), *coeff, *rest, *found = NULL;
+  for (int i = 0; offset && i < tile->rank; i++) {
+    const Sym *x = access_x(sym, i);
+    if (dim_base(tile->dims[i]) != dim_base(dim)) continue;
+    if (sym_linear(sym, offset, &x, 1, &coeff, &rest)) found = coeff;
+  }
+  for (int i = 0; found && i < tile->rank; i++)
+    if (sym_contains(found, access_x(sym, i))) found = NULL;
+  return found;
+}
+
 /* Whether n elements from any multiple of n after `start` on are contiguous. */
 static bool is_run(TileAccess *a, const Sym *start, int extent, int n) {
   SymCtx *sym = a->t->l.sym;

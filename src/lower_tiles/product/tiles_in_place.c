@@ -8,22 +8,6 @@
  *     if not                                      { pack; products of panels } */
 #include "lower_tiles/product/tiles_product.h"
 
-/* The stride along `dim`; NULL: it is not constant. */
-static const Sym *distance(Tiles *t, const Op *read, const Sym *dim) {
-  const AccessBounds *b = t->l.bounds[read->id];
-  const Type *tile = b->access.tile;
-  SymCtx *sym = t->l.sym;
-  const Sym *offset = element_offset(&t->l, b), *coeff, *rest, *found = NULL;
-  for (int i = 0; offset && i < tile->rank; i++) {
-    const Sym *x = access_x(sym, i);
-    if (dim_base(tile->dims[i]) != dim_base(dim)) continue;
-    if (sym_linear(sym, offset, &x, 1, &coeff, &rest)) found = coeff;
-  }
-  for (int i = 0; found && i < tile->rank; i++)
-    if (sym_contains(found, access_x(sym, i))) found = NULL;
-  return found;
-}
-
 /* Nothing is tested except the ends of rows and of k. */
 static bool is_plain(Tiles *t, const Op *read, const PackSource *s, const Sym *end) {
   int granted = t->granted.n;
@@ -44,8 +28,8 @@ bool in_place_choose(Tiles *t, TiledProduct *p) {
   if (!matrix || !read || read->results[0].type->dtype != s->dtype || s->depth % s->step ||
       pack_is_hoisted(t, s))
     return false;
-  const Sym *apart = distance(t, read, s->row), *end = access_limit(t, read, s->row);
-  if (!apart || distance(t, read, s->k) != sym_int(sym, 1) || !is_plain(t, read, s, end))
+  const Sym *apart = access_apart(t, read, s->row), *end = access_limit(t, read, s->row);
+  if (!apart || access_apart(t, read, s->k) != sym_int(sym, 1) || !is_plain(t, read, s, end))
     return false;
   const Sym *step = sym_int(sym, s->step), *rows = sym_int(sym, s->extent);
   const Sym *whole = sym_eq(sym, sym_mod(sym, pack_depth(t, s), step), sym_int(sym, 0));

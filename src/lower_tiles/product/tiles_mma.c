@@ -205,6 +205,16 @@ static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sy
  * page, bring them from the L3 cache. */
 enum { FAST_VECTOR = 64 };
 
+static bool has_fast_vectors(const Tiles *t, const TiledProduct *p) {
+  return t->l.cx->target->global_access >= FAST_VECTOR && dot_info(p->tile.form)->grain <= 2;
+}
+
+/* Steps in an iteration of the loop over k. Two need one prefetch of each panel, and one test: without
+ * them 8 x 48 products of vectors leave few issue slots. */
+static int steps_together(const Tiles *t, const TiledProduct *p) {
+  return has_fast_vectors(t, p) ? 2 : 1;
+}
+
 /* Prefetches element `at` of the panel that follows the one at `base`. */
 static void fetch_next(Tiles *t, const Panels *from, const Sym *base, int rows, const Sym *at) {
   Lower *l = &t->l;
@@ -218,7 +228,7 @@ static void fetch_next(Tiles *t, const Panels *from, const Sym *base, int rows, 
  * needed after all panels of a, as much as this step's share. */
 static void fetch_panels(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
-  if (t->l.cx->target->global_access < FAST_VECTOR || dot_info(p->tile.form)->grain > 2) return;
+  if (!has_fast_vectors(t, p)) return;
   int panels = (p->a->source.extent + p->a->rows - 1) / p->a->rows;
   const Sym *depth = sym_int(sym, pack_padded(&p->a->source));
   const Sym *panel = sym_floordiv(sym, b->row, sym_int(sym, p->a->rows));
@@ -238,26 +248,70 @@ const Sym *product_steps(Tiles *t, const TiledProduct *p) {
   return emit_sound(&t->l, sym_simplify(sym, emit_facts(&t->l), depth));
 }
 
+/* Steps of k that are multiplied by a loop. */
+typedef struct Steps {
+  const Sym *from; /* the first that is left */
+  int each;        /* in an iteration */
+} Steps;
+
+/* One step: the operands, multiplied and added to the sums. */
+static Value *multiply_step(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k,
+                            Value *acc) {
+  const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, b->m, b->n, 0);
+  MmaChoice choice = {.name = intern(&t->l.k->cx->names, row->name)};
+  Attr mma = {.key = ATTR_mma, .mma = &choice};
+  Value *a = p->a->read ? in_place_load(t, p->a, b->row, k, b->m)
+                        : load_panel(t, p->a, b->a_base, k, b->m, b->m);
+  if (!a) return NULL;
+  Value *args[] = {a, load_panel(t, p->b, b->b_base, k, b->n, b->b_rows), acc};
+  return emit_op(&t->l, OP_wave_mma, args, 3, &mma, 1, acc->type);
+}
+
+/* The steps before `to`. NULL after reporting. */
+static Value *multiply_up_to(Tiles *t, const TiledProduct *p, const Block *b, Steps *s,
+                             const Sym *to, Value *acc) {
+  SymCtx *sym = t->l.sym;
+  int step = dot_info(p->tile.form)->k;
+  const Sym *from = s->from == sym_int(sym, 0) ? NULL : s->from;
+  if (!acc || s->from == to) return acc;
+  NestLoop loop = loop_open(t, from, to, pack_padded(&p->a->source), s->each * step, &acc, 1);
+  Value *next = loop_arg(&loop, 0);
+  for (int i = 0; next && i < s->each; i++) {
+    const Sym *k = sym_add(sym, loop.counter, sym_int(sym, i * step));
+    next = multiply_step(t, p, b, k, next);
+    if (!i) fetch_panels(t, p, b, loop.counter);
+  }
+  if (!next) return NULL;
+  loop_close(t, &loop, &next);
+  s->from = to;
+  return loop_result(&loop, 0);
+}
+
+static const Sym *simple(Tiles *t, const Sym *e) {
+  return emit_sound(&t->l, sym_simplify(t->l.sym, emit_facts(&t->l), e));
+}
+
+/* All of them: several in an iteration, and what is left one by one. */
+static Value *multiply_steps(Tiles *t, const TiledProduct *p, const Block *b, Value *acc) {
+  SymCtx *sym = t->l.sym;
+  const Sym *to = b->k_to ? b->k_to : product_steps(t, p);
+  Steps s = {b->k_from ? b->k_from : sym_int(sym, 0), steps_together(t, p)};
+  const Sym *by = sym_int(sym, s.each * dot_info(p->tile.form)->k);
+  if (s.each > 1)
+    acc = multiply_up_to(t, p, b, &s, simple(t, sym_mul(sym, by, sym_floordiv(sym, to, by))), acc);
+  s.each = 1;
+  return multiply_up_to(t, p, b, &s, to, acc);
+}
+
 static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
-  Lower *l = &t->l;
-  const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
+  const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, b->m, b->n, 0);
   Value *offset = product_offset(t, p, b), *acc = product_load(t, p, b, offset);
   if (!acc) return false;
   acc = arrange(t, row, acc, false);
   if (p->straight) straight_fetch(t, p, b);
-  MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
-  Attr mma = {.key = ATTR_mma, .mma = &choice};
-  const Sym *to = b->k_to ? b->k_to : product_steps(t, p);
-  NestLoop loop = loop_open(t, b->k_from, to, pack_padded(&p->a->source), row->k, &acc, 1);
-  Value *a = p->a->read ? in_place_load(t, p->a, b->row, loop.counter, b->m)
-                        : load_panel(t, p->a, b->a_base, loop.counter, b->m, b->m);
-  Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n, b->b_rows),
-                   loop_arg(&loop, 0)};
-  if (!a) return false;
-  fetch_panels(t, p, b, loop.counter);
-  Value *next = emit_op(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
-  loop_close(t, &loop, &next);
-  Value *sums = arrange(t, row, loop_result(&loop, 0), true);
+  acc = multiply_steps(t, p, b, acc);
+  if (!acc) return false;
+  Value *sums = arrange(t, row, acc, true);
   if (p->straight) return straight_store(t, p, b, offset, sums);
   product_store(t, p, b, offset, sums);
   return true;
@@ -267,9 +321,10 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
 
 /* A panel of b that does not stay in half of the L1 cache, beside those of a, is multiplied in
  * parts of k of equal depth; 0: all at once. */
-static int part_of_k(const TiledProduct *p, int n) {
+static int part_of_k(const Tiles *t, const TiledProduct *p, int n) {
   enum { NEAR_BYTES = 24 << 10 };
-  int depth = pack_padded(&p->b->source), step = dot_info(p->tile.form)->k;
+  int depth = pack_padded(&p->b->source);
+  int step = dot_info(p->tile.form)->k * steps_together(t, p);
   int64_t bytes = (int64_t)dtype_bytes(p->operands, (int64_t)n * depth);
   int parts = ceil_div(bytes, NEAR_BYTES);
   bool rounds = p->dtype != p->out->type->dtype; /* each part would round sums again */
@@ -294,7 +349,7 @@ static bool multiply_rows(Tiles *t, const TiledProduct *p, Block b) {
 static bool multiply_panel(Tiles *t, const TiledProduct *p, const PanelRun *columns, int n) {
   SymCtx *sym = t->l.sym;
   Block b = {.n = n, .column = columns->first, .b_base = columns->base, .b_rows = columns->rows};
-  int part = part_of_k(p, columns->rows);
+  int part = part_of_k(t, p, columns->rows);
   if (!part) return multiply_rows(t, p, b);
   const Sym *steps = product_steps(t, p), *one = sym_int(sym, 1);
   NestLoop parts =
