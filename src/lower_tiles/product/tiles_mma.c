@@ -252,6 +252,7 @@ const Sym *product_steps(Tiles *t, const TiledProduct *p) {
 typedef struct Steps {
   const Sym *from; /* the first that is left */
   int each;        /* in an iteration */
+  bool fetch;      /* each iteration prefetches a line of the result */
 } Steps;
 
 /* One step: the operands, multiplied and added to the sums. */
@@ -267,6 +268,15 @@ static Value *multiply_step(Tiles *t, const TiledProduct *p, const Block *b, con
   return emit_op(&t->l, OP_wave_mma, args, 3, &mma, 1, acc->type);
 }
 
+/* The line of the iteration in which step k is the first one. */
+static void fetch_line(Tiles *t, const TiledProduct *p, const Block *b, const Steps *s,
+                       const Sym *k) {
+  SymCtx *sym = t->l.sym;
+  if (b->k_from) k = sym_sub(sym, k, b->k_from);
+  k = sym_floordiv(sym, k, sym_int(sym, s->each * dot_info(p->tile.form)->k));
+  straight_fetch_line(t, p, b, k);
+}
+
 /* The steps before `to`. NULL after reporting. */
 static Value *multiply_up_to(Tiles *t, const TiledProduct *p, const Block *b, Steps *s,
                              const Sym *to, Value *acc) {
@@ -280,6 +290,7 @@ static Value *multiply_up_to(Tiles *t, const TiledProduct *p, const Block *b, St
     const Sym *k = sym_add(sym, loop.counter, sym_int(sym, i * step));
     next = multiply_step(t, p, b, k, next);
     if (!i) fetch_panels(t, p, b, loop.counter);
+    if (!i && s->fetch) fetch_line(t, p, b, s, loop.counter);
   }
   if (!next) return NULL;
   loop_close(t, &loop, &next);
@@ -291,14 +302,27 @@ static const Sym *simple(Tiles *t, const Sym *e) {
   return emit_sound(&t->l, sym_simplify(t->l.sym, emit_facts(&t->l), e));
 }
 
+/* The step at which all lines of the result have been prefetched. */
+static const Sym *fetch_end(Tiles *t, const TiledProduct *p, const Block *b, const Steps *s,
+                            const Sym *whole) {
+  SymCtx *sym = t->l.sym;
+  int64_t steps = (int64_t)s->each * dot_info(p->tile.form)->k * straight_lines(p, b);
+  const Sym *end = sym_min(sym, whole, sym_add(sym, s->from, sym_int(sym, steps)));
+  return simple(t, sym_select(sym, straight_fetches(t, p, b), end, s->from));
+}
+
 /* All of them: several in an iteration, and what is left one by one. */
 static Value *multiply_steps(Tiles *t, const TiledProduct *p, const Block *b, Value *acc) {
   SymCtx *sym = t->l.sym;
   const Sym *to = b->k_to ? b->k_to : product_steps(t, p);
-  Steps s = {b->k_from ? b->k_from : sym_int(sym, 0), steps_together(t, p)};
+  Steps s = {.from = b->k_from ? b->k_from : sym_int(sym, 0), .each = steps_together(t, p)};
   const Sym *by = sym_int(sym, s.each * dot_info(p->tile.form)->k);
-  if (s.each > 1)
-    acc = multiply_up_to(t, p, b, &s, simple(t, sym_mul(sym, by, sym_floordiv(sym, to, by))), acc);
+  const Sym *whole = simple(t, sym_mul(sym, by, sym_floordiv(sym, to, by)));
+  s.fetch = p->straight && s.each > 1 && straight_is_linear(t, p);
+  if (s.fetch) acc = multiply_up_to(t, p, b, &s, fetch_end(t, p, b, &s, whole), acc);
+  else if (p->straight) straight_fetch(t, p, b);
+  s.fetch = false;
+  if (s.each > 1) acc = multiply_up_to(t, p, b, &s, whole, acc);
   s.each = 1;
   return multiply_up_to(t, p, b, &s, to, acc);
 }
@@ -307,9 +331,7 @@ static bool multiply_block(Tiles *t, const TiledProduct *p, const Block *b) {
   const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, b->m, b->n, 0);
   Value *offset = product_offset(t, p, b), *acc = product_load(t, p, b, offset);
   if (!acc) return false;
-  acc = arrange(t, row, acc, false);
-  if (p->straight) straight_fetch(t, p, b);
-  acc = multiply_steps(t, p, b, acc);
+  acc = multiply_steps(t, p, b, arrange(t, row, acc, false));
   if (!acc) return false;
   Value *sums = arrange(t, row, acc, true);
   if (p->straight) return straight_store(t, p, b, offset, sums);

@@ -56,8 +56,14 @@ void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offse
 bool straight_open(Tiles *t, TiledProduct *p);
 /* Whether sums of earlier tiles of k are in the buffer. */
 const Sym *straight_has_sums(Tiles *t, const Straight *s);
-/* Prefetches what the block will be written to. */
+/* Prefetches what the block will be written to: all at once, or line by line if addresses are linear. That
+ * many lines at once would occupy all fill buffers of a core, and the loop over k would wait. */
 void straight_fetch(Tiles *t, const TiledProduct *p, const Block *b);
+bool straight_is_linear(Tiles *t, const TiledProduct *p);
+int straight_lines(const TiledProduct *p, const Block *b);
+void straight_fetch_line(Tiles *t, const TiledProduct *p, const Block *b, const Sym *line);
+/* Whether the block will be written now. */
+const Sym *straight_fetches(Tiles *t, const TiledProduct *p, const Block *b);
 /* Writes the block, if it is complete, or stores it to the buffer. */
 bool straight_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
 

@@ -372,22 +372,51 @@ static const Sym *is_whole(Tiles *t, const TiledProduct *p, const Block *b, cons
   return simple(t, sym_and(t->l.sym, last, exists(t, p, corner, b->m, b->n)));
 }
 
+static int line_of(const TiledProduct *p) {
+  return LINE_BYTES * 8 / dtype_info[p->straight->write->args[0]->type->dtype].bits;
+}
+
 /* Rows of the block are far apart, so hardware prefetchers do not help. */
 void straight_fetch(Tiles *t, const TiledProduct *p, const Block *b) {
-  Point corner = corner_of(t, p, b), at = corner;
-  const Op *write = p->straight->write;
-  int line = LINE_BYTES * 8 / dtype_info[write->args[0]->type->dtype].bits;
   Branch branch;
-  if (!open_if(t, is_whole(t, p, b, &corner), &branch)) return;
+  if (!open_if(t, straight_fetches(t, p, b), &branch)) return;
   nest_open(t);
+  Point corner = corner_of(t, p, b), at = corner;
   for (int i = 0; i < b->m; i++)
-    for (int j = 0; j < b->n; j += line) {
+    for (int j = 0; j < b->n; j += line_of(p)) {
       at.at[p->dim_m] = tiles_sum(t, corner.at[p->dim_m], sym_int(t->l.sym, i));
       at.at[p->dim_n] = tiles_sum(t, corner.at[p->dim_n], sym_int(t->l.sym, j));
-      access_prefetch(t, write, &at);
+      access_prefetch(t, p->straight->write, &at);
     }
   nest_close(t);
   branch_close(t, &branch);
+}
+
+const Sym *straight_fetches(Tiles *t, const TiledProduct *p, const Block *b) {
+  Point corner = corner_of(t, p, b);
+  return is_whole(t, p, b, &corner);
+}
+
+bool straight_is_linear(Tiles *t, const TiledProduct *p) {
+  const Type *type = p->out->type;
+  const Op *write = p->straight->write;
+  return access_apart(t, write, type->dims[p->dim_n]) == sym_int(t->l.sym, 1) &&
+         access_apart(t, write, type->dims[p->dim_m]);
+}
+
+int straight_lines(const TiledProduct *p, const Block *b) {
+  return b->m * ((b->n + line_of(p) - 1) / line_of(p));
+}
+
+/* Lines are numbered along columns first. */
+void straight_fetch_line(Tiles *t, const TiledProduct *p, const Block *b, const Sym *line) {
+  SymCtx *sym = t->l.sym;
+  Point at = corner_of(t, p, b);
+  const Sym *rows = sym_int(sym, b->m), *wide = sym_int(sym, line_of(p));
+  const Sym *column = sym_mul(sym, wide, sym_floordiv(sym, line, rows));
+  at.at[p->dim_m] = tiles_sum(t, at.at[p->dim_m], sym_mod(sym, line, rows));
+  at.at[p->dim_n] = tiles_sum(t, at.at[p->dim_n], column);
+  access_prefetch(t, p->straight->write, &at);
 }
 
 bool straight_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v) {
