@@ -205,14 +205,14 @@ static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sy
  * page, bring them from the L3 cache. */
 enum { FAST_VECTOR = 64 };
 
-static bool has_fast_vectors(const Tiles *t, const TiledProduct *p) {
+bool product_has_fast_vectors(const Tiles *t, const TiledProduct *p) {
   return t->l.cx->target->global_access >= FAST_VECTOR && dot_info(p->tile.form)->grain <= 2;
 }
 
 /* Steps in an iteration of the loop over k. Two need one prefetch of each panel, and one test: without
  * them 8 x 48 products of vectors leave few issue slots. */
 static int steps_together(const Tiles *t, const TiledProduct *p) {
-  return has_fast_vectors(t, p) ? 2 : 1;
+  return product_has_fast_vectors(t, p) ? 2 : 1;
 }
 
 /* Prefetches element `at` of the panel that follows the one at `base`. */
@@ -228,7 +228,7 @@ static void fetch_next(Tiles *t, const Panels *from, const Sym *base, int rows, 
  * needed after all panels of a, as much as this step's share. */
 static void fetch_panels(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
-  if (!has_fast_vectors(t, p)) return;
+  if (!product_has_fast_vectors(t, p)) return;
   int panels = (p->a->source.extent + p->a->rows - 1) / p->a->rows;
   const Sym *depth = sym_int(sym, pack_padded(&p->a->source));
   const Sym *panel = sym_floordiv(sym, b->row, sym_int(sym, p->a->rows));
@@ -289,7 +289,7 @@ static Value *multiply_up_to(Tiles *t, const TiledProduct *p, const Block *b, St
   for (int i = 0; next && i < s->each; i++) {
     const Sym *k = sym_add(sym, loop.counter, sym_int(sym, i * step));
     next = multiply_step(t, p, b, k, next);
-    if (!i) fetch_panels(t, p, b, loop.counter);
+    if (!i) (p->next && s->each > 1 ? next_fetch : fetch_panels)(t, p, b, loop.counter);
     if (!i && s->fetch) fetch_line(t, p, b, s, loop.counter);
   }
   if (!next) return NULL;
@@ -489,10 +489,28 @@ static bool pack_operands(Tiles *t, TiledProduct *p) {
   return p->b != NULL;
 }
 
+/* With prefetches of the next operands, if that is of use; otherwise without. */
+static bool multiply_packed(Tiles *t, TiledProduct *p) {
+  SymCtx *sym = t->l.sym;
+  const Sym *next = next_condition(t, p), *yes = sym_bool(sym, true), *no = sym_bool(sym, false);
+  p->next = next == yes;
+  if (next == yes || next == no) return multiply(t, p);
+  Branch is = branch_open(t, next);
+  p->next = true;
+  bool ok = multiply(t, p);
+  branch_close(t, &is);
+  Branch is_not = branch_open(t, emit_sound(&t->l, sym_not(sym, next)));
+  p->next = false;
+  ok = ok && multiply(t, p);
+  branch_close(t, &is_not);
+  return ok;
+}
+
 /* The lhs in place, if all of it exists; otherwise packed. */
 static bool multiply_all(Tiles *t, TiledProduct *p) {
   SymCtx *sym = t->l.sym;
-  if (!p->a->read || p->in_place_if == sym_bool(sym, true)) return multiply(t, p);
+  if (!p->a->read) return multiply_packed(t, p);
+  if (p->in_place_if == sym_bool(sym, true)) return multiply(t, p);
   Branch there = branch_open(t, p->in_place_if);
   bool ok = multiply(t, p);
   branch_close(t, &there);

@@ -26,6 +26,7 @@ typedef struct TiledProduct {
   const Panels *a, *b;
   Panels in_place;          /* rows of a, not packed */
   const Sym *in_place_if;   /* the condition under which it can be used */
+  bool next;                /* prefetches the operands of the next workgroup, not panels */
   const Value *old;         /* the value whose buffer is reused; NULL: a new one is needed */
   Value *fill;              /* the value of all of acc; NULL: acc is in the buffer */
   const Straight *straight; /* NULL: the result stays in its buffer */
@@ -46,6 +47,8 @@ typedef struct Block {
 /* The block of the accumulator, row by row; `offset` is product_offset. */
 Value *product_offset(Tiles *t, const TiledProduct *p, const Block *b);
 Value *product_load(Tiles *t, const TiledProduct *p, const Block *b, Value *offset);
+/* Whether vectors use up panels faster than hardware prefetchers bring them. */
+bool product_has_fast_vectors(const Tiles *t, const TiledProduct *p);
 /* The extent of k in whole steps of the instruction. */
 const Sym *product_steps(Tiles *t, const TiledProduct *p);
 void product_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
@@ -66,6 +69,13 @@ void straight_fetch_line(Tiles *t, const TiledProduct *p, const Block *b, const 
 const Sym *straight_fetches(Tiles *t, const TiledProduct *p, const Block *b);
 /* Writes the block, if it is complete, or stores it to the buffer. */
 bool straight_store(Tiles *t, const TiledProduct *p, const Block *b, Value *offset, Value *v);
+
+/* ---- operands of the next workgroup (tiles_next.c) ---- */
+
+/* When to prefetch them; false: never. */
+const Sym *next_condition(Tiles *t, const TiledProduct *p);
+/* Prefetches the share of step k of the block. */
+void next_fetch(Tiles *t, const TiledProduct *p, const Block *b, const Sym *k);
 
 /* ---- the lhs in place (tiles_in_place.c) ---- */
 
