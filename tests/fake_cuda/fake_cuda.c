@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_keep.h"
 #include "runtime/cuda/cuda_driver.h"
 
 #define CUDA_FN(need, name, symbol, arguments) int symbol arguments;
@@ -23,17 +24,6 @@ enum { RELAXED = 2 };                                     /* allocations are not
 static _Thread_local int capture_mode;
 
 static void enter(void *to) { current = to; }
-
-/* What programs leave to graphs is not freed: it is still found by what looks for leaks. */
-static void *volatile kept[256];
-
-static void *keep(void *p) {
-  static unsigned n;
-  pthread_mutex_lock(&mutex);
-  kept[n++ % 256] = p;
-  pthread_mutex_unlock(&mutex);
-  return p;
-}
 
 FakeCuda *fake_cuda(void) {
   memset(&state, 0, sizeof state);
@@ -210,7 +200,7 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
   m->device = (int)((int *)current - context);
   if (!read_ptx(image, m)) return free(m), GPU_BAD_IMAGE;
   state.loads++;
-  return *module = keep(m), GPU_OK;
+  return *module = fake_keep(m), GPU_OK;
 }
 
 int cuModuleUnload(void *module) {
@@ -398,7 +388,7 @@ int cuMemAlloc_v2(void **address, size_t bytes) {
   if (state.captured && capture_mode != RELAXED) return GPU_CAPTURE_UNSUPPORTED;
   void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (p) memset(p, 0xa5, bytes), state.allocated++; /* memory is not zeroed */
-  return *address = keep(p), p ? GPU_OK : GPU_OUT_OF_MEMORY;
+  return *address = fake_keep(p), p ? GPU_OK : GPU_OUT_OF_MEMORY;
 }
 
 int cuMemFree_v2(void *address) {

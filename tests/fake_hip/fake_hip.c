@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_keep.h"
 #include "runtime/amd/amd_note.h"
 #include "runtime/hip/hip_driver.h"
 
@@ -30,17 +31,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what launches wr
 static _Thread_local int current;
 enum { RELAXED = 2 }; /* allocations are not captured */
 static _Thread_local int capture_mode;
-
-/* What programs leave to graphs is not freed: it is still found by what looks for leaks. */
-static void *volatile kept[256];
-
-static void *keep(void *p) {
-  static unsigned n;
-  pthread_mutex_lock(&mutex);
-  kept[n++ % 256] = p;
-  pthread_mutex_unlock(&mutex);
-  return p;
-}
 
 static int current_is(int device) {
   if (device >= 0) current = device;
@@ -407,7 +397,7 @@ int hipThreadExchangeStreamCaptureMode(int *mode) {
 int hipMalloc(void **address, size_t bytes) {
   BEGIN;
   if (state.captured && capture_mode != RELAXED) return done(GPU_CAPTURE_UNSUPPORTED);
-  *address = keep(aligned_alloc(256, (bytes + 255) / 256 * 256));
+  *address = fake_keep(aligned_alloc(256, (bytes + 255) / 256 * 256));
   if (!*address) return done(GPU_OUT_OF_MEMORY);
   memset(*address, 0xa5, bytes); /* memory is not zeroed */
   return state.allocated++, GPU_OK;

@@ -16,7 +16,7 @@ enum {
   BETWEEN = 12,     /* the same between loops whose waves take registers from others */
   START = 600,      /* cycles from the start of a workgroup to its first access, */
   LAUNCH = 2400,    /* and of a launch to that of its first workgroup: H200, launches of a graph */
-  CLUSTERS = 300,   /* more, if workgroups form clusters */
+  CLUSTERS = 300,   /* more, if workgroups form clusters: 0.16 us, an estimate (bench/NOTES.md) */
   NARROW_SIDE = 16, /* of an instruction of one wave */
   WIDE_COLUMNS = 8, /* of an instruction of several waves, in steps, */
   WIDE_MOST = 256   /* and at most */
