@@ -6,7 +6,7 @@ from .case import Case
 from .draw_flow import branch, observe, some_groups
 from .draw_groups import group_sum
 from .draw_stores import store
-from .draw_sums import accumulate, combine, multiply, place_of_best, product, reduce, scan, some_sums
+from .draw_sums import accumulate, boxed_product, combine, multiply, place_of_best, product, reduce, scan, some_sums
 from .draw_tables import gather, rename
 from .draw_values import binary, bits, broadcast, cast, difference, index, inline, limits, mixed, narrow, rounded
 from .draw_values import saturated, select
@@ -179,10 +179,11 @@ def statements(case):
         kinds = [binary, select, cast, rounded, saturated]
     elif case.r.random() < 0.25:
         kinds += [observe] * 3
-    if case.wide:
-        product(case, case.statements)
     if case.stays:
-        case.values = case.values[-1:]  # what is stored follows from the product
+        boxed_product(case, case.statements)
+        case.values = case.values[-1:]  # what is stored follows from it
+    elif case.wide:
+        product(case, case.statements)
     for i in range(case.r.randint(0, 3) if case.wide else case.r.randint(1, 9)):
         if "P" in case.tile and i == case.meets:
             group_sum(case, case.statements)

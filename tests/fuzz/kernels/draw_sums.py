@@ -178,17 +178,11 @@ def operand(case, before, into, dims, dtype):
     table."""
     r = case.r
     how = r.choice(("read", "read", "turned", "turned", "mapped", "gathered"))
-    if case.stays:
-        how = ("whole", "mapped")[how == "mapped"]
     if how == "read":
         return read(case, into, dims, dtype)
-    row, space = dims[0], ", shared" if case.stays or r.random() < 0.4 else ""
+    row, space = dims[0], ", shared" if r.random() < 0.4 else ""
     name = f"%a{len(case.params)}"
     order = dims if r.random() < 0.5 else dims[::-1]
-    if how == "whole":
-        case.params.append((name, dims, dtype, space))
-        compute = lambda env, at: env.read(name, dims, {}, at)  # noqa: E731
-        return case.add(into, Statement(case.fresh(dims, dtype, 3), [], "@out = read " + name, compute))
     if how == "turned":
         case.params.append((name, dims[::-1], dtype, space))
         out = case.fresh(dims[::-1], dtype, 3)
@@ -283,7 +277,7 @@ def scaled_product(case, x, y, acc, new):
 
 def product(case, into):
     """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matmul."""
-    kinds = [("f16", "f32")] + ([("i8", "i32")] if case.r.random() < 0.3 and not case.stays else [])
+    kinds = [("f16", "f32")] + ([("i8", "i32")] if case.r.random() < 0.3 else [])
     small, large = case.r.choice(kinds)
     start = pick(case, into, ("M", "N"), large, EXACT[large] // 4)
     most = start.most + 4 * 81 * case.size["K"]
@@ -292,23 +286,47 @@ def product(case, into):
     acc = case.fresh(("M", "N"), large, most)
     x = operand(case, into, body, ("M", "K"), small)
     even = small == "f16" and case.size["K"] % 2 == 0 and case.tile["K"] % 2 == 0
-    packed = even and case.r.random() < 0.2 and not case.stays
+    packed = even and case.r.random() < 0.2
     y = packed_operand(case, body, ("N", "K")) if packed else operand(case, into, body, ("N", "K"), small)
-    if case.r.random() < 0.4 and not case.stays:
+    if case.r.random() < 0.4:
         x = spoil(case, body, x)
-    if case.r.random() < 0.3 and not case.stays:
+    if case.r.random() < 0.3:
         y = spoil(case, body, y)
     new = case.fresh(("M", "N"), large, most)
-    scaled = small == "f16" and not packed and case.r.random() < 0.5 and not case.stays
-    plain = Statement(
-        new,
-        [x, y, acc],
-        "@out = mma @0, @1, @2",
-        lambda env, at, p, q, c: c + env.multiply(rows_first(x, p, "M"), rows_first(y, q, "N"), at).astype(c.dtype),
-    )
-    body.append((scaled and scaled_product(case, x, y, acc, new)) or plain)
+    scaled = small == "f16" and not packed and case.r.random() < 0.5
+    body.append((scaled and scaled_product(case, x, y, acc, new)) or matmul(x, y, acc, new))
     case.values = outer
     loop(case, into, start, acc, new, body, most)
+
+
+def matmul(x, y, acc, new):
+    compute = lambda env, at, p, q, c: (  # noqa: E731
+        c + env.multiply(rows_first(x, p, "M"), rows_first(y, q, "N"), at).astype(c.dtype)
+    )
+    return Statement(new, [x, y, acc], "@out = mma @0, @1, @2", compute)
+
+
+def boxed_product(case, into):
+    """A product of tiles that the copy engine can bring: whole rows, in one order or the other."""
+    start = pick(case, into, ("M", "N"), "f32", EXACT["f32"] // 4)
+    most = start.most + 4 * 81 * case.size["K"]
+    outer, body = case.values, []
+    case.values = []
+    acc, new = (case.fresh(("M", "N"), "f32", most) for _ in range(2))
+    x, y = (boxed(case, body, (d, "K")) for d in "MN")
+    body.append(matmul(x, y, acc, new))
+    case.values = outer
+    loop(case, into, start, acc, new, body, most)
+
+
+def boxed(case, into, dims):
+    name, stored = f"%a{len(case.params)}", case.r.choice((dims, dims, dims[::-1]))
+    case.params.append((name, stored, "f16", ", shared"))
+    out, text, row = case.fresh(dims, "f16", 3), "@out = read " + name, dims[0]
+    if stored == dims:
+        return case.add(into, Statement(out, [], text, lambda env, at: env.read(name, dims, {}, at)))
+    text += f" {{mapping = map 2 {{K: $index1, {row}: $index0}} -> {{{row}: $index0, K: $index1}}}} : {out.type()}"
+    return case.add(into, Statement(out, [], text, lambda env, at: env.read(name, stored, {}, at).T))
 
 
 def accumulate(case, into):
